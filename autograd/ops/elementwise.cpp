@@ -1,0 +1,113 @@
+#include "autograd/ops.h"
+#include "autograd/ops/sum_to.h"
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+void require_one_dtype(const char* name, const Var& a, const Var& b) {
+  require(a.dtype() == b.dtype(), "{}: both inputs must have one type; got {} and {}", name, a.dtype(), b.dtype());
+}
+
+Tensor binary_value(Binary op, const Tensor& a, const Tensor& b) {
+  Tensor y = Tensor::empty(broadcast(a.shape(), b.shape()), a.dtype(), a.device());
+  kernels::binary(op, a, b, y);
+  return y;
+}
+
+Tensor negated(const Tensor& x) {
+  Tensor y = empty_like(x);
+  kernels::affine(x.contiguous(), -1, 0, y);
+  return y;
+}
+
+Var unary(const char* name, Unary op, const Var& input) {
+  const Tensor x = input.value().contiguous();
+  Tensor y = empty_like(x);
+  kernels::unary(op, x, y);
+  return record(name, y, {input}, [op, x](const Tensor& dy, Grads grads) {
+    Tensor dx = empty_like(x);
+    kernels::unary_grad(op, x, dy, dx);
+    grads.add(0, std::move(dx));
+  });
+}
+
+}  // namespace
+
+Var add(const Var& a, const Var& b) {
+  require_one_dtype("add", a, b);
+  return record("add", binary_value(Binary::add, a.value(), b.value()), {a, b},
+                [shape_a = a.shape(), shape_b = b.shape()](const Tensor& dy, Grads grads) {
+                  if (grads.wants(0)) grads.add(0, sum_to(dy, shape_a));
+                  if (grads.wants(1)) grads.add(1, sum_to(dy, shape_b));
+                });
+}
+
+Var subtract(const Var& a, const Var& b) {
+  require_one_dtype("subtract", a, b);
+  return record("subtract", binary_value(Binary::subtract, a.value(), b.value()), {a, b},
+                [shape_a = a.shape(), shape_b = b.shape()](const Tensor& dy, Grads grads) {
+                  if (grads.wants(0)) grads.add(0, sum_to(dy, shape_a));
+                  if (grads.wants(1)) grads.add(1, sum_to(negated(dy), shape_b));
+                });
+}
+
+Var multiply(const Var& a, const Var& b) {
+  require_one_dtype("multiply", a, b);
+  return record("multiply", binary_value(Binary::multiply, a.value(), b.value()), {a, b},
+                [x = a.value(), y = b.value()](const Tensor& dy, Grads grads) {
+                  if (grads.wants(0)) grads.add(0, sum_to(binary_value(Binary::multiply, dy, y), x.shape()));
+                  if (grads.wants(1)) grads.add(1, sum_to(binary_value(Binary::multiply, dy, x), y.shape()));
+                });
+}
+
+Var divide(const Var& a, const Var& b) {
+  require_one_dtype("divide", a, b);
+  Tensor quotient = binary_value(Binary::divide, a.value(), b.value());
+  // d(a/b) = da/b − (a/b) db/b
+  return record("divide", quotient, {a, b}, [shape_a = a.shape(), quotient, y = b.value()](const Tensor& dy, Grads grads) {
+    const Tensor da = binary_value(Binary::divide, dy, y);
+    if (grads.wants(0)) grads.add(0, sum_to(da, shape_a));
+    if (grads.wants(1)) grads.add(1, sum_to(negated(binary_value(Binary::multiply, da, quotient)), y.shape()));
+  });
+}
+
+Var affine(const Var& x, double scale, double shift) {
+  const Tensor value = x.value().contiguous();
+  Tensor y = empty_like(value);
+  kernels::affine(value, scale, shift, y);
+  return record("affine", y, {x}, [scale](const Tensor& dy, Grads grads) {
+    Tensor dx = empty_like(dy);
+    kernels::affine(dy, scale, 0, dx);
+    grads.add(0, std::move(dx));
+  });
+}
+
+Var gelu_erf(const Var& x) { return unary("gelu_erf", Unary::gelu_erf, x); }
+Var gelu_tanh(const Var& x) { return unary("gelu_tanh", Unary::gelu_tanh, x); }
+Var relu(const Var& x) { return unary("relu", Unary::relu, x); }
+Var tanh(const Var& x) { return unary("tanh", Unary::tanh, x); }
+Var square(const Var& x) { return unary("square", Unary::square, x); }
+Var round_to_bf16(const Var& x) { return unary("round_to_bf16", Unary::round_to_bf16, x); }
+
+Var cast(const Var& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  return record("cast", x.value().cast(dtype), {x}, [](const Tensor& dy, Grads grads) { grads.add(0, dy); });
+}
+
+Var dropout(const Var& x, double p, DropoutKey key, const Tensor& sample_ids) {
+  require(p >= 0 && p < 1, "dropout: p must be at least 0 and below 1, got {}", p);
+  require(x.rank() >= 1 && sample_ids.shape() == Shape{x.dim(0)}, "dropout: expected one sample id a row of {}, got shape {}", x.shape(),
+          sample_ids.shape());
+  if (p == 0) return x;
+  const Tensor value = x.value().contiguous();
+  Tensor y = empty_like(value);
+  kernels::dropout(value, sample_ids, key, p, y);
+  return record("dropout", y, {x}, [p, key, sample_ids](const Tensor& dy, Grads grads) {
+    Tensor dx = empty_like(dy);
+    kernels::dropout(dy, sample_ids, key, p, dx);
+    grads.add(0, std::move(dx));
+  });
+}
+
+}  // namespace nystrom

@@ -1,0 +1,83 @@
+#include <algorithm>
+
+#include "autograd/ops.h"
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+/// Throws when an index on the CPU lies outside lowest … rows − 1; those on a GPU were checked when the batch was made.
+void check_range(const char* name, const Tensor& index, std::int64_t lowest, std::int64_t rows) {
+  require(index.dtype() == DType::i64, "{}: indices must be i64, got {}", name, index.dtype());
+  if (!index.device().is_cpu()) return;
+  const auto* begin = index.data<std::int64_t>();
+  const auto bad = std::find_if(begin, begin + index.numel(), [&](std::int64_t i) { return i < lowest || i >= rows; });
+  require(bad == begin + index.numel(), "{}: index {} at place {} lies outside {} … {}", name, bad == begin + index.numel() ? 0 : *bad, bad - begin,
+          lowest, rows - 1);
+}
+
+std::int64_t row_width(const Shape& shape) {
+  std::int64_t width = 1;
+  for (int axis = 1; axis < shape.rank(); ++axis) width *= shape[axis];
+  return width;
+}
+
+/// y[index[r]] += x[r] into input 0's gradient.
+void scatter_into_grad(Grads& grads, const Shape& shape, const Tensor& dy, const Tensor& index, std::int64_t skip) {
+  auto dx = grads.into(0, shape, dy.device());
+  if (!dx.accumulate) kernels::fill(dx.tensor, 0);
+  const std::int64_t width = row_width(shape);
+  kernels::scatter_add_rows(dy.reshape({index.numel(), width}), index, skip, dx.tensor.reshape({shape[0], width}));
+}
+
+}  // namespace
+
+Var embedding(const Var& table, const Tensor& ids, std::int64_t padding_row) {
+  require(table.rank() == 2, "embedding: expected a table [n, c], got {}", table.shape());
+  const Tensor index = ids.contiguous();
+  check_range("embedding", index, 0, table.dim(0));
+  Tensor y = Tensor::empty(ids.shape().append(table.dim(1)), table.dtype(), table.value().device());
+  kernels::gather_rows(table.value(), index, y);
+  return record("embedding", y, {table}, [shape = table.shape(), index, padding_row](const Tensor& dy, Grads grads) {
+    scatter_into_grad(grads, shape, dy, index, padding_row);
+  });
+}
+
+Var gather_rows(const Var& x, const Tensor& index) {
+  require(x.rank() >= 1 && index.rank() == 1, "gather_rows: expected x [n, …] and indices [r]; got {} and {}", x.shape(), index.shape());
+  check_range("gather_rows", index, -1, x.dim(0));
+  const Tensor value = x.value().contiguous();
+  const std::int64_t width = row_width(x.shape());
+  Tensor y = Tensor::empty(x.shape().without(0).with(0, index.dim(0)), x.dtype(), value.device());
+  kernels::gather_rows(value.reshape({x.dim(0), width}), index, y.reshape({index.dim(0), width}));
+  return record("gather_rows", y, {x},
+                [shape = x.shape(), index](const Tensor& dy, Grads grads) { scatter_into_grad(grads, shape, dy, index, -1); });
+}
+
+Var scatter_rows(const Var& x, const Tensor& index, std::int64_t rows) {
+  require(x.rank() >= 1 && index.shape() == Shape{x.dim(0)}, "scatter_rows: expected one index a row of {}, got {}", x.shape(), index.shape());
+  check_range("scatter_rows", index, 0, rows);
+  const std::int64_t width = row_width(x.shape());
+  Tensor y = Tensor::zeros(x.shape().without(0).with(0, rows), x.dtype(), x.value().device());
+  kernels::scatter_add_rows(x.value().contiguous().reshape({x.dim(0), width}), index, -1, y.reshape({rows, width}));
+  return record("scatter_rows", y, {x}, [shape = x.shape(), index, rows, width](const Tensor& dy, Grads grads) {
+    Tensor dx = Tensor::empty(shape, dy.dtype(), dy.device());
+    kernels::gather_rows(dy.reshape({rows, width}), index, dx.reshape({shape[0], width}));
+    grads.add(0, std::move(dx));
+  });
+}
+
+Var mask_rows(const Var& x, const Tensor& mask) {
+  require(x.rank() == 3 && mask.shape() == x.shape().without(-1) && mask.dtype() == DType::u8, "mask_rows: x is {}, the mask {} {}; expected [b, n, c] and u8 [b, n]",
+          x.shape(), mask.dtype(), mask.shape());
+  const Tensor value = x.value().contiguous();
+  Tensor y = empty_like(value);
+  kernels::mask_rows(value, mask, y);
+  return record("mask_rows", y, {x}, [mask](const Tensor& dy, Grads grads) {
+    Tensor dx = empty_like(dy);
+    kernels::mask_rows(dy, mask, dx);
+    grads.add(0, std::move(dx));
+  });
+}
+
+}  // namespace nystrom

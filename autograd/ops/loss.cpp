@@ -1,0 +1,55 @@
+#include <algorithm>
+
+#include "autograd/ops.h"
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+/// Number of labels that count; throws for one that is neither a class nor ignored.
+std::int64_t count_labels(const Tensor& labels, std::int64_t classes) {
+  const Tensor host = labels.to(cpu_device);
+  const auto* label = host.data<std::int64_t>();
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < host.numel(); ++i) {
+    require(label[i] == ignored_label || (label[i] >= 0 && label[i] < classes), "cross_entropy: label {} at place {} is neither {} nor in 0 … {}",
+            label[i], i, ignored_label, classes - 1);
+    count += label[i] >= 0;
+  }
+  return count;
+}
+
+}  // namespace
+
+Var cross_entropy(const Var& logits, const Tensor& labels, double normaliser) {
+  require(logits.rank() == 2 && labels.shape() == Shape{logits.dim(0)} && labels.dtype() == DType::i64,
+          "cross_entropy: expected logits [r, c] and i64 labels [r]; got {} and {} {}", logits.shape(), labels.dtype(), labels.shape());
+  require(logits.dim(1) >= 1, "cross_entropy: needs at least one class, got logits {}", logits.shape());
+  const std::int64_t counted = count_labels(labels, logits.dim(1));
+  if (normaliser == 0) normaliser = static_cast<double>(std::max<std::int64_t>(counted, 1));
+  const Tensor value = logits.value().contiguous();
+  const Device device = value.device();
+  const DType sums = accumulate_dtype(value.dtype());
+  Tensor row_loss = Tensor::empty(labels.shape(), sums, device), log_sum_exp = Tensor::empty(labels.shape(), sums, device);
+  kernels::cross_entropy(value, labels, row_loss, log_sum_exp);
+  Tensor loss = Tensor::empty({1}, sums, device);
+  kernels::sum_middle(row_loss.reshape({1, labels.dim(0), 1}), loss.reshape({1, 1}), false);
+  kernels::affine(loss, 1 / normaliser, 0, loss);
+  return record("cross_entropy", loss, {logits}, [value, labels, log_sum_exp, normaliser, sums, device](const Tensor& dy, Grads grads) {
+    Tensor scaled = empty_like(dy);
+    kernels::affine(dy, 1 / normaliser, 0, scaled);
+    Tensor row_grad = Tensor::empty(labels.shape(), sums, device);
+    kernels::copy(scaled.expand(labels.shape()), row_grad);
+    Tensor dlogits = empty_like(value);
+    kernels::cross_entropy_grad(value, labels, log_sum_exp, row_grad, dlogits);
+    grads.add(0, std::move(dlogits));
+  });
+}
+
+Var mean_squared_error(const Var& x, const Tensor& target) {
+  require(target.shape() == x.shape(), "mean_squared_error: the target is {}, expected x's shape {}", target.shape(), x.shape());
+  const DType sums = accumulate_dtype(x.dtype());
+  return mean(square(subtract(cast(x, sums), target.cast(sums))));
+}
+
+}  // namespace nystrom

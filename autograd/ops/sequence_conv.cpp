@@ -1,0 +1,25 @@
+#include "autograd/ops.h"
+#include "core/check.h"
+
+namespace nystrom {
+
+Var sequence_conv(const Var& x, const Var& weight, const Tensor& mask) {
+  require(x.rank() == 4, "sequence_conv: expected [b, n, h, d], got {}", x.shape());
+  require(weight.rank() == 2 && weight.dim(0) == x.dim(2) && weight.dim(1) % 2 == 1, "sequence_conv: the weight is {}, expected [{}, k] with k odd",
+          weight.shape(), x.dim(2));
+  require(!mask.defined() || (mask.shape() == Shape{x.dim(0), x.dim(1)} && mask.dtype() == DType::u8),
+          "sequence_conv: the mask is {} {}, expected u8 [{}, {}]", mask.dtype(), mask.shape(), x.dim(0), x.dim(1));
+  require(x.dtype() == weight.dtype(), "sequence_conv: x is {}, but the weight {}", x.dtype(), weight.dtype());
+  const Tensor value = x.dim(3) <= 1 || x.value().stride(3) == 1 ? x.value() : x.value().contiguous();
+  Tensor y = Tensor::empty(x.shape(), x.dtype(), value.device());
+  kernels::sequence_conv(value, weight.value(), mask, y);
+  return record("sequence_conv", y, {x, weight}, [value, w = weight.value(), mask](const Tensor& dy, Grads grads) {
+    Tensor dx = Tensor::empty(value.shape(), value.dtype(), value.device());
+    Tensor dw = Tensor::zeros(w.shape(), accumulate_dtype(w.dtype()), w.device());
+    kernels::sequence_conv_grad(value, w, mask, dy, dx, dw);
+    grads.add(0, std::move(dx));
+    grads.add(1, std::move(dw));
+  });
+}
+
+}  // namespace nystrom

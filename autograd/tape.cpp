@@ -1,0 +1,120 @@
+#include "autograd/tape.h"
+
+#include <utility>
+
+#include "core/check.h"
+#include "core/kernels.h"
+
+namespace nystrom {
+namespace {
+
+thread_local Tape* active_tape = nullptr;
+
+/// Makes a collected gradient safe to add to: ops may have handed one tensor to several inputs.
+void make_unique(GradSlot& slot) {
+  if (!slot.is_leaf && (!slot.grad.is_unique() || !slot.grad.is_contiguous())) slot.grad = slot.grad.clone();
+}
+
+}  // namespace
+
+Var Var::leaf(Tensor value, Tensor grad) {
+  require(value.shape() == grad.shape(), "a leaf's gradient must have its shape; got {}, expected {}", grad.shape(), value.shape());
+  const DType dtype = grad.dtype();
+  auto slot = std::make_shared<GradSlot>(GradSlot{std::move(grad), dtype, true});
+  return {std::move(value), std::move(slot)};
+}
+
+Var Var::leaf(Tensor value) {
+  Tensor grad = Tensor::zeros(value.shape(), accumulate_dtype(value.dtype()), value.device());
+  return leaf(std::move(value), std::move(grad));
+}
+
+const Tensor& Var::grad() const {
+  require(slot_ != nullptr, "a constant has no gradient");
+  return slot_->grad;
+}
+
+void Grads::add(std::size_t i, Tensor grad) {
+  if (!wants(i)) return;
+  GradSlot& slot = *slots_[i];
+  if (slot.grad.defined()) {
+    require(slot.grad.shape() == grad.shape(), "gradient of input {} has shape {}, expected {}", i, grad.shape(), slot.grad.shape());
+    make_unique(slot);
+    kernels::accumulate(grad, 1, slot.grad);
+  } else {
+    slot.grad = grad.cast(slot.dtype);
+  }
+}
+
+Grads::Destination Grads::into(std::size_t i, const Shape& shape, Device device) {
+  GradSlot& slot = *slots_[i];
+  if (slot.grad.defined()) {
+    make_unique(slot);
+    return {slot.grad, true};
+  }
+  slot.grad = Tensor::empty(shape, slot.dtype, device);
+  return {slot.grad, false};
+}
+
+Tape::Tape() : previous_(std::exchange(active_tape, this)) {}
+Tape::~Tape() { active_tape = previous_; }
+Tape* Tape::active() { return active_tape; }
+
+NoGrad::NoGrad() : previous_(std::exchange(active_tape, nullptr)) {}
+NoGrad::~NoGrad() { active_tape = previous_; }
+
+void Tape::backward(const Var& loss) {
+  require(loss.value().numel() == 1, "backward: the loss must have one element, got shape {}", loss.shape());
+  backward(loss, Tensor::full(loss.shape(), 1, loss.dtype(), loss.value().device()));
+}
+
+void Tape::backward(const Var& output, Tensor seed) {
+  require(output.requires_grad(), "backward: nothing to differentiate; no leaf was used, or no tape was active, or this tape was walked "
+                                  "already (gradients of gradients are not supported)");
+  require(seed.shape() == output.shape(), "backward: the seed has shape {}, expected {}", seed.shape(), output.shape());
+  const NoGrad no_recording;
+  output.slot()->grad = std::move(seed);
+  while (!steps_.empty()) {
+    Step step = std::move(steps_.back());
+    steps_.pop_back();
+    if (!step.output->grad.defined()) continue;  // did not lead to the loss
+    Tensor dy = std::exchange(step.output->grad, {});
+    if (step.layout == DyLayout::contiguous) dy = dy.contiguous();
+    with_context(fmt::format("in the backward pass of {}", step.name), [&] { step.backward(dy, Grads(step.inputs)); });
+  }
+}
+
+Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward, DyLayout layout) {
+  Tape* tape = Tape::active();
+  bool wanted = false;
+  for (const Var& input : inputs) wanted = wanted || input.requires_grad();
+  if (!tape || !wanted) return Var(std::move(value));
+  auto slot = std::make_shared<GradSlot>(GradSlot{{}, value.dtype(), false});
+  std::vector<std::shared_ptr<GradSlot>> slots;
+  slots.reserve(inputs.size());
+  for (const Var& input : inputs) slots.push_back(input.slot());
+  tape->steps_.push_back({name, slot, std::move(slots), std::move(backward), layout});
+  return {std::move(value), std::move(slot)};
+}
+
+Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f, const std::vector<Var>& inputs) {
+  std::vector<Tensor> values;
+  for (const Var& input : inputs) values.push_back(input.value());
+  Tensor output = [&] {
+    const NoGrad no_recording;
+    return f(inputs).value();
+  }();
+  return record("checkpoint", std::move(output), inputs, [f, values](const Tensor& dy, Grads grads) {
+    Tape inner;
+    std::vector<Var> copies;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      copies.push_back(grads.wants(i) ? Var(values[i], std::make_shared<GradSlot>(GradSlot{{}, values[i].dtype(), false})) : Var(values[i]));
+    }
+    inner.backward(f(copies), dy);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (grads.wants(i) && copies[i].grad().defined()) grads.add(i, copies[i].grad());
+    }
+  });
+}
+
+}  // namespace nystrom

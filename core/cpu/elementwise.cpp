@@ -1,0 +1,201 @@
+// Element-wise kernels: one strided loop each, sums in the accumulate type.
+#include "core/cpu/level.h"
+#include "core/cpu/convert.h"
+#include "core/cpu/strided.h"
+#include "core/kernels.h"
+#include "core/math.h"
+
+namespace nystrom::kernels::NYSTROM_LEVEL {
+namespace {
+
+template <class From, class To>
+void copy_typed(const CView& x, const View& y) {
+  const StridedLoop<2> loop({&x, &y});
+  const std::int64_t sx = loop.stride[0][loop.rank - 1];
+  const std::int64_t sy = loop.stride[1][loop.rank - 1];
+  loop.run([&](const std::int64_t* offset, std::int64_t n) {
+    const From* __restrict source = x.as<From>() + offset[0];
+    To* __restrict target = y.as<To>() + offset[1];
+    if (sx == 1 && sy == 1) {
+      convert_row(source, target, n);
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) target[i * sy] = convert<To>(source[i * sx]);
+    }
+  });
+}
+
+template <class T>
+void fill_typed(const View& y, T value) {
+  const StridedLoop<1> loop({&y});
+  const std::int64_t step = loop.stride[0][loop.rank - 1];
+  loop.run([&](const std::int64_t* offset, std::int64_t n) {
+    T* target = y.as<T>() + offset[0];
+    for (std::int64_t i = 0; i < n; ++i) target[i * step] = value;
+  });
+}
+
+template <class From, class To>
+void accumulate_typed(const CView& x, double scale, const View& y) {
+  using A = accumulate_t<To>;
+  const A factor = static_cast<A>(scale);
+  const StridedLoop<2> loop({&x, &y});
+  const std::int64_t sx = loop.stride[0][loop.rank - 1];
+  const std::int64_t sy = loop.stride[1][loop.rank - 1];
+  loop.run([&](const std::int64_t* offset, std::int64_t n) {
+    const From* __restrict source = x.as<From>() + offset[0];
+    To* __restrict target = y.as<To>() + offset[1];
+    if (sx == 1 && sy == 1) {
+      for (std::int64_t i = 0; i < n; ++i) target[i] = convert<To>(load(target[i]) + factor * static_cast<A>(load(source[i])));
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) target[i * sy] = convert<To>(load(target[i * sy]) + factor * static_cast<A>(load(source[i * sx])));
+    }
+  });
+}
+
+template <class T, class Op>
+void binary_typed(const CView& a, const CView& b, const View& y, const Op& op) {
+  const ViewBase wide_a = broadcast_view(a, y);
+  const ViewBase wide_b = broadcast_view(b, y);
+  const StridedLoop<3> loop({&wide_a, &wide_b, &y});
+  const int last = loop.rank - 1;
+  const std::int64_t sa = loop.stride[0][last], sb = loop.stride[1][last], sy = loop.stride[2][last];
+  loop.run([&](const std::int64_t* offset, std::int64_t n) {
+    const T* pa = a.as<T>() + offset[0];
+    const T* pb = b.as<T>() + offset[1];
+    T* py = y.as<T>() + offset[2];
+    if (sa == 1 && sb == 1 && sy == 1) {
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) py[i] = convert<T>(op(load(pa[i]), load(pb[i])));
+    } else {
+      for (std::int64_t i = 0; i < n; ++i) py[i * sy] = convert<T>(op(load(pa[i * sa]), load(pb[i * sb])));
+    }
+  });
+}
+
+/// y[i] = f(x[i]) over contiguous memory.
+template <class T, class F>
+void map(const CView& x, const View& y, const F& f) {
+  const T* px = x.as<T>();
+  T* py = y.as<T>();
+  parallel_ranges(x.numel(), elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) py[i] = convert<T>(f(load(px[i])));
+  });
+}
+
+/// dx[i] = slope(x[i]) · dy[i].
+template <class T, class F>
+void map_grad(const CView& x, const CView& dy, const View& dx, const F& slope) {
+  const T* px = x.as<T>();
+  const T* pdy = dy.as<T>();
+  T* pdx = dx.as<T>();
+  parallel_ranges(x.numel(), elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) pdx[i] = convert<T>(slope(load(px[i])) * load(pdy[i]));
+  });
+}
+
+}  // namespace
+
+void copy(CView x, View y) {
+  if (!is_float(x.dtype)) {  // integers keep their type: only the width matters
+    switch (size_of(x.dtype)) {
+      case 1: return copy_typed<std::uint8_t, std::uint8_t>(x, y);
+      case 4: return copy_typed<std::int32_t, std::int32_t>(x, y);
+      default: return copy_typed<std::int64_t, std::int64_t>(x, y);
+    }
+  }
+  visit_float(x.dtype, [&](auto from) {
+    visit_float(y.dtype, [&](auto to) { copy_typed<typename decltype(from)::type, typename decltype(to)::type>(x, y); });
+  });
+}
+
+void fill(View y, double value) {
+  switch (y.dtype) {
+    case DType::u8: return fill_typed(y, static_cast<std::uint8_t>(value));
+    case DType::i32: return fill_typed(y, static_cast<std::int32_t>(value));
+    case DType::i64: return fill_typed(y, static_cast<std::int64_t>(value));
+    default:
+      visit_float(y.dtype, [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        fill_typed(y, convert<T>(value));
+      });
+  }
+}
+
+void accumulate(CView x, double scale, View y) {
+  visit_float(x.dtype, [&](auto from) {
+    visit_float(y.dtype, [&](auto to) { accumulate_typed<typename decltype(from)::type, typename decltype(to)::type>(x, scale, y); });
+  });
+}
+
+void binary(Binary op, CView a, CView b, View y) {
+  visit_float(y.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    switch (op) {
+      case Binary::add: return binary_typed<T>(a, b, y, [](auto p, auto q) { return p + q; });
+      case Binary::subtract: return binary_typed<T>(a, b, y, [](auto p, auto q) { return p - q; });
+      case Binary::multiply: return binary_typed<T>(a, b, y, [](auto p, auto q) { return p * q; });
+      case Binary::divide: return binary_typed<T>(a, b, y, [](auto p, auto q) { return p / q; });
+    }
+  });
+}
+
+void affine(CView x, double scale, double shift, View y) {
+  visit_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = accumulate_t<T>;
+    map<T>(x, y, [s = static_cast<A>(scale), o = static_cast<A>(shift)](A v) { return s * v + o; });
+  });
+}
+
+void unary(Unary op, CView x, View y) {
+  visit_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = accumulate_t<T>;
+    switch (op) {
+      case Unary::gelu_erf: return map<T>(x, y, [](A v) { return math::gelu_erf(v); });
+      case Unary::gelu_tanh: return map<T>(x, y, [](A v) { return math::gelu_tanh(v); });
+      case Unary::relu: return map<T>(x, y, [](A v) { return v > 0 ? v : A(0); });
+      case Unary::tanh: return map<T>(x, y, [](A v) { return math::tanh(v); });
+      case Unary::square: return map<T>(x, y, [](A v) { return v * v; });
+      case Unary::round_to_bf16: return map<T>(x, y, [](A v) { return static_cast<A>(static_cast<float>(bf16(static_cast<float>(v)))); });
+    }
+  });
+}
+
+void unary_grad(Unary op, CView x, CView dy, View dx) {
+  visit_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = accumulate_t<T>;
+    switch (op) {
+      case Unary::gelu_erf: return map_grad<T>(x, dy, dx, [](A v) { return math::gelu_erf_slope(v); });
+      case Unary::gelu_tanh: return map_grad<T>(x, dy, dx, [](A v) { return math::gelu_tanh_slope(v); });
+      case Unary::relu: return map_grad<T>(x, dy, dx, [](A v) { return v > 0 ? A(1) : A(0); });
+      case Unary::tanh:
+        return map_grad<T>(x, dy, dx, [](A v) {
+          const A t = math::tanh(v);
+          return 1 - t * t;
+        });
+      case Unary::square: return map_grad<T>(x, dy, dx, [](A v) { return 2 * v; });
+      case Unary::round_to_bf16: return map_grad<T>(x, dy, dx, [](A) { return A(1); });
+    }
+  });
+}
+
+void mask_rows(CView x, CView mask, View y) {
+  const std::int64_t width = x.dim(-1);
+  const auto* keep = mask.as<std::uint8_t>();
+  visit_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    parallel_ranges(mask.numel(), elementwise_grain / (width + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t r = begin; r < end; ++r) {
+        const T* source = x.as<T>() + r * width;
+        T* target = y.as<T>() + r * width;
+        for (std::int64_t i = 0; i < width; ++i) target[i] = keep[r] ? source[i] : convert<T>(0.0f);
+      }
+    });
+  });
+}
+
+}  // namespace nystrom::kernels::NYSTROM_LEVEL

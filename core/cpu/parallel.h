@@ -1,0 +1,44 @@
+// Loops over cores. The bodies must not throw: kernels check before they start.
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
+namespace nystrom {
+
+/// Threads that kernels use; n ≥ 1.
+void set_num_threads(int n);
+int num_threads();
+
+namespace {
+
+/// Calls body(begin, end) on disjoint pieces of 0 … n, at least `grain` long, on all threads.
+template <class Body>
+NYSTROM_INLINE void parallel_ranges(std::int64_t n, std::int64_t grain, const Body& body) {
+  const std::int64_t most = (n + grain - 1) / grain;
+  const std::int64_t pieces = most < num_threads() ? most : num_threads();
+  if (pieces <= 1) {
+    if (n > 0) body(std::int64_t{0}, n);
+    return;
+  }
+#pragma omp parallel for num_threads(static_cast<int>(pieces)) schedule(static, 1)
+  for (std::int64_t p = 0; p < pieces; ++p) body(n * p / pieces, n * (p + 1) / pieces);
+}
+
+/// Calls body(i) for each i in 0 … n; uneven bodies are balanced.
+template <class Body>
+NYSTROM_INLINE void parallel_each(std::int64_t n, const Body& body) {
+#pragma omp parallel for schedule(dynamic, 1) if (n > 1)
+  for (std::int64_t i = 0; i < n; ++i) body(i);
+}
+
+/// Elements below which a loop is not worth a second thread.
+constexpr std::int64_t elementwise_grain = 16384;
+
+}  // namespace
+}  // namespace nystrom

@@ -1,0 +1,41 @@
+// Sums over rows, per column, on all threads and yet independent of their number.
+#pragma once
+
+#include "core/cpu/convert.h"
+#include "core/cpu/parallel.h"
+
+namespace nystrom {
+namespace {
+
+/// Cuts `rows` into at most 32 chunks of which each keeps its own sums of `columns` values; total() adds them in order.
+template <class A>
+class ColumnSums {
+ public:
+  NYSTROM_INLINE ColumnSums(std::int64_t rows, std::int64_t columns)
+      : rows_(rows), columns_(columns), chunks_(rows < 32 * 16 ? (rows + 15) / 16 : 32), partial_((chunks_ + 1) * columns) {}
+
+  /// Calls body(row, sums of the row's chunk) for every row.
+  template <class Body>
+  NYSTROM_INLINE void run(const Body& body) const {
+    parallel_ranges(chunks_, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t c = begin; c < end; ++c) {
+        A* sums = partial_.get() + c * columns_;
+        for (std::int64_t i = 0; i < columns_; ++i) sums[i] = 0;
+        for (std::int64_t r = rows_ * c / chunks_; r < rows_ * (c + 1) / chunks_; ++r) body(r, sums);
+      }
+    });
+  }
+
+  NYSTROM_INLINE A total(std::int64_t column) const {
+    A sum = 0;
+    for (std::int64_t c = 0; c < chunks_; ++c) sum += partial_[c * columns_ + column];
+    return sum;
+  }
+
+ private:
+  std::int64_t rows_, columns_, chunks_;
+  Scratch<A> partial_;
+};
+
+}  // namespace
+}  // namespace nystrom

@@ -1,0 +1,105 @@
+// Softmax and cross-entropy over rows.
+#include "core/cpu/level.h"
+
+#include <cmath>
+
+#include "core/cpu/convert.h"
+#include "core/cpu/parallel.h"
+#include "core/kernels.h"
+#include "core/math.h"
+
+namespace nystrom::kernels::NYSTROM_LEVEL {
+namespace {
+
+template <class T>
+NYSTROM_INLINE accumulate_t<T> row_max(const T* row, std::int64_t n) {
+  accumulate_t<T> largest = load(row[0]);
+#pragma omp simd reduction(max : largest)
+  for (std::int64_t i = 0; i < n; ++i) largest = load(row[i]) > largest ? load(row[i]) : largest;
+  return largest;
+}
+
+template <class T>
+NYSTROM_INLINE accumulate_t<T> sum_of_exponentials(const T* row, accumulate_t<T> largest, std::int64_t n) {
+  accumulate_t<T> sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < n; ++i) sum += math::exp(load(row[i]) - largest);
+  return sum;
+}
+
+template <class Body>
+NYSTROM_INLINE void each_row(std::int64_t rows, std::int64_t width, const Body& body) {
+  parallel_ranges(rows, elementwise_grain / (width + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t r = begin; r < end; ++r) body(r);
+  });
+}
+
+}  // namespace
+
+void softmax(CView x, View y) {
+  const std::int64_t n = x.dim(-1);
+  visit_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    each_row(x.rows(), n, [&](std::int64_t r) {
+      const T* row = x.as<T>() + r * n;
+      T* out = y.as<T>() + r * n;
+      const auto largest = row_max(row, n);
+      const auto scale = 1 / sum_of_exponentials(row, largest, n);
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) out[i] = convert<T>(math::exp(load(row[i]) - largest) * scale);
+    });
+  });
+}
+
+void softmax_grad(CView y, CView dy, View dx) {
+  const std::int64_t n = y.dim(-1);
+  visit_float(y.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    each_row(y.rows(), n, [&](std::int64_t r) {
+      const T* p = y.as<T>() + r * n;
+      const T* dp = dy.as<T>() + r * n;
+      T* out = dx.as<T>() + r * n;
+      accumulate_t<T> inner = 0;
+#pragma omp simd reduction(+ : inner)
+      for (std::int64_t i = 0; i < n; ++i) inner += load(p[i]) * load(dp[i]);
+      for (std::int64_t i = 0; i < n; ++i) out[i] = convert<T>(load(p[i]) * (load(dp[i]) - inner));
+    });
+  });
+}
+
+void cross_entropy(CView logits, CView labels, View loss, View log_sum_exp) {
+  const std::int64_t n = logits.dim(-1);
+  const auto* label = labels.as<std::int64_t>();
+  visit_float(logits.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = accumulate_t<T>;
+    each_row(logits.rows(), n, [&](std::int64_t r) {
+      const T* row = logits.as<T>() + r * n;
+      const A largest = row_max(row, n);
+      const A total = largest + static_cast<A>(std::log(sum_of_exponentials(row, largest, n)));
+      log_sum_exp.as<A>()[r] = total;
+      loss.as<A>()[r] = label[r] < 0 ? A(0) : total - load(row[label[r]]);
+    });
+  });
+}
+
+void cross_entropy_grad(CView logits, CView labels, CView log_sum_exp, CView dloss, View dlogits) {
+  const std::int64_t n = logits.dim(-1);
+  const auto* label = labels.as<std::int64_t>();
+  visit_float(logits.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = accumulate_t<T>;
+    each_row(logits.rows(), n, [&](std::int64_t r) {
+      const T* row = logits.as<T>() + r * n;
+      T* out = dlogits.as<T>() + r * n;
+      const A total = log_sum_exp.as<A>()[r];
+      const A scale = label[r] < 0 ? A(0) : dloss.as<A>()[r];
+      const A chosen = label[r] < 0 ? A(0) : math::exp(load(row[label[r]]) - total);
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) out[i] = convert<T>(scale * math::exp(load(row[i]) - total));
+      if (label[r] >= 0) out[label[r]] = convert<T>(scale * (chosen - 1));
+    });
+  });
+}
+
+}  // namespace nystrom::kernels::NYSTROM_LEVEL

@@ -1,0 +1,19 @@
+// Linked instead of core/cuda/ in builds without CUDA.
+#include "core/cuda/runtime.h"
+#include "core/error.h"
+
+namespace nystrom::cuda {
+namespace {
+
+[[noreturn]] void fail() {
+  throw InputError("this build of nystrom has no CUDA support; use --device cpu, or build with: ./dev build --cuda");
+}
+
+}  // namespace
+
+void* device_allocate(int, std::int64_t) { fail(); }
+void device_free(int, void*) { fail(); }
+void copy_to_device(int, void*, const void*, std::int64_t) { fail(); }
+void copy_to_host(int, void*, const void*, std::int64_t) { fail(); }
+
+}  // namespace nystrom::cuda

@@ -1,0 +1,114 @@
+// How a kernel call finds its code: by the first argument's device and, on the CPU, by the vector level of the machine.
+//
+// Files under core/cpu/ listed as vector code in CMakeLists.txt are compiled once per level, each time into another namespace
+// (NYSTROM_LEVEL). The choice is made at run time, so one binary runs on every x86-64 and uses AVX-512 where it exists.
+#pragma once
+
+#include "core/view.h"
+
+namespace nystrom {
+
+/// Vector instruction sets the CPU kernels exist for, in rising order.
+enum class CpuLevel { baseline, avx2, avx512 };
+
+/// The level in use: the best this machine has unless limit_cpu_level lowered it.
+CpuLevel cpu_level();
+const char* name_of(CpuLevel level);
+/// Uses at most `level` from now on; for tests and benchmarks that compare levels.
+void limit_cpu_level(CpuLevel level);
+
+/// Called before (`begin`) and after every kernel, with its name; for profiles and tests. Null by default.
+using KernelObserver = void (*)(const char* name, bool begin);
+void set_kernel_observer(KernelObserver observer);
+
+namespace detail {
+
+extern KernelObserver kernel_observer;
+[[noreturn]] void throw_other_device(const char* kernel, Device expected, Device got);
+[[noreturn]] void throw_no_cuda(const char* kernel);
+
+struct ObservedCall {
+  explicit ObservedCall(const char* kernel) : name(kernel) {
+    if (kernel_observer) kernel_observer(name, true);
+  }
+  ~ObservedCall() {
+    if (kernel_observer) kernel_observer(name, false);
+  }
+  const char* name;
+};
+
+inline void require_device(const char* kernel, Device expected, const ViewBase& view, const void* data) {
+  if (data && !(view.device == expected)) throw_other_device(kernel, expected, view.device);
+}
+template <class T>
+void check_device(const char* kernel, Device expected, const T& argument) {
+  if constexpr (requires { argument.device; argument.data; }) {
+    require_device(kernel, expected, argument, argument.data);
+  }
+}
+
+template <class... Rest>
+Device device_of_first_view(const View& view, const Rest&...) { return view.device; }
+template <class... Rest>
+Device device_of_first_view(const CView& view, const Rest&...) { return view.device; }
+template <class First, class... Rest>
+Device device_of_first_view(const First&, const Rest&... rest) { return device_of_first_view(rest...); }
+
+}  // namespace detail
+
+/// A function of the backend contract, callable like one. A null `cuda` means a build without CUDA.
+template <class Signature>
+struct Kernel;
+
+template <class... Args>
+struct Kernel<void(Args...)> {
+  using Function = void (*)(Args...);
+  const char* name;
+  Function baseline, avx2, avx512, cuda;
+
+  void operator()(Args... args) const {
+    const Device device = detail::device_of_first_view(args...);
+    (detail::check_device(name, device, args), ...);
+    detail::ObservedCall observed(name);
+    if (!device.is_cpu()) {
+      if (!cuda) detail::throw_no_cuda(name);
+      return cuda(args...);
+    }
+    switch (cpu_level()) {
+      case CpuLevel::avx512: return avx512(args...);
+      case CpuLevel::avx2: return avx2(args...);
+      case CpuLevel::baseline: return baseline(args...);
+    }
+  }
+};
+
+}  // namespace nystrom
+
+#ifdef NYSTROM_CUDA
+#define NYSTROM_CUDA_FUNCTION(name) &cuda::name
+#else
+#define NYSTROM_CUDA_FUNCTION(name) nullptr
+#endif
+
+#ifdef NYSTROM_X86
+/// Declares kernel `name` as own vector code: one definition a CPU level and one for CUDA. A missing one is a link error naming it.
+#define KERNEL(name, ...)                         \
+  namespace cpu_baseline { void name(__VA_ARGS__); } \
+  namespace cpu_avx2 { void name(__VA_ARGS__); }     \
+  namespace cpu_avx512 { void name(__VA_ARGS__); }   \
+  namespace cuda { void name(__VA_ARGS__); }         \
+  inline constexpr Kernel<void(__VA_ARGS__)> name{   \
+      #name, &cpu_baseline::name, &cpu_avx2::name, &cpu_avx512::name, NYSTROM_CUDA_FUNCTION(name)}
+#else
+#define KERNEL(name, ...)                         \
+  namespace cpu_baseline { void name(__VA_ARGS__); } \
+  namespace cuda { void name(__VA_ARGS__); }         \
+  inline constexpr Kernel<void(__VA_ARGS__)> name{   \
+      #name, &cpu_baseline::name, &cpu_baseline::name, &cpu_baseline::name, NYSTROM_CUDA_FUNCTION(name)}
+#endif
+
+/// Declares kernel `name` as a call into a library that chooses its vector code itself (oneDNN, Eigen): one CPU definition.
+#define LIBRARY_KERNEL(name, ...)          \
+  namespace cpu { void name(__VA_ARGS__); }   \
+  namespace cuda { void name(__VA_ARGS__); }  \
+  inline constexpr Kernel<void(__VA_ARGS__)> name{#name, &cpu::name, &cpu::name, &cpu::name, NYSTROM_CUDA_FUNCTION(name)}

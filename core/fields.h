@@ -1,0 +1,58 @@
+// The vocabulary of field lists: each option of the program is stated once, as a line in its struct's `fields` function, and every
+// reader, writer, help text and schema is a visitor over that line (train/config_io.h).
+//
+//   template <class V> void fields(V& v, OptimizerConfig& c) {
+//     v(c.learning_rate, "learning_rate", "peak learning rate", positive);
+//   }
+//
+// A visitor is called as v(member, name, help, range…). A member is bool, int64, double, std::string, an enum with enum_names, an
+// optional or a vector of these (a range then holds for the value within), or a struct with its own `fields`.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+
+namespace nystrom {
+
+/// Allowed values of a number: lower ≤ x ≤ upper, the ends excluded where `open` says so; `odd` for whole numbers.
+struct Range {
+  double lower = -std::numeric_limits<double>::infinity();
+  double upper = std::numeric_limits<double>::infinity();
+  bool lower_open = false;
+  bool upper_open = false;
+  bool odd = false;
+
+  constexpr bool contains(double x) const { return (lower_open ? x > lower : x >= lower) && (upper_open ? x < upper : x <= upper); }
+  constexpr bool contains(std::int64_t x) const { return contains(static_cast<double>(x)) && (!odd || x % 2 != 0); }
+};
+
+inline constexpr Range any_number{};
+inline constexpr Range positive{.lower = 0, .lower_open = true};
+inline constexpr Range not_negative{.lower = 0};
+inline constexpr Range probability{.lower = 0, .upper = 1};
+inline constexpr Range below_one{.lower = 0, .upper = 1, .upper_open = true};
+inline constexpr Range odd_positive{.lower = 1, .odd = true};
+constexpr Range at_least(double lower) { return {.lower = lower}; }
+constexpr Range between(double lower, double upper) { return {.lower = lower, .upper = upper}; }
+
+/// What a number must be, for messages: "a whole number at least 1", "an odd whole number at least 1", "a number greater than 0".
+std::string describe(const Range& range, bool whole);
+
+/// A value of an enum and the word that stands for it in files.
+template <class E>
+struct EnumName {
+  E value;
+  const char* name;
+};
+
+/// The word for `value`. An enum E takes part by overloading `std::span<const EnumName<E>> enum_names(E)`.
+template <class E>
+const char* enum_name(E value) {
+  for (const auto& entry : enum_names(value))
+    if (entry.value == value) return entry.name;
+  return "?";
+}
+
+}  // namespace nystrom

@@ -1,0 +1,98 @@
+// Scalar functions, host and device: what element-wise kernels are made of. Floats are computed without library calls, so that
+// loops over them vectorise; doubles serve gradient checks and use the library.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace nystrom::math {
+
+#define NYSTROM_MATH NYSTROM_HOST_DEVICE NYSTROM_INLINE
+
+/// eˣ to about 1 ulp: x = k ln 2 + r, |r| ≤ ln 2 / 2, Taylor series of degree 7 in r. 0 below −87.3, at most e^88.
+NYSTROM_MATH float exp(float x) {
+  constexpr float round_to_integer = 12582912.0f;  // 1.5 · 2²³: the sum's low mantissa bits are the rounded integer
+  const float clamped = x > 88.0f ? 88.0f : x;
+  const float shifted = clamped * 1.44269504f + round_to_integer;
+  const float k = shifted - round_to_integer;
+  const float r = (clamped - k * 0.693145752f) - k * 1.42860677e-6f;
+  float p = 1.0f / 5040;
+  p = p * r + 1.0f / 720;
+  p = p * r + 1.0f / 120;
+  p = p * r + 1.0f / 24;
+  p = p * r + 1.0f / 6;
+  p = p * r + 0.5f;
+  p = p * r + 1.0f;
+  p = p * r + 1.0f;
+  const float power_of_two = std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) << 23) + 0x3f800000u);
+  return x < -87.3f ? 0.0f : p * power_of_two;
+}
+NYSTROM_MATH double exp(double x) { return ::exp(x); }
+
+NYSTROM_MATH float abs(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffu); }
+NYSTROM_MATH float with_sign(float magnitude, float sign) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));
+}
+
+NYSTROM_MATH float tanh(float x) {
+  const float a = abs(x);
+  const float e = exp(-2 * a);
+  const float s = x * x;
+  // Near 0 the quotient cancels: Taylor series to x⁹.
+  const float near_zero = a * (1 + s * (-1.0f / 3 + s * (2.0f / 15 + s * (-17.0f / 315 + s * (62.0f / 2835)))));
+  return with_sign(a < 0.3f ? near_zero : (1 - e) / (1 + e), x);
+}
+NYSTROM_MATH double tanh(double x) { return ::tanh(x); }
+
+/// Complementary error function, relative error below 2e-7: the Chebyshev fit of Press et al., Numerical Recipes, section 6.2.
+NYSTROM_MATH float erfc(float x) {
+  const float a = abs(x);
+  const float t = 1 / (1 + 0.5f * a);
+  float p = 0.17087277f;
+  p = p * t - 0.82215223f;
+  p = p * t + 1.48851587f;
+  p = p * t - 1.13520398f;
+  p = p * t + 0.27886807f;
+  p = p * t - 0.18628806f;
+  p = p * t + 0.09678418f;
+  p = p * t + 0.37409196f;
+  p = p * t + 1.00002368f;
+  p = p * t - 1.26551223f;
+  const float tail = t * exp(p - a * a);
+  return x < 0 ? 2 - tail : tail;
+}
+NYSTROM_MATH double erfc(double x) { return ::erfc(x); }
+
+/// Standard normal distribution function.
+template <class T>
+NYSTROM_MATH T normal_cdf(T x) {
+  return T(0.5) * erfc(x * T(-0.70710678118654752440));
+}
+
+template <class T>
+NYSTROM_MATH T gelu_erf(T x) {
+  return x * normal_cdf(x);
+}
+template <class T>
+NYSTROM_MATH T gelu_erf_slope(T x) {
+  return normal_cdf(x) + x * exp(T(-0.5) * x * x) * T(0.39894228040143267794);
+}
+
+/// ½ x (1 + tanh u), u = √(2/π) (x + 0.044715 x³).
+template <class T>
+NYSTROM_MATH T gelu_tanh(T x) {
+  return T(0.5) * x * (1 + tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
+}
+template <class T>
+NYSTROM_MATH T gelu_tanh_slope(T x) {
+  const T t = tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x));
+  const T du = T(0.79788456080286535588) * (1 + T(3 * 0.044715) * x * x);
+  return T(0.5) * (1 + t) + T(0.5) * x * (1 - t * t) * du;
+}
+
+#undef NYSTROM_MATH
+
+}  // namespace nystrom::math

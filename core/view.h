@@ -1,0 +1,57 @@
+// What kernels receive: a pointer with shape and strides, plain data that owns nothing.
+#pragma once
+
+#include <cstdint>
+
+#include "core/device.h"
+#include "core/dtype.h"
+
+namespace nystrom {
+
+inline constexpr int max_rank = 8;
+
+/// Shape and strides (in elements) shared by View and CView.
+struct ViewBase {
+  DType dtype = DType::f32;
+  Device device;
+  int rank = 0;
+  std::int64_t shape[max_rank] = {};
+  std::int64_t stride[max_rank] = {};
+
+  NYSTROM_INLINE std::int64_t numel() const {
+    std::int64_t n = 1;
+    for (int i = 0; i < rank; ++i) n *= shape[i];
+    return n;
+  }
+  /// Size of axis i; negative axes count from the end.
+  NYSTROM_INLINE std::int64_t dim(int i) const { return shape[i < 0 ? i + rank : i]; }
+  NYSTROM_INLINE std::int64_t step(int i) const { return stride[i < 0 ? i + rank : i]; }
+  /// Number of rows when all axes but the last are merged.
+  NYSTROM_INLINE std::int64_t rows() const { return rank == 0 || dim(-1) == 0 ? 0 : numel() / dim(-1); }
+};
+
+/// Read-only view. `data == nullptr` stands for an absent optional argument.
+struct CView : ViewBase {
+  const void* data = nullptr;
+
+  NYSTROM_INLINE explicit operator bool() const { return data != nullptr; }
+  template <class T>
+  NYSTROM_INLINE const T* as() const { return static_cast<const T*>(data); }
+};
+
+/// Writable view.
+struct View : ViewBase {
+  void* data = nullptr;
+
+  NYSTROM_INLINE explicit operator bool() const { return data != nullptr; }
+  template <class T>
+  NYSTROM_INLINE T* as() const { return static_cast<T*>(data); }
+  NYSTROM_INLINE operator CView() const {
+    CView view;
+    static_cast<ViewBase&>(view) = *this;
+    view.data = data;
+    return view;
+  }
+};
+
+}  // namespace nystrom

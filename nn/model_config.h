@@ -1,0 +1,106 @@
+// What a model is: every number and choice that shapes or evaluates it. Keys are Hugging Face's where it has one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/fields.h"
+
+namespace nystrom {
+
+enum class AttentionKind { nystrom, softmax };
+enum class Semantics { nystrom, transformers };
+enum class LandmarkSource { queries_and_keys, keys };
+enum class Inverse { iterative, exact, identity };
+enum class Activation { gelu, gelu_new, relu };
+enum class Norm { post, pre };
+enum class Positions { absolute, none };
+/// What stands on the encoder. `features` is the pre-LN sequence block's last valid time step.
+enum class Head { masked_lm, sequence_classification, token_classification, question_answering, multiple_choice, features, none };
+
+std::span<const EnumName<AttentionKind>> enum_names(AttentionKind);
+std::span<const EnumName<Semantics>> enum_names(Semantics);
+std::span<const EnumName<LandmarkSource>> enum_names(LandmarkSource);
+std::span<const EnumName<Inverse>> enum_names(Inverse);
+std::span<const EnumName<Activation>> enum_names(Activation);
+std::span<const EnumName<Norm>> enum_names(Norm);
+std::span<const EnumName<Positions>> enum_names(Positions);
+/// Names are Hugging Face's classes ("NystromformerForMaskedLM"), and "NystromformerSequenceBlock" for features.
+std::span<const EnumName<Head>> enum_names(Head);
+
+struct AttentionConfig {
+  AttentionKind kind = AttentionKind::nystrom;
+  Semantics semantics = Semantics::nystrom;
+  std::int64_t num_landmarks = 64;
+  LandmarkSource landmark_source = LandmarkSource::queries_and_keys;
+  Inverse inverse = Inverse::iterative;
+  std::int64_t inverse_iterations = 6;
+  std::optional<std::int64_t> conv_kernel_size = 33;
+};
+
+template <class V>
+void fields(V& v, AttentionConfig& c) {
+  v(c.kind, "kind", "nystrom: O(n) through landmarks; softmax: exact attention");
+  v(c.semantics, "semantics", "nystrom: padding-invariant; transformers: as Hugging Face computes it, for its checkpoints");
+  v(c.num_landmarks, "num_landmarks", "landmarks per head; shorter sequences get exact attention", at_least(1));
+  v(c.landmark_source, "landmark_source", "queries_and_keys: landmarks of both; keys: the key landmarks serve as both");
+  v(c.inverse, "inverse", "of the landmark matrix. iterative: as published; exact: by SVD; identity: none");
+  v(c.inverse_iterations, "inverse_iterations", "steps of the iterative inverse", between(0, 1000));
+  v(c.conv_kernel_size, "conv_kernel_size", "taps of the depthwise convolution skip, odd; null: no convolution", odd_positive);
+}
+
+struct ModelConfig {
+  std::int64_t vocab_size = 30000;
+  std::int64_t hidden_size = 768;
+  std::int64_t num_hidden_layers = 12;
+  std::int64_t num_attention_heads = 12;
+  std::int64_t intermediate_size = 3072;
+  Activation hidden_act = Activation::gelu_new;
+  std::int64_t max_position_embeddings = 512;
+  std::int64_t type_vocab_size = 2;
+  double hidden_dropout_prob = 0.1;
+  double layer_norm_eps = 1e-5;
+  double initializer_range = 0.02;
+  std::int64_t pad_token_id = 1;
+  Norm norm = Norm::post;
+  Positions positions = Positions::absolute;
+  std::optional<std::int64_t> embed_dim;
+  AttentionConfig attention;
+
+  // Not options of `model:`: decided by the checkpoint, the task or the data.
+  Head head = Head::masked_lm;
+  std::vector<std::string> labels = {"LABEL_0", "LABEL_1"};
+  /// The only length that `semantics: transformers` accepts in the Nyström branch (Hugging Face's reshape).
+  std::int64_t segment_means_seq_len = 64;
+
+  std::int64_t head_dim() const { return hidden_size / num_attention_heads; }
+  std::int64_t num_labels() const { return static_cast<std::int64_t>(labels.size()); }
+};
+
+template <class V>
+void fields(V& v, ModelConfig& c) {
+  v(c.vocab_size, "vocab_size", "rows of the word embedding; filled from the tokenizer when left out", at_least(1));
+  v(c.hidden_size, "hidden_size", "width of the encoder", at_least(1));
+  v(c.num_hidden_layers, "num_hidden_layers", "number of layers", at_least(0));
+  v(c.num_attention_heads, "num_attention_heads", "attention heads; divides hidden_size", at_least(1));
+  v(c.intermediate_size, "intermediate_size", "width of the feed-forward layer", at_least(1));
+  v(c.hidden_act, "hidden_act", "gelu: with erf; gelu_new: with tanh; relu");
+  v(c.max_position_embeddings, "max_position_embeddings", "longest sequence", at_least(1));
+  v(c.type_vocab_size, "type_vocab_size", "number of token types (segments)", at_least(1));
+  v(c.hidden_dropout_prob, "hidden_dropout_prob", "dropout after the embeddings and before each residual", below_one);
+  v(c.layer_norm_eps, "layer_norm_eps", "added to the variance in layer normalisation", positive);
+  v(c.initializer_range, "initializer_range", "standard deviation of fresh weights", not_negative);
+  v(c.pad_token_id, "pad_token_id", "id of the padding token", at_least(0));
+  v(c.norm, "norm", "post: as BERT; pre: the sequence block");
+  v(c.positions, "positions", "absolute: learned position embeddings; none");
+  v(c.embed_dim, "embed_dim", "width of input features of the sequence block; null: the input is token ids", at_least(1));
+  v(c.attention, "attention", "the attention block");
+}
+
+/// Everything about `config` that cannot be built, one line each ("hidden_size 100 is not divisible by num_attention_heads 12; …").
+std::vector<std::string> problems(const ModelConfig& config);
+
+}  // namespace nystrom

@@ -1,0 +1,62 @@
+// Everything that follows from a line of tests/support/cases.cpp.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/dispatch.h"
+#include "tests/support/cases.h"
+#include "tests/support/gradcheck.h"
+
+namespace nystrom::testing {
+namespace {
+
+class OpTest : public ::testing::TestWithParam<OpCase> {
+ protected:
+  void TearDown() override { limit_cpu_level(CpuLevel::avx512); }
+};
+
+TEST_P(OpTest, GradientEqualsNumericalOne) {
+  const auto& test = GetParam();
+  const auto inputs = case_inputs(test);
+  const auto analytic = evaluate(test, inputs, DType::f64);
+  const Tensor weights = random_normal(analytic.output.shape(), 5);
+  const auto loss = [&] {
+    const NoGrad no_recording;
+    return inner_product(test.f({inputs.begin(), inputs.end()}).value(), weights);
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor numerical = numerical_gradient(loss, inputs[i]);
+    EXPECT_LE(relative_difference(analytic.gradients[i], numerical), test.tolerance) << "input " << i;
+  }
+}
+
+/// Checks f in `dtype` against f64 at the vector level in force.
+void expect_close_to_f64(const OpCase& test, DType dtype, double tolerance) {
+  const auto inputs = case_inputs(test);
+  const auto expected = evaluate(test, inputs, DType::f64);
+  const auto got = evaluate(test, inputs, dtype);
+  EXPECT_LE(relative_difference(got.output, expected.output), tolerance) << "output";
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_LE(relative_difference(got.gradients[i], expected.gradients[i]), tolerance) << "gradient of input " << i;
+  }
+}
+
+TEST_P(OpTest, F32EqualsF64AtEveryVectorLevel) {
+  for (const CpuLevel level : {CpuLevel::baseline, CpuLevel::avx2, CpuLevel::avx512}) {
+    limit_cpu_level(CpuLevel::avx512);
+    limit_cpu_level(level);
+    SCOPED_TRACE(name_of(level));
+    // What an inverse amplifies is not the kernel's fault: its cases are well conditioned, yet lose two digits.
+    expect_close_to_f64(GetParam(), DType::f32, GetParam().name.starts_with("pinv") ? 2e-3 : 1e-5);
+  }
+}
+
+TEST_P(OpTest, Bf16EqualsF64UpToItsRounding) {
+  if (!GetParam().low_precision) return;
+  expect_close_to_f64(GetParam(), DType::bf16, 2e-2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, OpTest, ::testing::ValuesIn(op_cases()), [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace nystrom::testing

@@ -1,0 +1,48 @@
+// Deterministic test data.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <numbers>
+#include <vector>
+
+#include "core/rng.h"
+#include "core/tensor.h"
+
+namespace nystrom::testing {
+
+/// Standard normal f64 values, the same for the same seed on every machine.
+inline Tensor random_normal(const Shape& shape, std::uint64_t seed, double scale = 1) {
+  std::vector<double> values(static_cast<std::size_t>(shape.numel()));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto words = philox(philox_key(seed, 0), {{static_cast<std::uint32_t>(i), 0, 0, 0}});
+    values[i] = scale * std::sqrt(-2 * std::log(uniform_open(words.word[0]))) * std::cos(2 * std::numbers::pi * uniform_open(words.word[1]));
+  }
+  return Tensor::from(values, shape);
+}
+
+inline Tensor int_tensor(const std::vector<std::int64_t>& values, const Shape& shape) { return Tensor::from(values, shape); }
+
+inline Tensor mask_tensor(const std::vector<std::uint8_t>& values, const Shape& shape) { return Tensor::from(values, shape); }
+
+/// Largest |a − b|, and that relative to the largest |b| (absolute where b is 0 but for rounding).
+inline double max_difference(const Tensor& a, const Tensor& b) {
+  const auto x = a.to_doubles(), y = b.to_doubles();
+  double worst = x.size() == y.size() ? 0 : 1e300;
+  for (std::size_t i = 0; i < x.size() && i < y.size(); ++i) {
+    const double difference = std::abs(x[i] - y[i]);
+    if (!(difference <= worst)) worst = difference;  // NaN counts as worst
+  }
+  return worst;
+}
+inline double largest(const Tensor& x) {
+  double value = 0;
+  for (const double v : x.to_doubles()) value = std::max(value, std::abs(v));
+  return value;
+}
+inline double relative_difference(const Tensor& a, const Tensor& b) {
+  const double scale = largest(b);
+  return scale > 1e-9 ? max_difference(a, b) / scale : max_difference(a, b);
+}
+
+}  // namespace nystrom::testing
