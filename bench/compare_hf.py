@@ -1,0 +1,217 @@
+"""Times one training step of `nystrom bench` beside Hugging Face's Nyströmformer, eager and compiled, on this machine's CPU.
+
+    build/interop/bin/python bench/compare_hf.py --output bench/results/compare_hf.json
+    build/interop/bin/python bench/compare_hf.py --rounds 1 --steps 2 --dtype f32 --layers 2 --output build/quick.json
+
+Needs torch, transformers 4.57.1 (5.x cannot compile or mask this model) and, for torch.compile, g++; no network.
+
+Each measurement is a process of its own, so that its peak memory (ru_maxrss) is its own, and the contestants alternate
+round by round, so that a machine that slows down slows all of them. Both sides do a whole step: masked language model
+with 15 % of the tokens chosen, hidden dropout 0.1, loss, backward, clipping to norm 1, AdamW; bf16 is autocast for HF.
+The first steps of a process (--warmup; they compile, allocate and fill caches) are not counted on either side.
+"""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+MASKED_SHARE = 0.15
+LANDMARKS, CONV, VOCAB = 64, 33, 30000
+KIB = 1024
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="processes of each contestant")
+    parser.add_argument("--steps", type=int, default=5, help="counted steps of each process")
+    parser.add_argument("--warmup", type=int, default=2, help="steps before those, not counted")
+    parser.add_argument("--dtype", nargs="+", choices=["f32", "bf16"], default=["f32", "bf16"])
+    parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"), help="the program to time")
+    parser.add_argument("--skip-nystrom", action="store_true")
+    parser.add_argument("--skip-compile", action="store_true")
+    parser.add_argument("--length", type=int, default=512)
+    parser.add_argument("--batch", type=int, default=4)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--hidden", type=int, default=768)
+    parser.add_argument("--heads", type=int, default=12)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--output", type=Path, help="where the JSON goes")
+    parser.add_argument("--worker", choices=["eager", "compile"], help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if not arguments.worker and not arguments.output:
+        parser.error("--output is missing")
+    if not arguments.worker and not arguments.skip_nystrom and not arguments.nystrom.exists():
+        parser.error(f"{arguments.nystrom} does not exist; build it or pass --skip-nystrom")
+    return arguments
+
+
+# --- One process of HF's -----------------------------------------------------------------------------------------------
+
+
+def run_worker(arguments: argparse.Namespace) -> None:
+    """Prints one JSON object, like `nystrom bench`."""
+    import torch
+    from transformers import NystromformerConfig, NystromformerForMaskedLM
+
+    torch.manual_seed(0)
+    torch.set_num_threads(arguments.threads)
+    config = NystromformerConfig(
+        vocab_size=VOCAB,
+        hidden_size=arguments.hidden,
+        num_hidden_layers=arguments.layers,
+        num_attention_heads=arguments.heads,
+        intermediate_size=4 * arguments.hidden,
+        max_position_embeddings=arguments.length,
+        segment_means_seq_len=arguments.length,
+        num_landmarks=LANDMARKS,
+        conv_kernel_size=CONV,
+        hidden_dropout_prob=0.1,
+    )
+    model = NystromformerForMaskedLM(config).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01)
+    forward = torch.compile(model) if arguments.worker == "compile" else model
+
+    seconds, losses = [], []
+    for _ in range(arguments.warmup + arguments.steps):
+        ids = torch.randint(5, VOCAB, (arguments.batch, arguments.length))
+        chosen = torch.rand(ids.shape) < MASKED_SHARE
+        labels = torch.where(chosen, ids, -100)
+        inputs = torch.where(chosen, 4, ids)
+        mask = torch.ones_like(ids)
+
+        start = time.perf_counter()
+        optimizer.zero_grad()
+        with torch.autocast("cpu", torch.bfloat16, enabled=arguments.dtype == ["bf16"]):
+            loss = forward(input_ids=inputs, attention_mask=mask, labels=labels).loss
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+        seconds.append(time.perf_counter() - start)
+    print(json.dumps({"step_seconds": seconds, "losses": losses}))
+
+
+# --- The rounds --------------------------------------------------------------------------------------------------------
+
+
+def command(contestant: str, dtype: str, arguments: argparse.Namespace) -> list[str]:
+    shape = [f"--{name}={getattr(arguments, name)}" for name in ("length", "batch", "layers", "hidden", "heads", "threads")]
+    if contestant == "nystrom":
+        steps = arguments.warmup + arguments.steps
+        fixed = [f"--landmarks={LANDMARKS}", f"--vocab={VOCAB}", f"--conv={CONV}", "--mode=train", "--json"]
+        return [str(arguments.nystrom), "bench", f"--dtype={dtype}", f"--steps={steps}", *shape, *fixed]
+    counts = [f"--steps={arguments.steps}", f"--warmup={arguments.warmup}"]
+    return [sys.executable, __file__, f"--worker={contestant}", f"--dtype={dtype}", *counts, *shape]
+
+
+def measure(contestant: str, dtype: str, arguments: argparse.Namespace) -> dict:
+    threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
+    process = subprocess.Popen(
+        command(contestant, dtype, arguments), stdout=subprocess.PIPE, env=os.environ | threads, text=True
+    )
+    output = process.stdout.read()
+    # wait4 rather than wait: it tells the peak memory of this very process.
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"{contestant} {dtype} ended with {process.returncode}")
+
+    report = json.loads(output)
+    seconds = report["step_seconds"]
+    return {
+        "warmup_seconds": seconds[: arguments.warmup],
+        "step_seconds": seconds[arguments.warmup :],
+        "losses": report["losses"],
+        "peak_memory_bytes": usage.ru_maxrss * KIB,
+    }
+
+
+def summarise(runs: list[dict], tokens: int) -> dict:
+    seconds = [second for run in runs for second in run["step_seconds"]]
+    median = statistics.median(seconds)
+    return {
+        "median_step_seconds": median,
+        "fastest_step_seconds": min(seconds),
+        "slowest_step_seconds": max(seconds),
+        "round_median_seconds": [statistics.median(run["step_seconds"]) for run in runs],
+        "tokens_per_second": tokens / median,
+        "peak_memory_bytes": max(run["peak_memory_bytes"] for run in runs),
+        "runs": runs,
+    }
+
+
+def compare(dtype: str, contestants: list[str], arguments: argparse.Namespace) -> dict[str, dict]:
+    runs: dict[str, list[dict]] = {contestant: [] for contestant in contestants}
+    for number in range(arguments.rounds):
+        for contestant in contestants:
+            run = measure(contestant, dtype, arguments)
+            runs[contestant].append(run)
+            median = statistics.median(run["step_seconds"])
+            print(f"{dtype} round {number + 1} {contestant}: {median:.3f} s a step", file=sys.stderr, flush=True)
+    tokens = arguments.batch * arguments.length
+    results = {contestant: summarise(taken, tokens) for contestant, taken in runs.items()}
+    if "nystrom" in results:
+        ours = results["nystrom"]["median_step_seconds"]
+        for result in results.values():
+            result["ratio_to_nystrom"] = result["median_step_seconds"] / ours
+    return results
+
+
+def describe_machine() -> dict:
+    cpu = Path("/proc/cpuinfo").read_text()
+    fields = dict(line.split(":", 1) for line in cpu.split("\n\n")[0].splitlines() if ":" in line)
+    fields = {name.strip(): value.strip() for name, value in fields.items()}
+    wanted = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
+    return {
+        "cpu": fields.get("model name", platform.machine()),
+        "cores": os.cpu_count(),
+        "features": [flag for flag in wanted if flag in fields.get("flags", "").split()],
+        "versions": {"python": platform.python_version()}
+        | {package: importlib.metadata.version(package) for package in ("torch", "transformers")},
+    }
+
+
+def table(results: dict[str, dict[str, dict]]) -> str:
+    lines = [
+        "| dtype | program | s/step (median) | fastest – slowest | tokens/s | time / nystrom's | peak memory, GB |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for dtype, contestants in results.items():
+        for name, result in contestants.items():
+            spread = f"{result['fastest_step_seconds']:.3f} – {result['slowest_step_seconds']:.3f}"
+            ratio = f"{result['ratio_to_nystrom']:.2f}" if "ratio_to_nystrom" in result else "–"
+            lines.append(
+                f"| {dtype} | {name} | {result['median_step_seconds']:.3f} | {spread} "
+                f"| {result['tokens_per_second']:.0f} | {ratio} | {result['peak_memory_bytes'] / 1e9:.2f} |"
+            )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    if arguments.worker:
+        run_worker(arguments)
+        return
+    contestants = ["nystrom"] * (not arguments.skip_nystrom) + ["eager"] + ["compile"] * (not arguments.skip_compile)
+    results = {dtype: compare(dtype, contestants, arguments) for dtype in arguments.dtype}
+
+    settings = {
+        name: getattr(arguments, name)
+        for name in ("rounds", "steps", "warmup", "length", "batch", "layers", "hidden", "heads", "threads")
+    }
+    settings |= {"landmarks": LANDMARKS, "conv": CONV, "vocab": VOCAB, "masked_share": MASKED_SHARE, "dropout": 0.1}
+    report = {"machine": describe_machine(), "settings": settings, "results": results}
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(report, indent=2) + "\n")
+    print(table(results))
+
+
+if __name__ == "__main__":
+    main()

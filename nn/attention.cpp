@@ -1,0 +1,59 @@
+#include "nn/attention.h"
+
+#include <cmath>
+
+#include "nn/nystrom.h"
+
+namespace nystrom {
+
+Var activate(Activation activation, const Var& x) {
+  switch (activation) {
+    case Activation::gelu: return gelu_erf(x);
+    case Activation::gelu_new: return gelu_tanh(x);
+    case Activation::relu: return relu(x);
+  }
+  return x;
+}
+
+Var split_heads(const Var& x, std::int64_t heads) {
+  return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), 1, 2);
+}
+
+std::unique_ptr<AttentionMethod> make_attention(const ModelConfig& config) {
+  switch (config.attention.kind) {
+    case AttentionKind::nystrom: return std::make_unique<NystromAttention>(config);
+    case AttentionKind::softmax: return std::make_unique<SoftmaxAttention>(config);
+  }
+  return nullptr;
+}
+
+SoftmaxAttention::SoftmaxAttention(const ModelConfig& config)
+    : scale_(1 / std::sqrt(static_cast<double>(config.head_dim()))),
+      empty_rows_(config.attention.semantics == Semantics::transformers ? EmptyRows::uniform : EmptyRows::zero) {}
+
+Var SoftmaxAttention::operator()(const AttentionInputs& in) const {
+  return attention(in.queries, in.keys, in.values, {scale_, in.mask.valid(), empty_rows_, in.queries.dtype()});
+}
+
+SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
+    : heads_(config.num_attention_heads),
+      conv_sees_padding_(config.attention.semantics == Semantics::transformers),
+      query_(scope / "query", config.hidden_size, config.hidden_size),
+      key_(scope / "key", config.hidden_size, config.hidden_size),
+      value_(scope / "value", config.hidden_size, config.hidden_size),
+      method_(make_attention(config)) {
+  if (config.attention.conv_kernel_size) conv_ = (scope / "conv").parameter("weight", {heads_, 1, *config.attention.conv_kernel_size, 1});
+}
+
+Var SelfAttention::operator()(const Var& x, const SequenceMask& mask) const {
+  const Var q = query_(x), k = key_(x), v = value_(x);
+  const AttentionInputs inputs{x, split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_), mask, query_, key_};
+  const Var heads = transpose((*method_)(inputs), 1, 2);  // [b, n, h, d]
+  if (!conv_) return reshape(heads, x.shape());
+  const Var taps = reshape(*conv_, {heads_, conv_->shape()[2]});
+  const Tensor valid = conv_sees_padding_ ? Tensor{} : mask.valid();
+  const Var skip = sequence_conv(reshape(v, {x.dim(0), x.dim(1), heads_, x.dim(2) / heads_}), taps, valid);
+  return reshape(add(heads, skip), x.shape());
+}
+
+}  // namespace nystrom

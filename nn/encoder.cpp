@@ -1,0 +1,95 @@
+#include "nn/encoder.h"
+
+#include "core/check.h"
+
+namespace nystrom {
+
+/// Position i reads row i + 2 of its table, a habit inherited from RoBERTa.
+static constexpr std::int64_t first_position_row = 2;
+
+Embeddings::Embeddings(const Scope& scope, const ModelConfig& config)
+    : padding_row_(config.pad_token_id), dropout_(scope, config.hidden_dropout_prob) {
+  if (config.embed_dim) {
+    projection_.emplace(scope / "projection", *config.embed_dim, config.hidden_size);
+    return;
+  }
+  words_ = (scope / "word_embeddings").parameter("weight", {config.vocab_size, config.hidden_size}, {Init::Kind::normal, config.pad_token_id});
+  if (config.positions == Positions::absolute) {
+    positions_ = (scope / "position_embeddings").parameter("weight", {config.max_position_embeddings + first_position_row, config.hidden_size});
+  }
+  types_ = (scope / "token_type_embeddings").parameter("weight", {config.type_vocab_size, config.hidden_size});
+  norm_.emplace(scope / "LayerNorm", config.hidden_size, config.layer_norm_eps);
+}
+
+Var Embeddings::operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run) const {
+  if (!projection_) return dropout_(embed_tokens(input), run);
+  require(input.features.defined(), "the model takes features [b, n, embed_dim], got token ids");
+  // Padding may hold anything, NaN included, and must not reach a weight's gradient.
+  Var features = input.features.cast(projection_->weight().var().dtype());
+  if (mask.valid().defined()) features = mask_rows(features, mask.valid());
+  return dropout_((*projection_)(features), run);
+}
+
+Var Embeddings::embed_tokens(const ModelInput& input) const {
+  require(input.input_ids.defined(), "the model takes token ids [b, n], got none");
+  const Tensor& ids = input.input_ids;
+  require(ids.rank() == 2, "input_ids must be [b, n], got {}", ids.shape());
+  Tensor types = input.token_type_ids;
+  if (!types.defined()) types = Tensor::zeros(ids.shape(), DType::i64, ids.device());
+  require(types.shape() == ids.shape(), "token_type_ids are {}, expected {} as input_ids", types.shape(), ids.shape());
+  Var x = add(embedding(*words_, ids, padding_row_), embedding(*types_, types));
+  if (positions_) {
+    const std::int64_t longest = positions_->shape()[0] - first_position_row;
+    require_input(ids.dim(1) <= longest, "the sequence has {} positions, but max_position_embeddings is {}; shorten it, or extend the model",
+                  ids.dim(1), longest);
+    x = add(x, slice(*positions_, 0, first_position_row, first_position_row + ids.dim(1)));
+  }
+  return (*norm_)(x);
+}
+
+EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config)
+    : norm_(config.norm),
+      activation_(config.hidden_act),
+      attention_(scope / "attention" / "self", config),
+      attention_output_(scope / "attention" / "output" / "dense", config.hidden_size, config.hidden_size),
+      attention_norm_(scope / "attention" / "output" / "LayerNorm", config.hidden_size, config.layer_norm_eps),
+      attention_dropout_(scope, config.hidden_dropout_prob),
+      intermediate_(scope / "intermediate" / "dense", config.hidden_size, config.intermediate_size),
+      output_(scope / "output" / "dense", config.intermediate_size, config.hidden_size),
+      output_norm_(scope / "output" / "LayerNorm", config.hidden_size, config.layer_norm_eps),
+      output_dropout_(scope, config.hidden_dropout_prob) {}
+
+Var EncoderLayer::attend(const Var& x, const SequenceMask& mask, const RunContext& run) const {
+  return attention_dropout_(attention_output_(attention_(x, mask)), run);
+}
+
+Var EncoderLayer::feed_forward(const Var& x, const RunContext& run) const {
+  return output_dropout_(output_(activate(activation_, intermediate_(x))), run);
+}
+
+Var EncoderLayer::operator()(const Var& x, const SequenceMask& mask, const RunContext& run) const {
+  if (norm_ == Norm::pre) {
+    const Var y = add(x, attend(attention_norm_(x), mask, run));
+    return add(y, feed_forward(output_norm_(y), run));
+  }
+  const Var y = attention_norm_(add(attend(x, mask, run), x));
+  return output_norm_(add(feed_forward(y, run), y));
+}
+
+Encoder::Encoder(const Scope& scope, const ModelConfig& config) : embeddings_(scope / "embeddings", config) {
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) layers_.emplace_back(scope / "encoder" / "layer" / std::to_string(i), config);
+}
+
+Var Encoder::operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run) const {
+  Var x = embeddings_(input, mask, run);
+  for (const EncoderLayer& layer : layers_) {
+    if (run.activation_checkpointing && Tape::active()) {
+      x = checkpoint([&layer, mask, run](const std::vector<Var>& in) { return layer(in[0], mask, run); }, {x});
+    } else {
+      x = layer(x, mask, run);
+    }
+  }
+  return x;
+}
+
+}  // namespace nystrom

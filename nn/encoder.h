@@ -1,0 +1,70 @@
+// Embeddings and the stack of layers. Names and shapes are Hugging Face's.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "nn/attention.h"
+
+namespace nystrom {
+
+/// What goes into a model: token ids, or features for the sequence block.
+struct ModelInput {
+  Tensor input_ids;       ///< [b, n] i64
+  Tensor features;        ///< [b, n, embed_dim], instead of ids
+  Tensor attention_mask;  ///< [b, n] u8 on the CPU; undefined: no padding
+  Tensor token_type_ids;  ///< [b, n] i64; undefined: all 0
+};
+
+/// word + position + token type → LayerNorm → dropout, or a projection of features → dropout.
+class Embeddings {
+ public:
+  Embeddings(const Scope& scope, const ModelConfig& config);
+  Var operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run) const;
+  /// The table [vocab_size, hidden] that the MLM decoder shares.
+  const Parameter& words() const { return *words_; }
+
+ private:
+  Var embed_tokens(const ModelInput& input) const;
+
+  std::int64_t padding_row_;
+  std::optional<Parameter> words_, positions_, types_;
+  std::optional<LayerNorm> norm_;
+  std::optional<Linear> projection_;
+  Dropout dropout_;
+};
+
+/// One layer, post-LN as BERT's or pre-LN.
+class EncoderLayer {
+ public:
+  EncoderLayer(const Scope& scope, const ModelConfig& config);
+  Var operator()(const Var& x, const SequenceMask& mask, const RunContext& run) const;
+
+ private:
+  Var attend(const Var& x, const SequenceMask& mask, const RunContext& run) const;
+  Var feed_forward(const Var& x, const RunContext& run) const;
+
+  Norm norm_;
+  Activation activation_;
+  SelfAttention attention_;
+  Linear attention_output_;
+  LayerNorm attention_norm_;
+  Dropout attention_dropout_;
+  Linear intermediate_, output_;
+  LayerNorm output_norm_;
+  Dropout output_dropout_;
+};
+
+/// `nystromformer`: embeddings and layers, [b, n] ids → [b, n, hidden].
+class Encoder {
+ public:
+  Encoder(const Scope& scope, const ModelConfig& config);
+  Var operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run) const;
+  const Embeddings& embeddings() const { return embeddings_; }
+
+ private:
+  Embeddings embeddings_;
+  std::vector<EncoderLayer> layers_;
+};
+
+}  // namespace nystrom

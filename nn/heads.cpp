@@ -1,0 +1,73 @@
+#include "nn/heads.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+Var first_token(const Var& hidden) { return reshape(slice(hidden, 1, 0, 1), {hidden.dim(0), hidden.dim(2)}); }
+
+}  // namespace
+
+MaskedLmHead::MaskedLmHead(const Scope& scope, const ModelConfig& config, const Parameter& words)
+    : activation_(config.hidden_act),
+      dense_(scope / "transform" / "dense", config.hidden_size, config.hidden_size),
+      norm_(scope / "transform" / "LayerNorm", config.hidden_size, config.layer_norm_eps),
+      words_(words),
+      bias_(scope.parameter("bias", {config.vocab_size}, {Init::Kind::zeros}, false)) {}
+
+Var MaskedLmHead::operator()(const Var& hidden) const { return linear(norm_(activate(activation_, dense_(hidden))), words_, bias_); }
+
+SequenceClassificationHead::SequenceClassificationHead(const Scope& scope, const ModelConfig& config)
+    : activation_(config.hidden_act),
+      input_dropout_(scope, config.hidden_dropout_prob),
+      dropout_(scope, config.hidden_dropout_prob),
+      dense_(scope / "dense", config.hidden_size, config.hidden_size),
+      out_proj_(scope / "out_proj", config.hidden_size, config.num_labels()) {}
+
+Var SequenceClassificationHead::operator()(const Var& hidden, const RunContext& run) const {
+  const Var x = input_dropout_(first_token(hidden), run);
+  return out_proj_(dropout_(activate(activation_, dense_(x)), run));
+}
+
+TokenClassificationHead::TokenClassificationHead(const Scope& scope, const ModelConfig& config)
+    : dropout_(scope, config.hidden_dropout_prob), classifier_(scope / "classifier", config.hidden_size, config.num_labels()) {}
+
+Var TokenClassificationHead::operator()(const Var& hidden, const RunContext& run) const { return classifier_(dropout_(hidden, run)); }
+
+MultipleChoiceHead::MultipleChoiceHead(const Scope& scope, const ModelConfig& config)
+    : pre_classifier_(scope / "pre_classifier", config.hidden_size, config.hidden_size), classifier_(scope / "classifier", config.hidden_size, 1) {}
+
+Var MultipleChoiceHead::operator()(const Var& hidden) const {
+  return reshape(classifier_(relu(pre_classifier_(first_token(hidden)))), {hidden.dim(0)});
+}
+
+Var classification_loss(const Var& logits, const Tensor& labels, double normaliser) {
+  const std::int64_t classes = logits.dim(-1), rows = logits.value().numel() / classes;
+  require(labels.numel() == rows, "labels are {}, but the logits {}", labels.shape(), logits.shape());
+  return cross_entropy(reshape(logits, {rows, classes}), labels.contiguous().reshape({rows}), normaliser);
+}
+
+namespace {
+
+Tensor clamped(const Tensor& positions, std::int64_t length) {
+  std::vector<std::int64_t> result;
+  for (const double p : positions.to_doubles()) {
+    const auto position = std::clamp(static_cast<std::int64_t>(p), std::int64_t{0}, length);
+    result.push_back(position == length ? ignored_label : position);
+  }
+  return Tensor::from(result, positions.shape()).to(positions.device());
+}
+
+}  // namespace
+
+Var question_answering_loss(const Var& start_logits, const Var& end_logits, const Tensor& start_positions, const Tensor& end_positions) {
+  const std::int64_t length = start_logits.dim(1);
+  const Var start = cross_entropy(start_logits, clamped(start_positions, length));
+  const Var end = cross_entropy(end_logits, clamped(end_positions, length));
+  return affine(add(start, end), 0.5);
+}
+
+}  // namespace nystrom

@@ -1,0 +1,60 @@
+// What stands on the encoder: one small module a task, with Hugging Face's names, and its loss.
+#pragma once
+
+#include "nn/encoder.h"
+
+namespace nystrom {
+
+/// dense → activation → LayerNorm → decoder tied to the word embeddings: [r, hidden] → [r, vocab_size], for any rows.
+class MaskedLmHead {
+ public:
+  MaskedLmHead(const Scope& scope, const ModelConfig& config, const Parameter& words);
+  Var operator()(const Var& hidden) const;
+
+ private:
+  Activation activation_;
+  Linear dense_;
+  LayerNorm norm_;
+  Parameter words_, bias_;
+};
+
+/// First token → dropout → dense → activation → dropout → out_proj: [b, n, hidden] → [b, labels].
+class SequenceClassificationHead {
+ public:
+  SequenceClassificationHead(const Scope& scope, const ModelConfig& config);
+  Var operator()(const Var& hidden, const RunContext& run) const;
+
+ private:
+  Activation activation_;
+  Dropout input_dropout_, dropout_;
+  Linear dense_, out_proj_;
+};
+
+/// Dropout → classifier at every position: [b, n, hidden] → [b, n, labels].
+class TokenClassificationHead {
+ public:
+  TokenClassificationHead(const Scope& scope, const ModelConfig& config);
+  Var operator()(const Var& hidden, const RunContext& run) const;
+
+ private:
+  Dropout dropout_;
+  Linear classifier_;
+};
+
+/// First token → pre_classifier → ReLU → classifier to one score: [b · c, n, hidden] → [b · c].
+class MultipleChoiceHead {
+ public:
+  MultipleChoiceHead(const Scope& scope, const ModelConfig& config);
+  Var operator()(const Var& hidden) const;
+
+ private:
+  Linear pre_classifier_, classifier_;
+};
+
+/// Cross-entropy over all rows: logits […, c], labels […] i64. See cross_entropy for normaliser.
+Var classification_loss(const Var& logits, const Tensor& labels, double normaliser = 0);
+
+/// ½ (CE start + CE end): logits [b, n] each, positions [b] i64; those outside the sequence are clamped to n and then ignored.
+Var question_answering_loss(const Var& start_logits, const Var& end_logits, const Tensor& start_positions, const Tensor& end_positions);
+
+}  // namespace nystrom

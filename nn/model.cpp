@@ -1,0 +1,82 @@
+#include "nn/model.h"
+
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+const ModelConfig& checked(const ModelConfig& config) {
+  const auto found = problems(config);
+  require_input(found.empty(), "the model cannot be built: {}", fmt::join(found, "; "));
+  return config;
+}
+
+}  // namespace
+
+Model::Model(const ModelConfig& config) : config_(checked(config)), encoder_(Scope(store_) / "nystromformer", config_) {
+  const Scope root(store_);
+  switch (config_.head) {
+    case Head::masked_lm: masked_lm_.emplace(root / "cls" / "predictions", config_, encoder_.embeddings().words()); break;
+    case Head::sequence_classification: sequence_.emplace(root / "classifier", config_); break;
+    case Head::token_classification: tokens_.emplace(root, config_); break;
+    case Head::question_answering: questions_.emplace(root / "qa_outputs", config_.hidden_size, 2); break;
+    case Head::multiple_choice: choice_.emplace(root, config_); break;
+    case Head::features:
+    case Head::none: break;
+  }
+}
+
+SequenceMask Model::mask_of(const ModelInput& input) const {
+  const Tensor& positions = config_.embed_dim ? input.features : input.input_ids;
+  require(positions.defined(), "the model got no {}", config_.embed_dim ? "features" : "input_ids");
+  if (!input.attention_mask.defined()) return {positions.dim(0), positions.dim(1)};
+  require(input.attention_mask.dim(0) == positions.dim(0) && input.attention_mask.dim(1) == positions.dim(1),
+          "attention_mask is {}, expected [{}, {}]", input.attention_mask.shape(), positions.dim(0), positions.dim(1));
+  return SequenceMask(input.attention_mask, positions.device());
+}
+
+Var Model::last_valid_step(const Var& hidden, const SequenceMask& mask) const {
+  std::vector<std::int64_t> rows = mask.last_positions();
+  for (std::size_t b = 0; b < rows.size(); ++b) {
+    if (rows[b] >= 0) rows[b] += static_cast<std::int64_t>(b) * mask.length();
+  }
+  const Tensor index = Tensor::from(rows, {mask.batch()}).to(hidden.value().device());
+  return gather_rows(reshape(hidden, {mask.batch() * mask.length(), hidden.dim(2)}), index);
+}
+
+ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) const {
+  const SequenceMask mask = mask_of(input);
+  ModelOutput out;
+  const Var hidden = out.last_hidden_state = encoder_(input, mask, run);
+  if (masked_lm_) out.logits = (*masked_lm_)(hidden);
+  if (sequence_) out.logits = (*sequence_)(hidden, run);
+  if (tokens_) out.logits = (*tokens_)(hidden, run);
+  if (choice_) out.logits = (*choice_)(hidden);
+  if (questions_) {
+    const Var both = (*questions_)(hidden);
+    out.start_logits = reshape(slice(both, 2, 0, 1), {hidden.dim(0), hidden.dim(1)});
+    out.end_logits = reshape(slice(both, 2, 1, 2), {hidden.dim(0), hidden.dim(1)});
+  }
+  if (config_.embed_dim) out.output = last_valid_step(hidden, mask);
+  return out;
+}
+
+Var Model::masked_lm_loss(const ModelInput& input, const Tensor& labels, double normaliser, const RunContext& run) const {
+  require(masked_lm_.has_value(), "masked_lm_loss needs a model with the masked-LM head, got {}", enum_name(config_.head));
+  const Var hidden = encoder_(input, mask_of(input), run);
+  const Tensor host = labels.to(cpu_device).contiguous();
+  const auto* label = host.data<std::int64_t>();
+  std::vector<std::int64_t> rows, chosen;
+  for (std::int64_t i = 0; i < host.numel(); ++i) {
+    if (label[i] == ignored_label) continue;
+    rows.push_back(i);
+    chosen.push_back(label[i]);
+  }
+  const Shape count{static_cast<std::int64_t>(rows.size())};
+  const Device device = hidden.value().device();
+  const Var flat = reshape(hidden, {hidden.dim(0) * hidden.dim(1), hidden.dim(2)});
+  const Var picked = gather_rows(flat, Tensor::from(rows, count).to(device));
+  return cross_entropy((*masked_lm_)(picked), Tensor::from(chosen, count).to(device), normaliser);
+}
+
+}  // namespace nystrom

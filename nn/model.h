@@ -1,0 +1,47 @@
+// A whole model: encoder and head, as config.json names it.
+#pragma once
+
+#include <optional>
+
+#include "nn/heads.h"
+
+namespace nystrom {
+
+/// What a model computes. Undefined Vars are outputs that its head does not have.
+struct ModelOutput {
+  Var last_hidden_state;         ///< [b, n, hidden]
+  Var logits;                    ///< masked LM [b, n, vocab]; classification [b, labels]; tokens [b, n, labels]; multiple choice [rows]
+  Var start_logits, end_logits;  ///< question answering: [b, n] each
+  Var output;                    ///< sequence block: [b, hidden], the last valid time step; zeros for an empty row
+};
+
+/// Declares its parameters in a store of its own; allocate that, and give it values, before calling the model.
+class Model {
+ public:
+  explicit Model(const ModelConfig& config);
+
+  const ModelConfig& config() const { return config_; }
+  ParameterStore& parameters() { return store_; }
+  const ParameterStore& parameters() const { return store_; }
+
+  ModelOutput operator()(const ModelInput& input, const RunContext& run = {}) const;
+
+  /// Mean cross-entropy of the masked tokens: labels [b, n] i64, ignored_label where nothing is asked. The head runs on the chosen
+  /// positions only. `normaliser` as in cross_entropy.
+  Var masked_lm_loss(const ModelInput& input, const Tensor& labels, double normaliser, const RunContext& run) const;
+
+ private:
+  SequenceMask mask_of(const ModelInput& input) const;
+  Var last_valid_step(const Var& hidden, const SequenceMask& mask) const;
+
+  ModelConfig config_;
+  ParameterStore store_;
+  Encoder encoder_;
+  std::optional<MaskedLmHead> masked_lm_;
+  std::optional<SequenceClassificationHead> sequence_;
+  std::optional<TokenClassificationHead> tokens_;
+  std::optional<Linear> questions_;
+  std::optional<MultipleChoiceHead> choice_;
+};
+
+}  // namespace nystrom

@@ -1,0 +1,167 @@
+#include "nn/model_config.h"
+
+#include <fmt/format.h>
+
+#include <type_traits>
+
+namespace nystrom {
+
+std::span<const EnumName<AttentionKind>> enum_names(AttentionKind) {
+  static constexpr EnumName<AttentionKind> names[] = {{AttentionKind::nystrom, "nystrom"}, {AttentionKind::softmax, "softmax"}};
+  return names;
+}
+
+std::span<const EnumName<Semantics>> enum_names(Semantics) {
+  static constexpr EnumName<Semantics> names[] = {{Semantics::nystrom, "nystrom"}, {Semantics::transformers, "transformers"}};
+  return names;
+}
+
+std::span<const EnumName<LandmarkSource>> enum_names(LandmarkSource) {
+  static constexpr EnumName<LandmarkSource> names[] = {{LandmarkSource::queries_and_keys, "queries_and_keys"},
+                                                       {LandmarkSource::keys, "keys"}};
+  return names;
+}
+
+std::span<const EnumName<Inverse>> enum_names(Inverse) {
+  static constexpr EnumName<Inverse> names[] = {
+      {Inverse::iterative, "iterative"}, {Inverse::exact, "exact"}, {Inverse::identity, "identity"}};
+  return names;
+}
+
+std::span<const EnumName<Activation>> enum_names(Activation) {
+  static constexpr EnumName<Activation> names[] = {
+      {Activation::gelu, "gelu"}, {Activation::gelu_new, "gelu_new"}, {Activation::relu, "relu"}};
+  return names;
+}
+
+std::span<const EnumName<Norm>> enum_names(Norm) {
+  static constexpr EnumName<Norm> names[] = {{Norm::post, "post"}, {Norm::pre, "pre"}};
+  return names;
+}
+
+std::span<const EnumName<Positions>> enum_names(Positions) {
+  static constexpr EnumName<Positions> names[] = {{Positions::absolute, "absolute"}, {Positions::none, "none"}};
+  return names;
+}
+
+std::span<const EnumName<Head>> enum_names(Head) {
+  static constexpr EnumName<Head> names[] = {{Head::masked_lm, "NystromformerForMaskedLM"},
+                                             {Head::sequence_classification, "NystromformerForSequenceClassification"},
+                                             {Head::token_classification, "NystromformerForTokenClassification"},
+                                             {Head::question_answering, "NystromformerForQuestionAnswering"},
+                                             {Head::multiple_choice, "NystromformerForMultipleChoice"},
+                                             {Head::features, "NystromformerSequenceBlock"},
+                                             {Head::none, "NystromformerModel"}};
+  return names;
+}
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+/// Reports every option outside the range that its line in `fields` states.
+struct RangeCheck {
+  std::string prefix;
+  Lines& lines;
+
+  template <class T>
+  void operator()(const T&, const char*, const char*) {}  // without a range
+
+  void operator()(AttentionConfig& attention, const char* name, const char*) {
+    RangeCheck inner{prefix + name + ".", lines};
+    fields(inner, attention);
+  }
+
+  template <class T>
+  void operator()(const T& value, const char* name, const char*, const Range& range) {
+    if (range.contains(value)) return;
+    constexpr bool whole = std::is_same_v<T, std::int64_t>;
+    lines.push_back(fmt::format("{}{} is {}; expected {}", prefix, name, value, describe(range, whole)));
+  }
+
+  template <class T>
+  void operator()(const std::optional<T>& value, const char* name, const char* help, const Range& range) {
+    if (value) (*this)(*value, name, help, range);
+  }
+};
+
+/// Floating point, so that absurd sizes cannot overflow.
+double estimated_parameters(const ModelConfig& c) {
+  const auto hidden = static_cast<double>(c.hidden_size);
+  const auto inputs = c.embed_dim ? static_cast<double>(*c.embed_dim) : static_cast<double>(c.vocab_size);
+  const double tables = static_cast<double>(c.max_position_embeddings) + static_cast<double>(c.type_vocab_size);
+  const double layer = 4 * hidden + 2 * static_cast<double>(c.intermediate_size) +
+                       static_cast<double>(c.attention.conv_kernel_size.value_or(0));
+  return hidden * (inputs + tables + static_cast<double>(c.num_hidden_layers) * layer);
+}
+
+void check_shapes(const ModelConfig& c, Lines& lines) {
+  if (c.hidden_size % c.num_attention_heads != 0)
+    lines.push_back(fmt::format("hidden_size {} is not divisible by num_attention_heads {}; each head takes an equal share of the width",
+                                c.hidden_size, c.num_attention_heads));
+  if (!c.embed_dim && c.pad_token_id >= c.vocab_size)
+    lines.push_back(fmt::format("pad_token_id {} is outside the vocabulary; expected an id below vocab_size {}", c.pad_token_id,
+                                c.vocab_size));
+  constexpr double most_parameters = 1e13;
+  const double parameters = estimated_parameters(c);
+  if (parameters > most_parameters)
+    lines.push_back(fmt::format("hidden_size {}, intermediate_size {}, num_hidden_layers {} and vocab_size {} make about {:.1e} "
+                                "parameters; expected at most {:.0e}: lower them",
+                                c.hidden_size, c.intermediate_size, c.num_hidden_layers, c.vocab_size, parameters, most_parameters));
+}
+
+/// Any inverse, landmark source, norm and kind go with either semantics; only Hugging Face's equal segments need a certain length.
+void check_landmarks(const ModelConfig& c, Lines& lines) {
+  const AttentionConfig& attention = c.attention;
+  const std::int64_t landmarks = attention.num_landmarks;
+  if (attention.kind == AttentionKind::softmax) return;
+  const bool transformers = attention.semantics == Semantics::transformers;
+  if (transformers && c.segment_means_seq_len == landmarks) return;  // Hugging Face's exact case: no landmarks at all
+  if (landmarks > c.max_position_embeddings)
+    lines.push_back(fmt::format("attention.num_landmarks {} exceeds max_position_embeddings {}; no sequence is long enough to have them",
+                                landmarks, c.max_position_embeddings));
+  if (!transformers) return;
+  if (c.segment_means_seq_len < 1 || c.segment_means_seq_len % landmarks != 0)
+    lines.push_back(fmt::format("attention.num_landmarks {} does not divide segment_means_seq_len {}, as attention.semantics transformers "
+                                "needs (Hugging Face refuses it too); change it or set attention.semantics to nystrom",
+                                landmarks, c.segment_means_seq_len));
+  if (c.segment_means_seq_len > c.max_position_embeddings)
+    lines.push_back(fmt::format("max_position_embeddings {} is below segment_means_seq_len {}, the only length that attention.semantics "
+                                "transformers accepts; raise it or set attention.semantics to nystrom",
+                                c.max_position_embeddings, c.segment_means_seq_len));
+}
+
+bool needs_token_ids(Head head) {
+  return head == Head::masked_lm || head == Head::question_answering || head == Head::multiple_choice;
+}
+
+void check_input_and_head(const ModelConfig& c, Lines& lines) {
+  if (c.embed_dim && c.norm == Norm::post)
+    lines.push_back(fmt::format("embed_dim {} needs norm: pre; input features belong to the sequence block, and norm: post takes token ids",
+                                *c.embed_dim));
+  if (c.embed_dim && needs_token_ids(c.head))
+    lines.push_back(fmt::format("embed_dim {} makes the input features, but the head {} needs token ids; leave embed_dim out or choose "
+                                "another head",
+                                *c.embed_dim, enum_name(c.head)));
+  if (!c.embed_dim && c.head == Head::features)
+    lines.push_back("embed_dim is missing; the sequence block needs the width of its input features");
+  const bool labelled = c.head == Head::sequence_classification || c.head == Head::token_classification;
+  if (labelled && c.labels.empty())
+    lines.push_back(fmt::format("labels are empty; the head {} needs at least one", enum_name(c.head)));
+}
+
+}  // namespace
+
+std::vector<std::string> problems(const ModelConfig& config) {
+  Lines lines;
+  ModelConfig copy = config;  // field lists take a mutable struct
+  RangeCheck ranges{"", lines};
+  fields(ranges, copy);
+  if (!lines.empty()) return lines;  // the rules below divide by these numbers
+  check_shapes(config, lines);
+  check_landmarks(config, lines);
+  check_input_and_head(config, lines);
+  return lines;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,93 @@
+#include "nn/nystrom.h"
+
+#include <cmath>
+
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+Tensor index_tensor(const std::vector<std::int64_t>& rows, Device device) {
+  return Tensor::from(rows, {static_cast<std::int64_t>(rows.size())}).to(device);
+}
+
+/// The samples of `in` that `rows` names.
+struct Subset {
+  Tensor index;
+  SequenceMask mask;
+  AttentionInputs inputs;
+  Subset(const AttentionInputs& in, const std::vector<std::int64_t>& rows)
+      : index(index_tensor(rows, in.hidden.value().device())),
+        mask(in.mask.rows(rows)),
+        inputs{gather_rows(in.hidden, index), gather_rows(in.queries, index), gather_rows(in.keys, index), gather_rows(in.values, index),
+               mask,                          in.query,                       in.key} {}
+};
+
+}  // namespace
+
+NystromAttention::NystromAttention(const ModelConfig& config)
+    : config_(config.attention),
+      segment_means_seq_len_(config.segment_means_seq_len),
+      heads_(config.num_attention_heads),
+      scale_(1 / std::sqrt(static_cast<double>(config.head_dim()))),
+      exact_(config) {}
+
+Var NystromAttention::operator()(const AttentionInputs& in) const {
+  if (config_.semantics == Semantics::transformers) {
+    if (segment_means_seq_len_ == config_.num_landmarks) return exact_(in);
+    require_input(in.mask.length() == segment_means_seq_len_,
+                  "semantics transformers needs sequences padded to segment_means_seq_len {}, got length {}; pad them, or set "
+                  "model.attention.semantics=nystrom",
+                  segment_means_seq_len_, in.mask.length());
+    return approximate(in);
+  }
+  std::vector<std::int64_t> few, many;
+  for (std::int64_t b = 0; b < in.mask.batch(); ++b) {
+    (in.mask.counts()[static_cast<std::size_t>(b)] <= config_.num_landmarks ? few : many).push_back(b);
+  }
+  if (few.empty()) return approximate(in);
+  if (many.empty()) return exact_(in);
+  const Subset short_ones(in, few), long_ones(in, many);
+  return add(scatter_rows(exact_(short_ones.inputs), short_ones.index, in.mask.batch()),
+             scatter_rows(approximate(long_ones.inputs), long_ones.index, in.mask.batch()));
+}
+
+NystromAttention::Landmarks NystromAttention::landmarks(const AttentionInputs& in) const {
+  const Tensor counted = config_.semantics == Semantics::transformers ? Tensor{} : in.mask.valid();
+  const Var means = segment_means(in.hidden, counted, config_.num_landmarks);
+  const auto project = [&](const Linear& projection) {
+    const DType exact = means.dtype();
+    const Var rows = linear(means, cast(projection.weight(), exact), cast(projection.bias(), exact));
+    const Var heads = split_heads(rows, heads_);
+    return in.hidden.dtype() == DType::bf16 ? round_to_bf16(heads) : heads;
+  };
+  const Var keys = project(in.key);
+  return {config_.landmark_source == LandmarkSource::keys ? keys : project(in.query), keys};
+}
+
+Var NystromAttention::apply_inverse(const Var& a, const Var& x) const {
+  switch (config_.inverse) {
+    case Inverse::iterative: {
+      const auto scale = config_.semantics == Semantics::transformers ? PinvScale::whole_batch : PinvScale::per_matrix;
+      return matmul(pseudo_inverse_iterative(a, config_.inverse_iterations, scale), x);
+    }
+    case Inverse::exact: return matmul(pseudo_inverse_exact(a), x);
+    case Inverse::identity: return x;
+  }
+  return x;
+}
+
+Var NystromAttention::approximate(const AttentionInputs& in) const {
+  const Landmarks l = landmarks(in);
+  const DType exact = l.keys.dtype();
+  const EmptyRows empty = config_.semantics == Semantics::transformers ? EmptyRows::uniform : EmptyRows::zero;
+  const Var bv = attention(l.queries, in.keys, in.values, {scale_, in.mask.valid(), empty, exact});
+  Var y = bv;
+  if (config_.inverse != Inverse::identity) {
+    const Var a = softmax(matmul(affine(l.queries, scale_), transpose(l.keys, -1, -2)));
+    y = apply_inverse(a, bv);
+  }
+  return attention(in.queries, l.keys, y, {scale_, {}, EmptyRows::zero, in.queries.dtype()});
+}
+
+}  // namespace nystrom

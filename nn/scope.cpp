@@ -1,0 +1,185 @@
+#include "nn/scope.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "core/check.h"
+#include "core/kernels.h"
+#include "core/suggest.h"
+
+namespace nystrom {
+namespace {
+
+constexpr std::int64_t slab_alignment = 16;  // elements: 64 bytes in f32
+
+/// Standard normal values of the stream that belongs to `name` (Box & Muller).
+void fill_normal(std::vector<float>& values, std::uint64_t seed, std::string_view name, double scale) {
+  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
+  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
+  const PhiloxKey key = philox_key(seed, hash);
+  for (std::size_t i = 0; i < values.size(); i += 4) {
+    const auto block = philox(key, {{static_cast<std::uint32_t>(i / 4), static_cast<std::uint32_t>(i >> 34), 0, 0}});
+    for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
+      const double radius = std::sqrt(-2 * std::log(uniform_open(block.word[j / 2 * 2])));
+      const double angle = 2 * std::numbers::pi * uniform_open(block.word[j / 2 * 2 + 1]);
+      values[i + j] = static_cast<float>(scale * radius * (j % 2 == 0 ? std::cos(angle) : std::sin(angle)));
+    }
+  }
+}
+
+}  // namespace
+
+const Var& Parameter::var() const {
+  require(entry_ && entry_->var.defined(), "parameter {} is used before its store was allocated", entry_ ? entry_->name : "(none)");
+  return entry_->var;
+}
+
+Parameter ParameterStore::add(std::string name, const Shape& shape, Init init, bool decay) {
+  require(!values_.defined(), "parameter {} is declared after the store was allocated", name);
+  for (const auto& entry : entries_) require(entry->name != name, "parameter {} is declared twice", name);
+  entries_.push_back(std::make_shared<Parameter::Entry>(Parameter::Entry{std::move(name), shape, init, decay, slab_size_, {}}));
+  slab_size_ += (shape.numel() + slab_alignment - 1) / slab_alignment * slab_alignment;
+  return Parameter(entries_.back());
+}
+
+void ParameterStore::allocate(DType dtype, StoreMode mode, Device device) {
+  require(!values_.defined(), "the parameter store is allocated already");
+  const AllocationLabel label("parameters");
+  const DType exact = accumulate_dtype(dtype);
+  dtype_ = dtype;
+  values_ = Tensor::zeros({slab_size_}, dtype, device);
+  masters_ = values_;
+  if (mode == StoreMode::training) {
+    if (exact != dtype) masters_ = Tensor::zeros({slab_size_}, exact, device);
+    gradients_ = Tensor::zeros({slab_size_}, exact, device);
+  }
+  for (auto& entry : entries_) {
+    const auto view = [&](const Tensor& slab) { return slab.slice(0, entry->offset, entry->offset + entry->shape.numel()).reshape(entry->shape); };
+    entry->var = gradients_.defined() ? Var::leaf(view(values_), view(gradients_)) : Var(view(values_));
+  }
+}
+
+void ParameterStore::initialise(std::uint64_t seed, double standard_deviation) {
+  for (const auto& entry : entries_) {
+    std::vector<float> values(static_cast<std::size_t>(entry->shape.numel()), entry->init.kind == Init::Kind::ones ? 1.0f : 0.0f);
+    if (entry->init.kind == Init::Kind::normal) fill_normal(values, seed, entry->name, standard_deviation);
+    if (entry->init.zero_row >= 0) {
+      const std::int64_t width = entry->shape[-1];
+      std::fill_n(values.begin() + entry->init.zero_row * width, width, 0.0f);
+    }
+    set(entry->name, Tensor::from(values, entry->shape));
+  }
+}
+
+Parameter::Entry& ParameterStore::find(std::string_view name) const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry->name == name; });
+  require(found != entries_.end(), "there is no parameter {}", name);
+  return **found;
+}
+
+void ParameterStore::set(std::string_view name, const Tensor& values) {
+  auto& entry = find(name);
+  require(values.shape() == entry.shape, "parameter {} has shape {}, got {}", name, entry.shape, values.shape());
+  const auto write = [&](const Tensor& slab) {
+    Tensor target = slab.slice(0, entry.offset, entry.offset + entry.shape.numel());
+    kernels::copy(values.cast(slab.dtype()).to(slab.device()).contiguous().reshape(target.shape()), target);
+  };
+  write(masters_);
+  if (masters_.dtype() != dtype_) write(values_);
+}
+
+Tensor ParameterStore::master(std::string_view name) const {
+  const auto& entry = find(name);
+  return masters_.slice(0, entry.offset, entry.offset + entry.shape.numel()).reshape(entry.shape);
+}
+
+Tensor ParameterStore::gradient(std::string_view name) const {
+  const auto& entry = find(name);
+  require(gradients_.defined(), "the store was allocated for inference and has no gradients");
+  return gradients_.slice(0, entry.offset, entry.offset + entry.shape.numel()).reshape(entry.shape);
+}
+
+std::vector<Parameter> ParameterStore::parameters() const {
+  std::vector<Parameter> result;
+  for (const auto& entry : entries_) result.push_back(Parameter(entry));
+  return result;
+}
+
+std::int64_t ParameterStore::count() const {
+  std::int64_t total = 0;
+  for (const auto& entry : entries_) total += entry->shape.numel();
+  return total;
+}
+
+ParameterStore::Segments ParameterStore::segments() const {
+  std::vector<std::int64_t> ends;
+  std::vector<double> decay;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const double own = entries_[i]->decay ? 1 : 0;
+    const std::int64_t end = i + 1 < entries_.size() ? entries_[i + 1]->offset : slab_size_;
+    if (!decay.empty() && decay.back() == own) {
+      ends.back() = end;
+    } else {
+      ends.push_back(end);
+      decay.push_back(own);
+    }
+  }
+  const auto count = static_cast<std::int64_t>(ends.size());
+  return {Tensor::from(ends, {count}).to(values_.device()), Tensor::from(decay, {count}).to(values_.device())};
+}
+
+Scope Scope::operator/(std::string_view name) const {
+  Scope result = *this;
+  if (!path_.empty()) result.path_ += '.';
+  result.path_ += name;
+  return result;
+}
+
+Parameter Scope::parameter(std::string_view name, const Shape& shape, Init init, bool decay) const {
+  return store_->add((*this / name).path_, shape, init, decay);
+}
+
+namespace {
+
+/// Copies that files hold beside the parameters: the decoder is the word embedding, its bias cls.predictions.bias.
+bool is_redundant(std::string_view name) {
+  return name == "cls.predictions.decoder.weight" || name == "cls.predictions.decoder.bias" ||
+         name == "nystromformer.embeddings.position_ids" || name == "nystromformer.embeddings.token_type_ids";
+}
+
+std::string listed(const std::string& title, const std::vector<std::string>& names) {
+  if (names.empty()) return "";
+  constexpr std::size_t most = 20;
+  const std::vector<std::string> shown(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(most, names.size())));
+  const std::string rest = names.size() > most ? fmt::format(" and {} more", names.size() - most) : "";
+  return fmt::format("; {}: {}{}", title, fmt::join(shown, ", "), rest);
+}
+
+}  // namespace
+
+void check_weights(const ParameterStore& store, const WeightSource& source) {
+  std::vector<std::string> missing, unexpected, mismatched, known;
+  for (const Parameter& parameter : store.parameters()) {
+    known.push_back(parameter.name());
+    const auto found = std::find_if(source.entries.begin(), source.entries.end(), [&](const auto& entry) { return entry.name == parameter.name(); });
+    if (found == source.entries.end()) {
+      missing.push_back(parameter.name());
+    } else if (found->shape != parameter.shape()) {
+      mismatched.push_back(fmt::format("{} is {}, expected {}", parameter.name(), found->shape, parameter.shape()));
+    }
+  }
+  for (const auto& entry : source.entries) {
+    if (is_redundant(entry.name) || std::find(known.begin(), known.end(), entry.name) != known.end()) continue;
+    unexpected.push_back(entry.name + did_you_mean(entry.name, missing));
+  }
+  require_input(missing.empty() && unexpected.empty() && mismatched.empty(), "the weights do not fit the model{}{}{}",
+                listed("mismatched", mismatched), listed("unexpected", unexpected), listed("missing", missing));
+}
+
+void load_weights(ParameterStore& store, const WeightSource& source) {
+  check_weights(store, source);
+  for (const Parameter& parameter : store.parameters()) store.set(parameter.name(), source.read(parameter.name()));
+}
+
+}  // namespace nystrom

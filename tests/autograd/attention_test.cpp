@@ -1,0 +1,111 @@
+// The fused attention against the unfused oracle, and what padding may hold.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/support/oracle.h"
+#include "tests/support/views.h"
+
+namespace nystrom::testing {
+namespace {
+
+struct AttentionCase {
+  const char* name;
+  std::int64_t samples, heads, queries, keys, width, value_width;
+  double scale;
+  std::vector<std::uint8_t> mask = {};
+  EmptyRows empty_rows = EmptyRows::zero;
+};
+
+void PrintTo(const AttentionCase& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+
+/// A mask of two samples: `first` keys of the one and of the other from the left.
+std::vector<std::uint8_t> padded(std::int64_t keys, std::int64_t first, std::int64_t second) {
+  std::vector<std::uint8_t> mask(static_cast<std::size_t>(2 * keys), 0);
+  for (std::int64_t i = 0; i < first; ++i) mask[static_cast<std::size_t>(i)] = 1;
+  for (std::int64_t i = 0; i < second; ++i) mask[static_cast<std::size_t>(keys + i)] = 1;
+  return mask;
+}
+
+const AttentionCase attention_cases[] = {
+    {"small", 2, 3, 5, 7, 4, 3, 0.5},
+    {"one_query_one_key", 1, 1, 1, 1, 1, 1, 1},
+    {"few_queries_many_keys", 2, 2, 8, 300, 16, 16, 0.25},
+    {"many_queries_few_keys", 2, 2, 300, 8, 16, 16, 0.25},
+    {"exactly_one_block", 1, 2, 64, 64, 8, 8, 0.35},
+    {"one_more_than_a_block", 1, 2, 65, 65, 8, 8, 0.35},
+    {"peaky", 1, 2, 33, 70, 8, 8, 20},
+    {"padded", 2, 2, 9, 150, 8, 5, 0.3, padded(150, 40, 150)},
+    {"empty_sample", 2, 2, 9, 70, 8, 5, 0.3, padded(70, 33, 0)},
+    {"empty_sample_uniform", 2, 2, 9, 70, 8, 5, 0.3, padded(70, 33, 0), EmptyRows::uniform},
+};
+
+struct Result {
+  std::vector<Tensor> tensors;  // output, dq, dk, dv
+};
+
+using Attention = Var (*)(const Var&, const Var&, const Var&, const AttentionOptions&);
+
+Result run(Attention f, const AttentionCase& test, DType dtype) {
+  Tape tape;
+  const auto leaf = [&](std::int64_t rows, std::int64_t width, std::uint64_t seed) {
+    return Var::leaf(random_normal({test.samples, test.heads, rows, width}, seed).cast(dtype));
+  };
+  const Var q = leaf(test.queries, test.width, 1), k = leaf(test.keys, test.width, 2), v = leaf(test.keys, test.value_width, 3);
+  const Tensor mask = test.mask.empty() ? Tensor() : mask_tensor(test.mask, {test.samples, test.keys});
+  const Var out = f(q, k, v, {test.scale, mask, test.empty_rows, dtype});
+  tape.backward(out, random_normal(out.shape(), 4).cast(dtype));
+  return {{out.value(), q.grad(), k.grad(), v.grad()}};
+}
+
+class FusedAttention : public ::testing::TestWithParam<AttentionCase> {};
+
+TEST_P(FusedAttention, EqualsTheUnfusedOne) {
+  const char* names[] = {"output", "dq", "dk", "dv"};
+  const Result expected = run(unfused_attention, GetParam(), DType::f64);
+  for (const CpuLevel level : cpu_levels) {
+    const AtLevel at(level);
+    const Result wide = run(attention, GetParam(), DType::f64), single = run(attention, GetParam(), DType::f32);
+    for (std::size_t i = 0; i < 4; ++i) {
+      EXPECT_LE(relative_difference(wide.tensors[i], expected.tensors[i]), 1e-12) << names[i] << " in f64, " << name_of(level);
+      EXPECT_LE(relative_difference(single.tensors[i], expected.tensors[i]), 2e-5) << names[i] << " in f32, " << name_of(level);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, FusedAttention, ::testing::ValuesIn(attention_cases), [](const auto& test) { return std::string(test.param.name); });
+
+TEST(AttentionPadding, MayHoldInfinitiesAndNans) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  const std::vector<std::uint8_t> mask{1, 0, 1, 0, 1};
+  Tensor k = random_normal({1, 1, 5, 4}, 2).cast(DType::f32), v = random_normal({1, 1, 5, 4}, 3).cast(DType::f32);
+  for (Tensor* x : {&k, &v}) {
+    kernels::fill(x->slice(2, 1, 2), infinity);
+    kernels::fill(x->slice(2, 3, 4), NAN);
+  }
+  Tape tape;
+  const Var q = Var::leaf(random_normal({1, 1, 3, 4}, 1).cast(DType::f32)), keys = Var::leaf(k), values = Var::leaf(v);
+  const Var out = attention(q, keys, values, {0.5, mask_tensor(mask, {1, 5}), EmptyRows::zero, DType::f32});
+  tape.backward(out, Tensor::full(out.shape(), 1, DType::f32));
+
+  for (const Tensor& x : {out.value(), q.grad(), keys.grad(), values.grad()}) {
+    for (const double value : elements(x)) EXPECT_TRUE(std::isfinite(value));
+  }
+  for (const Tensor& x : {keys.grad(), values.grad()}) {
+    for (const double value : elements(x.slice(2, 1, 2))) EXPECT_EQ(value, 0);
+    for (const double value : elements(x.slice(2, 3, 4))) EXPECT_EQ(value, 0);
+  }
+}
+
+TEST(AttentionPadding, WhatItHoldsChangesNothing) {
+  const Tensor mask = mask_tensor({1, 1, 0, 1}, {1, 4});
+  const Tensor q = random_normal({1, 2, 3, 4}, 1), v = random_normal({1, 2, 4, 4}, 3);
+  Tensor k = random_normal({1, 2, 4, 4}, 2);
+  const auto before = elements(attention(q, k, v, {1, mask, EmptyRows::zero, DType::f64}).value());
+  kernels::fill(k.slice(2, 2, 3), 1e300);
+  EXPECT_EQ(elements(attention(q, k, v, {1, mask, EmptyRows::zero, DType::f64}).value()), before);
+}
+
+}  // namespace
+}  // namespace nystrom::testing

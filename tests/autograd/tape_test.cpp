@@ -1,0 +1,237 @@
+#include "autograd/tape.h"
+
+#include <gtest/gtest.h>
+
+#include "autograd/ops.h"
+#include "tests/support/errors.h"
+#include "tests/support/views.h"
+
+namespace nystrom::testing {
+namespace {
+
+using Values = std::vector<double>;
+
+Var leaf(const Shape& shape, std::uint64_t seed, DType dtype = DType::f64) { return Var::leaf(random_normal(shape, seed).cast(dtype)); }
+
+std::int64_t bytes_in_use() { return Arena::of(cpu_device).statistics().in_use_bytes; }
+
+TEST(Tape, WithoutATapeNothingIsRecorded) {
+  const Var x = leaf({3}, 1);
+  EXPECT_EQ(Tape::active(), nullptr);
+  EXPECT_FALSE(square(x).requires_grad());
+}
+
+TEST(Tape, ConstantsAreNotRecorded) {
+  Tape tape;
+  EXPECT_FALSE(square(random_normal({3}, 1)).requires_grad());
+  EXPECT_EQ(tape.size(), 0);
+  (void)square(leaf({3}, 1));
+  EXPECT_EQ(tape.size(), 1);
+}
+
+TEST(Tape, NoGradRecordsNothingWhileItLives) {
+  Tape tape;
+  const Var x = leaf({3}, 1);
+  {
+    const NoGrad no_recording;
+    EXPECT_FALSE(square(x).requires_grad());
+  }
+  EXPECT_EQ(tape.size(), 0);
+  EXPECT_TRUE(square(x).requires_grad());
+}
+
+TEST(Tape, DetachCutsTheGradient) {
+  Tape tape;
+  const Var x = leaf({1}, 1);
+  tape.backward(add(x, square(x).detach()));
+  EXPECT_EQ(x.grad().item(), 1);
+}
+
+TEST(Tape, TheInnermostTapeIsTheActiveOne) {
+  const Var x = leaf({1}, 1);
+  Tape outer;
+  {
+    Tape inner;
+    const Var y = square(x);
+    EXPECT_EQ(inner.size(), 1);
+    EXPECT_EQ(outer.size(), 0);
+    inner.backward(y);
+  }
+  EXPECT_EQ(Tape::active(), &outer);
+  outer.backward(square(x));
+  EXPECT_DOUBLE_EQ(x.grad().item(), 4 * x.value().item());
+}
+
+TEST(Tape, BackwardPopsAndFreesEverything) {
+  const Var x = leaf({1000}, 1);
+  const std::int64_t before = bytes_in_use();
+  Tape tape;
+  Var loss = sum(square(gelu_erf(square(x))));
+  EXPECT_GE(bytes_in_use() - before, 3 * 8000);
+  tape.backward(loss);
+  loss = {};
+  EXPECT_EQ(tape.size(), 0);
+  EXPECT_EQ(bytes_in_use(), before);
+}
+
+TEST(Tape, BackwardFreesWhileItWalks) {
+  constexpr std::int64_t size = 100000, depth = 20;
+  const Var x = leaf({size}, 1);
+  const std::int64_t before = bytes_in_use();
+  Tape tape;
+  Var y = x;
+  for (std::int64_t i = 0; i < depth; ++i) y = affine(tanh(y), 1);
+  const Var loss = sum(y);
+  y = {};
+  Arena::of(cpu_device).reset_peak();
+  const std::int64_t at_start = bytes_in_use();
+  tape.backward(loss);
+  // Gradients come while values go: the peak grows by the few that are alive at once.
+  EXPECT_GE(at_start - before, depth * size * 8);
+  EXPECT_LE(Arena::of(cpu_device).statistics().peak_in_use_bytes - at_start, 4 * size * 8);
+}
+
+TEST(Tape, ASecondWalkSaysWhy) {
+  const Var x = leaf({1}, 1);
+  const std::string message =
+      "backward: nothing to differentiate; no leaf was used, or no tape was active, or this tape was walked already (gradients of gradients "
+      "are not supported)";
+  EXPECT_EQ(message_of([&] {
+              Tape tape;
+              tape.backward(square(random_normal({1}, 2)));
+            }),
+            message);
+  EXPECT_EQ(message_of([&] {
+              Tape tape;
+              const Var y = square(x);
+              tape.backward(y);
+              tape.backward(y);
+            }),
+            message);
+}
+
+TEST(Tape, OtherErrors) {
+  Tape tape;
+  const Var x = leaf({2, 3}, 1);
+  EXPECT_EQ(message_of([&] { tape.backward(square(x)); }), "backward: the loss must have one element, got shape [2, 3]");
+  EXPECT_EQ(message_of([&] { tape.backward(square(x), random_normal({3}, 1)); }), "backward: the seed has shape [3], expected [2, 3]");
+  EXPECT_EQ(message_of([&] { (void)Var(x.value()).grad(); }), "a constant has no gradient");
+  EXPECT_EQ(message_of([&] { (void)Var::leaf(x.value(), random_normal({3}, 1)); }), "a leaf's gradient must have its shape; got [3], expected [2, 3]");
+}
+
+TEST(Tape, AnErrorOnTheWayBackNamesTheOp) {
+  Tape tape;
+  const Var y = record("stubborn", random_normal({1}, 1), {leaf({1}, 1)}, [](const Tensor&, Grads) { throw Error("no"); });
+  EXPECT_EQ(message_of([&] { tape.backward(y); }), "in the backward pass of stubborn: no");
+}
+
+TEST(Tape, LeavesAccumulateOverWalks) {
+  const Var x = leaf({1}, 1);
+  for (int walk = 1; walk <= 3; ++walk) {
+    Tape tape;
+    tape.backward(square(x));
+    EXPECT_DOUBLE_EQ(x.grad().item(), walk * 2 * x.value().item());
+  }
+}
+
+TEST(Tape, ALeafsGradientIsTheTensorItWasGiven) {
+  Tensor slab = Tensor::zeros({5}, DType::f32);
+  const Var x = Var::leaf(Tensor::full({2}, 3, DType::bf16), slab.slice(0, 1, 3));
+  Tape tape;
+  tape.backward(sum(square(x)));
+  EXPECT_EQ(elements(slab), (Values{0, 6, 6, 0, 0}));
+}
+
+TEST(Tape, AVarUsedTwiceCollectsBothGradients) {
+  const Var x = leaf({4}, 1);
+  Tape tape;
+  const Var y = square(x);
+  tape.backward(sum(add(y, y)));
+  for (int i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(element(x.grad(), i), 4 * element(x.value(), i));
+}
+
+TEST(Tape, WhatDoesNotLeadToTheLossIsSkipped) {
+  const Var x = leaf({1}, 1), unused = leaf({1}, 2);
+  Tape tape;
+  const Var loss = square(x);
+  (void)square(unused);
+  tape.backward(loss);
+  EXPECT_EQ(unused.grad().item(), 0);
+}
+
+/// A block of a network: wide inside, with dropout.
+Var block(const std::vector<Var>& inputs) {
+  const Tensor samples = int_tensor({3, 5, 8, 13}, {4});
+  Var h = linear(inputs[0], inputs[1]);
+  h = dropout(gelu_tanh(h), 0.25, {1, 2, 3}, samples);
+  return add(inputs[0], linear(h, transpose(inputs[1], 0, 1)));
+}
+
+struct BlockRun {
+  Values output, dx, dw;
+  std::int64_t bytes;  // held by the tape before it is walked
+};
+
+BlockRun run_blocks(bool checkpointed) {
+  const Var x = leaf({4, 8, 16}, 1, DType::f32), w = leaf({64, 16}, 2, DType::f32);
+  const std::int64_t before = bytes_in_use();
+  Tape tape;
+  Var y = x;
+  for (int i = 0; i < 6; ++i) y = checkpointed ? checkpoint(block, {y, w}) : block({y, w});
+  const Var loss = sum(square(y));
+  const std::int64_t bytes = bytes_in_use() - before;
+  tape.backward(loss);
+  return {elements(y.value()), elements(x.grad()), elements(w.grad()), bytes};
+}
+
+TEST(Checkpoint, ChangesNoBit) {
+  const BlockRun plain = run_blocks(false), checkpointed = run_blocks(true);
+  EXPECT_EQ(checkpointed.output, plain.output);
+  EXPECT_EQ(checkpointed.dx, plain.dx);
+}
+
+/// A shared weight's gradient is summed over blocks in another grouping: within the tape by each product, else block by block.
+TEST(Checkpoint, KeepsTheGradientOfASharedWeight) {
+  const BlockRun plain = run_blocks(false), checkpointed = run_blocks(true);
+  double largest_value = 0;
+  for (const double v : plain.dw) largest_value = std::max(largest_value, std::abs(v));
+  for (std::size_t i = 0; i < plain.dw.size(); ++i) EXPECT_NEAR(checkpointed.dw[i], plain.dw[i], 1e-6 * largest_value);
+}
+
+TEST(Checkpoint, HoldsLessMemory) { EXPECT_LT(run_blocks(true).bytes, run_blocks(false).bytes / 3); }
+
+TEST(Checkpoint, InsideACheckpoint) {
+  const Var x = leaf({4, 2, 6}, 1), w = leaf({5, 6}, 2);
+  const auto twice = [](const std::vector<Var>& v) { return checkpoint(block, {checkpoint(block, v), v[1]}); };
+  const auto gradient = [&](bool checkpointed) {
+    const Var input = Var::leaf(x.value());
+    Tape tape;
+    tape.backward(sum(square(checkpointed ? checkpoint(twice, {input, w}) : block({block({input, w}), w}))));
+    return elements(input.grad());
+  };
+  EXPECT_EQ(gradient(true), gradient(false));
+}
+
+TEST(Checkpoint, OfConstantsIsAConstant) {
+  Tape tape;
+  EXPECT_FALSE(checkpoint([](const std::vector<Var>& v) { return square(v[0]); }, {random_normal({3}, 1)}).requires_grad());
+  EXPECT_EQ(tape.size(), 0);
+}
+
+TEST(Tape, TheThirdStepAsksTheSystemForNothing) {
+  const Var w1 = leaf({64, 32}, 1, DType::bf16), w2 = leaf({32, 64}, 2, DType::bf16);
+  const Tensor x = random_normal({40, 32}, 3).cast(DType::bf16);
+  const auto step = [&] {
+    Tape tape;
+    const Var y = linear(gelu_tanh(linear(x, w1)), w2);
+    tape.backward(mean_squared_error(softmax(y), x));
+  };
+  step();
+  step();
+  const auto after_second = Arena::of(cpu_device).statistics().system_allocations;
+  step();
+  EXPECT_EQ(Arena::of(cpu_device).statistics().system_allocations, after_second);
+}
+
+}  // namespace
+}  // namespace nystrom::testing

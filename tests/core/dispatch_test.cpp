@@ -1,0 +1,69 @@
+#include "core/dispatch.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "core/kernels.h"
+#include "tests/support/errors.h"
+#include "tests/support/views.h"
+
+namespace nystrom::testing {
+namespace {
+
+constexpr Device gpu{Device::Kind::cuda, 1};
+
+View elsewhere(Tensor& x) {
+  View view = x;
+  view.device = gpu;
+  return view;
+}
+
+TEST(Dispatch, ArgumentsMustLiveOnOneDevice) {
+  Tensor x = Tensor::zeros({3}, DType::f32), y = Tensor::zeros({3}, DType::f32);
+  EXPECT_EQ(message_of([&] { kernels::copy(x, elsewhere(y)); }), "copy: all arguments must live on one device; got cuda:1, expected cpu");
+}
+
+TEST(Dispatch, AbsentArgumentsLiveAnywhere) {
+  Tensor a = Tensor::full({1, 1}, 2, DType::f32), c = Tensor::zeros({1, 1}, DType::f32);
+  CView absent;
+  absent.device = gpu;
+  kernels::matmul(a, a, absent, c, false);
+  EXPECT_EQ(c.item(), 4);
+}
+
+#ifndef NYSTROM_CUDA
+TEST(Dispatch, WithoutCudaItSaysWhatToDo) {
+  Tensor x = Tensor::zeros({3}, DType::f32);
+  EXPECT_EQ(message_of([&] { kernels::fill(elsewhere(x), 1); }),
+            "fill: this build of nystrom has no CUDA support; use --device cpu, or build with: ./dev build --cuda");
+}
+#endif
+
+TEST(Dispatch, TheLevelCanOnlyBeLowered) {
+  limit_cpu_level(CpuLevel::avx512);
+  const CpuLevel best = cpu_level();
+  for (const CpuLevel level : cpu_levels) {
+    const AtLevel at(level);
+    EXPECT_EQ(cpu_level(), std::min(level, best));
+  }
+  EXPECT_EQ(cpu_level(), best);
+}
+
+TEST(Dispatch, TheObserverSeesBothEndsOfACall) {
+  static std::vector<std::string> seen;
+  const KernelObserver before = detail::kernel_observer;
+  Tensor x = Tensor::empty({3}, DType::f32);
+  set_kernel_observer([](const char* name, bool begin) { seen.push_back(std::string(name) + (begin ? " begins" : " ends")); });
+  kernels::fill(x, 1);
+  set_kernel_observer(before);
+  EXPECT_EQ(seen, (std::vector<std::string>{"fill begins", "fill ends"}));
+}
+
+TEST(Dispatch, KernelsOfFloatsRefuseIntegers) {
+  Tensor x = int_tensor({1, 2}, {2});
+  EXPECT_EQ(message_of([&] { kernels::softmax(x, x); }), "expected a floating type, got i64");
+}
+
+}  // namespace
+}  // namespace nystrom::testing

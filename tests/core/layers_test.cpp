@@ -1,0 +1,49 @@
+// The direction of dependence: core ← autograd ← nn ← train and core ← data ← train.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+
+namespace nystrom::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::map<std::string, std::set<std::string>> allowed{
+    {"core", {"core"}},
+    {"autograd", {"core", "autograd"}},
+    {"nn", {"core", "autograd", "nn"}},
+    {"data", {"core", "data"}},
+    {"train", {"core", "autograd", "nn", "data", "train"}},
+};
+
+/// "file:line includes what" for each include in `folder` that its layer may not see.
+std::string forbidden_includes(const fs::path& root, const std::string& folder) {
+  const std::regex include(R"re(\s*#\s*include\s*"([^"/]+)/[^"]*".*)re");
+  std::string found;
+  for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path());
+    std::string text;
+    for (int line = 1; std::getline(file, text); ++line) {
+      std::smatch match;
+      if (!std::regex_match(text, match, include) || allowed.at(folder).contains(match[1])) continue;
+      found += fs::relative(entry.path(), root).string() + ":" + std::to_string(line) + " includes " + match[1].str() + "\n";
+    }
+  }
+  return found;
+}
+
+TEST(Layers, DependInOneDirection) {
+  const fs::path root = NYSTROM_SOURCE_DIR;
+  for (const auto& [folder, layers] : allowed) {
+    if (fs::exists(root / folder)) EXPECT_EQ(forbidden_includes(root, folder), "");
+  }
+}
+
+}  // namespace
+}  // namespace nystrom::testing

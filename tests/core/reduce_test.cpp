@@ -1,0 +1,130 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "core/cpu/parallel.h"
+#include "core/kernels.h"
+#include "tests/support/views.h"
+
+namespace nystrom::testing {
+namespace {
+
+using Values = std::vector<double>;
+
+double sum_of_squares(const Tensor& x) {
+  Tensor y = Tensor::empty({1}, DType::f64);
+  kernels::sum_of_squares(x, y);
+  return y.item();
+}
+
+TEST(SumOfSquares, EqualsANaiveSum) {
+  for (const std::int64_t n : {0, 1, 17, 65536, 65537, 300000}) {
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+      const Tensor x = random_normal({n}, 1).cast(dtype);
+      double expected = 0;
+      for (const double v : elements(x)) expected += v * v;
+      EXPECT_NEAR(sum_of_squares(x), expected, 1e-12 * expected) << n << ' ' << name_of(dtype);
+    }
+  }
+}
+
+TEST(SumMiddle, EqualsANaiveSum) {
+  for (const Shape& shape : {Shape{2, 3, 4}, {1, 1000, 3}, {700, 3, 1}, {1, 40000, 1}, {3, 1, 5}, {2, 0, 3}}) {
+    for (const bool accumulate : {false, true}) {
+      const Tensor x = random_normal(shape, 1);
+      Tensor y = random_normal({shape[0], shape[2]}, 2);
+      Values expected = accumulate ? elements(y) : Values(static_cast<std::size_t>(y.numel()), 0);
+      for (std::int64_t i = 0; i < x.numel(); ++i)
+        expected[static_cast<std::size_t>(i / shape[2] / shape[1] * shape[2] + i % shape[2])] += element(x, i);
+      kernels::sum_middle(x, y, accumulate);
+      for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(elements(y)[i], expected[i], 1e-11) << shape.to_string() << accumulate;
+    }
+  }
+}
+
+TEST(SumMiddle, OfBf16IsSummedInF32) {
+  // In bf16 the sum would stop at 256.
+  const Tensor x = Tensor::full({1, 5000, 1}, 1, DType::bf16);
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    Tensor y = Tensor::empty({1, 1}, dtype);
+    kernels::sum_middle(x, y, false);
+    EXPECT_NEAR(y.item(), 5000, dtype == DType::f32 ? 0 : 16);
+  }
+}
+
+Tensor normal(const Shape& shape, std::uint64_t seed) { return random_normal(shape, seed).cast(DType::f32); }
+
+Tensor layer_norm_gradients() {
+  const Tensor x = normal({3000, 20}, 1), gamma = normal({20}, 2), dy = normal({3000, 20}, 3);
+  Tensor y = empty_like(x), dx = empty_like(x), mean = Tensor::empty({3000}, DType::f32), rstd = empty_like(mean);
+  kernels::layer_norm(x, gamma, gamma, 1e-5, y, mean, rstd);
+  Tensor sums = Tensor::zeros({2, 20}, DType::f32);
+  Tensor dgamma = sums.slice(0, 0, 1).reshape({20}), dbeta = sums.slice(0, 1, 2).reshape({20});
+  kernels::layer_norm_grad(x, gamma, mean, rstd, dy, dx, dgamma, dbeta);
+  return sums;
+}
+
+Tensor convolution_gradient() {
+  const Tensor x = normal({3, 200, 4, 16}, 1), w = normal({4, 33}, 2), dy = normal({3, 200, 4, 16}, 3);
+  Tensor dx = empty_like(x), dw = zeros_like(w);
+  kernels::sequence_conv_grad(x, w, CView{}, dy, dx, dw);
+  return dw;
+}
+
+Tensor scattered_rows() {
+  std::vector<std::int64_t> index(5000);
+  for (std::size_t i = 0; i < index.size(); ++i) index[i] = static_cast<std::int64_t>(i * i % 13);
+  Tensor y = Tensor::zeros({13, 40}, DType::f32);
+  kernels::scatter_add_rows(normal({5000, 40}, 1), int_tensor(index, {5000}), -1, y);
+  return y;
+}
+
+Tensor attention_gradient() {
+  const Tensor q = normal({2, 2, 130, 16}, 1), k = normal({2, 2, 150, 16}, 2), v = normal({2, 2, 150, 16}, 3), dout = normal({2, 2, 130, 16}, 4);
+  Tensor out = empty_like(q), lse = Tensor::empty({2, 2, 130}, DType::f32), dq = empty_like(q), dk = empty_like(k), dv = empty_like(v);
+  kernels::attention(q, k, v, CView{}, EmptyRows::zero, 0.25, out, lse);
+  kernels::attention_grad(q, k, v, CView{}, EmptyRows::zero, 0.25, out, lse, dout, dq, dk, dv);
+  kernels::accumulate(dv, 1, dk);
+  return dk;
+}
+
+Tensor column_sums() {
+  Tensor y = Tensor::empty({1, 33}, DType::f32);
+  kernels::sum_middle(normal({1, 5000, 33}, 1), y, false);
+  return y;
+}
+
+Tensor row_sums() {
+  Tensor y = Tensor::empty({70, 1}, DType::f32);
+  kernels::sum_middle(normal({70, 5000, 1}, 1), y, false);
+  return y;
+}
+
+const std::map<std::string, std::function<Tensor()>> reductions{
+    {"attention_grad", attention_gradient},
+    {"layer_norm_grad", layer_norm_gradients},
+    {"scatter_add_rows", scattered_rows},
+    {"sequence_conv_grad", convolution_gradient},
+    {"sum_middle_of_columns", column_sums},
+    {"sum_middle_of_rows", row_sums},
+    {"sum_of_squares", [] { return Tensor::full({1}, sum_of_squares(normal({300000}, 1)), DType::f64); }},
+};
+
+TEST(Reductions, DoNotDependOnTheNumberOfThreads) {
+  const int before = num_threads();
+  for (const auto& [name, reduction] : reductions) {
+    set_num_threads(1);
+    const Values expected = elements(reduction());
+    for (const int threads : {2, 3, 7}) {
+      set_num_threads(threads);
+      EXPECT_EQ(elements(reduction()), expected) << name << " on " << threads << " threads";
+    }
+  }
+  set_num_threads(before);
+}
+
+}  // namespace
+}  // namespace nystrom::testing

@@ -1,0 +1,14 @@
+# Installs the build, then configures, builds and runs the examples against the installed package, as a user of the library would.
+#   cmake -DBUILD=build/… -DEXAMPLES=examples -DGENERATOR=Ninja -DCOMPILER=g++ -P install_test.cmake
+set(folder ${BUILD}/install_test)
+file(REMOVE_RECURSE ${folder})
+function(run)
+  execute_process(COMMAND ${ARGV} OUTPUT_VARIABLE output ERROR_VARIABLE output RESULT_VARIABLE code)
+  if(NOT code EQUAL 0)
+    message(FATAL_ERROR "failed with ${code}: ${ARGV}\n${output}")
+  endif()
+endfunction()
+run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${folder}/prefix)
+run(${CMAKE_COMMAND} -S ${EXAMPLES} -B ${folder}/build -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_PREFIX_PATH=${folder}/prefix)
+run(${CMAKE_COMMAND} --build ${folder}/build)
+run(${folder}/build/train_own_model)

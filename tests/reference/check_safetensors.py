@@ -1,0 +1,119 @@
+"""Compares our safetensors files with those of Hugging Face's library.
+
+usage: check_safetensors.py ROUNDTRIP_PROGRAM [--cases N]
+
+For random tensors: the library's file is read and written by ours; the library reads the result with the same bytes in every tensor, and
+writes from it a file equal to ours byte for byte. Then damaged files: whatever ours accepts, the library accepts with the same bytes.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load, save
+
+# Types that come back as they were; float16 and bool are read as float32 and uint8.
+TYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.int32, torch.uint8]
+NAME_CHARACTERS = list("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def random_tensors(rng, types):
+    tensors = {}
+    for _ in range(rng.integers(0, 8)):
+        name = "".join(rng.choice(NAME_CHARACTERS, rng.integers(1, 40)))
+        shape = tuple(int(n) for n in rng.integers(0, 6, rng.integers(0, 5)))
+        values = torch.from_numpy(np.asarray(rng.integers(0, 200, shape)))
+        tensors[name] = values.to(types[rng.integers(len(types))])
+    return tensors
+
+
+def roundtrip(program, source, target):
+    return subprocess.run([program, source, target], capture_output=True, text=True)
+
+
+def metadata_of(path):
+    with safe_open(path, "pt") as file:
+        return file.metadata()
+
+
+def same(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(a, b)
+
+
+def library_writes(tensors, metadata, expected):
+    """True when the library can write exactly `expected`; it shuffles the metadata keys anew at each call."""
+    return any(save(tensors, metadata) == expected for _ in range(200))
+
+
+def check_equal(program, rng, folder, cases):
+    for case in range(cases):
+        tensors = random_tensors(rng, TYPES)
+        source, target = folder / "source", folder / "target"
+        source.write_bytes(save(tensors, {"format": "pt", "note": 'grüße "\\\n'} if case % 2 else None))
+        result = roundtrip(program, source, target)
+        assert result.returncode == 0, result.stderr
+        written = target.read_bytes()
+        loaded = load(written)
+        assert loaded.keys() == tensors.keys()
+        assert all(same(loaded[name], tensors[name]) for name in tensors)
+        assert library_writes(loaded, metadata_of(target), written), "not equal byte for byte"
+        assert set(json.loads(metadata_of(target)["nystrom.integrity"])) == {*tensors, "__metadata__"}
+
+
+def check_converted(program, folder):
+    tensors = {"half": torch.tensor([1.5, -2.0, 65504.0, 6e-8], dtype=torch.float16), "flag": torch.tensor([True, False])}
+    (folder / "source").write_bytes(save(tensors))
+    assert roundtrip(program, folder / "source", folder / "target").returncode == 0
+    loaded = load((folder / "target").read_bytes())
+    assert same(loaded["half"], tensors["half"].to(torch.float32))
+    assert same(loaded["flag"], tensors["flag"].to(torch.uint8))
+
+
+def check_damaged(program, rng, folder, cases):
+    """Files of the library, without checksums, with a few bytes changed."""
+    accepted = 0
+    for _ in range(cases):
+        damaged = bytearray(save(random_tensors(rng, TYPES), {"format": "pt"}))
+        header_end = 8 + int.from_bytes(damaged[:8], "little")
+        for _ in range(rng.integers(1, 3)):
+            damaged[rng.integers(header_end)] ^= 1 << int(rng.integers(8))
+        source, target = folder / "source", folder / "target"
+        source.write_bytes(damaged)
+        result = roundtrip(program, source, target)
+        assert result.returncode in (0, 2), result
+        if result.returncode == 2:
+            assert result.stderr.startswith(str(source)) and result.stderr.count("\n") == 1, result.stderr
+            continue
+        accepted += 1
+        try:
+            theirs = load(bytes(damaged))
+        except SafetensorError as error:
+            raise AssertionError(f"accepted here, refused by the library: {error}") from error
+        ours = load(target.read_bytes())
+        assert theirs.keys() == ours.keys()
+        assert all(save({"x": theirs[name]}) == save({"x": ours[name]}) for name in theirs if theirs[name].dtype in TYPES)
+    return accepted
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--cases", type=int, default=200)
+    arguments = parser.parse_args()
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        check_equal(arguments.program, rng, folder, arguments.cases)
+        check_converted(arguments.program, folder)
+        accepted = check_damaged(arguments.program, rng, folder, 10 * arguments.cases)
+    print(f"{arguments.cases} files equal byte for byte; {accepted} of {10 * arguments.cases} damaged ones accepted, as the library does")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

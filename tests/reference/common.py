@@ -1,0 +1,44 @@
+"""What the fixture scripts share: writing files and judging how hard a case is for float32."""
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+
+FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+
+# In float32 the position of a maximum must not depend on rounding: a gradient flows through it.
+SMALLEST_GAP = 1e-5
+
+# Gradients below this in float64 are rounding noise around an exact zero (the key bias, mostly).
+NOISE = 1e-12
+
+
+def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
+    plain = {name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}
+    save_file(plain, path, metadata={"format": "pt"})
+
+
+def folder_bytes(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def worst_deviation(expected: dict[str, torch.Tensor], got: dict[str, torch.Tensor]) -> tuple[float, float]:
+    """The largest error of any output and of any gradient, relative to that tensor's largest entry."""
+    outputs, gradients = 0.0, 0.0
+    for name, tensor in expected.items():
+        largest = tensor.abs().max().item()
+        if largest < NOISE:
+            continue
+        error = (tensor - got[name].double()).abs().max().item() / largest
+        if name.startswith("grad."):
+            gradients = max(gradients, error)
+        else:
+            outputs = max(outputs, error)
+    return outputs, gradients
+
+
+def largest_gap(sums: torch.Tensor) -> float:
+    """How far the largest entry stands out of the others, relative to itself."""
+    top = torch.topk(sums.flatten(), 2).values
+    return ((top[0] - top[1]) / top[0]).item()

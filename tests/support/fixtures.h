@@ -1,0 +1,31 @@
+// The committed fixtures under tests/fixtures: a model folder, a batch and what the reference computes from it.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "train/safetensors.h"
+
+namespace nystrom::testing {
+
+inline std::filesystem::path fixture_folder() { return std::filesystem::path(NYSTROM_SOURCE_DIR) / "tests" / "fixtures"; }
+
+/// Names of the folders below tests/fixtures/KIND, sorted.
+inline std::vector<std::string> fixture_names(const std::string& kind) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(fixture_folder() / kind)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+inline std::map<std::string, Tensor> read_tensors(const std::filesystem::path& path) {
+  const auto file = SafetensorsFile::open(path);
+  std::map<std::string, Tensor> tensors;
+  for (const auto& tensor : file.tensors()) tensors.emplace(tensor.name, file.read(tensor.name));
+  return tensors;
+}
+
+}  // namespace nystrom::testing

@@ -1,0 +1,327 @@
+#include "train/config_io.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "tests/train/temporary_folder.h"
+
+namespace nystrom {
+namespace {
+
+std::string errors_of(const std::string& text, const std::vector<std::string>& overrides = {}, Sections skipped = {}) {
+  try {
+    parse_config(text, "run.yaml", overrides, skipped);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string model_errors_of(const std::vector<std::string>& overrides) {
+  try {
+    ModelConfig model;
+    override_model(model, overrides);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+struct Bad {
+  const char* name;
+  std::string text;
+  std::string expected;
+};
+
+std::ostream& operator<<(std::ostream& out, const Bad& bad) { return out << bad.name; }
+
+class BadFile : public testing::TestWithParam<Bad> {};
+TEST_P(BadFile, HasExactlyTheseErrors) { EXPECT_EQ(errors_of(GetParam().text), GetParam().expected); }
+
+class BadOverride : public testing::TestWithParam<Bad> {};
+TEST_P(BadOverride, HasExactlyTheseErrors) { EXPECT_EQ(errors_of("seed: 1\n", {GetParam().text}), GetParam().expected); }
+
+std::string case_name(const testing::TestParamInfo<Bad>& info) { return info.param.name; }
+
+const Bad keys[] = {
+    {"MistypedInAnotherSection", "model:\n  hidden_size: 768\n  num_landmark: 32\n",
+     "run.yaml:3:3: unknown key 'model.num_landmark'; did you mean 'num_landmarks'? (in 'model.attention')"},
+    {"MistypedKey", "optimizer: {lerning_rate: 1}", "run.yaml:1:13: unknown key 'optimizer.lerning_rate'; did you mean 'learning_rate'?"},
+    {"MistypedSection", "modle: {}", "run.yaml:1:1: unknown key 'modle'; did you mean 'model'?"},
+    {"KeyOfTheTopInASection", "model: {seed: 1}", "run.yaml:1:9: unknown key 'model.seed'; did you mean 'seed'? (at the top)"},
+    {"ForeignKey", "schedule: {zzzzzzzz: 1}", "run.yaml:1:12: unknown key 'schedule.zzzzzzzz'; expected one of warmup_steps, decay"},
+    {"SectionOfAnotherCommand", "tokenizer: {}",
+     "run.yaml:1:1: unknown key 'tokenizer'; expected one of run_dir, seed, model, optimizer, schedule, training"},
+    {"LengthIsNoKey", "model: {segment_means_seq_len: 64}",
+     "run.yaml:1:9: unknown key 'model.segment_means_seq_len'; expected one of vocab_size, hidden_size, num_hidden_layers, "
+     "num_attention_heads, intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, hidden_dropout_prob, "
+     "layer_norm_eps, initializer_range, pad_token_id, norm, positions, embed_dim, attention"},
+    {"Duplicate", "seed: 1\nrun_dir: a\nseed: 2\n", "run.yaml:3:1: duplicate key 'seed'; first given in line 1: remove one"},
+    {"DuplicateInside", "model: {norm: pre, norm: post}", "run.yaml:1:20: duplicate key 'model.norm'; first given in line 1: remove one"},
+    {"ControlCharacterInKey", "\"a\\nb\": 1",
+     "run.yaml:1:1: unknown key 'a\\x0ab'; expected one of run_dir, seed, model, optimizer, schedule, training"},
+    {"MergeKey", "model: {<<: {norm: pre}}",
+     "run.yaml:1:9: unknown key 'model.<<'; expected one of vocab_size, hidden_size, num_hidden_layers, num_attention_heads, "
+     "intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, hidden_dropout_prob, layer_norm_eps, initializer_range, "
+     "pad_token_id, norm, positions, embed_dim, attention"},
+    {"NullKey", "~: 1", "run.yaml:1:1: a key must be a word"},
+    {"ListAsKey", "[a]: 1", "run.yaml:1:1: a key must be a word"},
+};
+
+const Bad values[] = {
+    {"WordForWholeNumber", "model: {hidden_size: big}", "run.yaml:1:22: model.hidden_size: got 'big', expected a whole number at least 1"},
+    {"QuotedNumber", "seed: \"1\"", "run.yaml:1:7: seed: got the text '1', expected a whole number at least 0"},
+    {"Fraction", "seed: 1.5", "run.yaml:1:7: seed: got '1.5', expected a whole number at least 0"},
+    {"TooLarge", "seed: 9223372036854775808", "run.yaml:1:7: seed: got '9223372036854775808', expected a whole number at least 0"},
+    {"Inexact", "seed: 1e17", "run.yaml:1:7: seed: got '1e17', expected a whole number at least 0"},
+    {"Hexadecimal", "seed: 0x10", "run.yaml:1:7: seed: got '0x10', expected a whole number at least 0"},
+    {"TwoSigns", "seed: +-1", "run.yaml:1:7: seed: got '+-1', expected a whole number at least 0"},
+    {"Negative", "seed: -1", "run.yaml:1:7: seed: got '-1', expected a whole number at least 0"},
+    {"ListForNumber", "seed: [1]", "run.yaml:1:7: seed: got a list, expected a whole number at least 0"},
+    {"NullForNumber", "seed:", "run.yaml:1:1: seed: got null, expected a whole number at least 0"},
+    {"NaN", "optimizer: {epsilon: .nan}", "run.yaml:1:22: optimizer.epsilon: got '.nan', expected a number greater than 0"},
+    {"BareNaN", "optimizer: {epsilon: nan}", "run.yaml:1:22: optimizer.epsilon: got 'nan', expected a number greater than 0"},
+    {"Infinity", "optimizer: {learning_rate: .inf}",
+     "run.yaml:1:28: optimizer.learning_rate: got '.inf', expected a number greater than 0"},
+    {"Overflow", "optimizer: {learning_rate: 1e999}",
+     "run.yaml:1:28: optimizer.learning_rate: got '1e999', expected a number greater than 0"},
+    {"AtOpenEnd", "optimizer: {learning_rate: 0}", "run.yaml:1:28: optimizer.learning_rate: got '0', expected a number greater than 0"},
+    {"BelowOne", "model: {hidden_dropout_prob: 1.0}",
+     "run.yaml:1:30: model.hidden_dropout_prob: got '1.0', expected a number at least 0 and below 1"},
+    {"Even", "model: {attention: {conv_kernel_size: 32}}",
+     "run.yaml:1:39: model.attention.conv_kernel_size: got '32', expected an odd whole number at least 1, or null"},
+    {"WordForOptional", "optimizer: {clip_norm: none}",
+     "run.yaml:1:24: optimizer.clip_norm: got 'none', expected a number greater than 0, or null"},
+    {"NotBuiltYet", "training: {zero: 1}", "run.yaml:1:18: training.zero: got '1', expected 0"},
+    {"YesForBoolean", "training: {deterministic: yes}", "run.yaml:1:27: training.deterministic: got 'yes', expected true or false"},
+    {"CapitalBoolean", "training: {deterministic: True}", "run.yaml:1:27: training.deterministic: got 'True', expected true or false"},
+    {"QuotedBoolean", "training: {deterministic: 'true'}",
+     "run.yaml:1:27: training.deterministic: got the text 'true', expected true or false"},
+    {"NumberForBoolean", "training: {deterministic: 1}", "run.yaml:1:27: training.deterministic: got '1', expected true or false"},
+    {"MistypedWord", "model: {norm: psot}", "run.yaml:1:15: model.norm: got 'psot', expected post or pre; did you mean 'post'?"},
+    {"ForeignWord", "model: {hidden_act: swish}", "run.yaml:1:21: model.hidden_act: got 'swish', expected gelu or gelu_new or relu"},
+    {"Type", "training: {dtype: fp32}", "run.yaml:1:19: training.dtype: got 'fp32', expected bf16 or f32 or f64; did you mean 'f32'?"},
+    {"NullForWord", "model: {norm: null}", "run.yaml:1:9: model.norm: got null, expected post or pre"},
+    {"ListForText", "run_dir: [a]", "run.yaml:1:10: run_dir: got a list, expected a text"},
+    {"NullForText", "run_dir: ~", "run.yaml:1:1: run_dir: got null, expected a text"},
+    {"NumberForList", "optimizer: {betas: 0.9}", "run.yaml:1:20: optimizer.betas: got '0.9', expected a list such as [a, b]"},
+    {"ElementOfList", "optimizer: {betas: [0.9, 1.5]}",
+     "run.yaml:1:26: optimizer.betas[1]: got '1.5', expected a number at least 0 and below 1"},
+    {"NumberForSection", "model: 3", "run.yaml:1:8: model: got '3', expected a mapping of options"},
+    {"EmptySection", "model:\nseed: 1\n", "run.yaml:1:1: model: got null, expected a mapping of options"},
+    {"ListForSection", "model: {attention: [1]}", "run.yaml:1:20: model.attention: got a list, expected a mapping of options"},
+};
+
+const Bad rules[] = {
+    {"Heads", "model:\n  hidden_size: 100\n",
+     "run.yaml:2:3: model.hidden_size 100 is not divisible by num_attention_heads 12; each head takes an equal share of the width"},
+    {"HeadsGivenLater", "model:\n  hidden_size: 100\n  num_attention_heads: 3\n",
+     "run.yaml:3:3: model.hidden_size 100 is not divisible by num_attention_heads 3; each head takes an equal share of the width"},
+    {"Landmarks", "model: {attention: {num_landmarks: 600}}",
+     "run.yaml:1:21: model.attention.num_landmarks 600 exceeds max_position_embeddings 512; no sequence is long enough to have them"},
+    {"Segments", "model: {attention: {semantics: transformers, num_landmarks: 60}}",
+     "run.yaml:1:46: model.attention.num_landmarks 60 does not divide segment_means_seq_len 512, as attention.semantics transformers "
+     "needs (Hugging Face refuses it too); change it or set attention.semantics to nystrom"},
+    {"FeaturesWithPostNorm", "model: {embed_dim: 287}",
+     "run.yaml:1:9: model.embed_dim 287 needs norm: pre; input features belong to the sequence block, and norm: post takes token ids"},
+    {"EmptyRunDir", "run_dir: ''", "run.yaml:1:1: run_dir is empty; expected a folder such as runs/base"},
+    {"Betas", "optimizer: {betas: [0.9]}", "run.yaml:1:13: optimizer.betas has 1 numbers; expected 2, such as [0.9, 0.999]"},
+    {"Warmup", "training: {steps: 500}",
+     "run.yaml:1:12: schedule.warmup_steps 10000 exceeds training.steps 500; the learning rate would never reach its peak"},
+    {"MicroBatch", "training: {batch_size: 100}",
+     "run.yaml:1:12: training.batch_size 100 is not divisible by micro_batch_size 32; a step is a whole number of micro-batches"},
+    {"NothingFollowsFromAnUnknownKey", "model: {hidden_size: 100, num_attention_head: 10}",
+     "run.yaml:1:27: unknown key 'model.num_attention_head'; did you mean 'num_attention_heads'?"},
+    {"NothingFollowsFromABadValue", "model: {hidden_size: 100, num_attention_heads: ten}",
+     "run.yaml:1:48: model.num_attention_heads: got 'ten', expected a whole number at least 1"},
+};
+
+const Bad texts[] = {
+    {"Empty", "", "run.yaml:1:1: got nothing, expected sections such as 'model:'"},
+    {"OnlyAComment", "# nothing\n", "run.yaml:1:1: got nothing, expected sections such as 'model:'"},
+    {"List", "- a\n", "run.yaml:1:1: got a list, expected sections such as 'model:'"},
+    {"Scalar", "hello", "run.yaml:1:1: got 'hello', expected sections such as 'model:'"},
+    {"Unclosed", "model: {norm: pre\n", "run.yaml:2:1: not valid YAML: end of map flow not found"},
+    {"TabIndent", "model:\n\tnorm: pre\n", "run.yaml:2:1: not valid YAML: illegal map value"},
+    {"TwoDocuments", "seed: 1\n---\nseed: 2\n", "run.yaml:2:1: a second document begins here; expected one, so remove the '---'"},
+    {"Anchor", "model: &m {norm: pre}", "run.yaml:1:8: anchors (&name) are not supported; write the value where it is used"},
+    {"Alias", "model: *m", "run.yaml:1:8: not valid YAML: the referenced anchor is not defined: m"},
+    {"Tag", "seed: !!int 3", "run.yaml:1:7: tags (!name) are not supported; write the plain value"},
+    {"Deep", "model: " + std::string(40, '['), "run.yaml:1:39: nested deeper than 32 levels"},
+    {"NotUtf8", "seed: 1\nrun_dir: \xff", "run.yaml:2:10: not UTF-8: byte 0xff; save the file as UTF-8"},
+    {"OverlongUtf8", "run_dir: \xc0\x80", "run.yaml:1:10: not UTF-8: byte 0xc0; save the file as UTF-8"},
+    {"ControlCharacter", "seed: 1 \x04", "run.yaml:1:9: control character 0x04; remove it"},
+    {"TooLong", "#" + std::string(1 << 20, 'x'), "run.yaml:1:1: larger than 1 MiB; a configuration is a short text"},
+    {"AllAtOnceInOrder", "training: {dtype: f16}\nmodel:\n  norm: 1\n  hidden_siz: 3\nseed: x\nseed: 2\n",
+     "run.yaml:1:19: training.dtype: got 'f16', expected bf16 or f32 or f64; did you mean 'bf16'?\n"
+     "run.yaml:3:9: model.norm: got '1', expected post or pre\n"
+     "run.yaml:4:3: unknown key 'model.hidden_siz'; did you mean 'hidden_size'?\n"
+     "run.yaml:5:7: seed: got 'x', expected a whole number at least 0\n"
+     "run.yaml:6:1: duplicate key 'seed'; first given in line 5: remove one"},
+};
+
+const Bad overrides[] = {
+    {"MistypedKey", "optimizer.lerning_rate=3e-4",
+     "--set optimizer.lerning_rate=3e-4: unknown key 'optimizer.lerning_rate'; did you mean 'learning_rate'?"},
+    {"WrongType", "training.steps=many", "--set training.steps=many: training.steps: got 'many', expected a whole number at least 1"},
+    {"Empty", "training.steps=", "--set training.steps=: training.steps: got null, expected a whole number at least 1"},
+    {"NoEquals", "seed", "--set seed: expected key=value, such as optimizer.learning_rate=3e-4"},
+    {"NoKey", "=3", "--set =3: expected key=value, such as optimizer.learning_rate=3e-4"},
+    {"EmptyPart", "model..norm=pre", "--set model..norm=pre: expected key=value, such as optimizer.learning_rate=3e-4"},
+    {"BeyondALeaf", "seed.x=3", "--set seed.x=3: seed: got a mapping, expected a whole number at least 0"},
+    {"NotYaml", "optimizer.betas=[0.9", "--set optimizer.betas=[0.9: not valid YAML: end of sequence flow not found"},
+    {"DuplicateInMapping", "model={norm: pre, norm: post}",
+     "--set model={norm: pre, norm: post}: duplicate key 'model.norm'; first given in line 1: remove one"},
+    {"Rule", "training.steps=500",
+     "--set training.steps=500: schedule.warmup_steps 10000 exceeds training.steps 500; the learning rate would never reach its peak"},
+    {"ControlCharacter", "a\n=1",
+     "--set a\\x0a=1: unknown key 'a\\x0a'; expected one of run_dir, seed, model, optimizer, schedule, training"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Keys, BadFile, testing::ValuesIn(keys), case_name);
+INSTANTIATE_TEST_SUITE_P(Values, BadFile, testing::ValuesIn(values), case_name);
+INSTANTIATE_TEST_SUITE_P(Rules, BadFile, testing::ValuesIn(rules), case_name);
+INSTANTIATE_TEST_SUITE_P(Texts, BadFile, testing::ValuesIn(texts), case_name);
+INSTANTIATE_TEST_SUITE_P(Overrides, BadOverride, testing::ValuesIn(overrides), case_name);
+
+TEST(ConfigErrors, OfFileAndOverridesComeTogether) {
+  EXPECT_EQ(errors_of("sed: 1\n", {"seed=x", "run_dir=[]"}),
+            "run.yaml:1:1: unknown key 'sed'; did you mean 'seed'?\n"
+            "--set seed=x: seed: got 'x', expected a whole number at least 0\n"
+            "--set run_dir=[]: run_dir: got a list, expected a text");
+}
+
+TEST(ConfigErrors, EndAfterFiftyLines) {
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += "unheard_of_" + std::to_string(i) + ": 1\n";
+  const std::string errors = errors_of(text);
+  EXPECT_TRUE(errors.ends_with("\n… and 10 more")) << errors;
+}
+
+TEST(ConfigText, EmptyMappingMeansDefaults) {
+  const RunConfig defaults;
+  EXPECT_EQ(to_yaml(parse_config("{}", "run.yaml")), [&] {
+    return to_yaml(defaults);
+  }());
+}
+
+TEST(ConfigText, WholeNumbersMayHaveAnExponent) { EXPECT_EQ(parse_config("seed: 1.5e3", "run.yaml").seed, 1500); }
+TEST(ConfigText, NumbersMayBeWhole) { EXPECT_EQ(parse_config("optimizer: {clip_norm: 2}", "run.yaml").optimizer.clip_norm, 2.0); }
+TEST(ConfigText, NullTurnsAnOptionOff) { EXPECT_FALSE(parse_config("optimizer: {clip_norm: null}", "run.yaml").optimizer.clip_norm); }
+TEST(ConfigText, WordsMayStandInQuotes) { EXPECT_EQ(parse_config("model: {norm: 'pre'}", "run.yaml").model.norm, Norm::pre); }
+TEST(ConfigText, NumbersAreTextsToo) { EXPECT_EQ(parse_config("run_dir: 2024", "run.yaml").run_dir, "2024"); }
+
+TEST(ConfigText, SkippedSectionsAreNotRead) {
+  EXPECT_EQ(errors_of("tokenizer: {train: {kind: unigram}}\ndata: 3\nseed: 1\n", {"masking.span=null"}, sections_beyond_the_model), "");
+}
+
+TEST(ConfigText, FeaturesGetTheirHead) {
+  EXPECT_EQ(parse_config("model: {norm: pre, embed_dim: 287}", "run.yaml").model.head, Head::features);
+}
+
+TEST(ConfigText, SegmentsAreOfTheLongestSequence) {
+  EXPECT_EQ(parse_config("model: {max_position_embeddings: 1024}", "run.yaml").model.segment_means_seq_len, 1024);
+}
+
+TEST(ConfigOverrides, TheLastWins) {
+  const std::string twice[] = {"seed=2", "seed=3"};
+  EXPECT_EQ(parse_config("seed: 1", "run.yaml", twice).seed, 3);
+}
+
+TEST(ConfigOverrides, TakeLists) {
+  const std::string betas[] = {"optimizer.betas=[0.8, 0.95]"};
+  EXPECT_EQ(parse_config("seed: 1", "run.yaml", betas).optimizer.betas, (std::vector<double>{0.8, 0.95}));
+}
+
+TEST(ConfigOverrides, AMappingLeavesOtherOptions) {
+  const std::string mapping[] = {"model.attention={num_landmarks: 32}"};
+  const AttentionConfig attention = parse_config("model: {attention: {conv_kernel_size: 5}}", "run.yaml", mapping).model.attention;
+  EXPECT_EQ(attention.num_landmarks, 32);
+  EXPECT_EQ(attention.conv_kernel_size, 5);
+}
+
+TEST(ModelOverrides, ChangeAModel) {
+  ModelConfig model;
+  const std::string semantics[] = {"model.attention.semantics=transformers"};
+  override_model(model, semantics);
+  EXPECT_EQ(model.attention.semantics, Semantics::transformers);
+}
+
+TEST(ModelOverrides, TakeOnlyTheModel) {
+  EXPECT_EQ(model_errors_of({"training.steps=3"}), "--set training.steps=3: unknown key 'training'; expected one of model");
+}
+
+TEST(ModelOverrides, CheckTheResult) {
+  EXPECT_EQ(model_errors_of({"model.num_attention_heads=5"}),
+            "--set model.num_attention_heads=5: model.hidden_size 768 is not divisible by num_attention_heads 5; each head takes an equal "
+            "share of the width");
+}
+
+RunConfig everything_changed() {
+  RunConfig c{.run_dir = "runs/\"ä b\"\n\\: #", .seed = 9223372036854775807, .model = {}, .optimizer = {}, .schedule = {}, .training = {}};
+  c.model.hidden_size = 96;
+  c.model.layer_norm_eps = 1e-300;
+  c.model.hidden_dropout_prob = 0.1 + 0.2;
+  c.model.norm = Norm::pre;
+  c.model.positions = Positions::none;
+  c.model.embed_dim = 7;
+  c.model.hidden_act = Activation::relu;
+  c.model.attention = {AttentionKind::softmax, Semantics::transformers, 3, LandmarkSource::keys, Inverse::exact, 0, std::nullopt};
+  c.optimizer = {OptimizerKind::adamw, 1e10, 0, {0, 0.5}, 5e-324, std::nullopt};
+  c.schedule = {0, Decay::cosine};
+  c.training = {1, 6, 3, DType::f64, true, true, 0};
+  return c;
+}
+
+TEST(ConfigRoundTrip, KeepsEveryOption) {
+  const std::string text = to_yaml(everything_changed());
+  EXPECT_EQ(to_yaml(parse_config(text, "written.yaml")), text);
+}
+
+TEST(ConfigRoundTrip, KeepsTheRunDirectory) {
+  const RunConfig config = everything_changed();
+  EXPECT_EQ(parse_config(to_yaml(config), "written.yaml").run_dir, config.run_dir);
+}
+
+TEST(ConfigRoundTrip, WritesOptionsUnderTheirSections) {
+  EXPECT_TRUE(to_yaml({}).starts_with("run_dir: runs/base\nseed: 42\nmodel:\n  vocab_size: 30000\n")) << to_yaml({});
+}
+
+class Recipe : public testing::TestWithParam<const char*> {};
+TEST_P(Recipe, Loads) {
+  const std::string path = std::string(NYSTROM_SOURCE_DIR "/configs/") + GetParam() + ".yaml";
+  EXPECT_EQ(read_config(path).run_dir, std::string("runs/") + GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Configs, Recipe, testing::Values("base", "small"), [](const auto& info) { return std::string(info.param); });
+
+std::string read_error_of(const std::string& path) {
+  try {
+    read_config(path);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ConfigFile, MissingIsAnError) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "absent.yaml").string();
+  EXPECT_EQ(read_error_of(path), path + ": cannot open: No such file or directory");
+}
+
+TEST(ConfigFile, FolderIsAnError) {
+  const TemporaryFolder folder;
+  EXPECT_NE(read_error_of(folder.path().string()), "");
+}
+
+TEST(ConfigFile, OfMoreThanAMegabyteIsAnError) {
+  const TemporaryFolder folder;
+  const std::string path = (folder.path() / "large.yaml").string();
+  std::ofstream(path) << std::string(3 << 20, '#');
+  EXPECT_EQ(read_error_of(path), path + ":1:1: larger than 1 MiB; a configuration is a short text");
+}
+
+}  // namespace
+}  // namespace nystrom

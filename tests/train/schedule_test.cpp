@@ -1,0 +1,66 @@
+#include "train/schedule.h"
+
+#include <gtest/gtest.h>
+
+namespace nystrom {
+namespace {
+
+struct RateCase {
+  const char* name;
+  ScheduleConfig schedule;
+  std::int64_t steps;
+  std::int64_t step;
+  double expected;
+};
+
+class LearningRate : public testing::TestWithParam<RateCase> {};
+
+TEST_P(LearningRate, OfOneStep) {
+  const RateCase& c = GetParam();
+  EXPECT_NEAR(learning_rate(2.0, c.schedule, c.steps, c.step), c.expected, 1e-15);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Schedule, LearningRate,
+    testing::Values(RateCase{"FirstOfWarmup", {4, Decay::linear}, 8, 1, 0.5},  //
+                    RateCase{"WithinWarmup", {4, Decay::cosine}, 8, 3, 1.5},   //
+                    RateCase{"PeakEndsWarmup", {4, Decay::constant}, 8, 4, 2.0},
+                    RateCase{"LinearFirst", {4, Decay::linear}, 8, 5, 1.6},  //
+                    RateCase{"LinearLast", {4, Decay::linear}, 8, 8, 0.4},   //
+                    RateCase{"CosineHalfway", {1, Decay::cosine}, 4, 3, 1.0},
+                    RateCase{"CosineLast", {1, Decay::cosine}, 3, 3, 0.5},
+                    RateCase{"ConstantLast", {4, Decay::constant}, 8, 8, 2.0},
+                    RateCase{"NoWarmupFirst", {0, Decay::linear}, 4, 1, 1.6},  //
+                    RateCase{"OnlyWarmupLast", {4, Decay::linear}, 4, 4, 2.0}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+TEST(LearningRate, NeverRisesAfterWarmup) {
+  for (const Decay decay : {Decay::linear, Decay::cosine, Decay::constant}) {
+    const ScheduleConfig schedule{10, decay};
+    for (std::int64_t step = 11; step <= 100; ++step)
+      EXPECT_LE(learning_rate(1.0, schedule, 100, step), learning_rate(1.0, schedule, 100, step - 1));
+  }
+}
+
+TEST(LearningRate, IsPositiveInEveryStep) {
+  for (const Decay decay : {Decay::linear, Decay::cosine, Decay::constant})
+    for (std::int64_t step = 1; step <= 100; ++step) EXPECT_GT(learning_rate(1.0, {10, decay}, 100, step), 0);
+}
+
+std::string error_of(const ScheduleConfig& schedule, std::int64_t steps, std::int64_t step) {
+  try {
+    learning_rate(1.0, schedule, steps, step);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(LearningRate, RefusesStepZero) { EXPECT_EQ(error_of({}, 20000, 0), "learning_rate: step 0 is outside 1 to 20000"); }
+TEST(LearningRate, RefusesStepPastTheEnd) { EXPECT_EQ(error_of({1, Decay::linear}, 4, 5), "learning_rate: step 5 is outside 1 to 4"); }
+TEST(LearningRate, RefusesWarmupPastTheEnd) {
+  EXPECT_EQ(error_of({9, Decay::linear}, 4, 1), "learning_rate: warmup_steps 9 is outside 0 to 4");
+}
+
+}  // namespace
+}  // namespace nystrom

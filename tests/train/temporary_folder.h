@@ -1,0 +1,58 @@
+// A folder of its own for each test, and byte-level helpers for files in it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "core/error.h"
+
+namespace nystrom {
+
+/// Made new and empty for the running test; removed with its contents.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    std::string name = std::string("nystrom-") + test->test_suite_name() + "-" + test->name();
+    for (char& c : name)
+      if (c == '/') c = '-';
+    path_ = std::filesystem::path(testing::TempDir()) / name;
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+inline std::string read_bytes(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+/// The message of the InputError that `f` throws; "no error" when it throws none.
+template <class F>
+std::string input_error(F&& f) {
+  try {
+    f();
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+}  // namespace nystrom

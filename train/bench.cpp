@@ -1,0 +1,153 @@
+#include "train/bench.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <map>
+
+#include "core/check.h"
+#include "core/cpu/parallel.h"
+#include "core/dispatch.h"
+#include "train/train_step.h"
+
+namespace nystrom {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Adds up the time of every kernel while alive.
+class KernelProfile {
+ public:
+  KernelProfile() {
+    times().clear();
+    set_kernel_observer(&observe);
+  }
+  ~KernelProfile() { set_kernel_observer(nullptr); }
+  static std::vector<std::pair<std::string, double>> sorted() {
+    std::vector<std::pair<std::string, double>> result(times().begin(), times().end());
+    std::sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    return result;
+  }
+
+ private:
+  static std::map<std::string, double>& times() {
+    static std::map<std::string, double> instance;
+    return instance;
+  }
+  static void observe(const char* name, bool begin) {
+    static std::vector<Clock::time_point> starts;  // kernels may call kernels
+    if (begin) {
+      starts.push_back(Clock::now());
+    } else {
+      times()[name] += seconds_since(starts.back());
+      starts.pop_back();
+    }
+  }
+};
+
+ModelConfig model_config(const BenchOptions& o) {
+  ModelConfig config;
+  config.vocab_size = o.vocab;
+  config.hidden_size = o.hidden;
+  config.num_hidden_layers = o.layers;
+  config.num_attention_heads = o.heads;
+  config.intermediate_size = 4 * o.hidden;
+  config.max_position_embeddings = o.length;
+  config.attention.kind = o.attention;
+  config.attention.num_landmarks = o.landmarks;
+  config.attention.conv_kernel_size = o.conv > 0 ? std::optional(o.conv) : std::nullopt;
+  return config;
+}
+
+/// Random tokens of which 15 % of each sequence are to be predicted.
+MicroBatch random_batch(const BenchOptions& o) {
+  constexpr std::int64_t mask_token = 4;
+  const std::int64_t chosen = std::max<std::int64_t>(1, (15 * o.length + 50) / 100);
+  std::vector<std::int64_t> ids, labels, samples;
+  for (std::int64_t b = 0; b < o.batch; ++b) {
+    std::vector<std::pair<std::uint32_t, std::int64_t>> order;
+    for (std::int64_t t = 0; t < o.length; ++t) {
+      const auto words = philox(philox_key(1, static_cast<std::uint64_t>(b)), {{static_cast<std::uint32_t>(t), 0, 0, 0}});
+      ids.push_back(2 + words.word[0] % (o.vocab - 2));
+      labels.push_back(ignored_label);
+      order.emplace_back(words.word[1], b * o.length + t);
+    }
+    std::sort(order.begin(), order.end());
+    for (std::int64_t i = 0; i < chosen; ++i) {
+      const auto at = static_cast<std::size_t>(order[static_cast<std::size_t>(i)].second);
+      labels[at] = ids[at];
+      ids[at] = mask_token;
+    }
+    samples.push_back(b);
+  }
+  const Shape shape{o.batch, o.length};
+  return {{Tensor::from(ids, shape), {}, {}, {}}, Tensor::from(labels, shape), Tensor::from(samples, {o.batch})};
+}
+
+/// Two operations a multiply-add; training is forward once and backward twice.
+double flops_of_step(const BenchOptions& o) {
+  const auto tokens = static_cast<double>(o.batch * o.length), hidden = static_cast<double>(o.hidden), length = static_cast<double>(o.length);
+  const auto m = static_cast<double>(std::min(o.landmarks, o.length)), conv = static_cast<double>(o.conv);
+  const auto heads = static_cast<double>(o.batch * o.heads);
+  const double dense = tokens * 12 * hidden * hidden;
+  const bool exact = o.attention == AttentionKind::softmax || o.length <= o.landmarks;
+  const double landmarks = static_cast<double>(o.batch) * m * 2 * hidden * hidden;
+  const double approximate = tokens * hidden * 4 * m + landmarks + heads * (6 * 4 * m * m * m + 2 * m * m * hidden / static_cast<double>(o.heads));
+  const double attention = exact ? tokens * hidden * 2 * length : approximate;
+  const double rows = o.train ? tokens * 0.15 : tokens;
+  const double head = rows * hidden * (hidden + static_cast<double>(o.vocab));
+  const double forward = 2 * (static_cast<double>(o.layers) * (dense + attention + tokens * hidden * conv) + head);
+  return o.train ? 3 * forward : forward;
+}
+
+/// The process's largest resident size so far.
+std::int64_t peak_resident_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::string key;
+  while (status >> key) {
+    std::int64_t kib = 0;
+    if (key == "VmHWM:" && status >> kib) return kib * 1024;
+  }
+  return 0;
+}
+
+}  // namespace
+
+BenchResult run_bench(const BenchOptions& options) {
+  const ModelConfig config = model_config(options);
+  Model model(config);
+  model.parameters().allocate(options.dtype, options.train ? StoreMode::training : StoreMode::inference);
+  model.parameters().initialise(42, config.initializer_range);
+  std::optional<AdamW> optimizer;
+  if (options.train) optimizer.emplace(model.parameters(), OptimizerConfig{});
+  const MicroBatch batch = random_batch(options);
+  std::optional<KernelProfile> profile;
+  if (options.profile) profile.emplace();
+  BenchResult result;
+  for (std::int64_t step = 0; step < options.steps; ++step) {
+    const auto start = Clock::now();
+    if (options.train) {
+      StepOptions step_options;
+      step_options.clip_norm = 1.0;
+      step_options.step = static_cast<std::uint64_t>(step);
+      result.losses.push_back(train_step(model, *optimizer, {&batch, 1}, step_options).loss);
+    } else {
+      model(batch.input);
+    }
+    result.step_seconds.push_back(seconds_since(start));
+  }
+  if (options.profile) result.kernel_seconds = KernelProfile::sorted();
+  std::vector<double> sorted = result.step_seconds;
+  std::sort(sorted.begin(), sorted.end());
+  result.median_step_seconds = (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
+  result.tokens_per_second = static_cast<double>(options.batch * options.length) / result.median_step_seconds;
+  result.peak_memory_bytes = peak_resident_bytes();
+  result.flops_per_step = flops_of_step(options);
+  result.threads = num_threads();
+  result.cpu_level = name_of(cpu_level());
+  return result;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,54 @@
+// nystrom forward: exact forward and backward on given ids.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "core/check.h"
+#include "train/commands.h"
+#include "train/forward.h"
+#include "train/model_folder.h"
+
+namespace nystrom {
+namespace {
+
+struct ForwardOptions {
+  CommonOptions common;
+  std::string model, input, output, dtype = "f32";
+  bool gradients = false;
+};
+
+DType dtype_named(const std::string& name) { return name == "f64" ? DType::f64 : name == "bf16" ? DType::bf16 : DType::f32; }
+
+void run(const ForwardOptions& options) {
+  options.common.apply();
+  const ModelConfig config = read_model_config(options.model, options.common.overrides);
+  const std::string notice = semantics_notice(config);
+  if (!notice.empty() && !options.common.quiet) fmt::print(stderr, "{}\n", notice);
+  const auto mode = options.gradients ? StoreMode::training : StoreMode::inference;
+  const auto model = load_model(options.model, config, dtype_named(options.dtype), mode);
+  const auto file = SafetensorsFile::open(options.input);
+  NamedTensors inputs;
+  for (const auto& tensor : file.tensors()) inputs.emplace(tensor.name, file.read(tensor.name));
+  const auto result = with_context(options.input, [&] { return run_forward(*model, inputs, options.gradients); });
+  write_safetensors(options.output, result);
+}
+
+}  // namespace
+
+Command add_forward_command(CLI::App& app) {
+  auto options = std::make_shared<ForwardOptions>();
+  auto* command = app.add_subcommand("forward", "Run a model on given ids, exactly: logits, hidden states, loss and gradients");
+  command->footer(
+      "Input tensors: input_ids, and where wanted attention_mask, token_type_ids, labels (-100: ignored) or start_positions and\n"
+      "end_positions. Output: logits, last_hidden_state, loss and grad.NAME. No dropout.\n\n"
+      "Example:\n  nystrom forward models/base --input batch.safetensors --output out.safetensors --grad");
+  command->add_option("MODEL", options->model, "Hugging Face folder")->required();
+  command->add_option("--input", options->input, "safetensors file with the batch")->required();
+  command->add_option("--output", options->output, "safetensors file to write")->required();
+  command->add_flag("--grad", options->gradients, "also write the gradient of every parameter");
+  command->add_option("--dtype", options->dtype, "type of the computation")->check(CLI::IsMember({"f32", "bf16", "f64"}))->capture_default_str();
+  options->common.add_to(*command);
+  return {command, [options] { run(*options); }};
+}
+
+}  // namespace nystrom

@@ -1,0 +1,109 @@
+// nystrom info: what a model is, without building it.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "train/commands.h"
+#include "train/config_io.h"
+#include "train/hf_config.h"
+#include "train/model_folder.h"
+
+namespace nystrom {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct InfoOptions {
+  CommonOptions common;
+  std::string target;
+  bool json = false;
+};
+
+/// The part of a model that a parameter belongs to: its path down to the layer, without what lies below.
+std::string part_of(const std::string& name) {
+  constexpr std::string_view layers = "nystromformer.encoder.layer.";
+  if (name.starts_with(layers)) return name.substr(0, name.find('.', layers.size()));
+  if (name.starts_with("nystromformer.embeddings.")) return "nystromformer.embeddings";
+  return name.substr(0, name.find('.', name.find('.') + 1));
+}
+
+/// "[b, n, vocab]" of the head's result.
+std::string output_of(const ModelConfig& config) {
+  switch (config.head) {
+    case Head::masked_lm: return fmt::format("logits [b, n, {}]", config.vocab_size);
+    case Head::sequence_classification: return fmt::format("logits [b, {}]", config.num_labels());
+    case Head::token_classification: return fmt::format("logits [b, n, {}]", config.num_labels());
+    case Head::question_answering: return "start_logits and end_logits [b, n]";
+    case Head::multiple_choice: return "logits [b, choices]";
+    case Head::features:
+    case Head::none: break;
+  }
+  return config.embed_dim ? fmt::format("output [b, {}], the last valid time step", config.hidden_size)
+                          : fmt::format("last_hidden_state [b, n, {}]", config.hidden_size);
+}
+
+/// Declares the model without allocating it.
+Json describe(const ModelConfig& config) {
+  const Model model(config);
+  Json parameters = Json::array();
+  std::map<std::string, std::int64_t> sizes;
+  std::vector<std::string> parts;
+  for (const Parameter& parameter : model.parameters().parameters()) {
+    const Shape& shape = parameter.shape();
+    parameters.push_back({{"name", parameter.name()}, {"shape", std::vector<std::int64_t>(shape.begin(), shape.end())}});
+    const std::string part = part_of(parameter.name());
+    if (!sizes.contains(part)) parts.push_back(part);
+    sizes[part] += shape.numel();
+  }
+  Json by_part = Json::object();
+  for (const auto& part : parts) by_part[part] = sizes[part];
+  const std::int64_t count = model.parameters().count();
+  return {{"head", enum_name(config.head)}, {"output", output_of(config)}, {"parameters", count},
+          {"parameters_by_part", by_part},  {"bytes_f32", 4 * count},      {"options", Json::parse(hf_config_text(config))},
+          {"tensors", parameters}};
+}
+
+void print(const Json& info) {
+  fmt::print("{}\noutput: {}\nparameters: {} ({:.1f} MB in f32)\n", info["head"].get<std::string>(), info["output"].get<std::string>(),
+             info["parameters"].get<std::int64_t>(), static_cast<double>(info["bytes_f32"].get<std::int64_t>()) / 1e6);
+  fmt::print("\nparameters by part:\n");
+  for (const auto& [part, count] : info["parameters_by_part"].items()) fmt::print("  {:<40} {:>12}\n", part, count.get<std::int64_t>());
+  fmt::print("\noptions:\n");
+  for (const auto& [key, value] : info["options"].items()) fmt::print("  {:<28} {}\n", key, value.dump());
+  fmt::print("\ntensors:\n");
+  for (const auto& tensor : info["tensors"]) fmt::print("  {:<72} {}\n", tensor["name"].get<std::string>(), tensor["shape"].dump());
+}
+
+void run(const InfoOptions& options) {
+  const std::filesystem::path target = options.target;
+  const bool yaml = target.extension() == ".yaml" || target.extension() == ".yml";
+  const ModelConfig config = yaml ? read_config(options.target, options.common.overrides, sections_beyond_the_model).model
+                                  : read_model_config(target, options.common.overrides);
+  const Json info = describe(config);
+  if (options.json) {
+    fmt::print("{}\n", info.dump());
+  } else {
+    print(info);
+    const std::string notice = yaml ? "" : semantics_notice(config);
+    if (!notice.empty()) fmt::print("\n{}\n", notice);
+  }
+}
+
+}  // namespace
+
+Command add_info_command(CLI::App& app) {
+  auto options = std::make_shared<InfoOptions>();
+  auto* command = app.add_subcommand("info", "Show a model's parameters by part, shapes, options and output, without building it");
+  command->footer("Examples:\n  nystrom info models/base\n  nystrom info configs/base.yaml --set model.num_hidden_layers=6 --json");
+  command->add_option("MODEL_OR_CONFIG", options->target, "Hugging Face folder, or the YAML file of a run")->required();
+  command->add_flag("--json", options->json, "print one JSON object");
+  options->common.add_to(*command);
+  return {command, [options] { run(*options); }};
+}
+
+}  // namespace nystrom

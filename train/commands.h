@@ -1,0 +1,37 @@
+// The subcommands of the program: each declares its options under CLI11's app and returns what runs it.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace nystrom {
+
+/// Options that every command has.
+struct CommonOptions {
+  std::vector<std::string> overrides;  ///< --set key=value
+  std::string device = "cpu";
+  int threads = 0;  ///< 0: as many as there are cores
+  bool quiet = false;
+
+  /// Declares them.
+  void add_to(CLI::App& app);
+  /// Checks the device and sets the number of threads.
+  void apply() const;
+};
+
+/// A declared subcommand: run() is called when it was chosen.
+struct Command {
+  CLI::App* app;
+  std::function<void()> run;
+};
+
+Command add_forward_command(CLI::App& app);
+Command add_info_command(CLI::App& app);
+Command add_bench_command(CLI::App& app);
+
+}  // namespace nystrom

@@ -1,0 +1,38 @@
+#include "train/config.h"
+
+#include <fmt/format.h>
+
+namespace nystrom {
+
+std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind) {
+  static constexpr EnumName<OptimizerKind> names[] = {{OptimizerKind::adamw, "adamw"}};
+  return names;
+}
+
+std::span<const EnumName<Decay>> enum_names(Decay) {
+  static constexpr EnumName<Decay> names[] = {{Decay::linear, "linear"}, {Decay::cosine, "cosine"}, {Decay::constant, "constant"}};
+  return names;
+}
+
+std::span<const EnumName<DType>> enum_names(DType) {
+  static constexpr EnumName<DType> names[] = {{DType::bf16, "bf16"}, {DType::f32, "f32"}, {DType::f64, "f64"}};
+  return names;
+}
+
+std::vector<std::string> validate(const RunConfig& config) {
+  std::vector<std::string> lines;
+  if (config.run_dir.empty()) lines.push_back("run_dir is empty; expected a folder such as runs/base");
+  for (const std::string& line : problems(config.model)) lines.push_back("model." + line);
+  if (config.optimizer.betas.size() != 2)
+    lines.push_back(fmt::format("optimizer.betas has {} numbers; expected 2, such as [0.9, 0.999]", config.optimizer.betas.size()));
+  const TrainingConfig& training = config.training;
+  if (config.schedule.warmup_steps > training.steps)
+    lines.push_back(fmt::format("schedule.warmup_steps {} exceeds training.steps {}; the learning rate would never reach its peak",
+                                config.schedule.warmup_steps, training.steps));
+  if (training.batch_size % training.micro_batch_size != 0)
+    lines.push_back(fmt::format("training.batch_size {} is not divisible by micro_batch_size {}; a step is a whole number of micro-batches",
+                                training.batch_size, training.micro_batch_size));
+  return lines;
+}
+
+}  // namespace nystrom

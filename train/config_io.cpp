@@ -1,0 +1,215 @@
+#include "train/config_io.h"
+
+#include <cstring>
+#include <map>
+
+#include "train/config_reader.h"
+#include "train/file_io.h"
+
+namespace nystrom {
+namespace {
+
+/// What overrides of a model from a folder may name.
+struct ModelSection {
+  ModelConfig& model;
+};
+
+template <class V>
+void fields(V& v, ModelSection& c) {
+  v(c.model, "model", "the model");
+}
+
+void report_duplicates(const YamlNode& node, const std::string& path, std::size_t source, ConfigErrors& errors) {
+  for (const YamlNode& item : node.items) report_duplicates(item, path, source, errors);
+  std::map<std::string_view, int> lines;
+  for (const YamlEntry& entry : node.entries) {
+    const std::string entry_path = path.empty() ? entry.key : path + "." + entry.key;
+    const auto [first, fresh] = lines.emplace(entry.key, entry.mark.line);
+    if (!fresh)
+      errors.add({source, entry.mark.line, entry.mark.column},
+                 fmt::format("duplicate key {}; first given in line {}: remove one", quote_for_message(entry_path), first->second));
+    report_duplicates(entry.value, entry_path, source, errors);
+  }
+}
+
+/// The text of a file, or enough of it for parse_yaml to refuse it as too large.
+std::string read_text(const std::string& path) {
+  constexpr std::int64_t enough = (std::int64_t{1} << 20) + 1;
+  const InputFile file = InputFile::open(path);
+  std::string text(static_cast<std::size_t>(std::min(file.size(), enough)), '\0');
+  file.read(std::as_writable_bytes(std::span(text)), 0);
+  return text;
+}
+
+/// The mapping that `a.b=value` stands for: {a: {b: value}}.
+YamlNode override_tree(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  const std::string key = text.substr(0, equals);
+  const bool empty_part = key.empty() || key.front() == '.' || key.back() == '.' || key.find("..") != std::string::npos;
+  if (equals == std::string::npos || empty_part) throw YamlError({}, "expected key=value, such as optimizer.learning_rate=3e-4");
+  YamlNode tree = parse_yaml(std::string_view(text).substr(equals + 1));
+  std::size_t end = key.size();
+  for (int depth = 0; end != std::string::npos; ++depth) {
+    if (depth == 32) throw YamlError({}, "the key has more than 32 parts");
+    const std::size_t dot = end == 0 ? std::string::npos : key.rfind('.', end - 1);
+    const std::size_t begin = dot == std::string::npos ? 0 : dot + 1;
+    YamlNode parent;
+    parent.kind = YamlNode::Kind::mapping;
+    parent.entries.push_back({.key = key.substr(begin, end - begin), .mark = {}, .value = std::move(tree)});
+    tree = std::move(parent);
+    end = dot;
+  }
+  return tree;
+}
+
+/// Reads one file and its overrides into one struct.
+template <class Root>
+class ConfigReader {
+ public:
+  ConfigReader(const std::string& name, Root& root, Overrides overrides, Sections skipped)
+      : errors_(sources(name, overrides)), root_(root), overrides_(overrides), skipped_(skipped) {
+    OptionLister lister{options_, ""};
+    fields(lister, root);
+  }
+
+  ConfigErrors& errors() { return errors_; }
+
+  void read_file(std::string_view text) {
+    try {
+      const YamlNode node = parse_yaml(text);
+      const std::string got = node.kind == YamlNode::Kind::null ? "nothing" : describe_node(node);
+      if (node.kind == YamlNode::Kind::mapping) read(node, 0);
+      else errors_.add({0, node.mark.line, node.mark.column}, fmt::format("got {}, expected sections such as 'model:'", got));
+    } catch (const YamlError& error) {
+      errors_.add({0, error.mark.line, error.mark.column}, error.what());
+      errors_.throw_if_any();  // nothing was read: other lines would follow from this one
+    }
+  }
+
+  void apply_overrides() {
+    for (std::size_t i = 0; i < overrides_.size(); ++i) {
+      try {
+        read(override_tree(overrides_[i]), i + 1);
+      } catch (const YamlError& error) {
+        errors_.add({i + 1}, error.what());
+      }
+    }
+  }
+
+ private:
+  static std::vector<std::string> sources(const std::string& name, Overrides overrides) {
+    std::vector<std::string> names = {name};
+    for (const std::string& text : overrides) {
+      const std::string quoted = quote_for_message(text);
+      names.push_back("--set " + quoted.substr(1, quoted.size() - 2));
+    }
+    return names;
+  }
+
+  void read(const YamlNode& node, std::size_t source) {
+    report_duplicates(node, "", source, errors_);
+    const ReaderContext context{errors_, options_, skipped_, source};
+    SectionReader reader(context, node, "");
+    fields(reader, root_);
+    reader.report_unknown_keys();
+  }
+
+  ConfigErrors errors_;
+  Root& root_;
+  Overrides overrides_;
+  Sections skipped_;
+  std::vector<KnownOption> options_;
+};
+
+bool reads_back_unquoted(const std::string& text) {
+  if (text.empty() || text == "null" || text == "Null" || text == "NULL") return false;
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  if (!letter(text[0]) && text[0] != '/') return false;
+  return std::ranges::all_of(text, [&](char c) { return letter(c) || (c >= '0' && c <= '9') || std::strchr("_./-", c); });
+}
+
+std::string format_value(const std::string& text) {
+  if (reads_back_unquoted(text)) return text;
+  std::string quoted = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') quoted += fmt::format("\\{}", c);
+    else if (byte < 0x20 || byte == 0x7f) quoted += fmt::format("\\x{:02x}", byte);
+    else quoted += c;
+  }
+  return quoted + "\"";
+}
+
+template <class T>
+std::string format_value(const T& value) {
+  if constexpr (std::is_enum_v<T>) return enum_name(value);
+  else return fmt::format("{}", value);
+}
+
+template <class T>
+std::string format_value(const std::optional<T>& value) {
+  return value ? format_value(*value) : "null";
+}
+
+template <class T>
+std::string format_value(const std::vector<T>& values) {
+  std::vector<std::string> items;
+  for (const T& value : values) items.push_back(format_value(value));
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+struct YamlWriter {
+  std::string& text;
+  int indent = 0;
+
+  template <class T, class... Ranges>
+  void operator()(T& member, const char* name, const char*, const Ranges&...) {
+    if constexpr (Section<T>) {
+      text += fmt::format("{:{}}{}:\n", "", indent, name);
+      YamlWriter inner{text, indent + 2};
+      fields(inner, member);
+    } else {
+      text += fmt::format("{:{}}{}: {}\n", "", indent, name, format_value(member));
+    }
+  }
+};
+
+}  // namespace
+
+RunConfig read_config(const std::string& path, Overrides overrides, Sections skipped) {
+  return parse_config(read_text(path), path, overrides, skipped);
+}
+
+RunConfig parse_config(std::string_view text, const std::string& name, Overrides overrides, Sections skipped) {
+  RunConfig config;
+  ConfigReader<RunConfig> reader(name, config, overrides, skipped);
+  reader.read_file(text);
+  reader.apply_overrides();
+  if (config.model.embed_dim) config.model.head = Head::features;
+  config.model.segment_means_seq_len = config.model.max_position_embeddings;
+  reader.errors().add_rules(validate(config));
+  reader.errors().throw_if_any();
+  return config;
+}
+
+void override_model(ModelConfig& model, Overrides overrides) {
+  ModelConfig changed = model;
+  ModelSection root{changed};
+  ConfigReader<ModelSection> reader("", root, overrides, {});
+  reader.apply_overrides();
+  std::vector<std::string> lines = problems(changed);
+  for (std::string& line : lines) line = "model." + line;
+  reader.errors().add_rules(lines);
+  reader.errors().throw_if_any();
+  model = changed;
+}
+
+std::string to_yaml(const RunConfig& config) {
+  RunConfig copy = config;  // field lists take a mutable struct
+  std::string text;
+  YamlWriter writer{text};
+  fields(writer, copy);
+  return text;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,39 @@
+// Reading and writing configurations: visitors over the field lists of train/config.h.
+//
+// Errors come all at once, in one InputError of a line each, in the order of the file and then of the overrides:
+//   base.yaml:3:3: unknown key 'model.num_landmark'; did you mean 'num_landmarks'? (in 'model.attention')
+//   --set optimizer.lerning_rate=3e-4: unknown key 'optimizer.lerning_rate'; did you mean 'learning_rate'?
+//
+// Values. Whole numbers: digits, or any number without a fraction (1e3). Numbers: decimal and finite. Booleans: true, false. Words and
+// texts may stand in quotes, numbers and booleans may not. null only where an option is optional; an empty value is null.
+// An override is `key.of.option=value`, the value in YAML (3e-4, [0.9, 0.95], {num_landmarks: 32}); a mapping changes the options it
+// names and leaves the others; the last one wins.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "nn/model_config.h"
+#include "train/config.h"
+
+namespace nystrom {
+
+using Sections = std::span<const std::string_view>;
+using Overrides = std::span<const std::string>;
+
+/// The run that the file at `path` describes, with `overrides` applied; what neither gives keeps its default. The top-level sections
+/// `skipped` are not looked at. Two things follow from the rest: a model with embed_dim gets the head `features`, and
+/// segment_means_seq_len is max_position_embeddings. Throws InputError, also for a file that cannot be read.
+RunConfig read_config(const std::string& path, Overrides overrides = {}, Sections skipped = {});
+
+/// As read_config, from the text of a file called `name`.
+RunConfig parse_config(std::string_view text, const std::string& name, Overrides overrides = {}, Sections skipped = {});
+
+/// Applies overrides of `model.…` to a model that came from a folder, and checks the result. Throws InputError.
+void override_model(ModelConfig& model, Overrides overrides);
+
+/// All options of `config` as a file that read_config reads back to the same.
+std::string to_yaml(const RunConfig& config);
+
+}  // namespace nystrom

@@ -1,0 +1,133 @@
+#include "train/file_io.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "core/check.h"
+#include "train/json.h"
+
+namespace nystrom {
+namespace {
+
+// Linux moves at most 2 GiB in a call.
+constexpr std::size_t max_transfer = std::size_t{1} << 30;
+
+std::string error_text() { return std::strerror(errno); }
+
+/// Calls a system function again while a signal interrupts it.
+template <class F>
+auto retry(F&& call) {
+  auto result = call();
+  while (result < 0 && errno == EINTR) result = call();
+  return result;
+}
+
+}  // namespace
+
+InputFile InputFile::open(const std::filesystem::path& path) {
+  // O_NONBLOCK: opening a pipe must not wait for its writer.
+  const int descriptor = retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
+  require_input(descriptor >= 0, "{}: cannot open: {}", printable_path(path), error_text());
+  return InputFile(descriptor, path);
+}
+
+InputFile InputFile::open_inside(const std::filesystem::path& folder, const std::string& name) {
+  const std::filesystem::path path = folder / name;
+  const int directory = retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  require_input(directory >= 0, "{}: cannot open: {}", printable_path(folder), error_text());
+  const int descriptor = retry([&] { return ::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW); });
+  const int error = errno;
+  ::close(directory);
+  errno = error;
+  require_input(descriptor >= 0 || error != ELOOP, "{}: is a symbolic link, which is not followed here; put the file in its place",
+                printable_path(path));
+  require_input(descriptor >= 0, "{}: cannot open: {}", printable_path(path), error_text());
+  return InputFile(descriptor, path);
+}
+
+InputFile::InputFile(int descriptor, std::filesystem::path path) : descriptor_(descriptor), path_(std::move(path)) {
+  struct stat status {};
+  const bool known = ::fstat(descriptor_, &status) == 0;
+  if (!known || !S_ISREG(status.st_mode)) {
+    const std::string reason = known ? "is not a regular file" : "cannot be examined: " + error_text();
+    ::close(descriptor_);
+    throw InputError(fmt::format("{}: {}", printable_path(path_), reason));
+  }
+  size_ = status.st_size;
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), size_(other.size_), path_(std::move(other.path_)) {}
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(size_, other.size_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void InputFile::read(std::span<std::byte> buffer, std::int64_t offset) const {
+  while (!buffer.empty()) {
+    const auto count = retry([&] { return ::pread(descriptor_, buffer.data(), std::min(buffer.size(), max_transfer), offset); });
+    require_input(count >= 0, "{}: cannot read: {}", printable_path(path_), error_text());
+    require_input(count > 0, "{}: ends at byte {}, {} more expected: it changed while being read", printable_path(path_), offset,
+                  buffer.size());
+    buffer = buffer.subspan(static_cast<std::size_t>(count));
+    offset += count;
+  }
+}
+
+OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
+  std::random_device random;
+  temporary_ = path_;
+  temporary_ += fmt::format(".tmp-{:08x}{:08x}", random(), random());
+  descriptor_ = retry([&] { return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666); });
+  if (descriptor_ < 0) fail("cannot create");
+  exists_ = true;
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+  if (exists_) ::unlink(temporary_.c_str());
+}
+
+void OutputFile::fail(const char* action) const {
+  throw InputError(fmt::format("{}: {}: {}", printable_path(path_), action, error_text()));
+}
+
+void OutputFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const auto count = retry([&] { return ::write(descriptor_, bytes.data(), std::min(bytes.size(), max_transfer)); });
+    if (count < 0) fail("cannot write");
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
+void OutputFile::commit() {
+  // A failed fsync is not retried on this descriptor: the kernel may have dropped the pages and would then report success.
+  if (retry([&] { return ::fsync(descriptor_); }) != 0) fail("cannot make durable");
+  if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot close");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename into place");
+  exists_ = false;
+  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
+  const int directory = retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  if (directory < 0) fail("cannot open its folder");
+  const int result = retry([&] { return ::fsync(directory); });
+  const int error = errno;
+  ::close(directory);
+  errno = error;
+  if (result != 0) fail("cannot make its name durable");
+}
+
+}  // namespace nystrom

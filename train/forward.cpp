@@ -1,0 +1,172 @@
+#include "train/forward.h"
+
+#include <algorithm>
+#include <set>
+
+#include "core/check.h"
+#include "core/suggest.h"
+
+namespace nystrom {
+namespace {
+
+std::string place(const Shape& shape, std::int64_t index) {
+  std::string text;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    text = fmt::format("{}{}{}", index % shape[axis], text.empty() ? "" : ", ", text);
+    index /= shape[axis];
+  }
+  return text;
+}
+
+/// Inputs of one call, taken by name and checked one by one.
+class Inputs {
+ public:
+  explicit Inputs(const NamedTensors& tensors) : tensors_(tensors) {}
+
+  bool has(const std::string& name) const { return tensors_.contains(name); }
+
+  const Tensor& any(const std::string& name) {
+    require_input(has(name), "the input has no tensor {}{}", name, did_you_mean(name, names()));
+    used_.insert(name);
+    return tensors_.at(name);
+  }
+
+  /// Whole numbers as i64, each within lowest … highest, or the one value `also`.
+  Tensor integers(const std::string& name, const Shape& shape, std::int64_t lowest, std::int64_t highest, std::int64_t also) {
+    const Tensor& tensor = any(name);
+    require_input(tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32, "{} is {}; expected i64 or i32", name, tensor.dtype());
+    require_input(tensor.shape() == shape, "{} is {}; expected {}", name, tensor.shape(), shape);
+    std::vector<std::int64_t> values;
+    for (const double value : tensor.to_doubles()) {
+      const auto v = static_cast<std::int64_t>(value);
+      require_input((v >= lowest && v <= highest) || v == also, "{}[{}] is {}; expected {} … {}{}", name,
+                    place(shape, static_cast<std::int64_t>(values.size())), v, lowest, highest,
+                    also == lowest ? "" : fmt::format(" or {}", also));
+      values.push_back(v);
+    }
+    return Tensor::from(values, shape);
+  }
+  Tensor integers(const std::string& name, const Shape& shape, std::int64_t lowest, std::int64_t highest) {
+    return integers(name, shape, lowest, highest, lowest);
+  }
+
+  Tensor floats(const std::string& name, const Shape& shape) {
+    const Tensor& tensor = any(name);
+    require_input(is_float(tensor.dtype()), "{} is {}; expected f32", name, tensor.dtype());
+    require_input(tensor.shape() == shape, "{} is {}; expected {}", name, tensor.shape(), shape);
+    return tensor;
+  }
+
+  void require_all_used() const {
+    for (const auto& [name, tensor] : tensors_) {
+      require_input(used_.contains(name), "the model has no use for the input tensor {}; it takes {}", name, fmt::join(used_, ", "));
+    }
+  }
+
+ private:
+  std::vector<std::string> names() const {
+    std::vector<std::string> result;
+    for (const auto& [name, tensor] : tensors_) result.push_back(name);
+    return result;
+  }
+
+  const NamedTensors& tensors_;
+  std::set<std::string> used_;
+};
+
+Tensor as_mask(const Tensor& ones_and_zeros) {
+  std::vector<std::uint8_t> values;
+  for (const double v : ones_and_zeros.to_doubles()) values.push_back(v != 0);
+  return Tensor::from(values, ones_and_zeros.shape());
+}
+
+/// The model's input, with the choices of a multiple-choice batch as rows.
+ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
+  ModelInput result;
+  Shape shape;
+  if (config.embed_dim) {
+    const Tensor& features = inputs.any("features");
+    require_input(features.rank() == 3, "features are {}; expected [b, n, {}]", features.shape(), *config.embed_dim);
+    result.features = inputs.floats("features", {features.dim(0), features.dim(1), *config.embed_dim});
+    shape = features.shape().without(-1);
+  } else {
+    const bool choice = config.head == Head::multiple_choice;
+    shape = inputs.any("input_ids").shape();
+    require_input(shape.rank() == (choice ? 3 : 2), "input_ids are {}; expected {}", shape, choice ? "[b, choices, n]" : "[b, n]");
+    const Shape rows = choice ? Shape{shape[0] * shape[1], shape[2]} : shape;
+    result.input_ids = inputs.integers("input_ids", shape, 0, config.vocab_size - 1).reshape(rows);
+    if (inputs.has("token_type_ids")) {
+      result.token_type_ids = inputs.integers("token_type_ids", shape, 0, config.type_vocab_size - 1).reshape(rows);
+    }
+    if (inputs.has("attention_mask")) result.attention_mask = as_mask(inputs.integers("attention_mask", shape, 0, 1)).reshape(rows);
+    return result;
+  }
+  if (inputs.has("attention_mask")) result.attention_mask = as_mask(inputs.integers("attention_mask", shape, 0, 1));
+  return result;
+}
+
+/// The loss that the inputs ask for; undefined when they hold no labels.
+Var loss_of(const ModelConfig& config, const ModelOutput& out, Inputs& inputs, std::int64_t rows) {
+  if (config.head == Head::question_answering) {
+    if (!inputs.has("start_positions") && !inputs.has("end_positions")) return {};
+    constexpr std::int64_t anywhere = std::int64_t{1} << 40;
+    return question_answering_loss(out.start_logits, out.end_logits, inputs.integers("start_positions", {rows}, -anywhere, anywhere),
+                                   inputs.integers("end_positions", {rows}, -anywhere, anywhere));
+  }
+  if (!inputs.has("labels")) return {};
+  const std::int64_t last = config.head == Head::masked_lm ? config.vocab_size - 1 : config.num_labels() - 1;
+  switch (config.head) {
+    case Head::masked_lm:
+    case Head::token_classification:
+      return classification_loss(out.logits, inputs.integers("labels", out.logits.shape().without(-1), 0, last, ignored_label));
+    case Head::sequence_classification:
+      if (config.num_labels() == 1) return mean_squared_error(reshape(out.logits, {rows}), inputs.floats("labels", {rows}));
+      return classification_loss(out.logits, inputs.integers("labels", {rows}, 0, last, ignored_label));
+    case Head::multiple_choice: {
+      const std::int64_t samples = inputs.any("input_ids").dim(0), choices = rows / std::max<std::int64_t>(samples, 1);
+      return classification_loss(reshape(out.logits, {samples, choices}), inputs.integers("labels", {samples}, 0, choices - 1, ignored_label));
+    }
+    default: return {};
+  }
+}
+
+std::vector<NamedTensor> outputs(const ModelConfig& config, const ModelOutput& out, const Var& loss, const NamedTensors& inputs, DType dtype) {
+  std::vector<NamedTensor> result;
+  const auto put = [&](const std::string& name, const Var& value) {
+    if (value.defined()) result.push_back({name, value.value().contiguous().cast(dtype)});
+  };
+  put("last_hidden_state", out.last_hidden_state);
+  const Shape choices = config.head == Head::multiple_choice ? inputs.at("input_ids").shape().without(-1) : Shape{};
+  put("logits", config.head == Head::multiple_choice ? reshape(out.logits, choices) : out.logits);
+  put("start_logits", out.start_logits);
+  put("end_logits", out.end_logits);
+  put("output", out.output);
+  put("loss", loss);
+  return result;
+}
+
+}  // namespace
+
+std::vector<NamedTensor> run_forward(const Model& model, const NamedTensors& tensors, bool gradients) {
+  const ModelConfig& config = model.config();
+  Inputs inputs(tensors);
+  const ModelInput input = model_input(config, inputs);
+  const DType dtype = accumulate_dtype(model.parameters().dtype());
+  Tape tape;
+  const ModelOutput out = model(input);
+  Var loss = loss_of(config, out, inputs, out.last_hidden_state.dim(0));
+  if (!loss.defined() && out.output.defined() && inputs.has("loss_weights")) {
+    loss = sum(multiply(cast(out.output, dtype), inputs.floats("loss_weights", out.output.shape()).cast(dtype)));
+  }
+  inputs.require_all_used();
+  std::vector<NamedTensor> result = outputs(config, out, loss, tensors, dtype);
+  if (!gradients) return result;
+  require_input(loss.defined(), "gradients need a loss, and the input holds no labels");
+  tape.backward(loss);
+  for (const Parameter& parameter : model.parameters().parameters()) {
+    result.push_back({"grad." + parameter.name(), model.parameters().gradient(parameter.name()).cast(dtype)});
+  }
+  return result;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,181 @@
+#include "train/json.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "train/file_io.h"
+#include "train/json_sax.h"
+
+namespace nystrom {
+namespace {
+
+/// Bytes of the UTF-8 character that `text` starts with; 0 when there is none.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const auto lead = byte(0);
+  const std::size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
+  if (length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  const bool overlong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
+  const bool not_a_character = (lead == 0xed && byte(1) >= 0xa0) || (lead == 0xf4 && byte(1) >= 0x90);
+  return overlong || not_a_character ? 0 : length;
+}
+
+/// Reads a text and tells how far it got, which nlohmann's parser does not tell its callbacks.
+class CountingIterator {
+ public:
+  using iterator_category = std::forward_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  CountingIterator(const char* at, std::size_t& count) : at_(at), count_(&count) {}
+  reference operator*() const { return *at_; }
+  CountingIterator& operator++() {
+    ++at_;
+    ++*count_;
+    return *this;
+  }
+  CountingIterator operator++(int) {
+    CountingIterator before = *this;
+    ++*this;
+    return before;
+  }
+  friend bool operator==(const CountingIterator& a, const CountingIterator& b) { return a.at_ == b.at_; }
+
+ private:
+  const char* at_;
+  std::size_t* count_;
+};
+
+/// Builds the tree.
+class TreeBuilder final : public StrictSax {
+ public:
+  explicit TreeBuilder(std::string source) : StrictSax(std::move(source), max_json_depth) {}
+  nlohmann::json take() { return std::move(root_); }
+
+ private:
+  void on_value(nlohmann::json&& scalar) override { add(std::move(scalar)); }
+  void on_key(std::string&& key) override { key_ = std::move(key); }
+  void on_begin(bool is_array) override { open_.push_back(add(is_array ? nlohmann::json::array() : nlohmann::json::object())); }
+  void on_end() override { open_.pop_back(); }
+
+  nlohmann::json* add(nlohmann::json&& value) {
+    if (open_.empty()) {
+      root_ = std::move(value);
+      return &root_;
+    }
+    nlohmann::json& parent = *open_.back();
+    if (parent.is_object()) return &(parent[key_] = std::move(value));
+    parent.push_back(std::move(value));
+    return &parent.back();
+  }
+
+  nlohmann::json root_;
+  std::vector<nlohmann::json*> open_;
+  std::string key_;
+};
+
+}  // namespace
+
+void StrictSax::parse(std::string_view text) {
+  text_ = text;
+  position_ = 0;
+  keys_.clear();
+  if (text.starts_with("\xef\xbb\xbf")) fail("the text starts with a byte order mark; save it as plain UTF-8");
+  // nlohmann's parser takes a NUL byte for the end and would not look at what follows.
+  if (const auto nul = text.find('\0'); nul != std::string_view::npos) {
+    position_ = nul + 1;
+    fail("a NUL byte");
+  }
+  nlohmann::json::sax_parse(CountingIterator(text.data(), position_), CountingIterator(text.data() + text.size(), position_),
+                            static_cast<nlohmann::json_sax<nlohmann::json>*>(this));
+}
+
+void StrictSax::fail(const std::string& message) const {
+  const std::string_view before = text_.substr(0, position_ == 0 ? 0 : position_ - 1);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const auto line_start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  throw InputError(fmt::format("{}:{}:{}: {}", source_, line, before.size() - line_start + 1, message));
+}
+
+bool StrictSax::null() { return on_value(nullptr), true; }
+bool StrictSax::boolean(bool value) { return on_value(value), true; }
+bool StrictSax::number_integer(number_integer_t value) { return on_value(value), true; }
+bool StrictSax::number_unsigned(number_unsigned_t value) { return on_value(value), true; }
+bool StrictSax::number_float(number_float_t value, const string_t&) { return on_value(value), true; }
+bool StrictSax::string(string_t& value) { return on_value(std::move(value)), true; }
+bool StrictSax::binary(binary_t&) { return false; }  // text JSON has none
+
+bool StrictSax::start_object(std::size_t) { return begin(false), true; }
+bool StrictSax::start_array(std::size_t) { return begin(true), true; }
+bool StrictSax::end_object() { return end(); }
+bool StrictSax::end_array() { return end(); }
+
+void StrictSax::begin(bool is_array) {
+  if (keys_.size() >= static_cast<std::size_t>(max_depth_)) fail(fmt::format("nested deeper than {} levels", max_depth_));
+  keys_.emplace_back();
+  on_begin(is_array);
+}
+
+bool StrictSax::end() {
+  keys_.pop_back();
+  on_end();
+  return true;
+}
+
+bool StrictSax::key(string_t& key) {
+  if (!keys_.back().insert(key).second) fail(fmt::format("key \"{}\" appears twice", printable(key)));
+  on_key(std::move(key));
+  return true;
+}
+
+bool StrictSax::parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) {
+  std::string_view message = error.what();
+  message.remove_prefix(message.find("] ") + 2);  // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
+  if (message.starts_with("parse error")) message.remove_prefix(message.find(": ") + 2);
+  fail(printable(message));
+}
+
+nlohmann::json parse_json(std::string_view text, const std::string& source) {
+  TreeBuilder builder(source);
+  builder.parse(text);
+  return builder.take();
+}
+
+std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes) {
+  const InputFile file = InputFile::open(path);
+  require_input(file.size() <= static_cast<std::int64_t>(max_bytes), "{}: the file has {} bytes; at most {} are read",
+                printable_path(path), file.size(), max_bytes);
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read(std::as_writable_bytes(std::span(text)), 0);
+  return text;
+}
+
+nlohmann::json read_json_file(const std::filesystem::path& path, std::size_t max_bytes) {
+  return parse_json(read_text_file(path, max_bytes), printable_path(path));
+}
+
+std::string printable(std::string_view text, std::size_t max_bytes) {
+  std::string result;
+  while (!text.empty()) {
+    if (result.size() >= max_bytes) return result + "…";
+    const auto lead = static_cast<unsigned char>(text[0]);
+    const std::size_t length = utf8_length(text);
+    const bool c1_control = lead == 0xc2 && length == 2 && static_cast<unsigned char>(text[1]) < 0xa0;
+    if (length == 0 || lead < 0x20 || lead == 0x7f || c1_control) {
+      result += fmt::format("\\x{:02x}", lead);
+      text.remove_prefix(1);
+    } else {
+      result += text.substr(0, length);
+      text.remove_prefix(length);
+    }
+  }
+  return result;
+}
+
+std::string printable_path(const std::filesystem::path& path) { return printable(path.native(), std::string::npos); }
+
+}  // namespace nystrom

@@ -1,0 +1,31 @@
+// Strict JSON: how config.json, the index of sharded weights and the safetensors metadata are read.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace nystrom {
+
+inline constexpr std::size_t max_config_bytes = std::size_t{1} << 20;
+inline constexpr int max_json_depth = 32;
+
+/// `text` as JSON. InputError "source:line:column: what" for a syntax error, bytes that are not UTF-8, a duplicate key, nesting
+/// deeper than max_json_depth, a byte order mark, a NUL byte, or anything after the value but white space.
+nlohmann::json parse_json(std::string_view text, const std::string& source);
+
+/// All bytes of a regular file; InputError naming the file when it is absent, unreadable, not regular or larger than `max_bytes`.
+std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes = max_config_bytes);
+
+/// parse_json of a file, which is also the `source` in messages.
+nlohmann::json read_json_file(const std::filesystem::path& path, std::size_t max_bytes = max_config_bytes);
+
+/// `text` fit for a message: control bytes and bytes that are not UTF-8 become \xNN; beyond `max_bytes` it is cut and ends in "…".
+std::string printable(std::string_view text, std::size_t max_bytes = 160);
+/// As above for a path, uncut.
+std::string printable_path(const std::filesystem::path& path);
+
+}  // namespace nystrom

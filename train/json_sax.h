@@ -1,0 +1,55 @@
+// The event form of the strict JSON parser, for readers that must not build a tree of what they have not yet checked.
+// Pulls in all of nlohmann/json: include it in .cpp files only.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace nystrom {
+
+/// Calls on_… of a derived class for each event; nlohmann's parser is told apart from what is accepted here: see parse_json.
+class StrictSax : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  StrictSax(std::string source, int max_depth) : source_(std::move(source)), max_depth_(max_depth) {}
+
+  void parse(std::string_view text);
+
+ protected:
+  virtual void on_value(nlohmann::json&& scalar) = 0;
+  virtual void on_key(std::string&& key) = 0;
+  virtual void on_begin(bool is_array) = 0;
+  virtual void on_end() = 0;
+
+  /// Throws InputError "source:line:column: message" for the place read last.
+  [[noreturn]] void fail(const std::string& message) const;
+
+ private:
+  bool null() final;
+  bool boolean(bool value) final;
+  bool number_integer(number_integer_t value) final;
+  bool number_unsigned(number_unsigned_t value) final;
+  bool number_float(number_float_t value, const string_t& text) final;
+  bool string(string_t& value) final;
+  bool binary(binary_t& value) final;
+  bool start_object(std::size_t count) final;
+  bool key(string_t& key) final;
+  bool end_object() final;
+  bool start_array(std::size_t count) final;
+  bool end_array() final;
+  bool parse_error(std::size_t position, const std::string& token, const nlohmann::json::exception& error) final;
+
+  void begin(bool is_array);
+  bool end();
+
+  std::string source_;
+  int max_depth_;
+  std::string_view text_;
+  std::size_t position_ = 0;                           // bytes read so far
+  std::vector<std::unordered_set<std::string>> keys_;  // of each open object or array
+};
+
+}  // namespace nystrom

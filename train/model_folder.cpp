@@ -1,0 +1,59 @@
+#include "train/model_folder.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "train/config_io.h"
+#include "train/hf_config.h"
+#include "train/model_weights.h"
+
+namespace nystrom {
+namespace {
+
+constexpr std::string_view encoder_prefix = "nystromformer.";
+
+/// Hugging Face saves a bare encoder without the prefix that its parameters have below a head.
+bool lacks_prefix(const ModelConfig& config, const std::vector<std::string>& names) {
+  return config.head == Head::none && std::none_of(names.begin(), names.end(), [](const auto& name) { return name.starts_with(encoder_prefix); });
+}
+
+}  // namespace
+
+ModelConfig read_model_config(const std::filesystem::path& folder, const std::vector<std::string>& overrides) {
+  require_input(std::filesystem::is_directory(folder), "{}: no such folder; expected a Hugging Face model folder with config.json and model.safetensors",
+                folder.string());
+  ModelConfig config = read_hf_config(folder);
+  override_model(config, overrides);
+  return config;
+}
+
+std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config, DType dtype, StoreMode mode, Device device) {
+  return with_context(folder.string(), [&] {
+    auto model = std::make_unique<Model>(config);
+    const ModelWeights weights = ModelWeights::open(folder);
+    const std::vector<std::string> names = weights.names();
+    const std::string prefix(lacks_prefix(config, names) ? encoder_prefix : "");
+    WeightSource source;
+    for (const std::string& name : names) source.entries.push_back({prefix + name, weights.stored(name).shape});
+    source.read = [&](const std::string& name) { return weights.read(name.substr(prefix.size())); };
+    check_weights(model->parameters(), source);
+    model->parameters().allocate(dtype, mode, device);
+    load_weights(model->parameters(), source);
+    return model;
+  });
+}
+
+std::string semantics_notice(const ModelConfig& config) {
+  const AttentionConfig& attention = config.attention;
+  if (attention.semantics != Semantics::transformers || attention.kind != AttentionKind::nystrom) return "";
+  if (config.segment_means_seq_len == attention.num_landmarks) {
+    return fmt::format("note: segment_means_seq_len == num_landmarks == {}, so transformers runs exact softmax attention, and so does this; "
+                       "--set model.attention.semantics=nystrom makes it Nyström",
+                       attention.num_landmarks);
+  }
+  return fmt::format("note: attention as transformers computes it (segments over padding, sequences of exactly {} positions); "
+                     "--set model.attention.semantics=nystrom chooses the padding-invariant one",
+                     config.segment_means_seq_len);
+}
+
+}  // namespace nystrom

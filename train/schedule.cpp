@@ -1,0 +1,24 @@
+#include "train/schedule.h"
+
+#include <cmath>
+#include <numbers>
+
+#include "core/check.h"
+
+namespace nystrom {
+
+double learning_rate(double peak, const ScheduleConfig& schedule, std::int64_t steps, std::int64_t step) {
+  const std::int64_t warmup = schedule.warmup_steps;
+  require(step >= 1 && step <= steps, "learning_rate: step {} is outside 1 to {}", step, steps);
+  require(warmup >= 0 && warmup <= steps, "learning_rate: warmup_steps {} is outside 0 to {}", warmup, steps);
+  if (step <= warmup) return peak * static_cast<double>(step) / static_cast<double>(warmup);
+  const double left = static_cast<double>(steps - step + 1) / static_cast<double>(steps - warmup + 1);
+  switch (schedule.decay) {
+    case Decay::linear: return peak * left;
+    case Decay::cosine: return peak * (1 + std::cos(std::numbers::pi * (1 - left))) / 2;
+    case Decay::constant: return peak;
+  }
+  return peak;
+}
+
+}  // namespace nystrom

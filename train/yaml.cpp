@@ -1,0 +1,181 @@
+// Built on yaml-cpp's parsing events rather than its nodes: nodes drop duplicate keys and quotes, and expand aliases while walked.
+#include "train/yaml.h"
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
+#include <sstream>
+
+namespace nystrom {
+namespace {
+
+constexpr std::size_t most_bytes = std::size_t{1} << 20;
+constexpr std::size_t deepest = 32;
+
+YamlMark from_yaml_cpp(const YAML::Mark& mark) {
+  if (mark.is_null()) return {};
+  return {mark.line + 1, mark.column + 1};
+}
+
+/// Builds the tree; `open_` holds the lists and mappings that are not closed yet, outermost first.
+class TreeBuilder final : public YAML::EventHandler {
+ public:
+  YamlNode take_root() { return std::move(root_); }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (documents_++ > 0) throw YamlError(from_yaml_cpp(mark), "a second document begins here; expected one, so remove the '---'");
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { add(make_node(mark, YamlNode::Kind::null)); }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
+    throw YamlError(from_yaml_cpp(mark), "aliases (*name) are not supported; write the value out");
+  }
+
+  void OnAnchor(const YAML::Mark& mark, const std::string&) override {
+    throw YamlError(from_yaml_cpp(mark), "anchors (&name) are not supported; write the value where it is used");
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, const std::string& text) override {
+    refuse_tag(mark, tag);
+    YamlNode node = make_node(mark, YamlNode::Kind::scalar);
+    node.text = text;
+    node.quoted = tag == "!";
+    add(std::move(node));
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    open(mark, tag, YamlNode::Kind::list);
+  }
+  void OnSequenceEnd() override { close(); }
+
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    open(mark, tag, YamlNode::Kind::mapping);
+  }
+  void OnMapEnd() override { close(); }
+
+ private:
+  struct Open {
+    YamlNode node;
+    bool key_read = false;  // a mapping's last entry still waits for its value
+  };
+
+  static YamlNode make_node(const YAML::Mark& mark, YamlNode::Kind kind) {
+    YamlNode node;
+    node.kind = kind;
+    node.mark = from_yaml_cpp(mark);
+    return node;
+  }
+
+  static void refuse_tag(const YAML::Mark& mark, const std::string& tag) {
+    const bool plain_or_quoted = tag.empty() || tag == "?" || tag == "!";
+    if (!plain_or_quoted) throw YamlError(from_yaml_cpp(mark), "tags (!name) are not supported; write the plain value");
+  }
+
+  void open(const YAML::Mark& mark, const std::string& tag, YamlNode::Kind kind) {
+    refuse_tag(mark, tag);
+    if (open_.size() == deepest)
+      throw YamlError(from_yaml_cpp(mark), fmt::format("nested deeper than {} levels", deepest));
+    open_.push_back({make_node(mark, kind)});
+  }
+
+  void close() {
+    YamlNode node = std::move(open_.back().node);
+    open_.pop_back();
+    add(std::move(node));
+  }
+
+  void add(YamlNode node) {
+    if (open_.empty()) {
+      root_ = std::move(node);
+      return;
+    }
+    Open& parent = open_.back();
+    if (parent.node.kind == YamlNode::Kind::list) {
+      parent.node.items.push_back(std::move(node));
+    } else if (parent.key_read) {
+      parent.node.entries.back().value = std::move(node);
+      parent.key_read = false;
+    } else {
+      if (node.kind != YamlNode::Kind::scalar) throw YamlError(node.mark, "a key must be a word");
+      parent.node.entries.push_back({.key = std::move(node.text), .mark = node.mark, .value = {}});
+      parent.key_read = true;
+    }
+  }
+
+  YamlNode root_;
+  std::vector<Open> open_;
+  int documents_ = 0;
+};
+
+/// The bytes of the UTF-8 letter that `text` begins with; 0 if it begins with none.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  for (std::size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  const bool too_long = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
+  const bool no_letter = (first == 0xed && byte(1) > 0x9f) || (first == 0xf4 && byte(1) > 0x8f);
+  return too_long || no_letter ? 0 : length;
+}
+
+bool is_control(char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == '\x7f'; }
+
+/// yaml-cpp replaces broken letters silently and takes the byte 4 for the end of the file.
+void check_letters(std::string_view text) {
+  YamlMark mark;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t length = utf8_length(text.substr(i));
+    const auto byte = static_cast<unsigned char>(text[i]);
+    if (length == 0) throw YamlError(mark, fmt::format("not UTF-8: byte 0x{:02x}; save the file as UTF-8", byte));
+    if (is_control(text[i])) throw YamlError(mark, fmt::format("control character 0x{:02x}; remove it", byte));
+    if (text[i] == '\n') mark = {mark.line + 1, 1};
+    else mark.column += static_cast<int>(length);
+    i += length;
+  }
+}
+
+}  // namespace
+
+const YamlEntry* YamlNode::find(std::string_view key) const {
+  for (const YamlEntry& entry : entries)
+    if (entry.key == key) return &entry;
+  return nullptr;
+}
+
+YamlNode parse_yaml(std::string_view text) {
+  if (text.size() > most_bytes) throw YamlError({}, "larger than 1 MiB; a configuration is a short text");
+  check_letters(text);
+  std::istringstream stream{std::string(text)};
+  TreeBuilder builder;
+  try {
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const YAML::Exception& error) {
+    throw YamlError(from_yaml_cpp(error.mark), "not valid YAML: " + error.msg);
+  }
+  return builder.take_root();
+}
+
+std::string quote_for_message(std::string_view text) {
+  constexpr std::size_t longest = 80;
+  std::string quoted = "'";
+  std::size_t i = 0;
+  while (i < text.size() && i < longest) {
+    const std::size_t length = utf8_length(text.substr(i));
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool printable = length > 0 && byte >= 0x20 && byte != 0x7f;
+    if (printable) quoted += text.substr(i, length);
+    else quoted += fmt::format("\\x{:02x}", byte);
+    i += length > 0 ? length : 1;
+  }
+  return quoted + (i < text.size() ? "…'" : "'");
+}
+
+}  // namespace nystrom
