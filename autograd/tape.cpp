@@ -1,5 +1,6 @@
 #include "autograd/tape.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "core/check.h"
@@ -69,11 +70,17 @@ void Tape::backward(const Var& loss) {
 }
 
 void Tape::backward(const Var& output, Tensor seed) {
-  require(output.requires_grad(), "backward: nothing to differentiate; no leaf was used, or no tape was active, or this tape was walked "
-                                  "already (gradients of gradients are not supported)");
+  const auto made_output = [&](const Step& step) { return step.output == output.slot(); };
+  require(output.requires_grad() && (output.slot()->is_leaf || std::any_of(steps_.rbegin(), steps_.rend(), made_output)),
+          "backward: nothing to differentiate; no leaf was used, or no tape was active, or this tape was walked already (gradients of "
+          "gradients are not supported)");
   require(seed.shape() == output.shape(), "backward: the seed has shape {}, expected {}", seed.shape(), output.shape());
+  Grads({output.slot()}).add(0, std::move(seed));
+  walk();
+}
+
+void Tape::walk() {
   const NoGrad no_recording;
-  output.slot()->grad = std::move(seed);
   while (!steps_.empty()) {
     Step step = std::move(steps_.back());
     steps_.pop_back();
@@ -110,7 +117,10 @@ Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f, const std::
     for (std::size_t i = 0; i < values.size(); ++i) {
       copies.push_back(grads.wants(i) ? Var(values[i], std::make_shared<GradSlot>(GradSlot{{}, values[i].dtype(), false})) : Var(values[i]));
     }
-    inner.backward(f(copies), dy);
+    const Var again = f(copies);
+    if (!again.requires_grad()) return;
+    again.slot()->grad = dy;  // also where f hands an input through: then nothing was recorded, and the gradient is there already
+    inner.walk();
     for (std::size_t i = 0; i < values.size(); ++i) {
       if (grads.wants(i) && copies[i].grad().defined()) grads.add(i, copies[i].grad());
     }

@@ -49,7 +49,7 @@ class Tape {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  /// Adds d loss / d leaf to every leaf's gradient and empties the tape. `loss` has one element and was recorded here.
+  /// Adds d loss / d leaf to every leaf's gradient and empties the tape. `loss` has one element and was recorded here (or is a leaf).
   void backward(const Var& loss);
   /// The same from `seed`, the gradient of `output`.
   void backward(const Var& output, Tensor seed);
@@ -60,7 +60,11 @@ class Tape {
 
  private:
   friend Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward, DyLayout layout);
+  friend Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f, const std::vector<Var>& inputs);
   friend class NoGrad;
+
+  /// Pops every step, running those whose output has a gradient.
+  void walk();
 
   struct Step {
     const char* name;

@@ -1,6 +1,7 @@
 #include "core/suggest.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <vector>
 
 namespace nystrom {
@@ -42,9 +43,8 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
   if (word.size() > longest_word) return best;
   for (const std::string& candidate : known) {
     if (candidate.size() > longest_word) continue;
-    const int quarter = static_cast<int>(std::max(word.size(), candidate.size()) / 4);
-    const int limit = best ? best_distance - 1 : std::max(1, quarter);
-    const auto distance = edit_distance(word, candidate, std::min(limit, std::max(1, quarter)));
+    const int near = std::max(1, static_cast<int>(std::max(word.size(), candidate.size()) / 4));
+    const auto distance = edit_distance(word, candidate, best ? std::min(near, best_distance - 1) : near);
     if (!distance) continue;
     best = candidate;
     best_distance = *distance;

@@ -151,6 +151,7 @@ Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 
 Tensor Tensor::cast(DType dtype) const {
   if (dtype == dtype_) return *this;
+  require(is_float(dtype) && is_float(dtype_), "cast: only floating types convert; got {} to {}", dtype_, dtype);
   Tensor result = empty(shape_, dtype, device_);
   kernels::copy(*this, result);
   return result;

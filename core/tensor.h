@@ -60,7 +60,7 @@ class Tensor {
   Tensor to(Device device) const;
   /// This tensor, or a contiguous copy.
   Tensor contiguous() const;
-  /// This tensor, or a converted contiguous copy.
+  /// This tensor, or a converted contiguous copy; floating types only.
   Tensor cast(DType dtype) const;
   /// A contiguous copy.
   Tensor clone() const;

@@ -11,7 +11,10 @@ using namespace nystrom;
 class Parameters {
  public:
   explicit Parameters(std::int64_t count)
-      : values_(Tensor::zeros({count}, DType::f32)), gradients_(zeros_like(values_)), moment1_(zeros_like(values_)), moment2_(zeros_like(values_)) {}
+      : values_(Tensor::zeros({count}, DType::f32)),
+        gradients_(zeros_like(values_)),
+        moment1_(zeros_like(values_)),
+        moment2_(zeros_like(values_)) {}
 
   /// The next part of the slab as a leaf of the given shape, uniform in ±range.
   Var add(const Shape& shape, double range) {

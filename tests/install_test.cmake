@@ -1,5 +1,6 @@
 # Installs the build, then configures, builds and runs the examples against the installed package, as a user of the library would.
 #   cmake -DBUILD=build/… -DEXAMPLES=examples -DGENERATOR=Ninja -DCOMPILER=g++ -P install_test.cmake
+cmake_minimum_required(VERSION 3.25)
 set(folder ${BUILD}/install_test)
 file(REMOVE_RECURSE ${folder})
 function(run)

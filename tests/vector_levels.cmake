@@ -1,6 +1,7 @@
 # Fails when a unit of vector code defines a weak symbol. The linker keeps one of several weak definitions, perhaps the one that was
 # compiled with AVX-512, for all callers: it would die with an illegal instruction on an older CPU.
 #   cmake -DNM=nm -DOBJECTS=a.o|b.o -P vector_levels.cmake
+cmake_minimum_required(VERSION 3.25)
 string(REPLACE "|" ";" objects "${OBJECTS}")
 if(NOT objects)
   message(FATAL_ERROR "no objects given")

@@ -24,7 +24,7 @@ std::vector<std::string> validate(const RunConfig& config) {
   if (config.run_dir.empty()) lines.push_back("run_dir is empty; expected a folder such as runs/base");
   for (const std::string& line : problems(config.model)) lines.push_back("model." + line);
   if (config.optimizer.betas.size() != 2)
-    lines.push_back(fmt::format("optimizer.betas has {} numbers; expected 2, such as [0.9, 0.999]", config.optimizer.betas.size()));
+    lines.push_back(fmt::format("optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got {}", config.optimizer.betas.size()));
   const TrainingConfig& training = config.training;
   if (config.schedule.warmup_steps > training.steps)
     lines.push_back(fmt::format("schedule.warmup_steps {} exceeds training.steps {}; the learning rate would never reach its peak",

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "train/config_reader.h"
-#include "train/file_io.h"
+#include "core/json.h"
 
 namespace nystrom {
 namespace {
@@ -30,15 +30,6 @@ void report_duplicates(const YamlNode& node, const std::string& path, std::size_
                  fmt::format("duplicate key {}; first given in line {}: remove one", quote_for_message(entry_path), first->second));
     report_duplicates(entry.value, entry_path, source, errors);
   }
-}
-
-/// The text of a file, or enough of it for parse_yaml to refuse it as too large.
-std::string read_text(const std::string& path) {
-  constexpr std::int64_t enough = (std::int64_t{1} << 20) + 1;
-  const InputFile file = InputFile::open(path);
-  std::string text(static_cast<std::size_t>(std::min(file.size(), enough)), '\0');
-  file.read(std::as_writable_bytes(std::span(text)), 0);
-  return text;
 }
 
 /// The mapping that `a.b=value` stands for: {a: {b: value}}.
@@ -99,10 +90,7 @@ class ConfigReader {
  private:
   static std::vector<std::string> sources(const std::string& name, Overrides overrides) {
     std::vector<std::string> names = {name};
-    for (const std::string& text : overrides) {
-      const std::string quoted = quote_for_message(text);
-      names.push_back("--set " + quoted.substr(1, quoted.size() - 2));
-    }
+    for (const std::string& text : overrides) names.push_back("--set " + printable(text, 80));
     return names;
   }
 
@@ -177,7 +165,7 @@ struct YamlWriter {
 }  // namespace
 
 RunConfig read_config(const std::string& path, Overrides overrides, Sections skipped) {
-  return parse_config(read_text(path), path, overrides, skipped);
+  return parse_config(read_text_file(path, most_yaml_bytes), printable_path(path), overrides, skipped);
 }
 
 RunConfig parse_config(std::string_view text, const std::string& name, Overrides overrides, Sections skipped) {

@@ -1,5 +1,6 @@
 #include "train/config_reader.h"
 
+#include <cctype>
 #include <charconv>
 #include <cmath>
 

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -109,7 +111,7 @@ struct ReaderContext {
   std::size_t source = 0;
 
   Place place(const YamlMark& mark) const { return {source, mark.line, mark.column}; }
-  /// An override has no lines: its text is its place.
+  /// Notes that `section` knows only the keys `known`, with the nearest of them or of all options.
   void unknown_key(const YamlEntry& entry, const std::string& section, const std::vector<std::string>& known) const;
 };
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "train/json.h"
+#include "core/json.h"
 
 namespace nystrom {
 namespace {

@@ -5,7 +5,8 @@
 #include <cstring>
 
 #include "core/check.h"
-#include "train/json.h"
+#include "core/checksum.h"
+#include "core/json.h"
 
 namespace nystrom {
 namespace {

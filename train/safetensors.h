@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/tensor.h"
-#include "train/file_io.h"
+#include "core/file_io.h"
 #include "train/safetensors_header.h"
 
 namespace nystrom {

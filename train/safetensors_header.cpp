@@ -1,15 +1,13 @@
 #include "train/safetensors_header.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include <algorithm>
 #include <limits>
 #include <set>
 
 #include "core/check.h"
-#include "train/json.h"
-#include "train/json_sax.h"
+#include "core/checksum.h"
+#include "core/json.h"
+#include "core/json_sax.h"
 
 namespace nystrom {
 namespace {
@@ -344,18 +342,6 @@ std::string safetensors_header_bytes(const SafetensorsHeader& header) {
   std::string bytes;
   for (int i = 0; i < 8; ++i) bytes += static_cast<char>(std::uint64_t{text.size()} >> (8 * i) & 0xff);
   return bytes + text;
-}
-
-struct Checksum::State {
-  XXH3_state_t value;
-};
-
-Checksum::Checksum() : state_(new State) { XXH3_128bits_reset(&state_->value); }
-Checksum::~Checksum() { delete state_; }
-void Checksum::update(const void* data, std::size_t bytes) { XXH3_128bits_update(&state_->value, data, bytes); }
-std::string Checksum::hex() const {
-  const XXH128_hash_t hash = XXH3_128bits_digest(&state_->value);
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
 }  // namespace nystrom

@@ -60,21 +60,4 @@ std::string safetensors_header_bytes(const SafetensorsHeader& header);
 /// True for `[A-Za-z0-9._-]{1,256}`.
 bool is_tensor_name(std::string_view name);
 
-/// XXH3-128 of what was fed in.
-class Checksum {
- public:
-  Checksum();
-  ~Checksum();
-  Checksum(const Checksum&) = delete;
-  Checksum& operator=(const Checksum&) = delete;
-
-  void update(const void* data, std::size_t bytes);
-  /// 32 hexadecimal digits.
-  std::string hex() const;
-
- private:
-  struct State;
-  State* state_;
-};
-
 }  // namespace nystrom

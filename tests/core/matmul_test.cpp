@@ -108,7 +108,8 @@ TEST_P(Matmul, LibraryEqualsPlainInBf16) {
   const Tensor expected = run(kernels::matmul_plain, GetParam(), DType::f64, DType::f64);
   for (const CpuLevel level : {CpuLevel::avx512, CpuLevel::avx2}) {  // with and without bf16 instructions
     const AtLevel at(level);
-    EXPECT_LE(relative_difference(run(kernels::matmul, GetParam(), DType::bf16, DType::f32), expected), 1e-6) << name_of(level) << " into f32";
+    EXPECT_LE(relative_difference(run(kernels::matmul, GetParam(), DType::bf16, DType::f32), expected), 1e-6)
+        << name_of(level) << " into f32";
     EXPECT_LE(relative_difference(run(kernels::matmul, GetParam(), DType::bf16, DType::bf16), expected), 4e-3) << name_of(level);
   }
 }
@@ -118,7 +119,8 @@ TEST_P(Matmul, OfF64IsThePlainOne) {
             elements(run(kernels::matmul_plain, GetParam(), DType::f64, DType::f64)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Products, Matmul, ::testing::ValuesIn(product_cases), [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Products, Matmul, ::testing::ValuesIn(product_cases),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 TEST(MatmulPlain, DoesNotDependOnTheNumberOfThreads) {
   const ProductCase test{"large", {2, 200, 150}, {150, 300}, {2, 200, 300}};

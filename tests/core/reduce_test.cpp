@@ -83,7 +83,8 @@ Tensor scattered_rows() {
 }
 
 Tensor attention_gradient() {
-  const Tensor q = normal({2, 2, 130, 16}, 1), k = normal({2, 2, 150, 16}, 2), v = normal({2, 2, 150, 16}, 3), dout = normal({2, 2, 130, 16}, 4);
+  const Tensor q = normal({2, 2, 130, 16}, 1), k = normal({2, 2, 150, 16}, 2), v = normal({2, 2, 150, 16}, 3),
+               dout = normal({2, 2, 130, 16}, 4);
   Tensor out = empty_like(q), lse = Tensor::empty({2, 2, 130}, DType::f32), dq = empty_like(q), dk = empty_like(k), dv = empty_like(v);
   kernels::attention(q, k, v, CView{}, EmptyRows::zero, 0.25, out, lse);
   kernels::attention_grad(q, k, v, CView{}, EmptyRows::zero, 0.25, out, lse, dout, dq, dk, dv);

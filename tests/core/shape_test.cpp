@@ -49,7 +49,7 @@ TEST(Shape, BroadcastFollowsNumpy) {
     Shape a, b, expected;
   };
   const std::vector<Case> cases{
-      {{2, 3}, {2, 3}, {2, 3}}, {{2, 3}, {3}, {2, 3}},    {{3}, {2, 3}, {2, 3}},       {{2, 1}, {1, 3}, {2, 3}},
+      {{2, 3}, {2, 3}, {2, 3}}, {{2, 3}, {3}, {2, 3}}, {{3}, {2, 3}, {2, 3}},          {{2, 1}, {1, 3}, {2, 3}},
       {{}, {2, 3}, {2, 3}},     {{1}, {0, 3}, {0, 3}}, {{4, 1, 3}, {2, 1}, {4, 2, 3}},
   };
   for (const auto& [a, b, expected] : cases) EXPECT_EQ(broadcast(a, b), expected) << a.to_string() << " with " << b.to_string();

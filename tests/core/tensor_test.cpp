@@ -95,7 +95,8 @@ TEST(Tensor, ToDoublesReadsEveryTypeAndStride) {
 
 TEST(Tensor, CastRoundsBf16ToNearestEven) {
   const float ulp = 1.0f / 128;  // of bf16 between 1 and 2
-  const Tensor x = Tensor::from(std::vector<float>{1 + ulp / 2, 1 + 3 * ulp / 2, 1 + 0.51f * ulp, 1 + 0.49f * ulp, -1 - ulp / 2, 3.4e38f}, {6});
+  const Tensor x =
+      Tensor::from(std::vector<float>{1 + ulp / 2, 1 + 3 * ulp / 2, 1 + 0.51f * ulp, 1 + 0.49f * ulp, -1 - ulp / 2, 3.4e38f}, {6});
   const float infinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(elements(x.cast(DType::bf16)), (Values{1, 1 + 2 * ulp, 1 + ulp, 1, -1, infinity}));
 }
@@ -118,7 +119,8 @@ TEST(Tensor, CastToItsOwnTypeIsTheTensorItself) {
 
 TEST(Tensor, Errors) {
   Tensor x = counting({2, 3});
-  EXPECT_EQ(message_of([&] { (void)x.transpose(0, 1).reshape({6}); }), "reshape needs a contiguous tensor, got a strided one of shape [3, 2]");
+  EXPECT_EQ(message_of([&] { (void)x.transpose(0, 1).reshape({6}); }),
+            "reshape needs a contiguous tensor, got a strided one of shape [3, 2]");
   EXPECT_EQ(message_of([&] { (void)x.reshape({7}); }), "cannot reshape [2, 3] to [7]");
   EXPECT_EQ(message_of([&] { (void)x.transpose(0, 2); }), "axis 2 does not exist in shape [2, 3]");
   EXPECT_EQ(message_of([&] { (void)x.slice(1, 2, 4); }), "slice 2…4 of axis 1 lies outside shape [2, 3]");
@@ -126,11 +128,15 @@ TEST(Tensor, Errors) {
   EXPECT_EQ(message_of([&] { (void)x.slice(0, -1, 1); }), "slice -1…1 of axis 0 lies outside shape [2, 3]");
   EXPECT_EQ(message_of([&] { (void)x.expand({4, 3}); }), "shapes [2, 3] and [4, 3] do not broadcast");
   EXPECT_EQ(message_of([&] { (void)x.expand({3}); }), "cannot expand [2, 3] to [3]");
+  EXPECT_EQ(message_of([&] { (void)x.cast(DType::i64); }), "cast: only floating types convert; got f32 to i64");
+  EXPECT_EQ(message_of([] { (void)int_tensor({1}, {1}).cast(DType::f32); }), "cast: only floating types convert; got i64 to f32");
   EXPECT_EQ(message_of([&] { (void)x.item(); }), "item() needs one element, got shape [2, 3]");
   EXPECT_EQ(message_of([&] { (void)x.data<double>(); }), "tensor data asked as f64, but its type is f32");
   EXPECT_EQ(message_of([] { (void)Tensor().data<float>(); }), "an undefined tensor has no data");
   EXPECT_EQ(message_of([] { (void)Tensor::from(std::vector<float>{1, 2}, {3}); }), "2 values do not fill shape [3]");
-  EXPECT_EQ(message_of([&] { (void)x.to({Device::Kind::cuda, 0}); }),
+  EXPECT_EQ(message_of([&] {
+              (void)x.to({Device::Kind::cuda, 0});
+            }),
             "this build of nystrom has no CUDA support; use --device cpu, or build with: ./dev build --cuda");
 }
 

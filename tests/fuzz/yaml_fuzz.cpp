@@ -1,6 +1,8 @@
-// libFuzzer entry: whatever the text, reading a configuration ends in a config or in an InputError.
+// libFuzzer entry: whatever the text, reading a configuration ends in an InputError or in a config that survives being written.
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,10 +11,14 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
+  std::optional<nystrom::RunConfig> config;
   try {
-    const nystrom::RunConfig config = nystrom::parse_config(text, "fuzz.yaml", {}, nystrom::sections_beyond_the_model);
-    nystrom::parse_config(nystrom::to_yaml(config), "written.yaml");
+    config = nystrom::parse_config(text, "fuzz.yaml", {}, nystrom::sections_beyond_the_model);
   } catch (const nystrom::InputError&) {
+  }
+  if (config) {
+    const std::string written = nystrom::to_yaml(*config);
+    if (nystrom::to_yaml(nystrom::parse_config(written, "written.yaml")) != written) std::abort();
   }
   try {
     const std::string overrides[] = {text, "model.norm=" + text};

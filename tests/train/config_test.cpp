@@ -127,7 +127,7 @@ const Bad rules[] = {
     {"FeaturesWithPostNorm", "model: {embed_dim: 287}",
      "run.yaml:1:9: model.embed_dim 287 needs norm: pre; input features belong to the sequence block, and norm: post takes token ids"},
     {"EmptyRunDir", "run_dir: ''", "run.yaml:1:1: run_dir is empty; expected a folder such as runs/base"},
-    {"Betas", "optimizer: {betas: [0.9]}", "run.yaml:1:13: optimizer.betas has 1 numbers; expected 2, such as [0.9, 0.999]"},
+    {"Betas", "optimizer: {betas: [0.9]}", "run.yaml:1:13: optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got 1"},
     {"Warmup", "training: {steps: 500}",
      "run.yaml:1:12: schedule.warmup_steps 10000 exceeds training.steps 500; the learning rate would never reach its peak"},
     {"MicroBatch", "training: {batch_size: 100}",
@@ -144,12 +144,12 @@ const Bad texts[] = {
     {"List", "- a\n", "run.yaml:1:1: got a list, expected sections such as 'model:'"},
     {"Scalar", "hello", "run.yaml:1:1: got 'hello', expected sections such as 'model:'"},
     {"Unclosed", "model: {norm: pre\n", "run.yaml:2:1: not valid YAML: end of map flow not found"},
-    {"TabIndent", "model:\n\tnorm: pre\n", "run.yaml:2:1: not valid YAML: illegal map value"},
+    {"TabIndent", "model:\n\tnorm: pre\n", "run.yaml:2:6: not valid YAML: illegal map value"},
     {"TwoDocuments", "seed: 1\n---\nseed: 2\n", "run.yaml:2:1: a second document begins here; expected one, so remove the '---'"},
     {"Anchor", "model: &m {norm: pre}", "run.yaml:1:8: anchors (&name) are not supported; write the value where it is used"},
-    {"Alias", "model: *m", "run.yaml:1:8: not valid YAML: the referenced anchor is not defined: m"},
+    {"Alias", "model: *m", "run.yaml:1:8: not valid YAML: the referenced anchor is not defined"},
     {"Tag", "seed: !!int 3", "run.yaml:1:7: tags (!name) are not supported; write the plain value"},
-    {"Deep", "model: " + std::string(40, '['), "run.yaml:1:39: nested deeper than 32 levels"},
+    {"Deep", "model: " + std::string(40, '[') + std::string(40, ']'), "run.yaml:1:39: nested deeper than 32 levels"},
     {"NotUtf8", "seed: 1\nrun_dir: \xff", "run.yaml:2:10: not UTF-8: byte 0xff; save the file as UTF-8"},
     {"OverlongUtf8", "run_dir: \xc0\x80", "run.yaml:1:10: not UTF-8: byte 0xc0; save the file as UTF-8"},
     {"ControlCharacter", "seed: 1 \x04", "run.yaml:1:9: control character 0x04; remove it"},
@@ -201,10 +201,7 @@ TEST(ConfigErrors, EndAfterFiftyLines) {
 }
 
 TEST(ConfigText, EmptyMappingMeansDefaults) {
-  const RunConfig defaults;
-  EXPECT_EQ(to_yaml(parse_config("{}", "run.yaml")), [&] {
-    return to_yaml(defaults);
-  }());
+  EXPECT_EQ(to_yaml(parse_config("{}", "run.yaml")), to_yaml({}));
 }
 
 TEST(ConfigText, WholeNumbersMayHaveAnExponent) { EXPECT_EQ(parse_config("seed: 1.5e3", "run.yaml").seed, 1500); }
@@ -260,7 +257,9 @@ TEST(ModelOverrides, CheckTheResult) {
 }
 
 RunConfig everything_changed() {
-  RunConfig c{.run_dir = "runs/\"ä b\"\n\\: #", .seed = 9223372036854775807, .model = {}, .optimizer = {}, .schedule = {}, .training = {}};
+  RunConfig c;
+  c.run_dir = "runs/\"ä b\"\n\\: #";
+  c.seed = 9223372036854775807;
   c.model.hidden_size = 96;
   c.model.layer_norm_eps = 1e-300;
   c.model.hidden_dropout_prob = 0.1 + 0.2;
@@ -313,14 +312,15 @@ TEST(ConfigFile, MissingIsAnError) {
 
 TEST(ConfigFile, FolderIsAnError) {
   const TemporaryFolder folder;
-  EXPECT_NE(read_error_of(folder.path().string()), "");
+  const std::string path = folder.path().string();
+  EXPECT_EQ(read_error_of(path), path + ": is not a regular file");
 }
 
 TEST(ConfigFile, OfMoreThanAMegabyteIsAnError) {
   const TemporaryFolder folder;
   const std::string path = (folder.path() / "large.yaml").string();
   std::ofstream(path) << std::string(3 << 20, '#');
-  EXPECT_EQ(read_error_of(path), path + ":1:1: larger than 1 MiB; a configuration is a short text");
+  EXPECT_EQ(read_error_of(path), path + ": the file has 3145728 bytes; at most 1048576 are read");
 }
 
 }  // namespace

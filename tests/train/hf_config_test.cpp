@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/train/temporary_folder.h"
-#include "train/json.h"
+#include "core/json.h"
 
 namespace nystrom {
 namespace {

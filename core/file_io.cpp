@@ -1,4 +1,4 @@
-#include "train/file_io.h"
+#include "core/file_io.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "core/check.h"
-#include "train/json.h"
+#include "core/json.h"
 
 namespace nystrom {
 namespace {

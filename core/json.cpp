@@ -1,10 +1,10 @@
-#include "train/json.h"
+#include "core/json.h"
 
 #include <algorithm>
 
 #include "core/check.h"
-#include "train/file_io.h"
-#include "train/json_sax.h"
+#include "core/file_io.h"
+#include "core/json_sax.h"
 
 namespace nystrom {
 namespace {

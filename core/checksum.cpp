@@ -1,0 +1,22 @@
+#include "core/checksum.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include "core/check.h"
+
+namespace nystrom {
+
+struct Checksum::State {
+  XXH3_state_t value;
+};
+
+Checksum::Checksum() : state_(new State) { XXH3_128bits_reset(&state_->value); }
+Checksum::~Checksum() { delete state_; }
+void Checksum::update(const void* data, std::size_t bytes) { XXH3_128bits_update(&state_->value, data, bytes); }
+std::string Checksum::hex() const {
+  const XXH128_hash_t hash = XXH3_128bits_digest(&state_->value);
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+}  // namespace nystrom
