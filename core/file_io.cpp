@@ -9,6 +9,7 @@
 #include <cstring>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "core/check.h"
 #include "core/json.h"
@@ -106,7 +107,15 @@ void OutputFile::fail(const char* action) const {
   throw InputError(fmt::format("{}: {}: {}", printable_path(path_), action, error_text()));
 }
 
+void OutputFile::reserve(std::int64_t bytes) {
+  const int error = bytes > 0 ? ::posix_fallocate(descriptor_, 0, bytes) : 0;
+  if (error == 0 || error == EOPNOTSUPP || error == EINVAL || error == ENOSYS) return;
+  errno = error;
+  fail("cannot reserve its space");
+}
+
 void OutputFile::write(std::span<const std::byte> bytes) {
+  checksum_.update(bytes.data(), bytes.size());
   while (!bytes.empty()) {
     const auto count = retry([&] { return ::write(descriptor_, bytes.data(), std::min(bytes.size(), max_transfer)); });
     if (count < 0) fail("cannot write");
@@ -120,14 +129,29 @@ void OutputFile::commit() {
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot close");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename into place");
   exists_ = false;
-  const std::filesystem::path folder = path_.has_parent_path() ? path_.parent_path() : ".";
+  sync_folder(path_.has_parent_path() ? path_.parent_path() : ".");
+}
+
+std::string file_checksum(const std::filesystem::path& path) {
+  const InputFile file = InputFile::open(path);
+  std::vector<std::byte> buffer(std::size_t{1} << 20);
+  Checksum checksum;
+  for (std::int64_t at = 0; at < file.size();) {
+    const auto count = std::min<std::int64_t>(static_cast<std::int64_t>(buffer.size()), file.size() - at);
+    file.read(std::span(buffer).first(static_cast<std::size_t>(count)), at);
+    checksum.update(buffer.data(), static_cast<std::size_t>(count));
+    at += count;
+  }
+  return checksum.hex();
+}
+
+void sync_folder(const std::filesystem::path& folder) {
   const int directory = retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  if (directory < 0) fail("cannot open its folder");
+  require_input(directory >= 0, "{}: cannot open the folder: {}", printable_path(folder), error_text());
   const int result = retry([&] { return ::fsync(directory); });
-  const int error = errno;
+  const std::string reason = error_text();
   ::close(directory);
-  errno = error;
-  if (result != 0) fail("cannot make its name durable");
+  require_input(result == 0, "{}: cannot make its names durable: {}", printable_path(folder), reason);
 }
 
 }  // namespace nystrom

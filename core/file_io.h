@@ -6,6 +6,9 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
+
+#include "core/checksum.h"
 
 namespace nystrom {
 
@@ -44,7 +47,12 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
+  /// Takes `bytes` of disk space in advance, so that a full disk shows before the work; where the file system cannot, nothing happens.
+  void reserve(std::int64_t bytes);
   void write(std::span<const std::byte> bytes);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
+  /// Of what was handed to write(), not of what the disk made of it.
+  std::string checksum() const { return checksum_.hex(); }
   /// fsync, close, rename to the final name (replacing an older file), fsync of the folder.
   void commit();
 
@@ -55,6 +63,12 @@ class OutputFile {
   std::filesystem::path temporary_;
   int descriptor_ = -1;
   bool exists_ = false;  // under the temporary name
+  Checksum checksum_;
 };
+
+/// Checksum of a whole file, read in pieces.
+std::string file_checksum(const std::filesystem::path& path);
+/// Makes the names in `folder` durable. InputError when the system refuses.
+void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace nystrom

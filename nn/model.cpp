@@ -21,7 +21,6 @@ Model::Model(const ModelConfig& config) : config_(checked(config)), encoder_(Sco
     case Head::token_classification: tokens_.emplace(root, config_); break;
     case Head::question_answering: questions_.emplace(root / "qa_outputs", config_.hidden_size, 2); break;
     case Head::multiple_choice: choice_.emplace(root, config_); break;
-    case Head::features:
     case Head::none: break;
   }
 }

@@ -50,7 +50,6 @@ std::span<const EnumName<Head>> enum_names(Head) {
                                              {Head::token_classification, "NystromformerForTokenClassification"},
                                              {Head::question_answering, "NystromformerForQuestionAnswering"},
                                              {Head::multiple_choice, "NystromformerForMultipleChoice"},
-                                             {Head::features, "NystromformerSequenceBlock"},
                                              {Head::none, "NystromformerModel"}};
   return names;
 }
@@ -99,7 +98,7 @@ void check_shapes(const ModelConfig& c, Lines& lines) {
   if (c.hidden_size % c.num_attention_heads != 0)
     lines.push_back(fmt::format("hidden_size {} is not divisible by num_attention_heads {}; each head takes an equal share of the width",
                                 c.hidden_size, c.num_attention_heads));
-  if (!c.embed_dim && c.pad_token_id >= c.vocab_size)
+  if (!c.embed_dim && (c.pad_token_id < 0 || c.pad_token_id >= c.vocab_size))
     lines.push_back(fmt::format("pad_token_id {} is outside the vocabulary; expected an id below vocab_size {}", c.pad_token_id,
                                 c.vocab_size));
   constexpr double most_parameters = 1e13;
@@ -143,8 +142,8 @@ void check_input_and_head(const ModelConfig& c, Lines& lines) {
     lines.push_back(fmt::format("embed_dim {} makes the input features, but the head {} needs token ids; leave embed_dim out or choose "
                                 "another head",
                                 *c.embed_dim, enum_name(c.head)));
-  if (!c.embed_dim && c.head == Head::features)
-    lines.push_back("embed_dim is missing; the sequence block needs the width of its input features");
+  if (c.embed_dim && c.positions != Positions::none)
+    lines.push_back("positions are absolute, but input features (embed_dim) have no position embeddings; set positions to none");
   const bool labelled = c.head == Head::sequence_classification || c.head == Head::token_classification;
   if (labelled && c.labels.empty())
     lines.push_back(fmt::format("labels are empty; the head {} needs at least one", enum_name(c.head)));

@@ -18,8 +18,8 @@ enum class Inverse { iterative, exact, identity };
 enum class Activation { gelu, gelu_new, relu };
 enum class Norm { post, pre };
 enum class Positions { absolute, none };
-/// What stands on the encoder. `features` is the pre-LN sequence block's last valid time step.
-enum class Head { masked_lm, sequence_classification, token_classification, question_answering, multiple_choice, features, none };
+/// What stands on the encoder.
+enum class Head { masked_lm, sequence_classification, token_classification, question_answering, multiple_choice, none };
 
 std::span<const EnumName<AttentionKind>> enum_names(AttentionKind);
 std::span<const EnumName<Semantics>> enum_names(Semantics);
@@ -28,7 +28,7 @@ std::span<const EnumName<Inverse>> enum_names(Inverse);
 std::span<const EnumName<Activation>> enum_names(Activation);
 std::span<const EnumName<Norm>> enum_names(Norm);
 std::span<const EnumName<Positions>> enum_names(Positions);
-/// Names are Hugging Face's classes ("NystromformerForMaskedLM"), and "NystromformerSequenceBlock" for features.
+/// Names are Hugging Face's classes ("NystromformerForMaskedLM"; none is "NystromformerModel").
 std::span<const EnumName<Head>> enum_names(Head);
 
 struct AttentionConfig {
@@ -64,13 +64,13 @@ struct ModelConfig {
   double hidden_dropout_prob = 0.1;
   double layer_norm_eps = 1e-5;
   double initializer_range = 0.02;
-  std::int64_t pad_token_id = 1;
   Norm norm = Norm::post;
   Positions positions = Positions::absolute;
   std::optional<std::int64_t> embed_dim;
   AttentionConfig attention;
 
-  // Not options of `model:`: decided by the checkpoint, the task or the data.
+  // Not options of `model:`: decided by the checkpoint, the task, the tokenizer or the data.
+  std::int64_t pad_token_id = 1;
   Head head = Head::masked_lm;
   std::vector<std::string> labels = {"LABEL_0", "LABEL_1"};
   /// The only length that `semantics: transformers` accepts in the Nyström branch (Hugging Face's reshape).
@@ -93,7 +93,6 @@ void fields(V& v, ModelConfig& c) {
   v(c.hidden_dropout_prob, "hidden_dropout_prob", "dropout after the embeddings and before each residual", below_one);
   v(c.layer_norm_eps, "layer_norm_eps", "added to the variance in layer normalisation", positive);
   v(c.initializer_range, "initializer_range", "standard deviation of fresh weights", not_negative);
-  v(c.pad_token_id, "pad_token_id", "id of the padding token", at_least(0));
   v(c.norm, "norm", "post: as BERT; pre: the sequence block");
   v(c.positions, "positions", "absolute: learned position embeddings; none");
   v(c.embed_dim, "embed_dim", "width of input features of the sequence block; null: the input is token ids", at_least(1));

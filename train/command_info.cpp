@@ -40,7 +40,6 @@ std::string output_of(const ModelConfig& config) {
     case Head::token_classification: return fmt::format("logits [b, n, {}]", config.num_labels());
     case Head::question_answering: return "start_logits and end_logits [b, n]";
     case Head::multiple_choice: return "logits [b, choices]";
-    case Head::features:
     case Head::none: break;
   }
   return config.embed_dim ? fmt::format("output [b, {}], the last valid time step", config.hidden_size)
@@ -82,7 +81,7 @@ void print(const Json& info) {
 void run(const InfoOptions& options) {
   const std::filesystem::path target = options.target;
   const bool yaml = target.extension() == ".yaml" || target.extension() == ".yml";
-  const ModelConfig config = yaml ? read_config(options.target, options.common.overrides, sections_beyond_the_model).model
+  const ModelConfig config = yaml ? read_config(options.target, options.common.overrides, sections_of_other_runs).model
                                   : read_model_config(target, options.common.overrides);
   const Json info = describe(config);
   if (options.json) {

@@ -19,6 +19,16 @@ std::span<const EnumName<DType>> enum_names(DType) {
   return names;
 }
 
+std::span<const EnumName<TokenizerKind>> enum_names(TokenizerKind) {
+  static constexpr EnumName<TokenizerKind> names[] = {{TokenizerKind::unigram, "unigram"}, {TokenizerKind::bpe, "bpe"}};
+  return names;
+}
+
+std::span<const EnumName<Documents>> enum_names(Documents) {
+  static constexpr EnumName<Documents> names[] = {{Documents::files, "files"}, {Documents::lines, "lines"}};
+  return names;
+}
+
 std::vector<std::string> validate(const RunConfig& config) {
   std::vector<std::string> lines;
   if (config.run_dir.empty()) lines.push_back("run_dir is empty; expected a folder such as runs/base");
@@ -32,6 +42,24 @@ std::vector<std::string> validate(const RunConfig& config) {
   if (training.batch_size % training.micro_batch_size != 0)
     lines.push_back(fmt::format("training.batch_size {} is not divisible by micro_batch_size {}; a step is a whole number of micro-batches",
                                 training.batch_size, training.micro_batch_size));
+  if (config.model.positions == Positions::absolute && config.data.sequence_length > config.model.max_position_embeddings)
+    lines.push_back(fmt::format("data.sequence_length {} exceeds model.max_position_embeddings {}; shorten the sequences or enlarge the model's "
+                                "position table",
+                                config.data.sequence_length, config.model.max_position_embeddings));
+  if (config.masking.mask + config.masking.random > 1)
+    lines.push_back(fmt::format("masking.mask {} and masking.random {} add up to more than 1; what they leave stays as it is",
+                                config.masking.mask, config.masking.random));
+  if (!config.data.validation.empty() && config.data.validation_fraction)
+    lines.push_back("data.validation_fraction and data.validation exclude each other; give one of them");
+  return lines;
+}
+
+std::vector<std::string> validate_pretraining(const RunConfig& config) {
+  std::vector<std::string> lines = validate(config);
+  if (config.data.train.empty()) lines.push_back("data.train is empty; name the text files to train on, such as [corpus/*.txt]");
+  if (config.data.validation.empty() && !config.data.validation_fraction)
+    lines.push_back("data.validation is empty; name held-out text files, or set data.validation_fraction, such as 0.01");
+  if (config.model.embed_dim) lines.push_back("model.embed_dim is set, but pretraining predicts tokens of text; leave it out");
   return lines;
 }
 

@@ -22,6 +22,105 @@ std::span<const EnumName<Decay>> enum_names(Decay);
 /// The types a model can compute in: bf16, f32, f64.
 std::span<const EnumName<DType>> enum_names(DType);
 
+enum class TokenizerKind { unigram, bpe };
+enum class Documents { files, lines };
+
+std::span<const EnumName<TokenizerKind>> enum_names(TokenizerKind);
+std::span<const EnumName<Documents>> enum_names(Documents);
+
+struct TokenizerTrainingConfig {
+  TokenizerKind kind = TokenizerKind::unigram;
+  std::int64_t vocab_size = 30000;
+  bool lower_case = true;
+};
+
+template <class V>
+void fields(V& v, TokenizerTrainingConfig& c) {
+  v(c.kind, "kind", "unigram: as ALBERT's; bpe: byte pair encoding");
+  v(c.vocab_size, "vocab_size", "pieces to learn, the five special ones included", at_least(16));
+  v(c.lower_case, "lower_case", "make all text lower case");
+}
+
+struct TokenizerConfig {
+  std::optional<std::string> path;
+  TokenizerTrainingConfig train;
+};
+
+template <class V>
+void fields(V& v, TokenizerConfig& c) {
+  v(c.path, "path", "folder or spiece.model of a tokenizer to use; null: one is trained on data.train");
+  v(c.train, "train", "the tokenizer to train when there is no path");
+}
+
+struct DataConfig {
+  std::vector<std::string> train;
+  std::vector<std::string> validation;
+  std::optional<double> validation_fraction;
+  Documents documents = Documents::files;
+  std::int64_t sequence_length = 512;
+  bool cross_documents = false;
+  std::string cache = "runs/cache";
+};
+
+template <class V>
+void fields(V& v, DataConfig& c) {
+  v(c.train, "train", "text files to train on: paths and patterns; plain, .gz or .zst");
+  v(c.validation, "validation", "held-out text files");
+  v(c.validation_fraction, "validation_fraction", "share of the training documents to hold out when no validation files are given", below_one);
+  v(c.documents, "documents", "files: one document a file; lines: one a line");
+  v(c.sequence_length, "sequence_length", "tokens of a training sequence, the two special ones included", at_least(8));
+  v(c.cross_documents, "cross_documents", "let a sequence go on into the next document");
+  v(c.cache, "cache", "folder for tokenizers and token shards, shared by runs");
+}
+
+struct MaskingConfig {
+  double probability = 0.15;
+  double mask = 0.8;
+  double random = 0.1;
+  bool whole_word = false;
+};
+
+template <class V>
+void fields(V& v, MaskingConfig& c) {
+  v(c.probability, "probability", "share of a sequence's tokens that are to be predicted", probability);
+  v(c.mask, "mask", "share of these that become the mask token", probability);
+  v(c.random, "random", "share of these that become a random token; the rest stays", probability);
+  v(c.whole_word, "whole_word", "choose whole words instead of tokens");
+}
+
+struct EvaluationConfig {
+  std::int64_t every = 1000;
+  std::optional<std::int64_t> early_stop_patience;
+};
+
+template <class V>
+void fields(V& v, EvaluationConfig& c) {
+  v(c.every, "every", "steps between evaluations on the validation data", at_least(1));
+  v(c.early_stop_patience, "early_stop_patience", "evaluations without a better loss after which training stops; null: never", at_least(1));
+}
+
+struct CheckpointConfig {
+  std::int64_t every = 1000;
+  std::int64_t keep = 3;
+};
+
+template <class V>
+void fields(V& v, CheckpointConfig& c) {
+  v(c.every, "every", "steps between checkpoints", at_least(1));
+  v(c.keep, "keep", "newest checkpoints that stay; the best one stays too", at_least(2));
+}
+
+struct LoggingConfig {
+  std::int64_t every = 10;
+  bool tensorboard = true;
+};
+
+template <class V>
+void fields(V& v, LoggingConfig& c) {
+  v(c.every, "every", "steps between records in metrics.jsonl", at_least(1));
+  v(c.tensorboard, "tensorboard", "also write TensorBoard events");
+}
+
 struct OptimizerConfig {
   OptimizerKind name = OptimizerKind::adamw;
   double learning_rate = 1e-4;
@@ -77,9 +176,18 @@ struct RunConfig {
   std::string run_dir = "runs/base";
   std::int64_t seed = 42;
   ModelConfig model;
+  TokenizerConfig tokenizer;
+  DataConfig data;
+  MaskingConfig masking;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
   TrainingConfig training;
+  EvaluationConfig evaluation;
+  CheckpointConfig checkpoint;
+  LoggingConfig logging;
+
+  /// Not an option: model.vocab_size was left out, and is the tokenizer's size once that is known.
+  bool vocab_size_from_tokenizer = false;
 };
 
 template <class V>
@@ -87,18 +195,24 @@ void fields(V& v, RunConfig& c) {
   v(c.run_dir, "run_dir", "folder of the run's checkpoints and logs");
   v(c.seed, "seed", "of every random draw of the run", not_negative);
   v(c.model, "model", "the model");
+  v(c.tokenizer, "tokenizer", "how text becomes tokens");
+  v(c.data, "data", "the text");
+  v(c.masking, "masking", "which tokens are to be predicted");
   v(c.optimizer, "optimizer", "the optimizer");
   v(c.schedule, "schedule", "the learning rate over the steps");
   v(c.training, "training", "how the run computes");
+  v(c.evaluation, "evaluation", "held-out loss during training");
+  v(c.checkpoint, "checkpoint", "saved states of the run");
+  v(c.logging, "logging", "records of the run");
 }
 
-/// Sections of a run's file about its text and its records. Commands that only look at the model skip them instead of reading them;
-/// to the others a section that RunConfig does not have is an unknown key.
-inline constexpr std::string_view sections_beyond_the_model[] = {"data",       "tokenizer",  "masking", "task",
-                                                                 "evaluation", "checkpoint", "logging"};
+/// Sections that other kinds of run have: commands that only look at the model skip them; to the others they are unknown keys.
+inline constexpr std::string_view sections_of_other_runs[] = {"task"};
 
 /// Everything about `config` that its options' ranges cannot say, a line each, beginning with the path of the option at fault:
 /// "schedule.warmup_steps 10000 exceeds training.steps 500; …". Empty: the run can start.
 std::vector<std::string> validate(const RunConfig& config);
+/// validate, and what masked-LM pretraining needs beside a model: text to train on and text to evaluate on.
+std::vector<std::string> validate_pretraining(const RunConfig& config);
 
 }  // namespace nystrom

@@ -170,11 +170,14 @@ RunConfig read_config(const std::string& path, Overrides overrides, Sections ski
 
 RunConfig parse_config(std::string_view text, const std::string& name, Overrides overrides, Sections skipped) {
   RunConfig config;
+  config.model.vocab_size = 0;
   ConfigReader<RunConfig> reader(name, config, overrides, skipped);
   reader.read_file(text);
   reader.apply_overrides();
-  if (config.model.embed_dim) config.model.head = Head::features;
-  config.model.segment_means_seq_len = config.model.max_position_embeddings;
+  config.vocab_size_from_tokenizer = config.model.vocab_size == 0;
+  if (config.vocab_size_from_tokenizer) config.model.vocab_size = config.tokenizer.train.vocab_size;
+  if (config.model.embed_dim) config.model.head = Head::none;
+  config.model.segment_means_seq_len = config.data.sequence_length;
   reader.errors().add_rules(validate(config));
   reader.errors().throw_if_any();
   return config;

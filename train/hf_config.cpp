@@ -141,6 +141,7 @@ void outer_fields(V& v, ModelConfig& config) {
   fields(part, config);
   v(config.attention.num_landmarks, "num_landmarks", "", at_least(1));
   v(config.segment_means_seq_len, "segment_means_seq_len", "", at_least(1));
+  v(config.pad_token_id, "pad_token_id", "", at_least(0));
 }
 
 /// A visitor that writes each member into a JSON object.

@@ -164,8 +164,8 @@ void check_names(const std::vector<NamedTensor>& sorted, const std::map<std::str
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
-                       const std::map<std::string, std::string>& metadata) {
+std::string write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                              const std::map<std::string, std::string>& metadata) {
   std::vector<NamedTensor> sorted = tensors;
   std::sort(sorted.begin(), sorted.end(), [](const NamedTensor& a, const NamedTensor& b) {
     const auto type_a = stored_type_of(a.tensor.dtype());
@@ -188,9 +188,12 @@ void write_safetensors(const std::filesystem::path& path, const std::vector<Name
   }
   const std::string head = safetensors_header_bytes(header);
   OutputFile file(path);
-  file.write(std::as_bytes(std::span(head)));
+  file.reserve(static_cast<std::int64_t>(head.size()) + position);
+  file.write(head);
   for (const NamedTensor& entry : sorted) file.write(bytes_of(entry.tensor));
+  const std::string checksum = file.checksum();
   file.commit();
+  return checksum;
 }
 
 }  // namespace nystrom

@@ -57,8 +57,8 @@ struct NamedTensor {
 
 /// Writes `tensors` (from any device) with their checksums and `metadata`, to which "format": "pt" is added. The layout is Hugging
 /// Face's: by type, then by name. The file appears whole and durable, or not at all. InputError when the system refuses; Error for
-/// names that are not tensor names, duplicates, and metadata keys reserved for checksums.
-void write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
-                       const std::map<std::string, std::string>& metadata = {});
+/// names that are not tensor names, duplicates, and metadata keys reserved for checksums. Returns the checksum of the whole file.
+std::string write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+                              const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace nystrom

@@ -52,7 +52,7 @@ const ProductCase product_cases[] = {
 
 /// Standard normal values, the same in every layout and (but for bf16's rounding) every type.
 Tensor operand(const Shape& shape, Layout layout, DType dtype, std::uint64_t seed) {
-  const Tensor values = random_normal(shape, seed).cast(DType::bf16).cast(dtype);
+  Tensor values = random_normal(shape, seed).cast(DType::bf16).cast(dtype);
   if (layout == Layout::transposed) return values.transpose(-1, -2).clone().transpose(-1, -2);
   if (layout == Layout::plain) return values;
   Tensor result = scattered(shape, dtype, seed, true);

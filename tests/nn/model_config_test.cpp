@@ -26,9 +26,10 @@ TEST_P(ModelProblems, AreExactly) {
 }
 
 void make_features(ModelConfig& c) {
+  c.positions = Positions::none;
   c.norm = Norm::pre;
   c.embed_dim = 287;
-  c.head = Head::features;
+  c.head = Head::none;
 }
 
 void make_transformers(ModelConfig& c, std::int64_t landmarks, std::int64_t length) {
@@ -78,15 +79,15 @@ const Case unbuildable[] = {
     {"FeaturesForMaskedLm", [](ModelConfig& c) { make_features(c), c.head = Head::masked_lm; },
      "embed_dim 287 makes the input features, but the head NystromformerForMaskedLM needs token ids; leave embed_dim out or choose "
      "another head"},
-    {"FeaturesWithoutWidth", [](ModelConfig& c) { make_features(c), c.embed_dim.reset(); },
-     "embed_dim is missing; the sequence block needs the width of its input features"},
+    {"FeaturesWithPositions", [](ModelConfig& c) { make_features(c), c.positions = Positions::absolute; },
+     "positions are absolute, but input features (embed_dim) have no position embeddings; set positions to none"},
     {"NoLabels", [](ModelConfig& c) { c.head = Head::sequence_classification, c.labels.clear(); },
      "labels are empty; the head NystromformerForSequenceClassification needs at least one"},
     {"Huge", [](ModelConfig& c) { c.hidden_size = 12'000'000'000'000'000; },
      "hidden_size 12000000000000000, intermediate_size 3072, num_hidden_layers 12 and vocab_size 30000 make about 6.9e+33 parameters; "
      "expected at most 1e+13: lower them"},
-    {"RangesBeforeRules", [](ModelConfig& c) { c.hidden_size = 100, c.attention.num_landmarks = 600, c.pad_token_id = -1; },
-     "pad_token_id is -1; expected a whole number at least 0"},
+    {"RangesBeforeRules", [](ModelConfig& c) { c.hidden_size = 100, c.attention.num_landmarks = 600, c.type_vocab_size = -1; },
+     "type_vocab_size is -1; expected a whole number at least 1"},
     {"AllRulesAtOnce", [](ModelConfig& c) { c.hidden_size = 100, c.attention.num_landmarks = 600; },
      "hidden_size 100 is not divisible by num_attention_heads 12; each head takes an equal share of the width\n"
      "attention.num_landmarks 600 exceeds max_position_embeddings 512; no sequence is long enough to have them"},

@@ -52,20 +52,20 @@ const Bad keys[] = {
     {"MistypedSection", "modle: {}", "run.yaml:1:1: unknown key 'modle'; did you mean 'model'?"},
     {"KeyOfTheTopInASection", "model: {seed: 1}", "run.yaml:1:9: unknown key 'model.seed'; did you mean 'seed'? (at the top)"},
     {"ForeignKey", "schedule: {zzzzzzzz: 1}", "run.yaml:1:12: unknown key 'schedule.zzzzzzzz'; expected one of warmup_steps, decay"},
-    {"SectionOfAnotherCommand", "tokenizer: {}",
-     "run.yaml:1:1: unknown key 'tokenizer'; expected one of run_dir, seed, model, optimizer, schedule, training"},
+    {"SectionOfAnotherCommand", "task: {}", "run.yaml:1:1: unknown key 'task'; did you mean 'mask'? (in 'masking')"},
     {"LengthIsNoKey", "model: {segment_means_seq_len: 64}",
      "run.yaml:1:9: unknown key 'model.segment_means_seq_len'; expected one of vocab_size, hidden_size, num_hidden_layers, "
      "num_attention_heads, intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, hidden_dropout_prob, "
-     "layer_norm_eps, initializer_range, pad_token_id, norm, positions, embed_dim, attention"},
+     "layer_norm_eps, initializer_range, norm, positions, embed_dim, attention"},
     {"Duplicate", "seed: 1\nrun_dir: a\nseed: 2\n", "run.yaml:3:1: duplicate key 'seed'; first given in line 1: remove one"},
     {"DuplicateInside", "model: {norm: pre, norm: post}", "run.yaml:1:20: duplicate key 'model.norm'; first given in line 1: remove one"},
     {"ControlCharacterInKey", "\"a\\nb\": 1",
-     "run.yaml:1:1: unknown key 'a\\x0ab'; expected one of run_dir, seed, model, optimizer, schedule, training"},
+     "run.yaml:1:1: unknown key 'a\\x0ab'; expected one of run_dir, seed, model, tokenizer, data, masking, optimizer, schedule, training, "
+     "evaluation, checkpoint, logging"},
     {"MergeKey", "model: {<<: {norm: pre}}",
      "run.yaml:1:9: unknown key 'model.<<'; expected one of vocab_size, hidden_size, num_hidden_layers, num_attention_heads, "
      "intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, hidden_dropout_prob, layer_norm_eps, initializer_range, "
-     "pad_token_id, norm, positions, embed_dim, attention"},
+     "norm, positions, embed_dim, attention"},
     {"NullKey", "~: 1", "run.yaml:1:1: a key must be a word"},
     {"ListAsKey", "[a]: 1", "run.yaml:1:1: a key must be a word"},
 };
@@ -124,7 +124,7 @@ const Bad rules[] = {
     {"Segments", "model: {attention: {semantics: transformers, num_landmarks: 60}}",
      "run.yaml:1:46: model.attention.num_landmarks 60 does not divide segment_means_seq_len 512, as attention.semantics transformers "
      "needs (Hugging Face refuses it too); change it or set attention.semantics to nystrom"},
-    {"FeaturesWithPostNorm", "model: {embed_dim: 287}",
+    {"FeaturesWithPostNorm", "model: {embed_dim: 287, positions: none}",
      "run.yaml:1:9: model.embed_dim 287 needs norm: pre; input features belong to the sequence block, and norm: post takes token ids"},
     {"EmptyRunDir", "run_dir: ''", "run.yaml:1:1: run_dir is empty; expected a folder such as runs/base"},
     {"Betas", "optimizer: {betas: [0.9]}", "run.yaml:1:13: optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got 1"},
@@ -177,7 +177,8 @@ const Bad overrides[] = {
     {"Rule", "training.steps=500",
      "--set training.steps=500: schedule.warmup_steps 10000 exceeds training.steps 500; the learning rate would never reach its peak"},
     {"ControlCharacter", "a\n=1",
-     "--set a\\x0a=1: unknown key 'a\\x0a'; expected one of run_dir, seed, model, optimizer, schedule, training"},
+     "--set a\\x0a=1: unknown key 'a\\x0a'; expected one of run_dir, seed, model, tokenizer, data, masking, optimizer, schedule, training, "
+     "evaluation, checkpoint, logging"},
 };
 
 INSTANTIATE_TEST_SUITE_P(Keys, BadFile, testing::ValuesIn(keys), case_name);
@@ -211,15 +212,15 @@ TEST(ConfigText, WordsMayStandInQuotes) { EXPECT_EQ(parse_config("model: {norm: 
 TEST(ConfigText, NumbersAreTextsToo) { EXPECT_EQ(parse_config("run_dir: 2024", "run.yaml").run_dir, "2024"); }
 
 TEST(ConfigText, SkippedSectionsAreNotRead) {
-  EXPECT_EQ(errors_of("tokenizer: {train: {kind: unigram}}\ndata: 3\nseed: 1\n", {"masking.span=null"}, sections_beyond_the_model), "");
+  EXPECT_EQ(errors_of("task: {kind: tokens}\nseed: 1\n", {"task.kind=3"}, sections_of_other_runs), "");
 }
 
 TEST(ConfigText, FeaturesGetTheirHead) {
-  EXPECT_EQ(parse_config("model: {norm: pre, embed_dim: 287}", "run.yaml").model.head, Head::features);
+  EXPECT_EQ(parse_config("model: {norm: pre, embed_dim: 287, positions: none}", "run.yaml").model.head, Head::none);
 }
 
 TEST(ConfigText, SegmentsAreOfTheLongestSequence) {
-  EXPECT_EQ(parse_config("model: {max_position_embeddings: 1024}", "run.yaml").model.segment_means_seq_len, 1024);
+  EXPECT_EQ(parse_config("{model: {max_position_embeddings: 1024}, data: {sequence_length: 1024}}", "run.yaml").model.segment_means_seq_len, 1024);
 }
 
 TEST(ConfigOverrides, TheLastWins) {
@@ -293,7 +294,7 @@ TEST_P(Recipe, Loads) {
   const std::string path = std::string(NYSTROM_SOURCE_DIR "/configs/") + GetParam() + ".yaml";
   EXPECT_EQ(read_config(path).run_dir, std::string("runs/") + GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Configs, Recipe, testing::Values("base", "small"), [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(Configs, Recipe, testing::Values("base", "small"), [](const auto& test) { return std::string(test.param); });
 
 std::string read_error_of(const std::string& path) {
   try {

@@ -32,7 +32,7 @@ INSTANTIATE_TEST_SUITE_P(
                     RateCase{"ConstantLast", {4, Decay::constant}, 8, 8, 2.0},
                     RateCase{"NoWarmupFirst", {0, Decay::linear}, 4, 1, 1.6},  //
                     RateCase{"OnlyWarmupLast", {4, Decay::linear}, 4, 4, 2.0}),
-    [](const auto& info) { return std::string(info.param.name); });
+    [](const auto& test) { return std::string(test.param.name); });
 
 TEST(LearningRate, NeverRisesAfterWarmup) {
   for (const Decay decay : {Decay::linear, Decay::cosine, Decay::constant}) {

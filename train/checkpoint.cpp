@@ -1,0 +1,192 @@
+#include "train/checkpoint.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "core/check.h"
+#include "core/file_io.h"
+#include "core/json.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr std::string_view manifest_name = "MANIFEST.json";
+constexpr std::string_view prefix = "step-";
+
+/// N of "step-N"; nothing for other names.
+std::optional<std::int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(prefix)) return {};
+  std::int64_t step = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
+  return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
+}
+
+std::string nonce() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+void require_space(const fs::path& folder, std::int64_t bytes) {
+  struct statvfs status {};
+  if (::statvfs(folder.c_str(), &status) != 0) return;
+  const auto available = static_cast<double>(status.f_bavail) * static_cast<double>(status.f_frsize);
+  const double needed = 1.2 * static_cast<double>(bytes);
+  require_input(available >= needed, "{}: no space for a checkpoint: {:.1f} MB free, {:.1f} MB needed; free some, or lower checkpoint.keep",
+                folder.string(), available / 1e6, needed / 1e6);
+}
+
+/// Gives `from` the name `to`, which must not exist.
+void rename_new(const fs::path& from, const fs::path& to) {
+  if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
+  if (errno == EINVAL && !fs::exists(to) && std::rename(from.c_str(), to.c_str()) == 0) return;  // a file system without the flag
+  throw InputError(fmt::format("{}: cannot rename into place: {}", to.string(), std::strerror(errno)));
+}
+
+}  // namespace
+
+RunLock::RunLock(const fs::path& run_dir) {
+  const fs::path path = run_dir / ".lock";
+  descriptor_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  require_input(descriptor_ >= 0, "{}: cannot create: {}", path.string(), std::strerror(errno));
+  if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
+  ::close(descriptor_);
+  throw InputError(fmt::format("{}: another process trains in this run directory; wait for it, or choose another run_dir", run_dir.string()));
+}
+
+RunLock::~RunLock() { ::close(descriptor_); }
+
+CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep) : folder_(std::move(folder)), keep_(keep) {
+  std::error_code error;
+  fs::create_directories(folder_, error);
+  require_input(!error, "{}: cannot create the folder: {}", folder_.string(), error.message());
+}
+
+fs::path CheckpointFolder::path_of(std::int64_t step) const { return folder_ / fmt::format("{}{}", prefix, step); }
+
+std::vector<std::int64_t> CheckpointFolder::steps() const {
+  std::vector<std::int64_t> found;
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    if (const auto step = step_of(entry.path().filename().string())) found.push_back(*step);
+  }
+  std::sort(found.rbegin(), found.rend());
+  return found;
+}
+
+void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& files) const {
+  const fs::path temporary = folder_ / fmt::format("{}{}.tmp-{}", prefix, step, nonce());
+  try {
+    require_input(fs::create_directory(temporary), "{}: exists already", temporary.string());
+    Json list = Json::object();
+    for (const File& file : files) {
+      const std::string checksum = file.write(temporary / file.name);
+      list[file.name] = {{"bytes", fs::file_size(temporary / file.name)}, {"xxh3_128", checksum}};
+    }
+    OutputFile manifest(temporary / manifest_name);
+    manifest.write(Json{{"format", 1}, {"step", step}, {"files", list}}.dump(2) + "\n");
+    manifest.commit();  // also makes the names in the folder durable
+    const std::string problem = checkpoint_problem(temporary);
+    require_input(problem.empty(), "{}: written, but read back otherwise: {}", temporary.string(), problem);
+    rename_new(temporary, path_of(step));
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(temporary, ignored);
+    throw;
+  }
+  sync_folder(folder_);
+}
+
+void CheckpointFolder::save(std::int64_t step, const std::vector<File>& files, std::int64_t bytes, std::optional<std::int64_t> best) {
+  require_space(folder_, bytes);
+  if (fs::exists(path_of(step))) {  // a run that went back to an older checkpoint comes by again
+    rename_new(path_of(step), folder_ / fmt::format(".trash-{}", nonce()));
+    sync_folder(folder_);
+  }
+  try {
+    write_once(step, files);
+  } catch (const InputError&) {
+    write_once(step, files);  // pages lost in a failed fsync are gone: everything is written anew, never synced again
+  }
+  OutputFile latest(folder_ / "latest");
+  latest.write(path_of(step).filename().string() + "\n");
+  latest.commit();
+  remove_old(step, best);
+}
+
+void CheckpointFolder::remove_old(std::int64_t newest, std::optional<std::int64_t> best) const {
+  constexpr std::int64_t least = 2;
+  std::int64_t whole = 0;
+  for (const std::int64_t step : steps()) {
+    if (whole < std::max(keep_, least)) {
+      // The newest was verified a moment ago; a broken one does not count as kept.
+      if (step == newest || checkpoint_problem(path_of(step)).empty()) ++whole;
+      continue;
+    }
+    if (best && step == *best) continue;
+    const fs::path trash = folder_ / fmt::format(".trash-{}", nonce());
+    rename_new(path_of(step), trash);
+    sync_folder(folder_);
+    fs::remove_all(trash);
+  }
+}
+
+void CheckpointFolder::remove_leftovers() {
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(".trash-") || name.find(".tmp-") != std::string::npos) fs::remove_all(entry.path());
+  }
+}
+
+std::optional<std::int64_t> CheckpointFolder::newest(std::vector<std::string>& passed_over) const {
+  for (const std::int64_t step : steps()) {
+    const std::string problem = checkpoint_problem(path_of(step));
+    if (problem.empty()) return step;
+    passed_over.push_back(fmt::format("{}: passed over: {}", path_of(step).string(), problem));
+  }
+  return {};
+}
+
+namespace {
+
+std::string file_problem(const fs::path& folder, const std::string& name, const nlohmann::json& entry) {
+  if (fs::path(name).filename() != name || name.empty()) return fmt::format("{} names a file outside: {}", manifest_name, printable(name));
+  const auto bytes = entry.at("bytes").get<std::int64_t>();
+  const auto size = InputFile::open_inside(folder, name).size();
+  if (size != bytes) return fmt::format("{} has {} bytes, expected {}", name, size, bytes);
+  const std::string checksum = file_checksum(folder / name);
+  const auto expected = entry.at("xxh3_128").get<std::string>();
+  return checksum == expected ? "" : fmt::format("{} has checksum {}, expected {}", name, checksum, printable(expected));
+}
+
+}  // namespace
+
+std::string checkpoint_problem(const fs::path& path) {
+  try {
+    const nlohmann::json manifest = read_json_file(path / manifest_name);
+    if (manifest.at("format") != 1) return fmt::format("{} has an unknown format", manifest_name);
+    for (const auto& [name, entry] : manifest.at("files").items()) {
+      const std::string problem = file_problem(path, name, entry);
+      if (!problem.empty()) return problem;
+    }
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  } catch (const nlohmann::json::exception&) {
+    return fmt::format("{} is not a manifest", manifest_name);
+  }
+}
+
+}  // namespace nystrom

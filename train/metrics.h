@@ -1,0 +1,41 @@
+// What a run records: one JSON object a line, and TensorBoard events.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace nystrom {
+
+/// Names and values of one record, in order.
+using Metrics = std::vector<std::pair<std::string, double>>;
+
+/// Scalars in TensorBoard's file format (TFRecord framing of Event messages), one file a process.
+class TensorBoardWriter {
+ public:
+  explicit TensorBoardWriter(const std::filesystem::path& folder);
+  void write(std::int64_t step, const Metrics& metrics);
+
+ private:
+  void write_record(const std::string& event);
+  std::ofstream file_;
+};
+
+/// `metrics.jsonl` of a run, and its TensorBoard events when wanted.
+class MetricsLog {
+ public:
+  /// Continues the file after `resumed_step`: records of later steps, which are about to be computed again, are removed.
+  MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard);
+  /// Appends {"step": …, metrics…}; not-a-number and infinity become null.
+  void write(std::int64_t step, const Metrics& metrics);
+
+ private:
+  std::ofstream file_;
+  std::optional<TensorBoardWriter> tensorboard_;
+};
+
+}  // namespace nystrom
