@@ -1,22 +1,25 @@
 // The small part of HDF5 that data sets use: flat files of unsigned integer arrays, written once and read in pieces.
 //
-// A file read here may come from anyone. It is scanned before the library sees it (data/hdf5_scan.h), and what the library then says
-// of it is checked again: hard links to data sets only, unsigned little-endian integers of rank 1 or 2, chunks in the file itself under
-// the filters shuffle, deflate and fletcher32, sizes that fit together. Everything else is an InputError that names the file and what.
-//
-// The library is entered by one thread at a time: every function here takes one lock, so all may be called from any thread.
+// Files are written by the HDF5 library. They are read without it: a file may come from anyone, and the library's reader is no
+// place for hostile bytes. The reader here knows one form only, the one that the writer makes (docs/formats.md), in which every block
+// of structure has a checksum and a checked place; links elsewhere, foreign storage, other types, filters or indexes have no code that
+// could follow them. What it does not know is an InputError that names the file and what.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "core/file_io.h"
+
 namespace nystrom {
+
+inline constexpr std::int64_t max_hdf5_chunk_bytes = std::int64_t{4} << 20;
+inline constexpr std::size_t max_hdf5_arrays = 8;
 
 /// The types of stored elements: unsigned, little-endian.
 enum class StoredInteger : unsigned char { u8, u16, u32, u64 };
@@ -26,29 +29,9 @@ std::int64_t size_of(StoredInteger type);
 /// "u16"
 const char* name_of(StoredInteger type);
 
-/// An identifier of the library, closed with its owner.
-class Hdf5Id {
- public:
-  using Close = int (*)(std::int64_t);
-
-  Hdf5Id() = default;
-  Hdf5Id(std::int64_t id, Close close) : id_(id), close_(close) {}
-  Hdf5Id(Hdf5Id&& other) noexcept;
-  Hdf5Id& operator=(Hdf5Id&& other) noexcept;
-  ~Hdf5Id();
-
-  std::int64_t get() const { return id_; }
-  bool valid() const { return id_ >= 0; }
-  /// Closes now; false when the library refuses, as it does when the disk is full.
-  bool close();
-
- private:
-  std::int64_t id_ = -1;
-  Close close_ = nullptr;
-};
-
 /// Writes a file under a temporary name beside its place; only commit() makes it appear, whole and durable. The same content gives the
-/// same bytes. Every failure is an InputError naming the file and the cause, and the temporary file is removed.
+/// same bytes. Every failure is an InputError naming the file and the cause, and the temporary file is removed. Writers may be used
+/// in several threads, one thread each.
 class Hdf5Writer {
  public:
   explicit Hdf5Writer(std::filesystem::path path);
@@ -65,63 +48,47 @@ class Hdf5Writer {
   void commit();
 
  private:
-  struct Array {
-    StoredInteger type;
-    Hdf5Id id;
-    std::int64_t rows;
-  };
+  struct State;
   [[noreturn]] void fail(const std::string& action) const;
 
   std::filesystem::path path_, temporary_;
-  bool exists_ = false;  // under the temporary name
-  Hdf5Id file_;
-  std::map<std::string, Array> arrays_;
+  std::unique_ptr<State> state_;  // of the library
 };
 
-/// An array of an open file whose form has been checked. It keeps the file open.
-class Hdf5Array {
- public:
-  StoredInteger type() const { return type_; }
-  std::int64_t rows() const { return rows_; }
-  /// 1 for an array of rank 1.
-  std::int64_t columns() const { return columns_; }
-  /// Bytes of a row.
-  std::int64_t row_bytes() const { return columns_ * size_of(type_); }
+/// Where the parts of an array lie in its file.
+struct Hdf5Array {
+  struct Chunk {
+    std::int64_t address, bytes;
+  };
+  std::string name;
+  StoredInteger type = StoredInteger::u8;
+  std::int64_t rows = 0;
+  std::int64_t chunk_rows = 1;
+  std::vector<Chunk> chunks;
 
-  /// Fills `values` with whole rows from row `first` on. InputError when the stored data is damaged.
-  void read(std::int64_t first, std::span<std::byte> values) const;
-
- private:
-  friend class Hdf5File;
-  std::string where_;  // for messages: file and array
-  std::shared_ptr<Hdf5Id> file_;
-  Hdf5Id id_;
-  StoredInteger type_ = StoredInteger::u8;
-  int rank_ = 1;
-  std::int64_t rows_ = 0, columns_ = 1;
+  std::int64_t chunk_bytes() const { return chunk_rows * size_of(type); }
 };
 
-/// A file open for reading, all its arrays checked.
+/// A file open for reading, its structure checked as a whole; the data is checked as it is read. Safe to use from several threads.
 class Hdf5File {
  public:
-  /// The file `name` in `folder`, not through a link.
-  static Hdf5File open(const std::filesystem::path& folder, const std::string& name);
-  /// A file that lies in memory, called `source` in messages.
-  static Hdf5File from_memory(std::span<const std::byte> bytes, const std::string& source);
+  explicit Hdf5File(InputFile file);
 
-  /// Names of the arrays, sorted.
-  std::vector<std::string> names() const;
-  /// InputError when the file has no such array or it is of another type than `type`.
+  /// In the order of the file.
+  const std::vector<Hdf5Array>& arrays() const { return arrays_; }
+  /// InputError when the file has no such array or it is of another type.
   const Hdf5Array& array(const std::string& name, StoredInteger type) const;
-  const Hdf5Array& array(const std::string& name) const;
+
+  /// The rows of chunk `index` of one of arrays(), without what fills up the last one.
+  std::vector<std::byte> read_chunk(const Hdf5Array& array, std::int64_t index) const;
+  /// Fills `values` with whole rows from `first` on.
+  void read(const Hdf5Array& array, std::int64_t first, std::span<std::byte> values) const;
+
+  const std::filesystem::path& path() const { return file_.path(); }
 
  private:
-  Hdf5File(std::string source, Hdf5Id file, std::int64_t bytes);
-  Hdf5Array check_array(const std::string& name, std::int64_t file_bytes) const;
-
-  std::string source_;
-  std::shared_ptr<Hdf5Id> file_;
-  std::map<std::string, Hdf5Array> arrays_;
+  InputFile file_;
+  std::vector<Hdf5Array> arrays_;
 };
 
 }  // namespace nystrom

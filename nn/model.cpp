@@ -60,8 +60,8 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
   return out;
 }
 
-Var Model::masked_lm_loss(const ModelInput& input, const Tensor& labels, double normaliser, const RunContext& run) const {
-  require(masked_lm_.has_value(), "masked_lm_loss needs a model with the masked-LM head, got {}", enum_name(config_.head));
+MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, double normaliser, const RunContext& run) const {
+  require(masked_lm_.has_value(), "masked_lm needs a model with the masked-LM head, got {}", enum_name(config_.head));
   const Var hidden = encoder_(input, mask_of(input), run);
   const Tensor host = labels.to(cpu_device).contiguous();
   const auto* label = host.data<std::int64_t>();
@@ -75,7 +75,11 @@ Var Model::masked_lm_loss(const ModelInput& input, const Tensor& labels, double 
   const Device device = hidden.value().device();
   const Var flat = reshape(hidden, {hidden.dim(0) * hidden.dim(1), hidden.dim(2)});
   const Var picked = gather_rows(flat, Tensor::from(rows, count).to(device));
-  return cross_entropy((*masked_lm_)(picked), Tensor::from(chosen, count).to(device), normaliser);
+  const Var logits = (*masked_lm_)(picked);
+  MaskedLmOutput out{{}, Tensor::empty(count, DType::i64, device), Tensor::from(chosen, count).to(device)};
+  kernels::argmax_rows(logits.value(), out.predictions);
+  out.loss = cross_entropy(logits, out.labels, normaliser);
+  return out;
 }
 
 }  // namespace nystrom

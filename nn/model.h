@@ -15,6 +15,13 @@ struct ModelOutput {
   Var output;                    ///< sequence block: [b, hidden], the last valid time step; zeros for an empty row
 };
 
+/// Loss and predictions of a masked-LM batch, at the chosen positions alone.
+struct MaskedLmOutput {
+  Var loss;            ///< [1]
+  Tensor predictions;  ///< [chosen] i64: the likeliest token
+  Tensor labels;       ///< [chosen] i64
+};
+
 /// Declares its parameters in a store of its own; allocate that, and give it values, before calling the model.
 class Model {
  public:
@@ -28,7 +35,7 @@ class Model {
 
   /// Mean cross-entropy of the masked tokens: labels [b, n] i64, ignored_label where nothing is asked. The head runs on the chosen
   /// positions only. `normaliser` as in cross_entropy.
-  Var masked_lm_loss(const ModelInput& input, const Tensor& labels, double normaliser, const RunContext& run) const;
+  MaskedLmOutput masked_lm(const ModelInput& input, const Tensor& labels, double normaliser, const RunContext& run) const;
 
  private:
   SequenceMask mask_of(const ModelInput& input) const;

@@ -18,12 +18,26 @@ std::string place(const Shape& shape, std::int64_t index) {
   return text;
 }
 
+/// Elements of an i64 or i32 tensor; not by way of double, which holds no whole numbers beyond 2⁵³.
+std::vector<std::int64_t> whole_numbers(const Tensor& tensor) {
+  const Tensor flat = tensor.contiguous();
+  const auto copied = [&](const auto* values) { return std::vector<std::int64_t>(values, values + flat.numel()); };
+  return flat.dtype() == DType::i64 ? copied(flat.data<std::int64_t>()) : copied(flat.data<std::int32_t>());
+}
+
+void require_not_empty(const char* name, const Shape& shape) {
+  require_input(shape.numel() > 0, "{} are {}; expected at least one sequence of at least one position", name, shape);
+}
+
 /// Inputs of one call, taken by name and checked one by one.
 class Inputs {
  public:
   explicit Inputs(const NamedTensors& tensors) : tensors_(tensors) {}
 
-  bool has(const std::string& name) const { return tensors_.contains(name); }
+  bool has(const std::string& name) {
+    known_.insert(name);
+    return tensors_.contains(name);
+  }
 
   const Tensor& any(const std::string& name) {
     require_input(has(name), "the input has no tensor {}{}", name, did_you_mean(name, names()));
@@ -37,8 +51,7 @@ class Inputs {
     require_input(tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32, "{} is {}; expected i64 or i32", name, tensor.dtype());
     require_input(tensor.shape() == shape, "{} is {}; expected {}", name, tensor.shape(), shape);
     std::vector<std::int64_t> values;
-    for (const double value : tensor.to_doubles()) {
-      const auto v = static_cast<std::int64_t>(value);
+    for (const std::int64_t v : whole_numbers(tensor)) {
       require_input((v >= lowest && v <= highest) || v == also, "{}[{}] is {}; expected {} … {}{}", name,
                     place(shape, static_cast<std::int64_t>(values.size())), v, lowest, highest,
                     also == lowest ? "" : fmt::format(" or {}", also));
@@ -58,8 +71,10 @@ class Inputs {
   }
 
   void require_all_used() const {
+    const std::vector<std::string> known(known_.begin(), known_.end());
     for (const auto& [name, tensor] : tensors_) {
-      require_input(used_.contains(name), "the model has no use for the input tensor {}; it takes {}", name, fmt::join(used_, ", "));
+      require_input(used_.contains(name), "the model has no use for the input tensor {}{}; it takes {}", name, did_you_mean(name, known),
+                    fmt::join(known, ", "));
     }
   }
 
@@ -71,7 +86,7 @@ class Inputs {
   }
 
   const NamedTensors& tensors_;
-  std::set<std::string> used_;
+  std::set<std::string> known_, used_;  // asked for at all; asked for and there
 };
 
 Tensor as_mask(const Tensor& ones_and_zeros) {
@@ -87,12 +102,14 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
   if (config.embed_dim) {
     const Tensor& features = inputs.any("features");
     require_input(features.rank() == 3, "features are {}; expected [b, n, {}]", features.shape(), *config.embed_dim);
+    require_not_empty("features", features.shape());
     result.features = inputs.floats("features", {features.dim(0), features.dim(1), *config.embed_dim});
     shape = features.shape().without(-1);
   } else {
     const bool choice = config.head == Head::multiple_choice;
     shape = inputs.any("input_ids").shape();
     require_input(shape.rank() == (choice ? 3 : 2), "input_ids are {}; expected {}", shape, choice ? "[b, choices, n]" : "[b, n]");
+    require_not_empty("input_ids", shape);
     const Shape rows = choice ? Shape{shape[0] * shape[1], shape[2]} : shape;
     result.input_ids = inputs.integers("input_ids", shape, 0, config.vocab_size - 1).reshape(rows);
     if (inputs.has("token_type_ids")) {
@@ -108,12 +125,14 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
 /// The loss that the inputs ask for; undefined when they hold no labels.
 Var loss_of(const ModelConfig& config, const ModelOutput& out, Inputs& inputs, std::int64_t rows) {
   if (config.head == Head::question_answering) {
-    if (!inputs.has("start_positions") && !inputs.has("end_positions")) return {};
+    const bool start_given = inputs.has("start_positions"), end_given = inputs.has("end_positions");
+    if (!start_given && !end_given) return {};
     constexpr std::int64_t anywhere = std::int64_t{1} << 40;
-    return question_answering_loss(out.start_logits, out.end_logits, inputs.integers("start_positions", {rows}, -anywhere, anywhere),
-                                   inputs.integers("end_positions", {rows}, -anywhere, anywhere));
+    const Tensor start = inputs.integers("start_positions", {rows}, -anywhere, anywhere);
+    const Tensor end = inputs.integers("end_positions", {rows}, -anywhere, anywhere);
+    return question_answering_loss(out.start_logits, out.end_logits, start, end);
   }
-  if (!inputs.has("labels")) return {};
+  if (config.head == Head::none || !inputs.has("labels")) return {};
   const std::int64_t last = config.head == Head::masked_lm ? config.vocab_size - 1 : config.num_labels() - 1;
   switch (config.head) {
     case Head::masked_lm:
@@ -123,14 +142,16 @@ Var loss_of(const ModelConfig& config, const ModelOutput& out, Inputs& inputs, s
       if (config.num_labels() == 1) return mean_squared_error(reshape(out.logits, {rows}), inputs.floats("labels", {rows}));
       return classification_loss(out.logits, inputs.integers("labels", {rows}, 0, last, ignored_label));
     case Head::multiple_choice: {
-      const std::int64_t samples = inputs.any("input_ids").dim(0), choices = rows / std::max<std::int64_t>(samples, 1);
-      return classification_loss(reshape(out.logits, {samples, choices}), inputs.integers("labels", {samples}, 0, choices - 1, ignored_label));
+      const std::int64_t samples = inputs.any("input_ids").dim(0), choices = rows / samples;
+      return classification_loss(reshape(out.logits, {samples, choices}),
+                                 inputs.integers("labels", {samples}, 0, choices - 1, ignored_label));
     }
     default: return {};
   }
 }
 
-std::vector<NamedTensor> outputs(const ModelConfig& config, const ModelOutput& out, const Var& loss, const NamedTensors& inputs, DType dtype) {
+std::vector<NamedTensor> outputs(const ModelConfig& config, const ModelOutput& out, const Var& loss, const NamedTensors& inputs,
+                                 DType dtype) {
   std::vector<NamedTensor> result;
   const auto put = [&](const std::string& name, const Var& value) {
     if (value.defined()) result.push_back({name, value.value().contiguous().cast(dtype)});

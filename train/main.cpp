@@ -3,10 +3,12 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <algorithm>
 #include <new>
 
 #include "core/check.h"
 #include "core/cpu/parallel.h"
+#include "core/suggest.h"
 #include "train/commands.h"
 
 namespace nystrom {
@@ -34,18 +36,49 @@ int fail(ExitCode code, std::string_view message) {
   return code;
 }
 
+std::string listed(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
+
+/// Refuses what CLI11 would call a missing subcommand.
+void check_command(const CLI::App& app, const std::vector<Command>& commands, int argc, char** argv) {
+  std::vector<std::string> names;
+  for (const Command& command : commands) names.push_back(command.app->get_name());
+  require_input(argc > 1, "no command given; expected one of {}; see nystrom --help", listed(names));
+  const std::string word = argv[1];
+  const bool known = std::find(names.begin(), names.end(), word) != names.end() || app.get_option_no_throw(word) != nullptr;
+  require_input(known || word.starts_with('-'), "unknown command {}{}; expected one of {}; see nystrom --help", word,
+                did_you_mean(word, names), listed(names));
+  require_input(known, "unknown option {}; see nystrom --help", word);
+}
+
+/// One line for a command line that `command` (null: none yet) cannot read. A mistyped option comes first: what else is missing follows
+/// from it.
+std::string parse_message(const CLI::ParseError& error, const CLI::App* command) {
+  const std::string help = command ? "nystrom " + command->get_name() + " --help" : "nystrom --help";
+  const std::vector<std::string> extras = command ? command->remaining() : std::vector<std::string>{};
+  if (extras.empty()) return fmt::format("{}; see {}", error.what(), help);
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command->get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  const std::string& first = extras.front();
+  return fmt::format("{} {}{}; see {}", first.starts_with('-') ? "unknown option" : "unexpected argument", first,
+                     did_you_mean(first, names), help);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("nystrom: train, run and export Nyströmformer encoders, whose attention costs O(n)");
   app.set_version_flag("--version", "nystrom " NYSTROM_VERSION);
   app.require_subcommand(1);
   app.footer("nystrom COMMAND --help shows a command's options and an example.");
   const std::vector<Command> commands = {add_forward_command(app), add_info_command(app), add_bench_command(app)};
+  check_command(app, commands, argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {  // --help, --version
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    return fail(input_error, std::string(error.what()) + "; see nystrom --help");
+    const auto chosen = std::find_if(commands.begin(), commands.end(), [](const Command& command) { return command.app->parsed(); });
+    return fail(input_error, parse_message(error, chosen == commands.end() ? nullptr : chosen->app));
   }
   for (const Command& command : commands) {
     if (command.app->parsed()) command.run();

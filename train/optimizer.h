@@ -21,6 +21,11 @@ class AdamW {
 
   std::int64_t steps_taken() const { return steps_taken_; }
 
+  /// The state to save and to continue from: both moments, as slabs laid out as the store's.
+  Tensor moment1() const { return moment1_; }
+  Tensor moment2() const { return moment2_; }
+  void set_steps_taken(std::int64_t steps) { steps_taken_ = steps; }
+
  private:
   ParameterStore& store_;
   OptimizerConfig config_;

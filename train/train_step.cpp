@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 
 #include "core/check.h"
 
@@ -20,24 +22,33 @@ std::int64_t chosen_tokens(std::span<const MicroBatch> batches) {
 
 }  // namespace
 
+std::int64_t count_equal(const Tensor& a, const Tensor& b) {
+  const Tensor x = a.to(cpu_device), y = b.to(cpu_device);
+  return std::inner_product(x.data<std::int64_t>(), x.data<std::int64_t>() + x.numel(), y.data<std::int64_t>(), std::int64_t{0}, std::plus<>(),
+                            std::equal_to<>());
+}
+
 StepResult train_step(Model& model, AdamW& optimizer, std::span<const MicroBatch> batches, const StepOptions& options) {
   const std::int64_t chosen = chosen_tokens(batches);
   require(chosen > 0, "train_step: no token of the batch is chosen for prediction");
   optimizer.zero_gradients();
   double loss = 0;
+  std::int64_t correct = 0;
   for (const MicroBatch& batch : batches) {
     const AllocationLabel label("activations");
     const RunContext run{options.dropout, options.activation_checkpointing, options.seed, options.step, batch.sample_ids};
     Tape tape;
-    const Var part = model.masked_lm_loss(batch.input, batch.labels, static_cast<double>(chosen), run);
-    loss += part.value().item();
-    tape.backward(part);
+    const MaskedLmOutput part = model.masked_lm(batch.input, batch.labels, static_cast<double>(chosen), run);
+    loss += part.loss.value().item();
+    correct += count_equal(part.predictions, part.labels);
+    tape.backward(part.loss);
   }
+  const double accuracy = static_cast<double>(correct) / static_cast<double>(chosen);
   const double norm = optimizer.gradient_norm();
-  if (!std::isfinite(norm) || !std::isfinite(loss)) return {loss, norm, true};
+  if (!std::isfinite(norm) || !std::isfinite(loss)) return {loss, accuracy, norm, true};
   const double scale = options.clip_norm ? std::min(1.0, *options.clip_norm / (norm + 1e-6)) : 1.0;
   optimizer.step(options.learning_rate, scale);
-  return {loss, norm, false};
+  return {loss, accuracy, norm, false};
 }
 
 }  // namespace nystrom

@@ -27,9 +27,13 @@ struct StepOptions {
 
 struct StepResult {
   double loss;           ///< mean over the chosen tokens of all micro-batches
+  double accuracy;       ///< share of the chosen tokens that were predicted right
   double gradient_norm;  ///< before clipping
   bool skipped;          ///< the gradient was not finite: nothing was updated
 };
+
+/// Number of equal values of two i64 tensors of one shape.
+std::int64_t count_equal(const Tensor& a, const Tensor& b);
 
 /// Masked-LM loss over all micro-batches, normalised by the tokens chosen in all of them, backward, clipping by global norm (as
 /// torch.nn.utils.clip_grad_norm_: scale min(1, clip / (norm + 1e-6))) and AdamW. Throws when no token is chosen.

@@ -45,13 +45,15 @@ memory::desc describe(const ViewBase& view, int rank) {
 }
 
 struct Product {
-  memory::desc a, b, c, bias;
+  memory::desc a, b, c, bias, scratchpad;
   dnnl::matmul primitive;
 };
 
 Product make_product(const CView& a, const CView& b, const CView& bias, const View& c, bool accumulate) {
-  Product p{describe(a, c.rank), describe(b, c.rank), describe(c, c.rank), {}, {}};
+  Product p{describe(a, c.rank), describe(b, c.rank), describe(c, c.rank), {}, {}, {}};
   dnnl::primitive_attr attributes;
+  // The library's own scratchpad belongs to the thread that made the primitive; ours come and go with each call.
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (accumulate) {
     dnnl::post_ops operations;
     operations.append_sum(1.0f);
@@ -67,6 +69,7 @@ Product make_product(const CView& a, const CView& b, const CView& bias, const Vi
   const auto operation = bias ? dnnl::matmul::desc(p.a, p.b, p.bias, p.c) : dnnl::matmul::desc(p.a, p.b, p.c);
   const dnnl::matmul::primitive_desc description(operation, attributes, engine());
 #endif
+  p.scratchpad = description.scratchpad_desc();
   p.primitive = dnnl::matmul(description);
   return p;
 }
@@ -103,6 +106,8 @@ void run_product(const CView& a, const CView& b, const CView& bias, const View& 
                                             {DNNL_ARG_WEIGHTS, memory(p.b, engine(), const_cast<void*>(b.data))},
                                             {DNNL_ARG_DST, memory(p.c, engine(), c.data)}};
   if (bias) arguments.emplace(DNNL_ARG_BIAS, memory(p.bias, engine(), const_cast<void*>(bias.data)));
+  const auto scratchpad = Arena::of(cpu_device).allocate(static_cast<std::int64_t>(p.scratchpad.get_size()));
+  arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(p.scratchpad, engine(), scratchpad.get()));
   p.primitive.execute(stream(), arguments);
   stream().wait();
 }

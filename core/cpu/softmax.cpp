@@ -1,4 +1,4 @@
-// Softmax and cross-entropy over rows.
+// Softmax, cross-entropy and the largest entry, over rows.
 #include "core/cpu/level.h"
 
 #include <cmath>
@@ -63,6 +63,20 @@ void softmax_grad(CView y, CView dy, View dx) {
 #pragma omp simd reduction(+ : inner)
       for (std::int64_t i = 0; i < n; ++i) inner += load(p[i]) * load(dp[i]);
       for (std::int64_t i = 0; i < n; ++i) out[i] = convert<T>(load(p[i]) * (load(dp[i]) - inner));
+    });
+  });
+}
+
+void argmax_rows(CView x, View y) {
+  const std::int64_t n = x.dim(-1);
+  visit_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    each_row(x.rows(), n, [&](std::int64_t r) {
+      const T* row = x.as<T>() + r * n;
+      const auto largest = row_max(row, n);
+      std::int64_t place = 0;
+      while (place < n - 1 && !(load(row[place]) >= largest)) ++place;
+      y.as<std::int64_t>()[r] = place;
     });
   });
 }

@@ -25,7 +25,8 @@ void expect(const std::vector<ErrorCase>& cases) {
   for (const auto& [call, message] : cases) EXPECT_EQ(message_of(call), message);
 }
 
-// clang-format off: one case a line
+// One case a line:
+// clang-format off
 
 TEST(OpErrors, Elementwise) {
   expect({

@@ -55,6 +55,18 @@ TEST(SumMiddle, OfBf16IsSummedInF32) {
   }
 }
 
+TEST(ArgmaxRows, IsTheFirstPlaceOfTheLargest) {
+  const Values x{1, 5, 5, 2, -3, -1, -2, -1, 0, 0, 0, 0, -INFINITY, -INFINITY, 1, INFINITY};
+  for (const CpuLevel level : cpu_levels) {
+    const AtLevel at(level);
+    for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+      Tensor y = Tensor::empty({4}, DType::i64);
+      kernels::argmax_rows(Tensor::from(x, {4, 4}).cast(dtype), y);
+      EXPECT_EQ(elements(y), (Values{1, 1, 0, 3})) << name_of(level) << ' ' << name_of(dtype);
+    }
+  }
+}
+
 Tensor normal(const Shape& shape, std::uint64_t seed) { return random_normal(shape, seed).cast(DType::f32); }
 
 Tensor layer_norm_gradients() {

@@ -8,17 +8,19 @@ namespace nystrom::testing {
 namespace {
 
 /// Holes, a row as short as two tokens, one of exactly as many tokens as landmarks, an empty one, and one token more than landmarks.
+/// (With transformers semantics an empty row has, by definition, a gradient that is not the derivative of what is computed, see EmptyRows;
+/// fixtures/hf checks it.)
 const std::vector<std::string> mixed = {"11011110", "11000000", "01010100", "00000000", "10101010"};
 const std::vector<std::string> holes = {"110111101", "101011010"};  // all longer than m
 const std::vector<std::string> full = {"1111111", "1111111"};
-const std::vector<std::string> short_and_long = {"1100000", "1111111"};  // every row has a first token, as some heads need
+const std::vector<std::string> padded = {"1111100", "1111111"};  // every row has a first token, as some heads need
 
 enum class Mode { plain, checkpointed, dropout };
 
 struct Case {
   const char* name;
   void (*change)(ModelConfig&);
-  std::vector<std::string> rows = mixed;
+  std::vector<std::string> rows = holes;
   Mode mode = Mode::plain;
   double tolerance = 1e-6;
 };
@@ -36,54 +38,55 @@ void no_conv(C& c) { c.attention.conv_kernel_size.reset(); }
 void conv_33(C& c) { c.attention.conv_kernel_size = 33; }
 
 const Case cases[] = {
-    {"defaults", [](C&) {}},
+    {"defaults", [](C&) {}, mixed},
     {"no_padding", [](C&) {}, full},
-    {"holes", [](C&) {}, holes},
+    {"holes", [](C&) {}},
     {"iterations_0", [](C& c) { iterations(c, 0); }},
     {"iterations_1", [](C& c) { iterations(c, 1); }},
-    {"exact_inverse", [](C& c) { exact(c); }, mixed, Mode::plain, 1e-5},
+    {"exact_inverse", [](C& c) { exact(c); }, holes, Mode::plain, 1e-5},
     {"identity_inverse", [](C& c) { identity(c); }},
-    {"keys", [](C& c) { keys(c); }},
+    {"keys", [](C& c) { keys(c); }, mixed},
     {"keys_iterations_0", [](C& c) { keys(c), iterations(c, 0); }},
     {"keys_iterations_1", [](C& c) { keys(c), iterations(c, 1); }},
-    {"keys_exact_inverse", [](C& c) { keys(c), exact(c); }, mixed, Mode::plain, 1e-5},
+    {"keys_exact_inverse", [](C& c) { keys(c), exact(c); }, holes, Mode::plain, 1e-5},
     {"keys_identity_inverse", [](C& c) { keys(c), identity(c); }},
     {"no_conv", [](C& c) { no_conv(c); }},
     {"conv_33", [](C& c) { conv_33(c); }},
-    {"softmax", [](C& c) { softmax_kind(c); }},
+    {"softmax", [](C& c) { softmax_kind(c); }, mixed},
     {"softmax_no_conv", [](C& c) { softmax_kind(c), no_conv(c); }},
     {"one_landmark", [](C& c) { c.attention.num_landmarks = 1; }},
     {"one_head", [](C& c) { c.num_attention_heads = 1; }},
-    {"pre_norm", [](C& c) { c.norm = Norm::pre; }},
+    {"pre_norm", [](C& c) { c.norm = Norm::pre; }, mixed},
     {"pre_norm_softmax", [](C& c) { c.norm = Norm::pre, softmax_kind(c); }},
-    {"no_positions", [](C& c) { c.positions = Positions::none; }},
+    {"no_positions", [](C& c) { c.positions = Positions::none; }, mixed},
     {"gelu", [](C& c) { c.hidden_act = Activation::gelu; }},
     {"relu", [](C& c) { c.hidden_act = Activation::relu; }},
-    {"transformers", [](C& c) { transformers(c); }, holes},
+    {"transformers", [](C& c) { transformers(c); }},
     {"transformers_no_padding", [](C& c) { transformers(c); }, {"111111111", "111111111"}},
-    {"transformers_empty_row", [](C& c) { transformers(c); }, {"111011000", "000000000"}},
-    {"transformers_conv_33", [](C& c) { transformers(c), conv_33(c); }, holes},
-    {"transformers_no_conv", [](C& c) { transformers(c), no_conv(c); }, holes},
-    {"transformers_iterations_0", [](C& c) { transformers(c), iterations(c, 0); }, holes},
-    {"transformers_iterations_1", [](C& c) { transformers(c), iterations(c, 1); }, holes},
+    {"transformers_short_row", [](C& c) { transformers(c); }, {"111011000", "100000000"}},
+    {"transformers_conv_33", [](C& c) { transformers(c), conv_33(c); }},
+    {"transformers_no_conv", [](C& c) { transformers(c), no_conv(c); }},
+    {"transformers_iterations_0", [](C& c) { transformers(c), iterations(c, 0); }},
+    {"transformers_iterations_1", [](C& c) { transformers(c), iterations(c, 1); }},
     {"transformers_exact_inverse", [](C& c) { transformers(c), exact(c); }, holes, Mode::plain, 1e-5},
-    {"transformers_identity_inverse", [](C& c) { transformers(c), identity(c); }, holes},
-    {"transformers_keys", [](C& c) { transformers(c), keys(c); }, holes},
-    {"transformers_pre_norm", [](C& c) { transformers(c), c.norm = Norm::pre; }, holes},
+    {"transformers_identity_inverse", [](C& c) { transformers(c), identity(c); }},
+    {"transformers_keys", [](C& c) { transformers(c), keys(c); }},
+    {"transformers_pre_norm", [](C& c) { transformers(c), c.norm = Norm::pre; }},
     {"transformers_softmax", [](C& c) { transformers(c), softmax_kind(c); }},
     {"transformers_exact_case", [](C& c) { transformers(c), c.segment_means_seq_len = c.attention.num_landmarks; }},
-    {"sequence_block", make_sequence_block},
-    {"sequence_block_queries_and_keys", [](C& c) { make_sequence_block(c), c.attention.landmark_source = LandmarkSource::queries_and_keys; }},
+    {"sequence_block", make_sequence_block, mixed},
+    {"sequence_block_queries_and_keys",
+     [](C& c) { make_sequence_block(c), c.attention.landmark_source = LandmarkSource::queries_and_keys; }},
     {"sequence_block_conv", [](C& c) { make_sequence_block(c), c.attention.conv_kernel_size = 3; }},
     {"sequence_block_softmax", [](C& c) { make_sequence_block(c), softmax_kind(c); }},
-    {"sequence_block_checkpointed", make_sequence_block, mixed, Mode::checkpointed},
+    {"sequence_block_checkpointed", make_sequence_block, holes, Mode::checkpointed},
     {"checkpointed", [](C&) {}, mixed, Mode::checkpointed},
     {"dropout", [](C&) {}, mixed, Mode::dropout},
-    {"masked_lm", [](C& c) { c.head = Head::masked_lm; }, short_and_long},
-    {"sequence_classification", [](C& c) { c.head = Head::sequence_classification; }, short_and_long},
-    {"token_classification", [](C& c) { c.head = Head::token_classification; }, short_and_long},
-    {"question_answering", [](C& c) { c.head = Head::question_answering; }, short_and_long},
-    {"multiple_choice", [](C& c) { c.head = Head::multiple_choice; }, short_and_long},
+    {"masked_lm", [](C& c) { c.head = Head::masked_lm; }, padded},
+    {"sequence_classification", [](C& c) { c.head = Head::sequence_classification; }, padded},
+    {"token_classification", [](C& c) { c.head = Head::token_classification; }, padded},
+    {"question_answering", [](C& c) { c.head = Head::question_answering; }, padded},
+    {"multiple_choice", [](C& c) { c.head = Head::multiple_choice; }, padded},
 };
 
 /// A loss of everything that a model computes and specifies: all but outputs at padded positions.
@@ -91,12 +94,14 @@ Var loss_of(const Model& model, const Layout& layout, const ModelInput& input, c
   const ModelOutput out = model(input, run);
   // What transformers computes at padded positions is specified: it reaches the landmarks of the next layer.
   const bool everywhere = model.config().attention.semantics == Semantics::transformers;
-  const Tensor places = token_places(everywhere ? Layout{std::vector(layout.rows.size(), std::string(layout.rows[0].size(), '1'))} : layout);
+  const Tensor places =
+      token_places(everywhere ? Layout{std::vector(layout.rows.size(), std::string(layout.rows[0].size(), '1'))} : layout);
   const auto by_position = [&](const Var& x) { return weighted_sum(at_places(x, places)); };
   const auto column = [](const Var& x) { return reshape(x, {x.dim(0), x.dim(1), 1}); };
   Var loss = by_position(out.last_hidden_state);
   if (out.logits.defined()) loss = add(loss, out.logits.rank() == 3 ? by_position(out.logits) : weighted_sum(out.logits));
-  if (out.start_logits.defined()) loss = add(loss, add(by_position(column(out.start_logits)), affine(by_position(column(out.end_logits)), 2)));
+  if (out.start_logits.defined())
+    loss = add(loss, add(by_position(column(out.start_logits)), affine(by_position(column(out.end_logits)), 2)));
   if (out.output.defined()) loss = add(loss, weighted_sum(out.output));
   return loss;
 }
@@ -107,7 +112,7 @@ TEST_P(ModelGradient, EqualsNumericalOne) {
   const Case& test = GetParam();
   ModelConfig config = tiny_config();
   test.change(config);
-  const auto model = make_model(config, DType::f64);
+  const auto model = make_model(config, DType::f64, 1.7);
   const Layout layout{test.rows};
   const ModelInput input = input_of(config, layout);
   std::vector<std::int64_t> samples(test.rows.size());
@@ -127,7 +132,8 @@ TEST_P(ModelGradient, EqualsNumericalOne) {
       }
       EXPECT_GE(largest(analytic), 1e-4 * largest_of_all) << parameter.name() << " matters through the landmarks";
     }
-    const Tensor numerical = numerical_gradient([&] { return loss_of(*model, layout, input, run).value().item(); }, parameter.var().value());
+    const Tensor numerical =
+        numerical_gradient([&] { return loss_of(*model, layout, input, run).value().item(); }, parameter.var().value());
     EXPECT_LE(relative_difference(analytic, numerical), test.tolerance) << parameter.name();
   }
 }

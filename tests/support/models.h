@@ -64,7 +64,8 @@ inline Tensor weights_of(const Parameter& parameter, double sharpness) {
 inline std::unique_ptr<Model> make_model(const ModelConfig& config, DType dtype, double sharpness = 2) {
   auto model = std::make_unique<Model>(config);
   model->parameters().allocate(dtype, StoreMode::training);
-  for (const Parameter& parameter : model->parameters().parameters()) model->parameters().set(parameter.name(), weights_of(parameter, sharpness));
+  for (const Parameter& parameter : model->parameters().parameters())
+    model->parameters().set(parameter.name(), weights_of(parameter, sharpness));
   return model;
 }
 
@@ -83,7 +84,8 @@ struct Layout {
 namespace detail {
 
 inline std::int64_t mixed(std::int64_t a, std::int64_t b, std::int64_t c) {
-  return static_cast<std::int64_t>(mix64(mix64(mix64(static_cast<std::uint64_t>(a)) + static_cast<std::uint64_t>(b)) + static_cast<std::uint64_t>(c)) >> 1);
+  return static_cast<std::int64_t>(
+      mix64(mix64(mix64(static_cast<std::uint64_t>(a)) + static_cast<std::uint64_t>(b)) + static_cast<std::uint64_t>(c)) >> 1);
 }
 
 /// Calls f(row, position, key): key is the same for the same token of the same sequence in any layout, negative at padding.
@@ -93,7 +95,8 @@ void for_each_position(const Layout& layout, const F& f) {
     std::int64_t token = 0;
     for (std::size_t t = 0; t < layout.rows[b].size(); ++t) {
       const bool valid = layout.rows[b][t] == '1';
-      const std::int64_t key = valid ? mixed(1, layout.sequence(b), token++) : -1 - (mixed(2 + layout.filler, static_cast<std::int64_t>(b), static_cast<std::int64_t>(t)) >> 1);
+      const std::int64_t key = valid ? mixed(1, layout.sequence(b), token++)
+                                     : -1 - (mixed(2 + layout.filler, static_cast<std::int64_t>(b), static_cast<std::int64_t>(t)) >> 1);
       f(b, t, key);
     }
   }
@@ -145,9 +148,7 @@ inline Tensor token_places(const Layout& layout, const std::vector<std::size_t>&
 }
 
 /// Rows of x [b, n, c] at `places`: [k, c].
-inline Var at_places(const Var& x, const Tensor& places) {
-  return gather_rows(reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}), places);
-}
+inline Var at_places(const Var& x, const Tensor& places) { return gather_rows(reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}), places); }
 
 /// Σ w ∘ x with standard normal w: a loss to which every entry of x matters differently.
 inline Var weighted_sum(const Var& x) { return sum(multiply(x, Var(random_normal(x.shape(), 5).cast(x.dtype())))); }

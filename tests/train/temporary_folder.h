@@ -16,11 +16,11 @@ namespace nystrom {
 class TemporaryFolder {
  public:
   TemporaryFolder() {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
     std::string name = std::string("nystrom-") + test->test_suite_name() + "-" + test->name();
     for (char& c : name)
       if (c == '/') c = '-';
-    path_ = std::filesystem::path(testing::TempDir()) / name;
+    path_ = std::filesystem::path(::testing::TempDir()) / name;
     std::filesystem::remove_all(path_);
     std::filesystem::create_directories(path_);
   }

@@ -1,0 +1,161 @@
+#include "data/byte_source.h"
+
+#include <zlib.h>
+#include <zstd.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/check.h"
+#include "core/file_io.h"
+#include "core/json.h"
+
+namespace nystrom {
+namespace {
+
+constexpr std::size_t block_bytes = std::size_t{1} << 18;
+
+class PlainSource : public ByteSource {
+ public:
+  explicit PlainSource(const std::filesystem::path& path) : file_(InputFile::open(path)) {}
+
+  std::size_t read(std::span<char> buffer) override {
+    const auto count = static_cast<std::size_t>(std::min<std::int64_t>(static_cast<std::int64_t>(buffer.size()), left()));
+    file_.read(std::as_writable_bytes(buffer.first(count)), position_);
+    position_ += static_cast<std::int64_t>(count);
+    return count;
+  }
+
+  std::int64_t left() const { return file_.size() - position_; }
+  std::int64_t position() const { return position_; }
+
+ private:
+  InputFile file_;
+  std::int64_t position_ = 0;
+};
+
+/// What both formats share: blocks of the file, and the watch for bombs.
+class CompressedSource : public ByteSource {
+ public:
+  explicit CompressedSource(const std::filesystem::path& path) : name_(printable_path(path)), file_(path), block_(block_bytes) {}
+
+  std::size_t read(std::span<char> buffer) override {
+    std::size_t filled = 0;
+    while (filled < buffer.size()) {
+      if (block_used_ == block_size_) {
+        block_size_ = file_.read(block_);
+        block_used_ = 0;
+      }
+      if (block_used_ == block_size_ && !expects_more()) break;
+      // With the file at its end a decoder may still hold output; one that gives nothing then waits for bytes that do not come.
+      const bool at_end = block_used_ == block_size_;
+      const std::size_t made = decode(buffer.subspan(filled));
+      require_input(made > 0 || !at_end || !expects_more(),
+                    "{}: the compressed data ends in the middle; the file is truncated: copy it again", name_);
+      filled += made;
+      check_ratio(made);
+    }
+    return filled;
+  }
+
+ protected:
+  /// Whether what was decoded so far ends inside a member or frame.
+  virtual bool expects_more() const = 0;
+  /// Decodes from input() into `output`; the bytes made, maybe 0.
+  virtual std::size_t decode(std::span<char> output) = 0;
+
+  std::span<const char> input() const { return std::span(block_).subspan(block_used_, block_size_ - block_used_); }
+  void consume(std::size_t bytes) { block_used_ += bytes; }
+  const std::string& name() const { return name_; }
+
+ private:
+  void check_ratio(std::size_t made) {
+    produced_ += static_cast<std::int64_t>(made);
+    const std::int64_t taken = file_.position() - static_cast<std::int64_t>(block_size_ - block_used_);
+    if (produced_ > bomb_free_bytes && produced_ / bomb_ratio > taken)
+      throw DecompressionBomb(fmt::format("{}: {} bytes unpack to more than {} times as many", name_, taken, bomb_ratio));
+  }
+
+  std::string name_;
+  PlainSource file_;
+  std::vector<char> block_;
+  std::size_t block_used_ = 0;
+  std::size_t block_size_ = 0;
+  std::int64_t produced_ = 0;
+};
+
+class GzipSource : public CompressedSource {
+ public:
+  explicit GzipSource(const std::filesystem::path& path) : CompressedSource(path) {
+    constexpr int gzip_with_largest_window = 15 + 16;
+    if (inflateInit2(&stream_, gzip_with_largest_window) != Z_OK) throw Error("zlib: cannot start; out of memory");
+  }
+  ~GzipSource() override { inflateEnd(&stream_); }
+  GzipSource(const GzipSource&) = delete;
+  GzipSource& operator=(const GzipSource&) = delete;
+
+ protected:
+  bool expects_more() const override { return in_member_; }
+
+  std::size_t decode(std::span<char> output) override {
+    if (!in_member_) inflateReset(&stream_);
+    in_member_ = true;
+    const auto in = input();
+    stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(in.data()));
+    stream_.avail_in = static_cast<uInt>(in.size());
+    stream_.next_out = reinterpret_cast<Bytef*>(output.data());
+    stream_.avail_out = static_cast<uInt>(std::min(output.size(), block_bytes));
+    const uInt room = stream_.avail_out;
+    const int code = inflate(&stream_, Z_NO_FLUSH);
+    consume(in.size() - stream_.avail_in);
+    if (code == Z_STREAM_END) {
+      in_member_ = false;
+    } else {
+      require_input(code == Z_OK || code == Z_BUF_ERROR, "{}: not valid gzip data ({}); unpack it by hand or make it anew", name(),
+                    stream_.msg != nullptr ? stream_.msg : "preset dictionary");
+    }
+    return room - stream_.avail_out;
+  }
+
+ private:
+  z_stream stream_{};
+  bool in_member_ = true;  // an empty file is no gzip file
+};
+
+class ZstdSource : public CompressedSource {
+ public:
+  explicit ZstdSource(const std::filesystem::path& path) : CompressedSource(path), stream_(ZSTD_createDStream()) {
+    if (stream_ == nullptr) throw Error("zstd: cannot start; out of memory");
+  }
+  ~ZstdSource() override { ZSTD_freeDStream(stream_); }
+  ZstdSource(const ZstdSource&) = delete;
+  ZstdSource& operator=(const ZstdSource&) = delete;
+
+ protected:
+  bool expects_more() const override { return wanted_ != 0; }
+
+  std::size_t decode(std::span<char> output) override {
+    const auto bytes = input();
+    ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
+    ZSTD_outBuffer out{output.data(), std::min(output.size(), block_bytes), 0};
+    wanted_ = ZSTD_decompressStream(stream_, &out, &in);
+    require_input(ZSTD_isError(wanted_) == 0, "{}: not valid zstd data ({}); unpack it by hand or make it anew", name(),
+                  ZSTD_getErrorName(wanted_));
+    consume(in.pos);
+    return out.pos;
+  }
+
+ private:
+  ZSTD_DStream* stream_;
+  std::size_t wanted_ = 1;  // an empty file is no zstd file
+};
+
+}  // namespace
+
+std::unique_ptr<ByteSource> open_byte_source(const std::filesystem::path& path) {
+  if (path.extension() == ".gz") return std::make_unique<GzipSource>(path);
+  if (path.extension() == ".zst") return std::make_unique<ZstdSource>(path);
+  return std::make_unique<PlainSource>(path);
+}
+
+}  // namespace nystrom

@@ -1,0 +1,126 @@
+#include "data/masking.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/check.h"
+#include "core/rng.h"
+
+namespace nystrom {
+namespace {
+
+// Keeps these draws apart from others under the same seed.
+constexpr std::uint64_t masking_stream = 0x6d61736b696e6721ull;
+
+/// The draws of one sample.
+class Draws {
+ public:
+  explicit Draws(const MaskingKey& key) : key_(philox_key(mix64(key.seed ^ masking_stream), key.epoch)), sample_(key.sample) {}
+
+  /// Uniform below `range`; the i-th choice. 64 bits make the bias of the remainder vanish.
+  std::uint64_t choice(std::size_t i, std::uint64_t range) const {
+    const PhiloxBlock words = block(i, 0);
+    return wide(words.word[0], words.word[1]) % range;
+  }
+
+  struct Fate {
+    double uniform;             // in (0, 1)
+    std::uint64_t replacement;  // any 64 bits
+  };
+  /// What the token at `position` meets, if chosen.
+  Fate fate(std::size_t position) const {
+    const PhiloxBlock words = block(position, 1);
+    return {uniform_open(words.word[0]), wide(words.word[2], words.word[3])};
+  }
+
+ private:
+  static std::uint64_t wide(std::uint32_t low, std::uint32_t high) { return static_cast<std::uint64_t>(high) << 32 | low; }
+  PhiloxBlock block(std::size_t i, std::uint32_t purpose) const {
+    return philox(
+        key_, {{static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(sample_), static_cast<std::uint32_t>(sample_ >> 32), purpose}});
+  }
+
+  PhiloxKey key_;
+  std::uint64_t sample_;
+};
+
+/// Positions begin … end − 1 that are chosen together.
+struct Unit {
+  std::size_t begin, end;
+};
+
+std::vector<Unit> units_of(std::span<const std::int64_t> ids, const MaskingTable& table, bool whole_word) {
+  std::vector<Unit> units;
+  bool goes_on = false;  // the token before belongs to a word
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const bool maskable = !table.is_special(ids[i]);
+    if (maskable && whole_word && goes_on && !table.starts_word(ids[i])) {
+      units.back().end = i + 1;
+    } else if (maskable) {
+      units.push_back({i, i + 1});
+    }
+    goes_on = maskable;
+  }
+  return units;
+}
+
+}  // namespace
+
+MaskingTable::MaskingTable(std::int64_t vocab_size, std::int64_t mask_id, std::span<const std::int64_t> special,
+                           std::vector<std::uint8_t> starts_word)
+    : mask_id_(mask_id), special_(static_cast<std::size_t>(vocab_size), 0), starts_word_(std::move(starts_word)) {
+  require(mask_id >= 0 && mask_id < vocab_size, "MaskingTable: mask id {} is outside of the vocabulary of {}", mask_id, vocab_size);
+  require(starts_word_.empty() || static_cast<std::int64_t>(starts_word_.size()) == vocab_size,
+          "MaskingTable: word starts of {} ids, for a vocabulary of {}", starts_word_.size(), vocab_size);
+  special_[static_cast<std::size_t>(mask_id)] = 1;
+  for (const std::int64_t id : special) {
+    require(id >= 0 && id < vocab_size, "MaskingTable: special id {} is outside of the vocabulary of {}", id, vocab_size);
+    special_[static_cast<std::size_t>(id)] = 1;
+  }
+  for (std::int64_t id = 0; id < vocab_size; ++id) {
+    if (!is_special(id)) ordinary_.push_back(id);
+  }
+  require_input(!ordinary_.empty(), "masking: all {} ids of the vocabulary are special", vocab_size);
+}
+
+void check_masking(const MaskingOptions& options, const MaskingTable& table) {
+  const auto share = [](double rate) { return rate >= 0 && rate <= 1; };
+  require_input(options.probability > 0 && share(options.probability), "masking.probability: {} is not above 0 and at most 1",
+                options.probability);
+  require_input(share(options.mask) && share(options.random), "masking: mask {} and random {} are not between 0 and 1", options.mask,
+                options.random);
+  require_input(options.mask + options.random <= 1 + 1e-9, "masking: mask {} and random {} are more than 1 together", options.mask,
+                options.random);
+  require_input(!options.whole_word || table.knows_words(), "masking.whole_word: this tokenizer does not say which tokens start a word");
+}
+
+std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> labels, const MaskingTable& table,
+                         const MaskingOptions& options, const MaskingKey& key) {
+  require(ids.size() == labels.size(), "mask_tokens: {} ids and {} labels", ids.size(), labels.size());
+  std::fill(labels.begin(), labels.end(), label_of_unchosen);
+  std::vector<Unit> units = units_of(ids, table, options.whole_word);
+  std::int64_t maskable = 0;
+  for (const Unit& unit : units) maskable += static_cast<std::int64_t>(unit.end - unit.begin);
+  const std::int64_t rounded = std::lround(options.probability * static_cast<double>(maskable));
+  const std::int64_t target = std::min(maskable, std::max<std::int64_t>(1, rounded));
+  const Draws draws(key);
+  const std::vector<std::int64_t>& ordinary = table.ordinary();
+  std::int64_t chosen = 0;
+  for (std::size_t i = 0; chosen < target; ++i) {
+    // Fisher and Yates' shuffle, as far as it is needed.
+    std::swap(units[i], units[i + draws.choice(i, units.size() - i)]);
+    for (std::size_t position = units[i].begin; position < units[i].end; ++position) {
+      const Draws::Fate fate = draws.fate(position);
+      labels[position] = ids[position];
+      ++chosen;
+      if (fate.uniform < options.mask) {
+        ids[position] = table.mask_id();
+      } else if (fate.uniform < options.mask + options.random) {
+        ids[position] = ordinary[fate.replacement % ordinary.size()];
+      }
+    }
+  }
+  return chosen;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,164 @@
+#include "data/sentencepiece_scan.h"
+
+#include <bit>
+#include <cmath>
+#include <optional>
+#include <unordered_set>
+
+#include "core/json.h"
+#include "data/protobuf_reader.h"
+#include "data/utf8.h"
+
+// Field numbers and defaults: sentencepiece_model.proto of SentencePiece 0.1.97.
+
+namespace nystrom {
+namespace {
+
+class Scanner {
+ public:
+  Scanner(std::string_view bytes, const std::string& source) : bytes_(bytes), source_(source) {}
+
+  SentencePieceModel run() {
+    require_input(!bytes_.empty(), "{}: the file is empty; expected a SentencePiece model", source_);
+    require_input(bytes_.size() <= max_sentencepiece_bytes, "{}: {} bytes are too many for a SentencePiece model; at most {}", source_,
+                  bytes_.size(), max_sentencepiece_bytes);
+    bool trainer_seen = false, normalizer_seen = false;
+    ProtobufReader reader(bytes_, 0, source_);
+    while (!reader.at_end()) {
+      const WireField field = reader.next();
+      switch (field.number) {
+        case 1: scan_piece(expect(field, WireType::bytes, "pieces")); break;
+        case 2: scan_trainer(once(expect(field, WireType::bytes, "trainer_spec"), trainer_seen, "trainer_spec")); break;
+        case 3: scan_normalizer(once(expect(field, WireType::bytes, "normalizer_spec"), normalizer_seen, "normalizer_spec")); break;
+        case 4: fail(field, "self-test data is not supported; train the model without --self_test_sample_size");
+        case 5: scan_denormalizer(expect(field, WireType::bytes, "denormalizer_spec")); break;
+        default: break;
+      }
+    }
+    check_whole();
+    return std::move(model_);
+  }
+
+ private:
+  template <class... Args>
+  [[noreturn]] void fail(const WireField& field, fmt::format_string<Args...> message, Args&&... args) const {
+    throw InputError(fmt::format("{}: byte {}: ", source_, field.offset) + fmt::format(message, std::forward<Args>(args)...));
+  }
+
+  const WireField& expect(const WireField& field, WireType type, const char* name) const {
+    if (field.type != type) fail(field, "{} has wire type {}, expected {}", name, static_cast<int>(field.type), static_cast<int>(type));
+    return field;
+  }
+
+  const WireField& once(const WireField& field, bool& seen, const char* name) const {
+    if (seen) fail(field, "{} appears twice", name);
+    seen = true;
+    return field;
+  }
+
+  bool flag(const WireField& field, const char* name) const { return expect(field, WireType::varint, name).value != 0; }
+
+  void scan_piece(const WireField& message) {
+    const std::size_t id = model_.pieces.size();
+    SentencePiece piece;
+    bool text_seen = false, score_seen = false, type_seen = false;
+    ProtobufReader reader(message.bytes, message.offset, source_);
+    while (!reader.at_end()) {
+      const WireField field = reader.next();
+      if (field.number == 1) {
+        piece.text = once(expect(field, WireType::bytes, "piece"), text_seen, "piece").bytes;
+        check_text(field, piece.text, id);
+      } else if (field.number == 2) {
+        once(expect(field, WireType::fixed32, "score"), score_seen, "score");
+        piece.score = std::bit_cast<float>(static_cast<std::uint32_t>(field.value));
+        piece.score_offset = field.offset;
+        if (!std::isfinite(piece.score)) fail(field, "the score of piece {} is not finite", id);
+      } else if (field.number == 3) {
+        piece.type = type_of(once(expect(field, WireType::varint, "type"), type_seen, "type"), id);
+      }
+    }
+    if (!text_seen) fail(message, "piece {} has no text", id);
+    // The library's BPE would take the character for the control token, and then misses it in the text.
+    if (piece.type == SentencePiece::Type::control && piece.text.size() == utf8_length(piece.text[0]))
+      fail(message, "piece {} is a control piece of one character, '{}', which text may hold", id, printable(piece.text));
+    unknown_ += piece.type == SentencePiece::Type::unknown;
+    normal_ += piece.type == SentencePiece::Type::normal;
+    model_.pieces.push_back(std::move(piece));
+  }
+
+  void check_text(const WireField& field, const std::string& text, std::size_t id) {
+    if (text.empty() || text.size() > max_piece_bytes)
+      fail(field, "piece {} has {} bytes, expected 1 to {}", id, text.size(), max_piece_bytes);
+    if (!is_valid_utf8(text)) fail(field, "piece {} is not valid UTF-8: '{}'", id, printable(text));
+    if (text.find('\0') != text.npos) fail(field, "piece {} holds a NUL byte", id);
+    if (!texts_.insert(field.bytes).second) fail(field, "piece {} appears twice: '{}'", id, printable(text));
+  }
+
+  SentencePiece::Type type_of(const WireField& field, std::size_t id) const {
+    constexpr std::uint64_t byte_type = 6;
+    if (field.value == byte_type) fail(field, "piece {} is a byte; models with byte fallback are not supported", id);
+    if (field.value < 1 || field.value > byte_type) fail(field, "piece {} has type {}, expected 1 to 5", id, field.value);
+    return static_cast<SentencePiece::Type>(field.value);
+  }
+
+  void scan_trainer(const WireField& message) {
+    ProtobufReader reader(message.bytes, message.offset, source_);
+    while (!reader.at_end()) {
+      const WireField field = reader.next();
+      if (field.number == 3) {
+        expect(field, WireType::varint, "model_type");
+        if (field.value != 1 && field.value != 2)
+          fail(field, "model_type {} is not supported; expected 1 (unigram) or 2 (BPE)", field.value);
+        model_.kind = static_cast<SentencePieceModel::Kind>(field.value);
+      } else if (field.number == 24 && flag(field, "treat_whitespace_as_suffix")) {
+        fail(field, "treat_whitespace_as_suffix is not supported; words must be marked in front");
+      } else if (field.number == 35 && flag(field, "byte_fallback")) {
+        fail(field, "byte_fallback is not supported");
+      }
+    }
+  }
+
+  void scan_normalizer(const WireField& message) {
+    ProtobufReader reader(message.bytes, message.offset, source_);
+    bool charsmap_seen = false;
+    while (!reader.at_end()) {
+      const WireField field = reader.next();
+      if (field.number == 2) {
+        model_.charsmap = once(expect(field, WireType::bytes, "precompiled_charsmap"), charsmap_seen, "precompiled_charsmap").bytes;
+        Charsmap::check(field.bytes, fmt::format("{}: byte {}", source_, field.offset));
+      } else if (field.number == 3 && !flag(field, "add_dummy_prefix")) {
+        fail(field, "add_dummy_prefix is off; only models that mark the first word too are supported");
+      } else if (field.number == 4 && !flag(field, "remove_extra_whitespaces")) {
+        fail(field, "remove_extra_whitespaces is off; only models that join spaces are supported");
+      } else if (field.number == 5 && !flag(field, "escape_whitespaces")) {
+        fail(field, "escape_whitespaces is off; only models that write a space as U+2581 are supported");
+      }
+    }
+  }
+
+  void scan_denormalizer(const WireField& message) const {
+    ProtobufReader reader(message.bytes, message.offset, source_);
+    while (!reader.at_end()) {
+      const WireField field = reader.next();
+      if (field.number == 2 && !expect(field, WireType::bytes, "precompiled_charsmap").bytes.empty())
+        fail(field, "rules for changing decoded text are not supported");
+    }
+  }
+
+  void check_whole() const {
+    require_input(unknown_ == 1, "{}: {} pieces are of type unknown, expected exactly 1", source_, unknown_);
+    require_input(normal_ > 0, "{}: none of the {} pieces is a normal one; the vocabulary is empty", source_, model_.pieces.size());
+  }
+
+  std::string_view bytes_;
+  const std::string& source_;
+  SentencePieceModel model_;
+  std::unordered_set<std::string_view> texts_;
+  std::int64_t unknown_ = 0, normal_ = 0;
+};
+
+}  // namespace
+
+SentencePieceModel scan_sentencepiece(std::string_view bytes, const std::string& source) { return Scanner(bytes, source).run(); }
+
+}  // namespace nystrom

@@ -1,0 +1,185 @@
+#include "data/sentencepiece_train.h"
+
+#include <sentencepiece_trainer.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <unordered_map>
+#include <vector>
+
+#include "core/check.h"
+#include "core/file_io.h"
+#include "core/json.h"
+#include "data/utf8.h"
+
+namespace nystrom {
+namespace {
+
+// The trainer leaves out what is longer than its max_sentence_length; lines are cut below that.
+constexpr std::size_t max_sentence_bytes = 4096;
+
+std::uint64_t mixed(std::uint64_t x) {  // splitmix64
+  x += 0x9E3779B97F4A7C15u;
+  x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ x >> 27) * 0x94D049BB133111EBu;
+  return x ^ x >> 31;
+}
+
+/// Keeps sentences up to a number of bytes. Each has a number by lot; those above a limit are dropped, and the limit falls as needed.
+class Sample {
+ public:
+  Sample(std::uint64_t seed, std::int64_t max_bytes) : seed_(mixed(seed)), max_bytes_(max_bytes) {}
+
+  void add(std::string_view sentence) {
+    result_.read_bytes += static_cast<std::int64_t>(sentence.size());
+    const std::uint64_t lot = mixed(seed_ + count_++);
+    if (lot > limit_) return;
+    sentences_.push_back({lot, std::string(sentence)});
+    result_.taken_bytes += static_cast<std::int64_t>(sentence.size());
+    while (result_.taken_bytes > max_bytes_ && sentences_.size() > 1) {
+      limit_ -= limit_ / 8;
+      std::erase_if(sentences_, [&](const Sentence& each) { return each.lot > limit_; });
+      result_.taken_bytes = 0;
+      for (const Sentence& each : sentences_) result_.taken_bytes += static_cast<std::int64_t>(each.text.size());
+    }
+  }
+
+  struct Sentence {
+    std::uint64_t lot;
+    std::string text;
+  };
+  std::vector<Sentence>& sentences() { return sentences_; }
+  const SentencePieceTrained& result() const { return result_; }
+
+ private:
+  std::uint64_t seed_;
+  std::int64_t max_bytes_;
+  std::uint64_t count_ = 0;
+  std::uint64_t limit_ = std::numeric_limits<std::uint64_t>::max();
+  std::vector<Sentence> sentences_;
+  SentencePieceTrained result_;
+};
+
+/// Hands the sample to the trainer, which copies it: each sentence is released once passed.
+class SampleIterator : public sentencepiece::SentenceIterator {
+ public:
+  explicit SampleIterator(std::vector<Sample::Sentence>& sentences) : sentences_(sentences) {}
+
+  bool done() const override { return position_ == sentences_.size(); }
+  void Next() override { std::string().swap(sentences_[position_++].text); }
+  const std::string& value() const override { return sentences_[position_].text; }
+  sentencepiece::util::Status status() const override { return {}; }
+
+ private:
+  std::vector<Sample::Sentence>& sentences_;
+  std::size_t position_ = 0;
+};
+
+/// Adds the lines of a piece of text, normalised, the long ones in parts.
+void add_lines(std::string_view text, const NormalizerOptions& options, Sample& sample) {
+  for (std::size_t start = 0; start < text.size();) {
+    const std::size_t end = std::min(text.find('\n', start), text.size());
+    const NormalText line = normalize(text.substr(start, end - start), options);
+    std::string_view rest = line.text;
+    while (!rest.empty()) {
+      std::size_t cut = rest.size();
+      if (cut > max_sentence_bytes) {
+        cut = rest.rfind(' ', max_sentence_bytes);
+        if (cut == rest.npos || cut == 0) {
+          cut = max_sentence_bytes;
+          while (is_utf8_continuation(rest[cut])) --cut;
+        }
+      }
+      sample.add(rest.substr(0, cut));
+      rest.remove_prefix(cut);
+    }
+    start = end + 1;
+  }
+}
+
+std::unordered_map<std::string, std::string> trainer_options(const SentencePieceTraining& options) {
+  return {
+      {"model_type", options.kind == SentencePieceModel::Kind::bpe ? "bpe" : "unigram"},
+      {"vocab_size", std::to_string(options.vocab_size)},
+      {"character_coverage", fmt::format("{}", options.character_coverage)},
+      {"max_sentence_length", std::to_string(2 * max_sentence_bytes)},
+      {"pad_id", "0"},
+      {"pad_piece", "<pad>"},
+      {"unk_id", "1"},
+      {"unk_piece", "<unk>"},
+      {"bos_id", "2"},
+      {"bos_piece", "[CLS]"},
+      {"eos_id", "3"},
+      {"eos_piece", "[SEP]"},
+      {"control_symbols", "[MASK]"},
+      {"shuffle_input_sentence", "false"},
+      // Decides the order of sums and so the result: a constant, not the number of cores.
+      {"num_threads", "4"},
+      {"minloglevel", "3"},
+  };
+}
+
+[[noreturn]] void refuse_size(const SentencePieceTraining& options, const SentencePieceTrained& trained, const std::string& largest) {
+  throw InputError(
+      fmt::format("tokenizer: vocab_size {} is too large for {} bytes of text; expected at most {}: lower it or give more text",
+                  options.vocab_size, trained.taken_bytes, largest));
+}
+
+/// The trainer's refusal in our words.
+[[noreturn]] void refuse(const std::string& status, const SentencePieceTraining& options, const SentencePieceTrained& trained) {
+  const auto number_behind = [&](std::string_view words) -> std::string {
+    const std::size_t place = status.find(words);
+    if (place == status.npos) return {};
+    const std::size_t first = place + words.size();
+    return status.substr(first, status.find_first_not_of("0123456789", first) - first);
+  };
+  const std::string largest = number_behind("Please set it to a value <= ");
+  if (!largest.empty()) refuse_size(options, trained, largest);
+  const std::size_t required = status.find("smaller than required_chars. ");
+  if (required != status.npos) {
+    const std::size_t versus = status.find(" vs ", required);
+    throw InputError(fmt::format(
+        "tokenizer: vocab_size {} is smaller than the {} characters and special tokens of the text; raise it or lower character_coverage",
+        options.vocab_size,
+        versus == status.npos ? "" : status.substr(versus + 4, status.find_first_not_of("0123456789", versus + 4) - versus - 4)));
+  }
+  throw InputError(fmt::format("tokenizer: SentencePiece cannot train on this text: {}", printable(status)));
+}
+
+/// Rounds the scores to multiples of 1/1024. Sums over a word are then exact in float and in double, so that the library and Hugging
+/// Face's, which sums in double, agree where two ways to cut a word have the same score ("---" as -- - or - --).
+void round_scores(std::string& model, const std::vector<SentencePiece>& pieces) {
+  for (const SentencePiece& piece : pieces) {
+    if (piece.score_offset == 0) continue;
+    const float rounded = std::round(piece.score * 1024) / 1024;
+    std::memcpy(model.data() + piece.score_offset, &rounded, sizeof(rounded));
+  }
+}
+
+}  // namespace
+
+SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTraining& options, const std::filesystem::path& file) {
+  require_input(options.vocab_size >= 16 && options.vocab_size <= 1'000'000, "tokenizer: vocab_size is {}, expected 16 to 1000000",
+                options.vocab_size);
+  require_input(options.character_coverage >= 0.9 && options.character_coverage <= 1,
+                "tokenizer: character_coverage is {}, expected 0.9 to 1", options.character_coverage);
+  Sample sample(options.seed, options.max_bytes);
+  while (const auto piece = text.next()) add_lines(piece->text, options.normalizer, sample);
+  require_input(!sample.sentences().empty(), "tokenizer: there is no text to train on ({})", text.statistics().summary());
+
+  SampleIterator sentences(sample.sentences());
+  std::string model;
+  const auto status = sentencepiece::SentencePieceTrainer::Train(trainer_options(options), &sentences, &model);
+  if (!status.ok()) refuse(status.ToString(), options, sample.result());
+  const auto pieces = scan_sentencepiece(model, "the trained tokenizer").pieces;
+  if (static_cast<std::int64_t>(pieces.size()) < options.vocab_size) refuse_size(options, sample.result(), std::to_string(pieces.size()));
+  round_scores(model, pieces);
+  OutputFile output(file);
+  output.write(model);
+  output.commit();
+  return sample.result();
+}
+
+}  // namespace nystrom

@@ -1,0 +1,28 @@
+#include "data/tokenizer.h"
+
+namespace nystrom {
+
+bool Tokenizer::is_special(std::int32_t id) const {
+  const SpecialIds& ids = special();
+  return id == ids.cls || id == ids.sep || id == ids.pad || id == ids.mask || id == ids.unk;
+}
+
+WrappedIds Tokenizer::wrap(std::span<const std::int32_t> first) const {
+  WrappedIds result;
+  result.ids.reserve(first.size() + 2);
+  result.ids.push_back(special().cls);
+  result.ids.insert(result.ids.end(), first.begin(), first.end());
+  result.ids.push_back(special().sep);
+  result.type_ids.assign(result.ids.size(), 0);
+  return result;
+}
+
+WrappedIds Tokenizer::wrap(std::span<const std::int32_t> first, std::span<const std::int32_t> second) const {
+  WrappedIds result = wrap(first);
+  result.ids.insert(result.ids.end(), second.begin(), second.end());
+  result.ids.push_back(special().sep);
+  result.type_ids.resize(result.ids.size(), 1);
+  return result;
+}
+
+}  // namespace nystrom

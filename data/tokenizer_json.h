@@ -1,0 +1,20 @@
+// Tokenizers in Hugging Face's form.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "data/sentencepiece_tokenizer.h"
+
+namespace nystrom {
+
+/// A tokenizer.json with which Hugging Face's `tokenizers` gives the ids that `tokenizer` gives with SpecialNames::tokens.
+std::string tokenizer_json(const SentencePieceTokenizer& tokenizer);
+
+/// Writes tokenizer.json, tokenizer_config.json, special_tokens_map.json and spiece.model into an existing folder: what AutoTokenizer
+/// reads (as AlbertTokenizerFast) and SentencePieceTokenizer::open_folder too. `max_length` is the number of tokens, with cls and sep,
+/// that the model can take.
+void write_tokenizer(const SentencePieceTokenizer& tokenizer, const std::filesystem::path& folder, std::int64_t max_length);
+
+}  // namespace nystrom

@@ -1,0 +1,67 @@
+#include "data/utf8.h"
+
+#include <cstring>
+
+namespace nystrom {
+namespace {
+
+/// Length of the valid character at `text`, of which `left` bytes exist; 0 if it is not valid.
+std::size_t valid_character(const unsigned char* text, std::size_t left) {
+  const unsigned char lead = text[0];
+  if (lead < 0x80) return 1;
+  if (lead < 0xC2 || lead > 0xF4) return 0;
+  const std::size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
+  if (left < length) return 0;
+  // The second byte's range excludes overlong forms, surrogates and what lies beyond U+10FFFF.
+  const unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
+  const unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
+  if (text[1] < low || text[1] > high) return 0;
+  for (std::size_t i = 2; i < length; ++i)
+    if ((text[i] & 0xC0) != 0x80) return 0;
+  return length;
+}
+
+}  // namespace
+
+std::size_t valid_utf8_prefix(std::string_view text) {
+  const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
+  std::size_t position = 0;
+  while (position < text.size()) {
+    std::uint64_t eight;
+    while (position + sizeof(eight) <= text.size()) {
+      std::memcpy(&eight, bytes + position, sizeof(eight));
+      if ((eight & 0x8080808080808080u) != 0) break;
+      position += sizeof(eight);
+    }
+    if (position == text.size()) break;
+    const std::size_t length = valid_character(bytes + position, text.size() - position);
+    if (length == 0) return position;
+    position += length;
+  }
+  return position;
+}
+
+char32_t next_code_point(std::string_view text, std::size_t& position) {
+  const std::size_t length = utf8_length(text[position]);
+  const auto byte = [&](std::size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(text[position + i])); };
+  char32_t code_point = length == 1 ? byte(0) : byte(0) & (0x7Fu >> length);
+  for (std::size_t i = 1; i < length; ++i) code_point = code_point << 6 | (byte(i) & 0x3F);
+  position += length;
+  return code_point;
+}
+
+void append_utf8(std::string& text, char32_t code_point) {
+  const auto put = [&](char32_t byte) { text += static_cast<char>(static_cast<unsigned char>(byte)); };
+  if (code_point < 0x80) {
+    put(code_point);
+  } else if (code_point < 0x800) {
+    put(0xC0 | code_point >> 6), put(0x80 | (code_point & 0x3F));
+  } else if (code_point < 0x10000) {
+    put(0xE0 | code_point >> 12), put(0x80 | (code_point >> 6 & 0x3F)), put(0x80 | (code_point & 0x3F));
+  } else {
+    put(0xF0 | code_point >> 18), put(0x80 | (code_point >> 12 & 0x3F));
+    put(0x80 | (code_point >> 6 & 0x3F)), put(0x80 | (code_point & 0x3F));
+  }
+}
+
+}  // namespace nystrom

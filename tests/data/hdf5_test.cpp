@@ -1,0 +1,144 @@
+// What the writer writes is read back by the reader, and by the HDF5 library itself.
+#include "data/hdf5.h"
+
+#include <gtest/gtest.h>
+#include <hdf5.h>
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "core/rng.h"
+#include "tests/train/temporary_folder.h"
+
+/// When a file cannot be closed as the disk is full, the library loses a buffer of it.
+extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
+
+namespace nystrom {
+namespace {
+
+template <class T>
+std::vector<T> values_of(std::size_t count, std::uint64_t seed) {
+  std::vector<T> values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<T>(mix64(seed + i));
+  return values;
+}
+
+template <class T>
+void write_array(Hdf5Writer& file, const std::string& name, StoredInteger type, const std::vector<T>& values, std::int64_t chunk_rows,
+                 std::int64_t max_rows) {
+  file.add(name, type, chunk_rows, max_rows);
+  // In pieces that fit no chunk.
+  for (std::size_t at = 0; at < values.size(); at += 1000) {
+    file.append(name, std::as_bytes(std::span(values).subspan(at, std::min<std::size_t>(1000, values.size() - at))));
+  }
+}
+
+template <class T>
+std::vector<T> read_array(const Hdf5File& file, const std::string& name, StoredInteger type) {
+  const Hdf5Array& array = file.array(name, type);
+  std::vector<T> values(static_cast<std::size_t>(array.rows));
+  file.read(array, 0, std::as_writable_bytes(std::span(values)));
+  return values;
+}
+
+TEST(Hdf5, RefusesMoreRowsThanAnnounced) {
+  const TemporaryFolder folder;
+  Hdf5Writer file(folder / "x.h5");
+  file.add("x", StoredInteger::u8, 4, 10);
+  EXPECT_NO_THROW(file.append("x", std::as_bytes(std::span("123456789"))));
+  EXPECT_THROW(file.append("x", std::as_bytes(std::span("1"))), Error);
+}
+
+TEST(Hdf5, ReadsBackEveryTypeAndPlace) {
+  // The index of "shorts" comes in pages, that of "empty" is unused.
+  const TemporaryFolder folder;
+  {
+    Hdf5Writer file(folder / "x.h5");
+    write_array(file, "bytes", StoredInteger::u8, values_of<std::uint8_t>(5000, 1), 512, 5000);
+    write_array(file, "shorts", StoredInteger::u16, values_of<std::uint16_t>(15000, 2), 10, 40000);
+    write_array(file, "ints", StoredInteger::u32, values_of<std::uint32_t>(3, 3), 4096, 3);
+    write_array(file, "longs", StoredInteger::u64, values_of<std::uint64_t>(12345, 4), 1000, 12345);
+    write_array(file, "empty", StoredInteger::u64, std::vector<std::uint64_t>{}, 64, 1 << 20);
+    file.commit();
+  }
+  const Hdf5File file(InputFile::open(folder / "x.h5"));
+  ASSERT_EQ(file.arrays().size(), 5);
+  EXPECT_EQ(read_array<std::uint8_t>(file, "bytes", StoredInteger::u8), values_of<std::uint8_t>(5000, 1));
+  EXPECT_EQ(read_array<std::uint16_t>(file, "shorts", StoredInteger::u16), values_of<std::uint16_t>(15000, 2));
+  EXPECT_EQ(read_array<std::uint32_t>(file, "ints", StoredInteger::u32), values_of<std::uint32_t>(3, 3));
+  EXPECT_EQ(read_array<std::uint64_t>(file, "longs", StoredInteger::u64), values_of<std::uint64_t>(12345, 4));
+  EXPECT_TRUE(read_array<std::uint64_t>(file, "empty", StoredInteger::u64).empty());
+  const auto all = values_of<std::uint64_t>(12345, 4);
+  for (const auto& [first, count] :
+       {std::pair(999, 2), std::pair(12344, 1), std::pair(12345, 0), std::pair(1000, 1000), std::pair(0, 12345)}) {
+    std::vector<std::uint64_t> part(static_cast<std::size_t>(count));
+    file.read(file.array("longs", StoredInteger::u64), first, std::as_writable_bytes(std::span(part)));
+    EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + first));
+  }
+}
+
+TEST(Hdf5, TheLibraryReadsTheSame) {
+  const TemporaryFolder folder;
+  const auto values = values_of<std::uint16_t>(15000, 2);
+  {
+    Hdf5Writer file(folder / "x.h5");
+    write_array(file, "shorts", StoredInteger::u16, values, 100, 40000);
+    file.commit();
+  }
+  const hid_t file = H5Fopen((folder / "x.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), array = H5Dopen2(file, "shorts", H5P_DEFAULT);
+  std::vector<std::uint16_t> read(values.size());
+  EXPECT_GE(H5Dread(array, H5T_NATIVE_UINT16, H5S_ALL, H5S_ALL, H5P_DEFAULT, read.data()), 0);
+  EXPECT_EQ(read, values);
+  H5Dclose(array);
+  H5Fclose(file);
+}
+
+TEST(Hdf5, SameContentSameBytes) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a.h5", "b.h5"}) {
+    Hdf5Writer file(folder / name);
+    write_array(file, "x", StoredInteger::u16, values_of<std::uint16_t>(12345, 7), 1000, 1 << 20);
+    file.commit();
+  }
+  EXPECT_EQ(read_bytes(folder / "a.h5"), read_bytes(folder / "b.h5"));
+}
+
+TEST(Hdf5, LeavesNothingUnlessCommitted) {
+  const TemporaryFolder folder;
+  {
+    Hdf5Writer file(folder / "x.h5");
+    write_array(file, "x", StoredInteger::u16, values_of<std::uint16_t>(12345, 7), 1000, 1 << 20);
+    EXPECT_FALSE(std::filesystem::exists(folder / "x.h5"));
+  }
+  EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+}
+
+TEST(Hdf5, NamesWhatCannotBeWritten) {
+  const TemporaryFolder folder;
+  const auto path = folder / "absent" / "x.h5";
+  EXPECT_EQ(input_error([&] { Hdf5Writer file(path); }), path.string() + ": cannot create: No such file or directory");
+}
+
+TEST(Hdf5, AFullDiskIsAnErrorThatLeavesNothing) {
+  const TemporaryFolder folder;
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  // A limit on the size of files stands for the disk's.
+  for (const rlim_t limit : {100u, 5000u, 30000u, 60000u}) {
+    const rlimit small{limit, before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+    const std::string message = input_error([&] {
+      Hdf5Writer file(folder / "x.h5");
+      write_array(file, "x", StoredInteger::u32, values_of<std::uint32_t>(100000, 7), 1000, 1 << 20);
+      file.commit();
+    });
+    setrlimit(RLIMIT_FSIZE, &before);
+    EXPECT_TRUE(message.starts_with((folder / "x.h5").string() + ": cannot ") && message.ends_with(": File too large")) << message;
+    EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
+  }
+  std::signal(SIGXFSZ, handler);
+}
+
+}  // namespace
+}  // namespace nystrom

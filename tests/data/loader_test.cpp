@@ -1,0 +1,255 @@
+#include "data/loader.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "tests/data/token_sets.h"
+#include "tests/train/temporary_folder.h"
+
+namespace nystrom::testing {
+namespace {
+
+TEST(SampleOrder, IsAPermutationOfEveryEpoch) {
+  for (const std::int64_t size : {1, 2, 3, 4, 5, 16, 17, 1000, 4096, 4097}) {
+    const SampleOrder order(size, 42);
+    for (const std::int64_t epoch : {0, 1, 1000000}) {
+      std::set<std::int64_t> seen;
+      for (std::int64_t place = 0; place < size; ++place) {
+        const std::int64_t sample = order(epoch, place);
+        EXPECT_TRUE(sample >= 0 && sample < size);
+        seen.insert(sample);
+      }
+      EXPECT_EQ(seen.size(), size);
+    }
+  }
+}
+
+TEST(SampleOrder, DiffersBetweenEpochsAndSeeds) {
+  constexpr std::int64_t size = 1000;
+  const SampleOrder order(size, 42), other(size, 43);
+  int same_epoch = 0, same_seed = 0, kept = 0;
+  for (std::int64_t place = 0; place < size; ++place) {
+    same_epoch += order(0, place) == order(1, place);
+    same_seed += order(0, place) == other(0, place);
+    kept += order(0, place) == place;
+  }
+  // One match is expected of independent orders.
+  EXPECT_LT(same_epoch, 8);
+  EXPECT_LT(same_seed, 8);
+  EXPECT_LT(kept, 8);
+}
+
+TEST(SampleOrder, EverySampleIsEquallyLikelyAtEveryPlace) {
+  constexpr std::int64_t size = 10, epochs = 20000;
+  const SampleOrder order(size, 1);
+  std::vector<std::vector<int>> hits(size, std::vector<int>(size));
+  for (std::int64_t epoch = 0; epoch < epochs; ++epoch) {
+    for (std::int64_t place = 0; place < size; ++place)
+      ++hits[static_cast<std::size_t>(place)][static_cast<std::size_t>(order(epoch, place))];
+  }
+  for (const auto& row : hits) {
+    for (const int count : row) EXPECT_NEAR(count, epochs / size, 5 * 43);  // 43: the standard deviation
+  }
+}
+
+TEST(SampleOrder, WorksAtAnySize) {
+  const SampleOrder order((std::int64_t{1} << 40) + 12345, 7);
+  std::set<std::int64_t> seen;
+  for (std::int64_t i = 0; i < 10000; ++i) seen.insert(order(3, i * 100'000'000));
+  EXPECT_EQ(seen.size(), 10000);
+  EXPECT_GT(*seen.rbegin(), std::int64_t{1} << 39);
+}
+
+class LoaderTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::vector<std::size_t> lengths;
+    for (std::uint64_t i = 0; i < 97; ++i) lengths.push_back(2 + mix64(i) % 60);
+    write_set(folder_ / "x", documents_of(lengths), 500);
+    source_ = {std::make_shared<const Packing>(open_set(folder_ / "x"), PackingOptions{.sequence_length = 30}),
+               std::make_shared<const MaskingTable>(1000, 4, ids_of(small_info().special)),
+               {},
+               42,
+               8};
+  }
+
+  TemporaryFolder folder_;
+  MaskedSamples source_;
+};
+
+/// A row without its padding, by the place it takes in the run.
+struct Row {
+  std::vector<std::int64_t> ids, labels;
+  friend bool operator==(const Row&, const Row&) = default;
+};
+using Rows = std::map<std::int64_t, Row>;
+
+/// Adds the rows of a batch; checks its form.
+void collect(const Batch& batch, Rows& rows) {
+  const std::int64_t count = batch.input_ids.dim(0), length = batch.input_ids.dim(1);
+  EXPECT_EQ(batch.labels.shape(), batch.input_ids.shape());
+  EXPECT_EQ(batch.sample_ids.shape(), Shape({count}));
+  if (batch.attention_mask.defined()) {
+    EXPECT_EQ(batch.attention_mask.shape(), batch.input_ids.shape());
+  }
+  std::int64_t tokens = 0, chosen = 0;
+  for (std::int64_t b = 0; b < count; ++b) {
+    const auto* ids = batch.input_ids.data<std::int64_t>() + b * length;
+    const auto* labels = batch.labels.data<std::int64_t>() + b * length;
+    Row row;
+    for (std::int64_t i = 0; i < length; ++i) {
+      const bool valid = !batch.attention_mask.defined() || batch.attention_mask.data<std::uint8_t>()[b * length + i] == 1;
+      if (valid) {
+        row.ids.push_back(ids[i]);
+        row.labels.push_back(labels[i]);
+        chosen += labels[i] != label_of_unchosen;
+      } else {
+        EXPECT_EQ(ids[i], 0);
+        EXPECT_EQ(labels[i], label_of_unchosen);
+      }
+    }
+    tokens += static_cast<std::int64_t>(row.ids.size());
+    EXPECT_TRUE(rows.emplace(batch.sample_ids.data<std::int64_t>()[b], row).second);
+  }
+  EXPECT_EQ(batch.tokens, tokens);
+  EXPECT_EQ(batch.chosen, chosen);
+}
+
+Rows rows_of(Loader& loader, int steps) {
+  Rows rows;
+  for (int i = 0; i < steps; ++i) {
+    for (const Batch& batch : loader.next()) collect(batch, rows);
+  }
+  return rows;
+}
+
+TEST_F(LoaderTest, IsTheSameForAnyWorkersMicroBatchesAndRanks) {
+  Loader plain(source_, {.batch_size = 12, .micro_batch_size = 12, .workers = 1});
+  const Rows expected = rows_of(plain, 30);
+  ASSERT_EQ(expected.size(), 360);
+  EXPECT_EQ(expected.rbegin()->first, 359);
+  for (const int workers : {1, 2, 4}) {
+    for (const std::int64_t micro : {1, 5, 12, 100}) {
+      for (const int world : {1, 2, 5}) {
+        Rows rows;
+        for (int rank = 0; rank < world; ++rank) {
+          const LoaderOptions options{12, micro, rank, world, workers, 3};
+          Loader loader(source_, options);
+          rows.merge(rows_of(loader, 30));
+        }
+        EXPECT_EQ(rows, expected) << workers << " workers, micro-batches of " << micro << ", " << world << " ranks";
+      }
+    }
+  }
+}
+
+TEST_F(LoaderTest, ResumesAtAnyStep) {
+  const LoaderOptions options{.batch_size = 12, .micro_batch_size = 5, .workers = 2};
+  Loader plain(source_, options);
+  std::vector<Rows> expected(40);
+  for (Rows& rows : expected) rows = rows_of(plain, 1);
+  for (std::size_t step = 0; step < expected.size(); ++step) {
+    Loader resumed(source_, options, static_cast<std::int64_t>(step));
+    EXPECT_EQ(resumed.step(), step);
+    for (std::size_t s = step; s < std::min(step + 3, expected.size()); ++s) EXPECT_EQ(rows_of(resumed, 1), expected[s]);
+  }
+  Loader far(source_, options, std::int64_t{1} << 40);
+  EXPECT_EQ(rows_of(far, 1).begin()->first, 12 * (std::int64_t{1} << 40));
+}
+
+TEST_F(LoaderTest, EachEpochHasEverySampleOnceWithMasksOfItsOwn) {
+  const std::int64_t samples = source_.packing->size();
+  std::multiset<std::vector<std::int64_t>> all;
+  for (std::int64_t i = 0; i < samples; ++i) all.insert(source_.packing->ids(i));
+  Loader loader(source_, {.batch_size = 10, .micro_batch_size = 4, .workers = 2});
+  const Rows rows = rows_of(loader, static_cast<int>(3 * samples / 10 + 1));
+  std::vector<std::multiset<std::vector<std::int64_t>>> epochs(3);
+  std::map<std::vector<std::int64_t>, std::set<std::vector<std::int64_t>>> labels;
+  for (const auto& [place, row] : rows) {
+    if (place >= 3 * samples) continue;
+    std::vector<std::int64_t> original = row.ids;
+    for (std::size_t i = 0; i < original.size(); ++i) {
+      if (row.labels[i] != label_of_unchosen) original[i] = row.labels[i];
+    }
+    labels[original].insert(row.labels);
+    epochs[static_cast<std::size_t>(place / samples)].insert(std::move(original));
+  }
+  for (const auto& epoch : epochs) EXPECT_EQ(epoch, all);
+  std::size_t different = 0;
+  for (const auto& [original, masks] : labels) different += masks.size();
+  EXPECT_GT(different, 2 * labels.size());
+}
+
+TEST_F(LoaderTest, PadsToTheLongestOfTheBatch) {
+  const auto lengths = [&](std::int64_t multiple) {
+    source_.pad_multiple = multiple;
+    Loader loader(source_, {.batch_size = 4, .micro_batch_size = 4});
+    std::set<std::int64_t> seen;
+    for (int i = 0; i < 100; ++i) seen.insert(loader.next()[0].input_ids.dim(1));
+    return seen;
+  };
+  for (const std::int64_t length : lengths(8)) EXPECT_TRUE(length % 8 == 0 || length == 30) << length;
+  EXPECT_EQ(lengths(30), std::set<std::int64_t>{30});
+  EXPECT_GT(lengths(1).size(), 5);
+  source_.pad_multiple = 1;
+  Loader single(source_, {.batch_size = 1, .micro_batch_size = 1});
+  EXPECT_FALSE(single.next()[0].attention_mask.defined());
+}
+
+TEST_F(LoaderTest, EvaluationTakesEverySampleOnceInOrder) {
+  Rows expected;
+  for (std::int64_t i = 0; i < source_.packing->size(); ++i) {
+    const SampleUse use{i, 0, i};
+    collect(make_batch(source_, {&use, 1}), expected);
+  }
+  for (const int world : {1, 3}) {
+    for (const int workers : {1, 4}) {
+      Rows rows;
+      for (int rank = 0; rank < world; ++rank) {
+        EvaluationLoader loader(source_, {.micro_batch_size = 7, .rank = rank, .world_size = world, .workers = workers});
+        while (const auto batch = loader.next()) collect(*batch, rows);
+        EXPECT_FALSE(loader.next());
+      }
+      EXPECT_EQ(rows, expected);
+    }
+  }
+  // More ranks than batches: some have nothing to do.
+  EvaluationLoader idle(source_, {.micro_batch_size = 1000, .rank = 2, .world_size = 3});
+  EXPECT_FALSE(idle.next());
+}
+
+TEST_F(LoaderTest, ErrorsOfWorkersSurfaceInTheirPlace) {
+  const auto path = folder_ / "x" / "tokens-00001.h5";
+  std::string bytes = read_bytes(path);
+  bytes[bytes.find("FADB") + 20] ^= 1;
+  write_bytes(path, bytes);
+  const auto set = open_set(folder_ / "x");
+  EXPECT_TRUE(input_error([&] { Packing(set, {.sequence_length = 30}); }).ends_with("does not fit its checksum: the file is damaged"));
+  Prefetcher prefetcher(0, 100, 4, 10, [](std::int64_t number) -> Batch {
+    if (number == 7) throw InputError("the seventh");
+    return {{}, {}, {}, {}, number, 0};
+  });
+  for (std::int64_t i = 0; i < 7; ++i) EXPECT_EQ(prefetcher.next()->tokens, i);
+  EXPECT_EQ(input_error([&] { prefetcher.next(); }), "the seventh");
+  EXPECT_EQ(input_error([&] { prefetcher.next(); }), "the seventh");
+}
+
+TEST_F(LoaderTest, StopsAtAnyTime) {
+  for (int taken = 0; taken < 20; ++taken) {
+    Loader loader(source_, {.batch_size = 8, .micro_batch_size = 2, .workers = 4, .prefetch = 5});
+    for (int i = 0; i < taken; ++i) loader.next();
+  }
+}
+
+TEST_F(LoaderTest, RefusesOptionsThatDoNotFitTogether) {
+  EXPECT_EQ(input_error([&] { Loader(source_, {.batch_size = 2, .rank = 0, .world_size = 3}); }),
+            "loader: batch_size 2 leaves some of the 3 ranks without a sequence");
+  EXPECT_EQ(input_error([&] { Loader(source_, {.batch_size = 0}); }), "loader: batch_size 0 and micro_batch_size 32 must be at least 1");
+  source_.masking.whole_word = true;
+  EXPECT_EQ(input_error([&] { Loader(source_, {}); }), "masking.whole_word: this tokenizer does not say which tokens start a word");
+}
+
+}  // namespace
+}  // namespace nystrom::testing

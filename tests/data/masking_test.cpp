@@ -1,0 +1,209 @@
+#include "data/masking.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+
+#include "tests/data/token_sets.h"
+#include "tests/train/temporary_folder.h"
+
+namespace nystrom::testing {
+namespace {
+
+constexpr std::int64_t vocab_size = 1000;
+const std::vector<std::int64_t> special{0, 1, 2, 3, 4};
+
+MaskingTable table(std::vector<std::uint8_t> starts_word = {}) { return {vocab_size, 4, special, std::move(starts_word)}; }
+
+/// [cls] then `count` ordinary tokens then [sep] and two of padding.
+std::vector<std::int64_t> sequence(std::int64_t count, std::uint64_t seed = 0) {
+  std::vector<std::int64_t> ids{2};
+  for (std::int64_t i = 0; i < count; ++i) ids.push_back(5 + static_cast<std::int64_t>(mix64(seed + static_cast<std::uint64_t>(i)) % 995));
+  ids.insert(ids.end(), {3, 0, 0});
+  return ids;
+}
+
+struct Masked {
+  std::vector<std::int64_t> original, ids, labels;
+  std::int64_t count;
+
+  std::vector<std::size_t> chosen() const {
+    std::vector<std::size_t> positions;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      if (labels[i] != label_of_unchosen) positions.push_back(i);
+    }
+    return positions;
+  }
+};
+
+Masked masked(const std::vector<std::int64_t>& original, const MaskingOptions& options, const MaskingKey& key,
+              const MaskingTable& t = table()) {
+  Masked result{original, original, std::vector<std::int64_t>(original.size()), 0};
+  result.count = mask_tokens(result.ids, result.labels, t, options, key);
+  return result;
+}
+
+/// Within 5 standard deviations of a binomial distribution.
+void expect_rate(std::int64_t hits, std::int64_t draws, double rate) {
+  const double mean = static_cast<double>(draws) * rate;
+  EXPECT_NEAR(static_cast<double>(hits), mean, 5 * std::sqrt(mean * (1 - rate)) + 1e-9) << hits << " of " << draws;
+}
+
+TEST(Masking, ChoosesTheExactNumber) {
+  for (const double probability : {0.01, 0.15, 0.5, 0.99, 1.0}) {
+    for (std::int64_t k = 0; k <= 300; ++k) {
+      const Masked m = masked(sequence(k), {.probability = probability}, {1, 2, static_cast<std::uint64_t>(k)});
+      const std::int64_t expected = std::min<std::int64_t>(k, std::max<std::int64_t>(1, std::lround(probability * static_cast<double>(k))));
+      ASSERT_EQ(m.count, expected) << k;
+      ASSERT_EQ(m.chosen().size(), expected) << k;
+    }
+  }
+  EXPECT_EQ(masked(sequence(10), {}, {}).count, 2);  // 1.5 rounded up
+  EXPECT_EQ(masked(sequence(3), {}, {}).count, 1);
+  EXPECT_EQ(masked(sequence(512), {}, {}).count, 77);
+}
+
+TEST(Masking, LeavesSpecialTokensAndTheUnchosenAlone) {
+  for (std::uint64_t sample = 0; sample < 2000; ++sample) {
+    std::vector<std::int64_t> ids = sequence(40, sample);
+    ids[7] = 1;  // unknown, sep and mask inside
+    ids[9] = 3;
+    ids[11] = 4;
+    const Masked m = masked(ids, {.probability = 0.5}, {3, 0, sample});
+    ASSERT_EQ(m.count, 19);  // of 37: 18.5 rounded up
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      if (ids[i] < 5) {
+        ASSERT_EQ(m.labels[i], label_of_unchosen);
+      }
+      if (m.labels[i] == label_of_unchosen) {
+        ASSERT_EQ(m.ids[i], ids[i]);
+      } else {
+        ASSERT_EQ(m.labels[i], ids[i]);
+      }
+    }
+  }
+}
+
+TEST(Masking, MeetsTheRates) {
+  for (const auto& [mask, random] :
+       {std::pair(0.8, 0.1), std::pair(0.0, 1.0), std::pair(0.5, 0.5), std::pair(0.25, 0.0), std::pair(1.0, 0.0)}) {
+    std::int64_t chosen = 0, masks = 0, randoms = 0;
+    for (std::uint64_t sample = 0; sample < 5000; ++sample) {
+      // One id everywhere, so that a replacement shows (but for one in 995).
+      const Masked m = masked(std::vector<std::int64_t>(128, 500), {.mask = mask, .random = random}, {11, 0, sample});
+      ASSERT_EQ(m.count, 19);
+      for (const std::size_t i : m.chosen()) {
+        ++chosen;
+        masks += m.ids[i] == 4;
+        randoms += m.ids[i] != 4 && m.ids[i] != 500;
+        ASSERT_GE(m.ids[i], 4);  // never another special token
+      }
+    }
+    EXPECT_EQ(chosen, 95000);
+    expect_rate(masks, chosen, mask);
+    expect_rate(randoms, chosen, random * 994 / 995);
+  }
+}
+
+TEST(Masking, EveryPlaceAndEveryReplacementIsEquallyLikely) {
+  std::vector<std::int64_t> places(64), replacements(vocab_size);
+  constexpr std::int64_t draws = 20000;
+  for (std::uint64_t sample = 0; sample < draws; ++sample) {
+    const Masked m = masked(std::vector<std::int64_t>(64, 500), {.mask = 0, .random = 1}, {5, 0, sample});
+    for (const std::size_t i : m.chosen()) {
+      ++places[i];
+      ++replacements[static_cast<std::size_t>(m.ids[i])];
+    }
+  }
+  for (const std::int64_t hits : places) expect_rate(hits, draws, 10.0 / 64);
+  for (std::size_t id = 0; id < replacements.size(); ++id) expect_rate(replacements[id], 10 * draws, id < 5 ? 0 : 1.0 / 995);
+}
+
+TEST(Masking, PairsOfPlacesAreEquallyLikely) {
+  std::map<std::pair<std::size_t, std::size_t>, std::int64_t> pairs;
+  constexpr std::int64_t draws = 30000;
+  for (std::uint64_t sample = 0; sample < draws; ++sample) {
+    const auto chosen = masked(std::vector<std::int64_t>(6, 500), {.probability = 1.0 / 3}, {6, 0, sample}).chosen();
+    ASSERT_EQ(chosen.size(), 2);
+    ++pairs[{chosen[0], chosen[1]}];
+  }
+  EXPECT_EQ(pairs.size(), 15);
+  for (const auto& [pair, hits] : pairs) expect_rate(hits, draws, 1.0 / 15);
+}
+
+TEST(Masking, DependsOnSeedEpochAndSampleAlone) {
+  const auto ids = sequence(200);
+  const Masked first = masked(ids, {}, {1, 2, 3});
+  const Masked again = masked(ids, {}, {1, 2, 3});
+  EXPECT_EQ(first.ids, again.ids);
+  EXPECT_EQ(first.labels, again.labels);
+  for (const MaskingKey& key :
+       {MaskingKey{2, 2, 3}, MaskingKey{1, 3, 3}, MaskingKey{1, 2, 4}, MaskingKey{1, 2, 3 + (std::uint64_t{1} << 32)}}) {
+    EXPECT_NE(masked(ids, {}, key).labels, first.labels);
+  }
+  // Padding behind changes nothing of what stands before it.
+  std::vector<std::int64_t> padded = ids;
+  padded.resize(512, 0);
+  const Masked longer = masked(padded, {}, {1, 2, 3});
+  EXPECT_TRUE(std::equal(first.ids.begin(), first.ids.end(), longer.ids.begin()));
+  EXPECT_TRUE(std::equal(first.labels.begin(), first.labels.end(), longer.labels.begin()));
+}
+
+TEST(Masking, NeverChangesItsDraws) {
+  // A stored example: a change here changes every run that is resumed.
+  std::vector<std::int64_t> ids(20);
+  std::iota(ids.begin(), ids.end(), 100);
+  const Masked m = masked(ids, {.probability = 0.5}, {42, 1, 7});
+  EXPECT_EQ(m.ids, (std::vector<std::int64_t>{100, 101, 250, 4, 931, 4, 4, 287, 108, 109, 110, 111, 112, 4, 114, 115, 4, 117, 4, 119}));
+}
+
+TEST(Masking, WholeWordsAreChosenWhole) {
+  // Ids divisible by three start a word.
+  std::vector<std::uint8_t> starts(vocab_size);
+  for (std::size_t id = 0; id < starts.size(); ++id) starts[id] = id % 3 == 0;
+  const MaskingTable words = table(starts);
+  std::int64_t longer = 0;
+  for (std::uint64_t sample = 0; sample < 3000; ++sample) {
+    std::vector<std::int64_t> ids = sequence(60, 1000 * sample);
+    ids[20] = 3;
+    const Masked m = masked(ids, {.whole_word = true}, {9, 0, sample}, words);
+    std::int64_t longest = 1, length = 0;
+    for (std::size_t i = 1; i < ids.size(); ++i) {
+      const bool inside = ids[i] >= 5 && ids[i - 1] >= 5 && ids[i] % 3 != 0;
+      if (inside) {
+        ASSERT_EQ(m.labels[i] == label_of_unchosen, m.labels[i - 1] == label_of_unchosen) << sample << " " << i;
+      }
+      length = inside ? length + 1 : 1;
+      longest = std::max(longest, length);
+    }
+    ASSERT_GE(m.count, 9);  // of 59: 8.85
+    ASSERT_LT(m.count, 9 + longest);
+    longer += m.count > 9;
+  }
+  EXPECT_GT(longer, 100);
+}
+
+TEST(Masking, WholeWordsOfOneTokenAreChosenAsTokensAre) {
+  const auto ids = sequence(200);
+  const MaskingTable words = table(std::vector<std::uint8_t>(vocab_size, 1));
+  EXPECT_EQ(masked(ids, {.whole_word = true}, {1, 2, 3}, words).ids, masked(ids, {}, {1, 2, 3}).ids);
+}
+
+TEST(Masking, RefusesRatesThatAreNone) {
+  const auto error = [](MaskingOptions options) { return input_error([&] { check_masking(options, table()); }); };
+  EXPECT_EQ(error({}), "no error");
+  EXPECT_EQ(error({.probability = 0}), "masking.probability: 0 is not above 0 and at most 1");
+  EXPECT_EQ(error({.probability = 1.5}), "masking.probability: 1.5 is not above 0 and at most 1");
+  EXPECT_EQ(error({.probability = NAN}), "masking.probability: nan is not above 0 and at most 1");
+  EXPECT_EQ(error({.mask = -1}), "masking: mask -1 and random 0.1 are not between 0 and 1");
+  EXPECT_EQ(error({.mask = 0.95}), "masking: mask 0.95 and random 0.1 are more than 1 together");
+  EXPECT_EQ(error({.whole_word = true}), "masking.whole_word: this tokenizer does not say which tokens start a word");
+  const std::vector<std::int64_t> all{0, 1};
+  EXPECT_EQ(input_error([&] { MaskingTable(3, 2, all); }), "masking: all 3 ids of the vocabulary are special");
+}
+
+}  // namespace
+}  // namespace nystrom::testing

@@ -1,0 +1,336 @@
+// Documents out of files: every kind of bad text with its exact count and report, any size in pieces, compressed or not.
+#include "data/text.h"
+
+#include <gtest/gtest.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <filesystem>
+
+#include "data/byte_source.h"
+#include "data/utf8.h"
+#include "tests/train/temporary_folder.h"
+
+namespace nystrom {
+namespace {
+
+struct Document {
+  std::string text;
+  std::int64_t pieces;
+  friend bool operator==(const Document&, const Document&) = default;
+};
+
+struct Read {
+  std::vector<Document> documents;
+  TextStatistics statistics;
+};
+
+Read read_all(TextReader& reader) {
+  Read result;
+  bool inside = false;
+  while (const auto piece = reader.next()) {
+    if (!inside) result.documents.push_back({"", 0});
+    result.documents.back().text += piece->text;
+    ++result.documents.back().pieces;
+    inside = piece->continues;
+  }
+  EXPECT_FALSE(inside);
+  result.statistics = reader.statistics();
+  return result;
+}
+
+Read read_files(std::vector<std::filesystem::path> files, Documents documents, std::size_t piece_bytes = TextReader::default_piece_bytes) {
+  TextReader reader(std::move(files), documents, piece_bytes);
+  return read_all(reader);
+}
+
+std::vector<std::string> texts_of(const Read& read) {
+  std::vector<std::string> texts;
+  for (const Document& document : read.documents) texts.push_back(document.text);
+  return texts;
+}
+
+using Texts = std::vector<std::string>;
+
+std::string gzip(const std::string& text) {
+  z_stream stream{};
+  EXPECT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string packed(deflateBound(&stream, text.size()), '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
+  stream.avail_in = static_cast<uInt>(text.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = static_cast<uInt>(packed.size());
+  EXPECT_EQ(deflate(&stream, Z_FINISH), Z_STREAM_END);
+  packed.resize(stream.total_out);
+  deflateEnd(&stream);
+  return packed;
+}
+
+std::string zstd(const std::string& text) {
+  std::string packed(ZSTD_compressBound(text.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), text.data(), text.size(), 3));
+  return packed;
+}
+
+// ---- UTF-8 ----------------------------------------------------------------------------------------------------------------------
+
+TEST(Utf8, ValidPrefix) {
+  const std::pair<std::string, std::size_t> cases[] = {
+      {"", 0},
+      {"plain and longer than eight bytes", 33},
+      {"\xC3\xA9", 2},
+      {"\xE2\x96\x81", 3},
+      {"\xF0\x9F\x99\x82", 4},
+      {"12345678\xFF", 8},
+      {"a\x80", 1},                 // a continuation without a lead
+      {"\xC3", 0},                  // cut
+      {"ab\xE2\x96", 2},            // cut
+      {"\xC0\x80", 0},              // NUL in two bytes
+      {"\xC1\xBF", 0},              // overlong
+      {"\xE0\x9F\xBF", 0},          // overlong
+      {"\xF0\x8F\xBF\xBF", 0},      // overlong
+      {"\xED\xA0\x80", 0},          // a surrogate
+      {"\xF4\x90\x80\x80", 0},      // beyond U+10FFFF
+      {"\xF5\x80\x80\x80", 0},      // beyond U+10FFFF
+      {"ok\xE2\x28\xA1", 2},        // a second byte that is none
+      {"\xF4\x8F\xBF\xBF end", 8},  // U+10FFFF
+      {"\xED\x9F\xBF\xEE\x80\x80", 6},
+  };
+  for (const auto& [text, valid] : cases) EXPECT_EQ(valid_utf8_prefix(text), valid) << testing::PrintToString(text);
+}
+
+TEST(Utf8, CodePointsBackAndForth) {
+  for (const char32_t code_point : {0x24u, 0xA2u, 0x7FFu, 0x800u, 0x20ACu, 0xFFFFu, 0x10000u, 0x10FFFFu}) {
+    std::string text;
+    append_utf8(text, code_point);
+    EXPECT_TRUE(is_valid_utf8(text));
+    std::size_t position = 0;
+    EXPECT_EQ(next_code_point(text, position), code_point);
+    EXPECT_EQ(position, text.size());
+  }
+}
+
+// ---- Finding files --------------------------------------------------------------------------------------------------------------
+
+TEST(MatchFiles, SortedAndEachOnce) {
+  const TemporaryFolder folder;
+  for (const char* name : {"b.txt", "a.txt", "A.txt", "c.md"}) write_bytes(folder / name, "x");
+  const std::string patterns[] = {(folder / "*.txt").string(), (folder / "b.txt").string(), (folder / "[c]*").string()};
+  const auto files = match_files(patterns);
+  const std::vector<std::filesystem::path> expected = {folder / "A.txt", folder / "a.txt", folder / "b.txt", folder / "c.md"};
+  EXPECT_EQ(files, expected);
+}
+
+TEST(MatchFiles, Errors) {
+  const TemporaryFolder folder;
+  const auto error = [](const std::string& pattern) { return input_error([&] { match_files(std::span(&pattern, 1)); }); };
+  const std::string none = (folder / "*.zst").string(), inside = folder.path().string();
+  EXPECT_EQ(error(none),
+            "'" + none + "' matches no file; relative names start at the current folder " + std::filesystem::current_path().string());
+  EXPECT_EQ(error(inside), "'" + inside + "' is a folder; name the files in it, as in '" + inside + "/*.txt'");
+  EXPECT_EQ(error(""), "a file pattern is empty or holds a NUL byte");
+}
+
+// ---- What is in the files -------------------------------------------------------------------------------------------------------
+
+struct Hostile {
+  const char* name;
+  std::string bytes;
+  Texts files;  // documents when each file is one
+  Texts lines;  // documents when each line is one
+  const char* files_report;
+  const char* lines_report;
+};
+
+const Hostile hostile_texts[] = {
+    {"plain", "one\ntwo\n", {"one\ntwo\n"}, {"one", "two"}, "1 files, 8 bytes, 1 documents", "1 files, 6 bytes, 2 documents"},
+    {"no_last_line_end", "one\ntwo", {"one\ntwo"}, {"one", "two"}, "1 files, 7 bytes, 1 documents", "1 files, 6 bytes, 2 documents"},
+    {"empty",
+     "",
+     {},
+     {},
+     "1 files, 0 bytes, 0 documents; left out: 1 empty (first: F:1)",
+     "1 files, 0 bytes, 0 documents; left out: 1 empty (first: F:1)"},
+    {"only_white_space",
+     " \n\t\r\n",
+     {},
+     {},
+     "1 files, 0 bytes, 0 documents; left out: 1 empty (first: F:1)",
+     "1 files, 0 bytes, 0 documents; left out: 2 empty (first: F:1)"},
+    {"blank_lines",
+     "a\n\n\nb\n",
+     {"a\n\n\nb\n"},
+     {"a", "b"},
+     "1 files, 6 bytes, 1 documents",
+     "1 files, 2 bytes, 2 documents; left out: 2 empty (first: F:2)"},
+    {"byte_order_mark", "\xEF\xBB\xBFone\n", {"one\n"}, {"one"}, "1 files, 4 bytes, 1 documents", "1 files, 3 bytes, 1 documents"},
+    {"only_byte_order_mark",
+     "\xEF\xBB\xBF",
+     {},
+     {},
+     "1 files, 0 bytes, 0 documents; left out: 1 empty (first: F:1)",
+     "1 files, 0 bytes, 0 documents; left out: 1 empty (first: F:1)"},
+    {"crlf", "one\r\ntwo\r\n", {"one\ntwo\n"}, {"one", "two"}, "1 files, 8 bytes, 1 documents", "1 files, 6 bytes, 2 documents"},
+    {"lone_cr", "one\rtwo\r", {"one\rtwo\r"}, {"one\rtwo\r"}, "1 files, 8 bytes, 1 documents", "1 files, 8 bytes, 1 documents"},
+    {"bad_utf8",
+     "one\ntw\xFFo\nthree\n",
+     {},
+     {"one", "three"},
+     "1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: F:2)",
+     "1 files, 8 bytes, 2 documents; left out: 1 not UTF-8 (first: F:2)"},
+    {"cut_utf8",
+     "one\ntwo\xE2\x96",
+     {},
+     {"one"},
+     "1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: F:2)",
+     "1 files, 3 bytes, 1 documents; left out: 1 not UTF-8 (first: F:2)"},
+    {"utf16",
+     std::string("\xFF\xFEo\0n\0", 6),
+     {},
+     {},
+     "1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: F:1)",
+     "1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: F:1)"},
+    {"nul",
+     std::string("one\nt\0wo\n\0\nthree\n", 17),
+     {},
+     {"one", "three"},
+     "1 files, 0 bytes, 0 documents; left out: 1 with NUL bytes (first: F:2)",
+     "1 files, 8 bytes, 2 documents; left out: 2 with NUL bytes (first: F:2)"},
+    {"latin1",
+     "caf\xE9\nna\xEFve\nok\n",
+     {},
+     {"ok"},
+     "1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: F:1)",
+     "1 files, 2 bytes, 1 documents; left out: 2 not UTF-8 (first: F:1)"},
+};
+
+TEST(TextReader, HostileTexts) {
+  const TemporaryFolder folder;
+  for (const Hostile& each : hostile_texts) {
+    const auto file = folder / each.name;
+    write_bytes(file, each.bytes);
+    // Pieces large and small (four bytes) hold the same documents; those of a few bytes still go through the path for long ones.
+    for (const std::size_t piece_bytes : {TextReader::default_piece_bytes, std::size_t{4}}) {
+      const auto check = [&](Documents kind, const Texts& expected, std::string report) {
+        const Read read = read_files({file}, kind, piece_bytes);
+        if (const std::size_t place = report.find("F:"); place != report.npos) report.replace(place, 1, file.string());
+        EXPECT_EQ(texts_of(read), expected) << each.name << ' ' << piece_bytes;
+        EXPECT_EQ(read.statistics.summary(), report) << each.name << ' ' << piece_bytes;
+      };
+      // White space longer than a piece is not recognised as empty.
+      if (piece_bytes == 4 && std::string(each.name) == "only_white_space") continue;
+      check(Documents::files, each.files, each.files_report);
+      check(Documents::lines, each.lines, each.lines_report);
+    }
+  }
+}
+
+TEST(TextReader, LongDocumentsComeInPiecesCutAtSpaces) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a", "aaa bb cccc\nshort\n");
+  TextReader reader({folder / "a"}, Documents::lines, 8);
+  std::vector<std::pair<std::string, bool>> pieces;
+  while (const auto piece = reader.next()) pieces.emplace_back(piece->text, piece->continues);
+  const std::vector<std::pair<std::string, bool>> expected = {{"aaa bb ", true}, {"cccc", false}, {"short", false}};
+  EXPECT_EQ(pieces, expected);
+  EXPECT_EQ(reader.statistics().documents, 2);
+}
+
+TEST(TextReader, CharactersAreNeverCut) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 1000; ++i) text += i % 3 == 0 ? "\xF0\x9F\x99\x82" : i % 3 == 1 ? "\xE2\x96\x88" : "\xC3\xA9";
+  write_bytes(folder / "a", text);
+  for (const std::size_t piece_bytes : {4, 5, 6, 7, 64}) {
+    TextReader reader({folder / "a"}, Documents::files, piece_bytes);
+    std::string joined;
+    while (const auto piece = reader.next()) {
+      EXPECT_TRUE(is_valid_utf8(piece->text));
+      EXPECT_LE(piece->text.size(), piece_bytes);
+      joined += piece->text;
+    }
+    EXPECT_EQ(joined, text);
+  }
+}
+
+TEST(TextReader, NoPartOfALongBadDocumentIsHandedOut) {
+  const TemporaryFolder folder;
+  const std::string words(3000, 'w');
+  write_bytes(folder / "a", "first\n" + words + "\xFF" + words + "\n" + words + "\n" + words + std::string(1, '\0') + "\nlast\n");
+  const Read read = read_files({folder / "a"}, Documents::lines, 100);
+  EXPECT_EQ(texts_of(read), (Texts{"first", words, "last"}));
+  EXPECT_EQ(read.documents[1].pieces, 30);
+  EXPECT_EQ(read.statistics[SkipReason::invalid_utf8].first, (folder / "a").string() + ":2");
+  EXPECT_EQ(read.statistics[SkipReason::nul_byte].first, (folder / "a").string() + ":4");
+  EXPECT_EQ(read.statistics.skipped_documents(), 2);
+}
+
+TEST(TextReader, LineEndsAcrossBlocks) {
+  const TemporaryFolder folder;
+  // The block size is 256 KiB: CR and LF fall on either side of it, and a lone CR before it.
+  for (const int shift : {-2, -1, 0, 1}) {
+    const std::string head(static_cast<std::size_t>((1 << 18) + shift), 'x');
+    write_bytes(folder / "a", head + "\r\nnext\rone\r\n");
+    EXPECT_EQ(texts_of(read_files({folder / "a"}, Documents::lines)), (Texts{head, "next\rone"})) << shift;
+  }
+}
+
+TEST(TextReader, VanishedFilesAreCounted) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a", "here\n");
+  const Read read = read_files({folder / "gone", folder / "a"}, Documents::lines);
+  EXPECT_EQ(texts_of(read), Texts{"here"});
+  EXPECT_EQ(read.statistics.summary(),
+            "1 files, 4 bytes, 1 documents; left out: 1 files that vanished (first: " + (folder / "gone").string() + ")");
+}
+
+// ---- Compressed files -----------------------------------------------------------------------------------------------------------
+
+TEST(TextReader, Compressed) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 100000; ++i) text += "line " + std::to_string(i * 7919 % 100003) + "\n";
+  write_bytes(folder / "a.gz", gzip(text));
+  write_bytes(folder / "b.gz", gzip("first\n") + gzip("second\n") + gzip(""));
+  write_bytes(folder / "c.zst", zstd(text));
+  write_bytes(folder / "d.zst", zstd("first\n") + zstd("second\n"));
+  for (const char* name : {"a.gz", "c.zst"})
+    EXPECT_EQ(texts_of(read_files({folder / name}, Documents::files, 1 << 22)), Texts{text}) << name;
+  for (const char* name : {"b.gz", "d.zst"}) EXPECT_EQ(texts_of(read_files({folder / name}, Documents::lines)), (Texts{"first", "second"}));
+}
+
+TEST(TextReader, DamagedCompressedFilesAreErrors) {
+  const TemporaryFolder folder;
+  const std::string text(5000, 't'), gz = gzip(text + "1"), zst = zstd(text + "2");
+  const auto error = [&](const std::string& name, const std::string& bytes) {
+    write_bytes(folder / name, bytes);
+    std::string message = input_error([&] { read_files({folder / name}, Documents::files); });
+    const std::size_t place = message.find(folder.path().string() + "/");
+    return place == message.npos ? message : message.erase(place, folder.path().string().size() + 1);
+  };
+  const std::string truncated = "the compressed data ends in the middle; the file is truncated: copy it again";
+  EXPECT_EQ(error("a.gz", ""), "a.gz: " + truncated);
+  EXPECT_EQ(error("a.zst", ""), "a.zst: " + truncated);
+  for (std::size_t size = 1; size < gz.size(); ++size) EXPECT_EQ(error("a.gz", gz.substr(0, size)), "a.gz: " + truncated) << size;
+  for (std::size_t size = 4; size < zst.size(); ++size) EXPECT_EQ(error("a.zst", zst.substr(0, size)), "a.zst: " + truncated) << size;
+  std::string damaged = gz;
+  damaged[damaged.size() - 6] ^= 1;
+  EXPECT_EQ(error("a.gz", damaged), "a.gz: not valid gzip data (incorrect data check); unpack it by hand or make it anew");
+  EXPECT_EQ(error("a.gz", gz + "trailing"), "a.gz: not valid gzip data (incorrect header check); unpack it by hand or make it anew");
+  EXPECT_EQ(error("a.gz", "plain text"), "a.gz: not valid gzip data (incorrect header check); unpack it by hand or make it anew");
+  EXPECT_EQ(error("a.zst", "plain text"), "a.zst: not valid zstd data (Unknown frame descriptor); unpack it by hand or make it anew");
+}
+
+TEST(TextReader, BombsAreLeftOut) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "bomb.gz", gzip(std::string(4 << 20, 'b')));
+  write_bytes(folder / "bomb.zst", zstd(std::string(4 << 20, 'b')));
+  write_bytes(folder / "small.zst", zstd(std::string(1 << 19, 's')));  // high ratio, but below the first megabyte
+  const Read read = read_files({folder / "bomb.gz", folder / "bomb.zst", folder / "small.zst"}, Documents::files);
+  EXPECT_EQ(texts_of(read), Texts{std::string(1 << 19, 's')});
+  EXPECT_EQ(read.statistics[SkipReason::decompression_bomb].count, 2);
+  EXPECT_EQ(read.statistics[SkipReason::decompression_bomb].first, (folder / "bomb.gz").string());
+}
+
+}  // namespace
+}  // namespace nystrom

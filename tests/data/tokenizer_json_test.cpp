@@ -1,0 +1,87 @@
+// What is written for Hugging Face's tokenizers. That it gives the same ids is for tests/reference/check_tokenizer.py.
+#include "data/tokenizer_json.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/json.h"
+#include "tests/data/sentencepiece_bytes.h"
+#include "tests/support/fixtures.h"
+#include "tests/train/temporary_folder.h"  // before what opens nystrom::testing
+
+namespace nystrom {
+namespace {
+
+using Json = nlohmann::json;
+
+Json json_of(const std::string& model, const NormalizerOptions& options = {}) {
+  return Json::parse(tokenizer_json(SentencePieceTokenizer::parse(model, "m", options)));
+}
+
+std::vector<std::string> normalizer_types(const Json& file) {
+  std::vector<std::string> types;
+  for (const auto& each : file["normalizer"]["normalizers"]) types.push_back(each["type"]);
+  return types;
+}
+
+TEST(TokenizerJson, Unigram) {
+  const Json file = json_of(testing::small_model() + testing::piece("(", 0, 4));
+  const Json& model = file["model"];
+  EXPECT_EQ(model["type"], "Unigram");
+  EXPECT_EQ(model["unk_id"], 1);
+  EXPECT_EQ(model["vocab"][12], Json::array({"\xE2\x96\x81"
+                                             "ab",
+                                             -2.0}));
+  EXPECT_EQ(model["vocab"][14], Json::array({"2,", -101.0}));  // a comma joined to a digit
+  // The library's bonus for user-defined pieces: bytes times the largest score, less 0.1.
+  EXPECT_NEAR(model["vocab"][15][1].get<double>(), -2.1, 1e-6);
+}
+
+TEST(TokenizerJson, MergesOfBpe) {
+  std::string bytes = testing::small_model() + testing::bytes_field(2, testing::number_field(3, 2));
+  const Json model = json_of(bytes)["model"];
+  EXPECT_EQ(model["type"], "BPE");
+  EXPECT_EQ(model["vocab"]["bc"], 13);
+  EXPECT_EQ(model["unk_token"], "<unk>");
+  // Best score first; ▁ab only from parts that are pieces, and no such parts exist here; no penalty for commas.
+  EXPECT_EQ(model["merges"], Json::array({Json::array({"2", ","}), Json::array({"b", "c"})}));
+}
+
+TEST(TokenizerJson, Normalizers) {
+  using Types = std::vector<std::string>;
+  const std::string plain = testing::small_model();
+  EXPECT_EQ(normalizer_types(json_of(plain)),
+            (Types{"Replace", "Strip", "Replace", "Replace", "NFKD", "Replace", "Lowercase", "Replace", "Strip"}));
+  EXPECT_EQ(normalizer_types(json_of(plain, {false, true})), (Types{"Replace", "Strip", "Replace", "Replace", "Replace", "Strip"}));
+  const auto albert = SentencePieceTokenizer::open(testing::fixture_folder() / "tokenizers/albert/spiece.model");
+  const Json file = Json::parse(tokenizer_json(albert));
+  EXPECT_EQ(normalizer_types(file),
+            (Types{"Replace", "Strip", "Replace", "Replace", "NFKD", "Replace", "Lowercase", "NFC", "Precompiled", "Replace", "Strip"}));
+  const Json& steps = file["normalizer"]["normalizers"];
+  EXPECT_EQ(steps[0]["pattern"]["Regex"].get<std::string>().substr(0, 30), "[\\x{9}-\\x{D}\\x{1C}-\\x{20}\\x{85");
+  EXPECT_EQ(steps[5]["pattern"]["Regex"].get<std::string>().substr(0, 30), "[\\x{300}-\\x{34E}\\x{350}-\\x{36F");
+  EXPECT_EQ(steps[8]["precompiled_charsmap"].get<std::string>().size(), (237539u + 2) / 3 * 4);
+  EXPECT_EQ(steps[8]["precompiled_charsmap"].get<std::string>().substr(0, 16), "ALQCAACEAAAAAACA");
+}
+
+TEST(TokenizerJson, Folder) {
+  const TemporaryFolder folder;
+  const auto tokenizer = SentencePieceTokenizer::parse(testing::small_model(), "m", {false, true});
+  write_tokenizer(tokenizer, folder.path(), 128);
+  EXPECT_EQ(read_bytes(folder / "spiece.model"), testing::small_model());
+  EXPECT_EQ(read_bytes(folder / "tokenizer.json"), tokenizer_json(tokenizer));
+  const Json config = read_json_file(folder / "tokenizer_config.json");
+  EXPECT_EQ(config["tokenizer_class"], "AlbertTokenizer");
+  EXPECT_EQ(config["model_max_length"], 128);
+  EXPECT_EQ(config["do_lower_case"], false);
+  EXPECT_EQ(config["added_tokens_decoder"]["4"]["content"], "[MASK]");
+  EXPECT_EQ(config["added_tokens_decoder"]["4"]["lstrip"], true);
+  EXPECT_EQ(read_json_file(folder / "special_tokens_map.json")["cls_token"], "[CLS]");
+  const auto again = SentencePieceTokenizer::open_folder(folder.path());
+  EXPECT_EQ(again.options(), tokenizer.options());
+  EXPECT_EQ(again.encode("ab bc"), tokenizer.encode("ab bc"));
+}
+
+}  // namespace
+}  // namespace nystrom

@@ -1,0 +1,256 @@
+// SentencePiece tokenizers: the golden encodings of ALBERT's, offsets, decoding, special tokens, and training.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/json.h"
+#include "data/sentencepiece_tokenizer.h"
+#include "data/sentencepiece_train.h"
+#include "tests/data/sentencepiece_bytes.h"
+#include "tests/support/errors.h"
+#include "tests/support/fixtures.h"
+#include "tests/train/temporary_folder.h"  // before what opens nystrom::testing
+
+namespace nystrom {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+const std::filesystem::path albert_folder = testing::fixture_folder() / "tokenizers/albert";
+
+const SentencePieceTokenizer& albert() {
+  static const auto tokenizer = SentencePieceTokenizer::open(albert_folder / "spiece.model");
+  return tokenizer;
+}
+
+TEST(Normalizer, AsAlberts) {
+  const NormalizerOptions lower, cased{false, true};
+  const std::pair<const char*, const char*> cases[] = {
+      {"", ""},
+      {" \t\n", ""},
+      {"  a \t b\n", "a b"},
+      {"Ünïcode", "unicode"},
+      {"``x''", "\"x\""},
+      {"'''", "\"'"},
+      {"a`b'c", "a`b'c"},
+      {"\xC2\xA0x\xE2\x80\x83y\xE3\x80\x80", "x y"},
+      {"\xE2\x96\x81x\xE2\x96\x81", "x"},
+      {"\x1Cx\xC2\x85y", "x y"},
+      {"\xEF\xAC\x81nd", "find"},
+      {"\xEF\xBC\xA1\xEF\xBC\xA2", "ab"},
+      {"\xC4\xB0stanbul", "istanbul"},
+      {"\xCE\xA3\xCE\x91\xCE\xA3", "\xCF\x83\xCE\xB1\xCF\x83"},
+  };
+  for (const auto& [text, expected] : cases) EXPECT_EQ(normalize(text, lower).text, expected) << text;
+  EXPECT_EQ(normalize("Caf\xC3\xA9  \xEF\xBC\xA1", cased).text, "Caf\xC3\xA9 \xEF\xBC\xA1");
+  EXPECT_EQ(normalize("\xC4\xB0", {true, true}).text, "i\xCC\x87");
+}
+
+TEST(Normalizer, Origins) {
+  const NormalText normal = normalize(" \xC3\x89 ``x", {}, true);
+  EXPECT_EQ(normal.text, "e \"x");
+  ASSERT_EQ(normal.origin.size(), 4u);
+  EXPECT_EQ(normal.origin[0], 1u);
+  EXPECT_EQ(normal.origin[2], 4u);
+  EXPECT_EQ(normal.origin[3], 6u);
+}
+
+TEST(SentencePieceTokenizer, GoldenEncodings) {
+  const auto golden = read_json_file(albert_folder / "golden_encodings.json");
+  EXPECT_EQ(albert().vocab_size(), golden["vocab_size"]);
+  ASSERT_EQ(golden["cases"].size(), 16u);
+  for (const auto& each : golden["cases"]) {
+    const auto text = each["text"].get<std::string>();
+    const Ids ids = albert().encode(text, SpecialNames::tokens);
+    EXPECT_EQ(albert().wrap(ids).ids, each["ids"].get<Ids>()) << text;
+    EXPECT_EQ(albert().decode(albert().wrap(ids).ids), each["decoded"].get<std::string>());
+  }
+  const auto& pair = golden["pair"];
+  const auto wrapped = albert().wrap(albert().encode(pair["a"].get<std::string>()), albert().encode(pair["b"].get<std::string>()));
+  EXPECT_EQ(wrapped.ids, pair["ids"].get<Ids>());
+  EXPECT_EQ(wrapped.type_ids, pair["type_ids"].get<Ids>());
+}
+
+TEST(SentencePieceTokenizer, SpecialTokens) {
+  const SpecialIds& special = albert().special();
+  EXPECT_EQ(special.pad, 0);
+  EXPECT_EQ(special.unk, 1);
+  EXPECT_EQ(special.cls, 2);
+  EXPECT_EQ(special.sep, 3);
+  EXPECT_EQ(special.mask, 4);
+  for (std::int32_t id = 0; id < 8; ++id) EXPECT_EQ(albert().is_special(id), id < 5);
+  // As text the name is characters like others; asked for, it is the token, with or without spaces around it.
+  const Ids as_text = albert().encode("a [MASK] b");
+  EXPECT_EQ(std::count(as_text.begin(), as_text.end(), special.mask), 0);
+  const Ids expected = {21, 4, 334};
+  EXPECT_EQ(albert().encode("a [MASK] b", SpecialNames::tokens), expected);
+  EXPECT_EQ(albert().encode("a[MASK]b", SpecialNames::tokens), expected);
+  EXPECT_EQ(albert().encode("[CLS]<pad>[SEP]<unk>", SpecialNames::tokens), (Ids{2, 0, 3, 1}));
+}
+
+TEST(SentencePieceTokenizer, PiecesAndWords) {
+  EXPECT_EQ(albert().piece(14), "\xE2\x96\x81the");
+  EXPECT_EQ(albert().find("\xE2\x96\x81the"), 14);
+  EXPECT_EQ(albert().find("no such piece"), std::nullopt);
+  EXPECT_TRUE(albert().starts_word(14));
+  EXPECT_TRUE(albert().starts_word(4));
+  EXPECT_FALSE(albert().starts_word(15));  // ,
+  EXPECT_EQ(testing::message_of([] { albert().piece(30000); }), "tokenizer: got id 30000, expected 0 to 29999");
+  EXPECT_EQ(testing::message_of([] { albert().decode(Ids{-1}); }), "tokenizer: got id -1, expected 0 to 29999");
+  EXPECT_EQ(input_error([] { albert().encode("ab\xFF"); }), "the text is not valid UTF-8 at byte 2");
+}
+
+TEST(SentencePieceTokenizer, Offsets) {
+  const std::string text = "  Caf\xC3\xA9, ``Zw\xC3\xB6lf'' 12,345 [MASK]\xF0\x9F\x99\x82 x";
+  const auto tokens = albert().encode_with_offsets(text, SpecialNames::tokens);
+  const Ids ids = albert().encode(text, SpecialNames::tokens);
+  ASSERT_EQ(tokens.size(), ids.size());
+  std::string covered;
+  std::uint32_t last = 0;
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    EXPECT_EQ(tokens[i].id, ids[i]);
+    EXPECT_LE(last, tokens[i].begin);
+    EXPECT_LE(tokens[i].begin, tokens[i].end);
+    last = tokens[i].end;
+    covered += text.substr(tokens[i].begin, tokens[i].end - tokens[i].begin);
+  }
+  // Every byte but the spaces, once.
+  EXPECT_EQ(covered, "Caf\xC3\xA9,``Zw\xC3\xB6lf''12,345[MASK]\xF0\x9F\x99\x82x");
+  EXPECT_EQ(text.substr(tokens[0].begin, tokens[0].end - tokens[0].begin), "Caf\xC3\xA9");
+}
+
+TEST(SentencePieceTokenizer, Decode) {
+  EXPECT_EQ(albert().decode(Ids{2, 14, 4, 16, 3}), "the of");
+  EXPECT_EQ(albert().decode(Ids{2, 14, 4, 16, 3}, false), "[CLS] the[MASK] of[SEP]");
+  EXPECT_EQ(albert().decode(Ids{}), "");
+}
+
+TEST(SentencePieceTokenizer, NoPieceJoinsACommaToADigit) {
+  for (const char* text : {"1,",
+                           "\xE2\x96\x81"
+                           "12,",
+                           "a3,"})
+    EXPECT_TRUE(joins_comma_to_digit(text)) << text;
+  for (const char* text : {",", "a,", "1", "1,2", "\xE2\x96\x81,"}) EXPECT_FALSE(joins_comma_to_digit(text)) << text;
+  const auto tokenizer = SentencePieceTokenizer::parse(testing::small_model(), "small");
+  EXPECT_EQ(tokenizer.encode("ab 2,1"), (Ids{12, 5, 10, 11, 9}));
+  EXPECT_EQ(tokenizer.bytes(), testing::small_model());  // as read
+}
+
+TEST(SentencePieceTokenizer, IdsDoNotDependOnThePlace) {
+  const std::string words = "the 1,234 caf\xC3\xA9s' unbelievable \xE6\x9D\xB1\xE4\xBA\xAC ";
+  const Ids once = albert().encode(words);
+  std::string many;
+  Ids expected;
+  for (int i = 0; i < 500; ++i) {
+    many += words;
+    expected.insert(expected.end(), once.begin(), once.end());
+  }
+  EXPECT_EQ(albert().encode(many), expected);
+}
+
+TEST(SentencePieceTokenizer, Errors) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(input_error([] { SentencePieceTokenizer::parse(testing::smallest_model(), "m"); }),
+            "m: the vocabulary has no piece '[CLS]'; expected [CLS], [SEP], <pad> and [MASK], as ALBERT's has");
+  write_bytes(folder / "spiece.model", testing::small_model());
+  write_bytes(folder / "tokenizer_config.json", R"({"do_lower_case": false, "keep_accents": true})");
+  EXPECT_EQ(SentencePieceTokenizer::open_folder(folder.path()).options(), (NormalizerOptions{false, true}));
+  write_bytes(folder / "tokenizer_config.json", R"({"do_lower_case": "no"})");
+  EXPECT_EQ(input_error([&] { SentencePieceTokenizer::open_folder(folder.path()); }),
+            (folder / "tokenizer_config.json").string() + ": 'do_lower_case' is string, expected true or false");
+}
+
+// ---- Training -------------------------------------------------------------------------------------------------------------------
+
+/// 60 KB of sentences made of three thousand words.
+std::string training_text() {
+  const char* syllables[] = {"al", "ice", "fo", "und", "the", "lit", "tle", "gol", "den", "key", "do", "or", "op", "en", "ing", "won"};
+  std::string text = "caf\xC3\xA9s 1,234 times. ";
+  std::uint32_t state = 1;
+  const auto draw = [&](std::uint32_t below) {
+    state = state * 1664525 + 1013904223;
+    return (state >> 16) % below;
+  };
+  while (text.size() < 60000) {
+    const std::size_t word = text.size();
+    for (std::uint32_t i = 0; i < 1 + draw(3); ++i) text += syllables[draw(std::size(syllables))];
+    if (draw(8) == 0) text[word] = static_cast<char>(text[word] - 'a' + 'A');
+    text += draw(11) == 0 ? ".\n" : " ";
+  }
+  return text;
+}
+
+std::string train(const TemporaryFolder& folder, const std::string& text, const SentencePieceTraining& options) {
+  write_bytes(folder / "text", text);
+  TextReader reader({folder / "text"}, Documents::files);
+  train_sentencepiece(reader, options, folder / "model");
+  return read_bytes(folder / "model");
+}
+
+TEST(TrainSentencePiece, RoundTripAndDeterminism) {
+  const TemporaryFolder folder;
+  for (const auto kind : {SentencePieceModel::Kind::unigram, SentencePieceModel::Kind::bpe}) {
+    for (const bool lower : {true, false}) {
+      SentencePieceTraining options;
+      options.kind = kind;
+      options.vocab_size = 100;
+      options.character_coverage = 1;
+      options.normalizer = {lower, !lower};
+      const std::string first = train(folder, training_text(), options);
+      EXPECT_EQ(train(folder, training_text(), options), first);
+      const auto tokenizer = SentencePieceTokenizer::open(folder / "model", options.normalizer);
+      EXPECT_EQ(tokenizer.vocab_size(), 100);
+      EXPECT_EQ(tokenizer.model().kind, kind);
+      for (const char* name : {"<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"}) EXPECT_LT(tokenizer.find(name).value(), 5) << name;
+      const std::string text = "Alice opening the golden door 1,234 times.";
+      EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), normalize(text, options.normalizer).text);
+      EXPECT_EQ(tokenizer.decode(tokenizer.encode("caf\xC3\xA9s")), lower ? "cafes" : "caf\xC3\xA9s");
+    }
+  }
+}
+
+TEST(TrainSentencePiece, TakesAnEvenSampleOfMuchText) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "text", training_text());
+  SentencePieceTraining options;
+  options.vocab_size = 80;
+  options.max_bytes = 20000;
+  const auto run = [&](std::uint64_t seed) {
+    options.seed = seed;
+    TextReader reader({folder / "text"}, Documents::files);
+    const auto trained = train_sentencepiece(reader, options, folder / "model");
+    EXPECT_LE(trained.taken_bytes, 20000);
+    EXPECT_GT(trained.taken_bytes, 15000);
+    EXPECT_GT(trained.read_bytes, 55000);
+    return read_bytes(folder / "model");
+  };
+  const std::string first = run(1);
+  EXPECT_EQ(run(1), first);
+  EXPECT_NE(run(2), first);
+}
+
+TEST(TrainSentencePiece, Errors) {
+  const TemporaryFolder folder;
+  const auto error = [&](const std::string& text, std::int64_t vocab_size,
+                         SentencePieceModel::Kind kind = SentencePieceModel::Kind::unigram) {
+    SentencePieceTraining options;
+    options.kind = kind;
+    options.vocab_size = vocab_size;
+    return input_error([&] { train(folder, text, options); });
+  };
+  EXPECT_EQ(error("hello", 20),
+            "tokenizer: vocab_size 20 is too large for 5 bytes of text; expected at most 10: lower it or give more text");
+  EXPECT_EQ(error("hello", 40, SentencePieceModel::Kind::bpe),
+            "tokenizer: vocab_size 40 is too large for 5 bytes of text; expected at most 20: lower it or give more text");
+  EXPECT_EQ(
+      error(training_text(), 16),
+      "tokenizer: vocab_size 16 is smaller than the 25 characters and special tokens of the text; raise it or lower character_coverage");
+  EXPECT_EQ(error("", 100), "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 empty (first: " +
+                                (folder / "text").string() + ":1))");
+  EXPECT_EQ(error("x", 5), "tokenizer: vocab_size is 5, expected 16 to 1000000");
+  EXPECT_FALSE(std::filesystem::exists(folder / "model"));
+}
+
+}  // namespace
+}  // namespace nystrom

@@ -1,0 +1,91 @@
+// What the pseudo-inverses promise to Nyström attention.
+#include <gtest/gtest.h>
+
+#include "autograd/ops.h"
+#include "tests/support/random.h"
+
+namespace nystrom::testing {
+namespace {
+
+Var transposed(const Var& x) { return transpose(x, -1, -2); }
+
+/// Largest singular value of one matrix, by power iteration.
+double spectral_norm(const Tensor& matrix) {
+  const Var a(matrix.cast(DType::f64).contiguous());
+  Tensor x = random_normal({a.dim(1), 1}, 77);
+  double norm = 0;
+  for (int i = 0; i < 300; ++i) {
+    x = matmul(transposed(a), matmul(a, Var(x))).value();
+    norm = std::sqrt(sum(square(Var(x))).value().item());
+    if (norm == 0) return 0;
+    x = affine(Var(x), 1 / norm).value();
+  }
+  return std::sqrt(norm);
+}
+
+/// Softmax attention of l tokens through as many landmarks: F · A⁺ · B = F, and F V is exact attention, when A is invertible.
+TEST(PseudoInverse, AsManyLandmarksAsTokensEqualsSoftmaxAttention) {
+  for (const auto& [dtype, tolerance] : {std::pair(DType::f64, 1e-10), std::pair(DType::f32, 1e-3)}) {
+    for (const std::int64_t length : {1, 2, 5, 8, 16, 32}) {
+      SCOPED_TRACE(name_of(dtype) + std::string(" ") + std::to_string(length));
+      const Shape shape{length, 24};
+      const Var q = random_normal(shape, 10 + static_cast<std::uint64_t>(length), 1.2), v = random_normal(shape, 12).cast(dtype);
+      const Var k = add(q, Var(random_normal(shape, 11, 0.3)));  // tokens that attend to themselves: A is well conditioned
+      const Var scores = softmax(affine(matmul(q, transposed(k)), 1 / std::sqrt(24.0)));
+      const double condition = spectral_norm(scores.value()) * spectral_norm(pseudo_inverse_exact(scores).value());
+      ASSERT_LE(condition, 1e4);
+      const Var a = cast(scores, dtype);
+      const Tensor got = matmul(a, matmul(pseudo_inverse_exact(a), matmul(a, v))).value();
+      EXPECT_LE(relative_difference(got, matmul(a, v).value()), tolerance) << "condition " << condition;
+    }
+  }
+}
+
+/// The iteration converges from its start: I − A Z0 contracts, whichever column sum scales it.
+TEST(PseudoInverse, FirstIterateContracts) {
+  for (const std::int64_t m : {1, 2, 3, 8, 33, 64}) {
+    for (const double sharpness : {0.1, 1.0, 5.0}) {
+      for (const auto scale : {PinvScale::per_matrix, PinvScale::whole_batch}) {
+        SCOPED_TRACE(std::to_string(m) + " " + std::to_string(sharpness));
+        const Var a = softmax(Var(random_normal({3, m, m}, 20 + static_cast<std::uint64_t>(m), sharpness)));
+        const Tensor products = matmul(a, pseudo_inverse_iterative(a, 0, scale)).value();
+        for (std::int64_t i = 0; i < 3; ++i) {
+          Tensor residual = affine(Var(products.slice(0, i, i + 1).contiguous().reshape({m, m})), -1).value().clone();
+          for (std::int64_t j = 0; j < m; ++j) residual.data<double>()[j * m + j] += 1;
+          EXPECT_LT(spectral_norm(residual), 1);
+        }
+      }
+    }
+  }
+}
+
+/// Raw scores of rank r through the first k rows as landmarks.
+Tensor raw_approximation(const Var& q, const Var& k, std::int64_t landmarks) {
+  const Var qs = slice(q, 0, 0, landmarks), ks = slice(k, 0, 0, landmarks);
+  const Var inverse = pseudo_inverse_exact(matmul(qs, transposed(ks)));
+  return matmul(matmul(q, transposed(ks)), matmul(inverse, matmul(qs, transposed(k)))).value();
+}
+
+TEST(PseudoInverse, RawScoresAreExactFromTheirRankOn) {
+  constexpr std::int64_t length = 24, rank = 5;
+  const Var q = random_normal({length, rank}, 31), k = random_normal({length, rank}, 32);
+  const Tensor scores = matmul(q, transposed(k)).value();
+  for (std::int64_t landmarks = 1; landmarks <= length; ++landmarks) {
+    const double difference = relative_difference(raw_approximation(q, k, landmarks), scores);
+    if (landmarks < rank) {
+      EXPECT_GT(difference, 1e-2) << landmarks;
+    } else {
+      EXPECT_LE(difference, 1e-10) << landmarks;
+    }
+  }
+}
+
+TEST(PseudoInverse, OneLandmarkOfRawScoresIsExactInItsRowAndColumn) {
+  const Var q = random_normal({9, 4}, 33), k = random_normal({9, 4}, 34);
+  const Tensor scores = matmul(q, transposed(k)).value(), got = raw_approximation(q, k, 1);
+  EXPECT_LE(relative_difference(got.slice(0, 0, 1).contiguous(), scores.slice(0, 0, 1).contiguous()), 1e-10);
+  EXPECT_LE(relative_difference(got.slice(1, 0, 1).contiguous(), scores.slice(1, 0, 1).contiguous()), 1e-10);
+}
+
+}  // namespace
+}  // namespace nystrom::testing

@@ -1,0 +1,201 @@
+// Parameters: their names, their start, and loading them.
+#include "nn/scope.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/support/errors.h"
+#include "tests/support/models.h"
+
+namespace nystrom::testing {
+namespace {
+
+std::vector<std::string> names_of(const ParameterStore& store) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : store.parameters()) names.push_back(parameter.name());
+  return names;
+}
+
+/// The names of a one-layer encoder, as transformers saves them below a head.
+std::vector<std::string> encoder_names() {
+  std::vector<std::string> names;
+  const std::string root = "nystromformer.", layer = root + "encoder.layer.0.";
+  for (const char* name :
+       {"word_embeddings.weight", "position_embeddings.weight", "token_type_embeddings.weight", "LayerNorm.weight", "LayerNorm.bias"}) {
+    names.push_back(root + "embeddings." + name);
+  }
+  for (const char* module : {"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
+                             "attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"}) {
+    for (const char* part : {".weight", ".bias"}) names.push_back(layer + module + part);
+  }
+  names.push_back(layer + "attention.self.conv.weight");
+  return names;
+}
+
+struct HeadCase {
+  Head head;
+  std::vector<std::string> names;
+};
+void PrintTo(const HeadCase& test, std::ostream* out) { *out << enum_name(test.head); }  // NOLINT: GoogleTest's name
+
+const HeadCase head_cases[] = {
+    {Head::none, {}},
+    {Head::masked_lm,
+     {"cls.predictions.bias", "cls.predictions.transform.dense.weight", "cls.predictions.transform.dense.bias",
+      "cls.predictions.transform.LayerNorm.weight", "cls.predictions.transform.LayerNorm.bias"}},
+    {Head::sequence_classification,
+     {"classifier.dense.weight", "classifier.dense.bias", "classifier.out_proj.weight", "classifier.out_proj.bias"}},
+    {Head::token_classification, {"classifier.weight", "classifier.bias"}},
+    {Head::question_answering, {"qa_outputs.weight", "qa_outputs.bias"}},
+    {Head::multiple_choice, {"pre_classifier.weight", "pre_classifier.bias", "classifier.weight", "classifier.bias"}},
+};
+
+class NamesOfHead : public ::testing::TestWithParam<HeadCase> {};
+
+TEST_P(NamesOfHead, AreHuggingFaces) {
+  ModelConfig config = tiny_config();
+  config.num_hidden_layers = 1;
+  config.head = GetParam().head;
+  const Model model(config);
+  auto expected = encoder_names();
+  expected.insert(expected.end(), GetParam().names.begin(), GetParam().names.end());
+  const auto got = names_of(model.parameters());
+  EXPECT_EQ(std::multiset(got.begin(), got.end()), std::multiset(expected.begin(), expected.end()));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, NamesOfHead, ::testing::ValuesIn(head_cases),
+                         [](const auto& test) { return std::string(enum_name(test.param.head)); });
+
+TEST(ParameterStore, RefusesMisuse) {
+  ParameterStore store;
+  const Parameter weight = (Scope(store) / "dense").parameter("weight", {2, 3});
+  EXPECT_EQ(message_of([&] { Scope(store).parameter("dense.weight", {2}); }), "parameter dense.weight is declared twice");
+  EXPECT_EQ(message_of([&] { weight.var(); }), "parameter dense.weight is used before its store was allocated");
+  EXPECT_EQ(message_of([] { Parameter().var(); }), "parameter (none) is used before its store was allocated");
+  store.allocate(DType::f32, StoreMode::inference);
+  EXPECT_EQ(message_of([&] { store.allocate(DType::f32, StoreMode::inference); }), "the parameter store is allocated already");
+  EXPECT_EQ(message_of([&] { Scope(store).parameter("late", {2}); }), "parameter late is declared after the store was allocated");
+  EXPECT_EQ(message_of([&] { store.gradient("dense.weight"); }), "the store was allocated for inference and has no gradients");
+  EXPECT_EQ(message_of([&] { store.master("dense.bias"); }), "there is no parameter dense.bias");
+  EXPECT_EQ(message_of([&] {
+              store.set("dense.weight", Tensor::zeros({3, 2}, DType::f32));
+            }),
+            "parameter dense.weight has shape [2, 3], got [3, 2]");
+}
+
+TEST(ParameterStore, InitialisesToItsDeviationWithZeroRowAndBias) {
+  ParameterStore store;
+  const Scope scope(store);
+  scope.parameter("table", {300, 100}, {Init::Kind::normal, 7});
+  scope.parameter("bias", {5}, {Init::Kind::zeros}, false);
+  scope.parameter("gain", {5}, {Init::Kind::ones}, false);
+  store.allocate(DType::f64, StoreMode::inference);
+  store.initialise(3, 0.02);
+  const auto table = store.master("table").to_doubles();
+  double sum = 0, squares = 0;
+  for (const double v : table) sum += v, squares += v * v;
+  const double count = 299 * 100;
+  EXPECT_NEAR(sum / count, 0, 4 * 0.02 / std::sqrt(count));
+  EXPECT_NEAR(std::sqrt(squares / count), 0.02, 4 * 0.02 / std::sqrt(2 * count));
+  EXPECT_EQ(largest(store.master("table").slice(0, 7, 8).contiguous()), 0);
+  EXPECT_GT(largest(store.master("table").slice(0, 6, 7).contiguous()), 0);
+  EXPECT_EQ(store.master("bias").to_doubles(), std::vector<double>(5, 0));
+  EXPECT_EQ(store.master("gain").to_doubles(), std::vector<double>(5, 1));
+}
+
+TEST(ParameterStore, InitialValuesFollowFromSeedAndNameAlone) {
+  const auto values = [](const std::vector<const char*>& order, std::uint64_t seed) {
+    ParameterStore store;
+    for (const char* name : order) Scope(store).parameter(name, {7});
+    store.allocate(DType::f32, StoreMode::inference);
+    store.initialise(seed, 1);
+    return store.master("b").to_doubles();
+  };
+  EXPECT_EQ(values({"a", "b"}, 1), values({"b", "c", "a"}, 1));
+  EXPECT_NE(values({"a", "b"}, 1), values({"a", "b"}, 2));
+}
+
+TEST(ParameterStore, SegmentsCoverTheSlabAndSayWhatDecays) {
+  ModelConfig config = tiny_config();
+  config.head = Head::masked_lm;
+  const auto model = make_model(config, DType::f32);
+  const ParameterStore& store = model->parameters();
+  const auto segments = store.segments();
+  const auto ends = segments.end.to_doubles(), decay = segments.decay.to_doubles();
+  ASSERT_EQ(ends.back(), store.values().numel());
+  EXPECT_TRUE(std::is_sorted(ends.begin(), ends.end()));
+  const auto* slab = store.values().data<float>();
+  for (const Parameter& parameter : store.parameters()) {
+    const std::string& name = parameter.name();
+    const auto begin = static_cast<double>(parameter.var().value().data<float>() - slab);
+    const auto segment = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
+    EXPECT_LE(begin + static_cast<double>(parameter.shape().numel()), ends[segment]) << name << " lies in one segment";
+    const bool spared = name.ends_with("bias") || name.find("LayerNorm") != std::string::npos;
+    EXPECT_EQ(decay[segment], spared ? 0 : 1) << name;
+  }
+}
+
+/// Three parameters, and weights on offer that differ from them by `change`.
+WeightSource source_of(std::vector<WeightSource::Entry> entries) {
+  WeightSource source{std::move(entries), {}};
+  source.read = [entries = source.entries](const std::string& name) {
+    for (const auto& entry : entries) {
+      if (entry.name == name) return random_normal(entry.shape, hash_of(name));
+    }
+    return Tensor{};
+  };
+  return source;
+}
+
+void declare(ParameterStore& store) {
+  const Scope scope = Scope(store) / "nystromformer";
+  scope.parameter("query.weight", {4, 4});
+  scope.parameter("query.bias", {4});
+  scope.parameter("LayerNorm.weight", {4});
+}
+
+TEST(LoadWeights, ReportsEverythingAtOnce) {
+  ParameterStore store;
+  declare(store);
+  const auto source = source_of({{"nystromformer.query.weight", {4, 5}}, {"nystromformer.qeury.bias", {4}}, {"surplus", {1}}});
+  EXPECT_EQ(message_of([&] { check_weights(store, source); }),
+            "the weights do not fit the model; mismatched: nystromformer.query.weight is [4, 5], expected [4, 4]; unexpected: "
+            "nystromformer.qeury.bias; did you mean 'nystromformer.query.bias'?, surplus; missing: nystromformer.query.bias, "
+            "nystromformer.LayerNorm.weight");
+}
+
+TEST(LoadWeights, NamesNoMoreThanTwentyOfAKind) {
+  ParameterStore store;
+  for (int i = 0; i < 23; ++i) Scope(store).parameter("p" + std::to_string(i), {1});
+  const std::string message = message_of([&] { check_weights(store, source_of({})); });
+  EXPECT_TRUE(message.ends_with(", p18, p19 and 3 more")) << message;
+}
+
+TEST(LoadWeights, PassesOverCopiesThatFilesHold) {
+  ParameterStore store;
+  declare(store);
+  store.allocate(DType::f64, StoreMode::inference);
+  const auto source = source_of({{"nystromformer.query.weight", {4, 4}},
+                                 {"nystromformer.query.bias", {4}},
+                                 {"nystromformer.LayerNorm.weight", {4}},
+                                 {"cls.predictions.decoder.weight", {9, 4}},
+                                 {"cls.predictions.decoder.bias", {9}},
+                                 {"nystromformer.embeddings.position_ids", {1, 9}},
+                                 {"nystromformer.embeddings.token_type_ids", {1, 9}}});
+  load_weights(store, source);
+  for (const auto& name : names_of(store)) EXPECT_EQ(store.master(name).to_doubles(), source.read(name).to_doubles()) << name;
+}
+
+TEST(LoadWeights, KeepsFullMastersUnderBf16) {
+  ParameterStore store;
+  declare(store);
+  store.allocate(DType::bf16, StoreMode::training);
+  const Tensor values = random_normal({4}, 1).cast(DType::f32);
+  store.set("nystromformer.query.bias", values);
+  EXPECT_EQ(store.master("nystromformer.query.bias").to_doubles(), values.to_doubles());
+  EXPECT_EQ(store.parameters()[1].var().value().to_doubles(), values.cast(DType::bf16).to_doubles());
+}
+
+}  // namespace
+}  // namespace nystrom::testing

@@ -1,0 +1,18 @@
+// Runs a test program on one thread: for models so small that waking a second one costs more than all they compute, many times over on a
+// busy machine.
+#include <gtest/gtest.h>
+
+#include "core/cpu/parallel.h"
+
+namespace nystrom::testing {
+namespace {
+
+class OneThread : public ::testing::Environment {
+ public:
+  void SetUp() override { set_num_threads(1); }
+};
+
+[[maybe_unused]] const auto* const environment = ::testing::AddGlobalTestEnvironment(new OneThread);
+
+}  // namespace
+}  // namespace nystrom::testing

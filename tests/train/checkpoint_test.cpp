@@ -1,0 +1,160 @@
+// Saving, finding and removing checkpoints, and what happens when one is damaged or a save is interrupted.
+#include "train/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "core/error.h"
+#include "core/file_io.h"
+#include "tests/train/temporary_folder.h"
+
+namespace nystrom::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+CheckpointFolder::File text_file(const std::string& name, const std::string& text) {
+  return {name, [text](const fs::path& path) {
+            OutputFile file(path);
+            file.write(text);
+            const std::string checksum = file.checksum();
+            file.commit();
+            return checksum;
+          }};
+}
+
+void save(CheckpointFolder& folder, std::int64_t step, std::optional<std::int64_t> best = {}) {
+  folder.save(step, {text_file("state.json", "{}"), text_file("weights", "weights of step " + std::to_string(step))}, 100, best);
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// Flips one bit of a file.
+void damage(const fs::path& path) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  const char first = static_cast<char>(file.get() ^ 1);
+  file.seekp(0);
+  file.put(first);
+}
+
+class CheckpointTest : public ::testing::Test {
+ protected:
+  TemporaryFolder temporary_;
+  fs::path path_ = temporary_.path() / "checkpoints";
+  CheckpointFolder folder_{path_, 3};
+
+  std::optional<std::int64_t> newest() {
+    passed_over_.clear();
+    return folder_.newest(passed_over_);
+  }
+  std::vector<std::string> passed_over_;
+};
+
+TEST_F(CheckpointTest, TheNewestIsFound) {
+  EXPECT_EQ(newest(), std::nullopt);
+  save(folder_, 9);
+  save(folder_, 10);
+  EXPECT_EQ(newest(), 10);
+  EXPECT_TRUE(passed_over_.empty());
+}
+
+TEST_F(CheckpointTest, TheNewestAndTheBestStay) {
+  for (std::int64_t step = 1; step <= 6; ++step) save(folder_, step, 2);
+  EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-2", "step-4", "step-5", "step-6"}));
+}
+
+TEST_F(CheckpointTest, ADamagedOneIsPassedOverWithTheReason) {
+  save(folder_, 1);
+  save(folder_, 2);
+  damage(folder_.path_of(2) / "weights");
+  EXPECT_EQ(newest(), 1);
+  ASSERT_EQ(passed_over_.size(), 1u);
+  EXPECT_NE(passed_over_[0].find("step-2: passed over: weights has checksum "), std::string::npos) << passed_over_[0];
+}
+
+TEST_F(CheckpointTest, AShortFileOrAMissingOneIsPassedOver) {
+  save(folder_, 1);
+  save(folder_, 2);
+  save(folder_, 3);
+  fs::resize_file(folder_.path_of(3) / "weights", 3);
+  fs::remove(folder_.path_of(2) / "state.json");
+  EXPECT_EQ(newest(), 1);
+  EXPECT_EQ(passed_over_.size(), 2u);
+}
+
+TEST_F(CheckpointTest, AnOldOneStaysWhileTheNewerOnesAreDamaged) {
+  CheckpointFolder two(path_, 2);
+  save(two, 1);
+  save(two, 2);
+  damage(two.path_of(2) / "weights");
+  save(two, 3);
+  EXPECT_TRUE(fs::exists(two.path_of(1)));
+}
+
+TEST_F(CheckpointTest, AFailedSaveLeavesTheOldOnesAndNothingElse) {
+  save(folder_, 1);
+  const auto broken = [](const fs::path&) -> std::string { throw InputError("no space left"); };
+  EXPECT_THROW(folder_.save(2, {text_file("state.json", "{}"), {"weights", broken}}, 100, {}), InputError);
+  EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-1"}));
+  EXPECT_EQ(newest(), 1);
+}
+
+TEST_F(CheckpointTest, AWriteThatFailsOnceIsDoneAnew) {
+  int calls = 0;
+  const auto once = [&](const fs::path& path) {
+    if (++calls == 1) throw InputError("cannot make durable");
+    return text_file("weights", "x").write(path);
+  };
+  folder_.save(1, {{"weights", once}}, 100, {});
+  EXPECT_EQ(newest(), 1);
+}
+
+TEST_F(CheckpointTest, AChecksumOfOtherBytesIsNotAcknowledged) {
+  const auto lying = [](const fs::path& path) {
+    text_file("weights", "x").write(path);
+    return std::string(32, '0');
+  };
+  EXPECT_THROW(folder_.save(1, {{"weights", lying}}, 100, {}), InputError);
+  EXPECT_EQ(newest(), std::nullopt);
+}
+
+TEST_F(CheckpointTest, LeftoversGo) {
+  save(folder_, 1);
+  fs::create_directory(path_ / "step-2.tmp-0123");
+  fs::create_directory(path_ / ".trash-0123");
+  folder_.remove_leftovers();
+  EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-1"}));
+}
+
+TEST_F(CheckpointTest, SavingAStepAgainReplacesIt) {
+  save(folder_, 1);
+  damage(folder_.path_of(1) / "weights");
+  save(folder_, 1);
+  EXPECT_EQ(newest(), 1);
+}
+
+TEST_F(CheckpointTest, WithoutSpaceNothingIsWritten) {
+  EXPECT_THROW(folder_.save(1, {text_file("weights", "x")}, std::int64_t{1} << 60, {}), InputError);
+  EXPECT_TRUE(names_in(path_).empty());
+}
+
+TEST_F(CheckpointTest, ASecondTrainerIsRefused) {
+  const RunLock first(temporary_.path());
+  try {
+    const RunLock second(temporary_.path());
+    FAIL() << "expected a refusal";
+  } catch (const InputError& error) {
+    EXPECT_EQ(std::string(error.what()), temporary_.path().string() + ": another process trains in this run directory; wait for it, or "
+                                                                      "choose another run_dir");
+  }
+}
+
+}  // namespace
+}  // namespace nystrom::testing

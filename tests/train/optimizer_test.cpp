@@ -1,0 +1,129 @@
+// AdamW over slabs against the textbook loop in double.
+#include "train/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "core/kernels.h"
+#include "tests/support/errors.h"
+#include "tests/support/random.h"
+
+namespace nystrom::testing {
+namespace {
+
+/// Two that decay, two that do not, in turns: several ranges, with the slab's gaps between them.
+void declare(ParameterStore& store) {
+  for (const char* layer : {"first", "second"}) {
+    const Scope scope = Scope(store) / layer;
+    scope.parameter("weight", {5, 7});
+    scope.parameter("bias", {7}, {Init::Kind::normal}, false);
+  }
+}
+
+/// One parameter as torch.optim.AdamW updates it.
+struct Textbook {
+  std::vector<double> value, m, v;
+  double decay;
+
+  void step(const OptimizerConfig& c, int t, double rate, const std::vector<double>& gradient, double scale) {
+    const double beta1 = c.betas[0], beta2 = c.betas[1];
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const double g = scale * gradient[i];
+      value[i] *= 1 - rate * decay;
+      m[i] = beta1 * m[i] + (1 - beta1) * g;
+      v[i] = beta2 * v[i] + (1 - beta2) * g * g;
+      value[i] -= rate * (m[i] / (1 - std::pow(beta1, t))) / (std::sqrt(v[i] / (1 - std::pow(beta2, t))) + c.epsilon);
+    }
+  }
+};
+
+struct Case {
+  const char* name;
+  DType dtype;
+  OptimizerConfig config;
+  double gradient_scale, tolerance;
+};
+void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+
+OptimizerConfig with(double decay, std::vector<double> betas = {0.9, 0.999}, double epsilon = 1e-8) {
+  OptimizerConfig config;
+  config.weight_decay = decay;
+  config.betas = std::move(betas);
+  config.epsilon = epsilon;
+  return config;
+}
+
+const Case cases[] = {
+    {"f64", DType::f64, with(0.1), 1, 1e-12},
+    {"f64_no_decay", DType::f64, with(0), 1, 1e-12},
+    {"f64_clipped", DType::f64, with(0.1), 0.3, 1e-12},
+    {"f64_other_betas", DType::f64, with(0.1, {0.5, 0.9}, 1e-3), 1, 1e-12},
+    {"f32", DType::f32, with(0.1), 1, 1e-6},
+    {"bf16_masters", DType::bf16, with(0.1), 1, 1e-6},
+};
+
+class AdamWOfStore : public ::testing::TestWithParam<Case> {};
+
+TEST_P(AdamWOfStore, EqualsTextbook) {
+  const Case& test = GetParam();
+  ParameterStore store;
+  declare(store);
+  store.allocate(test.dtype, StoreMode::training);
+  store.initialise(1, 0.5);
+  std::map<std::string, Textbook> expected;
+  for (const Parameter& p : store.parameters()) {
+    const auto values = store.master(p.name()).to_doubles();
+    const std::vector<double> zeros(values.size());
+    expected[p.name()] = {values, zeros, zeros, p.name().ends_with("weight") ? test.config.weight_decay : 0};
+  }
+  AdamW optimizer(store, test.config);
+  for (int t = 1; t <= 5; ++t) {
+    const double rate = 1e-2 / t;
+    for (auto& [name, textbook] : expected) {
+      Tensor gradient = store.gradient(name);
+      kernels::copy(random_normal(gradient.shape(), static_cast<std::uint64_t>(100 * t) + name.size(), 0.1).cast(gradient.dtype()),
+                    gradient);
+      textbook.step(test.config, t, rate, gradient.to_doubles(), test.gradient_scale);
+    }
+    optimizer.step(rate, test.gradient_scale);
+  }
+  EXPECT_EQ(optimizer.steps_taken(), 5);
+  for (const Parameter& p : store.parameters()) {
+    const Tensor master = store.master(p.name());
+    EXPECT_LE(relative_difference(master, Tensor::from(expected[p.name()].value, p.shape())), test.tolerance) << p.name();
+    EXPECT_EQ(p.var().value().to_doubles(), master.cast(test.dtype).to_doubles()) << p.name() << " is the rounded master";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, AdamWOfStore, ::testing::ValuesIn(cases), [](const auto& test) { return std::string(test.param.name); });
+
+TEST(AdamW, GradientNormIsOfAllParameters) {
+  ParameterStore store;
+  declare(store);
+  store.allocate(DType::f32, StoreMode::training);
+  double squares = 0;
+  for (const Parameter& p : store.parameters()) {
+    Tensor gradient = store.gradient(p.name());
+    kernels::copy(random_normal(p.shape(), 3 + p.name().size()).cast(DType::f32), gradient);
+    for (const double g : gradient.to_doubles()) squares += g * g;
+  }
+  AdamW optimizer(store, OptimizerConfig{});
+  EXPECT_NEAR(optimizer.gradient_norm(), std::sqrt(squares), 1e-12 * std::sqrt(squares));
+  optimizer.zero_gradients();
+  EXPECT_EQ(optimizer.gradient_norm(), 0);
+}
+
+TEST(AdamW, RefusesMisuse) {
+  ParameterStore store;
+  declare(store);
+  store.allocate(DType::f32, StoreMode::inference);
+  EXPECT_EQ(message_of([&] { AdamW(store, OptimizerConfig{}); }), "AdamW needs a parameter store that was allocated for training");
+  ParameterStore training;
+  declare(training);
+  training.allocate(DType::f32, StoreMode::training);
+  EXPECT_EQ(message_of([&] { AdamW(training, with(0, {0.9})); }), "AdamW needs two betas, got 1");
+}
+
+}  // namespace
+}  // namespace nystrom::testing
