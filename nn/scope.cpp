@@ -89,15 +89,16 @@ void ParameterStore::set(std::string_view name, const Tensor& values) {
   if (masters_.dtype() != dtype_) write(values_);
 }
 
-Tensor ParameterStore::master(std::string_view name) const {
+Tensor ParameterStore::part_of(const Tensor& slab, std::string_view name) const {
   const auto& entry = find(name);
-  return masters_.slice(0, entry.offset, entry.offset + entry.shape.numel()).reshape(entry.shape);
+  return slab.slice(0, entry.offset, entry.offset + entry.shape.numel()).reshape(entry.shape);
 }
 
+Tensor ParameterStore::master(std::string_view name) const { return part_of(masters_, name); }
+
 Tensor ParameterStore::gradient(std::string_view name) const {
-  const auto& entry = find(name);
   require(gradients_.defined(), "the store was allocated for inference and has no gradients");
-  return gradients_.slice(0, entry.offset, entry.offset + entry.shape.numel()).reshape(entry.shape);
+  return part_of(gradients_, name);
 }
 
 std::vector<Parameter> ParameterStore::parameters() const {

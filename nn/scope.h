@@ -68,6 +68,9 @@ class ParameterStore {
   Tensor master(std::string_view name) const;
   Tensor gradient(std::string_view name) const;
 
+  /// The part of `slab`, laid out as the store's own (a moment, say), that belongs to parameter `name`.
+  Tensor part_of(const Tensor& slab, std::string_view name) const;
+
   /// In order of declaration.
   std::vector<Parameter> parameters() const;
   /// Number of trained values, without the padding between parameters.

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "core/error.h"
+
 namespace CLI {
 class App;
 }
@@ -33,5 +35,12 @@ struct Command {
 Command add_forward_command(CLI::App& app);
 Command add_info_command(CLI::App& app);
 Command add_bench_command(CLI::App& app);
+Command add_pretrain_command(CLI::App& app);
+
+/// The user asked to stop, and what was done is saved: the program exits with 130.
+class Interrupted : public Error {
+ public:
+  using Error::Error;
+};
 
 }  // namespace nystrom

@@ -10,6 +10,7 @@
 
 #include "core/dtype.h"
 #include "core/fields.h"
+#include "data/text.h"
 #include "nn/model_config.h"
 
 namespace nystrom {
@@ -23,7 +24,6 @@ std::span<const EnumName<Decay>> enum_names(Decay);
 std::span<const EnumName<DType>> enum_names(DType);
 
 enum class TokenizerKind { unigram, bpe };
-enum class Documents { files, lines };
 
 std::span<const EnumName<TokenizerKind>> enum_names(TokenizerKind);
 std::span<const EnumName<Documents>> enum_names(Documents);

@@ -29,7 +29,7 @@ void CommonOptions::apply() const {
 
 namespace {
 
-enum ExitCode { done = 0, internal_error = 1, input_error = 2 };
+enum ExitCode { done = 0, internal_error = 1, input_error = 2, interrupted = 130 };
 
 int fail(ExitCode code, std::string_view message) {
   fmt::print(stderr, "nystrom: {}\n", message);
@@ -70,7 +70,8 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "nystrom " NYSTROM_VERSION);
   app.require_subcommand(1);
   app.footer("nystrom COMMAND --help shows a command's options and an example.");
-  const std::vector<Command> commands = {add_forward_command(app), add_info_command(app), add_bench_command(app)};
+  const std::vector<Command> commands = {add_forward_command(app), add_info_command(app), add_bench_command(app),
+                                         add_pretrain_command(app)};
   check_command(app, commands, argc, argv);
   try {
     app.parse(argc, argv);
@@ -93,6 +94,8 @@ int main(int argc, char** argv) {
   using namespace nystrom;
   try {
     return run(argc, argv);
+  } catch (const Interrupted& reason) {
+    return fail(interrupted, reason.what());
   } catch (const InputError& error) {
     return fail(input_error, error.what());
   } catch (const std::bad_alloc&) {

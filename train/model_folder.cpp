@@ -28,19 +28,17 @@ ModelConfig read_model_config(const std::filesystem::path& folder, const std::ve
 }
 
 std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config, DType dtype, StoreMode mode, Device device) {
-  return with_context(folder.string(), [&] {
-    auto model = std::make_unique<Model>(config);
-    const ModelWeights weights = ModelWeights::open(folder);
-    const std::vector<std::string> names = weights.names();
-    const std::string prefix(lacks_prefix(config, names) ? encoder_prefix : "");
-    WeightSource source;
-    for (const std::string& name : names) source.entries.push_back({prefix + name, weights.stored(name).shape});
-    source.read = [&](const std::string& name) { return weights.read(name.substr(prefix.size())); };
-    check_weights(model->parameters(), source);
-    model->parameters().allocate(dtype, mode, device);
-    load_weights(model->parameters(), source);
-    return model;
-  });
+  auto model = std::make_unique<Model>(config);
+  const ModelWeights weights = ModelWeights::open(folder);
+  const std::vector<std::string> names = weights.names();
+  const std::string prefix(lacks_prefix(config, names) ? encoder_prefix : "");
+  WeightSource source;
+  for (const std::string& name : names) source.entries.push_back({prefix + name, weights.stored(name).shape});
+  source.read = [&](const std::string& name) { return weights.read(name.substr(prefix.size())); };
+  with_context(folder.string(), [&] { check_weights(model->parameters(), source); });
+  model->parameters().allocate(dtype, mode, device);
+  load_weights(model->parameters(), source);
+  return model;
 }
 
 std::string semantics_notice(const ModelConfig& config) {

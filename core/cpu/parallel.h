@@ -30,13 +30,6 @@ NYSTROM_INLINE void parallel_ranges(std::int64_t n, std::int64_t grain, const Bo
   for (std::int64_t p = 0; p < pieces; ++p) body(n * p / pieces, n * (p + 1) / pieces);
 }
 
-/// Calls body(i) for each i in 0 … n; uneven bodies are balanced.
-template <class Body>
-NYSTROM_INLINE void parallel_each(std::int64_t n, const Body& body) {
-#pragma omp parallel for schedule(dynamic, 1) if (n > 1)
-  for (std::int64_t i = 0; i < n; ++i) body(i);
-}
-
 /// Elements below which a loop is not worth a second thread.
 constexpr std::int64_t elementwise_grain = 16384;
 

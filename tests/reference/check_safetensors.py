@@ -1,6 +1,6 @@
 """Compares our safetensors files with those of Hugging Face's library.
 
-usage: check_safetensors.py ROUNDTRIP_PROGRAM [--cases N]
+usage: check_safetensors.py [--program build/release/safetensors_roundtrip] [--cases N]
 
 For random tensors: the library's file is read and written by ours; the library reads the result with the same bytes in every tensor, and
 writes from it a file equal to ours byte for byte. Then damaged files: whatever ours accepts, the library accepts with the same bytes.
@@ -103,7 +103,7 @@ def check_damaged(program, rng, folder, cases):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("program")
+    parser.add_argument("--program", default=str(Path(__file__).resolve().parents[2] / "build/release/safetensors_roundtrip"))
     parser.add_argument("--cases", type=int, default=200)
     arguments = parser.parse_args()
     rng = np.random.default_rng(0)

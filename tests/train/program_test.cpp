@@ -79,9 +79,9 @@ const Case cases[] = {
     {"no_yaml", "info absent.yaml", "absent.yaml: cannot open: No such file or directory"},
     {"no_config", "info occupied", "occupied/config.json: cannot open: No such file or directory"},
     {"no_weights", "forward weightless --quiet --input batch.safetensors --output o",
-     "weightless: weightless: has neither model.safetensors nor model.safetensors.index.json"},
+     "weightless: has neither model.safetensors nor model.safetensors.index.json"},
     {"truncated_weights", "forward truncated --quiet --input batch.safetensors --output o",
-     "truncated: truncated/model.safetensors: tensor nystromformer.encoder.layer.1.output.dense.weight ends at byte 20640 of the data, but "
+     "truncated/model.safetensors: tensor nystromformer.encoder.layer.1.output.dense.weight ends at byte 20640 of the data, but "
      "the file has only 20639: it is cut short"},
     {"no_batch", "forward model --quiet --input absent.safetensors --output o",
      "absent.safetensors: cannot open: No such file or directory"},

@@ -1,0 +1,38 @@
+// nystrom pretrain: masked-LM pretraining from one YAML file.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "core/check.h"
+#include "train/commands.h"
+#include "train/config_io.h"
+#include "train/trainer.h"
+
+namespace nystrom {
+namespace {
+
+struct PretrainOptions {
+  CommonOptions common;
+  std::string config;
+};
+
+void run(const PretrainOptions& options) {
+  options.common.apply();
+  const RunConfig config = read_config(options.config, options.common.overrides);
+  const PretrainResult result = pretrain(config, options.common.quiet);
+  if (result.interrupted) throw Interrupted(fmt::format("stopped after step {}; the same command goes on from there", result.steps));
+  if (!options.common.quiet) fmt::print(stderr, "done: {} steps; the model is {}/checkpoints/step-{}\n", result.steps, config.run_dir, result.steps);
+}
+
+}  // namespace
+
+Command add_pretrain_command(CLI::App& app) {
+  auto options = std::make_shared<PretrainOptions>();
+  auto* command = app.add_subcommand("pretrain", "Pretrain a masked language model from one YAML file; prepares the data first, resumes by itself");
+  command->footer("Example:\n  nystrom pretrain my.yaml --set training.steps=2000");
+  command->add_option("CONFIG", options->config, "YAML file of the run")->required();
+  options->common.add_to(*command);
+  return {command, [options] { run(*options); }};
+}
+
+}  // namespace nystrom
