@@ -61,9 +61,9 @@ void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOL
 #define FORWARD "forward model --quiet --input batch.safetensors --output out.safetensors "
 
 const Case cases[] = {
-    {"no_command", "", "no command given; expected one of forward, info, bench; see nystrom --help"},
+    {"no_command", "", "no command given; expected one of forward, info, bench, pretrain; see nystrom --help"},
     {"unknown_command", "forwrd",
-     "unknown command forwrd; did you mean 'forward'?; expected one of forward, info, bench; see nystrom --help"},
+     "unknown command forwrd; did you mean 'forward'?; expected one of forward, info, bench, pretrain; see nystrom --help"},
     {"unknown_option_of_program", "--bogus", "unknown option --bogus; see nystrom --help"},
     {"unknown_option", FORWARD "--bogus", "unknown option --bogus; see nystrom forward --help"},
     {"misspelt_option", "forward model --inptu batch.safetensors --output o",
