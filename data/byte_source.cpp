@@ -26,10 +26,11 @@ class PlainSource : public ByteSource {
     return count;
   }
 
-  std::int64_t left() const { return file_.size() - position_; }
-  std::int64_t position() const { return position_; }
+  std::int64_t position() const override { return position_; }
 
  private:
+  std::int64_t left() const { return file_.size() - position_; }
+
   InputFile file_;
   std::int64_t position_ = 0;
 };
@@ -57,6 +58,8 @@ class CompressedSource : public ByteSource {
     }
     return filled;
   }
+
+  std::int64_t position() const override { return file_.position(); }
 
  protected:
   /// Whether what was decoded so far ends inside a member or frame.

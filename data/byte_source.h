@@ -27,6 +27,8 @@ class ByteSource {
   /// Fills `buffer` as far as the file goes; the number of bytes, less than asked for only at the end. InputError naming the file when it
   /// cannot be read, is truncated or corrupt; DecompressionBomb.
   virtual std::size_t read(std::span<char> buffer) = 0;
+  /// Bytes of the file, as it lies on disk, that have been read.
+  virtual std::int64_t position() const = 0;
 };
 
 /// By the ending of the name: .gz (members one after another are one text), .zst (likewise; windows up to 128 MiB), anything else as it

@@ -120,6 +120,8 @@ class TextReader::FilePieces {
     return take(rest, rest.size(), 0, false);
   }
 
+  std::int64_t position() const { return source_->position(); }
+
  private:
   std::string_view waiting() const { return std::string_view(buffer_).substr(start_); }
 
@@ -171,6 +173,8 @@ TextReader::TextReader(std::vector<std::filesystem::path> files, Documents docum
     : files_(std::move(files)), documents_(documents), piece_bytes_(std::max(piece_bytes, std::size_t{4})) {}
 
 TextReader::~TextReader() = default;
+
+std::int64_t TextReader::position() const { return passed_bytes_ + (pieces_ ? pieces_->position() : 0); }
 
 void TextReader::skip(SkipReason reason, const std::filesystem::path& file, std::int64_t line) {
   Skipped& entry = statistics_.skipped[static_cast<std::size_t>(reason)];
@@ -250,6 +254,7 @@ std::optional<TextPiece> TextReader::next() {
     if (pieces_ == nullptr && !open_next_file()) return std::nullopt;
     const auto piece = pieces_->next();
     if (!piece) {
+      passed_bytes_ += pieces_->position();
       pieces_.reset();
       ++statistics_.files;
       continue;

@@ -69,6 +69,8 @@ class TextReader {
   /// The next piece, nothing after the last. InputError naming the file for what cannot be read, is truncated or corrupt.
   std::optional<TextPiece> next();
   const TextStatistics& statistics() const { return statistics_; }
+  /// Bytes of the files, as they lie on disk, behind the place reached: for progress, against the sum of their sizes.
+  std::int64_t position() const;
 
  private:
   class FilePieces;
@@ -88,6 +90,7 @@ class TextReader {
   Documents documents_;
   std::size_t piece_bytes_;
   std::size_t next_file_ = 0;
+  std::int64_t passed_bytes_ = 0;         // of files read to their end
   std::unique_ptr<FilePieces> pieces_;    // of the file being read
   bool inside_document_ = false;          // the last piece of pieces_ continues
   bool rejecting_ = false;                // … and belongs to a document that is left out

@@ -208,16 +208,19 @@ std::string tokenizer_json(const SentencePieceTokenizer& tokenizer) {
   return file.dump() + "\n";
 }
 
+std::vector<TokenizerFile> tokenizer_files(const SentencePieceTokenizer& tokenizer, std::int64_t max_length) {
+  return {{"tokenizer.json", tokenizer_json(tokenizer)},
+          {"special_tokens_map.json", special_tokens_map(tokenizer).dump(2) + "\n"},
+          {"tokenizer_config.json", tokenizer_config(tokenizer, max_length).dump(2) + "\n"},
+          {"spiece.model", tokenizer.bytes()}};
+}
+
 void write_tokenizer(const SentencePieceTokenizer& tokenizer, const std::filesystem::path& folder, std::int64_t max_length) {
-  const auto write = [&](const char* name, std::string_view text) {
-    OutputFile file(folder / name);
-    file.write(text);
+  for (const TokenizerFile& each : tokenizer_files(tokenizer, max_length)) {
+    OutputFile file(folder / each.name);
+    file.write(each.content);
     file.commit();
-  };
-  write("tokenizer.json", tokenizer_json(tokenizer));
-  write("special_tokens_map.json", special_tokens_map(tokenizer).dump(2) + "\n");
-  write("tokenizer_config.json", tokenizer_config(tokenizer, max_length).dump(2) + "\n");
-  write("spiece.model", tokenizer.bytes());
+  }
 }
 
 }  // namespace nystrom

@@ -35,6 +35,16 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
 }
 
+/// Newest first.
+std::vector<std::int64_t> steps_in(const fs::path& folder) {
+  std::vector<std::int64_t> found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (const auto step = step_of(entry.path().filename().string())) found.push_back(*step);
+  }
+  std::sort(found.rbegin(), found.rend());
+  return found;
+}
+
 std::string nonce() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}", random(), random());
@@ -75,16 +85,16 @@ CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep) : folder_
   require_input(!error, "{}: cannot create the folder: {}", folder_.string(), error.message());
 }
 
-fs::path CheckpointFolder::path_of(std::int64_t step) const { return folder_ / fmt::format("{}{}", prefix, step); }
-
-std::vector<std::int64_t> CheckpointFolder::steps() const {
-  std::vector<std::int64_t> found;
-  for (const auto& entry : fs::directory_iterator(folder_)) {
-    if (const auto step = step_of(entry.path().filename().string())) found.push_back(*step);
-  }
-  std::sort(found.rbegin(), found.rend());
-  return found;
+CheckpointFolder::File CheckpointFolder::text_file(std::string name, std::string content) {
+  return {std::move(name), [content = std::move(content)](const fs::path& path) {
+            OutputFile file(path);
+            file.write(content);
+            const std::string checksum = file.checksum();
+            file.commit();
+            return checksum;
+          }};
 }
+
 
 void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& files) const {
   const fs::path temporary = folder_ / fmt::format("{}{}.tmp-{}", prefix, step, nonce());
@@ -129,7 +139,7 @@ void CheckpointFolder::save(std::int64_t step, const std::vector<File>& files, s
 void CheckpointFolder::remove_old(std::int64_t newest, std::optional<std::int64_t> best) const {
   constexpr std::int64_t least = 2;
   std::int64_t whole = 0;
-  for (const std::int64_t step : steps()) {
+  for (const std::int64_t step : steps_in(folder_)) {
     if (whole < std::max(keep_, least)) {
       // The newest was verified a moment ago; a broken one does not count as kept.
       if (step == newest || checkpoint_problem(path_of(step)).empty()) ++whole;
@@ -150,11 +160,14 @@ void CheckpointFolder::remove_leftovers() {
   }
 }
 
-std::optional<std::int64_t> CheckpointFolder::newest(std::vector<std::string>& passed_over) const {
-  for (const std::int64_t step : steps()) {
-    const std::string problem = checkpoint_problem(path_of(step));
+fs::path checkpoint_path(const fs::path& folder, std::int64_t step) { return folder / fmt::format("{}{}", prefix, step); }
+
+std::optional<std::int64_t> newest_checkpoint(const fs::path& folder, std::vector<std::string>& passed_over) {
+  for (const std::int64_t step : steps_in(folder)) {
+    const fs::path path = checkpoint_path(folder, step);
+    const std::string problem = checkpoint_problem(path);
     if (problem.empty()) return step;
-    passed_over.push_back(fmt::format("{}: passed over: {}", path_of(step).string(), problem));
+    passed_over.push_back(fmt::format("{}: passed over: {}", path.string(), problem));
   }
   return {};
 }

@@ -26,6 +26,11 @@ class RunLock {
   int descriptor_;
 };
 
+/// The newest checkpoint below `folder` whose manifest and files hold; `passed_over` gets a line for each newer one that does not.
+std::optional<std::int64_t> newest_checkpoint(const std::filesystem::path& folder, std::vector<std::string>& passed_over);
+/// Its path: FOLDER/step-N.
+std::filesystem::path checkpoint_path(const std::filesystem::path& folder, std::int64_t step);
+
 /// The folder `checkpoints` of a run. Only the holder of the RunLock writes.
 class CheckpointFolder {
  public:
@@ -38,6 +43,8 @@ class CheckpointFolder {
     std::string name;
     WriteFile write;
   };
+  /// One whose content is known.
+  static File text_file(std::string name, std::string content);
 
   /// Writes, makes durable, reads back and verifies, renames to step-N, and removes old ones: all but the newest `keep` and `best`, and
   /// none while fewer than two newer ones are whole. `bytes` is the size expected. A write that fails is tried once more under another
@@ -46,14 +53,11 @@ class CheckpointFolder {
 
   /// Removes what an interrupted save left.
   void remove_leftovers();
-  /// The newest checkpoint whose manifest and files hold; `passed_over` gets a line for each newer one that does not.
-  std::optional<std::int64_t> newest(std::vector<std::string>& passed_over) const;
-  std::filesystem::path path_of(std::int64_t step) const;
+  std::filesystem::path path_of(std::int64_t step) const { return checkpoint_path(folder_, step); }
 
  private:
   void write_once(std::int64_t step, const std::vector<File>& files) const;
   void remove_old(std::int64_t newest, std::optional<std::int64_t> best) const;
-  std::vector<std::int64_t> steps() const;  // newest first
 
   std::filesystem::path folder_;
   std::int64_t keep_;

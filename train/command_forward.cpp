@@ -21,11 +21,10 @@ DType dtype_named(const std::string& name) { return name == "f64" ? DType::f64 :
 
 void run(const ForwardOptions& options) {
   options.common.apply();
-  const ModelConfig config = read_model_config(options.model, options.common.overrides);
-  const std::string notice = semantics_notice(config);
-  if (!notice.empty() && !options.common.quiet) fmt::print(stderr, "{}\n", notice);
+  Log log(options.common.quiet);
+  const ModelFolder folder = open_model_folder(options.model, options.common.overrides, log);
   const auto mode = options.gradients ? StoreMode::training : StoreMode::inference;
-  const auto model = load_model(options.model, config, dtype_named(options.dtype), mode);
+  const auto model = load_model(folder.path, folder.config, dtype_named(options.dtype), mode);
   const auto file = SafetensorsFile::open(options.input);
   NamedTensors inputs;
   for (const auto& tensor : file.tensors()) inputs.emplace(tensor.name, file.read(tensor.name));
@@ -42,7 +41,7 @@ Command add_forward_command(CLI::App& app) {
       "Input tensors: input_ids, and where wanted attention_mask, token_type_ids, labels (-100: ignored) or start_positions and\n"
       "end_positions. Output: logits, last_hidden_state, loss and grad.NAME. No dropout.\n\n"
       "Example:\n  nystrom forward models/base --input batch.safetensors --output out.safetensors --grad");
-  command->add_option("MODEL", options->model, "Hugging Face folder")->required();
+  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")->required();
   command->add_option("--input", options->input, "safetensors file with the batch")->required();
   command->add_option("--output", options->output, "safetensors file to write")->required();
   command->add_flag("--grad", options->gradients, "also write the gradient of every parameter");

@@ -81,15 +81,14 @@ void print(const Json& info) {
 void run(const InfoOptions& options) {
   const std::filesystem::path target = options.target;
   const bool yaml = target.extension() == ".yaml" || target.extension() == ".yml";
+  Log log(options.common.quiet);
   const ModelConfig config = yaml ? read_config(options.target, options.common.overrides, sections_of_other_runs).model
-                                  : read_model_config(target, options.common.overrides);
+                                  : open_model_folder(target, options.common.overrides, log).config;
   const Json info = describe(config);
   if (options.json) {
     fmt::print("{}\n", info.dump());
   } else {
     print(info);
-    const std::string notice = yaml ? "" : semantics_notice(config);
-    if (!notice.empty()) fmt::print("\n{}\n", notice);
   }
 }
 
@@ -99,7 +98,7 @@ Command add_info_command(CLI::App& app) {
   auto options = std::make_shared<InfoOptions>();
   auto* command = app.add_subcommand("info", "Show a model's parameters by part, shapes, options and output, without building it");
   command->footer("Examples:\n  nystrom info models/base\n  nystrom info configs/base.yaml --set model.num_hidden_layers=6 --json");
-  command->add_option("MODEL_OR_CONFIG", options->target, "Hugging Face folder, or the YAML file of a run")->required();
+  command->add_option("MODEL_OR_CONFIG", options->target, "Hugging Face folder, run directory or checkpoint, or the YAML file of a run")->required();
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};

@@ -19,9 +19,14 @@ struct PretrainOptions {
 void run(const PretrainOptions& options) {
   options.common.apply();
   const RunConfig config = read_config(options.config, options.common.overrides);
-  const PretrainResult result = pretrain(config, options.common.quiet);
+  Log log(options.common.quiet);
+  const PretrainResult result = pretrain(config, log);
   if (result.interrupted) throw Interrupted(fmt::format("stopped after step {}; the same command goes on from there", result.steps));
-  if (!options.common.quiet) fmt::print(stderr, "done: {} steps; the model is {}/checkpoints/step-{}\n", result.steps, config.run_dir, result.steps);
+  if (result.evaluation.tokens > 0) {
+    log.say(fmt::format("validation loss {:.4f}; always predicting by token frequency: {:.4f}", result.evaluation.loss,
+                        result.evaluation.frequency_loss));
+  }
+  log.say(fmt::format("done: {} steps; the model is {}/checkpoints/step-{}", result.steps, config.run_dir, result.steps));
 }
 
 }  // namespace

@@ -35,7 +35,14 @@ struct Command {
 Command add_forward_command(CLI::App& app);
 Command add_info_command(CLI::App& app);
 Command add_bench_command(CLI::App& app);
+Command add_doctor_command(CLI::App& app);
+Command add_config_command(CLI::App& app);
+Command add_check_command(CLI::App& app);
+Command add_prepare_command(CLI::App& app);
 Command add_pretrain_command(CLI::App& app);
+Command add_evaluate_command(CLI::App& app);
+Command add_predict_command(CLI::App& app);
+Command add_export_command(CLI::App& app);
 
 /// The user asked to stop, and what was done is saved: the program exits with 130.
 class Interrupted : public Error {

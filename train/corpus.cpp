@@ -2,14 +2,18 @@
 
 #include <unistd.h>
 
-#include <optional>
+#include <csignal>
+#include <cstdlib>
+#include <future>
 
 #include "core/check.h"
 #include "core/checksum.h"
+#include "core/cpu/parallel.h"
 #include "core/file_io.h"
 #include "core/rng.h"
 #include "data/sentencepiece_train.h"
 #include "data/tokenizer_json.h"
+#include "train/progress.h"
 
 namespace nystrom {
 namespace {
@@ -33,33 +37,46 @@ std::string short_hash(const std::string& text) {
   return checksum.hex().substr(0, 16);
 }
 
-void say(bool quiet, const std::string& text) {
-  if (!quiet) fmt::print(stderr, "{}\n", text);
+/// Removes what killed processes left of `folder` while they made it.
+void remove_leftovers(const fs::path& folder) {
+  const std::string prefix = folder.filename().string() + ".tmp-";
+  for (const auto& entry : fs::directory_iterator(folder.parent_path())) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(prefix)) continue;
+    const int process = std::atoi(name.c_str() + prefix.size());
+    if (process <= 0 || ::kill(process, 0) != 0) fs::remove_all(entry.path());
+  }
 }
 
 /// Makes `folder` by `fill`, whole or not at all.
 template <class Fill>
 void make_folder(const fs::path& folder, const Fill& fill) {
   const fs::path temporary = folder.string() + fmt::format(".tmp-{}", ::getpid());
+  fs::create_directories(folder.parent_path());
+  remove_leftovers(folder);
   fs::remove_all(temporary);
   fs::create_directories(temporary);
   try {
     fill(temporary);
+    std::error_code error;
+    fs::rename(temporary, folder, error);
+    // Another process that made the same folder in the meantime made the same of it.
+    require_input(!error || fs::exists(folder), "{}: cannot rename into place: {}", folder.string(), error.message());
   } catch (...) {
     fs::remove_all(temporary);
     throw;
   }
-  fs::rename(temporary, folder);
+  fs::remove_all(temporary);
   sync_folder(folder.parent_path());
 }
 
-fs::path trained_tokenizer(const RunConfig& config, const Files& files, bool quiet) {
+fs::path trained_tokenizer(const RunConfig& config, const Files& files, Log& log) {
   const TokenizerTrainingConfig& train = config.tokenizer.train;
   const std::string key = describe_files(files) + fmt::format("{} {} {} {} {}", enum_name(train.kind), train.vocab_size, train.lower_case,
                                                               config.seed, enum_name(config.data.documents));
   const fs::path folder = fs::path(config.data.cache) / ("tokenizer-" + short_hash(key));
   if (fs::exists(folder)) return folder;
-  say(quiet, fmt::format("training a tokenizer of {} pieces", train.vocab_size));
+  log.say(fmt::format("training a tokenizer of {} pieces", train.vocab_size));
   make_folder(folder, [&](const fs::path& made) {
     TextReader text(files, config.data.documents);
     SentencePieceTraining options;
@@ -75,64 +92,107 @@ fs::path trained_tokenizer(const RunConfig& config, const Files& files, bool qui
   return folder;
 }
 
-/// Tokenizes the documents that `takes` accepts, by their number, into `folder`.
-template <class Takes>
-void write_shards(const fs::path& folder, const Files& files, Documents documents, const SentencePieceTokenizer& tokenizer,
-                  const TokenSetInfo& info, const Takes& takes) {
-  TextReader text(files, documents);
-  ShardWriter writer(folder, info);
-  std::int64_t number = 0;
-  bool begins = true;
-  while (const auto piece = text.next()) {
-    if (takes(number)) {
-      if (begins) writer.begin_document();
-      const auto ids = tokenizer.encode(piece->text);
-      writer.append(std::vector<std::uint32_t>(ids.begin(), ids.end()));
-    }
-    begins = !piece->continues;
-    number += begins;
-  }
-  writer.finish(fmt::format("{{\"documents\": {}, \"bytes\": {}, \"left_out\": {}}}", text.statistics().documents, text.statistics().bytes,
-                            text.statistics().skipped_documents()));
-}
+/// A piece of a document on its way to its ids.
+struct Piece {
+  std::string text;
+  bool begins;  ///< a document
+  std::vector<std::uint32_t> ids;
+};
 
-std::shared_ptr<const TokenDataset> open_set(const fs::path& folder) {
-  return std::make_shared<TokenDataset>(TokenDataset::open(folder));
+/// Fills in the ids, every thread its share.
+void encode(std::vector<Piece>& pieces, const SentencePieceTokenizer& tokenizer) {
+  const auto threads = static_cast<std::size_t>(num_threads());
+  std::vector<std::future<void>> workers;  // futures carry what a worker throws
+  for (std::size_t worker = 0; worker < threads; ++worker) {
+    workers.push_back(std::async(std::launch::async, [&, worker] {
+      for (std::size_t i = worker; i < pieces.size(); i += threads) {
+        const auto ids = tokenizer.encode(pieces[i].text);
+        pieces[i].ids.assign(ids.begin(), ids.end());
+      }
+    }));
+  }
+  for (auto& worker : workers) worker.get();
 }
 
 }  // namespace
 
-Corpus prepare_corpus(const RunConfig& config, bool quiet) {
+std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents documents, const SentencePieceTokenizer& tokenizer,
+                                             const fs::path& folder, Log& log, const std::function<bool(std::int64_t)>& takes) {
+  constexpr std::size_t piece_bytes = std::size_t{1} << 18, batch_bytes = std::size_t{1} << 22;
+  TextReader text(files, documents, piece_bytes);
+  ShardWriter writer(folder, {short_hash(tokenizer.bytes()), tokenizer.vocab_size(), tokenizer.special()});
+  std::int64_t total = 0;
+  for (const fs::path& file : files) total += static_cast<std::int64_t>(fs::file_size(file));
+  Progress progress("tokenizing: byte", 0, total, log);
+  std::vector<Piece> pieces;
+  std::size_t waiting = 0;
+  const auto flush = [&] {
+    encode(pieces, tokenizer);
+    for (const Piece& piece : pieces) {
+      if (piece.begins) writer.begin_document();
+      writer.append(piece.ids);
+    }
+    pieces.clear();
+    waiting = 0;
+    progress.update(text.position(), fmt::format("{} tokens", writer.tokens()), false);
+  };
+  std::int64_t number = 0;
+  bool begins = true;
+  while (const auto piece = text.next()) {
+    if (takes(number)) {
+      pieces.push_back({std::string(piece->text), begins, {}});
+      waiting += piece->text.size();
+      if (waiting >= batch_bytes) flush();
+    }
+    begins = !piece->continues;
+    number += begins;
+  }
+  flush();
+  const TextStatistics& statistics = text.statistics();
+  writer.finish(fmt::format("{{\"documents\": {}, \"bytes\": {}, \"left_out\": {}}}", statistics.documents, statistics.bytes,
+                            statistics.skipped_documents()));
+  log.say(fmt::format("{}; {} documents with {} tokens taken", statistics.summary(), writer.documents(), writer.tokens()));
+  return std::make_shared<TokenDataset>(TokenDataset::open(folder));
+}
+
+Corpus prepare_corpus(const RunConfig& config, Log& log) {
   const DataConfig& data = config.data;
   const Files train = match_files(data.train);
   const Files validation = data.validation.empty() ? Files{} : match_files(data.validation);
   Corpus corpus;
-  corpus.tokenizer_folder = config.tokenizer.path ? fs::path(*config.tokenizer.path) : trained_tokenizer(config, train, quiet);
+  corpus.tokenizer_folder = config.tokenizer.path ? fs::path(*config.tokenizer.path) : trained_tokenizer(config, train, log);
   corpus.tokenizer = std::make_shared<SentencePieceTokenizer>(SentencePieceTokenizer::open_folder(corpus.tokenizer_folder));
 
-  const std::string tokenizer_hash = short_hash(corpus.tokenizer->bytes());
-  const std::string key = describe_files(train) + "\n" + describe_files(validation) +
-                          fmt::format("{} {} {} {}", tokenizer_hash, enum_name(data.documents), data.validation_fraction.value_or(0), config.seed);
-  const fs::path folder = fs::path(data.cache) / ("tokens-" + short_hash(key));
-  // A document is held out by a draw of its own, so that the choice does not depend on how many there are.
   const double fraction = data.validation_fraction.value_or(0);
+  const std::string key = describe_files(train) + "\n" + describe_files(validation) +
+                          fmt::format("{} {} {} {}", short_hash(corpus.tokenizer->bytes()), enum_name(data.documents), fraction, config.seed);
+  corpus.token_folder = fs::path(data.cache) / ("tokens-" + short_hash(key));
+  // A document is held out by a draw of its own, so that the choice does not depend on how many there are.
   const auto held_out = [&](std::int64_t number) {
     const auto words = philox(philox_key(static_cast<std::uint64_t>(config.seed), 0x76616c6964ull), {{static_cast<std::uint32_t>(number), 0, 0, 0}});
     return uniform_open(words.word[0]) < fraction;
   };
-  if (!fs::exists(folder)) {
-    say(quiet, "turning the text into tokens");
-    const TokenSetInfo info{tokenizer_hash, corpus.tokenizer->vocab_size(), corpus.tokenizer->special()};
-    make_folder(folder, [&](const fs::path& made) {
-      write_shards(made / "train", train, data.documents, *corpus.tokenizer, info, [&](std::int64_t i) { return !held_out(i); });
-      const Files& source = validation.empty() ? train : validation;
-      write_shards(made / "validation", source, data.documents, *corpus.tokenizer, info,
-                   [&](std::int64_t i) { return !validation.empty() || held_out(i); });
+  if (!fs::exists(corpus.token_folder)) {
+    make_folder(corpus.token_folder, [&](const fs::path& made) {
+      const bool split = validation.empty();
+      log.say("turning the training text into tokens");
+      tokenize(train, data.documents, *corpus.tokenizer, made / "train", log, [&](std::int64_t i) { return !split || !held_out(i); });
+      log.say("turning the validation text into tokens");
+      tokenize(split ? train : validation, data.documents, *corpus.tokenizer, made / "validation", log,
+               [&](std::int64_t i) { return !split || held_out(i); });
     });
   }
-  corpus.train = open_set(folder / "train");
-  corpus.validation = open_set(folder / "validation");
+  corpus.train = std::make_shared<TokenDataset>(TokenDataset::open(corpus.token_folder / "train"));
+  corpus.validation = std::make_shared<TokenDataset>(TokenDataset::open(corpus.token_folder / "validation"));
   return corpus;
+}
+
+void fit_model_to_tokenizer(RunConfig& config, const Tokenizer& tokenizer) {
+  if (config.vocab_size_from_tokenizer) config.model.vocab_size = tokenizer.vocab_size();
+  require_input(config.model.vocab_size >= tokenizer.vocab_size(),
+                "model.vocab_size {} is below the tokenizer's {} pieces; raise it, or leave it out", config.model.vocab_size,
+                tokenizer.vocab_size());
+  config.model.pad_token_id = tokenizer.special().pad;
 }
 
 }  // namespace nystrom

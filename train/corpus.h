@@ -2,23 +2,34 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "data/sentencepiece_tokenizer.h"
 #include "data/shards.h"
 #include "train/config.h"
+#include "train/log.h"
 
 namespace nystrom {
 
 /// What a run trains on.
 struct Corpus {
-  std::filesystem::path tokenizer_folder;  ///< in Hugging Face's form
   std::shared_ptr<const SentencePieceTokenizer> tokenizer;
   std::shared_ptr<const TokenDataset> train, validation;
+  std::filesystem::path tokenizer_folder, token_folder;  ///< where they are kept
 };
 
 /// Trains the tokenizer if asked, and tokenizes the text into shards, unless the cache holds both for the same files (name, size and time
 /// of change) and settings. Streams: memory does not grow with the text. InputError when files are missing or hold no text.
-Corpus prepare_corpus(const RunConfig& config, bool quiet);
+Corpus prepare_corpus(const RunConfig& config, Log& log);
+
+/// Fills in what the model takes from the tokenizer: vocab_size where left out, and the padding id. InputError when the tokenizer has more
+/// pieces than the model has rows.
+void fit_model_to_tokenizer(RunConfig& config, const Tokenizer& tokenizer);
+
+/// Tokenizes the documents whose number `takes` accepts into a data set at `folder`, on all threads, a few MiB of text at a time.
+std::shared_ptr<const TokenDataset> tokenize(const std::vector<std::filesystem::path>& files, Documents documents,
+                                             const SentencePieceTokenizer& tokenizer, const std::filesystem::path& folder, Log& log,
+                                             const std::function<bool(std::int64_t)>& takes);
 
 }  // namespace nystrom

@@ -3,12 +3,16 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "core/json.h"
+#include "train/checkpoint.h"
 #include "train/config_io.h"
 #include "train/hf_config.h"
 #include "train/model_weights.h"
 
 namespace nystrom {
 namespace {
+
+namespace fs = std::filesystem;
 
 constexpr std::string_view encoder_prefix = "nystromformer.";
 
@@ -17,11 +21,21 @@ bool lacks_prefix(const ModelConfig& config, const std::vector<std::string>& nam
   return config.head == Head::none && std::none_of(names.begin(), names.end(), [](const auto& name) { return name.starts_with(encoder_prefix); });
 }
 
+fs::path find_model(const fs::path& model, Log& log) {
+  require_input(fs::exists(model), "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint", printable_path(model));
+  require_input(fs::is_directory(model), "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint", printable_path(model));
+  const fs::path checkpoints = model / "checkpoints";
+  if (fs::exists(model / "config.json") || !fs::is_directory(checkpoints)) return model;
+  std::vector<std::string> passed_over;
+  const auto newest = newest_checkpoint(checkpoints, passed_over);
+  for (const std::string& line : passed_over) log.warn(line);
+  require_input(newest.has_value(), "{}: the run has no whole checkpoint yet", printable_path(model));
+  return checkpoint_path(checkpoints, *newest);
+}
+
 }  // namespace
 
 ModelConfig read_model_config(const std::filesystem::path& folder, const std::vector<std::string>& overrides) {
-  require_input(std::filesystem::is_directory(folder), "{}: no such folder; expected a Hugging Face model folder with config.json and model.safetensors",
-                folder.string());
   ModelConfig config = read_hf_config(folder);
   override_model(config, overrides);
   return config;
@@ -52,6 +66,15 @@ std::string semantics_notice(const ModelConfig& config) {
   return fmt::format("note: attention as transformers computes it (segments over padding, sequences of exactly {} positions); "
                      "--set model.attention.semantics=nystrom chooses the padding-invariant one",
                      config.segment_means_seq_len);
+}
+
+ModelFolder open_model_folder(const std::filesystem::path& model, const std::vector<std::string>& overrides, Log& log) {
+  ModelFolder folder;
+  folder.path = find_model(model, log);
+  folder.config = read_model_config(folder.path, overrides);
+  const std::string notice = semantics_notice(folder.config);
+  if (!notice.empty()) log.say(notice);
+  return folder;
 }
 
 }  // namespace nystrom

@@ -7,8 +7,20 @@
 #include <vector>
 
 #include "nn/model.h"
+#include "train/log.h"
 
 namespace nystrom {
+
+/// What a MODEL argument names.
+struct ModelFolder {
+  std::filesystem::path path;  ///< of config.json and model.safetensors
+  ModelConfig config;
+};
+
+/// Finds MODEL: a Hugging Face folder or a checkpoint is itself the folder; of a run directory it is the newest whole checkpoint, with a
+/// warning for each newer one that is damaged. Its configuration has `--set model.…` overrides applied, and semantics_notice is said.
+/// InputError when it is none of these or cannot be built.
+ModelFolder open_model_folder(const std::filesystem::path& model, const std::vector<std::string>& overrides, Log& log);
 
 /// The configuration of a Hugging Face folder with `--set model.…` overrides applied. InputError for anything that cannot be built.
 ModelConfig read_model_config(const std::filesystem::path& folder, const std::vector<std::string>& overrides);

@@ -1,7 +1,5 @@
 #include "train/progress.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "core/check.h"
@@ -14,12 +12,8 @@ std::string format_duration(double seconds) {
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
-Progress::Progress(std::string unit, std::int64_t done, std::int64_t total, bool quiet)
-    : unit_(std::move(unit)), first_(done), total_(total), quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1), start_(Clock::now()) {}
-
-Progress::~Progress() {
-  if (drawn_) fmt::print(stderr, "\n");
-}
+Progress::Progress(std::string unit, std::int64_t done, std::int64_t total, Log& log)
+    : unit_(std::move(unit)), first_(done), total_(total), log_(log), start_(Clock::now()) {}
 
 std::string Progress::bar(std::int64_t done, const std::string& details) const {
   constexpr int width = 20;
@@ -31,22 +25,15 @@ std::string Progress::bar(std::int64_t done, const std::string& details) const {
 }
 
 void Progress::update(std::int64_t done, const std::string& details, bool line) {
-  if (quiet_) return;
-  if (!terminal_) {
-    if (line) fmt::print(stderr, "{}\n", bar(done, details));
+  if (!log_.draws()) {
+    if (line) log_.say(bar(done, details));
     return;
   }
+  if (line) log_.record(bar(done, details));
   const auto now = Clock::now();
   if (now - last_ < std::chrono::milliseconds(100) && done < total_) return;
   last_ = now;
-  drawn_ = true;
-  fmt::print(stderr, "\r\x1b[K{}", bar(done, details));
-}
-
-void Progress::say(const std::string& text) {
-  if (quiet_) return;
-  fmt::print(stderr, "{}{}\n", drawn_ ? "\r\x1b[K" : "", text);
-  drawn_ = false;
+  log_.draw(bar(done, details));
 }
 
 }  // namespace nystrom

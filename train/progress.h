@@ -5,20 +5,18 @@
 #include <cstdint>
 #include <string>
 
+#include "train/log.h"
+
 namespace nystrom {
 
 class Progress {
  public:
-  /// `unit` names what is counted ("step"). Nothing is ever printed when `quiet`.
-  Progress(std::string unit, std::int64_t done, std::int64_t total, bool quiet);
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  /// `unit` names what is counted ("step"); `done` of `total` are done at the start.
+  Progress(std::string unit, std::int64_t done, std::int64_t total, Log& log);
 
-  /// `done` of the total are done; `details` stands behind. On a terminal at most ten times a second; elsewhere a line when `line`.
+  /// `done` of the total are done; `details` stands behind. On a terminal redrawn at most ten times a second; a line of its own elsewhere,
+  /// and in the log's file, when `line`.
   void update(std::int64_t done, const std::string& details, bool line);
-  /// A line of its own, above the bar.
-  void say(const std::string& text);
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -26,8 +24,7 @@ class Progress {
 
   std::string unit_;
   std::int64_t first_, total_;
-  bool quiet_, terminal_;
-  bool drawn_ = false;
+  Log& log_;
   Clock::time_point start_, last_;
 };
 

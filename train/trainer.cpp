@@ -3,20 +3,17 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "core/check.h"
-#include "core/file_io.h"
-#include "core/json.h"
-#include "data/loader.h"
+#include "data/tokenizer_json.h"
 #include "train/checkpoint.h"
 #include "train/config_io.h"
 #include "train/corpus.h"
 #include "train/hf_config.h"
 #include "train/metrics.h"
-#include "train/model_weights.h"
 #include "train/progress.h"
+#include "train/run_state.h"
 #include "train/safetensors.h"
 #include "train/schedule.h"
 #include "train/train_step.h"
@@ -48,113 +45,36 @@ class StopSignals {
   Handler interrupt_, terminate_;
 };
 
-/// What a resumed run needs beside weights and moments. Everything random comes from counters, so there is no random state.
-struct RunState {
-  std::int64_t step = 0;
-  std::int64_t updates = 0;  ///< steps that changed the parameters
-  std::int64_t skipped_in_a_row = 0;
-  std::optional<double> best_loss;
-  std::int64_t best_step = 0;
-  std::int64_t evaluations_since_best = 0;
-
-  std::string to_json() const {
-    const nlohmann::ordered_json json = {{"step", step},
-                                         {"updates", updates},
-                                         {"skipped_in_a_row", skipped_in_a_row},
-                                         {"best_loss", best_loss ? nlohmann::ordered_json(*best_loss) : nullptr},
-                                         {"best_step", best_step},
-                                         {"evaluations_since_best", evaluations_since_best}};
-    return json.dump(2) + "\n";
-  }
-  static RunState read(const fs::path& path) {
-    const nlohmann::json json = read_json_file(path);
-    try {
-      RunState state{json.at("step"), json.at("updates"), json.at("skipped_in_a_row"), {}, json.at("best_step"), json.at("evaluations_since_best")};
-      if (!json.at("best_loss").is_null()) state.best_loss = json.at("best_loss").get<double>();
-      return state;
-    } catch (const nlohmann::json::exception&) {
-      throw InputError(fmt::format("{}: is not the state of a run", path.string()));
-    }
-  }
-};
-
-/// Keys whose lines differ between two resolved configurations, by their paths.
-std::vector<std::string> changed_keys(const std::string& before, const std::string& after) {
-  const auto paths = [](const std::string& text) {
-    std::map<std::string, std::string> values;
-    std::vector<std::string> path;
-    std::size_t at = 0;
-    while (at < text.size()) {
-      const std::size_t end = text.find('\n', at);
-      const std::string line = text.substr(at, end - at);
-      at = end + 1;
-      const std::size_t indent = line.find_first_not_of(' ');
-      const std::size_t colon = line.find(':');
-      path.resize(indent / 2);
-      path.push_back(line.substr(indent, colon - indent));
-      values[fmt::format("{}", fmt::join(path, "."))] = line.substr(colon + 1);
-    }
-    return values;
-  };
-  const auto old_values = paths(before), new_values = paths(after);
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : new_values) {
-    const auto found = old_values.find(key);
-    if (found == old_values.end() || found->second != value) keys.push_back(key);
-  }
-  return keys;
-}
-
-/// Refuses a run directory that holds a run of other settings; writes the resolved configuration.
-void settle_config(const RunConfig& config) {
-  const fs::path path = fs::path(config.run_dir) / "config.yaml";
-  if (fs::exists(path)) {
-    RunConfig old = read_config(path.string());
-    old.training.steps = config.training.steps;  // these may change
-    old.evaluation = config.evaluation;
-    old.checkpoint = config.checkpoint;
-    old.logging = config.logging;
-    const auto changed = changed_keys(to_yaml(old), to_yaml(config));
-    require_input(changed.empty(), "{}: holds a run with other settings; changed: {}; choose another run_dir, or undo the changes", config.run_dir,
-                  fmt::join(changed, ", "));
-  }
-  OutputFile file(path);
-  file.write(to_yaml(config));
-  file.commit();
-}
-
-ModelInput input_of(const Batch& batch) { return {batch.input_ids, {}, batch.attention_mask, {}}; }
-
 /// One run while it trains.
 class Run {
  public:
-  Run(const RunConfig& config, Corpus corpus, bool quiet);
+  Run(const RunConfig& config, Corpus corpus, Log& log);
   PretrainResult train();
 
  private:
-  MaskedSamples samples(std::shared_ptr<const TokenDataset> dataset) const;
   void resume();
   void step(Loader& loader, Progress& progress);
-  double evaluate();
+  void report(const StepResult& result, double learning_rate, double tokens_per_second, Progress& progress);
+  void evaluate();
   void save();
   std::vector<CheckpointFolder::File> checkpoint_files();
 
   RunConfig config_;
   Corpus corpus_;
-  bool quiet_;
+  Log& log_;
   Model model_;
   std::optional<AdamW> optimizer_;
   CheckpointFolder checkpoints_;
   std::optional<MetricsLog> metrics_;
   RunState state_;
   std::int64_t saved_step_ = -1;
-  double validation_loss_ = 0;
+  Evaluation evaluation_;
 };
 
-Run::Run(const RunConfig& config, Corpus corpus, bool quiet)
+Run::Run(const RunConfig& config, Corpus corpus, Log& log)
     : config_(config),
       corpus_(std::move(corpus)),
-      quiet_(quiet),
+      log_(log),
       model_(config.model),
       checkpoints_(fs::path(config.run_dir) / "checkpoints", config.checkpoint.keep) {
   model_.parameters().allocate(config.training.dtype, StoreMode::training);
@@ -166,8 +86,8 @@ Run::Run(const RunConfig& config, Corpus corpus, bool quiet)
 
 void Run::resume() {
   std::vector<std::string> passed_over;
-  const auto newest = checkpoints_.newest(passed_over);
-  for (const std::string& line : passed_over) fmt::print(stderr, "warning: {}\n", line);
+  const auto newest = newest_checkpoint(fs::path(config_.run_dir) / "checkpoints", passed_over);
+  for (const std::string& line : passed_over) log_.warn(line);
   if (!newest) {
     model_.parameters().initialise(static_cast<std::uint64_t>(config_.seed), config_.model.initializer_range);
     return;
@@ -186,19 +106,10 @@ void Run::resume() {
     moments.read_into("moment2." + name, second);
   }
   optimizer_->set_steps_taken(state_.updates);
-  if (!quiet_) fmt::print(stderr, "resuming at step {}\n", state_.step);
+  log_.say(fmt::format("resuming at step {}", state_.step));
 }
 
 std::vector<CheckpointFolder::File> Run::checkpoint_files() {
-  const auto text = [](const std::string& name, const std::string& content) {
-    return CheckpointFolder::File{name, [content](const fs::path& path) {
-                                    OutputFile file(path);
-                                    file.write(content);
-                                    const std::string checksum = file.checksum();
-                                    file.commit();
-                                    return checksum;
-                                  }};
-  };
   const ParameterStore& store = model_.parameters();
   std::vector<NamedTensor> weights, moments;
   for (const Parameter& parameter : store.parameters()) {
@@ -210,13 +121,11 @@ std::vector<CheckpointFolder::File> Run::checkpoint_files() {
   std::vector<CheckpointFolder::File> files = {
       {"model.safetensors", [weights](const fs::path& path) { return write_safetensors(path, weights); }},
       {"optimizer.safetensors", [moments](const fs::path& path) { return write_safetensors(path, moments); }},
-      text("state.json", state_.to_json()),
-      text("config.json", hf_config_text(config_.model)),
-      text("config.yaml", to_yaml(config_))};
-  constexpr std::int64_t largest_tokenizer_file = std::int64_t{64} << 20;
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "spiece.model"}) {
-    const fs::path source = corpus_.tokenizer_folder / name;
-    if (fs::exists(source)) files.push_back(text(name, read_text_file(source, largest_tokenizer_file)));
+      CheckpointFolder::text_file("state.json", state_.to_json()),
+      CheckpointFolder::text_file("config.json", hf_config_text(config_.model)),
+      CheckpointFolder::text_file("config.yaml", to_yaml(config_))};
+  for (const TokenizerFile& file : tokenizer_files(*corpus_.tokenizer, config_.data.sequence_length)) {
+    files.push_back(CheckpointFolder::text_file(file.name, file.content));
   }
   return files;
 }
@@ -229,33 +138,20 @@ void Run::save() {
   saved_step_ = state_.step;
 }
 
-MaskedSamples Run::samples(std::shared_ptr<const TokenDataset> dataset) const {
-  const TokenSetInfo& info = dataset->info();
-  std::vector<std::uint8_t> starts;
-  for (std::int64_t id = 0; id < info.vocab_size; ++id) starts.push_back(corpus_.tokenizer->starts_word(static_cast<std::int32_t>(id)));
-  MaskedSamples result;
-  result.packing = std::make_shared<Packing>(std::move(dataset), PackingOptions{config_.data.sequence_length, config_.data.cross_documents});
-  result.table = std::make_shared<MaskingTable>(info.vocab_size, info.special.mask, ids_of(info.special), starts);
-  const MaskingConfig& masking = config_.masking;
-  result.masking = {masking.probability, masking.mask, masking.random, masking.whole_word};
-  result.seed = static_cast<std::uint64_t>(config_.seed);
-  return result;
-}
-
-double Run::evaluate() {
-  EvaluationLoader loader(samples(corpus_.validation), {config_.training.batch_size, config_.training.micro_batch_size});
-  double loss = 0;
-  std::int64_t chosen = 0, correct = 0;
-  while (const auto batch = loader.next()) {
-    const MaskedLmOutput out = model_.masked_lm(input_of(*batch), batch->labels, 1, {});
-    loss += out.loss.value().item();
-    correct += count_equal(out.predictions, out.labels);
-    chosen += batch->chosen;
+/// Measures the validation loss, and saves a checkpoint when it is the best so far.
+void Run::evaluate() {
+  const MaskedSamples samples = masked_samples(corpus_.validation, *corpus_.tokenizer, config_);
+  evaluation_ = evaluate_masked_lm(model_, samples, config_.training.micro_batch_size);
+  metrics_->write(state_.step, {{"validation_loss", evaluation_.loss}, {"validation_accuracy", evaluation_.accuracy}});
+  const bool better = !state_.best_loss || evaluation_.loss < *state_.best_loss;
+  state_.evaluations_since_best = better ? 0 : state_.evaluations_since_best + 1;
+  if (better) {
+    state_.best_loss = evaluation_.loss;
+    state_.best_step = state_.step;
+    save();  // so that the best is always on disk
   }
-  require_input(chosen > 0, "the validation data holds no token to predict");
-  const auto count = static_cast<double>(chosen);
-  metrics_->write(state_.step, {{"validation_loss", loss / count}, {"validation_accuracy", static_cast<double>(correct) / count}});
-  return loss / count;
+  log_.say(fmt::format("step {}: validation loss {:.4f}, accuracy {:.1f} %{}", state_.step, evaluation_.loss, 100 * evaluation_.accuracy,
+                       better ? " (best so far)" : ""));
 }
 
 void Run::step(Loader& loader, Progress& progress) {
@@ -277,68 +173,61 @@ void Run::step(Loader& loader, Progress& progress) {
   state_.step = number;
   state_.updates = optimizer_->steps_taken();
   state_.skipped_in_a_row = result.skipped ? state_.skipped_in_a_row + 1 : 0;
-  if (result.skipped) progress.say(fmt::format("warning: step {} skipped: its gradient is not finite", number));
+  if (result.skipped) log_.warn(fmt::format("step {} skipped: its gradient is not finite", number));
   if (state_.skipped_in_a_row == 3) {
     throw Error(fmt::format("steps {} to {} had no finite gradient; lower optimizer.learning_rate, and resume from the last checkpoint", number - 2,
                             number));
   }
-  const double rate = static_cast<double>(tokens) / std::chrono::duration<double>(Clock::now() - start).count();
-  const bool log = number % config_.logging.every == 0 || number == config_.training.steps;
-  if (log) {
-    metrics_->write(number, {{"loss", result.loss},
-                             {"accuracy", result.accuracy},
-                             {"learning_rate", options.learning_rate},
-                             {"grad_norm", result.gradient_norm},
-                             {"tokens_per_second", rate}});
+  report(result, options.learning_rate, static_cast<double>(tokens) / std::chrono::duration<double>(Clock::now() - start).count(), progress);
+}
+
+void Run::report(const StepResult& result, double learning_rate, double tokens_per_second, Progress& progress) {
+  const bool record = state_.step % config_.logging.every == 0 || state_.step == config_.training.steps;
+  if (record) {
+    metrics_->write(state_.step, {{"loss", result.loss},
+                                  {"accuracy", result.accuracy},
+                                  {"learning_rate", learning_rate},
+                                  {"grad_norm", result.gradient_norm},
+                                  {"tokens_per_second", tokens_per_second}});
   }
-  const auto memory = Arena::of(cpu_device).statistics().peak_in_use_bytes;
-  progress.update(number, fmt::format("loss {:.4f}, accuracy {:.1f} %, {:.0f} tokens/s, {:.2f} GB", result.loss, 100 * result.accuracy, rate,
-                                      static_cast<double>(memory) / 1e9), log);
+  const auto memory = static_cast<double>(Arena::of(cpu_device).statistics().peak_in_use_bytes);
+  progress.update(state_.step,
+                  fmt::format("loss {:.4f}, accuracy {:.1f} %, {:.0f} tokens/s, {:.2f} GB", result.loss, 100 * result.accuracy,
+                              tokens_per_second, memory / 1e9),
+                  record);
 }
 
 PretrainResult Run::train() {
   const StopSignals signals;
   const std::int64_t steps = config_.training.steps;
-  Loader loader(samples(corpus_.train), {config_.training.batch_size, config_.training.micro_batch_size}, state_.step);
-  Progress progress("step", state_.step, steps, quiet_);
+  Loader loader(masked_samples(corpus_.train, *corpus_.tokenizer, config_), {config_.training.batch_size, config_.training.micro_batch_size},
+                state_.step);
+  Progress progress("step", state_.step, steps, log_);
   const auto patience = config_.evaluation.early_stop_patience;
-  bool stopped_early = patience && state_.evaluations_since_best >= *patience;
-  while (state_.step < steps && !stop_requested && !stopped_early) {
+  const auto stalled = [&] { return patience && state_.evaluations_since_best >= *patience; };
+  while (state_.step < steps && !stop_requested && !stalled()) {
     step(loader, progress);
-    if (state_.step % config_.evaluation.every == 0 || state_.step == steps) {
-      validation_loss_ = evaluate();
-      const bool better = !state_.best_loss || validation_loss_ < *state_.best_loss;
-      state_.evaluations_since_best = better ? 0 : state_.evaluations_since_best + 1;
-      if (better) {
-        state_.best_loss = validation_loss_;
-        state_.best_step = state_.step;
-        save();  // so that the best is always on disk
-      }
-      progress.say(fmt::format("step {}: validation loss {:.4f}{}", state_.step, validation_loss_, better ? " (best)" : ""));
-      stopped_early = patience && state_.evaluations_since_best >= *patience;
-    }
+    if (state_.step % config_.evaluation.every == 0 || state_.step == steps) evaluate();
     if (state_.step % config_.checkpoint.every == 0) save();
   }
   save();
-  return {state_.step, validation_loss_, state_.step < steps && !stopped_early};
+  if (stalled()) log_.say(fmt::format("stopped early: {} evaluations without a better loss than step {}'s", *patience, state_.best_step));
+  return {state_.step, evaluation_, state_.step < steps && !stalled()};
 }
 
 }  // namespace
 
-PretrainResult pretrain(const RunConfig& given, bool quiet) {
+PretrainResult pretrain(const RunConfig& given, Log& log) {
   RunConfig config = given;
   const auto wrong = validate_pretraining(config);
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
   fs::create_directories(config.run_dir);
   const RunLock lock(config.run_dir);
-  Corpus corpus = prepare_corpus(config, quiet);
-  if (config.vocab_size_from_tokenizer) config.model.vocab_size = corpus.tokenizer->vocab_size();
-  require_input(config.model.vocab_size >= corpus.tokenizer->vocab_size(),
-                "model.vocab_size {} is below the tokenizer's {} pieces; raise it, or leave it out", config.model.vocab_size,
-                corpus.tokenizer->vocab_size());
-  config.model.pad_token_id = corpus.tokenizer->special().pad;
+  log.append_to(fs::path(config.run_dir) / "log.txt");
+  Corpus corpus = prepare_corpus(config, log);
+  fit_model_to_tokenizer(config, *corpus.tokenizer);
   settle_config(config);
-  Run run(config, std::move(corpus), quiet);
+  Run run(config, std::move(corpus), log);
   return run.train();
 }
 

@@ -7,7 +7,6 @@
 #include <fstream>
 
 #include "core/error.h"
-#include "core/file_io.h"
 #include "tests/train/temporary_folder.h"
 
 namespace nystrom::testing {
@@ -15,18 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-CheckpointFolder::File text_file(const std::string& name, const std::string& text) {
-  return {name, [text](const fs::path& path) {
-            OutputFile file(path);
-            file.write(text);
-            const std::string checksum = file.checksum();
-            file.commit();
-            return checksum;
-          }};
-}
-
 void save(CheckpointFolder& folder, std::int64_t step, std::optional<std::int64_t> best = {}) {
-  folder.save(step, {text_file("state.json", "{}"), text_file("weights", "weights of step " + std::to_string(step))}, 100, best);
+  folder.save(step, {CheckpointFolder::text_file("state.json", "{}"), CheckpointFolder::text_file("weights", "weights of step " + std::to_string(step))}, 100, best);
 }
 
 std::vector<std::string> names_in(const fs::path& folder) {
@@ -52,7 +41,7 @@ class CheckpointTest : public ::testing::Test {
 
   std::optional<std::int64_t> newest() {
     passed_over_.clear();
-    return folder_.newest(passed_over_);
+    return newest_checkpoint(path_, passed_over_);
   }
   std::vector<std::string> passed_over_;
 };
@@ -101,7 +90,7 @@ TEST_F(CheckpointTest, AnOldOneStaysWhileTheNewerOnesAreDamaged) {
 TEST_F(CheckpointTest, AFailedSaveLeavesTheOldOnesAndNothingElse) {
   save(folder_, 1);
   const auto broken = [](const fs::path&) -> std::string { throw InputError("no space left"); };
-  EXPECT_THROW(folder_.save(2, {text_file("state.json", "{}"), {"weights", broken}}, 100, {}), InputError);
+  EXPECT_THROW(folder_.save(2, {CheckpointFolder::text_file("state.json", "{}"), {"weights", broken}}, 100, {}), InputError);
   EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-1"}));
   EXPECT_EQ(newest(), 1);
 }
@@ -110,7 +99,7 @@ TEST_F(CheckpointTest, AWriteThatFailsOnceIsDoneAnew) {
   int calls = 0;
   const auto once = [&](const fs::path& path) {
     if (++calls == 1) throw InputError("cannot make durable");
-    return text_file("weights", "x").write(path);
+    return CheckpointFolder::text_file("weights", "x").write(path);
   };
   folder_.save(1, {{"weights", once}}, 100, {});
   EXPECT_EQ(newest(), 1);
@@ -118,7 +107,7 @@ TEST_F(CheckpointTest, AWriteThatFailsOnceIsDoneAnew) {
 
 TEST_F(CheckpointTest, AChecksumOfOtherBytesIsNotAcknowledged) {
   const auto lying = [](const fs::path& path) {
-    text_file("weights", "x").write(path);
+    CheckpointFolder::text_file("weights", "x").write(path);
     return std::string(32, '0');
   };
   EXPECT_THROW(folder_.save(1, {{"weights", lying}}, 100, {}), InputError);
@@ -141,7 +130,7 @@ TEST_F(CheckpointTest, SavingAStepAgainReplacesIt) {
 }
 
 TEST_F(CheckpointTest, WithoutSpaceNothingIsWritten) {
-  EXPECT_THROW(folder_.save(1, {text_file("weights", "x")}, std::int64_t{1} << 60, {}), InputError);
+  EXPECT_THROW(folder_.save(1, {CheckpointFolder::text_file("weights", "x")}, std::int64_t{1} << 60, {}), InputError);
   EXPECT_TRUE(names_in(path_).empty());
 }
 

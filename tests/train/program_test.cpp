@@ -61,9 +61,9 @@ void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOL
 #define FORWARD "forward model --quiet --input batch.safetensors --output out.safetensors "
 
 const Case cases[] = {
-    {"no_command", "", "no command given; expected one of forward, info, bench, pretrain; see nystrom --help"},
+    {"no_command", "", "no command given; expected one of doctor, config, check, prepare, pretrain, evaluate, predict, export, info, forward, bench; see nystrom --help"},
     {"unknown_command", "forwrd",
-     "unknown command forwrd; did you mean 'forward'?; expected one of forward, info, bench, pretrain; see nystrom --help"},
+     "unknown command forwrd; did you mean 'forward'?; expected one of doctor, config, check, prepare, pretrain, evaluate, predict, export, info, forward, bench; see nystrom --help"},
     {"unknown_option_of_program", "--bogus", "unknown option --bogus; see nystrom --help"},
     {"unknown_option", FORWARD "--bogus", "unknown option --bogus; see nystrom forward --help"},
     {"misspelt_option", "forward model --inptu batch.safetensors --output o",
@@ -73,9 +73,9 @@ const Case cases[] = {
     {"no_input", "forward model --output o", "--input is required; see nystrom forward --help"},
     {"type", FORWARD "--dtype f16", "--dtype: f16 not in {f32,bf16,f64}; see nystrom forward --help"},
     {"no_folder", "forward absent --input batch.safetensors --output o",
-     "absent: no such folder; expected a Hugging Face model folder with config.json and model.safetensors"},
+     "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
     {"no_folder_of_info", "info absent",
-     "absent: no such folder; expected a Hugging Face model folder with config.json and model.safetensors"},
+     "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
     {"no_yaml", "info absent.yaml", "absent.yaml: cannot open: No such file or directory"},
     {"no_config", "info occupied", "occupied/config.json: cannot open: No such file or directory"},
     {"no_weights", "forward weightless --quiet --input batch.safetensors --output o",

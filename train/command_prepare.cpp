@@ -1,0 +1,42 @@
+// nystrom prepare: train the tokenizer if asked and turn the text of a run into token shards.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "core/check.h"
+#include "train/config_io.h"
+#include "train/corpus.h"
+#include "train/commands.h"
+
+namespace nystrom {
+namespace {
+
+struct PrepareOptions {
+  CommonOptions common;
+  std::string config;
+};
+
+void run([[maybe_unused]] const PrepareOptions& options) {
+  options.common.apply();
+  const RunConfig config = read_config(options.config, options.common.overrides);
+  const auto wrong = validate_pretraining(config);
+  require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
+  Log log(options.common.quiet);
+  const Corpus corpus = prepare_corpus(config, log);
+  log.say(fmt::format("tokenizer of {} pieces: {}", corpus.tokenizer->vocab_size(), corpus.tokenizer_folder.string()));
+  log.say(fmt::format("training: {} documents, {} tokens; validation: {} documents, {} tokens: {}", corpus.train->documents(),
+                      corpus.train->tokens(), corpus.validation->documents(), corpus.validation->tokens(), corpus.token_folder.string()));
+}
+
+}  // namespace
+
+Command add_prepare_command(CLI::App& app) {
+  auto options = std::make_shared<PrepareOptions>();
+  auto* command = app.add_subcommand("prepare", "Train the tokenizer if asked and turn the text of a run into token shards");
+  command->footer("Example:\n  nystrom prepare my.yaml");
+  command->add_option("CONFIG", options->config, "YAML file of the run")->required();
+  options->common.add_to(*command);
+  return {command, [options] { run(*options); }};
+}
+
+}  // namespace nystrom

@@ -1,0 +1,69 @@
+#include "train/evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/check.h"
+#include "train/train_step.h"
+
+namespace nystrom {
+namespace {
+
+/// How often each id that may be asked for occurs in a whole data set.
+std::vector<std::int64_t> count_tokens(const TokenDataset& dataset) {
+  constexpr std::int64_t block = std::int64_t{1} << 20;
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(dataset.info().vocab_size), 0);
+  for (std::int64_t first = 0; first < dataset.tokens(); first += block) {
+    for (const std::uint32_t id : dataset.read(first, std::min(block, dataset.tokens() - first))) ++counts[id];
+  }
+  for (const std::int64_t id : ids_of(dataset.info().special)) counts[static_cast<std::size_t>(id)] = 0;
+  return counts;
+}
+
+}  // namespace
+
+MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset, const Tokenizer& tokenizer, const RunConfig& config) {
+  const TokenSetInfo& info = dataset->info();
+  std::vector<std::uint8_t> starts;
+  for (std::int64_t id = 0; id < info.vocab_size; ++id) starts.push_back(tokenizer.starts_word(static_cast<std::int32_t>(id)));
+  MaskedSamples result;
+  result.packing = std::make_shared<Packing>(std::move(dataset), PackingOptions{config.data.sequence_length, config.data.cross_documents});
+  result.table = std::make_shared<MaskingTable>(info.vocab_size, info.special.mask, ids_of(info.special), starts);
+  const MaskingConfig& masking = config.masking;
+  result.masking = {masking.probability, masking.mask, masking.random, masking.whole_word};
+  result.seed = static_cast<std::uint64_t>(config.seed);
+  if (config.model.attention.semantics == Semantics::transformers) result.pad_multiple = config.data.sequence_length;
+  return result;
+}
+
+ModelInput input_of(const Batch& batch) { return {batch.input_ids, {}, batch.attention_mask, {}}; }
+
+Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples, std::int64_t micro_batch_size,
+                              const std::function<void(std::int64_t)>& progress) {
+  const std::vector<std::int64_t> counts = count_tokens(samples.packing->dataset());
+  const auto most_frequent = std::max_element(counts.begin(), counts.end()) - counts.begin();
+  const double log_total = std::log(static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
+  EvaluationLoader loader(samples, {micro_batch_size, micro_batch_size});
+  Evaluation sum;
+  std::int64_t correct = 0, done = 0, most_frequent_asked = 0;
+  while (const auto batch = loader.next()) {
+    const MaskedLmOutput out = model.masked_lm(input_of(*batch), batch->labels, 1, {});
+    sum.loss += out.loss.value().item();
+    correct += count_equal(out.predictions, out.labels);
+    sum.tokens += batch->chosen;
+    const Tensor labels = out.labels.to(cpu_device);
+    for (const std::int64_t label : std::span(labels.data<std::int64_t>(), static_cast<std::size_t>(labels.numel()))) {
+      sum.frequency_loss += log_total - std::log(static_cast<double>(counts[static_cast<std::size_t>(label)]));
+      most_frequent_asked += label == most_frequent;
+    }
+    done += batch->input_ids.dim(0);
+    if (progress) progress(done);
+  }
+  require_input(sum.tokens > 0, "the text holds no token to predict");
+  const auto tokens = static_cast<double>(sum.tokens);
+  return {sum.loss / tokens, static_cast<double>(correct) / tokens, sum.frequency_loss / tokens,
+          static_cast<double>(most_frequent_asked) / tokens, sum.tokens};
+}
+
+}  // namespace nystrom

@@ -1,0 +1,54 @@
+#include "train/log.h"
+
+#include <unistd.h>
+
+#include <ctime>
+
+#include "core/check.h"
+#include "core/json.h"
+
+namespace nystrom {
+
+Log::Log(bool quiet) : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1) {}
+
+Log::~Log() {
+  if (drawn_) fmt::print(stderr, "\n");
+}
+
+void Log::append_to(const std::filesystem::path& file) {
+  file_.open(file, std::ios::app);
+  require_input(file_.is_open(), "{}: cannot write", printable_path(file));
+}
+
+void Log::print(const std::string& line) {
+  fmt::print(stderr, "{}{}\n", drawn_ ? "\r\x1b[K" : "", line);
+  drawn_ = false;
+}
+
+void Log::say(const std::string& text) {
+  if (!quiet_) print(text);
+  record(text);
+}
+
+void Log::record(const std::string& text) {
+  if (!file_.is_open()) return;
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char time[32];
+  std::strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  file_ << time << ' ' << text << '\n' << std::flush;
+}
+
+void Log::warn(const std::string& text) {
+  if (quiet_) print("warning: " + text);
+  say("warning: " + text);
+}
+
+void Log::draw(const std::string& text) {
+  if (!draws()) return;
+  fmt::print(stderr, "\r\x1b[K{}", text);
+  drawn_ = true;
+}
+
+}  // namespace nystrom

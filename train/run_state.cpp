@@ -1,0 +1,83 @@
+#include "train/run_state.h"
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "core/check.h"
+#include "core/file_io.h"
+#include "core/json.h"
+#include "train/config_io.h"
+
+namespace nystrom {
+
+std::string RunState::to_json() const {
+  const nlohmann::ordered_json json = {{"step", step},
+                                       {"updates", updates},
+                                       {"skipped_in_a_row", skipped_in_a_row},
+                                       {"best_loss", best_loss ? nlohmann::ordered_json(*best_loss) : nullptr},
+                                       {"best_step", best_step},
+                                       {"evaluations_since_best", evaluations_since_best}};
+  return json.dump(2) + "\n";
+}
+
+RunState RunState::read(const std::filesystem::path& path) {
+  const nlohmann::json json = read_json_file(path);
+  try {
+    RunState state{json.at("step"), json.at("updates"), json.at("skipped_in_a_row"), {}, json.at("best_step"), json.at("evaluations_since_best")};
+    if (!json.at("best_loss").is_null()) state.best_loss = json.at("best_loss").get<double>();
+    return state;
+  } catch (const nlohmann::json::exception&) {
+    throw InputError(fmt::format("{}: is not the state of a run", path.string()));
+  }
+}
+
+namespace {
+
+/// Keys whose lines differ between two resolved configurations, by their paths.
+std::vector<std::string> changed_keys(const std::string& before, const std::string& after) {
+  const auto paths = [](const std::string& text) {
+    std::map<std::string, std::string> values;
+    std::vector<std::string> path;
+    std::size_t at = 0;
+    while (at < text.size()) {
+      const std::size_t end = text.find('\n', at);
+      const std::string line = text.substr(at, end - at);
+      at = end + 1;
+      const std::size_t indent = line.find_first_not_of(' ');
+      const std::size_t colon = line.find(':');
+      path.resize(indent / 2);
+      path.push_back(line.substr(indent, colon - indent));
+      values[fmt::format("{}", fmt::join(path, "."))] = line.substr(colon + 1);
+    }
+    return values;
+  };
+  const auto old_values = paths(before), new_values = paths(after);
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : new_values) {
+    const auto found = old_values.find(key);
+    if (found == old_values.end() || found->second != value) keys.push_back(key);
+  }
+  return keys;
+}
+
+}  // namespace
+
+void settle_config(const RunConfig& config) {
+  const std::filesystem::path path = std::filesystem::path(config.run_dir) / "config.yaml";
+  if (std::filesystem::exists(path)) {
+    RunConfig old = read_config(path.string());
+    old.training.steps = config.training.steps;  // these may change
+    old.evaluation = config.evaluation;
+    old.checkpoint = config.checkpoint;
+    old.logging = config.logging;
+    const auto changed = changed_keys(to_yaml(old), to_yaml(config));
+    require_input(changed.empty(), "{}: holds a run with other settings; changed: {}; choose another run_dir, or undo the changes", config.run_dir,
+                  fmt::join(changed, ", "));
+  }
+  OutputFile file(path);
+  file.write(to_yaml(config));
+  file.commit();
+}
+
+}  // namespace nystrom

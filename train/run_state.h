@@ -1,0 +1,31 @@
+// What a run knows of itself beside weights and moments, and the settings it belongs to.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "train/config.h"
+
+namespace nystrom {
+
+/// The content of a checkpoint's state.json. Everything random comes from counters, so there is no random state.
+struct RunState {
+  std::int64_t step = 0;
+  std::int64_t updates = 0;  ///< steps that changed the parameters
+  std::int64_t skipped_in_a_row = 0;
+  std::optional<double> best_loss;
+  std::int64_t best_step = 0;
+  std::int64_t evaluations_since_best = 0;
+
+  std::string to_json() const;
+  /// InputError naming the file when it holds something else.
+  static RunState read(const std::filesystem::path& path);
+};
+
+/// Refuses a run directory that holds a run of other settings, naming the changed keys (steps, logging, evaluation and checkpoint may
+/// change); else writes the resolved configuration into it.
+void settle_config(const RunConfig& config);
+
+}  // namespace nystrom
