@@ -5,22 +5,10 @@
 #include "core/check.h"
 #include "core/file_io.h"
 #include "core/json_sax.h"
+#include "core/utf8.h"
 
 namespace nystrom {
 namespace {
-
-/// Bytes of the UTF-8 character that `text` starts with; 0 when there is none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const auto lead = byte(0);
-  const std::size_t length = lead < 0x80 ? 1 : lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
-  if (length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  const bool overlong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xf0 && byte(1) < 0x90);
-  const bool not_a_character = (lead == 0xed && byte(1) >= 0xa0) || (lead == 0xf4 && byte(1) >= 0x90);
-  return overlong || not_a_character ? 0 : length;
-}
 
 /// Reads a text and tells how far it got, which nlohmann's parser does not tell its callbacks.
 class CountingIterator {
@@ -163,7 +151,7 @@ std::string printable(std::string_view text, std::size_t max_bytes) {
   while (!text.empty()) {
     if (result.size() >= max_bytes) return result + "…";
     const auto lead = static_cast<unsigned char>(text[0]);
-    const std::size_t length = utf8_length(text);
+    const std::size_t length = valid_utf8_character(text);
     const bool c1_control = lead == 0xc2 && length == 2 && static_cast<unsigned char>(text[1]) < 0xa0;
     if (length == 0 || lead < 0x20 || lead == 0x7f || c1_control) {
       result += fmt::format("\\x{:02x}", lead);

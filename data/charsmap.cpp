@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "core/check.h"
+#include "core/utf8.h"
 #include "data/sentencepiece_scan.h"
-#include "data/utf8.h"
 
 namespace nystrom {
 namespace {

@@ -7,7 +7,7 @@
 #include <iterator>
 
 #include "core/check.h"
-#include "data/utf8.h"
+#include "core/utf8.h"
 
 namespace nystrom {
 namespace {

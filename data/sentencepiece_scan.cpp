@@ -6,8 +6,8 @@
 #include <unordered_set>
 
 #include "core/json.h"
+#include "core/utf8.h"
 #include "data/protobuf_reader.h"
-#include "data/utf8.h"
 
 // Field numbers and defaults: sentencepiece_model.proto of SentencePiece 0.1.97.
 

@@ -11,7 +11,7 @@
 
 #include "core/check.h"
 #include "core/json.h"
-#include "data/utf8.h"
+#include "core/utf8.h"
 
 namespace nystrom {
 namespace {

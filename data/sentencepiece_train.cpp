@@ -12,7 +12,7 @@
 #include "core/check.h"
 #include "core/file_io.h"
 #include "core/json.h"
-#include "data/utf8.h"
+#include "core/utf8.h"
 
 namespace nystrom {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "core/check.h"
 #include "core/json.h"
+#include "core/utf8.h"
 #include "data/byte_source.h"
-#include "data/utf8.h"
 
 namespace nystrom {
 namespace {

@@ -141,7 +141,7 @@ void CheckpointFolder::remove_old(std::int64_t newest, std::optional<std::int64_
   std::int64_t whole = 0;
   for (const std::int64_t step : steps_in(folder_)) {
     if (whole < std::max(keep_, least)) {
-      // The newest was verified a moment ago; a broken one does not count as kept.
+      // Read again, not remembered: a disk that goes bad while a run lasts must not cost the last good one. A broken one does not count.
       if (step == newest || checkpoint_problem(path_of(step)).empty()) ++whole;
       continue;
     }

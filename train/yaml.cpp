@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "core/json.h"
+#include "core/utf8.h"
 
 namespace nystrom {
 namespace {
@@ -111,27 +112,13 @@ class TreeBuilder final : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-/// The bytes of the UTF-8 letter that `text` begins with; 0 if it begins with none.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
-  for (std::size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  const bool too_long = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
-  const bool no_letter = (first == 0xed && byte(1) > 0x9f) || (first == 0xf4 && byte(1) > 0x8f);
-  return too_long || no_letter ? 0 : length;
-}
-
 bool is_control(char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == '\x7f'; }
 
 /// yaml-cpp replaces broken letters silently and takes the byte 4 for the end of the file.
 void check_letters(std::string_view text) {
   YamlMark mark;
   for (std::size_t i = 0; i < text.size();) {
-    const std::size_t length = utf8_length(text.substr(i));
+    const std::size_t length = valid_utf8_character(text.substr(i));
     const auto byte = static_cast<unsigned char>(text[i]);
     if (length == 0) throw YamlError(mark, fmt::format("not UTF-8: byte 0x{:02x}; save the file as UTF-8", byte));
     if (is_control(text[i])) throw YamlError(mark, fmt::format("control character 0x{:02x}; remove it", byte));

@@ -7,8 +7,8 @@
 
 #include <filesystem>
 
+#include "core/utf8.h"
 #include "data/byte_source.h"
-#include "data/utf8.h"
 #include "tests/train/temporary_folder.h"
 
 namespace nystrom {

@@ -1,40 +1,36 @@
-#include "data/utf8.h"
+#include "core/utf8.h"
 
 #include <cstring>
 
 namespace nystrom {
-namespace {
 
-/// Length of the valid character at `text`, of which `left` bytes exist; 0 if it is not valid.
-std::size_t valid_character(const unsigned char* text, std::size_t left) {
-  const unsigned char lead = text[0];
+std::size_t valid_utf8_character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = byte(0);
   if (lead < 0x80) return 1;
   if (lead < 0xC2 || lead > 0xF4) return 0;
   const std::size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
-  if (left < length) return 0;
+  if (text.size() < length) return 0;
   // The second byte's range excludes overlong forms, surrogates and what lies beyond U+10FFFF.
   const unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-  if (text[1] < low || text[1] > high) return 0;
+  if (byte(1) < low || byte(1) > high) return 0;
   for (std::size_t i = 2; i < length; ++i)
-    if ((text[i] & 0xC0) != 0x80) return 0;
+    if ((byte(i) & 0xC0) != 0x80) return 0;
   return length;
 }
 
-}  // namespace
-
 std::size_t valid_utf8_prefix(std::string_view text) {
-  const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
   std::size_t position = 0;
   while (position < text.size()) {
     std::uint64_t eight;
     while (position + sizeof(eight) <= text.size()) {
-      std::memcpy(&eight, bytes + position, sizeof(eight));
+      std::memcpy(&eight, text.data() + position, sizeof(eight));
       if ((eight & 0x8080808080808080u) != 0) break;
       position += sizeof(eight);
     }
     if (position == text.size()) break;
-    const std::size_t length = valid_character(bytes + position, text.size() - position);
+    const std::size_t length = valid_utf8_character(text.substr(position));
     if (length == 0) return position;
     position += length;
   }

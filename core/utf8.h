@@ -12,6 +12,9 @@ namespace nystrom {
 std::size_t valid_utf8_prefix(std::string_view text);
 inline bool is_valid_utf8(std::string_view text) { return valid_utf8_prefix(text) == text.size(); }
 
+/// Bytes of the character that `text`, which is not empty, begins with; 0 when that is not valid.
+std::size_t valid_utf8_character(std::string_view text);
+
 /// Bytes of the character that begins with `lead`, in valid UTF-8.
 inline std::size_t utf8_length(char lead) {
   const auto byte = static_cast<unsigned char>(lead);
