@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "core/check.h"
@@ -36,10 +38,35 @@ void system_free(Device device, void* block) {
   }
 }
 
+/// The number behind `key` in a file of lines "key number kB"; nothing when it is not there.
+std::optional<std::int64_t> number_in(const char* file, std::string_view key) {
+  std::ifstream lines(file);
+  std::string word;
+  while (lines >> word) {
+    std::int64_t number = 0;
+    if (word == key && lines >> number) return number;
+  }
+  return {};
+}
+
+/// The same for a file that holds a number alone ("max" is none).
+std::optional<std::int64_t> number_of(const char* file) {
+  std::ifstream text(file);
+  std::int64_t number = 0;
+  return text >> number ? std::optional(number) : std::nullopt;
+}
+
 }  // namespace
 
+std::int64_t available_memory_bytes() {
+  std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
+  if (const auto free_kib = number_in("/proc/meminfo", "MemAvailable:")) bytes = *free_kib * 1024;
+  const auto limit = number_of("/sys/fs/cgroup/memory.max"), used = number_of("/sys/fs/cgroup/memory.current");
+  return limit && used ? std::min(bytes, std::max<std::int64_t>(*limit - *used, 0)) : bytes;
+}
+
 struct Arena::State {
-  explicit State(Device d) : device(d) {}
+  explicit State(Device d) : device(d), limit(d.is_cpu() ? available_memory_bytes() : std::numeric_limits<std::int64_t>::max()) {}
   ~State() { release_cache(); }
 
   void* take_cached(std::int64_t size);
@@ -58,7 +85,8 @@ struct Arena::State {
   std::map<void*, Live> live;
   std::map<void*, std::int64_t> sizes;
   ArenaStatistics statistics;
-  std::int64_t limit = std::numeric_limits<std::int64_t>::max();
+  // Linux promises more memory than there is, and ends the process when it is touched: better refused here.
+  std::int64_t limit;
 };
 
 void* Arena::State::take_cached(std::int64_t size) {
@@ -125,8 +153,8 @@ std::shared_ptr<void> Arena::allocate(std::int64_t bytes) {
     block = s.reserve(size);
   }
   if (!block) {
-    throw Error(fmt::format("out of memory on {}: {:.1f} MiB asked, {:.1f} MiB in use; largest holders: {}; lower micro_batch_size or "
-                            "sequence_length, or set activation_checkpointing: true",
+    throw InputError(fmt::format("out of memory on {}: {:.1f} MiB asked, {:.1f} MiB in use; largest holders: {}; lower micro_batch_size or "
+                            "sequence_length, set activation_checkpointing: true, or make the model smaller",
                             s.device.name(), static_cast<double>(size) / (1 << 20), static_cast<double>(s.statistics.in_use_bytes) / (1 << 20),
                             s.holders()));
   }

@@ -17,7 +17,7 @@ struct ArenaStatistics {
 };
 
 /// Hands out blocks of rounded sizes, keeps freed ones and reuses the best fitting (at most 1/8 larger than asked).
-/// When the system refuses, the cache is released and the request tried once more; then an Error lists the largest holders.
+/// When the system refuses, the cache is released and the request tried once more; then an InputError lists the largest holders.
 /// Thread-safe. Blocks are 64-byte aligned.
 class Arena {
  public:
@@ -33,13 +33,16 @@ class Arena {
   void reset_peak();
   /// Gives every cached block back to the system.
   void release_cache();
-  /// Refuses to reserve more than `bytes` from the system.
+  /// Refuses to reserve more than `bytes` from the system. At first, on the CPU: what was available when the arena was made.
   void set_limit(std::int64_t bytes);
 
  private:
   struct State;
   std::shared_ptr<State> state_;
 };
+
+/// Memory of the machine, or of the control group that the process lives in, that is free to take now.
+std::int64_t available_memory_bytes();
 
 /// While alive, blocks allocated by this thread are attributed to `label` in the out-of-memory table.
 class AllocationLabel {

@@ -82,7 +82,7 @@ struct MaskingConfig {
 
 template <class V>
 void fields(V& v, MaskingConfig& c) {
-  v(c.probability, "probability", "share of a sequence's tokens that are to be predicted", probability);
+  v(c.probability, "probability", "share of a sequence's tokens that are to be predicted", positive_probability);
   v(c.mask, "mask", "share of these that become the mask token", probability);
   v(c.random, "random", "share of these that become a random token; the rest stays", probability);
   v(c.whole_word, "whole_word", "choose whole words instead of tokens");

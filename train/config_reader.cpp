@@ -85,7 +85,9 @@ std::string describe_node(const YamlNode& node) {
 void ReaderContext::unknown_key(const YamlEntry& entry, const std::string& section, const std::vector<std::string>& known) const {
   const std::string path = section.empty() ? entry.key : section + "." + entry.key;
   std::string hint;
-  if (const auto here = nearest(entry.key, known)) {
+  if (entry.key == "causal" || entry.key == "is_causal" || entry.key == "is_decoder") {
+    hint = "a causal Nyström model cannot be built: landmarks are means over the whole sequence, so every position would see the future";
+  } else if (const auto here = nearest(entry.key, known)) {
     hint = fmt::format("did you mean '{}'?", *here);
     errors.misunderstood(*here);
   } else {

@@ -4,10 +4,12 @@
 #include <CLI/Formatter.hpp>
 
 #include <algorithm>
+#include <filesystem>
 #include <new>
 
 #include "core/check.h"
 #include "core/cpu/parallel.h"
+#include "core/json.h"
 #include "core/suggest.h"
 #include "train/commands.h"
 
@@ -100,6 +102,9 @@ int main(int argc, char** argv) {
     return fail(interrupted, reason.what());
   } catch (const InputError& error) {
     return fail(input_error, error.what());
+  } catch (const std::filesystem::filesystem_error& error) {
+    const std::string place = error.path1().empty() ? "" : printable_path(error.path1()) + ": ";
+    return fail(input_error, place + error.code().message());
   } catch (const std::bad_alloc&) {
     return fail(input_error, "out of memory; lower the batch size or the sequence length");
   } catch (const std::exception& error) {
