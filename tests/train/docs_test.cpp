@@ -1,4 +1,4 @@
-// What the documents name must exist: the tests that docs/guarantees.md promises, the messages that docs/faq.md explains.
+// What the documents name must exist: the tests that docs/guarantees.md promises, the messages that docs/faq.md explains, the options of the README.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/train/temporary_folder.h"
+#include "train/config_io.h"
 
 namespace nystrom::testing {
 namespace {
@@ -56,6 +57,16 @@ TEST(Faq, QuotesMessagesThatExist) {
     }
   }
   EXPECT_GE(count, 12);
+}
+
+TEST(Readme, ItsConfigurationIsOne) {
+  const std::string readme = read_bytes(std::filesystem::path(NYSTROM_SOURCE_DIR) / "README.md");
+  const auto begin = readme.find("```yaml\n") + std::string_view("```yaml\n").size();
+  const std::string yaml = readme.substr(begin, readme.find("```\n", begin) - begin);
+  const RunConfig config = parse_config(yaml, "README.md");
+  EXPECT_TRUE(validate_pretraining(config).empty());
+  EXPECT_EQ(config.run_dir, "runs/mine");
+  EXPECT_LE(std::count(yaml.begin(), yaml.end(), '\n'), 21) << "the README promises a short one";
 }
 
 }  // namespace
