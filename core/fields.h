@@ -11,8 +11,11 @@
 
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
+#include <vector>
 
 namespace nystrom {
 
@@ -38,6 +41,8 @@ inline constexpr Range odd_positive{.lower = 1, .odd = true};
 constexpr Range at_least(double lower) { return {.lower = lower}; }
 constexpr Range between(double lower, double upper) { return {.lower = lower, .upper = upper}; }
 
+/// The limits alone: "at least 1", "greater than 0", "between 0 and 1"; empty where there are none. Oddness is not among them.
+std::string describe_bounds(const Range& range);
 /// What a number must be, for messages: "a whole number at least 1", "an odd whole number at least 1", "a number greater than 0".
 std::string describe(const Range& range, bool whole);
 
@@ -55,5 +60,20 @@ const char* enum_name(E value) {
     if (entry.value == value) return entry.name;
   return "?";
 }
+
+// ---- What visitors ask of a member's type ------------------------------------------------------------------------------------------
+
+template <class T>
+struct is_optional : std::false_type {};
+template <class T>
+struct is_optional<std::optional<T>> : std::true_type {};
+template <class T>
+struct is_vector : std::false_type {};
+template <class T>
+struct is_vector<std::vector<T>> : std::true_type {};
+
+/// A struct with a field list of its own.
+template <class T>
+concept Section = std::is_class_v<T> && !std::is_same_v<T, std::string> && !is_optional<T>::value && !is_vector<T>::value;
 
 }  // namespace nystrom

@@ -5,6 +5,8 @@
 
 #include "core/check.h"
 #include "train/commands.h"
+#include "train/config_docs.h"
+#include "train/recipes.h"
 
 namespace nystrom {
 namespace {
@@ -12,11 +14,31 @@ namespace {
 struct ConfigOptions {
   CommonOptions common;
   std::string recipe, explain;
-  bool list = false, schema = false;
+  bool list = false, schema = false, markdown = false;
 };
 
-void run([[maybe_unused]] const ConfigOptions& options) {
-  throw Error("not written yet");
+void run(const ConfigOptions& options) {
+  const int asked = !options.recipe.empty() + !options.explain.empty() + options.list + options.schema + options.markdown;
+  require_input(asked == 1, "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got {}; see nystrom config --help",
+                asked);
+  if (options.list) {
+    for (const Recipe& recipe : recipes()) fmt::print("{:<12} {}\n", recipe.name, summary(recipe));
+  } else if (options.schema) {
+    fmt::print("{}", config_schema());
+  } else if (options.markdown) {
+    fmt::print("{}", config_markdown());
+  } else if (!options.explain.empty()) {
+    fmt::print("{}", explain_option(options.explain));
+  } else {
+    fmt::print("{}", find_recipe(options.recipe).text);
+  }
+}
+
+/// "{quickstart,small,…}", as CLI11 writes fixed sets.
+std::string recipe_names() {
+  std::vector<std::string_view> names;
+  for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
+  return fmt::format("{{{}}}", fmt::join(names, ","));
 }
 
 }  // namespace
@@ -25,6 +47,11 @@ Command add_config_command(CLI::App& app) {
   auto options = std::make_shared<ConfigOptions>();
   auto* command = app.add_subcommand("config", "List, print and explain configurations");
   command->footer("Examples:\n  nystrom config small > my.yaml\n  nystrom config --explain training.batch_size");
+  command->add_option("RECIPE", options->recipe, "print this recipe, a commented YAML file to start from")->type_name(recipe_names());
+  command->add_flag("--list", options->list, "list the recipes");
+  command->add_option("--explain", options->explain, "explain an option, such as training.batch_size, or all of a section");
+  command->add_flag("--schema", options->schema, "print the JSON Schema of a run's file, for editors");
+  command->add_flag("--markdown", options->markdown, "print docs/config.md: all options in tables");
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};
 }

@@ -3,8 +3,11 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include "core/check.h"
 #include "train/commands.h"
+#include "train/doctor.h"
 
 namespace nystrom {
 namespace {
@@ -14,8 +17,18 @@ struct DoctorOptions {
   bool json = false;
 };
 
-void run([[maybe_unused]] const DoctorOptions& options) {
-  throw Error("not written yet");
+void run(const DoctorOptions& options) {
+  options.common.apply();
+  nlohmann::ordered_json object;
+  for (const auto& findings : {examine_machine(), examine_gpus(), examine_libraries()}) {
+    for (const Finding& finding : findings) {
+      const char* status = name_of(finding.status);
+      object[finding.name] = {{"status", status}, {"text", finding.text}, {"advice", finding.advice}};
+      if (options.json) continue;
+      fmt::print("{:<8} {:<13}  {}{}{}\n", status, finding.name, finding.text, finding.advice.empty() ? "" : "; ", finding.advice);
+    }
+  }
+  if (options.json) fmt::print("{}\n", object.dump());
 }
 
 }  // namespace
@@ -23,7 +36,7 @@ void run([[maybe_unused]] const DoctorOptions& options) {
 Command add_doctor_command(CLI::App& app) {
   auto options = std::make_shared<DoctorOptions>();
   auto* command = app.add_subcommand("doctor", "Tell what this machine and this build have, and what to do about what is missing");
-  command->footer("Example:\n  nystrom doctor");
+  command->footer("ok: in order; note: worth knowing; missing: this machine has something that this build cannot use.\n\nExample:\n  nystrom doctor");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};

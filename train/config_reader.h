@@ -40,19 +40,6 @@ struct KnownOption {
   std::string name;
 };
 
-template <class T>
-struct is_optional : std::false_type {};
-template <class T>
-struct is_optional<std::optional<T>> : std::true_type {};
-template <class T>
-struct is_vector : std::false_type {};
-template <class T>
-struct is_vector<std::vector<T>> : std::true_type {};
-
-/// A struct with a field list of its own.
-template <class T>
-concept Section = std::is_class_v<T> && !std::is_same_v<T, std::string> && !is_optional<T>::value && !is_vector<T>::value;
-
 /// Lists every option: how a key in the wrong section finds its home.
 struct OptionLister {
   std::vector<KnownOption>& options;

@@ -12,6 +12,7 @@
 #include "core/json.h"
 #include "core/suggest.h"
 #include "train/commands.h"
+#include "train/completion.h"
 
 namespace nystrom {
 
@@ -45,7 +46,8 @@ void check_command(const CLI::App& app, const std::vector<Command>& commands, in
   std::vector<std::string> names;
   for (const Command& command : commands) names.push_back(command.app->get_name());
   require_input(argc > 1, "no command given; expected one of {}; see nystrom --help", listed(names));
-  const std::string word = argv[1];
+  const std::string_view argument = argv[1];
+  const std::string word(argument.substr(0, argument.starts_with("--") ? argument.find('=') : argument.npos));
   const bool known = std::find(names.begin(), names.end(), word) != names.end() || app.get_option_no_throw(word) != nullptr;
   require_input(known || word.starts_with('-'), "unknown command {}{}; expected one of {}; see nystrom --help", word,
                 did_you_mean(word, names), listed(names));
@@ -67,9 +69,20 @@ std::string parse_message(const CLI::ParseError& error, const CLI::App* command)
                      did_you_mean(first, names), help);
 }
 
+/// --completion bash: prints the script and ends, like --version.
+void add_completion_option(CLI::App& app) {
+  const auto print = [&app](const std::string& shell) {
+    require_input(shell == "bash", "--completion {}: unknown shell; expected bash", shell);
+    fmt::print("{}", bash_completion(app));
+    throw CLI::Success();
+  };
+  app.add_option_function<std::string>("--completion", print, "print the completion script of a shell")->type_name("{bash}")->trigger_on_parse();
+}
+
 int run(int argc, char** argv) {
   CLI::App app("nystrom: train, run and export Nyströmformer encoders, whose attention costs O(n)");
   app.set_version_flag("--version", "nystrom " NYSTROM_VERSION);
+  add_completion_option(app);
   app.require_subcommand(1);
   app.footer("nystrom COMMAND --help shows a command's options and an example.");
   const std::vector<Command> commands = {
@@ -79,7 +92,7 @@ int run(int argc, char** argv) {
   check_command(app, commands, argc, argv);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::Success& success) {  // --help, --version
+  } catch (const CLI::Success& success) {  // --help, --version, --completion
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
     const auto chosen = std::find_if(commands.begin(), commands.end(), [](const Command& command) { return command.app->parsed(); });

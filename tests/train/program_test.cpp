@@ -1,35 +1,18 @@
 // The built program from outside: results, one-line messages, exit codes.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/fixtures.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/train/run_program.h"
 #include "train/config_io.h"
 #include "train/forward.h"
 #include "train/model_folder.h"
 
 namespace nystrom::testing {
 namespace {
-
-struct Outcome {
-  int code;
-  std::string out, err;
-};
-
-/// Runs `nystrom ARGUMENTS` (shell words) in `folder`.
-Outcome run_program(const TemporaryFolder& folder, const std::string& arguments) {
-  const std::string command =
-      "cd '" + folder.path().string() + "' && '" NYSTROM_BINARY_DIR "/nystrom' " + arguments + " >.out 2>.err </dev/null";
-  const int status = std::system(command.c_str());
-  Outcome outcome{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_bytes(folder / ".out"), read_bytes(folder / ".err")};
-  for (const char* name : {".out", ".err"}) std::filesystem::remove(folder / name);
-  return outcome;
-}
 
 std::filesystem::path model_folder() { return fixture_folder() / "hf" / "mlm_exact_padded"; }
 
@@ -65,6 +48,17 @@ const Case cases[] = {
     {"unknown_command", "forwrd",
      "unknown command forwrd; did you mean 'forward'?; expected one of doctor, config, check, prepare, pretrain, evaluate, predict, export, info, forward, bench; see nystrom --help"},
     {"unknown_option_of_program", "--bogus", "unknown option --bogus; see nystrom --help"},
+    {"unknown_shell", "--completion zsh", "--completion zsh: unknown shell; expected bash"},
+    {"no_shell", "--completion", "--completion: 1 required {bash} missing; see nystrom --help"},
+    {"unknown_option_with_a_value", "--bogus=1", "unknown option --bogus; see nystrom --help"},
+    {"nothing_to_show", "config",
+     "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got 0; see nystrom config --help"},
+    {"two_things_to_show", "config small --list",
+     "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got 2; see nystrom config --help"},
+    {"unknown_recipe", "config smal",
+     "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, base, base-1024, base-2048, base-4096"},
+    {"unknown_key_to_explain", "config --explain training.batch_sise",
+     "unknown option training.batch_sise; did you mean 'training.batch_size'?; nystrom config --markdown lists all"},
     {"unknown_option", FORWARD "--bogus", "unknown option --bogus; see nystrom forward --help"},
     {"misspelt_option", "forward model --inptu batch.safetensors --output o",
      "unknown option --inptu; did you mean '--input'?; see nystrom forward --help"},
@@ -207,15 +201,16 @@ double seconds_of_children() {
 /// Promised: 20 ms (the measured time is printed); five times that here, for the machine may be busy or the build instrumented.
 TEST(Program, HelpHasAnExampleAndIsQuick) {
   const TemporaryFolder folder;
-  for (const std::string command : {"forward", "info", "bench"}) {
+  const std::string commands[] = {"doctor", "config", "check", "prepare", "pretrain", "evaluate", "predict", "export", "info", "forward", "bench"};
+  for (const std::string& command : commands) {
     double best = 1e9;
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < 3; ++i) {
       const double before = seconds_of_children();
       const Outcome outcome = run_program(folder, command + " --help");
       best = std::min(best, seconds_of_children() - before);
       EXPECT_EQ(outcome.code, 0);
       EXPECT_EQ(outcome.err, "");
-      EXPECT_NE(outcome.out.find("nystrom " + command + " "), std::string::npos) << "no example of " << command;
+      EXPECT_NE(outcome.out.find("\n  nystrom " + command), std::string::npos) << "no example of " << command;
     }
     RecordProperty(command + "_help_microseconds", static_cast<int>(best * 1e6));
     EXPECT_LT(best, 0.1) << command;

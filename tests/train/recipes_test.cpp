@@ -1,0 +1,97 @@
+// The recipes inside the program: each is its file, can be run, and is what its name says.
+#include "train/recipes.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+
+#include "nn/model.h"
+#include "tests/train/run_program.h"
+#include "train/config_io.h"
+
+namespace nystrom::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+RunConfig config_of(std::string_view recipe) { return parse_config(find_recipe(recipe).text, std::string(recipe) + ".yaml"); }
+
+class EveryRecipe : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(EveryRecipe, IsItsFile) {
+  EXPECT_EQ(find_recipe(GetParam()).text, read_bytes(fs::path(NYSTROM_SOURCE_DIR) / "configs" / (GetParam() + ".yaml")));
+}
+
+TEST_P(EveryRecipe, BeginsWithWhatItIs) { EXPECT_TRUE(find_recipe(GetParam()).text.starts_with("# ")); }
+
+TEST_P(EveryRecipe, CanBeRun) {
+  const RunConfig config = config_of(GetParam());
+  EXPECT_EQ(validate_pretraining(config), std::vector<std::string>{});
+  EXPECT_EQ(config.run_dir, "runs/" + GetParam());
+  EXPECT_TRUE(config.vocab_size_from_tokenizer);
+}
+
+TEST_P(EveryRecipe, SurvivesToYaml) {
+  const std::string resolved = to_yaml(config_of(GetParam()));
+  EXPECT_EQ(to_yaml(parse_config(resolved, "resolved.yaml")), resolved);
+}
+
+TEST_P(EveryRecipe, DeclaresItsModel) { EXPECT_GT(Model(config_of(GetParam()).model).parameters().count(), 0); }
+
+std::vector<std::string> recipe_names() {
+  std::vector<std::string> names;
+  for (const Recipe& recipe : recipes()) names.emplace_back(recipe.name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, EveryRecipe, ::testing::ValuesIn(recipe_names()), [](const auto& test) {
+  std::string name = test.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+});
+
+TEST(Recipes, AreAllFilesOfConfigs) {
+  std::set<std::string> files;
+  for (const auto& entry : fs::directory_iterator(fs::path(NYSTROM_SOURCE_DIR) / "configs")) files.insert(entry.path().stem().string());
+  const std::vector<std::string> names = recipe_names();
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()), files) << "list new recipes in train/CMakeLists.txt";
+}
+
+/// BERT base has 109.5 M with 512 positions, a pooler and 30522 words; the paper's model differs by the last two and its convolutions.
+TEST(Recipes, BaseHasThePapersSize) {
+  const ModelConfig model = config_of("base").model;
+  EXPECT_EQ(model.vocab_size, 30000);
+  EXPECT_EQ(Model(model).parameters().count(), 109119168);
+}
+
+TEST(Recipes, LongOnesTakeTheLengthOfTheirNameAndAsManyTokensAStep) {
+  const RunConfig base = config_of("base");
+  for (const std::int64_t length : {1024, 2048, 4096}) {
+    SCOPED_TRACE(length);
+    const RunConfig config = config_of("base-" + std::to_string(length));
+    EXPECT_EQ(config.data.sequence_length, length);
+    EXPECT_EQ(config.model.max_position_embeddings, length);
+    EXPECT_EQ(length * config.training.batch_size, base.data.sequence_length * base.training.batch_size);
+    EXPECT_EQ(length * config.training.micro_batch_size, base.data.sequence_length * base.training.micro_batch_size);
+  }
+}
+
+TEST(Recipes, AreListedWithWhatTheyAre) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_program(folder, "config --list");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), static_cast<std::ptrdiff_t>(recipes().size()));
+  EXPECT_NE(outcome.out.find("\nbase-4096    The paper's base model for sequences of 4096 tokens.\n"), std::string::npos) << outcome.out;
+}
+
+TEST(Recipes, ArePrintedByteForByte) {
+  const TemporaryFolder folder;
+  const Outcome outcome = run_program(folder, "config base");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, find_recipe("base").text);
+}
+
+}  // namespace
+}  // namespace nystrom::testing

@@ -1,0 +1,240 @@
+#include "train/config_docs.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "core/suggest.h"
+#include "train/config.h"
+
+namespace nystrom {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// What one line of a field list says.
+struct OptionDoc {
+  enum class Kind { section, boolean, whole, number, text, word };
+
+  std::string section, name, meaning;
+  Kind kind = Kind::text;
+  bool list = false, optional = false;
+  Range range = any_number;
+  std::vector<std::string> words = {};
+  std::optional<Json> value = {};  ///< the default; none: another part of the run decides
+
+  std::string path() const { return section.empty() ? name : section + "." + name; }
+};
+
+template <class T>
+void describe_type(OptionDoc& option) {
+  using Kind = OptionDoc::Kind;
+  if constexpr (is_optional<T>::value) {
+    option.optional = true;
+    describe_type<typename T::value_type>(option);
+  } else if constexpr (is_vector<T>::value) {
+    option.list = true;
+    describe_type<typename T::value_type>(option);
+  } else if constexpr (std::is_enum_v<T>) {
+    option.kind = Kind::word;
+    for (const auto& entry : enum_names(T{})) option.words.emplace_back(entry.name);
+  } else {
+    option.kind = Section<T>                          ? Kind::section
+                  : std::is_same_v<T, bool>           ? Kind::boolean
+                  : std::is_same_v<T, std::int64_t>   ? Kind::whole
+                  : std::is_same_v<T, double>         ? Kind::number
+                                                      : Kind::text;
+  }
+}
+
+template <class T>
+Json json_of(const T& value) {
+  if constexpr (is_optional<T>::value) return value ? json_of(*value) : Json();
+  else if constexpr (std::is_enum_v<T>) return enum_name(value);
+  else return value;
+}
+
+/// Lists every section and, behind it, its options.
+struct DocLister {
+  std::vector<OptionDoc>& options;
+  std::string section;
+
+  template <class T, class... Ranges>
+  void operator()(T& member, const char* name, const char* meaning, const Ranges&... range) {
+    OptionDoc option{.section = section, .name = name, .meaning = meaning};
+    describe_type<T>(option);
+    if constexpr (sizeof...(range) > 0) option.range = Range{range...};
+    if constexpr (Section<T>) {
+      DocLister inner{options, option.path()};
+      options.push_back(std::move(option));
+      fields(inner, member);
+    } else {
+      option.value = json_of(member);
+      options.push_back(std::move(option));
+    }
+  }
+};
+
+std::vector<OptionDoc> all_options() {
+  std::vector<OptionDoc> options;
+  RunConfig defaults;
+  DocLister lister{options, ""};
+  fields(lister, defaults);
+  // The struct's number is for models that are made without a file.
+  for (OptionDoc& option : options)
+    if (option.path() == "model.vocab_size") option.value.reset();
+  return options;
+}
+
+// ---- As text -----------------------------------------------------------------------------------------------------------------------
+
+std::string type_of(const OptionDoc& option) {
+  using Kind = OptionDoc::Kind;
+  std::string type = option.kind == Kind::boolean  ? "true or false"
+                     : option.kind == Kind::whole  ? "whole number"
+                     : option.kind == Kind::number ? "number"
+                     : option.kind == Kind::word   ? "word"
+                                                   : "text";
+  if (option.list) type = "list of " + type + "s";
+  return option.optional ? type + " or null" : type;
+}
+
+std::string values_of(const OptionDoc& option) {
+  if (option.kind == OptionDoc::Kind::word) return fmt::format("{}", fmt::join(option.words, ", "));
+  return (option.range.odd ? "odd, " : "") + describe_bounds(option.range);
+}
+
+std::string yaml_of(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (!value.is_array()) return value.dump();
+  std::vector<std::string> items;
+  for (const Json& item : value) items.push_back(yaml_of(item));
+  return fmt::format("[{}]", fmt::join(items, ", "));
+}
+
+std::string default_of(const OptionDoc& option) { return option.value ? yaml_of(*option.value) : "the tokenizer's"; }
+
+std::string explain(const OptionDoc& option) {
+  std::string text = fmt::format("{}\n  meaning  {}\n  type     {}\n", option.path(), option.meaning, type_of(option));
+  const std::string values = values_of(option);
+  if (!values.empty()) text += fmt::format("  {}    {}\n", option.kind == OptionDoc::Kind::word ? "words" : "range", values);
+  return text + fmt::format("  default  {}\n", default_of(option));
+}
+
+[[noreturn]] void throw_unknown(std::string_view key, const std::vector<OptionDoc>& options) {
+  std::vector<std::string> paths, names;
+  for (const OptionDoc& option : options) {
+    paths.push_back(option.path());
+    names.push_back(option.name);
+  }
+  std::string hint = did_you_mean(key, paths);
+  if (hint.empty()) {  // the right name under the wrong section, or under none
+    if (const auto name = nearest(key.substr(key.rfind('.') + 1), names))
+      hint = fmt::format("; did you mean '{}'?", paths[static_cast<std::size_t>(std::ranges::find(names, *name) - names.begin())]);
+  }
+  throw InputError(fmt::format("unknown option {}{}; nystrom config --markdown lists all", printable(key, 80), hint));
+}
+
+// ---- As a schema -------------------------------------------------------------------------------------------------------------------
+
+/// What one value must be; null is added where it is allowed.
+Json schema_of_value(const OptionDoc& option) {
+  using Kind = OptionDoc::Kind;
+  const Range& range = option.range;
+  const char* type = option.kind == Kind::boolean  ? "boolean"
+                     : option.kind == Kind::whole  ? "integer"
+                     : option.kind == Kind::number ? "number"
+                                                   : "string";
+  Json schema = {{"type", type}};
+  if (option.optional) schema["type"] = {type, "null"};
+  if (!option.words.empty()) schema["enum"] = option.words;
+  // Whole bounds are written as such: editors show them.
+  const auto bound = [](double x) { return x == std::trunc(x) ? Json(static_cast<std::int64_t>(x)) : Json(x); };
+  if (std::isfinite(range.lower)) schema[range.lower_open ? "exclusiveMinimum" : "minimum"] = bound(range.lower);
+  if (std::isfinite(range.upper)) schema[range.upper_open ? "exclusiveMaximum" : "maximum"] = bound(range.upper);
+  if (range.odd) schema["not"] = {{"type", "integer"}, {"multipleOf", 2}};
+  return schema;
+}
+
+Json schema_of_section(const std::vector<OptionDoc>& options, const std::string& section) {
+  Json properties = Json::object();
+  for (const OptionDoc& option : options) {
+    if (option.section != section) continue;
+    const bool is_section = option.kind == OptionDoc::Kind::section;
+    Json schema = is_section    ? schema_of_section(options, option.path())
+                  : option.list ? Json{{"type", "array"}, {"items", schema_of_value(option)}}
+                                : schema_of_value(option);
+    schema["description"] = option.meaning;
+    if (option.value) schema["default"] = *option.value;
+    properties[option.name] = std::move(schema);
+  }
+  return {{"type", "object"}, {"additionalProperties", false}, {"properties", std::move(properties)}};
+}
+
+// ---- As a page ---------------------------------------------------------------------------------------------------------------------
+
+constexpr const char* page_head = R"(# Configuration
+
+Generated from the field lists in `train/config.h` and `nn/model_config.h` by `./dev docs`; do not edit.
+
+A run is one YAML file. What it leaves out has its default; `nystrom config --list` names the recipes to start from, and
+`nystrom config small > my.yaml` copies one. `nystrom config --explain training.batch_size` explains an option on the terminal.
+
+On the command line `--set key=value` overrides the file: `--set training.steps=2000`, `--set model.attention.num_landmarks=32`,
+`--set 'optimizer.betas=[0.9, 0.95]'`; the last one wins. Whole numbers are digits, or any number without a fraction (`1e3`); texts
+and words may stand in quotes, numbers and booleans may not; `null` only where the type says so.
+
+For completion and checks while typing: `nystrom config --schema > nystrom.schema.json`, and as the first line of your file
+`# yaml-language-server: $schema=nystrom.schema.json`.
+)";
+
+std::string code(const std::string& text) { return text.empty() ? "" : "`" + text + "`"; }
+
+std::string row(const OptionDoc& option) {
+  const std::string values = values_of(option);
+  return fmt::format("| {} | {} | {} | {} | {} |\n", code(option.name), type_of(option), option.value ? code(default_of(option)) : default_of(option),
+                     values, option.meaning);
+}
+
+/// The options that stand in `section` itself.
+std::string table(const std::vector<OptionDoc>& options, const std::string& section) {
+  std::string rows;
+  for (const OptionDoc& option : options)
+    if (option.section == section && option.kind != OptionDoc::Kind::section) rows += row(option);
+  return "\n| key | type | default | values | meaning |\n|---|---|---|---|---|\n" + rows;
+}
+
+}  // namespace
+
+std::string config_markdown() {
+  const std::vector<OptionDoc> options = all_options();
+  std::string text = std::string(page_head) + "\n## At the top\n" + table(options, "");
+  for (const OptionDoc& option : options) {
+    if (option.kind != OptionDoc::Kind::section) continue;
+    text += fmt::format("\n## {}: {}\n{}", option.path(), option.meaning, table(options, option.path()));
+  }
+  return text;
+}
+
+std::string config_schema() {
+  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "A run of nystrom"}};
+  schema.update(schema_of_section(all_options(), ""));
+  return schema.dump(2) + "\n";
+}
+
+std::string explain_option(std::string_view key) {
+  const std::vector<OptionDoc> options = all_options();
+  const auto found = std::ranges::find(options, key, &OptionDoc::path);
+  if (found == options.end()) throw_unknown(key, options);
+  if (found->kind != OptionDoc::Kind::section) return explain(*found);
+  std::string text = fmt::format("{}: {}\n", key, found->meaning);
+  for (const OptionDoc& option : options) {
+    const bool inside = option.kind != OptionDoc::Kind::section && option.path().starts_with(std::string(key) + ".");
+    if (inside) text += "\n" + explain(option);
+  }
+  return text;
+}
+
+}  // namespace nystrom

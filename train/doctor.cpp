@@ -1,0 +1,227 @@
+#include "train/doctor.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <thread>
+
+#include "core/check.h"
+#include "core/cpu/parallel.h"
+#include "core/dispatch.h"
+#include "core/json.h"
+#include "data/library_versions.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+using Status = Finding::Status;
+
+/// The text of a small file of the system, empty when there is none. These have no size, so read_text_file does not do.
+std::string read(const fs::path& path) {
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::string trimmed(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\n");
+  return begin == text.npos ? "" : printable(text.substr(begin, text.find_last_not_of(" \t\n") + 1 - begin), 120);
+}
+
+/// What stands behind "key   :" in the first such line of `text`.
+std::string value_of(const std::string& text, std::string_view key) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t colon = line.find(':');
+    if (colon != line.npos && trimmed(std::string_view(line).substr(0, colon)) == key) return std::string(line.substr(colon + 1));
+  }
+  return "";
+}
+
+std::optional<double> number_in(const std::string& text) {
+  const std::string digits = trimmed(text);
+  double value = 0;
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc()) return std::nullopt;
+  return value;
+}
+
+/// Whether `word` is one of the words of `text`.
+bool has_word(const std::string& text, std::string_view word) {
+  std::istringstream words(text);
+  for (std::string each; words >> each;)
+    if (each == word) return true;
+  return false;
+}
+
+std::string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e9); }
+
+int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+// ---- The machine -------------------------------------------------------------------------------------------------------------------
+
+void examine_processor(const fs::path& root, std::vector<Finding>& findings) {
+  const std::string info = read(root / "proc/cpuinfo");
+  const std::string model = trimmed(value_of(info, "model name"));
+  findings.push_back({"cpu", Status::ok, model.empty() ? "of unknown name" : model, ""});
+  Finding level{"vectors", Status::ok, name_of(cpu_level()), ""};
+  if (cpu_level() == CpuLevel::baseline) {
+    level.status = Status::note;
+    level.advice = "kernels run without AVX2: a machine that has it is several times faster";
+  }
+  findings.push_back(level);
+  const std::string flags = value_of(info, "flags");
+  const bool amx = has_word(flags, "amx_bf16"), avx512 = has_word(flags, "avx512_bf16");
+  if (amx || avx512) findings.push_back({"bf16", Status::ok, amx ? "AMX" : "AVX-512, no AMX", ""});
+  else findings.push_back({"bf16", Status::note, "no instructions for it", "training.dtype=f32 is likely faster: compare with nystrom bench"});
+}
+
+/// Cores that a container may use, from "200000 100000" or "max 100000".
+std::optional<double> core_quota(const fs::path& root) {
+  const std::string text = read(root / "sys/fs/cgroup/cpu.max");
+  const std::size_t space = text.find(' ');
+  if (space == text.npos) return std::nullopt;
+  const auto quota = number_in(text.substr(0, space)), period = number_in(text.substr(space));
+  return quota && period && *period > 0 ? std::optional(*quota / *period) : std::nullopt;
+}
+
+Finding examine_threads(const fs::path& root) {
+  Finding finding{"threads", Status::ok, fmt::format("{} on {} cores", num_threads(), cores()), ""};
+  const auto quota = core_quota(root);
+  const double usable = std::min<double>(cores(), quota.value_or(cores()));
+  if (quota) finding.text += fmt::format(", of which this container may use {:g}", *quota);
+  if (num_threads() <= usable) return finding;
+  finding.status = Status::note;
+  finding.advice = fmt::format("more threads than cores wait for each other: give --threads {}", std::max(1, static_cast<int>(usable)));
+  return finding;
+}
+
+Finding examine_load(const fs::path& root) {
+  const auto load = number_in(read(root / "proc/loadavg"));
+  if (!load) return {"load", Status::note, "unknown", ""};
+  Finding finding{"load", Status::ok, fmt::format("{:.2f} on {} cores", *load, cores()), ""};
+  const char* policy = std::getenv("OMP_WAIT_POLICY");
+  const bool passive = policy && (std::string_view(policy) == "passive" || std::string_view(policy) == "PASSIVE");
+  if (*load <= cores() || passive) return finding;
+  finding.status = Status::note;
+  finding.advice = "others compute here too: set OMP_WAIT_POLICY=passive, so that waiting threads leave them the cores";
+  return finding;
+}
+
+Finding examine_memory(const fs::path& root) {
+  const std::string info = read(root / "proc/meminfo");
+  const auto total = number_in(value_of(info, "MemTotal")), available = number_in(value_of(info, "MemAvailable"));
+  if (!total || !available) return {"memory", Status::note, "unknown", ""};
+  Finding finding{"memory", Status::ok, fmt::format("{}, {} available", gigabytes(*total * 1024), gigabytes(*available * 1024)), ""};
+  const auto limit = number_in(read(root / "sys/fs/cgroup/memory.max"));
+  if (limit && *limit < *total * 1024) finding.text += fmt::format("; this container may use {}", gigabytes(*limit));
+  constexpr double little = 2e9;
+  if (std::min(*available * 1024, limit.value_or(*total * 1024)) >= little) return finding;
+  finding.status = Status::note;
+  finding.advice = "lower training.micro_batch_size when memory runs out; the result stays the same";
+  return finding;
+}
+
+Finding examine_disk() {
+  std::error_code error;
+  const fs::space_info space = fs::space(".", error);
+  if (error) return {"disk", Status::note, "free space here is unknown: " + error.message(), ""};
+  Finding finding{"disk", Status::ok, gigabytes(static_cast<double>(space.available)) + " free in the current folder", ""};
+  constexpr double little = 1e10;
+  if (static_cast<double>(space.available) >= little) return finding;
+  finding.status = Status::note;
+  finding.advice = "a checkpoint of the base model has 1.3 GB: lower checkpoint.keep, or set run_dir and data.cache to another disk";
+  return finding;
+}
+
+// ---- GPUs --------------------------------------------------------------------------------------------------------------------------
+
+bool is_nvidia_gpu(const fs::path& pci_device) {
+  const std::string kind = trimmed(read(pci_device / "class"));
+  return trimmed(read(pci_device / "vendor")) == "0x10de" && (kind.starts_with("0x0300") || kind.starts_with("0x0302"));
+}
+
+/// "NVIDIA H100", one a GPU. Where the driver shows only device files, as in some containers, or there is no driver, names are unknown.
+std::vector<std::string> gpu_names(const fs::path& root) {
+  const std::string unnamed = "an NVIDIA GPU of unknown name";
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(root / "proc/driver/nvidia/gpus", ignored)) {
+    const std::string model = trimmed(value_of(read(entry.path() / "information"), "Model"));
+    names.push_back(model.empty() ? unnamed : model);
+  }
+  if (!names.empty()) return names;
+  for (int i = 0; fs::exists(root / fmt::format("dev/nvidia{}", i), ignored); ++i) names.push_back(unnamed);
+  if (!names.empty()) return names;
+  for (const auto& entry : fs::directory_iterator(root / "sys/bus/pci/devices", ignored))
+    if (is_nvidia_gpu(entry.path())) names.push_back(unnamed);
+  return names;
+}
+
+/// "535.104.05" of "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug …".
+std::string driver_version(const fs::path& root) {
+  std::istringstream words(value_of(read(root / "proc/driver/nvidia/version"), "NVRM version"));
+  const auto in_version = [](char c) { return (c >= '0' && c <= '9') || c == '.'; };
+  for (std::string word; words >> word;)
+    if (word.find('.') != word.npos && std::ranges::all_of(word, in_version)) return word;
+  return "";
+}
+
+Finding examine_driver(const fs::path& root, bool has_gpu) {
+  const std::string version = driver_version(root);
+  if (!version.empty()) return {"driver", Status::ok, version, ""};
+  if (!has_gpu) return {"driver", Status::note, "none", ""};
+  std::error_code ignored;
+  if (fs::exists(root / "dev/nvidia0", ignored)) return {"driver", Status::ok, "of unknown version", ""};
+  return {"driver", Status::missing, "none", "install the NVIDIA driver, or in a container pass the GPU through"};
+}
+
+}  // namespace
+
+const char* name_of(Finding::Status status) {
+  switch (status) {
+    case Status::ok: return "ok";
+    case Status::note: return "note";
+    case Status::missing: return "missing";
+  }
+  return "?";
+}
+
+std::vector<Finding> examine_machine(const fs::path& root) {
+  std::vector<Finding> findings;
+  examine_processor(root, findings);
+  findings.push_back(examine_threads(root));
+  findings.push_back(examine_load(root));
+  findings.push_back(examine_memory(root));
+  findings.push_back(examine_disk());
+  return findings;
+}
+
+std::vector<Finding> examine_gpus(const fs::path& root) {
+  const std::vector<std::string> names = gpu_names(root);
+  std::vector<Finding> findings;
+  if (names.empty()) findings.push_back({"gpu", Status::note, "no NVIDIA GPU", ""});
+  else findings.push_back({"gpu", Status::ok, fmt::format("{}", fmt::join(names, ", ")), ""});
+  findings.push_back(examine_driver(root, !names.empty()));
+  // There is no CUDA backend yet: every build computes on the CPU.
+  if (names.empty()) findings.push_back({"cuda", Status::note, "not in this build", ""});
+  else findings.push_back({"cuda", Status::missing, "not in this build: the GPU stays unused", "train on the CPU: --device cpu, the default"});
+  for (const char* name : {"cudnn", "nccl", "mpi"}) findings.push_back({name, Status::note, "not in this build", ""});
+  return findings;
+}
+
+std::vector<Finding> examine_libraries() {
+  std::vector<LibraryVersion> versions = core_library_versions();
+  for (const LibraryVersion& library : data_library_versions()) versions.push_back(library);
+  versions.push_back({"yaml-cpp", NYSTROM_YAML_CPP_VERSION});
+  std::vector<Finding> findings;
+  for (const LibraryVersion& library : versions) findings.push_back({library.name, Status::ok, library.version, ""});
+  return findings;
+}
+
+}  // namespace nystrom
