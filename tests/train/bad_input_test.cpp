@@ -1,0 +1,260 @@
+// Everything that a user can give wrongly, through the program: one exact line, exit code 2, nothing left behind.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "tests/support/fixtures.h"
+#include "tests/train/run_program.h"
+
+namespace nystrom::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path model_folder() { return fixture_folder() / "hf" / "mlm_exact_padded"; }
+
+/// A fixture (`model`, `batch.safetensors`) and broken copies of it.
+void furnish_models(const TemporaryFolder& folder) {
+  fs::create_directory_symlink(model_folder(), folder / "model");
+  fs::copy_file(model_folder() / "batch.safetensors", folder / "batch.safetensors");
+  for (const char* name : {"weightless", "truncated", "occupied"}) fs::create_directory(folder / name);
+  for (const char* name : {"weightless", "truncated"}) fs::copy_file(model_folder() / "config.json", folder / name / "config.json");
+  const std::string weights = read_bytes(model_folder() / "model.safetensors");
+  write_bytes(folder / "truncated" / "model.safetensors", weights.substr(0, weights.size() - 1));
+}
+
+/// A run that would work, `run.yaml` on `text.txt`, and files that do not.
+void furnish_run(const TemporaryFolder& folder) {
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "the sea was calm and the old ships sailed home under pale stars\n";
+  write_bytes(folder / "text.txt", text);
+  write_bytes(folder / "latin1.txt", "caf\xe9\n");
+  write_bytes(folder / "nul.txt", std::string("a\0b\n", 4));
+  write_bytes(folder / "empty.txt", "");
+  write_bytes(folder / "fake.gz", "not gzip");
+  write_bytes(folder / "fake.zst", "not zstd");
+  write_bytes(folder / "run.yaml",
+              "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, max_position_embeddings: 32,\n"
+              "        attention: {num_landmarks: 4}}\n"
+              "tokenizer: {train: {vocab_size: 26}}\n"
+              "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, sequence_length: 32, cache: occupied}\n"
+              "schedule: {warmup_steps: 1}\n"
+              "training: {steps: 2, batch_size: 4, micro_batch_size: 4, dtype: f32}\n");
+  write_bytes(folder / "two_errors.yaml", "sead: 1\nmodel: {hidden_size: -4}\n");
+  write_bytes(folder / "broken.yaml", "model: {hidden_size: 16\n");
+}
+
+/// Every file and folder, at any depth.
+std::vector<std::string> contents(const TemporaryFolder& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path())) names.push_back(entry.path().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+struct Case {
+  const char* name;
+  const char* arguments;
+  const char* message;  // after "nystrom: "
+};
+void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+
+#define COMMANDS "doctor, config, check, prepare, pretrain, evaluate, predict, export, info, forward, bench"
+#define FORWARD "forward model --quiet --input batch.safetensors --output out.safetensors "
+#define PREPARE "prepare run.yaml --quiet --set "
+#define PRETRAIN "pretrain run.yaml --quiet --set "
+
+const Case command_lines[] = {
+    {"no_command", "", "no command given; expected one of " COMMANDS "; see nystrom --help"},
+    {"unknown_command", "forwrd",
+     "unknown command forwrd; did you mean 'forward'?; expected one of " COMMANDS "; see nystrom --help"},
+    {"unknown_option_of_program", "--bogus", "unknown option --bogus; see nystrom --help"},
+    {"unknown_shell", "--completion zsh", "--completion zsh: unknown shell; expected bash"},
+    {"no_shell", "--completion", "--completion: 1 required {bash} missing; see nystrom --help"},
+    {"unknown_option_with_a_value", "--bogus=1", "unknown option --bogus; see nystrom --help"},
+    {"nothing_to_show", "config",
+     "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got 0; see nystrom config --help"},
+    {"two_things_to_show", "config small --list",
+     "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got 2; see nystrom config --help"},
+    {"unknown_recipe", "config smal",
+     "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, base, base-1024, base-2048, base-4096"},
+    {"unknown_key_to_explain", "config --explain training.batch_sise",
+     "unknown option training.batch_sise; did you mean 'training.batch_size'?; nystrom config --markdown lists all"},
+    {"unknown_option", FORWARD "--bogus", "unknown option --bogus; see nystrom forward --help"},
+    {"misspelt_option", "forward model --inptu batch.safetensors --output o",
+     "unknown option --inptu; did you mean '--input'?; see nystrom forward --help"},
+    {"surplus_argument", "info model other", "unexpected argument other; see nystrom info --help"},
+    {"no_model", "forward --input batch.safetensors --output o", "MODEL is required; see nystrom forward --help"},
+    {"no_input", "forward model --output o", "--input is required; see nystrom forward --help"},
+    {"type", FORWARD "--dtype f16", "--dtype: f16 not in {f32,bf16,f64}; see nystrom forward --help"},
+    {"unknown_device", FORWARD "--device tpu", "--device tpu: unknown device; expected cpu, cuda or cuda:N"},
+    {"bench_heads", "bench --hidden 100 --heads 12",
+     "the model cannot be built: hidden_size 100 is not divisible by num_attention_heads 12; each head takes an equal share of the width"},
+    {"bench_convolution", "bench --conv 4",
+     "the model cannot be built: attention.conv_kernel_size is 4; expected an odd whole number at least 1"},
+    {"bench_steps", "bench --steps 0", "--steps: Value 0 not in range 1 to 2147483648; see nystrom bench --help"},
+};
+
+const Case models[] = {
+    {"no_folder", "forward absent --input batch.safetensors --output o",
+     "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
+    {"no_folder_of_info", "info absent",
+     "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
+    {"no_yaml", "info absent.yaml", "absent.yaml: cannot open: No such file or directory"},
+    {"no_config", "info occupied", "occupied/config.json: cannot open: No such file or directory"},
+    {"no_weights", "forward weightless --quiet --input batch.safetensors --output o",
+     "weightless: has neither model.safetensors nor model.safetensors.index.json"},
+    {"truncated_weights", "forward truncated --quiet --input batch.safetensors --output o",
+     "truncated/model.safetensors: tensor nystromformer.encoder.layer.1.output.dense.weight ends at byte 20640 of the data, but "
+     "the file has only 20639: it is cut short"},
+    {"no_batch", "forward model --quiet --input absent.safetensors --output o",
+     "absent.safetensors: cannot open: No such file or directory"},
+    {"no_output_folder", "forward model --quiet --input batch.safetensors --output absent/o",
+     "absent/o: cannot create: No such file or directory"},
+    {"output_is_a_folder", "forward model --quiet --input batch.safetensors --output occupied",
+     "occupied: cannot rename into place: Is a directory"},
+    {"unknown_key", FORWARD "--set model.attention.landmarks=3",
+     "--set model.attention.landmarks=3: unknown key 'model.attention.landmarks'; expected one of kind, semantics, num_landmarks, "
+     "landmark_source, inverse, inverse_iterations, conv_kernel_size"},
+    {"no_key", FORWARD "--set foo", "--set foo: expected key=value, such as optimizer.learning_rate=3e-4"},
+};
+
+const Case configurations[] = {
+    {"no_configuration", "pretrain", "CONFIG is required; see nystrom pretrain --help"},
+    {"absent_configuration", "pretrain absent.yaml", "absent.yaml: cannot open: No such file or directory"},
+    {"folder_as_configuration", "pretrain occupied", "occupied: is not a regular file"},
+    {"text_as_configuration", "pretrain text.txt",
+     "text.txt:1:1: got 'the sea was calm and the old ships sailed home under pale stars the sea was calm…', expected sections such as "
+     "'model:'"},
+    {"broken_yaml", "pretrain broken.yaml", "broken.yaml:2:1: not valid YAML: end of map flow not found"},
+    {"several_errors", "pretrain two_errors.yaml",
+     "two_errors.yaml:1:1: unknown key 'sead'; did you mean 'seed'?\n"
+     "two_errors.yaml:2:22: model.hidden_size: got '-4', expected a whole number at least 1"},
+    {"zero_steps", PRETRAIN "training.steps=0",
+     "--set training.steps=0: training.steps: got '0', expected a whole number at least 1"},
+    {"batch", PRETRAIN "training.batch_size=3",
+     "--set training.batch_size=3: training.batch_size 3 is not divisible by micro_batch_size 4; a step is a whole number of micro-batches"},
+    {"micro_batch", PRETRAIN "training.micro_batch_size=0",
+     "--set training.micro_batch_size=0: training.micro_batch_size: got '0', expected a whole number at least 1"},
+    {"run_type", PRETRAIN "training.dtype=f16",
+     "--set training.dtype=f16: training.dtype: got 'f16', expected bf16 or f32 or f64; did you mean 'bf16'?"},
+    {"zero", PRETRAIN "training.zero=1",
+     "--set training.zero=1: training.zero: got '1', expected 0"},
+    {"learning_rate", PRETRAIN "optimizer.learning_rate=0",
+     "--set optimizer.learning_rate=0: optimizer.learning_rate: got '0', expected a number greater than 0"},
+    {"optimizer", PRETRAIN "optimizer.name=sgd",
+     "--set optimizer.name=sgd: optimizer.name: got 'sgd', expected adamw"},
+    {"one_beta", PRETRAIN "'optimizer.betas=[0.9]'",
+     "--set optimizer.betas=[0.9]: optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got 1"},
+    {"beta_of_one", PRETRAIN "'optimizer.betas=[0.9,1]'",
+     "--set optimizer.betas=[0.9,1]: optimizer.betas[1]: got '1', expected a number at least 0 and below 1"},
+    {"decay", PRETRAIN "schedule.decay=step",
+     "--set schedule.decay=step: schedule.decay: got 'step', expected linear or cosine or constant"},
+    {"warmup", PRETRAIN "schedule.warmup_steps=5",
+     "--set schedule.warmup_steps=5: schedule.warmup_steps 5 exceeds training.steps 2; the learning rate would never reach its peak"},
+    {"no_masking", PRETRAIN "masking.probability=0",
+     "--set masking.probability=0: masking.probability: got '0', expected a number greater than 0 and at most 1"},
+    {"too_much_masking", PRETRAIN "masking.probability=1.5",
+     "--set masking.probability=1.5: masking.probability: got '1.5', expected a number greater than 0 and at most 1"},
+    {"masking_shares", PRETRAIN "masking.random=0.5",
+     "--set masking.random=0.5: masking.mask 0.8 and masking.random 0.5 add up to more than 1; what they leave stays as it is"},
+    {"keep", PRETRAIN "checkpoint.keep=1",
+     "--set checkpoint.keep=1: checkpoint.keep: got '1', expected a whole number at least 2"},
+    {"evaluation", PRETRAIN "evaluation.every=0",
+     "--set evaluation.every=0: evaluation.every: got '0', expected a whole number at least 1"},
+    {"heads", PRETRAIN "model.num_attention_heads=3",
+     "--set model.num_attention_heads=3: model.hidden_size 16 is not divisible by num_attention_heads 3; each head takes an equal share of the width"},
+    {"landmarks", PRETRAIN "model.attention.num_landmarks=64",
+     "--set model.attention.num_landmarks=64: model.attention.num_landmarks 64 exceeds max_position_embeddings 32; no sequence is long enough to have them"},
+    {"even_kernel", PRETRAIN "model.attention.conv_kernel_size=4",
+     "--set model.attention.conv_kernel_size=4: model.attention.conv_kernel_size: got '4', expected an odd whole number at least 1, or null"},
+    {"activation", PRETRAIN "model.hidden_act=swish",
+     "--set model.hidden_act=swish: model.hidden_act: got 'swish', expected gelu or gelu_new or relu"},
+    {"attention", PRETRAIN "model.attention.kind=sparse",
+     "--set model.attention.kind=sparse: model.attention.kind: got 'sparse', expected nystrom or softmax"},
+    {"causal", PRETRAIN "model.causal=true",
+     "--set model.causal=true: unknown key 'model.causal'; a causal Nyström model cannot be built: landmarks are means over the whole "
+     "sequence, so every position would see the future"},
+    {"vast", PRETRAIN "model.hidden_size=4000000000",
+     "--set model.hidden_size=4000000000: model.hidden_size 4000000000, intermediate_size 32, num_hidden_layers 1 and vocab_size 26 make "
+     "about 6.4e+19 parameters; expected at most 1e+13: lower them"},
+    {"not_a_number", PRETRAIN "model.hidden_size=many",
+     "--set model.hidden_size=many: model.hidden_size: got 'many', expected a whole number at least 1"},
+    {"negative_seed", PRETRAIN "seed=-1",
+     "--set seed=-1: seed: got '-1', expected a whole number at least 0"},
+    {"not_a_boolean", PRETRAIN "data.cross_documents=yes",
+     "--set data.cross_documents=yes: data.cross_documents: got 'yes', expected true or false"},
+    {"null_section", PRETRAIN "logging=null",
+     "--set logging=null: logging: got null, expected a mapping of options"},
+    {"number_for_section", PRETRAIN "tokenizer.train=5",
+     "--set tokenizer.train=5: tokenizer.train: got '5', expected a mapping of options"},
+    {"text_for_list", PRETRAIN "data.train=text.txt",
+     "--set data.train=text.txt: data.train: got 'text.txt', expected a list such as [a, b]"},
+    {"unit_of_documents", PRETRAIN "data.documents=words",
+     "--set data.documents=words: data.documents: got 'words', expected files or lines"},
+    {"short_sequences", PRETRAIN "data.sequence_length=7",
+     "--set data.sequence_length=7: data.sequence_length: got '7', expected a whole number at least 8"},
+    {"long_sequences", PRETRAIN "data.sequence_length=64",
+     "--set data.sequence_length=64: data.sequence_length 64 exceeds model.max_position_embeddings 32; shorten the sequences or enlarge the "
+     "model's position table"},
+    {"two_validations", PRETRAIN "'data.validation=[text.txt]'",
+     "--set data.validation=[text.txt]: data.validation_fraction and data.validation exclude each other; give one of them"},
+    {"no_validation", PRETRAIN "data.validation_fraction=null",
+     "data.validation is empty; name held-out text files, or set data.validation_fraction, such as 0.01"},
+    {"no_training_text", PRETRAIN "'data.train=[]'",
+     "data.train is empty; name the text files to train on, such as [corpus/*.txt]"},
+    {"run_in_a_file", PRETRAIN "run_dir=text.txt/run",
+     "text.txt/run: Not a directory"},
+    {"negative_threads", "pretrain run.yaml --threads -1", "--threads: Value -1 not in range 0 to 4096; see nystrom pretrain --help"},
+};
+
+const Case texts[] = {
+    {"folder", PREPARE "'data.train=[occupied]'",
+     "'occupied' is a folder; name the files in it, as in 'occupied/*.txt'"},
+    {"latin1", PREPARE "'data.train=[latin1.txt]'",
+     "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: latin1.txt:1))"},
+    {"nul", PREPARE "'data.train=[nul.txt]'",
+     "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 with NUL bytes (first: nul.txt:1))"},
+    {"empty", PREPARE "'data.train=[empty.txt]'",
+     "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 empty (first: empty.txt:1))"},
+    {"gzip", PREPARE "'data.train=[fake.gz]'",
+     "fake.gz: not valid gzip data (incorrect header check); unpack it by hand or make it anew"},
+    {"zstd", PREPARE "'data.train=[fake.zst]'",
+     "fake.zst: not valid zstd data (Unknown frame descriptor); unpack it by hand or make it anew"},
+    {"small_vocabulary", PREPARE "tokenizer.train.vocab_size=16",
+     "tokenizer: vocab_size 16 is smaller than the 22 characters and special tokens of the text; raise it"},
+    {"large_vocabulary", PREPARE "tokenizer.train.vocab_size=5000",
+     "tokenizer: vocab_size 5000 is too large for 2520 bytes of text; expected at most 26: lower it or give more text"},
+    {"tiny_vocabulary", PREPARE "tokenizer.train.vocab_size=8",
+     "--set tokenizer.train.vocab_size=8: tokenizer.train.vocab_size: got '8', expected a whole number at least 16"},
+    {"kind_of_tokenizer", PREPARE "tokenizer.train.kind=wordpiece",
+     "--set tokenizer.train.kind=wordpiece: tokenizer.train.kind: got 'wordpiece', expected unigram or bpe"},
+    {"no_tokenizer", PREPARE "tokenizer.path=absent",
+     "absent/spiece.model: cannot open: No such file or directory"},
+    {"cache_in_a_file", PREPARE "data.cache=text.txt/cache",
+     "text.txt/cache: Not a directory"},
+};
+
+class BadInput : public ::testing::TestWithParam<Case> {};
+
+TEST_P(BadInput, EndsInOneLineAndCode2AndLeavesNothing) {
+  const TemporaryFolder folder;
+  furnish_models(folder);
+  furnish_run(folder);
+  const auto before = contents(folder);
+  const Outcome outcome = run_program(folder, GetParam().arguments);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_EQ(outcome.err, std::string("nystrom: ") + GetParam().message + "\n");
+  EXPECT_EQ(contents(folder), before);
+}
+
+std::string case_name(const ::testing::TestParamInfo<Case>& test) { return test.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(CommandLines, BadInput, ::testing::ValuesIn(command_lines), case_name);
+INSTANTIATE_TEST_SUITE_P(Models, BadInput, ::testing::ValuesIn(models), case_name);
+INSTANTIATE_TEST_SUITE_P(Configurations, BadInput, ::testing::ValuesIn(configurations), case_name);
+INSTANTIATE_TEST_SUITE_P(Texts, BadInput, ::testing::ValuesIn(texts), case_name);
+
+}  // namespace
+}  // namespace nystrom::testing
