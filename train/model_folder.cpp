@@ -21,6 +21,23 @@ bool lacks_prefix(const ModelConfig& config, const std::vector<std::string>& nam
   return config.head == Head::none && std::none_of(names.begin(), names.end(), [](const auto& name) { return name.starts_with(encoder_prefix); });
 }
 
+/// The kernels of one tap that stand in for a convolution that the model does not have.
+std::vector<std::string> absent_convolutions(const ModelConfig& config) {
+  std::vector<std::string> names;
+  if (config.attention.conv_kernel_size || config.norm != Norm::post) return names;  // transformers has no pre-LN layers
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    names.push_back(fmt::format("{}encoder.layer.{}.attention.self.conv.weight", encoder_prefix, i));
+  }
+  return names;
+}
+
+Shape absent_convolution_shape(const ModelConfig& config) { return {config.num_attention_heads, 1, 1, 1}; }
+
+void require_zero(const std::string& name, const Tensor& kernel) {
+  require_input(std::ranges::all_of(kernel.to_doubles(), [](double v) { return v == 0; }),
+                "{} is not zero, but config.json says that there is no convolution; --set model.attention.conv_kernel_size=1 uses it", name);
+}
+
 fs::path find_model(const fs::path& model, Log& log) {
   require_input(fs::exists(model), "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint", printable_path(model));
   require_input(fs::is_directory(model), "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint", printable_path(model));
@@ -46,13 +63,31 @@ std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const Mod
   const ModelWeights weights = ModelWeights::open(folder);
   const std::vector<std::string> names = weights.names();
   const std::string prefix(lacks_prefix(config, names) ? encoder_prefix : "");
+  const std::vector<std::string> absent = absent_convolutions(config);
   WeightSource source;
-  for (const std::string& name : names) source.entries.push_back({prefix + name, weights.stored(name).shape});
+  for (const std::string& name : names) {
+    const Shape& shape = weights.stored(name).shape;
+    if (shape == absent_convolution_shape(config) && std::ranges::find(absent, prefix + name) != absent.end()) {
+      with_context(folder.string(), [&] { require_zero(prefix + name, weights.read(name)); });
+    } else {
+      source.entries.push_back({prefix + name, shape});
+    }
+  }
   source.read = [&](const std::string& name) { return weights.read(name.substr(prefix.size())); };
   with_context(folder.string(), [&] { check_weights(model->parameters(), source); });
   model->parameters().allocate(dtype, mode, device);
   load_weights(model->parameters(), source);
   return model;
+}
+
+std::vector<NamedTensor> weight_tensors(const Model& model) {
+  const ParameterStore& store = model.parameters();
+  std::vector<NamedTensor> result;
+  for (const Parameter& parameter : store.parameters()) result.push_back({parameter.name(), store.master(parameter.name())});
+  for (const std::string& name : absent_convolutions(model.config())) {
+    result.push_back({name, Tensor::zeros(absent_convolution_shape(model.config()), store.masters().dtype())});
+  }
+  return result;
 }
 
 std::string semantics_notice(const ModelConfig& config) {

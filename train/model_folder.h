@@ -8,6 +8,7 @@
 
 #include "nn/model.h"
 #include "train/log.h"
+#include "train/safetensors.h"
 
 namespace nystrom {
 
@@ -25,9 +26,14 @@ ModelFolder open_model_folder(const std::filesystem::path& model, const std::vec
 /// The configuration of a Hugging Face folder with `--set model.…` overrides applied. InputError for anything that cannot be built.
 ModelConfig read_model_config(const std::filesystem::path& folder, const std::vector<std::string>& overrides);
 
-/// The model with its weights: strict, see load_weights and SafetensorsFile.
+/// The model with its weights: strict, see load_weights and SafetensorsFile. Zero kernels as weight_tensors writes them for a model without
+/// convolution are passed over; others are InputErrors.
 std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config, DType dtype, StoreMode mode,
                                   Device device = cpu_device);
+
+/// What model.safetensors holds: every parameter in its most exact copy, and for a model without convolution a zero kernel [heads, 1, 1, 1]
+/// a layer: config.json says a kernel of 1 there, and transformers would initialise an absent one at random.
+std::vector<NamedTensor> weight_tensors(const Model& model);
 
 /// One line about what `config` will compute that a reader of the folder might not expect (Hugging Face's semantics, or its exact case);
 /// empty when there is nothing to say.

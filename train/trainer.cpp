@@ -12,6 +12,7 @@
 #include "train/corpus.h"
 #include "train/hf_config.h"
 #include "train/metrics.h"
+#include "train/model_folder.h"
 #include "train/progress.h"
 #include "train/run_state.h"
 #include "train/safetensors.h"
@@ -111,10 +112,10 @@ void Run::resume() {
 
 std::vector<CheckpointFolder::File> Run::checkpoint_files() {
   const ParameterStore& store = model_.parameters();
-  std::vector<NamedTensor> weights, moments;
+  const std::vector<NamedTensor> weights = weight_tensors(model_);
+  std::vector<NamedTensor> moments;
   for (const Parameter& parameter : store.parameters()) {
     const std::string& name = parameter.name();
-    weights.push_back({name, store.master(name)});
     moments.push_back({"moment1." + name, store.part_of(optimizer_->moment1(), name)});
     moments.push_back({"moment2." + name, store.part_of(optimizer_->moment2(), name)});
   }

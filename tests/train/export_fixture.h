@@ -1,0 +1,72 @@
+// Model folders to export, and where they are exported to.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/json.h"
+#include "tests/support/fixtures.h"
+#include "tests/support/models.h"
+#include "tests/train/temporary_folder.h"
+#include "train/export.h"
+#include "train/hf_config.h"
+
+namespace nystrom::testing {
+
+using Names = std::vector<std::string>;
+
+inline ModelConfig masked_lm_config() {
+  ModelConfig config = tiny_config();
+  config.head = Head::masked_lm;
+  return config;
+}
+
+inline Names names_below(const std::filesystem::path& folder) {
+  Names names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+/// A source, a target, and the model in them.
+class ExportTest : public ::testing::Test {
+ protected:
+  /// A model folder as the trainer's checkpoints hold it.
+  ModelFolder write_model(const ModelConfig& config, DType dtype = DType::f32) {
+    std::filesystem::create_directory(source());
+    write_bytes(source() / "config.json", hf_config_text(config));
+    write_safetensors(source() / "model.safetensors", weight_tensors(*make_model(config, dtype)));
+    return {source(), config};
+  }
+  /// With ALBERT's tokenizer of 30000 pieces.
+  ModelFolder write_model_with_tokenizer(ModelConfig config) {
+    config.vocab_size = 30000;
+    config.pad_token_id = 0;
+    const ModelFolder folder = write_model(config);
+    std::filesystem::copy_file(fixture_folder() / "tokenizers" / "albert" / "spiece.model", source() / "spiece.model");
+    return folder;
+  }
+
+  std::filesystem::path source() const { return folder_ / "source"; }
+  std::filesystem::path target() const { return folder_ / "target"; }
+  ExportResult run(const ModelFolder& model, const ExportOptions& options = {}) { return export_model(model, target(), options, log_); }
+  std::string card() const { return read_bytes(target() / "README.md"); }
+  nlohmann::json config_json() const { return read_json_file(target() / "config.json"); }
+
+  /// The exported model as transformers reads it: without our block.
+  std::unique_ptr<Model> model_in_transformers(DType dtype) {
+    nlohmann::json root = config_json();
+    root.erase("nystrom");
+    return load_model(target(), parse_hf_config(root.dump(), "config.json"), dtype, StoreMode::inference);
+  }
+
+  TemporaryFolder folder_;
+  Log log_{true};
+};
+
+/// The first kernel of a convolution.
+inline constexpr const char* first_kernel = "nystromformer.encoder.layer.0.attention.self.conv.weight";
+
+}  // namespace nystrom::testing

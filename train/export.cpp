@@ -1,0 +1,218 @@
+#include "train/export.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+
+#include "core/check.h"
+#include "core/file_io.h"
+#include "core/json.h"
+#include "data/tokenizer_json.h"
+#include "train/hf_config.h"
+#include "train/model_card.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t most_tokenizer_bytes = std::size_t{1} << 28;
+
+/// Of tokenizers that are not ours to read.
+constexpr const char* foreign_tokenizer_files[] = {
+    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt"};
+
+void write_file(const fs::path& path, std::string_view content) {
+  OutputFile file(path);
+  file.write(content);
+  file.commit();
+}
+
+/// The folder without links and trailing slashes; InputError when something is in it.
+fs::path free_place(const fs::path& folder) {
+  require_input(!folder.empty(), "the folder to write has no name");
+  std::error_code error;
+  fs::path place = fs::weakly_canonical(fs::absolute(folder), error);
+  require_input(!error, "{}: cannot create: {}", printable_path(folder), error.message());
+  if (!place.has_filename()) place = place.parent_path();
+  if (!fs::exists(place, error)) return place;
+  require_input(fs::is_directory(place, error), "{}: exists and is no folder; name a new one", printable_path(folder));
+  const bool empty = fs::is_empty(place, error);
+  require_input(!error, "{}: cannot open the folder: {}", printable_path(folder), error.message());
+  require_input(empty, "{}: is not empty; name a new folder", printable_path(folder));
+  return place;
+}
+
+/// A folder beside `place` that takes its name when all is written, and is removed otherwise.
+class NewFolder {
+ public:
+  explicit NewFolder(fs::path place) : place_(std::move(place)) {
+    std::random_device random;
+    temporary_ = place_.string() + fmt::format(".tmp-{:08x}{:08x}", random(), random());
+    std::error_code error;
+    fs::create_directories(place_.parent_path(), error);
+    if (!error) fs::create_directory(temporary_, error);
+    require_input(!error, "{}: cannot create: {}", printable_path(place_), error.message());
+  }
+  ~NewFolder() {
+    std::error_code ignored;
+    fs::remove_all(temporary_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  const fs::path& path() const { return temporary_; }
+  void commit() {
+    std::error_code error;
+    fs::rename(temporary_, place_, error);
+    require_input(!error, "{}: cannot rename into place: {}", printable_path(place_), error.message());
+    sync_folder(place_.parent_path());
+  }
+
+ private:
+  fs::path place_, temporary_;
+};
+
+/// The most tokens that the model should be given: what it was trained with. An exact export does not hold that in its config.json, but
+/// in its tokenizer_config.json.
+std::int64_t longest_text(const ModelFolder& source) {
+  const ModelConfig& config = source.config;
+  if (!is_exact_in_transformers(config)) return std::min(config.segment_means_seq_len, config.max_position_embeddings);
+  const fs::path file = source.path / "tokenizer_config.json";
+  if (!fs::exists(file)) return config.max_position_embeddings;
+  const auto tokenizer = read_json_file(file);
+  const auto found = tokenizer.find("model_max_length");
+  if (found == tokenizer.end() || !found->is_number()) return config.max_position_embeddings;
+  const double length = found->get<double>();
+  return length >= 1 && length < static_cast<double>(config.max_position_embeddings) ? static_cast<std::int64_t>(length)
+                                                                                     : config.max_position_embeddings;
+}
+
+std::optional<SentencePieceTokenizer> open_tokenizer(const ModelFolder& source) {
+  if (!fs::exists(source.path / "spiece.model")) return {};
+  SentencePieceTokenizer tokenizer = SentencePieceTokenizer::open_folder(source.path);
+  require_input(tokenizer.vocab_size() <= source.config.vocab_size,
+                "{}: the tokenizer has {} pieces, but the model's vocab_size is only {}; it belongs to another model",
+                printable_path(source.path / "spiece.model"), tokenizer.vocab_size(), source.config.vocab_size);
+  return tokenizer;
+}
+
+/// Copies what there is of a tokenizer that nystrom does not read.
+CardTokenizer copy_foreign_tokenizer(const ModelFolder& source, const fs::path& folder, Log& log) {
+  std::vector<std::string> copied;
+  for (const char* name : foreign_tokenizer_files) {
+    if (!fs::exists(source.path / name)) continue;
+    write_file(folder / name, read_text_file(source.path / name, most_tokenizer_bytes));
+    copied.emplace_back(name);
+  }
+  const std::string place = printable_path(source.path);
+  if (copied.empty()) {
+    log.say(fmt::format("note: {} has no tokenizer, so neither has the export", place));
+    return CardTokenizer::none;
+  }
+  log.say(fmt::format("note: {} has no spiece.model; copied as they are: {}", place, fmt::join(copied, ", ")));
+  return CardTokenizer::copied;
+}
+
+std::vector<NamedTensor> f32_weights(const Model& model) {
+  std::vector<NamedTensor> weights = weight_tensors(model);
+  for (NamedTensor& weight : weights) weight.tensor = weight.tensor.cast(DType::f32);
+  return weights;
+}
+
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace
+
+bool is_exact_in_transformers(const ModelConfig& exported) { return exported.segment_means_seq_len == exported.attention.num_landmarks; }
+
+ModelConfig exported_config(const ModelConfig& config, bool softmax) {
+  require_input(!config.embed_dim,
+                "cannot be exported: the input is features (embed_dim {}), and transformers' Nyströmformer takes token ids",
+                config.embed_dim.value_or(0));
+  require_input(config.norm == Norm::post,
+                "cannot be exported: norm is pre, and transformers' Nyströmformer normalises after each residual only");
+  require_input(config.positions == Positions::absolute,
+                "cannot be exported: positions are none, and transformers' Nyströmformer always adds position embeddings");
+  ModelConfig exported = config;
+  if (softmax) exported.attention.kind = AttentionKind::softmax;
+  if (exported.attention.kind == AttentionKind::softmax) {
+    exported.segment_means_seq_len = exported.attention.num_landmarks;
+    return exported;
+  }
+  const std::int64_t length = config.segment_means_seq_len, landmarks = config.attention.num_landmarks;
+  require_input(
+      length % landmarks == 0,
+      "cannot be exported: num_landmarks {} does not divide the sequence length {} (segment_means_seq_len), which transformers cuts into "
+      "equal segments; --attention softmax exports the model with exact attention",
+      landmarks, length);
+  require_input(
+      length <= config.max_position_embeddings || is_exact_in_transformers(config),
+      "cannot be exported: segment_means_seq_len {} exceeds max_position_embeddings {}, and transformers needs rows of just that length",
+      length, config.max_position_embeddings);
+  return exported;
+}
+
+std::vector<std::string> export_notes(const ModelConfig& exported) {
+  const AttentionConfig& attention = exported.attention;
+  const bool exact = is_exact_in_transformers(exported), ours = attention.semantics == Semantics::nystrom;
+  const bool convolves = attention.conv_kernel_size.value_or(1) > 1;
+  std::vector<std::string> notes;
+  if (exact && ours && attention.kind == AttentionKind::nystrom) {
+    notes.push_back(
+        fmt::format("segment_means_seq_len == num_landmarks == {0}: transformers computes exact softmax attention, nystrom only for "
+                    "texts of up to {0} tokens",
+                    attention.num_landmarks));
+  }
+  if (exact && ours && convolves) {
+    notes.push_back("transformers' convolution sees padding: in a batch of unequal texts the shorter ones get other results than alone");
+  }
+  if (exact) return notes;
+  if (ours) {
+    notes.push_back(
+        fmt::format("transformers computes another Nyström attention than nystrom: {} padding, and the texts of a batch share a scaling "
+                    "factor",
+                    convolves ? "landmarks and convolution see" : "landmarks see"));
+  }
+  if (attention.inverse != Inverse::iterative) {
+    notes.push_back(fmt::format("transformers inverts by six iterations; this model's inverse is {}", enum_name(attention.inverse)));
+  } else if (attention.inverse_iterations != 6) {
+    notes.push_back(fmt::format("transformers inverts by six iterations; this model has {}", attention.inverse_iterations));
+  }
+  if (attention.landmark_source == LandmarkSource::keys) {
+    notes.push_back("transformers takes landmarks from queries and from keys; this model takes both from the keys");
+  }
+  return notes;
+}
+
+ExportResult export_model(const ModelFolder& source, const fs::path& folder, const ExportOptions& options, Log& log) {
+  const ModelConfig config = with_context(printable_path(source.path), [&] { return exported_config(source.config, options.softmax); });
+  const fs::path place = free_place(folder);
+  const std::optional<SentencePieceTokenizer> tokenizer = open_tokenizer(source);
+  const auto model = load_model(source.path, source.config, DType::f32, StoreMode::inference);
+
+  NewFolder written(place);
+  write_file(written.path() / "config.json", hf_config_text(config));
+  write_safetensors(written.path() / "model.safetensors", f32_weights(*model));
+  ModelCard card{place.filename().string(), config, model->parameters().count(), longest_text(source), CardTokenizer::sentencepiece,
+                 export_notes(config),      {}};
+  if (tokenizer) {
+    write_tokenizer(*tokenizer, written.path(), card.longest);
+  } else {
+    card.tokenizer = copy_foreign_tokenizer(source, written.path(), log);
+  }
+  for (const std::string& note : card.notes) log.say("note: " + note);
+  if (options.verify) card.differences = check_export(written.path(), *model, tokenizer ? &*tokenizer : nullptr, card.longest);
+  write_file(written.path() / "README.md", model_card(card));
+  const std::vector<std::string> files = names_in(written.path());
+  written.commit();
+  return {card.parameters, files, card.differences};
+}
+
+}  // namespace nystrom

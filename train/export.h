@@ -1,0 +1,43 @@
+// Writing a model as a Hugging Face folder: config.json, weights, tokenizer and model card, whole or not at all.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "train/export_check.h"
+#include "train/log.h"
+#include "train/model_folder.h"
+
+namespace nystrom {
+
+struct ExportOptions {
+  bool softmax = false;  ///< exact attention in place of the model's own
+  bool verify = false;   ///< read back, compare, and put the measured differences into the card
+};
+
+/// What was written.
+struct ExportResult {
+  std::int64_t parameters = 0;
+  std::vector<std::string> files;             ///< names, sorted
+  std::vector<ExportDifference> differences;  ///< empty unless asked for
+};
+
+/// Writes `source` into `folder`, which must not exist or be empty; its parents are made. Everything is written into a folder beside it,
+/// which is renamed at the end and removed after an error. What transformers computes otherwise is said in `log` and in the card.
+/// InputError for what transformers cannot represent (see exported_config), for a tokenizer with more pieces than the model has rows, and
+/// when the system refuses; Error when the files read back are not what was written.
+ExportResult export_model(const ModelFolder& source, const std::filesystem::path& folder, const ExportOptions& options, Log& log);
+
+/// The configuration that an export of `config` gets. With `softmax`, and for models of that kind, segment_means_seq_len is num_landmarks:
+/// transformers then computes exact attention, at any length. InputError when transformers cannot represent the model: pre-LN, input
+/// features, no position embeddings, a segment_means_seq_len that num_landmarks does not divide or that exceeds the position table.
+ModelConfig exported_config(const ModelConfig& config, bool softmax);
+
+/// Whether transformers computes exact attention for a folder with this configuration.
+bool is_exact_in_transformers(const ModelConfig& exported);
+
+/// What of the model transformers does not compute as nystrom does, a sentence each.
+std::vector<std::string> export_notes(const ModelConfig& exported);
+
+}  // namespace nystrom

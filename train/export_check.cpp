@@ -1,0 +1,164 @@
+#include "train/export_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "core/rng.h"
+#include "train/hf_config.h"
+#include "train/model_folder.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Ids = std::vector<std::int32_t>;
+
+/// Plain prose to measure on; repeated for texts that are longer.
+constexpr std::string_view sample_text =
+    "The harbour was quiet before dawn, and the first boats left with the tide. A woman stood on the quay and counted them, as she had "
+    "done "
+    "every morning for eleven years. There were nine today. Her brother's boat had a new sail, red as rust, and it was the last to round "
+    "the "
+    "lighthouse. She wrote the number in a small book, put the pencil behind her ear, and walked up the hill to the school. The children "
+    "were "
+    "waiting at the gate because the door was locked, and nobody could say who had the key. \"It is in the clock,\" said the youngest, and "
+    "so "
+    "it was. In the afternoon the wind turned. By 4 o'clock the sea had gone grey, the gulls sat in rows along the wall, and people came "
+    "out "
+    "of their houses without being called. Eight sails came back before the rain. The ninth, which was red, came an hour later, slowly, "
+    "with "
+    "another boat in tow; and when both were tied up, the whole town, wet to the skin, went home to supper as if nothing had happened. ";
+
+/// In exact attention both semantics are the same sums in the same or nearly the same order.
+constexpr double rounding = 1e-5;
+
+Ids sample_ids(const Tokenizer& tokenizer, std::int64_t length) {
+  const Ids once = tokenizer.encode(sample_text);
+  require(!once.empty(), "the tokenizer makes no tokens of the sample text");
+  const auto inner = static_cast<std::size_t>(std::max<std::int64_t>(length - 2, 0));
+  constexpr std::size_t mask_every = 7;
+  Ids ids;
+  for (std::size_t i = 0; i < inner; ++i) ids.push_back(i % mask_every == 3 ? tokenizer.special().mask : once[i % once.size()]);
+  ids = tokenizer.wrap(ids).ids;
+  ids.resize(static_cast<std::size_t>(length));
+  return ids;
+}
+
+Ids random_ids(std::int64_t vocab_size, std::int64_t length) {
+  const PhiloxKey key = philox_key(0, 0x6578706f7274ull);
+  Ids ids;
+  for (std::int64_t i = 0; i < length; ++i) {
+    const std::uint32_t word = philox(key, {{static_cast<std::uint32_t>(i), 0, 0, 0}}).word[0];
+    ids.push_back(static_cast<std::int32_t>(word % static_cast<std::uint64_t>(vocab_size)));
+  }
+  return ids;
+}
+
+/// A few lengths up to `longest`, rising.
+std::set<std::int64_t> sample_lengths(std::int64_t longest) {
+  constexpr std::int64_t shortest = 8;
+  std::set<std::int64_t> lengths;
+  for (const std::int64_t sixteenths : {1, 4, 8, 12, 16}) lengths.insert(std::max(longest * sixteenths / 16, std::min(shortest, longest)));
+  return lengths;
+}
+
+/// A batch of one text, padded to `positions`.
+ModelInput input_of(const Ids& ids, std::int64_t positions, std::int64_t pad) {
+  std::vector<std::int64_t> padded(ids.begin(), ids.end());
+  std::vector<std::uint8_t> mask(ids.size(), 1);
+  padded.resize(static_cast<std::size_t>(positions), pad);
+  mask.resize(static_cast<std::size_t>(positions), 0);
+  ModelInput input;
+  input.input_ids = Tensor::from(padded, {1, positions});
+  input.attention_mask = Tensor::from(mask, {1, positions});
+  return input;
+}
+
+/// Row-major with one text: what belongs to its tokens comes first, and all of it when the head gives one result a text.
+std::vector<Tensor> results_of(const Model& model, const ModelInput& input) {
+  const ModelOutput out = model(input);
+  std::vector<Tensor> results;
+  for (const Var& each : {out.logits, out.start_logits, out.end_logits}) {
+    if (each.defined()) results.push_back(each.value().contiguous());
+  }
+  if (results.empty()) results.push_back(out.last_hidden_state.value().contiguous());
+  return results;
+}
+
+std::span<const float> floats_of(const Tensor& tensor) { return {tensor.data<float>(), static_cast<std::size_t>(tensor.numel())}; }
+
+/// The largest difference of entries, and our largest entry. What is not a number stays one.
+struct Comparison {
+  double absolute = 0, largest = 0;
+};
+Comparison compare(const std::vector<Tensor>& ours, const std::vector<Tensor>& theirs) {
+  Comparison result;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const auto x = floats_of(ours[i]), y = floats_of(theirs[i]);  // the rows of padding come last in y
+    for (std::size_t k = 0; k < x.size(); ++k) {
+      const double difference = std::abs(static_cast<double>(x[k]) - static_cast<double>(y[k]));
+      if (difference > result.absolute || std::isnan(difference)) result.absolute = difference;
+      result.largest = std::max(result.largest, std::abs(static_cast<double>(x[k])));
+    }
+  }
+  return result;
+}
+
+/// What transformers makes of the folder's config.json: everything but our block.
+ModelConfig config_in_transformers(const fs::path& folder) {
+  nlohmann::json root = read_json_file(folder / "config.json");
+  root.erase("nystrom");
+  return parse_hf_config(root.dump(), printable_path(folder / "config.json"));
+}
+
+void require_same_weights(const Model& source, const Model& written) {
+  for (const Parameter& parameter : source.parameters().parameters()) {
+    const Tensor a = source.parameters().master(parameter.name()), b = written.parameters().master(parameter.name());
+    const bool same = a.bytes() == b.bytes() && std::memcmp(a.data<float>(), b.data<float>(), static_cast<std::size_t>(a.bytes())) == 0;
+    require(same, "{} was written, but read back otherwise", parameter.name());
+  }
+}
+
+void require_same_ids(const fs::path& folder, const Tokenizer& tokenizer) {
+  const auto written = SentencePieceTokenizer::open_folder(folder);
+  require(written.encode(sample_text) == tokenizer.encode(sample_text), "the tokenizer was written, but read back otherwise");
+}
+
+}  // namespace
+
+const char* result_name(const ModelConfig& config) { return config.head == Head::none ? "last_hidden_state" : "logits"; }
+
+std::vector<ExportDifference> check_export(const fs::path& folder, const Model& source, const SentencePieceTokenizer* tokenizer,
+                                           std::int64_t longest) {
+  const ModelConfig written = read_hf_config(folder), theirs = config_in_transformers(folder);
+  ModelConfig ours = written;
+  ours.attention.semantics = Semantics::nystrom;
+  const auto our_model = load_model(folder, ours, DType::f32, StoreMode::inference);
+  const auto their_model = load_model(folder, theirs, DType::f32, StoreMode::inference);
+  require_same_weights(source, *our_model);
+  if (tokenizer != nullptr) require_same_ids(folder, *tokenizer);
+
+  const bool exact = theirs.segment_means_seq_len == theirs.attention.num_landmarks;
+  std::vector<ExportDifference> differences;
+  for (const std::int64_t length : sample_lengths(longest)) {
+    const Ids ids = tokenizer != nullptr ? sample_ids(*tokenizer, length) : random_ids(written.vocab_size, length);
+    const std::int64_t positions = exact ? length : theirs.segment_means_seq_len;
+    const std::int64_t pad = tokenizer != nullptr ? tokenizer->special().pad : written.pad_token_id;
+    const auto a = results_of(*our_model, input_of(ids, length, pad)), b = results_of(*their_model, input_of(ids, positions, pad));
+    const auto [absolute, largest] = compare(a, b);
+    differences.push_back({length, positions, absolute, largest > 0 ? absolute / largest : 0});
+    require(written.attention.kind != AttentionKind::softmax || absolute <= rounding * largest,
+            "exact attention of transformers' kind differs by {:.1e} of the largest entry at {} tokens; expected rounding, below {:.0e}",
+            differences.back().relative, length, rounding);
+  }
+  return differences;
+}
+
+}  // namespace nystrom
