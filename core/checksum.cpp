@@ -14,9 +14,13 @@ struct Checksum::State {
 Checksum::Checksum() : state_(new State) { XXH3_128bits_reset(&state_->value); }
 Checksum::~Checksum() { delete state_; }
 void Checksum::update(const void* data, std::size_t bytes) { XXH3_128bits_update(&state_->value, data, bytes); }
-std::string Checksum::hex() const {
+Digest Checksum::digest() const {
   const XXH128_hash_t hash = XXH3_128bits_digest(&state_->value);
-  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+  return {hash.high64, hash.low64};
+}
+std::string Checksum::hex() const {
+  const Digest bits = digest();
+  return fmt::format("{:016x}{:016x}", bits.high, bits.low);
 }
 
 }  // namespace nystrom

@@ -237,17 +237,19 @@ std::vector<Token> SentencePieceTokenizer::encode_with_offsets(std::string_view 
 
 std::string SentencePieceTokenizer::decode(std::span<const std::int32_t> ids, bool skip_special) const {
   std::string text;
+  bool first = true;  // a mark in the first token stands for no space
   for (const std::int32_t id : ids) {
     std::string_view rest = piece(id);
     if (skip_special && is_special(id)) continue;
     for (std::size_t mark = rest.find(word_mark); mark != rest.npos; mark = rest.find(word_mark)) {
-      text.append(rest.substr(0, mark)) += ' ';
+      text += rest.substr(0, mark);
+      if (!first) text += ' ';
       rest.remove_prefix(mark + word_mark.size());
     }
     text += rest;
+    first = false;
   }
-  const std::size_t first = text.find_first_not_of(' ');
-  return first == text.npos ? std::string() : text.substr(first, text.find_last_not_of(' ') - first + 1);
+  return text;
 }
 
 std::int64_t SentencePieceTokenizer::vocab_size() const { return static_cast<std::int64_t>(state_->model.pieces.size()); }

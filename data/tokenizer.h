@@ -43,7 +43,8 @@ class Tokenizer {
   virtual std::vector<std::int32_t> encode(std::string_view text, SpecialNames names = SpecialNames::text) const = 0;
   /// The same ids with their places in `text`.
   virtual std::vector<Token> encode_with_offsets(std::string_view text, SpecialNames names = SpecialNames::text) const = 0;
-  /// The text of ids, special tokens left out or by their names. Error for an id outside the vocabulary.
+  /// The text of ids, special tokens left out or by their names, as Hugging Face's fast tokenizers decode them. Error for an id outside the
+  /// vocabulary.
   virtual std::string decode(std::span<const std::int32_t> ids, bool skip_special = true) const = 0;
 
   virtual std::int64_t vocab_size() const = 0;

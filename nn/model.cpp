@@ -60,9 +60,14 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
   return out;
 }
 
-MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, double normaliser, const RunContext& run) const {
+Var Model::masked_lm_logits(const ModelInput& input, const Tensor& positions, const RunContext& run) const {
   require(masked_lm_.has_value(), "masked_lm needs a model with the masked-LM head, got {}", enum_name(config_.head));
   const Var hidden = encoder_(input, mask_of(input), run);
+  const Var flat = reshape(hidden, {hidden.dim(0) * hidden.dim(1), hidden.dim(2)});
+  return (*masked_lm_)(gather_rows(flat, positions.to(hidden.value().device())));
+}
+
+MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, double normaliser, const RunContext& run) const {
   const Tensor host = labels.to(cpu_device).contiguous();
   const auto* label = host.data<std::int64_t>();
   std::vector<std::int64_t> rows, chosen;
@@ -72,10 +77,8 @@ MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, d
     chosen.push_back(label[i]);
   }
   const Shape count{static_cast<std::int64_t>(rows.size())};
-  const Device device = hidden.value().device();
-  const Var flat = reshape(hidden, {hidden.dim(0) * hidden.dim(1), hidden.dim(2)});
-  const Var picked = gather_rows(flat, Tensor::from(rows, count).to(device));
-  const Var logits = (*masked_lm_)(picked);
+  const Var logits = masked_lm_logits(input, Tensor::from(rows, count), run);
+  const Device device = logits.value().device();
   MaskedLmOutput out{{}, Tensor::empty(count, DType::i64, device), Tensor::from(chosen, count).to(device)};
   kernels::argmax_rows(logits.value(), out.predictions);
   out.loss = cross_entropy(logits, out.labels, normaliser);

@@ -33,6 +33,9 @@ class Model {
 
   ModelOutput operator()(const ModelInput& input, const RunContext& run = {}) const;
 
+  /// Logits of the masked-LM head at some positions alone: positions [r] i64, counted through the rows of the batch → [r, vocab].
+  Var masked_lm_logits(const ModelInput& input, const Tensor& positions, const RunContext& run = {}) const;
+
   /// Mean cross-entropy of the masked tokens: labels [b, n] i64, ignored_label where nothing is asked. The head runs on the chosen
   /// positions only. `normaliser` as in cross_entropy.
   MaskedLmOutput masked_lm(const ModelInput& input, const Tensor& labels, double normaliser, const RunContext& run) const;

@@ -76,6 +76,18 @@ struct ModelConfig {
   /// The only length that `semantics: transformers` accepts in the Nyström branch (Hugging Face's reshape).
   std::int64_t segment_means_seq_len = 64;
 
+  /// The one length that the attention computes: segment_means_seq_len under semantics transformers, unless that is its exact case.
+  /// Nothing: any length.
+  std::optional<std::int64_t> fixed_length() const {
+    const bool fixed = attention.kind == AttentionKind::nystrom && attention.semantics == Semantics::transformers &&
+                       segment_means_seq_len != attention.num_landmarks;
+    return fixed ? std::optional(segment_means_seq_len) : std::nullopt;
+  }
+  /// Tokens of the longest sequence, the special ones included; nothing: no limit.
+  std::optional<std::int64_t> longest_sequence() const {
+    return fixed_length() ? fixed_length() : positions == Positions::absolute ? std::optional(max_position_embeddings) : std::nullopt;
+  }
+
   std::int64_t head_dim() const { return hidden_size / num_attention_heads; }
   std::int64_t num_labels() const { return static_cast<std::int64_t>(labels.size()); }
 };

@@ -1,13 +1,28 @@
 // nystrom check: tell everything that is wrong with a configuration, and with its data, before any work.
+#include <unistd.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <optional>
+
 #include "core/check.h"
+#include "core/json.h"
+#include "data/packing.h"
+#include "nn/model.h"
 #include "train/commands.h"
+#include "train/config_io.h"
+#include "train/data_report.h"
+#include "train/run_state.h"
 
 namespace nystrom {
 namespace {
+
+using Json = nlohmann::ordered_json;
+using Lines = std::vector<std::string>;
 
 struct CheckOptions {
   CommonOptions common;
@@ -15,8 +30,193 @@ struct CheckOptions {
   bool data = false, json = false;
 };
 
-void run([[maybe_unused]] const CheckOptions& options) {
-  throw Error("not written yet");
+/// What a run will be.
+struct Plan {
+  RunConfig config;
+  std::int64_t parameters = 0;
+  std::optional<std::int64_t> sequences;  // of training; unknown before the text was turned into tokens
+  std::optional<DataReport> data;
+  Lines warnings;
+};
+
+/// Runs f; its InputError becomes a line that begins with `where`. Whether there was none.
+template <class F>
+bool note(Lines& lines, const std::string& where, const F& f) {
+  try {
+    f();
+    return true;
+  } catch (const InputError& error) {
+    lines.push_back(where + ": " + error.what());
+    return false;
+  }
+}
+
+/// Everything wrong around a configuration that is right in itself. Fits the model to a tokenizer that exists.
+Lines find_problems(const std::string& file, RunConfig& config) {
+  Lines lines;
+  for (const std::string& line : validate_pretraining(config)) lines.push_back(file + ": " + line);
+  const std::pair<const char*, const Lines*> inputs[] = {{"data.train", &config.data.train}, {"data.validation", &config.data.validation}};
+  for (const auto& [key, patterns] : inputs) {
+    for (const std::string& pattern : *patterns) note(lines, file + ": " + key, [&, &pattern = pattern] { match_files(std::span(&pattern, 1)); });
+  }
+  const auto& path = config.tokenizer.path;
+  const bool tokenizer_fits =
+      !path || note(lines, file + ": tokenizer.path", [&] { fit_model_to_tokenizer(config, open_tokenizer(*path)); });
+  // Without its tokenizer the settings of the run are not known in full.
+  if (tokenizer_fits) note(lines, file + ": run_dir", [&] { check_run_dir(config); });
+  return lines;
+}
+
+Lines split_lines(const std::string& text) {
+  Lines lines;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+/// All lines in one InputError, when there are any.
+RunConfig read_sound_config(const CheckOptions& options) {
+  RunConfig config = read_config(options.config, options.common.overrides);
+  const Lines lines = find_problems(printable(options.config), config);
+  require_input(lines.empty(), "{}", fmt::join(lines, "\n"));
+  return config;
+}
+
+Plan make_plan(const CheckOptions& options, Log& log) {
+  Plan plan;
+  plan.config = read_sound_config(options);
+  const std::optional<Corpus> corpus = options.data ? prepare_corpus(plan.config, log) : cached_corpus(plan.config);
+  if (corpus) {
+    fit_model_to_tokenizer(plan.config, *corpus->tokenizer);
+    if (options.data) {
+      plan.data = report_data(plan.config, *corpus, log);
+      plan.sequences = plan.data->train.sequences;
+      plan.warnings = data_warnings(*plan.data);
+    } else {
+      plan.sequences = Packing(corpus->train, {plan.config.data.sequence_length, plan.config.data.cross_documents}).size();
+    }
+    for (const std::string& line : epoch_warnings(epochs(plan.config, *plan.sequences))) plan.warnings.push_back(line);
+  }
+  plan.parameters = Model(plan.config.model).parameters().count();
+  return plan;
+}
+
+// ---- For programs ---------------------------------------------------------------------------------------------------------------
+
+Json to_json(const DocumentReport& set) {
+  Json left_out = Json::object();
+  for (std::size_t i = 0; i < skip_reasons; ++i) {
+    const Skipped& skipped = set.text.skipped[i];
+    if (skipped.count > 0) left_out[describe(static_cast<SkipReason>(i))] = {{"count", skipped.count}, {"first", skipped.first}};
+  }
+  return {{"files", set.text.files},
+          {"documents_read", set.text.documents},
+          {"bytes_read", set.text.bytes},
+          {"left_out", left_out},
+          {"documents", set.documents},
+          {"tokens", set.tokens},
+          {"median_tokens_per_document", set.median},
+          {"longest_document", set.longest},
+          {"documents_cut", set.cut},
+          {"remainders_dropped", set.dropped},
+          {"unknown_tokens", set.unknown},
+          {"sequences", set.sequences}};
+}
+
+Json to_json(const Plan& plan) {
+  const TrainingConfig& training = plan.config.training;
+  const std::int64_t length = plan.config.data.sequence_length;
+  Json json = {{"ok", true},
+               {"parameters", plan.parameters},
+               {"steps", training.steps},
+               {"batch_size", training.batch_size},
+               {"sequence_length", length},
+               {"most_tokens_per_step", training.batch_size * length},
+               {"sequences", plan.sequences ? Json(*plan.sequences) : Json()},
+               {"epochs", plan.sequences ? Json(epochs(plan.config, *plan.sequences)) : Json()},
+               {"warnings", plan.warnings}};
+  if (!plan.data) return json;
+  Json samples = Json::array();
+  for (const auto& sample : plan.data->samples) samples.push_back(shown(sample, false));
+  json["data"] = {{"train", to_json(plan.data->train)},   {"validation", to_json(plan.data->validation)},
+                  {"duplicates", plan.data->duplicates},  {"overlap", plan.data->overlap},
+                  {"padding", plan.data->padding},        {"samples", samples}};
+  return json;
+}
+
+// ---- For people -----------------------------------------------------------------------------------------------------------------
+
+void print(const DataReport& report) {
+  const DocumentReport &a = report.train, &b = report.validation;
+  fmt::print("\n{:<40}{:>16}{:>16}\n", "", "training", "validation");
+  const auto row = [](const std::string& name, auto x, auto y) { fmt::print("{:<40}{:>16}{:>16}\n", name, x, y); };
+  row("files", a.text.files, b.text.files);
+  row("documents read", a.text.documents, b.text.documents);
+  row("bytes", a.text.bytes, b.text.bytes);
+  for (std::size_t i = 0; i < skip_reasons; ++i) {
+    const Skipped &x = a.text.skipped[i], &y = b.text.skipped[i];
+    if (x.count + y.count > 0) row(fmt::format("left out: {}", describe(static_cast<SkipReason>(i))), x.count, y.count);
+  }
+  row("documents taken", a.documents, b.documents);
+  row("tokens", a.tokens, b.tokens);
+  row("tokens of a document: median", a.median, b.median);
+  row("tokens of a document: longest", a.longest, b.longest);
+  row("documents cut into several sequences", a.cut, b.cut);
+  row("remainders dropped as too short", a.dropped, b.dropped);
+  const auto share = [](const DocumentReport& set) {
+    return fmt::format("{:.3f} %", 100 * static_cast<double>(set.unknown) / static_cast<double>(set.tokens));
+  };
+  row("unknown tokens", share(a), share(b));
+  row("sequences", a.sequences, b.sequences);
+  for (std::size_t i = 0; i < skip_reasons; ++i) {
+    for (const DocumentReport* set : {&a, &b}) {
+      const Skipped& skipped = set->text.skipped[i];
+      if (skipped.count > 0) fmt::print("first left out as {}: {}\n", describe(static_cast<SkipReason>(i)), skipped.first);
+    }
+  }
+  fmt::print("\npadding: {:.1f} % of a batch\n", 100 * report.padding);
+  fmt::print("training documents that repeat another: {}; validation documents found in training: {}\n", report.duplicates, report.overlap);
+  fmt::print("(equal by a 128-bit hash of their tokens, of which 16 bytes a training document are held)\n");
+  const bool colour = ::isatty(STDOUT_FILENO) == 1;
+  const char* key = colour ? "\x1b[33mmasked\x1b[0m, \x1b[31mreplaced\x1b[0m, \x1b[32mkept\x1b[0m"
+                           : "[word→[MASK]] masked, [word→other] replaced, [word→word] kept";
+  fmt::print("\nas the model sees it; original→seen: {}\n", key);
+  for (const auto& sample : report.samples) fmt::print("  {}\n", shown(sample, colour));
+}
+
+void print(const Plan& plan) {
+  const TrainingConfig& training = plan.config.training;
+  const std::int64_t length = plan.config.data.sequence_length;
+  fmt::print("ok\nparameters: {}\n", plan.parameters);
+  fmt::print("training: {} steps of {} sequences of at most {} tokens: at most {} tokens a step\n", training.steps, training.batch_size, length,
+             training.batch_size * length);
+  if (plan.sequences) {
+    fmt::print("data: {} sequences; the run goes over them {:.2f} times\n", *plan.sequences, epochs(plan.config, *plan.sequences));
+  } else {
+    fmt::print("data: not prepared yet; --data prepares it and tells what it is like\n");
+  }
+  if (plan.data) print(*plan.data);
+}
+
+void run(const CheckOptions& options) {
+  options.common.apply();
+  Log log(options.common.quiet);
+  try {
+    const Plan plan = make_plan(options, log);
+    if (options.json) {
+      fmt::print("{}\n", to_json(plan).dump());
+    } else {
+      print(plan);
+      std::fflush(stdout);  // before the warnings
+      for (const std::string& line : plan.warnings) log.warn(line);
+    }
+  } catch (const InputError& error) {
+    if (options.json) fmt::print("{}\n", Json{{"ok", false}, {"errors", split_lines(error.what())}}.dump());
+    throw;
+  }
 }
 
 }  // namespace
@@ -24,8 +224,12 @@ void run([[maybe_unused]] const CheckOptions& options) {
 Command add_check_command(CLI::App& app) {
   auto options = std::make_shared<CheckOptions>();
   auto* command = app.add_subcommand("check", "Tell everything that is wrong with a configuration, and with its data, before any work");
-  command->footer("Example:\n  nystrom check my.yaml --data");
+  command->footer(
+      "--data turns the text into tokens, or uses those in the cache, and tells what the model will see of it.\n\n"
+      "Example:\n  nystrom check my.yaml --data");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
+  command->add_flag("--data", options->data, "also report on the data: lengths, padding, unknown tokens, duplicates, masked samples");
+  command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};
 }

@@ -17,8 +17,6 @@ struct ForwardOptions {
   bool gradients = false;
 };
 
-DType dtype_named(const std::string& name) { return name == "f64" ? DType::f64 : name == "bf16" ? DType::bf16 : DType::f32; }
-
 void run(const ForwardOptions& options) {
   options.common.apply();
   Log log(options.common.quiet);
@@ -33,6 +31,8 @@ void run(const ForwardOptions& options) {
 }
 
 }  // namespace
+
+DType dtype_named(const std::string& name) { return name == "f64" ? DType::f64 : name == "bf16" ? DType::bf16 : DType::f32; }
 
 Command add_forward_command(CLI::App& app) {
   auto options = std::make_shared<ForwardOptions>();

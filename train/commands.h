@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/dtype.h"
 #include "core/error.h"
 
 namespace CLI {
@@ -25,6 +26,13 @@ struct CommonOptions {
   /// Checks the device and sets the number of threads.
   void apply() const;
 };
+
+/// A word of the command line as the user gave it. CLI11 takes one in brackets, such as the text "[MASK]", for a list; so main puts a space
+/// in front of it, and a command that takes free text takes it away again.
+std::string without_guard(const std::string& word);
+
+/// The type that the value of a --dtype option names: f32, bf16 or f64.
+DType dtype_named(const std::string& name);
 
 /// A declared subcommand: run() is called when it was chosen.
 struct Command {

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <future>
+#include <nlohmann/json.hpp>
 
 #include "core/check.h"
 #include "core/checksum.h"
@@ -21,6 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 
 using Files = std::vector<fs::path>;
+
+// Part of the name of a data set in the cache: one whose statistics have another form is made anew.
+constexpr int statistics_version = 2;
 
 /// Name, size and time of change of every file: what tells one state of a corpus from another without reading it.
 std::string describe_files(const Files& files) {
@@ -70,12 +74,33 @@ void make_folder(const fs::path& folder, const Fill& fill) {
   sync_folder(folder.parent_path());
 }
 
-fs::path trained_tokenizer(const RunConfig& config, const Files& files, Log& log) {
+/// The files of a run.
+struct CorpusFiles {
+  Files train, validation;
+
+  explicit CorpusFiles(const DataConfig& data)
+      : train(match_files(data.train)), validation(data.validation.empty() ? Files{} : match_files(data.validation)) {}
+};
+
+/// Where the tokenizer is, or will be once it is trained.
+fs::path tokenizer_folder(const RunConfig& config, const Files& files) {
+  if (config.tokenizer.path) return *config.tokenizer.path;
   const TokenizerTrainingConfig& train = config.tokenizer.train;
   const std::string key = describe_files(files) + fmt::format("{} {} {} {} {}", enum_name(train.kind), train.vocab_size, train.lower_case,
                                                               config.seed, enum_name(config.data.documents));
-  const fs::path folder = fs::path(config.data.cache) / ("tokenizer-" + short_hash(key));
-  if (fs::exists(folder)) return folder;
+  return fs::path(config.data.cache) / ("tokenizer-" + short_hash(key));
+}
+
+/// Where the tokens of this tokenizer are, or will be once they are written.
+fs::path token_folder(const RunConfig& config, const CorpusFiles& files, const SentencePieceTokenizer& tokenizer) {
+  const std::string key = describe_files(files.train) + "\n" + describe_files(files.validation) +
+                          fmt::format("{} {} {} {} {}", short_hash(tokenizer.bytes()), enum_name(config.data.documents),
+                                      config.data.validation_fraction.value_or(0), config.seed, statistics_version);
+  return fs::path(config.data.cache) / ("tokens-" + short_hash(key));
+}
+
+void train_tokenizer(const RunConfig& config, const Files& files, const fs::path& folder, Log& log) {
+  const TokenizerTrainingConfig& train = config.tokenizer.train;
   log.say(fmt::format("training a tokenizer of {} pieces", train.vocab_size));
   make_folder(folder, [&](const fs::path& made) {
     TextReader text(files, config.data.documents);
@@ -89,7 +114,6 @@ fs::path trained_tokenizer(const RunConfig& config, const Files& files, Log& log
     write_tokenizer(tokenizer, made, config.data.sequence_length);
     fs::remove(made / "trained.model");
   });
-  return folder;
 }
 
 /// A piece of a document on its way to its ids.
@@ -112,6 +136,41 @@ void encode(std::vector<Piece>& pieces, const SentencePieceTokenizer& tokenizer)
     }));
   }
   for (auto& worker : workers) worker.get();
+}
+
+/// What a data set remembers of its text.
+std::string statistics_json(const TextStatistics& statistics) {
+  nlohmann::json left_out = nlohmann::json::object();
+  for (std::size_t i = 0; i < skip_reasons; ++i) {
+    const Skipped& skipped = statistics.skipped[i];
+    if (skipped.count > 0) left_out[describe(static_cast<SkipReason>(i))] = {{"count", skipped.count}, {"first", skipped.first}};
+  }
+  return nlohmann::json{{"files", statistics.files}, {"documents", statistics.documents}, {"bytes", statistics.bytes}, {"left_out", left_out}}
+      .dump();
+}
+
+void open_datasets(Corpus& corpus) {
+  corpus.train = std::make_shared<TokenDataset>(TokenDataset::open(corpus.token_folder / "train"));
+  corpus.validation = std::make_shared<TokenDataset>(TokenDataset::open(corpus.token_folder / "validation"));
+}
+
+/// Tokenizes the text of a run into two data sets below `folder`.
+void write_datasets(const RunConfig& config, const CorpusFiles& files, const SentencePieceTokenizer& tokenizer, const fs::path& folder, Log& log) {
+  const double fraction = config.data.validation_fraction.value_or(0);
+  // A document is held out by a draw of its own, so that the choice does not depend on how many there are.
+  const auto held_out = [&](std::int64_t number) {
+    const auto words = philox(philox_key(static_cast<std::uint64_t>(config.seed), 0x76616c6964ull), {{static_cast<std::uint32_t>(number), 0, 0, 0}});
+    return uniform_open(words.word[0]) < fraction;
+  };
+  make_folder(folder, [&](const fs::path& made) {
+    const bool split = files.validation.empty();
+    const Documents documents = config.data.documents;
+    log.say("turning the training text into tokens");
+    tokenize(files.train, documents, tokenizer, made / "train", log, [&](std::int64_t i) { return !split || !held_out(i); });
+    log.say("turning the validation text into tokens");
+    tokenize(split ? files.train : files.validation, documents, tokenizer, made / "validation", log,
+             [&](std::int64_t i) { return !split || held_out(i); });
+  });
 }
 
 }  // namespace
@@ -149,41 +208,54 @@ std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents docum
   }
   flush();
   const TextStatistics& statistics = text.statistics();
-  writer.finish(fmt::format("{{\"documents\": {}, \"bytes\": {}, \"left_out\": {}}}", statistics.documents, statistics.bytes,
-                            statistics.skipped_documents()));
+  require_input(writer.tokens() > 0, "no document with a token was taken: {}", statistics.summary());
+  writer.finish(statistics_json(statistics));
   log.say(fmt::format("{}; {} documents with {} tokens taken", statistics.summary(), writer.documents(), writer.tokens()));
   return std::make_shared<TokenDataset>(TokenDataset::open(folder));
 }
 
-Corpus prepare_corpus(const RunConfig& config, Log& log) {
-  const DataConfig& data = config.data;
-  const Files train = match_files(data.train);
-  const Files validation = data.validation.empty() ? Files{} : match_files(data.validation);
-  Corpus corpus;
-  corpus.tokenizer_folder = config.tokenizer.path ? fs::path(*config.tokenizer.path) : trained_tokenizer(config, train, log);
-  corpus.tokenizer = std::make_shared<SentencePieceTokenizer>(SentencePieceTokenizer::open_folder(corpus.tokenizer_folder));
-
-  const double fraction = data.validation_fraction.value_or(0);
-  const std::string key = describe_files(train) + "\n" + describe_files(validation) +
-                          fmt::format("{} {} {} {}", short_hash(corpus.tokenizer->bytes()), enum_name(data.documents), fraction, config.seed);
-  corpus.token_folder = fs::path(data.cache) / ("tokens-" + short_hash(key));
-  // A document is held out by a draw of its own, so that the choice does not depend on how many there are.
-  const auto held_out = [&](std::int64_t number) {
-    const auto words = philox(philox_key(static_cast<std::uint64_t>(config.seed), 0x76616c6964ull), {{static_cast<std::uint32_t>(number), 0, 0, 0}});
-    return uniform_open(words.word[0]) < fraction;
-  };
-  if (!fs::exists(corpus.token_folder)) {
-    make_folder(corpus.token_folder, [&](const fs::path& made) {
-      const bool split = validation.empty();
-      log.say("turning the training text into tokens");
-      tokenize(train, data.documents, *corpus.tokenizer, made / "train", log, [&](std::int64_t i) { return !split || !held_out(i); });
-      log.say("turning the validation text into tokens");
-      tokenize(split ? train : validation, data.documents, *corpus.tokenizer, made / "validation", log,
-               [&](std::int64_t i) { return !split || held_out(i); });
-    });
+TextStatistics text_statistics(const TokenDataset& dataset) {
+  TextStatistics statistics;
+  try {
+    const nlohmann::json json = nlohmann::json::parse(dataset.statistics());
+    json.at("files").get_to(statistics.files);
+    json.at("documents").get_to(statistics.documents);
+    json.at("bytes").get_to(statistics.bytes);
+    for (std::size_t i = 0; i < skip_reasons; ++i) {
+      const auto found = json.at("left_out").find(describe(static_cast<SkipReason>(i)));
+      if (found != json.at("left_out").end()) statistics.skipped[i] = {found->at("count"), found->at("first")};
+    }
+  } catch (const nlohmann::json::exception&) {
+    throw InputError("the data set's index.json does not tell what its text was; remove the data set, and prepare it anew");
   }
-  corpus.train = std::make_shared<TokenDataset>(TokenDataset::open(corpus.token_folder / "train"));
-  corpus.validation = std::make_shared<TokenDataset>(TokenDataset::open(corpus.token_folder / "validation"));
+  return statistics;
+}
+
+SentencePieceTokenizer open_tokenizer(const fs::path& path) {
+  return SentencePieceTokenizer::open_folder(path.filename() == "spiece.model" ? path.parent_path() : path);
+}
+
+std::optional<Corpus> cached_corpus(const RunConfig& config) {
+  const CorpusFiles files(config.data);
+  Corpus corpus;
+  corpus.tokenizer_folder = tokenizer_folder(config, files.train);
+  if (!fs::exists(corpus.tokenizer_folder)) return std::nullopt;
+  corpus.tokenizer = std::make_shared<SentencePieceTokenizer>(open_tokenizer(corpus.tokenizer_folder));
+  corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
+  if (!fs::exists(corpus.token_folder)) return std::nullopt;
+  open_datasets(corpus);
+  return corpus;
+}
+
+Corpus prepare_corpus(const RunConfig& config, Log& log) {
+  const CorpusFiles files(config.data);
+  Corpus corpus;
+  corpus.tokenizer_folder = tokenizer_folder(config, files.train);
+  if (!config.tokenizer.path && !fs::exists(corpus.tokenizer_folder)) train_tokenizer(config, files.train, corpus.tokenizer_folder, log);
+  corpus.tokenizer = std::make_shared<SentencePieceTokenizer>(open_tokenizer(corpus.tokenizer_folder));
+  corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
+  if (!fs::exists(corpus.token_folder)) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log);
+  open_datasets(corpus);
   return corpus;
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "data/sentencepiece_tokenizer.h"
 #include "data/shards.h"
@@ -22,6 +23,15 @@ struct Corpus {
 /// Trains the tokenizer if asked, and tokenizes the text into shards, unless the cache holds both for the same files (name, size and time
 /// of change) and settings. Streams: memory does not grow with the text. InputError when files are missing or hold no text.
 Corpus prepare_corpus(const RunConfig& config, Log& log);
+
+/// The same when all of it is in the cache; nothing otherwise. Makes nothing.
+std::optional<Corpus> cached_corpus(const RunConfig& config);
+
+/// The tokenizer that tokenizer.path names: a folder, or its spiece.model. InputError when it cannot be opened.
+SentencePieceTokenizer open_tokenizer(const std::filesystem::path& path);
+
+/// What the text was that a data set came from, whether or not all its documents were taken. InputError when the data set does not tell.
+TextStatistics text_statistics(const TokenDataset& dataset);
 
 /// Fills in what the model takes from the tokenizer: vocab_size where left out, and the padding id. InputError when the tokenizer has more
 /// pieces than the model has rows.

@@ -30,9 +30,13 @@ void CommonOptions::apply() const {
   throw InputError(fmt::format("--device {}: this build of nystrom has no CUDA support; use --device cpu", device));
 }
 
+std::string without_guard(const std::string& word) { return word.starts_with(" [") && word.ends_with(']') ? word.substr(1) : word; }
+
 namespace {
 
 enum ExitCode { done = 0, internal_error = 1, input_error = 2, interrupted = 130 };
+
+std::string with_guard(const std::string& word) { return word.starts_with('[') && word.ends_with(']') ? " " + word : word; }
 
 int fail(ExitCode code, std::string_view message) {
   fmt::print(stderr, "nystrom: {}\n", message);
@@ -91,7 +95,10 @@ int run(int argc, char** argv) {
       add_info_command(app),     add_forward_command(app), add_bench_command(app)};
   check_command(app, commands, argc, argv);
   try {
-    app.parse(argc, argv);
+    std::vector<std::string> words(argv, argv + argc);
+    std::vector<const char*> arguments;
+    for (std::string& word : words) arguments.push_back((word = with_guard(word)).c_str());
+    app.parse(argc, arguments.data());
   } catch (const CLI::Success& success) {  // --help, --version, --completion
     return app.exit(success);
   } catch (const CLI::ParseError& error) {

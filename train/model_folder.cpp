@@ -90,6 +90,18 @@ std::vector<NamedTensor> weight_tensors(const Model& model) {
   return result;
 }
 
+SentencePieceTokenizer open_masked_lm_tokenizer(const ModelFolder& folder) {
+  const std::string where = printable_path(folder.path);
+  require_input(folder.config.head == Head::masked_lm, "{}: is a {}; expected a masked language model, {}", where, enum_name(folder.config.head),
+                enum_name(Head::masked_lm));
+  require_input(fs::exists(folder.path / "spiece.model"), "{}: has no spiece.model; only SentencePiece tokenizers are read so far", where);
+  SentencePieceTokenizer tokenizer = SentencePieceTokenizer::open_folder(folder.path);
+  require_input(tokenizer.vocab_size() <= folder.config.vocab_size,
+                "{}: the tokenizer has {} pieces, the model only {} rows; they do not belong together", where, tokenizer.vocab_size(),
+                folder.config.vocab_size);
+  return tokenizer;
+}
+
 std::string semantics_notice(const ModelConfig& config) {
   const AttentionConfig& attention = config.attention;
   if (attention.semantics != Semantics::transformers || attention.kind != AttentionKind::nystrom) return "";

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/sentencepiece_tokenizer.h"
 #include "nn/model.h"
 #include "train/log.h"
 #include "train/safetensors.h"
@@ -34,6 +35,10 @@ std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const Mod
 /// What model.safetensors holds: every parameter in its most exact copy, and for a model without convolution a zero kernel [heads, 1, 1, 1]
 /// a layer: config.json says a kernel of 1 there, and transformers would initialise an absent one at random.
 std::vector<NamedTensor> weight_tensors(const Model& model);
+
+/// The tokenizer of a masked language model. InputError when the model is another, the folder has no spiece.model, or the tokenizer more
+/// pieces than the model.
+SentencePieceTokenizer open_masked_lm_tokenizer(const ModelFolder& folder);
 
 /// One line about what `config` will compute that a reader of the folder might not expect (Hugging Face's semantics, or its exact case);
 /// empty when there is nothing to say.

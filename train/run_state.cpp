@@ -61,21 +61,26 @@ std::vector<std::string> changed_keys(const std::string& before, const std::stri
   return keys;
 }
 
+std::filesystem::path settings_file(const RunConfig& config) { return std::filesystem::path(config.run_dir) / "config.yaml"; }
+
 }  // namespace
 
+void check_run_dir(const RunConfig& config) {
+  const std::filesystem::path path = settings_file(config);
+  if (!std::filesystem::exists(path)) return;
+  RunConfig old = read_config(path.string());
+  old.training.steps = config.training.steps;  // these may change
+  old.evaluation = config.evaluation;
+  old.checkpoint = config.checkpoint;
+  old.logging = config.logging;
+  const auto changed = changed_keys(to_yaml(old), to_yaml(config));
+  require_input(changed.empty(), "{}: holds a run with other settings; changed: {}; choose another run_dir, or undo the changes", config.run_dir,
+                fmt::join(changed, ", "));
+}
+
 void settle_config(const RunConfig& config) {
-  const std::filesystem::path path = std::filesystem::path(config.run_dir) / "config.yaml";
-  if (std::filesystem::exists(path)) {
-    RunConfig old = read_config(path.string());
-    old.training.steps = config.training.steps;  // these may change
-    old.evaluation = config.evaluation;
-    old.checkpoint = config.checkpoint;
-    old.logging = config.logging;
-    const auto changed = changed_keys(to_yaml(old), to_yaml(config));
-    require_input(changed.empty(), "{}: holds a run with other settings; changed: {}; choose another run_dir, or undo the changes", config.run_dir,
-                  fmt::join(changed, ", "));
-  }
-  OutputFile file(path);
+  check_run_dir(config);
+  OutputFile file(settings_file(config));
   file.write(to_yaml(config));
   file.commit();
 }

@@ -25,7 +25,9 @@ struct RunState {
 };
 
 /// Refuses a run directory that holds a run of other settings, naming the changed keys (steps, logging, evaluation and checkpoint may
-/// change); else writes the resolved configuration into it.
+/// change). Writes nothing.
+void check_run_dir(const RunConfig& config);
+/// check_run_dir, and then writes the resolved configuration into the run directory.
 void settle_config(const RunConfig& config);
 
 }  // namespace nystrom

@@ -1,7 +1,6 @@
 #include "train/trainer.h"
 
 #include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <optional>
 
@@ -17,6 +16,7 @@
 #include "train/run_state.h"
 #include "train/safetensors.h"
 #include "train/schedule.h"
+#include "train/stop_signals.h"
 #include "train/train_step.h"
 
 namespace nystrom {
@@ -26,25 +26,6 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 static_assert(label_of_unchosen == ignored_label);
-
-volatile std::sig_atomic_t stop_requested = 0;
-
-/// Turns SIGINT and SIGTERM into a request to stop while alive.
-class StopSignals {
- public:
-  StopSignals() : interrupt_(std::signal(SIGINT, &request)), terminate_(std::signal(SIGTERM, &request)) { stop_requested = 0; }
-  ~StopSignals() {
-    std::signal(SIGINT, interrupt_);
-    std::signal(SIGTERM, terminate_);
-  }
-  StopSignals(const StopSignals&) = delete;
-  StopSignals& operator=(const StopSignals&) = delete;
-
- private:
-  using Handler = void (*)(int);
-  static void request(int) { stop_requested = 1; }
-  Handler interrupt_, terminate_;
-};
 
 /// One run while it trains.
 class Run {
@@ -199,14 +180,14 @@ void Run::report(const StepResult& result, double learning_rate, double tokens_p
 }
 
 PretrainResult Run::train() {
-  const StopSignals signals;
+  const StopSignals stop;
   const std::int64_t steps = config_.training.steps;
   Loader loader(masked_samples(corpus_.train, *corpus_.tokenizer, config_), {config_.training.batch_size, config_.training.micro_batch_size},
                 state_.step);
   Progress progress("step", state_.step, steps, log_);
   const auto patience = config_.evaluation.early_stop_patience;
   const auto stalled = [&] { return patience && state_.evaluations_since_best >= *patience; };
-  while (state_.step < steps && !stop_requested && !stalled()) {
+  while (state_.step < steps && !stop.requested() && !stalled()) {
     step(loader, progress);
     if (state_.step % config_.evaluation.every == 0 || state_.step == steps) evaluate();
     if (state_.step % config_.checkpoint.every == 0) save();

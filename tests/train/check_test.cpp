@@ -1,0 +1,292 @@
+// nystrom check: all errors at once, what a run will be, and what was planted in its data.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tests/train/run_program.h"
+#include "tests/train/tiny_checkpoint.h"
+#include "train/data_report.h"
+
+namespace nystrom::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Lines = std::vector<std::string>;
+
+/// A run on lines with a tokenizer that exists.
+const char* const yaml = R"(run_dir: run
+model: {hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 8, max_position_embeddings: 16,
+  attention: {num_landmarks: 4, conv_kernel_size: 3}}
+tokenizer: {path: tokenizer}
+data: {train: [train.txt], validation: [validation.txt], documents: lines, sequence_length: 16, cache: cache}
+schedule: {warmup_steps: 1}
+training: {steps: 30, batch_size: 4, micro_batch_size: 2, dtype: f32}
+)";
+
+class CheckTest : public ::testing::Test {
+ protected:
+  CheckTest() {
+    write_tiny_tokenizer(folder_ / "tokenizer");
+    write_bytes(folder_ / "run.yaml", yaml);
+    write_lines(folder_ / "train.txt", train_);
+    write_lines(folder_ / "validation.txt", validation_);
+  }
+
+  void expect_errors(const std::string& arguments, const std::string& lines) {
+    const Outcome outcome = run_program(folder_, "check " + arguments);
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.err, "nystrom: " + lines + "\n");
+    EXPECT_EQ(outcome.out, "");
+  }
+  Lines contents() const {
+    Lines names;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) names.push_back(entry.path().string());
+    std::sort(names.begin(), names.end());
+    return names;
+  }
+  std::string here() const { return fs::canonical(folder_.path()).string(); }
+
+  TemporaryFolder folder_;
+  Lines train_ = tiny_lines(30, 3), validation_ = tiny_lines(5, 4);
+};
+
+TEST_F(CheckTest, TellsWhatTheRunWillBeAndWritesNothing) {
+  const Lines before = contents();
+  const Outcome outcome = run_program(folder_, "check run.yaml");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(outcome.err, "");
+  ModelConfig config = tiny_masked_lm();
+  config.hidden_size = config.intermediate_size = 8;
+  config.num_hidden_layers = 1;
+  config.max_position_embeddings = 16;
+  config.attention.num_landmarks = 4;
+  EXPECT_EQ(outcome.out, "ok\nparameters: " + std::to_string(Model(config).parameters().count()) +
+                             "\ntraining: 30 steps of 4 sequences of at most 16 tokens: at most 64 tokens a step\n"
+                             "data: not prepared yet; --data prepares it and tells what it is like\n");
+  EXPECT_EQ(contents(), before);
+}
+
+TEST_F(CheckTest, TellsAllErrorsOfTheFile) {
+  expect_errors("run.yaml --set model.hidden_size=9 --set masking.mask=0.95",
+                "--set model.hidden_size=9: model.hidden_size 9 is not divisible by num_attention_heads 2; each head takes an equal share of the width\n"
+                "--set masking.mask=0.95: masking.mask 0.95 and masking.random 0.1 add up to more than 1; what they leave stays as it is");
+}
+
+TEST_F(CheckTest, TellsAllErrorsAroundTheFile) {
+  fs::create_directory(folder_ / "corpus");
+  const std::string nowhere = " matches no file; relative names start at the current folder " + here();
+  expect_errors("run.yaml --set data.train=[train.txt,no.txt,corpus] --set data.validation=['also*no'] --set tokenizer.path=no "
+                "--set model.embed_dim=3 --set model.norm=pre --set model.positions=none",
+                "run.yaml: model.embed_dim is set, but pretraining predicts tokens of text; leave it out\n"
+                "run.yaml: data.train: 'no.txt'" + nowhere + "\n"
+                "run.yaml: data.train: 'corpus' is a folder; name the files in it, as in 'corpus/*.txt'\n"
+                "run.yaml: data.validation: 'also*no'" + nowhere + "\n"
+                "run.yaml: tokenizer.path: no/spiece.model: cannot open: No such file or directory");
+}
+
+TEST_F(CheckTest, TellsOfARunOfOtherSettings) {
+  ASSERT_EQ(run_program(folder_, "pretrain run.yaml --quiet --set training.steps=1").code, 0);
+  EXPECT_EQ(run_program(folder_, "check run.yaml").code, 0) << "the number of steps may change";
+  expect_errors("run.yaml --set seed=1 --set optimizer.learning_rate=0.5",
+                "run.yaml: run_dir: run: holds a run with other settings; changed: optimizer.learning_rate, seed; choose another run_dir, or "
+                "undo the changes");
+}
+
+TEST_F(CheckTest, TellsOfAVocabularyThatTheTokenizerExceeds) {
+  expect_errors("run.yaml --set model.vocab_size=35",
+                "run.yaml: tokenizer.path: model.vocab_size 35 is below the tokenizer's 36 pieces; raise it, or leave it out");
+}
+
+TEST_F(CheckTest, TakesTheTokenizersFileToo) {
+  EXPECT_EQ(run_program(folder_, "check run.yaml --data --set tokenizer.path=tokenizer/spiece.model").code, 0);
+}
+
+TEST_F(CheckTest, ErrorsInJson) {
+  const Outcome outcome = run_program(folder_, "check run.yaml --json --set data.train=[] --set data.validation=[]");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(nlohmann::json::parse(outcome.out),
+            nlohmann::json({{"ok", false},
+                            {"errors",
+                             {"run.yaml: data.train is empty; name the text files to train on, such as [corpus/*.txt]",
+                              "run.yaml: data.validation is empty; name held-out text files, or set data.validation_fraction, such as 0.01"}}}));
+}
+
+TEST_F(CheckTest, KnowsTheEpochsOnceTheDataIsInTheCache) {
+  ASSERT_EQ(run_program(folder_, "prepare run.yaml").code, 0);
+  const Outcome outcome = run_program(folder_, "check run.yaml --json --set training.steps=3");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto plan = nlohmann::json::parse(outcome.out);
+  const auto sequences = plan.at("sequences").get<std::int64_t>();
+  EXPECT_GE(sequences, 30);
+  EXPECT_DOUBLE_EQ(plan.at("epochs").get<double>(), 12.0 / static_cast<double>(sequences));
+  EXPECT_EQ(plan.at("warnings"), nlohmann::json(epoch_warnings(plan.at("epochs"))));
+  EXPECT_EQ(plan.at("warnings").size(), 1u);
+}
+
+/// The planted: two lines twice, one of them in the validation text too; a bad line of each kind; a long line, a line of one token.
+class PlantedData : public CheckTest {
+ protected:
+  PlantedData() : tokenizer_(SentencePieceTokenizer::open_folder(folder_ / "tokenizer")) {
+    train_ = tiny_lines(20, 5);
+    train_.insert(train_.begin() + 3, train_[10]);
+    train_.push_back(train_[12]);
+    train_.push_back("the sea was calm and old ships sailed home under pale stars while men sang the sea was calm and old ships");
+    train_.push_back("the");
+    train_.push_back("sea \xE2\x98\x83 \xE2\x98\x83 \xE2\x98\x83 \xE2\x98\x83");
+    validation_.push_back(train_[12]);
+    Lines text = train_;
+    text.insert(text.begin(), {"", "bad \xff", ""});
+    write_lines(folder_ / "train.txt", text);
+    write_lines(folder_ / "validation.txt", validation_);
+  }
+
+  nlohmann::json report(const std::string& more = "") {
+    const Outcome outcome = run_program(folder_, "check run.yaml --data --json --quiet " + more);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out, nullptr, false);
+  }
+  std::vector<std::int64_t> lengths(const Lines& lines) const {
+    std::vector<std::int64_t> result;
+    for (const std::string& line : lines) result.push_back(static_cast<std::int64_t>(tokenizer_.encode(line).size()));
+    return result;
+  }
+
+  SentencePieceTokenizer tokenizer_;
+};
+
+TEST_F(PlantedData, IsFound) {
+  const auto data = report().at("data"), train = data.at("train");
+  EXPECT_EQ(data.at("duplicates"), 2);
+  EXPECT_EQ(data.at("overlap"), 1);
+  EXPECT_EQ(train.at("left_out"), nlohmann::json({{"empty", {{"count", 2}, {"first", "train.txt:1"}}},
+                                                  {"not UTF-8", {{"count", 1}, {"first", "train.txt:2"}}}}));
+  EXPECT_EQ(train.at("files"), 1);
+  EXPECT_EQ(train.at("documents"), train_.size());
+  EXPECT_EQ(train.at("documents_read"), train_.size());
+  EXPECT_EQ(data.at("validation").at("documents"), validation_.size());
+  EXPECT_EQ(data.at("validation").at("left_out"), nlohmann::json::object());
+  std::int64_t unknown = 0;
+  for (const std::string& line : train_) {
+    for (const std::int32_t id : tokenizer_.encode(line)) unknown += id == tokenizer_.special().unk;
+  }
+  EXPECT_EQ(unknown, 4);
+  EXPECT_EQ(train.at("unknown_tokens"), unknown);
+}
+
+TEST_F(PlantedData, LengthsAreCounted) {
+  const auto train = report().at("data").at("train");
+  std::vector<std::int64_t> counts = lengths(train_);
+  std::int64_t tokens = 0, cut = 0, dropped = 0, sequences = 0;
+  for (const std::int64_t count : counts) {
+    const std::int64_t pieces = count / 14 + (count % 14 >= 2);  // 16 positions, two of them cls and sep; remainders of one token are dropped
+    tokens += count;
+    cut += pieces > 1;
+    dropped += count % 14 == 1;
+    sequences += pieces;
+  }
+  std::sort(counts.begin(), counts.end());
+  EXPECT_GE(cut, 1);
+  EXPECT_GE(dropped, 1);
+  EXPECT_EQ(train.at("tokens"), tokens);
+  EXPECT_EQ(train.at("median_tokens_per_document"), counts[(counts.size() - 1) / 2]);
+  EXPECT_EQ(train.at("longest_document"), counts.back());
+  EXPECT_EQ(train.at("documents_cut"), cut);
+  EXPECT_EQ(train.at("remainders_dropped"), dropped);
+  EXPECT_EQ(train.at("sequences"), sequences);
+}
+
+TEST_F(PlantedData, LengthsAreCountedAcrossDocuments) {
+  const auto train = report("--set data.cross_documents=true").at("data").at("train");
+  std::int64_t at = 0, cut = 0;
+  for (const std::int64_t count : lengths(train_)) {
+    cut += at / 14 != (at + count - 1) / 14;
+    at += count + 1;
+  }
+  --at;
+  EXPECT_EQ(train.at("documents_cut"), cut);
+  EXPECT_EQ(train.at("remainders_dropped"), at % 14 == 1 ? 1 : 0);
+  EXPECT_EQ(train.at("sequences"), at / 14 + (at % 14 >= 2));
+}
+
+TEST_F(PlantedData, PaddingIsThatOfTheFirstSteps) {
+  // Steps of all sequences once, in rows of 16 as the longest needs them: the share follows from the lengths.
+  const auto sequences = report().at("data").at("train").at("sequences").get<std::int64_t>();
+  std::int64_t tokens = 0;
+  for (const std::int64_t count : lengths(train_)) {
+    for (std::int64_t rest = count; rest >= 2; rest -= 14) tokens += std::min<std::int64_t>(rest, 14) + 2;
+  }
+  const std::string number = std::to_string(sequences);
+  const auto data = report("--set training.steps=1 --set training.batch_size=" + number + " --set training.micro_batch_size=" + number).at("data");
+  EXPECT_DOUBLE_EQ(data.at("padding").get<double>(), 1 - static_cast<double>(tokens) / static_cast<double>(16 * sequences));
+}
+
+TEST_F(PlantedData, IsWarnedOf) {
+  const Outcome outcome = run_program(folder_, "check run.yaml --data --quiet --set training.steps=1000");
+  EXPECT_EQ(outcome.code, 0);
+  const auto plan = report("--set training.steps=1000");
+  const auto number = [&](const char* format, double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, format, value);
+    return std::string(text);
+  };
+  const auto& train = plan.at("data").at("train");
+  const Lines lines = {
+      "1 of 6 validation documents are training documents too; the validation loss will look better than it is",
+      number("%.1f", 100 * train.at("unknown_tokens").get<double>() / train.at("tokens").get<double>()) +
+          " % of the training tokens are unknown; the tokenizer does not fit the text",
+      "the run goes over the training data " + number("%.0f", plan.at("epochs")) + " times; lower training.steps, or give more text"};
+  EXPECT_EQ(plan.at("warnings"), nlohmann::json(lines));
+  EXPECT_EQ(outcome.err, "warning: " + lines[0] + "\nwarning: " + lines[1] + "\nwarning: " + lines[2] + "\n");
+}
+
+TEST_F(PlantedData, AllIsPrintedForPeople) {
+  const Outcome outcome = run_program(folder_, "check run.yaml --data --quiet");
+  ASSERT_EQ(outcome.code, 0);
+  for (const char* line : {"\nleft out: not UTF-8                                    1               0\n", "\nfirst left out as empty: train.txt:1\n",
+                           "\ntraining documents that repeat another: 2; validation documents found in training: 1\n",
+                           "\n(equal by a 128-bit hash of their tokens, of which 16 bytes a training document are held)\n",
+                           "\nas the model sees it; original→seen: [word→[MASK]] masked, [word→other] replaced, [word→word] kept\n  [CLS]"}) {
+    EXPECT_NE(outcome.out.find(line), std::string::npos) << line << outcome.out;
+  }
+}
+
+TEST_F(PlantedData, SamplesAreTheTextWithItsMasks) {
+  const auto samples = report("--set masking.mask=1 --set masking.random=0").at("data").at("samples");
+  ASSERT_EQ(samples.size(), 3u);
+  for (std::string text : samples) {
+    EXPECT_NE(text.find("→[MASK]]"), std::string::npos) << text;
+    for (std::size_t at = text.find("→[MASK]]"); at != text.npos; at = text.find("→[MASK]]")) text.replace(at, 10, "");
+    std::erase(text, '[');
+    text = text.substr(4, text.size() - 8);  // CLS] … SEP]
+    const std::string bare = text.substr(text.find(' ') + 1);
+    EXPECT_TRUE(std::any_of(train_.begin(), train_.end(), [&](const std::string& line) { return line.find(bare) != line.npos; })) << bare;
+  }
+}
+
+TEST(DataReport, SamplesAreShownInColourOrBrackets) {
+  const std::vector<ShownToken> sample = {{"[CLS]", Masking::none, ""},
+                                          {" the", Masking::none, ""},
+                                          {" sea", Masking::masked, "[MASK]"},
+                                          {"s", Masking::replaced, " men"},
+                                          {" was", Masking::kept, " was"}};
+  EXPECT_EQ(shown(sample, false), "[CLS] the [sea→[MASK]][s→men] [was→was]");
+  EXPECT_EQ(shown(sample, true), "[CLS] the \x1b[33msea→[MASK]\x1b[0m\x1b[31ms→men\x1b[0m \x1b[32mwas→was\x1b[0m");
+}
+
+TEST(DataReport, WarnsOfPaddingAndOfTooFewEpochs) {
+  DataReport report;
+  report.train.tokens = report.validation.tokens = 100;
+  report.train.unknown = report.validation.unknown = 1;  // 1 % is not more than 1 %
+  report.padding = 0.5;
+  EXPECT_EQ(data_warnings(report), Lines{});
+  report.padding = 0.756;
+  EXPECT_EQ(data_warnings(report), Lines{"76 % of a batch is padding; lower data.sequence_length, or set data.cross_documents"});
+  EXPECT_EQ(epoch_warnings(1), Lines{});
+  EXPECT_EQ(epoch_warnings(100), Lines{});
+  EXPECT_EQ(epoch_warnings(0.25), Lines{"the run sees only 25 % of the training data; raise training.steps, or give less text"});
+  EXPECT_EQ(epoch_warnings(101), Lines{"the run goes over the training data 101 times; lower training.steps, or give more text"});
+}
+
+}  // namespace
+}  // namespace nystrom::testing

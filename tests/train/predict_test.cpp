@@ -1,0 +1,205 @@
+// nystrom predict: the same tokens and scores as the logits say, Hugging Face's fields, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/train/run_program.h"
+#include "tests/train/tiny_checkpoint.h"
+#include "train/fill_mask.h"
+#include "train/forward.h"
+
+namespace nystrom::testing {
+namespace {
+
+using Masks = std::vector<std::vector<MaskFill>>;
+
+/// Probabilities at one position of a row of ids padded to `length`, from all logits.
+std::vector<double> probabilities(const Model& model, std::vector<std::int64_t> ids, std::int64_t length, std::size_t position) {
+  std::vector<std::int64_t> valid(ids.size(), 1);
+  ids.resize(static_cast<std::size_t>(length), 0);
+  valid.resize(ids.size(), 0);
+  const Tensor input_ids = Tensor::from(ids, {1, length}), attention_mask = Tensor::from(valid, {1, length});
+  std::vector<double> result;
+  double sum = 0;
+  for (const NamedTensor& output : run_forward(model, {{"input_ids", input_ids}, {"attention_mask", attention_mask}}, false)) {
+    if (output.name != "logits") continue;
+    const auto logits = output.tensor.to_doubles();
+    const auto classes = static_cast<std::size_t>(output.tensor.dim(2));
+    for (std::size_t c = 0; c < classes; ++c) sum += result.emplace_back(std::exp(logits[position * classes + c]));
+  }
+  for (double& p : result) p /= sum;
+  return result;
+}
+
+/// "[CLS] text [SEP]"
+std::vector<std::int64_t> ids_of_text(const Tokenizer& tokenizer, const std::string& text) {
+  const auto ids = tokenizer.wrap(tokenizer.encode(text, SpecialNames::tokens)).ids;
+  return {ids.begin(), ids.end()};
+}
+
+void expect_fills(const std::vector<MaskFill>& fills, const std::vector<double>& expected, std::size_t count) {
+  ASSERT_EQ(fills.size(), count);
+  std::vector<double> sorted = expected;
+  std::sort(sorted.rbegin(), sorted.rend());
+  for (std::size_t i = 0; i < count; ++i) {
+    EXPECT_NEAR(fills[i].score, sorted[i], 1e-6) << i;
+    EXPECT_NEAR(fills[i].score, expected[static_cast<std::size_t>(fills[i].token)], 1e-6) << i;
+  }
+}
+
+TEST(FillMask, ScoresAreTheProbabilitiesAtTheMask) {
+  const TemporaryFolder folder;
+  const TinyCheckpoint tiny(folder / "model");
+  const std::string text = "the sea was [MASK] and old";
+  const auto ids = ids_of_text(tiny.tokenizer, text);
+  const auto place = std::find(ids.begin(), ids.end(), tiny.tokenizer.special().mask) - ids.begin();
+  const Masks masks = fill_masks(*tiny.model, tiny.tokenizer, text, 7);
+  ASSERT_EQ(masks.size(), 1u);
+  expect_fills(masks[0], probabilities(*tiny.model, ids, static_cast<std::int64_t>(ids.size()), static_cast<std::size_t>(place)), 7);
+}
+
+TEST(FillMask, RowsArePaddedForAModelOfOneLength) {
+  const TemporaryFolder folder;
+  ModelConfig config = tiny_masked_lm();
+  config.attention.semantics = Semantics::transformers;
+  const TinyCheckpoint tiny(folder / "model", config);
+  const auto ids = ids_of_text(tiny.tokenizer, "[MASK] sea");
+  expect_fills(fill_masks(*tiny.model, tiny.tokenizer, "[MASK] sea", 36)[0], probabilities(*tiny.model, ids, 24, 1), 36);
+}
+
+TEST(FillMask, TheExactCaseOfTransformersIsNotPadded) {
+  const TemporaryFolder folder;
+  ModelConfig config = tiny_masked_lm();
+  config.attention.semantics = Semantics::transformers;
+  config.segment_means_seq_len = config.attention.num_landmarks;
+  const TinyCheckpoint tiny(folder / "model", config);
+  const auto ids = ids_of_text(tiny.tokenizer, "[MASK] sea");
+  expect_fills(fill_masks(*tiny.model, tiny.tokenizer, "[MASK] sea", 36)[0],
+               probabilities(*tiny.model, ids, static_cast<std::int64_t>(ids.size()), 1), 36);
+}
+
+TEST(FillMask, OneMaskLeavesSpecialTokensOutOfTheSequence) {
+  const TemporaryFolder folder;
+  const TinyCheckpoint tiny(folder / "model");
+  const Masks masks = fill_masks(*tiny.model, tiny.tokenizer, "the [MASK] sea", 36);
+  for (const MaskFill& fill : masks[0]) {
+    const bool is_special = tiny.tokenizer.is_special(fill.token);
+    const std::string piece = tiny.tokenizer.piece(fill.token);
+    const bool begins = piece.starts_with("\xE2\x96\x81");
+    const std::string word = begins ? piece.substr(3) : piece;
+    EXPECT_EQ(fill.token_str, word);
+    EXPECT_EQ(fill.sequence, is_special ? "the sea" : "the" + std::string(begins ? " " : "") + word + " sea") << fill.token;
+  }
+}
+
+TEST(FillMask, SeveralMasksKeepTheOthersAndSpecialTokensButNoPadding) {
+  const TemporaryFolder folder;
+  const TinyCheckpoint tiny(folder / "model");
+  const Masks masks = fill_masks(*tiny.model, tiny.tokenizer, "[MASK] the [MASK]", 36);
+  ASSERT_EQ(masks.size(), 2u);
+  const std::int32_t sea = tiny.tokenizer.find("\xE2\x96\x81sea").value(), pad = tiny.tokenizer.special().pad;
+  const auto sequence = [&](std::size_t mask, std::int32_t token) {
+    return std::find_if(masks[mask].begin(), masks[mask].end(), [&](const MaskFill& fill) { return fill.token == token; })->sequence;
+  };
+  EXPECT_EQ(sequence(0, sea), "[CLS] sea the[MASK][SEP]");
+  EXPECT_EQ(sequence(1, sea), "[CLS][MASK] the sea[SEP]");
+  EXPECT_EQ(sequence(1, pad), "[CLS][MASK] the[SEP]");
+}
+
+TEST(FillMask, JsonIsWhatPythonWrites) {
+  const MaskFill plain{0.25, 7, "sea", "the sea"}, odd{1e-05, 8, "\"\xC3\xA9\n", "\xF0\x9F\x99\x82"};
+  EXPECT_EQ(fill_mask_json({{plain, odd}}),
+            R"([{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}, )"
+            R"({"score": 1e-05, "token": 8, "token_str": "\"\u00e9\n", "sequence": "\ud83d\ude42"}])");
+  EXPECT_EQ(fill_mask_json({{plain}, {plain}}),
+            R"([[{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}], )"
+            R"([{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}]])");
+}
+
+TEST(Predict, PrintsOneJsonLineATextAlsoOutOfFiles) {
+  const TemporaryFolder folder;
+  const TinyCheckpoint tiny(folder / "model");
+  write_bytes(folder / "texts.txt", "old [MASK]\n\n[MASK] men [MASK]\n");
+  const Outcome outcome = run_program(folder, "predict model '[MASK]' texts.txt 'a, [MASK]' --json --top-k 2");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "texts.txt: 1 empty lines left out\n");
+  std::string expected;
+  for (const char* text : {"[MASK]", "old [MASK]", "[MASK] men [MASK]", "a, [MASK]"}) {
+    expected += fill_mask_json(fill_masks(*tiny.model, tiny.tokenizer, text, 2)) + "\n";
+  }
+  EXPECT_EQ(outcome.out, expected);
+}
+
+TEST(Predict, PrintsAlignedLinesForPeople) {
+  const TemporaryFolder folder;
+  const TinyCheckpoint tiny(folder / "model");
+  const Outcome outcome = run_program(folder, "predict model 'the\t[MASK] [MASK]' --top-k 5");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Masks masks = fill_masks(*tiny.model, tiny.tokenizer, "the\t[MASK] [MASK]", 5);
+  std::string expected = "the\\x09[MASK] [MASK]\n";
+  for (std::size_t mask = 0; mask < 2; ++mask) {
+    expected += "mask " + std::to_string(mask + 1) + " of 2\n";
+    std::size_t widest = 0;
+    for (const MaskFill& fill : masks[mask]) widest = std::max(widest, fill.token_str.size());
+    for (const MaskFill& fill : masks[mask]) {
+      char score[16];
+      std::snprintf(score, sizeof score, "%.4f", fill.score);
+      expected += std::string("  ") + score + "  " + fill.token_str + std::string(widest - fill.token_str.size(), ' ') + "  " + fill.sequence + "\n";
+    }
+  }
+  EXPECT_EQ(outcome.out, expected);
+}
+
+struct Case {
+  const char* name;
+  const char* arguments;
+  const char* message;  // after "nystrom: "
+};
+void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+
+const Case cases[] = {
+    {"no_text", "model", "TEXT is required; see nystrom predict --help"},
+    {"no_mask", "model 'the sea'", "'the sea': the text has no [MASK]; write it where a word is to be filled in"},
+    {"empty", "model ' '", "' ': the text is empty; give a text with [MASK] where a word is to be filled in"},
+    {"too_long", "model $(printf '[MASK]%.0s' $(seq 23))",
+     "'[MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK]…': the text has 25 tokens with [CLS] and [SEP], the model takes at most 24; "
+     "shorten it"},
+    {"not_utf8", "model \"$(printf 'a \\377 [MASK]')\"", "'a \\xff [MASK]': the text is not valid UTF-8 at byte 2"},
+    {"more_than_there_are", "model --top-k 37 '[MASK]'", "--top-k 37: the model knows only 36 tokens"},
+    {"none", "model --top-k 0 '[MASK]'", "--top-k: Value 0 not in range 1 to 16777216; see nystrom predict --help"},
+    {"no_mask_in_a_file", "model no_mask.txt", "no_mask.txt:2: the text has no [MASK]; write it where a word is to be filled in"},
+    {"file_not_utf8", "model binary.txt", "binary.txt:2: cannot be read as text: not UTF-8"},
+    {"file_of_nothing", "model empty.txt", "empty.txt: holds no text"},
+    {"other_head", "classes '[MASK]'",
+     "classes: is a NystromformerForSequenceClassification; expected a masked language model, NystromformerForMaskedLM"},
+    {"no_tokenizer", "bare '[MASK]'", "bare: has no spiece.model; only SentencePiece tokenizers are read so far"},
+    {"other_tokenizer", "small '[MASK]'", "small: the tokenizer has 36 pieces, the model only 35 rows; they do not belong together"},
+};
+
+class PredictErrors : public ::testing::TestWithParam<Case> {};
+
+TEST_P(PredictErrors, SayWhatIsWrong) {
+  const TemporaryFolder folder;
+  const TinyCheckpoint tiny(folder / "model");
+  ModelConfig classes = tiny_masked_lm(), small = tiny_masked_lm();
+  classes.head = Head::sequence_classification;
+  small.vocab_size = 35;
+  for (const char* name : {"classes", "bare", "small"}) std::filesystem::create_directory(folder / name);
+  std::filesystem::copy(folder / "model" / "spiece.model", folder / "small" / "spiece.model");
+  write_bytes(folder / "classes" / "config.json", hf_config_text(classes));
+  write_bytes(folder / "bare" / "config.json", hf_config_text(tiny_masked_lm()));
+  write_bytes(folder / "small" / "config.json", hf_config_text(small));
+  write_bytes(folder / "no_mask.txt", "\nthe sea\n");
+  write_bytes(folder / "binary.txt", "\na\xff\n");
+  write_bytes(folder / "empty.txt", "\n \n");
+  const Outcome outcome = run_program(folder, std::string("predict ") + GetParam().arguments);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err, std::string("nystrom: ") + GetParam().message + "\n");
+  EXPECT_EQ(outcome.out, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Arguments, PredictErrors, ::testing::ValuesIn(cases), [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace nystrom::testing

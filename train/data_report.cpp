@@ -1,0 +1,208 @@
+#include "train/data_report.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/check.h"
+#include "core/checksum.h"
+#include "core/json.h"
+#include "train/evaluation.h"
+#include "train/progress.h"
+
+namespace nystrom {
+namespace {
+
+constexpr std::string_view word_mark = "\xE2\x96\x81";  // U+2581
+constexpr std::size_t most_shown_samples = 3, most_shown_tokens = 60;
+
+/// A document on its way past.
+struct Document {
+  std::int64_t number, first, length;  // its first token in the data set, and how many it has
+  std::int64_t unknown;                // tokens among them
+  Digest digest;                       // of all
+};
+
+/// Reads a document, a part at a time.
+Document read_document(const TokenDataset& set, std::int64_t number, std::int64_t first, std::int64_t end) {
+  constexpr std::int64_t part = std::int64_t{1} << 16;
+  const auto unknown = static_cast<std::uint32_t>(set.info().special.unk);
+  Document document{number, first, end - first, 0, {}};
+  Checksum checksum;
+  for (std::int64_t at = first; at < end; at += part) {
+    const std::vector<std::uint32_t> ids = set.read(at, std::min(part, end - at));
+    checksum.update(ids.data(), ids.size() * sizeof(ids[0]));
+    document.unknown += std::count(ids.begin(), ids.end(), unknown);
+  }
+  document.digest = checksum.digest();
+  return document;
+}
+
+/// Calls visit(document) for each, in order.
+template <class Visit>
+void for_each_document(const TokenDataset& set, const std::string& name, Log& log, const Visit& visit) {
+  constexpr std::int64_t block = 4096;
+  Progress progress(name + ": document", 0, set.documents(), log);
+  for (std::int64_t first = 0; first < set.documents(); first += block) {
+    const std::int64_t count = std::min(block, set.documents() - first);
+    std::vector<std::int64_t> bounds = set.document_starts(first, std::min(count + 1, set.documents() - first));
+    if (first + count == set.documents()) bounds.push_back(set.tokens());
+    for (std::int64_t i = 0; i < count; ++i) {
+      visit(read_document(set, first + i, bounds[static_cast<std::size_t>(i)], bounds[static_cast<std::size_t>(i) + 1]));
+    }
+    progress.update(first + count, fmt::format("{} tokens", bounds.back()), false);
+  }
+}
+
+/// Sums over the documents of a data set, as Packing cuts them.
+class DocumentCounter {
+ public:
+  explicit DocumentCounter(const Packing& packing)
+      : across_(packing.options().cross_documents), piece_(packing.options().sequence_length - 2), least_(packing.options().minimum_piece) {
+    report_.text = text_statistics(packing.dataset());
+    report_.documents = packing.dataset().documents();
+    report_.tokens = packing.dataset().tokens();
+    report_.sequences = packing.size();
+  }
+
+  void add(const Document& document) {
+    ++lengths_[document.length];
+    report_.unknown += document.unknown;
+    if (across_) {  // one stream with a sep between neighbours
+      const std::int64_t begin = document.first + document.number, last = begin + document.length - 1;
+      report_.cut += begin / piece_ != last / piece_;
+    } else {
+      const std::int64_t rest = document.length % piece_;
+      report_.cut += document.length / piece_ + (rest >= least_) > 1;
+      report_.dropped += is_dropped(rest);
+    }
+  }
+
+  DocumentReport finish() {
+    if (across_) report_.dropped = is_dropped((report_.tokens + report_.documents - 1) % piece_);
+    report_.longest = lengths_.rbegin()->first;
+    std::int64_t passed = 0;
+    for (const auto& [length, count] : lengths_) {
+      passed += count;
+      report_.median = length;
+      if (2 * passed >= report_.documents) break;
+    }
+    return report_;
+  }
+
+ private:
+  bool is_dropped(std::int64_t rest) const { return rest > 0 && rest < least_; }
+
+  bool across_;
+  std::int64_t piece_, least_;
+  DocumentReport report_;
+  std::map<std::int64_t, std::int64_t> lengths_;  // of n tokens at most √(2n) different ones
+};
+
+/// A piece as text: a space where a word begins, and nothing that a terminal obeys.
+std::string text_of(const Tokenizer& tokenizer, std::int64_t id) {
+  const std::string& piece = tokenizer.piece(static_cast<std::int32_t>(id));
+  const bool begins = piece.starts_with(word_mark);
+  return (begins ? " " : "") + printable(std::string_view(piece).substr(begins ? word_mark.size() : 0));
+}
+
+std::vector<ShownToken> show_row(const Batch& batch, std::int64_t row, const Tokenizer& tokenizer) {
+  const std::int64_t length = batch.input_ids.dim(1);
+  const auto *ids = batch.input_ids.data<std::int64_t>() + row * length, *labels = batch.labels.data<std::int64_t>() + row * length;
+  std::vector<ShownToken> result;
+  for (std::int64_t i = 0; i < length && ids[i] != tokenizer.special().pad && result.size() < most_shown_tokens; ++i) {
+    if (labels[i] == label_of_unchosen) {
+      result.push_back({text_of(tokenizer, ids[i]), Masking::none, ""});
+    } else {
+      const Masking masking = ids[i] == tokenizer.special().mask ? Masking::masked : ids[i] == labels[i] ? Masking::kept : Masking::replaced;
+      result.push_back({text_of(tokenizer, labels[i]), masking, text_of(tokenizer, ids[i])});
+    }
+  }
+  return result;
+}
+
+/// Draws the first steps as training will.
+void try_batches(const RunConfig& config, const MaskedSamples& samples, const Tokenizer& tokenizer, DataReport& report) {
+  const std::int64_t steps = std::min<std::int64_t>(config.training.steps, 8);
+  Loader loader(samples, {config.training.batch_size, config.training.micro_batch_size});
+  std::int64_t tokens = 0, positions = 0;
+  for (std::int64_t step = 0; step < steps; ++step) {
+    for (const Batch& batch : loader.next()) {
+      tokens += batch.tokens;
+      positions += batch.input_ids.numel();
+      for (std::int64_t row = 0; row < batch.input_ids.dim(0) && report.samples.size() < most_shown_samples; ++row) {
+        report.samples.push_back(show_row(batch, row, tokenizer));
+      }
+    }
+  }
+  report.padding = 1 - static_cast<double>(tokens) / static_cast<double>(positions);
+}
+
+}  // namespace
+
+DataReport report_data(const RunConfig& config, const Corpus& corpus, Log& log) {
+  const MaskedSamples samples = masked_samples(corpus.train, *corpus.tokenizer, config);
+  const MaskedSamples held_out = with_context("validation", [&] { return masked_samples(corpus.validation, *corpus.tokenizer, config); });
+  DataReport report;
+  std::vector<Digest> digests;
+  digests.reserve(static_cast<std::size_t>(corpus.train->documents()));
+  DocumentCounter train(*samples.packing), validation(*held_out.packing);
+  for_each_document(*corpus.train, "training data", log, [&](const Document& document) {
+    train.add(document);
+    digests.push_back(document.digest);
+  });
+  std::sort(digests.begin(), digests.end());
+  for (std::size_t i = 1; i < digests.size(); ++i) report.duplicates += digests[i] == digests[i - 1];
+  for_each_document(*corpus.validation, "validation data", log, [&](const Document& document) {
+    validation.add(document);
+    report.overlap += std::binary_search(digests.begin(), digests.end(), document.digest);
+  });
+  report.train = train.finish();
+  report.validation = validation.finish();
+  try_batches(config, samples, *corpus.tokenizer, report);
+  return report;
+}
+
+double epochs(const RunConfig& config, std::int64_t sequences) {
+  return static_cast<double>(config.training.steps) * static_cast<double>(config.training.batch_size) / static_cast<double>(sequences);
+}
+
+std::vector<std::string> data_warnings(const DataReport& report) {
+  std::vector<std::string> lines;
+  if (report.overlap > 0) {
+    lines.push_back(fmt::format("{} of {} validation documents are training documents too; the validation loss will look better than it is",
+                                report.overlap, report.validation.documents));
+  }
+  for (const auto& [name, set] : {std::pair("training", &report.train), std::pair("validation", &report.validation)}) {
+    const double unknown = static_cast<double>(set->unknown) / static_cast<double>(set->tokens);
+    if (unknown <= 0.01) continue;
+    lines.push_back(fmt::format("{:.1f} % of the {} tokens are unknown; the tokenizer does not fit the text", 100 * unknown, name));
+  }
+  if (report.padding > 0.5) {
+    lines.push_back(fmt::format("{:.0f} % of a batch is padding; lower data.sequence_length, or set data.cross_documents", 100 * report.padding));
+  }
+  return lines;
+}
+
+std::vector<std::string> epoch_warnings(double epochs) {
+  if (epochs < 1) return {fmt::format("the run sees only {:.0f} % of the training data; raise training.steps, or give less text", 100 * epochs)};
+  if (epochs > 100) return {fmt::format("the run goes over the training data {:.0f} times; lower training.steps, or give more text", epochs)};
+  return {};
+}
+
+std::string shown(const std::vector<ShownToken>& sample, bool colour) {
+  std::string line;
+  for (const ShownToken& token : sample) {
+    if (token.masking == Masking::none) {
+      line += token.text;
+      continue;
+    }
+    const auto bare = [](const std::string& text) { return text.starts_with(' ') ? text.substr(1) : text; };
+    const std::string change = bare(token.text) + "→" + bare(token.now);
+    const int code = token.masking == Masking::masked ? 33 : token.masking == Masking::replaced ? 31 : 32;  // yellow, red, green
+    if (token.text.starts_with(' ')) line += ' ';
+    line += colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, change) : fmt::format("[{}]", change);
+  }
+  return line;
+}
+
+}  // namespace nystrom

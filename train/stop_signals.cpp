@@ -1,0 +1,21 @@
+#include "train/stop_signals.h"
+
+namespace nystrom {
+namespace {
+
+volatile std::sig_atomic_t stop_requested = 0;
+
+void request(int) { stop_requested = 1; }
+
+}  // namespace
+
+StopSignals::StopSignals() : interrupt_(std::signal(SIGINT, &request)), terminate_(std::signal(SIGTERM, &request)) { stop_requested = 0; }
+
+StopSignals::~StopSignals() {
+  std::signal(SIGINT, interrupt_);
+  std::signal(SIGTERM, terminate_);
+}
+
+bool StopSignals::requested() const { return stop_requested != 0; }
+
+}  // namespace nystrom

@@ -1,0 +1,24 @@
+// SIGINT and SIGTERM as a request to stop at the next good place.
+#pragma once
+
+#include <csignal>
+
+namespace nystrom {
+
+/// While alive the signals only set a flag. One object at a time.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+
+  /// Whether one has come.
+  bool requested() const;
+
+ private:
+  using Handler = void (*)(int);
+  Handler interrupt_, terminate_;
+};
+
+}  // namespace nystrom
