@@ -41,6 +41,12 @@ std::string short_hash(const std::string& text) {
   return checksum.hex().substr(0, 16);
 }
 
+/// What decides the ids that a tokenizer gives.
+std::string tokenizer_hash(const SentencePieceTokenizer& tokenizer) {
+  const NormalizerOptions& options = tokenizer.options();
+  return short_hash(fmt::format("{} {} ", options.lower_case, options.keep_accents) + tokenizer.bytes());
+}
+
 /// Removes what killed processes left of `folder` while they made it.
 void remove_leftovers(const fs::path& folder) {
   const std::string prefix = folder.filename().string() + ".tmp-";
@@ -94,7 +100,7 @@ fs::path tokenizer_folder(const RunConfig& config, const Files& files) {
 /// Where the tokens of this tokenizer are, or will be once they are written.
 fs::path token_folder(const RunConfig& config, const CorpusFiles& files, const SentencePieceTokenizer& tokenizer) {
   const std::string key = describe_files(files.train) + "\n" + describe_files(files.validation) +
-                          fmt::format("{} {} {} {} {}", short_hash(tokenizer.bytes()), enum_name(config.data.documents),
+                          fmt::format("{} {} {} {} {}", tokenizer_hash(tokenizer), enum_name(config.data.documents),
                                       config.data.validation_fraction.value_or(0), config.seed, statistics_version);
   return fs::path(config.data.cache) / ("tokens-" + short_hash(key));
 }
@@ -179,7 +185,7 @@ std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents docum
                                              const fs::path& folder, Log& log, const std::function<bool(std::int64_t)>& takes) {
   constexpr std::size_t piece_bytes = std::size_t{1} << 18, batch_bytes = std::size_t{1} << 22;
   TextReader text(files, documents, piece_bytes);
-  ShardWriter writer(folder, {short_hash(tokenizer.bytes()), tokenizer.vocab_size(), tokenizer.special()});
+  ShardWriter writer(folder, {tokenizer_hash(tokenizer), tokenizer.vocab_size(), tokenizer.special()});
   std::int64_t total = 0;
   for (const fs::path& file : files) total += static_cast<std::int64_t>(fs::file_size(file));
   Progress progress("tokenizing: byte", 0, total, log);
