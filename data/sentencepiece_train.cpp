@@ -38,12 +38,12 @@ class Sample {
     if (lot > limit_) return;
     sentences_.push_back({lot, std::string(sentence)});
     result_.taken_bytes += static_cast<std::int64_t>(sentence.size());
-    while (result_.taken_bytes > max_bytes_ && sentences_.size() > 1) {
-      limit_ -= limit_ / 8;
-      std::erase_if(sentences_, [&](const Sentence& each) { return each.lot > limit_; });
-      result_.taken_bytes = 0;
-      for (const Sentence& each : sentences_) result_.taken_bytes += static_cast<std::int64_t>(each.text.size());
-    }
+    while (result_.taken_bytes > max_bytes_ && sentences_.size() > 1) lower_limit();
+  }
+
+  /// Drops more until there are at most so many different words.
+  void reduce_words(std::int64_t most) {
+    while (different_words() > most && sentences_.size() > 1) lower_limit();
   }
 
   struct Sentence {
@@ -54,6 +54,26 @@ class Sample {
   const SentencePieceTrained& result() const { return result_; }
 
  private:
+  void lower_limit() {
+    limit_ -= limit_ / 8;
+    std::erase_if(sentences_, [&](const Sentence& each) { return each.lot > limit_; });
+    result_.taken_bytes = 0;
+    for (const Sentence& each : sentences_) result_.taken_bytes += static_cast<std::int64_t>(each.text.size());
+  }
+
+  std::int64_t different_words() const {
+    std::vector<std::size_t> hashes;  // about as large as the text, and gone before the trainer needs far more
+    for (const Sentence& each : sentences_) {
+      for (std::string_view rest = each.text; !rest.empty();) {
+        const std::string_view word = rest.substr(0, rest.find(' '));
+        hashes.push_back(std::hash<std::string_view>{}(word));
+        rest.remove_prefix(std::min(word.size() + 1, rest.size()));
+      }
+    }
+    std::sort(hashes.begin(), hashes.end());
+    return std::unique(hashes.begin(), hashes.end()) - hashes.begin();
+  }
+
   std::uint64_t seed_;
   std::int64_t max_bytes_;
   std::uint64_t count_ = 0;
@@ -167,6 +187,7 @@ SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTr
                 "tokenizer: character_coverage is {}, expected 0.9 to 1", options.character_coverage);
   Sample sample(options.seed, options.max_bytes);
   while (const auto piece = text.next()) add_lines(piece->text, options.normalizer, sample);
+  sample.reduce_words(options.max_words);
   require_input(!sample.sentences().empty(), "tokenizer: there is no text to train on ({})", text.statistics().summary());
 
   SampleIterator sentences(sample.sentences());

@@ -15,9 +15,10 @@ struct SentencePieceTraining {
   SentencePieceModel::Kind kind = SentencePieceModel::Kind::unigram;
   std::int64_t vocab_size = 30000;
   NormalizerOptions normalizer;
-  std::uint64_t seed = 0;                           ///< decides which text is taken when there is more than max_bytes
-  std::int64_t max_bytes = std::int64_t{10} << 20;  ///< of text that the trainer sees, spread evenly over all of it
-  double character_coverage = 0.9995;               ///< share of the characters met that become pieces
+  std::uint64_t seed = 0;                          ///< decides which text is taken when there is too much
+  std::int64_t max_bytes = std::int64_t{8} << 20;  ///< of text that the trainer sees, spread evenly over all of it
+  std::int64_t max_words = 300'000;                ///< different ones in that text; few languages have so many in max_bytes
+  double character_coverage = 0.9995;              ///< share of the characters met that become pieces
 };
 
 /// What training took.
@@ -27,9 +28,9 @@ struct SentencePieceTrained {
 };
 
 /// Reads `text` to its end, trains and writes the model to `file`, whole or not at all. Pieces 0 to 4 are <pad>, <unk>, [CLS], [SEP] and
-/// [MASK]. The same text and options give the same file on any machine with the same SentencePiece. Memory is bounded
-/// by max_bytes: the trainer needs about 25 times as much for unigram, 5 times for BPE. InputError when there is no text, or too little of
-/// it for vocab_size.
+/// [MASK]. The same text and options give the same file on any machine with the same SentencePiece. Memory is bounded: the trainer
+/// needs about 25 times max_bytes for unigram, 5 times for BPE, and then about 300 bytes for each different word. InputError when there is
+/// no text, or too little of it for vocab_size.
 SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTraining& options, const std::filesystem::path& file);
 
 }  // namespace nystrom

@@ -240,6 +240,21 @@ TEST(TrainSentencePiece, TakesAnEvenSampleOfMuchText) {
   EXPECT_NE(run(2), first);
 }
 
+/// Each different word costs the trainer memory: hostile or unusual text must not take more than any other.
+TEST(TrainSentencePiece, TakesLessOfTextWhoseWordsAllDiffer) {
+  const TemporaryFolder folder;
+  std::string text;
+  for (int word = 0; word < 20000; ++word) text += std::to_string(word * 7919 % 100003) + (word % 10 == 9 ? '\n' : ' ');
+  write_bytes(folder / "text", text);
+  SentencePieceTraining options;
+  options.vocab_size = 80;
+  options.max_words = 5000;
+  TextReader reader({folder / "text"}, Documents::files);
+  const auto trained = train_sentencepiece(reader, options, folder / "model");
+  EXPECT_LE(trained.taken_bytes, trained.read_bytes * 27 / 100);
+  EXPECT_GE(trained.taken_bytes, trained.read_bytes * 19 / 100);
+}
+
 TEST(TrainSentencePiece, Errors) {
   const TemporaryFolder folder;
   const auto error = [&](const std::string& text, std::int64_t vocab_size,

@@ -1,0 +1,63 @@
+"""Draws the learning curve of a run: training loss, raw and smoothed, and validation loss over the steps.
+
+    python3 bench/plot_run.py runs/quickstart docs/quickstart.svg --baseline 6.19
+
+--baseline is the loss of always predicting by word frequency; `nystrom pretrain` tells it in its last lines. Needs nothing
+but Python 3.10.
+"""
+
+import argparse
+import json
+from pathlib import Path
+
+import svg_chart
+from svg_chart import Panel, Series
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run_dir", type=Path, help="folder of the run, with metrics.jsonl")
+    parser.add_argument("output", type=Path, help="SVG file to write")
+    parser.add_argument("--baseline", type=float, help="loss of always predicting by word frequency")
+    parser.add_argument("--title", default="Masked-token loss", help="above the picture")
+    parser.add_argument("--window", type=int, default=5, help="records that the smooth line is the mean of")
+    return parser.parse_args()
+
+
+def read_points(file: Path, key: str) -> list[tuple[int, float]]:
+    records = map(json.loads, file.read_text().splitlines())
+    return [(record["step"], record[key]) for record in records if record.get(key) is not None]
+
+
+def smoothed(points: list[tuple[int, float]], window: int) -> list[tuple[int, float]]:
+    """Means over `window` records around each, fewer (as many on both sides) at the ends."""
+    result = []
+    for index, (step, _) in enumerate(points):
+        reach = min(window // 2, index, len(points) - 1 - index)
+        near = [loss for _, loss in points[index - reach : index + reach + 1]]
+        result.append((step, sum(near) / len(near)))
+    return result
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    metrics = arguments.run_dir / "metrics.jsonl"
+    if not metrics.exists():
+        raise SystemExit(f"{metrics} does not exist; expected the folder of a run of `nystrom pretrain`")
+    training, validation = read_points(metrics, "loss"), read_points(metrics, "validation_loss")
+    if not training:
+        raise SystemExit(f"{metrics} holds no training loss yet")
+    series = [
+        Series(training, svg_chart.GREY, width=0.8),
+        Series(smoothed(training, arguments.window), svg_chart.BLUE, "training", width=2),
+    ]
+    if validation:
+        series.append(Series(validation, svg_chart.ORANGE, "validation", dots=True))
+    if arguments.baseline is not None:
+        ends = [(0, arguments.baseline), (training[-1][0], arguments.baseline)]
+        series.append(Series(ends, svg_chart.BLACK, "always predicting by word frequency", dash="6 4"))
+    svg_chart.write_chart(arguments.output, arguments.title, "step", [Panel("loss, nats a token", series)])
+
+
+if __name__ == "__main__":
+    main()
