@@ -138,9 +138,12 @@ void CheckpointFolder::save(std::int64_t step, const std::vector<File>& files, s
 
 void CheckpointFolder::remove_old(std::int64_t newest, std::optional<std::int64_t> best) const {
   constexpr std::int64_t least = 2;
+  const std::int64_t keep = std::max(keep_, least);
+  const std::vector<std::int64_t> steps = steps_in(folder_);
+  if (static_cast<std::int64_t>(steps.size()) <= keep) return;  // nothing to remove, so nothing to verify
   std::int64_t whole = 0;
-  for (const std::int64_t step : steps_in(folder_)) {
-    if (whole < std::max(keep_, least)) {
+  for (const std::int64_t step : steps) {
+    if (whole < keep) {
       // Read again, not remembered: a disk that goes bad while a run lasts must not cost the last good one. A broken one does not count.
       if (step == newest || checkpoint_problem(path_of(step)).empty()) ++whole;
       continue;

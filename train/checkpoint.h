@@ -51,13 +51,15 @@ class CheckpointFolder {
   /// name, from the start; then InputError, with every older checkpoint as it was.
   void save(std::int64_t step, const std::vector<File>& files, std::int64_t bytes, std::optional<std::int64_t> best);
 
-  /// Removes what an interrupted save left.
+  /// Removes what an interrupted save left of the checkpoint being made, or of old ones being removed.
   void remove_leftovers();
+  /// Removes all but the newest `keep` and `best`, and none while fewer than two newer ones are whole. `newest` is known to be whole.
+  /// save() does it; an interrupted one may not have come to it.
+  void remove_old(std::int64_t newest, std::optional<std::int64_t> best) const;
   std::filesystem::path path_of(std::int64_t step) const { return checkpoint_path(folder_, step); }
 
  private:
   void write_once(std::int64_t step, const std::vector<File>& files) const;
-  void remove_old(std::int64_t newest, std::optional<std::int64_t> best) const;
 
   std::filesystem::path folder_;
   std::int64_t keep_;

@@ -19,6 +19,9 @@ struct RunState {
   std::int64_t best_step = 0;
   std::int64_t evaluations_since_best = 0;
 
+  /// The step of the best evaluation, if there was one.
+  std::optional<std::int64_t> best() const { return best_loss ? std::optional(best_step) : std::nullopt; }
+
   std::string to_json() const;
   /// InputError naming the file when it holds something else.
   static RunState read(const std::filesystem::path& path);

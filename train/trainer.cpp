@@ -88,6 +88,7 @@ void Run::resume() {
     moments.read_into("moment2." + name, second);
   }
   optimizer_->set_steps_taken(state_.updates);
+  checkpoints_.remove_old(state_.step, state_.best());
   log_.say(fmt::format("resuming at step {}", state_.step));
 }
 
@@ -115,8 +116,7 @@ std::vector<CheckpointFolder::File> Run::checkpoint_files() {
 void Run::save() {
   if (saved_step_ == state_.step) return;
   const std::int64_t bytes = 3 * model_.parameters().masters().bytes() + (std::int64_t{1} << 20);
-  const auto best = state_.best_loss ? std::optional(state_.best_step) : std::nullopt;
-  checkpoints_.save(state_.step, checkpoint_files(), bytes, best);
+  checkpoints_.save(state_.step, checkpoint_files(), bytes, state_.best());
   saved_step_ = state_.step;
 }
 

@@ -114,6 +114,13 @@ TEST_F(CheckpointTest, AChecksumOfOtherBytesIsNotAcknowledged) {
   EXPECT_EQ(newest(), std::nullopt);
 }
 
+TEST_F(CheckpointTest, WhatAKilledSaveDidNotRemoveGoesLater) {
+  CheckpointFolder generous(path_, 10);
+  for (const std::int64_t step : {1, 2, 3, 4, 5}) save(generous, step);
+  folder_.remove_old(5, 1);
+  EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-1", "step-3", "step-4", "step-5"}));
+}
+
 TEST_F(CheckpointTest, LeftoversGo) {
   save(folder_, 1);
   fs::create_directory(path_ / "step-2.tmp-0123");
