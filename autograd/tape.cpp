@@ -115,7 +115,8 @@ Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f, const std::
     Tape inner;
     std::vector<Var> copies;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      copies.push_back(grads.wants(i) ? Var(values[i], std::make_shared<GradSlot>(GradSlot{{}, values[i].dtype(), false})) : Var(values[i]));
+      copies.push_back(grads.wants(i) ? Var(values[i], std::make_shared<GradSlot>(GradSlot{{}, values[i].dtype(), false}))
+                                      : Var(values[i]));
     }
     const Var again = f(copies);
     if (!again.requires_grad()) return;

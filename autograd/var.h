@@ -9,8 +9,8 @@ namespace nystrom {
 
 /// Where the gradient of one Var is collected. Held by the Var and by the tape, so that values can go before their gradients come.
 struct GradSlot {
-  Tensor grad;         ///< undefined until something arrives; a leaf's is given and only added to
-  DType dtype;         ///< type of the gradients of an intermediate: that of its value
+  Tensor grad;  ///< undefined until something arrives; a leaf's is given and only added to
+  DType dtype;  ///< type of the gradients of an intermediate: that of its value
   bool is_leaf = false;
 };
 

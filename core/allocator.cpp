@@ -153,10 +153,10 @@ std::shared_ptr<void> Arena::allocate(std::int64_t bytes) {
     block = s.reserve(size);
   }
   if (!block) {
-    throw InputError(fmt::format("out of memory on {}: {:.1f} MiB asked, {:.1f} MiB in use; largest holders: {}; lower micro_batch_size or "
-                            "sequence_length, set activation_checkpointing: true, or make the model smaller",
-                            s.device.name(), static_cast<double>(size) / (1 << 20), static_cast<double>(s.statistics.in_use_bytes) / (1 << 20),
-                            s.holders()));
+    throw InputError(fmt::format(
+        "out of memory on {}: {:.1f} MiB asked, {:.1f} MiB in use; largest holders: {}; lower micro_batch_size or "
+        "sequence_length, set activation_checkpointing: true, or make the model smaller",
+        s.device.name(), static_cast<double>(size) / (1 << 20), static_cast<double>(s.statistics.in_use_bytes) / (1 << 20), s.holders()));
   }
   const std::int64_t actual = s.sizes[block];
   s.live[block] = {actual, current_label};

@@ -50,7 +50,8 @@ void throw_other_device(const char* kernel, Device expected, Device got) {
 }
 
 void throw_no_cuda(const char* kernel) {
-  throw InputError(fmt::format("{}: this build of nystrom has no CUDA support; use --device cpu, or build with: ./dev build --cuda", kernel));
+  throw InputError(
+      fmt::format("{}: this build of nystrom has no CUDA support; use --device cpu, or build with: ./dev build --cuda", kernel));
 }
 
 }  // namespace detail

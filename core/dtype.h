@@ -57,20 +57,34 @@ struct AccumulateType<bf16> {
 template <class T>
 using accumulate_t = typename detail::AccumulateType<T>::type;
 
+// clang-format off: a line a type
 template <class T>
 constexpr DType dtype_of();
 template <>
-constexpr DType dtype_of<float>() { return DType::f32; }
+constexpr DType dtype_of<float>() {
+  return DType::f32;
+}
 template <>
-constexpr DType dtype_of<bf16>() { return DType::bf16; }
+constexpr DType dtype_of<bf16>() {
+  return DType::bf16;
+}
 template <>
-constexpr DType dtype_of<double>() { return DType::f64; }
+constexpr DType dtype_of<double>() {
+  return DType::f64;
+}
 template <>
-constexpr DType dtype_of<std::int32_t>() { return DType::i32; }
+constexpr DType dtype_of<std::int32_t>() {
+  return DType::i32;
+}
 template <>
-constexpr DType dtype_of<std::int64_t>() { return DType::i64; }
+constexpr DType dtype_of<std::int64_t>() {
+  return DType::i64;
+}
 template <>
-constexpr DType dtype_of<std::uint8_t>() { return DType::u8; }
+constexpr DType dtype_of<std::uint8_t>() {
+  return DType::u8;
+}
+// clang-format on
 
 NYSTROM_INLINE constexpr std::int64_t size_of(DType dtype) {
   switch (dtype) {
@@ -96,9 +110,7 @@ NYSTROM_INLINE constexpr const char* name_of(DType dtype) {
   return "?";
 }
 
-NYSTROM_INLINE constexpr bool is_float(DType dtype) {
-  return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f64;
-}
+NYSTROM_INLINE constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f64; }
 
 /// The type of sums over `dtype` (accumulate_t at run time).
 NYSTROM_INLINE constexpr DType accumulate_dtype(DType dtype) { return dtype == DType::bf16 ? DType::f32 : dtype; }

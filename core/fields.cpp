@@ -21,7 +21,11 @@ std::string describe_bounds(const Range& range) {
 std::string describe(const Range& range, bool whole) {
   if (range.lower == range.upper) return describe_bounds(range);
   const std::string bounds = describe_bounds(range);
-  return fmt::format("{}{}{}", range.odd ? "an odd whole number" : whole ? "a whole number" : "a number", bounds.empty() ? "" : " ", bounds);
+  return fmt::format("{}{}{}",
+                     range.odd ? "an odd whole number"
+                     : whole   ? "a whole number"
+                               : "a number",
+                     bounds.empty() ? "" : " ", bounds);
 }
 
 }  // namespace nystrom

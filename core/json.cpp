@@ -135,8 +135,8 @@ nlohmann::json parse_json(std::string_view text, const std::string& source) {
 
 std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes) {
   const InputFile file = InputFile::open(path);
-  require_input(file.size() <= static_cast<std::int64_t>(max_bytes), "{}: the file has {} bytes; at most {} are read",
-                printable_path(path), file.size(), max_bytes);
+  require_input(file.size() <= static_cast<std::int64_t>(max_bytes), "{}: the file has {} bytes; at most {} are read", printable_path(path),
+                file.size(), max_bytes);
   std::string text(static_cast<std::size_t>(file.size()), '\0');
   file.read(std::as_writable_bytes(std::span(text)), 0);
   return text;

@@ -112,7 +112,8 @@ KERNEL(cross_entropy_grad, CView logits, CView labels, CView log_sum_exp, CView 
 KERNEL(argmax_rows, CView x, View y);
 
 /// One AdamW step over slabs (Loshchilov & Hutter, arXiv 1711.05101): parameter, gradient, both moments in the accumulate type,
-/// `low` the bf16 copy or absent. segment_end [k] i64 (the last one the end of the slab) and segment_decay [k] f64 (a factor of weight_decay) say what decays.
+/// `low` the bf16 copy or absent. segment_end [k] i64 (the last one the end of the slab) and segment_decay [k] f64 (a factor of
+/// weight_decay) say what decays.
 KERNEL(adamw, View parameter, CView gradient, View moment1, View moment2, View low, CView segment_end, CView segment_decay, AdamWStep step);
 
 }  // namespace kernels

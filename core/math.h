@@ -47,7 +47,8 @@ NYSTROM_MATH float tanh(float x) {
 }
 NYSTROM_MATH double tanh(double x) { return ::tanh(x); }
 
-/// Complementary error function, relative error below 5e-7 up to 1 and 2e-5 in the far tail: the Chebyshev fit of Press et al., Numerical Recipes, section 6.2.
+/// Complementary error function, relative error below 5e-7 up to 1 and 2e-5 in the far tail: the Chebyshev fit of Press et al., Numerical
+/// Recipes, section 6.2.
 NYSTROM_MATH float erfc(float x) {
   const float a = abs(x);
   const float t = 1 / (1 + 0.5f * a);

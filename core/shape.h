@@ -33,8 +33,7 @@ class Shape {
   const std::int64_t* begin() const { return sizes_.data(); }
   const std::int64_t* end() const { return sizes_.data() + rank_; }
   friend bool operator==(const Shape& a, const Shape& b) {
-    return std::span(a.begin(), a.end()).size() == std::span(b.begin(), b.end()).size() &&
-           std::equal(a.begin(), a.end(), b.begin());
+    return std::span(a.begin(), a.end()).size() == std::span(b.begin(), b.end()).size() && std::equal(a.begin(), a.end(), b.begin());
   }
 
   /// "[2, 3]"

@@ -42,9 +42,13 @@ class Tensor {
 
   /// Elements on the CPU; throws when T is not the tensor's type or it lives elsewhere.
   template <class T>
-  T* data() { return static_cast<T*>(typed_data(dtype_of<T>())); }
+  T* data() {
+    return static_cast<T*>(typed_data(dtype_of<T>()));
+  }
   template <class T>
-  const T* data() const { return static_cast<const T*>(typed_data(dtype_of<T>())); }
+  const T* data() const {
+    return static_cast<const T*>(typed_data(dtype_of<T>()));
+  }
   /// All elements of a contiguous CPU tensor converted to double, for tests, files and printing.
   std::vector<double> to_doubles() const;
   /// The value of a tensor with one element.

@@ -36,7 +36,9 @@ struct CView : ViewBase {
 
   NYSTROM_INLINE explicit operator bool() const { return data != nullptr; }
   template <class T>
-  NYSTROM_INLINE const T* as() const { return static_cast<const T*>(data); }
+  NYSTROM_INLINE const T* as() const {
+    return static_cast<const T*>(data);
+  }
 };
 
 /// Writable view.
@@ -45,7 +47,9 @@ struct View : ViewBase {
 
   NYSTROM_INLINE explicit operator bool() const { return data != nullptr; }
   template <class T>
-  NYSTROM_INLINE T* as() const { return static_cast<T*>(data); }
+  NYSTROM_INLINE T* as() const {
+    return static_cast<T*>(data);
+  }
   NYSTROM_INLINE operator CView() const {
     CView view;
     static_cast<ViewBase&>(view) = *this;

@@ -161,8 +161,7 @@ std::unordered_map<std::string, std::string> trainer_options(const SentencePiece
   if (required != status.npos) {
     const std::size_t versus = status.find(" vs ", required);
     throw InputError(fmt::format(
-        "tokenizer: vocab_size {} is smaller than the {} characters and special tokens of the text; raise it",
-        options.vocab_size,
+        "tokenizer: vocab_size {} is smaller than the {} characters and special tokens of the text; raise it", options.vocab_size,
         versus == status.npos ? "" : status.substr(versus + 4, status.find_first_not_of("0123456789", versus + 4) - versus - 4)));
   }
   throw InputError(fmt::format("tokenizer: SentencePiece cannot train on this text: {}", printable(status)));

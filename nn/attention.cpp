@@ -15,9 +15,7 @@ Var activate(Activation activation, const Var& x) {
   return x;
 }
 
-Var split_heads(const Var& x, std::int64_t heads) {
-  return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), 1, 2);
-}
+Var split_heads(const Var& x, std::int64_t heads) { return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), 1, 2); }
 
 std::unique_ptr<AttentionMethod> make_attention(const ModelConfig& config) {
   switch (config.attention.kind) {

@@ -11,7 +11,7 @@ namespace nystrom {
 
 /// What an attention kind may use. Head tensors are [b, h, n, d], possibly strided.
 struct AttentionInputs {
-  Var hidden;   ///< [b, n, hidden]: what queries, keys and values were projected from
+  Var hidden;  ///< [b, n, hidden]: what queries, keys and values were projected from
   Var queries, keys, values;
   const SequenceMask& mask;
   const Linear& query;  ///< the projections, for landmarks

@@ -13,9 +13,11 @@ Embeddings::Embeddings(const Scope& scope, const ModelConfig& config)
     projection_.emplace(scope / "projection", *config.embed_dim, config.hidden_size);
     return;
   }
-  words_ = (scope / "word_embeddings").parameter("weight", {config.vocab_size, config.hidden_size}, {Init::Kind::normal, config.pad_token_id});
+  words_ =
+      (scope / "word_embeddings").parameter("weight", {config.vocab_size, config.hidden_size}, {Init::Kind::normal, config.pad_token_id});
   if (config.positions == Positions::absolute) {
-    positions_ = (scope / "position_embeddings").parameter("weight", {config.max_position_embeddings + first_position_row, config.hidden_size});
+    positions_ =
+        (scope / "position_embeddings").parameter("weight", {config.max_position_embeddings + first_position_row, config.hidden_size});
   }
   types_ = (scope / "token_type_embeddings").parameter("weight", {config.type_vocab_size, config.hidden_size});
   norm_.emplace(scope / "LayerNorm", config.hidden_size, config.layer_norm_eps);
@@ -40,8 +42,8 @@ Var Embeddings::embed_tokens(const ModelInput& input) const {
   Var x = add(embedding(*words_, ids, padding_row_), embedding(*types_, types));
   if (positions_) {
     const std::int64_t longest = positions_->shape()[0] - first_position_row;
-    require_input(ids.dim(1) <= longest, "the sequence has {} positions, but max_position_embeddings is {}; shorten it, or extend the model",
-                  ids.dim(1), longest);
+    require_input(ids.dim(1) <= longest,
+                  "the sequence has {} positions, but max_position_embeddings is {}; shorten it, or extend the model", ids.dim(1), longest);
     x = add(x, slice(*positions_, 0, first_position_row, first_position_row + ids.dim(1)));
   }
   return (*norm_)(x);

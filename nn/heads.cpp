@@ -38,7 +38,8 @@ TokenClassificationHead::TokenClassificationHead(const Scope& scope, const Model
 Var TokenClassificationHead::operator()(const Var& hidden, const RunContext& run) const { return classifier_(dropout_(hidden, run)); }
 
 MultipleChoiceHead::MultipleChoiceHead(const Scope& scope, const ModelConfig& config)
-    : pre_classifier_(scope / "pre_classifier", config.hidden_size, config.hidden_size), classifier_(scope / "classifier", config.hidden_size, 1) {}
+    : pre_classifier_(scope / "pre_classifier", config.hidden_size, config.hidden_size),
+      classifier_(scope / "classifier", config.hidden_size, 1) {}
 
 Var MultipleChoiceHead::operator()(const Var& hidden) const {
   return reshape(classifier_(relu(pre_classifier_(first_token(hidden)))), {hidden.dim(0)});

@@ -9,10 +9,10 @@ namespace nystrom {
 
 /// What a forward pass needs to know beside its inputs.
 struct RunContext {
-  bool training = false;               ///< dropout on
+  bool training = false;  ///< dropout on
   bool activation_checkpointing = false;
-  std::uint64_t seed = 0, step = 0;    ///< with sample_ids decide the dropout masks
-  Tensor sample_ids;                   ///< [b] i64: global index of each row's sample; needed when training
+  std::uint64_t seed = 0, step = 0;  ///< with sample_ids decide the dropout masks
+  Tensor sample_ids;                 ///< [b] i64: global index of each row's sample; needed when training
 };
 
 /// y = x Wᵀ + b.

@@ -89,8 +89,8 @@ double estimated_parameters(const ModelConfig& c) {
   const auto hidden = static_cast<double>(c.hidden_size);
   const auto inputs = c.embed_dim ? static_cast<double>(*c.embed_dim) : static_cast<double>(c.vocab_size);
   const double tables = static_cast<double>(c.max_position_embeddings) + static_cast<double>(c.type_vocab_size);
-  const double layer = 4 * hidden + 2 * static_cast<double>(c.intermediate_size) +
-                       static_cast<double>(c.attention.conv_kernel_size.value_or(0));
+  const double layer =
+      4 * hidden + 2 * static_cast<double>(c.intermediate_size) + static_cast<double>(c.attention.conv_kernel_size.value_or(0));
   return hidden * (inputs + tables + static_cast<double>(c.num_hidden_layers) * layer);
 }
 
@@ -99,14 +99,15 @@ void check_shapes(const ModelConfig& c, Lines& lines) {
     lines.push_back(fmt::format("hidden_size {} is not divisible by num_attention_heads {}; each head takes an equal share of the width",
                                 c.hidden_size, c.num_attention_heads));
   if (!c.embed_dim && (c.pad_token_id < 0 || c.pad_token_id >= c.vocab_size))
-    lines.push_back(fmt::format("pad_token_id {} is outside the vocabulary; expected an id below vocab_size {}", c.pad_token_id,
-                                c.vocab_size));
+    lines.push_back(
+        fmt::format("pad_token_id {} is outside the vocabulary; expected an id below vocab_size {}", c.pad_token_id, c.vocab_size));
   constexpr double most_parameters = 1e13;
   const double parameters = estimated_parameters(c);
   if (parameters > most_parameters)
-    lines.push_back(fmt::format("hidden_size {}, intermediate_size {}, num_hidden_layers {} and vocab_size {} make about {:.1e} "
-                                "parameters; expected at most {:.0e}: lower them",
-                                c.hidden_size, c.intermediate_size, c.num_hidden_layers, c.vocab_size, parameters, most_parameters));
+    lines.push_back(
+        fmt::format("hidden_size {}, intermediate_size {}, num_hidden_layers {} and vocab_size {} make about {:.1e} "
+                    "parameters; expected at most {:.0e}: lower them",
+                    c.hidden_size, c.intermediate_size, c.num_hidden_layers, c.vocab_size, parameters, most_parameters));
 }
 
 /// Any inverse, landmark source, norm and kind go with either semantics; only Hugging Face's equal segments need a certain length.
@@ -121,32 +122,32 @@ void check_landmarks(const ModelConfig& c, Lines& lines) {
                                 landmarks, c.max_position_embeddings));
   if (!transformers) return;
   if (c.segment_means_seq_len < 1 || c.segment_means_seq_len % landmarks != 0)
-    lines.push_back(fmt::format("attention.num_landmarks {} does not divide segment_means_seq_len {}, as attention.semantics transformers "
-                                "needs (Hugging Face refuses it too); change it or set attention.semantics to nystrom",
-                                landmarks, c.segment_means_seq_len));
+    lines.push_back(
+        fmt::format("attention.num_landmarks {} does not divide segment_means_seq_len {}, as attention.semantics transformers "
+                    "needs (Hugging Face refuses it too); change it or set attention.semantics to nystrom",
+                    landmarks, c.segment_means_seq_len));
   if (c.segment_means_seq_len > c.max_position_embeddings)
-    lines.push_back(fmt::format("max_position_embeddings {} is below segment_means_seq_len {}, the only length that attention.semantics "
-                                "transformers accepts; raise it or set attention.semantics to nystrom",
-                                c.max_position_embeddings, c.segment_means_seq_len));
+    lines.push_back(
+        fmt::format("max_position_embeddings {} is below segment_means_seq_len {}, the only length that attention.semantics "
+                    "transformers accepts; raise it or set attention.semantics to nystrom",
+                    c.max_position_embeddings, c.segment_means_seq_len));
 }
 
-bool needs_token_ids(Head head) {
-  return head == Head::masked_lm || head == Head::question_answering || head == Head::multiple_choice;
-}
+bool needs_token_ids(Head head) { return head == Head::masked_lm || head == Head::question_answering || head == Head::multiple_choice; }
 
 void check_input_and_head(const ModelConfig& c, Lines& lines) {
   if (c.embed_dim && c.norm == Norm::post)
     lines.push_back(fmt::format("embed_dim {} needs norm: pre; input features belong to the sequence block, and norm: post takes token ids",
                                 *c.embed_dim));
   if (c.embed_dim && needs_token_ids(c.head))
-    lines.push_back(fmt::format("embed_dim {} makes the input features, but the head {} needs token ids; leave embed_dim out or choose "
-                                "another head",
-                                *c.embed_dim, enum_name(c.head)));
+    lines.push_back(
+        fmt::format("embed_dim {} makes the input features, but the head {} needs token ids; leave embed_dim out or choose "
+                    "another head",
+                    *c.embed_dim, enum_name(c.head)));
   if (c.embed_dim && c.positions != Positions::none)
     lines.push_back("positions are absolute, but input features (embed_dim) have no position embeddings; set positions to none");
   const bool labelled = c.head == Head::sequence_classification || c.head == Head::token_classification;
-  if (labelled && c.labels.empty())
-    lines.push_back(fmt::format("labels are empty; the head {} needs at least one", enum_name(c.head)));
+  if (labelled && c.labels.empty()) lines.push_back(fmt::format("labels are empty; the head {} needs at least one", enum_name(c.head)));
 }
 
 }  // namespace

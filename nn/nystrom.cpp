@@ -19,8 +19,13 @@ struct Subset {
   Subset(const AttentionInputs& in, const std::vector<std::int64_t>& rows)
       : index(index_tensor(rows, in.hidden.value().device())),
         mask(in.mask.rows(rows)),
-        inputs{gather_rows(in.hidden, index), gather_rows(in.queries, index), gather_rows(in.keys, index), gather_rows(in.values, index),
-               mask,                          in.query,                       in.key} {}
+        inputs{gather_rows(in.hidden, index),
+               gather_rows(in.queries, index),
+               gather_rows(in.keys, index),
+               gather_rows(in.values, index),
+               mask,
+               in.query,
+               in.key} {}
 };
 
 }  // namespace

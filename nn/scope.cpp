@@ -55,7 +55,9 @@ void ParameterStore::allocate(DType dtype, StoreMode mode, Device device) {
     gradients_ = Tensor::zeros({slab_size_}, exact, device);
   }
   for (auto& entry : entries_) {
-    const auto view = [&](const Tensor& slab) { return slab.slice(0, entry->offset, entry->offset + entry->shape.numel()).reshape(entry->shape); };
+    const auto view = [&](const Tensor& slab) {
+      return slab.slice(0, entry->offset, entry->offset + entry->shape.numel()).reshape(entry->shape);
+    };
     entry->var = gradients_.defined() ? Var::leaf(view(values_), view(gradients_)) : Var(view(values_));
   }
 }
@@ -163,7 +165,8 @@ void check_weights(const ParameterStore& store, const WeightSource& source) {
   std::vector<std::string> missing, unexpected, mismatched, known;
   for (const Parameter& parameter : store.parameters()) {
     known.push_back(parameter.name());
-    const auto found = std::find_if(source.entries.begin(), source.entries.end(), [&](const auto& entry) { return entry.name == parameter.name(); });
+    const auto found =
+        std::find_if(source.entries.begin(), source.entries.end(), [&](const auto& entry) { return entry.name == parameter.name(); });
     if (found == source.entries.end()) {
       missing.push_back(parameter.name());
     } else if (found->shape != parameter.shape()) {

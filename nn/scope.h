@@ -38,8 +38,8 @@ class Parameter {
     std::string name;
     Shape shape;
     Init init;
-    bool decay;            ///< takes part in weight decay: not biases, not LayerNorm
-    std::int64_t offset;   ///< elements into the slabs
+    bool decay;           ///< takes part in weight decay: not biases, not LayerNorm
+    std::int64_t offset;  ///< elements into the slabs
     Var var;
   };
   explicit Parameter(std::shared_ptr<Entry> entry) : entry_(std::move(entry)) {}

@@ -88,13 +88,15 @@ MicroBatch random_batch(const BenchOptions& o) {
 
 /// Two operations a multiply-add; training is forward once and backward twice.
 double flops_of_step(const BenchOptions& o) {
-  const auto tokens = static_cast<double>(o.batch * o.length), hidden = static_cast<double>(o.hidden), length = static_cast<double>(o.length);
+  const auto tokens = static_cast<double>(o.batch * o.length), hidden = static_cast<double>(o.hidden),
+             length = static_cast<double>(o.length);
   const auto m = static_cast<double>(std::min(o.landmarks, o.length)), conv = static_cast<double>(o.conv);
   const auto heads = static_cast<double>(o.batch * o.heads);
   const double dense = tokens * 12 * hidden * hidden;
   const bool exact = o.attention == AttentionKind::softmax || o.length <= o.landmarks;
   const double landmarks = static_cast<double>(o.batch) * m * 2 * hidden * hidden;
-  const double approximate = tokens * hidden * 4 * m + landmarks + heads * (6 * 4 * m * m * m + 2 * m * m * hidden / static_cast<double>(o.heads));
+  const double approximate =
+      tokens * hidden * 4 * m + landmarks + heads * (6 * 4 * m * m * m + 2 * m * m * hidden / static_cast<double>(o.heads));
   const double attention = exact ? tokens * hidden * 2 * length : approximate;
   const double rows = o.train ? tokens * 0.15 : tokens;
   const double head = rows * hidden * (hidden + static_cast<double>(o.vocab));

@@ -74,7 +74,8 @@ RunLock::RunLock(const fs::path& run_dir) {
   require_input(descriptor_ >= 0, "{}: cannot create: {}", path.string(), std::strerror(errno));
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
   ::close(descriptor_);
-  throw InputError(fmt::format("{}: another process trains in this run directory; wait for it, or choose another run_dir", run_dir.string()));
+  throw InputError(
+      fmt::format("{}: another process trains in this run directory; wait for it, or choose another run_dir", run_dir.string()));
 }
 
 RunLock::~RunLock() { ::close(descriptor_); }
@@ -94,7 +95,6 @@ CheckpointFolder::File CheckpointFolder::text_file(std::string name, std::string
             return checksum;
           }};
 }
-
 
 void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& files) const {
   const fs::path temporary = folder_ / fmt::format("{}{}.tmp-{}", prefix, step, nonce());

@@ -37,10 +37,20 @@ void run(Options options) {
                                 {"tokens_per_second", result.tokens_per_second},     {"peak_memory_bytes", result.peak_memory_bytes},
                                 {"flops_per_step", result.flops_per_step},           {"losses", result.losses}};
   if (bench.profile) out["kernel_seconds"] = result.kernel_seconds;
-  out["settings"] = {{"layers", bench.layers},       {"hidden", bench.hidden},   {"heads", bench.heads},     {"landmarks", bench.landmarks},
-                     {"length", bench.length},       {"batch", bench.batch},     {"vocab", bench.vocab},     {"conv", bench.conv},
-                     {"mode", options.mode},         {"dtype", options.dtype},   {"attention", options.attention},
-                     {"threads", result.threads},    {"device", options.common.device}, {"cpu_level", result.cpu_level}};
+  out["settings"] = {{"layers", bench.layers},
+                     {"hidden", bench.hidden},
+                     {"heads", bench.heads},
+                     {"landmarks", bench.landmarks},
+                     {"length", bench.length},
+                     {"batch", bench.batch},
+                     {"vocab", bench.vocab},
+                     {"conv", bench.conv},
+                     {"mode", options.mode},
+                     {"dtype", options.dtype},
+                     {"attention", options.attention},
+                     {"threads", result.threads},
+                     {"device", options.common.device},
+                     {"cpu_level", result.cpu_level}};
   fmt::print("{}\n", out.dump());
 }
 
@@ -67,7 +77,9 @@ Command add_bench_command(CLI::App& app) {
   size("--steps", b.steps, "steps to time");
   command->add_option("--mode", options->mode, "what to time")->check(CLI::IsMember({"train", "forward"}))->capture_default_str();
   command->add_option("--dtype", options->dtype, "type of the computation")->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
-  command->add_option("--attention", options->attention, "attention kind")->check(CLI::IsMember({"nystrom", "softmax"}))->capture_default_str();
+  command->add_option("--attention", options->attention, "attention kind")
+      ->check(CLI::IsMember({"nystrom", "softmax"}))
+      ->capture_default_str();
   command->add_flag("--profile", b.profile, "also show the time of each kernel over all steps");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);

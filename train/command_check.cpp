@@ -57,7 +57,8 @@ Lines find_problems(const std::string& file, RunConfig& config) {
   for (const std::string& line : validate_pretraining(config)) lines.push_back(file + ": " + line);
   const std::pair<const char*, const Lines*> inputs[] = {{"data.train", &config.data.train}, {"data.validation", &config.data.validation}};
   for (const auto& [key, patterns] : inputs) {
-    for (const std::string& pattern : *patterns) note(lines, file + ": " + key, [&, &pattern = pattern] { match_files(std::span(&pattern, 1)); });
+    for (const std::string& pattern : *patterns)
+      note(lines, file + ": " + key, [&, &pattern = pattern] { match_files(std::span(&pattern, 1)); });
   }
   const auto& path = config.tokenizer.path;
   const bool tokenizer_fits =
@@ -141,9 +142,9 @@ Json to_json(const Plan& plan) {
   if (!plan.data) return json;
   Json samples = Json::array();
   for (const auto& sample : plan.data->samples) samples.push_back(shown(sample, false));
-  json["data"] = {{"train", to_json(plan.data->train)},   {"validation", to_json(plan.data->validation)},
-                  {"duplicates", plan.data->duplicates},  {"overlap", plan.data->overlap},
-                  {"padding", plan.data->padding},        {"samples", samples}};
+  json["data"] = {{"train", to_json(plan.data->train)},  {"validation", to_json(plan.data->validation)},
+                  {"duplicates", plan.data->duplicates}, {"overlap", plan.data->overlap},
+                  {"padding", plan.data->padding},       {"samples", samples}};
   return json;
 }
 
@@ -191,8 +192,8 @@ void print(const Plan& plan) {
   const TrainingConfig& training = plan.config.training;
   const std::int64_t length = plan.config.data.sequence_length;
   fmt::print("ok\nparameters: {}\n", plan.parameters);
-  fmt::print("training: {} steps of {} sequences of at most {} tokens: at most {} tokens a step\n", training.steps, training.batch_size, length,
-             training.batch_size * length);
+  fmt::print("training: {} steps of {} sequences of at most {} tokens: at most {} tokens a step\n", training.steps, training.batch_size,
+             length, training.batch_size * length);
   if (plan.sequences) {
     fmt::print("data: {} sequences; the run goes over them {:.2f} times\n", *plan.sequences, epochs(plan.config, *plan.sequences));
   } else {

@@ -19,7 +19,8 @@ struct ConfigOptions {
 
 void run(const ConfigOptions& options) {
   const int asked = !options.recipe.empty() + !options.explain.empty() + options.list + options.schema + options.markdown;
-  require_input(asked == 1, "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got {}; see nystrom config --help",
+  require_input(asked == 1,
+                "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got {}; see nystrom config --help",
                 asked);
   if (options.list) {
     for (const Recipe& recipe : recipes()) fmt::print("{:<12} {}\n", recipe.name, summary(recipe));

@@ -36,7 +36,8 @@ void run(const DoctorOptions& options) {
 Command add_doctor_command(CLI::App& app) {
   auto options = std::make_shared<DoctorOptions>();
   auto* command = app.add_subcommand("doctor", "Tell what this machine and this build have, and what to do about what is missing");
-  command->footer("ok: in order; note: worth knowing; missing: this machine has something that this build cannot use.\n\nExample:\n  nystrom doctor");
+  command->footer(
+      "ok: in order; note: worth knowing; missing: this machine has something that this build cannot use.\n\nExample:\n  nystrom doctor");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};

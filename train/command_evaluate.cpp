@@ -40,7 +40,8 @@ class ScratchFolder {
  public:
   ScratchFolder() {
     std::string name = (fs::temp_directory_path() / "nystrom-evaluate-XXXXXX").string();
-    require_input(::mkdtemp(name.data()) != nullptr, "{}: cannot make a folder: {}; set TMPDIR to where there is room", name, std::strerror(errno));
+    require_input(::mkdtemp(name.data()) != nullptr, "{}: cannot make a folder: {}; set TMPDIR to where there is room", name,
+                  std::strerror(errno));
     path_ = name;
   }
   ~ScratchFolder() {
@@ -88,10 +89,11 @@ RunConfig settings(const ModelFolder& folder, const std::vector<std::string>& ov
                 "data.sequence_length {} is more than the {} tokens that the model takes; --set data.sequence_length={}", length,
                 longest.value_or(0), longest.value_or(0));
   const auto fixed = config.model.fixed_length();
-  require_input(!fixed || length == *fixed,
-                "data.sequence_length {}: with attention.semantics transformers this model takes {} alone; --set data.sequence_length={}, or "
-                "--set model.attention.semantics=nystrom",
-                length, fixed.value_or(0), fixed.value_or(0));
+  require_input(
+      !fixed || length == *fixed,
+      "data.sequence_length {}: with attention.semantics transformers this model takes {} alone; --set data.sequence_length={}, or "
+      "--set model.attention.semantics=nystrom",
+      length, fixed.value_or(0), fixed.value_or(0));
   return config;
 }
 
@@ -144,7 +146,8 @@ void print_json(const Evaluation& result) {
 
 void run(const EvaluateOptions& options) {
   options.common.apply();
-  require_input(!options.text.empty(), "nothing to evaluate on; give text files: nystrom evaluate {} --text heldout.txt", printable(options.model));
+  require_input(!options.text.empty(), "nothing to evaluate on; give text files: nystrom evaluate {} --text heldout.txt",
+                printable(options.model));
   Log log(options.common.quiet);
   const SplitOverrides overrides(options.common.overrides);
   const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
@@ -169,7 +172,9 @@ Command add_evaluate_command(CLI::App& app) {
   command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")->required();
   command->add_option("--text", options->text, "text files: paths and patterns; plain, .gz or .zst");
   command->add_option("--batch", options->batch, "sequences computed at once")->check(CLI::Range(1, 1 << 16))->capture_default_str();
-  command->add_option("--dtype", options->dtype, "type of the computation")->check(CLI::IsMember({"f32", "bf16", "f64"}))->capture_default_str();
+  command->add_option("--dtype", options->dtype, "type of the computation")
+      ->check(CLI::IsMember({"f32", "bf16", "f64"}))
+      ->capture_default_str();
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};

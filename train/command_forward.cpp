@@ -45,7 +45,9 @@ Command add_forward_command(CLI::App& app) {
   command->add_option("--input", options->input, "safetensors file with the batch")->required();
   command->add_option("--output", options->output, "safetensors file to write")->required();
   command->add_flag("--grad", options->gradients, "also write the gradient of every parameter");
-  command->add_option("--dtype", options->dtype, "type of the computation")->check(CLI::IsMember({"f32", "bf16", "f64"}))->capture_default_str();
+  command->add_option("--dtype", options->dtype, "type of the computation")
+      ->check(CLI::IsMember({"f32", "bf16", "f64"}))
+      ->capture_default_str();
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};
 }

@@ -98,7 +98,8 @@ Command add_info_command(CLI::App& app) {
   auto options = std::make_shared<InfoOptions>();
   auto* command = app.add_subcommand("info", "Show a model's parameters by part, shapes, options and output, without building it");
   command->footer("Examples:\n  nystrom info models/base\n  nystrom info configs/base.yaml --set model.num_hidden_layers=6 --json");
-  command->add_option("MODEL_OR_CONFIG", options->target, "Hugging Face folder, run directory or checkpoint, or the YAML file of a run")->required();
+  command->add_option("MODEL_OR_CONFIG", options->target, "Hugging Face folder, run directory or checkpoint, or the YAML file of a run")
+      ->required();
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};

@@ -26,7 +26,8 @@ struct PredictOptions {
 
 /// Characters of a text that printable() made fit for a terminal.
 std::size_t width_of(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
 }
 
 void print(const std::string& text, const std::vector<std::vector<MaskFill>>& masks) {
@@ -73,7 +74,8 @@ void run(const PredictOptions& options) {
   Log log(options.common.quiet);
   const ModelFolder folder = open_model_folder(options.model, options.common.overrides, log);
   const SentencePieceTokenizer tokenizer = open_masked_lm_tokenizer(folder);
-  require_input(options.top_k <= folder.config.vocab_size, "--top-k {}: the model knows only {} tokens", options.top_k, folder.config.vocab_size);
+  require_input(options.top_k <= folder.config.vocab_size, "--top-k {}: the model knows only {} tokens", options.top_k,
+                folder.config.vocab_size);
   const auto model = load_model(folder.path, folder.config, DType::f32, StoreMode::inference);
   const auto predict = [&](const std::string& text) {
     const auto masks = fill_masks(*model, tokenizer, text, options.top_k);
@@ -100,9 +102,11 @@ Command add_predict_command(CLI::App& app) {
   auto options = std::make_shared<PredictOptions>();
   auto* command = app.add_subcommand("predict", "Say what a model predicts: a masked language model fills in masks");
   command->footer(
-      "The fields are those of Hugging Face's fill-mask pipeline: score, token, token_str, sequence. An argument that names a file is read\n"
+      "The fields are those of Hugging Face's fill-mask pipeline: score, token, token_str, sequence. An argument that names a file is "
+      "read\n"
       "line by line.\n\n"
-      "Examples:\n  nystrom predict runs/small \"The ship sailed on the [MASK].\"\n  nystrom predict runs/small texts.txt --top-k 3 --json");
+      "Examples:\n  nystrom predict runs/small \"The ship sailed on the [MASK].\"\n  nystrom predict runs/small texts.txt --top-k 3 "
+      "--json");
   command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")->required();
   command->add_option("TEXT", options->texts, "texts with [MASK] in them, or files with one a line")->required();
   command->add_option("--top-k", options->top_k, "predictions for each mask")->check(CLI::Range(1, 1 << 24))->capture_default_str();

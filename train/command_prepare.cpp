@@ -4,9 +4,9 @@
 #include <CLI/Formatter.hpp>
 
 #include "core/check.h"
+#include "train/commands.h"
 #include "train/config_io.h"
 #include "train/corpus.h"
-#include "train/commands.h"
 
 namespace nystrom {
 namespace {

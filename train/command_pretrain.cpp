@@ -33,7 +33,8 @@ void run(const PretrainOptions& options) {
 
 Command add_pretrain_command(CLI::App& app) {
   auto options = std::make_shared<PretrainOptions>();
-  auto* command = app.add_subcommand("pretrain", "Pretrain a masked language model from one YAML file; prepares the data first, resumes by itself");
+  auto* command =
+      app.add_subcommand("pretrain", "Pretrain a masked language model from one YAML file; prepares the data first, resumes by itself");
   command->footer("Example:\n  nystrom pretrain my.yaml --set training.steps=2000");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   options->common.add_to(*command);

@@ -43,9 +43,10 @@ std::vector<std::string> validate(const RunConfig& config) {
     lines.push_back(fmt::format("training.batch_size {} is not divisible by micro_batch_size {}; a step is a whole number of micro-batches",
                                 training.batch_size, training.micro_batch_size));
   if (config.model.positions == Positions::absolute && config.data.sequence_length > config.model.max_position_embeddings)
-    lines.push_back(fmt::format("data.sequence_length {} exceeds model.max_position_embeddings {}; shorten the sequences or enlarge the model's "
-                                "position table",
-                                config.data.sequence_length, config.model.max_position_embeddings));
+    lines.push_back(
+        fmt::format("data.sequence_length {} exceeds model.max_position_embeddings {}; shorten the sequences or enlarge the model's "
+                    "position table",
+                    config.data.sequence_length, config.model.max_position_embeddings));
   if (config.masking.mask + config.masking.random > 1)
     lines.push_back(fmt::format("masking.mask {} and masking.random {} add up to more than 1; what they leave stays as it is",
                                 config.masking.mask, config.masking.random));

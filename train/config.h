@@ -66,7 +66,8 @@ template <class V>
 void fields(V& v, DataConfig& c) {
   v(c.train, "train", "text files to train on: paths and patterns; plain, .gz or .zst");
   v(c.validation, "validation", "held-out text files");
-  v(c.validation_fraction, "validation_fraction", "share of the training documents to hold out when no validation files are given", below_one);
+  v(c.validation_fraction, "validation_fraction", "share of the training documents to hold out when no validation files are given",
+    below_one);
   v(c.documents, "documents", "files: one document a file; lines: one a line");
   v(c.sequence_length, "sequence_length", "tokens of a training sequence, the two special ones included", at_least(8));
   v(c.cross_documents, "cross_documents", "let a sequence go on into the next document");

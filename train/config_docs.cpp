@@ -41,19 +41,22 @@ void describe_type(OptionDoc& option) {
     option.kind = Kind::word;
     for (const auto& entry : enum_names(T{})) option.words.emplace_back(entry.name);
   } else {
-    option.kind = Section<T>                          ? Kind::section
-                  : std::is_same_v<T, bool>           ? Kind::boolean
-                  : std::is_same_v<T, std::int64_t>   ? Kind::whole
-                  : std::is_same_v<T, double>         ? Kind::number
-                                                      : Kind::text;
+    option.kind = Section<T>                        ? Kind::section
+                  : std::is_same_v<T, bool>         ? Kind::boolean
+                  : std::is_same_v<T, std::int64_t> ? Kind::whole
+                  : std::is_same_v<T, double>       ? Kind::number
+                                                    : Kind::text;
   }
 }
 
 template <class T>
 Json json_of(const T& value) {
-  if constexpr (is_optional<T>::value) return value ? json_of(*value) : Json();
-  else if constexpr (std::is_enum_v<T>) return enum_name(value);
-  else return value;
+  if constexpr (is_optional<T>::value)
+    return value ? json_of(*value) : Json();
+  else if constexpr (std::is_enum_v<T>)
+    return enum_name(value);
+  else
+    return value;
 }
 
 /// Lists every section and, behind it, its options.
@@ -194,8 +197,8 @@ std::string code(const std::string& text) { return text.empty() ? "" : "`" + tex
 
 std::string row(const OptionDoc& option) {
   const std::string values = values_of(option);
-  return fmt::format("| {} | {} | {} | {} | {} |\n", code(option.name), type_of(option), option.value ? code(default_of(option)) : default_of(option),
-                     values, option.meaning);
+  return fmt::format("| {} | {} | {} | {} | {} |\n", code(option.name), type_of(option),
+                     option.value ? code(default_of(option)) : default_of(option), values, option.meaning);
 }
 
 /// The options that stand in `section` itself.

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <map>
 
-#include "train/config_reader.h"
 #include "core/json.h"
+#include "train/config_reader.h"
 
 namespace nystrom {
 namespace {
@@ -69,8 +69,10 @@ class ConfigReader {
     try {
       const YamlNode node = parse_yaml(text);
       const std::string got = node.kind == YamlNode::Kind::null ? "nothing" : describe_node(node);
-      if (node.kind == YamlNode::Kind::mapping) read(node, 0);
-      else errors_.add({0, node.mark.line, node.mark.column}, fmt::format("got {}, expected sections such as 'model:'", got));
+      if (node.kind == YamlNode::Kind::mapping)
+        read(node, 0);
+      else
+        errors_.add({0, node.mark.line, node.mark.column}, fmt::format("got {}, expected sections such as 'model:'", got));
     } catch (const YamlError& error) {
       errors_.add({0, error.mark.line, error.mark.column}, error.what());
       errors_.throw_if_any();  // nothing was read: other lines would follow from this one
@@ -121,17 +123,22 @@ std::string format_value(const std::string& text) {
   std::string quoted = "\"";
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') quoted += fmt::format("\\{}", c);
-    else if (byte < 0x20 || byte == 0x7f) quoted += fmt::format("\\x{:02x}", byte);
-    else quoted += c;
+    if (c == '"' || c == '\\')
+      quoted += fmt::format("\\{}", c);
+    else if (byte < 0x20 || byte == 0x7f)
+      quoted += fmt::format("\\x{:02x}", byte);
+    else
+      quoted += c;
   }
   return quoted + "\"";
 }
 
 template <class T>
 std::string format_value(const T& value) {
-  if constexpr (std::is_enum_v<T>) return enum_name(value);
-  else return fmt::format("{}", value);
+  if constexpr (std::is_enum_v<T>)
+    return enum_name(value);
+  else
+    return fmt::format("{}", value);
 }
 
 template <class T>

@@ -24,7 +24,8 @@ using Overrides = std::span<const std::string>;
 
 /// The run that the file at `path` describes, with `overrides` applied; what neither gives keeps its default. The top-level sections
 /// `skipped` are not looked at. What follows from the rest: a model with embed_dim gets no head, a
-/// vocab_size left out is that of the tokenizer to train, and segment_means_seq_len is data.sequence_length. Throws InputError, also for a file that cannot be read.
+/// vocab_size left out is that of the tokenizer to train, and segment_means_seq_len is data.sequence_length. Throws InputError, also for a
+/// file that cannot be read.
 RunConfig read_config(const std::string& path, Overrides overrides = {}, Sections skipped = {});
 
 /// As read_config, from the text of a file called `name`.

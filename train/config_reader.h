@@ -114,8 +114,10 @@ class SectionReader {
     if (!entry) return;
     context_.errors.add_given({.name = name, .place = context_.place(entry->mark)});
     const Range allowed = [&] {
-      if constexpr (sizeof...(range) > 0) return Range{range...};
-      else return any_number;
+      if constexpr (sizeof...(range) > 0)
+        return Range{range...};
+      else
+        return any_number;
     }();
     // A null has no place of its own.
     const YamlMark mark = entry->value.kind == YamlNode::Kind::null ? entry->mark : entry->value.mark;
@@ -135,8 +137,7 @@ class SectionReader {
 
   /// Each `read` returns whether the value was understood; if not, it has noted why.
   template <class T>
-  bool read(T& value, const YamlNode& node, const YamlMark& mark, const std::string& path, const Range& range,
-            const char* or_null = "") {
+  bool read(T& value, const YamlNode& node, const YamlMark& mark, const std::string& path, const Range& range, const char* or_null = "") {
     using Kind = YamlNode::Kind;
     const bool plain = node.kind == Kind::scalar && !node.quoted;
     if constexpr (is_optional<T>::value) {
@@ -159,8 +160,10 @@ class SectionReader {
       constexpr bool whole = std::is_same_v<T, std::int64_t>;
       const std::optional<T> number = [&]() -> std::optional<T> {
         if (!plain) return std::nullopt;
-        if constexpr (whole) return parse_whole_number(node.text);
-        else return parse_number(node.text);
+        if constexpr (whole)
+          return parse_whole_number(node.text);
+        else
+          return parse_number(node.text);
       }();
       if (!number || !range.contains(*number)) return wrong(node, mark, path, describe(range, whole) + or_null);
       value = *number;

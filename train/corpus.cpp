@@ -30,7 +30,8 @@ constexpr int statistics_version = 2;
 std::string describe_files(const Files& files) {
   std::string text;
   for (const fs::path& file : files) {
-    text += fmt::format("{} {} {}\n", fs::absolute(file).string(), fs::file_size(file), fs::last_write_time(file).time_since_epoch().count());
+    text +=
+        fmt::format("{} {} {}\n", fs::absolute(file).string(), fs::file_size(file), fs::last_write_time(file).time_since_epoch().count());
   }
   return text;
 }
@@ -151,7 +152,8 @@ std::string statistics_json(const TextStatistics& statistics) {
     const Skipped& skipped = statistics.skipped[i];
     if (skipped.count > 0) left_out[describe(static_cast<SkipReason>(i))] = {{"count", skipped.count}, {"first", skipped.first}};
   }
-  return nlohmann::json{{"files", statistics.files}, {"documents", statistics.documents}, {"bytes", statistics.bytes}, {"left_out", left_out}}
+  return nlohmann::json{
+      {"files", statistics.files}, {"documents", statistics.documents}, {"bytes", statistics.bytes}, {"left_out", left_out}}
       .dump();
 }
 
@@ -161,11 +163,13 @@ void open_datasets(Corpus& corpus) {
 }
 
 /// Tokenizes the text of a run into two data sets below `folder`.
-void write_datasets(const RunConfig& config, const CorpusFiles& files, const SentencePieceTokenizer& tokenizer, const fs::path& folder, Log& log) {
+void write_datasets(const RunConfig& config, const CorpusFiles& files, const SentencePieceTokenizer& tokenizer, const fs::path& folder,
+                    Log& log) {
   const double fraction = config.data.validation_fraction.value_or(0);
   // A document is held out by a draw of its own, so that the choice does not depend on how many there are.
   const auto held_out = [&](std::int64_t number) {
-    const auto words = philox(philox_key(static_cast<std::uint64_t>(config.seed), 0x76616c6964ull), {{static_cast<std::uint32_t>(number), 0, 0, 0}});
+    const auto words =
+        philox(philox_key(static_cast<std::uint64_t>(config.seed), 0x76616c6964ull), {{static_cast<std::uint32_t>(number), 0, 0, 0}});
     return uniform_open(words.word[0]) < fraction;
   };
   make_folder(folder, [&](const fs::path& made) {

@@ -113,7 +113,9 @@ std::vector<ShownToken> show_row(const Batch& batch, std::int64_t row, const Tok
     if (labels[i] == label_of_unchosen) {
       result.push_back({text_of(tokenizer, ids[i]), Masking::none, ""});
     } else {
-      const Masking masking = ids[i] == tokenizer.special().mask ? Masking::masked : ids[i] == labels[i] ? Masking::kept : Masking::replaced;
+      const Masking masking = ids[i] == tokenizer.special().mask ? Masking::masked
+                              : ids[i] == labels[i]              ? Masking::kept
+                                                                 : Masking::replaced;
       result.push_back({text_of(tokenizer, labels[i]), masking, text_of(tokenizer, ids[i])});
     }
   }
@@ -178,14 +180,17 @@ std::vector<std::string> data_warnings(const DataReport& report) {
     lines.push_back(fmt::format("{:.1f} % of the {} tokens are unknown; the tokenizer does not fit the text", 100 * unknown, name));
   }
   if (report.padding > 0.5) {
-    lines.push_back(fmt::format("{:.0f} % of a batch is padding; lower data.sequence_length, or set data.cross_documents", 100 * report.padding));
+    lines.push_back(
+        fmt::format("{:.0f} % of a batch is padding; lower data.sequence_length, or set data.cross_documents", 100 * report.padding));
   }
   return lines;
 }
 
 std::vector<std::string> epoch_warnings(double epochs) {
-  if (epochs < 1) return {fmt::format("the run sees only {:.0f} % of the training data; raise training.steps, or give less text", 100 * epochs)};
-  if (epochs > 100) return {fmt::format("the run goes over the training data {:.0f} times; lower training.steps, or give more text", epochs)};
+  if (epochs < 1)
+    return {fmt::format("the run sees only {:.0f} % of the training data; raise training.steps, or give less text", 100 * epochs)};
+  if (epochs > 100)
+    return {fmt::format("the run goes over the training data {:.0f} times; lower training.steps, or give more text", epochs)};
   return {};
 }
 

@@ -25,14 +25,14 @@ enum class Masking { none, masked, replaced, kept };
 struct ShownToken {
   std::string text;  ///< what stood there; a space in front where a word begins
   Masking masking = Masking::none;
-  std::string now;   ///< what the model sees in its place
+  std::string now;  ///< what the model sees in its place
 };
 
 struct DataReport {
   DocumentReport train, validation;
-  std::int64_t duplicates = 0;  ///< training documents whose tokens an earlier one has too
-  std::int64_t overlap = 0;     ///< validation documents whose tokens a training document has too
-  double padding = 0;           ///< share of the positions of the first training steps
+  std::int64_t duplicates = 0;                   ///< training documents whose tokens an earlier one has too
+  std::int64_t overlap = 0;                      ///< validation documents whose tokens a training document has too
+  double padding = 0;                            ///< share of the positions of the first training steps
   std::vector<std::vector<ShownToken>> samples;  ///< the beginnings of the run's first sequences
 };
 

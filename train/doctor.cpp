@@ -77,8 +77,10 @@ void examine_processor(const fs::path& root, std::vector<Finding>& findings) {
   findings.push_back(level);
   const std::string flags = value_of(info, "flags");
   const bool amx = has_word(flags, "amx_bf16"), avx512 = has_word(flags, "avx512_bf16");
-  if (amx || avx512) findings.push_back({"bf16", Status::ok, amx ? "AMX" : "AVX-512, no AMX", ""});
-  else findings.push_back({"bf16", Status::note, "no instructions for it", "training.dtype=f32 is likely faster: compare with nystrom bench"});
+  if (amx || avx512)
+    findings.push_back({"bf16", Status::ok, amx ? "AMX" : "AVX-512, no AMX", ""});
+  else
+    findings.push_back({"bf16", Status::note, "no instructions for it", "training.dtype=f32 is likely faster: compare with nystrom bench"});
 }
 
 /// Cores that a container may use, from "200000 100000" or "max 100000".
@@ -205,12 +207,16 @@ std::vector<Finding> examine_machine(const fs::path& root) {
 std::vector<Finding> examine_gpus(const fs::path& root) {
   const std::vector<std::string> names = gpu_names(root);
   std::vector<Finding> findings;
-  if (names.empty()) findings.push_back({"gpu", Status::note, "no NVIDIA GPU", ""});
-  else findings.push_back({"gpu", Status::ok, fmt::format("{}", fmt::join(names, ", ")), ""});
+  if (names.empty())
+    findings.push_back({"gpu", Status::note, "no NVIDIA GPU", ""});
+  else
+    findings.push_back({"gpu", Status::ok, fmt::format("{}", fmt::join(names, ", ")), ""});
   findings.push_back(examine_driver(root, !names.empty()));
   // There is no CUDA backend yet: every build computes on the CPU.
-  if (names.empty()) findings.push_back({"cuda", Status::note, "not in this build", ""});
-  else findings.push_back({"cuda", Status::missing, "not in this build: the GPU stays unused", "train on the CPU: --device cpu, the default"});
+  if (names.empty())
+    findings.push_back({"cuda", Status::note, "not in this build", ""});
+  else
+    findings.push_back({"cuda", Status::missing, "not in this build: the GPU stays unused", "train on the CPU: --device cpu, the default"});
   for (const char* name : {"cudnn", "nccl", "mpi"}) findings.push_back({name, Status::note, "not in this build", ""});
   return findings;
 }

@@ -15,7 +15,8 @@ using Ids = std::vector<std::int32_t>;
 /// [cls] text [sep]
 Ids encode(const ModelConfig& config, const Tokenizer& tokenizer, std::string_view text) {
   const std::string& mask = tokenizer.piece(tokenizer.special().mask);
-  require_input(text.find_first_not_of(" \t\n\v\f\r") != text.npos, "the text is empty; give a text with {} where a word is to be filled in", mask);
+  require_input(text.find_first_not_of(" \t\n\v\f\r") != text.npos,
+                "the text is empty; give a text with {} where a word is to be filled in", mask);
   Ids ids = tokenizer.wrap(tokenizer.encode(text, SpecialNames::tokens)).ids;
   require_input(std::count(ids.begin(), ids.end(), tokenizer.special().mask) > 0,
                 "the text has no {}; write it where a word is to be filled in", mask);
@@ -62,7 +63,9 @@ std::string decode(const Tokenizer& tokenizer, Ids ids, bool skip_special) {
 }
 
 /// A string in ASCII, as json.dumps writes it.
-std::string json_text(const std::string& text) { return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace); }
+std::string json_text(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+}
 
 }  // namespace
 
@@ -97,8 +100,8 @@ std::string fill_mask_json(const std::vector<std::vector<MaskFill>>& masks) {
   for (const auto& fills : masks) {
     std::vector<std::string> objects;
     for (const MaskFill& fill : fills) {
-      objects.push_back(fmt::format(R"({{"score": {}, "token": {}, "token_str": {}, "sequence": {}}})", nlohmann::json(fill.score).dump(), fill.token,
-                                    json_text(fill.token_str), json_text(fill.sequence)));
+      objects.push_back(fmt::format(R"({{"score": {}, "token": {}, "token_str": {}, "sequence": {}}})", nlohmann::json(fill.score).dump(),
+                                    fill.token, json_text(fill.token_str), json_text(fill.sequence)));
     }
     lists.push_back(fmt::format("[{}]", fmt::join(objects, ", ")));
   }

@@ -19,9 +19,7 @@ constexpr const char* block_name = "nystrom";
 constexpr std::int64_t max_labels = 1'000'000;
 
 /// Fields of ModelConfig that Hugging Face's class does not have: they stand in our block.
-bool is_block_field(std::string_view name) {
-  return name == "norm" || name == "positions" || name == "embed_dim" || name == "attention";
-}
+bool is_block_field(std::string_view name) { return name == "norm" || name == "positions" || name == "embed_dim" || name == "attention"; }
 
 /// A JSON value as a message shows it.
 std::string shown(const json& value) {
@@ -181,13 +179,13 @@ void check_kind_of_model(const Reader& reader) {
     if (value == nullptr) continue;
     if (!value->is_boolean()) reader.fail_type(key, "true or false", *value);
     if (*value == true)
-      reader.fail(key, "a causal Nyström model cannot be built: landmarks are means over the whole sequence, so every position would see "
-                       "the future; set it to false");
+      reader.fail(key,
+                  "a causal Nyström model cannot be built: landmarks are means over the whole sequence, so every position would see "
+                  "the future; set it to false");
   }
   if (const json* value = reader.find("inv_coeff_init_option")) {
     if (!value->is_boolean()) reader.fail_type("inv_coeff_init_option", "true or false", *value);
-    if (*value == true)
-      reader.fail("inv_coeff_init_option", "true crashes in transformers, so no model was made with it; set it to false");
+    if (*value == true) reader.fail("inv_coeff_init_option", "true crashes in transformers, so no model was made with it; set it to false");
   }
   if (const json* value = reader.find("problem_type"); value != nullptr && !value->is_null()) {
     if (!value->is_string()) reader.fail_type("problem_type", "a string or null", *value);
@@ -205,9 +203,7 @@ Head read_head(const Reader& reader) {
     known.emplace_back(entry.name);
   }
   const bool one = value->is_array() && value->size() == 1;
-  const std::string got = one                 ? shown(value->front())
-                          : value->is_array() ? fmt::format("an array of {}", value->size())
-                                              : shown(*value);
+  const std::string got = one ? shown(value->front()) : value->is_array() ? fmt::format("an array of {}", value->size()) : shown(*value);
   reader.fail("architectures", fmt::format("expected an array with one of {}; got {}", listed(known), got));
 }
 
@@ -217,8 +213,8 @@ std::vector<std::string> read_labels(Reader& reader) {
     if (!names->is_object() || names->empty()) reader.fail_type("id2label", "an object of labels", *names);
     for (std::size_t i = 0; i < names->size(); ++i) {
       const std::string key = std::to_string(i);
-      if (!names->contains(key)) reader.fail("id2label", fmt::format("expected the keys \"0\" to \"{}\", \"{}\" is missing",
-                                                                     names->size() - 1, key));
+      if (!names->contains(key))
+        reader.fail("id2label", fmt::format("expected the keys \"0\" to \"{}\", \"{}\" is missing", names->size() - 1, key));
       const json& label = (*names)[key];
       if (!label.is_string()) reader.fail_type("id2label." + key, "a string", label);
       labels.push_back(label.get<std::string>());

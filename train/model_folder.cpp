@@ -18,7 +18,8 @@ constexpr std::string_view encoder_prefix = "nystromformer.";
 
 /// Hugging Face saves a bare encoder without the prefix that its parameters have below a head.
 bool lacks_prefix(const ModelConfig& config, const std::vector<std::string>& names) {
-  return config.head == Head::none && std::none_of(names.begin(), names.end(), [](const auto& name) { return name.starts_with(encoder_prefix); });
+  return config.head == Head::none &&
+         std::none_of(names.begin(), names.end(), [](const auto& name) { return name.starts_with(encoder_prefix); });
 }
 
 /// The kernels of one tap that stand in for a convolution that the model does not have.
@@ -35,12 +36,15 @@ Shape absent_convolution_shape(const ModelConfig& config) { return {config.num_a
 
 void require_zero(const std::string& name, const Tensor& kernel) {
   require_input(std::ranges::all_of(kernel.to_doubles(), [](double v) { return v == 0; }),
-                "{} is not zero, but config.json says that there is no convolution; --set model.attention.conv_kernel_size=1 uses it", name);
+                "{} is not zero, but config.json says that there is no convolution; --set model.attention.conv_kernel_size=1 uses it",
+                name);
 }
 
 fs::path find_model(const fs::path& model, Log& log) {
-  require_input(fs::exists(model), "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint", printable_path(model));
-  require_input(fs::is_directory(model), "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint", printable_path(model));
+  require_input(fs::exists(model), "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint",
+                printable_path(model));
+  require_input(fs::is_directory(model), "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
+                printable_path(model));
   const fs::path checkpoints = model / "checkpoints";
   if (fs::exists(model / "config.json") || !fs::is_directory(checkpoints)) return model;
   std::vector<std::string> passed_over;
@@ -58,7 +62,8 @@ ModelConfig read_model_config(const std::filesystem::path& folder, const std::ve
   return config;
 }
 
-std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config, DType dtype, StoreMode mode, Device device) {
+std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config, DType dtype, StoreMode mode,
+                                  Device device) {
   auto model = std::make_unique<Model>(config);
   const ModelWeights weights = ModelWeights::open(folder);
   const std::vector<std::string> names = weights.names();
@@ -92,8 +97,8 @@ std::vector<NamedTensor> weight_tensors(const Model& model) {
 
 SentencePieceTokenizer open_masked_lm_tokenizer(const ModelFolder& folder) {
   const std::string where = printable_path(folder.path);
-  require_input(folder.config.head == Head::masked_lm, "{}: is a {}; expected a masked language model, {}", where, enum_name(folder.config.head),
-                enum_name(Head::masked_lm));
+  require_input(folder.config.head == Head::masked_lm, "{}: is a {}; expected a masked language model, {}", where,
+                enum_name(folder.config.head), enum_name(Head::masked_lm));
   require_input(fs::exists(folder.path / "spiece.model"), "{}: has no spiece.model; only SentencePiece tokenizers are read so far", where);
   SentencePieceTokenizer tokenizer = SentencePieceTokenizer::open_folder(folder.path);
   require_input(tokenizer.vocab_size() <= folder.config.vocab_size,
@@ -106,13 +111,15 @@ std::string semantics_notice(const ModelConfig& config) {
   const AttentionConfig& attention = config.attention;
   if (attention.semantics != Semantics::transformers || attention.kind != AttentionKind::nystrom) return "";
   if (config.segment_means_seq_len == attention.num_landmarks) {
-    return fmt::format("note: segment_means_seq_len == num_landmarks == {}, so transformers runs exact softmax attention, and so does this; "
-                       "--set model.attention.semantics=nystrom makes it Nyström",
-                       attention.num_landmarks);
+    return fmt::format(
+        "note: segment_means_seq_len == num_landmarks == {}, so transformers runs exact softmax attention, and so does this; "
+        "--set model.attention.semantics=nystrom makes it Nyström",
+        attention.num_landmarks);
   }
-  return fmt::format("note: attention as transformers computes it (segments over padding, sequences of exactly {} positions); "
-                     "--set model.attention.semantics=nystrom chooses the padding-invariant one",
-                     config.segment_means_seq_len);
+  return fmt::format(
+      "note: attention as transformers computes it (segments over padding, sequences of exactly {} positions); "
+      "--set model.attention.semantics=nystrom chooses the padding-invariant one",
+      config.segment_means_seq_len);
 }
 
 ModelFolder open_model_folder(const std::filesystem::path& model, const std::vector<std::string>& overrides, Log& log) {

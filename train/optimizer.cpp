@@ -27,9 +27,9 @@ void AdamW::step(double learning_rate, double gradient_scale) {
   const double beta1 = config_.betas[0], beta2 = config_.betas[1];
   Tensor masters = store_.masters(), low;
   if (store_.dtype() != masters.dtype()) low = store_.values();
-  kernels::adamw(masters, store_.gradients(), moment1_, moment2_, low, segments_.end, segments_.decay,
-                 {learning_rate, beta1, beta2, config_.epsilon, config_.weight_decay, 1 - std::pow(beta1, t), 1 - std::pow(beta2, t),
-                  gradient_scale});
+  kernels::adamw(
+      masters, store_.gradients(), moment1_, moment2_, low, segments_.end, segments_.decay,
+      {learning_rate, beta1, beta2, config_.epsilon, config_.weight_decay, 1 - std::pow(beta1, t), 1 - std::pow(beta2, t), gradient_scale});
 }
 
 void AdamW::zero_gradients() { kernels::fill(store_.gradients(), 0); }

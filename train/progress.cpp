@@ -21,7 +21,8 @@ std::string Progress::bar(std::int64_t done, const std::string& details) const {
   const int filled = static_cast<int>(share * width);
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
   const double left = done > first_ ? elapsed / static_cast<double>(done - first_) * static_cast<double>(total_ - done) : 0;
-  return fmt::format("{} {}/{} [{:#<{}}{:.<{}}] {}, {} left", unit_, done, total_, "", filled, "", width - filled, details, format_duration(left));
+  return fmt::format("{} {}/{} [{:#<{}}{:.<{}}] {}, {} left", unit_, done, total_, "", filled, "", width - filled, details,
+                     format_duration(left));
 }
 
 void Progress::update(std::int64_t done, const std::string& details, bool line) {

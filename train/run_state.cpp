@@ -24,7 +24,8 @@ std::string RunState::to_json() const {
 RunState RunState::read(const std::filesystem::path& path) {
   const nlohmann::json json = read_json_file(path);
   try {
-    RunState state{json.at("step"), json.at("updates"), json.at("skipped_in_a_row"), {}, json.at("best_step"), json.at("evaluations_since_best")};
+    RunState state{
+        json.at("step"), json.at("updates"), json.at("skipped_in_a_row"), {}, json.at("best_step"), json.at("evaluations_since_best")};
     if (!json.at("best_loss").is_null()) state.best_loss = json.at("best_loss").get<double>();
     return state;
   } catch (const nlohmann::json::exception&) {
@@ -74,8 +75,8 @@ void check_run_dir(const RunConfig& config) {
   old.checkpoint = config.checkpoint;
   old.logging = config.logging;
   const auto changed = changed_keys(to_yaml(old), to_yaml(config));
-  require_input(changed.empty(), "{}: holds a run with other settings; changed: {}; choose another run_dir, or undo the changes", config.run_dir,
-                fmt::join(changed, ", "));
+  require_input(changed.empty(), "{}: holds a run with other settings; changed: {}; choose another run_dir, or undo the changes",
+                config.run_dir, fmt::join(changed, ", "));
 }
 
 void settle_config(const RunConfig& config) {

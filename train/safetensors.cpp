@@ -138,8 +138,8 @@ void SafetensorsFile::read_into(const std::string& name, Tensor& destination, No
     const std::int64_t position = place(chunk, tensor.type, destination, at / stored_size(tensor.type));
     if (bad < 0) bad = position;
   }
-  require_input(tensor.checksum.empty() || tensor.checksum == checksum.hex(),
-                "{}: tensor {} is damaged: its checksum is not that in {}", printable_path(path()), name, integrity_key);
+  require_input(tensor.checksum.empty() || tensor.checksum == checksum.hex(), "{}: tensor {} is damaged: its checksum is not that in {}",
+                printable_path(path()), name, integrity_key);
   require_input(bad < 0 || non_finite == NonFinite::allow, "{}: tensor {} is not finite at element {}", printable_path(path()), name, bad);
 }
 
@@ -182,8 +182,8 @@ std::string write_safetensors(const std::filesystem::path& path, const std::vect
     Checksum checksum;
     checksum.update(bytes_of(entry.tensor).data(), bytes_of(entry.tensor).size());
     StoredTensor& stored = header.tensors.emplace_back();
-    stored = {entry.name, stored_type_of(entry.tensor.dtype()), entry.tensor.shape(), position, position + entry.tensor.bytes(),
-              checksum.hex()};
+    stored = {entry.name, stored_type_of(entry.tensor.dtype()), entry.tensor.shape(),
+              position,   position + entry.tensor.bytes(),      checksum.hex()};
     position = stored.end;
   }
   const std::string head = safetensors_header_bytes(header);

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/tensor.h"
 #include "core/file_io.h"
+#include "core/tensor.h"
 #include "train/safetensors_header.h"
 
 namespace nystrom {

@@ -24,9 +24,9 @@ struct TypeEntry {
   DType dtype;
 };
 constexpr TypeEntry types[] = {
-    {StoredType::i64, "I64", 8, DType::i64},   {StoredType::f64, "F64", 8, DType::f64},     {StoredType::f32, "F32", 4, DType::f32},
-    {StoredType::i32, "I32", 4, DType::i32},   {StoredType::bf16, "BF16", 2, DType::bf16},  {StoredType::f16, "F16", 2, DType::f32},
-    {StoredType::u8, "U8", 1, DType::u8},      {StoredType::boolean, "BOOL", 1, DType::u8},
+    {StoredType::i64, "I64", 8, DType::i64}, {StoredType::f64, "F64", 8, DType::f64},     {StoredType::f32, "F32", 4, DType::f32},
+    {StoredType::i32, "I32", 4, DType::i32}, {StoredType::bf16, "BF16", 2, DType::bf16},  {StoredType::f16, "F16", 2, DType::f32},
+    {StoredType::u8, "U8", 1, DType::u8},    {StoredType::boolean, "BOOL", 1, DType::u8},
 };
 constexpr std::string_view other_types[] = {"U64", "C64",     "U32",     "U16",     "I16",     "I8",
                                             "F4",  "F6_E2M3", "F6_E3M2", "F8_E4M3", "F8_E5M2", "F8_E8M0"};
@@ -39,8 +39,8 @@ StoredType parse_type(const std::string& tensor, const std::string& name) {
   for (const TypeEntry& entry : types)
     if (name == entry.name) return entry.type;
   const bool known = std::find(std::begin(other_types), std::end(other_types), name) != std::end(other_types);
-  throw InputError(fmt::format("tensor {}: dtype {} is {}; read are F64, F32, BF16, F16, I64, I32, U8 and BOOL", tensor,
-                               printable(name), known ? "not supported" : "unknown"));
+  throw InputError(fmt::format("tensor {}: dtype {} is {}; read are F64, F32, BF16, F16, I64, I32, U8 and BOOL", tensor, printable(name),
+                               known ? "not supported" : "unknown"));
 }
 
 /// What `value` is, for messages.
@@ -146,10 +146,10 @@ class HeaderReader final : public StrictSax {
                               : where_ == Where::root     ? "\"" + key_ + "\""
                               : where_ == Where::metadata ? "metadata \"" + printable(key_) + "\""
                                                           : "tensor " + tensor_.name + ": " + key_;
-    const char* expected = where_ == Where::outside || where_ == Where::root                         ? "an object"
+    const char* expected = where_ == Where::outside || where_ == Where::root                           ? "an object"
                            : where_ == Where::metadata || (where_ == Where::tensor && key_ == "dtype") ? "a string"
-                           : where_ == Where::tensor                                                 ? "an array"
-                                                                     : "a whole number that is not negative";
+                           : where_ == Where::tensor                                                   ? "an array"
+                                                     : "a whole number that is not negative";
     fail(fmt::format("{} must be {}, got {}", place, expected, got));
   }
 
@@ -180,9 +180,7 @@ void check_size(const StoredTensor& tensor) {
 }
 
 /// The order in which tensors are written.
-bool written_before(const StoredTensor& a, const StoredTensor& b) {
-  return a.type != b.type ? a.type < b.type : a.name < b.name;
-}
+bool written_before(const StoredTensor& a, const StoredTensor& b) { return a.type != b.type ? a.type < b.type : a.name < b.name; }
 
 void check_layout(std::vector<StoredTensor>& tensors, std::int64_t data_bytes) {
   for (const StoredTensor& tensor : tensors) check_size(tensor);
@@ -196,8 +194,8 @@ void check_layout(std::vector<StoredTensor>& tensors, std::int64_t data_bytes) {
                   tensor.name, tensor.begin, position);
     require_input(tensor.begin == position, "bytes {} to {} of the data, before tensor {}, belong to no tensor", position, tensor.begin,
                   tensor.name);
-    require_input(tensor.end <= data_bytes, "tensor {} ends at byte {} of the data, but the file has only {}: it is cut short",
-                  tensor.name, tensor.end, data_bytes);
+    require_input(tensor.end <= data_bytes, "tensor {} ends at byte {} of the data, but the file has only {}: it is cut short", tensor.name,
+                  tensor.end, data_bytes);
     position = tensor.end;
   }
   require_input(position == data_bytes, "{} bytes after the last tensor belong to no tensor", data_bytes - position);
@@ -215,8 +213,8 @@ std::string header_text(const SafetensorsHeader& header, const std::map<std::str
   }
   for (const StoredTensor& tensor : header.tensors) {
     const std::vector<std::int64_t> sizes(tensor.shape.begin(), tensor.shape.end());
-    text += fmt::format("{}\"{}\":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", text.size() == 1 ? "" : ",",
-                        tensor.name, stored_name(tensor.type), fmt::join(sizes, ","), tensor.begin, tensor.end);
+    text += fmt::format("{}\"{}\":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", text.size() == 1 ? "" : ",", tensor.name,
+                        stored_name(tensor.type), fmt::join(sizes, ","), tensor.begin, tensor.end);
   }
   return text + "}";
 }
@@ -229,9 +227,7 @@ std::string header_checksum(const SafetensorsHeader& header) {
   return checksum.hex();
 }
 
-bool is_checksum(const std::string& text) {
-  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-}
+bool is_checksum(const std::string& text) { return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos; }
 
 /// The JSON text under integrity_key.
 class ChecksumReader final : public StrictSax {
@@ -267,8 +263,8 @@ void take_checksums(SafetensorsHeader& header) {
   for (const auto& [key, value] : header.metadata) {
     // A key one damaged byte away from ours would otherwise pass as a file without checksums.
     const bool damaged = key.find("nystrom") != std::string::npos || key.find("integrity") != std::string::npos;
-    require_input(!damaged || key == integrity_key, "metadata key \"{}\" is unknown; the only one with such a name is {}",
-                  printable(key), integrity_key);
+    require_input(!damaged || key == integrity_key, "metadata key \"{}\" is unknown; the only one with such a name is {}", printable(key),
+                  integrity_key);
   }
   const auto found = header.metadata.find(integrity_key);
   if (found == header.metadata.end()) return;
@@ -294,9 +290,9 @@ const char* stored_name(StoredType type) { return entry_of(type).name; }
 std::int64_t stored_size(StoredType type) { return entry_of(type).size; }
 
 StoredType stored_type_of(DType dtype) {
-  return std::find_if(std::begin(types), std::end(types), [&](const TypeEntry& entry) {
-           return entry.dtype == dtype && entry.type != StoredType::f16;
-         })->type;
+  return std::find_if(std::begin(types), std::end(types),
+                      [&](const TypeEntry& entry) { return entry.dtype == dtype && entry.type != StoredType::f16; })
+      ->type;
 }
 
 bool is_tensor_name(std::string_view name) {

@@ -32,7 +32,7 @@ struct StoredTensor {
   Shape shape;
   std::int64_t begin = 0;  ///< first byte, counted from the end of the header
   std::int64_t end = 0;
-  std::string checksum;    ///< empty: none in the file
+  std::string checksum;  ///< empty: none in the file
 
   std::int64_t bytes() const { return end - begin; }
 };

@@ -24,8 +24,8 @@ std::int64_t chosen_tokens(std::span<const MicroBatch> batches) {
 
 std::int64_t count_equal(const Tensor& a, const Tensor& b) {
   const Tensor x = a.to(cpu_device), y = b.to(cpu_device);
-  return std::inner_product(x.data<std::int64_t>(), x.data<std::int64_t>() + x.numel(), y.data<std::int64_t>(), std::int64_t{0}, std::plus<>(),
-                            std::equal_to<>());
+  return std::inner_product(x.data<std::int64_t>(), x.data<std::int64_t>() + x.numel(), y.data<std::int64_t>(), std::int64_t{0},
+                            std::plus<>(), std::equal_to<>());
 }
 
 StepResult train_step(Model& model, AdamW& optimizer, std::span<const MicroBatch> batches, const StepOptions& options) {

@@ -20,7 +20,7 @@ struct StepOptions {
   double learning_rate = 1e-4;
   std::optional<double> clip_norm;  ///< largest gradient norm
   std::uint64_t seed = 0;
-  std::uint64_t step = 0;           ///< with seed and sample ids decides dropout
+  std::uint64_t step = 0;  ///< with seed and sample ids decides dropout
   bool dropout = true;
   bool activation_checkpointing = false;
 };

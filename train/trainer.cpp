@@ -157,10 +157,11 @@ void Run::step(Loader& loader, Progress& progress) {
   state_.skipped_in_a_row = result.skipped ? state_.skipped_in_a_row + 1 : 0;
   if (result.skipped) log_.warn(fmt::format("step {} skipped: its gradient is not finite", number));
   if (state_.skipped_in_a_row == 3) {
-    throw Error(fmt::format("steps {} to {} had no finite gradient; lower optimizer.learning_rate, and resume from the last checkpoint", number - 2,
-                            number));
+    throw Error(fmt::format("steps {} to {} had no finite gradient; lower optimizer.learning_rate, and resume from the last checkpoint",
+                            number - 2, number));
   }
-  report(result, options.learning_rate, static_cast<double>(tokens) / std::chrono::duration<double>(Clock::now() - start).count(), progress);
+  report(result, options.learning_rate, static_cast<double>(tokens) / std::chrono::duration<double>(Clock::now() - start).count(),
+         progress);
 }
 
 void Run::report(const StepResult& result, double learning_rate, double tokens_per_second, Progress& progress) {
@@ -182,8 +183,8 @@ void Run::report(const StepResult& result, double learning_rate, double tokens_p
 PretrainResult Run::train() {
   const StopSignals stop;
   const std::int64_t steps = config_.training.steps;
-  Loader loader(masked_samples(corpus_.train, *corpus_.tokenizer, config_), {config_.training.batch_size, config_.training.micro_batch_size},
-                state_.step);
+  Loader loader(masked_samples(corpus_.train, *corpus_.tokenizer, config_),
+                {config_.training.batch_size, config_.training.micro_batch_size}, state_.step);
   Progress progress("step", state_.step, steps, log_);
   const auto patience = config_.evaluation.early_stop_patience;
   const auto stalled = [&] { return patience && state_.evaluations_since_best >= *patience; };

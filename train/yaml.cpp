@@ -78,8 +78,7 @@ class TreeBuilder final : public YAML::EventHandler {
 
   void open(const YAML::Mark& mark, const std::string& tag, YamlNode::Kind kind) {
     refuse_tag(mark, tag);
-    if (open_.size() == deepest)
-      throw YamlError(from_yaml_cpp(mark), fmt::format("nested deeper than {} levels", deepest));
+    if (open_.size() == deepest) throw YamlError(from_yaml_cpp(mark), fmt::format("nested deeper than {} levels", deepest));
     open_.push_back({make_node(mark, kind)});
   }
 
@@ -122,8 +121,10 @@ void check_letters(std::string_view text) {
     const auto byte = static_cast<unsigned char>(text[i]);
     if (length == 0) throw YamlError(mark, fmt::format("not UTF-8: byte 0x{:02x}; save the file as UTF-8", byte));
     if (is_control(text[i])) throw YamlError(mark, fmt::format("control character 0x{:02x}; remove it", byte));
-    if (text[i] == '\n') mark = {mark.line + 1, 1};
-    else mark.column += static_cast<int>(length);
+    if (text[i] == '\n')
+      mark = {mark.line + 1, 1};
+    else
+      mark.column += static_cast<int>(length);
     i += length;
   }
 }

@@ -14,8 +14,8 @@ Tensor empty_heads_like(const Tensor& x) { return empty_heads(x.dim(0), x.dim(1)
 Tensor with_unit_columns(const Tensor& x) { return x.dim(3) <= 1 || x.stride(3) == 1 ? x : x.contiguous(); }
 
 void check(const Var& q, const Var& k, const Var& v, const AttentionOptions& options) {
-  require(q.rank() == 4 && k.rank() == 4 && v.rank() == 4, "attention: expected [b, h, n, d] three times; got {}, {}, {}", q.shape(), k.shape(),
-          v.shape());
+  require(q.rank() == 4 && k.rank() == 4 && v.rank() == 4, "attention: expected [b, h, n, d] three times; got {}, {}, {}", q.shape(),
+          k.shape(), v.shape());
   require(q.dim(0) == k.dim(0) && q.dim(1) == k.dim(1) && q.dim(3) == k.dim(3), "attention: queries {} and keys {} do not match", q.shape(),
           k.shape());
   require(k.dim(0) == v.dim(0) && k.dim(1) == v.dim(1) && k.dim(2) == v.dim(2), "attention: keys {} and values {} do not match", k.shape(),
@@ -25,7 +25,8 @@ void check(const Var& q, const Var& k, const Var& v, const AttentionOptions& opt
           "attention: types {}, {}, {} → {} do not share an accumulate type", q.dtype(), k.dtype(), v.dtype(), options.out);
   if (options.key_mask.defined()) {
     require(options.key_mask.shape() == Shape{k.dim(0), k.dim(2)} && options.key_mask.dtype() == DType::u8,
-            "attention: the key mask is {} {}, expected u8 [{}, {}]", options.key_mask.dtype(), options.key_mask.shape(), k.dim(0), k.dim(2));
+            "attention: the key mask is {} {}, expected u8 [{}, {}]", options.key_mask.dtype(), options.key_mask.shape(), k.dim(0),
+            k.dim(2));
   }
 }
 
@@ -39,7 +40,8 @@ Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& 
   kernels::attention(qv, kv, vv, options.key_mask, options.empty_rows, options.scale, out, log_sum_exp);
   const auto backward = [qv, kv, vv, options, out, log_sum_exp](const Tensor& dy, Grads grads) {
     Tensor dq = empty_heads_like(qv), dk = empty_heads_like(kv), dv = empty_heads_like(vv);
-    kernels::attention_grad(qv, kv, vv, options.key_mask, options.empty_rows, options.scale, out, log_sum_exp, with_unit_columns(dy), dq, dk, dv);
+    kernels::attention_grad(qv, kv, vv, options.key_mask, options.empty_rows, options.scale, out, log_sum_exp, with_unit_columns(dy), dq,
+                            dk, dv);
     grads.add(0, std::move(dq));
     grads.add(1, std::move(dk));
     grads.add(2, std::move(dv));

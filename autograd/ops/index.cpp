@@ -12,8 +12,8 @@ void check_range(const char* name, const Tensor& index, std::int64_t lowest, std
   if (!index.device().is_cpu()) return;
   const auto* begin = index.data<std::int64_t>();
   const auto bad = std::find_if(begin, begin + index.numel(), [&](std::int64_t i) { return i < lowest || i >= rows; });
-  require(bad == begin + index.numel(), "{}: index {} at place {} lies outside {} … {}", name, bad == begin + index.numel() ? 0 : *bad, bad - begin,
-          lowest, rows - 1);
+  require(bad == begin + index.numel(), "{}: index {} at place {} lies outside {} … {}", name, bad == begin + index.numel() ? 0 : *bad,
+          bad - begin, lowest, rows - 1);
 }
 
 std::int64_t row_width(const Shape& shape) {
@@ -55,7 +55,8 @@ Var gather_rows(const Var& x, const Tensor& index) {
 }
 
 Var scatter_rows(const Var& x, const Tensor& index, std::int64_t rows) {
-  require(x.rank() >= 1 && index.shape() == Shape{x.dim(0)}, "scatter_rows: expected one index a row of {}, got {}", x.shape(), index.shape());
+  require(x.rank() >= 1 && index.shape() == Shape{x.dim(0)}, "scatter_rows: expected one index a row of {}, got {}", x.shape(),
+          index.shape());
   check_range("scatter_rows", index, 0, rows);
   const std::int64_t width = row_width(x.shape());
   Tensor y = Tensor::zeros(x.shape().without(0).with(0, rows), x.dtype(), x.value().device());
@@ -68,8 +69,8 @@ Var scatter_rows(const Var& x, const Tensor& index, std::int64_t rows) {
 }
 
 Var mask_rows(const Var& x, const Tensor& mask) {
-  require(x.rank() == 3 && mask.shape() == x.shape().without(-1) && mask.dtype() == DType::u8, "mask_rows: x is {}, the mask {} {}; expected [b, n, c] and u8 [b, n]",
-          x.shape(), mask.dtype(), mask.shape());
+  require(x.rank() == 3 && mask.shape() == x.shape().without(-1) && mask.dtype() == DType::u8,
+          "mask_rows: x is {}, the mask {} {}; expected [b, n, c] and u8 [b, n]", x.shape(), mask.dtype(), mask.shape());
   const Tensor value = x.value().contiguous();
   Tensor y = empty_like(value);
   kernels::mask_rows(value, mask, y);

@@ -6,9 +6,10 @@ namespace nystrom {
 Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double epsilon) {
   require(x.rank() >= 1 && x.dim(-1) >= 1, "layer_norm: needs a last axis of at least one element, got shape {}", x.shape());
   const Shape row{x.dim(-1)};
-  require(gamma.shape() == row && beta.shape() == row, "layer_norm: gamma {} and beta {} do not fit x {}", gamma.shape(), beta.shape(), x.shape());
-  require(x.dtype() == gamma.dtype() && x.dtype() == beta.dtype(), "layer_norm: x is {}, but gamma {} and beta {}", x.dtype(), gamma.dtype(),
-          beta.dtype());
+  require(gamma.shape() == row && beta.shape() == row, "layer_norm: gamma {} and beta {} do not fit x {}", gamma.shape(), beta.shape(),
+          x.shape());
+  require(x.dtype() == gamma.dtype() && x.dtype() == beta.dtype(), "layer_norm: x is {}, but gamma {} and beta {}", x.dtype(),
+          gamma.dtype(), beta.dtype());
   const Tensor value = x.value().contiguous();
   const Shape rows{value.numel() / x.dim(-1)};
   const DType sums = accumulate_dtype(x.dtype());

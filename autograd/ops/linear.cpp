@@ -13,9 +13,10 @@ void multiply_into(Grads::Destination destination, const Tensor& a, const Tensor
 }  // namespace
 
 Var linear(const Var& x, const Var& weight, const Var& bias) {
-  require(x.rank() >= 1 && weight.rank() == 2 && x.dim(-1) == weight.dim(1), "linear: x {} does not fit the weight {}; expected [out, in] for x […, in]",
-          x.shape(), weight.shape());
-  require(!bias.defined() || bias.shape() == Shape{weight.dim(0)}, "linear: bias {} does not fit the weight {}", bias.shape(), weight.shape());
+  require(x.rank() >= 1 && weight.rank() == 2 && x.dim(-1) == weight.dim(1),
+          "linear: x {} does not fit the weight {}; expected [out, in] for x […, in]", x.shape(), weight.shape());
+  require(!bias.defined() || bias.shape() == Shape{weight.dim(0)}, "linear: bias {} does not fit the weight {}", bias.shape(),
+          weight.shape());
   require(x.dtype() == weight.dtype(), "linear: x is {}, but the weight {}", x.dtype(), weight.dtype());
   const std::int64_t in = weight.dim(1), out = weight.dim(0);
   const std::int64_t rows = in == 0 ? 0 : x.value().numel() / in;
@@ -39,8 +40,8 @@ Var linear(const Var& x, const Var& weight, const Var& bias) {
 }
 
 Var matmul(const Var& a, const Var& b) {
-  require(a.rank() >= 2 && b.rank() >= 2 && a.dim(-1) == b.dim(-2), "matmul: {} times {} does not go; expected […, m, k] and […, k, n]", a.shape(),
-          b.shape());
+  require(a.rank() >= 2 && b.rank() >= 2 && a.dim(-1) == b.dim(-2), "matmul: {} times {} does not go; expected […, m, k] and […, k, n]",
+          a.shape(), b.shape());
   require(a.dtype() == b.dtype(), "matmul: both inputs must have one type; got {} and {}", a.dtype(), b.dtype());
   const Shape batch = broadcast(a.shape().without(-1).without(-1), b.shape().without(-1).without(-1));
   Tensor y = Tensor::empty(batch.append(a.dim(-2)).append(b.dim(-1)), a.dtype(), a.value().device());

@@ -12,8 +12,8 @@ std::int64_t count_labels(const Tensor& labels, std::int64_t classes) {
   const auto* label = host.data<std::int64_t>();
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < host.numel(); ++i) {
-    require(label[i] == ignored_label || (label[i] >= 0 && label[i] < classes), "cross_entropy: label {} at place {} is neither {} nor in 0 … {}",
-            label[i], i, ignored_label, classes - 1);
+    require(label[i] == ignored_label || (label[i] >= 0 && label[i] < classes),
+            "cross_entropy: label {} at place {} is neither {} nor in 0 … {}", label[i], i, ignored_label, classes - 1);
     count += label[i] >= 0;
   }
   return count;

@@ -7,7 +7,8 @@ namespace {
 /// scale · Σ over the middle axis of x seen as [outer, reduced, inner].
 Var scaled_sum(const char* name, const Var& x, const Shape& outer_reduced_inner, const Shape& result, double scale) {
   Tensor y = Tensor::empty(result, x.dtype(), x.value().device());
-  kernels::sum_middle(x.value().contiguous().reshape(outer_reduced_inner), y.reshape({outer_reduced_inner[0], outer_reduced_inner[2]}), false);
+  kernels::sum_middle(x.value().contiguous().reshape(outer_reduced_inner), y.reshape({outer_reduced_inner[0], outer_reduced_inner[2]}),
+                      false);
   if (scale != 1) kernels::affine(y, scale, 0, y);
   return record(name, y, {x}, [shape = x.shape(), outer_reduced_inner, scale](const Tensor& dy, Grads grads) {
     Tensor scaled = empty_like(dy);
@@ -17,9 +18,7 @@ Var scaled_sum(const char* name, const Var& x, const Shape& outer_reduced_inner,
   });
 }
 
-Var over_all(const char* name, const Var& x, double scale) {
-  return scaled_sum(name, x, {1, x.value().numel(), 1}, {1}, scale);
-}
+Var over_all(const char* name, const Var& x, double scale) { return scaled_sum(name, x, {1, x.value().numel(), 1}, {1}, scale); }
 
 Var over_axis(const char* name, const Var& x, int axis, double scale) {
   const int at = x.shape().normalise(axis);

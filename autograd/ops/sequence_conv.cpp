@@ -5,8 +5,8 @@ namespace nystrom {
 
 Var sequence_conv(const Var& x, const Var& weight, const Tensor& mask) {
   require(x.rank() == 4, "sequence_conv: expected [b, n, h, d], got {}", x.shape());
-  require(weight.rank() == 2 && weight.dim(0) == x.dim(2) && weight.dim(1) % 2 == 1, "sequence_conv: the weight is {}, expected [{}, k] with k odd",
-          weight.shape(), x.dim(2));
+  require(weight.rank() == 2 && weight.dim(0) == x.dim(2) && weight.dim(1) % 2 == 1,
+          "sequence_conv: the weight is {}, expected [{}, k] with k odd", weight.shape(), x.dim(2));
   require(!mask.defined() || (mask.shape() == Shape{x.dim(0), x.dim(1)} && mask.dtype() == DType::u8),
           "sequence_conv: the mask is {} {}, expected u8 [{}, {}]", mask.dtype(), mask.shape(), x.dim(0), x.dim(1));
   require(x.dtype() == weight.dtype(), "sequence_conv: x is {}, but the weight {}", x.dtype(), weight.dtype());

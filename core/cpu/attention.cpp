@@ -35,7 +35,8 @@ NYSTROM_INLINE void load_rows(const CView& view, Head head, std::int64_t first, 
 
 /// As load_rows with masked rows read as 0: padding may hold anything, also infinities.
 template <class A>
-NYSTROM_INLINE void load_valid_rows(const CView& view, Head head, const std::uint8_t* valid, std::int64_t first, std::int64_t rows, A* target) {
+NYSTROM_INLINE void load_valid_rows(const CView& view, Head head, const std::uint8_t* valid, std::int64_t first, std::int64_t rows,
+                                    A* target) {
   const std::int64_t width = view.shape[3];
   for (std::int64_t r = 0; r < rows; ++r) {
     if (!valid || valid[first + r]) {
@@ -112,8 +113,8 @@ struct ForwardScratch {
 
 /// Queries first … first + rows of one head against all keys.
 template <class A>
-void forward_block(const CView& q, const CView& k, const CView& v, Keys<A> valid_keys, std::int64_t index, std::int64_t first, std::int64_t rows,
-                   const ForwardScratch<A>& s, const View& out, const View& log_sum_exp) {
+void forward_block(const CView& q, const CView& k, const CView& v, Keys<A> valid_keys, std::int64_t index, std::int64_t first,
+                   std::int64_t rows, const ForwardScratch<A>& s, const View& out, const View& log_sum_exp) {
   const std::int64_t keys = k.shape[2], d = q.shape[3], dv = v.shape[3];
   const auto [valid, scale] = valid_keys;
   load_rows(q, head_of(q, index), first, rows, s.q.get());
@@ -149,8 +150,18 @@ template <class A>
 struct BackwardScratch {
   Scratch<A> q, dout, k, kt, v, vt, p, dp, dq, dk, dv, inner;
   BackwardScratch(std::int64_t queries, std::int64_t d, std::int64_t width)
-      : q(queries * d), dout(queries * width), k(block * d), kt(block * d), v(block * width), vt(block * width), p(block * block),
-        dp(block * block), dq(queries * d), dk(block * d), dv(block * width), inner(queries) {}
+      : q(queries * d),
+        dout(queries * width),
+        k(block * d),
+        kt(block * d),
+        v(block * width),
+        vt(block * width),
+        p(block * block),
+        dp(block * block),
+        dq(queries * d),
+        dk(block * d),
+        dv(block * width),
+        inner(queries) {}
 };
 
 /// p = exp(scores − lse) and dp ← dS = scale · p ∘ (dp − inner) of one block of rows.
@@ -172,8 +183,8 @@ NYSTROM_INLINE void score_gradient(A* p, A* dp, const A* lse, const A* inner, st
 /// All of one head: with P = softmax(scale · q kᵀ), dv = Pᵀ dout; dP = dout vᵀ; dS = scale · P ∘ (dP − rowsum(dout ∘ out));
 /// dq = dS k; dk = dSᵀ q.
 template <class A>
-void backward_head(const CView& q, const CView& k, const CView& v, Keys<A> valid_keys, A scale, const CView& out, const A* lse, const CView& dout,
-                   std::int64_t index, const BackwardScratch<A>& s, const View& dq, const View& dk, const View& dv) {
+void backward_head(const CView& q, const CView& k, const CView& v, Keys<A> valid_keys, A scale, const CView& out, const A* lse,
+                   const CView& dout, std::int64_t index, const BackwardScratch<A>& s, const View& dq, const View& dk, const View& dv) {
   const std::int64_t queries = q.shape[2], keys = k.shape[2], d = q.shape[3], width = v.shape[3];
   const std::uint8_t* valid = valid_keys.valid;
   load_rows(q, head_of(q, index), 0, queries, s.q.get());
@@ -231,8 +242,8 @@ void attention(CView q, CView k, CView v, CView key_mask, EmptyRows empty, doubl
   });
 }
 
-void attention_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout, View dq,
-                    View dk, View dv) {
+void attention_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout,
+                    View dq, View dk, View dv) {
   const std::int64_t heads = q.shape[1], queries = q.shape[2];
   visit_accumulate(log_sum_exp.dtype, [&](auto tag) {
     using A = typename decltype(tag)::type;

@@ -59,8 +59,8 @@ void dropout(CView x, CView sample_ids, DropoutKey key, double p, View y) {
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t s = i / blocks, first = i % blocks * block;
         std::uint32_t words[lanes][4];
-        philox_lanes(philox_key_of_step, static_cast<std::uint32_t>(first / 4), static_cast<std::uint64_t>(sample_ids.as<std::int64_t>()[s]),
-                     key.site, words);
+        philox_lanes(philox_key_of_step, static_cast<std::uint32_t>(first / 4),
+                     static_cast<std::uint64_t>(sample_ids.as<std::int64_t>()[s]), key.site, words);
         const auto* flat = &words[0][0];
         const std::int64_t n = size - first < block ? size - first : block;
         const T* source = x.as<T>() + s * size + first;

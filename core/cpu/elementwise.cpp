@@ -1,6 +1,6 @@
 // Element-wise kernels: one strided loop each, sums in the accumulate type.
-#include "core/cpu/level.h"
 #include "core/cpu/convert.h"
+#include "core/cpu/level.h"
 #include "core/cpu/strided.h"
 #include "core/kernels.h"
 #include "core/math.h"
@@ -47,7 +47,8 @@ void accumulate_typed(const CView& x, double scale, const View& y) {
     if (sx == 1 && sy == 1) {
       for (std::int64_t i = 0; i < n; ++i) target[i] = convert<To>(load(target[i]) + factor * static_cast<A>(load(source[i])));
     } else {
-      for (std::int64_t i = 0; i < n; ++i) target[i * sy] = convert<To>(load(target[i * sy]) + factor * static_cast<A>(load(source[i * sx])));
+      for (std::int64_t i = 0; i < n; ++i)
+        target[i * sy] = convert<To>(load(target[i * sy]) + factor * static_cast<A>(load(source[i * sx])));
     }
   });
 }

@@ -125,7 +125,8 @@ Tensor as_f32(const CView& x) {
 void run_as_f32(const CView& a, const CView& b, const CView& bias, const View& c, bool accumulate) {
   const Tensor wide_a = as_f32(a), wide_b = as_f32(b), wide_bias = as_f32(bias);
   if (c.dtype == DType::f32) return run_product(wide_a, wide_b, wide_bias, c, accumulate);
-  Tensor wide_c = accumulate ? as_f32(c) : Tensor::empty(Shape(std::span<const std::int64_t>(c.shape, static_cast<std::size_t>(c.rank))), DType::f32);
+  Tensor wide_c =
+      accumulate ? as_f32(c) : Tensor::empty(Shape(std::span<const std::int64_t>(c.shape, static_cast<std::size_t>(c.rank))), DType::f32);
   run_product(wide_a, wide_b, wide_bias, wide_c, accumulate);
   kernels::copy(wide_c, c);
 }

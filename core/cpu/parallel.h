@@ -26,7 +26,7 @@ NYSTROM_INLINE void parallel_ranges(std::int64_t n, std::int64_t grain, const Bo
     if (n > 0) body(std::int64_t{0}, n);
     return;
   }
-#pragma omp parallel for num_threads(static_cast<int>(pieces)) schedule(static, 1)
+#pragma omp parallel for num_threads(static_cast <int>(pieces)) schedule(static, 1)
   for (std::int64_t p = 0; p < pieces; ++p) body(n * p / pieces, n * (p + 1) / pieces);
 }
 

@@ -41,9 +41,13 @@ template <class A>
 struct Square {
   std::int64_t m;
   // c = alpha · x y [+ c]
-  void product(A alpha, const A* x, const A* y, A* c, bool accumulate = false) const { tile_gemm<A>(m, m, m, alpha, {x, m, 1}, y, m, c, m, accumulate); }
+  void product(A alpha, const A* x, const A* y, A* c, bool accumulate = false) const {
+    tile_gemm<A>(m, m, m, alpha, {x, m, 1}, y, m, c, m, accumulate);
+  }
   // c = alpha · xᵀ y [+ c]
-  void product_tn(A alpha, const A* x, const A* y, A* c, bool accumulate = false) const { tile_gemm<A>(m, m, m, alpha, {x, 1, m}, y, m, c, m, accumulate); }
+  void product_tn(A alpha, const A* x, const A* y, A* c, bool accumulate = false) const {
+    tile_gemm<A>(m, m, m, alpha, {x, 1, m}, y, m, c, m, accumulate);
+  }
   // c = alpha · x yᵀ [+ c]; `yt` is working memory
   void product_nt(A alpha, const A* x, const A* y, A* yt, A* c, bool accumulate = false) const {
     transpose_block(y, m, m, m, yt, m);
@@ -76,8 +80,7 @@ template <class A>
 struct GradScratch {
   Factors<A> factors;
   Scratch<A> dz, next_dz, dt, dm, dw, transposed;
-  explicit GradScratch(std::int64_t m)
-      : factors(m), dz(m * m), next_dz(m * m), dt(m * m), dm(m * m), dw(m * m), transposed(m * m) {}
+  explicit GradScratch(std::int64_t m) : factors(m), dz(m * m), next_dz(m * m), dt(m * m), dm(m * m), dw(m * m), transposed(m * m) {}
 };
 
 /// One iteration backwards: s.dz holds dZ⁺ and receives dZ; dA is accumulated.
@@ -85,14 +88,14 @@ template <class A>
 void step_backwards(const Square<A>& square, const A* a, const A* z, const GradScratch<A>& s, A* da) {
   const auto& f = s.factors;
   f.compute(square, a, z);
-  square.product_tn(A(0.25), z, s.dz.get(), s.dt.get());                                        // dT = Zᵀ dZ⁺ / 4
-  square.product_nt(-1, s.dt.get(), f.w.get(), s.transposed.get(), s.dm.get());                 // dM = −dT Wᵀ
-  square.product_tn(-1, f.m.get(), s.dt.get(), s.dw.get());                                     // dW = −Mᵀ dT
-  square.product_nt(-1, s.dw.get(), f.u.get(), s.transposed.get(), s.dm.get(), true);           // dM += −dW Uᵀ
-  square.product_tn(1, f.m.get(), s.dw.get(), s.dm.get(), true);                                // dM += Mᵀ dW
-  square.product_nt(1, s.dm.get(), z, s.transposed.get(), da, true);                            // dA += dM Zᵀ
-  square.product_nt(A(0.25), s.dz.get(), f.t.get(), s.transposed.get(), s.next_dz.get());       // dZ = dZ⁺ Tᵀ / 4
-  square.product_tn(1, a, s.dm.get(), s.next_dz.get(), true);                                   // dZ += Aᵀ dM
+  square.product_tn(A(0.25), z, s.dz.get(), s.dt.get());                                   // dT = Zᵀ dZ⁺ / 4
+  square.product_nt(-1, s.dt.get(), f.w.get(), s.transposed.get(), s.dm.get());            // dM = −dT Wᵀ
+  square.product_tn(-1, f.m.get(), s.dt.get(), s.dw.get());                                // dW = −Mᵀ dT
+  square.product_nt(-1, s.dw.get(), f.u.get(), s.transposed.get(), s.dm.get(), true);      // dM += −dW Uᵀ
+  square.product_tn(1, f.m.get(), s.dw.get(), s.dm.get(), true);                           // dM += Mᵀ dW
+  square.product_nt(1, s.dm.get(), z, s.transposed.get(), da, true);                       // dA += dM Zᵀ
+  square.product_nt(A(0.25), s.dz.get(), f.t.get(), s.transposed.get(), s.next_dz.get());  // dZ = dZ⁺ Tᵀ / 4
+  square.product_tn(1, a, s.dm.get(), s.next_dz.get(), true);                              // dZ += Aᵀ dM
   for (std::int64_t i = 0; i < square.m * square.m; ++i) s.dz[i] = s.next_dz[i];
 }
 

@@ -75,8 +75,8 @@ NYSTROM_INLINE void row_panel(std::int64_t N, std::int64_t K, T alpha, Strided<T
 
 /// c[M, N] = alpha · a[M, K] b[K, N], or += where `accumulate`: a with any strides, b and c with unit columns.
 template <class T>
-__attribute__((noinline)) void tile_gemm(std::int64_t M, std::int64_t N, std::int64_t K, T alpha, Strided<T> a, const T* b, std::int64_t ldb,
-                                         T* c, std::int64_t ldc, bool accumulate) {
+__attribute__((noinline)) void tile_gemm(std::int64_t M, std::int64_t N, std::int64_t K, T alpha, Strided<T> a, const T* b,
+                                         std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate) {
   std::int64_t i = 0;
   for (; i + 4 <= M; i += 4) {
     row_panel<T, 4>(N, K, alpha, {a.data + i * a.row, a.row, a.column}, b, ldb, c + i * ldc, ldc, accumulate);

@@ -20,9 +20,7 @@ TEST(Json, ReadsEveryKindOfValue) {
 
 TEST(Json, ReadsABareValue) { EXPECT_EQ(parse_json("7", "file"), 7); }
 
-TEST(Json, TheSameKeyInTwoObjectsIsNoDuplicate) {
-  EXPECT_EQ(parse_json(R"([{"a": 1}, {"a": {"a": 2}}])", "file")[1]["a"]["a"], 2);
-}
+TEST(Json, TheSameKeyInTwoObjectsIsNoDuplicate) { EXPECT_EQ(parse_json(R"([{"a": 1}, {"a": {"a": 2}}])", "file")[1]["a"]["a"], 2); }
 
 struct Case {
   const char* name;
@@ -60,9 +58,7 @@ TEST_P(BadJson, IsRefusedWithThePlace) { EXPECT_EQ(error_of(GetParam().text), Ge
 
 INSTANTIATE_TEST_SUITE_P(All, BadJson, testing::ValuesIn(cases()), [](const auto& it) { return std::string(it.param.name); });
 
-TEST(Json, ThirtyTwoLevelsAreRead) {
-  EXPECT_EQ(error_of(std::string(32, '[') + std::string(32, ']')), "no error");
-}
+TEST(Json, ThirtyTwoLevelsAreRead) { EXPECT_EQ(error_of(std::string(32, '[') + std::string(32, ']')), "no error"); }
 
 TEST(Json, FilesAboveTheCapAreRefused) {
   const TemporaryFolder folder;
@@ -81,9 +77,9 @@ TEST(Printable, KeepsTextAndEscapesTheRest) {
   EXPECT_EQ(printable("gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80"), "gr\xc3\xbc\xc3\x9f \xe2\x82\xac \xf0\x9f\x98\x80");
   EXPECT_EQ(printable("a\n\x1b[0m\x7f"), "a\\x0a\\x1b[0m\\x7f");
   EXPECT_EQ(printable("\xff\xc3"), "\\xff\\xc3");
-  EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b");                  // a C1 control character
-  EXPECT_EQ(printable("\xc0\x80"), "\\xc0\\x80");                  // overlong
-  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");         // surrogate
+  EXPECT_EQ(printable("\xc2\x9b"), "\\xc2\\x9b");                    // a C1 control character
+  EXPECT_EQ(printable("\xc0\x80"), "\\xc0\\x80");                    // overlong
+  EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // surrogate
   EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // beyond Unicode
 }
 

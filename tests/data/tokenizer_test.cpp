@@ -268,9 +268,8 @@ TEST(TrainSentencePiece, Errors) {
             "tokenizer: vocab_size 20 is too large for 5 bytes of text; expected at most 10: lower it or give more text");
   EXPECT_EQ(error("hello", 40, SentencePieceModel::Kind::bpe),
             "tokenizer: vocab_size 40 is too large for 5 bytes of text; expected at most 20: lower it or give more text");
-  EXPECT_EQ(
-      error(training_text(), 16),
-      "tokenizer: vocab_size 16 is smaller than the 25 characters and special tokens of the text; raise it");
+  EXPECT_EQ(error(training_text(), 16),
+            "tokenizer: vocab_size 16 is smaller than the 25 characters and special tokens of the text; raise it");
   EXPECT_EQ(error("", 100), "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 empty (first: " +
                                 (folder / "text").string() + ":1))");
   EXPECT_EQ(error("x", 5), "tokenizer: vocab_size is 5, expected 16 to 1000000");

@@ -17,9 +17,9 @@ struct OpCase {
   std::string name;
   std::vector<Shape> inputs;
   std::function<Var(const Vars&)> f;
-  double tolerance = 1e-7;   ///< of the gradient check, relative to each tensor's largest entry
-  double input_scale = 1;    ///< standard deviation of the inputs
-  bool low_precision = true; ///< also compared in bf16 (not: where rounding the inputs changes the answer wholly)
+  double tolerance = 1e-7;    ///< of the gradient check, relative to each tensor's largest entry
+  double input_scale = 1;     ///< standard deviation of the inputs
+  bool low_precision = true;  ///< also compared in bf16 (not: where rounding the inputs changes the answer wholly)
 };
 
 /// How GoogleTest names a failing case.

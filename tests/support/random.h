@@ -16,7 +16,8 @@ inline Tensor random_normal(const Shape& shape, std::uint64_t seed, double scale
   std::vector<double> values(static_cast<std::size_t>(shape.numel()));
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto words = philox(philox_key(seed, 0), {{static_cast<std::uint32_t>(i), 0, 0, 0}});
-    values[i] = scale * std::sqrt(-2 * std::log(uniform_open(words.word[0]))) * std::cos(2 * std::numbers::pi * uniform_open(words.word[1]));
+    values[i] =
+        scale * std::sqrt(-2 * std::log(uniform_open(words.word[0]))) * std::cos(2 * std::numbers::pi * uniform_open(words.word[1]));
   }
   return Tensor::from(values, shape);
 }

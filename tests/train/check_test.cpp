@@ -69,28 +69,35 @@ TEST_F(CheckTest, TellsWhatTheRunWillBeAndWritesNothing) {
 
 TEST_F(CheckTest, TellsAllErrorsOfTheFile) {
   expect_errors("run.yaml --set model.hidden_size=9 --set masking.mask=0.95",
-                "--set model.hidden_size=9: model.hidden_size 9 is not divisible by num_attention_heads 2; each head takes an equal share of the width\n"
+                "--set model.hidden_size=9: model.hidden_size 9 is not divisible by num_attention_heads 2; each head takes an equal share "
+                "of the width\n"
                 "--set masking.mask=0.95: masking.mask 0.95 and masking.random 0.1 add up to more than 1; what they leave stays as it is");
 }
 
 TEST_F(CheckTest, TellsAllErrorsAroundTheFile) {
   fs::create_directory(folder_ / "corpus");
   const std::string nowhere = " matches no file; relative names start at the current folder " + here();
-  expect_errors("run.yaml --set data.train=[train.txt,no.txt,corpus] --set data.validation=['also*no'] --set tokenizer.path=no "
-                "--set model.embed_dim=3 --set model.norm=pre --set model.positions=none",
-                "run.yaml: model.embed_dim is set, but pretraining predicts tokens of text; leave it out\n"
-                "run.yaml: data.train: 'no.txt'" + nowhere + "\n"
-                "run.yaml: data.train: 'corpus' is a folder; name the files in it, as in 'corpus/*.txt'\n"
-                "run.yaml: data.validation: 'also*no'" + nowhere + "\n"
-                "run.yaml: tokenizer.path: no/spiece.model: cannot open: No such file or directory");
+  expect_errors(
+      "run.yaml --set data.train=[train.txt,no.txt,corpus] --set data.validation=['also*no'] --set tokenizer.path=no "
+      "--set model.embed_dim=3 --set model.norm=pre --set model.positions=none",
+      "run.yaml: model.embed_dim is set, but pretraining predicts tokens of text; leave it out\n"
+      "run.yaml: data.train: 'no.txt'" +
+          nowhere +
+          "\n"
+          "run.yaml: data.train: 'corpus' is a folder; name the files in it, as in 'corpus/*.txt'\n"
+          "run.yaml: data.validation: 'also*no'" +
+          nowhere +
+          "\n"
+          "run.yaml: tokenizer.path: no/spiece.model: cannot open: No such file or directory");
 }
 
 TEST_F(CheckTest, TellsOfARunOfOtherSettings) {
   ASSERT_EQ(run_program(folder_, "pretrain run.yaml --quiet --set training.steps=1").code, 0);
   EXPECT_EQ(run_program(folder_, "check run.yaml").code, 0) << "the number of steps may change";
-  expect_errors("run.yaml --set seed=1 --set optimizer.learning_rate=0.5",
-                "run.yaml: run_dir: run: holds a run with other settings; changed: optimizer.learning_rate, seed; choose another run_dir, or "
-                "undo the changes");
+  expect_errors(
+      "run.yaml --set seed=1 --set optimizer.learning_rate=0.5",
+      "run.yaml: run_dir: run: holds a run with other settings; changed: optimizer.learning_rate, seed; choose another run_dir, or "
+      "undo the changes");
 }
 
 TEST_F(CheckTest, TellsOfAVocabularyThatTheTokenizerExceeds) {
@@ -105,11 +112,12 @@ TEST_F(CheckTest, TakesTheTokenizersFileToo) {
 TEST_F(CheckTest, ErrorsInJson) {
   const Outcome outcome = run_program(folder_, "check run.yaml --json --set data.train=[] --set data.validation=[]");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(nlohmann::json::parse(outcome.out),
-            nlohmann::json({{"ok", false},
-                            {"errors",
-                             {"run.yaml: data.train is empty; name the text files to train on, such as [corpus/*.txt]",
-                              "run.yaml: data.validation is empty; name held-out text files, or set data.validation_fraction, such as 0.01"}}}));
+  EXPECT_EQ(
+      nlohmann::json::parse(outcome.out),
+      nlohmann::json({{"ok", false},
+                      {"errors",
+                       {"run.yaml: data.train is empty; name the text files to train on, such as [corpus/*.txt]",
+                        "run.yaml: data.validation is empty; name held-out text files, or set data.validation_fraction, such as 0.01"}}}));
 }
 
 TEST_F(CheckTest, KnowsTheEpochsOnceTheDataIsInTheCache) {
@@ -159,8 +167,8 @@ TEST_F(PlantedData, IsFound) {
   const auto data = report().at("data"), train = data.at("train");
   EXPECT_EQ(data.at("duplicates"), 2);
   EXPECT_EQ(data.at("overlap"), 1);
-  EXPECT_EQ(train.at("left_out"), nlohmann::json({{"empty", {{"count", 2}, {"first", "train.txt:1"}}},
-                                                  {"not UTF-8", {{"count", 1}, {"first", "train.txt:2"}}}}));
+  EXPECT_EQ(train.at("left_out"),
+            nlohmann::json({{"empty", {{"count", 2}, {"first", "train.txt:1"}}}, {"not UTF-8", {{"count", 1}, {"first", "train.txt:2"}}}}));
   EXPECT_EQ(train.at("files"), 1);
   EXPECT_EQ(train.at("documents"), train_.size());
   EXPECT_EQ(train.at("documents_read"), train_.size());
@@ -179,7 +187,8 @@ TEST_F(PlantedData, LengthsAreCounted) {
   std::vector<std::int64_t> counts = lengths(train_);
   std::int64_t tokens = 0, cut = 0, dropped = 0, sequences = 0;
   for (const std::int64_t count : counts) {
-    const std::int64_t pieces = count / 14 + (count % 14 >= 2);  // 16 positions, two of them cls and sep; remainders of one token are dropped
+    const std::int64_t pieces =
+        count / 14 + (count % 14 >= 2);  // 16 positions, two of them cls and sep; remainders of one token are dropped
     tokens += count;
     cut += pieces > 1;
     dropped += count % 14 == 1;
@@ -217,7 +226,8 @@ TEST_F(PlantedData, PaddingIsThatOfTheFirstSteps) {
     for (std::int64_t rest = count; rest >= 2; rest -= 14) tokens += std::min<std::int64_t>(rest, 14) + 2;
   }
   const std::string number = std::to_string(sequences);
-  const auto data = report("--set training.steps=1 --set training.batch_size=" + number + " --set training.micro_batch_size=" + number).at("data");
+  const auto data =
+      report("--set training.steps=1 --set training.batch_size=" + number + " --set training.micro_batch_size=" + number).at("data");
   EXPECT_DOUBLE_EQ(data.at("padding").get<double>(), 1 - static_cast<double>(tokens) / static_cast<double>(16 * sequences));
 }
 
@@ -243,10 +253,11 @@ TEST_F(PlantedData, IsWarnedOf) {
 TEST_F(PlantedData, AllIsPrintedForPeople) {
   const Outcome outcome = run_program(folder_, "check run.yaml --data --quiet");
   ASSERT_EQ(outcome.code, 0);
-  for (const char* line : {"\nleft out: not UTF-8                                    1               0\n", "\nfirst left out as empty: train.txt:1\n",
-                           "\ntraining documents that repeat another: 2; validation documents found in training: 1\n",
-                           "\n(equal by a 128-bit hash of their tokens, of which 16 bytes a training document are held)\n",
-                           "\nas the model sees it; original→seen: [word→[MASK]] masked, [word→other] replaced, [word→word] kept\n  [CLS]"}) {
+  for (const char* line :
+       {"\nleft out: not UTF-8                                    1               0\n", "\nfirst left out as empty: train.txt:1\n",
+        "\ntraining documents that repeat another: 2; validation documents found in training: 1\n",
+        "\n(equal by a 128-bit hash of their tokens, of which 16 bytes a training document are held)\n",
+        "\nas the model sees it; original→seen: [word→[MASK]] masked, [word→other] replaced, [word→word] kept\n  [CLS]"}) {
     EXPECT_NE(outcome.out.find(line), std::string::npos) << line << outcome.out;
   }
 }

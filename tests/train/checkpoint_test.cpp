@@ -15,7 +15,10 @@ namespace {
 namespace fs = std::filesystem;
 
 void save(CheckpointFolder& folder, std::int64_t step, std::optional<std::int64_t> best = {}) {
-  folder.save(step, {CheckpointFolder::text_file("state.json", "{}"), CheckpointFolder::text_file("weights", "weights of step " + std::to_string(step))}, 100, best);
+  folder.save(
+      step,
+      {CheckpointFolder::text_file("state.json", "{}"), CheckpointFolder::text_file("weights", "weights of step " + std::to_string(step))},
+      100, best);
 }
 
 std::vector<std::string> names_in(const fs::path& folder) {
@@ -147,8 +150,9 @@ TEST_F(CheckpointTest, ASecondTrainerIsRefused) {
     const RunLock second(temporary_.path());
     FAIL() << "expected a refusal";
   } catch (const InputError& error) {
-    EXPECT_EQ(std::string(error.what()), temporary_.path().string() + ": another process trains in this run directory; wait for it, or "
-                                                                      "choose another run_dir");
+    EXPECT_EQ(std::string(error.what()), temporary_.path().string() +
+                                             ": another process trains in this run directory; wait for it, or "
+                                             "choose another run_dir");
   }
 }
 

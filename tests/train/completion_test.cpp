@@ -21,7 +21,8 @@ std::string completed(const std::vector<std::string>& words) {
 
 TEST(Completion, IsOfNystromAndFallsBackToFiles) {
   const TemporaryFolder folder;
-  const Outcome outcome = run_command(folder, "bash -c 'source <(\"$0\" --completion bash); complete -p nystrom' '" NYSTROM_BINARY_DIR "/nystrom'");
+  const Outcome outcome =
+      run_command(folder, "bash -c 'source <(\"$0\" --completion bash); complete -p nystrom' '" NYSTROM_BINARY_DIR "/nystrom'");
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(outcome.out, "complete -o default -F _nystrom nystrom\n");
 }

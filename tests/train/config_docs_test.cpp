@@ -74,9 +74,7 @@ TEST(ConfigSchema, StatesOpenBounds) {
   EXPECT_EQ(schema_of("model", "hidden_dropout_prob").at("exclusiveMaximum"), 1);
 }
 
-TEST(ConfigSchema, StatesWords) {
-  EXPECT_EQ(schema_of("schedule", "decay").at("enum"), Json({"linear", "cosine", "constant"}));
-}
+TEST(ConfigSchema, StatesWords) { EXPECT_EQ(schema_of("schedule", "decay").at("enum"), Json({"linear", "cosine", "constant"})); }
 
 TEST(ConfigSchema, StatesListsByTheirItems) {
   const Json betas = schema_of("optimizer", "betas");
@@ -105,8 +103,8 @@ TEST(Explain, TellsWords) {
 }
 
 TEST(Explain, TellsTheOptionsOfASection) {
-  EXPECT_EQ(explain_option("schedule"),
-            "schedule: the learning rate over the steps\n\n" + explain_option("schedule.warmup_steps") + "\n" + explain_option("schedule.decay"));
+  EXPECT_EQ(explain_option("schedule"), "schedule: the learning rate over the steps\n\n" + explain_option("schedule.warmup_steps") + "\n" +
+                                            explain_option("schedule.decay"));
 }
 
 TEST(Explain, FindsTheSectionOfABareName) {

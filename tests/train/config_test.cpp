@@ -201,9 +201,7 @@ TEST(ConfigErrors, EndAfterFiftyLines) {
   EXPECT_TRUE(errors.ends_with("\n… and 10 more")) << errors;
 }
 
-TEST(ConfigText, EmptyMappingMeansDefaults) {
-  EXPECT_EQ(to_yaml(parse_config("{}", "run.yaml")), to_yaml({}));
-}
+TEST(ConfigText, EmptyMappingMeansDefaults) { EXPECT_EQ(to_yaml(parse_config("{}", "run.yaml")), to_yaml({})); }
 
 TEST(ConfigText, WholeNumbersMayHaveAnExponent) { EXPECT_EQ(parse_config("seed: 1.5e3", "run.yaml").seed, 1500); }
 TEST(ConfigText, NumbersMayBeWhole) { EXPECT_EQ(parse_config("optimizer: {clip_norm: 2}", "run.yaml").optimizer.clip_norm, 2.0); }
@@ -220,7 +218,8 @@ TEST(ConfigText, FeaturesGetTheirHead) {
 }
 
 TEST(ConfigText, SegmentsAreOfTheLongestSequence) {
-  EXPECT_EQ(parse_config("{model: {max_position_embeddings: 1024}, data: {sequence_length: 1024}}", "run.yaml").model.segment_means_seq_len, 1024);
+  EXPECT_EQ(parse_config("{model: {max_position_embeddings: 1024}, data: {sequence_length: 1024}}", "run.yaml").model.segment_means_seq_len,
+            1024);
 }
 
 TEST(ConfigOverrides, TheLastWins) {

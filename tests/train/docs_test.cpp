@@ -1,4 +1,5 @@
-// What the documents name must exist: the tests that docs/guarantees.md promises, the messages that docs/faq.md explains, the options of the README.
+// What the documents name must exist: the tests that docs/guarantees.md promises, the messages that docs/faq.md explains, the options of
+// the README.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -27,8 +27,9 @@ std::string line_of(const std::vector<Finding>& findings, const std::string& nam
   return std::string(name_of(found->status)) + " " + found->text + (found->advice.empty() ? "" : "; " + found->advice);
 }
 
-const std::string all_names[] = {"cpu",  "vectors", "bf16",   "threads", "load",          "memory", "disk", "gpu",  "driver",   "cuda",
-                                 "cudnn", "nccl",   "mpi",    "oneDNN",  "nlohmann-json", "fmt",    "zlib", "zstd", "HDF5", "utf8proc", "yaml-cpp"};
+const std::string all_names[] = {"cpu",           "vectors", "bf16", "threads", "load", "memory",   "disk",
+                                 "gpu",           "driver",  "cuda", "cudnn",   "nccl", "mpi",      "oneDNN",
+                                 "nlohmann-json", "fmt",     "zlib", "zstd",    "HDF5", "utf8proc", "yaml-cpp"};
 
 TEST(Doctor, PrintsALineAFinding) {
   const TemporaryFolder folder;
@@ -75,8 +76,10 @@ TEST(Doctor, SeesThatOthersCompute) {
   const std::string spinning = line_of(examine_machine(root.path()), "load");
   ::setenv("OMP_WAIT_POLICY", "passive", 1);
   const std::string passive = line_of(examine_machine(root.path()), "load");
-  if (set) ::setenv("OMP_WAIT_POLICY", before.c_str(), 1);
-  else ::unsetenv("OMP_WAIT_POLICY");
+  if (set)
+    ::setenv("OMP_WAIT_POLICY", before.c_str(), 1);
+  else
+    ::unsetenv("OMP_WAIT_POLICY");
   EXPECT_TRUE(spinning.ends_with("set OMP_WAIT_POLICY=passive, so that waiting threads leave them the cores")) << spinning;
   EXPECT_TRUE(passive.starts_with("ok 100000.00 on ")) << passive;
 }
@@ -87,8 +90,9 @@ TEST(Doctor, SeesWhatAContainerMayUse) {
   put(root, "sys/fs/cgroup/memory.max", "1000000000\n");
   put(root, "sys/fs/cgroup/cpu.max", "50000 100000\n");
   const auto findings = examine_machine(root.path());
-  EXPECT_EQ(line_of(findings, "memory"), "note 16.4 GB, 8.2 GB available; this container may use 1.0 GB; lower training.micro_batch_size when memory "
-                                         "runs out; the result stays the same");
+  EXPECT_EQ(line_of(findings, "memory"),
+            "note 16.4 GB, 8.2 GB available; this container may use 1.0 GB; lower training.micro_batch_size when memory "
+            "runs out; the result stays the same");
   const std::string threads = line_of(findings, "threads");
   EXPECT_TRUE(threads.ends_with("this container may use 0.5; more threads than cores wait for each other: give --threads 1")) << threads;
 }

@@ -30,7 +30,8 @@ struct Expected {
 };
 
 Tensor logits_of(const Model& model, const std::vector<std::int64_t>& ids) {
-  for (const NamedTensor& output : run_forward(model, {{"input_ids", Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())})}}, false)) {
+  for (const NamedTensor& output :
+       run_forward(model, {{"input_ids", Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())})}}, false)) {
     if (output.name == "logits") return output.tensor;
   }
   return {};
@@ -169,7 +170,8 @@ TEST_F(EvaluateTest, RefusesTextWithoutTokens) {
 }
 
 TEST_F(EvaluateTest, RefusesOptionsOfTraining) {
-  expect_error("model --text text.txt --set training.steps=3", "--set training.steps=3: evaluate takes options of model, data and masking, and seed");
+  expect_error("model --text text.txt --set training.steps=3",
+               "--set training.steps=3: evaluate takes options of model, data and masking, and seed");
 }
 
 TEST_F(EvaluateTest, RefusesSequencesThatTheModelCannotTake) {
@@ -179,9 +181,10 @@ TEST_F(EvaluateTest, RefusesSequencesThatTheModelCannotTake) {
 }
 
 TEST_F(EvaluateTest, RefusesOtherLengthsThanTheOneOfTransformers) {
-  expect_error("model --quiet --text text.txt --set model.attention.semantics=transformers --set data.sequence_length=16",
-               "data.sequence_length 16: with attention.semantics transformers this model takes 24 alone; --set data.sequence_length=24, or --set "
-               "model.attention.semantics=nystrom");
+  expect_error(
+      "model --quiet --text text.txt --set model.attention.semantics=transformers --set data.sequence_length=16",
+      "data.sequence_length 16: with attention.semantics transformers this model takes 24 alone; --set data.sequence_length=24, or --set "
+      "model.attention.semantics=nystrom");
 }
 
 TEST_F(EvaluateTest, ASignalLeavesNothingBehind) {

@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tests/train/temporary_folder.h"
 #include "core/json.h"
+#include "tests/train/temporary_folder.h"
 
 namespace nystrom {
 namespace {
@@ -45,17 +45,14 @@ TEST(HfConfig, ArchitecturesDecideTheHead) {
 }
 
 TEST(HfConfig, LabelsComeFromId2Label) {
-  EXPECT_EQ(read(R"({"id2label": {"1": "ja", "0": "no", "2": "?"}, "num_labels": 7})").labels,
-            (std::vector<std::string>{"no", "ja", "?"}));
+  EXPECT_EQ(read(R"({"id2label": {"1": "ja", "0": "no", "2": "?"}, "num_labels": 7})").labels, (std::vector<std::string>{"no", "ja", "?"}));
 }
 
 TEST(HfConfig, LabelsComeFromNumLabelsWithoutId2Label) {
   EXPECT_EQ(read(R"({"num_labels": 1})").labels, (std::vector<std::string>{"LABEL_0"}));
 }
 
-TEST(HfConfig, ANullKernelIsNoConvolution) {
-  EXPECT_EQ(read(R"({"conv_kernel_size": null})").attention.conv_kernel_size, std::nullopt);
-}
+TEST(HfConfig, ANullKernelIsNoConvolution) { EXPECT_EQ(read(R"({"conv_kernel_size": null})").attention.conv_kernel_size, std::nullopt); }
 
 TEST(HfConfig, HarmlessFlagsAreAccepted) {
   EXPECT_EQ(read(R"({"is_decoder": false, "inv_coeff_init_option": false, "problem_type": null})").hidden_size, 768);
@@ -110,8 +107,7 @@ const BadCase bad_cases[] = {
     {"Object", R"({"hidden_size": {}})", "hidden_size: expected a whole number at least 1, got an empty object"},
     {"Zero", R"({"vocab_size": 0})", "vocab_size: expected a whole number at least 1, got 0"},
     {"Negative", R"({"num_hidden_layers": -1})", "num_hidden_layers: expected a whole number at least 0, got -1"},
-    {"Above63Bits", R"({"vocab_size": 18446744073709551615})",
-     "vocab_size: expected a whole number at least 1, got 18446744073709551615"},
+    {"Above63Bits", R"({"vocab_size": 18446744073709551615})", "vocab_size: expected a whole number at least 1, got 18446744073709551615"},
     {"Above64Bits", R"({"vocab_size": 18446744073709551616})",
      "vocab_size: expected a whole number at least 1, got 1.8446744073709552e+19"},
     {"DropoutOfOne", R"({"hidden_dropout_prob": 1})", "hidden_dropout_prob: expected a number at least 0 and below 1, got 1"},
@@ -154,8 +150,7 @@ const BadCase bad_cases[] = {
     {"LabelKeyPadded", R"({"id2label": {"00": "a"}})", "id2label: expected the keys \"0\" to \"0\", \"0\" is missing"},
     {"LabelIsNull", R"({"id2label": {"0": null}})", "id2label.0: expected a string, got null"},
     {"NoLabels", R"({"num_labels": 0})", "num_labels: expected a whole number between 1 and 1000000, got 0"},
-    {"TooManyLabels", R"({"num_labels": 1000000000000})",
-     "num_labels: expected a whole number between 1 and 1000000, got 1000000000000"},
+    {"TooManyLabels", R"({"num_labels": 1000000000000})", "num_labels: expected a whole number between 1 and 1000000, got 1000000000000"},
     {"BlockIsAnArray", R"({"nystrom": []})", "nystrom: expected an object, got an empty array"},
     {"BlockUnknownKey", R"({"nystrom": {"nrom": "pre"}})", "nystrom.nrom: unknown key; known are attention, embed_dim, norm, positions"},
     {"BlockUnknownNorm", R"({"nystrom": {"norm": "layer"}})", "nystrom.norm: expected one of post, pre, got \"layer\""},
@@ -177,8 +172,7 @@ TEST_P(BadHfConfig, IsRefusedWithTheReason) {
 INSTANTIATE_TEST_SUITE_P(All, BadHfConfig, testing::ValuesIn(bad_cases), [](const auto& it) { return std::string(it.param.name); });
 
 TEST(HfConfig, SyntaxErrorsHaveAPlace) {
-  EXPECT_EQ(input_error([] { read("{\"hidden_size\": 1,\n \"hidden_size\": 2}"); }),
-            "config.json:2:14: key \"hidden_size\" appears twice");
+  EXPECT_EQ(input_error([] { read("{\"hidden_size\": 1,\n \"hidden_size\": 2}"); }), "config.json:2:14: key \"hidden_size\" appears twice");
 }
 
 TEST(HfConfig, ProblemsOfTheModelAreReportedTogether) {
@@ -244,11 +238,28 @@ TEST(HfConfig, TheWrittenKeysAreHuggingFacesAndOurBlock) {
   const nlohmann::json root = parse_json(hf_config_text(config), "text");
   std::vector<std::string> keys;
   for (const auto& [key, value] : root.items()) keys.push_back(key);
-  EXPECT_EQ(keys, (std::vector<std::string>{"architectures", "attention_probs_dropout_prob", "bos_token_id", "conv_kernel_size",
-                                            "eos_token_id", "hidden_act", "hidden_dropout_prob", "hidden_size", "initializer_range",
-                                            "intermediate_size", "inv_coeff_init_option", "layer_norm_eps", "max_position_embeddings",
-                                            "model_type", "num_attention_heads", "num_hidden_layers", "num_landmarks", "nystrom",
-                                            "pad_token_id", "segment_means_seq_len", "transformers_version", "type_vocab_size",
+  EXPECT_EQ(keys, (std::vector<std::string>{"architectures",
+                                            "attention_probs_dropout_prob",
+                                            "bos_token_id",
+                                            "conv_kernel_size",
+                                            "eos_token_id",
+                                            "hidden_act",
+                                            "hidden_dropout_prob",
+                                            "hidden_size",
+                                            "initializer_range",
+                                            "intermediate_size",
+                                            "inv_coeff_init_option",
+                                            "layer_norm_eps",
+                                            "max_position_embeddings",
+                                            "model_type",
+                                            "num_attention_heads",
+                                            "num_hidden_layers",
+                                            "num_landmarks",
+                                            "nystrom",
+                                            "pad_token_id",
+                                            "segment_means_seq_len",
+                                            "transformers_version",
+                                            "type_vocab_size",
                                             "vocab_size"}));
   EXPECT_EQ(root["conv_kernel_size"], 1);
   EXPECT_EQ(root["nystrom"]["attention"]["conv_kernel_size"], nullptr);

@@ -39,7 +39,8 @@ TEST(MetricsLog, AResumedRunForgetsWhatItWillComputeAgain) {
   }
   std::ofstream(folder.path() / "metrics.jsonl", std::ios::app) << "{\"step\":4,\"lo";  // killed while writing
   MetricsLog(folder.path(), 2, false).write(3, {{"loss", 2}});
-  EXPECT_EQ(content_of(folder.path() / "metrics.jsonl"), "{\"step\":1,\"loss\":1.0}\n{\"step\":2,\"loss\":1.0}\n{\"step\":3,\"loss\":2.0}\n");
+  EXPECT_EQ(content_of(folder.path() / "metrics.jsonl"),
+            "{\"step\":1,\"loss\":1.0}\n{\"step\":2,\"loss\":1.0}\n{\"step\":3,\"loss\":2.0}\n");
 }
 
 TEST(MetricsLog, TensorBoardFramesHoldTheirLengths) {

@@ -109,12 +109,10 @@ TEST(FillMask, SeveralMasksKeepTheOthersAndSpecialTokensButNoPadding) {
 
 TEST(FillMask, JsonIsWhatPythonWrites) {
   const MaskFill plain{0.25, 7, "sea", "the sea"}, odd{1e-05, 8, "\"\xC3\xA9\n", "\xF0\x9F\x99\x82"};
-  EXPECT_EQ(fill_mask_json({{plain, odd}}),
-            R"([{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}, )"
-            R"({"score": 1e-05, "token": 8, "token_str": "\"\u00e9\n", "sequence": "\ud83d\ude42"}])");
-  EXPECT_EQ(fill_mask_json({{plain}, {plain}}),
-            R"([[{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}], )"
-            R"([{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}]])");
+  EXPECT_EQ(fill_mask_json({{plain, odd}}), R"([{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}, )"
+                                            R"({"score": 1e-05, "token": 8, "token_str": "\"\u00e9\n", "sequence": "\ud83d\ude42"}])");
+  EXPECT_EQ(fill_mask_json({{plain}, {plain}}), R"([[{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}], )"
+                                                R"([{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}]])");
 }
 
 TEST(Predict, PrintsOneJsonLineATextAlsoOutOfFiles) {
@@ -145,7 +143,8 @@ TEST(Predict, PrintsAlignedLinesForPeople) {
     for (const MaskFill& fill : masks[mask]) {
       char score[16];
       std::snprintf(score, sizeof score, "%.4f", fill.score);
-      expected += std::string("  ") + score + "  " + fill.token_str + std::string(widest - fill.token_str.size(), ' ') + "  " + fill.sequence + "\n";
+      expected += std::string("  ") + score + "  " + fill.token_str + std::string(widest - fill.token_str.size(), ' ') + "  " +
+                  fill.sequence + "\n";
     }
   }
   EXPECT_EQ(outcome.out, expected);
@@ -163,7 +162,8 @@ const Case cases[] = {
     {"no_mask", "model 'the sea'", "'the sea': the text has no [MASK]; write it where a word is to be filled in"},
     {"empty", "model ' '", "' ': the text is empty; give a text with [MASK] where a word is to be filled in"},
     {"too_long", "model $(printf '[MASK]%.0s' $(seq 23))",
-     "'[MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK]…': the text has 25 tokens with [CLS] and [SEP], the model takes at most 24; "
+     "'[MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK]…': the text has 25 tokens with [CLS] and [SEP], the model takes at "
+     "most 24; "
      "shorten it"},
     {"not_utf8", "model \"$(printf 'a \\377 [MASK]')\"", "'a \\xff [MASK]': the text is not valid UTF-8 at byte 2"},
     {"more_than_there_are", "model --top-k 37 '[MASK]'", "--top-k 37: the model knows only 36 tokens"},
@@ -199,7 +199,8 @@ TEST_P(PredictErrors, SayWhatIsWrong) {
   EXPECT_EQ(outcome.out, "");
 }
 
-INSTANTIATE_TEST_SUITE_P(Arguments, PredictErrors, ::testing::ValuesIn(cases), [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Arguments, PredictErrors, ::testing::ValuesIn(cases),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace nystrom::testing

@@ -31,21 +31,23 @@ class PretrainTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::ofstream text(folder_ / "text.txt");
-    const char* words[] = {"the", "sea", "was", "calm", "and", "old", "ships", "sailed", "home", "under", "pale", "stars", "while", "men", "sang"};
+    const char* words[] = {"the",  "sea",   "was",  "calm",  "and",   "old", "ships", "sailed",
+                           "home", "under", "pale", "stars", "while", "men", "sang"};
     std::uint32_t state = 1;
     for (int line = 0; line < 300; ++line) {
       for (int word = 0; word < 12; ++word) text << words[((state = state * 1664525u + 1013904223u) >> 16) % 15] << ' ';
       text << '\n';
     }
-    std::ofstream(folder_ / "run.yaml") << "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
-                                           "max_position_embeddings: 32, attention: {num_landmarks: 4, conv_kernel_size: 5}}\n"
-                                           "tokenizer: {train: {vocab_size: 32}}\n"
-                                           "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, sequence_length: 32, cache: cache}\n"
-                                           "optimizer: {learning_rate: 1.0e-3}\n"
-                                           "schedule: {warmup_steps: 5}\n"
-                                           "training: {steps: 60, batch_size: 8, micro_batch_size: 4, dtype: bf16}\n"
-                                           "evaluation: {every: 20}\n"
-                                           "checkpoint: {every: 6, keep: 2}\n";
+    std::ofstream(folder_ / "run.yaml")
+        << "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
+           "max_position_embeddings: 32, attention: {num_landmarks: 4, conv_kernel_size: 5}}\n"
+           "tokenizer: {train: {vocab_size: 32}}\n"
+           "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, sequence_length: 32, cache: cache}\n"
+           "optimizer: {learning_rate: 1.0e-3}\n"
+           "schedule: {warmup_steps: 5}\n"
+           "training: {steps: 60, batch_size: 8, micro_batch_size: 4, dtype: bf16}\n"
+           "evaluation: {every: 20}\n"
+           "checkpoint: {every: 6, keep: 2}\n";
   }
 
   /// Starts `nystrom pretrain` in the folder, on one thread, its messages in the file `log`.
@@ -54,8 +56,8 @@ class PretrainTest : public ::testing::Test {
     const pid_t process = ::fork();
     if (process == 0) {
       if (::chdir(folder_.path().c_str()) != 0 || !std::freopen("log", "w", stderr)) ::_exit(99);
-      ::execl(program.c_str(), "nystrom", "pretrain", "run.yaml", "--threads", "1", "--set", ("run_dir=" + run_dir).c_str(), "--set", more.c_str(),
-              static_cast<char*>(nullptr));
+      ::execl(program.c_str(), "nystrom", "pretrain", "run.yaml", "--threads", "1", "--set", ("run_dir=" + run_dir).c_str(), "--set",
+              more.c_str(), static_cast<char*>(nullptr));
       ::_exit(99);
     }
     return process;
@@ -85,7 +87,8 @@ TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
   }
   EXPECT_EQ(kills, 20);
   ASSERT_EQ(run("killed"), 0) << read_bytes(folder_ / "log");
-  for (const char* file : {"model.safetensors", "optimizer.safetensors"}) EXPECT_EQ(checksum("killed", file), checksum("straight", file)) << file;
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(checksum("killed", file), checksum("straight", file)) << file;
   for (const auto& entry : fs::directory_iterator(folder_ / "killed" / "checkpoints")) {
     const std::string name = entry.path().filename().string();
     EXPECT_TRUE(name == "latest" || name == "step-60" || name == "step-54") << "left over: " << name;
@@ -94,7 +97,8 @@ TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
 
 TEST_F(PretrainTest, ASignalLeavesACheckpoint) {
   const pid_t process = start("stopped", "training.steps=100000");
-  for (int i = 0; i < 4000 && !fs::exists(folder_ / "stopped" / "checkpoints" / "latest"); ++i) std::this_thread::sleep_for(milliseconds(5));
+  for (int i = 0; i < 4000 && !fs::exists(folder_ / "stopped" / "checkpoints" / "latest"); ++i)
+    std::this_thread::sleep_for(milliseconds(5));
   ::kill(process, SIGTERM);
   EXPECT_EQ(outcome(process), 130);
   EXPECT_NE(read_bytes(folder_ / "log").find("nystrom: stopped after step "), std::string::npos);
@@ -103,8 +107,9 @@ TEST_F(PretrainTest, ASignalLeavesACheckpoint) {
 TEST_F(PretrainTest, OtherSettingsAreRefusedInTheSameFolder) {
   ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
   EXPECT_EQ(run("run", "optimizer.learning_rate=2.0e-3"), 2);
-  EXPECT_EQ(read_bytes(folder_ / "log"),
-            "nystrom: run: holds a run with other settings; changed: optimizer.learning_rate; choose another run_dir, or undo the changes\n");
+  EXPECT_EQ(
+      read_bytes(folder_ / "log"),
+      "nystrom: run: holds a run with other settings; changed: optimizer.learning_rate; choose another run_dir, or undo the changes\n");
 }
 
 TEST_F(PretrainTest, MoreStepsMayBeAskedFor) {

@@ -88,7 +88,8 @@ TEST(Safetensors, AFileWithoutTensorsIsRead) {
 TEST(Safetensors, TensorsAreReadWhateverTheOrderOfTheHeader) {
   const TemporaryFolder folder;
   write_bytes(folder / "a", file_of(R"({"b":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},)"
-                                    R"("a":{"data_offsets":[0,1],"shape":[1],"dtype":"U8"}})", "\x01\x02"));
+                                    R"("a":{"data_offsets":[0,1],"shape":[1],"dtype":"U8"}})",
+                                    "\x01\x02"));
   const auto file = SafetensorsFile::open(folder / "a");
   EXPECT_EQ(file.read("a").item(), 1);
   EXPECT_EQ(file.read("b").item(), 2);
@@ -198,9 +199,10 @@ constexpr std::size_t small_file_data = 163;
 std::string small_file(const TemporaryFolder& folder) {
   std::vector<float> values(40);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / 3;
-  write_safetensors(folder / "small", {{"weight", Tensor::from(values, {5, 8})},
-                                       {"ids", Tensor::from<std::uint8_t>({1, 2, 3}, {3})},
-                                       {"none", Tensor::from<float>(std::vector<float>{}, {0, 2})}},
+  write_safetensors(folder / "small",
+                    {{"weight", Tensor::from(values, {5, 8})},
+                     {"ids", Tensor::from<std::uint8_t>({1, 2, 3}, {3})},
+                     {"none", Tensor::from<float>(std::vector<float>{}, {0, 2})}},
                     {{"step", "7"}});
   return read_bytes(folder / "small");
 }

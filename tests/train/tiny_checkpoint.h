@@ -16,7 +16,8 @@ namespace nystrom::testing {
 
 /// Lines of three to ten of fifteen words, none like another by design; the same for the same seed.
 inline std::vector<std::string> tiny_lines(int count, std::uint32_t seed) {
-  const char* words[] = {"the", "sea", "was", "calm", "and", "old", "ships", "sailed", "home", "under", "pale", "stars", "while", "men", "sang"};
+  const char* words[] = {"the",  "sea",   "was",  "calm",  "and",   "old", "ships", "sailed",
+                         "home", "under", "pale", "stars", "while", "men", "sang"};
   const auto draw = [&](std::uint32_t range) { return ((seed = seed * 1664525u + 1013904223u) >> 16) % range; };
   std::vector<std::string> lines;
   for (int i = 0; i < count; ++i) {
