@@ -56,13 +56,29 @@ std::optional<std::int64_t> number_of(const char* file) {
   return text >> number ? std::optional(number) : std::nullopt;
 }
 
+/// Where Linux tells the memory of the process's control group, in its two versions.
+struct ControlGroup {
+  const char *limit, *used, *statistics, *inactive, *active;
+};
+constexpr ControlGroup control_groups[] = {
+    {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat", "inactive_file", "active_file"},
+    {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes", "/sys/fs/cgroup/memory/memory.stat",
+     "total_inactive_file", "total_active_file"}};
+
 }  // namespace
 
 std::int64_t available_memory_bytes() {
   std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
   if (const auto free_kib = number_in("/proc/meminfo", "MemAvailable:")) bytes = *free_kib * 1024;
-  const auto limit = number_of("/sys/fs/cgroup/memory.max"), used = number_of("/sys/fs/cgroup/memory.current");
-  return limit && used ? std::min(bytes, std::max<std::int64_t>(*limit - *used, 0)) : bytes;
+  for (const ControlGroup& group : control_groups) {
+    const auto limit = number_of(group.limit), used = number_of(group.used);
+    if (!limit || !used) continue;
+    // Pages of files count as used, but make room when asked.
+    const std::int64_t files =
+        number_in(group.statistics, group.inactive).value_or(0) + number_in(group.statistics, group.active).value_or(0);
+    bytes = std::min(bytes, std::max<std::int64_t>(*limit - *used + files, 0));
+  }
+  return bytes;
 }
 
 struct Arena::State {

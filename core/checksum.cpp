@@ -23,4 +23,10 @@ std::string Checksum::hex() const {
   return fmt::format("{:016x}{:016x}", bits.high, bits.low);
 }
 
+std::string text_checksum(std::string_view text) {
+  Checksum checksum;
+  checksum.update(text.data(), text.size());
+  return checksum.hex();
+}
+
 }  // namespace nystrom

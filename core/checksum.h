@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace nystrom {
 
@@ -31,5 +32,8 @@ class Checksum {
   struct State;
   State* state_;
 };
+
+/// The checksum of a text, as hex() gives it.
+std::string text_checksum(std::string_view text);
 
 }  // namespace nystrom

@@ -35,16 +35,6 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
 }
 
-/// Newest first.
-std::vector<std::int64_t> steps_in(const fs::path& folder) {
-  std::vector<std::int64_t> found;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (const auto step = step_of(entry.path().filename().string())) found.push_back(*step);
-  }
-  std::sort(found.rbegin(), found.rend());
-  return found;
-}
-
 std::string nonce() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}", random(), random());
@@ -139,7 +129,7 @@ void CheckpointFolder::save(std::int64_t step, const std::vector<File>& files, s
 void CheckpointFolder::remove_old(std::int64_t newest, std::optional<std::int64_t> best) const {
   constexpr std::int64_t least = 2;
   const std::int64_t keep = std::max(keep_, least);
-  const std::vector<std::int64_t> steps = steps_in(folder_);
+  const std::vector<std::int64_t> steps = checkpoint_steps(folder_);
   if (static_cast<std::int64_t>(steps.size()) <= keep) return;  // nothing to remove, so nothing to verify
   std::int64_t whole = 0;
   for (const std::int64_t step : steps) {
@@ -163,10 +153,20 @@ void CheckpointFolder::remove_leftovers() {
   }
 }
 
+std::vector<std::int64_t> checkpoint_steps(const fs::path& folder) {
+  std::vector<std::int64_t> found;
+  if (!fs::is_directory(folder)) return found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (const auto step = step_of(entry.path().filename().string())) found.push_back(*step);
+  }
+  std::sort(found.rbegin(), found.rend());
+  return found;
+}
+
 fs::path checkpoint_path(const fs::path& folder, std::int64_t step) { return folder / fmt::format("{}{}", prefix, step); }
 
 std::optional<std::int64_t> newest_checkpoint(const fs::path& folder, std::vector<std::string>& passed_over) {
-  for (const std::int64_t step : steps_in(folder)) {
+  for (const std::int64_t step : checkpoint_steps(folder)) {
     const fs::path path = checkpoint_path(folder, step);
     const std::string problem = checkpoint_problem(path);
     if (problem.empty()) return step;

@@ -26,6 +26,9 @@ class RunLock {
   int descriptor_;
 };
 
+/// Steps of the checkpoints below `folder`, whole or not, newest first; none when there is no such folder.
+std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& folder);
+
 /// The newest checkpoint below `folder` whose manifest and files hold; `passed_over` gets a line for each newer one that does not.
 std::optional<std::int64_t> newest_checkpoint(const std::filesystem::path& folder, std::vector<std::string>& passed_over);
 /// Its path: FOLDER/step-N.

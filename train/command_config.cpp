@@ -18,6 +18,7 @@ struct ConfigOptions {
 };
 
 void run(const ConfigOptions& options) {
+  options.common.apply();
   const int asked = !options.recipe.empty() + !options.explain.empty() + options.list + options.schema + options.markdown;
   require_input(asked == 1,
                 "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got {}; see nystrom config --help",

@@ -80,7 +80,7 @@ RunConfig settings(const ModelFolder& folder, const std::vector<std::string>& ov
   } else {
     config.model = folder.config;
     config.model.attention.semantics = Semantics::nystrom;  // the length that transformers' needs is the model's, not that of the data
-    if (longest) config.data.sequence_length = *longest;
+    config.data.sequence_length = trained_length(folder);
     config = parse_config(to_yaml(config), "default settings", overrides);
   }
   config.model = folder.config;

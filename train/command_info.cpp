@@ -79,6 +79,7 @@ void print(const Json& info) {
 }
 
 void run(const InfoOptions& options) {
+  options.common.apply();
   const std::filesystem::path target = options.target;
   const bool yaml = target.extension() == ".yaml" || target.extension() == ".yml";
   Log log(options.common.quiet);

@@ -91,6 +91,8 @@ void run(const PredictOptions& options) {
     if (std::filesystem::is_regular_file(text, error)) {
       for_each_line(text, log, predict);
     } else {
+      require_input(text.empty() || text.find_first_of(" [") != text.npos, "'{}': is no file, and as a text it has no [MASK]",
+                    printable(text, 60));
       with_context(fmt::format("'{}'", printable(text, 60)), [&] { predict(text); });
     }
   }

@@ -16,7 +16,7 @@ struct PrepareOptions {
   std::string config;
 };
 
-void run([[maybe_unused]] const PrepareOptions& options) {
+void run(const PrepareOptions& options) {
   options.common.apply();
   const RunConfig config = read_config(options.config, options.common.overrides);
   const auto wrong = validate_pretraining(config);

@@ -1,16 +1,12 @@
 #include "train/corpus.h"
 
-#include <unistd.h>
-
-#include <csignal>
-#include <cstdlib>
 #include <future>
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
 #include "core/checksum.h"
 #include "core/cpu/parallel.h"
-#include "core/file_io.h"
+#include "core/new_folder.h"
 #include "core/rng.h"
 #include "data/sentencepiece_train.h"
 #include "data/tokenizer_json.h"
@@ -36,11 +32,7 @@ std::string describe_files(const Files& files) {
   return text;
 }
 
-std::string short_hash(const std::string& text) {
-  Checksum checksum;
-  checksum.update(text.data(), text.size());
-  return checksum.hex().substr(0, 16);
-}
+std::string short_hash(const std::string& text) { return text_checksum(text).substr(0, 16); }
 
 /// What decides the ids that a tokenizer gives.
 std::string tokenizer_hash(const SentencePieceTokenizer& tokenizer) {
@@ -48,37 +40,16 @@ std::string tokenizer_hash(const SentencePieceTokenizer& tokenizer) {
   return short_hash(fmt::format("{} {} ", options.lower_case, options.keep_accents) + tokenizer.bytes());
 }
 
-/// Removes what killed processes left of `folder` while they made it.
-void remove_leftovers(const fs::path& folder) {
-  const std::string prefix = folder.filename().string() + ".tmp-";
-  for (const auto& entry : fs::directory_iterator(folder.parent_path())) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(prefix)) continue;
-    const int process = std::atoi(name.c_str() + prefix.size());
-    if (process <= 0 || ::kill(process, 0) != 0) fs::remove_all(entry.path());
-  }
-}
-
 /// Makes `folder` by `fill`, whole or not at all.
 template <class Fill>
 void make_folder(const fs::path& folder, const Fill& fill) {
-  const fs::path temporary = folder.string() + fmt::format(".tmp-{}", ::getpid());
-  fs::create_directories(folder.parent_path());
-  remove_leftovers(folder);
-  fs::remove_all(temporary);
-  fs::create_directories(temporary);
+  NewFolder made(folder);
+  fill(made.path());
   try {
-    fill(temporary);
-    std::error_code error;
-    fs::rename(temporary, folder, error);
-    // Another process that made the same folder in the meantime made the same of it.
-    require_input(!error || fs::exists(folder), "{}: cannot rename into place: {}", folder.string(), error.message());
-  } catch (...) {
-    fs::remove_all(temporary);
-    throw;
+    made.commit();
+  } catch (const InputError&) {
+    if (!fs::exists(folder)) throw;  // otherwise another process made the same of it in the meantime
   }
-  fs::remove_all(temporary);
-  sync_folder(folder.parent_path());
 }
 
 /// The files of a run.
@@ -210,7 +181,7 @@ std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents docum
   while (const auto piece = text.next()) {
     if (takes(number)) {
       pieces.push_back({std::string(piece->text), begins, {}});
-      waiting += piece->text.size();
+      waiting += piece->text.size() + sizeof(Piece);  // short lines are more piece than text
       if (waiting >= batch_bytes) flush();
     }
     begins = !piece->continues;
@@ -218,7 +189,10 @@ std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents docum
   }
   flush();
   const TextStatistics& statistics = text.statistics();
-  require_input(writer.tokens() > 0, "no document with a token was taken: {}", statistics.summary());
+  const bool shared_out = statistics.documents > 0;
+  require_input(
+      writer.tokens() > 0, "no document with a token was taken: {}{}", statistics.summary(),
+      shared_out ? "; data.validation_fraction gives none to this set: change it, name data.validation, or set documents: lines" : "");
   writer.finish(statistics_json(statistics));
   log.say(fmt::format("{}; {} documents with {} tokens taken", statistics.summary(), writer.documents(), writer.tokens()));
   return std::make_shared<TokenDataset>(TokenDataset::open(folder));

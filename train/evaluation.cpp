@@ -33,7 +33,7 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset, const 
   const MaskingConfig& masking = config.masking;
   result.masking = {masking.probability, masking.mask, masking.random, masking.whole_word};
   result.seed = static_cast<std::uint64_t>(config.seed);
-  if (config.model.attention.semantics == Semantics::transformers) result.pad_multiple = config.data.sequence_length;
+  if (const auto fixed = config.model.fixed_length()) result.pad_multiple = *fixed;
   return result;
 }
 

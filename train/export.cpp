@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <random>
 
 #include "core/check.h"
 #include "core/file_io.h"
 #include "core/json.h"
+#include "core/new_folder.h"
 #include "data/tokenizer_json.h"
 #include "train/hf_config.h"
 #include "train/model_card.h"
@@ -42,51 +42,6 @@ fs::path free_place(const fs::path& folder) {
   require_input(!error, "{}: cannot open the folder: {}", printable_path(folder), error.message());
   require_input(empty, "{}: is not empty; name a new folder", printable_path(folder));
   return place;
-}
-
-/// A folder beside `place` that takes its name when all is written, and is removed otherwise.
-class NewFolder {
- public:
-  explicit NewFolder(fs::path place) : place_(std::move(place)) {
-    std::random_device random;
-    temporary_ = place_.string() + fmt::format(".tmp-{:08x}{:08x}", random(), random());
-    std::error_code error;
-    fs::create_directories(place_.parent_path(), error);
-    if (!error) fs::create_directory(temporary_, error);
-    require_input(!error, "{}: cannot create: {}", printable_path(place_), error.message());
-  }
-  ~NewFolder() {
-    std::error_code ignored;
-    fs::remove_all(temporary_, ignored);
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-
-  const fs::path& path() const { return temporary_; }
-  void commit() {
-    std::error_code error;
-    fs::rename(temporary_, place_, error);
-    require_input(!error, "{}: cannot rename into place: {}", printable_path(place_), error.message());
-    sync_folder(place_.parent_path());
-  }
-
- private:
-  fs::path place_, temporary_;
-};
-
-/// The most tokens that the model should be given: what it was trained with. An exact export does not hold that in its config.json, but
-/// in its tokenizer_config.json.
-std::int64_t longest_text(const ModelFolder& source) {
-  const ModelConfig& config = source.config;
-  if (!is_exact_in_transformers(config)) return std::min(config.segment_means_seq_len, config.max_position_embeddings);
-  const fs::path file = source.path / "tokenizer_config.json";
-  if (!fs::exists(file)) return config.max_position_embeddings;
-  const auto tokenizer = read_json_file(file);
-  const auto found = tokenizer.find("model_max_length");
-  if (found == tokenizer.end() || !found->is_number()) return config.max_position_embeddings;
-  const double length = found->get<double>();
-  return length >= 1 && length < static_cast<double>(config.max_position_embeddings) ? static_cast<std::int64_t>(length)
-                                                                                     : config.max_position_embeddings;
 }
 
 std::optional<SentencePieceTokenizer> open_tokenizer(const ModelFolder& source) {
@@ -200,7 +155,7 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder, con
   NewFolder written(place);
   write_file(written.path() / "config.json", hf_config_text(config));
   write_safetensors(written.path() / "model.safetensors", f32_weights(*model));
-  ModelCard card{place.filename().string(), config, model->parameters().count(), longest_text(source), CardTokenizer::sentencepiece,
+  ModelCard card{place.filename().string(), config, model->parameters().count(), trained_length(source), CardTokenizer::sentencepiece,
                  export_notes(config),      {}};
   if (tokenizer) {
     write_tokenizer(*tokenizer, written.path(), card.longest);

@@ -38,6 +38,7 @@ void Log::record(const std::string& text) {
   char time[32];
   std::strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &parts);
   file_ << time << ' ' << text << '\n' << std::flush;
+  file_.clear();  // a disk that is full now may not be so later
 }
 
 void Log::warn(const std::string& text) {
@@ -47,7 +48,7 @@ void Log::warn(const std::string& text) {
 
 void Log::draw(const std::string& text) {
   if (!draws()) return;
-  fmt::print(stderr, "\r\x1b[K{}", text);
+  fmt::print(stderr, "\r\x1b[K\x1b[?7l{}\x1b[?7h", text);  // cut at the edge: a wrapped line could not be drawn over
   drawn_ = true;
 }
 

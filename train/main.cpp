@@ -110,6 +110,7 @@ int run(int argc, char** argv) {
   for (const Command& command : commands) {
     if (command.app->parsed()) command.run();
   }
+  require_input(std::fflush(stdout) == 0 && std::ferror(stdout) == 0, "standard output: cannot write; is there space on the device?");
   return done;
 }
 

@@ -74,18 +74,18 @@ void TensorBoardWriter::write_record(const std::string& event) {
   file_ << length << little_endian(masked_crc(length)) << event << little_endian(masked_crc(event)) << std::flush;
 }
 
-MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard) {
-  const auto path = run_dir / "metrics.jsonl";
-  if (std::ifstream old(path); old) {
-    OutputFile kept(path);
+MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard)
+    : path_(run_dir / "metrics.jsonl") {
+  if (std::ifstream old(path_); old) {
+    OutputFile kept(path_);
     for (std::string line; std::getline(old, line);) {
       const auto record = nlohmann::json::parse(line, nullptr, false);  // a killed run may leave half a line
       if (record.is_object() && record.value("step", resumed_step + 1) <= resumed_step) kept.write(line + "\n");
     }
     kept.commit();
   }
-  file_.open(path, std::ios::app);
-  require_input(file_.good(), "{}: cannot open for writing", path.string());
+  file_.open(path_, std::ios::app);
+  require_input(file_.good(), "{}: cannot open for writing", path_.string());
   if (tensorboard) tensorboard_.emplace(run_dir);
 }
 
@@ -93,6 +93,7 @@ void MetricsLog::write(std::int64_t step, const Metrics& metrics) {
   nlohmann::ordered_json record = {{"step", step}};
   for (const auto& [name, value] : metrics) record[name] = std::isfinite(value) ? nlohmann::ordered_json(value) : nullptr;
   file_ << record.dump() + "\n" << std::flush;
+  require_input(file_.good(), "{}: cannot write; is there space on the device? The run goes on from its last checkpoint", path_.string());
   if (tensorboard_) tensorboard_->write(step, metrics);
 }
 

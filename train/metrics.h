@@ -30,10 +30,11 @@ class MetricsLog {
  public:
   /// Continues the file after `resumed_step`: records of later steps, which are about to be computed again, are removed.
   MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard);
-  /// Appends {"step": …, metrics…}; not-a-number and infinity become null.
+  /// Appends {"step": …, metrics…}; not-a-number and infinity become null. InputError when it cannot be written.
   void write(std::int64_t step, const Metrics& metrics);
 
  private:
+  std::filesystem::path path_;
   std::ofstream file_;
   std::optional<TensorBoardWriter> tensorboard_;
 };

@@ -1,6 +1,7 @@
 #include "train/model_folder.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "core/check.h"
 #include "core/json.h"
@@ -129,6 +130,19 @@ ModelFolder open_model_folder(const std::filesystem::path& model, const std::vec
   const std::string notice = semantics_notice(folder.config);
   if (!notice.empty()) log.say(notice);
   return folder;
+}
+
+std::int64_t trained_length(const ModelFolder& folder) {
+  const ModelConfig& config = folder.config;
+  const std::int64_t longest = config.longest_sequence().value_or(config.segment_means_seq_len);
+  if (config.segment_means_seq_len != config.attention.num_landmarks) return std::min(config.segment_means_seq_len, longest);
+  const fs::path file = folder.path / "tokenizer_config.json";
+  if (!fs::exists(file)) return longest;
+  const auto tokenizer = read_json_file(file);
+  const auto found = tokenizer.find("model_max_length");
+  if (found == tokenizer.end() || !found->is_number()) return longest;
+  const double length = found->get<double>();
+  return length >= 1 && length < static_cast<double>(longest) ? static_cast<std::int64_t>(length) : longest;
 }
 
 }  // namespace nystrom

@@ -24,6 +24,10 @@ struct ModelFolder {
 /// InputError when it is none of these or cannot be built.
 ModelFolder open_model_folder(const std::filesystem::path& model, const std::vector<std::string>& overrides, Log& log);
 
+/// The most tokens, special ones included, that the model was trained with: segment_means_seq_len, or in the exact case, where that says
+/// something else, the tokenizer's model_max_length; never more than the model takes.
+std::int64_t trained_length(const ModelFolder& folder);
+
 /// The configuration of a Hugging Face folder with `--set model.…` overrides applied. InputError for anything that cannot be built.
 ModelConfig read_model_config(const std::filesystem::path& folder, const std::vector<std::string>& overrides);
 

@@ -17,7 +17,7 @@ Progress::Progress(std::string unit, std::int64_t done, std::int64_t total, Log&
 
 std::string Progress::bar(std::int64_t done, const std::string& details) const {
   constexpr int width = 20;
-  const double share = total_ > 0 ? static_cast<double>(done) / static_cast<double>(total_) : 1;
+  const double share = total_ > 0 ? std::clamp(static_cast<double>(done) / static_cast<double>(total_), 0.0, 1.0) : 1;
   const int filled = static_cast<int>(share * width);
   const double elapsed = std::chrono::duration<double>(Clock::now() - start_).count();
   const double left = done > first_ ? elapsed / static_cast<double>(done - first_) * static_cast<double>(total_ - done) : 0;

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/file_io.h"
 #include "core/json.h"
+#include "train/checkpoint.h"
 #include "train/config_io.h"
 
 namespace nystrom {
@@ -17,16 +18,30 @@ std::string RunState::to_json() const {
                                        {"skipped_in_a_row", skipped_in_a_row},
                                        {"best_loss", best_loss ? nlohmann::ordered_json(*best_loss) : nullptr},
                                        {"best_step", best_step},
-                                       {"evaluations_since_best", evaluations_since_best}};
+                                       {"evaluations_since_best", evaluations_since_best},
+                                       {"evaluated_step", evaluated_step},
+                                       {"tokenizer", tokenizer},
+                                       {"text", text},
+                                       {"settings", settings},
+                                       {"version", version}};
   return json.dump(2) + "\n";
 }
 
 RunState RunState::read(const std::filesystem::path& path) {
   const nlohmann::json json = read_json_file(path);
   try {
-    RunState state{
-        json.at("step"), json.at("updates"), json.at("skipped_in_a_row"), {}, json.at("best_step"), json.at("evaluations_since_best")};
+    RunState state;
+    json.at("step").get_to(state.step);
+    json.at("updates").get_to(state.updates);
+    json.at("skipped_in_a_row").get_to(state.skipped_in_a_row);
     if (!json.at("best_loss").is_null()) state.best_loss = json.at("best_loss").get<double>();
+    json.at("best_step").get_to(state.best_step);
+    json.at("evaluations_since_best").get_to(state.evaluations_since_best);
+    json.at("evaluated_step").get_to(state.evaluated_step);
+    json.at("tokenizer").get_to(state.tokenizer);
+    json.at("text").get_to(state.text);
+    json.at("settings").get_to(state.settings);
+    json.at("version").get_to(state.version);
     return state;
   } catch (const nlohmann::json::exception&) {
     throw InputError(fmt::format("{}: is not the state of a run", path.string()));
@@ -62,14 +77,18 @@ std::vector<std::string> changed_keys(const std::string& before, const std::stri
   return keys;
 }
 
+std::filesystem::path checkpoints_of(const RunConfig& config) { return std::filesystem::path(config.run_dir) / "checkpoints"; }
+
 std::filesystem::path settings_file(const RunConfig& config) { return std::filesystem::path(config.run_dir) / "config.yaml"; }
 
 }  // namespace
 
 void check_run_dir(const RunConfig& config) {
   const std::filesystem::path path = settings_file(config);
-  if (!std::filesystem::exists(path)) return;
+  if (!std::filesystem::exists(path) || checkpoint_steps(checkpoints_of(config)).empty()) return;
   RunConfig old = read_config(path.string());
+  old.run_dir = config.run_dir;
+  old.data.cache = config.data.cache;
   old.training.steps = config.training.steps;  // these may change
   old.evaluation = config.evaluation;
   old.checkpoint = config.checkpoint;

@@ -10,7 +10,8 @@
 
 namespace nystrom {
 
-/// The content of a checkpoint's state.json. Everything random comes from counters, so there is no random state.
+/// The content of a checkpoint's state.json. Everything random comes from counters of seed, epoch, sample and step, so there is no random
+/// state; the place in the data is step · batch_size sequences.
 struct RunState {
   std::int64_t step = 0;
   std::int64_t updates = 0;  ///< steps that changed the parameters
@@ -18,6 +19,10 @@ struct RunState {
   std::optional<double> best_loss;
   std::int64_t best_step = 0;
   std::int64_t evaluations_since_best = 0;
+  std::int64_t evaluated_step = 0;  ///< the last
+  std::string tokenizer, text;      ///< hashes of what the run learns from
+  std::string settings;             ///< a hash of its resolved configuration
+  std::string version;              ///< of the program
 
   /// The step of the best evaluation, if there was one.
   std::optional<std::int64_t> best() const { return best_loss ? std::optional(best_step) : std::nullopt; }
@@ -27,8 +32,8 @@ struct RunState {
   static RunState read(const std::filesystem::path& path);
 };
 
-/// Refuses a run directory that holds a run of other settings, naming the changed keys (steps, logging, evaluation and checkpoint may
-/// change). Writes nothing.
+/// Refuses a run directory with checkpoints of other settings, naming the changed keys (steps, logging, evaluation and checkpoint may
+/// change, and the names of the run directory and the cache). Writes nothing.
 void check_run_dir(const RunConfig& config);
 /// check_run_dir, and then writes the resolved configuration into the run directory.
 void settle_config(const RunConfig& config);

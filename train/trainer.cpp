@@ -1,10 +1,13 @@
 #include "train/trainer.h"
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 
 #include "core/check.h"
+#include "core/checksum.h"
+#include "core/file_io.h"
 #include "data/tokenizer_json.h"
 #include "train/checkpoint.h"
 #include "train/config_io.h"
@@ -37,7 +40,8 @@ class Run {
   void resume();
   void step(Loader& loader, Progress& progress);
   void report(const StepResult& result, double learning_rate, double tokens_per_second, Progress& progress);
-  void evaluate();
+  bool evaluation_due() const;
+  bool evaluate(const StopSignals& stop);
   void save();
   std::vector<CheckpointFolder::File> checkpoint_files();
 
@@ -49,7 +53,7 @@ class Run {
   CheckpointFolder checkpoints_;
   std::optional<MetricsLog> metrics_;
   RunState state_;
-  std::int64_t saved_step_ = -1;
+  std::string saved_;  // the state in the newest checkpoint
   Evaluation evaluation_;
 };
 
@@ -61,6 +65,8 @@ Run::Run(const RunConfig& config, Corpus corpus, Log& log)
       checkpoints_(fs::path(config.run_dir) / "checkpoints", config.checkpoint.keep) {
   model_.parameters().allocate(config.training.dtype, StoreMode::training);
   optimizer_.emplace(model_.parameters(), config.optimizer);
+  state_.tokenizer = corpus_.train->info().tokenizer;
+  state_.text = file_checksum(corpus_.token_folder / "train" / "index.json");
   checkpoints_.remove_leftovers();
   resume();
   metrics_.emplace(config.run_dir, state_.step, config.logging.tensorboard);
@@ -75,8 +81,13 @@ void Run::resume() {
     return;
   }
   const fs::path folder = checkpoints_.path_of(*newest);
-  state_ = RunState::read(folder / "state.json");
-  saved_step_ = state_.step;
+  const RunState saved = RunState::read(folder / "state.json");
+  const bool same_tokenizer = saved.tokenizer == state_.tokenizer;
+  require_input(same_tokenizer && saved.text == state_.text,
+                "{}: its checkpoints come from {}; bring the files of data.train back as they were, or choose another run_dir",
+                config_.run_dir, same_tokenizer ? "other text" : "another tokenizer");
+  saved_ = saved.to_json();
+  state_ = saved;
   const auto weights = SafetensorsFile::open(folder / "model.safetensors");
   const auto moments = SafetensorsFile::open(folder / "optimizer.safetensors");
   ParameterStore& store = model_.parameters();
@@ -114,18 +125,33 @@ std::vector<CheckpointFolder::File> Run::checkpoint_files() {
 }
 
 void Run::save() {
-  if (saved_step_ == state_.step) return;
+  if (saved_ == state_.to_json()) return;
   const std::int64_t bytes = 3 * model_.parameters().masters().bytes() + (std::int64_t{1} << 20);
   checkpoints_.save(state_.step, checkpoint_files(), bytes, state_.best());
-  saved_step_ = state_.step;
+  saved_ = state_.to_json();
 }
 
-/// Measures the validation loss, and saves a checkpoint when it is the best so far.
-void Run::evaluate() {
+bool Run::evaluation_due() const {
+  const bool now = state_.step % config_.evaluation.every == 0 || state_.step == config_.training.steps;
+  return now && state_.step > state_.evaluated_step;
+}
+
+/// Measures the validation loss, and saves a checkpoint when it is the best so far. False, with nothing changed, when asked to stop.
+bool Run::evaluate(const StopSignals& stop) {
+  struct Stopped {};
   const MaskedSamples samples = masked_samples(corpus_.validation, *corpus_.tokenizer, config_);
-  evaluation_ = evaluate_masked_lm(model_, samples, config_.training.micro_batch_size);
+  const std::int64_t total = samples.packing->size();
+  try {
+    evaluation_ = evaluate_masked_lm(model_, samples, config_.training.micro_batch_size, [&](std::int64_t done) {
+      if (stop.requested()) throw Stopped();
+      log_.draw(fmt::format("step {}: evaluating, sequence {}/{}", state_.step, done, total));
+    });
+  } catch (const Stopped&) {
+    return false;  // a resumed run evaluates before it goes on
+  }
   metrics_->write(state_.step, {{"validation_loss", evaluation_.loss}, {"validation_accuracy", evaluation_.accuracy}});
-  const bool better = !state_.best_loss || evaluation_.loss < *state_.best_loss;
+  const bool better = std::isfinite(evaluation_.loss) && (!state_.best_loss || evaluation_.loss < *state_.best_loss);
+  state_.evaluated_step = state_.step;
   state_.evaluations_since_best = better ? 0 : state_.evaluations_since_best + 1;
   if (better) {
     state_.best_loss = evaluation_.loss;
@@ -134,6 +160,7 @@ void Run::evaluate() {
   }
   log_.say(fmt::format("step {}: validation loss {:.4f}, accuracy {:.1f} %{}", state_.step, evaluation_.loss, 100 * evaluation_.accuracy,
                        better ? " (best so far)" : ""));
+  return true;
 }
 
 void Run::step(Loader& loader, Progress& progress) {
@@ -153,12 +180,15 @@ void Run::step(Loader& loader, Progress& progress) {
   options.activation_checkpointing = config_.training.activation_checkpointing;
   const StepResult result = train_step(model_, *optimizer_, batches, options);
   state_.step = number;
+  state_.settings = text_checksum(to_yaml(config_));
+  state_.version = NYSTROM_VERSION;
   state_.updates = optimizer_->steps_taken();
   state_.skipped_in_a_row = result.skipped ? state_.skipped_in_a_row + 1 : 0;
   if (result.skipped) log_.warn(fmt::format("step {} skipped: its gradient is not finite", number));
   if (state_.skipped_in_a_row == 3) {
-    throw Error(fmt::format("steps {} to {} had no finite gradient; lower optimizer.learning_rate, and resume from the last checkpoint",
-                            number - 2, number));
+    throw InputError(
+        fmt::format("steps {} to {} had no finite gradient; lower optimizer.learning_rate or lengthen the warm-up, in a new run_dir",
+                    number - 2, number));
   }
   report(result, options.learning_rate, static_cast<double>(tokens) / std::chrono::duration<double>(Clock::now() - start).count(),
          progress);
@@ -188,14 +218,15 @@ PretrainResult Run::train() {
   Progress progress("step", state_.step, steps, log_);
   const auto patience = config_.evaluation.early_stop_patience;
   const auto stalled = [&] { return patience && state_.evaluations_since_best >= *patience; };
-  while (state_.step < steps && !stop.requested() && !stalled()) {
+  for (;;) {
+    if (evaluation_due() && !evaluate(stop)) break;
+    if (state_.step > 0 && state_.step % config_.checkpoint.every == 0) save();
+    if (state_.step >= steps || stop.requested() || stalled()) break;
     step(loader, progress);
-    if (state_.step % config_.evaluation.every == 0 || state_.step == steps) evaluate();
-    if (state_.step % config_.checkpoint.every == 0) save();
   }
   save();
   if (stalled()) log_.say(fmt::format("stopped early: {} evaluations without a better loss than step {}'s", *patience, state_.best_step));
-  return {state_.step, evaluation_, state_.step < steps && !stalled()};
+  return {state_.step, evaluation_, !stalled() && (state_.step < steps || evaluation_due())};
 }
 
 }  // namespace
@@ -204,14 +235,23 @@ PretrainResult pretrain(const RunConfig& given, Log& log) {
   RunConfig config = given;
   const auto wrong = validate_pretraining(config);
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
+  // What can be refused at once is, before the text is turned into tokens and before anything is written.
+  match_files(config.data.train);
+  if (!config.data.validation.empty()) match_files(config.data.validation);
+  if (config.tokenizer.path) fit_model_to_tokenizer(config, open_tokenizer(*config.tokenizer.path));
+  check_run_dir(config);
   fs::create_directories(config.run_dir);
   const RunLock lock(config.run_dir);
   log.append_to(fs::path(config.run_dir) / "log.txt");
-  Corpus corpus = prepare_corpus(config, log);
-  fit_model_to_tokenizer(config, *corpus.tokenizer);
-  settle_config(config);
-  Run run(config, std::move(corpus), log);
-  return run.train();
+  try {
+    Corpus corpus = prepare_corpus(config, log);
+    fit_model_to_tokenizer(config, *corpus.tokenizer);
+    settle_config(config);
+    return Run(config, std::move(corpus), log).train();
+  } catch (const Error& error) {
+    log.record(fmt::format("error: {}", error.what()));
+    throw;
+  }
 }
 
 }  // namespace nystrom

@@ -16,7 +16,7 @@ struct PretrainResult {
 
 /// Runs `config` in its run directory to training.steps. A run that was stopped goes on from its newest whole checkpoint, to the same bits
 /// as if it had not been. InputError when the run directory holds a run of other settings (all changed keys are named; steps, logging,
-/// evaluation and checkpoint may change); Error after three steps in a row whose gradient was not finite.
+/// evaluation and checkpoint may change); InputError after three steps in a row whose gradient was not finite.
 PretrainResult pretrain(const RunConfig& config, Log& log);
 
 }  // namespace nystrom

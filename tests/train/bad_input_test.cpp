@@ -223,7 +223,7 @@ const Case texts[] = {
     {"kind_of_tokenizer", PREPARE "tokenizer.train.kind=wordpiece",
      "--set tokenizer.train.kind=wordpiece: tokenizer.train.kind: got 'wordpiece', expected unigram or bpe"},
     {"no_tokenizer", PREPARE "tokenizer.path=absent", "absent/spiece.model: cannot open: No such file or directory"},
-    {"cache_in_a_file", PREPARE "data.cache=text.txt/cache", "text.txt/cache: Not a directory"},
+    {"cache_in_a_file", PREPARE "data.cache=text.txt/cache", "text.txt/cache: cannot create the folder: Not a directory"},
 };
 
 class BadInput : public ::testing::TestWithParam<Case> {};

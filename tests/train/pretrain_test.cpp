@@ -112,6 +112,22 @@ TEST_F(PretrainTest, OtherSettingsAreRefusedInTheSameFolder) {
       "nystrom: run: holds a run with other settings; changed: optimizer.learning_rate; choose another run_dir, or undo the changes\n");
 }
 
+TEST_F(PretrainTest, OtherTextIsRefusedInTheSameFolder) {
+  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+  std::ofstream(folder_ / "text.txt", std::ios::app) << "the sea was calm\n";
+  EXPECT_EQ(run("run", "training.steps=12"), 2);
+  EXPECT_NE(
+      read_bytes(folder_ / "log").find("nystrom: run: its checkpoints come from another tokenizer; bring the files of data.train back"),
+      std::string::npos)
+      << read_bytes(folder_ / "log");
+}
+
+TEST_F(PretrainTest, WithoutACheckpointSettingsMayChange) {
+  fs::create_directory(folder_ / "run");
+  write_bytes(folder_ / "run" / "config.yaml", "optimizer: {learning_rate: 1.0e-1}\n");
+  EXPECT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+}
+
 TEST_F(PretrainTest, MoreStepsMayBeAskedFor) {
   ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
   EXPECT_EQ(run("run", "training.steps=12"), 0) << read_bytes(folder_ / "log");

@@ -1,0 +1,74 @@
+#include "core/new_folder.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <random>
+
+#include "core/check.h"
+#include "core/file_io.h"
+#include "core/json.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+fs::path parent_of(const fs::path& place) { return place.has_parent_path() ? place.parent_path() : "."; }
+
+/// A descriptor that holds the folder's lock; −1 when another process does.
+int locked(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  if (descriptor >= 0) ::close(descriptor);
+  return -1;
+}
+
+void remove_leftovers(const fs::path& place) {
+  const std::string prefix = place.filename().string() + ".tmp-";
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(parent_of(place), ignored)) {
+    if (!entry.path().filename().string().starts_with(prefix)) continue;
+    const int lock = locked(entry.path());
+    if (lock < 0) continue;
+    fs::remove_all(entry.path(), ignored);
+    ::close(lock);
+  }
+}
+
+}  // namespace
+
+NewFolder::NewFolder(fs::path place) : place_(std::move(place)) {
+  std::error_code error;
+  const fs::path parent = parent_of(place_);
+  fs::create_directories(parent, error);
+  require_input(!error, "{}: cannot create the folder: {}", printable_path(parent), error.message());
+  remove_leftovers(place_);
+  std::random_device random;
+  while (!error && lock_ < 0) {
+    temporary_ = place_.string() + fmt::format(".tmp-{:08x}{:08x}", random(), random());
+    fs::create_directory(temporary_, error);
+    if (!error) lock_ = locked(temporary_);
+    if (lock_ >= 0 && !fs::exists(temporary_)) {  // taken for a leftover before it was locked
+      ::close(lock_);
+      lock_ = -1;
+    }
+  }
+  require_input(!error, "{}: cannot create: {}", printable_path(place_), error.message());
+}
+
+NewFolder::~NewFolder() {
+  std::error_code ignored;
+  fs::remove_all(temporary_, ignored);
+  ::close(lock_);
+}
+
+void NewFolder::commit() {
+  std::error_code error;
+  fs::rename(temporary_, place_, error);
+  require_input(!error, "{}: cannot rename into place: {}", printable_path(place_), error.message());
+  sync_folder(parent_of(place_));
+}
+
+}  // namespace nystrom

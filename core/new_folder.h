@@ -1,0 +1,29 @@
+// A folder that appears whole or not at all.
+#pragma once
+
+#include <filesystem>
+
+namespace nystrom {
+
+/// Made under a temporary name beside its place, and locked while alive, so that what a killed process left can be told from what a living
+/// one still writes. Every failure is an InputError naming the folder.
+class NewFolder {
+ public:
+  /// Makes the parents, removes leftovers of the same name, and makes the temporary folder.
+  explicit NewFolder(std::filesystem::path place);
+  /// Removes the temporary folder unless committed.
+  ~NewFolder();
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+
+  /// Where to write.
+  const std::filesystem::path& path() const { return temporary_; }
+  /// Gives the folder its name, durably; its place must be free or an empty folder.
+  void commit();
+
+ private:
+  std::filesystem::path place_, temporary_;
+  int lock_ = -1;
+};
+
+}  // namespace nystrom
