@@ -19,6 +19,7 @@ struct ConfigOptions {
 
 void run(const ConfigOptions& options) {
   options.common.apply();
+  require_input(options.common.overrides.empty(), "config prints recipes as they are; give --set to the command that reads the file");
   const int asked = !options.recipe.empty() + !options.explain.empty() + options.list + options.schema + options.markdown;
   require_input(asked == 1,
                 "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got {}; see nystrom config --help",

@@ -21,12 +21,18 @@ void run(const PretrainOptions& options) {
   const RunConfig config = read_config(options.config, options.common.overrides);
   Log log(options.common.quiet);
   const PretrainResult result = pretrain(config, log);
-  if (result.interrupted) throw Interrupted(fmt::format("stopped after step {}; the same command goes on from there", result.steps));
-  if (result.evaluation.tokens > 0) {
-    log.say(fmt::format("validation loss {:.4f}; always predicting by token frequency: {:.4f}", result.evaluation.loss,
-                        result.evaluation.frequency_loss));
+  if (result.interrupted) {
+    const std::string message = fmt::format("stopped after step {}; the same command goes on from there", result.steps);
+    log.record(message);
+    throw Interrupted(message);
   }
-  log.say(fmt::format("done: {} steps; the model is {}/checkpoints/step-{}", result.steps, config.run_dir, result.steps));
+  if (result.evaluation.tokens > 0) {
+    const Evaluation& last = result.evaluation;
+    log.say(fmt::format("validation loss {:.4f}; always predicting by token frequency: {:.4f}{}", last.loss, last.frequency_loss,
+                        last.loss < last.frequency_loss ? "" : ", which is no worse: train longer, or with another learning rate"));
+  }
+  log.say(
+      fmt::format("done: {} steps; the model is {}/checkpoints/step-{}", result.steps, config.run_dir, result.best.value_or(result.steps)));
 }
 
 }  // namespace

@@ -189,10 +189,12 @@ std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents docum
   }
   flush();
   const TextStatistics& statistics = text.statistics();
-  const bool shared_out = statistics.documents > 0;
   require_input(
-      writer.tokens() > 0, "no document with a token was taken: {}{}", statistics.summary(),
-      shared_out ? "; data.validation_fraction gives none to this set: change it, name data.validation, or set documents: lines" : "");
+      writer.tokens() > 0 || statistics.documents == 0,
+      "of {} documents data.validation_fraction gives none to this data set; name data.validation, set documents: lines, or choose "
+      "another fraction",
+      statistics.documents);
+  require_input(writer.tokens() > 0, "no document with a token was taken: {}", statistics.summary());
   writer.finish(statistics_json(statistics));
   log.say(fmt::format("{}; {} documents with {} tokens taken", statistics.summary(), writer.documents(), writer.tokens()));
   return std::make_shared<TokenDataset>(TokenDataset::open(folder));

@@ -9,6 +9,7 @@
 #include "train/config_io.h"
 #include "train/hf_config.h"
 #include "train/model_weights.h"
+#include "train/run_state.h"
 
 namespace nystrom {
 namespace {
@@ -47,12 +48,19 @@ fs::path find_model(const fs::path& model, Log& log) {
   require_input(fs::is_directory(model), "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
                 printable_path(model));
   const fs::path checkpoints = model / "checkpoints";
-  if (fs::exists(model / "config.json") || !fs::is_directory(checkpoints)) return model;
+  if (fs::exists(model / "config.json")) return model;
+  require_input(fs::is_directory(checkpoints),
+                "{}: holds neither config.json nor checkpoints; expected a Hugging Face folder, a run directory or a checkpoint",
+                printable_path(model));
   std::vector<std::string> passed_over;
   const auto newest = newest_checkpoint(checkpoints, passed_over);
   for (const std::string& line : passed_over) log.warn(line);
   require_input(newest.has_value(), "{}: the run has no whole checkpoint yet", printable_path(model));
-  return checkpoint_path(checkpoints, *newest);
+  const fs::path folder = checkpoint_path(checkpoints, *newest);
+  const auto best = fs::exists(folder / "state.json") ? RunState::read(folder / "state.json").best() : std::nullopt;
+  if (!best || *best == *newest || !checkpoint_problem(checkpoint_path(checkpoints, *best)).empty()) return folder;
+  log.say(fmt::format("{}: taking step {}, the best by its evaluations; the newest is step {}", printable_path(model), *best, *newest));
+  return checkpoint_path(checkpoints, *best);
 }
 
 }  // namespace

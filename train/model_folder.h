@@ -19,9 +19,9 @@ struct ModelFolder {
   ModelConfig config;
 };
 
-/// Finds MODEL: a Hugging Face folder or a checkpoint is itself the folder; of a run directory it is the newest whole checkpoint, with a
-/// warning for each newer one that is damaged. Its configuration has `--set model.…` overrides applied, and semantics_notice is said.
-/// InputError when it is none of these or cannot be built.
+/// Finds MODEL: a Hugging Face folder or a checkpoint is itself the folder; of a run directory it is the best checkpoint by its
+/// evaluations, else the newest whole one, with a warning for each newer one that is damaged. Its configuration has `--set model.…`
+/// overrides applied, and semantics_notice is said. InputError when it is none of these or cannot be built.
 ModelFolder open_model_folder(const std::filesystem::path& model, const std::vector<std::string>& overrides, Log& log);
 
 /// The most tokens, special ones included, that the model was trained with: segment_means_seq_len, or in the exact case, where that says

@@ -84,7 +84,10 @@ std::filesystem::path settings_file(const RunConfig& config) { return std::files
 }  // namespace
 
 void check_run_dir(const RunConfig& config) {
-  const std::filesystem::path path = settings_file(config);
+  const std::filesystem::path path = settings_file(config), folder = config.run_dir;
+  const bool foreign = std::filesystem::is_directory(folder) && !std::filesystem::is_empty(folder) &&
+                       !std::filesystem::exists(folder / ".lock") && !std::filesystem::exists(path);
+  require_input(!foreign, "{}: is not empty and holds no run; choose another run_dir", config.run_dir);
   if (!std::filesystem::exists(path) || checkpoint_steps(checkpoints_of(config)).empty()) return;
   RunConfig old = read_config(path.string());
   old.run_dir = config.run_dir;

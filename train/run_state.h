@@ -32,8 +32,8 @@ struct RunState {
   static RunState read(const std::filesystem::path& path);
 };
 
-/// Refuses a run directory with checkpoints of other settings, naming the changed keys (steps, logging, evaluation and checkpoint may
-/// change, and the names of the run directory and the cache). Writes nothing.
+/// Refuses a folder that holds something else than a run, and a run directory with checkpoints of other settings, naming the changed keys
+/// (steps, logging, evaluation and checkpoint may change, and the names of the run directory and the cache). Writes nothing.
 void check_run_dir(const RunConfig& config);
 /// check_run_dir, and then writes the resolved configuration into the run directory.
 void settle_config(const RunConfig& config);

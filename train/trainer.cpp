@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "core/checksum.h"
+#include "core/cpu/parallel.h"
 #include "core/file_io.h"
 #include "data/tokenizer_json.h"
 #include "train/checkpoint.h"
@@ -216,6 +217,8 @@ PretrainResult Run::train() {
   Loader loader(masked_samples(corpus_.train, *corpus_.tokenizer, config_),
                 {config_.training.batch_size, config_.training.micro_batch_size}, state_.step);
   Progress progress("step", state_.step, steps, log_);
+  log_.say(fmt::format("training {} parameters on {} threads in {}, to step {}", model_.parameters().count(), num_threads(),
+                       config_.run_dir, steps));
   const auto patience = config_.evaluation.early_stop_patience;
   const auto stalled = [&] { return patience && state_.evaluations_since_best >= *patience; };
   for (;;) {
@@ -226,7 +229,7 @@ PretrainResult Run::train() {
   }
   save();
   if (stalled()) log_.say(fmt::format("stopped early: {} evaluations without a better loss than step {}'s", *patience, state_.best_step));
-  return {state_.step, evaluation_, !stalled() && (state_.step < steps || evaluation_due())};
+  return {state_.step, evaluation_, state_.best(), !stalled() && (state_.step < steps || evaluation_due())};
 }
 
 }  // namespace

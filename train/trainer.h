@@ -9,9 +9,10 @@ namespace nystrom {
 
 /// How a run ended.
 struct PretrainResult {
-  std::int64_t steps = 0;    ///< done in all
-  Evaluation evaluation;     ///< the last one; of no tokens when there was none
-  bool interrupted = false;  ///< by SIGINT or SIGTERM: a checkpoint of the last step was saved
+  std::int64_t steps = 0;            ///< done in all
+  Evaluation evaluation;             ///< the last one; of no tokens when there was none
+  std::optional<std::int64_t> best;  ///< the step of the best evaluation
+  bool interrupted = false;          ///< by SIGINT or SIGTERM: a checkpoint of the last step was saved
 };
 
 /// Runs `config` in its run directory to training.steps. A run that was stopped goes on from its newest whole checkpoint, to the same bits

@@ -99,7 +99,8 @@ const Case models[] = {
      "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
     {"no_folder_of_info", "info absent", "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
     {"no_yaml", "info absent.yaml", "absent.yaml: cannot open: No such file or directory"},
-    {"no_config", "info occupied", "occupied/config.json: cannot open: No such file or directory"},
+    {"no_config", "info occupied",
+     "occupied: holds neither config.json nor checkpoints; expected a Hugging Face folder, a run directory or a checkpoint"},
     {"no_weights", "forward weightless --quiet --input batch.safetensors --output o",
      "weightless: has neither model.safetensors nor model.safetensors.index.json"},
     {"truncated_weights", "forward truncated --quiet --input batch.safetensors --output o",
@@ -200,6 +201,7 @@ const Case configurations[] = {
      "data.validation is empty; name held-out text files, or set data.validation_fraction, such as 0.01"},
     {"no_training_text", PRETRAIN "'data.train=[]'", "data.train is empty; name the text files to train on, such as [corpus/*.txt]"},
     {"run_in_a_file", PRETRAIN "run_dir=text.txt/run", "text.txt/run: Not a directory"},
+    {"run_in_a_foreign_folder", PRETRAIN "run_dir=weightless", "weightless: is not empty and holds no run; choose another run_dir"},
     {"negative_threads", "pretrain run.yaml --threads -1", "--threads: Value -1 not in range 0 to 4096; see nystrom pretrain --help"},
 };
 
