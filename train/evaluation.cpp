@@ -39,6 +39,15 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset, const 
 
 ModelInput input_of(const Batch& batch) { return {batch.input_ids, {}, batch.attention_mask, {}}; }
 
+ModelInput input_of(std::span<const std::int32_t> ids, std::int64_t positions, std::int64_t pad) {
+  const bool padded = positions > static_cast<std::int64_t>(ids.size());
+  std::vector<std::int64_t> row(ids.begin(), ids.end());
+  std::vector<std::uint8_t> valid(ids.size(), 1);
+  row.resize(static_cast<std::size_t>(positions), pad);
+  valid.resize(row.size(), 0);
+  return {Tensor::from(row, {1, positions}), {}, padded ? Tensor::from(valid, {1, positions}) : Tensor(), {}};
+}
+
 Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples, std::int64_t micro_batch_size,
                               const std::function<void(std::int64_t)>& progress) {
   const std::vector<std::int64_t> counts = count_tokens(samples.packing->dataset());

@@ -27,5 +27,7 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples, 
 
 /// The input of a model from a batch of the loader.
 ModelInput input_of(const Batch& batch);
+/// One text, padded behind to `positions` with `pad`.
+ModelInput input_of(std::span<const std::int32_t> ids, std::int64_t positions, std::int64_t pad);
 
 }  // namespace nystrom

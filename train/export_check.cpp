@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/json.h"
 #include "core/rng.h"
+#include "train/evaluation.h"
 #include "train/hf_config.h"
 #include "train/model_folder.h"
 
@@ -22,19 +23,14 @@ using Ids = std::vector<std::int32_t>;
 
 /// Plain prose to measure on; repeated for texts that are longer.
 constexpr std::string_view sample_text =
-    "The harbour was quiet before dawn, and the first boats left with the tide. A woman stood on the quay and counted them, as she had "
-    "done "
-    "every morning for eleven years. There were nine today. Her brother's boat had a new sail, red as rust, and it was the last to round "
-    "the "
-    "lighthouse. She wrote the number in a small book, put the pencil behind her ear, and walked up the hill to the school. The children "
-    "were "
-    "waiting at the gate because the door was locked, and nobody could say who had the key. \"It is in the clock,\" said the youngest, and "
-    "so "
-    "it was. In the afternoon the wind turned. By 4 o'clock the sea had gone grey, the gulls sat in rows along the wall, and people came "
-    "out "
-    "of their houses without being called. Eight sails came back before the rain. The ninth, which was red, came an hour later, slowly, "
-    "with "
-    "another boat in tow; and when both were tied up, the whole town, wet to the skin, went home to supper as if nothing had happened. ";
+    "The harbour was quiet before dawn, and the first boats left with the tide. A woman stood on the quay and counted them, as she "
+    "had done every morning for eleven years. There were nine today. Her brother's boat had a new sail, red as rust, and it was the "
+    "last to round the lighthouse. She wrote the number in a small book, put the pencil behind her ear, and walked up the hill to the"
+    " school. The children were waiting at the gate because the door was locked, and nobody could say who had the key. \"It is in the"
+    " clock,\" said the youngest, and so it was. In the afternoon the wind turned. By 4 o'clock the sea had gone grey, the gulls sat "
+    "in rows along the wall, and people came out of their houses without being called. Eight sails came back before the rain. The "
+    "ninth, which was red, came an hour later, slowly, with another boat in tow; and when both were tied up, the whole town, wet to "
+    "the skin, went home to supper as if nothing had happened. ";
 
 /// In exact attention both semantics are the same sums in the same or nearly the same order.
 constexpr double rounding = 1e-5;
@@ -67,18 +63,6 @@ std::set<std::int64_t> sample_lengths(std::int64_t longest) {
   std::set<std::int64_t> lengths;
   for (const std::int64_t sixteenths : {1, 4, 8, 12, 16}) lengths.insert(std::max(longest * sixteenths / 16, std::min(shortest, longest)));
   return lengths;
-}
-
-/// A batch of one text, padded to `positions`.
-ModelInput input_of(const Ids& ids, std::int64_t positions, std::int64_t pad) {
-  std::vector<std::int64_t> padded(ids.begin(), ids.end());
-  std::vector<std::uint8_t> mask(ids.size(), 1);
-  padded.resize(static_cast<std::size_t>(positions), pad);
-  mask.resize(static_cast<std::size_t>(positions), 0);
-  ModelInput input;
-  input.input_ids = Tensor::from(padded, {1, positions});
-  input.attention_mask = Tensor::from(mask, {1, positions});
-  return input;
 }
 
 /// Row-major with one text: what belongs to its tokens comes first, and all of it when the head gives one result a text.

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/check.h"
+#include "train/evaluation.h"
 
 namespace nystrom {
 namespace {
@@ -24,16 +25,6 @@ Ids encode(const ModelConfig& config, const Tokenizer& tokenizer, std::string_vi
   require_input(!longest || static_cast<std::int64_t>(ids.size()) <= *longest,
                 "the text has {} tokens with [CLS] and [SEP], the model takes at most {}; shorten it", ids.size(), longest.value_or(0));
   return ids;
-}
-
-/// One row, padded where the model computes one length alone.
-ModelInput input_of(const ModelConfig& config, const Ids& ids, std::int32_t pad) {
-  const auto tokens = static_cast<std::int64_t>(ids.size()), length = config.fixed_length().value_or(tokens);
-  std::vector<std::int64_t> row(ids.begin(), ids.end());
-  std::vector<std::uint8_t> valid(ids.size(), 1);
-  row.resize(static_cast<std::size_t>(length), pad);
-  valid.resize(row.size(), 0);
-  return {Tensor::from(row, {1, length}), {}, length == tokens ? Tensor() : Tensor::from(valid, {1, length}), {}};
 }
 
 /// exp(x − log Σ exp x)
@@ -78,7 +69,9 @@ std::vector<std::vector<MaskFill>> fill_masks(const Model& model, const Tokenize
     if (ids[i] == tokenizer.special().mask) places.push_back(static_cast<std::int64_t>(i));
   }
   const auto masks = static_cast<std::int64_t>(places.size());
-  const Var logits = model.masked_lm_logits(input_of(config, ids, tokenizer.special().pad), Tensor::from(places, {masks}));
+  const Var logits =
+      model.masked_lm_logits(input_of(ids, config.fixed_length().value_or(static_cast<std::int64_t>(ids.size())), tokenizer.special().pad),
+                             Tensor::from(places, {masks}));
   std::vector<std::vector<MaskFill>> result;
   for (std::int64_t mask = 0; mask < masks; ++mask) {
     const std::vector<double> scores = softmax_of(logits.value().slice(0, mask, mask + 1).to(cpu_device));

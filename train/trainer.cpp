@@ -54,7 +54,9 @@ class Run {
   CheckpointFolder checkpoints_;
   std::optional<MetricsLog> metrics_;
   RunState state_;
-  std::string saved_;  // the state in the newest checkpoint
+  std::string settings_;  // a hash of config_
+  std::string saved_;     // the state in the newest checkpoint
+  MaskedSamples validation_;
   Evaluation evaluation_;
 };
 
@@ -67,6 +69,8 @@ Run::Run(const RunConfig& config, Corpus corpus, Log& log)
   model_.parameters().allocate(config.training.dtype, StoreMode::training);
   optimizer_.emplace(model_.parameters(), config.optimizer);
   state_.tokenizer = corpus_.train->info().tokenizer;
+  settings_ = text_checksum(to_yaml(config_));
+  validation_ = masked_samples(corpus_.validation, *corpus_.tokenizer, config_);
   state_.text = file_checksum(corpus_.token_folder / "train" / "index.json");
   checkpoints_.remove_leftovers();
   resume();
@@ -140,10 +144,9 @@ bool Run::evaluation_due() const {
 /// Measures the validation loss, and saves a checkpoint when it is the best so far. False, with nothing changed, when asked to stop.
 bool Run::evaluate(const StopSignals& stop) {
   struct Stopped {};
-  const MaskedSamples samples = masked_samples(corpus_.validation, *corpus_.tokenizer, config_);
-  const std::int64_t total = samples.packing->size();
+  const std::int64_t total = validation_.packing->size();
   try {
-    evaluation_ = evaluate_masked_lm(model_, samples, config_.training.micro_batch_size, [&](std::int64_t done) {
+    evaluation_ = evaluate_masked_lm(model_, validation_, config_.training.micro_batch_size, [&](std::int64_t done) {
       if (stop.requested()) throw Stopped();
       log_.draw(fmt::format("step {}: evaluating, sequence {}/{}", state_.step, done, total));
     });
@@ -181,7 +184,7 @@ void Run::step(Loader& loader, Progress& progress) {
   options.activation_checkpointing = config_.training.activation_checkpointing;
   const StepResult result = train_step(model_, *optimizer_, batches, options);
   state_.step = number;
-  state_.settings = text_checksum(to_yaml(config_));
+  state_.settings = settings_;
   state_.version = NYSTROM_VERSION;
   state_.updates = optimizer_->steps_taken();
   state_.skipped_in_a_row = result.skipped ? state_.skipped_in_a_row + 1 : 0;
