@@ -99,45 +99,28 @@ struct Kernel<void(Args...)> {
 #define NYSTROM_CUDA_FUNCTION(name) nullptr
 #endif
 
-// clang-format off: it takes namespaces in macros apart
+// It would take namespaces in macros apart:
+// clang-format off
 #ifdef NYSTROM_X86
 /// Declares kernel `name` as own vector code: one definition a CPU level and one for CUDA. A missing one is a link error naming it.
-#define KERNEL(name, ...)                                                                       \
-  namespace cpu_baseline {                                                                      \
-  void name(__VA_ARGS__);                                                                       \
-  }                                                                                             \
-  namespace cpu_avx2 {                                                                          \
-  void name(__VA_ARGS__);                                                                       \
-  }                                                                                             \
-  namespace cpu_avx512 {                                                                        \
-  void name(__VA_ARGS__);                                                                       \
-  }                                                                                             \
-  namespace cuda {                                                                              \
-  void name(__VA_ARGS__);                                                                       \
-  }                                                                                             \
-  inline constexpr Kernel<void(__VA_ARGS__)> name {                                             \
-#name, &cpu_baseline::name, &cpu_avx2::name, &cpu_avx512::name, NYSTROM_CUDA_FUNCTION(name) \
-  }
+#define KERNEL(name, ...)                         \
+  namespace cpu_baseline { void name(__VA_ARGS__); } \
+  namespace cpu_avx2 { void name(__VA_ARGS__); }     \
+  namespace cpu_avx512 { void name(__VA_ARGS__); }   \
+  namespace cuda { void name(__VA_ARGS__); }         \
+  inline constexpr Kernel<void(__VA_ARGS__)> name{   \
+      #name, &cpu_baseline::name, &cpu_avx2::name, &cpu_avx512::name, NYSTROM_CUDA_FUNCTION(name)}
 #else
-#define KERNEL(name, ...)                                                                             \
-  namespace cpu_baseline {                                                                            \
-  void name(__VA_ARGS__);                                                                             \
-  }                                                                                                   \
-  namespace cuda {                                                                                    \
-  void name(__VA_ARGS__);                                                                             \
-  }                                                                                                   \
-  inline constexpr Kernel<void(__VA_ARGS__)> name {                                                   \
-#name, &cpu_baseline::name, &cpu_baseline::name, &cpu_baseline::name, NYSTROM_CUDA_FUNCTION(name) \
-  }
+#define KERNEL(name, ...)                         \
+  namespace cpu_baseline { void name(__VA_ARGS__); } \
+  namespace cuda { void name(__VA_ARGS__); }         \
+  inline constexpr Kernel<void(__VA_ARGS__)> name{   \
+      #name, &cpu_baseline::name, &cpu_baseline::name, &cpu_baseline::name, NYSTROM_CUDA_FUNCTION(name)}
 #endif
 
 /// Declares kernel `name` as a call into a library that chooses its vector code itself (oneDNN, Eigen): one CPU definition.
-#define LIBRARY_KERNEL(name, ...) \
-  namespace cpu {                 \
-  void name(__VA_ARGS__);         \
-  }                               \
-  namespace cuda {                \
-  void name(__VA_ARGS__);         \
-  }                               \
-  inline constexpr Kernel<void(__VA_ARGS__)> name { #name, &cpu::name, &cpu::name, &cpu::name, NYSTROM_CUDA_FUNCTION(name) }
+#define LIBRARY_KERNEL(name, ...)          \
+  namespace cpu { void name(__VA_ARGS__); }   \
+  namespace cuda { void name(__VA_ARGS__); }  \
+  inline constexpr Kernel<void(__VA_ARGS__)> name{#name, &cpu::name, &cpu::name, &cpu::name, NYSTROM_CUDA_FUNCTION(name)}
 // clang-format on

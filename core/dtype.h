@@ -57,33 +57,22 @@ struct AccumulateType<bf16> {
 template <class T>
 using accumulate_t = typename detail::AccumulateType<T>::type;
 
-// clang-format off: a line a type
+// A line a type:
+// clang-format off
 template <class T>
 constexpr DType dtype_of();
 template <>
-constexpr DType dtype_of<float>() {
-  return DType::f32;
-}
+constexpr DType dtype_of<float>() { return DType::f32; }
 template <>
-constexpr DType dtype_of<bf16>() {
-  return DType::bf16;
-}
+constexpr DType dtype_of<bf16>() { return DType::bf16; }
 template <>
-constexpr DType dtype_of<double>() {
-  return DType::f64;
-}
+constexpr DType dtype_of<double>() { return DType::f64; }
 template <>
-constexpr DType dtype_of<std::int32_t>() {
-  return DType::i32;
-}
+constexpr DType dtype_of<std::int32_t>() { return DType::i32; }
 template <>
-constexpr DType dtype_of<std::int64_t>() {
-  return DType::i64;
-}
+constexpr DType dtype_of<std::int64_t>() { return DType::i64; }
 template <>
-constexpr DType dtype_of<std::uint8_t>() {
-  return DType::u8;
-}
+constexpr DType dtype_of<std::uint8_t>() { return DType::u8; }
 // clang-format on
 
 NYSTROM_INLINE constexpr std::int64_t size_of(DType dtype) {

@@ -132,6 +132,13 @@ void OutputFile::commit() {
   sync_folder(path_.has_parent_path() ? path_.parent_path() : ".");
 }
 
+std::string write_text_file(const std::filesystem::path& path, std::string_view text) {
+  OutputFile file(path);
+  file.write(text);
+  file.commit();
+  return file.checksum();
+}
+
 std::string file_checksum(const std::filesystem::path& path) {
   const InputFile file = InputFile::open(path);
   std::vector<std::byte> buffer(std::size_t{1} << 20);

@@ -66,6 +66,9 @@ class OutputFile {
   Checksum checksum_;
 };
 
+/// Writes `text` as a whole file by OutputFile; its checksum.
+std::string write_text_file(const std::filesystem::path& path, std::string_view text);
+
 /// Checksum of a whole file, read in pieces.
 std::string file_checksum(const std::filesystem::path& path);
 /// Makes the names in `folder` durable. InputError when the system refuses.

@@ -132,9 +132,7 @@ void ShardWriter::finish(const std::string& statistics) {
   if (s.file) s.close_shard();
   require_input(!s.index.shards.empty(), "{}: the data set would be empty: no document has a token", printable_path(s.folder));
   s.index.statistics = statistics;
-  OutputFile file(s.folder / index_file);
-  file.write(index_text(s.index));
-  file.commit();
+  write_text_file(s.folder / index_file, index_text(s.index));
 }
 
 }  // namespace nystrom

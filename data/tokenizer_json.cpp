@@ -216,11 +216,7 @@ std::vector<TokenizerFile> tokenizer_files(const SentencePieceTokenizer& tokeniz
 }
 
 void write_tokenizer(const SentencePieceTokenizer& tokenizer, const std::filesystem::path& folder, std::int64_t max_length) {
-  for (const TokenizerFile& each : tokenizer_files(tokenizer, max_length)) {
-    OutputFile file(folder / each.name);
-    file.write(each.content);
-    file.commit();
-  }
+  for (const TokenizerFile& each : tokenizer_files(tokenizer, max_length)) write_text_file(folder / each.name, each.content);
 }
 
 }  // namespace nystrom

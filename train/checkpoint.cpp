@@ -77,13 +77,7 @@ CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep) : folder_
 }
 
 CheckpointFolder::File CheckpointFolder::text_file(std::string name, std::string content) {
-  return {std::move(name), [content = std::move(content)](const fs::path& path) {
-            OutputFile file(path);
-            file.write(content);
-            const std::string checksum = file.checksum();
-            file.commit();
-            return checksum;
-          }};
+  return {std::move(name), [content = std::move(content)](const fs::path& path) { return write_text_file(path, content); }};
 }
 
 void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& files) const {

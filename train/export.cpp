@@ -23,12 +23,6 @@ constexpr std::size_t most_tokenizer_bytes = std::size_t{1} << 28;
 constexpr const char* foreign_tokenizer_files[] = {
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt"};
 
-void write_file(const fs::path& path, std::string_view content) {
-  OutputFile file(path);
-  file.write(content);
-  file.commit();
-}
-
 /// The folder without links and trailing slashes; InputError when something is in it.
 fs::path free_place(const fs::path& folder) {
   require_input(!folder.empty(), "the folder to write has no name");
@@ -58,7 +52,7 @@ CardTokenizer copy_foreign_tokenizer(const ModelFolder& source, const fs::path& 
   std::vector<std::string> copied;
   for (const char* name : foreign_tokenizer_files) {
     if (!fs::exists(source.path / name)) continue;
-    write_file(folder / name, read_text_file(source.path / name, most_tokenizer_bytes));
+    write_text_file(folder / name, read_text_file(source.path / name, most_tokenizer_bytes));
     copied.emplace_back(name);
   }
   const std::string place = printable_path(source.path);
@@ -153,7 +147,7 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder, con
   const auto model = load_model(source.path, source.config, DType::f32, StoreMode::inference);
 
   NewFolder written(place);
-  write_file(written.path() / "config.json", hf_config_text(config));
+  write_text_file(written.path() / "config.json", hf_config_text(config));
   write_safetensors(written.path() / "model.safetensors", f32_weights(*model));
   ModelCard card{place.filename().string(), config, model->parameters().count(), trained_length(source), CardTokenizer::sentencepiece,
                  export_notes(config),      {}};
@@ -164,7 +158,7 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder, con
   }
   for (const std::string& note : card.notes) log.say("note: " + note);
   if (options.verify) card.differences = check_export(written.path(), *model, tokenizer ? &*tokenizer : nullptr, card.longest);
-  write_file(written.path() / "README.md", model_card(card));
+  write_text_file(written.path() / "README.md", model_card(card));
   const std::vector<std::string> files = names_in(written.path());
   written.commit();
   return {card.parameters, files, card.differences};

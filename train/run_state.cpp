@@ -103,9 +103,7 @@ void check_run_dir(const RunConfig& config) {
 
 void settle_config(const RunConfig& config) {
   check_run_dir(config);
-  OutputFile file(settings_file(config));
-  file.write(to_yaml(config));
-  file.commit();
+  write_text_file(settings_file(config), to_yaml(config));
 }
 
 }  // namespace nystrom

@@ -25,7 +25,8 @@ AttentionOptions attention_options(const Vars& v, double scale, Tensor mask = {}
   return {scale, std::move(mask), empty, v[0].dtype()};
 }
 
-// clang-format off: a line an op
+// A line an op:
+// clang-format off
 std::vector<OpCase> elementwise_cases() {
   return {
       {"add", {{3, 5}, {3, 5}}, [](const Vars& v) { return add(v[0], v[1]); }},
@@ -45,11 +46,7 @@ std::vector<OpCase> elementwise_cases() {
       {"tanh", {{3, 67}}, [](const Vars& v) { return tanh(v[0]); }},
       {"square", {{3, 67}}, [](const Vars& v) { return square(v[0]); }},
       {"cast_there_and_back", {{3, 5}}, [](const Vars& v) { return cast(cast(v[0], DType::f64), v[0].dtype()); }},
-      {"dropout",
-       {{3, 5, 13}},
-       [](const Vars& v) {
-         return dropout(v[0], 0.3, {7, 3, 2}, int_tensor({4, 9, 100}, {3}));
-       }},
+      {"dropout", {{3, 5, 13}}, [](const Vars& v) { return dropout(v[0], 0.3, {7, 3, 2}, int_tensor({4, 9, 100}, {3})); }},
   };
 }
 
@@ -75,53 +72,31 @@ std::vector<OpCase> attention_cases() {
   return {
       {"softmax", {{3, 5, 17}}, [](const Vars& v) { return softmax(v[0]); }},
       {"softmax_of_one", {{3, 1}}, [](const Vars& v) { return softmax(v[0]); }},
-      {"attention",
-       {{2, 3, 7, 5}, {2, 3, 9, 5}, {2, 3, 9, 4}},
-       [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 0.7)); }},
-      {"attention_holes",
-       {{2, 2, 7, 5}, {2, 2, 9, 5}, {2, 2, 9, 4}},
+      {"attention", {{2, 3, 7, 5}, {2, 3, 9, 5}, {2, 3, 9, 4}}, [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 0.7)); }},
+      {"attention_holes", {{2, 2, 7, 5}, {2, 2, 9, 5}, {2, 2, 9, 4}},
        [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 0.7, holes)); }},
-      {"attention_empty_row",
-       {{2, 2, 3, 5}, {2, 2, 9, 5}, {2, 2, 9, 4}},
+      {"attention_empty_row", {{2, 2, 3, 5}, {2, 2, 9, 5}, {2, 2, 9, 4}},
        [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 0.7, one_empty)); }},
-      {"attention_many_blocks",
-       {{2, 1, 70, 3}, {2, 1, 150, 3}, {2, 1, 150, 2}},
+      {"attention_many_blocks", {{2, 1, 70, 3}, {2, 1, 150, 3}, {2, 1, 150, 2}},
        [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 0.5, long_mask)); }},
-      {"attention_strided_heads",
-       {{2, 7, 15}, {2, 9, 15}, {2, 9, 15}},
+      {"attention_strided_heads", {{2, 7, 15}, {2, 9, 15}, {2, 9, 15}},
        [](const Vars& v) {
          const auto heads = [](const Var& x) { return transpose(reshape(x, {x.dim(0), x.dim(1), 3, 5}), 1, 2); };
          const Var out = attention(heads(v[0]), heads(v[1]), heads(v[2]), attention_options(v, 0.4));
          return reshape(transpose(out, 1, 2), {2, 7, 15});
        }},
-      {"attention_one_key",
-       {{1, 1, 4, 3}, {1, 1, 1, 3}, {1, 1, 1, 3}},
-       [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 1)); }},
+      {"attention_one_key", {{1, 1, 4, 3}, {1, 1, 1, 3}, {1, 1, 1, 3}}, [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 1)); }},
       {"segment_means", {{2, 9, 5}}, [](const Vars& v) { return segment_means(v[0], {}, 4); }},
       {"segment_means_holes", {{2, 9, 5}}, [](const Vars& v) { return segment_means(v[0], holes, 4); }},
       {"segment_means_empty_row", {{2, 9, 5}}, [](const Vars& v) { return segment_means(v[0], one_empty, 3); }},
       {"segment_means_more_segments_than_tokens", {{1, 3, 2}}, [](const Vars& v) { return segment_means(v[0], {}, 5); }},
       {"pinv_iterative_6", {{3, 8, 8}}, [](const Vars& v) { return pseudo_inverse_iterative(stochastic(v[0]), 6); }, 1e-7, 1, false},
       {"pinv_iterative_0", {{3, 5, 5}}, [](const Vars& v) { return pseudo_inverse_iterative(stochastic(v[0]), 0); }, 1e-7, 1, false},
-      {"pinv_iterative_1_of_1x1",
-       {{3, 1, 1}},
-       [](const Vars& v) { return pseudo_inverse_iterative(affine(square(v[0]), 1, 1), 1); },
-       1e-7,
-       1,
-       false},
-      {"pinv_iterative_whole_batch",
-       {{2, 3, 7, 7}},
-       [](const Vars& v) { return pseudo_inverse_iterative(stochastic(v[0]), 3, PinvScale::whole_batch); },
-       1e-7,
-       1,
-       false},
+      {"pinv_iterative_1_of_1x1", {{3, 1, 1}}, [](const Vars& v) { return pseudo_inverse_iterative(affine(square(v[0]), 1, 1), 1); }, 1e-7, 1, false},
+      {"pinv_iterative_whole_batch", {{2, 3, 7, 7}},
+       [](const Vars& v) { return pseudo_inverse_iterative(stochastic(v[0]), 3, PinvScale::whole_batch); }, 1e-7, 1, false},
       {"pinv_exact", {{2, 6, 6}}, [](const Vars& v) { return pseudo_inverse_exact(v[0]); }, 1e-5, 1, false},
-      {"pinv_exact_of_rank_2",
-       {{2, 6, 2}, {2, 2, 6}},
-       [](const Vars& v) { return pseudo_inverse_exact(matmul(v[0], v[1])); },
-       1e-5,
-       1,
-       false},
+      {"pinv_exact_of_rank_2", {{2, 6, 2}, {2, 2, 6}}, [](const Vars& v) { return pseudo_inverse_exact(matmul(v[0], v[1])); }, 1e-5, 1, false},
       {"sequence_conv", {{2, 9, 3, 5}, {3, 5}}, [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
       {"sequence_conv_holes", {{2, 9, 3, 5}, {3, 3}}, [](const Vars& v) { return sequence_conv(v[0], v[1], holes); }},
       {"sequence_conv_longer_than_sequence", {{2, 4, 2, 3}, {2, 33}}, [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
@@ -135,58 +110,25 @@ std::vector<OpCase> other_cases() {
   return {
       {"layer_norm", {{3, 5, 17}, {17}, {17}}, [](const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-5); }},
       {"layer_norm_many_rows", {{600, 3}, {3}, {3}}, [](const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-5); }},
-      {"embedding",
-       {{6, 4}},
-       [](const Vars& v) {
-         return embedding(v[0], int_tensor({5, 1, 1, 0, 3, 1}, {2, 3}), -1);
-       }},
-      {"gather_rows",
-       {{6, 2, 3}},
-       [](const Vars& v) {
-         return gather_rows(v[0], int_tensor({5, 1, -1, 1}, {4}));
-       }},
-      {"scatter_rows",
-       {{4, 2, 3}},
-       [](const Vars& v) {
-         return scatter_rows(v[0], int_tensor({5, 1, 0, 1}, {4}), 7);
-       }},
+      {"embedding", {{6, 4}}, [](const Vars& v) { return embedding(v[0], int_tensor({5, 1, 1, 0, 3, 1}, {2, 3}), -1); }},
+      {"gather_rows", {{6, 2, 3}}, [](const Vars& v) { return gather_rows(v[0], int_tensor({5, 1, -1, 1}, {4})); }},
+      {"scatter_rows", {{4, 2, 3}}, [](const Vars& v) { return scatter_rows(v[0], int_tensor({5, 1, 0, 1}, {4}), 7); }},
       {"mask_rows", {{2, 9, 3}}, [](const Vars& v) { return mask_rows(v[0], holes); }},
-      {"reshape",
-       {{3, 4, 5}},
-       [](const Vars& v) {
-         return reshape(v[0], {6, 10});
-       }},
+      {"reshape", {{3, 4, 5}}, [](const Vars& v) { return reshape(v[0], {6, 10}); }},
       {"transpose", {{3, 4, 5}}, [](const Vars& v) { return transpose(v[0], 0, 2); }},
       {"slice", {{3, 4, 5}}, [](const Vars& v) { return slice(v[0], 1, 1, 3); }},
       {"slice_twice", {{5}}, [](const Vars& v) { return add(slice(v[0], 0, 0, 3), slice(v[0], 0, 2, 5)); }},
-      {"concat",
-       {{3, 2}, {3, 5}},
-       [](const Vars& v) {
-         return concat({v[0], v[1], v[0]}, 1);
-       }},
+      {"concat", {{3, 2}, {3, 5}}, [](const Vars& v) { return concat({v[0], v[1], v[0]}, 1); }},
       {"sum", {{3, 4, 5}}, [](const Vars& v) { return sum(v[0]); }},
       {"sum_first_axis", {{300, 4}}, [](const Vars& v) { return sum(v[0], 0); }},
       {"sum_middle_axis", {{3, 4, 5}}, [](const Vars& v) { return sum(v[0], 1); }},
       {"sum_last_axis", {{3, 4, 5}}, [](const Vars& v) { return sum(v[0], -1); }},
       {"mean", {{3, 4, 5}}, [](const Vars& v) { return mean(v[0]); }},
       {"mean_axis", {{3, 4, 5}}, [](const Vars& v) { return mean(v[0], 1); }},
-      {"cross_entropy",
-       {{5, 7}},
-       [](const Vars& v) {
-         return cross_entropy(v[0], int_tensor({0, 6, ignored_label, 3, 3}, {5}));
-       }},
-      {"cross_entropy_normaliser",
-       {{3, 7}},
-       [](const Vars& v) {
-         return cross_entropy(v[0], int_tensor({0, 6, 1}, {3}), 11);
-       }},
-      {"mean_squared_error",
-       {{3, 4}},
-       [](const Vars& v) {
-         return mean_squared_error(v[0], random_normal({3, 4}, 99).cast(v[0].dtype()));
-       }},
-      {"checkpoint",
-       {{3, 5}, {4, 5}},
+      {"cross_entropy", {{5, 7}}, [](const Vars& v) { return cross_entropy(v[0], int_tensor({0, 6, ignored_label, 3, 3}, {5})); }},
+      {"cross_entropy_normaliser", {{3, 7}}, [](const Vars& v) { return cross_entropy(v[0], int_tensor({0, 6, 1}, {3}), 11); }},
+      {"mean_squared_error", {{3, 4}}, [](const Vars& v) { return mean_squared_error(v[0], random_normal({3, 4}, 99).cast(v[0].dtype())); }},
+      {"checkpoint", {{3, 5}, {4, 5}},
        [](const Vars& v) {
          return checkpoint([](const Vars& w) { return gelu_tanh(linear(w[0], w[1])); }, {v[0], v[1]});
        }},

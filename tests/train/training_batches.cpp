@@ -20,12 +20,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void write_text(const fs::path& path, const std::string& text) {
-  OutputFile file(path);
-  file.write(text);
-  file.commit();
-}
-
 void write_model(const RunConfig& config, const fs::path& folder) {
   Model model(config.model);
   model.parameters().allocate(DType::f32, StoreMode::inference);
@@ -34,7 +28,7 @@ void write_model(const RunConfig& config, const fs::path& folder) {
   for (const Parameter& parameter : model.parameters().parameters()) {
     weights.push_back({parameter.name(), model.parameters().master(parameter.name())});
   }
-  write_text(folder / "config.json", hf_config_text(config.model));
+  write_text_file(folder / "config.json", hf_config_text(config.model));
   write_safetensors(folder / "model.safetensors", weights);
 }
 
