@@ -1,5 +1,6 @@
 // Every differentiable function. Shapes are checked on entry and errors name the op, what was got and what was expected.
 //
+// Indices, labels and masks may lie on the CPU: ops copy them to where the numbers are.
 // Unless said otherwise all inputs of one op have one floating type, which is the result's, and gradients have the type of what they
 // belong to. "[…, c]" means any leading axes.
 #pragma once
@@ -31,7 +32,7 @@ Var cast(const Var& x, DType dtype);
 /// x rounded to what bf16 can hold, in x's type; the gradient passes unchanged.
 Var round_to_bf16(const Var& x);
 
-/// x / (1 − p) where kept, else 0: x [b, …], sample_ids [b] i64 on x's device, 0 ≤ p < 1. See core/rng.h for what decides the mask.
+/// x / (1 − p) where kept, else 0: x [b, …], sample_ids [b] i64, 0 ≤ p < 1. See core/rng.h for what decides the mask.
 Var dropout(const Var& x, double p, DropoutKey key, const Tensor& sample_ids);
 
 // ---- Matrix products ----------------------------------------------------------------------------------------------------------------

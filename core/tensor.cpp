@@ -135,7 +135,7 @@ Tensor Tensor::expand(const Shape& shape) const {
 }
 
 Tensor Tensor::to(Device device) const {
-  if (device == device_) return *this;
+  if (device == device_ || !defined()) return *this;
   const Tensor source = contiguous();
   Tensor result = empty(shape_, dtype_, device);
   if (device.is_cpu()) {

@@ -60,7 +60,7 @@ class Tensor {
   Tensor slice(int axis, std::int64_t begin, std::int64_t end) const;
   Tensor expand(const Shape& shape) const;
 
-  /// A copy on `device`, or this tensor when it lives there already.
+  /// A copy on `device`, or this tensor when it lives there already (or nowhere: undefined ones stay so).
   Tensor to(Device device) const;
   /// This tensor, or a contiguous copy.
   Tensor contiguous() const;

@@ -34,14 +34,14 @@ void check(const Var& q, const Var& k, const Var& v, const AttentionOptions& opt
 
 Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& options) {
   check(q, k, v, options);
+  const Tensor mask = options.key_mask.to(q.value().device());
   const Tensor qv = with_unit_columns(q.value()), kv = with_unit_columns(k.value()), vv = with_unit_columns(v.value());
   Tensor out = empty_heads(qv.dim(0), qv.dim(1), qv.dim(2), vv.dim(3), options.out, qv.device());
   Tensor log_sum_exp = Tensor::empty(qv.shape().without(-1), accumulate_dtype(qv.dtype()), qv.device());
-  kernels::attention(qv, kv, vv, options.key_mask, options.empty_rows, options.scale, out, log_sum_exp);
-  const auto backward = [qv, kv, vv, options, out, log_sum_exp](const Tensor& dy, Grads grads) {
+  kernels::attention(qv, kv, vv, mask, options.empty_rows, options.scale, out, log_sum_exp);
+  const auto backward = [qv, kv, vv, mask, options, out, log_sum_exp](const Tensor& dy, Grads grads) {
     Tensor dq = empty_heads_like(qv), dk = empty_heads_like(kv), dv = empty_heads_like(vv);
-    kernels::attention_grad(qv, kv, vv, options.key_mask, options.empty_rows, options.scale, out, log_sum_exp, with_unit_columns(dy), dq,
-                            dk, dv);
+    kernels::attention_grad(qv, kv, vv, mask, options.empty_rows, options.scale, out, log_sum_exp, with_unit_columns(dy), dq, dk, dv);
     grads.add(0, std::move(dq));
     grads.add(1, std::move(dk));
     grads.add(2, std::move(dv));

@@ -95,12 +95,12 @@ Var cast(const Var& x, DType dtype) {
   return record("cast", x.value().cast(dtype), {x}, [](const Tensor& dy, Grads grads) { grads.add(0, dy); });
 }
 
-Var dropout(const Var& x, double p, DropoutKey key, const Tensor& sample_ids) {
+Var dropout(const Var& x, double p, DropoutKey key, const Tensor& samples) {
   require(p >= 0 && p < 1, "dropout: p must be at least 0 and below 1, got {}", p);
-  require(x.rank() >= 1 && sample_ids.shape() == Shape{x.dim(0)}, "dropout: expected one sample id a row of {}, got shape {}", x.shape(),
-          sample_ids.shape());
+  require(x.rank() >= 1 && samples.shape() == Shape{x.dim(0)}, "dropout: expected one sample id a row of {}, got shape {}", x.shape(),
+          samples.shape());
   if (p == 0) return x;
-  const Tensor value = x.value().contiguous();
+  const Tensor value = x.value().contiguous(), sample_ids = samples.to(value.device());
   Tensor y = empty_like(value);
   kernels::dropout(value, sample_ids, key, p, y);
   return record("dropout", y, {x}, [p, key, sample_ids](const Tensor& dy, Grads grads) {

@@ -34,8 +34,8 @@ void scatter_into_grad(Grads& grads, const Shape& shape, const Tensor& dy, const
 
 Var embedding(const Var& table, const Tensor& ids, std::int64_t padding_row) {
   require(table.rank() == 2, "embedding: expected a table [n, c], got {}", table.shape());
-  const Tensor index = ids.contiguous();
-  check_range("embedding", index, 0, table.dim(0));
+  check_range("embedding", ids.contiguous(), 0, table.dim(0));
+  const Tensor index = ids.contiguous().to(table.value().device());
   Tensor y = Tensor::empty(ids.shape().append(table.dim(1)), table.dtype(), table.value().device());
   kernels::gather_rows(table.value(), index, y);
   return record("embedding", y, {table}, [shape = table.shape(), index, padding_row](const Tensor& dy, Grads grads) {
@@ -43,9 +43,10 @@ Var embedding(const Var& table, const Tensor& ids, std::int64_t padding_row) {
   });
 }
 
-Var gather_rows(const Var& x, const Tensor& index) {
-  require(x.rank() >= 1 && index.rank() == 1, "gather_rows: expected x [n, …] and indices [r]; got {} and {}", x.shape(), index.shape());
-  check_range("gather_rows", index, -1, x.dim(0));
+Var gather_rows(const Var& x, const Tensor& rows) {
+  require(x.rank() >= 1 && rows.rank() == 1, "gather_rows: expected x [n, …] and indices [r]; got {} and {}", x.shape(), rows.shape());
+  check_range("gather_rows", rows, -1, x.dim(0));
+  const Tensor index = rows.to(x.value().device());
   const Tensor value = x.value().contiguous();
   const std::int64_t width = row_width(x.shape());
   Tensor y = Tensor::empty(x.shape().without(0).with(0, index.dim(0)), x.dtype(), value.device());
@@ -54,10 +55,11 @@ Var gather_rows(const Var& x, const Tensor& index) {
                 [shape = x.shape(), index](const Tensor& dy, Grads grads) { scatter_into_grad(grads, shape, dy, index, -1); });
 }
 
-Var scatter_rows(const Var& x, const Tensor& index, std::int64_t rows) {
-  require(x.rank() >= 1 && index.shape() == Shape{x.dim(0)}, "scatter_rows: expected one index a row of {}, got {}", x.shape(),
-          index.shape());
-  check_range("scatter_rows", index, 0, rows);
+Var scatter_rows(const Var& x, const Tensor& targets, std::int64_t rows) {
+  require(x.rank() >= 1 && targets.shape() == Shape{x.dim(0)}, "scatter_rows: expected one index a row of {}, got {}", x.shape(),
+          targets.shape());
+  check_range("scatter_rows", targets, 0, rows);
+  const Tensor index = targets.to(x.value().device());
   const std::int64_t width = row_width(x.shape());
   Tensor y = Tensor::zeros(x.shape().without(0).with(0, rows), x.dtype(), x.value().device());
   kernels::scatter_add_rows(x.value().contiguous().reshape({x.dim(0), width}), index, -1, y.reshape({rows, width}));
@@ -68,10 +70,10 @@ Var scatter_rows(const Var& x, const Tensor& index, std::int64_t rows) {
   });
 }
 
-Var mask_rows(const Var& x, const Tensor& mask) {
-  require(x.rank() == 3 && mask.shape() == x.shape().without(-1) && mask.dtype() == DType::u8,
-          "mask_rows: x is {}, the mask {} {}; expected [b, n, c] and u8 [b, n]", x.shape(), mask.dtype(), mask.shape());
-  const Tensor value = x.value().contiguous();
+Var mask_rows(const Var& x, const Tensor& valid) {
+  require(x.rank() == 3 && valid.shape() == x.shape().without(-1) && valid.dtype() == DType::u8,
+          "mask_rows: x is {}, the mask {} {}; expected [b, n, c] and u8 [b, n]", x.shape(), valid.dtype(), valid.shape());
+  const Tensor value = x.value().contiguous(), mask = valid.to(value.device());
   Tensor y = empty_like(value);
   kernels::mask_rows(value, mask, y);
   return record("mask_rows", y, {x}, [mask](const Tensor& dy, Grads grads) {

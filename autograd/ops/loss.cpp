@@ -21,14 +21,15 @@ std::int64_t count_labels(const Tensor& labels, std::int64_t classes) {
 
 }  // namespace
 
-Var cross_entropy(const Var& logits, const Tensor& labels, double normaliser) {
-  require(logits.rank() == 2 && labels.shape() == Shape{logits.dim(0)} && labels.dtype() == DType::i64,
-          "cross_entropy: expected logits [r, c] and i64 labels [r]; got {} and {} {}", logits.shape(), labels.dtype(), labels.shape());
+Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser) {
+  require(logits.rank() == 2 && classes.shape() == Shape{logits.dim(0)} && classes.dtype() == DType::i64,
+          "cross_entropy: expected logits [r, c] and i64 labels [r]; got {} and {} {}", logits.shape(), classes.dtype(), classes.shape());
   require(logits.dim(1) >= 1, "cross_entropy: needs at least one class, got logits {}", logits.shape());
-  const std::int64_t counted = count_labels(labels, logits.dim(1));
+  const std::int64_t counted = count_labels(classes, logits.dim(1));
   if (normaliser == 0) normaliser = static_cast<double>(std::max<std::int64_t>(counted, 1));
   const Tensor value = logits.value().contiguous();
   const Device device = value.device();
+  const Tensor labels = classes.to(device);
   const DType sums = accumulate_dtype(value.dtype());
   Tensor row_loss = Tensor::empty(labels.shape(), sums, device), log_sum_exp = Tensor::empty(labels.shape(), sums, device);
   kernels::cross_entropy(value, labels, row_loss, log_sum_exp);
@@ -49,7 +50,7 @@ Var cross_entropy(const Var& logits, const Tensor& labels, double normaliser) {
 Var mean_squared_error(const Var& x, const Tensor& target) {
   require(target.shape() == x.shape(), "mean_squared_error: the target is {}, expected x's shape {}", target.shape(), x.shape());
   const DType sums = accumulate_dtype(x.dtype());
-  return mean(square(subtract(cast(x, sums), target.cast(sums))));
+  return mean(square(subtract(cast(x, sums), target.cast(sums).to(x.value().device()))));
 }
 
 }  // namespace nystrom

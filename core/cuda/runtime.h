@@ -1,4 +1,5 @@
 // The few calls that core needs of the CUDA runtime. A build without CUDA has no devices: each call throws (core/cuda_absent.cpp).
+// A process computes on one GPU; all its work goes to one stream, in order.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,12 @@ namespace nystrom::cuda {
 /// Device memory; null when the device has too little.
 void* device_allocate(int device, std::int64_t bytes);
 void device_free(int device, void* block);
-/// Waits until the copy is done.
+/// Waits until the copy is done, and what was launched before it.
 void copy_to_device(int device, void* destination, const void* source, std::int64_t bytes);
 void copy_to_host(int device, void* destination, const void* source, std::int64_t bytes);
+/// Waits until everything launched so far is done; an error that a kernel met on the way is thrown here.
+void synchronize(int device);
+/// InputError unless GPU `device` is there and new enough, saying what was found.
+void require_device(int device);
 
 }  // namespace nystrom::cuda

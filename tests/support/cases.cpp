@@ -157,13 +157,13 @@ std::vector<Tensor> case_inputs(const OpCase& test) {
   return inputs;
 }
 
-Evaluation evaluate(const OpCase& test, const std::vector<Tensor>& inputs, DType dtype) {
+Evaluation evaluate(const OpCase& test, const std::vector<Tensor>& inputs, DType dtype, Device device) {
   Tape tape;
   Vars leaves;
-  for (const Tensor& input : inputs) leaves.push_back(Var::leaf(input.cast(dtype)));
+  for (const Tensor& input : inputs) leaves.push_back(Var::leaf(input.cast(dtype).to(device)));
   const Var y = test.f(leaves);
   Evaluation result{y.value(), {}};
-  tape.backward(y, random_normal(y.shape(), 5).cast(y.dtype()));
+  tape.backward(y, random_normal(y.shape(), 5).cast(y.dtype()).to(device));
   for (const Var& leaf : leaves) result.gradients.push_back(leaf.grad());
   return result;
 }

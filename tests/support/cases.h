@@ -36,6 +36,6 @@ struct Evaluation {
 };
 
 /// f in the given type on `inputs`, and the gradients of Σ w ∘ f with fixed random w.
-Evaluation evaluate(const OpCase& test, const std::vector<Tensor>& inputs, DType dtype);
+Evaluation evaluate(const OpCase& test, const std::vector<Tensor>& inputs, DType dtype, Device device = cpu_device);
 
 }  // namespace nystrom::testing

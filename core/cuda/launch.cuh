@@ -1,0 +1,48 @@
+// How kernels are launched.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+#include "core/cuda/device.cuh"
+#include "core/cuda/stream.h"
+
+namespace nystrom::cuda {
+
+/// More blocks than any GPU runs at once: kernels that loop over their work by grid strides ask for no more.
+inline constexpr std::int64_t most_blocks = 132 * 16;
+
+/// Runs `kernel` on the stream. `shared` bytes of dynamic shared memory may exceed the 48 KiB that need no asking.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared, Arguments&&... arguments) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  if (shared > 48 * 1024) {
+    check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared)),
+          "shared memory of a kernel");
+  }
+  cudaLaunchConfig_t config{};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = shared;
+  config.stream = stream();
+  check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), "kernel launch");
+}
+
+inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+inline unsigned blocks_for(std::int64_t work, std::int64_t per_block) {
+  const std::int64_t blocks = divide_up(work, per_block);
+  return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
+}
+
+/// What a kernel sees of a view whose type is A or bf16.
+template <class A>
+Mixed<A, true> mixed(const CView& view) {
+  return {view.data, view.dtype == DType::bf16};
+}
+template <class A>
+Mixed<A, false> mixed(const View& view) {
+  return {view.data, view.dtype == DType::bf16};
+}
+
+}  // namespace nystrom::cuda

@@ -1,0 +1,245 @@
+// Matrix products through cuBLASLt. It counts in columns: our row-major C = A B is its column-major Cᵀ = Bᵀ Aᵀ, so that b goes first and the
+// bias, one number a row of Cᵀ, is its epilogue.
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "core/check.h"
+#include "core/cuda/stream.h"
+#include "core/kernels.h"
+#include "core/tensor.h"
+
+namespace nystrom::kernels::cuda {
+namespace {
+
+using namespace nystrom::cuda;
+
+constexpr std::size_t most_workspace = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
+
+void check_blas(cublasStatus_t status, const char* what) {
+  if (status != CUBLAS_STATUS_SUCCESS) throw Error(fmt::format("{}: {}", what, cublasLtGetStatusString(status)));
+}
+
+cublasLtHandle_t handle() {
+  static const cublasLtHandle_t instance = [] {
+    cublasLtHandle_t made = nullptr;
+    check_blas(cublasLtCreate(&made), "starting cuBLASLt");
+    return made;
+  }();
+  return instance;
+}
+
+cudaDataType_t type_of(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : dtype == DType::f32 ? CUDA_R_32F : CUDA_R_64F; }
+
+/// One operand as cuBLASLt sees it: column-major rows × columns, one stride between the matrices of a batch.
+struct Matrix {
+  const void* data;
+  cudaDataType_t type;
+  bool transposed;  ///< the product takes it transposed
+  std::int64_t rows, columns, leading, batch_stride;
+};
+
+/// The stride from one matrix of the result's batch to the next, where one number says it: 0 repeats the matrix.
+std::optional<std::int64_t> batch_stride_of(const ViewBase& view, const ViewBase& result) {
+  std::optional<std::int64_t> stride;
+  std::int64_t inner = 1;
+  for (int axis = result.rank - 3; axis >= 0; --axis) {
+    if (result.shape[axis] == 1) continue;
+    const int own = axis - result.rank + view.rank;
+    const std::int64_t step = own >= 0 && view.shape[own] != 1 ? view.stride[own] : 0;
+    if (!stride) {
+      stride = step;
+    } else if (step != *stride * inner) {
+      return {};
+    }
+    inner *= result.shape[axis];
+  }
+  return stride.value_or(0);
+}
+
+/// How cuBLASLt can read `view`; nothing where neither axis has unit steps, or steps overlap.
+std::optional<Matrix> matrix_of(const CView& view, const ViewBase& result) {
+  const std::int64_t rows = view.dim(-2), columns = view.dim(-1);
+  const auto stride = batch_stride_of(view, result);
+  if (!stride) return {};
+  // A row-major matrix is the transposed one in columns.
+  if ((columns == 1 || view.step(-1) == 1) && (rows == 1 || view.step(-2) >= columns))
+    return Matrix{view.data, type_of(view.dtype), false, columns, rows, rows == 1 ? columns : view.step(-2), *stride};
+  if ((rows == 1 || view.step(-2) == 1) && (columns == 1 || view.step(-1) >= rows))
+    return Matrix{view.data, type_of(view.dtype), true, rows, columns, columns == 1 ? rows : view.step(-1), *stride};
+  return {};
+}
+
+/// An operand that cuBLASLt can read: `view` itself, or a contiguous copy that lives as long as this.
+class Operand {
+ public:
+  Operand(const CView& view, const ViewBase& result) {
+    if (const auto direct = matrix_of(view, result)) {
+      matrix_ = *direct;
+      return;
+    }
+    copy_ = Tensor::empty(Shape(std::span<const std::int64_t>(view.shape, static_cast<std::size_t>(view.rank))), view.dtype, view.device);
+    kernels::copy(view, copy_);
+    const auto contiguous = matrix_of(copy_, result);
+    if (!contiguous) {  // batch axes that repeat between others that do not
+      CView wide = view;
+      static_cast<ViewBase&>(wide) = broadcast_batch(view, result);
+      copy_ = Tensor::empty(Shape(std::span<const std::int64_t>(wide.shape, static_cast<std::size_t>(wide.rank))), view.dtype, view.device);
+      kernels::copy(wide, copy_);
+    }
+    matrix_ = contiguous ? *contiguous : *matrix_of(copy_, result);
+  }
+  const Matrix& matrix() const { return matrix_; }
+
+ private:
+  /// `view` with the batch axes of the result, repeated by strides of 0.
+  static ViewBase broadcast_batch(const ViewBase& view, const ViewBase& result) {
+    ViewBase wide = result;
+    wide.dtype = view.dtype;
+    for (int i = 1; i <= result.rank; ++i) {
+      const int axis = result.rank - i;
+      if (i <= 2) wide.shape[axis] = view.dim(-i);
+      wide.stride[axis] = i <= view.rank && (i <= 2 || view.dim(-i) != 1) ? view.step(-i) : 0;
+    }
+    return wide;
+  }
+
+  Tensor copy_;
+  Matrix matrix_;
+};
+
+std::uint32_t alignment_of(const void* pointer) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  return static_cast<std::uint32_t>(std::min<std::uintptr_t>(address & (~address + 1), 256));
+}
+
+/// A product of given shapes: made once, run often.
+struct Plan {
+  cublasLtMatmulDesc_t operation = nullptr;
+  cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
+  cublasLtMatmulAlgo_t algorithm{};
+  std::size_t workspace = 0;
+};
+
+template <class T>
+void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
+  check_blas(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)), "describing a product");
+}
+
+cublasLtMatrixLayout_t layout_of(const Matrix& m, std::int32_t batch) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check_blas(cublasLtMatrixLayoutCreate(&layout, m.type, static_cast<std::uint64_t>(m.rows), static_cast<std::uint64_t>(m.columns), m.leading),
+             "describing a matrix");
+  check_blas(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof(batch)), "describing a batch");
+  check_blas(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m.batch_stride, sizeof(m.batch_stride)),
+             "describing a batch");
+  return layout;
+}
+
+struct Problem {
+  Matrix first, second, result;
+  std::int32_t batch;
+  const void* bias;
+  cudaDataType_t bias_type;
+};
+
+void choose_algorithm(Plan& plan, const Problem& p) {
+  cublasLtMatmulPreference_t preference = nullptr;
+  check_blas(cublasLtMatmulPreferenceCreate(&preference), "choosing an algorithm");
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    check_blas(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)), "choosing an algorithm");
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace);
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.first.data));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.second.data));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.result.data));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.result.data));
+  cublasLtMatmulHeuristicResult_t found{};
+  int count = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle(), plan.operation, plan.first, plan.second, plan.result, plan.result,
+                                                               preference, 1, &found, &count);
+  cublasLtMatmulPreferenceDestroy(preference);
+  check_blas(status, "choosing an algorithm");
+  require(count == 1, "cuBLASLt knows no algorithm for a product of {} × {} × {}", p.result.columns, p.result.rows,
+          p.first.transposed ? p.first.rows : p.first.columns);
+  plan.algorithm = found.algo;
+  plan.workspace = found.workspaceSize;
+}
+
+Plan make_plan(const Problem& p) {
+  Plan plan;
+  const bool wide = p.result.type == CUDA_R_64F;
+  check_blas(cublasLtMatmulDescCreate(&plan.operation, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, wide ? CUDA_R_64F : CUDA_R_32F),
+             "describing a product");
+  set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, p.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, p.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  if (p.bias) {
+    set(plan.operation, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, p.bias_type);
+    set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  }
+  plan.first = layout_of(p.first, p.batch);
+  plan.second = layout_of(p.second, p.batch);
+  plan.result = layout_of(p.result, p.batch);
+  choose_algorithm(plan, p);
+  return plan;
+}
+
+std::string key_of(const Problem& p) {
+  std::string key;
+  const auto append = [&](const auto& value) { key.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
+  for (const Matrix* m : {&p.first, &p.second, &p.result}) {
+    append(m->type);
+    append(m->transposed);
+    append(m->rows);
+    append(m->columns);
+    append(m->leading);
+    append(m->batch_stride);
+    append(alignment_of(m->data));
+  }
+  append(p.batch);
+  append(p.bias_type);
+  append(p.bias != nullptr);
+  return key;
+}
+
+/// Choosing an algorithm costs more than a small product: plans are kept by shapes, strides, types and alignments.
+const Plan& cached_plan(const Problem& p) {
+  static auto& cache = *new std::unordered_map<std::string, Plan>;
+  const auto [found, fresh] = cache.try_emplace(key_of(p));
+  if (fresh) found->second = make_plan(p);
+  return found->second;
+}
+
+/// Plans know no bias pointer of their own: it is set before each run.
+void run(const Problem& p, const ViewBase& like, bool accumulate) {
+  const Plan& plan = cached_plan(p);
+  if (p.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
+  const Workspace<char> workspace(like, static_cast<std::int64_t>(plan.workspace));
+  const float one = 1, beta = accumulate ? 1.0f : 0.0f;
+  const double wide_one = 1, wide_beta = beta;
+  const bool wide = p.result.type == CUDA_R_64F;
+  const void* alpha_pointer = wide ? static_cast<const void*>(&wide_one) : &one;
+  const void* beta_pointer = wide ? static_cast<const void*>(&wide_beta) : &beta;
+  void* c = const_cast<void*>(p.result.data);
+  check_blas(cublasLtMatmul(handle(), plan.operation, alpha_pointer, p.first.data, plan.first, p.second.data, plan.second, beta_pointer, c,
+                            plan.result, c, plan.result, &plan.algorithm, workspace.get(), plan.workspace, stream()),
+             "matrix product");
+}
+
+}  // namespace
+
+void matmul(CView a, CView b, CView bias, View c, bool accumulate) {
+  if (c.numel() == 0) return;
+  if (a.dim(-1) == 0) return kernels::matmul_plain(a, b, bias, c, accumulate);
+  const Operand first(b, c), second(a, c);
+  const auto result = matrix_of(c, c);
+  require(result && !result->transposed, "matmul: the result must lie row by row");
+  const auto batch = static_cast<std::int32_t>(c.numel() / (c.dim(-1) * c.dim(-2)));
+  run({first.matrix(), second.matrix(), *result, batch, bias.data, type_of(bias ? bias.dtype : c.dtype)}, c, accumulate);
+}
+
+}  // namespace nystrom::kernels::cuda

@@ -1,0 +1,93 @@
+// Sums. Work is cut by size alone, so that results do not depend on the GPU.
+#include "core/cuda/reduce.cuh"
+#include "core/kernels.h"
+
+namespace nystrom::kernels::cuda {
+namespace {
+
+using namespace nystrom::cuda;
+
+constexpr int block = 256;
+
+/// One block a row.
+template <class T, class Out>
+__global__ void sum_row_kernel(const T* x, std::int64_t outer, std::int64_t reduced, bool accumulate, Out* y) {
+  using A = accumulate_t<T>;
+  using S = accumulate_t<Out>;
+  for (std::int64_t o = blockIdx.x; o < outer; o += gridDim.x) {
+    A sum = 0;
+    for (std::int64_t r = threadIdx.x; r < reduced; r += blockDim.x) sum += load(x[o * reduced + r]);
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) y[o] = convert<Out>(accumulate ? load(y[o]) + static_cast<S>(sum) : static_cast<S>(sum));
+  }
+}
+
+/// One thread a column, one block row of the grid a piece of rows.
+template <class T>
+__global__ void column_pieces_kernel(const T* x, std::int64_t outer, std::int64_t reduced, std::int64_t inner, std::int64_t pieces,
+                                     accumulate_t<T>* partial) {
+  const std::int64_t columns = (inner + block - 1) / block;
+  for (std::int64_t unit = blockIdx.x; unit < outer * pieces * columns; unit += gridDim.x) {
+    const std::int64_t column = unit % columns * block + threadIdx.x, piece = unit / columns % pieces, o = unit / columns / pieces;
+    if (column >= inner) continue;
+    const std::int64_t first = piece * rows_per_piece;
+    const std::int64_t last = first + rows_per_piece < reduced ? first + rows_per_piece : reduced;
+    accumulate_t<T> sum = 0;
+    for (std::int64_t r = first; r < last; ++r) sum += load(x[(o * reduced + r) * inner + column]);
+    partial[(o * pieces + piece) * inner + column] = sum;
+  }
+}
+
+constexpr std::int64_t squares_per_block = 1 << 16;
+
+template <class T>
+__global__ void square_pieces_kernel(const T* x, std::int64_t count, double* partial) {
+  const std::int64_t pieces = (count + squares_per_block - 1) / squares_per_block;
+  for (std::int64_t piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
+    const std::int64_t first = piece * squares_per_block;
+    const std::int64_t last = first + squares_per_block < count ? first + squares_per_block : count;
+    double sum = 0;
+    for (std::int64_t i = first + threadIdx.x; i < last; i += blockDim.x) {
+      const auto value = static_cast<double>(load(x[i]));
+      sum += value * value;
+    }
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) partial[piece] = sum;
+  }
+}
+
+}  // namespace
+
+void sum_middle(CView x, View y, bool accumulate) {
+  const std::int64_t outer = x.shape[0], reduced = x.shape[1], inner = x.shape[2];
+  if (outer * inner == 0) return;
+  visit_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = accumulate_t<T>;
+    const auto run = [&](auto out) {
+      using Out = typename decltype(out)::type;
+      if (inner == 1) {
+        launch(sum_row_kernel<T, Out>, dim3(blocks_for(outer, 1)), dim3(block), 0, x.as<T>(), outer, reduced, accumulate, y.as<Out>());
+        return;
+      }
+      const std::int64_t pieces = reduced == 0 ? 0 : divide_up(reduced, rows_per_piece);
+      const Workspace<A> partial(y, outer * pieces * inner);
+      launch(column_pieces_kernel<T>, dim3(blocks_for(outer * pieces * divide_up(inner, block), 1)), dim3(block), 0, x.as<T>(), outer, reduced,
+             inner, pieces, partial.get());
+      sum_pieces(partial.get(), outer, pieces, inner, inner, accumulate, y.as<Out>());
+    };
+    y.dtype == x.dtype ? run(TypeTag<T>{}) : run(TypeTag<A>{});
+  });
+}
+
+void sum_of_squares(CView x, View y) {
+  const std::int64_t count = x.numel(), pieces = divide_up(count, squares_per_block);
+  const Workspace<double> partial(y, pieces);
+  visit_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    launch(square_pieces_kernel<T>, dim3(blocks_for(pieces, 1)), dim3(block), 0, x.as<T>(), count, partial.get());
+  });
+  sum_pieces(partial.get(), 1, pieces, 1, 1, false, y.as<double>());
+}
+
+}  // namespace nystrom::kernels::cuda

@@ -1,0 +1,89 @@
+#include "core/cuda/runtime.h"
+
+#include <mutex>
+
+#include "core/check.h"
+#include "core/cuda/stream.h"
+
+namespace nystrom::cuda {
+namespace {
+
+/// Compute capability from which bf16 tensor cores exist.
+constexpr int oldest_major = 8;
+
+/// Makes `device` the one that this thread's calls go to.
+void use(int device) { check(cudaSetDevice(device), "choosing the GPU"); }
+
+}  // namespace
+
+void check(cudaError_t status, const char* what) {
+  if (status != cudaSuccess) throw Error(fmt::format("{}: {}", what, cudaGetErrorString(status)));
+}
+
+cudaStream_t stream() {
+  static const cudaStream_t instance = [] {
+    cudaStream_t made = nullptr;
+    check(cudaStreamCreateWithFlags(&made, cudaStreamNonBlocking), "making a stream");
+    return made;
+  }();
+  return instance;
+}
+
+void* device_allocate(int device, std::int64_t bytes) {
+  require_device(device);
+  void* block = nullptr;
+  const cudaError_t status = cudaMalloc(&block, static_cast<std::size_t>(bytes));
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();  // the refusal is handled; it must not surface at the next call
+    return nullptr;
+  }
+  check(status, "allocating GPU memory");
+  return block;
+}
+
+void device_free(int device, void* block) {
+  use(device);
+  synchronize(device);
+  check(cudaFree(block), "freeing GPU memory");
+}
+
+void copy_to_device(int device, void* destination, const void* source, std::int64_t bytes) {
+  if (bytes == 0) return;
+  use(device);
+  check(cudaMemcpyAsync(destination, source, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream()), "copy to the GPU");
+  synchronize(device);
+}
+
+void copy_to_host(int device, void* destination, const void* source, std::int64_t bytes) {
+  if (bytes == 0) return;
+  use(device);
+  check(cudaMemcpyAsync(destination, source, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, stream()), "copy from the GPU");
+  synchronize(device);
+}
+
+void synchronize(int device) {
+  use(device);
+  check(cudaStreamSynchronize(stream()), "waiting for the GPU");
+}
+
+void require_device(int device) {
+  static std::mutex mutex;
+  static int approved = -1;
+  const std::lock_guard lock(mutex);
+  if (device == approved) return use(device);
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  cudaGetLastError();
+  require_input(status == cudaSuccess && count > 0, "no GPU can be used: {}; use --device cpu, and see: nystrom doctor",
+                status == cudaSuccess ? "there is none" : cudaGetErrorString(status));
+  require_input(device < count, "there is no GPU {}: this machine has {}, numbered from 0", device, count);
+  require_input(approved < 0, "a process computes on one GPU: it uses cuda:{} already, got cuda:{}", approved, device);
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device), "asking for the GPU's properties");
+  require_input(properties.major >= oldest_major, "GPU {} ({}) is of compute capability {}.{}; {}.0 or newer is needed", device,
+                properties.name, properties.major, properties.minor, oldest_major);
+  use(device);
+  approved = device;
+}
+
+}  // namespace nystrom::cuda

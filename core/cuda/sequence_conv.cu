@@ -1,0 +1,146 @@
+// Depthwise convolution along the sequence, one filter a head. A block holds a tile of one head's rows with its halo in shared memory; a
+// thread computes several neighbouring rows of one channel.
+#include "core/cuda/device.cuh"
+#include "core/cuda/launch.cuh"
+#include "core/cuda/reduce.cuh"
+#include "core/cuda/shared.cuh"
+#include "core/kernels.h"
+
+namespace nystrom::kernels::cuda {
+namespace {
+
+using namespace nystrom::cuda;
+
+constexpr int block = 256;
+constexpr int tile = 64;        // rows of the result that a block computes
+constexpr int channels = 64;    // of which a block holds at most so many at once
+constexpr int rows_a_thread = 8;
+
+/// A [b, n, h, d] view with unit columns.
+template <class T>
+struct Rows {
+  T* data;
+  std::int64_t sample, row, head;
+  NYSTROM_DEVICE T* at(std::int64_t b, std::int64_t t, std::int64_t h) const { return data + b * sample + t * row + h * head; }
+};
+
+template <class T, class V>
+Rows<T> rows_of(const V& view) {
+  return {view.template as<std::remove_const_t<T>>(), view.stride[0], view.stride[1], view.stride[2]};
+}
+
+struct Problem {
+  std::int64_t batch, length, heads, width, taps;
+  std::int64_t tiles() const { return divide_up(length, tile); }
+  std::int64_t slices() const { return divide_up(width, channels); }
+  unsigned blocks() const { return static_cast<unsigned>(batch * heads * tiles() * slices()); }
+};
+
+/// What block `index` computes.
+struct Place {
+  std::int64_t b, h, first, column;
+  int count;  // channels
+  NYSTROM_DEVICE Place(const Problem& p, std::int64_t index) {
+    const std::int64_t slices = (p.width + channels - 1) / channels, tiles = (p.length + tile - 1) / tile;
+    column = index % slices * channels;
+    first = index / slices % tiles * tile;
+    h = index / slices / tiles % p.heads;
+    b = index / slices / tiles / p.heads;
+    count = static_cast<int>(p.width - column < channels ? p.width - column : channels);
+  }
+};
+
+/// Rows first − before … of one head into shared memory; zeros outside the sequence and where the mask is 0.
+template <class T, class A>
+NYSTROM_DEVICE void load_rows(const Rows<const T>& x, const std::uint8_t* mask, const Problem& p, const Place& at, std::int64_t before, int rows,
+                              A* target) {
+  for (int i = static_cast<int>(threadIdx.x); i < rows * channels; i += block) {
+    const int c = i % channels;
+    const std::int64_t t = at.first - before + i / channels;
+    const bool inside = t >= 0 && t < p.length && c < at.count && (!mask || mask[at.b * p.length + t]);
+    target[i] = inside ? static_cast<A>(load(x.at(at.b, t, at.h)[at.column + c])) : A(0);
+  }
+}
+
+/// y[t] = Σ_j w[j] x[t + j − k/2], or with the taps reversed. Masked rows of x count as 0 when `mask_input`, those of y become 0 otherwise.
+template <class T>
+__global__ void convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t* mask, Problem p, bool reversed, bool mask_input, Rows<T> y) {
+  using A = accumulate_t<T>;
+  A* taps = dynamic_shared<A>();
+  A* rows = taps + p.taps;
+  const Place at(p, blockIdx.x);
+  for (std::int64_t j = threadIdx.x; j < p.taps; j += block) taps[j] = load(w[at.h * p.taps + (reversed ? p.taps - 1 - j : j)]);
+  load_rows<T, A>(x, mask_input ? mask : nullptr, p, at, p.taps / 2, static_cast<int>(tile + p.taps - 1), rows);
+  __syncthreads();
+  for (int unit = static_cast<int>(threadIdx.x); unit < tile / rows_a_thread * channels; unit += block) {
+    const int c = unit % channels, first = unit / channels * rows_a_thread;
+    if (c >= at.count) continue;
+    A sum[rows_a_thread] = {};
+    A window[rows_a_thread];
+    for (int i = 0; i < rows_a_thread; ++i) window[i] = rows[(first + i) * channels + c];
+    for (std::int64_t j = 0; j < p.taps; ++j) {
+      for (int i = 0; i < rows_a_thread; ++i) sum[i] += taps[j] * window[i];
+      for (int i = 0; i + 1 < rows_a_thread; ++i) window[i] = window[i + 1];
+      if (j + 1 < p.taps) window[rows_a_thread - 1] = rows[(first + rows_a_thread + j) * channels + c];
+    }
+    for (int i = 0; i < rows_a_thread; ++i) {
+      const std::int64_t t = at.first + first + i;
+      if (t >= p.length) continue;
+      const bool zero = !mask_input && mask && !mask[at.b * p.length + t];
+      y.at(at.b, t, at.h)[at.column + c] = convert<T>(zero ? A(0) : sum[i]);
+    }
+  }
+}
+
+/// partial[piece, h, j] = Σ over a tile of dy[t, c] · x[t + j − k/2, c]: a warp a tap, in turn.
+template <class T>
+__global__ void tap_grad_kernel(Rows<const T> x, const std::uint8_t* mask, Rows<const T> dy, Problem p, accumulate_t<T>* partial) {
+  using A = accumulate_t<T>;
+  A* grads = dynamic_shared<A>();
+  A* rows = grads + tile * channels;
+  const Place at(p, blockIdx.x);
+  load_rows<T, A>(dy, nullptr, p, at, 0, tile, grads);
+  load_rows<T, A>(x, mask, p, at, p.taps / 2, static_cast<int>(tile + p.taps - 1), rows);
+  __syncthreads();
+  const std::int64_t slices = (p.width + channels - 1) / channels, tiles = (p.length + tile - 1) / tile;
+  const std::int64_t piece = (at.b * tiles + at.first / tile) * slices + at.column / channels;
+  for (std::int64_t j = warp_index(); j < p.taps; j += block / warp_size) {
+    A sum = 0;
+    for (int i = lane_index(); i < tile * channels; i += warp_size) sum += grads[i] * rows[j * channels + i];
+    sum = warp_sum(sum);
+    if (lane_index() == 0) partial[(piece * p.heads + at.h) * p.taps + j] = sum;
+  }
+}
+
+Problem problem_of(const CView& x, const CView& w) { return {x.shape[0], x.shape[1], x.shape[2], x.shape[3], w.shape[1]}; }
+
+}  // namespace
+
+void sequence_conv(CView x, CView w, CView mask, View y) {
+  const Problem p = problem_of(x, w);
+  visit_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const std::size_t shared = sizeof(accumulate_t<T>) * static_cast<std::size_t>(p.taps + (tile + p.taps - 1) * channels);
+    launch(convolve_kernel<T>, dim3(p.blocks()), dim3(block), shared, rows_of<const T>(x), w.as<T>(), mask.as<std::uint8_t>(), p, false, true,
+           rows_of<T>(y));
+  });
+}
+
+void sequence_conv_grad(CView x, CView w, CView mask, CView dy, View dx, View dw) {
+  const Problem p = problem_of(x, w);
+  if (p.blocks() == 0) return;
+  visit_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = accumulate_t<T>;
+    const std::size_t halo = sizeof(A) * static_cast<std::size_t>((tile + p.taps - 1) * channels);
+    launch(convolve_kernel<T>, dim3(p.blocks()), dim3(block), halo + sizeof(A) * static_cast<std::size_t>(p.taps), rows_of<const T>(dy),
+           w.as<T>(), mask.as<std::uint8_t>(), p, true, false, rows_of<T>(dx));
+    const std::int64_t pieces = p.batch * p.tiles() * p.slices();
+    const Workspace<A> partial(dx, pieces * p.heads * p.taps);
+    launch(tap_grad_kernel<T>, dim3(p.blocks()), dim3(block), halo + sizeof(A) * tile * channels, rows_of<const T>(x), mask.as<std::uint8_t>(),
+           rows_of<const T>(dy), p, partial.get());
+    sum_pieces(partial.get(), 1, pieces, p.heads * p.taps, p.heads * p.taps, true, dw.as<A>());
+  });
+}
+
+}  // namespace nystrom::kernels::cuda

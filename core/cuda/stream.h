@@ -1,0 +1,31 @@
+// The stream that everything goes to, and memory for work queued on it: what host functions of kernels share.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "core/allocator.h"
+#include "core/view.h"
+
+namespace nystrom::cuda {
+
+/// The stream of this process's GPU.
+cudaStream_t stream();
+/// Throws Error: "what: the driver's words" unless `status` is success.
+void check(cudaError_t status, const char* what);
+
+/// Working memory on the device of `like`. It may be given back while kernels that use it are still queued: whoever gets it next is queued
+/// behind them.
+template <class T>
+class Workspace {
+ public:
+  Workspace(const ViewBase& like, std::int64_t count) : block_(Arena::of(like.device).allocate(count * static_cast<std::int64_t>(sizeof(T)))) {}
+  T* get() const { return static_cast<T*>(block_.get()); }
+
+ private:
+  std::shared_ptr<void> block_;
+};
+
+}  // namespace nystrom::cuda

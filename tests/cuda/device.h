@@ -1,0 +1,40 @@
+// The device of the CUDA tests: a GPU, or the emulator on the CPU (tests/cuda_emulation/README.md).
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include "core/cuda/runtime.h"
+#include "core/error.h"
+#include "core/device.h"
+#ifdef NYSTROM_CUDA_EMULATED
+#include "tests/cuda_emulation/emulation.h"
+#endif
+
+namespace nystrom::testing {
+
+inline constexpr Device gpu{Device::Kind::cuda, 0};
+
+/// Makes the second of two runs differ from the first where the order of threads matters. A GPU needs no help in that.
+inline void run_threads_backward() {
+#ifdef NYSTROM_CUDA_EMULATED
+  emulation::set_order(emulation::Order::backward);
+#endif
+}
+
+/// A test that needs a GPU: skipped by name where there is none.
+template <class Base = ::testing::Test>
+class GpuTest : public Base {
+ protected:
+  void SetUp() override {
+    try {
+      cuda::require_device(gpu.index);
+    } catch (const InputError& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+#ifdef NYSTROM_CUDA_EMULATED
+  void TearDown() override { emulation::set_order(emulation::Order::forward); }
+#endif
+};
+
+}  // namespace nystrom::testing

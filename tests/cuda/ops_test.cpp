@@ -1,0 +1,43 @@
+// Everything that a GPU computes equals what the CPU computes: the table of ops in every type.
+#include <gtest/gtest.h>
+
+#include "tests/cuda/device.h"
+#include "tests/support/cases.h"
+#include "tests/support/random.h"
+
+namespace nystrom::testing {
+namespace {
+
+class CudaOpTest : public GpuTest<::testing::TestWithParam<OpCase>> {};
+
+void expect_close(const OpCase& test, DType dtype, double tolerance) {
+  const auto inputs = case_inputs(test);
+  const auto expected = evaluate(test, inputs, DType::f64);
+  const auto got = evaluate(test, inputs, dtype, gpu);
+  EXPECT_LE(relative_difference(got.output, expected.output), tolerance) << "output";
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    EXPECT_LE(relative_difference(got.gradients[i], expected.gradients[i]), tolerance) << "gradient of input " << i;
+}
+
+TEST_P(CudaOpTest, F64EqualsTheCpu) { expect_close(GetParam(), DType::f64, GetParam().name.starts_with("pinv") ? 1e-10 : 1e-12); }
+
+TEST_P(CudaOpTest, F32EqualsTheCpusF64) { expect_close(GetParam(), DType::f32, GetParam().name.starts_with("pinv") ? 2e-3 : 1e-5); }
+
+TEST_P(CudaOpTest, Bf16EqualsF64UpToItsRounding) {
+  if (!GetParam().low_precision) return;
+  expect_close(GetParam(), DType::bf16, 2e-2);
+}
+
+TEST_P(CudaOpTest, TwoRunsGiveEqualBits) {
+  const auto inputs = case_inputs(GetParam());
+  const auto first = evaluate(GetParam(), inputs, DType::f32, gpu);
+  run_threads_backward();
+  const auto second = evaluate(GetParam(), inputs, DType::f32, gpu);
+  EXPECT_EQ(first.output.to_doubles(), second.output.to_doubles());
+  for (std::size_t i = 0; i < inputs.size(); ++i) EXPECT_EQ(first.gradients[i].to_doubles(), second.gradients[i].to_doubles()) << "input " << i;
+}
+
+INSTANTIATE_TEST_SUITE_P(Ops, CudaOpTest, ::testing::ValuesIn(op_cases()), [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace nystrom::testing

@@ -1,0 +1,245 @@
+// Threads of a block as fibers of one CPU thread, blocks one after another. A fiber runs until it waits at a barrier; threads that never
+// wait share one fiber.
+#include <cuda_runtime.h>
+#include <ucontext.h>
+
+#include <cstdlib>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "tests/cuda_emulation/emulation.h"
+
+uint3 threadIdx, blockIdx;
+dim3 blockDim, gridDim;
+
+namespace nystrom::emulation {
+namespace {
+
+constexpr std::size_t stack_bytes = 64 << 10;
+constexpr std::size_t slot_bytes = 64;
+
+Order order = Order::forward;
+
+struct Barrier {
+  int arrived = 0, expected = 0;
+  unsigned generation = 0;
+};
+
+struct Warp {
+  Barrier barrier;
+  alignas(16) unsigned char slots[2][warp_size * slot_bytes];
+};
+
+struct Fiber {
+  ucontext_t context;
+  std::unique_ptr<unsigned char[]> stack = std::make_unique<unsigned char[]>(stack_bytes);
+  int thread = -1;  ///< whose turn it is on this fiber
+};
+
+/// One block while it runs.
+class Block {
+ public:
+  Block(dim3 size, const std::function<void()>& thread) : size_(size), count_(static_cast<int>(size.x * size.y * size.z)), thread_(thread) {
+    if (count_ % warp_size != 0) throw std::logic_error("emulation: a block of " + std::to_string(count_) + " threads is no whole number of warps");
+    warps_.resize(static_cast<std::size_t>(count_ / warp_size));
+    for (Warp& warp : warps_) warp.barrier.expected = warp_size;
+    block_.expected = count_;
+    exchanges_.assign(static_cast<std::size_t>(count_), 0);
+  }
+
+  void run();
+  void wait(Barrier& barrier);
+  Barrier& block_barrier() { return block_; }
+  Warp& warp() { return warps_[static_cast<std::size_t>(current_->thread / warp_size)]; }
+  int lane() const { return current_->thread % warp_size; }
+  /// Which of the two slots this thread's next exchange uses: who is one exchange ahead must not overwrite what others still read.
+  int next_slot() { return exchanges_[static_cast<std::size_t>(current_->thread)]++ & 1; }
+
+ private:
+  static void enter();
+  void work();
+  void resume(Fiber& fiber);
+  int thread_at(int turn) const { return order == Order::forward ? turn : count_ - 1 - turn; }
+  void finish(int thread);
+
+  dim3 size_;
+  int count_;
+  const std::function<void()>& thread_;
+  std::vector<Warp> warps_;
+  std::vector<unsigned> exchanges_;
+  Barrier block_;
+  ucontext_t scheduler_;
+  std::vector<std::unique_ptr<Fiber>> waiting_;
+  std::unique_ptr<Fiber> starting_;
+  Fiber* current_ = nullptr;
+  int started_ = 0;
+  bool progress_ = false, blocked_ = false;
+  std::exception_ptr error_;
+};
+
+Block* running = nullptr;
+std::vector<std::unique_ptr<Fiber>> pool;
+std::vector<unsigned char> shared_memory;
+
+std::unique_ptr<Fiber> take_fiber() {
+  if (pool.empty()) return std::make_unique<Fiber>();
+  auto fiber = std::move(pool.back());
+  pool.pop_back();
+  return fiber;
+}
+
+void Block::enter() { running->work(); }
+
+/// The life of a fiber: threads not yet started, until one of them has waited. Then it is that thread's alone.
+void Block::work() {
+  Fiber* self = current_;
+  while (started_ < count_) {
+    self->thread = thread_at(started_++);
+    const auto flat = static_cast<unsigned>(self->thread);
+    threadIdx = {flat % size_.x, flat / size_.x % size_.y, flat / size_.x / size_.y};
+    const int mine = self->thread;
+    blocked_ = false;
+    try {
+      thread_();
+    } catch (...) {
+      error_ = std::current_exception();
+    }
+    finish(mine);
+    if (self != starting_.get()) break;
+  }
+  self->thread = -1;
+  swapcontext(&self->context, &scheduler_);
+}
+
+/// A thread that has ended is waited for by nobody.
+void Block::finish(int thread) {
+  progress_ = true;
+  const auto leave = [](Barrier& barrier) {
+    if (--barrier.expected == barrier.arrived && barrier.arrived > 0) {
+      barrier.arrived = 0;
+      ++barrier.generation;
+    }
+  };
+  leave(block_);
+  leave(warps_[static_cast<std::size_t>(thread / warp_size)].barrier);
+}
+
+void Block::wait(Barrier& barrier) {
+  const unsigned generation = barrier.generation;
+  if (++barrier.arrived == barrier.expected) {
+    barrier.arrived = 0;
+    ++barrier.generation;
+    progress_ = true;
+    return;
+  }
+  Fiber* self = current_;
+  const uint3 saved = threadIdx;
+  do {
+    blocked_ = true;
+    swapcontext(&self->context, &scheduler_);
+  } while (barrier.generation == generation);
+  progress_ = true;
+  threadIdx = saved;
+}
+
+void Block::resume(Fiber& fiber) {
+  current_ = &fiber;
+  swapcontext(&scheduler_, &fiber.context);
+}
+
+void Block::run() {
+  running = this;
+  while (started_ < count_ && !error_) {
+    starting_ = take_fiber();
+    getcontext(&starting_->context);
+    starting_->context.uc_stack = {starting_->stack.get(), 0, stack_bytes};
+    starting_->context.uc_link = nullptr;
+    makecontext(&starting_->context, &Block::enter, 0);
+    resume(*starting_);
+    (starting_->thread < 0 ? pool : waiting_).push_back(std::move(starting_));
+  }
+  while (!waiting_.empty() && !error_) {
+    progress_ = false;
+    std::vector<std::unique_ptr<Fiber>> still;
+    for (auto& fiber : waiting_) {
+      resume(*fiber);
+      (fiber->thread < 0 ? pool : still).push_back(std::move(fiber));
+    }
+    waiting_ = std::move(still);
+    if (!progress_ && !waiting_.empty()) {
+      error_ = std::make_exception_ptr(std::logic_error("emulation: threads of a block wait at different barriers"));
+    }
+  }
+  // After an error the fibers still waiting are given up: what their stacks own is lost.
+  running = nullptr;
+  if (error_) std::rethrow_exception(error_);
+}
+
+}  // namespace
+
+void set_order(Order wanted) { order = wanted; }
+
+void block_barrier() { running->wait(running->block_barrier()); }
+void warp_barrier() { running->wait(running->warp().barrier); }
+int lane() { return running->lane(); }
+void* dynamic_shared_memory() { return shared_memory.data(); }
+
+const unsigned char* exchange(const void* mine, std::size_t size) {
+  Warp& warp = running->warp();
+  unsigned char* slots = warp.slots[running->next_slot()];
+  std::memcpy(slots + static_cast<std::size_t>(lane()) * slot_bytes, mine, size);
+  running->wait(warp.barrier);
+  return slots;
+}
+
+void run_grid(dim3 grid, dim3 block, std::size_t shared, const std::function<void()>& thread) {
+  gridDim = grid;
+  blockDim = block;
+  for (unsigned z = 0; z < grid.z; ++z) {
+    for (unsigned y = 0; y < grid.y; ++y) {
+      for (unsigned x = 0; x < grid.x; ++x) {
+        blockIdx = {x, y, z};
+        shared_memory.assign(shared, 0xff);  // NaNs: what is read before it is written shows
+        Block(block, thread).run();
+      }
+    }
+  }
+}
+
+}  // namespace nystrom::emulation
+
+// ---- The runtime's functions ------------------------------------------------------------------------------------------------------------
+
+const char* cudaGetErrorString(cudaError_t status) { return status == cudaSuccess ? "no error" : "out of memory"; }
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
+  *properties = {"emulated GPU", 9, 0};
+  return cudaSuccess;
+}
+cudaError_t cudaSetDevice(int) { return cudaSuccess; }
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
+  *stream = nullptr;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
+cudaError_t cudaMalloc(void** block, std::size_t bytes) {
+  // Exactly as many bytes as asked, so that the address sanitizer sees what reads past them.
+  if (posix_memalign(block, 256, bytes) != 0) return cudaErrorMemoryAllocation;
+  std::memset(*block, 0xff, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaFree(void* block) {
+  std::free(block);
+  return cudaSuccess;
+}
+cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
+  std::memcpy(target, source, bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }

@@ -1,0 +1,115 @@
+// Stands in for CUDA's header, so that the kernels of core/cuda/ compile as C++ and run on the CPU: see tests/cuda_emulation/README.md.
+// Only what core/cuda/ uses is here, with CUDA's names and meanings.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <type_traits>
+#include <utility>
+
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __restrict__ __restrict
+#define __launch_bounds__(...)
+#define __align__(bytes) alignas(bytes)
+// Blocks run one after another, so that one copy serves them all.
+#define __shared__ static
+
+struct uint3 {
+  unsigned x = 0, y = 0, z = 0;
+};
+struct dim3 {
+  unsigned x = 1, y = 1, z = 1;
+  constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+extern uint3 threadIdx, blockIdx;
+extern dim3 blockDim, gridDim;
+
+// ---- What kernels call ------------------------------------------------------------------------------------------------------------------
+
+namespace nystrom::emulation {
+
+inline constexpr int warp_size = 32;
+
+/// Waits until every thread of the block, or of the warp, that has not ended arrives.
+void block_barrier();
+void warp_barrier();
+int lane();
+/// Publishes `size` bytes (at most 64) of this lane, waits for the others, and returns where lane i's stand: + i · 64.
+const unsigned char* exchange(const void* mine, std::size_t size);
+
+template <class T>
+T value_of_lane(const T& mine, int lane) {
+  static_assert(sizeof(T) <= 64 && std::is_trivially_copyable_v<T>);
+  T result;
+  std::memcpy(&result, exchange(&mine, sizeof(T)) + lane * 64, sizeof(T));
+  return result;
+}
+
+void run_grid(dim3 grid, dim3 block, std::size_t shared, const std::function<void()>& thread);
+void* dynamic_shared_memory();
+
+}  // namespace nystrom::emulation
+
+inline void __syncthreads() { nystrom::emulation::block_barrier(); }
+inline void __syncwarp(unsigned = 0xffffffffu) { nystrom::emulation::warp_barrier(); }
+template <class T>
+T __shfl_xor_sync(unsigned, T value, int mask) {
+  return nystrom::emulation::value_of_lane(value, nystrom::emulation::lane() ^ mask);
+}
+template <class T>
+T __shfl_sync(unsigned, T value, int lane) {
+  return nystrom::emulation::value_of_lane(value, lane & 31);
+}
+inline unsigned __ballot_sync(unsigned, bool vote) {
+  const unsigned char mine = vote;
+  const unsigned char* votes = nystrom::emulation::exchange(&mine, 1);
+  unsigned result = 0;
+  for (int i = 0; i < 32; ++i) result |= static_cast<unsigned>(votes[i * 64] != 0) << i;
+  return result;
+}
+inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
+
+// ---- What host functions call -----------------------------------------------------------------------------------------------------------
+
+enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
+inline constexpr unsigned cudaStreamNonBlocking = 1;
+using cudaStream_t = struct EmulatedStream*;
+
+struct cudaLaunchConfig_t {
+  dim3 gridDim, blockDim;
+  std::size_t dynamicSmemBytes = 0;
+  cudaStream_t stream = nullptr;
+};
+struct cudaDeviceProp {
+  char name[256];
+  int major, minor;
+};
+
+const char* cudaGetErrorString(cudaError_t status);
+cudaError_t cudaGetLastError();
+cudaError_t cudaGetDeviceCount(int* count);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaMalloc(void** block, std::size_t bytes);
+cudaError_t cudaFree(void* block);
+cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
+
+template <class... Parameters, class... Arguments>
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments&&... arguments) {
+  // Every thread gets its own copies of the parameters.
+  nystrom::emulation::run_grid(config->gridDim, config->blockDim, config->dynamicSmemBytes,
+                               [&] { kernel(static_cast<Parameters>(arguments)...); });
+  return cudaSuccess;
+}

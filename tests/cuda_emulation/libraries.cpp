@@ -1,0 +1,160 @@
+// The emulated libraries: cuBLASLt's products and CUB's sort, as plain loops.
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "core/cuda/sort.cuh"
+#include "core/dtype.h"
+
+struct EmulatedProduct {
+  cublasOperation_t first = CUBLAS_OP_N, second = CUBLAS_OP_N;
+  cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
+  const void* bias = nullptr;
+  cudaDataType_t bias_type = CUDA_R_32F;
+};
+
+struct EmulatedLayout {
+  cudaDataType_t type;
+  std::uint64_t rows, columns;
+  std::int64_t leading, stride = 0;
+  std::int32_t batch = 1;
+
+  bool valid() const { return leading >= static_cast<std::int64_t>(rows) && rows > 0 && columns > 0; }
+  std::int64_t at(std::int64_t b, std::int64_t row, std::int64_t column) const { return b * stride + column * leading + row; }
+};
+
+namespace {
+
+double read(const void* data, cudaDataType_t type, std::int64_t at) {
+  switch (type) {
+    case CUDA_R_16BF: return static_cast<float>(static_cast<const nystrom::bf16*>(data)[at]);
+    case CUDA_R_32F: return static_cast<const float*>(data)[at];
+    case CUDA_R_64F: return static_cast<const double*>(data)[at];
+  }
+  return 0;
+}
+
+void write(void* data, cudaDataType_t type, std::int64_t at, double value) {
+  switch (type) {
+    case CUDA_R_16BF: static_cast<nystrom::bf16*>(data)[at] = nystrom::bf16(static_cast<float>(value)); break;
+    case CUDA_R_32F: static_cast<float*>(data)[at] = static_cast<float>(value); break;
+    case CUDA_R_64F: static_cast<double*>(data)[at] = value; break;
+  }
+}
+
+bool fits(const EmulatedProduct& p, const EmulatedLayout& a, const EmulatedLayout& b, const EmulatedLayout& d) {
+  const auto depth_a = p.first == CUBLAS_OP_N ? a.columns : a.rows, rows = p.first == CUBLAS_OP_N ? a.rows : a.columns;
+  const auto depth_b = p.second == CUBLAS_OP_N ? b.rows : b.columns, columns = p.second == CUBLAS_OP_N ? b.columns : b.rows;
+  return a.valid() && b.valid() && d.valid() && depth_a == depth_b && rows == d.rows && columns == d.columns && a.batch == d.batch &&
+         b.batch == d.batch && a.type == b.type;
+}
+
+}  // namespace
+
+const char* cublasLtGetStatusString(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_INVALID_VALUE ? "CUBLAS_STATUS_INVALID_VALUE" : "CUBLAS_STATUS_NOT_SUPPORTED";
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t*) { return CUBLAS_STATUS_SUCCESS; }
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* operation, cublasComputeType_t, cudaDataType_t) {
+  *operation = new EmulatedProduct;
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, const void* value,
+                                              std::size_t size) {
+  const auto assign = [&](auto& target) {
+    if (size != sizeof(target)) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&target, value, size);
+    return CUBLAS_STATUS_SUCCESS;
+  };
+  switch (attribute) {
+    case CUBLASLT_MATMUL_DESC_TRANSA: return assign(operation->first);
+    case CUBLASLT_MATMUL_DESC_TRANSB: return assign(operation->second);
+    case CUBLASLT_MATMUL_DESC_EPILOGUE: return assign(operation->epilogue);
+    case CUBLASLT_MATMUL_DESC_BIAS_POINTER: return assign(operation->bias);
+    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE: return assign(operation->bias_type);
+  }
+  return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type, std::uint64_t rows, std::uint64_t columns,
+                                          std::int64_t leading) {
+  *layout = new EmulatedLayout{type, rows, columns, leading};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute, const void* value,
+                                                std::size_t size) {
+  if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) {
+    if (size != sizeof(layout->batch)) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&layout->batch, value, size);
+  } else {
+    if (size != sizeof(layout->stride)) return CUBLAS_STATUS_INVALID_VALUE;
+    std::memcpy(&layout->stride, value, size);
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t*) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t attribute, const void*,
+                                                    std::size_t size) {
+  const std::size_t expected = attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? sizeof(std::size_t) : sizeof(std::uint32_t);
+  return size == expected ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t) { return CUBLAS_STATUS_SUCCESS; }
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
+                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t* results, int* found) {
+  *found = fits(*operation, *a, *b, *d) ? 1 : 0;
+  *results = {};
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha, const void* a,
+                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t*, void*, std::size_t,
+                              cudaStream_t) {
+  const EmulatedProduct& p = *operation;
+  const EmulatedLayout &la = *a_layout, &lb = *b_layout, &ld = *d_layout;
+  if (!fits(p, la, lb, ld)) return CUBLAS_STATUS_INVALID_VALUE;
+  const cudaDataType_t scale = ld.type == CUDA_R_64F ? CUDA_R_64F : CUDA_R_32F;
+  const double factor = read(alpha, scale, 0), keep = read(beta, scale, 0);
+  const auto depth = static_cast<std::int64_t>(p.first == CUBLAS_OP_N ? la.columns : la.rows);
+  for (std::int64_t batch = 0; batch < ld.batch; ++batch) {
+    for (std::int64_t column = 0; column < static_cast<std::int64_t>(ld.columns); ++column) {
+      for (std::int64_t row = 0; row < static_cast<std::int64_t>(ld.rows); ++row) {
+        double sum = 0;
+        for (std::int64_t k = 0; k < depth; ++k) {
+          sum += read(a, la.type, p.first == CUBLAS_OP_N ? la.at(batch, row, k) : la.at(batch, k, row)) *
+                 read(b, lb.type, p.second == CUBLAS_OP_N ? lb.at(batch, k, column) : lb.at(batch, column, k));
+        }
+        const std::int64_t at = ld.at(batch, row, column);
+        double value = factor * sum;
+        if (keep != 0) value += keep * read(c, ld.type, at);
+        if (p.epilogue == CUBLASLT_EPILOGUE_BIAS) value += read(p.bias, p.bias_type, row);
+        write(d, ld.type, at, value);
+      }
+    }
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+namespace nystrom::cuda {
+
+void sort_pairs(const ViewBase&, const std::uint32_t* keys, const std::uint32_t* values, std::uint32_t* sorted_keys,
+                std::uint32_t* sorted_values, std::int64_t count, int) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) { return keys[i] < keys[j]; });
+  for (std::int64_t i = 0; i < count; ++i) {
+    sorted_keys[i] = keys[order[static_cast<std::size_t>(i)]];
+    sorted_values[i] = values[order[static_cast<std::size_t>(i)]];
+  }
+}
+
+}  // namespace nystrom::cuda
