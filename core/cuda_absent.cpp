@@ -1,4 +1,4 @@
-// Linked instead of core/cuda/ in builds without CUDA.
+// Stands in for core/cuda/ in programs without CUDA.
 #include "core/cuda/runtime.h"
 #include "core/error.h"
 
@@ -10,6 +10,8 @@ namespace {
 }
 
 }  // namespace
+
+bool built_in() { return false; }
 
 void* device_allocate(int, std::int64_t) { fail(); }
 void device_free(int, void*) { fail(); }

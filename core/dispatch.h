@@ -65,7 +65,7 @@ Device device_of_first_view(const First&, const Rest&... rest) {
 
 }  // namespace detail
 
-/// A function of the backend contract, callable like one. A null `cuda` means a build without CUDA.
+/// A function of the backend contract, callable like one. `cuda` is a weak reference: null in programs that nystrom_cuda is not linked into.
 template <class Signature>
 struct Kernel;
 
@@ -93,34 +93,28 @@ struct Kernel<void(Args...)> {
 
 }  // namespace nystrom
 
-#ifdef NYSTROM_CUDA
-#define NYSTROM_CUDA_FUNCTION(name) &cuda::name
-#else
-#define NYSTROM_CUDA_FUNCTION(name) nullptr
-#endif
-
 // It would take namespaces in macros apart:
 // clang-format off
 #ifdef NYSTROM_X86
-/// Declares kernel `name` as own vector code: one definition a CPU level and one for CUDA. A missing one is a link error naming it.
+/// Declares kernel `name` as own vector code: one definition a CPU level, of which a missing one is a link error naming it, and one for CUDA.
 #define KERNEL(name, ...)                         \
   namespace cpu_baseline { void name(__VA_ARGS__); } \
   namespace cpu_avx2 { void name(__VA_ARGS__); }     \
   namespace cpu_avx512 { void name(__VA_ARGS__); }   \
-  namespace cuda { void name(__VA_ARGS__); }         \
+  namespace cuda { [[gnu::weak]] void name(__VA_ARGS__); } \
   inline constexpr Kernel<void(__VA_ARGS__)> name{   \
-      #name, &cpu_baseline::name, &cpu_avx2::name, &cpu_avx512::name, NYSTROM_CUDA_FUNCTION(name)}
+      #name, &cpu_baseline::name, &cpu_avx2::name, &cpu_avx512::name, &cuda::name}
 #else
 #define KERNEL(name, ...)                         \
   namespace cpu_baseline { void name(__VA_ARGS__); } \
-  namespace cuda { void name(__VA_ARGS__); }         \
+  namespace cuda { [[gnu::weak]] void name(__VA_ARGS__); } \
   inline constexpr Kernel<void(__VA_ARGS__)> name{   \
-      #name, &cpu_baseline::name, &cpu_baseline::name, &cpu_baseline::name, NYSTROM_CUDA_FUNCTION(name)}
+      #name, &cpu_baseline::name, &cpu_baseline::name, &cpu_baseline::name, &cuda::name}
 #endif
 
 /// Declares kernel `name` as a call into a library that chooses its vector code itself (oneDNN, Eigen): one CPU definition.
 #define LIBRARY_KERNEL(name, ...)          \
   namespace cpu { void name(__VA_ARGS__); }   \
-  namespace cuda { void name(__VA_ARGS__); }  \
-  inline constexpr Kernel<void(__VA_ARGS__)> name{#name, &cpu::name, &cpu::name, &cpu::name, NYSTROM_CUDA_FUNCTION(name)}
+  namespace cuda { [[gnu::weak]] void name(__VA_ARGS__); } \
+  inline constexpr Kernel<void(__VA_ARGS__)> name{#name, &cpu::name, &cpu::name, &cpu::name, &cuda::name}
 // clang-format on

@@ -6,6 +6,9 @@
 
 namespace nystrom::cuda {
 
+/// Whether this program has the CUDA backend.
+bool built_in();
+
 /// Device memory; null when the device has too little.
 void* device_allocate(int device, std::int64_t bytes);
 void device_free(int device, void* block);
