@@ -25,13 +25,23 @@ Model::Model(const ModelConfig& config) : config_(checked(config)), encoder_(Sco
   }
 }
 
+struct Model::Pass {
+  SequenceMask mask;
+  ModelInput input;
+  RunContext run;
+  Pass(const Model& model, const ModelInput& given, const RunContext& context) : mask(model.mask_of(given)), input(given), run(context) {
+    const Device device = model.store_.values().device();
+    for (Tensor* tensor : {&input.input_ids, &input.token_type_ids, &input.features, &run.sample_ids}) *tensor = tensor->to(device);
+  }
+};
+
 SequenceMask Model::mask_of(const ModelInput& input) const {
   const Tensor& positions = config_.embed_dim ? input.features : input.input_ids;
   require(positions.defined(), "the model got no {}", config_.embed_dim ? "features" : "input_ids");
   if (!input.attention_mask.defined()) return {positions.dim(0), positions.dim(1)};
   require(input.attention_mask.dim(0) == positions.dim(0) && input.attention_mask.dim(1) == positions.dim(1),
           "attention_mask is {}, expected [{}, {}]", input.attention_mask.shape(), positions.dim(0), positions.dim(1));
-  return SequenceMask(input.attention_mask, positions.device());
+  return SequenceMask(input.attention_mask, store_.values().device());
 }
 
 Var Model::last_valid_step(const Var& hidden, const SequenceMask& mask) const {
@@ -39,32 +49,32 @@ Var Model::last_valid_step(const Var& hidden, const SequenceMask& mask) const {
   for (std::size_t b = 0; b < rows.size(); ++b) {
     if (rows[b] >= 0) rows[b] += static_cast<std::int64_t>(b) * mask.length();
   }
-  const Tensor index = Tensor::from(rows, {mask.batch()}).to(hidden.value().device());
-  return gather_rows(reshape(hidden, {mask.batch() * mask.length(), hidden.dim(2)}), index);
+  return gather_rows(reshape(hidden, {mask.batch() * mask.length(), hidden.dim(2)}), Tensor::from(rows, {mask.batch()}));
 }
 
 ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) const {
-  const SequenceMask mask = mask_of(input);
+  const Pass pass(*this, input, run);
   ModelOutput out;
-  const Var hidden = out.last_hidden_state = encoder_(input, mask, run);
+  const Var hidden = out.last_hidden_state = encoder_(pass.input, pass.mask, pass.run);
   if (masked_lm_) out.logits = (*masked_lm_)(hidden);
-  if (sequence_) out.logits = (*sequence_)(hidden, run);
-  if (tokens_) out.logits = (*tokens_)(hidden, run);
+  if (sequence_) out.logits = (*sequence_)(hidden, pass.run);
+  if (tokens_) out.logits = (*tokens_)(hidden, pass.run);
   if (choice_) out.logits = (*choice_)(hidden);
   if (questions_) {
     const Var both = (*questions_)(hidden);
     out.start_logits = reshape(slice(both, 2, 0, 1), {hidden.dim(0), hidden.dim(1)});
     out.end_logits = reshape(slice(both, 2, 1, 2), {hidden.dim(0), hidden.dim(1)});
   }
-  if (config_.embed_dim) out.output = last_valid_step(hidden, mask);
+  if (config_.embed_dim) out.output = last_valid_step(hidden, pass.mask);
   return out;
 }
 
 Var Model::masked_lm_logits(const ModelInput& input, const Tensor& positions, const RunContext& run) const {
   require(masked_lm_.has_value(), "masked_lm needs a model with the masked-LM head, got {}", enum_name(config_.head));
-  const Var hidden = encoder_(input, mask_of(input), run);
+  const Pass pass(*this, input, run);
+  const Var hidden = encoder_(pass.input, pass.mask, pass.run);
   const Var flat = reshape(hidden, {hidden.dim(0) * hidden.dim(1), hidden.dim(2)});
-  return (*masked_lm_)(gather_rows(flat, positions.to(hidden.value().device())));
+  return (*masked_lm_)(gather_rows(flat, positions));
 }
 
 MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, double normaliser, const RunContext& run) const {

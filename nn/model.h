@@ -31,6 +31,7 @@ class Model {
   ParameterStore& parameters() { return store_; }
   const ParameterStore& parameters() const { return store_; }
 
+  /// Inputs, positions and labels may lie on the CPU: they are copied to where the parameters are.
   ModelOutput operator()(const ModelInput& input, const RunContext& run = {}) const;
 
   /// Logits of the masked-LM head at some positions alone: positions [r] i64, counted through the rows of the batch → [r, vocab].
@@ -41,6 +42,9 @@ class Model {
   MaskedLmOutput masked_lm(const ModelInput& input, const Tensor& labels, double normaliser, const RunContext& run) const;
 
  private:
+  /// What a pass computes on, where the parameters are.
+  struct Pass;
+
   SequenceMask mask_of(const ModelInput& input) const;
   Var last_valid_step(const Var& hidden, const SequenceMask& mask) const;
 

@@ -154,7 +154,7 @@ std::vector<NamedTensor> outputs(const ModelConfig& config, const ModelOutput& o
                                  DType dtype) {
   std::vector<NamedTensor> result;
   const auto put = [&](const std::string& name, const Var& value) {
-    if (value.defined()) result.push_back({name, value.value().contiguous().cast(dtype)});
+    if (value.defined()) result.push_back({name, value.value().contiguous().cast(dtype).to(cpu_device)});
   };
   put("last_hidden_state", out.last_hidden_state);
   const Shape choices = config.head == Head::multiple_choice ? inputs.at("input_ids").shape().without(-1) : Shape{};
@@ -177,7 +177,7 @@ std::vector<NamedTensor> run_forward(const Model& model, const NamedTensors& ten
   const ModelOutput out = model(input);
   Var loss = loss_of(config, out, inputs, out.last_hidden_state.dim(0));
   if (!loss.defined() && out.output.defined() && inputs.has("loss_weights")) {
-    loss = sum(multiply(cast(out.output, dtype), inputs.floats("loss_weights", out.output.shape()).cast(dtype)));
+    loss = sum(multiply(cast(out.output, dtype), inputs.floats("loss_weights", out.output.shape()).cast(dtype).to(out.output.value().device())));
   }
   inputs.require_all_used();
   std::vector<NamedTensor> result = outputs(config, out, loss, tensors, dtype);
@@ -185,7 +185,7 @@ std::vector<NamedTensor> run_forward(const Model& model, const NamedTensors& ten
   require_input(loss.defined(), "gradients need a loss, and the input holds no labels");
   tape.backward(loss);
   for (const Parameter& parameter : model.parameters().parameters()) {
-    result.push_back({"grad." + parameter.name(), model.parameters().gradient(parameter.name()).cast(dtype)});
+    result.push_back({"grad." + parameter.name(), model.parameters().gradient(parameter.name()).cast(dtype).to(cpu_device)});
   }
   return result;
 }

@@ -1,0 +1,75 @@
+// The comparison with reference answers (tests/fixtures): forward and backward of whole models. Tolerances are relative to each tensor's
+// largest entry; what is exactly 0 is compared absolutely.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "tests/support/fixtures.h"
+#include "tests/support/random.h"
+#include "train/forward.h"
+#include "train/model_folder.h"
+
+namespace nystrom::testing {
+
+struct Tolerance {
+  DType dtype;
+  double outputs, gradients;
+};
+
+struct Golden {
+  std::string kind, name;
+};
+inline void PrintTo(const Golden& golden, std::ostream* out) { *out << golden.kind << "/" << golden.name; }  // NOLINT: GoogleTest's name
+
+/// `tensor` with the positions that the mask leaves out set to 0.
+inline Tensor without_padding(const Tensor& tensor, const NamedTensors& inputs) {
+  if (!inputs.contains("attention_mask")) return tensor;
+  const Tensor mask = inputs.at("attention_mask");
+  const std::vector<double> valid = mask.to_doubles();
+  std::vector<double> values = tensor.to_doubles();
+  const std::size_t width = values.size() / valid.size();
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = valid[i / width] != 0 ? values[i] : 0;
+  return Tensor::from(values, tensor.shape());
+}
+
+inline void expect_equal(const Golden& golden, const Tolerance& tolerance, Device device = cpu_device) {
+  const auto folder = fixture_folder() / golden.kind / golden.name;
+  const auto model = load_model(folder, read_model_config(folder, {}), tolerance.dtype, StoreMode::training, device);
+  const auto inputs = read_tensors(folder / "batch.safetensors");
+  auto expected = read_tensors(folder / "expected.safetensors");
+  // The loss of the sequence block's fixtures is a plain sum: what cancels there is noise of the gradients' size, not of 1.
+  double zero_scale = 1;
+  for (const auto& [name, value] : expected) zero_scale = inputs.contains("features") ? std::max(zero_scale, largest(value)) : 1;
+  for (const auto& [name, value] : run_forward(*model, inputs, true)) {
+    if (name == "last_hidden_state" && inputs.contains("features")) continue;  // the reference keeps the last step alone
+    ASSERT_TRUE(expected.contains(name)) << "computed, but not expected: " << name;
+    const bool ours = golden.kind == "nystrom";  // outputs at padded positions are unspecified there
+    const bool by_position = name == "last_hidden_state" || (name == "logits" && value.rank() == 3);
+    const Tensor got = ours && by_position ? without_padding(value, inputs) : value;
+    const bool gradient = name.starts_with("grad.");
+    const double scale = largest(expected[name]);
+    const double difference = max_difference(got, expected[name]);
+    if (scale < 1e-9) {
+      EXPECT_LE(difference, 1e-6 * zero_scale) << name << " is exactly 0";
+    } else {
+      EXPECT_LE(difference / scale, gradient ? tolerance.gradients : tolerance.outputs) << name;
+    }
+    expected.erase(name);
+  }
+  for (const auto& [name, value] : expected) ADD_FAILURE() << "expected, but not computed: " << name;
+}
+
+inline std::vector<Golden> all_golden() {
+  std::vector<Golden> all;
+  for (const std::string kind : {"hf", "nystrom"}) {
+    for (const auto& name : fixture_names(kind)) all.push_back({kind, name});
+  }
+  return all;
+}
+
+}  // namespace nystrom::testing
