@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/cuda/launch.cuh"
+#include "core/cuda/attention_problem.cuh"
 #include "core/cuda/shared.cuh"
 #include "core/math.h"
 
@@ -10,49 +10,6 @@ namespace nystrom::cuda {
 namespace {
 
 constexpr int warps = 4;  // of a block
-
-/// A [b, h, rows, width] view with unit columns.
-template <class A, bool Constant>
-struct Heads {
-  Mixed<A, Constant> numbers;
-  std::int64_t sample, head, row, rows, width;
-  NYSTROM_DEVICE std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t r) const { return b * sample + h * head + r * row; }
-};
-
-template <class A, class V>
-auto heads_of(const V& view) {
-  const auto numbers = mixed<A>(view);
-  return Heads<A, std::is_same_v<V, CView>>{numbers, view.stride[0], view.stride[1], view.stride[2], view.shape[2], view.shape[3]};
-}
-
-template <class A>
-struct Problem {
-  Heads<A, true> q, k, v;
-  const std::uint8_t* key_mask;
-  const std::uint8_t* any_key;  ///< per sample; null: every sample has one, or none is needed
-  std::int64_t batch, heads;
-  A scale;
-};
-
-/// The keys of a sample that count, and the factor of its scores.
-template <class A>
-struct Keys {
-  const std::uint8_t* valid;
-  A scale;
-  NYSTROM_DEVICE Keys(const Problem<A>& p, std::int64_t b) : valid(p.key_mask ? p.key_mask + b * p.k.rows : nullptr), scale(p.scale) {
-    if (!p.any_key || p.any_key[b]) return;
-    valid = nullptr;  // all scores equal: a uniform softmax over every key
-    scale = 0;
-  }
-  NYSTROM_DEVICE bool operator()(std::int64_t j) const { return !valid || valid[j]; }
-};
-
-__global__ void any_key_kernel(const std::uint8_t* mask, std::int64_t keys, std::uint8_t* any) {
-  bool found = false;
-  for (std::int64_t j = threadIdx.x; j < keys; j += warp_size) found = found || mask[blockIdx.x * keys + j] != 0;
-  const unsigned votes = __ballot_sync(whole_warp, found);
-  if (threadIdx.x == 0) any[blockIdx.x] = votes != 0;
-}
 
 template <class A, bool Constant>
 NYSTROM_DEVICE void load_row(const Heads<A, Constant>& x, std::int64_t at, A* target) {
@@ -96,7 +53,7 @@ struct Row {
 };
 
 template <class A>
-__global__ void forward_kernel(Problem<A> p, Heads<A, false> out, A* log_sum_exp) {
+__global__ void forward_kernel(AttentionProblem<A> p, Heads<A, false> out, A* log_sum_exp) {
   const Row at(p.heads, p.q.rows);
   if (at.b >= p.batch) return;
   const Keys<A> keys(p, at.b);
@@ -109,7 +66,7 @@ __global__ void forward_kernel(Problem<A> p, Heads<A, false> out, A* log_sum_exp
   A largest = none, sum = 0;
   for (std::int64_t first = 0; first < p.k.rows; first += warp_size) {
     const std::int64_t j = first + lane_index();
-    const bool valid = j < p.k.rows && keys(j);
+    const bool valid = keys(j);
     const A score = valid ? keys.scale * dot(q, p.k, p.k.at(at.b, at.h, j)) : none;
     const unsigned lanes = __ballot_sync(whole_warp, valid);
     if (lanes == 0) continue;
@@ -141,7 +98,7 @@ struct Pair {
 
 /// dq = dS k; also writes ⟨out, dout⟩ of each query for the other kernel.
 template <class A>
-__global__ void query_grad_kernel(Problem<A> p, Heads<A, true> out, const A* log_sum_exp, Heads<A, true> dout, Heads<A, false> dq, A* inner) {
+__global__ void query_grad_kernel(AttentionProblem<A> p, Heads<A, true> out, const A* log_sum_exp, Heads<A, true> dout, Heads<A, false> dq, A* inner) {
   const Row at(p.heads, p.q.rows);
   if (at.b >= p.batch) return;
   const Keys<A> keys(p, at.b);
@@ -158,7 +115,7 @@ __global__ void query_grad_kernel(Problem<A> p, Heads<A, true> out, const A* log
   const A lse = log_sum_exp[at.flat];
   for (std::int64_t first = 0; first < p.k.rows; first += warp_size) {
     const std::int64_t j = first + lane_index();
-    const bool valid = j < p.k.rows && keys(j);
+    const bool valid = keys(j);
     const unsigned lanes = __ballot_sync(whole_warp, valid);
     if (valid) {
       const A score = keys.scale * dot(q, p.k, p.k.at(at.b, at.h, j)), dp = dot(grad, p.v, p.v.at(at.b, at.h, j));
@@ -173,7 +130,7 @@ __global__ void query_grad_kernel(Problem<A> p, Heads<A, true> out, const A* log
 
 /// dv = Pᵀ dout, dk = dSᵀ q.
 template <class A>
-__global__ void key_grad_kernel(Problem<A> p, const A* log_sum_exp, Heads<A, true> dout, const A* inner, Heads<A, false> dk, Heads<A, false> dv) {
+__global__ void key_grad_kernel(AttentionProblem<A> p, const A* log_sum_exp, Heads<A, true> dout, const A* inner, Heads<A, false> dk, Heads<A, false> dv) {
   const Row at(p.heads, p.k.rows);
   if (at.b >= p.batch) return;
   const Keys<A> keys(p, at.b);
@@ -200,27 +157,6 @@ __global__ void key_grad_kernel(Problem<A> p, const A* log_sum_exp, Heads<A, tru
   }
   store_row(dk, dk.at(at.b, at.h, at.index), sum_k);
   store_row(dv, dv.at(at.b, at.h, at.index), sum_v);
-}
-
-/// Samples without a key, where that matters.
-class AnyKey {
- public:
-  AnyKey(const ViewBase& like, const CView& mask, EmptyRows empty)
-      : needed_(mask && empty == EmptyRows::uniform), any_(like, needed_ ? mask.shape[0] : 0) {
-    if (!needed_) return;
-    launch(any_key_kernel, dim3(static_cast<unsigned>(mask.shape[0])), dim3(warp_size), 0, mask.as<std::uint8_t>(), mask.shape[1], any_.get());
-  }
-  const std::uint8_t* get() const { return needed_ ? any_.get() : nullptr; }
-
- private:
-  bool needed_;
-  Workspace<std::uint8_t> any_;
-};
-
-template <class A>
-Problem<A> problem_of(const CView& q, const CView& k, const CView& v, const CView& key_mask, const AnyKey& any, double scale) {
-  return {heads_of<A>(q),         heads_of<A>(k), heads_of<A>(v), key_mask.as<std::uint8_t>(), any.get(), q.shape[0], q.shape[1],
-          static_cast<A>(scale)};
 }
 
 template <class A>

@@ -9,6 +9,12 @@
 #include "core/dtype.h"
 
 #define NYSTROM_DEVICE __device__ __forceinline__
+/// Before loops over arrays that are to stay in registers.
+#ifdef __CUDACC__
+#define NYSTROM_UNROLL _Pragma("unroll")
+#else
+#define NYSTROM_UNROLL
+#endif
 
 namespace nystrom::cuda {
 

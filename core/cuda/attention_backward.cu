@@ -1,0 +1,237 @@
+// The fused backward pass. With P = softmax(s q kᵀ): dv = Pᵀ dout; dP = dout vᵀ; dS = s P ∘ (dP − ⟨dout, out⟩); dq = dS k; dk = dSᵀ q.
+//
+// A block owns 64 rows of one side and goes through the other side's: its own rows' gradients stay in registers. Sums over both sides need
+// both kernels, unless one side fits into a single tile, as landmarks do: then the block that owns it finishes the other side's rows in passing, and
+// everything is read once. No atomics: where a loop is cut into parts, these are summed in order.
+#include "core/cuda/attention_fused.cuh"
+#include "core/cuda/attention_tiles.cuh"
+#include "core/cuda/reduce.cuh"
+#include "core/cuda/shared.cuh"
+
+#include <optional>
+
+namespace nystrom::cuda {
+namespace {
+
+constexpr float infinity = INFINITY;
+
+enum class Side { queries, keys };
+
+struct Gradients {
+  Heads<float, true> dout;
+  const float* log_sum_exp;  ///< [b · h, queries]
+  const float* inner;        ///< ⟨dout, out⟩ of each query
+  Heads<float, false> dq, dk, dv;
+};
+
+/// ⟨dout, out⟩ of each query: a warp a row.
+__global__ void inner_kernel(Heads<float, true> out, Heads<float, true> dout, std::int64_t batch, std::int64_t heads, float* inner) {
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / warp_size) + warp_index();
+  if (row >= batch * heads * out.rows) return;
+  const std::int64_t b = row / out.rows / heads, h = row / out.rows % heads, r = row % out.rows;
+  float sum = 0;
+  for (std::int64_t c = lane_index(); c < out.width; c += warp_size)
+    sum += out.numbers.get(out.at(b, h, r) + c) * dout.numbers.get(dout.at(b, h, r) + c);
+  sum = warp_sum(sum);
+  if (lane_index() == 0) inner[row] = sum;
+}
+
+/// The block's shared memory: own rows of the two operands, the loop's rows of theirs, P and dS where a transposed product needs them, and what
+/// belongs to queries and keys.
+template <int Width>
+struct Tiles {
+  bf16 *own1, *own2, *loop1, *loop2, *p, *ds;
+  float *shift, *inner;  // of the queries of the tile: log-sum-exp times log2 e, and ⟨dout, out⟩
+  std::uint8_t* valid;   // keys of the tile
+  NYSTROM_DEVICE Tiles() {
+    own1 = dynamic_shared<bf16>();
+    own2 = own1 + tile_size<Width>;
+    loop1 = own2 + tile_size<Width>;
+    loop2 = loop1 + tile_size<Width>;
+    p = loop2 + tile_size<Width>;
+    ds = p + tile_size<tile_rows>;
+    shift = reinterpret_cast<float*>(ds + tile_size<tile_rows>);
+    inner = shift + tile_rows;
+    valid = reinterpret_cast<std::uint8_t*>(inner + tile_rows);
+  }
+  static std::size_t bytes() {
+    return (4 * tile_size<Width> + 2 * tile_size<tile_rows>) * sizeof(bf16) + 2 * tile_rows * sizeof(float) + tile_rows;
+  }
+};
+
+template <int Width>
+NYSTROM_DEVICE void load_queries(const AttentionProblem<float>& p, const Gradients& g, std::int64_t b, std::int64_t h, std::int64_t first, bf16* q,
+                                 bf16* dout, const Tiles<Width>& s) {
+  const auto inside = [&](std::int64_t r) { return r < p.q.rows; };
+  load_tile<Width>(p.q, b, h, first, inside, q);
+  load_tile<Width>(g.dout, b, h, first, inside, dout);
+  if (threadIdx.x >= tile_rows) return;
+  const std::int64_t row = (b * p.heads + h) * p.q.rows + first + threadIdx.x;
+  const float lse = inside(first + threadIdx.x) ? g.log_sum_exp[row] : -infinity;
+  // exp2(score − ∞) = 0: queries that do not exist, or have no key, weigh nothing.
+  s.shift[threadIdx.x] = lse == -infinity ? infinity : lse * log2_e;
+  s.inner[threadIdx.x] = inside(first + threadIdx.x) ? g.inner[row] : 0.0f;
+}
+
+template <int Width>
+NYSTROM_DEVICE void load_keys(const AttentionProblem<float>& p, const Keys<float>& keys, std::int64_t b, std::int64_t h, std::int64_t first,
+                              bf16* k, bf16* v, const Tiles<Width>& s) {
+  load_tile<Width>(p.k, b, h, first, keys, k);
+  load_tile<Width>(p.v, b, h, first, keys, v);
+  if (threadIdx.x < tile_rows) s.valid[threadIdx.x] = keys(first + threadIdx.x);
+}
+
+/// Scores and dP of a tile become P and dS.
+template <Side Own, int Width>
+NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_rows>& ds, const Tiles<Width>& s, float score_scale, float scale) {
+  NYSTROM_UNROLL
+  for (int n = 0; n < tile_rows / 8; ++n) {
+    NYSTROM_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      const int own = row_of(i), other = column_of(n, i);
+      const int query = Own == Side::queries ? own : other, key = Own == Side::queries ? other : own;
+      const float weight = s.valid[key] ? exp2f(p.part[n][i] * score_scale - s.shift[query]) : 0.0f;
+      p.part[n][i] = weight;
+      ds.part[n][i] = scale * weight * (ds.part[n][i] - s.inner[query]);
+    }
+  }
+}
+
+/// Grid: (own tiles · splits, b · h). OneTile: the own side has a single tile, and the loop's rows are finished in passing.
+template <int Width, Side Own, bool OneTile>
+__global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<float> p, Gradients g, std::int64_t splits) {
+  constexpr bool owns_keys = Own == Side::keys;
+  const Tiles<Width> s;
+  const std::int64_t head = blockIdx.y, b = head / p.heads, h = head % p.heads;
+  const std::int64_t split = blockIdx.x % splits, first_own = blockIdx.x / splits * tile_rows;
+  const std::int64_t loop_tiles = ((owns_keys ? p.q.rows : p.k.rows) + tile_rows - 1) / tile_rows;
+  const Keys<float> keys(p, b);
+  if constexpr (owns_keys) {
+    load_keys<Width>(p, keys, b, h, first_own, s.own1, s.own2, s);
+  } else {
+    load_queries<Width>(p, g, b, h, first_own, s.own1, s.own2, s);
+  }
+  Accumulator<Width> sum1, sum2;  // dk and dv of own keys, dq of own queries
+  sum1.clear();
+  sum2.clear();
+  for (std::int64_t tile = split * loop_tiles / splits; tile < (split + 1) * loop_tiles / splits; ++tile) {
+    const std::int64_t first = tile * tile_rows;
+    __syncthreads();  // the last tile's readers are done
+    if constexpr (owns_keys) {
+      load_queries<Width>(p, g, b, h, first, s.loop1, s.loop2, s);
+    } else {
+      load_keys<Width>(p, keys, b, h, first, s.loop1, s.loop2, s);
+    }
+    __syncthreads();
+    LeftOperand<Width> own;
+    Accumulator<tile_rows> weights, ds;
+    weights.clear();
+    ds.clear();
+    load_left<Width>(own, s.own1);
+    multiply_by_rows<Width>(weights, own, s.loop1);
+    load_left<Width>(own, s.own2);
+    multiply_by_rows<Width>(ds, own, s.loop2);
+    score_gradient<Own>(weights, ds, s, keys.scale * log2_e, p.scale);
+    LeftOperand<tile_rows> left;
+    as_left(left, ds);
+    multiply_by_columns<Width>(sum1, left, s.loop1);
+    if constexpr (owns_keys) {
+      as_left(left, weights);
+      multiply_by_columns<Width>(sum2, left, s.loop2);
+    }
+    if constexpr (OneTile) {
+      store_tile(ds, s.ds);
+      if constexpr (!owns_keys) store_tile(weights, s.p);
+      __syncthreads();
+      Accumulator<Width> other;
+      other.clear();
+      load_left_transposed<tile_rows>(left, s.ds);
+      multiply_by_columns<Width>(other, left, s.own1);
+      store_rows<Width>(other, owns_keys ? g.dq : g.dk, b, h, first);
+      if constexpr (!owns_keys) {
+        other.clear();
+        load_left_transposed<tile_rows>(left, s.p);
+        multiply_by_columns<Width>(other, left, s.own2);
+        store_rows<Width>(other, g.dv, b, h, first);
+      }
+    }
+  }
+  // Parts are written as samples that follow each other.
+  store_rows<Width>(sum1, owns_keys ? g.dk : g.dq, split * p.batch + b, h, first_own);
+  if constexpr (owns_keys) store_rows<Width>(sum2, g.dv, split * p.batch + b, h, first_own);
+}
+
+/// target = Σ over parts, in order.
+__global__ void sum_parts_kernel(const float* parts, std::int64_t splits, std::int64_t batch, std::int64_t heads, Heads<float, false> target) {
+  const std::int64_t count = batch * heads * target.rows * target.width;
+  for (std::int64_t i = grid_index(); i < count; i += grid_size()) {
+    float sum = 0;
+    for (std::int64_t s = 0; s < splits; ++s) sum += parts[s * count + i];
+    const std::int64_t row = i / target.width;
+    target.numbers.set(target.at(row / target.rows / heads, row / target.rows % heads, row % target.rows) + i % target.width, sum);
+  }
+}
+
+/// A gradient of the own side: itself, or parts that are summed when the kernel has run.
+class Destination {
+ public:
+  Destination(const ViewBase& like, const AttentionProblem<float>& p, Heads<float, false>& target, std::int64_t splits)
+      : problem_(p), splits_(splits), final_(target), parts_(like, splits == 1 ? 0 : splits * count()) {
+    if (splits > 1)
+      target = {{parts_.get(), false}, p.heads * target.rows * target.width, target.rows * target.width, target.width, target.rows, target.width};
+  }
+  void finish() const {
+    if (splits_ > 1)
+      launch(sum_parts_kernel, dim3(blocks_for(count(), 256)), dim3(256), 0, parts_.get(), splits_, problem_.batch, problem_.heads, final_);
+  }
+
+ private:
+  std::int64_t count() const { return problem_.batch * problem_.heads * final_.rows * final_.width; }
+  const AttentionProblem<float>& problem_;
+  std::int64_t splits_;
+  Heads<float, false> final_;
+  Workspace<float> parts_;
+};
+
+template <int Width, Side Own, bool OneTile>
+void backward_of(const AttentionProblem<float>& p, Gradients g, const ViewBase& like) {
+  const std::int64_t heads = p.batch * p.heads;
+  const std::int64_t own = divide_up(Own == Side::keys ? p.k.rows : p.q.rows, tile_rows);
+  const std::int64_t splits = splits_of(heads * own, divide_up(Own == Side::keys ? p.q.rows : p.k.rows, tile_rows));
+  const Destination first(like, p, Own == Side::keys ? g.dk : g.dq, splits);
+  std::optional<Destination> second;
+  if (Own == Side::keys) second.emplace(like, p, g.dv, splits);
+  launch(backward_kernel<Width, Own, OneTile>, dim3(static_cast<unsigned>(own * splits), static_cast<unsigned>(heads)), dim3(fused_block),
+         Tiles<Width>::bytes(), p, g, splits);
+  first.finish();
+  if (second) second->finish();
+}
+
+template <int Width>
+void backward(const AttentionProblem<float>& p, const Gradients& g, const ViewBase& like) {
+  if (p.k.rows <= tile_rows) return backward_of<Width, Side::keys, true>(p, g, like);
+  if (p.q.rows <= tile_rows) return backward_of<Width, Side::queries, true>(p, g, like);
+  backward_of<Width, Side::keys, false>(p, g, like);
+  backward_of<Width, Side::queries, false>(p, g, like);
+}
+
+}  // namespace
+
+void attention_fused_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout,
+                          View dq, View dk, View dv) {
+  const AnyKey any(q, key_mask, empty);
+  const auto problem = problem_of<float>(q, k, v, key_mask, any, scale);
+  const std::int64_t rows = q.shape[0] * q.shape[1] * q.shape[2];
+  const Workspace<float> inner(dq, rows);
+  launch(inner_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0, heads_of<float>(out), heads_of<float>(dout),
+         q.shape[0], q.shape[1], inner.get());
+  const Gradients gradients{heads_of<float>(dout), log_sum_exp.as<float>(), inner.get(), heads_of<float>(dq), heads_of<float>(dk),
+                            heads_of<float>(dv)};
+  switch (q.shape[3]) {
+    case 32: return backward<32>(problem, gradients, dq);
+    case 64: return backward<64>(problem, gradients, dq);
+    default: return backward<128>(problem, gradients, dq);
+  }
+}
+
+}  // namespace nystrom::cuda

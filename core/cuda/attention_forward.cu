@@ -1,0 +1,174 @@
+// The fused forward pass: a block holds 64 queries of one head and goes through the keys, or, where few queries would leave the GPU idle, through
+// a part of them; the parts are then merged in order.
+#include "core/cuda/attention_fused.cuh"
+#include "core/cuda/attention_tiles.cuh"
+#include "core/cuda/shared.cuh"
+
+namespace nystrom::cuda {
+namespace {
+
+constexpr float infinity = INFINITY;
+
+/// Where the results of one part of the keys go: [split, b · h, queries, …], normalised within the part.
+struct Parts {
+  float *out, *log_sum_exp;
+};
+
+/// One row of a query's softmax so far, in the two rows that a lane holds.
+struct Online {
+  float largest[2] = {-infinity, -infinity};  // of scores times log2 e
+  float sum[2] = {0, 0};                      // of this lane's columns
+};
+
+/// Turns scores into exponentials, updates the running maxima and sums, and shrinks what was summed before.
+template <int Width>
+NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::uint8_t* valid, float scale, Online& state,
+                                   Accumulator<Width>& sum_v) {
+  float block_max[2] = {-infinity, -infinity};
+  NYSTROM_UNROLL
+  for (int n = 0; n < tile_rows / 8; ++n) {
+    NYSTROM_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      float& score = scores.part[n][i];
+      score = valid[column_of(n, i)] ? score * scale : -infinity;
+      block_max[i / 2] = larger(block_max[i / 2], score);
+    }
+  }
+  float shrink[2], shift[2];
+  NYSTROM_UNROLL
+  for (int r = 0; r < 2; ++r) {
+    const float updated = larger(state.largest[r], row_max(block_max[r]));
+    shift[r] = updated == -infinity ? 0.0f : updated;  // of a row without a key so far every exponential is 0
+    shrink[r] = exp2f(state.largest[r] - shift[r]);
+    state.largest[r] = updated;
+    state.sum[r] *= shrink[r];
+  }
+  NYSTROM_UNROLL
+  for (int n = 0; n < tile_rows / 8; ++n) {
+    NYSTROM_UNROLL
+    for (int i = 0; i < 4; ++i) {
+      scores.part[n][i] = exp2f(scores.part[n][i] - shift[i / 2]);
+      state.sum[i / 2] += scores.part[n][i];
+    }
+  }
+  NYSTROM_UNROLL
+  for (int n = 0; n < Width / 8; ++n) {
+    NYSTROM_UNROLL
+    for (int i = 0; i < 4; ++i) sum_v.part[n][i] *= shrink[i / 2];
+  }
+}
+
+template <int Width>
+__global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<float> p, std::int64_t splits, Heads<float, false> out,
+                                                              float* log_sum_exp) {
+  bf16* k_tile = dynamic_shared<bf16>();
+  bf16* v_tile = k_tile + tile_size<Width>;
+  auto* valid = reinterpret_cast<std::uint8_t*>(v_tile + tile_size<Width>);
+  const std::int64_t head = blockIdx.y, b = head / p.heads, h = head % p.heads;
+  const std::int64_t split = blockIdx.x % splits, first_query = blockIdx.x / splits * tile_rows;
+  const Keys<float> keys(p, b);
+  const std::int64_t tiles = (p.k.rows + tile_rows - 1) / tile_rows;
+
+  LeftOperand<Width> q;
+  load_tile<Width>(p.q, b, h, first_query, [&](std::int64_t r) { return r < p.q.rows; }, k_tile);
+  __syncthreads();
+  load_left<Width>(q, k_tile);
+
+  Online state;
+  Accumulator<Width> sum_v;
+  sum_v.clear();
+  for (std::int64_t tile = split * tiles / splits; tile < (split + 1) * tiles / splits; ++tile) {
+    const std::int64_t first_key = tile * tile_rows;
+    __syncthreads();  // the last tile's readers are done
+    load_tile<Width>(p.k, b, h, first_key, keys, k_tile);
+    load_tile<Width>(p.v, b, h, first_key, keys, v_tile);
+    if (threadIdx.x < tile_rows) valid[threadIdx.x] = keys(first_key + threadIdx.x);
+    __syncthreads();
+    Accumulator<tile_rows> scores;
+    scores.clear();
+    multiply_by_rows<Width>(scores, q, k_tile);
+    online_softmax(scores, valid, keys.scale * log2_e, state, sum_v);
+    LeftOperand<tile_rows> weights;
+    as_left(weights, scores);
+    multiply_by_columns<Width>(sum_v, weights, v_tile);
+  }
+
+  NYSTROM_UNROLL
+  for (int r = 0; r < 2; ++r) {
+    const float sum = row_sum(state.sum[r]), norm = sum > 0 ? 1 / sum : 0.0f;
+    NYSTROM_UNROLL
+    for (int n = 0; n < Width / 8; ++n) {
+      sum_v.part[n][2 * r] *= norm;
+      sum_v.part[n][2 * r + 1] *= norm;
+    }
+    const std::int64_t row = first_query + row_of(2 * r);
+    if (lane_index() % 4 == 0 && row < p.q.rows) {
+      log_sum_exp[(split * gridDim.y + head) * p.q.rows + row] = sum > 0 ? state.largest[r] * ln_2 + logf(sum) : -infinity;
+    }
+  }
+  // Parts are written as samples that follow each other.
+  store_rows<Width>(sum_v, out, split * p.batch + b, h, first_query);
+}
+
+/// out = Σ over parts of exp(part's log-sum-exp − their log-sum-exp) · part. A warp a row.
+__global__ void merge_kernel(Parts parts, std::int64_t splits, std::int64_t batch, std::int64_t heads, Heads<float, false> out,
+                             float* log_sum_exp) {
+  const std::int64_t rows = batch * heads * out.rows;
+  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / warp_size) + warp_index();
+  if (row >= rows) return;
+  float largest = -infinity;
+  for (std::int64_t s = 0; s < splits; ++s) largest = larger(largest, parts.log_sum_exp[s * rows + row]);
+  float sum = 0;
+  for (std::int64_t s = 0; s < splits && largest > -infinity; ++s) sum += expf(parts.log_sum_exp[s * rows + row] - largest);
+  const std::int64_t at = out.at(row / out.rows / heads, row / out.rows % heads, row % out.rows);
+  for (std::int64_t c = lane_index(); c < out.width; c += warp_size) {
+    float value = 0;
+    for (std::int64_t s = 0; s < splits && sum > 0; ++s)
+      value += expf(parts.log_sum_exp[s * rows + row] - largest) / sum * parts.out[(s * rows + row) * out.width + c];
+    out.numbers.set(at + c, value);
+  }
+  if (lane_index() == 0) log_sum_exp[row] = sum > 0 ? largest + logf(sum) : -infinity;
+}
+
+template <int Width>
+void forward(const AttentionProblem<float>& p, const ViewBase& like, const Heads<float, false>& out, float* log_sum_exp) {
+  const std::int64_t heads = p.batch * p.heads, query_tiles = divide_up(p.q.rows, tile_rows);
+  const std::int64_t splits = splits_of(heads * query_tiles, divide_up(p.k.rows, tile_rows));
+  const dim3 grid(static_cast<unsigned>(query_tiles * splits), static_cast<unsigned>(heads));
+  const std::size_t shared = 2 * tile_size<Width> * sizeof(bf16) + tile_rows;
+  if (splits == 1) return launch(forward_kernel<Width>, grid, dim3(fused_block), shared, p, splits, out, log_sum_exp);
+  const std::int64_t rows = heads * p.q.rows;
+  const Workspace<float> work(like, splits * rows * (Width + 1));
+  const Parts parts{work.get(), work.get() + splits * rows * Width};
+  const Heads<float, false> contiguous{{parts.out, false}, p.heads * p.q.rows * Width, p.q.rows * Width, Width, p.q.rows, Width};
+  launch(forward_kernel<Width>, grid, dim3(fused_block), shared, p, splits, contiguous, parts.log_sum_exp);
+  launch(merge_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0, parts, splits, p.batch, p.heads, out,
+         log_sum_exp);
+}
+
+}  // namespace
+
+bool fused_attention_fits(std::initializer_list<CView> operands) {
+  const std::int64_t width = operands.begin()->shape[3];
+  bool low = false;
+  for (const CView& x : operands) {
+    if (x.dtype == DType::f64 || x.shape[3] != width || reinterpret_cast<std::uintptr_t>(x.data) % 16 != 0) return false;
+    for (int axis = 0; axis < 3; ++axis)
+      if (x.stride[axis] * size_of(x.dtype) % 16 != 0) return false;
+    low = low || x.dtype == DType::bf16;
+  }
+  return low && (width == 32 || width == 64 || width == 128);
+}
+
+void attention_fused(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, View out, View log_sum_exp) {
+  const AnyKey any(q, key_mask, empty);
+  const auto problem = problem_of<float>(q, k, v, key_mask, any, scale);
+  const auto result = heads_of<float>(out);
+  switch (q.shape[3]) {
+    case 32: return forward<32>(problem, out, result, log_sum_exp.as<float>());
+    case 64: return forward<64>(problem, out, result, log_sum_exp.as<float>());
+    default: return forward<128>(problem, out, result, log_sum_exp.as<float>());
+  }
+}
+
+}  // namespace nystrom::cuda

@@ -1,0 +1,64 @@
+// What the attention kernels share: operands, keys that count, and samples without any.
+#pragma once
+
+#include "core/cuda/launch.cuh"
+#include "core/kernels.h"
+
+namespace nystrom::cuda {
+
+/// A [b, h, rows, width] view with unit columns.
+template <class A, bool Constant>
+struct Heads {
+  Mixed<A, Constant> numbers;
+  std::int64_t sample, head, row, rows, width;
+  NYSTROM_DEVICE std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t r) const { return b * sample + h * head + r * row; }
+};
+
+template <class A, class V>
+auto heads_of(const V& view) {
+  const auto numbers = mixed<A>(view);
+  return Heads<A, std::is_same_v<V, CView>>{numbers, view.stride[0], view.stride[1], view.stride[2], view.shape[2], view.shape[3]};
+}
+
+template <class A>
+struct AttentionProblem {
+  Heads<A, true> q, k, v;
+  const std::uint8_t* key_mask;
+  const std::uint8_t* any_key;  ///< per sample; null: every sample has one, or none is needed
+  std::int64_t batch, heads;
+  A scale;
+};
+
+/// The keys of a sample that count, and the factor of its scores.
+template <class A>
+struct Keys {
+  const std::uint8_t* valid;
+  A scale;
+  std::int64_t count;
+  NYSTROM_DEVICE Keys(const AttentionProblem<A>& p, std::int64_t b)
+      : valid(p.key_mask ? p.key_mask + b * p.k.rows : nullptr), scale(p.scale), count(p.k.rows) {
+    if (!p.any_key || p.any_key[b]) return;
+    valid = nullptr;  // all scores equal: a uniform softmax over every key
+    scale = 0;
+  }
+  NYSTROM_DEVICE bool operator()(std::int64_t j) const { return j < count && (!valid || valid[j]); }
+};
+
+/// Which samples have a key at all, where that matters.
+class AnyKey {
+ public:
+  AnyKey(const ViewBase& like, const CView& mask, EmptyRows empty);
+  const std::uint8_t* get() const { return needed_ ? any_.get() : nullptr; }
+
+ private:
+  bool needed_;
+  Workspace<std::uint8_t> any_;
+};
+
+template <class A>
+AttentionProblem<A> problem_of(const CView& q, const CView& k, const CView& v, const CView& key_mask, const AnyKey& any, double scale) {
+  return {heads_of<A>(q),         heads_of<A>(k), heads_of<A>(v), key_mask.as<std::uint8_t>(), any.get(), q.shape[0], q.shape[1],
+          static_cast<A>(scale)};
+}
+
+}  // namespace nystrom::cuda

@@ -1,0 +1,65 @@
+// The emulator's version of core/cuda/mma.cuh: found first in the include path. Written from the layouts that file states.
+#pragma once
+
+#include "core/cuda/device.cuh"
+
+namespace nystrom::cuda {
+
+inline std::uint32_t pack_bf16(float low, float high) { return bf16(low).bits | static_cast<std::uint32_t>(bf16(high).bits) << 16; }
+
+namespace emulated {
+
+inline float half(std::uint32_t packed, int upper) { return static_cast<float>(std::bit_cast<bf16>(static_cast<std::uint16_t>(packed >> 16 * upper))); }
+
+struct Operands {
+  std::uint32_t a[4], b[2];
+};
+
+}  // namespace emulated
+
+inline void mma_bf16(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  using emulated::half, emulated::Operands;
+  const Operands mine{{a[0], a[1], a[2], a[3]}, {b0, b1}};
+  const unsigned char* slots = emulation::exchange(&mine, sizeof(mine));
+  const auto of_lane = [&](int lane) {
+    Operands other;
+    std::memcpy(&other, slots + lane * 64, sizeof(other));
+    return other;
+  };
+  const int g = lane_index() / 4, t = lane_index() % 4;
+  for (int i = 0; i < 4; ++i) {
+    const int column = 2 * t + i % 2;
+    double sum = c[i];
+    for (int k = 0; k < 16; ++k) {
+      const int holder = k % 8 / 2;
+      const float x = half(of_lane(4 * g + holder).a[i / 2 + 2 * (k / 8)], k % 2), y = half(of_lane(4 * column + holder).b[k / 8], k % 2);
+      sum += static_cast<double>(x) * y;
+    }
+    c[i] = static_cast<float>(sum);
+  }
+}
+
+namespace emulated {
+
+inline void load_matrices(std::uint32_t (&r)[4], const bf16* row, bool transposed) {
+  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) throw std::logic_error("emulation: ldmatrix needs rows aligned to 16 bytes");
+  const unsigned char* slots = emulation::exchange(&row, sizeof(row));
+  const auto row_of = [&](int lane) {
+    const bf16* pointer;
+    std::memcpy(&pointer, slots + lane * 64, sizeof(pointer));
+    return pointer;
+  };
+  const int g = lane_index() / 4, t = lane_index() % 4;
+  for (int j = 0; j < 4; ++j) {
+    const bf16 first = transposed ? row_of(8 * j + 2 * t)[g] : row_of(8 * j + g)[2 * t];
+    const bf16 second = transposed ? row_of(8 * j + 2 * t + 1)[g] : row_of(8 * j + g)[2 * t + 1];
+    r[j] = first.bits | static_cast<std::uint32_t>(second.bits) << 16;
+  }
+}
+
+}  // namespace emulated
+
+inline void load_matrices(std::uint32_t (&r)[4], const bf16* row) { emulated::load_matrices(r, row, false); }
+inline void load_matrices_transposed(std::uint32_t (&r)[4], const bf16* row) { emulated::load_matrices(r, row, true); }
+
+}  // namespace nystrom::cuda
