@@ -77,6 +77,16 @@ Var sequence_conv(const Var& x, const Var& weight, const Tensor& mask);
 /// Over the last axis c: gamma, beta [c]. Ba et al., arXiv 1607.06450.
 Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double epsilon);
 
+/// A dropout as an argument: see core/rng.h for what decides the mask. p 0 leaves everything as it is and needs no sample_ids.
+struct DropoutOptions {
+  double p = 0;
+  DropoutKey key;
+  Tensor sample_ids;  ///< [b] i64
+};
+
+/// layer_norm(residual + dropout(x)) in one pass: x and residual [b, …, c] of one shape.
+Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions& dropout, const Var& gamma, const Var& beta, double epsilon);
+
 // ---- Rows by index --------------------------------------------------------------------------------------------------------------------
 
 /// Rows of `table` [n, c] at ids […] i64 → […, c]. Row `padding_row` gets no gradient (−1: every row does). Ids outside 0 … n−1 throw.

@@ -64,6 +64,14 @@ KERNEL(layer_norm, CView x, CView gamma, CView beta, double epsilon, View y, Vie
 /// dx as usual; dgamma, dbeta (+=).
 KERNEL(layer_norm_grad, CView x, CView gamma, CView mean, CView rstd, CView dy, View dx, View dgamma, View dbeta);
 
+/// sum = residual + dropout(x), y = layer_norm(sum), in one pass: x, residual, sum, y [b, …, n]; the dropout as below, none (and no
+/// sample_ids) where p is 0.
+KERNEL(residual_layer_norm, CView x, CView residual, CView sample_ids, DropoutKey key, double p, CView gamma, CView beta, double epsilon,
+       View sum, View y, View mean, View rstd);
+/// dsum, the gradient of residual; dx, absent where p is 0 and it would be dsum; dgamma, dbeta (+=).
+KERNEL(residual_layer_norm_grad, CView sum, CView sample_ids, DropoutKey key, double p, CView gamma, CView mean, CView rstd, CView dy,
+       View dsum, View dx, View dgamma, View dbeta);
+
 /// y = x ∘ mask / (1 − p): x [b, …], sample_ids [b] i64; the mask is core/rng.h's of (key, sample id, element within the sample).
 /// Its own gradient: call with dy. y may alias x.
 KERNEL(dropout, CView x, CView sample_ids, DropoutKey key, double p, View y);

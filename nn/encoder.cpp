@@ -61,21 +61,17 @@ EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config)
       output_norm_(scope / "output" / "LayerNorm", config.hidden_size, config.layer_norm_eps),
       output_dropout_(scope, config.hidden_dropout_prob) {}
 
-Var EncoderLayer::attend(const Var& x, const SequenceMask& mask, const RunContext& run) const {
-  return attention_dropout_(attention_output_(attention_(x, mask)), run);
-}
+Var EncoderLayer::attend(const Var& x, const SequenceMask& mask) const { return attention_output_(attention_(x, mask)); }
 
-Var EncoderLayer::feed_forward(const Var& x, const RunContext& run) const {
-  return output_dropout_(output_(activate(activation_, intermediate_(x))), run);
-}
+Var EncoderLayer::feed_forward(const Var& x) const { return output_(activate(activation_, intermediate_(x))); }
 
 Var EncoderLayer::operator()(const Var& x, const SequenceMask& mask, const RunContext& run) const {
   if (norm_ == Norm::pre) {
-    const Var y = add(x, attend(attention_norm_(x), mask, run));
-    return add(y, feed_forward(output_norm_(y), run));
+    const Var y = add(x, attention_dropout_(attend(attention_norm_(x), mask), run));
+    return add(y, output_dropout_(feed_forward(output_norm_(y)), run));
   }
-  const Var y = attention_norm_(add(attend(x, mask, run), x));
-  return output_norm_(add(feed_forward(y, run), y));
+  const Var y = attention_norm_(attend(x, mask), x, attention_dropout_.options(run));
+  return output_norm_(feed_forward(y), y, output_dropout_.options(run));
 }
 
 Encoder::Encoder(const Scope& scope, const ModelConfig& config) : embeddings_(scope / "embeddings", config) {

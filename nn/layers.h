@@ -35,6 +35,10 @@ class LayerNorm {
         bias_(scope.parameter("bias", {width}, {Init::Kind::zeros}, false)),
         epsilon_(epsilon) {}
   Var operator()(const Var& x) const { return layer_norm(x, weight_, bias_, epsilon_); }
+  /// Of residual + dropout(x).
+  Var operator()(const Var& x, const Var& residual, const DropoutOptions& dropout) const {
+    return residual_layer_norm(x, residual, dropout, weight_, bias_, epsilon_);
+  }
 
  private:
   Parameter weight_, bias_;
@@ -47,6 +51,10 @@ class Dropout {
   Dropout(const Scope& scope, double p) : p_(p), site_(scope.next_dropout_site()) {}
   Var operator()(const Var& x, const RunContext& run) const {
     return run.training ? dropout(x, p_, {run.seed, run.step, site_}, run.sample_ids) : x;
+  }
+  /// The same, for ops that drop in passing.
+  DropoutOptions options(const RunContext& run) const {
+    return run.training ? DropoutOptions{p_, {run.seed, run.step, site_}, run.sample_ids} : DropoutOptions{};
   }
 
  private:

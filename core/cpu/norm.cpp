@@ -1,80 +1,154 @@
-// Layer normalisation (Ba et al., arXiv 1607.06450), statistics in the accumulate type.
+// Layer normalisation (Ba et al., arXiv 1607.06450), statistics in the accumulate type; alone, or of a residual sum.
 #include "core/cpu/level.h"
 
 #include <cmath>
 
-#include "core/cpu/convert.h"
+#include "core/cpu/dropout_row.h"
 #include "core/cpu/parallel.h"
 #include "core/cpu/reduce.h"
 #include "core/kernels.h"
 
 namespace nystrom::kernels::NYSTROM_LEVEL {
+namespace {
+
+template <class T>
+struct Norm {
+  using A = accumulate_t<T>;
+  const T *gamma, *beta;
+  A epsilon;
+  std::int64_t n;
+  A *mean, *rstd;
+
+  NYSTROM_INLINE void operator()(const T* row, std::int64_t r, T* out) const {
+    A sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = 0; i < n; ++i) sum += load(row[i]);
+    const A m = sum / static_cast<A>(n);
+    A squares = 0;
+#pragma omp simd reduction(+ : squares)
+    for (std::int64_t i = 0; i < n; ++i) squares += (load(row[i]) - m) * (load(row[i]) - m);
+    const A s = 1 / std::sqrt(squares / static_cast<A>(n) + epsilon);
+    mean[r] = m;
+    rstd[r] = s;
+#pragma omp simd
+    for (std::int64_t i = 0; i < n; ++i) out[i] = convert<T>((load(row[i]) - m) * s * load(gamma[i]) + load(beta[i]));
+  }
+};
+
+/// What a row's gradient needs. With x̂ = (x − mean) · rstd and g = dy ∘ gamma: dx = rstd (g − mean(g) − x̂ mean(g ∘ x̂)); dgamma = Σ dy ∘ x̂;
+/// dbeta = Σ dy.
+template <class T>
+struct NormGradient {
+  using A = accumulate_t<T>;
+  const T *x, *gamma, *dy;
+  const A *mean, *rstd;
+  std::int64_t n;
+  T* dx;
+
+  NYSTROM_INLINE void operator()(std::int64_t r, A* chunk) const {
+    const T* row = x + r * n;
+    const T* grad = dy + r * n;
+    T* out = dx + r * n;
+    A* __restrict sum_gamma = chunk;
+    A* __restrict sum_beta = chunk + n;
+    const A m = mean[r], s = rstd[r];
+    A mean_g = 0, mean_gx = 0;
+#pragma omp simd reduction(+ : mean_g, mean_gx)
+    for (std::int64_t i = 0; i < n; ++i) {
+      const A g = load(grad[i]) * load(gamma[i]);
+      mean_g += g;
+      mean_gx += g * (load(row[i]) - m) * s;
+    }
+    mean_g /= static_cast<A>(n);
+    mean_gx /= static_cast<A>(n);
+#pragma omp simd
+    for (std::int64_t i = 0; i < n; ++i) {
+      const A d = load(grad[i]);
+      const A normal = (load(row[i]) - m) * s;
+      sum_gamma[i] += d * normal;
+      sum_beta[i] += d;
+      out[i] = convert<T>(s * (d * load(gamma[i]) - mean_g - normal * mean_gx));
+    }
+  }
+};
+
+/// Calls row(r, sums of its chunk) for all rows and adds the sums of dgamma and dbeta to where they belong.
+template <class A, class Row>
+void sum_parameter_gradients(std::int64_t rows, std::int64_t n, A* dgamma, A* dbeta, const Row& row) {
+  const ColumnSums<A> sums(rows, 2 * n);
+  sums.run(row);
+  for (std::int64_t i = 0; i < n; ++i) {
+    dgamma[i] += sums.total(i);
+    dbeta[i] += sums.total(n + i);
+  }
+}
+
+}  // namespace
 
 void layer_norm(CView x, CView gamma, CView beta, double epsilon, View y, View mean, View rstd) {
   const std::int64_t n = x.dim(-1);
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    const T* scale = gamma.as<T>();
-    const T* shift = beta.as<T>();
+    const Norm<T> norm{gamma.as<T>(), beta.as<T>(), static_cast<A>(epsilon), n, mean.as<A>(), rstd.as<A>()};
     parallel_ranges(x.rows(), elementwise_grain / (n + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const T* row = x.as<T>() + r * n;
-        T* out = y.as<T>() + r * n;
-        A sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (std::int64_t i = 0; i < n; ++i) sum += load(row[i]);
-        const A m = sum / static_cast<A>(n);
-        A squares = 0;
-#pragma omp simd reduction(+ : squares)
-        for (std::int64_t i = 0; i < n; ++i) squares += (load(row[i]) - m) * (load(row[i]) - m);
-        const A s = 1 / std::sqrt(squares / static_cast<A>(n) + static_cast<A>(epsilon));
-        mean.as<A>()[r] = m;
-        rstd.as<A>()[r] = s;
-#pragma omp simd
-        for (std::int64_t i = 0; i < n; ++i) out[i] = convert<T>((load(row[i]) - m) * s * load(scale[i]) + load(shift[i]));
-      }
+      for (std::int64_t r = begin; r < end; ++r) norm(x.as<T>() + r * n, r, y.as<T>() + r * n);
     });
   });
 }
 
-// With x̂ = (x − mean) · rstd and g = dy ∘ gamma: dx = rstd (g − mean(g) − x̂ mean(g ∘ x̂)); dgamma = Σ dy ∘ x̂; dbeta = Σ dy.
 void layer_norm_grad(CView x, CView gamma, CView mean, CView rstd, CView dy, View dx, View dgamma, View dbeta) {
   const std::int64_t n = x.dim(-1);
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    const T* scale = gamma.as<T>();
-    const ColumnSums<A> sums(x.rows(), 2 * n);
-    sums.run([&](std::int64_t r, A* chunk) {
-      const T* row = x.as<T>() + r * n;
-      const T* grad = dy.as<T>() + r * n;
-      T* out = dx.as<T>() + r * n;
-      A* __restrict sum_gamma = chunk;
-      A* __restrict sum_beta = chunk + n;
-      const A m = mean.as<A>()[r], s = rstd.as<A>()[r];
-      A mean_g = 0, mean_gx = 0;
-#pragma omp simd reduction(+ : mean_g, mean_gx)
-      for (std::int64_t i = 0; i < n; ++i) {
-        const A g = load(grad[i]) * load(scale[i]);
-        mean_g += g;
-        mean_gx += g * (load(row[i]) - m) * s;
-      }
-      mean_g /= static_cast<A>(n);
-      mean_gx /= static_cast<A>(n);
+    const NormGradient<T> gradient{x.as<T>(), gamma.as<T>(), dy.as<T>(), mean.as<A>(), rstd.as<A>(), n, dx.as<T>()};
+    sum_parameter_gradients(x.rows(), n, dgamma.as<A>(), dbeta.as<A>(), [&](std::int64_t r, A* chunk) { gradient(r, chunk); });
+  });
+}
+
+void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, double p, CView gamma, CView beta, double epsilon, View sum,
+                         View y, View mean, View rstd) {
+  const std::int64_t n = x.dim(-1), rows = x.rows(), per_sample = rows == 0 ? 1 : rows / x.shape[0];
+  visit_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = accumulate_t<T>;
+    const Norm<T> norm{gamma.as<T>(), beta.as<T>(), static_cast<A>(epsilon), n, mean.as<A>(), rstd.as<A>()};
+    const DropoutMask<A> mask(key, p);
+    parallel_ranges(rows, elementwise_grain / (n + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+      const Scratch<A> factor(n);
+      for (std::int64_t i = 0; i < n; ++i) factor[i] = 1;
+      for (std::int64_t r = begin; r < end; ++r) {
+        if (sample_ids) mask.factors(sample_ids.as<std::int64_t>()[r / per_sample], r % per_sample * n, n, factor.get());
+        const T* __restrict px = x.as<T>() + r * n;
+        const T* __restrict pr = residual.as<T>() + r * n;
+        T* __restrict ps = sum.as<T>() + r * n;
 #pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) {
-        const A d = load(grad[i]);
-        const A normal = (load(row[i]) - m) * s;
-        sum_gamma[i] += d * normal;
-        sum_beta[i] += d;
-        out[i] = convert<T>(s * (d * load(scale[i]) - mean_g - normal * mean_gx));
+        for (std::int64_t i = 0; i < n; ++i) ps[i] = convert<T>(load(pr[i]) + (factor[i] != 0 ? factor[i] * load(px[i]) : A(0)));
+        norm(ps, r, y.as<T>() + r * n);
       }
     });
-    for (std::int64_t i = 0; i < n; ++i) {
-      dgamma.as<A>()[i] += sums.total(i);
-      dbeta.as<A>()[i] += sums.total(n + i);
-    }
+  });
+}
+
+void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma, CView mean, CView rstd, CView dy, View dsum,
+                              View dx, View dgamma, View dbeta) {
+  const std::int64_t n = sum.dim(-1), rows = sum.rows(), per_sample = rows == 0 ? 1 : rows / sum.shape[0];
+  visit_float(sum.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = accumulate_t<T>;
+    const NormGradient<T> gradient{sum.as<T>(), gamma.as<T>(), dy.as<T>(), mean.as<A>(), rstd.as<A>(), n, dsum.as<T>()};
+    const DropoutMask<A> mask(key, p);
+    sum_parameter_gradients(rows, n, dgamma.as<A>(), dbeta.as<A>(), [&](std::int64_t r, A* chunk) {
+      gradient(r, chunk);
+      if (!dx) return;
+      const Scratch<A> factor(n);
+      mask.factors(sample_ids.as<std::int64_t>()[r / per_sample], r % per_sample * n, n, factor.get());
+      const T* __restrict from = dsum.as<T>() + r * n;
+      T* __restrict to = dx.as<T>() + r * n;
+#pragma omp simd
+      for (std::int64_t i = 0; i < n; ++i) to[i] = convert<T>(factor[i] != 0 ? factor[i] * load(from[i]) : A(0));
+    });
   });
 }
 

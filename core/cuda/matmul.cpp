@@ -1,4 +1,4 @@
-// Matrix products through cuBLASLt. It counts in columns: our row-major C = A B is its column-major Cᵀ = Bᵀ Aᵀ, so that b goes first and the
+// f32 and bf16 matrix products through cuBLASLt. It counts in columns: our row-major C = A B is its column-major Cᵀ = Bᵀ Aᵀ, so that b goes first and the
 // bias, one number a row of Cᵀ, is its epilogue.
 #include <cublasLt.h>
 
@@ -32,7 +32,7 @@ cublasLtHandle_t handle() {
   return instance;
 }
 
-cudaDataType_t type_of(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : dtype == DType::f32 ? CUDA_R_32F : CUDA_R_64F; }
+cudaDataType_t type_of(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
 
 /// One operand as cuBLASLt sees it: column-major rows × columns, one stride between the matrices of a batch.
 struct Matrix {
@@ -122,6 +122,7 @@ struct Plan {
   cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
   cublasLtMatmulAlgo_t algorithm{};
   std::size_t workspace = 0;
+  bool possible = false;  ///< whether cuBLASLt has an algorithm
 };
 
 template <class T>
@@ -162,18 +163,16 @@ void choose_algorithm(Plan& plan, const Problem& p) {
   const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle(), plan.operation, plan.first, plan.second, plan.result, plan.result,
                                                                preference, 1, &found, &count);
   cublasLtMatmulPreferenceDestroy(preference);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || count == 0) return;
   check_blas(status, "choosing an algorithm");
-  require(count == 1, "cuBLASLt knows no algorithm for a product of {} × {} × {}", p.result.columns, p.result.rows,
-          p.first.transposed ? p.first.rows : p.first.columns);
+  plan.possible = true;
   plan.algorithm = found.algo;
   plan.workspace = found.workspaceSize;
 }
 
 Plan make_plan(const Problem& p) {
   Plan plan;
-  const bool wide = p.result.type == CUDA_R_64F;
-  check_blas(cublasLtMatmulDescCreate(&plan.operation, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F, wide ? CUDA_R_64F : CUDA_R_32F),
-             "describing a product");
+  check_blas(cublasLtMatmulDescCreate(&plan.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, p.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, p.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (p.bias) {
@@ -214,32 +213,31 @@ const Plan& cached_plan(const Problem& p) {
   return found->second;
 }
 
-/// Plans know no bias pointer of their own: it is set before each run.
-void run(const Problem& p, const ViewBase& like, bool accumulate) {
+/// Plans know no bias pointer of their own: it is set before each run. False where cuBLASLt has no algorithm.
+bool run(const Problem& p, const ViewBase& like, bool accumulate) {
   const Plan& plan = cached_plan(p);
+  if (!plan.possible) return false;
   if (p.bias) set(plan.operation, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias);
   const Workspace<char> workspace(like, static_cast<std::int64_t>(plan.workspace));
   const float one = 1, beta = accumulate ? 1.0f : 0.0f;
-  const double wide_one = 1, wide_beta = beta;
-  const bool wide = p.result.type == CUDA_R_64F;
-  const void* alpha_pointer = wide ? static_cast<const void*>(&wide_one) : &one;
-  const void* beta_pointer = wide ? static_cast<const void*>(&wide_beta) : &beta;
   void* c = const_cast<void*>(p.result.data);
-  check_blas(cublasLtMatmul(handle(), plan.operation, alpha_pointer, p.first.data, plan.first, p.second.data, plan.second, beta_pointer, c,
-                            plan.result, c, plan.result, &plan.algorithm, workspace.get(), plan.workspace, stream()),
+  check_blas(cublasLtMatmul(handle(), plan.operation, &one, p.first.data, plan.first, p.second.data, plan.second, &beta, c, plan.result, c,
+                            plan.result, &plan.algorithm, workspace.get(), plan.workspace, stream()),
              "matrix product");
+  return true;
 }
 
 }  // namespace
 
 void matmul(CView a, CView b, CView bias, View c, bool accumulate) {
   if (c.numel() == 0) return;
-  if (a.dim(-1) == 0) return kernels::matmul_plain(a, b, bias, c, accumulate);
+  if (a.dtype == DType::f64 || a.dim(-1) == 0) return kernels::matmul_plain(a, b, bias, c, accumulate);
   const Operand first(b, c), second(a, c);
   const auto result = matrix_of(c, c);
   require(result && !result->transposed, "matmul: the result must lie row by row");
   const auto batch = static_cast<std::int32_t>(c.numel() / (c.dim(-1) * c.dim(-2)));
-  run({first.matrix(), second.matrix(), *result, batch, bias.data, type_of(bias ? bias.dtype : c.dtype)}, c, accumulate);
+  const Problem problem{first.matrix(), second.matrix(), *result, batch, bias.data, type_of(bias ? bias.dtype : c.dtype)};
+  if (!run(problem, c, accumulate)) kernels::matmul_plain(a, b, bias, c, accumulate);
 }
 
 }  // namespace nystrom::kernels::cuda

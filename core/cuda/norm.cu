@@ -1,7 +1,9 @@
-// Layer normalisation (Ba et al., arXiv 1607.06450), a warp a row, statistics in the accumulate type.
+// Layer normalisation (Ba et al., arXiv 1607.06450), alone or of a residual sum: a warp a row, statistics in the accumulate type. Rows of up to
+// 1024 numbers stay in registers between the passes.
 #include <cmath>
 
 #include "core/cuda/reduce.cuh"
+#include "core/cuda/shared.cuh"
 #include "core/kernels.h"
 
 namespace nystrom::kernels::cuda {
@@ -10,68 +12,322 @@ namespace {
 using namespace nystrom::cuda;
 
 constexpr int block = 256;
-constexpr int rows_per_block = block / warp_size;
+constexpr int warps = block / warp_size;
+
+/// How a warp holds a row: Packs times V neighbours a lane. Rows may be shorter.
+template <class T, int V, int Packs>
+struct Row {
+  using A = accumulate_t<T>;
+  A value[Packs][V] = {};  // zeros behind the end
+
+  /// Calls f(value, column) for each number of the row that this lane holds.
+  template <class F>
+  NYSTROM_DEVICE void each(std::int64_t n, const F& f) {
+    NYSTROM_UNROLL
+    for (int p = 0; p < Packs; ++p) {
+      const std::int64_t first = (p * warp_size + lane_index()) * V;
+      if (first >= n) continue;
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i) f(value[p][i], first + i);
+    }
+  }
+  NYSTROM_DEVICE void load_from(const T* row, std::int64_t n) {
+    NYSTROM_UNROLL
+    for (int p = 0; p < Packs; ++p) {
+      const std::int64_t first = (p * warp_size + lane_index()) * V;
+      if (first >= n) continue;
+      const auto pack = load_pack<V>(row + first);
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i) value[p][i] = load(pack.value[i]);
+    }
+  }
+  NYSTROM_DEVICE void store_to(T* row, std::int64_t n) const {
+    NYSTROM_UNROLL
+    for (int p = 0; p < Packs; ++p) {
+      const std::int64_t first = (p * warp_size + lane_index()) * V;
+      if (first >= n) continue;
+      Pack<T, V> pack;
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i) pack.value[i] = convert<T>(value[p][i]);
+      store_pack(row + first, pack);
+    }
+  }
+};
+
+/// The factors of a row's dropout: 0 or 1 / (1 − p). Without samples there is none.
+template <class A>
+struct Mask {
+  const std::int64_t* sample_ids;
+  PhiloxKey key;
+  std::uint32_t site, threshold;
+  A scale;
+  std::int64_t rows_per_sample;
+
+  /// Of element `column` of row r, which is n long; `words` are kept from one element to the next of the same four.
+  NYSTROM_DEVICE A operator()(std::int64_t r, std::int64_t n, std::int64_t column, std::int64_t& quad, PhiloxBlock& words) const {
+    const std::int64_t element = r % rows_per_sample * n + column;
+    if (element / 4 != quad) {
+      quad = element / 4;
+      const auto id = static_cast<std::uint64_t>(sample_ids[r / rows_per_sample]);
+      words = philox(key, {{static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(id), static_cast<std::uint32_t>(id >> 32), site}});
+    }
+    // Chosen by conditions: an index would send the words through memory.
+    const std::uint32_t low = element & 1 ? words.word[1] : words.word[0], high = element & 1 ? words.word[3] : words.word[2];
+    return (element & 2 ? high : low) < threshold ? A(0) : scale;
+  }
+  template <class R>
+  NYSTROM_DEVICE void apply(R& row, std::int64_t r, std::int64_t n) const {
+    std::int64_t quad = -1;
+    PhiloxBlock words{};
+    row.each(n, [&](A& value, std::int64_t column) {
+      const A factor = (*this)(r, n, column, quad, words);
+      value = factor == 0 ? A(0) : factor * value;
+    });
+  }
+};
+
+template <class A>
+Mask<A> mask_of(const CView& sample_ids, DropoutKey key, double p, std::int64_t rows_per_sample) {
+  // An element is dropped when its word lies below p · 2³².
+  return {sample_ids.as<std::int64_t>(), philox_key(key.seed, key.step), key.site, static_cast<std::uint32_t>(p * 4294967296.0),
+          static_cast<A>(1 / (1 - p)), rows_per_sample};
+}
 
 template <class T>
-__global__ void layer_norm_kernel(const T* x, const T* gamma, const T* beta, std::int64_t rows, std::int64_t n, accumulate_t<T> epsilon, T* y,
-                                  accumulate_t<T>* mean, accumulate_t<T>* rstd) {
+struct Forward {
   using A = accumulate_t<T>;
-  const std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * rows_per_block + warp_index();
-  if (r >= rows) return;
-  const T* row = x + r * n;
-  A sum = 0;
-  for (std::int64_t i = lane_index(); i < n; i += warp_size) sum += load(row[i]);
-  const A m = warp_sum(sum) / static_cast<A>(n);
-  A squares = 0;
-  for (std::int64_t i = lane_index(); i < n; i += warp_size) squares += (load(row[i]) - m) * (load(row[i]) - m);
-  const A s = 1 / sqrt(warp_sum(squares) / static_cast<A>(n) + epsilon);
-  for (std::int64_t i = lane_index(); i < n; i += warp_size)
-    y[r * n + i] = convert<T>((load(row[i]) - m) * s * load(gamma[i]) + load(beta[i]));
+  const T *x, *residual, *gamma, *beta;  ///< residual null: the norm of x alone
+  A epsilon;
+  std::int64_t rows, n;
+  Mask<A> mask;
+  T *sum, *y;
+  A *mean, *rstd;
+};
+
+template <class T, int V, int Packs>
+__global__ void forward_kernel(Forward<T> f) {
+  using A = accumulate_t<T>;
+  const std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * warps + warp_index(), n = f.n;
+  if (r >= f.rows) return;
+  Row<T, V, Packs> row;
+  row.load_from(f.x + r * n, n);
+  if (f.residual) {
+    if (f.mask.sample_ids) f.mask.apply(row, r, n);
+    Row<T, V, Packs> residual;
+    residual.load_from(f.residual + r * n, n);
+    // The sum is rounded here, so that the backward pass sees the numbers that were normalised.
+    NYSTROM_UNROLL
+    for (int p = 0; p < Packs; ++p) {
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i) row.value[p][i] = load(convert<T>(row.value[p][i] + residual.value[p][i]));
+    }
+    row.store_to(f.sum + r * n, n);
+  }
+  A total = 0, squares = 0;
+  row.each(n, [&](A& value, std::int64_t) { total += value; });
+  const A m = warp_sum(total) / static_cast<A>(n);
+  row.each(n, [&](A& value, std::int64_t) { squares += (value - m) * (value - m); });
+  const A s = 1 / sqrt(warp_sum(squares) / static_cast<A>(n) + f.epsilon);
+  row.each(n, [&](A& value, std::int64_t c) { value = (value - m) * s * load(f.gamma[c]) + load(f.beta[c]); });
+  row.store_to(f.y + r * n, n);
   if (lane_index() == 0) {
-    mean[r] = m;
-    rstd[r] = s;
+    f.mean[r] = m;
+    f.rstd[r] = s;
   }
 }
 
-// With x̂ = (x − mean) · rstd and g = dy ∘ gamma: dx = rstd (g − mean(g) − x̂ mean(g ∘ x̂)).
+/// Rows of any length, read from memory in every pass.
 template <class T>
-__global__ void input_grad_kernel(const T* x, const T* gamma, const accumulate_t<T>* mean, const accumulate_t<T>* rstd, const T* dy,
-                                  std::int64_t rows, std::int64_t n, T* dx) {
+__global__ void long_forward_kernel(Forward<T> f) {
   using A = accumulate_t<T>;
-  const std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * rows_per_block + warp_index();
-  if (r >= rows) return;
-  const T* row = x + r * n;
-  const T* grad = dy + r * n;
-  const A m = mean[r], s = rstd[r];
+  const std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * warps + warp_index(), n = f.n;
+  if (r >= f.rows) return;
+  const T* row = f.x + r * n;
+  if (f.residual) {
+    std::int64_t quad = -1;
+    PhiloxBlock words{};
+    for (std::int64_t i = lane_index(); i < n; i += warp_size) {
+      const A factor = f.mask.sample_ids ? f.mask(r, n, i, quad, words) : A(1);
+      f.sum[r * n + i] = convert<T>(load(f.residual[r * n + i]) + (factor == 0 ? A(0) : factor * load(row[i])));
+    }
+    row = f.sum + r * n;  // every lane reads what it wrote itself
+  }
+  A total = 0, squares = 0;
+  for (std::int64_t i = lane_index(); i < n; i += warp_size) total += load(row[i]);
+  const A m = warp_sum(total) / static_cast<A>(n);
+  for (std::int64_t i = lane_index(); i < n; i += warp_size) squares += (load(row[i]) - m) * (load(row[i]) - m);
+  const A s = 1 / sqrt(warp_sum(squares) / static_cast<A>(n) + f.epsilon);
+  for (std::int64_t i = lane_index(); i < n; i += warp_size)
+    f.y[r * n + i] = convert<T>((load(row[i]) - m) * s * load(f.gamma[i]) + load(f.beta[i]));
+  if (lane_index() == 0) {
+    f.mean[r] = m;
+    f.rstd[r] = s;
+  }
+}
+
+template <class T>
+struct Backward {
+  using A = accumulate_t<T>;
+  const T *x, *gamma, *dy;
+  const A *mean, *rstd;
+  std::int64_t rows, n;
+  Mask<A> mask;
+  T *dsum, *dx;  ///< dx null: no dropout between
+  A* partial;    ///< [pieces, 2 n]: sums of dgamma = dy ∘ x̂ and dbeta = dy
+};
+
+// With x̂ = (x − mean) · rstd and g = dy ∘ gamma: dx = rstd (g − mean(g) − x̂ mean(g ∘ x̂)).
+//
+/// A block takes a piece of rows_per_piece rows; each warp sums its rows' shares of dgamma and dbeta in registers, the block adds the warps'.
+template <class T, int V, int Packs>
+__global__ void backward_kernel(Backward<T> f) {
+  using A = accumulate_t<T>;
+  const std::int64_t n = f.n, first = static_cast<std::int64_t>(blockIdx.x) * rows_per_piece;
+  const std::int64_t last = first + rows_per_piece < f.rows ? first + rows_per_piece : f.rows;
+  A sum_gamma[Packs][V] = {}, sum_beta[Packs][V] = {};
+  for (std::int64_t r = first + warp_index(); r < last; r += warps) {
+    const A m = f.mean[r], s = f.rstd[r];
+    Row<T, V, Packs> normal, grad;
+    normal.load_from(f.x + r * n, n);
+    grad.load_from(f.dy + r * n, n);
+    A mean_g = 0, mean_gx = 0;
+    NYSTROM_UNROLL
+    for (int p = 0; p < Packs; ++p) {
+      const std::int64_t column = (p * warp_size + lane_index()) * V;
+      if (column >= n) continue;
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i) {
+        A& x = normal.value[p][i];
+        A& d = grad.value[p][i];
+        x = (x - m) * s;
+        sum_gamma[p][i] += d * x;
+        sum_beta[p][i] += d;
+        d *= load(f.gamma[column + i]);
+        mean_g += d;
+        mean_gx += d * x;
+      }
+    }
+    mean_g = warp_sum(mean_g) / static_cast<A>(n);
+    mean_gx = warp_sum(mean_gx) / static_cast<A>(n);
+    NYSTROM_UNROLL
+    for (int p = 0; p < Packs; ++p) {
+      NYSTROM_UNROLL
+      for (int i = 0; i < V; ++i) grad.value[p][i] = s * (grad.value[p][i] - mean_g - normal.value[p][i] * mean_gx);
+    }
+    grad.store_to(f.dsum + r * n, n);
+    if (f.dx) {
+      f.mask.apply(grad, r, n);
+      grad.store_to(f.dx + r * n, n);
+    }
+  }
+  A* sums = dynamic_shared<A>();  // [warps, 2 n]
+  NYSTROM_UNROLL
+  for (int p = 0; p < Packs; ++p) {
+    const std::int64_t column = (p * warp_size + lane_index()) * V;
+    if (column >= n) continue;
+    NYSTROM_UNROLL
+    for (int i = 0; i < V; ++i) {
+      sums[warp_index() * 2 * n + column + i] = sum_gamma[p][i];
+      sums[warp_index() * 2 * n + n + column + i] = sum_beta[p][i];
+    }
+  }
+  __syncthreads();
+  for (std::int64_t c = threadIdx.x; c < 2 * n; c += block) {
+    A sum = 0;
+    for (int w = 0; w < warps; ++w) sum += sums[w * 2 * n + c];
+    f.partial[blockIdx.x * 2 * n + c] = sum;
+  }
+}
+
+template <class T>
+__global__ void long_input_grad_kernel(Backward<T> f) {
+  using A = accumulate_t<T>;
+  const std::int64_t r = static_cast<std::int64_t>(blockIdx.x) * warps + warp_index(), n = f.n;
+  if (r >= f.rows) return;
+  const T *row = f.x + r * n, *grad = f.dy + r * n;
+  const A m = f.mean[r], s = f.rstd[r];
   A mean_g = 0, mean_gx = 0;
   for (std::int64_t i = lane_index(); i < n; i += warp_size) {
-    const A g = load(grad[i]) * load(gamma[i]);
+    const A g = load(grad[i]) * load(f.gamma[i]);
     mean_g += g;
     mean_gx += g * (load(row[i]) - m) * s;
   }
   mean_g = warp_sum(mean_g) / static_cast<A>(n);
   mean_gx = warp_sum(mean_gx) / static_cast<A>(n);
-  for (std::int64_t i = lane_index(); i < n; i += warp_size)
-    dx[r * n + i] = convert<T>(s * (load(grad[i]) * load(gamma[i]) - mean_g - (load(row[i]) - m) * s * mean_gx));
+  std::int64_t quad = -1;
+  PhiloxBlock words{};
+  for (std::int64_t i = lane_index(); i < n; i += warp_size) {
+    const A d = s * (load(grad[i]) * load(f.gamma[i]) - mean_g - (load(row[i]) - m) * s * mean_gx);
+    f.dsum[r * n + i] = convert<T>(d);
+    if (!f.dx) continue;
+    const A factor = f.mask(r, n, i, quad, words);
+    f.dx[r * n + i] = convert<T>(factor == 0 ? A(0) : factor * d);
+  }
 }
 
-/// Partial sums of dgamma = Σ dy ∘ x̂ and dbeta = Σ dy over pieces of rows, a thread a column: partial [pieces, 2 n].
+/// Partial sums of dgamma and dbeta for rows of any length, a thread a column.
 template <class T>
-__global__ void parameter_grad_kernel(const T* x, const accumulate_t<T>* mean, const accumulate_t<T>* rstd, const T* dy, std::int64_t rows,
-                                      std::int64_t n, accumulate_t<T>* partial) {
+__global__ void long_parameter_grad_kernel(Backward<T> f) {
   using A = accumulate_t<T>;
-  const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  const std::int64_t n = f.n, column = static_cast<std::int64_t>(blockIdx.x) * block + threadIdx.x;
   if (column >= n) return;
-  const std::int64_t first = blockIdx.y * rows_per_piece, last = first + rows_per_piece < rows ? first + rows_per_piece : rows;
+  const std::int64_t first = blockIdx.y * rows_per_piece, last = first + rows_per_piece < f.rows ? first + rows_per_piece : f.rows;
   A sum_gamma = 0, sum_beta = 0;
   for (std::int64_t r = first; r < last; ++r) {
-    const A d = load(dy[r * n + column]);
-    sum_gamma += d * (load(x[r * n + column]) - mean[r]) * rstd[r];
+    const A d = load(f.dy[r * n + column]);
+    sum_gamma += d * (load(f.x[r * n + column]) - f.mean[r]) * f.rstd[r];
     sum_beta += d;
   }
-  partial[blockIdx.y * 2 * n + column] = sum_gamma;
-  partial[blockIdx.y * 2 * n + n + column] = sum_beta;
+  f.partial[blockIdx.y * 2 * n + column] = sum_gamma;
+  f.partial[blockIdx.y * 2 * n + n + column] = sum_beta;
 }
+
+/// Calls f(Packs as a constant) for rows that registers can hold; false for others.
+template <int V, class F>
+bool with_packs(std::int64_t n, std::initializer_list<const void*> pointers, const F& f) {
+  for (const void* p : pointers)
+    if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
+  if (n % V != 0) return false;
+  const std::int64_t packs = divide_up(n, V * warp_size);
+  if (packs > 32 / V) return false;  // 32 numbers a lane
+  if (packs == 1) return f(std::integral_constant<int, 1>{}), true;
+  if (packs <= 32 / V / 2) return f(std::integral_constant<int, 32 / V / 2>{}), true;
+  if (packs == 3 && V == 8) return f(std::integral_constant<int, 3>{}), true;
+  return f(std::integral_constant<int, 32 / V>{}), true;
+}
+
+/// Numbers of T in 16 bytes.
+template <class T>
+inline constexpr int pack_size = 16 / static_cast<int>(sizeof(T));
+
+template <class T>
+void forward(const Forward<T>& f) {
+  const dim3 grid(static_cast<unsigned>(divide_up(f.rows, warps)));
+  const bool held = with_packs<pack_size<T>>(f.n, {f.x, f.residual, f.sum, f.y}, [&](auto packs) {
+    launch(forward_kernel<T, pack_size<T>, packs()>, grid, dim3(block), 0, f);
+  });
+  if (!held) launch(long_forward_kernel<T>, grid, dim3(block), 0, f);
+}
+
+template <class T>
+void backward(Backward<T> f, const ViewBase& like, accumulate_t<T>* dgamma, accumulate_t<T>* dbeta) {
+  using A = accumulate_t<T>;
+  const std::int64_t pieces = divide_up(f.rows, rows_per_piece), n = f.n;
+  const Workspace<A> partial(like, pieces * 2 * n);
+  f.partial = partial.get();
+  const bool held = with_packs<pack_size<T>>(n, {f.x, f.dy, f.dsum, f.dx}, [&](auto packs) {
+    launch(backward_kernel<T, pack_size<T>, packs()>, dim3(static_cast<unsigned>(pieces)), dim3(block),
+           sizeof(A) * static_cast<std::size_t>(warps * 2 * n), f);
+  });
+  if (!held) {
+    launch(long_input_grad_kernel<T>, dim3(static_cast<unsigned>(divide_up(f.rows, warps))), dim3(block), 0, f);
+    launch(long_parameter_grad_kernel<T>, dim3(static_cast<unsigned>(divide_up(n, block)), static_cast<unsigned>(pieces)), dim3(block), 0, f);
+  }
+  sum_pieces(partial.get(), 1, pieces, 2 * n, n, true, dgamma);
+  sum_pieces(partial.get() + n, 1, pieces, 2 * n, n, true, dbeta);
+}
+
+std::int64_t rows_of(const CView& x, const CView& gamma) { return x.numel() / gamma.shape[0]; }
 
 }  // namespace
 
@@ -79,23 +335,42 @@ void layer_norm(CView x, CView gamma, CView beta, double epsilon, View y, View m
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    launch(layer_norm_kernel<T>, dim3(static_cast<unsigned>(divide_up(x.rows(), rows_per_block))), dim3(block), 0, x.as<T>(), gamma.as<T>(),
-           beta.as<T>(), x.rows(), x.dim(-1), static_cast<A>(epsilon), y.as<T>(), mean.as<A>(), rstd.as<A>());
+    forward<T>({x.as<T>(), nullptr, gamma.as<T>(), beta.as<T>(), static_cast<A>(epsilon), rows_of(x, gamma), gamma.shape[0], {}, nullptr, y.as<T>(),
+                mean.as<A>(), rstd.as<A>()});
   });
 }
 
 void layer_norm_grad(CView x, CView gamma, CView mean, CView rstd, CView dy, View dx, View dgamma, View dbeta) {
-  const std::int64_t rows = x.rows(), n = x.dim(-1), pieces = divide_up(rows, rows_per_piece);
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    launch(input_grad_kernel<T>, dim3(static_cast<unsigned>(divide_up(rows, rows_per_block))), dim3(block), 0, x.as<T>(), gamma.as<T>(),
-           mean.as<A>(), rstd.as<A>(), dy.as<T>(), rows, n, dx.as<T>());
-    const Workspace<A> partial(dx, pieces * 2 * n);
-    launch(parameter_grad_kernel<T>, dim3(static_cast<unsigned>(divide_up(n, block)), static_cast<unsigned>(pieces)), dim3(block), 0,
-           x.as<T>(), mean.as<A>(), rstd.as<A>(), dy.as<T>(), rows, n, partial.get());
-    sum_pieces(partial.get(), 1, pieces, 2 * n, n, true, dgamma.as<A>());
-    sum_pieces(partial.get() + n, 1, pieces, 2 * n, n, true, dbeta.as<A>());
+    backward<T>({x.as<T>(), gamma.as<T>(), dy.as<T>(), mean.as<A>(), rstd.as<A>(), rows_of(x, gamma), gamma.shape[0], {}, dx.as<T>(), nullptr,
+                 nullptr},
+                dx,
+                dgamma.as<A>(), dbeta.as<A>());
+  });
+}
+
+void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, double p, CView gamma, CView beta, double epsilon, View sum,
+                         View y, View mean, View rstd) {
+  if (x.numel() == 0) return;
+  visit_float(x.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = accumulate_t<T>;
+    forward<T>({x.as<T>(), residual.as<T>(), gamma.as<T>(), beta.as<T>(), static_cast<A>(epsilon), rows_of(x, gamma), gamma.shape[0],
+                mask_of<A>(sample_ids, key, p, rows_of(x, gamma) / x.shape[0]), sum.as<T>(), y.as<T>(), mean.as<A>(), rstd.as<A>()});
+  });
+}
+
+void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma, CView mean, CView rstd, CView dy, View dsum,
+                              View dx, View dgamma, View dbeta) {
+  if (sum.numel() == 0) return;
+  visit_float(sum.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = accumulate_t<T>;
+    backward<T>({sum.as<T>(), gamma.as<T>(), dy.as<T>(), mean.as<A>(), rstd.as<A>(), rows_of(sum, gamma), gamma.shape[0],
+                 mask_of<A>(sample_ids, key, p, rows_of(sum, gamma) / sum.shape[0]), dsum.as<T>(), dx.as<T>(), nullptr},
+                dsum, dgamma.as<A>(), dbeta.as<A>());
   });
 }
 

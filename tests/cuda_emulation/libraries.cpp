@@ -28,19 +28,15 @@ struct EmulatedLayout {
 namespace {
 
 double read(const void* data, cudaDataType_t type, std::int64_t at) {
-  switch (type) {
-    case CUDA_R_16BF: return static_cast<float>(static_cast<const nystrom::bf16*>(data)[at]);
-    case CUDA_R_32F: return static_cast<const float*>(data)[at];
-    case CUDA_R_64F: return static_cast<const double*>(data)[at];
-  }
-  return 0;
+  if (type == CUDA_R_16BF) return static_cast<float>(static_cast<const nystrom::bf16*>(data)[at]);
+  return static_cast<const float*>(data)[at];
 }
 
 void write(void* data, cudaDataType_t type, std::int64_t at, double value) {
-  switch (type) {
-    case CUDA_R_16BF: static_cast<nystrom::bf16*>(data)[at] = nystrom::bf16(static_cast<float>(value)); break;
-    case CUDA_R_32F: static_cast<float*>(data)[at] = static_cast<float>(value); break;
-    case CUDA_R_64F: static_cast<double*>(data)[at] = value; break;
+  if (type == CUDA_R_16BF) {
+    static_cast<nystrom::bf16*>(data)[at] = nystrom::bf16(static_cast<float>(value));
+  } else {
+    static_cast<float*>(data)[at] = static_cast<float>(value);
   }
 }
 
@@ -122,8 +118,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   const EmulatedProduct& p = *operation;
   const EmulatedLayout &la = *a_layout, &lb = *b_layout, &ld = *d_layout;
   if (!fits(p, la, lb, ld)) return CUBLAS_STATUS_INVALID_VALUE;
-  const cudaDataType_t scale = ld.type == CUDA_R_64F ? CUDA_R_64F : CUDA_R_32F;
-  const double factor = read(alpha, scale, 0), keep = read(beta, scale, 0);
+  const double factor = *static_cast<const float*>(alpha), keep = *static_cast<const float*>(beta);
   const auto depth = static_cast<std::int64_t>(p.first == CUBLAS_OP_N ? la.columns : la.rows);
   for (std::int64_t batch = 0; batch < ld.batch; ++batch) {
     for (std::int64_t column = 0; column < static_cast<std::int64_t>(ld.columns); ++column) {

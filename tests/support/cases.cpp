@@ -109,6 +109,12 @@ std::vector<OpCase> attention_cases() {
 std::vector<OpCase> other_cases() {
   return {
       {"layer_norm", {{3, 5, 17}, {17}, {17}}, [](const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-5); }},
+      {"residual_layer_norm", {{3, 5, 17}, {3, 5, 17}, {17}, {17}},
+       [](const Vars& v) { return residual_layer_norm(v[0], v[1], {0.3, {7, 3, 2}, int_tensor({4, 9, 100}, {3})}, v[2], v[3], 1e-5); }},
+      {"residual_layer_norm_without_dropout", {{3, 5, 17}, {3, 5, 17}, {17}, {17}},
+       [](const Vars& v) { return residual_layer_norm(v[0], v[1], {}, v[2], v[3], 1e-5); }},
+      {"residual_layer_norm_wide", {{2, 9, 264}, {2, 9, 264}, {264}, {264}},
+       [](const Vars& v) { return residual_layer_norm(v[0], v[1], {0.1, {7, 3, 2}, int_tensor({4, 9}, {2})}, v[2], v[3], 1e-5); }},
       {"layer_norm_many_rows", {{600, 3}, {3}, {3}}, [](const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-5); }},
       {"embedding", {{6, 4}}, [](const Vars& v) { return embedding(v[0], int_tensor({5, 1, 1, 0, 3, 1}, {2, 3}), -1); }},
       {"gather_rows", {{6, 2, 3}}, [](const Vars& v) { return gather_rows(v[0], int_tensor({5, 1, -1, 1}, {4})); }},
