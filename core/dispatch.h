@@ -4,6 +4,7 @@
 // (NYSTROM_LEVEL). The choice is made at run time, so one binary runs on every x86-64 and uses AVX-512 where it exists.
 #pragma once
 
+#include "core/cuda/runtime.h"
 #include "core/view.h"
 
 namespace nystrom {
@@ -81,6 +82,7 @@ struct Kernel<void(Args...)> {
     detail::ObservedCall observed(name);
     if (!device.is_cpu()) {
       if (!cuda) detail::throw_no_cuda(name);
+      const nystrom::cuda::Range range(name);
       return cuda(args...);
     }
     switch (cpu_level()) {

@@ -1,5 +1,7 @@
 #include "core/cuda/runtime.h"
 
+#include <nvtx3/nvToolsExt.h>
+
 #include <mutex>
 
 #include "core/check.h"
@@ -67,6 +69,9 @@ void synchronize(int device) {
   use(device);
   check(cudaStreamSynchronize(stream()), "waiting for the GPU");
 }
+
+Range::Range(const char* name) { nvtxRangePushA(name); }
+Range::~Range() { nvtxRangePop(); }
 
 void require_device(int device) {
   static std::mutex mutex;
