@@ -132,7 +132,7 @@ Json to_json(const Plan& plan) {
   const std::int64_t length = plan.config.data.sequence_length;
   Json json = {{"ok", true},
                {"parameters", plan.parameters},
-               {"steps", training.steps},
+               {"steps", training.steps || plan.sequences ? Json(total_steps(training, plan.sequences.value_or(0))) : Json()},
                {"batch_size", training.batch_size},
                {"sequence_length", length},
                {"most_tokens_per_step", training.batch_size * length},
@@ -192,8 +192,9 @@ void print(const Plan& plan) {
   const TrainingConfig& training = plan.config.training;
   const std::int64_t length = plan.config.data.sequence_length;
   fmt::print("ok\nparameters: {}\n", plan.parameters);
-  fmt::print("training: {} steps of {} sequences of at most {} tokens: at most {} tokens a step\n", training.steps, training.batch_size,
-             length, training.batch_size * length);
+  const std::string extent = training.steps ? fmt::format("{} steps", *training.steps) : fmt::format("{} epochs", training.epochs.value_or(1));
+  fmt::print("training: {} of {} sequences of at most {} tokens: at most {} tokens a step\n", extent, training.batch_size, length,
+             training.batch_size * length);
   if (plan.sequences) {
     fmt::print("data: {} sequences; the run goes over them {:.2f} times\n", *plan.sequences, epochs(plan.config, *plan.sequences));
   } else {

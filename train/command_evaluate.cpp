@@ -76,7 +76,7 @@ RunConfig settings(const ModelFolder& folder, const std::vector<std::string>& ov
   const auto longest = folder.config.longest_sequence();
   RunConfig config;
   if (fs::exists(file)) {
-    config = read_config(file.string(), overrides);
+    config = read_resolved_config(file.string(), overrides);
   } else {
     config.model = folder.config;
     config.model.attention.semantics = Semantics::nystrom;  // the length that transformers' needs is the model's, not that of the data

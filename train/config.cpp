@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace nystrom {
 
 std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind) {
@@ -29,6 +31,17 @@ std::span<const EnumName<Documents>> enum_names(Documents) {
   return names;
 }
 
+std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples) {
+  if (config.steps) return *config.steps;
+  const double sequences = std::ceil(config.epochs.value_or(1) * static_cast<double>(samples));
+  return static_cast<std::int64_t>(std::ceil(sequences / static_cast<double>(config.batch_size)));
+}
+
+std::int64_t evaluation_interval(const RunConfig& config, std::int64_t samples) {
+  const std::int64_t batch = config.training.batch_size;
+  return config.evaluation.every.value_or((samples + batch - 1) / batch);
+}
+
 std::vector<std::string> validate(const RunConfig& config) {
   std::vector<std::string> lines;
   if (config.run_dir.empty()) lines.push_back("run_dir is empty; expected a folder such as runs/base");
@@ -36,9 +49,12 @@ std::vector<std::string> validate(const RunConfig& config) {
   if (config.optimizer.betas.size() != 2)
     lines.push_back(fmt::format("optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got {}", config.optimizer.betas.size()));
   const TrainingConfig& training = config.training;
-  if (config.schedule.warmup_steps > training.steps)
+  if (training.steps && training.epochs)
+    lines.push_back(fmt::format("training.steps {} and training.epochs {} exclude each other; set one of them to null", *training.steps,
+                                *training.epochs));
+  if (training.steps && !config.schedule.warmup_share && config.schedule.warmup_steps > *training.steps)
     lines.push_back(fmt::format("schedule.warmup_steps {} exceeds training.steps {}; the learning rate would never reach its peak",
-                                config.schedule.warmup_steps, training.steps));
+                                config.schedule.warmup_steps, *training.steps));
   if (training.batch_size % training.micro_batch_size != 0)
     lines.push_back(fmt::format("training.batch_size {} is not divisible by micro_batch_size {}; a step is a whole number of micro-batches",
                                 training.batch_size, training.micro_batch_size));

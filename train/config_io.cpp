@@ -5,17 +5,18 @@
 
 #include "core/json.h"
 #include "train/config_reader.h"
+#include "train/model_folder.h"
 
 namespace nystrom {
 namespace {
 
 /// What overrides of a model from a folder may name.
-struct ModelSection {
+struct ModelOverrides {
   ModelConfig& model;
 };
 
 template <class V>
-void fields(V& v, ModelSection& c) {
+void fields(V& v, ModelOverrides& c) {
   v(c.model, "model", "the model");
 }
 
@@ -169,31 +170,63 @@ struct YamlWriter {
   }
 };
 
+/// Reads into `config`, over the values that it has.
+RunConfig parse_over(RunConfig config, std::string_view text, const std::string& name, Overrides overrides, Sections skipped,
+                     bool check_rules) {
+  const TrainingConfig defaults = config.training;
+  config.training.steps.reset();
+  config.training.epochs.reset();
+  ConfigReader<RunConfig> reader(name, config, overrides, skipped);
+  reader.read_file(text);
+  reader.apply_overrides();
+  if (!config.training.steps && !config.training.epochs) {
+    config.training.steps = defaults.steps;
+    config.training.epochs = defaults.epochs;
+  }
+  config.vocab_size_from_tokenizer = config.model.vocab_size == 0;
+  if (config.vocab_size_from_tokenizer) config.model.vocab_size = config.tokenizer.train.vocab_size;
+  if (config.model.embed_dim) config.model.head = Head::none;
+  const bool fixed = config.start.from && config.model.attention.semantics == Semantics::transformers;  // the folder's own length
+  if (!fixed) config.model.segment_means_seq_len = config.data.sequence_length;
+  if (check_rules) reader.errors().add_rules(validate(config));
+  reader.errors().throw_if_any();
+  return config;
+}
+
+/// The values that options have where the file is silent.
+RunConfig defaults() {
+  RunConfig config;
+  config.model.vocab_size = 0;
+  return config;
+}
+
 }  // namespace
 
 RunConfig read_config(const std::string& path, Overrides overrides, Sections skipped) {
   return parse_config(read_text_file(path, most_yaml_bytes), printable_path(path), overrides, skipped);
 }
 
+RunConfig read_resolved_config(const std::string& path, Overrides overrides) {
+  return parse_over(defaults(), read_text_file(path, most_yaml_bytes), printable_path(path), overrides, {}, true);
+}
+
 RunConfig parse_config(std::string_view text, const std::string& name, Overrides overrides, Sections skipped) {
-  RunConfig config;
-  config.model.vocab_size = 0;
-  ConfigReader<RunConfig> reader(name, config, overrides, skipped);
-  reader.read_file(text);
-  reader.apply_overrides();
-  config.vocab_size_from_tokenizer = config.model.vocab_size == 0;
-  if (config.vocab_size_from_tokenizer) config.model.vocab_size = config.tokenizer.train.vocab_size;
-  if (config.model.embed_dim) config.model.head = Head::none;
-  config.model.segment_means_seq_len = config.data.sequence_length;
-  reader.errors().add_rules(validate(config));
-  reader.errors().throw_if_any();
-  return config;
+  RunConfig start = defaults();
+  const RunConfig given = parse_over(start, text, name, overrides, skipped, false);
+  if (given.start.from) {
+    Log quiet(true);
+    const ModelFolder folder = open_model_folder(*given.start.from, {}, quiet);
+    start.model = folder.config;
+    start.model.head = Head::masked_lm;
+    start.data.sequence_length = trained_length(folder);
+  }
+  return parse_over(start, text, name, overrides, skipped, true);
 }
 
 void override_model(ModelConfig& model, Overrides overrides) {
   ModelConfig changed = model;
-  ModelSection root{changed};
-  ConfigReader<ModelSection> reader("", root, overrides, {});
+  ModelOverrides root{changed};
+  ConfigReader<ModelOverrides> reader("", root, overrides, {});
   reader.apply_overrides();
   std::vector<std::string> lines = problems(changed);
   for (std::string& line : lines) line = "model." + line;

@@ -10,6 +10,7 @@
 #include "core/rng.h"
 #include "data/sentencepiece_train.h"
 #include "data/tokenizer_json.h"
+#include "train/model_folder.h"
 #include "train/progress.h"
 
 namespace nystrom {
@@ -63,6 +64,8 @@ struct CorpusFiles {
 /// Where the tokenizer is, or will be once it is trained.
 fs::path tokenizer_folder(const RunConfig& config, const Files& files) {
   if (config.tokenizer.path) return *config.tokenizer.path;
+  Log quiet(true);
+  if (config.start.from) return find_model(*config.start.from, quiet);
   const TokenizerTrainingConfig& train = config.tokenizer.train;
   const std::string key = describe_files(files) + fmt::format("{} {} {} {} {}", enum_name(train.kind), train.vocab_size, train.lower_case,
                                                               config.seed, enum_name(config.data.documents));
@@ -237,7 +240,8 @@ Corpus prepare_corpus(const RunConfig& config, Log& log) {
   const CorpusFiles files(config.data);
   Corpus corpus;
   corpus.tokenizer_folder = tokenizer_folder(config, files.train);
-  if (!config.tokenizer.path && !fs::exists(corpus.tokenizer_folder)) train_tokenizer(config, files.train, corpus.tokenizer_folder, log);
+  const bool given = config.tokenizer.path || config.start.from;
+  if (!given && !fs::exists(corpus.tokenizer_folder)) train_tokenizer(config, files.train, corpus.tokenizer_folder, log);
   corpus.tokenizer = std::make_shared<SentencePieceTokenizer>(open_tokenizer(corpus.tokenizer_folder));
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
   if (!fs::exists(corpus.token_folder)) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log);

@@ -124,7 +124,7 @@ std::vector<ShownToken> show_row(const Batch& batch, std::int64_t row, const Tok
 
 /// Draws the first steps as training will.
 void try_batches(const RunConfig& config, const MaskedSamples& samples, const Tokenizer& tokenizer, DataReport& report) {
-  const std::int64_t steps = std::min<std::int64_t>(config.training.steps, 8);
+  const std::int64_t steps = std::min<std::int64_t>(total_steps(config.training, samples.packing->size()), 8);
   Loader loader(samples, {config.training.batch_size, config.training.micro_batch_size});
   std::int64_t tokens = 0, positions = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -165,7 +165,8 @@ DataReport report_data(const RunConfig& config, const Corpus& corpus, Log& log) 
 }
 
 double epochs(const RunConfig& config, std::int64_t sequences) {
-  return static_cast<double>(config.training.steps) * static_cast<double>(config.training.batch_size) / static_cast<double>(sequences);
+  const std::int64_t steps = total_steps(config.training, sequences);
+  return static_cast<double>(steps) * static_cast<double>(config.training.batch_size) / static_cast<double>(sequences);
 }
 
 std::vector<std::string> data_warnings(const DataReport& report) {
