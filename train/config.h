@@ -10,6 +10,7 @@
 
 #include "core/dtype.h"
 #include "core/fields.h"
+#include "data/tasks/task_config.h"
 #include "data/text.h"
 #include "nn/model_config.h"
 
@@ -142,15 +143,15 @@ void fields(V& v, OptimizerConfig& c) {
 }
 
 struct ScheduleConfig {
-  std::int64_t warmup_steps = 10000;
+  std::optional<std::int64_t> warmup_steps = 10000;
   std::optional<double> warmup_share;
   Decay decay = Decay::linear;
 };
 
 template <class V>
 void fields(V& v, ScheduleConfig& c) {
-  v(c.warmup_steps, "warmup_steps", "steps in which the learning rate rises to its peak", not_negative);
-  v(c.warmup_share, "warmup_share", "the same as a share of all steps; null: warmup_steps decides", probability);
+  v(c.warmup_steps, "warmup_steps", "steps in which the learning rate rises to its peak; null: warmup_share decides", not_negative);
+  v(c.warmup_share, "warmup_share", "the same as a share of all steps, instead of warmup_steps", probability);
   v(c.decay, "decay", "of the learning rate after the warm-up. linear, cosine: towards zero; constant: none");
 }
 
@@ -204,6 +205,7 @@ struct RunConfig {
   ModelConfig model;
   TokenizerConfig tokenizer;
   DataConfig data;
+  TaskConfig task;
   MaskingConfig masking;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
@@ -224,6 +226,7 @@ void fields(V& v, RunConfig& c) {
   v(model, "model", "the model");
   v(c.tokenizer, "tokenizer", "how text becomes tokens");
   v(c.data, "data", "the text");
+  v(c.task, "task", "the downstream task of nystrom finetune; pretraining has masking instead");
   v(c.masking, "masking", "which tokens are to be predicted");
   v(c.optimizer, "optimizer", "the optimizer");
   v(c.schedule, "schedule", "the learning rate over the steps");
@@ -233,8 +236,13 @@ void fields(V& v, RunConfig& c) {
   v(c.logging, "logging", "records of the run");
 }
 
-/// Sections that other kinds of run have: commands that only look at the model skip them; to the others they are unknown keys.
-inline constexpr std::string_view sections_of_other_runs[] = {"task"};
+/// Whether the run trains a downstream task; masked language modelling otherwise.
+bool has_task(const RunConfig& config);
+/// What stands on the encoder for a kind of task. Features have a head unless nothing is to be predicted.
+Head head_of(TaskKind kind);
+/// Changes the defaults to those of fine-tuning (Xiong et al., AAAI 2021: batches of 32, learning rate 3e-5, 4 epochs), with an evaluation an
+/// epoch.
+void set_finetuning_defaults(RunConfig& config);
 
 /// Optimizer steps of a whole run over `samples` training samples.
 std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples);
@@ -246,5 +254,7 @@ std::int64_t evaluation_interval(const RunConfig& config, std::int64_t samples);
 std::vector<std::string> validate(const RunConfig& config);
 /// validate, and what masked-LM pretraining needs beside a model: text to train on and text to evaluate on.
 std::vector<std::string> validate_pretraining(const RunConfig& config);
+/// validate, and what fine-tuning needs beside a model: a task with files, and a tokenizer.
+std::vector<std::string> validate_finetuning(const RunConfig& config);
 
 }  // namespace nystrom

@@ -227,6 +227,19 @@ std::string config_schema() {
   return schema.dump(2) + "\n";
 }
 
+std::string option_path(std::string_view key) {
+  const std::vector<OptionDoc> options = all_options();
+  std::vector<std::string> paths;
+  for (const OptionDoc& option : options) {
+    if (option.kind == OptionDoc::Kind::section) continue;
+    if (option.path() == key) return option.path();
+    if (option.name == key) paths.push_back(option.path());
+  }
+  if (paths.empty()) throw_unknown(key, options);
+  require_input(paths.size() == 1, "{} may be {}; name one", key, fmt::join(paths, " or "));
+  return paths[0];
+}
+
 std::string explain_option(std::string_view key) {
   const std::vector<OptionDoc> options = all_options();
   const auto found = std::ranges::find(options, key, &OptionDoc::path);

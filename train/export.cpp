@@ -141,23 +141,29 @@ std::vector<std::string> export_notes(const ModelConfig& exported) {
 }
 
 ExportResult export_model(const ModelFolder& source, const fs::path& folder, const ExportOptions& options, Log& log) {
-  const ModelConfig config = with_context(printable_path(source.path), [&] { return exported_config(source.config, options.softmax); });
+  with_context(printable_path(source.path), [&] { exported_config(source.config, options.softmax); });
+  free_place(folder);  // both before the weights are read
+  const auto model = load_model(source.path, source.config, DType::f32, StoreMode::inference);
+  return export_model(*model, source, trained_length(source), folder, options, log);
+}
+
+ExportResult export_model(const Model& model, const ModelFolder& source, std::int64_t longest, const fs::path& folder,
+                          const ExportOptions& options, Log& log) {
+  const ModelConfig config = with_context(printable_path(source.path), [&] { return exported_config(model.config(), options.softmax); });
   const fs::path place = free_place(folder);
   const std::optional<SentencePieceTokenizer> tokenizer = open_tokenizer(source);
-  const auto model = load_model(source.path, source.config, DType::f32, StoreMode::inference);
-
   NewFolder written(place);
   write_text_file(written.path() / "config.json", hf_config_text(config));
-  write_safetensors(written.path() / "model.safetensors", f32_weights(*model));
-  ModelCard card{place.filename().string(), config, model->parameters().count(), trained_length(source), CardTokenizer::sentencepiece,
-                 export_notes(config),      {}};
+  write_safetensors(written.path() / "model.safetensors", f32_weights(model));
+  ModelCard card{
+      place.filename().string(), config, model.parameters().count(), longest, CardTokenizer::sentencepiece, export_notes(config), {}};
   if (tokenizer) {
     write_tokenizer(*tokenizer, written.path(), card.longest);
   } else {
     card.tokenizer = copy_foreign_tokenizer(source, written.path(), log);
   }
   for (const std::string& note : card.notes) log.say("note: " + note);
-  if (options.verify) card.differences = check_export(written.path(), *model, tokenizer ? &*tokenizer : nullptr, card.longest);
+  if (options.verify) card.differences = check_export(written.path(), model, tokenizer ? &*tokenizer : nullptr, card.longest);
   write_text_file(written.path() / "README.md", model_card(card));
   const std::vector<std::string> files = names_in(written.path());
   written.commit();

@@ -1,9 +1,9 @@
 #include "train/pretrain.h"
 
 #include "core/check.h"
-#include "core/checksum.h"
+#include "core/file_io.h"
 #include "train/corpus.h"
-#include "train/model_folder.h"
+#include "train/run_state.h"
 
 namespace nystrom {
 namespace {
@@ -70,6 +70,7 @@ PretrainResult pretrain(const RunConfig& given, Log& log) {
   match_files(config.data.train);
   if (!config.data.validation.empty()) match_files(config.data.validation);
   if (config.tokenizer.path) fit_model_to_tokenizer(config, open_tokenizer(*config.tokenizer.path));
+  check_run_dir(config);
   PretrainResult result;
   const auto make = [&](RunConfig& complete) {
     Corpus corpus = prepare_corpus(complete, log);

@@ -83,11 +83,15 @@ std::filesystem::path settings_file(const RunConfig& config) { return std::files
 
 }  // namespace
 
+void check_run_place(const std::filesystem::path& run_dir) {
+  const bool foreign = std::filesystem::is_directory(run_dir) && !std::filesystem::is_empty(run_dir) &&
+                       !std::filesystem::exists(run_dir / ".lock") && !std::filesystem::exists(run_dir / "config.yaml");
+  require_input(!foreign, "{}: is not empty and holds no run; choose another run_dir", run_dir.string());
+}
+
 void check_run_dir(const RunConfig& config) {
-  const std::filesystem::path path = settings_file(config), folder = config.run_dir;
-  const bool foreign = std::filesystem::is_directory(folder) && !std::filesystem::is_empty(folder) &&
-                       !std::filesystem::exists(folder / ".lock") && !std::filesystem::exists(path);
-  require_input(!foreign, "{}: is not empty and holds no run; choose another run_dir", config.run_dir);
+  check_run_place(config.run_dir);
+  const std::filesystem::path path = settings_file(config);
   if (!std::filesystem::exists(path) || checkpoint_steps(checkpoints_of(config)).empty()) return;
   RunConfig old = read_resolved_config(path.string());
   old.run_dir = config.run_dir;

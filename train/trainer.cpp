@@ -241,7 +241,7 @@ RunResult Run::train() {
 }  // namespace
 
 RunResult train_run(RunConfig config, const MakeObjective& make, Log& log) {
-  check_run_dir(config);
+  check_run_place(config.run_dir);
   fs::create_directories(config.run_dir);
   const RunLock lock(config.run_dir);
   log.append_to(fs::path(config.run_dir) / "log.txt");

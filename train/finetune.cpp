@@ -1,0 +1,151 @@
+#include "train/finetune.h"
+
+#include "core/check.h"
+#include "core/checksum.h"
+#include "data/tasks/task_report.h"
+#include "train/corpus.h"
+#include "train/model_folder.h"
+#include "train/task_data.h"
+#include "train/task_evaluation.h"
+#include "train/task_loss.h"
+
+namespace nystrom {
+namespace {
+
+/// A hash of everything that samples hold.
+std::string checksum_of(const TaskDataset& dataset) {
+  Checksum checksum;
+  const auto add = [&](const auto& values) { checksum.update(values.data(), values.size() * sizeof(values[0])); };
+  std::vector<float> features;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    const EncodedSample& sample = dataset.sample(i);
+    for (const WrappedIds& row : sample.rows) {
+      add(row.ids);
+      add(row.type_ids);
+    }
+    add(sample.word_labels);
+    const double numbers[] = {static_cast<double>(sample.label), sample.value, static_cast<double>(sample.start),
+                              static_cast<double>(sample.end)};
+    checksum.update(numbers, sizeof(numbers));
+    if (dataset.width() == 0) continue;
+    features.resize(static_cast<std::size_t>(dataset.length(i) * dataset.width()));
+    dataset.read_sample_features(i, features);
+    add(features);
+  }
+  return checksum.hex();
+}
+
+class TaskObjective : public Objective {
+ public:
+  TaskObjective(const RunConfig& config, const TaskReader& reader, std::shared_ptr<const TaskDataset> train,
+                std::shared_ptr<const TaskDataset> validation, std::vector<TokenizerFile> tokenizer)
+      : config_(config), train_(std::move(train)), validation_(std::move(validation)), tokenizer_(std::move(tokenizer)) {
+    options_.batch_size = config.training.batch_size;
+    options_.micro_batch_size = config.training.micro_batch_size;
+    options_.padding = reader.padding();
+    options_.seed = static_cast<std::uint64_t>(config.seed);
+  }
+
+  DataIdentity identity() const override {
+    std::string files;
+    for (const TokenizerFile& file : tokenizer_) files += file.name + text_checksum(file.content);
+    return {text_checksum(files), checksum_of(*train_), "task.train"};
+  }
+  std::int64_t samples() const override { return train_->size(); }
+  std::string judged_by() const override { return enum_name(*train_->task().metric); }
+  bool higher_is_better() const override { return true; }
+  std::vector<TokenizerFile> tokenizer_files() const override { return tokenizer_; }
+
+  void start(std::int64_t step) override { loader_ = std::make_unique<TaskLoader>(train_, options_, step); }
+
+  ObjectiveStep step(Model& model, AdamW& optimizer, const StepOptions& options) override {
+    const std::vector<TaskBatch> batches = loader_->next();
+    const auto targets = static_cast<double>(loader_->step_targets());
+    ObjectiveStep done;
+    std::vector<Tensor> sample_ids;
+    for (const TaskBatch& batch : batches) {
+      done.tokens += batch.tokens;
+      sample_ids.push_back(batch.sample_ids);
+    }
+    const auto loss = [&](std::size_t part, const RunContext& run) {
+      return task_loss(model.config(), train_->target(), task_output(model, batches[part], run), batches[part], targets);
+    };
+    done.result = optimizer_step(optimizer, sample_ids, loss, options);
+    return done;
+  }
+
+  Score evaluate(const Model& model, const EvaluationProgress& progress) override {
+    const TaskEvaluation evaluation = evaluate_task(model, validation_, options_.padding, options_.micro_batch_size,
+                                                    [&](std::int64_t done) { progress(done, validation_->size()); });
+    Score score{evaluation.scores.decisive, evaluation.scores.values, describe(evaluation.scores)};
+    score.metrics.emplace_back("loss", evaluation.loss);
+    score.text += fmt::format(", loss {:.4f}", evaluation.loss);
+    return score;
+  }
+
+ private:
+  RunConfig config_;
+  std::shared_ptr<const TaskDataset> train_, validation_;
+  std::vector<TokenizerFile> tokenizer_;
+  TaskLoaderOptions options_;
+  std::unique_ptr<TaskLoader> loader_;
+};
+
+std::filesystem::path tokenizer_place(const RunConfig& config, Log& log) {
+  return find_model(config.tokenizer.path ? *config.tokenizer.path : *config.start.from, log);
+}
+
+void report(const TaskDataset& train, const TaskDataset& validation, std::int64_t sequence_length, Log& log) {
+  const TaskReport report = report_task(train, validation);
+  const char* unit = train.width() > 0 ? "steps" : "tokens";
+  for (const auto& [name, set] : {std::pair("training", &report.train), std::pair("validation", &report.validation)}) {
+    const EncodingCounts& counts = set->encoding;
+    std::string line = fmt::format("{}: {} examples", name, counts.examples);
+    if (counts.samples != counts.examples) line += fmt::format(" in {} windows", counts.samples);
+    line += fmt::format(", median {} {}, longest {}", set->median_length, unit, counts.longest);
+    if (counts.truncated > 0) {
+      line += fmt::format("; {} cut to {} {} ({:.1f} %)", counts.truncated, sequence_length, unit,
+                          100 * static_cast<double>(counts.truncated) / static_cast<double>(counts.examples));
+    }
+    log.say(line);
+    std::vector<std::string> labels;
+    for (const auto& [label, count] : set->labels) labels.push_back(fmt::format("{} {}", label, count));
+    if (!labels.empty()) log.say(fmt::format("  labels: {}", fmt::join(labels, ", ")));
+  }
+  if (report.majority > 0) log.say(fmt::format("always the most frequent label: accuracy {:.4f}", report.majority));
+  for (const std::string& line : task_warnings(report)) log.warn(line);
+}
+
+/// Reads the data, and completes the configuration by it.
+std::unique_ptr<Objective> make_objective(RunConfig& config, Log& log) {
+  config.task = resolve_task(config.task);
+  FolderTokenizer tokenizer;
+  if (config.task.kind != TaskKind::features) {
+    tokenizer = open_folder_tokenizer(tokenizer_place(config, log), config.data.sequence_length);
+    fit_model_to_tokenizer(config, *tokenizer.tokenizer);
+  }
+  const LabelSet labels = config.task.kind == TaskKind::features ? LabelSet(config.task.labels) : task_labels(config.task);
+  const TaskReader reader(config.task, labels, tokenizer.tokenizer, config.model, config.data.sequence_length);
+  const auto train = reader.read(config.task.train, Labelled::required);
+  require_input(train->target() != TaskTarget::none, "task.train: the files hold neither labels nor values, so there is nothing to learn");
+  const TaskReader same_labels(config.task, train->labels(), tokenizer.tokenizer, config.model, config.data.sequence_length);
+  const auto validation = same_labels.read(config.task.validation, Labelled::required);
+  require_input(validation->target() == train->target(),
+                "task.validation: its files hold {}, those of task.train {}; give both the same",
+                validation->target() == TaskTarget::value ? "values" : "labels", train->target() == TaskTarget::value ? "values" : "labels");
+  config.task = train->task();
+  config.task.labels = train->labels().names();
+  config.model.labels = output_names(*train);
+  report(*train, *validation, config.data.sequence_length, log);
+  return std::make_unique<TaskObjective>(config, reader, train, validation, std::move(tokenizer.files));
+}
+
+}  // namespace
+
+RunResult finetune(const RunConfig& config, Log& log) {
+  const auto wrong = validate_finetuning(config);
+  require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
+  return train_run(config, [&](RunConfig& complete) { return make_objective(complete, log); }, log);
+}
+
+}  // namespace nystrom
