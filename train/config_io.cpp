@@ -228,7 +228,11 @@ RunConfig read_config(const std::string& path, Overrides overrides) {
 }
 
 RunConfig read_resolved_config(const std::string& path, Overrides overrides) {
-  return parse_over(defaults(), read_text_file(path, most_yaml_bytes), printable_path(path), overrides, true);
+  return parse_resolved_config(read_text_file(path, most_yaml_bytes), printable_path(path), overrides);
+}
+
+RunConfig parse_resolved_config(std::string_view text, const std::string& name, Overrides overrides) {
+  return parse_over(defaults(), text, name, overrides, true);
 }
 
 RunConfig parse_config(std::string_view text, const std::string& name, Overrides overrides) {

@@ -34,6 +34,9 @@ RunConfig read_resolved_config(const std::string& path, Overrides overrides = {}
 /// As read_config, from the text of a file called `name`.
 RunConfig parse_config(std::string_view text, const std::string& name, Overrides overrides = {});
 
+/// As read_resolved_config, from the text of a file called `name`.
+RunConfig parse_resolved_config(std::string_view text, const std::string& name, Overrides overrides = {});
+
 /// Applies overrides of `model.…` to a model that came from a folder, and checks the result. Throws InputError.
 void override_model(ModelConfig& model, Overrides overrides);
 
