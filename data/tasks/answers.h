@@ -21,7 +21,7 @@ struct AnswerOptions {
   std::int64_t best = 20;               ///< candidates: the best starts and ends of each window, and of their pairs over all
   std::int64_t max_answer_length = 30;  ///< tokens
   bool no_answer = false;               ///< "no answer" is a candidate …
-  double no_answer_threshold = 0;       ///< … and is first unless an answer's score + this exceeds its own
+  double no_answer_threshold = 0;       ///< … and stands behind answers whose score + this reaches its own
 };
 
 struct PredictedAnswer {

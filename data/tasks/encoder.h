@@ -71,10 +71,21 @@ class TaskEncoder {
   std::int64_t sequence_length() const { return sequence_length_; }
 
  private:
+  using Ids = std::vector<std::int32_t>;
+
+  void encode_texts(const Example& example, EncodedSample& sample, EncodingCounts& counts) const;
+  void encode_choices(const Example& example, EncodedSample& sample, EncodingCounts& counts) const;
+  void encode_words(const Example& example, EncodedSample& sample, EncodingCounts& counts) const;
+  std::vector<EncodedSample> encode_question(const Example& example, EncodingCounts& counts) const;
+  WrappedIds wrap_pair(Ids first, Ids second, EncodingCounts& counts, bool& truncated) const;
+  std::int64_t label_index(const std::string& label, const Example& example) const;
+
   TaskConfig task_;
   LabelSet labels_;
   const Tokenizer& tokenizer_;
   std::int64_t sequence_length_;
+  std::int64_t single_specials_, pair_specials_;  // tokens that wrapping adds
+  std::int64_t before_text_, before_second_;      // … of these in front of a text, and of a second one
 };
 
 }  // namespace nystrom

@@ -12,7 +12,8 @@
 
 namespace nystrom {
 
-/// Words of running text as CoNLL files have them: between white space, each punctuation mark by itself. UTF-8.
+/// Words of running text, which is UTF-8, much as CoNLL files have them: between white space, each punctuation mark by itself but for
+/// - ' . , between letters or digits: techno-based, don't, 1,000.
 std::vector<ByteRange> split_words(std::string_view text);
 
 /// What was predicted for a word.

@@ -22,7 +22,7 @@ struct Answer {
 /// One example. Which members it has depends on the task's kind.
 struct Example {
   std::shared_ptr<const std::string> file;  ///< its name, for messages
-  std::int64_t line = 0;                    ///< where it begins, from 1; squad: the number of the question
+  std::int64_t line = 0;                    ///< where it begins, from 1; 0 for squad
   std::string id;                           ///< empty where there is none
   std::string text;                         ///< classification, regression; questions: the question; choice: what comes before
   std::optional<std::string> pair;          ///< the second text; questions: the context; choice: how every choice begins
@@ -35,7 +35,7 @@ struct Example {
   std::vector<Answer> answers;              ///< questions: all that count as right; none: not answerable, or unlabelled
   bool labelled = false;                    ///< whether the file says what is right
 
-  /// "train.tsv:17", for messages.
+  /// "train.tsv:17", or "dev.json: question 'id'"; for messages.
   std::string place() const;
 };
 

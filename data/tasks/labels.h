@@ -32,6 +32,9 @@ class LabelSet {
 /// "labels are 'entailment', 'neutral' and 'contradiction'", the first 20 of more; for messages.
 std::string describe(const LabelSet& labels);
 
+/// "0" … "count − 1".
+LabelSet numbered_labels(std::int64_t count);
+
 /// The labels of a resolved task: task.labels, or else those that occur in the training files (of words for tokens), sorted as numbers
 /// if all are whole numbers and by bytes otherwise. Reads the files through. InputError when there are fewer than two, or more than
 /// 10 000: then the column holds something else. Empty for kinds without labels and for features, whose files number their classes.

@@ -101,16 +101,15 @@ void fields(V& v, TaskConfig& c) {
 /// The names of the built-in recipes.
 std::vector<std::string> task_recipes();
 
-/// What `task` says with what follows from its recipe and its kind filled in: kind, columns.text and columns.label (but of formats that
-/// need none), header, metric, bad_rows, no_answer; format and labels as far as the recipe knows them. Doing it again changes nothing.
-/// Only for a task without problems.
+/// What `task` says with what follows from its recipe and its kind filled in: kind, header, metric, bad_rows and no_answer; format, columns
+/// and labels as far as the recipe knows them. Doing it again changes nothing. Only for a task without problems.
 TaskConfig resolve_task(TaskConfig task);
 
 /// Everything about `task` that its options' ranges cannot say, a line each, beginning with the path of the option at fault:
 /// "task.recipe 'sst' is unknown; did you mean 'sst2'?". Files are not looked at. Empty: it can be resolved.
 std::vector<std::string> problems(const TaskConfig& task);
 
-/// Whether outputs are one of `labels` (classification, tokens; features with classes have theirs from the file).
+/// Whether outputs are words of a label set: classification and tokens. (Classes of features are numbers in their files.)
 bool has_labels(TaskKind kind);
 
 /// The metrics that fit a kind, the usual one first. features: those of classification, then those of regression.

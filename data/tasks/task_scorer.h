@@ -26,7 +26,7 @@ struct TaskScores {
 /// word_classes: f1, precision, recall, accuracy; span: f1, exact_match; choice: accuracy.
 class TaskScorer {
  public:
-  /// The data set must be labelled, and keep examples when it has questions.
+  /// The data set must be labelled, and keep examples when it has questions. InputError when task.metric does not fit.
   explicit TaskScorer(std::shared_ptr<const TaskDataset> dataset);
   ~TaskScorer();
 
@@ -42,6 +42,9 @@ class TaskScorer {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+/// The metrics that can decide for this data: f1 of classes needs two labels; features have classes or numbers. The usual one first.
+std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset);
 
 /// Whether `a` is better than `b`: all decisive metrics are better when larger; NaN is worst.
 bool better(double a, double b);

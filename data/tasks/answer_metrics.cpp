@@ -1,0 +1,85 @@
+// How SQuAD's evaluation compares answers.
+#include <algorithm>
+#include <map>
+
+#include "core/utf8.h"
+#include "data/tasks/task_metrics.h"
+#include "data/tasks/unicode_classes.h"
+
+namespace nystrom {
+namespace {
+
+bool is_ascii_punctuation(char c) {
+  return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
+}
+
+std::vector<std::string> words_of(std::string_view normalized) {
+  std::vector<std::string> words;
+  while (!normalized.empty()) {
+    const std::size_t end = std::min(normalized.find(' '), normalized.size());
+    words.emplace_back(normalized.substr(0, end));
+    normalized.remove_prefix(std::min(end + 1, normalized.size()));
+  }
+  return words;
+}
+
+double f1_of_words(const std::vector<std::string>& truth, const std::vector<std::string>& predicted) {
+  if (truth.empty() || predicted.empty()) return truth.empty() && predicted.empty() ? 1 : 0;
+  std::map<std::string, std::int64_t> left;
+  for (const std::string& word : truth) ++left[word];
+  double common = 0;
+  for (const std::string& word : predicted) common += left[word]-- > 0;
+  return 2 * common / static_cast<double>(truth.size() + predicted.size());
+}
+
+}  // namespace
+
+std::string normalize_answer(std::string_view text) {
+  std::string bare = unicode_lower(text);
+  std::erase_if(bare, is_ascii_punctuation);
+  // Articles are runs of letters and digits of their own; what stands around them may be any other character.
+  std::string result;
+  bool gap = false;
+  const auto put = [&](std::string_view part) {
+    if (gap && !result.empty()) result += ' ';
+    gap = false;
+    result += part;
+  };
+  for (std::size_t i = 0; i < bare.size();) {
+    const std::size_t begin = i;
+    const char32_t first = next_code_point(bare, i);
+    if (!is_unicode_alphanumeric(first)) {
+      if (is_unicode_space(first))
+        gap = true;
+      else
+        put(std::string_view(bare).substr(begin, i - begin));
+      continue;
+    }
+    for (std::size_t next = i; i < bare.size() && is_unicode_alphanumeric(next_code_point(bare, next));) i = next;
+    const std::string_view word = std::string_view(bare).substr(begin, i - begin);
+    if (word == "a" || word == "an" || word == "the")
+      gap = true;
+    else
+      put(word);
+  }
+  return result;
+}
+
+double exact_match(std::string_view truth, std::string_view predicted) { return normalize_answer(truth) == normalize_answer(predicted); }
+
+double answer_f1(std::string_view truth, std::string_view predicted) {
+  return f1_of_words(words_of(normalize_answer(truth)), words_of(normalize_answer(predicted)));
+}
+
+AnswerScore score_answer(std::span<const std::string> truths, std::string_view predicted) {
+  static const std::string none;
+  if (truths.empty()) truths = std::span(&none, 1);
+  AnswerScore best;
+  for (const std::string& truth : truths) {
+    best.exact = std::max(best.exact, exact_match(truth, predicted));
+    best.f1 = std::max(best.f1, answer_f1(truth, predicted));
+  }
+  return best;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,18 @@
+// The readers of single files, private to data/tasks: one function a form.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "data/tasks/examples.h"
+
+namespace nystrom {
+
+std::unique_ptr<ExampleReader> open_table(const TaskConfig& task, const std::filesystem::path& file, TaskFormat format, Labelled labelled);
+std::unique_ptr<ExampleReader> open_conll(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled);
+std::unique_ptr<ExampleReader> open_squad(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled);
+std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const std::filesystem::path& folder);
+/// Texts without labels; for tokens they are split into words.
+std::unique_ptr<ExampleReader> open_lines(const TaskConfig& task, const std::filesystem::path& file);
+
+}  // namespace nystrom
