@@ -144,8 +144,8 @@ void fields(V& v, OptimizerConfig& c) {
 
 struct ScheduleConfig {
   std::optional<std::int64_t> warmup_steps = 10000;
-  std::optional<double> warmup_share;
   Decay decay = Decay::linear;
+  std::optional<double> warmup_share = std::nullopt;
 };
 
 template <class V>

@@ -209,8 +209,29 @@ TEST(ConfigText, NullTurnsAnOptionOff) { EXPECT_FALSE(parse_config("optimizer: {
 TEST(ConfigText, WordsMayStandInQuotes) { EXPECT_EQ(parse_config("model: {norm: 'pre'}", "run.yaml").model.norm, Norm::pre); }
 TEST(ConfigText, NumbersAreTextsToo) { EXPECT_EQ(parse_config("run_dir: 2024", "run.yaml").run_dir, "2024"); }
 
-TEST(ConfigText, SkippedSectionsAreNotRead) {
-  EXPECT_EQ(errors_of("task: {kind: tokens}\nseed: 1\n", {"task.kind=3"}), "");
+TEST(ConfigText, ATaskDecidesTheHeadAndTheDefaults) {
+  const RunConfig config = parse_config("task: {kind: tokens}\nseed: 1\n", "run.yaml");
+  EXPECT_EQ(config.model.head, Head::token_classification);
+  EXPECT_EQ(config.training.epochs, 4);
+  EXPECT_EQ(config.training.steps, std::nullopt);
+  EXPECT_EQ(config.schedule.warmup_share, 0.1);
+  EXPECT_EQ(config.optimizer.learning_rate, 3e-5);
+  EXPECT_EQ(config.evaluation.every, std::nullopt);
+}
+
+TEST(ConfigText, StepsTakeThePlaceOfEpochs) {
+  const RunConfig config = parse_config("{task: {kind: tokens}, training: {steps: 7}, schedule: {warmup_steps: 2}}", "run.yaml");
+  EXPECT_EQ(config.training.steps, 7);
+  EXPECT_EQ(config.training.epochs, std::nullopt);
+  EXPECT_EQ(config.schedule.warmup_steps, 2);
+  EXPECT_EQ(config.schedule.warmup_share, std::nullopt);
+}
+
+TEST(ConfigText, EpochsAreRoundedUpToWholeSteps) {
+  RunConfig config = parse_config("training: {epochs: 1.5, batch_size: 32}", "run.yaml");
+  EXPECT_EQ(total_steps(config.training, 100), 5) << "150 sequences";
+  config.evaluation.every.reset();
+  EXPECT_EQ(evaluation_interval(config, 100), 4);
 }
 
 TEST(ConfigText, FeaturesGetTheirHead) {
@@ -270,7 +291,7 @@ RunConfig everything_changed() {
   c.model.attention = {AttentionKind::softmax, Semantics::transformers, 3, LandmarkSource::keys, Inverse::exact, 0, std::nullopt};
   c.optimizer = {OptimizerKind::adamw, 1e10, 0, {0, 0.5}, 5e-324, std::nullopt};
   c.schedule = {0, Decay::cosine};
-  c.training = {1, 6, 3, DType::f64, true, true, 0};
+  c.training = {1, std::nullopt, 6, 3, DType::f64, true, true, 0};
   return c;
 }
 
