@@ -27,8 +27,7 @@ void run_once(const FinetuneOptions& options, Log& log) {
     throw Interrupted(message);
   }
   const std::string score =
-      result.best_value ? fmt::format(", {} {:.4f} at step {}", enum_name(*resolve_task(config.task).metric), *result.best_value, *result.best)
-                        : "";
+      result.best_value ? fmt::format(", {} {:.4f} at step {}", result.judged_by, *result.best_value, *result.best) : "";
   log.say(fmt::format("done: {} steps{}; the model is {}/checkpoints/step-{}", result.steps, score, config.run_dir,
                       result.best.value_or(result.steps)));
 }

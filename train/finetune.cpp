@@ -3,6 +3,7 @@
 #include "core/check.h"
 #include "core/checksum.h"
 #include "data/tasks/task_report.h"
+#include "data/tasks/task_scorer.h"
 #include "train/corpus.h"
 #include "train/model_folder.h"
 #include "train/task_data.h"
@@ -52,7 +53,7 @@ class TaskObjective : public Objective {
     return {text_checksum(files), checksum_of(*train_), "task.train"};
   }
   std::int64_t samples() const override { return train_->size(); }
-  std::string judged_by() const override { return enum_name(*train_->task().metric); }
+  std::string judged_by() const override { return enum_name(*config_.task.metric); }
   bool higher_is_better() const override { return true; }
   std::vector<TokenizerFile> tokenizer_files() const override { return tokenizer_; }
 
@@ -128,12 +129,12 @@ std::unique_ptr<Objective> make_objective(RunConfig& config, Log& log) {
   const TaskReader reader(config.task, labels, tokenizer.tokenizer, config.model, config.data.sequence_length);
   const auto train = reader.read(config.task.train, Labelled::required);
   require_input(train->target() != TaskTarget::none, "task.train: the files hold neither labels nor values, so there is nothing to learn");
+  if (!config.task.metric) config.task.metric = fitting_metrics(*train).front();  // classes or numbers of features: the files decide
   const TaskReader same_labels(config.task, train->labels(), tokenizer.tokenizer, config.model, config.data.sequence_length);
   const auto validation = same_labels.read(config.task.validation, Labelled::required);
   require_input(validation->target() == train->target(),
                 "task.validation: its files hold {}, those of task.train {}; give both the same",
                 validation->target() == TaskTarget::value ? "values" : "labels", train->target() == TaskTarget::value ? "values" : "labels");
-  config.task = train->task();
   config.task.labels = train->labels().names();
   config.model.labels = output_names(*train);
   report(*train, *validation, config.data.sequence_length, log);

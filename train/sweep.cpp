@@ -49,14 +49,14 @@ std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& 
   const nlohmann::json json = read_json_file(folder / result_name);
   try {
     if (json.at("asked") != asked) return std::nullopt;
-    return SweepRun{json.at("seed"), folder.string(), json.at("steps"), json.at("best_step"), json.at("value")};
+    return SweepRun{json.at("seed"), folder.string(), json.at("steps"), json.at("best_step"), json.at("metric"), json.at("value")};
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;  // it is run again, which costs little when it is finished
   }
 }
 
 Json json_of(const SweepRun& run) {
-  return {{"seed", run.seed}, {"run_dir", run.folder}, {"steps", run.steps}, {"best_step", run.best_step}, {"value", run.value}};
+  return {{"seed", run.seed}, {"run_dir", run.folder}, {"steps", run.steps}, {"best_step", run.best_step}, {"metric", run.metric}, {"value", run.value}};
 }
 
 void write_summary(const fs::path& folder, const SweepResult& result) {
@@ -139,7 +139,6 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
       plan.push_back({result.points.size() - 1, config});
     }
   }
-  result.metric = enum_name(*resolve_task(base.task).metric);
   for (std::size_t i = 0; i < plan.size(); ++i) {
     const auto& [point, config] = plan[i];
     const std::string asked = text_checksum(to_yaml(config));
@@ -150,11 +149,13 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
       const RunResult outcome = finetune(config, of_run);
       result.interrupted = outcome.interrupted;
       if (outcome.interrupted) break;
-      run = SweepRun{config.seed, config.run_dir, outcome.steps, outcome.best.value_or(outcome.steps), outcome.best_value.value_or(0)};
+      run = SweepRun{config.seed, config.run_dir, outcome.steps, outcome.best.value_or(outcome.steps), outcome.judged_by,
+                     outcome.best_value.value_or(0)};
       Json json = json_of(*run);
       json["asked"] = asked;
       write_text_file(fs::path(config.run_dir) / result_name, json.dump(2) + "\n");
     }
+    result.metric = run->metric;
     result.points[point].runs.push_back(*run);
     write_summary(base.run_dir, result);
   }

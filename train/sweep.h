@@ -28,7 +28,8 @@ struct SweepRun {
   std::int64_t seed = 0;
   std::string folder;  ///< its run directory
   std::int64_t steps = 0, best_step = 0;
-  double value = 0;  ///< of the task's metric, at the best checkpoint
+  std::string metric;  ///< the task's …
+  double value = 0;    ///< … at the best checkpoint
 };
 
 /// The runs with one choice of options.

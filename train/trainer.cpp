@@ -235,7 +235,7 @@ RunResult Run::train() {
     log_.say(fmt::format("stopped early: {} evaluations without a better {} than step {}'s", *patience, objective_.judged_by(),
                          state_.best_step));
   }
-  return {state_.step, state_.best(), state_.best_value, !stalled() && (state_.step < steps_ || evaluation_due())};
+  return {state_.step, state_.best(), state_.best_value, objective_.judged_by(), !stalled() && (state_.step < steps_ || evaluation_due())};
 }
 
 }  // namespace

@@ -13,7 +13,8 @@ namespace nystrom {
 struct RunResult {
   std::int64_t steps = 0;              ///< done in all
   std::optional<std::int64_t> best;    ///< the step of the best evaluation
-  std::optional<double> best_value{};  ///< its score
+  std::optional<double> best_value{};  ///< its score …
+  std::string judged_by{};             ///< … and what that is: "loss", "accuracy"
   bool interrupted = false;            ///< by SIGINT or SIGTERM: a checkpoint of the last step was saved
 };
 

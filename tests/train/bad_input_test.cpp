@@ -76,7 +76,8 @@ const Case command_lines[] = {
     {"two_things_to_show", "config small --list",
      "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got 2; see nystrom config --help"},
     {"unknown_recipe", "config smal",
-     "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, base, base-1024, base-2048, base-4096"},
+     "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, base, base-1024, base-2048, base-4096, sst2, "
+     "long-document, ner, squad, features"},
     {"unknown_key_to_explain", "config --explain training.batch_sise",
      "unknown option training.batch_sise; did you mean 'training.batch_size'?; nystrom config --markdown lists all"},
     {"unknown_option", FORWARD "--bogus", "unknown option --bogus; see nystrom forward --help"},
