@@ -3,6 +3,7 @@
 //   task_tool report TASK TOKENIZER LENGTH     statistics of task.train and task.validation
 //   task_tool encode TASK TOKENIZER LENGTH     a JSON line for each sample of task.train
 //   task_tool answers TASK TOKENIZER LENGTH    how many gold answers come back out of the windows of task.train
+//   task_tool features FILE                    the valid features and the targets of a feature file, as JSON
 //   task_tool metrics < CASES                  a JSON line of metrics for each JSON line {truth, predicted} of its kind
 #include <chrono>
 #include <iostream>
@@ -158,6 +159,18 @@ void answers(const Arguments& arguments) {
              scores.values[1].second);
 }
 
+void features(const Arguments& arguments) {
+  const FeatureFile file(arguments.at(1));
+  Json samples = Json::array();
+  for (std::int64_t i = 0; i < file.samples(); ++i) {
+    std::vector<float> values(static_cast<std::size_t>(file.length(i) * file.width()));
+    file.read(i, values);
+    samples.push_back(values);
+  }
+  const Json targets = file.labels().empty() ? Json(file.values()) : Json(file.labels());
+  fmt::print("{}\n", Json{{"features", samples}, {"targets", targets}}.dump());
+}
+
 Json number(double value) { return std::isnan(value) ? Json() : Json(value); }
 
 Json metrics_of_case(const Json& test) {
@@ -194,6 +207,7 @@ void run(const Arguments& arguments) {
   if (command == "report") return report(arguments);
   if (command == "encode") return encode(arguments);
   if (command == "answers") return answers(arguments);
+  if (command == "features") return features(arguments);
   if (command == "metrics") return metrics();
   throw InputError("unknown command '" + command + "'");
 }
