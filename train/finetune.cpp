@@ -6,6 +6,7 @@
 #include "data/tasks/task_scorer.h"
 #include "train/corpus.h"
 #include "train/model_folder.h"
+#include "train/run_state.h"
 #include "train/task_data.h"
 #include "train/task_evaluation.h"
 #include "train/task_loss.h"
@@ -117,28 +118,39 @@ void report(const TaskDataset& train, const TaskDataset& validation, std::int64_
   for (const std::string& line : task_warnings(report)) log.warn(line);
 }
 
-/// Reads the data, and completes the configuration by it.
-std::unique_ptr<Objective> make_objective(RunConfig& config, Log& log) {
+/// Everything that a run needs of its files.
+struct TaskRun {
+  RunConfig config;  ///< completed by what the files hold
+  std::unique_ptr<TaskReader> reader;
+  std::shared_ptr<const TaskDataset> train, validation;
+  std::vector<TokenizerFile> tokenizer;
+};
+
+TaskRun read_data(RunConfig config, Log& log) {
   config.task = resolve_task(config.task);
   FolderTokenizer tokenizer;
   if (config.task.kind != TaskKind::features) {
     tokenizer = open_folder_tokenizer(tokenizer_place(config, log), config.data.sequence_length);
     fit_model_to_tokenizer(config, *tokenizer.tokenizer);
   }
-  const LabelSet labels = config.task.kind == TaskKind::features ? LabelSet(config.task.labels) : task_labels(config.task);
-  const TaskReader reader(config.task, labels, tokenizer.tokenizer, config.model, config.data.sequence_length);
-  const auto train = reader.read(config.task.train, Labelled::required);
-  require_input(train->target() != TaskTarget::none, "task.train: the files hold neither labels nor values, so there is nothing to learn");
-  if (!config.task.metric) config.task.metric = fitting_metrics(*train).front();  // classes or numbers of features: the files decide
-  const TaskReader same_labels(config.task, train->labels(), tokenizer.tokenizer, config.model, config.data.sequence_length);
-  const auto validation = same_labels.read(config.task.validation, Labelled::required);
-  require_input(validation->target() == train->target(),
-                "task.validation: its files hold {}, those of task.train {}; give both the same",
-                validation->target() == TaskTarget::value ? "values" : "labels", train->target() == TaskTarget::value ? "values" : "labels");
-  config.task.labels = train->labels().names();
-  config.model.labels = output_names(*train);
-  report(*train, *validation, config.data.sequence_length, log);
-  return std::make_unique<TaskObjective>(config, reader, train, validation, std::move(tokenizer.files));
+  const LabelSet given = config.task.kind == TaskKind::features ? LabelSet(config.task.labels) : task_labels(config.task);
+  const auto reader = [&](const LabelSet& labels) {
+    return std::make_unique<TaskReader>(config.task, labels, tokenizer.tokenizer, config.model, config.data.sequence_length);
+  };
+  TaskRun run;
+  run.train = reader(given)->read(config.task.train, Labelled::required);
+  require_input(run.train->target() != TaskTarget::none, "task.train: its files hold neither labels nor values; there is nothing to learn");
+  if (!config.task.metric) config.task.metric = fitting_metrics(*run.train).front();  // classes or numbers of features: the files decide
+  run.reader = reader(run.train->labels());
+  run.validation = run.reader->read(config.task.validation, Labelled::required);
+  const auto held = [](const TaskDataset& dataset) { return dataset.target() == TaskTarget::value ? "values" : "labels"; };
+  require_input(run.validation->target() == run.train->target(), "task.validation: its files hold {}, those of task.train {}; give both the same",
+                held(*run.validation), held(*run.train));
+  config.task.labels = run.train->labels().names();
+  config.model.labels = output_names(*run.train);
+  run.config = std::move(config);
+  run.tokenizer = std::move(tokenizer.files);
+  return run;
 }
 
 }  // namespace
@@ -146,7 +158,14 @@ std::unique_ptr<Objective> make_objective(RunConfig& config, Log& log) {
 RunResult finetune(const RunConfig& config, Log& log) {
   const auto wrong = validate_finetuning(config);
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
-  return train_run(config, [&](RunConfig& complete) { return make_objective(complete, log); }, log);
+  const TaskRun run = read_data(config, log);  // before anything is written
+  check_run_dir(run.config);
+  const auto make = [&](RunConfig& complete) {
+    complete = run.config;
+    report(*run.train, *run.validation, complete.data.sequence_length, log);
+    return std::make_unique<TaskObjective>(complete, *run.reader, run.train, run.validation, run.tokenizer);
+  };
+  return train_run(config, make, log);
 }
 
 }  // namespace nystrom

@@ -7,6 +7,7 @@
 #include "train/config.h"
 #include "train/task_data.h"
 #include "train/task_evaluation.h"
+#include "train/train_step.h"
 
 namespace nystrom::testing {
 namespace {
@@ -82,7 +83,7 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
       std::vector<Tensor> ids;
       for (const TaskBatch& batch : batches) ids.push_back(batch.sample_ids);
       StepOptions step_options;
-      step_options.learning_rate = 1e-2;
+      step_options.learning_rate = 1e-3;
       step_options.step = step;
       const auto loss = [&](std::size_t part, const RunContext& run) {
         return task_loss(config_, data_->target(), task_output(*model, batches[part], run), batches[part], targets);
