@@ -1,5 +1,7 @@
 #include "data/tokenizer.h"
 
+#include "core/file_io.h"
+
 namespace nystrom {
 
 bool Tokenizer::is_special(std::int32_t id) const {
@@ -23,6 +25,10 @@ WrappedIds Tokenizer::wrap(std::span<const std::int32_t> first, std::span<const 
   result.ids.push_back(special().sep);
   result.type_ids.resize(result.ids.size(), 1);
   return result;
+}
+
+void write_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder, std::int64_t max_length) {
+  for (const TokenizerFile& each : tokenizer.files(max_length)) write_text_file(folder / each.name, each.content);
 }
 
 }  // namespace nystrom
