@@ -79,6 +79,9 @@ class Tokenizer {
   virtual WrappedIds wrap(std::span<const std::int32_t> first, std::span<const std::int32_t> second) const;
 };
 
+/// InputError unless the tokenizer has cls, sep, pad and mask, which masked language models need.
+void require_masked_lm_tokens(const Tokenizer& tokenizer);
+
 /// Writes files() into an existing folder.
 void write_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder, std::int64_t max_length);
 

@@ -53,7 +53,8 @@ void read_more_tokens(const fs::path& file, TokenizerParts& parts) {
     if (!known) parts.added.push_back(token);
   }
   const auto gap = parts.vocabulary.first_gap();
-  require_input(!gap, "{}: nothing has id {}; expected all ids from 0 to {}", printable_path(file), gap.value_or(0), parts.vocabulary.size() - 1);
+  require_input(!gap, "{}: nothing has id {}; expected all ids from 0 to {}", printable_path(file), gap.value_or(0),
+                parts.vocabulary.size() - 1);
 }
 
 TokenizerParts read_parts(const fs::path& file, const TokenizerSettings& settings, std::vector<std::string>& own_files) {
@@ -82,10 +83,11 @@ std::unique_ptr<Tokenizer> open_tokenizer(const fs::path& place) {
   const bool is_folder = fs::is_directory(place);
   const fs::path file = is_folder ? deciding_file(place) : place;
   const std::string name = file.filename();
-  require_input(!is_folder || !file.empty(),
-                "{}: holds no tokenizer; expected tokenizer.json, spiece.model or another SentencePiece model, vocab.txt, or vocab.json with "
-                "merges.txt",
-                printable_path(place));
+  require_input(
+      !is_folder || !file.empty(),
+      "{}: holds no tokenizer; expected tokenizer.json, spiece.model or another SentencePiece model, vocab.txt, or vocab.json with "
+      "merges.txt",
+      printable_path(place));
   if (is_sentencepiece(file)) return std::make_unique<SentencePieceTokenizer>(SentencePieceTokenizer::open_beside_config(file));
   require_input(fs::exists(file), "{}: no such file or folder", printable_path(place));
   require_input(name == "tokenizer.json" || name == "vocab.txt" || name == "vocab.json" || name == "merges.txt",

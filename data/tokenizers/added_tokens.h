@@ -19,9 +19,9 @@ class Vocabulary;
 struct AddedToken {
   std::string content;
   std::int32_t id = 0;
-  bool special = false;      ///< stands for no text
-  bool normalized = false;   ///< found in normalised text, as its own normalised form
-  bool single_word = false;  ///< not found beside a character of a word
+  bool special = false;                 ///< stands for no text
+  bool normalized = false;              ///< found in normalised text, as its own normalised form
+  bool single_word = false;             ///< not found beside a character of a word
   bool lstrip = false, rstrip = false;  ///< takes the white space before it, behind it
 };
 

@@ -37,7 +37,8 @@ int byte_of_character(char32_t character) { return character < table().bytes.siz
 void to_byte_level(AlignedText& text) {
   AlignedText made;
   made.reserve(text.size() + text.size() / 2);
-  for (std::uint32_t i = 0; i < text.size(); ++i) made.append(byte_level_character(static_cast<unsigned char>(text.text()[i])), text.origin(i));
+  for (std::uint32_t i = 0; i < text.size(); ++i)
+    made.append(byte_level_character(static_cast<unsigned char>(text.text()[i])), text.origin(i));
   text = std::move(made);
 }
 

@@ -70,9 +70,9 @@ std::unique_ptr<Decoder> step(Apply apply) {
 }
 
 std::string clean_up(std::string text) {
-  constexpr std::pair<std::string_view, std::string_view> rules[] = {{" .", "."},     {" ?", "?"},       {" !", "!"},   {" ,", ","},
-                                                                     {" ' ", "'"},    {" n't", "n't"},   {" 'm", "'m"}, {" do not", " don't"},
-                                                                     {" 's", "'s"},   {" 've", "'ve"},   {" 're", "'re"}};
+  constexpr std::pair<std::string_view, std::string_view> rules[] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+                                                                     {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+                                                                     {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (const auto& [searched, content] : rules) replace_all(text, searched, content);
   return text;
 }
@@ -219,9 +219,10 @@ std::unique_ptr<Decoder> read_decoder(const JsonPart& part) {
       for (std::size_t i = 0; i < parts.size(); ++i) replace_all(parts[i], suffix, i + 1 == parts.size() ? "" : " ");
     });
   }
-  part.fail(fmt::format("decoders of type '{}' are not supported; known are BPEDecoder, ByteFallback, ByteLevel, Fuse, Metaspace, Replace, "
-                        "Sequence, Strip and WordPiece",
-                        printable(type)));
+  part.fail(
+      fmt::format("decoders of type '{}' are not supported; known are BPEDecoder, ByteFallback, ByteLevel, Fuse, Metaspace, Replace, "
+                  "Sequence, Strip and WordPiece",
+                  printable(type)));
 }
 
 }  // namespace nystrom

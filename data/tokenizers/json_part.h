@@ -40,7 +40,8 @@ class JsonPart {
   bool boolean_or(const char* key, bool otherwise) const;
 
  private:
-  JsonPart(const nlohmann::json& value, const JsonPart& parent, std::string path) : value_(&value), file_(parent.file_), path_(std::move(path)) {}
+  JsonPart(const nlohmann::json& value, const JsonPart& parent, std::string path)
+      : value_(&value), file_(parent.file_), path_(std::move(path)) {}
   [[noreturn]] void fail_type(const char* expected) const;
 
   const nlohmann::json* value_;

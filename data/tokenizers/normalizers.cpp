@@ -62,7 +62,7 @@ bool is_ideograph(char32_t c) {
 void clean(AlignedText& text) {
   text.filter([](char32_t c) {
     if (c < 0x80) return (c >= 0x20 && c != 0x7F) || c == '\t' || c == '\n' || c == '\r';
-    return c != 0xFFFD && (category_bit_of(c) & control_bits) == 0;
+    return c != 0xFFFD && !is_control_beyond_ascii(c);
   });
   text.map([](char32_t c) { return is_white_space(c) ? U' ' : c; });
 }
@@ -80,9 +80,10 @@ void separate_ideographs(AlignedText& text) {
   if (any) text.transform(changes);
 }
 
-void strip_marks(AlignedText& text, std::uint32_t bits) {
+void strip_marks(AlignedText& text, bool (*is_one)(char32_t)) {
+  constexpr char32_t first_mark = 0x300;
   if (text.is_ascii()) return;
-  text.filter([bits](char32_t c) { return c < 0x80 || (category_bit_of(c) & bits) == 0; });
+  text.filter([is_one](char32_t c) { return c < first_mark || !is_one(c); });
 }
 
 void strip(AlignedText& text, bool left, bool right) {
@@ -126,7 +127,8 @@ std::unique_ptr<TextNormalizer> read_replace(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
   std::string content = part["content"].text();
   if (const auto text = pattern.find("String")) {
-    return step([searched = text->text(), content](AlignedText& aligned) { aligned.replace(places_of(aligned.text(), searched), content); });
+    return step(
+        [searched = text->text(), content](AlignedText& aligned) { aligned.replace(places_of(aligned.text(), searched), content); });
   }
   const JsonPart expression = pattern["Regex"];
   auto compiled = std::make_shared<Pattern>(expression.text(), expression.where());
@@ -162,7 +164,7 @@ std::unique_ptr<TextNormalizer> bert_normalizer(const BertNormalizerOptions& opt
     if (options.handle_chinese_chars) separate_ideographs(text);
     if (options.strip_accents) {
       normalize_unicode(text, false, false);
-      strip_marks(text, category_bit(UTF8PROC_CATEGORY_MN));
+      strip_marks(text, is_nonspacing_mark);
     }
     if (options.lower_case) lower(text);
   });
@@ -176,7 +178,7 @@ std::unique_ptr<TextNormalizer> read_normalizer(const JsonPart& part) {
   if (type == "NFKC") return step([](AlignedText& text) { normalize_unicode(text, true, true); });
   if (type == "NFKD") return step([](AlignedText& text) { normalize_unicode(text, true, false); });
   if (type == "Lowercase") return step(lower);
-  if (type == "StripAccents") return step([](AlignedText& text) { strip_marks(text, mark_bits); });
+  if (type == "StripAccents") return step([](AlignedText& text) { strip_marks(text, is_mark); });
   if (type == "BertNormalizer") return read_bert(part);
   if (type == "Replace") return read_replace(part);
   if (type == "Prepend") return step([prefix = part["prepend"].text()](AlignedText& text) { text.prepend(prefix); });
@@ -191,9 +193,10 @@ std::unique_ptr<TextNormalizer> read_normalizer(const JsonPart& part) {
     const bool left = part.boolean_or("strip_left", true), right = part.boolean_or("strip_right", true);
     return step([left, right](AlignedText& text) { strip(text, left, right); });
   }
-  part.fail(fmt::format("normalizers of type '{}' are not supported; known are BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, "
-                        "Nmt, Precompiled, Prepend, Replace, Sequence, Strip and StripAccents",
-                        printable(type)));
+  part.fail(
+      fmt::format("normalizers of type '{}' are not supported; known are BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, "
+                  "Nmt, Precompiled, Prepend, Replace, Sequence, Strip and StripAccents",
+                  printable(type)));
 }
 
 }  // namespace nystrom

@@ -70,9 +70,7 @@ class Matcher {
     return next_code_point(text_, position);
   }
 
-  bool is_word_at(std::size_t position) const {
-    return position < text_.size() && is_word_character(next_code_point(text_, position));
-  }
+  bool is_word_at(std::size_t position) const { return position < text_.size() && is_word_character(next_code_point(text_, position)); }
 
   Outcome repeat(const PatternInstruction& now, std::size_t& at, std::size_t& position) {
     const CharacterSet& set = program_.sets[now.set];

@@ -35,9 +35,9 @@ struct PipelineTokenizer::State {
   TokenizerParts parts;
   AddedTokens added;
   WordMarks marks;
-  std::vector<bool> special;        // of added tokens: decode leaves them out
+  std::vector<bool> special;  // of added tokens: decode leaves them out
   std::vector<bool> starts_word;
-  std::vector<Spaces> spaces;       // of pieces, where offsets leave them out
+  std::vector<Spaces> spaces;  // of pieces, where offsets leave them out
   mutable WordCaches caches;
 
   explicit State(TokenizerParts given) : parts(std::move(given)), added(parts.added, parts.normalizer.get()) {
@@ -147,7 +147,9 @@ PipelineTokenizer::PipelineTokenizer(TokenizerParts parts) : state_(std::make_un
 PipelineTokenizer::PipelineTokenizer(PipelineTokenizer&&) noexcept = default;
 PipelineTokenizer::~PipelineTokenizer() = default;
 
-std::vector<Token> PipelineTokenizer::encode_with_offsets(std::string_view text, SpecialNames names) const { return state_->run(text, names); }
+std::vector<Token> PipelineTokenizer::encode_with_offsets(std::string_view text, SpecialNames names) const {
+  return state_->run(text, names);
+}
 
 std::vector<std::int32_t> PipelineTokenizer::encode(std::string_view text, SpecialNames names) const {
   const std::vector<Token> tokens = state_->run(text, names);

@@ -129,15 +129,17 @@ PostProcessor read_post_processor(const JsonPart& part, const Vocabulary& vocabu
   } else if (type == "Sequence") {
     for (const JsonPart& each : part["processors"].elements()) merge(result, read_post_processor(each, vocabulary), each);
   } else {
-    part.fail(fmt::format("post-processors of type '{}' are not supported; known are BertProcessing, ByteLevel, RobertaProcessing, Sequence "
-                          "and TemplateProcessing",
-                          printable(type)));
+    part.fail(
+        fmt::format("post-processors of type '{}' are not supported; known are BertProcessing, ByteLevel, RobertaProcessing, Sequence "
+                    "and TemplateProcessing",
+                    printable(type)));
   }
   find_ends(result);
   return result;
 }
 
-WrappedIds fill_template(const std::vector<TemplatePart>& parts, std::span<const std::int32_t> first, std::span<const std::int32_t> second) {
+WrappedIds fill_template(const std::vector<TemplatePart>& parts, std::span<const std::int32_t> first,
+                         std::span<const std::int32_t> second) {
   WrappedIds result;
   result.ids.reserve(first.size() + second.size() + parts.size());
   for (const TemplatePart& part : parts) {

@@ -23,7 +23,7 @@ struct TemplatePart {
 
 struct PostProcessor {
   std::vector<TemplatePart> single, pair;
-  bool trims_offsets = false;     ///< tokens leave out the spaces that their pieces begin or end with
+  bool trims_offsets = false;      ///< tokens leave out the spaces that their pieces begin or end with
   bool adds_prefix_space = false;  ///< … but for the one added in front of the text
   /// What stands before the first text and behind it, where there is such.
   std::optional<std::int32_t> cls, sep;

@@ -46,7 +46,8 @@ void join_parts(const std::vector<Part>& parts, Delimiter delimiter, std::uint32
       words.push_back({offset + range.begin, offset + range.end});
     last_matched = is_match;
   }
-  words.erase(std::remove_if(words.begin() + static_cast<std::ptrdiff_t>(first), words.end(), [](const ByteRange& word) { return word.size() == 0; }),
+  words.erase(std::remove_if(words.begin() + static_cast<std::ptrdiff_t>(first), words.end(),
+                             [](const ByteRange& word) { return word.size() == 0; }),
               words.end());
 }
 
@@ -211,7 +212,8 @@ std::unique_ptr<PreTokenizer> read_split(const JsonPart& part) {
   if (const auto text = pattern.find("String")) {
     return splitter([searched = text->text(), delimiter, invert](Words& words) {
       split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) {
-        for (std::size_t at = searched.empty() ? word.npos : word.find(searched); at != word.npos; at = word.find(searched, at + searched.size()))
+        for (std::size_t at = searched.empty() ? word.npos : word.find(searched); at != word.npos;
+             at = word.find(searched, at + searched.size()))
           matches.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + searched.size())});
       });
     });
@@ -280,9 +282,10 @@ std::unique_ptr<PreTokenizer> read_pre_tokenizer(const JsonPart& part) {
       split_at(words, Delimiter::removed, [wanted](char32_t c) { return c == wanted; });
     });
   }
-  part.fail(fmt::format("pre-tokenizers of type '{}' are not supported; known are BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, "
-                        "Metaspace, Punctuation, Sequence, Split, Whitespace and WhitespaceSplit",
-                        printable(type)));
+  part.fail(
+      fmt::format("pre-tokenizers of type '{}' are not supported; known are BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, "
+                  "Metaspace, Punctuation, Sequence, Split, Whitespace and WhitespaceSplit",
+                  printable(type)));
 }
 
 }  // namespace nystrom

@@ -35,7 +35,8 @@ PrefixTrie::PrefixTrie(std::vector<std::pair<std::string_view, std::int32_t>> en
   while (!jobs.empty()) {
     Job job = jobs.front();
     jobs.pop_front();
-    for (; job.begin < job.end && entries[job.begin].first.size() == job.depth; ++job.begin) nodes_[job.node].value = entries[job.begin].second;
+    for (; job.begin < job.end && entries[job.begin].first.size() == job.depth; ++job.begin)
+      nodes_[job.node].value = entries[job.begin].second;
     const auto first = static_cast<std::uint32_t>(nodes_.size());
     const std::uint16_t count = add_children(job.begin, job.end, job.depth);
     nodes_[job.node].first_child = first;

@@ -65,7 +65,7 @@ void find_special_ids(TokenizerParts& parts, const TokenizerSettings& settings) 
                    .sep = choose(settings.sep, parts.post_processor.sep, {"[SEP]", "</s>"}),
                    .pad = choose(settings.pad, std::nullopt, {"[PAD]", "<pad>"}),
                    .mask = choose(settings.mask, std::nullopt, {"[MASK]", "<mask>"}),
-                   .unk = choose(settings.unk, parts.model->unknown(), {"[UNK]", "<unk>"})};
+                   .unk = choose(settings.unk, parts.model->unknown(), {"[UNK]", "<unk>", "<|endoftext|>"})};
 }
 
 }  // namespace nystrom

@@ -95,7 +95,8 @@ TokenizerParts parse_gpt2_vocabulary(std::string_view vocabulary, const std::str
   const nlohmann::json json = parse_json(vocabulary, vocabulary_source);
   parts.vocabulary = Vocabulary::read(JsonPart(json, vocabulary_source));
   const auto gap = parts.vocabulary.first_gap();
-  require_input(!gap, "{}: no piece has id {}; expected all ids from 0 to {}", vocabulary_source, gap.value_or(0), parts.vocabulary.size() - 1);
+  require_input(!gap, "{}: no piece has id {}; expected all ids from 0 to {}", vocabulary_source, gap.value_or(0),
+                parts.vocabulary.size() - 1);
   Merges list;
   for_each_line(merges, merges_source, [&](std::string_view line, std::size_t number) {
     if (line.starts_with("#version") || line.empty()) return;

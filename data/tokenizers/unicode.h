@@ -1,4 +1,5 @@
-// What tokenizers ask about characters, by Unicode's tables as utf8proc has them.
+// What tokenizers ask about characters: by utf8proc's tables of Unicode, but for those that Hugging Face's tokenizers have in older
+// versions.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,18 @@ inline constexpr std::uint32_t punctuation_bits = 1u << UTF8PROC_CATEGORY_PC | 1
 inline constexpr std::uint32_t symbol_bits =
     1u << UTF8PROC_CATEGORY_SM | 1u << UTF8PROC_CATEGORY_SC | 1u << UTF8PROC_CATEGORY_SK | 1u << UTF8PROC_CATEGORY_SO;
 inline constexpr std::uint32_t separator_bits = 1u << UTF8PROC_CATEGORY_ZS | 1u << UTF8PROC_CATEGORY_ZL | 1u << UTF8PROC_CATEGORY_ZP;
-/// Control, format, private use and surrogate characters; not those that Unicode has not assigned.
 inline constexpr std::uint32_t control_bits =
     1u << UTF8PROC_CATEGORY_CC | 1u << UTF8PROC_CATEGORY_CF | 1u << UTF8PROC_CATEGORY_CO | 1u << UTF8PROC_CATEGORY_CS;
+
+// Characters beyond ASCII as Hugging Face's tables of older versions of Unicode have them.
+bool is_punctuation_beyond_ascii(char32_t c);
+bool is_control_beyond_ascii(char32_t c);
+/// General category Mn, for BERT's normalizer.
+bool is_nonspacing_mark(char32_t c);
+/// General category M. Others have no combining class.
+bool is_mark(char32_t c);
+/// Whether its decomposition is newer than those tables.
+bool is_undecomposed(char32_t c);
 
 /// Unicode's White_Space.
 inline bool is_white_space(char32_t c) {
@@ -46,15 +56,13 @@ inline bool is_ascii_punctuation(char32_t c) {
 }
 
 /// Unicode's punctuation, and all of ASCII's signs.
-inline bool is_punctuation(char32_t c) {
-  if (c < 0x80) return is_ascii_punctuation(c);
-  return (category_bit_of(c) & punctuation_bits) != 0;
-}
+inline bool is_punctuation(char32_t c) { return c < 0x80 ? is_ascii_punctuation(c) : is_punctuation_beyond_ascii(c); }
 
 /// The \w of regular expressions: letters, marks, decimal digits, letter numbers, connectors, circled letters, the joiners.
 inline bool is_word_character(char32_t c) {
   if (c < 0x80) return is_letter(c) || is_number(c) || c == '_';
-  constexpr std::uint32_t bits = letter_bits | mark_bits | 1u << UTF8PROC_CATEGORY_ND | 1u << UTF8PROC_CATEGORY_NL | 1u << UTF8PROC_CATEGORY_PC;
+  constexpr std::uint32_t bits =
+      letter_bits | mark_bits | 1u << UTF8PROC_CATEGORY_ND | 1u << UTF8PROC_CATEGORY_NL | 1u << UTF8PROC_CATEGORY_PC;
   if ((category_bit_of(c) & bits) != 0) return true;
   return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
          (c >= 0x1F170 && c <= 0x1F189);

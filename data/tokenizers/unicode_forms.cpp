@@ -7,12 +7,15 @@
 #include <optional>
 
 #include "core/check.h"
+#include "data/tokenizers/unicode.h"
 
 namespace nystrom {
 namespace {
 
 int combining_class(char32_t c) {
-  return c < 0x300 ? 0 : utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class;
+  if (c < 0x300) return 0;
+  const int its_class = utf8proc_get_property(static_cast<utf8proc_int32_t>(c))->combining_class;
+  return its_class != 0 && is_mark(c) ? its_class : 0;
 }
 
 /// Sorts the marks at the end of `changes` from `first` on; those of one class keep their order.
@@ -28,7 +31,7 @@ std::vector<Change> decompose(std::string_view text, bool compatible) {
   changes.reserve(text.size());
   std::size_t marks = 0;  // where those behind the last starter begin
   for_each_character(text, [&](char32_t c) {
-    if (c < 0x80) {
+    if (c < 0x80 || is_undecomposed(c)) {
       sort_marks(changes, marks);
       changes.push_back({c, 0});
       marks = changes.size();
@@ -58,7 +61,8 @@ std::optional<char32_t> composed(char32_t first, char32_t second) {
   std::array<utf8proc_int32_t, 3> pair{static_cast<utf8proc_int32_t>(first), static_cast<utf8proc_int32_t>(second), 0};
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE);
   if (utf8proc_normalize_utf32(pair.data(), 2, options) != 1) return std::nullopt;
-  return static_cast<char32_t>(pair[0]);
+  const auto made = static_cast<char32_t>(pair[0]);
+  return is_undecomposed(made) ? std::nullopt : std::optional(made);
 }
 
 /// Unicode's composition (UAX 15) of decomposed text. A character made of two stands for what both took.

@@ -14,7 +14,8 @@ std::unique_ptr<WordModel> read_wordpiece(const JsonPart& part) {
   WordPieceOptions options;
   options.unknown = part.text_or("unk_token", options.unknown);
   options.prefix = part.text_or("continuing_subword_prefix", options.prefix);
-  if (const auto most = part.find("max_input_chars_per_word")) options.max_characters = most->integer(1, std::numeric_limits<std::int32_t>::max());
+  if (const auto most = part.find("max_input_chars_per_word"))
+    options.max_characters = most->integer(1, std::numeric_limits<std::int32_t>::max());
   return wordpiece_model(Vocabulary::read(part["vocab"]), options, part.where());
 }
 
@@ -60,7 +61,8 @@ std::unique_ptr<WordModel> read_unigram(const JsonPart& part) {
     const bool fits = each.is_array() && each.size() == 2 && each[0].is_string() && each[1].is_number();
     if (!fits) list.fail(fmt::format("element {} is no list of a piece and its score", scores.size()));
     const auto piece = each[0].get<std::string>();
-    if (!vocabulary.add(piece, static_cast<std::int32_t>(scores.size()))) list.fail(fmt::format("'{}' stands in it twice", printable(piece)));
+    if (!vocabulary.add(piece, static_cast<std::int32_t>(scores.size())))
+      list.fail(fmt::format("'{}' stands in it twice", printable(piece)));
     scores.push_back(each[1].get<double>());
   }
   std::optional<std::int32_t> unknown;

@@ -49,9 +49,9 @@ std::unique_ptr<WordModel> wordpiece_model(Vocabulary vocabulary, const WordPiec
 struct BpeOptions {
   std::string unknown;  ///< empty: characters that are no piece are left out
   std::string continuing_prefix, end_suffix;
-  bool fuse_unknown = false;    ///< neighbouring unknown characters are one token
-  bool byte_fallback = false;   ///< a character that is no piece is written as pieces <0x00> to <0xFF>, if they exist
-  bool ignore_merges = false;   ///< a word that is a piece is that piece, whatever the merges say
+  bool fuse_unknown = false;   ///< neighbouring unknown characters are one token
+  bool byte_fallback = false;  ///< a character that is no piece is written as pieces <0x00> to <0xFF>, if they exist
+  bool ignore_merges = false;  ///< a word that is a piece is that piece, whatever the merges say
 };
 using Merges = std::vector<std::pair<std::string, std::string>>;
 /// InputError "where: merge i …" for a merge whose parts or result are no pieces.

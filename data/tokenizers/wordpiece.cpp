@@ -11,7 +11,8 @@ namespace {
 
 class WordPiece final : public WordModel {
  public:
-  WordPiece(Vocabulary pieces, const WordPieceOptions& options, const std::string& where) : WordModel(std::move(pieces)), options_(options) {
+  WordPiece(Vocabulary pieces, const WordPieceOptions& options, const std::string& where)
+      : WordModel(std::move(pieces)), options_(options) {
     const auto unknown = vocabulary().find(options.unknown);
     require_input(unknown.has_value(), "{}: the vocabulary lacks the unknown token '{}'", where, printable(options.unknown));
     unknown_ = *unknown;
