@@ -158,7 +158,7 @@ std::string rendered(const std::string& text, const std::vector<std::vector<Mask
 }
 
 void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
-  const SentencePieceTokenizer tokenizer = open_masked_lm_tokenizer(folder);
+  const auto tokenizer = open_masked_lm_tokenizer(folder);
   require_input(options.top_k <= folder.config.vocab_size, "--top-k {}: the model knows only {} tokens", options.top_k,
                 folder.config.vocab_size);
   const auto model = load_model(folder.path, folder.config, DType::f32, StoreMode::inference);
@@ -166,7 +166,7 @@ void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
     std::vector<std::string> outputs;
     for (const Example& example : examples) {
       const auto masks =
-          with_context(place_of(example), [&] { return fill_masks(*model, tokenizer, example.text, options.top_k); });
+          with_context(place_of(example), [&] { return fill_masks(*model, *tokenizer, example.text, options.top_k); });
       outputs.push_back(options.json ? fill_mask_json(masks) : rendered(example.text, masks));
     }
     return outputs;
@@ -181,7 +181,7 @@ void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
       add_file(stream, lines, text);
       continue;
     }
-    require_input(text.empty() || text.find_first_of(" [") != text.npos, "'{}': is no file, and as a text it has no [MASK]",
+    require_input(text.empty() || text.find_first_of(" [<") != text.npos, "'{}': is no file, and as a text it has no [MASK]",
                   printable(text, 60));
     Example example;
     example.text = text;

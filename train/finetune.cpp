@@ -4,6 +4,7 @@
 #include "core/checksum.h"
 #include "data/tasks/task_report.h"
 #include "data/tasks/task_scorer.h"
+#include "data/tokenizer_folder.h"
 #include "train/corpus.h"
 #include "train/model_folder.h"
 #include "train/run_state.h"
@@ -40,7 +41,7 @@ std::string checksum_of(const TaskDataset& dataset) {
 class TaskObjective : public Objective {
  public:
   TaskObjective(const RunConfig& config, const TaskReader& reader, std::shared_ptr<const TaskDataset> train,
-                std::shared_ptr<const TaskDataset> validation, std::vector<TokenizerFile> tokenizer)
+                std::shared_ptr<const TaskDataset> validation, std::shared_ptr<const Tokenizer> tokenizer)
       : config_(config), train_(std::move(train)), validation_(std::move(validation)), tokenizer_(std::move(tokenizer)) {
     options_.batch_size = config.training.batch_size;
     options_.micro_batch_size = config.training.micro_batch_size;
@@ -49,14 +50,14 @@ class TaskObjective : public Objective {
   }
 
   DataIdentity identity() const override {
-    std::string files;
-    for (const TokenizerFile& file : tokenizer_) files += file.name + text_checksum(file.content);
-    return {text_checksum(files), checksum_of(*train_), "task.train"};
+    return {tokenizer_ ? text_checksum(tokenizer_->definition()) : "", checksum_of(*train_), "task.train"};
   }
   std::int64_t samples() const override { return train_->size(); }
   std::string judged_by() const override { return enum_name(*config_.task.metric); }
   bool higher_is_better() const override { return true; }
-  std::vector<TokenizerFile> tokenizer_files() const override { return tokenizer_; }
+  std::vector<TokenizerFile> tokenizer_files() const override {
+    return tokenizer_ ? tokenizer_->files(config_.data.sequence_length) : std::vector<TokenizerFile>();
+  }
 
   void start(std::int64_t step) override { loader_ = std::make_unique<TaskLoader>(train_, options_, step); }
 
@@ -88,13 +89,16 @@ class TaskObjective : public Objective {
  private:
   RunConfig config_;
   std::shared_ptr<const TaskDataset> train_, validation_;
-  std::vector<TokenizerFile> tokenizer_;
+  std::shared_ptr<const Tokenizer> tokenizer_;  // null for features
   TaskLoaderOptions options_;
   std::unique_ptr<TaskLoader> loader_;
 };
 
+/// A tokenizer's folder or file, or the folder of a model with one.
 std::filesystem::path tokenizer_place(const RunConfig& config, Log& log) {
-  return find_model(config.tokenizer.path ? *config.tokenizer.path : *config.start.from, log);
+  if (!config.tokenizer.path) return find_model(*config.start.from, log);
+  const std::filesystem::path path = *config.tokenizer.path;
+  return std::filesystem::is_directory(path / "checkpoints") ? find_model(path, log) : path;
 }
 
 void report(const TaskDataset& train, const TaskDataset& validation, std::int64_t sequence_length, Log& log) {
@@ -123,21 +127,20 @@ struct TaskRun {
   RunConfig config;  ///< completed by what the files hold
   std::unique_ptr<TaskReader> reader;
   std::shared_ptr<const TaskDataset> train, validation;
-  std::vector<TokenizerFile> tokenizer;
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< null for features
 };
 
 TaskRun read_data(RunConfig config, Log& log) {
   config.task = resolve_task(config.task);
-  FolderTokenizer tokenizer;
+  TaskRun run;
   if (config.task.kind != TaskKind::features) {
-    tokenizer = open_folder_tokenizer(tokenizer_place(config, log), config.data.sequence_length);
-    fit_model_to_tokenizer(config, *tokenizer.tokenizer);
+    run.tokenizer = open_tokenizer(tokenizer_place(config, log));
+    fit_model_to_tokenizer(config, *run.tokenizer);
   }
   const LabelSet given = config.task.kind == TaskKind::features ? LabelSet(config.task.labels) : task_labels(config.task);
   const auto reader = [&](const LabelSet& labels) {
-    return std::make_unique<TaskReader>(config.task, labels, tokenizer.tokenizer, config.model, config.data.sequence_length);
+    return std::make_unique<TaskReader>(config.task, labels, run.tokenizer, config.model, config.data.sequence_length);
   };
-  TaskRun run;
   run.train = reader(given)->read(config.task.train, Labelled::required);
   require_input(run.train->target() != TaskTarget::none, "task.train: its files hold neither labels nor values; there is nothing to learn");
   if (!config.task.metric) config.task.metric = fitting_metrics(*run.train).front();  // classes or numbers of features: the files decide
@@ -149,7 +152,6 @@ TaskRun read_data(RunConfig config, Log& log) {
   config.task.labels = run.train->labels().names();
   config.model.labels = output_names(*run.train);
   run.config = std::move(config);
-  run.tokenizer = std::move(tokenizer.files);
   return run;
 }
 

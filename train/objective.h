@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/tokenizer_json.h"
+#include "data/tokenizer.h"
 #include "train/metrics.h"
 #include "train/train_step.h"
 
@@ -41,7 +41,7 @@ class Objective {
   /// What Score::value is, and whether more of it is better: "loss", false.
   virtual std::string judged_by() const = 0;
   virtual bool higher_is_better() const = 0;
-  /// What a checkpoint holds of the tokenizer.
+  /// What a checkpoint holds of the tokenizer; nothing where there is none.
   virtual std::vector<TokenizerFile> tokenizer_files() const = 0;
 
   /// The next step is number `step`, from 0. Costs nothing for the steps before.

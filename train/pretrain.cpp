@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "core/file_io.h"
+#include "data/tokenizer_folder.h"
 #include "train/corpus.h"
 #include "train/run_state.h"
 
@@ -26,7 +27,7 @@ class MaskedLmObjective : public Objective {
   std::string judged_by() const override { return "loss"; }
   bool higher_is_better() const override { return false; }
   std::vector<TokenizerFile> tokenizer_files() const override {
-    return nystrom::tokenizer_files(*corpus_.tokenizer, config_.data.sequence_length);
+    return corpus_.tokenizer->files(config_.data.sequence_length);
   }
 
   void start(std::int64_t step) override {
@@ -69,7 +70,7 @@ PretrainResult pretrain(const RunConfig& given, Log& log) {
   // What can be refused at once is, before the text is turned into tokens and before anything is written.
   match_files(config.data.train);
   if (!config.data.validation.empty()) match_files(config.data.validation);
-  if (config.tokenizer.path) fit_model_to_tokenizer(config, open_tokenizer(*config.tokenizer.path));
+  if (config.tokenizer.path) fit_model_to_tokenizer(config, *open_tokenizer(*config.tokenizer.path));
   check_run_dir(config);
   PretrainResult result;
   const auto make = [&](RunConfig& complete) {

@@ -4,14 +4,8 @@
 
 #include "core/check.h"
 #include "core/json.h"
-#include "data/sentencepiece_tokenizer.h"
 
 namespace nystrom {
-
-FolderTokenizer open_folder_tokenizer(const std::filesystem::path& folder, std::int64_t max_length) {
-  auto tokenizer = std::make_shared<SentencePieceTokenizer>(SentencePieceTokenizer::open_folder(folder));
-  return {tokenizer, tokenizer_files(*tokenizer, max_length)};
-}
 
 TaskReader::TaskReader(TaskConfig task, LabelSet labels, std::shared_ptr<const Tokenizer> tokenizer, const ModelConfig& model,
                        std::int64_t sequence_length)

@@ -6,20 +6,10 @@
 #include <vector>
 
 #include "data/tasks/task_loader.h"
-#include "data/tokenizer_json.h"
 #include "train/config.h"
 #include "train/log.h"
 
 namespace nystrom {
-
-/// The tokenizer of a folder, and its files for another.
-struct FolderTokenizer {
-  std::shared_ptr<const Tokenizer> tokenizer;
-  std::vector<TokenizerFile> files;
-};
-
-/// `max_length`: tokens, the special ones included, that a model takes. InputError when the folder has no tokenizer that can be read.
-FolderTokenizer open_folder_tokenizer(const std::filesystem::path& folder, std::int64_t max_length);
 
 /// Reads the files of one task for one model.
 class TaskReader {

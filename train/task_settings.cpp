@@ -68,10 +68,8 @@ TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType d
                 enum_name(folder.config.head),
                 task_of(folder.config) ? enum_name(*task_of(folder.config)) : "no task", enum_name(*task.kind));
   if (task.kind != TaskKind::features) {
-    result.tokenizer = open_folder_tokenizer(folder.path, settings.data.sequence_length).tokenizer;
-    require_input(result.tokenizer->vocab_size() <= folder.config.vocab_size,
-                  "{}: the tokenizer has {} pieces, the model only {} rows; they do not belong together", where,
-                  result.tokenizer->vocab_size(), folder.config.vocab_size);
+    result.tokenizer = open_tokenizer_of(folder);
+    require_input(result.tokenizer != nullptr, "{}: has no tokenizer; bring its tokenizer.json or spiece.model", where);
   }
   result.reader = std::make_unique<TaskReader>(task, labels_of(folder.config, task), result.tokenizer, folder.config,
                                                settings.data.sequence_length);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "data/tokenizer_folder.h"
 #include "tests/train/tiny_checkpoint.h"
 #include "train/config.h"
 #include "train/task_data.h"
@@ -22,7 +23,7 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
  protected:
   TaskLoss() {
     write_tiny_tokenizer(folder_ / "tokenizer");
-    tokenizer_ = open_folder_tokenizer(folder_ / "tokenizer", length).tokenizer;
+    tokenizer_ = open_tokenizer(folder_ / "tokenizer");
     config_ = tiny_masked_lm();
     config_.head = head_of(GetParam().kind);
     config_.labels = GetParam().kind == TaskKind::regression ? std::vector<std::string>{"LABEL_0"} : GetParam().labels;
