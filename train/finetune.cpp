@@ -2,13 +2,11 @@
 
 #include "core/check.h"
 #include "core/checksum.h"
-#include "data/tasks/task_report.h"
+#include "core/json.h"
 #include "data/tasks/task_scorer.h"
 #include "data/tokenizer_folder.h"
 #include "train/corpus.h"
 #include "train/model_folder.h"
-#include "train/run_state.h"
-#include "train/task_data.h"
 #include "train/task_evaluation.h"
 #include "train/task_loss.h"
 
@@ -101,38 +99,32 @@ std::filesystem::path tokenizer_place(const RunConfig& config, Log& log) {
   return std::filesystem::is_directory(path / "checkpoints") ? find_model(path, log) : path;
 }
 
-void report(const TaskDataset& train, const TaskDataset& validation, std::int64_t sequence_length, Log& log) {
-  const TaskReport report = report_task(train, validation);
-  const char* unit = train.width() > 0 ? "steps" : "tokens";
+}  // namespace
+
+std::vector<std::string> describe(const TaskReport& report, const RunConfig& config) {
+  std::vector<std::string> lines;
+  const char* unit = config.task.kind == TaskKind::features ? "steps" : "tokens";
   for (const auto& [name, set] : {std::pair("training", &report.train), std::pair("validation", &report.validation)}) {
     const EncodingCounts& counts = set->encoding;
     std::string line = fmt::format("{}: {} examples", name, counts.examples);
     if (counts.samples != counts.examples) line += fmt::format(" in {} windows", counts.samples);
     line += fmt::format(", median {} {}, longest {}", set->median_length, unit, counts.longest);
     if (counts.truncated > 0) {
-      line += fmt::format("; {} cut to {} {} ({:.1f} %)", counts.truncated, sequence_length, unit,
+      line += fmt::format("; {} cut to {} {} ({:.1f} %)", counts.truncated, config.data.sequence_length, unit,
                           100 * static_cast<double>(counts.truncated) / static_cast<double>(counts.examples));
     }
-    log.say(line);
+    lines.push_back(line);
     std::vector<std::string> labels;
-    for (const auto& [label, count] : set->labels) labels.push_back(fmt::format("{} {}", label, count));
-    if (!labels.empty()) log.say(fmt::format("  labels: {}", fmt::join(labels, ", ")));
+    for (const auto& [label, count] : set->labels) labels.push_back(fmt::format("{} {}", printable(label), count));
+    if (!labels.empty()) lines.push_back(fmt::format("  labels: {}", fmt::join(labels, ", ")));
   }
-  if (report.majority > 0) log.say(fmt::format("always the most frequent label: accuracy {:.4f}", report.majority));
-  for (const std::string& line : task_warnings(report)) log.warn(line);
+  if (report.majority > 0) lines.push_back(fmt::format("always the most frequent label: accuracy {:.4f}", report.majority));
+  return lines;
 }
 
-/// Everything that a run needs of its files.
-struct TaskRun {
-  RunConfig config;  ///< completed by what the files hold
-  std::unique_ptr<TaskReader> reader;
-  std::shared_ptr<const TaskDataset> train, validation;
-  std::shared_ptr<const Tokenizer> tokenizer;  ///< null for features
-};
-
-TaskRun read_data(RunConfig config, Log& log) {
+PreparedTask prepare_task(RunConfig config, Log& log) {
   config.task = resolve_task(config.task);
-  TaskRun run;
+  PreparedTask run;
   if (config.task.kind != TaskKind::features) {
     run.tokenizer = open_tokenizer(tokenizer_place(config, log));
     fit_model_to_tokenizer(config, *run.tokenizer);
@@ -155,16 +147,16 @@ TaskRun read_data(RunConfig config, Log& log) {
   return run;
 }
 
-}  // namespace
-
 RunResult finetune(const RunConfig& config, Log& log) {
   const auto wrong = validate_finetuning(config);
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
-  const TaskRun run = read_data(config, log);  // before anything is written
-  check_run_dir(run.config);
+  const PreparedTask run = prepare_task(config, log);  // before anything is written
+  check_run(run.config);
   const auto make = [&](RunConfig& complete) {
     complete = run.config;
-    report(*run.train, *run.validation, complete.data.sequence_length, log);
+    const TaskReport report = report_task(*run.train, *run.validation);
+    for (const std::string& line : describe(report, complete)) log.say(line);
+    for (const std::string& line : task_warnings(report)) log.warn(line);
     return std::make_unique<TaskObjective>(complete, *run.reader, run.train, run.validation, run.tokenizer);
   };
   return train_run(config, make, log);

@@ -61,8 +61,8 @@ WeightSource source_of(const ModelWeights& weights, const fs::path& folder, cons
   return source;
 }
 
-/// Refuses what model.from cannot give: a position table of another length, a head of other labels.
-void check_start(const ModelConfig& config, const ModelFolder& folder, bool same_head) {
+/// Refuses a position table of another length, and a head of other labels.
+void check_options(const ModelConfig& config, const ModelFolder& folder, bool same_head) {
   const ModelConfig& from = folder.config;
   const std::string where = printable_path(folder.path);
   require_input(config.max_position_embeddings == from.max_position_embeddings,
@@ -126,28 +126,49 @@ std::string StartWeights::summary(const fs::path& folder) const {
   return text;
 }
 
-StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint64_t seed, bool fresh_head) {
-  const ModelConfig& config = model.config();
+namespace {
+
+/// The tensors of a folder that a model of this configuration can start from, and what is left.
+struct StartSource {
+  WeightSource source;
+  StartWeights names;
+};
+
+StartSource start_source(const ParameterStore& store, const ModelConfig& config, const ModelFolder& folder, const ModelWeights& weights,
+                         bool fresh_head) {
   const bool same_head = folder.config.head == config.head && !fresh_head;
-  check_start(config, folder, same_head);
-  const ModelWeights weights = ModelWeights::open(folder.path);
+  check_options(config, folder, same_head);
   ModelConfig stored = config;
   stored.head = folder.config.head;
-  WeightSource source = source_of(weights, folder.path, stored);
-  const auto of_head = [](std::string_view name) { return !name.starts_with(encoder_prefix); };
-  StartWeights result;
-  ParameterStore& store = model.parameters();
+  StartSource result{source_of(weights, folder.path, stored), {}};
   if (!same_head) {
+    const auto of_head = [](std::string_view name) { return !name.starts_with(encoder_prefix); };
     for (const Parameter& parameter : store.parameters())
-      if (of_head(parameter.name())) result.fresh.push_back(parameter.name());
-    for (const auto& entry : source.entries)
-      if (of_head(entry.name)) result.unused.push_back(entry.name);
-    std::erase_if(source.entries, [&](const auto& entry) { return of_head(entry.name); });
+      if (of_head(parameter.name())) result.names.fresh.push_back(parameter.name());
+    for (const auto& entry : result.source.entries)
+      if (of_head(entry.name)) result.names.unused.push_back(entry.name);
+    std::erase_if(result.source.entries, [&](const auto& entry) { return of_head(entry.name); });
   }
-  with_context(printable_path(folder.path), [&] { load_weights(store, source, result.fresh); });
-  store.initialise(seed, config.initializer_range, result.fresh);
-  result.loaded = store.parameters().size() - result.fresh.size();
+  result.names.loaded = store.parameters().size() - result.names.fresh.size();
   return result;
+}
+
+}  // namespace
+
+void check_start(const ModelConfig& config, const ModelFolder& folder, bool fresh_head) {
+  const Model model(config);
+  const ModelWeights weights = ModelWeights::open(folder.path);
+  const StartSource start = start_source(model.parameters(), config, folder, weights, fresh_head);
+  with_context(printable_path(folder.path), [&] { check_weights(model.parameters(), start.source, start.names.fresh); });
+}
+
+StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint64_t seed, bool fresh_head) {
+  const ModelWeights weights = ModelWeights::open(folder.path);
+  ParameterStore& store = model.parameters();
+  StartSource start = start_source(store, model.config(), folder, weights, fresh_head);
+  with_context(printable_path(folder.path), [&] { load_weights(store, start.source, start.names.fresh); });
+  store.initialise(seed, model.config().initializer_range, start.names.fresh);
+  return std::move(start.names);
 }
 
 std::vector<NamedTensor> weight_tensors(const Model& model) {

@@ -4,7 +4,6 @@
 #include "core/file_io.h"
 #include "data/tokenizer_folder.h"
 #include "train/corpus.h"
-#include "train/run_state.h"
 
 namespace nystrom {
 namespace {
@@ -71,7 +70,7 @@ PretrainResult pretrain(const RunConfig& given, Log& log) {
   match_files(config.data.train);
   if (!config.data.validation.empty()) match_files(config.data.validation);
   if (config.tokenizer.path) fit_model_to_tokenizer(config, *open_tokenizer(*config.tokenizer.path));
-  check_run_dir(config);
+  check_run(config);
   PretrainResult result;
   const auto make = [&](RunConfig& complete) {
     Corpus corpus = prepare_corpus(complete, log);

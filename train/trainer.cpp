@@ -240,6 +240,13 @@ RunResult Run::train() {
 
 }  // namespace
 
+void check_run(const RunConfig& config) {
+  check_run_dir(config);
+  if (!config.start.from || !checkpoint_steps(fs::path(config.run_dir) / "checkpoints").empty()) return;
+  Log quiet(true);
+  check_start(config.model, open_model_folder(*config.start.from, {}, quiet), config.start.fresh_head);
+}
+
 RunResult train_run(RunConfig config, const MakeObjective& make, Log& log) {
   check_run_place(config.run_dir);
   fs::create_directories(config.run_dir);

@@ -18,6 +18,10 @@ struct RunResult {
   bool interrupted = false;            ///< by SIGINT or SIGTERM: a checkpoint of the last step was saved
 };
 
+/// Refuses what can be refused before anything is written: a run directory that holds something else or a run of other settings, and a
+/// folder to start from that does not fit. The model is complete. InputError.
+void check_run(const RunConfig& config);
+
 /// Prepares what is trained; the configuration is complete when it returns (model, epochs in steps).
 using MakeObjective = std::function<std::unique_ptr<Objective>(RunConfig& config)>;
 

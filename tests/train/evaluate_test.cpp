@@ -173,7 +173,7 @@ TEST_F(EvaluateTest, RefusesTextWithoutTokens) {
 
 TEST_F(EvaluateTest, RefusesOptionsOfTraining) {
   expect_error("model --text text.txt --set training.steps=3",
-               "--set training.steps=3: takes options of model, data, masking, seed here");
+               "--set training.steps=3: this command takes options of model, data, masking, seed");
 }
 
 TEST_F(EvaluateTest, RefusesSequencesThatTheModelCannotTake) {
