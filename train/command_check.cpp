@@ -224,7 +224,8 @@ void print(const Plan& plan) {
   const TrainingConfig& training = plan.config.training;
   const std::int64_t length = plan.config.data.sequence_length;
   fmt::print("ok\nparameters: {}\n", plan.parameters);
-  const std::string extent = training.steps ? fmt::format("{} steps", *training.steps) : fmt::format("{} epochs", training.epochs.value_or(1));
+  const std::string extent =
+      training.steps ? fmt::format("{} steps", *training.steps) : fmt::format("{} epochs", training.epochs.value_or(1));
   fmt::print("training: {} of {} sequences of at most {} tokens: at most {} tokens a step\n", extent, training.batch_size, length,
              training.batch_size * length);
   if (plan.sequences) {
@@ -262,7 +263,8 @@ Command add_check_command(CLI::App& app) {
   auto options = std::make_shared<CheckOptions>();
   auto* command = app.add_subcommand("check", "Tell everything that is wrong with a configuration, and with its data, before any work");
   command->footer(
-      "--data turns the text into tokens, or uses those in the cache, and tells what the model will see of it; of a task it tells lengths,\n"
+      "--data turns the text into tokens, or uses those in the cache, and tells what the model will see of it; of a task it tells "
+      "lengths,\n"
       "what is cut, and labels.\n\n"
       "Example:\n  nystrom check my.yaml --data");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();

@@ -174,8 +174,8 @@ void run(const EvaluateOptions& options) {
   require_input(options.text.empty() || options.file.empty(), "--text is for masked language models, --file for tasks; give one of them");
   Log log(options.common.quiet);
   const bool task = !options.file.empty();
-  const SplitOverrides overrides(options.common.overrides, task ? std::vector<std::string>{"task", "data"}
-                                                                : std::vector<std::string>{"data", "masking", "seed"});
+  const SplitOverrides overrides(options.common.overrides,
+                                 task ? std::vector<std::string>{"task", "data"} : std::vector<std::string>{"data", "masking", "seed"});
   const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
   require_input(!task || folder.config.head != Head::masked_lm, "{}: is a masked language model and does no task; --text evaluates it",
                 printable_path(folder.path));

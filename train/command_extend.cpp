@@ -46,8 +46,7 @@ Command add_extend_command(CLI::App& app) {
   command->add_option("--length", options->extend.length, "positions of the new model")->required()->check(CLI::Range(1, 1 << 24));
   command->add_option("--landmarks", options->extend.landmarks, "landmarks of the new model; left out: as many as before")
       ->check(CLI::Range(1, 1 << 24));
-  command
-      ->add_option("--positions", options->positions, "tile: new positions repeat the trained ones; interpolate: these are stretched")
+  command->add_option("--positions", options->positions, "tile: new positions repeat the trained ones; interpolate: these are stretched")
       ->check(CLI::IsMember({"tile", "interpolate"}))
       ->capture_default_str();
   options->common.add_to(*command);

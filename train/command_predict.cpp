@@ -106,7 +106,7 @@ class Stream {
   const PredictOptions& options_;
   std::size_t window_;
   Predict predict_;
-  std::vector<Example> waiting_;                    // to predict
+  std::vector<Example> waiting_;                   // to predict
   std::vector<std::optional<std::string>> slots_;  // in the order of the input: nothing for an example, a message for a bad one
   std::size_t total_ = 0, bad_ = 0;
 };
@@ -137,9 +137,7 @@ void finish(Stream& stream, const PredictOptions& options, Log& log) {
 }
 
 /// Where an example stands, for messages: of a file, or of the command line.
-std::string place_of(const Example& example) {
-  return example.file ? example.place() : fmt::format("'{}'", printable(example.text, 60));
-}
+std::string place_of(const Example& example) { return example.file ? example.place() : fmt::format("'{}'", printable(example.text, 60)); }
 
 // ---- Masks --------------------------------------------------------------------------------------------------------------------------
 
@@ -165,8 +163,7 @@ void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
   Stream stream(options, 1, [&](const std::vector<Example>& examples) {
     std::vector<std::string> outputs;
     for (const Example& example : examples) {
-      const auto masks =
-          with_context(place_of(example), [&] { return fill_masks(*model, *tokenizer, example.text, options.top_k); });
+      const auto masks = with_context(place_of(example), [&] { return fill_masks(*model, *tokenizer, example.text, options.top_k); });
       outputs.push_back(options.json ? fill_mask_json(masks) : rendered(example.text, masks));
     }
     return outputs;
@@ -289,7 +286,8 @@ Command add_predict_command(CLI::App& app) {
   command->footer(
       "The fields are those of Hugging Face's pipelines. An argument that names a file is read as its ending says, else line by line;\n"
       "results come in the order of the lines, whatever their number.\n\n"
-      "Examples:\n  nystrom predict runs/small \"The ship sailed on the [MASK].\"\n  nystrom predict runs/small texts.txt --top-k 3 --json\n"
+      "Examples:\n  nystrom predict runs/small \"The ship sailed on the [MASK].\"\n  nystrom predict runs/small texts.txt --top-k 3 "
+      "--json\n"
       "  nystrom predict runs/sst2 \"A gripping film.\" reviews.tsv --json --skip-bad\n"
       "  nystrom predict runs/squad \"Who built it?\" --pair \"The bridge was built by Brunel.\"");
   command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")->required();

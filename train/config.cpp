@@ -79,8 +79,8 @@ std::vector<std::string> validate(const RunConfig& config) {
                                 *training.epochs));
   const auto warmup = config.schedule.warmup_steps;
   if (warmup && config.schedule.warmup_share)
-    lines.push_back(fmt::format("schedule.warmup_steps {} and schedule.warmup_share {} exclude each other; set one of them to null", *warmup,
-                                *config.schedule.warmup_share));
+    lines.push_back(fmt::format("schedule.warmup_steps {} and schedule.warmup_share {} exclude each other; set one of them to null",
+                                *warmup, *config.schedule.warmup_share));
   if (training.steps && warmup && *warmup > *training.steps)
     lines.push_back(fmt::format("schedule.warmup_steps {} exceeds training.steps {}; the learning rate would never reach its peak", *warmup,
                                 *training.steps));

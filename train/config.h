@@ -100,7 +100,8 @@ struct EvaluationConfig {
 template <class V>
 void fields(V& v, EvaluationConfig& c) {
   v(c.every, "every", "steps between evaluations on the validation data; null: an epoch", at_least(1));
-  v(c.early_stop_patience, "early_stop_patience", "evaluations that are not the best so far after which training stops; null: never", at_least(1));
+  v(c.early_stop_patience, "early_stop_patience", "evaluations that are not the best so far after which training stops; null: never",
+    at_least(1));
 }
 
 struct CheckpointConfig {
@@ -195,7 +196,8 @@ struct ModelSection {
 template <class V>
 void fields(V& v, ModelSection& c) {
   v(c.start.from, "from",
-    "Hugging Face folder, run directory or checkpoint to start from: its weights, and for all options below its values; null: fresh weights");
+    "Hugging Face folder, run directory or checkpoint to start from: its weights, and for all options below its values; null: fresh "
+    "weights");
   v(c.start.fresh_head, "fresh_head", "with from: start the head anew even where the folder has one");
   fields(v, c.model);
 }
@@ -242,8 +244,8 @@ void fields(V& v, RunConfig& c) {
 bool has_task(const RunConfig& config);
 /// What stands on the encoder for a kind of task. Features have a head unless nothing is to be predicted.
 Head head_of(TaskKind kind);
-/// Changes the defaults to those of fine-tuning (Xiong et al., AAAI 2021: batches of 32, learning rate 3e-5, 4 epochs), with an evaluation an
-/// epoch.
+/// Changes the defaults to those of fine-tuning (Xiong et al., AAAI 2021: batches of 32, learning rate 3e-5, 4 epochs), with an evaluation
+/// an epoch.
 void set_finetuning_defaults(RunConfig& config);
 
 /// Optimizer steps of a whole run over `samples` training samples.

@@ -180,7 +180,7 @@ Json schema_of_section(const std::vector<OptionDoc>& options, const std::string&
 
 constexpr const char* page_head = R"(# Configuration
 
-Generated from the field lists in `train/config.h` and `nn/model_config.h` by `./dev docs`; do not edit.
+Generated from the field lists in `train/config.h`, `nn/model_config.h` and `data/tasks/task_config.h` by `./dev docs`; do not edit.
 
 A run is one YAML file. What it leaves out has its default; `nystrom config --list` names the recipes to start from, and
 `nystrom config small > my.yaml` copies one. `nystrom config --explain training.batch_size` explains an option on the terminal.

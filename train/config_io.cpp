@@ -182,8 +182,7 @@ struct SectionsOf {
 };
 
 /// Reads into `config`, over the values that it has.
-RunConfig parse_over(RunConfig config, std::string_view text, const std::string& name, Overrides overrides,
-                     bool check_rules) {
+RunConfig parse_over(RunConfig config, std::string_view text, const std::string& name, Overrides overrides, bool check_rules) {
   // Of two options that exclude each other, one that is given takes the place of the other's default.
   const auto steps = std::exchange(config.training.steps, std::nullopt);
   const auto epochs = std::exchange(config.training.epochs, std::nullopt);

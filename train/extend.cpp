@@ -16,10 +16,12 @@ ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& opti
   ModelConfig config = source.config;
   const std::string where = printable_path(source.path);
   const std::int64_t old = config.max_position_embeddings, landmarks = options.landmarks.value_or(config.attention.num_landmarks);
-  require_input(config.positions == Positions::absolute, "{}: the model has no position table; it takes sequences of any length as it is", where);
+  require_input(config.positions == Positions::absolute, "{}: the model has no position table; it takes sequences of any length as it is",
+                where);
   require_input(options.length >= old, "--length {}: {} has {} positions already; choose a larger length", options.length, where, old);
   require_input(options.length > old || landmarks != config.attention.num_landmarks,
-                "--length {}: {} has that many positions and {} landmarks already; choose a larger length", options.length, where, landmarks);
+                "--length {}: {} has that many positions and {} landmarks already; choose a larger length", options.length, where,
+                landmarks);
   require_input(landmarks <= options.length, "--landmarks {} exceeds --length {}; a sequence has no more landmarks than tokens", landmarks,
                 options.length);
   const bool exact = config.segment_means_seq_len == config.attention.num_landmarks;

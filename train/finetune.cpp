@@ -139,8 +139,8 @@ PreparedTask prepare_task(RunConfig config, Log& log) {
   run.reader = reader(run.train->labels());
   run.validation = run.reader->read(config.task.validation, Labelled::required);
   const auto held = [](const TaskDataset& dataset) { return dataset.target() == TaskTarget::value ? "values" : "labels"; };
-  require_input(run.validation->target() == run.train->target(), "task.validation: its files hold {}, those of task.train {}; give both the same",
-                held(*run.validation), held(*run.train));
+  require_input(run.validation->target() == run.train->target(),
+                "task.validation: its files hold {}, those of task.train {}; give both the same", held(*run.validation), held(*run.train));
   config.task.labels = run.train->labels().names();
   config.model.labels = output_names(*run.train);
   run.config = std::move(config);

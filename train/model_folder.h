@@ -51,8 +51,8 @@ struct StartWeights {
 /// Refuses what initialise_from would, without an allocated model.
 void check_start(const ModelConfig& config, const ModelFolder& folder, bool fresh_head);
 
-/// Gives an allocated model the weights of a folder to train on from. The encoder must be the folder's, strictly (load_weights); the head is
-/// the folder's where both have the same one, else fresh (from `seed` and the configuration's initializer_range), as it is with
+/// Gives an allocated model the weights of a folder to train on from. The encoder must be the folder's, strictly (load_weights); the head
+/// is the folder's where both have the same one, else fresh (from `seed` and the configuration's initializer_range), as it is with
 /// `fresh_head`. InputError for a position table of another length and for a head with other labels.
 StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint64_t seed, bool fresh_head);
 

@@ -25,9 +25,7 @@ class MaskedLmObjective : public Objective {
   std::int64_t samples() const override { return train_.packing->size(); }
   std::string judged_by() const override { return "loss"; }
   bool higher_is_better() const override { return false; }
-  std::vector<TokenizerFile> tokenizer_files() const override {
-    return corpus_.tokenizer->files(config_.data.sequence_length);
-  }
+  std::vector<TokenizerFile> tokenizer_files() const override { return corpus_.tokenizer->files(config_.data.sequence_length); }
 
   void start(std::int64_t step) override {
     loader_ = std::make_unique<Loader>(train_, LoaderOptions{config_.training.batch_size, config_.training.micro_batch_size}, step);
@@ -46,7 +44,8 @@ class MaskedLmObjective : public Objective {
 
   Score evaluate(const Model& model, const EvaluationProgress& progress) override {
     const std::int64_t total = validation_.packing->size();
-    evaluation_ = evaluate_masked_lm(model, validation_, config_.training.micro_batch_size, [&](std::int64_t done) { progress(done, total); });
+    evaluation_ =
+        evaluate_masked_lm(model, validation_, config_.training.micro_batch_size, [&](std::int64_t done) { progress(done, total); });
     return {evaluation_.loss,
             {{"loss", evaluation_.loss}, {"accuracy", evaluation_.accuracy}},
             fmt::format("loss {:.4f}, accuracy {:.1f} %", evaluation_.loss, 100 * evaluation_.accuracy)};

@@ -22,8 +22,11 @@ using Json = nlohmann::ordered_json;
 constexpr const char* result_name = "result.json";
 
 std::string as_file_name(std::string text) {
-  const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || std::string_view("._=,+-").find(c) != std::string_view::npos; };
-  std::replace_if(text.begin(), text.end(), [&](char c) { return !plain(c); }, '_');
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || std::string_view("._=,+-").find(c) != std::string_view::npos;
+  };
+  std::replace_if(
+      text.begin(), text.end(), [&](char c) { return !plain(c); }, '_');
   return text;
 }
 
@@ -56,7 +59,8 @@ std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& 
 }
 
 Json json_of(const SweepRun& run) {
-  return {{"seed", run.seed}, {"run_dir", run.folder}, {"steps", run.steps}, {"best_step", run.best_step}, {"metric", run.metric}, {"value", run.value}};
+  return {{"seed", run.seed},           {"run_dir", run.folder}, {"steps", run.steps},
+          {"best_step", run.best_step}, {"metric", run.metric},  {"value", run.value}};
 }
 
 void write_summary(const fs::path& folder, const SweepResult& result) {
@@ -149,8 +153,9 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
       const RunResult outcome = finetune(config, of_run);
       result.interrupted = outcome.interrupted;
       if (outcome.interrupted) break;
-      run = SweepRun{config.seed, config.run_dir, outcome.steps, outcome.best.value_or(outcome.steps), outcome.judged_by,
-                     outcome.best_value.value_or(0)};
+      run = SweepRun{config.seed,       config.run_dir,
+                     outcome.steps,     outcome.best.value_or(outcome.steps),
+                     outcome.judged_by, outcome.best_value.value_or(0)};
       Json json = json_of(*run);
       json["asked"] = asked;
       write_text_file(fs::path(config.run_dir) / result_name, json.dump(2) + "\n");

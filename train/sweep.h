@@ -51,8 +51,8 @@ struct SweepResult {
   const SweepPoint& best() const;
 };
 
-/// Fine-tunes the configuration at `path` once a point and seed, in RUN_DIR/POINT/seed-S. Runs that are finished are not run again, others go
-/// on where they were. RUN_DIR/summary.json holds what is finished, after every run.
+/// Fine-tunes the configuration at `path` once a point and seed, in RUN_DIR/POINT/seed-S. Runs that are finished are not run again, others
+/// go on where they were. RUN_DIR/summary.json holds what is finished, after every run.
 SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides, const SweepOptions& options, Log& log);
 
 /// The table for people: a line a point, and the best.

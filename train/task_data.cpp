@@ -39,9 +39,10 @@ std::shared_ptr<const TaskDataset> TaskReader::checked(TaskDataset dataset) cons
       for (const std::int32_t type : row.type_ids) last_type = std::max(last_type, type);
     }
   }
-  require_input(last_type < model_.type_vocab_size,
-                "the task has pairs of texts, of which the second is of token type {}, but model.type_vocab_size is {}; choose another model",
-                last_type, model_.type_vocab_size);
+  require_input(
+      last_type < model_.type_vocab_size,
+      "the task has pairs of texts, of which the second is of token type {}, but model.type_vocab_size is {}; choose another model",
+      last_type, model_.type_vocab_size);
   return std::make_shared<TaskDataset>(std::move(dataset));
 }
 

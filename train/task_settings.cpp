@@ -65,14 +65,14 @@ TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType d
   TaskModel result;
   const TaskConfig& task = settings.task;
   require_input(task_of(folder.config) == task.kind, "{}: is a {} for {}, but task.kind is {}; change it, or choose another model", where,
-                enum_name(folder.config.head),
-                task_of(folder.config) ? enum_name(*task_of(folder.config)) : "no task", enum_name(*task.kind));
+                enum_name(folder.config.head), task_of(folder.config) ? enum_name(*task_of(folder.config)) : "no task",
+                enum_name(*task.kind));
   if (task.kind != TaskKind::features) {
     result.tokenizer = open_tokenizer_of(folder);
     require_input(result.tokenizer != nullptr, "{}: has no tokenizer; bring its tokenizer.json or spiece.model", where);
   }
-  result.reader = std::make_unique<TaskReader>(task, labels_of(folder.config, task), result.tokenizer, folder.config,
-                                               settings.data.sequence_length);
+  result.reader =
+      std::make_unique<TaskReader>(task, labels_of(folder.config, task), result.tokenizer, folder.config, settings.data.sequence_length);
   result.model = load_model(folder.path, folder.config, dtype, StoreMode::inference);
   result.settings = std::move(settings);
   return result;

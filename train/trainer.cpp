@@ -205,9 +205,8 @@ void Run::report(const ObjectiveStep& done, double learning_rate, double seconds
   if (record) {
     Metrics metrics = {{"loss", result.loss}};
     if (result.accuracy) metrics.emplace_back("accuracy", *result.accuracy);
-    metrics.insert(metrics.end(), {{"learning_rate", learning_rate},
-                                   {"grad_norm", result.gradient_norm},
-                                   {"tokens_per_second", tokens_per_second}});
+    metrics.insert(metrics.end(),
+                   {{"learning_rate", learning_rate}, {"grad_norm", result.gradient_norm}, {"tokens_per_second", tokens_per_second}});
     metrics_->write(state_.step, metrics);
   }
   const auto memory = static_cast<double>(Arena::of(cpu_device).statistics().peak_in_use_bytes);

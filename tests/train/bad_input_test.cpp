@@ -1,5 +1,6 @@
 // Everything that a user can give wrongly, through the program: one exact line, exit code 2, nothing left behind.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 
@@ -45,11 +46,20 @@ void furnish_run(const TemporaryFolder& folder) {
   write_bytes(folder / "broken.yaml", "model: {hidden_size: 16\n");
 }
 
+/// The folder of a model with its tokenizer, made once for all tests.
+fs::path base_model() {
+  struct Made {
+    fs::path path = fs::path(::testing::TempDir()) / ("nystrom-bad-input-" + std::to_string(::getpid()));
+    Made() { TinyCheckpoint made(path); }
+    ~Made() { fs::remove_all(path); }
+  };
+  static const Made made;
+  return made.path;
+}
+
 /// A task that would work, `task.yaml` on `train.tsv`, with a model to start from, `base`, and labels that it does not know in `other.tsv`.
 void furnish_task(const TemporaryFolder& folder) {
-  static const TemporaryFolder shared;
-  static const TinyCheckpoint base(shared / "base");  // its tokenizer is trained once
-  fs::create_directory_symlink(shared / "base", folder / "base");
+  fs::create_directory_symlink(base_model(), folder / "base");
   write_bytes(folder / "train.tsv", "sentence\tlabel\nthe sea\twater\nold men\tpeople\n");
   write_bytes(folder / "other.tsv", "sentence\tlabel\nthe stars\tsky\n");
   write_bytes(folder / "base.yaml", "model: {from: base}\nrun_dir: tuned\n");
@@ -144,7 +154,8 @@ const Case configurations[] = {
     {"several_errors", "pretrain two_errors.yaml",
      "two_errors.yaml:1:1: unknown key 'sead'; did you mean 'seed'?\n"
      "two_errors.yaml:2:22: model.hidden_size: got '-4', expected a whole number at least 1"},
-    {"zero_steps", PRETRAIN "training.steps=0", "--set training.steps=0: training.steps: got '0', expected a whole number at least 1"},
+    {"zero_steps", PRETRAIN "training.steps=0",
+     "--set training.steps=0: training.steps: got '0', expected a whole number at least 1, or null"},
     {"batch", PRETRAIN "training.batch_size=3",
      "--set training.batch_size=3: training.batch_size 3 is not divisible by micro_batch_size 4; a step is a whole number of "
      "micro-batches"},
@@ -172,7 +183,7 @@ const Case configurations[] = {
      "--set masking.random=0.5: masking.mask 0.8 and masking.random 0.5 add up to more than 1; what they leave stays as it is"},
     {"keep", PRETRAIN "checkpoint.keep=1", "--set checkpoint.keep=1: checkpoint.keep: got '1', expected a whole number at least 2"},
     {"evaluation", PRETRAIN "evaluation.every=0",
-     "--set evaluation.every=0: evaluation.every: got '0', expected a whole number at least 1"},
+     "--set evaluation.every=0: evaluation.every: got '0', expected a whole number at least 1, or null"},
     {"heads", PRETRAIN "model.num_attention_heads=3",
      "--set model.num_attention_heads=3: model.hidden_size 16 is not divisible by num_attention_heads 3; each head takes an equal share of "
      "the width"},
@@ -277,11 +288,13 @@ const Case tasks[] = {
     {"absent_model", FINETUNE "model.from=absent",
      "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
     {"another_model", FINETUNE "model.type_vocab_size=1",
-     "base: the weights do not fit the model; mismatched: nystromformer.embeddings.token_type_embeddings.weight is [2, 6], expected [1, 6]"},
+     "base: the weights do not fit the model; mismatched: nystromformer.embeddings.token_type_embeddings.weight is [2, 6], expected [1, "
+     "6]"},
     {"another_number_of_positions", FINETUNE "model.max_position_embeddings=64",
      "model.max_position_embeddings is 64, but base has 24; nystrom extend makes a folder with a longer table"},
     {"longer_than_the_model", FINETUNE "data.sequence_length=48",
-     "--set data.sequence_length=48: data.sequence_length 48 exceeds model.max_position_embeddings 24; shorten the sequences or enlarge the "
+     "--set data.sequence_length=48: data.sequence_length 48 exceeds model.max_position_embeddings 24; shorten the sequences or enlarge "
+     "the "
      "model's position table"},
     {"width_without_features", FINETUNE "task.kind=features --set 'task.columns={text: null, label: null}'",
      "model.embed_dim is null; give the width of the features, with model.norm: pre and model.positions: none"},

@@ -51,19 +51,23 @@ const Bad keys[] = {
     {"MistypedKey", "optimizer: {lerning_rate: 1}", "run.yaml:1:13: unknown key 'optimizer.lerning_rate'; did you mean 'learning_rate'?"},
     {"MistypedSection", "modle: {}", "run.yaml:1:1: unknown key 'modle'; did you mean 'model'?"},
     {"KeyOfTheTopInASection", "model: {seed: 1}", "run.yaml:1:9: unknown key 'model.seed'; did you mean 'seed'? (at the top)"},
-    {"ForeignKey", "schedule: {zzzzzzzz: 1}", "run.yaml:1:12: unknown key 'schedule.zzzzzzzz'; expected one of warmup_steps, decay"},
-    {"SectionOfAnotherCommand", "task: {}", "run.yaml:1:1: unknown key 'task'; did you mean 'mask'? (in 'masking')"},
+    {"ForeignKey", "schedule: {zzzzzzzz: 1}",
+     "run.yaml:1:12: unknown key 'schedule.zzzzzzzz'; expected one of warmup_steps, warmup_share, decay"},
+    {"MisspeltSection", "tasks: {}", "run.yaml:1:1: unknown key 'tasks'; did you mean 'task'?"},
     {"LengthIsNoKey", "model: {segment_means_seq_len: 64}",
-     "run.yaml:1:9: unknown key 'model.segment_means_seq_len'; expected one of vocab_size, hidden_size, num_hidden_layers, "
+     "run.yaml:1:9: unknown key 'model.segment_means_seq_len'; expected one of from, fresh_head, vocab_size, hidden_size, "
+     "num_hidden_layers, "
      "num_attention_heads, intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, hidden_dropout_prob, "
      "layer_norm_eps, initializer_range, norm, positions, embed_dim, attention"},
     {"Duplicate", "seed: 1\nrun_dir: a\nseed: 2\n", "run.yaml:3:1: duplicate key 'seed'; first given in line 1: remove one"},
     {"DuplicateInside", "model: {norm: pre, norm: post}", "run.yaml:1:20: duplicate key 'model.norm'; first given in line 1: remove one"},
     {"ControlCharacterInKey", "\"a\\nb\": 1",
-     "run.yaml:1:1: unknown key 'a\\x0ab'; expected one of run_dir, seed, model, tokenizer, data, masking, optimizer, schedule, training, "
+     "run.yaml:1:1: unknown key 'a\\x0ab'; expected one of run_dir, seed, model, tokenizer, data, task, masking, optimizer, schedule, "
+     "training, "
      "evaluation, checkpoint, logging"},
     {"MergeKey", "model: {<<: {norm: pre}}",
-     "run.yaml:1:9: unknown key 'model.<<'; expected one of vocab_size, hidden_size, num_hidden_layers, num_attention_heads, "
+     "run.yaml:1:9: unknown key 'model.<<'; expected one of from, fresh_head, vocab_size, hidden_size, num_hidden_layers, "
+     "num_attention_heads, "
      "intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, hidden_dropout_prob, layer_norm_eps, initializer_range, "
      "norm, positions, embed_dim, attention"},
     {"NullKey", "~: 1", "run.yaml:1:1: a key must be a word"},
@@ -165,8 +169,9 @@ const Bad texts[] = {
 const Bad overrides[] = {
     {"MistypedKey", "optimizer.lerning_rate=3e-4",
      "--set optimizer.lerning_rate=3e-4: unknown key 'optimizer.lerning_rate'; did you mean 'learning_rate'?"},
-    {"WrongType", "training.steps=many", "--set training.steps=many: training.steps: got 'many', expected a whole number at least 1"},
-    {"Empty", "training.steps=", "--set training.steps=: training.steps: got null, expected a whole number at least 1"},
+    {"WrongType", "training.steps=many",
+     "--set training.steps=many: training.steps: got 'many', expected a whole number at least 1, or null"},
+    {"Empty", "training.batch_size=", "--set training.batch_size=: training.batch_size: got null, expected a whole number at least 1"},
     {"NoEquals", "seed", "--set seed: expected key=value, such as optimizer.learning_rate=3e-4"},
     {"NoKey", "=3", "--set =3: expected key=value, such as optimizer.learning_rate=3e-4"},
     {"EmptyPart", "model..norm=pre", "--set model..norm=pre: expected key=value, such as optimizer.learning_rate=3e-4"},
@@ -177,7 +182,8 @@ const Bad overrides[] = {
     {"Rule", "training.steps=500",
      "--set training.steps=500: schedule.warmup_steps 10000 exceeds training.steps 500; the learning rate would never reach its peak"},
     {"ControlCharacter", "a\n=1",
-     "--set a\\x0a=1: unknown key 'a\\x0a'; expected one of run_dir, seed, model, tokenizer, data, masking, optimizer, schedule, training, "
+     "--set a\\x0a=1: unknown key 'a\\x0a'; expected one of run_dir, seed, model, tokenizer, data, task, masking, optimizer, schedule, "
+     "training, "
      "evaluation, checkpoint, logging"},
 };
 
@@ -306,7 +312,8 @@ TEST(ConfigRoundTrip, KeepsTheRunDirectory) {
 }
 
 TEST(ConfigRoundTrip, WritesOptionsUnderTheirSections) {
-  EXPECT_TRUE(to_yaml({}).starts_with("run_dir: runs/base\nseed: 42\nmodel:\n  vocab_size: 30000\n")) << to_yaml({});
+  EXPECT_TRUE(to_yaml({}).starts_with("run_dir: runs/base\nseed: 42\nmodel:\n  from: null\n  fresh_head: false\n  vocab_size: 30000\n"))
+      << to_yaml({});
 }
 
 std::string read_error_of(const std::string& path) {

@@ -36,8 +36,7 @@ class ExtendTest : public ::testing::Test {
 TEST_F(ExtendTest, WritesAFolderThatDiffersInThePositionsAlone) {
   const Outcome outcome = run_program(folder_, "extend base longer --length 48 --positions tile --quiet");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, "longer: 48 positions instead of 24, 3 landmarks, " +
-                             std::to_string(tiny_.model->parameters().count() + 24 * 6) +
+  EXPECT_EQ(outcome.out, "longer: 48 positions instead of 24, 3 landmarks, " + std::to_string(tiny_.model->parameters().count() + 24 * 6) +
                              " parameters; train on with model.from before use\n");
   const ModelConfig config = read_model_config(folder_ / "longer", {});
   EXPECT_EQ(config.max_position_embeddings, 48);
@@ -63,9 +62,10 @@ TEST_F(ExtendTest, RefusesWhatIsNoExtension) {
   expect_error("base longer --length 24", "--length 24: base has that many positions and 3 landmarks already; choose a larger length");
   expect_error("base longer --length 48 --landmarks 49",
                "--landmarks 49 exceeds --length 48; a sequence has no more landmarks than tokens");
-  expect_error("base longer --length 50",
-               "base: cannot be exported: num_landmarks 3 does not divide the sequence length 50 (segment_means_seq_len), which transformers "
-               "cuts into equal segments; --attention softmax exports the model with exact attention");
+  expect_error(
+      "base longer --length 50",
+      "base: cannot be exported: num_landmarks 3 does not divide the sequence length 50 (segment_means_seq_len), which transformers "
+      "cuts into equal segments; --attention softmax exports the model with exact attention");
   expect_error("base longer", "--length is required; see nystrom extend --help");
   expect_error("base base --length 48", "base: is not empty; name a new folder");
 }

@@ -128,8 +128,9 @@ TEST_F(FinetuneTest, LearnsANumberOfAPair) {
     }
     write_bytes(folder_ / name, text);
   }
-  write_bytes(folder_ / "run.yaml", tiny_model + "epochs: 6}\ntask: {kind: regression, train: [train.csv], validation: [dev.csv], columns: "
-                                                 "{text: a, pair: b, label: score}}\n");
+  write_bytes(folder_ / "run.yaml", tiny_model +
+                                        "epochs: 6}\ntask: {kind: regression, train: [train.csv], validation: [dev.csv], columns: "
+                                        "{text: a, pair: b, label: score}}\n");
   ASSERT_NO_FATAL_FAILURE(train());
   EXPECT_GE(measured("pearson", "dev.csv"), 0.95);
   EXPECT_NEAR(predicted("'the old' --pair 'sea was calm'")[0].at("value").get<double>(), 1.5, 0.5);
@@ -162,9 +163,8 @@ TEST_F(FinetuneTest, LearnsToAnswer) {
     json paragraphs = json::array();
     for (int i = 0; i < count; ++i) {
       const std::string before = joined(words.words(1, 40)), answer = words.below(2) == 0 ? "sea" : "men";
-      const json question = {{"id", std::to_string(i)},
-                             {"question", "the old"},
-                             {"answers", {{{"text", answer}, {"answer_start", before.size() + 1}}}}};
+      const json question = {
+          {"id", std::to_string(i)}, {"question", "the old"}, {"answers", {{{"text", answer}, {"answer_start", before.size() + 1}}}}};
       paragraphs.push_back({{"context", before + " " + answer + " " + joined(words.words(1, 5))}, {"qas", {question}}});
     }
     write_bytes(folder_ / name, json{{"data", {{{"title", "t"}, {"paragraphs", paragraphs}}}}}.dump());
@@ -192,8 +192,9 @@ TEST_F(FinetuneTest, LearnsToChoose) {
     }
     write_bytes(folder_ / name, text);
   }
-  write_bytes(folder_ / "run.yaml", tiny_model + "epochs: 6}\ntask: {kind: choice, train: [train.jsonl], validation: [dev.jsonl], columns: "
-                                                 "{text: before, choices: [endings], label: right}}\n");
+  write_bytes(folder_ / "run.yaml", tiny_model +
+                                        "epochs: 6}\ntask: {kind: choice, train: [train.jsonl], validation: [dev.jsonl], columns: "
+                                        "{text: before, choices: [endings], label: right}}\n");
   ASSERT_NO_FATAL_FAILURE(train());
   EXPECT_GE(measured("accuracy", "dev.jsonl"), 0.9);
   EXPECT_EQ(predicted("'the old' --choice 'calm men' --choice 'calm sea'")[0][0].at("choice"), "calm sea");
@@ -383,8 +384,11 @@ TEST_F(StartTest, SaysWhichWeightsAreFreshAndWhichAreUnused) {
 
 TEST_F(StartTest, AFreshHeadFollowsFromTheSeed) {
   const auto weights = [&](const std::string& run_dir, const std::string& seed) {
-    run("finetune run.yaml --threads 1 --set training.steps=1 --set optimizer.learning_rate=1e-30 --set run_dir=" + run_dir + " --set seed=" + seed);
-    return SafetensorsFile::open(folder_ / run_dir / "checkpoints" / "step-1" / "model.safetensors").read("classifier.dense.weight").to_doubles();
+    run("finetune run.yaml --threads 1 --set training.steps=1 --set optimizer.learning_rate=1e-30 --set run_dir=" + run_dir +
+        " --set seed=" + seed);
+    return SafetensorsFile::open(folder_ / run_dir / "checkpoints" / "step-1" / "model.safetensors")
+        .read("classifier.dense.weight")
+        .to_doubles();
   };
   const auto one = weights("one", "1");
   EXPECT_EQ(one, weights("again", "1"));
@@ -395,9 +399,10 @@ TEST_F(StartTest, AHeadOfOtherLabelsIsRefusedWithTheWayOut) {
   ASSERT_NO_FATAL_FAILURE(train());
   std::string more = read_bytes(folder_ / "train.tsv");
   write_bytes(folder_ / "train.tsv", more + "sky\tpale stars\n");
-  EXPECT_EQ(error("finetune run.yaml --set model.from=run --set run_dir=next"),
-            "nystrom: run/checkpoints/step-2: its head tells 2 labels (people, water), the task has 3 (people, sky, water); name the same in "
-            "task.labels, or start a new head with model.fresh_head: true\n");
+  EXPECT_EQ(
+      error("finetune run.yaml --set model.from=run --set run_dir=next"),
+      "nystrom: run/checkpoints/step-2: its head tells 2 labels (people, water), the task has 3 (people, sky, water); name the same in "
+      "task.labels, or start a new head with model.fresh_head: true\n");
   ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --set model.from=run --set run_dir=next --set model.fresh_head=true"));
 }
 
@@ -415,9 +420,10 @@ TEST_F(StartTest, AnotherLengthIsRefusedWithTheWayOut) {
 TEST_F(StartTest, PretrainingGoesOnFromAModelThatWasExtended) {
   ASSERT_NO_FATAL_FAILURE(run("extend base longer --length 48 --landmarks 6"));
   write_lines(folder_ / "text.txt", tiny_lines(60, 3));
-  write_bytes(folder_ / "more.yaml",
-              "{run_dir: more, model: {from: longer}, data: {train: [text.txt], validation_fraction: 0.2, cross_documents: true, documents: "
-              "lines, cache: cache}, schedule: {warmup_steps: 1}, training: {steps: 2, batch_size: 4, micro_batch_size: 4, dtype: f32}}\n");
+  write_bytes(
+      folder_ / "more.yaml",
+      "{run_dir: more, model: {from: longer}, data: {train: [text.txt], validation_fraction: 0.2, cross_documents: true, documents: "
+      "lines, cache: cache}, schedule: {warmup_steps: 1}, training: {steps: 2, batch_size: 4, micro_batch_size: 4, dtype: f32}}\n");
   ASSERT_NO_FATAL_FAILURE(run("pretrain more.yaml --threads 1"));
   EXPECT_EQ(last_.err.find("fresh"), std::string::npos) << last_.err;
   const RunConfig config = read_resolved_config((folder_ / "more" / "config.yaml").string());

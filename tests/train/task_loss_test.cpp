@@ -46,7 +46,8 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
         case TaskKind::classification: example.label = GetParam().labels[i / 4 % 3]; break;
         case TaskKind::regression: example.value = static_cast<double>(i); break;
         case TaskKind::tokens:
-          for (std::size_t at = 0; at < example.text.size(); at = example.text.find(' ', at) == std::string::npos ? example.text.size() : example.text.find(' ', at) + 1) {
+          for (std::size_t at = 0; at < example.text.size();
+               at = example.text.find(' ', at) == std::string::npos ? example.text.size() : example.text.find(' ', at) + 1) {
             example.words.push_back(example.text.substr(at, example.text.find(' ', at) - at));
             example.word_labels.push_back(GetParam().labels[example.words.size() % 3]);
           }
