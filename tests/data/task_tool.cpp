@@ -1,5 +1,5 @@
-// The data side of tasks on the command line, for tests/reference/check_tasks.py and for looking at data by hand. TASK is the section `task`
-// of a configuration in JSON.
+// The data side of tasks on the command line, for tests/reference/check_tasks.py and for looking at data by hand. TASK is the section
+// `task` of a configuration in JSON.
 //   task_tool report TASK TOKENIZER LENGTH     statistics of task.train and task.validation
 //   task_tool encode TASK TOKENIZER LENGTH     a JSON line for each sample of task.train
 //   task_tool answers TASK TOKENIZER LENGTH    how many gold answers come back out of the windows of task.train
@@ -66,7 +66,8 @@ struct Setup {
   TaskEncoder encoder;
 
   explicit Setup(const Arguments& arguments)
-      : task(task_of(arguments.at(1))), tokenizer(SentencePieceTokenizer::open_folder(arguments.at(2))),
+      : task(task_of(arguments.at(1))),
+        tokenizer(SentencePieceTokenizer::open_folder(arguments.at(2))),
         encoder(task, task_labels(task), tokenizer, std::stoll(arguments.at(3))) {}
 };
 
@@ -100,12 +101,8 @@ void report(const Arguments& arguments) {
   const auto validation = TaskDataset::read(setup.encoder, validation_files, Labelled::required, false);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const TaskReport report = report_task(train, validation);
-  const Json json = {{"train", to_json(report.train)},
-                     {"validation", to_json(report.validation)},
-                     {"overlap", report.overlap},
-                     {"majority", report.majority},
-                     {"warnings", task_warnings(report)},
-                     {"seconds", seconds}};
+  const Json json = {{"train", to_json(report.train)}, {"validation", to_json(report.validation)}, {"overlap", report.overlap},
+                     {"majority", report.majority},    {"warnings", task_warnings(report)},        {"seconds", seconds}};
   fmt::print("{}\n", json.dump(2));
 }
 
@@ -117,9 +114,14 @@ void encode(const Arguments& arguments) {
     Json rows = Json::array(), offsets = Json::array();
     for (const WrappedIds& row : sample.rows) rows.push_back({{"ids", row.ids}, {"types", row.type_ids}});
     for (const ByteRange& range : sample.offsets) offsets.push_back({range.begin, range.end});
-    const Json json = {{"example", sample.example},         {"rows", rows},       {"label", sample.label},
-                       {"word_labels", sample.word_labels}, {"word_starts", sample.word_starts},
-                       {"start", sample.start},             {"end", sample.end}, {"context_begin", sample.context_begin},
+    const Json json = {{"example", sample.example},
+                       {"rows", rows},
+                       {"label", sample.label},
+                       {"word_labels", sample.word_labels},
+                       {"word_starts", sample.word_starts},
+                       {"start", sample.start},
+                       {"end", sample.end},
+                       {"context_begin", sample.context_begin},
                        {"offsets", offsets}};
     fmt::print("{}\n", json.dump());
   }
@@ -139,8 +141,10 @@ void answers(const Arguments& arguments) {
       start.data<float>()[row + sample.start] = 10;
       end.data<float>()[row + sample.end] = 10;
       if (sample.start == 0) continue;
-      const std::vector<double> starts = start.slice(0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1).contiguous().to_doubles();
-      const std::vector<double> ends = end.slice(0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1).contiguous().to_doubles();
+      const std::vector<double> starts =
+          start.slice(0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1).contiguous().to_doubles();
+      const std::vector<double> ends =
+          end.slice(0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1).contiguous().to_doubles();
       const WindowScores window{&sample, starts, ends};
       const Example& example = data->example(sample.example);
       const auto best = best_answers(*example.pair, std::span(&window, 1), {.max_answer_length = 100});
@@ -178,8 +182,12 @@ Json metrics_of_case(const Json& test) {
   if (kind == "classes") {
     const auto truth = test["truth"].get<std::vector<std::int64_t>>(), predicted = test["predicted"].get<std::vector<std::int64_t>>();
     const PrecisionRecall binary = binary_f1(truth, predicted);
-    return {{"accuracy", accuracy(truth, predicted)}, {"precision", binary.precision}, {"recall", binary.recall}, {"f1", binary.f1},
-            {"f1_macro", macro_f1(truth, predicted)}, {"matthews", matthews_correlation(truth, predicted)}};
+    return {{"accuracy", accuracy(truth, predicted)},
+            {"precision", binary.precision},
+            {"recall", binary.recall},
+            {"f1", binary.f1},
+            {"f1_macro", macro_f1(truth, predicted)},
+            {"matthews", matthews_correlation(truth, predicted)}};
   }
   if (kind == "values") {
     const auto truth = test["truth"].get<std::vector<double>>(), predicted = test["predicted"].get<std::vector<double>>();
@@ -194,8 +202,11 @@ Json metrics_of_case(const Json& test) {
   const EntityScores scores = score_entities(test["truth"].get<Sentences>(), test["predicted"].get<Sentences>());
   Json types = Json::object();
   for (const EntityScore& type : scores.types) types[type.type] = {type.score.precision, type.score.recall, type.score.f1, type.truth};
-  return {{"precision", scores.all.score.precision}, {"recall", scores.all.score.recall}, {"f1", scores.all.score.f1},
-          {"accuracy", scores.accuracy},             {"types", types}};
+  return {{"precision", scores.all.score.precision},
+          {"recall", scores.all.score.recall},
+          {"f1", scores.all.score.f1},
+          {"accuracy", scores.accuracy},
+          {"types", types}};
 }
 
 void metrics() {
