@@ -15,10 +15,19 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
+/// A hostile tokenizer.json could let texts grow without end.
+constexpr std::size_t longest_part = std::size_t{1} << 28;
+
 void replace_all(std::string& text, std::string_view searched, std::string_view content) {
-  if (searched.empty()) return;
-  for (std::size_t at = text.find(searched); at != text.npos; at = text.find(searched, at + content.size()))
-    text.replace(at, searched.size(), content);
+  if (searched.empty() || text.find(searched) == text.npos) return;
+  std::string made;
+  std::size_t done = 0;
+  for (std::size_t at = text.find(searched); at != text.npos; at = text.find(searched, done)) {
+    made.append(text, done, at - done).append(content);
+    require_input(made.size() <= longest_part, "the tokenizer's decoder makes a text of more than {} bytes", longest_part);
+    done = at + searched.size();
+  }
+  text = made.append(text, done);
 }
 
 /// Bytes with what is no UTF-8 replaced, one U+FFFD for each longest beginning of a character.
@@ -143,7 +152,8 @@ std::unique_ptr<Decoder> read_replace(const JsonPart& part) {
       std::string made;
       std::size_t done = 0;
       for (const ByteRange& match : compiled->find_all(each)) {
-        made += each.substr(done, match.begin - done) + content;
+        made.append(each, done, match.begin - done).append(content);
+        require_input(made.size() <= longest_part, "the tokenizer's decoder makes a text of more than {} bytes", longest_part);
         done = match.end;
       }
       each = made + each.substr(done);
