@@ -12,6 +12,7 @@
 #include "core/check.h"
 #include "core/json.h"
 #include "data/packing.h"
+#include "data/tokenizer_folder.h"
 #include "nn/model.h"
 #include "train/commands.h"
 #include "train/config_io.h"
@@ -62,7 +63,7 @@ Lines find_problems(const std::string& file, RunConfig& config) {
   }
   const auto& path = config.tokenizer.path;
   const bool tokenizer_fits =
-      !path || note(lines, file + ": tokenizer.path", [&] { fit_model_to_tokenizer(config, open_tokenizer(*path)); });
+      !path || note(lines, file + ": tokenizer.path", [&] { fit_model_to_tokenizer(config, *open_tokenizer(*path)); });
   // Without its tokenizer the settings of the run are not known in full.
   if (tokenizer_fits) note(lines, file + ": run_dir", [&] { check_run_dir(config); });
   return lines;

@@ -99,18 +99,18 @@ RunConfig settings(const ModelFolder& folder, const std::vector<std::string>& ov
 
 Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder, const RunConfig& config, Log& log) {
   const std::vector<fs::path> files = match_files(options.text);
-  const SentencePieceTokenizer tokenizer = open_masked_lm_tokenizer(folder);
+  const auto tokenizer = open_masked_lm_tokenizer(folder);
   const auto model = load_model(folder.path, folder.config, dtype_named(options.dtype), StoreMode::inference);
   const StopSignals stop;
   const auto stop_if_asked = [&] {
     if (stop.requested()) throw Interrupted("stopped; nothing was kept");
   };
   const ScratchFolder scratch;
-  auto tokens = tokenize(files, config.data.documents, tokenizer, scratch.path() / "tokens", log, [&](std::int64_t) {
+  auto tokens = tokenize(files, config.data.documents, *tokenizer, scratch.path() / "tokens", log, [&](std::int64_t) {
     stop_if_asked();
     return true;
   });
-  const MaskedSamples samples = masked_samples(std::move(tokens), tokenizer, config);
+  const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
   const std::int64_t total = samples.packing->size();
   Progress progress("sequence", 0, total, log);
   const auto start = std::chrono::steady_clock::now();

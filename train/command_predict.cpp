@@ -73,12 +73,12 @@ void run(const PredictOptions& options) {
   options.common.apply();
   Log log(options.common.quiet);
   const ModelFolder folder = open_model_folder(options.model, options.common.overrides, log);
-  const SentencePieceTokenizer tokenizer = open_masked_lm_tokenizer(folder);
+  const auto tokenizer = open_masked_lm_tokenizer(folder);
   require_input(options.top_k <= folder.config.vocab_size, "--top-k {}: the model knows only {} tokens", options.top_k,
                 folder.config.vocab_size);
   const auto model = load_model(folder.path, folder.config, DType::f32, StoreMode::inference);
   const auto predict = [&](const std::string& text) {
-    const auto masks = fill_masks(*model, tokenizer, text, options.top_k);
+    const auto masks = fill_masks(*model, *tokenizer, text, options.top_k);
     if (options.json) {
       fmt::print("{}\n", fill_mask_json(masks));
     } else {
@@ -91,7 +91,7 @@ void run(const PredictOptions& options) {
     if (std::filesystem::is_regular_file(text, error)) {
       for_each_line(text, log, predict);
     } else {
-      require_input(text.empty() || text.find_first_of(" [") != text.npos, "'{}': is no file, and as a text it has no [MASK]",
+      require_input(text.empty() || text.find_first_of(" [<") != text.npos, "'{}': is no file, and as a text it has no [MASK]",
                     printable(text, 60));
       with_context(fmt::format("'{}'", printable(text, 60)), [&] { predict(text); });
     }

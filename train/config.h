@@ -48,7 +48,9 @@ struct TokenizerConfig {
 
 template <class V>
 void fields(V& v, TokenizerConfig& c) {
-  v(c.path, "path", "folder or spiece.model of a tokenizer to use; null: one is trained on data.train");
+  v(c.path, "path",
+    "folder of a tokenizer to use (tokenizer.json, a SentencePiece model, vocab.txt, or vocab.json with merges.txt), or the file; null: "
+    "one is trained on data.train");
   v(c.train, "train", "the tokenizer to train when there is no path");
 }
 

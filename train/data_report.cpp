@@ -12,7 +12,6 @@
 namespace nystrom {
 namespace {
 
-constexpr std::string_view word_mark = "\xE2\x96\x81";  // U+2581
 constexpr std::size_t most_shown_samples = 3, most_shown_tokens = 60;
 
 /// A document on its way past.
@@ -100,9 +99,10 @@ class DocumentCounter {
 
 /// A piece as text: a space where a word begins, and nothing that a terminal obeys.
 std::string text_of(const Tokenizer& tokenizer, std::int64_t id) {
-  const std::string& piece = tokenizer.piece(static_cast<std::int32_t>(id));
-  const bool begins = piece.starts_with(word_mark);
-  return (begins ? " " : "") + printable(std::string_view(piece).substr(begins ? word_mark.size() : 0));
+  const auto token = static_cast<std::int32_t>(id);
+  std::string text = tokenizer.decode(std::span(&token, 1), false);
+  if (text.starts_with(' ')) text.erase(0, 1);
+  return (tokenizer.starts_word(token) && !tokenizer.is_special(token) ? " " : "") + printable(text);
 }
 
 std::vector<ShownToken> show_row(const Batch& batch, std::int64_t row, const Tokenizer& tokenizer) {

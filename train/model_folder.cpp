@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/json.h"
+#include "data/tokenizer_folder.h"
 #include "train/checkpoint.h"
 #include "train/config_io.h"
 #include "train/hf_config.h"
@@ -104,15 +105,22 @@ std::vector<NamedTensor> weight_tensors(const Model& model) {
   return result;
 }
 
-SentencePieceTokenizer open_masked_lm_tokenizer(const ModelFolder& folder) {
+std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder) {
+  if (!has_tokenizer(folder.path)) return nullptr;
+  auto tokenizer = open_tokenizer(folder.path);
+  require_input(tokenizer->vocab_size() <= folder.config.vocab_size,
+                "{}: the tokenizer has {} pieces, the model only {} rows; they do not belong together", printable_path(folder.path),
+                tokenizer->vocab_size(), folder.config.vocab_size);
+  return tokenizer;
+}
+
+std::unique_ptr<Tokenizer> open_masked_lm_tokenizer(const ModelFolder& folder) {
   const std::string where = printable_path(folder.path);
   require_input(folder.config.head == Head::masked_lm, "{}: is a {}; expected a masked language model, {}", where,
                 enum_name(folder.config.head), enum_name(Head::masked_lm));
-  require_input(fs::exists(folder.path / "spiece.model"), "{}: has no spiece.model; only SentencePiece tokenizers are read so far", where);
-  SentencePieceTokenizer tokenizer = SentencePieceTokenizer::open_folder(folder.path);
-  require_input(tokenizer.vocab_size() <= folder.config.vocab_size,
-                "{}: the tokenizer has {} pieces, the model only {} rows; they do not belong together", where, tokenizer.vocab_size(),
-                folder.config.vocab_size);
+  auto tokenizer = open_tokenizer_of(folder);
+  require_input(tokenizer != nullptr, "{}: has no tokenizer; bring its tokenizer.json or spiece.model", where);
+  with_context(where, [&] { require_masked_lm_tokens(*tokenizer); });
   return tokenizer;
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/sentencepiece_tokenizer.h"
+#include "data/tokenizer.h"
 #include "nn/model.h"
 #include "train/log.h"
 #include "train/safetensors.h"
@@ -40,9 +40,11 @@ std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const Mod
 /// a layer: config.json says a kernel of 1 there, and transformers would initialise an absent one at random.
 std::vector<NamedTensor> weight_tensors(const Model& model);
 
-/// The tokenizer of a masked language model. InputError when the model is another, the folder has no spiece.model, or the tokenizer more
-/// pieces than the model.
-SentencePieceTokenizer open_masked_lm_tokenizer(const ModelFolder& folder);
+/// The model's tokenizer (see open_tokenizer), null when the folder has none. InputError when it has more pieces than the model.
+std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder);
+
+/// The tokenizer of a masked language model. InputError when the model is another, or there is no tokenizer that fits.
+std::unique_ptr<Tokenizer> open_masked_lm_tokenizer(const ModelFolder& folder);
 
 /// One line about what `config` will compute that a reader of the folder might not expect (Hugging Face's semantics, or its exact case);
 /// empty when there is nothing to say.

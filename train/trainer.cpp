@@ -9,7 +9,7 @@
 #include "core/checksum.h"
 #include "core/cpu/parallel.h"
 #include "core/file_io.h"
-#include "data/tokenizer_json.h"
+#include "data/tokenizer_folder.h"
 #include "train/checkpoint.h"
 #include "train/config_io.h"
 #include "train/corpus.h"
@@ -123,7 +123,7 @@ std::vector<CheckpointFolder::File> Run::checkpoint_files() {
       CheckpointFolder::text_file("state.json", state_.to_json()),
       CheckpointFolder::text_file("config.json", hf_config_text(config_.model)),
       CheckpointFolder::text_file("config.yaml", to_yaml(config_))};
-  for (const TokenizerFile& file : tokenizer_files(*corpus_.tokenizer, config_.data.sequence_length)) {
+  for (const TokenizerFile& file : corpus_.tokenizer->files(config_.data.sequence_length)) {
     files.push_back(CheckpointFolder::text_file(file.name, file.content));
   }
   return files;
@@ -244,7 +244,7 @@ PretrainResult pretrain(const RunConfig& given, Log& log) {
   // What can be refused at once is, before the text is turned into tokens and before anything is written.
   match_files(config.data.train);
   if (!config.data.validation.empty()) match_files(config.data.validation);
-  if (config.tokenizer.path) fit_model_to_tokenizer(config, open_tokenizer(*config.tokenizer.path));
+  if (config.tokenizer.path) fit_model_to_tokenizer(config, *open_tokenizer(*config.tokenizer.path));
   check_run_dir(config);
   fs::create_directories(config.run_dir);
   const RunLock lock(config.run_dir);

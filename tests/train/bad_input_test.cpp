@@ -224,7 +224,7 @@ const Case texts[] = {
      "--set tokenizer.train.vocab_size=8: tokenizer.train.vocab_size: got '8', expected a whole number at least 16"},
     {"kind_of_tokenizer", PREPARE "tokenizer.train.kind=wordpiece",
      "--set tokenizer.train.kind=wordpiece: tokenizer.train.kind: got 'wordpiece', expected unigram or bpe"},
-    {"no_tokenizer", PREPARE "tokenizer.path=absent", "absent/spiece.model: cannot open: No such file or directory"},
+    {"no_tokenizer", PREPARE "tokenizer.path=absent", "absent: no such file or folder"},
     {"cache_in_a_file", PREPARE "data.cache=text.txt/cache", "text.txt/cache: cannot create the folder: Not a directory"},
 };
 

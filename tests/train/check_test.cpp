@@ -88,7 +88,7 @@ TEST_F(CheckTest, TellsAllErrorsAroundTheFile) {
           "run.yaml: data.validation: 'also*no'" +
           nowhere +
           "\n"
-          "run.yaml: tokenizer.path: no/spiece.model: cannot open: No such file or directory");
+          "run.yaml: tokenizer.path: no: no such file or folder");
 }
 
 TEST_F(CheckTest, TellsOfARunOfOtherSettings) {

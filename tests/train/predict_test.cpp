@@ -173,7 +173,7 @@ const Case cases[] = {
     {"file_of_nothing", "model empty.txt", "empty.txt: holds no text"},
     {"other_head", "classes '[MASK]'",
      "classes: is a NystromformerForSequenceClassification; expected a masked language model, NystromformerForMaskedLM"},
-    {"no_tokenizer", "bare '[MASK]'", "bare: has no spiece.model; only SentencePiece tokenizers are read so far"},
+    {"no_tokenizer", "bare '[MASK]'", "bare: has no tokenizer; bring its tokenizer.json or spiece.model"},
     {"other_tokenizer", "small '[MASK]'", "small: the tokenizer has 36 pieces, the model only 35 rows; they do not belong together"},
 };
 

@@ -35,6 +35,8 @@ class LetterTokenizer : public Tokenizer {
   std::optional<std::int32_t> find(std::string_view piece) const override { return static_cast<unsigned char>(piece.at(0)); }
   const SpecialIds& special() const override { return special_; }
   bool starts_word(std::int32_t) const override { return true; }
+  std::string definition() const override { return "letters"; }
+  std::vector<TokenizerFile> files(std::int64_t) const override { return {}; }
 
  private:
   static std::vector<std::string> make_pieces() {
