@@ -78,14 +78,6 @@ std::unique_ptr<Decoder> step(Apply apply) {
   return std::make_unique<Step<Apply>>(std::move(apply));
 }
 
-std::string clean_up(std::string text) {
-  constexpr std::pair<std::string_view, std::string_view> rules[] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
-                                                                     {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
-                                                                     {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-  for (const auto& [searched, content] : rules) replace_all(text, searched, content);
-  return text;
-}
-
 std::optional<unsigned char> byte_of_piece(std::string_view piece) {
   if (piece.size() != 6 || !piece.starts_with("<0x") || piece.back() != '>') return std::nullopt;
   unsigned value = 0;
@@ -187,12 +179,24 @@ std::unique_ptr<Decoder> read_sequence(const JsonPart& part) {
 
 }  // namespace
 
+std::string clean_up_spaces(std::string text) {
+  // clang-format off
+  constexpr std::pair<std::string_view, std::string_view> rules[] = {
+      {" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  // clang-format on
+  for (const auto& [searched, content] : rules) replace_all(text, searched, content);
+  return text;
+}
+
 std::unique_ptr<Decoder> wordpiece_decoder(const std::string& prefix, bool cleanup) {
   return step([prefix, cleanup](Parts& parts) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       std::string& part = parts[i];
       if (i > 0) part = part.starts_with(prefix) ? part.substr(prefix.size()) : " " + part;
-      if (cleanup) part = clean_up(part);
+      if (cleanup) {
+        part = clean_up_spaces(std::move(part));
+        replace_all(part, " do not", " don't");
+      }
     }
   });
 }
