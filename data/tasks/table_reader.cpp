@@ -234,10 +234,15 @@ struct TableReader::State {
 TableReader::TableReader(const std::filesystem::path& file, TaskFormat format, bool header, std::vector<WantedColumn> columns)
     : state_(std::make_unique<State>(file, format, header, std::move(columns))) {
   if (format == TaskFormat::jsonl) return;
-  if (header)
-    state_->read_header();
-  else
+  if (!header) {
     state_->number_columns();
+    return;
+  }
+  try {
+    state_->read_header();
+  } catch (const BadRow& error) {  // without its header nothing behind it can be read
+    throw InputError(error.what());
+  }
 }
 
 TableReader::~TableReader() = default;

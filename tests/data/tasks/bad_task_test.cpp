@@ -310,6 +310,18 @@ TEST(BadTask, SkippedRowsAloneAreNoData) {
             file + ": none of its 2 examples can be read; the first: " + file + ":2: unknown label '7'; labels are '0' and '1'");
 }
 
+TEST(BadTask, ABadHeaderIsNoRowToSkip) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a.csv", "text,\"label\"s\nx,7\n");
+  TaskConfig task;
+  task.kind = TaskKind::classification;
+  task.bad_rows = BadRows::skip;
+  const std::string file = (folder / "a.csv").string();
+  SkippedRows skipped;
+  EXPECT_EQ(input_error([&] { for_each_example(resolve_task(task), {file}, Labelled::required, skipped, [](const Example&) {}); }),
+            file + ":1: column 2 has text behind its closing quote; a quote inside a cell is written twice");
+}
+
 TEST(BadTask, NoRoomForText) {
   const LetterTokenizer tokenizer;
   TaskConfig task;
