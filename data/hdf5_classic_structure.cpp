@@ -264,9 +264,16 @@ void read_chunks(const InputFile& file, std::uint64_t tree, ClassicArray& array,
   }
   if (expected == 0) return;
   const auto file_bytes = static_cast<std::uint64_t>(file.size());
-  std::int64_t stored = 0;
+  const std::size_t key_bytes = 8 + 8 * (array.shape.size() + 1);
+  const auto incomplete = [&](auto count) {
+    return fmt::format("{}: it has {} of {} chunks; it was not written as a whole", what, count, expected);
+  };
   require_input(tree != undefined_hdf5_address, "{}: nothing was written into it", what);
-  TreeWalk(file, 1, 8 + 8 * (array.shape.size() + 1), what).walk(tree, [&](Cursor key, std::uint64_t address) {
+  if (static_cast<std::uint64_t>(expected) > file_bytes / key_bytes) throw InputError(incomplete("too few"));
+  std::int64_t stored = 0;
+  TreeWalk(file, 1, key_bytes, what).walk(tree, [&](Cursor key, std::uint64_t address) {
+    require_input(static_cast<std::int64_t>(array.chunks.size()) < expected, "{}: it has more than its {} chunks: the file is damaged",
+                  what, expected);
     ClassicArray::Chunk chunk{{}, static_cast<std::int64_t>(address), static_cast<std::int64_t>(key.number(4))};
     require_input(key.number(4) == 0, "{}: a chunk without its filters", what);
     const auto bytes = static_cast<std::uint64_t>(chunk.bytes);
@@ -280,12 +287,13 @@ void read_chunks(const InputFile& file, std::uint64_t tree, ClassicArray& array,
       chunk.first.push_back(static_cast<std::int64_t>(first));
     }
     stored += chunk.bytes;
+    require_input(static_cast<std::uint64_t>(stored) <= file_bytes, "{}: its chunks overlap", what);
     array.chunks.push_back(std::move(chunk));
   });
   std::ranges::sort(array.chunks, {}, &ClassicArray::Chunk::first);
   const auto twice = std::ranges::adjacent_find(array.chunks, {}, &ClassicArray::Chunk::first);
-  require_input(static_cast<std::int64_t>(array.chunks.size()) == expected && twice == array.chunks.end(),
-                "{}: it has {} of {} chunks; it was not written as a whole", what, array.chunks.size(), expected);
+  if (static_cast<std::int64_t>(array.chunks.size()) < expected || twice != array.chunks.end())
+    throw InputError(incomplete(array.chunks.size()));
   require_input(expected <= max_ratio * std::max<std::int64_t>(stored, 1) / chunk_bytes + 1,
                 "{}: declares {} bytes and stores {}; at most {} times as many are read", what, expected * chunk_bytes, stored, max_ratio);
 }

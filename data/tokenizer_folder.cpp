@@ -97,6 +97,7 @@ std::unique_ptr<Tokenizer> open_tokenizer(const fs::path& place) {
   std::vector<std::string> names;
   TokenizerParts parts = read_parts(file, settings, names);
   find_special_ids(parts, settings);
+  parts.cleans_up_spaces = settings.clean_up_spaces;
   names.insert(names.end(), std::begin(settings_names), std::end(settings_names));
   for (const std::string& each : names)
     if (fs::exists(file.parent_path() / each)) parts.files.push_back({each, read(file.parent_path() / each)});

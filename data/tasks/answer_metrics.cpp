@@ -4,13 +4,23 @@
 
 #include "core/utf8.h"
 #include "data/tasks/task_metrics.h"
-#include "data/tasks/unicode_classes.h"
+#include "data/tokenizers/unicode.h"
 
 namespace nystrom {
 namespace {
 
-bool is_ascii_punctuation(char c) {
-  return (c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~');
+/// Python's str.isspace.
+bool is_space(char32_t c) { return is_white_space(c) || (c >= 0x1C && c <= 0x1F); }
+
+/// Python's str.lower, but that Σ is σ everywhere.
+std::string lower(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size();) {
+    const char32_t c = next_code_point(text, i);
+    append_utf8(result, lower_case(c == 0x130 ? 'i' : c));
+    if (c == 0x130) append_utf8(result, 0x307);  // İ alone becomes two characters: i and a dot above
+  }
+  return result;
 }
 
 std::vector<std::string> words_of(std::string_view normalized) {
@@ -35,11 +45,12 @@ double f1_of_words(const std::vector<std::string>& truth, const std::vector<std:
 }  // namespace
 
 std::string normalize_answer(std::string_view text) {
-  std::string bare = unicode_lower(text);
-  std::erase_if(bare, is_ascii_punctuation);
+  std::string bare = lower(text);
+  std::erase_if(bare, [](char c) { return is_ascii_punctuation(static_cast<unsigned char>(c)); });
   // Articles are runs of letters and digits of their own; what stands around them may be any other character.
   std::string result;
   bool gap = false;
+  const auto is_alphanumeric = [](char32_t c) { return is_letter(c) || is_number(c); };
   const auto put = [&](std::string_view part) {
     if (gap && !result.empty()) result += ' ';
     gap = false;
@@ -48,14 +59,14 @@ std::string normalize_answer(std::string_view text) {
   for (std::size_t i = 0; i < bare.size();) {
     const std::size_t begin = i;
     const char32_t first = next_code_point(bare, i);
-    if (!is_unicode_alphanumeric(first)) {
-      if (is_unicode_space(first))
+    if (!is_alphanumeric(first)) {
+      if (is_space(first))
         gap = true;
       else
         put(std::string_view(bare).substr(begin, i - begin));
       continue;
     }
-    for (std::size_t next = i; i < bare.size() && is_unicode_alphanumeric(next_code_point(bare, next));) i = next;
+    for (std::size_t next = i; i < bare.size() && is_alphanumeric(next_code_point(bare, next));) i = next;
     const std::string_view word = std::string_view(bare).substr(begin, i - begin);
     if (word == "a" || word == "an" || word == "the")
       gap = true;

@@ -7,7 +7,7 @@
 
 #include "core/check.h"
 #include "core/utf8.h"
-#include "data/tasks/unicode_classes.h"
+#include "data/tokenizers/unicode.h"
 
 namespace nystrom {
 namespace {
@@ -16,14 +16,14 @@ namespace {
 ByteRange trimmed(std::string_view text, ByteRange range) {
   while (range.begin < range.end) {
     auto after = static_cast<std::size_t>(range.begin);
-    if (!is_unicode_space(next_code_point(text, after))) break;
+    if (!is_white_space(next_code_point(text, after))) break;
     range.begin = static_cast<std::int64_t>(after);
   }
   while (range.begin < range.end) {
     auto last = static_cast<std::size_t>(range.end) - 1;
     while (is_utf8_continuation(text[last])) --last;
     std::size_t after = last;
-    if (!is_unicode_space(next_code_point(text, after))) break;
+    if (!is_white_space(next_code_point(text, after))) break;
     range.end = static_cast<std::int64_t>(last);
   }
   return range;

@@ -27,7 +27,7 @@ class ConllExamples : public ExampleReader {
  public:
   ConllExamples(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled)
       : labelled_(labelled),
-        entities_(task.metric != TaskMetric::accuracy),
+        task_(task),
         file_(std::make_shared<std::string>(printable_path(file))),
         lines_(file),
         word_(column("text", task.columns.text)),
@@ -85,16 +85,12 @@ class ConllExamples : public ExampleReader {
       require_input(labelled_ == Labelled::optional, "{}: the line has no label behind the word '{}'", place, printable(parts[word]));
       return;
     }
-    if (entities_ && !is_entity_tag(parts[label]))
-      throw BadRow(
-          fmt::format("{}: '{}' is no entity tag; expected O, or B-, I-, E- or S- and a type (for labels of another kind set "
-                      "task.metric to accuracy)",
-                      place, printable(parts[label])));
+    check_tag(task_, parts[label], place);
     example.word_labels.emplace_back(parts[label]);
   }
 
   Labelled labelled_;
-  bool entities_;
+  TaskConfig task_;
   std::shared_ptr<const std::string> file_;
   LineReader lines_;
   std::optional<std::size_t> word_, label_;
@@ -102,6 +98,14 @@ class ConllExamples : public ExampleReader {
 };
 
 }  // namespace
+
+void check_tag(const TaskConfig& task, std::string_view tag, const std::string& place) {
+  if (task.metric == TaskMetric::accuracy || is_entity_tag(tag)) return;
+  throw BadRow(
+      fmt::format("{}: '{}' is no entity tag; expected O, or B-, I-, E- or S- and a type (for labels of another kind set "
+                  "task.metric to accuracy)",
+                  place, printable(tag)));
+}
 
 std::unique_ptr<ExampleReader> open_conll(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled) {
   return std::make_unique<ConllExamples>(task, file, labelled);

@@ -65,7 +65,9 @@ TaskEncoder::TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenize
   require(task.kind && *task.kind != TaskKind::features, "TaskEncoder: the task is of features or not resolved");
   require_input(sequence_length >= pair_specials_ + 4, "data.sequence_length {} leaves no room for text beside {} special tokens",
                 sequence_length, pair_specials_);
+  require_input(tokenizer.special().pad != no_id, "the tokenizer has no padding token, which batches of texts of different lengths need");
   if (*task.kind != TaskKind::questions) return;
+  require_input(tokenizer.special().cls != no_id, "the tokenizer has no cls token, which stands for answers that are not there");
   const std::int64_t context = sequence_length - pair_specials_ - (sequence_length - pair_specials_) / 2;
   require_input(task.stride < context,
                 "task.stride {} is too large for data.sequence_length {}: a window has {} tokens of context beside a long question",

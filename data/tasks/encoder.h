@@ -53,7 +53,7 @@ struct EncodingCounts {
 class TaskEncoder {
  public:
   /// `task` resolved, not of features; rows have at most `sequence_length` tokens, special ones included. InputError when that leaves no
-  /// room for text, or none beside task.stride. `tokenizer` must live as long.
+  /// room for text, or none beside task.stride, or when the tokenizer lacks pad or, for questions, cls. It must live as long.
   TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenizer& tokenizer, std::int64_t sequence_length);
 
   /// The samples of an example; one but for questions. Counts what it did in `counts`. BadRow "file:line: …" for a label that is not

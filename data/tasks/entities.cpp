@@ -6,9 +6,14 @@
 #include "core/check.h"
 #include "core/utf8.h"
 #include "data/tasks/task_metrics.h"
-#include "data/tasks/unicode_classes.h"
+#include "data/tokenizers/unicode.h"
 
 namespace nystrom {
+namespace {
+
+bool is_alphanumeric(char32_t c) { return is_letter(c) || is_number(c); }
+
+}  // namespace
 
 std::vector<ByteRange> split_words(std::string_view text) {
   std::vector<ByteRange> words;
@@ -20,11 +25,11 @@ std::vector<ByteRange> split_words(std::string_view text) {
     const auto end = static_cast<std::int64_t>(i);
     char32_t after = ' ';
     if (std::size_t next = i; next < text.size()) after = next_code_point(text, next);
-    const bool joins =
-        (c == '-' || c == '\'' || c == '.' || c == ',' || c == 0x2019) && is_unicode_alphanumeric(before) && is_unicode_alphanumeric(after);
-    if (is_unicode_space(c)) {
+    const bool joins = (c == '-' || c == '\'' || c == '.' || c == ',' || c == 0x2019) && is_alphanumeric(before) && is_alphanumeric(after);
+    const bool sign = (category_bit_of(c) & (punctuation_bits | symbol_bits)) != 0;
+    if (is_white_space(c)) {
       open = false;
-    } else if (is_unicode_punctuation(c) && !joins) {
+    } else if (sign && !joins) {
       words.push_back({begin, end});
       open = false;
     } else if (open) {

@@ -15,4 +15,7 @@ std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const std::f
 /// Texts without labels; for tokens they are split into words.
 std::unique_ptr<ExampleReader> open_lines(const TaskConfig& task, const std::filesystem::path& file);
 
+/// BadRow unless the label of a word is one of entities, or task.metric says that labels are something else.
+void check_tag(const TaskConfig& task, std::string_view tag, const std::string& place);
+
 }  // namespace nystrom

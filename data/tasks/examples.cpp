@@ -1,5 +1,7 @@
 #include "data/tasks/examples.h"
 
+#include <algorithm>
+
 #include "core/check.h"
 #include "core/json.h"
 #include "data/tasks/example_files.h"
@@ -15,20 +17,25 @@ std::string ending(const fs::path& file) {
   return last == ".gz" || last == ".zst" ? file.stem().extension().string() : last;
 }
 
-TaskFormat format_of(const TaskConfig& task, const fs::path& file) {
+TaskFormat format_of(const TaskConfig& task, const fs::path& file, Labelled labelled) {
   if (task.format) return *task.format;
   if (fs::is_directory(file)) return TaskFormat::folders;
   const std::string name = ending(file);
+  const bool tokens = *task.kind == TaskKind::tokens;
+  if (name == ".txt" && labelled == Labelled::optional) return TaskFormat::lines;
+  if (tokens && (name == ".conll" || name == ".tsv" || name == ".txt")) return TaskFormat::conll;
   if (name == ".tsv") return TaskFormat::tsv;
   if (name == ".csv") return TaskFormat::csv;
-  if (name == ".jsonl" || name == ".ndjson") return TaskFormat::jsonl;
-  if (*task.kind == TaskKind::questions && name == ".json") return TaskFormat::squad;
-  if (*task.kind == TaskKind::tokens && (name == ".conll" || name == ".txt" || name == ".bio" || name == ".iob")) return TaskFormat::conll;
-  throw InputError(fmt::format("{}: the ending of its name does not tell what is in it; set task.format", printable_path(file)));
+  if (name == ".jsonl") return TaskFormat::jsonl;
+  if (name == ".json" && *task.kind == TaskKind::questions) return TaskFormat::squad;
+  throw InputError(fmt::format("{}: the ending of its name does not tell its form; set task.format", printable_path(file)));
 }
 
 std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& file, Labelled labelled) {
-  const TaskFormat format = format_of(task, file);
+  const TaskFormat format = format_of(task, file, labelled);
+  const std::vector<TaskFormat> formats = formats_of(*task.kind);
+  require_input(std::ranges::find(formats, format) != formats.end(), "{}: {} does not hold a task of kind {}", printable_path(file),
+                enum_name(format), enum_name(*task.kind));
   switch (format) {
     case TaskFormat::tsv:
     case TaskFormat::csv:
@@ -94,8 +101,6 @@ std::unique_ptr<ExampleReader> open_examples(const TaskConfig& task, const std::
   require(task.kind && task.bad_rows, "open_examples: the task is not resolved");
   require_input(!patterns.empty(), "the task names no files to read");
   if (!are_folders(task, patterns)) return std::make_unique<FilesReader>(task, match_files(patterns), labelled);
-  require_input(*task.kind == TaskKind::classification, "'{}' is a folder; a folder a label holds a task of kind classification, not {}",
-                printable(patterns[0]), enum_name(*task.kind));
   std::vector<fs::path> folders;
   for (const std::string& pattern : patterns) {
     require_input(fs::is_directory(pattern), "'{}' is no folder; task.format folders needs a folder with one a label in it",

@@ -74,8 +74,7 @@ class TableExamples : public ExampleReader {
     example.labelled = true;
     if (example.word_labels.size() != example.words.size())
       throw BadRow(fmt::format("{}: there are {} words but {} labels", example.place(), example.words.size(), example.word_labels.size()));
-    for (const std::string& tag : example.word_labels)
-      if (tag.empty()) throw BadRow(example.place() + ": a label is empty");
+    for (const std::string& tag : example.word_labels) check_tag(task_, tag, example.place());
   }
 
   void read_texts(TableRow& row, Example& example) {

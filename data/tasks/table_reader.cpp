@@ -165,12 +165,12 @@ struct TableReader::State {
     TableRow row;
     row.line = lines.line();
     std::vector<std::string> all = cells();
-    for (const std::string& cell : all) check_text(cell, place(row.line));
+    for (std::size_t i = 0; i < all.size(); ++i) check_text(all[i], fmt::format("{}: column {}", place(row.line), i + 1));
     const bool fits = header ? all.size() == width : all.size() >= width;
     if (!fits)
       throw BadRow(fmt::format("{}: the row has {} column{}, expected {}{}", place(row.line), all.size(), all.size() == 1 ? "" : "s",
                                header ? "as many as the header: " : "at least ", width));
-    for (const auto& at : places) row.cells.push_back(at && *at < all.size() ? std::optional(std::move(all[*at])) : std::nullopt);
+    for (const auto& at : places) row.cells.push_back(at && *at < all.size() ? std::optional(all[*at]) : std::nullopt);
     row.lists.resize(wanted.size());
     return row;
   }
@@ -234,10 +234,15 @@ struct TableReader::State {
 TableReader::TableReader(const std::filesystem::path& file, TaskFormat format, bool header, std::vector<WantedColumn> columns)
     : state_(std::make_unique<State>(file, format, header, std::move(columns))) {
   if (format == TaskFormat::jsonl) return;
-  if (header)
-    state_->read_header();
-  else
+  if (!header) {
     state_->number_columns();
+    return;
+  }
+  try {
+    state_->read_header();
+  } catch (const BadRow& error) {  // without its header nothing behind it can be read
+    throw InputError(error.what());
+  }
 }
 
 TableReader::~TableReader() = default;

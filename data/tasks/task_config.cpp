@@ -78,19 +78,6 @@ const Recipe* find_recipe(const TaskConfig& task) {
   return nullptr;
 }
 
-std::vector<TaskFormat> formats_of(TaskKind kind) {
-  using enum TaskFormat;
-  switch (kind) {
-    case TaskKind::classification: return {tsv, csv, jsonl, folders, lines};
-    case TaskKind::regression: return {tsv, csv, jsonl, lines};
-    case TaskKind::tokens: return {conll, jsonl, lines};
-    case TaskKind::questions: return {squad, tsv, csv, jsonl};
-    case TaskKind::choice: return {tsv, csv, jsonl};
-    case TaskKind::features: return {hdf5};
-  }
-  return {};
-}
-
 template <class E>
 std::string words(const std::vector<E>& values) {
   std::vector<std::string> names;
@@ -199,6 +186,19 @@ std::vector<std::string> problems(const TaskConfig& given) {
   if (task.no_answer == true && kind != TaskKind::questions)
     lines.push_back(fmt::format("task.no_answer is for tasks of kind questions; this one is of kind {}", enum_name(kind)));
   return lines;
+}
+
+std::vector<TaskFormat> formats_of(TaskKind kind) {
+  using enum TaskFormat;
+  switch (kind) {
+    case TaskKind::classification: return {tsv, csv, jsonl, folders, lines};
+    case TaskKind::regression: return {tsv, csv, jsonl, lines};
+    case TaskKind::tokens: return {conll, jsonl, lines};
+    case TaskKind::questions: return {squad, tsv, csv, jsonl};
+    case TaskKind::choice: return {tsv, csv, jsonl};
+    case TaskKind::features: return {hdf5};
+  }
+  return {};
 }
 
 bool has_labels(TaskKind kind) { return kind == TaskKind::classification || kind == TaskKind::tokens; }

@@ -112,6 +112,9 @@ std::vector<std::string> problems(const TaskConfig& task);
 /// Whether outputs are words of a label set: classification and tokens. (Classes of features are numbers in their files.)
 bool has_labels(TaskKind kind);
 
+/// The formats that can hold a kind of task. lines, and tables of questions, have no labels: they are for predictions.
+std::vector<TaskFormat> formats_of(TaskKind kind);
+
 /// The metrics that fit a kind, the usual one first. features: those of classification, then those of regression.
 std::vector<TaskMetric> metrics_of(TaskKind kind);
 

@@ -42,6 +42,7 @@ void count_labels(const TaskDataset& data, TaskSetReport& report) {
     last_example = sample.example;
   }
   report.unanswerable += !answerable;
+  report.unanswerable -= report.encoding.answers_cut;
   for (std::size_t i = 0; i < counts.size(); ++i) report.labels.emplace_back(data.labels().names()[i], counts[i]);
   for (const auto& [place, count] : places) report.labels.emplace_back(std::to_string(place), count);
 }

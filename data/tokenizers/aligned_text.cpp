@@ -2,14 +2,32 @@
 
 #include <algorithm>
 
-namespace nystrom {
+#include "core/check.h"
 
-AlignedText::AlignedText(std::string_view source, std::uint32_t offset) : text_(source), origin_(source.size()) {
+namespace nystrom {
+namespace {
+
+constexpr std::size_t longest_growth = 64;
+
+}  // namespace
+
+AlignedText::AlignedText(std::string_view source, std::uint32_t offset)
+    : text_(source), origin_(source.size()), limit_((std::size_t{1} << 20) + longest_growth * source.size()) {
   for (std::size_t begin = 0; begin < source.size();) {
     const std::size_t end = begin + utf8_length(source[begin]);
     const ByteRange range{offset + static_cast<std::uint32_t>(begin), offset + static_cast<std::uint32_t>(end)};
     for (; begin < end; ++begin) origin_[begin] = range;
   }
+}
+
+void AlignedText::check_size(std::size_t bytes) const {
+  require_input(bytes <= limit_, "the tokenizer's normalizer makes the text more than {} times as long", longest_growth);
+}
+
+void AlignedText::take(AlignedText made) {
+  check_size(made.text_.size());
+  text_ = std::move(made.text_);
+  origin_ = std::move(made.origin_);
 }
 
 bool AlignedText::is_ascii() const {
@@ -18,6 +36,7 @@ bool AlignedText::is_ascii() const {
 
 AlignedText AlignedText::slice(ByteRange part) const {
   AlignedText result;
+  result.limit_ = limit_;
   result.append(*this, part);
   return result;
 }
@@ -60,11 +79,12 @@ void AlignedText::transform(const std::vector<Change>& changes, std::size_t remo
       append_utf8(made.text_, character);
     made.origin_.resize(made.text_.size(), origin);
   }
-  *this = std::move(made);
+  take(std::move(made));
 }
 
 void AlignedText::replace(const std::vector<ByteRange>& parts, std::string_view content) {
   if (parts.empty()) return;
+  check_size(parts.size() * content.size());
   AlignedText made;
   made.reserve(text_.size());
   std::uint32_t done = 0;
@@ -74,7 +94,7 @@ void AlignedText::replace(const std::vector<ByteRange>& parts, std::string_view 
     done = part.end;
   }
   made.append(*this, {done, size()});
-  *this = std::move(made);
+  take(std::move(made));
 }
 
 void AlignedText::prepend(std::string_view prefix) {
@@ -83,7 +103,7 @@ void AlignedText::prepend(std::string_view prefix) {
   made.reserve(text_.size() + prefix.size());
   made.append(prefix, origin_[0]);
   made.append(*this, {0, size()});
-  *this = std::move(made);
+  take(std::move(made));
 }
 
 }  // namespace nystrom

@@ -26,7 +26,8 @@ struct Change {
   int change = 0;
 };
 
-/// Valid UTF-8, and for each byte the source bytes of the character it came from.
+/// Valid UTF-8, and for each byte the source bytes of the character it came from. InputError when changes make it many times as long as its
+/// source (no tokenizer does that, but a hostile one could).
 class AlignedText {
  public:
   AlignedText() = default;
@@ -63,8 +64,13 @@ class AlignedText {
   void prepend(std::string_view prefix);
 
  private:
+  /// Takes the place of this text.
+  void take(AlignedText made);
+  void check_size(std::size_t bytes) const;
+
   std::string text_;
   std::vector<ByteRange> origin_;
+  std::size_t limit_ = 0;  // of bytes
 };
 
 /// Calls use(character) for each character of valid UTF-8.

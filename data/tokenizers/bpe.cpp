@@ -19,7 +19,7 @@ class Bpe final : public WordModel {
     }
     merges_.reserve(merges.size());
     for (std::size_t rank = 0; rank < merges.size(); ++rank) {
-      const auto& [left, right] = merges[rank];
+      const std::string &left = merges[rank].first, &right = merges[rank].second;
       const auto id_of = [&](const std::string& piece) {
         const auto id = vocabulary().find(piece);
         require_input(id.has_value(), "{}: merge {} ('{}' and '{}'): '{}' is no piece of the vocabulary", where, rank, printable(left),

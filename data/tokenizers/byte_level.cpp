@@ -35,11 +35,14 @@ const std::string& byte_level_character(unsigned char byte) { return table().cha
 int byte_of_character(char32_t character) { return character < table().bytes.size() ? table().bytes[character] : -1; }
 
 void to_byte_level(AlignedText& text) {
-  AlignedText made;
-  made.reserve(text.size() + text.size() / 2);
-  for (std::uint32_t i = 0; i < text.size(); ++i)
-    made.append(byte_level_character(static_cast<unsigned char>(text.text()[i])), text.origin(i));
-  text = std::move(made);
+  std::vector<Change> changes;
+  changes.reserve(text.size());
+  for (const char byte : text.text()) {
+    std::size_t start = 0;
+    const char32_t character = next_code_point(byte_level_character(static_cast<unsigned char>(byte)), start);
+    changes.push_back({character, is_utf8_continuation(byte) ? 1 : 0});
+  }
+  text.transform(changes);
 }
 
 }  // namespace nystrom

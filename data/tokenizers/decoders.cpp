@@ -15,10 +15,19 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
+/// A hostile tokenizer.json could let texts grow without end.
+constexpr std::size_t longest_part = std::size_t{1} << 28;
+
 void replace_all(std::string& text, std::string_view searched, std::string_view content) {
-  if (searched.empty()) return;
-  for (std::size_t at = text.find(searched); at != text.npos; at = text.find(searched, at + content.size()))
-    text.replace(at, searched.size(), content);
+  if (searched.empty() || text.find(searched) == text.npos) return;
+  std::string made;
+  std::size_t done = 0;
+  for (std::size_t at = text.find(searched); at != text.npos; at = text.find(searched, done)) {
+    made.append(text, done, at - done).append(content);
+    require_input(made.size() <= longest_part, "the tokenizer's decoder makes a text of more than {} bytes", longest_part);
+    done = at + searched.size();
+  }
+  text = made.append(text, done);
 }
 
 /// Bytes with what is no UTF-8 replaced, one U+FFFD for each longest beginning of a character.
@@ -67,14 +76,6 @@ class Step final : public Decoder {
 template <class Apply>
 std::unique_ptr<Decoder> step(Apply apply) {
   return std::make_unique<Step<Apply>>(std::move(apply));
-}
-
-std::string clean_up(std::string text) {
-  constexpr std::pair<std::string_view, std::string_view> rules[] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
-                                                                     {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
-                                                                     {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-  for (const auto& [searched, content] : rules) replace_all(text, searched, content);
-  return text;
 }
 
 std::optional<unsigned char> byte_of_piece(std::string_view piece) {
@@ -143,7 +144,8 @@ std::unique_ptr<Decoder> read_replace(const JsonPart& part) {
       std::string made;
       std::size_t done = 0;
       for (const ByteRange& match : compiled->find_all(each)) {
-        made += each.substr(done, match.begin - done) + content;
+        made.append(each, done, match.begin - done).append(content);
+        require_input(made.size() <= longest_part, "the tokenizer's decoder makes a text of more than {} bytes", longest_part);
         done = match.end;
       }
       each = made + each.substr(done);
@@ -177,12 +179,24 @@ std::unique_ptr<Decoder> read_sequence(const JsonPart& part) {
 
 }  // namespace
 
+std::string clean_up_spaces(std::string text) {
+  // clang-format off
+  constexpr std::pair<std::string_view, std::string_view> rules[] = {
+      {" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  // clang-format on
+  for (const auto& [searched, content] : rules) replace_all(text, searched, content);
+  return text;
+}
+
 std::unique_ptr<Decoder> wordpiece_decoder(const std::string& prefix, bool cleanup) {
   return step([prefix, cleanup](Parts& parts) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       std::string& part = parts[i];
       if (i > 0) part = part.starts_with(prefix) ? part.substr(prefix.size()) : " " + part;
-      if (cleanup) part = clean_up(part);
+      if (cleanup) {
+        part = clean_up_spaces(std::move(part));
+        replace_all(part, " do not", " don't");
+      }
     }
   });
 }

@@ -22,6 +22,8 @@ std::unique_ptr<Decoder> read_decoder(const JsonPart& part);
 
 /// BERT's: a space before each piece without `prefix`; with `cleanup` none before signs.
 std::unique_ptr<Decoder> wordpiece_decoder(const std::string& prefix, bool cleanup);
+/// Takes out the spaces that a tokenizer put before punctuation and into contractions.
+std::string clean_up_spaces(std::string text);
 /// Bytes by their characters become bytes; what is no UTF-8 then becomes U+FFFD.
 std::unique_ptr<Decoder> byte_level_decoder();
 

@@ -87,7 +87,6 @@ void strip_marks(AlignedText& text, bool (*is_one)(char32_t)) {
 }
 
 void strip(AlignedText& text, bool left, bool right) {
-  std::vector<ByteRange> spaces;
   std::uint32_t begin = 0, end = text.size();
   for (std::size_t position = 0; left && position < text.size();) {
     if (!is_white_space(next_code_point(text.text(), position))) break;

@@ -166,7 +166,8 @@ std::string PipelineTokenizer::decode(std::span<const std::int32_t> ids, bool sk
   }
   const Decoder* decoder = state_->parts.decoder.get();
   if (decoder != nullptr) decoder->apply(parts);
-  return fmt::format("{}", fmt::join(parts, decoder != nullptr ? "" : " "));
+  const std::string text = fmt::format("{}", fmt::join(parts, decoder != nullptr ? "" : " "));
+  return state_->parts.cleans_up_spaces ? clean_up_spaces(text) : text;
 }
 
 std::int64_t PipelineTokenizer::vocab_size() const { return state_->parts.vocabulary.size(); }

@@ -25,6 +25,7 @@ struct TokenizerParts {
   std::vector<AddedToken> added;
   SpecialIds special{no_id, no_id, no_id, no_id, no_id};
   std::vector<TokenizerFile> files;  ///< it came from
+  bool cleans_up_spaces = false;     ///< decoded texts: none before punctuation, as transformers does at times
 };
 
 /// Gives the ids and the places that Hugging Face's `tokenizers` give.

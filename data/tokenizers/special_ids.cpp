@@ -44,6 +44,7 @@ TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder) {
     read_flag(config, "strip_accents", settings.strip_accents);
     read_flag(config, "tokenize_chinese_chars", settings.tokenize_chinese_chars);
     read_flag(config, "add_prefix_space", settings.add_prefix_space);
+    settings.clean_up_spaces = config.boolean_or("clean_up_tokenization_spaces", false);
     settings.tokenizer_class = config.text_or("tokenizer_class", "");
   }
   if (const auto file = folder / "special_tokens_map.json"; std::filesystem::exists(file)) {

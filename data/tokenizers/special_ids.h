@@ -18,7 +18,8 @@ struct TokenizerSettings {
   };
   std::optional<Name> cls, sep, pad, mask, unk;
   std::optional<bool> lower_case, strip_accents, tokenize_chinese_chars, add_prefix_space;
-  std::string tokenizer_class;  ///< empty when not said
+  bool clean_up_spaces = false;  ///< clean_up_tokenization_spaces
+  std::string tokenizer_class;   ///< empty when not said
 };
 
 /// Reads what there is; tokenizer_config.json goes before special_tokens_map.json. InputError for values of the wrong type.

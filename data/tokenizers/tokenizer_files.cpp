@@ -111,13 +111,13 @@ TokenizerParts parse_gpt2_vocabulary(std::string_view vocabulary, const std::str
   parts.decoder = byte_level_decoder();
   const auto find = [&](const char* name) { return parts.vocabulary.find(name); };
   const auto cls = find("<s>"), sep = find("</s>");
-  if (cls && sep && find("<pad>") && find("<mask>")) {
-    parts.post_processor = PostProcessor::roberta(*cls, *sep, adds_space);
-  } else {
-    parts.post_processor.trims_offsets = false;
-  }
-  add_special(parts, {name_or(settings.cls, "<s>"), name_or(settings.pad, "<pad>"), name_or(settings.sep, "</s>"),
-                      name_or(settings.unk, "<unk>"), name_or(settings.mask, "<mask>"), "<|endoftext|>"});
+  const bool robertas = cls && sep && find("<pad>") && find("<mask>");
+  if (robertas) parts.post_processor = PostProcessor::roberta(*cls, *sep, adds_space);
+  const auto name_of = [&](const std::optional<TokenizerSettings::Name>& name, const char* usual) {
+    return name_or(name, robertas ? usual : "<|endoftext|>");
+  };
+  add_special(parts, {name_of(settings.cls, "<s>"), name_of(settings.pad, "<pad>"), name_of(settings.sep, "</s>"),
+                      name_of(settings.unk, "<unk>"), name_of(settings.mask, "<mask>")});
   return parts;
 }
 

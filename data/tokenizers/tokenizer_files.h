@@ -10,7 +10,7 @@
 
 namespace nystrom {
 
-inline constexpr std::size_t max_tokenizer_bytes = std::size_t{128} << 20;
+inline constexpr std::size_t max_tokenizer_bytes = std::size_t{64} << 20;
 
 /// The parts that a tokenizer.json describes; `source` names it in messages. Padding and truncation in it are settings of Hugging Face's
 /// calls and passed over. InputError for what is wrong or not supported.

@@ -14,9 +14,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "data/sentencepiece_tokenizer.h"
 #include "data/tasks/task_report.h"
 #include "data/tasks/task_scorer.h"
+#include "data/tokenizer_folder.h"
 
 namespace nystrom {
 namespace {
@@ -62,13 +62,13 @@ TaskConfig task_of(const std::string& text) {
 /// What all commands on a task need.
 struct Setup {
   TaskConfig task;
-  SentencePieceTokenizer tokenizer;
+  std::unique_ptr<Tokenizer> tokenizer;
   TaskEncoder encoder;
 
   explicit Setup(const Arguments& arguments)
       : task(task_of(arguments.at(1))),
-        tokenizer(SentencePieceTokenizer::open_folder(arguments.at(2))),
-        encoder(task, task_labels(task), tokenizer, std::stoll(arguments.at(3))) {}
+        tokenizer(open_tokenizer(arguments.at(2))),
+        encoder(task, task_labels(task), *tokenizer, std::stoll(arguments.at(3))) {}
 };
 
 Json to_json(const TaskSetReport& report) {

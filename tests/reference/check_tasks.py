@@ -215,7 +215,7 @@ def check_questions(tool, tokenizer, folder, sentences, rng):
         context = " ".join(rng.sample(sentences, rng.randrange(1, 9)))
         words = context.split()
         first = rng.randrange(len(words))
-        text = " ".join(words[first:first + rng.randrange(1, 5)]).strip(string.punctuation) or words[first]
+        text = " ".join(words[first:first + rng.randrange(1, 5)]).strip(string.punctuation + " ") or words[first]
         questions.append({"context": context, "qas": [{"id": str(i), "question": rng.choice(sentences)[:60],
                                                       "answers": [{"text": text, "answer_start": context.index(text)}]}]})
     (folder / "questions.json").write_text(json.dumps({"data": [{"paragraphs": questions}]}))

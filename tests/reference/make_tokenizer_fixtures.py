@@ -15,7 +15,7 @@ from check_tokenizer import NOVELS, ROOT, byte_offsets, read_lines
 
 FOLDER = ROOT / "tests/fixtures/tokenizers/small"
 TEXTS = [
-    "The captain said nothing, and the sea was calm.", "  two  spaces\tand a tab ", "Don't they'll we've I'm HE'S 12,345.67 (50%)", "",
+    "The captain said nothing, and the sea was calm.", "line one\nline two \n\n  three\r\n", "  two  spaces\tand a tab ", "Don't they'll we've I'm HE'S 12,345.67 (50%)", "",
     " ", "caf\u00e9 na\u00efve \u0130stanbul stra\u00dfe \u00c5ngstr\u00f6m o\u0301e\u0323\u0302 \ufb01nd \u2167 \u00bd", "\u6771\u4eac Tokyo \ud55c\uad6d\uc5b4 \u0645\u0631\u062d\u0628\u0627 \u0928\u092e\u0938\u094d\u0924\u0947",
     "\U0001f642\U0001f44d\U0001f3fd \U0001f468\u200d\U0001f469 end", "a <mask> b<mask>c  <mask>  d", "[CLS] the [SEP]<unk> <s></s>",
     "un\u200bseen\u00ad \x0bcontrol\x1c\x85 \u2581mark \ufeff", "supercalifragilisticexpialidocious" * 3, "Sea-captain\u2019s\u2014\u201cquoted\u201d\u2026 ``x''",
@@ -125,9 +125,9 @@ def expected(tokenizer):
 
 def main():
     lines = read_lines(NOVELS[:2])[:3000]
-    shutil.rmtree(FOLDER, ignore_errors=True)
     for make in [wordpiece, byte_level, unigram, bytes_for_unknown, split_by_regex, suffixes, first_metaspace]:
         folder = FOLDER / make.__name__
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         tokenizer = make(lines)
         description = json.loads(tokenizer.to_str())

@@ -9,6 +9,7 @@
 #include "data/tokenizer_json.h"
 #include "data/tokenizers/tokenizer_files.h"
 #include "tests/support/fixtures.h"
+#include "tests/train/temporary_folder.h"  // before what opens nystrom::testing
 
 namespace nystrom {
 namespace {
@@ -70,13 +71,17 @@ TEST(RobertaVocabulary, AsTheTokenizerJson) {
 }
 
 TEST(BertVocabulary, GoldenEncodings) {
-  const auto tokenizer = open_tokenizer(folder / "bert-base-uncased");
+  const TemporaryFolder with_config;
+  std::filesystem::copy_file(folder / "bert-base-uncased/vocab.txt", with_config / "vocab.txt");
+  write_bytes(with_config / "tokenizer_config.json", R"({"clean_up_tokenization_spaces": true})");
+  const auto tokenizer = open_tokenizer(with_config.path());
   const Json golden = read_json_file(folder / "bert-base-uncased/golden_encodings.json");
   EXPECT_EQ(tokenizer->vocab_size(), golden["vocab_size"]);
   ASSERT_EQ(golden["cases"].size(), 16u);
   for (const Json& each : golden["cases"]) {
     const auto text = each["text"].get<std::string>();
     EXPECT_EQ(tokenizer->wrap(tokenizer->encode(text, SpecialNames::tokens)).ids, each["ids"].get<Ids>()) << text;
+    EXPECT_EQ(tokenizer->decode(each["ids"].get<Ids>()), each["decoded"].get<std::string>());
   }
   const Json& pair = golden["pair"];
   expect_wrapped(tokenizer->wrap(tokenizer->encode(pair["a"].get<std::string>()), tokenizer->encode(pair["b"].get<std::string>())),
