@@ -105,13 +105,27 @@ void AlignedText::filter(const Keep& keep) {
 
 template <class Map>
 void AlignedText::map(const Map& map) {
+  // Mostly every character takes as many bytes as before, and stands for what stood there.
+  std::string made;
+  made.reserve(text_.size());
+  bool same_places = true;
+  for (std::size_t position = 0; same_places && position < text_.size();) {
+    if (static_cast<unsigned char>(text_[position]) < 0x80) {
+      const char32_t mapped = map(static_cast<char32_t>(text_[position++]));
+      same_places = mapped < 0x80;
+      made += static_cast<char>(mapped);
+    } else {
+      append_utf8(made, map(next_code_point(text_, position)));
+      same_places = made.size() == position;
+    }
+  }
+  if (same_places) {
+    text_ = std::move(made);
+    return;
+  }
   std::vector<Change> changes;
-  bool same = true;
-  for_each_character(text_, [&](char32_t c) {
-    changes.push_back({map(c), 0});
-    same &= changes.back().character == c;
-  });
-  if (!same) transform(changes);
+  for_each_character(text_, [&](char32_t c) { changes.push_back({map(c), 0}); });
+  transform(changes);
 }
 
 }  // namespace nystrom

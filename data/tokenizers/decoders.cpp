@@ -16,7 +16,7 @@ namespace {
 using Parts = std::vector<std::string>;
 
 /// A hostile tokenizer.json could let texts grow without end.
-constexpr std::size_t longest_part = std::size_t{1} << 28;
+constexpr std::size_t longest_part = std::size_t{1} << 24;
 
 void replace_all(std::string& text, std::string_view searched, std::string_view content) {
   if (searched.empty() || text.find(searched) == text.npos) return;

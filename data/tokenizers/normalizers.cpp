@@ -37,21 +37,13 @@ std::unique_ptr<TextNormalizer> step(Apply apply) {
 
 void lower(AlignedText& text) {
   constexpr char32_t capital_i_with_dot = 0x130;  // the only character that becomes two
+  if (text.text().find("\xC4\xB0") == std::string::npos) return text.map(lower_case);
   std::vector<Change> changes;
-  changes.reserve(text.size());
-  bool same = true;
   for_each_character(text.text(), [&](char32_t c) {
-    if (c == capital_i_with_dot) {
-      changes.push_back({'i', 0});
-      changes.push_back({0x307, 1});
-      same = false;
-      return;
-    }
-    const char32_t lowered = lower_case(c);
-    same &= lowered == c;
-    changes.push_back({lowered, 0});
+    changes.push_back({c == capital_i_with_dot ? U'i' : lower_case(c), 0});
+    if (c == capital_i_with_dot) changes.push_back({0x307, 1});
   });
-  if (!same) text.transform(changes);
+  text.transform(changes);
 }
 
 bool is_ideograph(char32_t c) {

@@ -153,8 +153,20 @@ Pattern& Pattern::operator=(Pattern&&) noexcept = default;
 std::vector<ByteRange> Pattern::find_all(std::string_view text) const {
   std::vector<ByteRange> found;
   Matcher matcher(*program_, text, where_);
+  // Most expressions tell by their first instruction where no match can begin.
+  const PatternInstruction& first = program_->instructions[0];
+  const bool begins =
+      first.kind == PatternInstruction::Kind::character || (first.kind == PatternInstruction::Kind::repeat && first.least > 0);
+  const CharacterSet* beginnings = begins ? &program_->sets[first.set] : nullptr;
   std::size_t start = 0;
   while (start <= text.size()) {
+    if (beginnings != nullptr && start < text.size()) {
+      std::size_t behind = start;
+      if (!beginnings->contains(next_code_point(text, behind))) {
+        start = behind;
+        continue;
+      }
+    }
     const auto end = matcher.match(0, start);
     if (end) found.push_back({static_cast<std::uint32_t>(start), static_cast<std::uint32_t>(*end)});
     if (end && *end > start)

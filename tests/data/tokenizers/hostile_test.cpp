@@ -156,6 +156,19 @@ TEST(UnigramWithoutUnknown, TextThatNeedsIt) {
   EXPECT_EQ(input_error([&] { tokenizer.encode("az"); }), "the text holds what is no piece of the tokenizer, which has no unknown token");
 }
 
+TEST(GrowingText, EndsInAnError) {
+  const Json twice = {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}};
+  Json json = sound();
+  json["normalizer"] = {{"type", "Sequence"}, {"normalizers", Json(60, twice)}};
+  const PipelineTokenizer normalizing(parse_tokenizer_json(json.dump(), "t.json"));
+  EXPECT_EQ(input_error([&] { normalizing.encode("a"); }), "the tokenizer's normalizer makes the text more than 64 times as long");
+  json = sound();
+  json["decoder"] = {{"type", "Sequence"}, {"decoders", Json(60, twice)}};
+  const PipelineTokenizer decoding(parse_tokenizer_json(json.dump(), "t.json"));
+  const std::int32_t a = 1;
+  EXPECT_EQ(input_error([&] { decoding.decode(std::span(&a, 1)); }), "the tokenizer's decoder makes a text of more than 16777216 bytes");
+}
+
 TEST(BertVocabulary, Wrong) {
   const auto error = [](const std::string& text) { return input_error([&] { parse_bert_vocabulary(text, "vocab.txt", {}); }); };
   EXPECT_EQ(error("[UNK]\n[CLS]\n[SEP]\n"), "no error");
