@@ -110,6 +110,12 @@ std::vector<std::string> validate_pretraining(const RunConfig& config) {
   if (config.data.train.empty()) lines.push_back("data.train is empty; name the text files to train on, such as [corpus/*.txt]");
   if (config.data.validation.empty() && !config.data.validation_fraction)
     lines.push_back("data.validation is empty; name held-out text files, or set data.validation_fraction, such as 0.01");
+  const auto fixed = config.model.fixed_length();
+  if (fixed && *fixed != config.data.sequence_length)
+    lines.push_back(
+        fmt::format("data.sequence_length {}: with attention.semantics transformers the model takes {} alone; change it, or set "
+                    "model.attention.semantics to nystrom",
+                    config.data.sequence_length, *fixed));
   if (config.model.embed_dim) lines.push_back("model.embed_dim is set, but pretraining predicts tokens of text; leave it out");
   return lines;
 }

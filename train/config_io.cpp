@@ -181,8 +181,9 @@ struct SectionsOf {
   }
 };
 
-/// Reads into `config`, over the values that it has.
+/// Reads into `config`, over the values that it has; where it has a start.from, its model is that folder's.
 RunConfig parse_over(RunConfig config, std::string_view text, const std::string& name, Overrides overrides, bool check_rules) {
+  const bool folder_known = config.start.from.has_value();
   // Of two options that exclude each other, one that is given takes the place of the other's default.
   const auto steps = std::exchange(config.training.steps, std::nullopt);
   const auto epochs = std::exchange(config.training.epochs, std::nullopt);
@@ -206,8 +207,11 @@ RunConfig parse_over(RunConfig config, std::string_view text, const std::string&
   } else if (config.model.embed_dim) {
     config.model.head = Head::none;
   }
-  const bool fixed = config.start.from && config.model.attention.semantics == Semantics::transformers;  // the folder's own length
-  if (!fixed) config.model.segment_means_seq_len = config.data.sequence_length;
+  if (!config.start.from || config.model.attention.semantics == Semantics::nystrom) {
+    config.model.segment_means_seq_len = config.data.sequence_length;
+  } else if (!folder_known) {  // it has a length of its own; any that fits the landmarks stands for it
+    config.model.segment_means_seq_len = config.model.attention.num_landmarks;
+  }
   if (check_rules) reader.errors().add_rules(validate(config));
   reader.errors().throw_if_any();
   return config;
@@ -241,6 +245,7 @@ RunConfig parse_config(std::string_view text, const std::string& name, Overrides
   if (given.start.from) {
     Log quiet(true);
     const ModelFolder folder = open_model_folder(*given.start.from, {}, quiet);
+    start.start = given.start;
     start.model = folder.config;
     start.model.head = Head::masked_lm;
     start.model.labels = ModelConfig{}.labels;

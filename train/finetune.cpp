@@ -114,9 +114,14 @@ std::vector<std::string> describe(const TaskReport& report, const RunConfig& con
                           100 * static_cast<double>(counts.truncated) / static_cast<double>(counts.examples));
     }
     lines.push_back(line);
+    constexpr std::size_t most_labels = 30;
     std::vector<std::string> labels;
-    for (const auto& [label, count] : set->labels) labels.push_back(fmt::format("{} {}", printable(label), count));
-    if (!labels.empty()) lines.push_back(fmt::format("  labels: {}", fmt::join(labels, ", ")));
+    for (const auto& [label, count] : set->labels) {
+      if (labels.size() < most_labels) labels.push_back(fmt::format("{} {}", printable(label), count));
+    }
+    const std::size_t more = set->labels.size() - labels.size();
+    if (!labels.empty())
+      lines.push_back(fmt::format("  labels: {}{}", fmt::join(labels, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
   }
   if (report.majority > 0) lines.push_back(fmt::format("always the most frequent label: accuracy {:.4f}", report.majority));
   return lines;

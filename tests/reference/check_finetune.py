@@ -156,13 +156,16 @@ def check_tokens(check, program, folder, rng):
 def check_questions(check, program, folder, rng):
     model, tokenizer = load(check, "questions", folder, AutoModelForQuestionAnswering)
     answer = pipeline("question-answering", model=model, tokenizer=tokenizer)
-    same = True
+    different = []
     contexts = [sentence(rng, "Jim") for _ in range(10)] + [CONTEXT]
     for context in contexts:
         ours = predict(program, folder, QUESTION, "--pair", context)[0]
-        theirs = answer(question=QUESTION, context=context, max_answer_len=30)
-        same &= (ours["answer"], ours["start"], ours["end"]) == (theirs["answer"], theirs["start"], theirs["end"])
-    check(same, f"questions: the question-answering pipeline finds the same {len(contexts)} answers")
+        theirs = answer(question=QUESTION, context=context, max_answer_len=30, align_to_words=False)
+        found = theirs["answer"].strip()  # SentencePiece's tokens have the space in front; nystrom leaves it out of answers
+        start = theirs["start"] + theirs["answer"].index(found)
+        if (ours["answer"], ours["start"], ours["end"]) != (found, start, start + len(found)):
+            different.append((context, ours, theirs))
+    check(not different, f"questions: the question-answering pipeline finds the same {len(contexts)} answers; others: {different or 'none'}")
 
 
 def check_choice(check, program, folder, rng):
