@@ -42,7 +42,7 @@ struct Example {
 /// Whether what is to be predicted must be there.
 enum class Labelled {
   required,
-  optional,  ///< for predictions: a label column that is absent, or an empty cell in it, is no error
+  optional,  ///< for predictions: it may be missing or wrong, and is not read
 };
 
 /// Reads examples one after another in memory of one (squad: of the file).
