@@ -94,6 +94,7 @@ bool are_folders(const TaskConfig& task, const std::vector<std::string>& pattern
 }  // namespace
 
 std::string Example::place() const {
+  if (!file) return fmt::format("the example '{}'", printable(text, 60));
   return line > 0 ? fmt::format("{}:{}", *file, line) : fmt::format("{}: question '{}'", *file, printable(id));
 }
 

@@ -21,7 +21,7 @@ struct Answer {
 
 /// One example. Which members it has depends on the task's kind.
 struct Example {
-  std::shared_ptr<const std::string> file;  ///< its name, for messages
+  std::shared_ptr<const std::string> file;  ///< its name, for messages; null for an example that comes from no file
   std::int64_t line = 0;                    ///< where it begins, from 1; 0 for squad
   std::string id;                           ///< empty where there is none
   std::string text;                         ///< classification, regression; questions: the question; choice: what comes before
@@ -35,7 +35,7 @@ struct Example {
   std::vector<Answer> answers;              ///< questions: all that count as right; none: not answerable, or unlabelled
   bool labelled = false;                    ///< whether the file says what is right
 
-  /// "train.tsv:17", or "dev.json: question 'id'"; for messages.
+  /// "train.tsv:17", "dev.json: question 'id'", or "the example 'its text'"; for messages.
   std::string place() const;
 };
 
