@@ -81,10 +81,8 @@ class ConllExamples : public ExampleReader {
     require_input(word < width_ && label < width_, "{}: the line has {} columns; task.columns asks for {}", place, width_,
                   std::max(word, label) + 1);
     example.words.emplace_back(parts[word]);
-    if (label == word) {
-      require_input(labelled_ == Labelled::optional, "{}: the line has no label behind the word '{}'", place, printable(parts[word]));
-      return;
-    }
+    if (labelled_ == Labelled::optional) return;
+    require_input(label != word, "{}: the line has no label behind the word '{}'", place, printable(parts[word]));
     check_tag(task_, parts[label], place);
     example.word_labels.emplace_back(parts[label]);
   }

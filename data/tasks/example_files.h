@@ -11,7 +11,7 @@ namespace nystrom {
 std::unique_ptr<ExampleReader> open_table(const TaskConfig& task, const std::filesystem::path& file, TaskFormat format, Labelled labelled);
 std::unique_ptr<ExampleReader> open_conll(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled);
 std::unique_ptr<ExampleReader> open_squad(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled);
-std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const std::filesystem::path& folder);
+std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const std::filesystem::path& folder, Labelled labelled);
 /// Texts without labels; for tokens they are split into words.
 std::unique_ptr<ExampleReader> open_lines(const TaskConfig& task, const std::filesystem::path& file);
 

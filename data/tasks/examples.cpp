@@ -42,7 +42,7 @@ std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& 
     case TaskFormat::jsonl: return open_table(task, file, format, labelled);
     case TaskFormat::conll: return open_conll(task, file, labelled);
     case TaskFormat::squad: return open_squad(task, file, labelled);
-    case TaskFormat::folders: return open_folders(task, file);
+    case TaskFormat::folders: return open_folders(task, file, labelled);
     case TaskFormat::lines:
       require_input(labelled == Labelled::optional, "{}: task.format lines has no labels, and this file needs them", printable_path(file));
       return open_lines(task, file);
@@ -94,6 +94,7 @@ bool are_folders(const TaskConfig& task, const std::vector<std::string>& pattern
 }  // namespace
 
 std::string Example::place() const {
+  if (!file) return fmt::format("the example '{}'", printable(text, 60));
   return line > 0 ? fmt::format("{}:{}", *file, line) : fmt::format("{}: question '{}'", *file, printable(id));
 }
 

@@ -21,7 +21,7 @@ struct Answer {
 
 /// One example. Which members it has depends on the task's kind.
 struct Example {
-  std::shared_ptr<const std::string> file;  ///< its name, for messages
+  std::shared_ptr<const std::string> file;  ///< its name, for messages; null for an example that comes from no file
   std::int64_t line = 0;                    ///< where it begins, from 1; 0 for squad
   std::string id;                           ///< empty where there is none
   std::string text;                         ///< classification, regression; questions: the question; choice: what comes before
@@ -35,14 +35,14 @@ struct Example {
   std::vector<Answer> answers;              ///< questions: all that count as right; none: not answerable, or unlabelled
   bool labelled = false;                    ///< whether the file says what is right
 
-  /// "train.tsv:17", or "dev.json: question 'id'"; for messages.
+  /// "train.tsv:17", "dev.json: question 'id'", or "the example 'its text'"; for messages.
   std::string place() const;
 };
 
 /// Whether what is to be predicted must be there.
 enum class Labelled {
   required,
-  optional,  ///< for predictions: a label column that is absent, or an empty cell in it, is no error
+  optional,  ///< for predictions: it may be missing or wrong, and is not read
 };
 
 /// Reads examples one after another in memory of one (squad: of the file).

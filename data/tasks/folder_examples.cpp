@@ -15,7 +15,7 @@ constexpr std::string_view label_folders_example = "expected one a label, such a
 
 class FolderExamples : public ExampleReader {
  public:
-  FolderExamples(const TaskConfig& task, const fs::path& folder) {
+  FolderExamples(const TaskConfig& task, const fs::path& folder, Labelled labelled) : labelled_(labelled) {
     std::vector<std::string> labels = task.labels;
     if (labels.empty())
       for (const auto& entry : fs::directory_iterator(folder))
@@ -42,8 +42,8 @@ class FolderExamples : public ExampleReader {
     example.line = 1;
     example.text = read_whole(file, max_row_bytes);
     check_text(example.text, *example.file);
-    example.label = label;
-    example.labelled = true;
+    example.labelled = labelled_ == Labelled::required;
+    if (example.labelled) example.label = label;
     return example;
   }
 
@@ -54,14 +54,15 @@ class FolderExamples : public ExampleReader {
     fs::path file;
     std::string label;
   };
+  Labelled labelled_;
   std::vector<LabelledFile> files_;
   std::size_t next_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const fs::path& folder) {
-  return std::make_unique<FolderExamples>(task, folder);
+std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const fs::path& folder, Labelled labelled) {
+  return std::make_unique<FolderExamples>(task, folder, labelled);
 }
 
 }  // namespace nystrom

@@ -105,14 +105,11 @@ class SquadExamples : public ExampleReader {
     example.pair = context_;
     const std::string name = example.place();
     require_input(example.text.find_first_not_of(" \t\n") != std::string::npos, "{}: the question is empty", name);
+    if (labelled_ == Labelled::optional) return example;
     const bool impossible = question.contains("is_impossible") && question["is_impossible"] == true;
-    if (!question.contains("answers") && !impossible) {
-      require_input(labelled_ == Labelled::optional, "{}: there is no key 'answers'", name);
-      return example;
-    }
     if (!impossible) read_answers(list(question, "answers", name), example);
     example.labelled = true;
-    require_input(!example.answers.empty() || no_answer_ || labelled_ == Labelled::optional,
+    require_input(!example.answers.empty() || no_answer_,
                   "{}: it has no answer; set task.no_answer to true if contexts may have none, as in SQuAD 2.0", name);
     return example;
   }

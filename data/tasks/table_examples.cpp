@@ -57,7 +57,7 @@ class TableExamples : public ExampleReader {
                   "{}: questions with answers are read from SQuAD's JSON (task.format squad)", *file_);
     places.text = want(names.text.value_or(questions ? "question" : words ? "tokens" : "text"), true, words);
     if (names.pair || questions) places.pair = want(names.pair.value_or("context"), true);
-    if (!questions) places.label = want(names.label.value_or(words ? "tags" : "label"), labelled_ == Labelled::required, words);
+    if (labelled_ == Labelled::required) places.label = want(names.label.value_or(words ? "tags" : "label"), true, words);
     if (names.id) places.id = want(*names.id, true);
     places.list_of_choices = format == TaskFormat::jsonl && names.choices.size() == 1;
     for (const std::string& name : names.choices) places.choices.push_back(want(name, true, places.list_of_choices));
@@ -69,7 +69,7 @@ class TableExamples : public ExampleReader {
     if (example.words.empty()) throw BadRow(example.place() + ": the list of words is empty");
     for (const std::string& word : example.words)
       if (word.empty()) throw BadRow(example.place() + ": a word is empty");
-    if (!row.cells[*places_.label]) return;
+    if (!places_.label) return;
     example.word_labels = std::move(row.lists[*places_.label]);
     example.labelled = true;
     if (example.word_labels.size() != example.words.size())
@@ -82,13 +82,11 @@ class TableExamples : public ExampleReader {
     if (places_.pair) example.pair = std::move(row.cells[*places_.pair]);
     read_choices(row, example);
     if (!places_.label) return;
-    std::optional<std::string>& label = row.cells[*places_.label];
-    if (label && !label->empty()) {
-      example.labelled = true;
-      read_label(std::move(*label), example);
-    } else if (labelled_ == Labelled::required) {
+    std::string& label = *row.cells[*places_.label];
+    if (label.empty())
       throw BadRow(fmt::format("{}: the label (column '{}') is empty", example.place(), printable(places_.wanted[*places_.label].name)));
-    }
+    example.labelled = true;
+    read_label(std::move(label), example);
   }
 
   void read_choices(TableRow& row, Example& example) {

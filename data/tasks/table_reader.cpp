@@ -104,7 +104,6 @@ const char* describe(const nlohmann::json& value) {
 }  // namespace
 
 struct TableReader::State {
-  std::filesystem::path path;
   LineReader lines;
   TaskFormat format;
   bool header;
@@ -114,7 +113,7 @@ struct TableReader::State {
   std::string line;
 
   State(const std::filesystem::path& file, TaskFormat kind, bool named, std::vector<WantedColumn> columns)
-      : path(file), lines(file), format(kind), header(named), wanted(std::move(columns)) {}
+      : lines(file), format(kind), header(named), wanted(std::move(columns)) {}
 
   std::string place(std::int64_t number) const { return fmt::format("{}:{}", lines.name(), number); }
 
@@ -254,7 +253,5 @@ std::optional<TableRow> TableReader::next() {
   while (s.line.find_first_not_of(s.format == TaskFormat::jsonl ? " \t" : "") == std::string::npos);
   return s.format == TaskFormat::jsonl ? s.json_row() : s.table_row();
 }
-
-const std::filesystem::path& TableReader::file() const { return state_->path; }
 
 }  // namespace nystrom

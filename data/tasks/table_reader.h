@@ -52,7 +52,6 @@ class TableReader {
   /// The next row, nothing after the last. BadRow "file:line: …" for a row that is left out; InputError for what ends the reading: an
   /// unclosed quote, broken compression.
   std::optional<TableRow> next();
-  const std::filesystem::path& file() const;
 
  private:
   struct State;

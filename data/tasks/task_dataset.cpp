@@ -62,6 +62,9 @@ struct TaskDataset::State {
   explicit State(const TaskConfig& features) : task(features) {}
 
   void add(const TaskEncoder& encoder, Example&& example) {
+    if (!samples.empty() && samples[0].rows.size() != example.choices.size() && target == TaskTarget::choice)
+      throw BadRow(fmt::format("{}: {} to choose from, the first example has {}; all need as many", example.place(), example.choices.size(),
+                               samples[0].rows.size()));
     for (EncodedSample& sample : encoder.encode(example, counts)) {
       lengths.push_back(sample.length());
       samples.push_back(std::move(sample));

@@ -44,7 +44,7 @@ class BatchMaker {
     length_ = std::min(rounded, padding.sequence_length);
     require(longest <= length_, "task batch: {} tokens in a row of {}", longest, length_);
     batch_.samples.assign(samples.begin(), samples.end());
-    if (dataset.target() == TaskTarget::choice) batch_.choices = choices();
+    if (dataset.target() == TaskTarget::choice) batch_.choices = static_cast<std::int64_t>(sample(0).rows.size());
     rows_ = size() * batch_.choices;
   }
 
@@ -63,14 +63,6 @@ class BatchMaker {
  private:
   std::int64_t size() const { return static_cast<std::int64_t>(samples_.size()); }
   const EncodedSample& sample(std::int64_t i) const { return data_.sample(samples_[static_cast<std::size_t>(i)]); }
-
-  std::int64_t choices() const {
-    const std::size_t count = sample(0).rows.size();
-    for (std::int64_t i = 0; i < size(); ++i)
-      require_input(sample(i).rows.size() == count, "examples {} and {} (counted from 0) have {} and {} to choose from; all need as many",
-                    sample(0).example, sample(i).example, count, sample(i).rows.size());
-    return static_cast<std::int64_t>(count);
-  }
 
   void fill_tokens() {
     batch_.input_ids = filled({rows_, length_}, std::int64_t{data_.pad_id()});

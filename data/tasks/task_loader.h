@@ -39,7 +39,7 @@ struct PaddingOptions {
   std::int64_t sequence_length = 512;
 };
 
-/// The batch of these samples with the given ids (TaskBatch::sample_ids before choices). Choice: InputError unless all have as many.
+/// The batch of these samples with the given ids (TaskBatch::sample_ids before choices).
 TaskBatch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples, std::span<const std::int64_t> ids,
                           const PaddingOptions& padding);
 

@@ -1,5 +1,6 @@
 // The data side of tasks on the command line, for tests/reference/check_tasks.py and for looking at data by hand. TASK is the section
 // `task` of a configuration in JSON.
+//   task_tool rows TASK                        reads task.train without labels and counts its examples
 //   task_tool report TASK TOKENIZER LENGTH     statistics of task.train and task.validation
 //   task_tool encode TASK TOKENIZER LENGTH     a JSON line for each sample of task.train
 //   task_tool answers TASK TOKENIZER LENGTH    how many gold answers come back out of the windows of task.train
@@ -70,6 +71,14 @@ struct Setup {
         tokenizer(open_tokenizer(arguments.at(2))),
         encoder(task, task_labels(task), *tokenizer, std::stoll(arguments.at(3))) {}
 };
+
+void rows(const Arguments& arguments) {
+  const TaskConfig task = task_of(arguments.at(1));
+  std::int64_t examples = 0;
+  SkippedRows skipped;
+  for_each_example(task, task.train, Labelled::optional, skipped, [&](const Example&) { ++examples; });
+  fmt::print("{} examples, {} rows left out\n", examples, skipped.count);
+}
 
 Json to_json(const TaskSetReport& report) {
   const EncodingCounts& counts = report.encoding;
@@ -215,6 +224,7 @@ void metrics() {
 
 void run(const Arguments& arguments) {
   const std::string& command = arguments.at(0);
+  if (command == "rows") return rows(arguments);
   if (command == "report") return report(arguments);
   if (command == "encode") return encode(arguments);
   if (command == "answers") return answers(arguments);

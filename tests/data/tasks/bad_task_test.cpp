@@ -160,6 +160,9 @@ const BadFile bad_files[] = {
      "DIR/a.tsv:2: label 'C' names no choice; labels are 'A' and 'B'"},
     {"one_choice", choice, list_of_choices, "a.jsonl", R"({"text": "x", "endings": ["a"], "label": 0})",
      "DIR/a.jsonl:1: 1 to choose from, expected at least 2"},
+    {"other_number_of_choices", choice, list_of_choices, "a.jsonl",
+     "{\"text\": \"x\", \"endings\": [\"a\", \"b\"], \"label\": 0}\n{\"text\": \"x\", \"endings\": [\"a\", \"b\", \"c\"], \"label\": 0}\n",
+     "DIR/a.jsonl:2: 3 to choose from, the first example has 2; all need as many"},
     {"choices_as_text", choice, list_of_choices, "a.jsonl", R"({"text": "x", "endings": "a", "label": 0})",
      "DIR/a.jsonl:1: 'endings' is a single value, expected a list"},
 };
@@ -320,6 +323,18 @@ TEST(BadTask, ABadHeaderIsNoRowToSkip) {
   SkippedRows skipped;
   EXPECT_EQ(input_error([&] { for_each_example(resolve_task(task), {file}, Labelled::required, skipped, [](const Example&) {}); }),
             file + ":1: column 2 has text behind its closing quote; a quote inside a cell is written twice");
+}
+
+TEST(BadTask, ExamplesInMemoryAreNamedByTheirText) {
+  TaskConfig task;
+  task.kind = TaskKind::classification;
+  const LetterTokenizer tokenizer;
+  const TaskEncoder encoder(resolve_task(task), LabelSet({"neg", "pos"}), tokenizer, 16);
+  Example example;
+  example.text = "a film";
+  example.label = "good";
+  EXPECT_EQ(input_error([&] { TaskDataset::from(encoder, {example}, false); }),
+            "the example 'a film': unknown label 'good'; labels are 'neg' and 'pos'");
 }
 
 TEST(BadTask, NoRoomForText) {

@@ -194,6 +194,17 @@ TEST_F(Examples, PredictionsNeedNoLabels) {
   EXPECT_EQ(words.at(0).words, (Words{"one", "two"}));
 }
 
+TEST_F(Examples, PredictionsDoNotReadLabels) {
+  const auto numbers = read(task_of(TaskKind::regression), write("a.tsv", "text\tlabel\nfirst\t?\nsecond\t\n"), Labelled::optional);
+  EXPECT_EQ(texts_of(numbers), (Words{"first", "second"}));
+  EXPECT_FALSE(numbers[0].labelled || numbers[0].value);
+  const auto words = read(task_of(TaskKind::tokens), write("c.conll", "one NN\ntwo ?\n"), Labelled::optional);
+  EXPECT_EQ(words.at(0).words, (Words{"one", "two"}));
+  EXPECT_TRUE(words[0].word_labels.empty());
+  const std::string squad = R"({"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "1", "question": "y", "answers": 7}]}]}]})";
+  EXPECT_FALSE(read(task_of(TaskKind::questions), write("a.json", squad), Labelled::optional).at(0).labelled);
+}
+
 TEST_F(Examples, ReadersGoOnBehindABadRow) {
   const TaskConfig task = resolve_task(task_of(TaskKind::classification));
   const auto files = write("a.txt", "one\n\ncaf\xE9\nfour\n");
