@@ -43,7 +43,8 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
   if (word.size() > longest_word) return best;
   for (const std::string& candidate : known) {
     if (candidate.size() > longest_word) continue;
-    const int near = std::max(1, static_cast<int>(std::max(word.size(), candidate.size()) / 4));
+    const int longer = static_cast<int>(std::max(word.size(), candidate.size()));
+    const int near = std::min(std::max(1, longer / 4), std::max(0, longer - 1));
     const auto distance = edit_distance(word, candidate, best ? std::min(near, best_distance - 1) : near);
     if (!distance) continue;
     best = candidate;

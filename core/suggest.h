@@ -13,7 +13,7 @@ namespace nystrom {
 std::optional<int> edit_distance(std::string_view a, std::string_view b, int limit);
 
 /// The word of `known` nearest to `word` (the first of equals); nothing if none is near: within a quarter of the longer word's length,
-/// and one letter in any case. Words over 256 letters are near to nothing.
+/// and one letter in any case, but never all. Words over 256 letters are near to nothing.
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> known);
 
 /// "; did you mean 'x'?" for the end of a message, or nothing.

@@ -119,6 +119,19 @@ class Walk {
   std::vector<Node> path_;
 };
 
+/// Calls use(replacement) for the keys that `text` begins with, the shortest first, while it returns true.
+template <class Use>
+void for_each_key(const Parts& parts, std::string_view text, const Use& use) {
+  std::uint32_t position = offset_of(parts.unit(0));
+  for (const char byte : text) {
+    position ^= static_cast<unsigned char>(byte);
+    const std::uint32_t unit = parts.unit(position);
+    if (label_of(unit) != static_cast<unsigned char>(byte)) return;
+    position ^= offset_of(unit);
+    if (has_leaf(unit) && !use(parts.strings.data() + value_of(parts.unit(position)))) return;
+  }
+}
+
 void check_strings(std::string_view strings, const std::string& source) {
   require_input(strings.back() == '\0', "{}: the charsmap's strings do not end in NUL", source);
   require_input(is_valid_utf8(strings), "{}: the charsmap's strings are not valid UTF-8 at byte {}", source, valid_utf8_prefix(strings));
@@ -144,15 +157,21 @@ std::string Charsmap::replacement(std::string_view charsmap, std::string_view te
   if (charsmap.empty()) return std::string(own);
   const Parts parts = split(charsmap, "charsmap");
   std::string_view found = own;
-  std::uint32_t position = offset_of(parts.unit(0));
-  for (const char byte : text) {
-    position ^= static_cast<unsigned char>(byte);
-    const std::uint32_t unit = parts.unit(position);
-    if (label_of(unit) != static_cast<unsigned char>(byte)) break;
-    position ^= offset_of(unit);
-    if (has_leaf(unit)) found = parts.strings.data() + value_of(parts.unit(position));
-  }
+  for_each_key(parts, text, [&](std::string_view replacement) {
+    found = replacement;
+    return true;
+  });
   return std::string(found);
+}
+
+std::optional<std::string_view> Charsmap::shortest(std::string_view charsmap, std::string_view text) {
+  if (charsmap.empty()) return std::nullopt;
+  std::optional<std::string_view> found;
+  for_each_key(split(charsmap, "charsmap"), text, [&](std::string_view replacement) {
+    found = replacement;
+    return false;
+  });
+  return found;
 }
 
 }  // namespace nystrom

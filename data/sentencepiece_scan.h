@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +48,8 @@ class Charsmap {
   /// What the charsmap (checked, maybe empty) makes of the start of `text`: the replacement of the longest key there; `text`'s own
   /// first character when no key begins it.
   static std::string replacement(std::string_view charsmap, std::string_view text);
+  /// The replacement of the shortest key that `text` begins with; nothing when there is none. The view is into `charsmap`.
+  static std::optional<std::string_view> shortest(std::string_view charsmap, std::string_view text);
 };
 
 }  // namespace nystrom

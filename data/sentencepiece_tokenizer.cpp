@@ -5,34 +5,19 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <nlohmann/json.hpp>
-#include <unordered_map>
 
 #include "core/check.h"
 #include "core/json.h"
 #include "core/utf8.h"
+#include "data/tokenizer_json.h"
+#include "data/word_cache.h"
 
 namespace nystrom {
 namespace {
 
 constexpr std::string_view word_mark = "\xE2\x96\x81";  // U+2581
 constexpr float comma_penalty = 100;
-
-struct StringHash {
-  using is_transparent = void;
-  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-};
-template <class Value>
-using StringMap = std::unordered_map<std::string, Value, StringHash, std::equal_to<>>;
-
-/// Words already encoded. It only ever saves time: what encode() gives does not depend on it.
-struct WordCache {
-  static constexpr std::size_t max_words = std::size_t{1} << 15;
-  static constexpr std::size_t max_word_bytes = 48;
-  StringMap<std::vector<Token>> words;  // tokens with their places in the word
-  std::vector<Token> uncached;
-};
 
 SpecialIds find_special_ids(const SentencePieceModel& model, const StringMap<std::int32_t>& ids, const std::string& source) {
   const auto find = [&](std::string_view name) {
@@ -80,42 +65,16 @@ struct SentencePieceTokenizer::State {
   StringMap<std::int32_t> ids;
   std::vector<bool> starts_word;
   sentencepiece::SentencePieceProcessor processor;
-  std::mutex mutex;                                // of caches
-  std::vector<std::unique_ptr<WordCache>> caches;  // not in use by any thread
-
-  std::unique_ptr<WordCache> borrow_cache() {
-    const std::lock_guard lock(mutex);
-    if (caches.empty()) return std::make_unique<WordCache>();
-    auto cache = std::move(caches.back());
-    caches.pop_back();
-    return cache;
-  }
-  void give_back(std::unique_ptr<WordCache> cache) {
-    const std::lock_guard lock(mutex);
-    caches.push_back(std::move(cache));
-  }
+  WordCaches caches;
 
   void encode_word(std::string_view word, std::vector<Token>& tokens) const {
     sentencepiece::ImmutableSentencePieceText result;
     const auto status = processor.Encode({word.data(), word.size()}, result.mutable_proto());
     if (!status.ok()) throw Error("SentencePiece: " + status.ToString());
-    tokens.clear();
     for (std::size_t i = 0; i < result.pieces_size(); ++i) {
       const auto piece = result.pieces(static_cast<int>(i));
       tokens.push_back({static_cast<std::int32_t>(piece.id()), piece.begin(), piece.end()});
     }
-  }
-
-  const std::vector<Token>& cached_word(std::string_view word, WordCache& cache) const {
-    if (word.size() > WordCache::max_word_bytes) {
-      encode_word(word, cache.uncached);
-      return cache.uncached;
-    }
-    const auto found = cache.words.find(word);
-    if (found != cache.words.end()) return found->second;
-    encode_word(word, cache.uncached);
-    if (cache.words.size() >= WordCache::max_words) return cache.uncached;
-    return cache.words.emplace(word, cache.uncached).first->second;
   }
 
   /// Calls use(token, begin of the token's word in `normal`) for every token of the words in `normal`.
@@ -124,7 +83,8 @@ struct SentencePieceTokenizer::State {
     for (std::size_t start = 0; start < normal.size();) {
       const std::size_t end = std::min(normal.find(' ', start), normal.size());
       if (end > start) {
-        for (const Token& token : cached_word(normal.substr(start, end - start), cache)) use(token, start);
+        const auto encode = [&](std::string_view word, std::vector<Token>& tokens) { encode_word(word, tokens); };
+        for (const Token& token : cache.find(normal.substr(start, end - start), encode)) use(token, start);
       }
       start = end + 1;
     }
@@ -183,9 +143,9 @@ SentencePieceTokenizer SentencePieceTokenizer::open(const std::filesystem::path&
   return parse(read_text_file(file, max_sentencepiece_bytes), printable_path(file), options);
 }
 
-SentencePieceTokenizer SentencePieceTokenizer::open_folder(const std::filesystem::path& folder) {
+SentencePieceTokenizer SentencePieceTokenizer::open_beside_config(const std::filesystem::path& file) {
   NormalizerOptions options;
-  const auto config_file = folder / "tokenizer_config.json";
+  const auto config_file = file.parent_path() / "tokenizer_config.json";
   if (std::filesystem::exists(config_file)) {
     const auto config = read_json_file(config_file);
     const auto read = [&](const char* key, bool& value) {
@@ -197,12 +157,16 @@ SentencePieceTokenizer SentencePieceTokenizer::open_folder(const std::filesystem
     read("do_lower_case", options.lower_case);
     read("keep_accents", options.keep_accents);
   }
-  return open(folder / "spiece.model", options);
+  return open(file, options);
+}
+
+SentencePieceTokenizer SentencePieceTokenizer::open_folder(const std::filesystem::path& folder) {
+  return open_beside_config(folder / "spiece.model");
 }
 
 std::vector<std::int32_t> SentencePieceTokenizer::encode(std::string_view text, SpecialNames names) const {
   std::vector<std::int32_t> ids;
-  auto cache = state_->borrow_cache();
+  auto cache = state_->caches.borrow();
   state_->split_at_names(
       text, names,
       [&](std::size_t begin, std::size_t end) {
@@ -210,13 +174,13 @@ std::vector<std::int32_t> SentencePieceTokenizer::encode(std::string_view text, 
         state_->for_each_token(normal.text, *cache, [&](const Token& token, std::size_t) { ids.push_back(token.id); });
       },
       [&](std::int32_t id, std::size_t, std::size_t) { ids.push_back(id); });
-  state_->give_back(std::move(cache));
+  state_->caches.back(std::move(cache));
   return ids;
 }
 
 std::vector<Token> SentencePieceTokenizer::encode_with_offsets(std::string_view text, SpecialNames names) const {
   std::vector<Token> tokens;
-  auto cache = state_->borrow_cache();
+  auto cache = state_->caches.borrow();
   const auto plain = [&](std::size_t begin, std::size_t end) {
     const std::string_view part = text.substr(begin, end - begin);
     const NormalText normal = normalize(part, state_->options, true);
@@ -231,7 +195,7 @@ std::vector<Token> SentencePieceTokenizer::encode_with_offsets(std::string_view 
   state_->split_at_names(text, names, plain, [&](std::int32_t id, std::size_t begin, std::size_t end) {
     tokens.push_back({id, static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
   });
-  state_->give_back(std::move(cache));
+  state_->caches.back(std::move(cache));
   return tokens;
 }
 
@@ -271,6 +235,12 @@ bool SentencePieceTokenizer::starts_word(std::int32_t id) const {
   require(id >= 0 && id < vocab_size(), "tokenizer: got id {}, expected 0 to {}", id, vocab_size() - 1);
   return state_->starts_word[static_cast<std::size_t>(id)];
 }
+
+std::string SentencePieceTokenizer::definition() const {
+  return fmt::format("{} {} ", state_->options.lower_case, state_->options.keep_accents) + state_->bytes;
+}
+
+std::vector<TokenizerFile> SentencePieceTokenizer::files(std::int64_t max_length) const { return sentencepiece_files(*this, max_length); }
 
 const SentencePieceModel& SentencePieceTokenizer::model() const { return state_->model; }
 const std::string& SentencePieceTokenizer::bytes() const { return state_->bytes; }

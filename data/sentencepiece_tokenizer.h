@@ -21,7 +21,9 @@ class SentencePieceTokenizer : public Tokenizer {
  public:
   /// InputError naming the file when it is no model or lacks one of [CLS], [SEP], <pad>, [MASK].
   static SentencePieceTokenizer open(const std::filesystem::path& file, const NormalizerOptions& options = {});
-  /// spiece.model of a folder in Hugging Face's form, with the options do_lower_case and keep_accents of its tokenizer_config.json.
+  /// A model file with the options do_lower_case and keep_accents of the tokenizer_config.json beside it.
+  static SentencePieceTokenizer open_beside_config(const std::filesystem::path& file);
+  /// The same of a folder's spiece.model.
   static SentencePieceTokenizer open_folder(const std::filesystem::path& folder);
   /// A model in memory; `source` names it in messages.
   static SentencePieceTokenizer parse(std::string bytes, const std::string& source, const NormalizerOptions& options = {});
@@ -37,6 +39,9 @@ class SentencePieceTokenizer : public Tokenizer {
   std::optional<std::int32_t> find(std::string_view piece) const override;
   const SpecialIds& special() const override;
   bool starts_word(std::int32_t id) const override;
+  std::string definition() const override;
+  /// tokenizer.json, tokenizer_config.json, special_tokens_map.json and spiece.model: AutoTokenizer reads them as AlbertTokenizerFast.
+  std::vector<TokenizerFile> files(std::int64_t max_length) const override;
 
   /// Pieces with the scores in force (those of digits with a comma lowered), kind and charsmap.
   const SentencePieceModel& model() const;

@@ -56,12 +56,12 @@ class Object {
 
 json info_json(const TokenSetInfo& info) {
   const SpecialIds& special = info.special;
-  return {
-      {"format", format_name},
-      {"version", format_version},
-      {"tokenizer", info.tokenizer},
-      {"vocab_size", info.vocab_size},
-      {"special_ids", {{"pad", special.pad}, {"unk", special.unk}, {"cls", special.cls}, {"sep", special.sep}, {"mask", special.mask}}}};
+  const json unknown = special.unk == no_id ? json() : json(special.unk);
+  return {{"format", format_name},
+          {"version", format_version},
+          {"tokenizer", info.tokenizer},
+          {"vocab_size", info.vocab_size},
+          {"special_ids", {{"pad", special.pad}, {"unk", unknown}, {"cls", special.cls}, {"sep", special.sep}, {"mask", special.mask}}}};
 }
 
 TokenSetInfo read_info(Object& object) {
@@ -75,7 +75,8 @@ TokenSetInfo read_info(Object& object) {
   info.vocab_size = object.integer("vocab_size", 1, max_vocab_size);
   Object ids(object.part("special_ids"), object.where() + ": special_ids");
   const auto id = [&](const char* role) { return static_cast<std::int32_t>(ids.integer(role, 0, info.vocab_size - 1)); };
-  info.special = {.cls = id("cls"), .sep = id("sep"), .pad = id("pad"), .mask = id("mask"), .unk = id("unk")};
+  const std::int32_t unknown = ids.part("unk").is_null() ? no_id : id("unk");
+  info.special = {.cls = id("cls"), .sep = id("sep"), .pad = id("pad"), .mask = id("mask"), .unk = unknown};
   ids.finish();
   check_info(info, object.where());
   return info;
@@ -102,7 +103,11 @@ std::int64_t total(const std::vector<ShardEntry>& shards, std::int64_t ShardEntr
 
 }  // namespace
 
-std::vector<std::int64_t> ids_of(const SpecialIds& special) { return {special.cls, special.sep, special.pad, special.mask, special.unk}; }
+std::vector<std::int64_t> ids_of(const SpecialIds& special) {
+  std::vector<std::int64_t> ids{special.cls, special.sep, special.pad, special.mask};
+  if (special.unk != no_id) ids.push_back(special.unk);
+  return ids;
+}
 
 std::string shard_name(std::size_t number) { return fmt::format("tokens-{:05}.h5", number); }
 

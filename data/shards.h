@@ -19,7 +19,7 @@ struct TokenSetInfo {
   SpecialIds special{};
 };
 
-/// All of them.
+/// All of them; of a tokenizer that has all but, perhaps, unk.
 std::vector<std::int64_t> ids_of(const SpecialIds& special);
 
 inline constexpr std::int64_t default_shard_tokens = std::int64_t{64} << 20;

@@ -1,5 +1,8 @@
 #include "data/tokenizer.h"
 
+#include "core/check.h"
+#include "core/file_io.h"
+
 namespace nystrom {
 
 bool Tokenizer::is_special(std::int32_t id) const {
@@ -23,6 +26,21 @@ WrappedIds Tokenizer::wrap(std::span<const std::int32_t> first, std::span<const 
   result.ids.push_back(special().sep);
   result.type_ids.resize(result.ids.size(), 1);
   return result;
+}
+
+void require_masked_lm_tokens(const Tokenizer& tokenizer) {
+  const SpecialIds& ids = tokenizer.special();
+  const std::pair<const char*, std::int32_t> needed[] = {{"cls", ids.cls}, {"sep", ids.sep}, {"pad", ids.pad}, {"mask", ids.mask}};
+  for (const auto& [name, id] : needed) {
+    require_input(id != no_id,
+                  "the tokenizer has no {0} token; masked language models need cls, sep, pad and mask: name it as {0}_token in "
+                  "tokenizer_config.json",
+                  name);
+  }
+}
+
+void write_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder, std::int64_t max_length) {
+  for (const TokenizerFile& each : tokenizer.files(max_length)) write_text_file(folder / each.name, each.content);
 }
 
 }  // namespace nystrom

@@ -1,7 +1,9 @@
-// Text to token ids and back. One interface for all kinds of vocabulary; implementations: data/sentencepiece_tokenizer.h.
+// Text to token ids and back. One interface for all kinds of vocabulary; implementations: data/sentencepiece_tokenizer.h and
+// data/tokenizers/pipeline_tokenizer.h. data/tokenizer_folder.h opens them.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,21 +19,27 @@ struct Token {
   friend bool operator==(const Token&, const Token&) = default;
 };
 
-/// Ids of the tokens that are no text. Others (unk, pad) may stand for none of it too.
+/// Ids of the tokens that are no text, no_id for those that a tokenizer does not have. Others (unk, pad) may stand for none of it too.
 struct SpecialIds {
   std::int32_t cls, sep, pad, mask, unk;
 };
+inline constexpr std::int32_t no_id = -1;
 
 /// A sequence as models take it.
 struct WrappedIds {
   std::vector<std::int32_t> ids;
-  std::vector<std::int32_t> type_ids;  ///< 0 for the first text with its cls and sep, 1 for the second with its sep
+  std::vector<std::int32_t> type_ids;  ///< 0 for the first text with its cls and sep; for the second with its sep mostly 1
 };
 
 /// What the names of special tokens are when they stand in a text.
 enum class SpecialNames {
   text,    ///< characters like others: what strangers write never becomes a control token
   tokens,  ///< the tokens: for "Paris is the [MASK] of France."
+};
+
+/// Name and content of a file.
+struct TokenizerFile {
+  std::string name, content;
 };
 
 /// Const members are safe to use from several threads.
@@ -54,13 +62,27 @@ class Tokenizer {
   virtual const SpecialIds& special() const = 0;
   /// Whether a word begins with this token; special tokens begin one. For masking of whole words.
   virtual bool starts_word(std::int32_t id) const = 0;
+  /// Whether pieces tell that at all.
+  virtual bool marks_words() const { return true; }
+
+  /// All that decides what it gives: tokenizers with the same definition are the same.
+  virtual std::string definition() const = 0;
+  /// The files that open_tokenizer and Hugging Face's AutoTokenizer read. `max_length` is the number of tokens, special ones included, that
+  /// the model takes; it goes into files that are written anew, and is left out of those that are carried on as they were.
+  virtual std::vector<TokenizerFile> files(std::int64_t max_length) const = 0;
 
   /// Whether id is cls, sep, pad, mask or unk.
   bool is_special(std::int32_t id) const;
-  /// cls first sep
-  WrappedIds wrap(std::span<const std::int32_t> first) const;
-  /// cls first sep second sep
-  WrappedIds wrap(std::span<const std::int32_t> first, std::span<const std::int32_t> second) const;
+  /// The text as a model takes it: cls first sep, or what the tokenizer's template says.
+  virtual WrappedIds wrap(std::span<const std::int32_t> first) const;
+  /// Two texts: cls first sep second sep, or what the tokenizer's template says.
+  virtual WrappedIds wrap(std::span<const std::int32_t> first, std::span<const std::int32_t> second) const;
 };
+
+/// InputError unless the tokenizer has cls, sep, pad and mask, which masked language models need.
+void require_masked_lm_tokens(const Tokenizer& tokenizer);
+
+/// Writes files() into an existing folder.
+void write_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder, std::int64_t max_length);
 
 }  // namespace nystrom

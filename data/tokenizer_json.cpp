@@ -6,7 +6,6 @@
 #include <unordered_map>
 
 #include "core/check.h"
-#include "core/file_io.h"
 
 namespace nystrom {
 namespace {
@@ -208,15 +207,11 @@ std::string tokenizer_json(const SentencePieceTokenizer& tokenizer) {
   return file.dump() + "\n";
 }
 
-std::vector<TokenizerFile> tokenizer_files(const SentencePieceTokenizer& tokenizer, std::int64_t max_length) {
+std::vector<TokenizerFile> sentencepiece_files(const SentencePieceTokenizer& tokenizer, std::int64_t max_length) {
   return {{"tokenizer.json", tokenizer_json(tokenizer)},
           {"special_tokens_map.json", special_tokens_map(tokenizer).dump(2) + "\n"},
           {"tokenizer_config.json", tokenizer_config(tokenizer, max_length).dump(2) + "\n"},
           {"spiece.model", tokenizer.bytes()}};
-}
-
-void write_tokenizer(const SentencePieceTokenizer& tokenizer, const std::filesystem::path& folder, std::int64_t max_length) {
-  for (const TokenizerFile& each : tokenizer_files(tokenizer, max_length)) write_text_file(folder / each.name, each.content);
 }
 
 }  // namespace nystrom

@@ -1,8 +1,7 @@
-// Tokenizers in Hugging Face's form.
+// SentencePiece tokenizers in Hugging Face's form.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -13,16 +12,8 @@ namespace nystrom {
 /// A tokenizer.json with which Hugging Face's `tokenizers` gives the ids that `tokenizer` gives with SpecialNames::tokens.
 std::string tokenizer_json(const SentencePieceTokenizer& tokenizer);
 
-/// Name and content of a file.
-struct TokenizerFile {
-  std::string name, content;
-};
-
 /// tokenizer.json, tokenizer_config.json, special_tokens_map.json and spiece.model: what AutoTokenizer reads (as AlbertTokenizerFast) and
-/// SentencePieceTokenizer::open_folder too. `max_length` is the number of tokens, with cls and sep, that the model can take.
-std::vector<TokenizerFile> tokenizer_files(const SentencePieceTokenizer& tokenizer, std::int64_t max_length);
-
-/// Writes them into an existing folder.
-void write_tokenizer(const SentencePieceTokenizer& tokenizer, const std::filesystem::path& folder, std::int64_t max_length);
+/// open_tokenizer too. `max_length` is the number of tokens, with cls and sep, that the model can take.
+std::vector<TokenizerFile> sentencepiece_files(const SentencePieceTokenizer& tokenizer, std::int64_t max_length);
 
 }  // namespace nystrom

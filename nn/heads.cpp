@@ -5,11 +5,6 @@
 #include "core/check.h"
 
 namespace nystrom {
-namespace {
-
-Var first_token(const Var& hidden) { return reshape(slice(hidden, 1, 0, 1), {hidden.dim(0), hidden.dim(2)}); }
-
-}  // namespace
 
 MaskedLmHead::MaskedLmHead(const Scope& scope, const ModelConfig& config, const Parameter& words)
     : activation_(config.hidden_act),
@@ -27,8 +22,8 @@ SequenceClassificationHead::SequenceClassificationHead(const Scope& scope, const
       dense_(scope / "dense", config.hidden_size, config.hidden_size),
       out_proj_(scope / "out_proj", config.hidden_size, config.num_labels()) {}
 
-Var SequenceClassificationHead::operator()(const Var& hidden, const RunContext& run) const {
-  const Var x = input_dropout_(first_token(hidden), run);
+Var SequenceClassificationHead::operator()(const Var& pooled, const RunContext& run) const {
+  const Var x = input_dropout_(pooled, run);
   return out_proj_(dropout_(activate(activation_, dense_(x)), run));
 }
 
@@ -41,8 +36,8 @@ MultipleChoiceHead::MultipleChoiceHead(const Scope& scope, const ModelConfig& co
     : pre_classifier_(scope / "pre_classifier", config.hidden_size, config.hidden_size),
       classifier_(scope / "classifier", config.hidden_size, 1) {}
 
-Var MultipleChoiceHead::operator()(const Var& hidden) const {
-  return reshape(classifier_(relu(pre_classifier_(first_token(hidden)))), {hidden.dim(0)});
+Var MultipleChoiceHead::operator()(const Var& first_token) const {
+  return reshape(classifier_(relu(pre_classifier_(first_token))), {first_token.dim(0)});
 }
 
 Var classification_loss(const Var& logits, const Tensor& labels, double normaliser) {
@@ -64,10 +59,11 @@ Tensor clamped(const Tensor& positions, std::int64_t length) {
 
 }  // namespace
 
-Var question_answering_loss(const Var& start_logits, const Var& end_logits, const Tensor& start_positions, const Tensor& end_positions) {
+Var question_answering_loss(const Var& start_logits, const Var& end_logits, const Tensor& start_positions, const Tensor& end_positions,
+                            double normaliser) {
   const std::int64_t length = start_logits.dim(1);
-  const Var start = cross_entropy(start_logits, clamped(start_positions, length));
-  const Var end = cross_entropy(end_logits, clamped(end_positions, length));
+  const Var start = cross_entropy(start_logits, clamped(start_positions, length), normaliser);
+  const Var end = cross_entropy(end_logits, clamped(end_positions, length), normaliser);
   return affine(add(start, end), 0.5);
 }
 

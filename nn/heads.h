@@ -18,11 +18,12 @@ class MaskedLmHead {
   Parameter words_, bias_;
 };
 
-/// First token → dropout → dense → activation → dropout → out_proj: [b, n, hidden] → [b, labels].
+/// Dropout → dense → activation → dropout → out_proj, on one vector a sequence: [b, hidden] → [b, labels]. The vector is the first token's,
+/// or the last valid step's of the sequence block.
 class SequenceClassificationHead {
  public:
   SequenceClassificationHead(const Scope& scope, const ModelConfig& config);
-  Var operator()(const Var& hidden, const RunContext& run) const;
+  Var operator()(const Var& pooled, const RunContext& run) const;
 
  private:
   Activation activation_;
@@ -41,11 +42,11 @@ class TokenClassificationHead {
   Linear classifier_;
 };
 
-/// First token → pre_classifier → ReLU → classifier to one score: [b · c, n, hidden] → [b · c].
+/// Of the first token: pre_classifier → ReLU → classifier to one score: [b · c, hidden] → [b · c].
 class MultipleChoiceHead {
  public:
   MultipleChoiceHead(const Scope& scope, const ModelConfig& config);
-  Var operator()(const Var& hidden) const;
+  Var operator()(const Var& first_token) const;
 
  private:
   Linear pre_classifier_, classifier_;
@@ -55,6 +56,8 @@ class MultipleChoiceHead {
 Var classification_loss(const Var& logits, const Tensor& labels, double normaliser = 0);
 
 /// ½ (CE start + CE end): logits [b, n] each, positions [b] i64; those outside the sequence are clamped to n and then ignored.
-Var question_answering_loss(const Var& start_logits, const Var& end_logits, const Tensor& start_positions, const Tensor& end_positions);
+/// `normaliser` as in cross_entropy, of starts and of ends alike.
+Var question_answering_loss(const Var& start_logits, const Var& end_logits, const Tensor& start_positions, const Tensor& end_positions,
+                            double normaliser = 0);
 
 }  // namespace nystrom

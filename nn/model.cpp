@@ -11,6 +11,8 @@ const ModelConfig& checked(const ModelConfig& config) {
   return config;
 }
 
+Var first_token(const Var& hidden) { return reshape(slice(hidden, 1, 0, 1), {hidden.dim(0), hidden.dim(2)}); }
+
 }  // namespace
 
 Model::Model(const ModelConfig& config) : config_(checked(config)), encoder_(Scope(store_) / "nystromformer", config_) {
@@ -57,15 +59,15 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
   ModelOutput out;
   const Var hidden = out.last_hidden_state = encoder_(pass.input, pass.mask, pass.run);
   if (masked_lm_) out.logits = (*masked_lm_)(hidden);
-  if (sequence_) out.logits = (*sequence_)(hidden, pass.run);
+  if (config_.embed_dim) out.output = last_valid_step(hidden, pass.mask);
+  if (sequence_) out.logits = (*sequence_)(config_.embed_dim ? out.output : first_token(hidden), pass.run);
   if (tokens_) out.logits = (*tokens_)(hidden, pass.run);
-  if (choice_) out.logits = (*choice_)(hidden);
+  if (choice_) out.logits = (*choice_)(first_token(hidden));
   if (questions_) {
     const Var both = (*questions_)(hidden);
     out.start_logits = reshape(slice(both, 2, 0, 1), {hidden.dim(0), hidden.dim(1)});
     out.end_logits = reshape(slice(both, 2, 1, 2), {hidden.dim(0), hidden.dim(1)});
   }
-  if (config_.embed_dim) out.output = last_valid_step(hidden, pass.mask);
   return out;
 }
 

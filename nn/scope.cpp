@@ -63,14 +63,21 @@ void ParameterStore::allocate(DType dtype, StoreMode mode, Device device) {
 }
 
 void ParameterStore::initialise(std::uint64_t seed, double standard_deviation) {
-  for (const auto& entry : entries_) {
-    std::vector<float> values(static_cast<std::size_t>(entry->shape.numel()), entry->init.kind == Init::Kind::ones ? 1.0f : 0.0f);
-    if (entry->init.kind == Init::Kind::normal) fill_normal(values, seed, entry->name, standard_deviation);
-    if (entry->init.zero_row >= 0) {
-      const std::int64_t width = entry->shape[-1];
-      std::fill_n(values.begin() + entry->init.zero_row * width, width, 0.0f);
+  std::vector<std::string> names;
+  for (const auto& entry : entries_) names.push_back(entry->name);
+  initialise(seed, standard_deviation, names);
+}
+
+void ParameterStore::initialise(std::uint64_t seed, double standard_deviation, std::span<const std::string> names) {
+  for (const std::string& name : names) {
+    const Parameter::Entry& entry = find(name);
+    std::vector<float> values(static_cast<std::size_t>(entry.shape.numel()), entry.init.kind == Init::Kind::ones ? 1.0f : 0.0f);
+    if (entry.init.kind == Init::Kind::normal) fill_normal(values, seed, name, standard_deviation);
+    if (entry.init.zero_row >= 0) {
+      const std::int64_t width = entry.shape[-1];
+      std::fill_n(values.begin() + entry.init.zero_row * width, width, 0.0f);
     }
-    set(entry->name, Tensor::from(values, entry->shape));
+    set(name, Tensor::from(values, entry.shape));
   }
 }
 
@@ -161,9 +168,10 @@ std::string listed(const std::string& title, const std::vector<std::string>& nam
 
 }  // namespace
 
-void check_weights(const ParameterStore& store, const WeightSource& source) {
+void check_weights(const ParameterStore& store, const WeightSource& source, std::span<const std::string> fresh) {
   std::vector<std::string> missing, unexpected, mismatched, known;
   for (const Parameter& parameter : store.parameters()) {
+    if (std::ranges::find(fresh, parameter.name()) != fresh.end()) continue;
     known.push_back(parameter.name());
     const auto found =
         std::find_if(source.entries.begin(), source.entries.end(), [&](const auto& entry) { return entry.name == parameter.name(); });
@@ -181,9 +189,12 @@ void check_weights(const ParameterStore& store, const WeightSource& source) {
                 listed("mismatched", mismatched), listed("unexpected", unexpected), listed("missing", missing));
 }
 
-void load_weights(ParameterStore& store, const WeightSource& source) {
-  check_weights(store, source);
-  for (const Parameter& parameter : store.parameters()) store.set(parameter.name(), source.read(parameter.name()));
+void load_weights(ParameterStore& store, const WeightSource& source, std::span<const std::string> fresh) {
+  check_weights(store, source, fresh);
+  for (const Parameter& parameter : store.parameters()) {
+    const std::string& name = parameter.name();
+    if (std::ranges::find(fresh, name) == fresh.end()) store.set(name, source.read(name));
+  }
 }
 
 }  // namespace nystrom

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -62,6 +63,8 @@ class ParameterStore {
   void allocate(DType dtype, StoreMode mode, Device device = cpu_device);
   /// Fresh values: N(0, standard_deviation) from (seed, name, element), so that they do not depend on the order of declaration.
   void initialise(std::uint64_t seed, double standard_deviation);
+  /// The same for these parameters alone.
+  void initialise(std::uint64_t seed, double standard_deviation, std::span<const std::string> names);
   /// Gives `name` the values of a CPU tensor of its shape and any floating type.
   void set(std::string_view name, const Tensor& values);
   /// The most exact copy of a parameter: the f32 master under bf16 training.
@@ -126,9 +129,10 @@ struct WeightSource {
 };
 
 /// Strict: all missing, unexpected and mismatched names are reported at once, as one InputError. Copies that older files hold beside the
-/// parameters (the tied decoder, position buffers) are passed over. Needs no allocated store, so that a hostile file costs no memory.
-void check_weights(const ParameterStore& store, const WeightSource& source);
-/// check_weights, then gives every parameter its values.
-void load_weights(ParameterStore& store, const WeightSource& source);
+/// parameters (the tied decoder, position buffers) are passed over, and parameters in `fresh` are not looked for. Needs no allocated store,
+/// so that a hostile file costs no memory.
+void check_weights(const ParameterStore& store, const WeightSource& source, std::span<const std::string> fresh = {});
+/// check_weights, then gives every parameter but those in `fresh` its values.
+void load_weights(ParameterStore& store, const WeightSource& source, std::span<const std::string> fresh = {});
 
 }  // namespace nystrom

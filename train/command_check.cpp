@@ -12,10 +12,12 @@
 #include "core/check.h"
 #include "core/json.h"
 #include "data/packing.h"
+#include "data/tokenizer_folder.h"
 #include "nn/model.h"
 #include "train/commands.h"
 #include "train/config_io.h"
 #include "train/data_report.h"
+#include "train/finetune.h"
 #include "train/run_state.h"
 
 namespace nystrom {
@@ -36,6 +38,7 @@ struct Plan {
   std::int64_t parameters = 0;
   std::optional<std::int64_t> sequences;  // of training; unknown before the text was turned into tokens
   std::optional<DataReport> data;
+  std::optional<TaskReport> task;
   Lines warnings;
 };
 
@@ -51,18 +54,30 @@ bool note(Lines& lines, const std::string& where, const F& f) {
   }
 }
 
+void match_each(Lines& lines, const std::string& where, const std::vector<std::string>& patterns) {
+  for (const std::string& pattern : patterns) note(lines, where, [&] { match_files(std::span(&pattern, 1)); });
+}
+
+/// The same for a task.
+Lines find_task_problems(const std::string& file, const RunConfig& config) {
+  Lines lines;
+  for (const std::string& line : validate_finetuning(config)) lines.push_back(file + ": " + line);
+  if (resolve_task(config.task).format == TaskFormat::folders) return lines;
+  match_each(lines, file + ": task.train", config.task.train);
+  match_each(lines, file + ": task.validation", config.task.validation);
+  return lines;
+}
+
 /// Everything wrong around a configuration that is right in itself. Fits the model to a tokenizer that exists.
 Lines find_problems(const std::string& file, RunConfig& config) {
+  if (has_task(config)) return find_task_problems(file, config);
   Lines lines;
   for (const std::string& line : validate_pretraining(config)) lines.push_back(file + ": " + line);
-  const std::pair<const char*, const Lines*> inputs[] = {{"data.train", &config.data.train}, {"data.validation", &config.data.validation}};
-  for (const auto& [key, patterns] : inputs) {
-    for (const std::string& pattern : *patterns)
-      note(lines, file + ": " + key, [&, &pattern = pattern] { match_files(std::span(&pattern, 1)); });
-  }
+  match_each(lines, file + ": data.train", config.data.train);
+  match_each(lines, file + ": data.validation", config.data.validation);
   const auto& path = config.tokenizer.path;
   const bool tokenizer_fits =
-      !path || note(lines, file + ": tokenizer.path", [&] { fit_model_to_tokenizer(config, open_tokenizer(*path)); });
+      !path || note(lines, file + ": tokenizer.path", [&] { fit_model_to_tokenizer(config, *open_tokenizer(*path)); });
   // Without its tokenizer the settings of the run are not known in full.
   if (tokenizer_fits) note(lines, file + ": run_dir", [&] { check_run_dir(config); });
   return lines;
@@ -86,9 +101,25 @@ RunConfig read_sound_config(const CheckOptions& options) {
   return config;
 }
 
+void plan_task(Plan& plan, bool data, Log& log) {
+  if (data) {
+    PreparedTask task = prepare_task(plan.config, log);
+    check_run(task.config);
+    plan.task = report_task(*task.train, *task.validation);
+    plan.sequences = task.train->size();
+    plan.warnings = task_warnings(*plan.task);
+    plan.config = std::move(task.config);
+  }
+  plan.parameters = Model(plan.config.model).parameters().count();
+}
+
 Plan make_plan(const CheckOptions& options, Log& log) {
   Plan plan;
   plan.config = read_sound_config(options);
+  if (has_task(plan.config)) {
+    plan_task(plan, options.data, log);
+    return plan;
+  }
   const std::optional<Corpus> corpus = options.data ? prepare_corpus(plan.config, log) : cached_corpus(plan.config);
   if (corpus) {
     fit_model_to_tokenizer(plan.config, *corpus->tokenizer);
@@ -132,13 +163,14 @@ Json to_json(const Plan& plan) {
   const std::int64_t length = plan.config.data.sequence_length;
   Json json = {{"ok", true},
                {"parameters", plan.parameters},
-               {"steps", training.steps},
+               {"steps", training.steps || plan.sequences ? Json(total_steps(training, plan.sequences.value_or(0))) : Json()},
                {"batch_size", training.batch_size},
                {"sequence_length", length},
                {"most_tokens_per_step", training.batch_size * length},
                {"sequences", plan.sequences ? Json(*plan.sequences) : Json()},
                {"epochs", plan.sequences ? Json(epochs(plan.config, *plan.sequences)) : Json()},
                {"warnings", plan.warnings}};
+  if (plan.task) json["data"] = describe(*plan.task, plan.config);
   if (!plan.data) return json;
   Json samples = Json::array();
   for (const auto& sample : plan.data->samples) samples.push_back(shown(sample, false));
@@ -192,14 +224,19 @@ void print(const Plan& plan) {
   const TrainingConfig& training = plan.config.training;
   const std::int64_t length = plan.config.data.sequence_length;
   fmt::print("ok\nparameters: {}\n", plan.parameters);
-  fmt::print("training: {} steps of {} sequences of at most {} tokens: at most {} tokens a step\n", training.steps, training.batch_size,
-             length, training.batch_size * length);
+  const std::string extent =
+      training.steps ? fmt::format("{} steps", *training.steps) : fmt::format("{} epochs", training.epochs.value_or(1));
+  fmt::print("training: {} of {} sequences of at most {} tokens: at most {} tokens a step\n", extent, training.batch_size, length,
+             training.batch_size * length);
   if (plan.sequences) {
     fmt::print("data: {} sequences; the run goes over them {:.2f} times\n", *plan.sequences, epochs(plan.config, *plan.sequences));
   } else {
-    fmt::print("data: not prepared yet; --data prepares it and tells what it is like\n");
+    fmt::print("data: not read yet; --data reads it and tells what it is like\n");
   }
   if (plan.data) print(*plan.data);
+  if (plan.task) {
+    for (const std::string& line : describe(*plan.task, plan.config)) fmt::print("{}\n", line);
+  }
 }
 
 void run(const CheckOptions& options) {
@@ -226,7 +263,9 @@ Command add_check_command(CLI::App& app) {
   auto options = std::make_shared<CheckOptions>();
   auto* command = app.add_subcommand("check", "Tell everything that is wrong with a configuration, and with its data, before any work");
   command->footer(
-      "--data turns the text into tokens, or uses those in the cache, and tells what the model will see of it.\n\n"
+      "--data turns the text into tokens, or uses those in the cache, and tells what the model will see of it; of a task it tells "
+      "lengths,\n"
+      "what is cut, and labels.\n\n"
       "Example:\n  nystrom check my.yaml --data");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   command->add_flag("--data", options->data, "also report on the data: lengths, padding, unknown tokens, duplicates, masked samples");

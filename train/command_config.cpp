@@ -25,7 +25,7 @@ void run(const ConfigOptions& options) {
                 "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got {}; see nystrom config --help",
                 asked);
   if (options.list) {
-    for (const Recipe& recipe : recipes()) fmt::print("{:<12} {}\n", recipe.name, summary(recipe));
+    for (const Recipe& recipe : recipes()) fmt::print("{:<14} {}\n", recipe.name, summary(recipe));
   } else if (options.schema) {
     fmt::print("{}", config_schema());
   } else if (options.markdown) {

@@ -1,4 +1,4 @@
-// nystrom evaluate: measure how well a model predicts the masked tokens of a text.
+// nystrom evaluate: measure how well a model predicts the masked tokens of a text, or does its task.
 #include <stdlib.h>  // NOLINT: mkdtemp is POSIX's
 
 #include <CLI/App.hpp>
@@ -15,12 +15,13 @@
 #include "core/check.h"
 #include "core/json.h"
 #include "train/commands.h"
-#include "train/config_io.h"
 #include "train/corpus.h"
 #include "train/evaluation.h"
 #include "train/model_folder.h"
 #include "train/progress.h"
 #include "train/stop_signals.h"
+#include "train/task_evaluation.h"
+#include "train/task_settings.h"
 
 namespace nystrom {
 namespace {
@@ -30,7 +31,8 @@ namespace fs = std::filesystem;
 struct EvaluateOptions {
   CommonOptions common;
   std::string model, dtype = "f32";
-  std::vector<std::string> text;
+  std::vector<std::string> text, file;
+  std::optional<std::string> config;
   std::int64_t batch = 16;
   bool json = false;
 };
@@ -56,34 +58,10 @@ class ScratchFolder {
   fs::path path_;
 };
 
-/// Overrides of the model, and of how its text is cut and masked.
-struct SplitOverrides {
-  std::vector<std::string> model, text;
-
-  explicit SplitOverrides(const std::vector<std::string>& overrides) {
-    for (const std::string& each : overrides) {
-      const std::string section = each.substr(0, each.find_first_of(".="));
-      require_input(section == "model" || section == "data" || section == "masking" || section == "seed",
-                    "--set {}: evaluate takes options of model, data and masking, and seed", printable(each, 80));
-      (section == "model" ? model : text).push_back(each);
-    }
-  }
-};
-
-/// How the model was trained when its folder says so; else the defaults, with the longest sequences that the model takes.
-RunConfig settings(const ModelFolder& folder, const std::vector<std::string>& overrides) {
-  const fs::path file = folder.path / "config.yaml";
+/// How the model was trained, if it can take sequences of that length.
+RunConfig masked_lm_settings(const ModelFolder& folder, const std::vector<std::string>& overrides) {
   const auto longest = folder.config.longest_sequence();
-  RunConfig config;
-  if (fs::exists(file)) {
-    config = read_config(file.string(), overrides);
-  } else {
-    config.model = folder.config;
-    config.model.attention.semantics = Semantics::nystrom;  // the length that transformers' needs is the model's, not that of the data
-    config.data.sequence_length = trained_length(folder);
-    config = parse_config(to_yaml(config), "default settings", overrides);
-  }
-  config.model = folder.config;
+  const RunConfig config = settings_of(folder, std::nullopt, overrides);
   const std::int64_t length = config.data.sequence_length;
   require_input(!longest || length <= *longest,
                 "data.sequence_length {} is more than the {} tokens that the model takes; --set data.sequence_length={}", length,
@@ -99,18 +77,18 @@ RunConfig settings(const ModelFolder& folder, const std::vector<std::string>& ov
 
 Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder, const RunConfig& config, Log& log) {
   const std::vector<fs::path> files = match_files(options.text);
-  const SentencePieceTokenizer tokenizer = open_masked_lm_tokenizer(folder);
+  const auto tokenizer = open_masked_lm_tokenizer(folder);
   const auto model = load_model(folder.path, folder.config, dtype_named(options.dtype), StoreMode::inference);
   const StopSignals stop;
   const auto stop_if_asked = [&] {
     if (stop.requested()) throw Interrupted("stopped; nothing was kept");
   };
   const ScratchFolder scratch;
-  auto tokens = tokenize(files, config.data.documents, tokenizer, scratch.path() / "tokens", log, [&](std::int64_t) {
+  auto tokens = tokenize(files, config.data.documents, *tokenizer, scratch.path() / "tokens", log, [&](std::int64_t) {
     stop_if_asked();
     return true;
   });
-  const MaskedSamples samples = masked_samples(std::move(tokens), tokenizer, config);
+  const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
   const std::int64_t total = samples.packing->size();
   Progress progress("sequence", 0, total, log);
   const auto start = std::chrono::steady_clock::now();
@@ -144,14 +122,8 @@ void print_json(const Evaluation& result) {
   fmt::print("{}\n", json.dump());
 }
 
-void run(const EvaluateOptions& options) {
-  options.common.apply();
-  require_input(!options.text.empty(), "nothing to evaluate on; give text files: nystrom evaluate {} --text heldout.txt",
-                printable(options.model));
-  Log log(options.common.quiet);
-  const SplitOverrides overrides(options.common.overrides);
-  const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
-  const RunConfig config = settings(folder, overrides.text);
+void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder, const std::vector<std::string>& overrides, Log& log) {
+  const RunConfig config = masked_lm_settings(folder, overrides);
   const Evaluation result = measure(options, folder, config, log);
   if (options.json) {
     print_json(result);
@@ -160,17 +132,75 @@ void run(const EvaluateOptions& options) {
   }
 }
 
+// ---- Tasks --------------------------------------------------------------------------------------------------------------------------
+
+TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset, Log& log) {
+  const StopSignals stop;
+  Progress progress("sample", 0, dataset->size(), log);
+  return evaluate_task(*task.model, dataset, task.reader->padding(), options.batch, [&](std::int64_t done) {
+    if (stop.requested()) throw Interrupted("stopped; nothing was kept");
+    progress.update(done, "", done == dataset->size());
+  });
+}
+
+void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder, const std::vector<std::string>& overrides, Log& log) {
+  const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides), dtype_named(options.dtype));
+  const auto dataset = task.reader->read(options.file, Labelled::required);
+  if (dataset->skipped().count > 0) {
+    log.warn(fmt::format("{} rows left out; the first: {}", dataset->skipped().count, dataset->skipped().first));
+  }
+  const EncodingCounts& counts = dataset->counts();
+  if (counts.truncated > 0) {
+    log.say(fmt::format("{} of {} examples are cut to {} tokens", counts.truncated, counts.examples, task.settings.data.sequence_length));
+  }
+  const TaskEvaluation result = measure(options, task, dataset, log);
+  if (options.json) {
+    nlohmann::ordered_json json = {{"examples", dataset->examples()}, {"loss", result.loss}};
+    for (const auto& [name, value] : result.scores.values) json[name] = value;
+    fmt::print("{}\n", json.dump());
+    return;
+  }
+  fmt::print("{} examples\n", dataset->examples());
+  for (const auto& [name, value] : result.scores.values) fmt::print("{:<14}{:>8.4f}\n", name, value);
+  fmt::print("{:<14}{:>8.4f}\n", "loss", result.loss);
+}
+
+void run(const EvaluateOptions& options) {
+  options.common.apply();
+  require_input(!options.text.empty() || !options.file.empty(),
+                "nothing to evaluate on; give text files (nystrom evaluate {0} --text heldout.txt), or files of the model's task (nystrom "
+                "evaluate {0} --file dev.tsv)",
+                printable(options.model));
+  require_input(options.text.empty() || options.file.empty(), "--text is for masked language models, --file for tasks; give one of them");
+  Log log(options.common.quiet);
+  const bool task = !options.file.empty();
+  const SplitOverrides overrides(options.common.overrides,
+                                 task ? std::vector<std::string>{"task", "data"} : std::vector<std::string>{"data", "masking", "seed"});
+  const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
+  require_input(!task || folder.config.head != Head::masked_lm, "{}: is a masked language model and does no task; --text evaluates it",
+                printable_path(folder.path));
+  if (task) {
+    evaluate_files(options, folder, overrides.run, log);
+  } else {
+    evaluate_text(options, folder, overrides.run, log);
+  }
+}
+
 }  // namespace
 
 Command add_evaluate_command(CLI::App& app) {
   auto options = std::make_shared<EvaluateOptions>();
-  auto* command = app.add_subcommand("evaluate", "Measure how well a model predicts the masked tokens of a text");
+  auto* command = app.add_subcommand("evaluate", "Measure how well a model predicts the masked tokens of a text, or does its task");
   command->footer(
       "Text is cut and masked as in the model's training when its folder says how (config.yaml), else by the defaults; --set data.… and\n"
-      "--set masking.… change that, --set model.… the model.\n\n"
-      "Example:\n  nystrom evaluate runs/small --text heldout.txt --set data.documents=lines");
+      "--set masking.… change that, --set model.… the model. The files of a task are read as in fine-tuning; for a folder without\n"
+      "config.yaml say how by --config or --set task.….\n\n"
+      "Examples:\n  nystrom evaluate runs/small --text heldout.txt --set data.documents=lines\n"
+      "  nystrom evaluate runs/sst2 --file dev.tsv --json");
   command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")->required();
   command->add_option("--text", options->text, "text files: paths and patterns; plain, .gz or .zst");
+  command->add_option("--file", options->file, "files of the model's task: paths and patterns");
+  command->add_option("--config", options->config, "YAML file whose task says how files are read; left out: the model's own");
   command->add_option("--batch", options->batch, "sequences computed at once")->check(CLI::Range(1, 1 << 16))->capture_default_str();
   command->add_option("--dtype", options->dtype, "type of the computation")
       ->check(CLI::IsMember({"f32", "bf16", "f64"}))

@@ -83,8 +83,8 @@ void run(const InfoOptions& options) {
   const std::filesystem::path target = options.target;
   const bool yaml = target.extension() == ".yaml" || target.extension() == ".yml";
   Log log(options.common.quiet);
-  const ModelConfig config = yaml ? read_config(options.target, options.common.overrides, sections_of_other_runs).model
-                                  : open_model_folder(target, options.common.overrides, log).config;
+  const ModelConfig config =
+      yaml ? read_config(options.target, options.common.overrides).model : open_model_folder(target, options.common.overrides, log).config;
   const Json info = describe(config);
   if (options.json) {
     fmt::print("{}\n", info.dump());

@@ -6,7 +6,7 @@
 #include "core/check.h"
 #include "train/commands.h"
 #include "train/config_io.h"
-#include "train/trainer.h"
+#include "train/pretrain.h"
 
 namespace nystrom {
 namespace {
@@ -21,8 +21,8 @@ void run(const PretrainOptions& options) {
   const RunConfig config = read_config(options.config, options.common.overrides);
   Log log(options.common.quiet);
   const PretrainResult result = pretrain(config, log);
-  if (result.interrupted) {
-    const std::string message = fmt::format("stopped after step {}; the same command goes on from there", result.steps);
+  if (result.run.interrupted) {
+    const std::string message = fmt::format("stopped after step {}; the same command goes on from there", result.run.steps);
     log.record(message);
     throw Interrupted(message);
   }
@@ -31,8 +31,8 @@ void run(const PretrainOptions& options) {
     log.say(fmt::format("validation loss {:.4f}; always predicting by token frequency: {:.4f}{}", last.loss, last.frequency_loss,
                         last.loss < last.frequency_loss ? "" : ", which is no worse: train longer, or with another learning rate"));
   }
-  log.say(
-      fmt::format("done: {} steps; the model is {}/checkpoints/step-{}", result.steps, config.run_dir, result.best.value_or(result.steps)));
+  log.say(fmt::format("done: {} steps; the model is {}/checkpoints/step-{}", result.run.steps, config.run_dir,
+                      result.run.best.value_or(result.run.steps)));
 }
 
 }  // namespace

@@ -48,9 +48,11 @@ Command add_config_command(CLI::App& app);
 Command add_check_command(CLI::App& app);
 Command add_prepare_command(CLI::App& app);
 Command add_pretrain_command(CLI::App& app);
+Command add_finetune_command(CLI::App& app);
 Command add_evaluate_command(CLI::App& app);
 Command add_predict_command(CLI::App& app);
 Command add_export_command(CLI::App& app);
+Command add_extend_command(CLI::App& app);
 
 /// The user asked to stop, and what was done is saved: the program exits with 130.
 class Interrupted : public Error {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace nystrom {
 
 std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind) {
@@ -29,6 +31,42 @@ std::span<const EnumName<Documents>> enum_names(Documents) {
   return names;
 }
 
+std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples) {
+  if (config.steps) return *config.steps;
+  const double sequences = std::ceil(config.epochs.value_or(1) * static_cast<double>(samples));
+  return static_cast<std::int64_t>(std::ceil(sequences / static_cast<double>(config.batch_size)));
+}
+
+std::int64_t evaluation_interval(const RunConfig& config, std::int64_t samples) {
+  const std::int64_t batch = config.training.batch_size;
+  return config.evaluation.every.value_or((samples + batch - 1) / batch);
+}
+
+bool has_task(const RunConfig& config) { return config.task.kind || config.task.recipe; }
+
+Head head_of(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::tokens: return Head::token_classification;
+    case TaskKind::questions: return Head::question_answering;
+    case TaskKind::choice: return Head::multiple_choice;
+    case TaskKind::classification:
+    case TaskKind::regression:
+    case TaskKind::features: break;
+  }
+  return Head::sequence_classification;
+}
+
+void set_finetuning_defaults(RunConfig& config) {
+  config.run_dir = "runs/finetuned";
+  config.optimizer.learning_rate = 3e-5;
+  config.schedule.warmup_steps.reset();
+  config.schedule.warmup_share = 0.1;
+  config.training.steps.reset();
+  config.training.epochs = 4;
+  config.training.batch_size = 32;
+  config.evaluation.every.reset();
+}
+
 std::vector<std::string> validate(const RunConfig& config) {
   std::vector<std::string> lines;
   if (config.run_dir.empty()) lines.push_back("run_dir is empty; expected a folder such as runs/base");
@@ -36,9 +74,16 @@ std::vector<std::string> validate(const RunConfig& config) {
   if (config.optimizer.betas.size() != 2)
     lines.push_back(fmt::format("optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got {}", config.optimizer.betas.size()));
   const TrainingConfig& training = config.training;
-  if (config.schedule.warmup_steps > training.steps)
-    lines.push_back(fmt::format("schedule.warmup_steps {} exceeds training.steps {}; the learning rate would never reach its peak",
-                                config.schedule.warmup_steps, training.steps));
+  if (training.steps && training.epochs)
+    lines.push_back(fmt::format("training.steps {} and training.epochs {} exclude each other; set one of them to null", *training.steps,
+                                *training.epochs));
+  const auto warmup = config.schedule.warmup_steps;
+  if (warmup && config.schedule.warmup_share)
+    lines.push_back(fmt::format("schedule.warmup_steps {} and schedule.warmup_share {} exclude each other; set one of them to null",
+                                *warmup, *config.schedule.warmup_share));
+  if (training.steps && warmup && *warmup > *training.steps)
+    lines.push_back(fmt::format("schedule.warmup_steps {} exceeds training.steps {}; the learning rate would never reach its peak", *warmup,
+                                *training.steps));
   if (training.batch_size % training.micro_batch_size != 0)
     lines.push_back(fmt::format("training.batch_size {} is not divisible by micro_batch_size {}; a step is a whole number of micro-batches",
                                 training.batch_size, training.micro_batch_size));
@@ -52,15 +97,40 @@ std::vector<std::string> validate(const RunConfig& config) {
                                 config.masking.mask, config.masking.random));
   if (!config.data.validation.empty() && config.data.validation_fraction)
     lines.push_back("data.validation_fraction and data.validation exclude each other; give one of them");
+  if (has_task(config)) {
+    const auto of_task = problems(config.task);
+    lines.insert(lines.end(), of_task.begin(), of_task.end());
+  }
   return lines;
 }
 
 std::vector<std::string> validate_pretraining(const RunConfig& config) {
+  if (has_task(config)) return {"task is set, but pretraining predicts masked tokens; nystrom finetune trains a task"};
   std::vector<std::string> lines = validate(config);
   if (config.data.train.empty()) lines.push_back("data.train is empty; name the text files to train on, such as [corpus/*.txt]");
   if (config.data.validation.empty() && !config.data.validation_fraction)
     lines.push_back("data.validation is empty; name held-out text files, or set data.validation_fraction, such as 0.01");
+  const auto fixed = config.model.fixed_length();
+  if (fixed && *fixed != config.data.sequence_length)
+    lines.push_back(
+        fmt::format("data.sequence_length {}: with attention.semantics transformers the model takes {} alone; change it, or set "
+                    "model.attention.semantics to nystrom",
+                    config.data.sequence_length, *fixed));
   if (config.model.embed_dim) lines.push_back("model.embed_dim is set, but pretraining predicts tokens of text; leave it out");
+  return lines;
+}
+
+std::vector<std::string> validate_finetuning(const RunConfig& config) {
+  if (!has_task(config)) return {"task names neither recipe nor kind; say what is to be learned, such as task: {kind: classification, …}"};
+  std::vector<std::string> lines = validate(config);
+  if (config.task.train.empty()) lines.push_back("task.train is empty; name the files to train on");
+  if (config.task.validation.empty()) lines.push_back("task.validation is empty; name held-out files, which choose the best checkpoint");
+  const bool features = config.task.kind == TaskKind::features;
+  if (features && !config.model.embed_dim)
+    lines.push_back("model.embed_dim is null; give the width of the features, with model.norm: pre and model.positions: none");
+  if (!features && config.model.embed_dim) lines.push_back("model.embed_dim is set, but the task reads text; leave it out");
+  if (!features && !config.start.from && !config.tokenizer.path)
+    lines.push_back("model.from is null and tokenizer.path too; start from a model, or name a folder with a tokenizer");
   return lines;
 }
 

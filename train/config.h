@@ -10,6 +10,7 @@
 
 #include "core/dtype.h"
 #include "core/fields.h"
+#include "data/tasks/task_config.h"
 #include "data/text.h"
 #include "nn/model_config.h"
 
@@ -48,7 +49,9 @@ struct TokenizerConfig {
 
 template <class V>
 void fields(V& v, TokenizerConfig& c) {
-  v(c.path, "path", "folder or spiece.model of a tokenizer to use; null: one is trained on data.train");
+  v(c.path, "path",
+    "folder of a tokenizer to use (tokenizer.json, a SentencePiece model, vocab.txt, or vocab.json with merges.txt), or the file; null: "
+    "one is trained on data.train");
   v(c.train, "train", "the tokenizer to train when there is no path");
 }
 
@@ -90,14 +93,15 @@ void fields(V& v, MaskingConfig& c) {
 }
 
 struct EvaluationConfig {
-  std::int64_t every = 1000;
+  std::optional<std::int64_t> every = 1000;
   std::optional<std::int64_t> early_stop_patience;
 };
 
 template <class V>
 void fields(V& v, EvaluationConfig& c) {
-  v(c.every, "every", "steps between evaluations on the validation data", at_least(1));
-  v(c.early_stop_patience, "early_stop_patience", "evaluations without a better loss after which training stops; null: never", at_least(1));
+  v(c.every, "every", "steps between evaluations on the validation data; null: an epoch", at_least(1));
+  v(c.early_stop_patience, "early_stop_patience", "evaluations that are not the best so far after which training stops; null: never",
+    at_least(1));
 }
 
 struct CheckpointConfig {
@@ -142,18 +146,21 @@ void fields(V& v, OptimizerConfig& c) {
 }
 
 struct ScheduleConfig {
-  std::int64_t warmup_steps = 10000;
+  std::optional<std::int64_t> warmup_steps = 10000;
   Decay decay = Decay::linear;
+  std::optional<double> warmup_share = std::nullopt;
 };
 
 template <class V>
 void fields(V& v, ScheduleConfig& c) {
-  v(c.warmup_steps, "warmup_steps", "steps in which the learning rate rises to its peak", not_negative);
+  v(c.warmup_steps, "warmup_steps", "steps in which the learning rate rises to its peak; null: warmup_share decides", not_negative);
+  v(c.warmup_share, "warmup_share", "the same as a share of all steps, instead of warmup_steps", probability);
   v(c.decay, "decay", "of the learning rate after the warm-up. linear, cosine: towards zero; constant: none");
 }
 
 struct TrainingConfig {
-  std::int64_t steps = 500000;
+  std::optional<std::int64_t> steps = 500000;
+  std::optional<double> epochs;
   std::int64_t batch_size = 256;
   std::int64_t micro_batch_size = 32;
   DType dtype = DType::bf16;
@@ -164,7 +171,8 @@ struct TrainingConfig {
 
 template <class V>
 void fields(V& v, TrainingConfig& c) {
-  v(c.steps, "steps", "optimizer steps of the whole run", at_least(1));
+  v(c.steps, "steps", "optimizer steps of the whole run; null: epochs decide", at_least(1));
+  v(c.epochs, "epochs", "passes over the training data of the whole run, instead of steps", positive);
   v(c.batch_size, "batch_size", "sequences of one optimizer step, over all devices", at_least(1));
   v(c.micro_batch_size, "micro_batch_size", "sequences computed at once on one device; divides batch_size", at_least(1));
   v(c.dtype, "dtype", "type of the computation; weights and moments stay f32. f64: on CPU, for checks");
@@ -173,12 +181,35 @@ void fields(V& v, TrainingConfig& c) {
   v(c.zero, "zero", "what is spread over the devices. 0: nothing, every device holds the whole state", between(0, 0));
 }
 
+/// Where the weights of a run come from.
+struct StartConfig {
+  std::optional<std::string> from;
+  bool fresh_head = false;
+};
+
+/// The section `model:` of a run.
+struct ModelSection {
+  StartConfig& start;
+  ModelConfig& model;
+};
+
+template <class V>
+void fields(V& v, ModelSection& c) {
+  v(c.start.from, "from",
+    "Hugging Face folder, run directory or checkpoint to start from: its weights, and for all options below its values; null: fresh "
+    "weights");
+  v(c.start.fresh_head, "fresh_head", "with from: start the head anew even where the folder has one");
+  fields(v, c.model);
+}
+
 struct RunConfig {
   std::string run_dir = "runs/base";
   std::int64_t seed = 42;
+  StartConfig start;
   ModelConfig model;
   TokenizerConfig tokenizer;
   DataConfig data;
+  TaskConfig task;
   MaskingConfig masking;
   OptimizerConfig optimizer;
   ScheduleConfig schedule;
@@ -195,9 +226,11 @@ template <class V>
 void fields(V& v, RunConfig& c) {
   v(c.run_dir, "run_dir", "folder of the run's checkpoints and logs");
   v(c.seed, "seed", "of every random draw of the run", not_negative);
-  v(c.model, "model", "the model");
+  ModelSection model{c.start, c.model};
+  v(model, "model", "the model");
   v(c.tokenizer, "tokenizer", "how text becomes tokens");
   v(c.data, "data", "the text");
+  v(c.task, "task", "the downstream task of nystrom finetune; pretraining has masking instead");
   v(c.masking, "masking", "which tokens are to be predicted");
   v(c.optimizer, "optimizer", "the optimizer");
   v(c.schedule, "schedule", "the learning rate over the steps");
@@ -207,13 +240,25 @@ void fields(V& v, RunConfig& c) {
   v(c.logging, "logging", "records of the run");
 }
 
-/// Sections that other kinds of run have: commands that only look at the model skip them; to the others they are unknown keys.
-inline constexpr std::string_view sections_of_other_runs[] = {"task"};
+/// Whether the run trains a downstream task; masked language modelling otherwise.
+bool has_task(const RunConfig& config);
+/// What stands on the encoder for a kind of task. Features have a head unless nothing is to be predicted.
+Head head_of(TaskKind kind);
+/// Changes the defaults to those of fine-tuning (Xiong et al., AAAI 2021: batches of 32, learning rate 3e-5, 4 epochs), with an evaluation
+/// an epoch.
+void set_finetuning_defaults(RunConfig& config);
+
+/// Optimizer steps of a whole run over `samples` training samples.
+std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples);
+/// Steps between its evaluations.
+std::int64_t evaluation_interval(const RunConfig& config, std::int64_t samples);
 
 /// Everything about `config` that its options' ranges cannot say, a line each, beginning with the path of the option at fault:
 /// "schedule.warmup_steps 10000 exceeds training.steps 500; …". Empty: the run can start.
 std::vector<std::string> validate(const RunConfig& config);
 /// validate, and what masked-LM pretraining needs beside a model: text to train on and text to evaluate on.
 std::vector<std::string> validate_pretraining(const RunConfig& config);
+/// validate, and what fine-tuning needs beside a model: a task with files, and a tokenizer.
+std::vector<std::string> validate_finetuning(const RunConfig& config);
 
 }  // namespace nystrom

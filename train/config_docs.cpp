@@ -180,7 +180,7 @@ Json schema_of_section(const std::vector<OptionDoc>& options, const std::string&
 
 constexpr const char* page_head = R"(# Configuration
 
-Generated from the field lists in `train/config.h` and `nn/model_config.h` by `./dev docs`; do not edit.
+Generated from the field lists in `train/config.h`, `nn/model_config.h` and `data/tasks/task_config.h` by `./dev docs`; do not edit.
 
 A run is one YAML file. What it leaves out has its default; `nystrom config --list` names the recipes to start from, and
 `nystrom config small > my.yaml` copies one. `nystrom config --explain training.batch_size` explains an option on the terminal.
@@ -225,6 +225,19 @@ std::string config_schema() {
   Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "A run of nystrom"}};
   schema.update(schema_of_section(all_options(), ""));
   return schema.dump(2) + "\n";
+}
+
+std::string option_path(std::string_view key) {
+  const std::vector<OptionDoc> options = all_options();
+  std::vector<std::string> paths;
+  for (const OptionDoc& option : options) {
+    if (option.kind == OptionDoc::Kind::section) continue;
+    if (option.path() == key) return option.path();
+    if (option.name == key) paths.push_back(option.path());
+  }
+  if (paths.empty()) throw_unknown(key, options);
+  require_input(paths.size() == 1, "{} may be {}; name one", key, fmt::join(paths, " or "));
+  return paths[0];
 }
 
 std::string explain_option(std::string_view key) {

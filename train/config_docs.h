@@ -16,4 +16,8 @@ std::string config_schema();
 /// InputError with the nearest key when there is none.
 std::string explain_option(std::string_view key);
 
+/// The path of the option that `key` names: its path, or its last part where only one option is called that ("learning_rate" for
+/// "optimizer.learning_rate"). InputError when there is none, with the nearest, or several.
+std::string option_path(std::string_view key);
+
 }  // namespace nystrom

@@ -5,17 +5,18 @@
 
 #include "core/json.h"
 #include "train/config_reader.h"
+#include "train/model_folder.h"
 
 namespace nystrom {
 namespace {
 
 /// What overrides of a model from a folder may name.
-struct ModelSection {
+struct ModelOverrides {
   ModelConfig& model;
 };
 
 template <class V>
-void fields(V& v, ModelSection& c) {
+void fields(V& v, ModelOverrides& c) {
   v(c.model, "model", "the model");
 }
 
@@ -57,8 +58,8 @@ YamlNode override_tree(const std::string& text) {
 template <class Root>
 class ConfigReader {
  public:
-  ConfigReader(const std::string& name, Root& root, Overrides overrides, Sections skipped)
-      : errors_(sources(name, overrides)), root_(root), overrides_(overrides), skipped_(skipped) {
+  ConfigReader(const std::string& name, Root& root, Overrides overrides)
+      : errors_(sources(name, overrides)), root_(root), overrides_(overrides) {
     OptionLister lister{options_, ""};
     fields(lister, root);
   }
@@ -98,7 +99,7 @@ class ConfigReader {
 
   void read(const YamlNode& node, std::size_t source) {
     report_duplicates(node, "", source, errors_);
-    const ReaderContext context{errors_, options_, skipped_, source};
+    const ReaderContext context{errors_, options_, source};
     SectionReader reader(context, node, "");
     fields(reader, root_);
     reader.report_unknown_keys();
@@ -107,7 +108,6 @@ class ConfigReader {
   ConfigErrors errors_;
   Root& root_;
   Overrides overrides_;
-  Sections skipped_;
   std::vector<KnownOption> options_;
 };
 
@@ -169,31 +169,95 @@ struct YamlWriter {
   }
 };
 
-}  // namespace
+/// Passes on all sections but that of the other kind of run.
+struct SectionsOf {
+  YamlWriter& writer;
+  bool task;
 
-RunConfig read_config(const std::string& path, Overrides overrides, Sections skipped) {
-  return parse_config(read_text_file(path, most_yaml_bytes), printable_path(path), overrides, skipped);
-}
+  template <class T, class... Ranges>
+  void operator()(T& member, const char* name, const char* help, const Ranges&... range) {
+    const bool of_others = std::string_view(name) == (task ? "masking" : "task");
+    if (!of_others) writer(member, name, help, range...);
+  }
+};
 
-RunConfig parse_config(std::string_view text, const std::string& name, Overrides overrides, Sections skipped) {
-  RunConfig config;
-  config.model.vocab_size = 0;
-  ConfigReader<RunConfig> reader(name, config, overrides, skipped);
+/// Reads into `config`, over the values that it has; where it has a start.from, its model is that folder's.
+RunConfig parse_over(RunConfig config, std::string_view text, const std::string& name, Overrides overrides, bool check_rules) {
+  const bool folder_known = config.start.from.has_value();
+  // Of two options that exclude each other, one that is given takes the place of the other's default.
+  const auto steps = std::exchange(config.training.steps, std::nullopt);
+  const auto epochs = std::exchange(config.training.epochs, std::nullopt);
+  const auto warmup_steps = std::exchange(config.schedule.warmup_steps, std::nullopt);
+  const auto warmup_share = std::exchange(config.schedule.warmup_share, std::nullopt);
+  ConfigReader<RunConfig> reader(name, config, overrides);
   reader.read_file(text);
   reader.apply_overrides();
+  if (!config.training.steps && !config.training.epochs) {
+    config.training.steps = steps;
+    config.training.epochs = epochs;
+  }
+  if (!config.schedule.warmup_steps && !config.schedule.warmup_share) {
+    config.schedule.warmup_steps = warmup_steps;
+    config.schedule.warmup_share = warmup_share;
+  }
   config.vocab_size_from_tokenizer = config.model.vocab_size == 0;
   if (config.vocab_size_from_tokenizer) config.model.vocab_size = config.tokenizer.train.vocab_size;
-  if (config.model.embed_dim) config.model.head = Head::none;
-  config.model.segment_means_seq_len = config.data.sequence_length;
-  reader.errors().add_rules(validate(config));
+  if (has_task(config) && problems(config.task).empty()) {
+    config.model.head = head_of(*resolve_task(config.task).kind);
+  } else if (config.model.embed_dim) {
+    config.model.head = Head::none;
+  }
+  if (!config.start.from || config.model.attention.semantics == Semantics::nystrom) {
+    config.model.segment_means_seq_len = config.data.sequence_length;
+  } else if (!folder_known) {  // it has a length of its own; any that fits the landmarks stands for it
+    config.model.segment_means_seq_len = config.model.attention.num_landmarks;
+  }
+  if (check_rules) reader.errors().add_rules(validate(config));
   reader.errors().throw_if_any();
   return config;
 }
 
+/// The values that options have where the file is silent.
+RunConfig defaults() {
+  RunConfig config;
+  config.model.vocab_size = 0;
+  return config;
+}
+
+}  // namespace
+
+RunConfig read_config(const std::string& path, Overrides overrides) {
+  return parse_config(read_text_file(path, most_yaml_bytes), printable_path(path), overrides);
+}
+
+RunConfig read_resolved_config(const std::string& path, Overrides overrides) {
+  return parse_resolved_config(read_text_file(path, most_yaml_bytes), printable_path(path), overrides);
+}
+
+RunConfig parse_resolved_config(std::string_view text, const std::string& name, Overrides overrides) {
+  return parse_over(defaults(), text, name, overrides, true);
+}
+
+RunConfig parse_config(std::string_view text, const std::string& name, Overrides overrides) {
+  RunConfig start = defaults();
+  const RunConfig given = parse_over(start, text, name, overrides, false);
+  if (has_task(given)) set_finetuning_defaults(start);
+  if (given.start.from) {
+    Log quiet(true);
+    const ModelFolder folder = open_model_folder(*given.start.from, {}, quiet);
+    start.start = given.start;
+    start.model = folder.config;
+    start.model.head = Head::masked_lm;
+    start.model.labels = ModelConfig{}.labels;
+    start.data.sequence_length = trained_length(folder);
+  }
+  return parse_over(start, text, name, overrides, true);
+}
+
 void override_model(ModelConfig& model, Overrides overrides) {
   ModelConfig changed = model;
-  ModelSection root{changed};
-  ConfigReader<ModelSection> reader("", root, overrides, {});
+  ModelOverrides root{changed};
+  ConfigReader<ModelOverrides> reader("", root, overrides);
   reader.apply_overrides();
   std::vector<std::string> lines = problems(changed);
   for (std::string& line : lines) line = "model." + line;
@@ -206,7 +270,8 @@ std::string to_yaml(const RunConfig& config) {
   RunConfig copy = config;  // field lists take a mutable struct
   std::string text;
   YamlWriter writer{text};
-  fields(writer, copy);
+  SectionsOf sections{writer, has_task(config)};
+  fields(sections, copy);
   return text;
 }
 

@@ -19,17 +19,23 @@
 
 namespace nystrom {
 
-using Sections = std::span<const std::string_view>;
 using Overrides = std::span<const std::string>;
 
-/// The run that the file at `path` describes, with `overrides` applied; what neither gives keeps its default. The top-level sections
-/// `skipped` are not looked at. What follows from the rest: a model with embed_dim gets no head, a
-/// vocab_size left out is that of the tokenizer to train, and segment_means_seq_len is data.sequence_length. Throws InputError, also for a
+/// The run that the file at `path` describes, with `overrides` applied; what neither gives keeps its default, of
+/// fine-tuning where there is a task. What follows from the rest: the head is the task's, a model with embed_dim and no task gets none, a
+/// vocab_size left out is that of the tokenizer to train, and segment_means_seq_len is data.sequence_length. With model.from the options of
+/// the model, and data.sequence_length, default to that folder's. Throws InputError, also for a
 /// file that cannot be read.
-RunConfig read_config(const std::string& path, Overrides overrides = {}, Sections skipped = {});
+RunConfig read_config(const std::string& path, Overrides overrides = {});
+
+/// A file that to_yaml wrote, as runs and checkpoints hold it: all options stand in it, so the folder of model.from is not looked at.
+RunConfig read_resolved_config(const std::string& path, Overrides overrides = {});
 
 /// As read_config, from the text of a file called `name`.
-RunConfig parse_config(std::string_view text, const std::string& name, Overrides overrides = {}, Sections skipped = {});
+RunConfig parse_config(std::string_view text, const std::string& name, Overrides overrides = {});
+
+/// As read_resolved_config, from the text of a file called `name`.
+RunConfig parse_resolved_config(std::string_view text, const std::string& name, Overrides overrides = {});
 
 /// Applies overrides of `model.…` to a model that came from a folder, and checks the result. Throws InputError.
 void override_model(ModelConfig& model, Overrides overrides);

@@ -94,7 +94,6 @@ std::string describe_node(const YamlNode& node);
 struct ReaderContext {
   ConfigErrors& errors;
   const std::vector<KnownOption>& options;
-  std::span<const std::string_view> skipped;
   std::size_t source = 0;
 
   Place place(const YamlMark& mark) const { return {source, mark.line, mark.column}; }
@@ -127,8 +126,7 @@ class SectionReader {
   /// To call after the field list has been walked.
   void report_unknown_keys() const {
     for (const YamlEntry& entry : node_.entries) {
-      const bool skipped = section_.empty() && std::ranges::find(context_.skipped, entry.key) != context_.skipped.end();
-      if (!skipped && std::ranges::find(known_, entry.key) == known_.end()) context_.unknown_key(entry, section_, known_);
+      if (std::ranges::find(known_, entry.key) == known_.end()) context_.unknown_key(entry, section_, known_);
     }
   }
 

@@ -8,8 +8,10 @@
 #include "core/cpu/parallel.h"
 #include "core/new_folder.h"
 #include "core/rng.h"
+#include "data/sentencepiece_tokenizer.h"
 #include "data/sentencepiece_train.h"
-#include "data/tokenizer_json.h"
+#include "data/tokenizer_folder.h"
+#include "train/model_folder.h"
 #include "train/progress.h"
 
 namespace nystrom {
@@ -34,11 +36,7 @@ std::string describe_files(const Files& files) {
 
 std::string short_hash(const std::string& text) { return text_checksum(text).substr(0, 16); }
 
-/// What decides the ids that a tokenizer gives.
-std::string tokenizer_hash(const SentencePieceTokenizer& tokenizer) {
-  const NormalizerOptions& options = tokenizer.options();
-  return short_hash(fmt::format("{} {} ", options.lower_case, options.keep_accents) + tokenizer.bytes());
-}
+std::string tokenizer_hash(const Tokenizer& tokenizer) { return short_hash(tokenizer.definition()); }
 
 /// Makes `folder` by `fill`, whole or not at all.
 template <class Fill>
@@ -63,6 +61,8 @@ struct CorpusFiles {
 /// Where the tokenizer is, or will be once it is trained.
 fs::path tokenizer_folder(const RunConfig& config, const Files& files) {
   if (config.tokenizer.path) return *config.tokenizer.path;
+  Log quiet(true);
+  if (config.start.from) return find_model(*config.start.from, quiet);
   const TokenizerTrainingConfig& train = config.tokenizer.train;
   const std::string key = describe_files(files) + fmt::format("{} {} {} {} {}", enum_name(train.kind), train.vocab_size, train.lower_case,
                                                               config.seed, enum_name(config.data.documents));
@@ -70,7 +70,7 @@ fs::path tokenizer_folder(const RunConfig& config, const Files& files) {
 }
 
 /// Where the tokens of this tokenizer are, or will be once they are written.
-fs::path token_folder(const RunConfig& config, const CorpusFiles& files, const SentencePieceTokenizer& tokenizer) {
+fs::path token_folder(const RunConfig& config, const CorpusFiles& files, const Tokenizer& tokenizer) {
   const std::string key = describe_files(files.train) + "\n" + describe_files(files.validation) +
                           fmt::format("{} {} {} {} {}", tokenizer_hash(tokenizer), enum_name(config.data.documents),
                                       config.data.validation_fraction.value_or(0), config.seed, statistics_version);
@@ -102,7 +102,7 @@ struct Piece {
 };
 
 /// Fills in the ids, every thread its share.
-void encode(std::vector<Piece>& pieces, const SentencePieceTokenizer& tokenizer) {
+void encode(std::vector<Piece>& pieces, const Tokenizer& tokenizer) {
   const auto threads = static_cast<std::size_t>(num_threads());
   std::vector<std::future<void>> workers;  // futures carry what a worker throws
   for (std::size_t worker = 0; worker < threads; ++worker) {
@@ -134,8 +134,7 @@ void open_datasets(Corpus& corpus) {
 }
 
 /// Tokenizes the text of a run into two data sets below `folder`.
-void write_datasets(const RunConfig& config, const CorpusFiles& files, const SentencePieceTokenizer& tokenizer, const fs::path& folder,
-                    Log& log) {
+void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tokenizer& tokenizer, const fs::path& folder, Log& log) {
   const double fraction = config.data.validation_fraction.value_or(0);
   // A document is held out by a draw of its own, so that the choice does not depend on how many there are.
   const auto held_out = [&](std::int64_t number) {
@@ -156,8 +155,8 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Sen
 
 }  // namespace
 
-std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents documents, const SentencePieceTokenizer& tokenizer,
-                                             const fs::path& folder, Log& log, const std::function<bool(std::int64_t)>& takes) {
+std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents documents, const Tokenizer& tokenizer, const fs::path& folder,
+                                             Log& log, const std::function<bool(std::int64_t)>& takes) {
   constexpr std::size_t piece_bytes = std::size_t{1} << 18, batch_bytes = std::size_t{1} << 22;
   TextReader text(files, documents, piece_bytes);
   ShardWriter writer(folder, {tokenizer_hash(tokenizer), tokenizer.vocab_size(), tokenizer.special()});
@@ -217,16 +216,12 @@ TextStatistics text_statistics(const TokenDataset& dataset) {
   return statistics;
 }
 
-SentencePieceTokenizer open_tokenizer(const fs::path& path) {
-  return SentencePieceTokenizer::open_folder(path.filename() == "spiece.model" ? path.parent_path() : path);
-}
-
 std::optional<Corpus> cached_corpus(const RunConfig& config) {
   const CorpusFiles files(config.data);
   Corpus corpus;
   corpus.tokenizer_folder = tokenizer_folder(config, files.train);
   if (!fs::exists(corpus.tokenizer_folder)) return std::nullopt;
-  corpus.tokenizer = std::make_shared<SentencePieceTokenizer>(open_tokenizer(corpus.tokenizer_folder));
+  corpus.tokenizer = open_tokenizer(corpus.tokenizer_folder);
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
   if (!fs::exists(corpus.token_folder)) return std::nullopt;
   open_datasets(corpus);
@@ -237,8 +232,9 @@ Corpus prepare_corpus(const RunConfig& config, Log& log) {
   const CorpusFiles files(config.data);
   Corpus corpus;
   corpus.tokenizer_folder = tokenizer_folder(config, files.train);
-  if (!config.tokenizer.path && !fs::exists(corpus.tokenizer_folder)) train_tokenizer(config, files.train, corpus.tokenizer_folder, log);
-  corpus.tokenizer = std::make_shared<SentencePieceTokenizer>(open_tokenizer(corpus.tokenizer_folder));
+  const bool given = config.tokenizer.path || config.start.from;
+  if (!given && !fs::exists(corpus.tokenizer_folder)) train_tokenizer(config, files.train, corpus.tokenizer_folder, log);
+  corpus.tokenizer = open_tokenizer(corpus.tokenizer_folder);
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
   if (!fs::exists(corpus.token_folder)) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log);
   open_datasets(corpus);
@@ -250,6 +246,9 @@ void fit_model_to_tokenizer(RunConfig& config, const Tokenizer& tokenizer) {
   require_input(config.model.vocab_size >= tokenizer.vocab_size(),
                 "model.vocab_size {} is below the tokenizer's {} pieces; raise it, or leave it out", config.model.vocab_size,
                 tokenizer.vocab_size());
+  if (!has_task(config)) require_masked_lm_tokens(tokenizer);
+  require_input(tokenizer.special().pad != no_id,
+                "the tokenizer has no padding token; name one in its special_tokens_map.json, as in {{\"pad_token\": \"<pad>\"}}");
   config.model.pad_token_id = tokenizer.special().pad;
 }
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "data/sentencepiece_tokenizer.h"
 #include "data/shards.h"
+#include "data/tokenizer.h"
 #include "train/config.h"
 #include "train/log.h"
 
@@ -15,7 +15,7 @@ namespace nystrom {
 
 /// What a run trains on.
 struct Corpus {
-  std::shared_ptr<const SentencePieceTokenizer> tokenizer;
+  std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const TokenDataset> train, validation;
   std::filesystem::path tokenizer_folder, token_folder;  ///< where they are kept
 };
@@ -27,19 +27,16 @@ Corpus prepare_corpus(const RunConfig& config, Log& log);
 /// The same when all of it is in the cache; nothing otherwise. Makes nothing.
 std::optional<Corpus> cached_corpus(const RunConfig& config);
 
-/// The tokenizer that tokenizer.path names: a folder, or its spiece.model. InputError when it cannot be opened.
-SentencePieceTokenizer open_tokenizer(const std::filesystem::path& path);
-
 /// What the text was that a data set came from, whether or not all its documents were taken. InputError when the data set does not tell.
 TextStatistics text_statistics(const TokenDataset& dataset);
 
 /// Fills in what the model takes from the tokenizer: vocab_size where left out, and the padding id. InputError when the tokenizer has more
-/// pieces than the model has rows.
+/// pieces than the model has rows, has no padding, or lacks a token that masked language models need.
 void fit_model_to_tokenizer(RunConfig& config, const Tokenizer& tokenizer);
 
 /// Tokenizes the documents whose number `takes` accepts into a data set at `folder`, on all threads, a few MiB of text at a time.
 std::shared_ptr<const TokenDataset> tokenize(const std::vector<std::filesystem::path>& files, Documents documents,
-                                             const SentencePieceTokenizer& tokenizer, const std::filesystem::path& folder, Log& log,
+                                             const Tokenizer& tokenizer, const std::filesystem::path& folder, Log& log,
                                              const std::function<bool(std::int64_t)>& takes);
 
 }  // namespace nystrom

@@ -12,7 +12,6 @@
 namespace nystrom {
 namespace {
 
-constexpr std::string_view word_mark = "\xE2\x96\x81";  // U+2581
 constexpr std::size_t most_shown_samples = 3, most_shown_tokens = 60;
 
 /// A document on its way past.
@@ -100,9 +99,10 @@ class DocumentCounter {
 
 /// A piece as text: a space where a word begins, and nothing that a terminal obeys.
 std::string text_of(const Tokenizer& tokenizer, std::int64_t id) {
-  const std::string& piece = tokenizer.piece(static_cast<std::int32_t>(id));
-  const bool begins = piece.starts_with(word_mark);
-  return (begins ? " " : "") + printable(std::string_view(piece).substr(begins ? word_mark.size() : 0));
+  const auto token = static_cast<std::int32_t>(id);
+  std::string text = tokenizer.decode(std::span(&token, 1), false);
+  if (text.starts_with(' ')) text.erase(0, 1);
+  return (tokenizer.starts_word(token) && !tokenizer.is_special(token) ? " " : "") + printable(text);
 }
 
 std::vector<ShownToken> show_row(const Batch& batch, std::int64_t row, const Tokenizer& tokenizer) {
@@ -124,7 +124,7 @@ std::vector<ShownToken> show_row(const Batch& batch, std::int64_t row, const Tok
 
 /// Draws the first steps as training will.
 void try_batches(const RunConfig& config, const MaskedSamples& samples, const Tokenizer& tokenizer, DataReport& report) {
-  const std::int64_t steps = std::min<std::int64_t>(config.training.steps, 8);
+  const std::int64_t steps = std::min<std::int64_t>(total_steps(config.training, samples.packing->size()), 8);
   Loader loader(samples, {config.training.batch_size, config.training.micro_batch_size});
   std::int64_t tokens = 0, positions = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
@@ -165,7 +165,8 @@ DataReport report_data(const RunConfig& config, const Corpus& corpus, Log& log) 
 }
 
 double epochs(const RunConfig& config, std::int64_t sequences) {
-  return static_cast<double>(config.training.steps) * static_cast<double>(config.training.batch_size) / static_cast<double>(sequences);
+  const std::int64_t steps = total_steps(config.training, sequences);
+  return static_cast<double>(steps) * static_cast<double>(config.training.batch_size) / static_cast<double>(sequences);
 }
 
 std::vector<std::string> data_warnings(const DataReport& report) {

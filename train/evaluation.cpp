@@ -26,7 +26,8 @@ std::vector<std::int64_t> count_tokens(const TokenDataset& dataset) {
 MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset, const Tokenizer& tokenizer, const RunConfig& config) {
   const TokenSetInfo& info = dataset->info();
   std::vector<std::uint8_t> starts;
-  for (std::int64_t id = 0; id < info.vocab_size; ++id) starts.push_back(tokenizer.starts_word(static_cast<std::int32_t>(id)));
+  for (std::int64_t id = 0; tokenizer.marks_words() && id < info.vocab_size; ++id)
+    starts.push_back(tokenizer.starts_word(static_cast<std::int32_t>(id)));
   MaskedSamples result;
   result.packing = std::make_shared<Packing>(std::move(dataset), PackingOptions{config.data.sequence_length, config.data.cross_documents});
   result.table = std::make_shared<MaskingTable>(info.vocab_size, info.special.mask, ids_of(info.special), starts);

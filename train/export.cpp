@@ -8,7 +8,6 @@
 #include "core/file_io.h"
 #include "core/json.h"
 #include "core/new_folder.h"
-#include "data/tokenizer_json.h"
 #include "train/hf_config.h"
 #include "train/model_card.h"
 
@@ -16,12 +15,6 @@ namespace nystrom {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::size_t most_tokenizer_bytes = std::size_t{1} << 28;
-
-/// Of tokenizers that are not ours to read.
-constexpr const char* foreign_tokenizer_files[] = {
-    "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "vocab.json", "merges.txt"};
 
 /// The folder without links and trailing slashes; InputError when something is in it.
 fs::path free_place(const fs::path& folder) {
@@ -36,32 +29,6 @@ fs::path free_place(const fs::path& folder) {
   require_input(!error, "{}: cannot open the folder: {}", printable_path(folder), error.message());
   require_input(empty, "{}: is not empty; name a new folder", printable_path(folder));
   return place;
-}
-
-std::optional<SentencePieceTokenizer> open_tokenizer(const ModelFolder& source) {
-  if (!fs::exists(source.path / "spiece.model")) return {};
-  SentencePieceTokenizer tokenizer = SentencePieceTokenizer::open_folder(source.path);
-  require_input(tokenizer.vocab_size() <= source.config.vocab_size,
-                "{}: the tokenizer has {} pieces, but the model's vocab_size is only {}; it belongs to another model",
-                printable_path(source.path / "spiece.model"), tokenizer.vocab_size(), source.config.vocab_size);
-  return tokenizer;
-}
-
-/// Copies what there is of a tokenizer that nystrom does not read.
-CardTokenizer copy_foreign_tokenizer(const ModelFolder& source, const fs::path& folder, Log& log) {
-  std::vector<std::string> copied;
-  for (const char* name : foreign_tokenizer_files) {
-    if (!fs::exists(source.path / name)) continue;
-    write_text_file(folder / name, read_text_file(source.path / name, most_tokenizer_bytes));
-    copied.emplace_back(name);
-  }
-  const std::string place = printable_path(source.path);
-  if (copied.empty()) {
-    log.say(fmt::format("note: {} has no tokenizer, so neither has the export", place));
-    return CardTokenizer::none;
-  }
-  log.say(fmt::format("note: {} has no spiece.model; copied as they are: {}", place, fmt::join(copied, ", ")));
-  return CardTokenizer::copied;
 }
 
 std::vector<NamedTensor> f32_weights(const Model& model) {
@@ -141,23 +108,35 @@ std::vector<std::string> export_notes(const ModelConfig& exported) {
 }
 
 ExportResult export_model(const ModelFolder& source, const fs::path& folder, const ExportOptions& options, Log& log) {
-  const ModelConfig config = with_context(printable_path(source.path), [&] { return exported_config(source.config, options.softmax); });
-  const fs::path place = free_place(folder);
-  const std::optional<SentencePieceTokenizer> tokenizer = open_tokenizer(source);
+  with_context(printable_path(source.path), [&] { exported_config(source.config, options.softmax); });
+  free_place(folder);  // both before the weights are read
   const auto model = load_model(source.path, source.config, DType::f32, StoreMode::inference);
+  return export_model(*model, source, trained_length(source), folder, options, log);
+}
 
+ExportResult export_model(const Model& model, const ModelFolder& source, std::int64_t longest, const fs::path& folder,
+                          const ExportOptions& options, Log& log) {
+  const ModelConfig config = with_context(printable_path(source.path), [&] { return exported_config(model.config(), options.softmax); });
+  const fs::path place = free_place(folder);
+  const auto tokenizer = open_tokenizer_of(source);
   NewFolder written(place);
   write_text_file(written.path() / "config.json", hf_config_text(config));
-  write_safetensors(written.path() / "model.safetensors", f32_weights(*model));
-  ModelCard card{place.filename().string(), config, model->parameters().count(), trained_length(source), CardTokenizer::sentencepiece,
-                 export_notes(config),      {}};
+  write_safetensors(written.path() / "model.safetensors", f32_weights(model));
+  ModelCard card;
+  card.title = place.filename().string();
+  card.config = config;
+  card.parameters = model.parameters().count();
+  card.longest = longest;
+  card.notes = export_notes(config);
+  card.has_tokenizer = tokenizer != nullptr;
   if (tokenizer) {
     write_tokenizer(*tokenizer, written.path(), card.longest);
+    if (tokenizer->special().mask != no_id) card.mask_token = tokenizer->piece(tokenizer->special().mask);
   } else {
-    card.tokenizer = copy_foreign_tokenizer(source, written.path(), log);
+    log.say(fmt::format("note: {} has no tokenizer, so neither has the export", printable_path(source.path)));
   }
   for (const std::string& note : card.notes) log.say("note: " + note);
-  if (options.verify) card.differences = check_export(written.path(), *model, tokenizer ? &*tokenizer : nullptr, card.longest);
+  if (options.verify) card.differences = check_export(written.path(), model, tokenizer.get(), card.longest);
   write_text_file(written.path() / "README.md", model_card(card));
   const std::vector<std::string> files = names_in(written.path());
   written.commit();

@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/json.h"
 #include "core/rng.h"
+#include "data/tokenizer_folder.h"
 #include "train/evaluation.h"
 #include "train/hf_config.h"
 #include "train/model_folder.h"
@@ -111,16 +112,15 @@ void require_same_weights(const Model& source, const Model& written) {
 }
 
 void require_same_ids(const fs::path& folder, const Tokenizer& tokenizer) {
-  const auto written = SentencePieceTokenizer::open_folder(folder);
-  require(written.encode(sample_text) == tokenizer.encode(sample_text), "the tokenizer was written, but read back otherwise");
+  const auto written = open_tokenizer(folder);
+  require(written->encode(sample_text) == tokenizer.encode(sample_text), "the tokenizer was written, but read back otherwise");
 }
 
 }  // namespace
 
 const char* result_name(const ModelConfig& config) { return config.head == Head::none ? "last_hidden_state" : "logits"; }
 
-std::vector<ExportDifference> check_export(const fs::path& folder, const Model& source, const SentencePieceTokenizer* tokenizer,
-                                           std::int64_t longest) {
+std::vector<ExportDifference> check_export(const fs::path& folder, const Model& source, const Tokenizer* tokenizer, std::int64_t longest) {
   const ModelConfig written = read_hf_config(folder), theirs = config_in_transformers(folder);
   ModelConfig ours = written;
   ours.attention.semantics = Semantics::nystrom;

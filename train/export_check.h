@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "data/sentencepiece_tokenizer.h"
+#include "data/tokenizer.h"
 #include "nn/model.h"
 
 namespace nystrom {
@@ -22,8 +22,8 @@ struct ExportDifference {
 /// Reads `folder` back and compares it with what it was made of: weights bit by bit with `source`, ids of a sample text with `tokenizer`
 /// (null: there is none). Then runs the model on texts of up to `longest` tokens, bundled ones or, without tokenizer, random ids, in both
 /// semantics. Error when something differs that must not: weights, ids, and for exact attention the results, beyond rounding.
-std::vector<ExportDifference> check_export(const std::filesystem::path& folder, const Model& source,
-                                           const SentencePieceTokenizer* tokenizer, std::int64_t longest);
+std::vector<ExportDifference> check_export(const std::filesystem::path& folder, const Model& source, const Tokenizer* tokenizer,
+                                           std::int64_t longest);
 
 /// What `config`'s head gives, as it is called in messages.
 const char* result_name(const ModelConfig& config);

@@ -92,7 +92,7 @@ std::string call_code(const ModelCard& card) {
   const ModelConfig& config = card.config;
   const Task task = task_of(config.head);
   std::string code = "import torch\n";
-  if (card.tokenizer == CardTokenizer::none) {
+  if (!card.has_tokenizer) {
     const std::int64_t length = is_exact_in_transformers(config) ? std::min<std::int64_t>(3, card.longest) : config.segment_means_seq_len;
     code += fmt::format(
         "from transformers import {0}\n\n"
@@ -119,10 +119,9 @@ std::string in_transformers(const ModelCard& card) {
   const bool exact = is_exact_in_transformers(config);
   if (!exact) text += " Versions 5.x crash on padding masks in Nyström attention.";
   text += " The code runs in this folder.\n\n```python\n";
-  if (config.head == Head::masked_lm && card.tokenizer != CardTokenizer::none) text += fill_mask_code(card);
+  if (config.head == Head::masked_lm && !card.mask_token.empty()) text += fill_mask_code(card);
   text += call_code(card) + "```\n\n";
-  if (card.tokenizer == CardTokenizer::none)
-    text += "The model came without tokenizer; the ids must be those that it was trained with.\n\n";
+  if (!card.has_tokenizer) text += "The model came without tokenizer; the ids must be those that it was trained with.\n\n";
   if (exact) return text;
   return text +
          fmt::format(
@@ -153,14 +152,14 @@ std::string differences_of(const ModelCard& card) {
 
 std::string in_nystrom(const ModelCard& card) {
   const ModelConfig& config = card.config;
-  const bool predicts = config.head == Head::masked_lm && card.tokenizer == CardTokenizer::sentencepiece;
+  const bool predicts = config.head == Head::masked_lm && !card.mask_token.empty();
   std::string text = fmt::format(
       "## With nystrom\n\n"
       "Every command takes this folder as its MODEL; the block `nystrom` in config.json restores all options, and stays there when "
       "transformers "
       "saves the model again.\n\n"
       "    nystrom {}\n\n",
-      predicts ? "predict THIS_FOLDER \"She opened the [MASK] and looked out.\"" : "info THIS_FOLDER");
+      predicts ? fmt::format("predict THIS_FOLDER \"She opened the {} and looked out.\"", card.mask_token) : "info THIS_FOLDER");
   if (!config.attention.conv_kernel_size) {
     text += "The model has no convolution. For transformers, which always has one, the weights hold a kernel of one tap that is zero.\n\n";
   }

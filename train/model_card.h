@@ -8,16 +8,14 @@
 
 namespace nystrom {
 
-/// Which tokenizer files lie in an exported folder.
-enum class CardTokenizer { sentencepiece, copied, none };
-
 /// What a card tells.
 struct ModelCard {
   std::string title;
   ModelConfig config;  ///< as exported
   std::int64_t parameters = 0;
-  std::int64_t longest = 0;  ///< tokens that the model takes at most
-  CardTokenizer tokenizer = CardTokenizer::none;
+  std::int64_t longest = 0;                   ///< tokens that the model takes at most
+  bool has_tokenizer = false;                 ///< lies in the folder
+  std::string mask_token;                     ///< its name, empty when there is none
   std::vector<std::string> notes;             ///< see export_notes
   std::vector<ExportDifference> differences;  ///< empty: not measured
 };

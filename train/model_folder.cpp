@@ -5,6 +5,7 @@
 
 #include "core/check.h"
 #include "core/json.h"
+#include "data/tokenizer_folder.h"
 #include "train/checkpoint.h"
 #include "train/config_io.h"
 #include "train/hf_config.h"
@@ -42,6 +43,44 @@ void require_zero(const std::string& name, const Tensor& kernel) {
                 name);
 }
 
+/// The tensors of a folder under the names of a model of this configuration.
+WeightSource source_of(const ModelWeights& weights, const fs::path& folder, const ModelConfig& config) {
+  const std::vector<std::string> names = weights.names();
+  const std::string prefix(lacks_prefix(config, names) ? encoder_prefix : "");
+  const std::vector<std::string> absent = absent_convolutions(config);
+  WeightSource source;
+  for (const std::string& name : names) {
+    const Shape& shape = weights.stored(name).shape;
+    if (shape == absent_convolution_shape(config) && std::ranges::find(absent, prefix + name) != absent.end()) {
+      with_context(folder.string(), [&] { require_zero(prefix + name, weights.read(name)); });
+    } else {
+      source.entries.push_back({prefix + name, shape});
+    }
+  }
+  source.read = [&weights, prefix](const std::string& name) { return weights.read(name.substr(prefix.size())); };
+  return source;
+}
+
+/// Refuses a position table of another length, and a head of other labels.
+void check_options(const ModelConfig& config, const ModelFolder& folder, bool same_head) {
+  const ModelConfig& from = folder.config;
+  const std::string where = printable_path(folder.path);
+  require_input(config.max_position_embeddings == from.max_position_embeddings,
+                "model.max_position_embeddings is {}, but {} has {}; nystrom extend makes a folder with a longer table",
+                config.max_position_embeddings, where, from.max_position_embeddings);
+  if (!same_head || (config.head != Head::sequence_classification && config.head != Head::token_classification)) return;
+  std::vector<std::string> unnamed;
+  for (std::size_t i = 0; i < from.labels.size(); ++i) unnamed.push_back(fmt::format("LABEL_{}", i));
+  const bool named_alike = from.labels == config.labels || from.labels == unnamed;
+  require_input(from.labels.size() == config.labels.size() && named_alike,
+                "{}: its head tells {} labels ({}), the task has {} ({}); name the same in task.labels, or start a new head with "
+                "model.fresh_head: true",
+                where, from.labels.size(), printable(fmt::format("{}", fmt::join(from.labels, ", ")), 200), config.labels.size(),
+                printable(fmt::format("{}", fmt::join(config.labels, ", ")), 200));
+}
+
+}  // namespace
+
 fs::path find_model(const fs::path& model, Log& log) {
   require_input(fs::exists(model), "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint",
                 printable_path(model));
@@ -63,8 +102,6 @@ fs::path find_model(const fs::path& model, Log& log) {
   return checkpoint_path(checkpoints, *best);
 }
 
-}  // namespace
-
 ModelConfig read_model_config(const std::filesystem::path& folder, const std::vector<std::string>& overrides) {
   ModelConfig config = read_hf_config(folder);
   override_model(config, overrides);
@@ -75,23 +112,63 @@ std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const Mod
                                   Device device) {
   auto model = std::make_unique<Model>(config);
   const ModelWeights weights = ModelWeights::open(folder);
-  const std::vector<std::string> names = weights.names();
-  const std::string prefix(lacks_prefix(config, names) ? encoder_prefix : "");
-  const std::vector<std::string> absent = absent_convolutions(config);
-  WeightSource source;
-  for (const std::string& name : names) {
-    const Shape& shape = weights.stored(name).shape;
-    if (shape == absent_convolution_shape(config) && std::ranges::find(absent, prefix + name) != absent.end()) {
-      with_context(folder.string(), [&] { require_zero(prefix + name, weights.read(name)); });
-    } else {
-      source.entries.push_back({prefix + name, shape});
-    }
-  }
-  source.read = [&](const std::string& name) { return weights.read(name.substr(prefix.size())); };
+  const WeightSource source = source_of(weights, folder, config);
   with_context(folder.string(), [&] { check_weights(model->parameters(), source); });
   model->parameters().allocate(dtype, mode, device);
   load_weights(model->parameters(), source);
   return model;
+}
+
+std::string StartWeights::summary(const fs::path& folder) const {
+  std::string text = fmt::format("starting from {} tensors of {}", loaded, printable_path(folder));
+  if (!fresh.empty()) text += fmt::format("; fresh: {}", fmt::join(fresh, ", "));
+  if (!unused.empty()) text += fmt::format("; unused: {}", fmt::join(unused, ", "));
+  return text;
+}
+
+namespace {
+
+/// The tensors of a folder that a model of this configuration can start from, and what is left.
+struct StartSource {
+  WeightSource source;
+  StartWeights names;
+};
+
+StartSource start_source(const ParameterStore& store, const ModelConfig& config, const ModelFolder& folder, const ModelWeights& weights,
+                         bool fresh_head) {
+  const bool same_head = folder.config.head == config.head && !fresh_head;
+  check_options(config, folder, same_head);
+  ModelConfig stored = config;
+  stored.head = folder.config.head;
+  StartSource result{source_of(weights, folder.path, stored), {}};
+  if (!same_head) {
+    const auto of_head = [](std::string_view name) { return !name.starts_with(encoder_prefix); };
+    for (const Parameter& parameter : store.parameters())
+      if (of_head(parameter.name())) result.names.fresh.push_back(parameter.name());
+    for (const auto& entry : result.source.entries)
+      if (of_head(entry.name)) result.names.unused.push_back(entry.name);
+    std::erase_if(result.source.entries, [&](const auto& entry) { return of_head(entry.name); });
+  }
+  result.names.loaded = store.parameters().size() - result.names.fresh.size();
+  return result;
+}
+
+}  // namespace
+
+void check_start(const ModelConfig& config, const ModelFolder& folder, bool fresh_head) {
+  const Model model(config);
+  const ModelWeights weights = ModelWeights::open(folder.path);
+  const StartSource start = start_source(model.parameters(), config, folder, weights, fresh_head);
+  with_context(printable_path(folder.path), [&] { check_weights(model.parameters(), start.source, start.names.fresh); });
+}
+
+StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint64_t seed, bool fresh_head) {
+  const ModelWeights weights = ModelWeights::open(folder.path);
+  ParameterStore& store = model.parameters();
+  StartSource start = start_source(store, model.config(), folder, weights, fresh_head);
+  with_context(printable_path(folder.path), [&] { load_weights(store, start.source, start.names.fresh); });
+  store.initialise(seed, model.config().initializer_range, start.names.fresh);
+  return std::move(start.names);
 }
 
 std::vector<NamedTensor> weight_tensors(const Model& model) {
@@ -104,15 +181,22 @@ std::vector<NamedTensor> weight_tensors(const Model& model) {
   return result;
 }
 
-SentencePieceTokenizer open_masked_lm_tokenizer(const ModelFolder& folder) {
+std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder) {
+  if (!has_tokenizer(folder.path)) return nullptr;
+  auto tokenizer = open_tokenizer(folder.path);
+  require_input(tokenizer->vocab_size() <= folder.config.vocab_size,
+                "{}: the tokenizer has {} pieces, the model only {} rows; they do not belong together", printable_path(folder.path),
+                tokenizer->vocab_size(), folder.config.vocab_size);
+  return tokenizer;
+}
+
+std::unique_ptr<Tokenizer> open_masked_lm_tokenizer(const ModelFolder& folder) {
   const std::string where = printable_path(folder.path);
   require_input(folder.config.head == Head::masked_lm, "{}: is a {}; expected a masked language model, {}", where,
                 enum_name(folder.config.head), enum_name(Head::masked_lm));
-  require_input(fs::exists(folder.path / "spiece.model"), "{}: has no spiece.model; only SentencePiece tokenizers are read so far", where);
-  SentencePieceTokenizer tokenizer = SentencePieceTokenizer::open_folder(folder.path);
-  require_input(tokenizer.vocab_size() <= folder.config.vocab_size,
-                "{}: the tokenizer has {} pieces, the model only {} rows; they do not belong together", where, tokenizer.vocab_size(),
-                folder.config.vocab_size);
+  auto tokenizer = open_tokenizer_of(folder);
+  require_input(tokenizer != nullptr, "{}: has no tokenizer; bring its tokenizer.json or spiece.model", where);
+  with_context(where, [&] { require_masked_lm_tokens(*tokenizer); });
   return tokenizer;
 }
 

@@ -16,12 +16,12 @@ std::string RunState::to_json() const {
   const nlohmann::ordered_json json = {{"step", step},
                                        {"updates", updates},
                                        {"skipped_in_a_row", skipped_in_a_row},
-                                       {"best_loss", best_loss ? nlohmann::ordered_json(*best_loss) : nullptr},
+                                       {"best_value", best_value ? nlohmann::ordered_json(*best_value) : nullptr},
                                        {"best_step", best_step},
                                        {"evaluations_since_best", evaluations_since_best},
                                        {"evaluated_step", evaluated_step},
                                        {"tokenizer", tokenizer},
-                                       {"text", text},
+                                       {"data", data},
                                        {"settings", settings},
                                        {"version", version}};
   return json.dump(2) + "\n";
@@ -34,12 +34,12 @@ RunState RunState::read(const std::filesystem::path& path) {
     json.at("step").get_to(state.step);
     json.at("updates").get_to(state.updates);
     json.at("skipped_in_a_row").get_to(state.skipped_in_a_row);
-    if (!json.at("best_loss").is_null()) state.best_loss = json.at("best_loss").get<double>();
+    if (!json.at("best_value").is_null()) state.best_value = json.at("best_value").get<double>();
     json.at("best_step").get_to(state.best_step);
     json.at("evaluations_since_best").get_to(state.evaluations_since_best);
     json.at("evaluated_step").get_to(state.evaluated_step);
     json.at("tokenizer").get_to(state.tokenizer);
-    json.at("text").get_to(state.text);
+    json.at("data").get_to(state.data);
     json.at("settings").get_to(state.settings);
     json.at("version").get_to(state.version);
     return state;
@@ -83,16 +83,21 @@ std::filesystem::path settings_file(const RunConfig& config) { return std::files
 
 }  // namespace
 
+void check_run_place(const std::filesystem::path& run_dir) {
+  const bool foreign = std::filesystem::is_directory(run_dir) && !std::filesystem::is_empty(run_dir) &&
+                       !std::filesystem::exists(run_dir / ".lock") && !std::filesystem::exists(run_dir / "config.yaml");
+  require_input(!foreign, "{}: is not empty and holds no run; choose another run_dir", run_dir.string());
+}
+
 void check_run_dir(const RunConfig& config) {
-  const std::filesystem::path path = settings_file(config), folder = config.run_dir;
-  const bool foreign = std::filesystem::is_directory(folder) && !std::filesystem::is_empty(folder) &&
-                       !std::filesystem::exists(folder / ".lock") && !std::filesystem::exists(path);
-  require_input(!foreign, "{}: is not empty and holds no run; choose another run_dir", config.run_dir);
+  check_run_place(config.run_dir);
+  const std::filesystem::path path = settings_file(config);
   if (!std::filesystem::exists(path) || checkpoint_steps(checkpoints_of(config)).empty()) return;
-  RunConfig old = read_config(path.string());
+  RunConfig old = read_resolved_config(path.string());
   old.run_dir = config.run_dir;
   old.data.cache = config.data.cache;
   old.training.steps = config.training.steps;  // these may change
+  old.training.epochs = config.training.epochs;
   old.evaluation = config.evaluation;
   old.checkpoint = config.checkpoint;
   old.logging = config.logging;

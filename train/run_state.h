@@ -16,24 +16,26 @@ struct RunState {
   std::int64_t step = 0;
   std::int64_t updates = 0;  ///< steps that changed the parameters
   std::int64_t skipped_in_a_row = 0;
-  std::optional<double> best_loss;
+  std::optional<double> best_value;  ///< the best evaluation's, as the run's objective judges
   std::int64_t best_step = 0;
   std::int64_t evaluations_since_best = 0;
   std::int64_t evaluated_step = 0;  ///< the last
-  std::string tokenizer, text;      ///< hashes of what the run learns from
+  std::string tokenizer, data;      ///< hashes of what the run learns from
   std::string settings;             ///< a hash of its resolved configuration
   std::string version;              ///< of the program
 
   /// The step of the best evaluation, if there was one.
-  std::optional<std::int64_t> best() const { return best_loss ? std::optional(best_step) : std::nullopt; }
+  std::optional<std::int64_t> best() const { return best_value ? std::optional(best_step) : std::nullopt; }
 
   std::string to_json() const;
   /// InputError naming the file when it holds something else.
   static RunState read(const std::filesystem::path& path);
 };
 
-/// Refuses a folder that holds something else than a run, and a run directory with checkpoints of other settings, naming the changed keys
-/// (steps, logging, evaluation and checkpoint may change, and the names of the run directory and the cache). Writes nothing.
+/// Refuses a folder that holds something else than a run. Writes nothing.
+void check_run_place(const std::filesystem::path& run_dir);
+/// check_run_place, and refuses a run directory with checkpoints of other settings, naming the changed keys
+/// (steps, epochs, logging, evaluation and checkpoint may change, and the names of the run directory and the cache). Writes nothing.
 void check_run_dir(const RunConfig& config);
 /// check_run_dir, and then writes the resolved configuration into the run directory.
 void settle_config(const RunConfig& config);

@@ -8,7 +8,8 @@
 namespace nystrom {
 
 double learning_rate(double peak, const ScheduleConfig& schedule, std::int64_t steps, std::int64_t step) {
-  const std::int64_t warmup = schedule.warmup_steps;
+  const std::int64_t warmup =
+      schedule.warmup_share ? std::llround(*schedule.warmup_share * static_cast<double>(steps)) : schedule.warmup_steps.value_or(0);
   require(step >= 1 && step <= steps, "learning_rate: step {} is outside 1 to {}", step, steps);
   require(warmup >= 0 && warmup <= steps, "learning_rate: warmup_steps {} is outside 0 to {}", warmup, steps);
   if (step <= warmup) return peak * static_cast<double>(step) / static_cast<double>(warmup);

@@ -1,6 +1,7 @@
 // One optimizer step: what `bench`, the training trace and the training loop all run.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -26,17 +27,23 @@ struct StepOptions {
 };
 
 struct StepResult {
-  double loss;           ///< mean over the chosen tokens of all micro-batches
-  double accuracy;       ///< share of the chosen tokens that were predicted right
-  double gradient_norm;  ///< before clipping
-  bool skipped;          ///< the gradient was not finite: nothing was updated
+  double loss;                       ///< mean over what is learned from in all micro-batches
+  double gradient_norm;              ///< before clipping
+  bool skipped;                      ///< the gradient was not finite: nothing was updated
+  std::optional<double> accuracy{};  ///< share of masked tokens that were predicted right; tasks count it in evaluations alone
 };
 
 /// Number of equal values of two i64 tensors of one shape.
 std::int64_t count_equal(const Tensor& a, const Tensor& b);
 
-/// Masked-LM loss over all micro-batches, normalised by the tokens chosen in all of them, backward, clipping by global norm (as
-/// torch.nn.utils.clip_grad_norm_: scale min(1, clip / (norm + 1e-6))) and AdamW. Throws when no token is chosen.
+/// The part of the step's loss that micro-batch `part` has: [1]; the parts add up to it.
+using PartOfLoss = std::function<Var(std::size_t part, const RunContext& run)>;
+
+/// Loss and backward of each micro-batch, clipping by global norm (as torch.nn.utils.clip_grad_norm_: scale min(1, clip / (norm + 1e-6)))
+/// and AdamW. `sample_ids` holds each micro-batch's.
+StepResult optimizer_step(AdamW& optimizer, std::span<const Tensor> sample_ids, const PartOfLoss& loss, const StepOptions& options);
+
+/// optimizer_step on the masked-LM loss, normalised by the tokens chosen in all micro-batches. Throws when no token is chosen.
 StepResult train_step(Model& model, AdamW& optimizer, std::span<const MicroBatch> batches, const StepOptions& options);
 
 }  // namespace nystrom

@@ -1,23 +1,34 @@
-// Masked-LM pretraining of one run, from the first step or from its newest checkpoint.
+// The loop of every run: steps, evaluations, checkpoints and resuming. What is learned is an Objective.
 #pragma once
 
+#include <optional>
+
 #include "train/config.h"
-#include "train/evaluation.h"
 #include "train/log.h"
+#include "train/objective.h"
 
 namespace nystrom {
 
 /// How a run ended.
-struct PretrainResult {
-  std::int64_t steps = 0;            ///< done in all
-  Evaluation evaluation;             ///< the last one; of no tokens when there was none
-  std::optional<std::int64_t> best;  ///< the step of the best evaluation
-  bool interrupted = false;          ///< by SIGINT or SIGTERM: a checkpoint of the last step was saved
+struct RunResult {
+  std::int64_t steps = 0;              ///< done in all
+  std::optional<std::int64_t> best;    ///< the step of the best evaluation
+  std::optional<double> best_value{};  ///< its score …
+  std::string judged_by{};             ///< … and what that is: "loss", "accuracy"
+  bool interrupted = false;            ///< by SIGINT or SIGTERM: a checkpoint of the last step was saved
 };
 
-/// Runs `config` in its run directory to training.steps. A run that was stopped goes on from its newest whole checkpoint, to the same bits
-/// as if it had not been. InputError when the run directory holds a run of other settings (all changed keys are named; steps, logging,
-/// evaluation and checkpoint may change); InputError after three steps in a row whose gradient was not finite.
-PretrainResult pretrain(const RunConfig& config, Log& log);
+/// Refuses what can be refused before anything is written: a run directory that holds something else or a run of other settings, and a
+/// folder to start from that does not fit. The model is complete. InputError.
+void check_run(const RunConfig& config);
+
+/// Prepares what is trained; the configuration is complete when it returns (model, epochs in steps).
+using MakeObjective = std::function<std::unique_ptr<Objective>(RunConfig& config)>;
+
+/// Runs `config` in its run directory to its last step. A run that was stopped goes on from its newest whole checkpoint, to the same bits
+/// as if it had not been; a fresh one starts with fresh weights, or with those of model.from. The lock of the run directory is held from
+/// before `make` is called. InputError when the run directory holds a run of other settings (all changed keys are named; steps, epochs,
+/// logging, evaluation and checkpoint may change), and after three steps in a row whose gradient was not finite.
+RunResult train_run(RunConfig config, const MakeObjective& make, Log& log);
 
 }  // namespace nystrom

@@ -17,6 +17,7 @@ TEST(EditDistance, OfAnEmptyWordIsTheOthersLength) { EXPECT_EQ(edit_distance("",
 TEST(EditDistance, StopsAtTheLimit) { EXPECT_FALSE(edit_distance("abcdef", "uvwxyz", 5)); }
 
 TEST(Nearest, TakesTheNearer) { EXPECT_EQ(nearest("abd", std::vector<std::string>{"abx", "abd"}), "abd"); }
+TEST(Nearest, FindsNothingThatSharesNoLetter) { EXPECT_FALSE(nearest("7", std::vector<std::string>{"0", "1"})); }
 TEST(Nearest, TakesTheFirstOfEquals) { EXPECT_EQ(nearest("abd", std::vector<std::string>{"abx", "aby"}), "abx"); }
 TEST(Nearest, FindsNothingFarAway) { EXPECT_FALSE(nearest("linear", words)); }
 TEST(Nearest, FindsNothingForLongWords) { EXPECT_FALSE(nearest(std::string(257, 'a'), std::vector{std::string(257, 'a')})); }

@@ -2,15 +2,21 @@
 //   tokenizer_tool train unigram|bpe VOCAB_SIZE MODEL lower|cased FILE…   trains
 //   tokenizer_tool export MODEL lower|cased FOLDER                        writes the Hugging Face form
 //   tokenizer_tool encode FOLDER text|tokens < TEXT                       a line of ids for each line; special names as tokens or text
+//   tokenizer_tool offsets FOLDER text|tokens < TEXT                      a line of id:begin:end for each line, places in bytes
+//   tokenizer_tool decode FOLDER keep|skip < IDS                          a JSON text for each line of ids; special ones kept or skipped
+//   tokenizer_tool pair FOLDER < TEXT                                     a line of id:type for each two lines
 //   tokenizer_tool time FOLDER FILE…                                      reads documents, encodes them, prints figures
 #include <chrono>
 #include <cstdio>
 #include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "core/check.h"
 #include "data/sentencepiece_train.h"
+#include "data/tokenizer_folder.h"
 #include "data/tokenizer_json.h"
 
 namespace nystrom {
@@ -37,24 +43,61 @@ void train(const Arguments& arguments) {
   fmt::print("{}; trained on {} of {} bytes\n", text.statistics().summary(), trained.taken_bytes, trained.read_bytes);
 }
 
-void encode(const Arguments& arguments) {
-  const auto tokenizer = SentencePieceTokenizer::open_folder(arguments.at(1));
-  const auto names = arguments.at(2) == "tokens" ? SpecialNames::tokens : SpecialNames::text;
+/// Calls answer(line, out) for each line of the input and prints what it appends to out, as a line.
+template <class Answer>
+void for_each_line(const Answer& answer) {
   std::string out;
   for (std::string line; std::getline(std::cin, line);) {
-    for (const std::int32_t id : tokenizer.encode(line, names)) out += std::to_string(id) += ' ';
+    answer(line, out);
     out += '\n';
     std::fwrite(out.data(), 1, out.size(), stdout);
     out.clear();
   }
 }
 
+SpecialNames names_of(const std::string& word) { return word == "tokens" ? SpecialNames::tokens : SpecialNames::text; }
+
+void encode(const Arguments& arguments) {
+  const auto tokenizer = open_tokenizer(arguments.at(1));
+  for_each_line([&](const std::string& line, std::string& out) {
+    for (const std::int32_t id : tokenizer->encode(line, names_of(arguments.at(2)))) out += std::to_string(id) += ' ';
+  });
+}
+
+void encode_with_offsets(const Arguments& arguments) {
+  const auto tokenizer = open_tokenizer(arguments.at(1));
+  for_each_line([&](const std::string& line, std::string& out) {
+    for (const auto& [id, begin, end] : tokenizer->encode_with_offsets(line, names_of(arguments.at(2))))
+      out += fmt::format("{}:{}:{} ", id, begin, end);
+  });
+}
+
+void decode(const Arguments& arguments) {
+  const auto tokenizer = open_tokenizer(arguments.at(1));
+  for_each_line([&](const std::string& line, std::string& out) {
+    std::istringstream numbers(line);
+    std::vector<std::int32_t> ids;
+    for (std::int32_t id; numbers >> id;) ids.push_back(id);
+    out += nlohmann::json(tokenizer->decode(ids, arguments.at(2) == "skip")).dump();
+  });
+}
+
+void encode_pairs(const Arguments& arguments) {
+  const auto tokenizer = open_tokenizer(arguments.at(1));
+  for_each_line([&](const std::string& line, std::string& out) {
+    std::string second;
+    std::getline(std::cin, second);
+    const auto wrapped = tokenizer->wrap(tokenizer->encode(line, SpecialNames::tokens), tokenizer->encode(second, SpecialNames::tokens));
+    for (std::size_t i = 0; i < wrapped.ids.size(); ++i) out += fmt::format("{}:{} ", wrapped.ids[i], wrapped.type_ids[i]);
+  });
+}
+
 void time_encoding(const Arguments& arguments) {
-  const auto tokenizer = SentencePieceTokenizer::open_folder(arguments.at(1));
+  const auto tokenizer = open_tokenizer(arguments.at(1));
   TextReader text = reader_of(arguments, 2);
   const auto start = std::chrono::steady_clock::now();
   std::size_t tokens = 0;
-  while (const auto piece = text.next()) tokens += tokenizer.encode(piece->text).size();
+  while (const auto piece = text.next()) tokens += tokenizer->encode(piece->text).size();
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   fmt::print("{}; {} tokens, {:.2f} s, {:.1f} MB/s\n", text.statistics().summary(), tokens, seconds,
              static_cast<double>(text.statistics().bytes) / 1e6 / seconds);
@@ -66,6 +109,9 @@ void run(const Arguments& arguments) {
   if (command == "export")
     return write_tokenizer(SentencePieceTokenizer::open(arguments.at(1), normalizer_of(arguments.at(2))), arguments.at(3), 512);
   if (command == "encode") return encode(arguments);
+  if (command == "offsets") return encode_with_offsets(arguments);
+  if (command == "decode") return decode(arguments);
+  if (command == "pair") return encode_pairs(arguments);
   if (command == "time") return time_encoding(arguments);
   throw InputError("unknown command '" + command + "'");
 }

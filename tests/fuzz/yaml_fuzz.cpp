@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string text(reinterpret_cast<const char*>(data), size);
   std::optional<nystrom::RunConfig> config;
   try {
-    config = nystrom::parse_config(text, "fuzz.yaml", {}, nystrom::sections_of_other_runs);
+    config = nystrom::parse_config(text, "fuzz.yaml");
   } catch (const nystrom::InputError&) {
   }
   if (config) {

@@ -1,14 +1,19 @@
 """Compares our tokenizers with Hugging Face's.
 
-usage: check_tokenizer.py [--program build/release/tokenizer_tool] [--texts FILE...]
+usage: check_tokenizer.py [--program build/release/tokenizer_tool] [--texts FILE...] [--tokenizers FOLDER_OR_FILE...]
 
-ALBERT's model, and unigram and BPE models trained here, lower-cased and cased, are written in Hugging Face's form and read by
-AutoTokenizer; on 1 MB of mixed text every line must give the ids that ours gives. The text: lines of FILE (the bundled novels), each
-as it is, and lines made of everything that tokenizers disagree on: spaces, quotes, numbers, accents, scripts, special tokens' names.
+On 1 MB of mixed text (lines of FILE, the bundled novels, each as it is, and lines made of everything that tokenizers disagree on: spaces,
+quotes, numbers, accents, marks, scripts, emoji, control characters, long words, names of special tokens) every line must give the same:
 
-Left out: a compatibility character with a combining mark behind it, five bytes at most (Hugging Face's Precompiled drops the mark in
-cased models); characters newer than its Unicode tables; and "eee" (in ALBERT's model ee e and e ee have the same score: rounding
-decides, in SentencePiece's float as in Hugging Face's double; models trained here have no such ties).
+- SentencePiece: ALBERT's model, and unigram and BPE models trained here, lower-cased and cased, are written in Hugging Face's form and
+  read by AutoTokenizer: ids.
+- tokenizer.json, vocab.txt, and vocab.json with merges.txt: the bundled tokenizers of every kind, and what --tokenizers names, read by
+  both: ids and offsets, with names of special tokens found and not found.
+
+Left out for SentencePiece: a compatibility character with a combining mark behind it, five bytes at most (Hugging Face's Precompiled drops
+the mark in cased models); and "eee" (in ALBERT's model ee e and e ee have the same score: rounding decides, in SentencePiece's float as in
+Hugging Face's double; models trained here have no such ties). For all: characters newer than Unicode 8, which Hugging Face's tables of
+marks and punctuation do not know.
 """
 
 import argparse
@@ -21,9 +26,12 @@ import tempfile
 import unicodedata
 from pathlib import Path
 
-from transformers import AutoTokenizer
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer, BertTokenizerFast, GPT2TokenizerFast, RobertaTokenizerFast
 
 ROOT = Path(__file__).resolve().parents[2]
+FIXTURES = ROOT / "tests/fixtures/tokenizers"
+NOVELS = sorted((ROOT / "examples/quickstart/corpus").glob("*.txt.gz"))
 ALBERT = ROOT / "tests/fixtures/tokenizers/albert"
 PARTS = [
     "  ", " ", "\t", "\u00a0", "\u2003", "\u200b", "\ufeff", "\u2581", "\x85", "\x0b", "\x1c", "``", "''", "'", "`", '"', "\u201c",
@@ -38,28 +46,45 @@ PARTS = [
 ]
 
 
-def random_character(rng):
+MORE_PARTS = [
+    "\u0301", "e\u0323\u0302", "\u0302\u0323e", "a\u0300\u0315\u0327", "\u1e9b\u0323", "\u0344", "\u212b", "\u2126", "\u0958", "\u1112\u1161", "\u11ab",
+    "\uac00\u11a8", "\u0001", "\u007f", "\u0090", "\u00ad", "\u200c", "\u200d", "\u200e", "\u202e", "\u2028", "\u2029", "\u3000", "\u1680", "\u180e",
+    "\ufffd", "\ufe0f", "\U0001f1e9\U0001f1ea", "\U00020000", "\u4e00\u9fa5", "\uf900", "\u3042\u3099", "\u30cf\u309a", "\u2460", "\u24b6", "\u2155",
+    "\u0660\u0661", "\u0967", "\u2070", "_", "__a__", "\u203f", "<mask>", "<mask>", "  <mask>  ", "<s>", "</s>", "<pad>", "[SEP]", "[UNK]", "[PAD]",
+    "<|endoftext|>", "sea", "Hello", "captain", "\r", "I'M", "it's", "we'LL", "'", " '", "''s", "1", "12", "123", "1234", "x" * 60, "ab" * 120, "\u00b5", "\u017f",
+    "\u1e9e", "\u0130", "\u0149", "\u03f4", "\ua64b", "   ", "\t\t", " \u00a0 ", "\u0085",
+]
+
+
+def random_character(rng, marks):
     while True:
-        character = chr(rng.choice([rng.randrange(32, 0x3000), rng.randrange(0xAC00, 0xD7A4)]))
-        if unicodedata.category(character)[0] not in "MC":
+        ranges = [(32, 0x3000), (0xAC00, 0xD7A4)] + ([(0x3000, 0xA000), (0x10000, 0x20000)] if marks else [])
+        character = chr(rng.randrange(*rng.choice(ranges)))
+        if unicodedata.category(character)[0] not in ("C" if marks else "MC") and unicodedata.category(character) != "Cn":
             return character
 
 
-def mixed_lines(files, rng, size):
+def read_lines(files):
     lines = []
     for path in files:
         opened = gzip.open(path, "rt", encoding="utf8") if path.suffix == ".gz" else open(path, encoding="utf8")
         with opened as file:
             lines += [line for line in file.read().split("\n") if line.strip()]
+    return lines
+
+
+def mixed_lines(files, rng, size, marks=False):
+    """Lines of the files, and made ones: with `marks` of characters of every kind."""
+    lines, parts = read_lines(files), PARTS + (MORE_PARTS if marks else [])
     rng.shuffle(lines)
     chosen, bytes_taken = [], 0
     for line in lines:
         chosen.append(line)
         bytes_taken += len(line.encode())
-        if bytes_taken > size * 3 // 4:
+        if bytes_taken > size * (1 if marks else 3) // (2 if marks else 4):
             break
     while bytes_taken < size:
-        made = "".join(rng.choice(PARTS) if rng.random() < 0.9 else random_character(rng) for _ in range(rng.randrange(1, 40)))
+        made = "".join(rng.choice(parts) if rng.random() < 0.9 else random_character(rng, marks) for _ in range(rng.randrange(1, 40)))
         chosen.append(made)
         bytes_taken += len(made.encode())
     return chosen
@@ -86,6 +111,56 @@ def compare(program, name, folder, lines):
     return not different
 
 
+def byte_offsets(text, offsets):
+    """Offsets in characters, as Hugging Face gives them, in bytes of UTF-8."""
+    starts = [0]
+    for character in text:
+        starts.append(starts[-1] + len(character.encode()))
+    return [[starts[begin], starts[end]] for begin, end in offsets]
+
+
+def our_tokens(program, place, names, lines):
+    text = "".join(line + "\n" for line in lines).encode()
+    result = subprocess.run([program, "offsets", place, names], input=text, capture_output=True, check=True)
+    return [[[int(number) for number in token.split(":")] for token in line.split()] for line in result.stdout.decode().split("\n")[:-1]]
+
+
+def compare_offsets(program, name, place, theirs, lines):
+    """Ids and offsets of what both read from `place`."""
+    equal = True
+    for names in ["tokens", "text"]:
+        theirs.encode_special_tokens = names == "text"
+        ours = our_tokens(program, place, names, lines)
+        encoded = theirs.encode_batch(lines, add_special_tokens=False)
+        wanted = [[[i, *place] for i, place in zip(e.ids, byte_offsets(line, e.offsets))] for line, e in zip(lines, encoded)]
+        different = [i for i in range(len(lines)) if ours[i] != wanted[i]]
+        print(f"{name}, names as {names}: {len(lines)} lines, {sum(map(len, ours))} tokens, {len(different)} lines differ in ids or offsets")
+        for i in different[:3]:
+            k = next((k for k, (a, b) in enumerate(zip(ours[i], wanted[i])) if a != b), min(len(ours[i]), len(wanted[i])))
+            print("  ", ascii(lines[i][:200]), ours[i][k:k + 2], "theirs", wanted[i][k:k + 2])
+        equal &= not different
+    return equal
+
+
+def check_folders(program, places, lines):
+    """Every tokenizer.json, vocab.txt and vocab.json among the places or in them."""
+    equal = True
+    for place in places:
+        for file in [place] if place.is_file() else sorted(place.rglob("*")):
+            name = str(file.relative_to(place.parent))
+            if file.name == "tokenizer.json":
+                theirs = Tokenizer.from_file(str(file))
+            elif file.name == "vocab.txt":
+                theirs = BertTokenizerFast(str(file)).backend_tokenizer
+            elif file.name == "vocab.json":
+                kind = RobertaTokenizerFast if "<mask>" in json.loads(file.read_text()) else GPT2TokenizerFast
+                theirs = kind(str(file), str(file.parent / "merges.txt")).backend_tokenizer
+            else:
+                continue
+            equal &= compare_offsets(program, name, file, theirs, lines)
+    return equal
+
+
 def check_golden(folder):
     golden = json.loads((ALBERT / "golden_encodings.json").read_text())
     tokenizer = AutoTokenizer.from_pretrained(folder)
@@ -106,17 +181,20 @@ def export(program, model, case, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=ROOT / "build/release/tokenizer_tool")
-    parser.add_argument("--texts", type=Path, nargs="+", default=sorted((ROOT / "examples/quickstart/corpus").glob("*.txt.gz")))
+    parser.add_argument("--texts", type=Path, nargs="+", default=NOVELS)
+    parser.add_argument("--tokenizers", type=Path, nargs="*", default=[])
     parser.add_argument("--bytes", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     lines = mixed_lines(arguments.texts, random.Random(arguments.seed), arguments.bytes)
-    equal = True
+    every_kind = mixed_lines(arguments.texts, random.Random(arguments.seed), arguments.bytes, marks=True)
+    equal = check_folders(arguments.program, [FIXTURES, *arguments.tokenizers], every_kind)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         albert = export(arguments.program, ALBERT / "spiece.model", "lower", folder / "albert")
         equal &= check_golden(albert)
         equal &= compare(arguments.program, "albert", albert, lines)
+        equal &= check_folders(arguments.program, [albert / "tokenizer.json"], every_kind)
         for kind in ["unigram", "bpe"]:
             for case in ["lower", "cased"]:
                 model = folder / f"{kind}_{case}.model"

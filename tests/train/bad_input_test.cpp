@@ -1,10 +1,12 @@
 // Everything that a user can give wrongly, through the program: one exact line, exit code 2, nothing left behind.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 
 #include "tests/support/fixtures.h"
 #include "tests/train/run_program.h"
+#include "tests/train/tiny_checkpoint.h"
 
 namespace nystrom::testing {
 namespace {
@@ -44,6 +46,28 @@ void furnish_run(const TemporaryFolder& folder) {
   write_bytes(folder / "broken.yaml", "model: {hidden_size: 16\n");
 }
 
+/// The folder of a model with its tokenizer, made once for all tests.
+fs::path base_model() {
+  struct Made {
+    fs::path path = fs::path(::testing::TempDir()) / ("nystrom-bad-input-" + std::to_string(::getpid()));
+    Made() { TinyCheckpoint made(path); }
+    ~Made() { fs::remove_all(path); }
+  };
+  static const Made made;
+  return made.path;
+}
+
+/// A task that would work, `task.yaml` on `train.tsv`, with a model to start from, `base`, and labels that it does not know in `other.tsv`.
+void furnish_task(const TemporaryFolder& folder) {
+  fs::create_directory_symlink(base_model(), folder / "base");
+  write_bytes(folder / "train.tsv", "sentence\tlabel\nthe sea\twater\nold men\tpeople\n");
+  write_bytes(folder / "other.tsv", "sentence\tlabel\nthe stars\tsky\n");
+  write_bytes(folder / "base.yaml", "model: {from: base}\nrun_dir: tuned\n");
+  write_bytes(folder / "task.yaml",
+              "model: {from: base}\nrun_dir: tuned\n"
+              "task: {kind: classification, train: [train.tsv], validation: [train.tsv], columns: {text: sentence, label: label}}\n");
+}
+
 /// Every file and folder, at any depth.
 std::vector<std::string> contents(const TemporaryFolder& folder) {
   std::vector<std::string> names;
@@ -59,7 +83,7 @@ struct Case {
 };
 void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
 
-#define COMMANDS "doctor, config, check, prepare, pretrain, evaluate, predict, export, info, forward, bench"
+#define COMMANDS "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, info, forward, bench"
 #define FORWARD "forward model --quiet --input batch.safetensors --output out.safetensors "
 #define PREPARE "prepare run.yaml --quiet --set "
 #define PRETRAIN "pretrain run.yaml --quiet --set "
@@ -76,7 +100,8 @@ const Case command_lines[] = {
     {"two_things_to_show", "config small --list",
      "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got 2; see nystrom config --help"},
     {"unknown_recipe", "config smal",
-     "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, base, base-1024, base-2048, base-4096"},
+     "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, base, base-1024, base-2048, base-4096, sst2, "
+     "long-document, ner, squad, features"},
     {"unknown_key_to_explain", "config --explain training.batch_sise",
      "unknown option training.batch_sise; did you mean 'training.batch_size'?; nystrom config --markdown lists all"},
     {"unknown_option", FORWARD "--bogus", "unknown option --bogus; see nystrom forward --help"},
@@ -129,7 +154,8 @@ const Case configurations[] = {
     {"several_errors", "pretrain two_errors.yaml",
      "two_errors.yaml:1:1: unknown key 'sead'; did you mean 'seed'?\n"
      "two_errors.yaml:2:22: model.hidden_size: got '-4', expected a whole number at least 1"},
-    {"zero_steps", PRETRAIN "training.steps=0", "--set training.steps=0: training.steps: got '0', expected a whole number at least 1"},
+    {"zero_steps", PRETRAIN "training.steps=0",
+     "--set training.steps=0: training.steps: got '0', expected a whole number at least 1, or null"},
     {"batch", PRETRAIN "training.batch_size=3",
      "--set training.batch_size=3: training.batch_size 3 is not divisible by micro_batch_size 4; a step is a whole number of "
      "micro-batches"},
@@ -157,7 +183,7 @@ const Case configurations[] = {
      "--set masking.random=0.5: masking.mask 0.8 and masking.random 0.5 add up to more than 1; what they leave stays as it is"},
     {"keep", PRETRAIN "checkpoint.keep=1", "--set checkpoint.keep=1: checkpoint.keep: got '1', expected a whole number at least 2"},
     {"evaluation", PRETRAIN "evaluation.every=0",
-     "--set evaluation.every=0: evaluation.every: got '0', expected a whole number at least 1"},
+     "--set evaluation.every=0: evaluation.every: got '0', expected a whole number at least 1, or null"},
     {"heads", PRETRAIN "model.num_attention_heads=3",
      "--set model.num_attention_heads=3: model.hidden_size 16 is not divisible by num_attention_heads 3; each head takes an equal share of "
      "the width"},
@@ -224,8 +250,76 @@ const Case texts[] = {
      "--set tokenizer.train.vocab_size=8: tokenizer.train.vocab_size: got '8', expected a whole number at least 16"},
     {"kind_of_tokenizer", PREPARE "tokenizer.train.kind=wordpiece",
      "--set tokenizer.train.kind=wordpiece: tokenizer.train.kind: got 'wordpiece', expected unigram or bpe"},
-    {"no_tokenizer", PREPARE "tokenizer.path=absent", "absent/spiece.model: cannot open: No such file or directory"},
+    {"no_tokenizer", PREPARE "tokenizer.path=absent", "absent: no such file or folder"},
     {"cache_in_a_file", PREPARE "data.cache=text.txt/cache", "text.txt/cache: cannot create the folder: Not a directory"},
+};
+
+#define FINETUNE "finetune task.yaml --quiet --set "
+
+const Case tasks[] = {
+    {"no_task", "finetune base.yaml --quiet",
+     "task names neither recipe nor kind; say what is to be learned, such as task: {kind: classification, …}"},
+    {"task_for_pretraining", "pretrain task.yaml --quiet",
+     "task is set, but pretraining predicts masked tokens; nystrom finetune trains a task"},
+    {"recipe_of_a_task", FINETUNE "task.recipe=sst",
+     "--set task.recipe=sst: task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of sst2, cola, mrpc, stsb, qqp, mnli, qnli, "
+     "rte, imdb, trec"},
+    {"kind_of_task", FINETUNE "task.kind=class",
+     "--set task.kind=class: task.kind: got 'class', expected classification or regression or tokens or questions or choice or features"},
+    {"no_training_files", FINETUNE "'task.train=[]'", "task.train is empty; name the files to train on"},
+    {"no_validation_files", FINETUNE "'task.validation=[]'",
+     "task.validation is empty; name held-out files, which choose the best checkpoint"},
+    {"column", FINETUNE "task.columns.text=txt", "train.tsv:1: there is no column 'txt'; columns: 'sentence', 'label'"},
+    {"unknown_label", FINETUNE "'task.labels=[good,bad]'", "train.tsv:2: unknown label 'water'; labels are 'good' and 'bad'"},
+    {"label_of_validation_alone", FINETUNE "'task.validation=[other.tsv]'",
+     "other.tsv:2: unknown label 'sky'; labels are 'people' and 'water'"},
+    {"not_a_number_to_learn", FINETUNE "task.kind=regression", "train.tsv:2: the label 'water' is no finite number"},
+    {"metric", FINETUNE "task.metric=pearson",
+     "--set task.metric=pearson: task.metric pearson does not measure a task of kind classification; expected one of accuracy, f1, "
+     "f1_macro, matthews"},
+    {"steps_and_epochs", FINETUNE "training.steps=3 --set training.epochs=2",
+     "--set training.epochs=2: training.steps 3 and training.epochs 2 exclude each other; set one of them to null"},
+    {"no_epochs", FINETUNE "training.epochs=0",
+     "--set training.epochs=0: training.epochs: got '0', expected a number greater than 0, or null"},
+    {"two_warmups", FINETUNE "schedule.warmup_steps=1 --set schedule.warmup_share=0.2",
+     "--set schedule.warmup_share=0.2: schedule.warmup_steps 1 and schedule.warmup_share 0.2 exclude each other; set one of them to null"},
+    {"nothing_to_start_from", FINETUNE "model.from=null",
+     "model.from is null and tokenizer.path too; start from a model, or name a folder with a tokenizer"},
+    {"absent_model", FINETUNE "model.from=absent",
+     "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
+    {"another_model", FINETUNE "model.type_vocab_size=1",
+     "base: the weights do not fit the model; mismatched: nystromformer.embeddings.token_type_embeddings.weight is [2, 6], expected [1, "
+     "6]"},
+    {"another_number_of_positions", FINETUNE "model.max_position_embeddings=64",
+     "model.max_position_embeddings is 64, but base has 24; nystrom extend makes a folder with a longer table"},
+    {"longer_than_the_model", FINETUNE "data.sequence_length=48",
+     "--set data.sequence_length=48: data.sequence_length 48 exceeds model.max_position_embeddings 24; shorten the sequences or enlarge "
+     "the "
+     "model's position table"},
+    {"width_without_features", FINETUNE "task.kind=features --set 'task.columns={text: null, label: null}'",
+     "model.embed_dim is null; give the width of the features, with model.norm: pre and model.positions: none"},
+    {"wide_stride", FINETUNE "task.kind=questions",
+     "task.stride 128 is too large for data.sequence_length 24: a window has 11 tokens of context beside a long question"},
+    {"grid_without_values", "finetune task.yaml --grid learning_rate",
+     "--grid learning_rate: expected option=value,value, such as learning_rate=2e-5,3e-5"},
+    {"grid_of_nothing", "finetune task.yaml --grid learning_rat=1,2",
+     "--grid: unknown option learning_rat; did you mean 'optimizer.learning_rate'?; nystrom config --markdown lists all"},
+    {"ambiguous_grid", "finetune task.yaml --grid every=1,2",
+     "--grid: every may be evaluation.every or checkpoint.every or logging.every; name one"},
+    {"grid_of_folders", "finetune task.yaml --grid run_dir=a,b",
+     "--grid run_dir=a,b: run_dir is chosen for each run; --seeds N gives several seeds"},
+    {"empty_value_in_a_grid", "finetune task.yaml --grid learning_rate=1e-3,,2", "--grid learning_rate=1e-3,,2: a value is empty"},
+    {"bad_value_in_a_grid", "finetune task.yaml --grid learning_rate=1e-3,-2",
+     "--set optimizer.learning_rate=-2: optimizer.learning_rate: got '-2', expected a number greater than 0"},
+    {"no_seeds", "finetune task.yaml --seeds 0", "--seeds: Value 0 not in range 1 to 1000; see nystrom finetune --help"},
+    {"task_of_a_masked_lm", "evaluate base --quiet --file train.tsv",
+     "base: is a masked language model and does no task; --text evaluates it"},
+    {"text_and_task", "evaluate base --quiet --file train.tsv --text text.txt",
+     "--text is for masked language models, --file for tasks; give one of them"},
+    {"option_of_training", "evaluate base --quiet --file train.tsv --set training.steps=3",
+     "--set training.steps=3: this command takes options of model, task, data"},
+    {"way_to_extend", "extend base longer --length 48 --positions zeros",
+     "--positions: zeros not in {tile,interpolate}; see nystrom extend --help"},
 };
 
 class BadInput : public ::testing::TestWithParam<Case> {};
@@ -234,6 +328,7 @@ TEST_P(BadInput, EndsInOneLineAndCode2AndLeavesNothing) {
   const TemporaryFolder folder;
   furnish_models(folder);
   furnish_run(folder);
+  furnish_task(folder);
   const auto before = contents(folder);
   const Outcome outcome = run_program(folder, GetParam().arguments);
   EXPECT_EQ(outcome.code, 2);
@@ -248,6 +343,7 @@ INSTANTIATE_TEST_SUITE_P(CommandLines, BadInput, ::testing::ValuesIn(command_lin
 INSTANTIATE_TEST_SUITE_P(Models, BadInput, ::testing::ValuesIn(models), case_name);
 INSTANTIATE_TEST_SUITE_P(Configurations, BadInput, ::testing::ValuesIn(configurations), case_name);
 INSTANTIATE_TEST_SUITE_P(Texts, BadInput, ::testing::ValuesIn(texts), case_name);
+INSTANTIATE_TEST_SUITE_P(Tasks, BadInput, ::testing::ValuesIn(tasks), case_name);
 
 }  // namespace
 }  // namespace nystrom::testing

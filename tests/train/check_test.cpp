@@ -63,7 +63,7 @@ TEST_F(CheckTest, TellsWhatTheRunWillBeAndWritesNothing) {
   config.attention.num_landmarks = 4;
   EXPECT_EQ(outcome.out, "ok\nparameters: " + std::to_string(Model(config).parameters().count()) +
                              "\ntraining: 30 steps of 4 sequences of at most 16 tokens: at most 64 tokens a step\n"
-                             "data: not prepared yet; --data prepares it and tells what it is like\n");
+                             "data: not read yet; --data reads it and tells what it is like\n");
   EXPECT_EQ(contents(), before);
 }
 
@@ -88,7 +88,7 @@ TEST_F(CheckTest, TellsAllErrorsAroundTheFile) {
           "run.yaml: data.validation: 'also*no'" +
           nowhere +
           "\n"
-          "run.yaml: tokenizer.path: no/spiece.model: cannot open: No such file or directory");
+          "run.yaml: tokenizer.path: no: no such file or folder");
 }
 
 TEST_F(CheckTest, TellsOfARunOfOtherSettings) {

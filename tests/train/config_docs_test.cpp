@@ -104,7 +104,7 @@ TEST(Explain, TellsWords) {
 
 TEST(Explain, TellsTheOptionsOfASection) {
   EXPECT_EQ(explain_option("schedule"), "schedule: the learning rate over the steps\n\n" + explain_option("schedule.warmup_steps") + "\n" +
-                                            explain_option("schedule.decay"));
+                                            explain_option("schedule.warmup_share") + "\n" + explain_option("schedule.decay"));
 }
 
 TEST(Explain, FindsTheSectionOfABareName) {

@@ -10,9 +10,9 @@
 namespace nystrom {
 namespace {
 
-std::string errors_of(const std::string& text, const std::vector<std::string>& overrides = {}, Sections skipped = {}) {
+std::string errors_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
   try {
-    parse_config(text, "run.yaml", overrides, skipped);
+    parse_config(text, "run.yaml", overrides);
   } catch (const InputError& error) {
     return error.what();
   }
@@ -51,19 +51,23 @@ const Bad keys[] = {
     {"MistypedKey", "optimizer: {lerning_rate: 1}", "run.yaml:1:13: unknown key 'optimizer.lerning_rate'; did you mean 'learning_rate'?"},
     {"MistypedSection", "modle: {}", "run.yaml:1:1: unknown key 'modle'; did you mean 'model'?"},
     {"KeyOfTheTopInASection", "model: {seed: 1}", "run.yaml:1:9: unknown key 'model.seed'; did you mean 'seed'? (at the top)"},
-    {"ForeignKey", "schedule: {zzzzzzzz: 1}", "run.yaml:1:12: unknown key 'schedule.zzzzzzzz'; expected one of warmup_steps, decay"},
-    {"SectionOfAnotherCommand", "task: {}", "run.yaml:1:1: unknown key 'task'; did you mean 'mask'? (in 'masking')"},
+    {"ForeignKey", "schedule: {zzzzzzzz: 1}",
+     "run.yaml:1:12: unknown key 'schedule.zzzzzzzz'; expected one of warmup_steps, warmup_share, decay"},
+    {"MisspeltSection", "tasks: {}", "run.yaml:1:1: unknown key 'tasks'; did you mean 'task'?"},
     {"LengthIsNoKey", "model: {segment_means_seq_len: 64}",
-     "run.yaml:1:9: unknown key 'model.segment_means_seq_len'; expected one of vocab_size, hidden_size, num_hidden_layers, "
+     "run.yaml:1:9: unknown key 'model.segment_means_seq_len'; expected one of from, fresh_head, vocab_size, hidden_size, "
+     "num_hidden_layers, "
      "num_attention_heads, intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, hidden_dropout_prob, "
      "layer_norm_eps, initializer_range, norm, positions, embed_dim, attention"},
     {"Duplicate", "seed: 1\nrun_dir: a\nseed: 2\n", "run.yaml:3:1: duplicate key 'seed'; first given in line 1: remove one"},
     {"DuplicateInside", "model: {norm: pre, norm: post}", "run.yaml:1:20: duplicate key 'model.norm'; first given in line 1: remove one"},
     {"ControlCharacterInKey", "\"a\\nb\": 1",
-     "run.yaml:1:1: unknown key 'a\\x0ab'; expected one of run_dir, seed, model, tokenizer, data, masking, optimizer, schedule, training, "
+     "run.yaml:1:1: unknown key 'a\\x0ab'; expected one of run_dir, seed, model, tokenizer, data, task, masking, optimizer, schedule, "
+     "training, "
      "evaluation, checkpoint, logging"},
     {"MergeKey", "model: {<<: {norm: pre}}",
-     "run.yaml:1:9: unknown key 'model.<<'; expected one of vocab_size, hidden_size, num_hidden_layers, num_attention_heads, "
+     "run.yaml:1:9: unknown key 'model.<<'; expected one of from, fresh_head, vocab_size, hidden_size, num_hidden_layers, "
+     "num_attention_heads, "
      "intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, hidden_dropout_prob, layer_norm_eps, initializer_range, "
      "norm, positions, embed_dim, attention"},
     {"NullKey", "~: 1", "run.yaml:1:1: a key must be a word"},
@@ -165,8 +169,9 @@ const Bad texts[] = {
 const Bad overrides[] = {
     {"MistypedKey", "optimizer.lerning_rate=3e-4",
      "--set optimizer.lerning_rate=3e-4: unknown key 'optimizer.lerning_rate'; did you mean 'learning_rate'?"},
-    {"WrongType", "training.steps=many", "--set training.steps=many: training.steps: got 'many', expected a whole number at least 1"},
-    {"Empty", "training.steps=", "--set training.steps=: training.steps: got null, expected a whole number at least 1"},
+    {"WrongType", "training.steps=many",
+     "--set training.steps=many: training.steps: got 'many', expected a whole number at least 1, or null"},
+    {"Empty", "training.batch_size=", "--set training.batch_size=: training.batch_size: got null, expected a whole number at least 1"},
     {"NoEquals", "seed", "--set seed: expected key=value, such as optimizer.learning_rate=3e-4"},
     {"NoKey", "=3", "--set =3: expected key=value, such as optimizer.learning_rate=3e-4"},
     {"EmptyPart", "model..norm=pre", "--set model..norm=pre: expected key=value, such as optimizer.learning_rate=3e-4"},
@@ -177,7 +182,8 @@ const Bad overrides[] = {
     {"Rule", "training.steps=500",
      "--set training.steps=500: schedule.warmup_steps 10000 exceeds training.steps 500; the learning rate would never reach its peak"},
     {"ControlCharacter", "a\n=1",
-     "--set a\\x0a=1: unknown key 'a\\x0a'; expected one of run_dir, seed, model, tokenizer, data, masking, optimizer, schedule, training, "
+     "--set a\\x0a=1: unknown key 'a\\x0a'; expected one of run_dir, seed, model, tokenizer, data, task, masking, optimizer, schedule, "
+     "training, "
      "evaluation, checkpoint, logging"},
 };
 
@@ -209,8 +215,29 @@ TEST(ConfigText, NullTurnsAnOptionOff) { EXPECT_FALSE(parse_config("optimizer: {
 TEST(ConfigText, WordsMayStandInQuotes) { EXPECT_EQ(parse_config("model: {norm: 'pre'}", "run.yaml").model.norm, Norm::pre); }
 TEST(ConfigText, NumbersAreTextsToo) { EXPECT_EQ(parse_config("run_dir: 2024", "run.yaml").run_dir, "2024"); }
 
-TEST(ConfigText, SkippedSectionsAreNotRead) {
-  EXPECT_EQ(errors_of("task: {kind: tokens}\nseed: 1\n", {"task.kind=3"}, sections_of_other_runs), "");
+TEST(ConfigText, ATaskDecidesTheHeadAndTheDefaults) {
+  const RunConfig config = parse_config("task: {kind: tokens}\nseed: 1\n", "run.yaml");
+  EXPECT_EQ(config.model.head, Head::token_classification);
+  EXPECT_EQ(config.training.epochs, 4);
+  EXPECT_EQ(config.training.steps, std::nullopt);
+  EXPECT_EQ(config.schedule.warmup_share, 0.1);
+  EXPECT_EQ(config.optimizer.learning_rate, 3e-5);
+  EXPECT_EQ(config.evaluation.every, std::nullopt);
+}
+
+TEST(ConfigText, StepsTakeThePlaceOfEpochs) {
+  const RunConfig config = parse_config("{task: {kind: tokens}, training: {steps: 7}, schedule: {warmup_steps: 2}}", "run.yaml");
+  EXPECT_EQ(config.training.steps, 7);
+  EXPECT_EQ(config.training.epochs, std::nullopt);
+  EXPECT_EQ(config.schedule.warmup_steps, 2);
+  EXPECT_EQ(config.schedule.warmup_share, std::nullopt);
+}
+
+TEST(ConfigText, EpochsAreRoundedUpToWholeSteps) {
+  RunConfig config = parse_config("training: {epochs: 1.5, batch_size: 32}", "run.yaml");
+  EXPECT_EQ(total_steps(config.training, 100), 5) << "150 sequences";
+  config.evaluation.every.reset();
+  EXPECT_EQ(evaluation_interval(config, 100), 4);
 }
 
 TEST(ConfigText, FeaturesGetTheirHead) {
@@ -270,7 +297,7 @@ RunConfig everything_changed() {
   c.model.attention = {AttentionKind::softmax, Semantics::transformers, 3, LandmarkSource::keys, Inverse::exact, 0, std::nullopt};
   c.optimizer = {OptimizerKind::adamw, 1e10, 0, {0, 0.5}, 5e-324, std::nullopt};
   c.schedule = {0, Decay::cosine};
-  c.training = {1, 6, 3, DType::f64, true, true, 0};
+  c.training = {1, std::nullopt, 6, 3, DType::f64, true, true, 0};
   return c;
 }
 
@@ -285,7 +312,8 @@ TEST(ConfigRoundTrip, KeepsTheRunDirectory) {
 }
 
 TEST(ConfigRoundTrip, WritesOptionsUnderTheirSections) {
-  EXPECT_TRUE(to_yaml({}).starts_with("run_dir: runs/base\nseed: 42\nmodel:\n  vocab_size: 30000\n")) << to_yaml({});
+  EXPECT_TRUE(to_yaml({}).starts_with("run_dir: runs/base\nseed: 42\nmodel:\n  from: null\n  fresh_head: false\n  vocab_size: 30000\n"))
+      << to_yaml({});
 }
 
 std::string read_error_of(const std::string& path) {

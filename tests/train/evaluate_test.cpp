@@ -155,7 +155,9 @@ TEST_F(EvaluateTest, SaysForPeopleWhetherTheModelIsAnyGood) {
 }
 
 TEST_F(EvaluateTest, NeedsText) {
-  expect_error("model", "nothing to evaluate on; give text files: nystrom evaluate model --text heldout.txt");
+  expect_error("model",
+               "nothing to evaluate on; give text files (nystrom evaluate model --text heldout.txt), or files of the model's task (nystrom "
+               "evaluate model --file dev.tsv)");
 }
 
 TEST_F(EvaluateTest, NamesAPatternWithoutFiles) {
@@ -171,7 +173,7 @@ TEST_F(EvaluateTest, RefusesTextWithoutTokens) {
 
 TEST_F(EvaluateTest, RefusesOptionsOfTraining) {
   expect_error("model --text text.txt --set training.steps=3",
-               "--set training.steps=3: evaluate takes options of model, data and masking, and seed");
+               "--set training.steps=3: this command takes options of model, data, masking, seed");
 }
 
 TEST_F(EvaluateTest, RefusesSequencesThatTheModelCannotTake) {

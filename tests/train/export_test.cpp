@@ -177,16 +177,29 @@ TEST_F(ExportTest, ATokenizerOfAnotherModelIsRefused) {
   const ModelFolder model = write_model(masked_lm_config());
   fs::copy_file(fixture_folder() / "tokenizers" / "albert" / "spiece.model", source() / "spiece.model");
   EXPECT_EQ(input_error([&] { run(model); }),
-            (source() / "spiece.model").string() +
-                ": the tokenizer has 30000 pieces, but the model's vocab_size is only 9; it belongs to another model");
+            source().string() + ": the tokenizer has 30000 pieces, the model only 9 rows; they do not belong together");
 }
 
-TEST_F(ExportTest, OtherTokenizersAreCopiedAsTheyAre) {
-  const ModelFolder model = write_model(masked_lm_config());
-  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt", "optimizer.safetensors"}) write_bytes(source() / name, name);
-  EXPECT_EQ(run(model).files, (Names{"README.md", "config.json", "merges.txt", "model.safetensors", "tokenizer.json", "vocab.json"}));
-  EXPECT_EQ(read_bytes(target() / "merges.txt"), "merges.txt");
+TEST_F(ExportTest, TokenizersOfEveryKindAreCarriedAsTheyAre) {
+  ModelConfig config = masked_lm_config();
+  config.vocab_size = 501;
+  const ModelFolder model = write_model(config);
+  const fs::path tokenizer = fixture_folder() / "tokenizers/small/byte_level";
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"}) fs::copy_file(tokenizer / name, source() / name);
+  write_bytes(source() / "optimizer.safetensors", "no part of it");
+  EXPECT_EQ(run(model, {.verify = true}).files,
+            (Names{"README.md", "config.json", "merges.txt", "model.safetensors", "tokenizer.json", "vocab.json"}));
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
+    EXPECT_EQ(read_bytes(target() / name), read_bytes(tokenizer / name));
   EXPECT_NE(card().find("tokenizer = AutoTokenizer.from_pretrained(\".\")"), std::string::npos);
+  EXPECT_NE(card().find("nystrom predict THIS_FOLDER \"She opened the <mask> and looked out.\""), std::string::npos);
+}
+
+TEST_F(ExportTest, ATokenizerThatIsNoneIsRefused) {
+  const ModelFolder model = write_model(masked_lm_config());
+  write_bytes(source() / "tokenizer.json", "{}");
+  EXPECT_EQ(input_error([&] { run(model); }), (source() / "tokenizer.json").string() + ": 'model' is missing");
+  EXPECT_FALSE(fs::exists(target()));
 }
 
 // ---- The program --------------------------------------------------------------------------------------------------------------------

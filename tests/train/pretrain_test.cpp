@@ -8,10 +8,13 @@
 #include <csignal>
 #include <cstdio>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <random>
 #include <thread>
 
 #include "core/file_io.h"
+#include "core/json.h"
+#include "tests/train/run_program.h"
 #include "tests/train/temporary_folder.h"
 
 namespace nystrom::testing {
@@ -102,6 +105,32 @@ TEST_F(PretrainTest, ASignalLeavesACheckpoint) {
   ::kill(process, SIGTERM);
   EXPECT_EQ(outcome(process), 130);
   EXPECT_NE(read_bytes(folder_ / "log").find("nystrom: stopped after step "), std::string::npos);
+}
+
+TEST_F(PretrainTest, TakesATokenizerOfAnyKind) {
+  const fs::path tokenizer = fs::path(NYSTROM_SOURCE_DIR) / "tests/fixtures/tokenizers/small/byte_level";
+  fs::create_directory(folder_ / "tokenizer");
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"}) fs::copy_file(tokenizer / name, folder_ / "tokenizer" / name);
+  ASSERT_EQ(run("run", "tokenizer.path=tokenizer"), 0) << read_bytes(folder_ / "log");
+  const fs::path checkpoint = folder_ / "run" / "checkpoints" / "step-60";
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
+    EXPECT_EQ(read_bytes(checkpoint / name), read_bytes(tokenizer / name));
+  EXPECT_EQ(read_json_file(checkpoint / "config.json")["vocab_size"], 501);
+  EXPECT_EQ(read_json_file(checkpoint / "config.json")["pad_token_id"], 1);
+  const Outcome predicted = run_program(folder_, "predict run 'the <mask> was calm' --top-k 2 --json");
+  EXPECT_EQ(predicted.code, 0) << predicted.err;
+  EXPECT_EQ(nlohmann::json::parse(predicted.out).size(), 2u);
+  EXPECT_EQ(run_program(folder_, "evaluate run --text text.txt --json").code, 0);
+}
+
+TEST_F(PretrainTest, ATokenizerWithoutMaskIsRefused) {
+  fs::create_directory(folder_ / "tokenizer");
+  write_bytes(folder_ / "tokenizer/vocab.json", R"({"a": 0, "<|endoftext|>": 1})");
+  write_bytes(folder_ / "tokenizer/merges.txt", "#version: 0.2\n");
+  EXPECT_EQ(run("run", "tokenizer.path=tokenizer"), 2);
+  EXPECT_EQ(read_bytes(folder_ / "log"),
+            "nystrom: the tokenizer has no cls token; masked language models need cls, sep, pad and mask: name it as cls_token in "
+            "tokenizer_config.json\n");
 }
 
 TEST_F(PretrainTest, OtherSettingsAreRefusedInTheSameFolder) {

@@ -16,7 +16,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-RunConfig config_of(std::string_view recipe) { return parse_config(find_recipe(recipe).text, std::string(recipe) + ".yaml"); }
+/// Without the folder to start from, which is not there.
+RunConfig config_of(std::string_view recipe) {
+  const std::string_view text = find_recipe(recipe).text;
+  std::vector<std::string> from_scratch;
+  if (text.find("{from: ") != text.npos) from_scratch = {"model.from=null", "model.max_position_embeddings=2048"};
+  return parse_config(text, std::string(recipe) + ".yaml", from_scratch);
+}
 
 class EveryRecipe : public ::testing::TestWithParam<std::string> {};
 
@@ -27,10 +33,13 @@ TEST_P(EveryRecipe, IsItsFile) {
 TEST_P(EveryRecipe, BeginsWithWhatItIs) { EXPECT_TRUE(find_recipe(GetParam()).text.starts_with("# ")); }
 
 TEST_P(EveryRecipe, CanBeRun) {
-  const RunConfig config = config_of(GetParam());
-  EXPECT_EQ(validate_pretraining(config), std::vector<std::string>{});
+  RunConfig config = config_of(GetParam());
   EXPECT_EQ(config.run_dir, "runs/" + GetParam());
   EXPECT_TRUE(config.vocab_size_from_tokenizer);
+  const bool from_model = find_recipe(GetParam()).text.find("{from: runs/") != std::string_view::npos;
+  if (from_model) config.start.from = "runs/model";
+  EXPECT_EQ(from_model, has_task(config) && config.task.kind != TaskKind::features);
+  EXPECT_EQ(has_task(config) ? validate_finetuning(config) : validate_pretraining(config), std::vector<std::string>{});
 }
 
 TEST_P(EveryRecipe, SurvivesToYaml) {
@@ -83,7 +92,7 @@ TEST(Recipes, AreListedWithWhatTheyAre) {
   const Outcome outcome = run_program(folder, "config --list");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), static_cast<std::ptrdiff_t>(recipes().size()));
-  EXPECT_NE(outcome.out.find("\nbase-4096    The paper's base model for sequences of 4096 tokens.\n"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("\nbase-4096      The paper's base model for sequences of 4096 tokens.\n"), std::string::npos) << outcome.out;
 }
 
 TEST(Recipes, ArePrintedByteForByte) {

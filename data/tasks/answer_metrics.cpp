@@ -1,0 +1,96 @@
+// How SQuAD's evaluation compares answers.
+#include <algorithm>
+#include <map>
+
+#include "core/utf8.h"
+#include "data/tasks/task_metrics.h"
+#include "data/tokenizers/unicode.h"
+
+namespace nystrom {
+namespace {
+
+/// Python's str.isspace.
+bool is_space(char32_t c) { return is_white_space(c) || (c >= 0x1C && c <= 0x1F); }
+
+/// Python's str.lower, but that Σ is σ everywhere.
+std::string lower(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size();) {
+    const char32_t c = next_code_point(text, i);
+    append_utf8(result, lower_case(c == 0x130 ? 'i' : c));
+    if (c == 0x130) append_utf8(result, 0x307);  // İ alone becomes two characters: i and a dot above
+  }
+  return result;
+}
+
+std::vector<std::string> words_of(std::string_view normalized) {
+  std::vector<std::string> words;
+  while (!normalized.empty()) {
+    const std::size_t end = std::min(normalized.find(' '), normalized.size());
+    words.emplace_back(normalized.substr(0, end));
+    normalized.remove_prefix(std::min(end + 1, normalized.size()));
+  }
+  return words;
+}
+
+double f1_of_words(const std::vector<std::string>& truth, const std::vector<std::string>& predicted) {
+  if (truth.empty() || predicted.empty()) return truth.empty() && predicted.empty() ? 1 : 0;
+  std::map<std::string, std::int64_t> left;
+  for (const std::string& word : truth) ++left[word];
+  double common = 0;
+  for (const std::string& word : predicted) common += left[word]-- > 0;
+  return 2 * common / static_cast<double>(truth.size() + predicted.size());
+}
+
+}  // namespace
+
+std::string normalize_answer(std::string_view text) {
+  std::string bare = lower(text);
+  std::erase_if(bare, [](char c) { return is_ascii_punctuation(static_cast<unsigned char>(c)); });
+  // Articles are runs of letters and digits of their own; what stands around them may be any other character.
+  std::string result;
+  bool gap = false;
+  const auto is_alphanumeric = [](char32_t c) { return is_letter(c) || is_number(c); };
+  const auto put = [&](std::string_view part) {
+    if (gap && !result.empty()) result += ' ';
+    gap = false;
+    result += part;
+  };
+  for (std::size_t i = 0; i < bare.size();) {
+    const std::size_t begin = i;
+    const char32_t first = next_code_point(bare, i);
+    if (!is_alphanumeric(first)) {
+      if (is_space(first))
+        gap = true;
+      else
+        put(std::string_view(bare).substr(begin, i - begin));
+      continue;
+    }
+    for (std::size_t next = i; i < bare.size() && is_alphanumeric(next_code_point(bare, next));) i = next;
+    const std::string_view word = std::string_view(bare).substr(begin, i - begin);
+    if (word == "a" || word == "an" || word == "the")
+      gap = true;
+    else
+      put(word);
+  }
+  return result;
+}
+
+double exact_match(std::string_view truth, std::string_view predicted) { return normalize_answer(truth) == normalize_answer(predicted); }
+
+double answer_f1(std::string_view truth, std::string_view predicted) {
+  return f1_of_words(words_of(normalize_answer(truth)), words_of(normalize_answer(predicted)));
+}
+
+AnswerScore score_answer(std::span<const std::string> truths, std::string_view predicted) {
+  static const std::string none;
+  if (truths.empty()) truths = std::span(&none, 1);
+  AnswerScore best;
+  for (const std::string& truth : truths) {
+    best.exact = std::max(best.exact, exact_match(truth, predicted));
+    best.f1 = std::max(best.f1, answer_f1(truth, predicted));
+  }
+  return best;
+}
+
+}  // namespace nystrom

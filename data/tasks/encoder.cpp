@@ -1,0 +1,203 @@
+#include "data/tasks/encoder.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "core/suggest.h"
+
+namespace nystrom {
+namespace {
+
+template <class T>
+std::int64_t count_of(const T& values) {
+  return static_cast<std::int64_t>(values.size());
+}
+
+/// How many tokens of each text stay so that both together have at most `room`, as Hugging Face's tokenizers cut "longest first".
+std::pair<std::int64_t, std::int64_t> longest_first(std::int64_t first, std::int64_t second, std::int64_t room) {
+  if (first + second <= room) return {first, second};
+  const std::int64_t half = room / 2, shorter = std::min(first, second);
+  const std::int64_t kept_shorter = std::min(shorter, half), kept_longer = room - kept_shorter;
+  return first <= second ? std::pair{kept_shorter, kept_longer} : std::pair{kept_longer, kept_shorter};
+}
+
+std::vector<std::int32_t> ids_of(std::span<const Token> tokens) {
+  std::vector<std::int32_t> ids;
+  for (const Token& token : tokens) ids.push_back(token.id);
+  return ids;
+}
+
+/// The first and the last token of the example's first answer, those that share a byte with it; −1 and −1 when there are none.
+std::pair<std::int64_t, std::int64_t> answer_tokens(const Example& example, std::span<const Token> tokens) {
+  std::int64_t first = -1, last = -1;
+  if (example.answers.empty()) return {first, last};
+  const std::int64_t begin = example.answers[0].begin, end = begin + count_of(example.answers[0].text);
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i].begin >= tokens[i].end || tokens[i].end <= begin || tokens[i].begin >= end) continue;
+    if (first < 0) first = static_cast<std::int64_t>(i);
+    last = static_cast<std::int64_t>(i);
+  }
+  return {first, last};
+}
+
+/// How many tokens of a wrapped sequence stand before this one.
+std::int64_t place_of(const WrappedIds& wrapped, std::int32_t id) { return std::ranges::find(wrapped.ids, id) - wrapped.ids.begin(); }
+
+}  // namespace
+
+std::int64_t EncodedSample::length() const {
+  std::int64_t longest = 0;
+  for (const WrappedIds& row : rows) longest = std::max(longest, count_of(row.ids));
+  return longest;
+}
+
+TaskEncoder::TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenizer& tokenizer, std::int64_t sequence_length)
+    : task_(task),
+      labels_(std::move(labels)),
+      tokenizer_(tokenizer),
+      sequence_length_(sequence_length),
+      single_specials_(count_of(tokenizer.wrap({}).ids)),
+      pair_specials_(count_of(tokenizer.wrap({}, {}).ids)) {
+  constexpr std::int32_t text = -1, none = -2;
+  before_text_ = place_of(tokenizer.wrap(std::span(&text, 1)), text);
+  before_second_ = place_of(tokenizer.wrap(std::span(&none, 1), std::span(&text, 1)), text) - 1;
+  require(task.kind && *task.kind != TaskKind::features, "TaskEncoder: the task is of features or not resolved");
+  require_input(sequence_length >= pair_specials_ + 4, "data.sequence_length {} leaves no room for text beside {} special tokens",
+                sequence_length, pair_specials_);
+  require_input(tokenizer.special().pad != no_id, "the tokenizer has no padding token, which batches of texts of different lengths need");
+  if (*task.kind != TaskKind::questions) return;
+  require_input(tokenizer.special().cls != no_id, "the tokenizer has no cls token, which stands for answers that are not there");
+  const std::int64_t context = sequence_length - pair_specials_ - (sequence_length - pair_specials_) / 2;
+  require_input(task.stride < context,
+                "task.stride {} is too large for data.sequence_length {}: a window has {} tokens of context beside a long question",
+                task.stride, sequence_length, context);
+}
+
+std::vector<EncodedSample> TaskEncoder::encode(const Example& example, EncodingCounts& counts) const {
+  std::vector<EncodedSample> samples(1);
+  switch (*task_.kind) {
+    case TaskKind::classification:
+    case TaskKind::regression: encode_texts(example, samples[0], counts); break;
+    case TaskKind::tokens: encode_words(example, samples[0], counts); break;
+    case TaskKind::choice: encode_choices(example, samples[0], counts); break;
+    case TaskKind::questions: samples = encode_question(example, counts); break;
+    case TaskKind::features: break;
+  }
+  for (EncodedSample& sample : samples) {
+    sample.example = counts.examples;
+    sample.labelled = example.labelled;
+    for (const WrappedIds& row : sample.rows) {
+      counts.tokens += count_of(row.ids);
+      counts.unknown += std::ranges::count(row.ids, tokenizer_.special().unk);
+    }
+  }
+  counts.samples += count_of(samples);
+  ++counts.examples;
+  return samples;
+}
+
+std::int64_t TaskEncoder::label_index(const std::string& label, const Example& example) const {
+  const std::int64_t index = labels_.find(label);
+  if (index < 0)
+    throw BadRow(fmt::format("{}: unknown label '{}'{}; {}", example.place(), printable(label), did_you_mean(label, labels_.names()),
+                             describe(labels_)));
+  return index;
+}
+
+WrappedIds TaskEncoder::wrap_pair(Ids first, Ids second, EncodingCounts& counts, bool& truncated) const {
+  const std::int64_t all = count_of(first) + count_of(second);
+  counts.longest = std::max(counts.longest, all + pair_specials_);
+  const auto [kept_first, kept_second] = longest_first(count_of(first), count_of(second), sequence_length_ - pair_specials_);
+  counts.removed_tokens += all - kept_first - kept_second;
+  truncated |= all > kept_first + kept_second;
+  first.resize(static_cast<std::size_t>(kept_first));
+  second.resize(static_cast<std::size_t>(kept_second));
+  return tokenizer_.wrap(first, second);
+}
+
+void TaskEncoder::encode_texts(const Example& example, EncodedSample& sample, EncodingCounts& counts) const {
+  if (example.label) sample.label = label_index(*example.label, example);
+  if (example.value) sample.value = *example.value;
+  Ids ids = tokenizer_.encode(example.text);
+  bool truncated = false;
+  if (example.pair) {
+    sample.rows.push_back(wrap_pair(std::move(ids), tokenizer_.encode(*example.pair), counts, truncated));
+  } else {
+    const std::int64_t all = count_of(ids), kept = std::min(all, sequence_length_ - single_specials_);
+    counts.longest = std::max(counts.longest, all + single_specials_);
+    counts.removed_tokens += all - kept;
+    truncated = kept < all;
+    ids.resize(static_cast<std::size_t>(kept));
+    sample.rows.push_back(tokenizer_.wrap(ids));
+  }
+  counts.truncated += truncated;
+}
+
+void TaskEncoder::encode_choices(const Example& example, EncodedSample& sample, EncodingCounts& counts) const {
+  if (example.choice) sample.label = *example.choice;
+  const Ids before = tokenizer_.encode(example.text);
+  bool truncated = false;
+  for (const std::string& choice : example.choices) {
+    const std::string text = example.pair && !example.pair->empty() ? *example.pair + " " + choice : choice;
+    sample.rows.push_back(wrap_pair(before, tokenizer_.encode(text), counts, truncated));
+  }
+  counts.truncated += truncated;
+}
+
+void TaskEncoder::encode_words(const Example& example, EncodedSample& sample, EncodingCounts& counts) const {
+  for (const std::string& label : example.word_labels) sample.word_labels.push_back(label_index(label, example));
+  const std::int64_t room = sequence_length_ - single_specials_;
+  Ids ids;
+  std::int64_t all = 0;
+  for (const std::string& word : example.words) {
+    const Ids pieces = tokenizer_.encode(" " + word);
+    const bool fits = all < room && !pieces.empty();
+    sample.word_starts.push_back(fits ? all : -1);
+    counts.removed_words += !fits;
+    all += count_of(pieces);
+    ids.insert(ids.end(), pieces.begin(), pieces.end());
+  }
+  counts.longest = std::max(counts.longest, all + single_specials_);
+  counts.truncated += all > room;
+  counts.removed_tokens += std::max<std::int64_t>(0, all - room);
+  ids.resize(static_cast<std::size_t>(std::min(all, room)));
+  sample.rows.push_back(tokenizer_.wrap(ids));
+  for (std::int64_t& start : sample.word_starts)
+    if (start >= 0) start += before_text_;
+}
+
+std::vector<EncodedSample> TaskEncoder::encode_question(const Example& example, EncodingCounts& counts) const {
+  const std::string& context = *example.pair;
+  Ids question = tokenizer_.encode(example.text);
+  const std::vector<Token> tokens = tokenizer_.encode_with_offsets(context);
+  const std::int64_t room = sequence_length_ - pair_specials_, all = count_of(tokens);
+  const std::int64_t kept = std::min(count_of(question), room / 2), size = room - kept;
+  counts.truncated += kept < count_of(question);
+  counts.removed_tokens += count_of(question) - kept;
+  question.resize(static_cast<std::size_t>(kept));
+
+  const auto [first, last] = answer_tokens(example, tokens);
+  bool found = example.answers.empty();
+  std::vector<EncodedSample> windows;
+  for (std::int64_t begin = 0;; begin += size - task_.stride) {
+    const std::int64_t end = std::min(begin + size, all);
+    const auto part = std::span(tokens).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+    EncodedSample window;
+    window.rows.push_back(tokenizer_.wrap(question, ids_of(part)));
+    counts.longest = std::max(counts.longest, count_of(window.rows[0].ids));
+    window.context_begin = before_second_ + kept;
+    for (const Token& token : part) window.offsets.push_back({token.begin, token.end});
+    if (first >= begin && last >= first && last < end) {
+      window.start = window.context_begin + first - begin;
+      window.end = window.context_begin + last - begin;
+      found = true;
+    }
+    windows.push_back(std::move(window));
+    if (end == all) break;
+  }
+  counts.answers_cut += !found;
+  return windows;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,114 @@
+#include "data/tasks/examples.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "data/tasks/example_files.h"
+#include "data/text.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string ending(const fs::path& file) {
+  const std::string last = file.extension().string();
+  return last == ".gz" || last == ".zst" ? file.stem().extension().string() : last;
+}
+
+TaskFormat format_of(const TaskConfig& task, const fs::path& file, Labelled labelled) {
+  if (task.format) return *task.format;
+  if (fs::is_directory(file)) return TaskFormat::folders;
+  const std::string name = ending(file);
+  const bool tokens = *task.kind == TaskKind::tokens;
+  if (name == ".txt" && labelled == Labelled::optional) return TaskFormat::lines;
+  if (tokens && (name == ".conll" || name == ".tsv" || name == ".txt")) return TaskFormat::conll;
+  if (name == ".tsv") return TaskFormat::tsv;
+  if (name == ".csv") return TaskFormat::csv;
+  if (name == ".jsonl") return TaskFormat::jsonl;
+  if (name == ".json" && *task.kind == TaskKind::questions) return TaskFormat::squad;
+  throw InputError(fmt::format("{}: the ending of its name does not tell its form; set task.format", printable_path(file)));
+}
+
+std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& file, Labelled labelled) {
+  const TaskFormat format = format_of(task, file, labelled);
+  const std::vector<TaskFormat> formats = formats_of(*task.kind);
+  require_input(std::ranges::find(formats, format) != formats.end(), "{}: {} does not hold a task of kind {}", printable_path(file),
+                enum_name(format), enum_name(*task.kind));
+  switch (format) {
+    case TaskFormat::tsv:
+    case TaskFormat::csv:
+    case TaskFormat::jsonl: return open_table(task, file, format, labelled);
+    case TaskFormat::conll: return open_conll(task, file, labelled);
+    case TaskFormat::squad: return open_squad(task, file, labelled);
+    case TaskFormat::folders: return open_folders(task, file, labelled);
+    case TaskFormat::lines:
+      require_input(labelled == Labelled::optional, "{}: task.format lines has no labels, and this file needs them", printable_path(file));
+      return open_lines(task, file);
+    case TaskFormat::hdf5: break;
+  }
+  throw Error("features are no examples");
+}
+
+/// Files one behind the other.
+class FilesReader : public ExampleReader {
+ public:
+  FilesReader(TaskConfig task, std::vector<fs::path> files, Labelled labelled)
+      : task_(std::move(task)), files_(std::move(files)), labelled_(labelled) {}
+
+  std::optional<Example> next() override {
+    while (true) {
+      if (!reader_) {
+        if (next_ == files_.size()) return std::nullopt;
+        reader_ = open_one(task_, files_[next_], labelled_);
+        any_ = false;
+      }
+      try {
+        auto example = reader_->next();
+        any_ |= example.has_value();
+        if (example) return example;
+      } catch (const BadRow&) {
+        any_ = true;
+        throw;
+      }
+      require_input(any_, "{}: there is no example in it", printable_path(files_[next_]));
+      reader_.reset();
+      ++next_;
+    }
+  }
+
+ private:
+  TaskConfig task_;
+  std::vector<fs::path> files_;
+  Labelled labelled_;
+  std::size_t next_ = 0;
+  std::unique_ptr<ExampleReader> reader_;
+  bool any_ = false;
+};
+
+bool are_folders(const TaskConfig& task, const std::vector<std::string>& patterns) {
+  return task.format ? *task.format == TaskFormat::folders : !patterns.empty() && fs::is_directory(patterns[0]);
+}
+
+}  // namespace
+
+std::string Example::place() const {
+  if (!file) return fmt::format("the example '{}'", printable(text, 60));
+  return line > 0 ? fmt::format("{}:{}", *file, line) : fmt::format("{}: question '{}'", *file, printable(id));
+}
+
+std::unique_ptr<ExampleReader> open_examples(const TaskConfig& task, const std::vector<std::string>& patterns, Labelled labelled) {
+  require(task.kind && task.bad_rows, "open_examples: the task is not resolved");
+  require_input(!patterns.empty(), "the task names no files to read");
+  if (!are_folders(task, patterns)) return std::make_unique<FilesReader>(task, match_files(patterns), labelled);
+  std::vector<fs::path> folders;
+  for (const std::string& pattern : patterns) {
+    require_input(fs::is_directory(pattern), "'{}' is no folder; task.format folders needs a folder with one a label in it",
+                  printable(pattern));
+    folders.emplace_back(pattern);
+  }
+  return std::make_unique<FilesReader>(task, std::move(folders), labelled);
+}
+
+}  // namespace nystrom

@@ -1,0 +1,82 @@
+#include "data/tasks/labels.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "data/tasks/examples.h"
+
+namespace nystrom {
+namespace {
+
+constexpr std::size_t most_labels = 10000, most_named = 20;
+
+std::optional<std::int64_t> whole_number(const std::string& text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+}
+
+/// As numbers if all are whole numbers, by bytes otherwise; sets are sorted by bytes already.
+std::vector<std::string> sorted(const std::set<std::string>& names) {
+  std::vector<std::string> result(names.begin(), names.end());
+  if (std::ranges::all_of(result, [](const std::string& name) { return whole_number(name).has_value(); }))
+    std::ranges::stable_sort(result, {}, [](const std::string& name) { return *whole_number(name); });
+  return result;
+}
+
+}  // namespace
+
+LabelSet::LabelSet(std::vector<std::string> names) : names_(std::move(names)) {
+  for (const std::string& name : names_) {
+    require_input(!name.empty(), "labels: one is empty");
+    require_input(index_.emplace(name, static_cast<std::int64_t>(index_.size())).second, "labels: '{}' is there twice", printable(name));
+  }
+}
+
+const std::string& LabelSet::name(std::int64_t index) const {
+  require(index >= 0 && index < size(), "labels: {} of {}", index, size());
+  return names_[static_cast<std::size_t>(index)];
+}
+
+std::int64_t LabelSet::find(std::string_view name) const {
+  const auto found = index_.find(std::string(name));
+  return found == index_.end() ? -1 : found->second;
+}
+
+std::string describe(const LabelSet& labels) {
+  std::string text = "labels are ";
+  for (std::size_t i = 0; i < std::min(labels.names().size(), most_named); ++i) {
+    if (i > 0) text += i + 1 == labels.names().size() ? " and " : ", ";
+    text += "'" + printable(labels.names()[i]) + "'";
+  }
+  if (labels.names().size() > most_named) text += fmt::format(" and {} more", labels.names().size() - most_named);
+  return text;
+}
+
+LabelSet numbered_labels(std::int64_t count) {
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < count; ++i) names.push_back(std::to_string(i));
+  return LabelSet(std::move(names));
+}
+
+LabelSet task_labels(const TaskConfig& task) {
+  if (!has_labels(*task.kind)) return {};
+  if (!task.labels.empty()) return LabelSet(task.labels);
+  std::set<std::string> names;
+  SkippedRows skipped;
+  for_each_example(task, task.train, Labelled::required, skipped, [&](const Example& example) {
+    if (example.label) names.insert(*example.label);
+    names.insert(example.word_labels.begin(), example.word_labels.end());
+    require_input(names.size() <= most_labels,
+                  "{}: more than {} different labels; task.columns.label names something else, or the task is a regression",
+                  example.place(), most_labels);
+  });
+  require_input(names.size() >= 2, "{}: all labels are '{}'; there is nothing to learn: name the others in task.labels",
+                fmt::join(task.train, ", "), names.empty() ? "" : printable(*names.begin()));
+  return LabelSet(sorted(names));
+}
+
+}  // namespace nystrom

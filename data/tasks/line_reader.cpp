@@ -1,0 +1,68 @@
+#include "data/tasks/line_reader.h"
+
+#include "core/check.h"
+#include "core/json.h"
+#include "core/utf8.h"
+#include "data/tasks/table_reader.h"
+
+namespace nystrom {
+namespace {
+
+constexpr std::size_t block_bytes = std::size_t{1} << 16;
+constexpr std::string_view byte_order_mark = "\xEF\xBB\xBF";
+
+}  // namespace
+
+LineReader::LineReader(const std::filesystem::path& file)
+    : name_(printable_path(file)), source_(open_byte_source(file)), block_(block_bytes) {}
+
+bool LineReader::next(std::string& line) {
+  line.clear();
+  bool any = false;
+  while (true) {
+    if (waiting_.empty() && !at_end_) {
+      const std::size_t count = source_->read(block_);
+      waiting_ = {block_.data(), count};
+      at_end_ = count < block_.size();
+    }
+    if (waiting_.empty()) break;
+    any = true;
+    const std::size_t end = waiting_.find('\n');
+    line += waiting_.substr(0, end);
+    waiting_.remove_prefix(end == waiting_.npos ? waiting_.size() : end + 1);
+    require_input(line.size() <= max_row_bytes, "{}:{}: the line is longer than {} bytes; this is no table of texts", name_, line_ + 1,
+                  max_row_bytes);
+    if (end != std::string_view::npos) break;
+  }
+  if (!any) return false;
+  if (line_++ == 0 && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
+  if (line.ends_with('\r')) line.pop_back();
+  return true;
+}
+
+void check_text(std::string_view text, const std::string& place) {
+  const std::size_t valid = valid_utf8_prefix(text);
+  if (valid < text.size()) {
+    const bool utf16 = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
+    throw BadRow(fmt::format("{}: byte {} is not UTF-8 ({}){}", place, valid + 1, printable(text.substr(valid, 1)),
+                             utf16 ? "; the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8" : ""));
+  }
+  const std::size_t nul = text.find('\0');
+  if (nul != text.npos) throw BadRow(fmt::format("{}: byte {} is NUL; this is no text", place, nul + 1));
+}
+
+std::string read_whole(const std::filesystem::path& file, std::size_t max_bytes) {
+  const auto source = open_byte_source(file);
+  std::string text;
+  std::vector<char> block(block_bytes);
+  while (true) {
+    const std::size_t count = source->read(block);
+    text.append(block.data(), count);
+    require_input(text.size() <= max_bytes, "{}: more than {} bytes; at most that many are read", printable_path(file), max_bytes);
+    if (count < block.size()) break;
+  }
+  if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
+  return text;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,168 @@
+// Questions out of SQuAD's JSON, versions 1.1 and 2.0: data › paragraphs › qas › answers.
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "core/utf8.h"
+#include "data/tasks/example_files.h"
+#include "data/tasks/line_reader.h"
+
+namespace nystrom {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t max_squad_bytes = std::size_t{1} << 30;
+
+const char* describe(const Json& value) {
+  return value.is_array()     ? "a list"
+         : value.is_object()  ? "an object"
+         : value.is_string()  ? "a text"
+         : value.is_number()  ? "a number"
+         : value.is_boolean() ? "true or false"
+                              : "null";
+}
+
+/// The bytes at which the characters of a text begin, its end included.
+std::vector<std::int64_t> character_starts(const std::string& text) {
+  std::vector<std::int64_t> starts;
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (!is_utf8_continuation(text[i])) starts.push_back(static_cast<std::int64_t>(i));
+  starts.push_back(static_cast<std::int64_t>(text.size()));
+  return starts;
+}
+
+class SquadExamples : public ExampleReader {
+ public:
+  SquadExamples(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled)
+      : labelled_(labelled), no_answer_(task.no_answer == true), file_(std::make_shared<std::string>(printable_path(file))) {
+    document_ = parse_json(read_whole(file, max_squad_bytes), *file_);
+    require_input(document_.is_object() && document_.contains("data"),
+                  "{}: there is no key 'data' at the top; expected SQuAD's form: data, paragraphs, qas", *file_);
+    list(document_, "data", *file_);
+  }
+
+  std::optional<Example> next() override {
+    while (article_ < document_["data"].size()) {
+      const Json& paragraphs = list(document_["data"][article_], "paragraphs", where(1));
+      if (paragraph_ == paragraphs.size()) {
+        ++article_;
+        paragraph_ = 0;
+        continue;
+      }
+      const Json& paragraph = paragraphs[paragraph_];
+      const Json& questions = list(paragraph, "qas", where(2));
+      if (question_ == 0) context_ = text(paragraph, "context", where(2));
+      if (question_ == questions.size()) {
+        ++paragraph_;
+        question_ = 0;
+        continue;
+      }
+      const std::string place = where(3);
+      return read(questions[question_++], place);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  /// "dev.json: data[0].paragraphs[3].qas[7]", as many levels as asked for.
+  std::string where(int levels) const {
+    std::string path = fmt::format("{}: data[{}]", *file_, article_);
+    if (levels > 1) path += fmt::format(".paragraphs[{}]", paragraph_);
+    if (levels > 2) path += fmt::format(".qas[{}]", question_);
+    return path;
+  }
+
+  static const Json& member(const Json& object, const char* key, const std::string& place) {
+    require_input(object.is_object(), "{} is {}, expected an object", place, describe(object));
+    require_input(object.contains(key), "{}: there is no key '{}'", place, key);
+    return object[key];
+  }
+  static const Json& list(const Json& object, const char* key, const std::string& place) {
+    const Json& value = member(object, key, place);
+    require_input(value.is_array(), "{}: '{}' is {}, expected a list", place, key, describe(value));
+    return value;
+  }
+  static std::string text(const Json& object, const char* key, const std::string& place) {
+    const Json& value = member(object, key, place);
+    require_input(value.is_string(), "{}: '{}' is {}, expected a text", place, key, describe(value));
+    return value.get<std::string>();
+  }
+
+  Example read(const Json& question, const std::string& place) const {
+    try {
+      return read_question(question, place);
+    } catch (const InputError& error) {  // the questions behind it can still be read
+      throw BadRow(error.what());
+    }
+  }
+
+  Example read_question(const Json& question, const std::string& place) const {
+    Example example;
+    example.file = file_;
+    example.id = text(question, "id", place);
+    example.text = text(question, "question", place);
+    example.pair = context_;
+    const std::string name = example.place();
+    require_input(example.text.find_first_not_of(" \t\n") != std::string::npos, "{}: the question is empty", name);
+    if (labelled_ == Labelled::optional) return example;
+    const bool impossible = question.contains("is_impossible") && question["is_impossible"] == true;
+    if (!impossible) read_answers(list(question, "answers", name), example);
+    example.labelled = true;
+    require_input(!example.answers.empty() || no_answer_,
+                  "{}: it has no answer; set task.no_answer to true if contexts may have none, as in SQuAD 2.0", name);
+    return example;
+  }
+
+  static void read_answers(const Json& answers, Example& example) {
+    const std::string& context = *example.pair;
+    const std::string name = example.place();
+    const std::vector<std::int64_t> starts = character_starts(context);
+    const auto characters = static_cast<std::int64_t>(starts.size()) - 1;
+    for (const Json& entry : answers) {
+      Answer answer{text(entry, "text", name), 0};
+      const Json& start = member(entry, "answer_start", name);
+      require_input(start.is_number_integer(), "{}: 'answer_start' is {}, expected a whole number", name, describe(start));
+      const auto character = start.get<std::int64_t>();
+      require_input(!answer.text.empty(), "{}: the text of an answer is empty", name);
+      require_input(character >= 0 && character < characters, "{}: answer_start {} lies outside the context of {} characters", name,
+                    character, characters);
+      answer.begin = starts[static_cast<std::size_t>(character)];
+      const auto begin = static_cast<std::size_t>(answer.begin);
+      require_input(context.compare(begin, answer.text.size(), answer.text) == 0,
+                    "{}: at answer_start {} the context has '{}', not the answer's text '{}'{}", name, character,
+                    printable(characters_at(context, begin, answer.text), 40), printable(answer.text, 40),
+                    found_at(context, answer.text, starts));
+      example.answers.push_back(std::move(answer));
+    }
+  }
+
+  /// As many characters of the context as `text` has.
+  static std::string_view characters_at(std::string_view context, std::size_t begin, std::string_view text) {
+    std::size_t end = begin;
+    for (std::size_t i = 0; i < text.size() && end < context.size(); i += utf8_length(text[i])) end += utf8_length(context[end]);
+    return context.substr(begin, end - begin);
+  }
+
+  static std::string found_at(const std::string& context, const std::string& text, const std::vector<std::int64_t>& starts) {
+    const std::size_t place = context.find(text);
+    if (place == std::string::npos) return ", which is nowhere in it";
+    const auto character = std::lower_bound(starts.begin(), starts.end(), static_cast<std::int64_t>(place)) - starts.begin();
+    return fmt::format(", which is at {}", character);
+  }
+
+  Labelled labelled_;
+  bool no_answer_;
+  std::shared_ptr<const std::string> file_;
+  Json document_;
+  std::string context_;
+  std::size_t article_ = 0, paragraph_ = 0, question_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<ExampleReader> open_squad(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled) {
+  return std::make_unique<SquadExamples>(task, file, labelled);
+}
+
+}  // namespace nystrom

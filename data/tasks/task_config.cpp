@@ -1,0 +1,219 @@
+#include "data/tasks/task_config.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "core/json.h"
+#include "core/suggest.h"
+#include "data/tasks/table_reader.h"
+
+namespace nystrom {
+
+std::span<const EnumName<TaskKind>> enum_names(TaskKind) {
+  static constexpr EnumName<TaskKind> names[] = {
+      {TaskKind::classification, "classification"}, {TaskKind::regression, "regression"}, {TaskKind::tokens, "tokens"},
+      {TaskKind::questions, "questions"},           {TaskKind::choice, "choice"},         {TaskKind::features, "features"}};
+  return names;
+}
+
+std::span<const EnumName<TaskFormat>> enum_names(TaskFormat) {
+  static constexpr EnumName<TaskFormat> names[] = {
+      {TaskFormat::tsv, "tsv"},     {TaskFormat::csv, "csv"},         {TaskFormat::jsonl, "jsonl"}, {TaskFormat::conll, "conll"},
+      {TaskFormat::squad, "squad"}, {TaskFormat::folders, "folders"}, {TaskFormat::lines, "lines"}, {TaskFormat::hdf5, "hdf5"}};
+  return names;
+}
+
+std::span<const EnumName<TaskMetric>> enum_names(TaskMetric) {
+  static constexpr EnumName<TaskMetric> names[] = {{TaskMetric::accuracy, "accuracy"},      {TaskMetric::f1, "f1"},
+                                                   {TaskMetric::f1_macro, "f1_macro"},      {TaskMetric::matthews, "matthews"},
+                                                   {TaskMetric::pearson, "pearson"},        {TaskMetric::spearman, "spearman"},
+                                                   {TaskMetric::exact_match, "exact_match"}};
+  return names;
+}
+
+std::span<const EnumName<BadRows>> enum_names(BadRows) {
+  static constexpr EnumName<BadRows> names[] = {{BadRows::stop, "stop"}, {BadRows::skip, "skip"}};
+  return names;
+}
+
+namespace {
+
+struct Recipe {
+  const char* name;
+  TaskKind kind;
+  TaskFormat format;
+  bool header;
+  std::optional<std::string> text, pair, label;  // columns
+  std::vector<std::string> labels;               // Hugging Face's order
+  TaskMetric metric;
+  BadRows bad_rows = BadRows::stop;
+};
+
+/// The files of GLUE (Wang et al., ICLR 2019) as its download has them, IMDB (Maas et al., ACL 2011), TREC (Li & Roth, COLING 2002).
+const std::vector<Recipe>& recipes() {
+  using enum TaskKind;
+  using enum TaskFormat;
+  using enum TaskMetric;
+  const std::vector<std::string> binary{"0", "1"}, entailment{"entailment", "not_entailment"};
+  static const std::vector<Recipe> all{
+      {"sst2", classification, tsv, true, "sentence", {}, "label", binary, accuracy},
+      {"cola", classification, tsv, false, "4", {}, "2", binary, matthews},
+      {"mrpc", classification, tsv, true, "#1 String", "#2 String", "Quality", binary, f1},
+      {"stsb", regression, tsv, true, "sentence1", "sentence2", "score", {}, pearson},
+      {"qqp", classification, tsv, true, "question1", "question2", "is_duplicate", binary, f1, BadRows::skip},  // some rows are cut
+      {"mnli", classification, tsv, true, "sentence1", "sentence2", "gold_label", {"entailment", "neutral", "contradiction"}, accuracy},
+      {"qnli", classification, tsv, true, "question", "sentence", "label", entailment, accuracy},
+      {"rte", classification, tsv, true, "sentence1", "sentence2", "label", entailment, accuracy},
+      {"imdb", classification, folders, true, {}, {}, {}, {"neg", "pos"}, accuracy},
+      {"trec", classification, tsv, true, "text", {}, "coarse", {}, accuracy},
+  };
+  return all;
+}
+
+const Recipe* find_recipe(const TaskConfig& task) {
+  for (const Recipe& recipe : recipes())
+    if (task.recipe == recipe.name) return &recipe;
+  return nullptr;
+}
+
+template <class E>
+std::string words(const std::vector<E>& values) {
+  std::vector<std::string> names;
+  for (const E value : values) names.emplace_back(enum_name(value));
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+bool is_column_number(const std::string& text) {
+  return !text.empty() && text.size() <= 4 && text[0] != '0' && text.find_first_not_of("0123456789") == text.npos;
+}
+
+void check_columns(const TaskConfig& task, std::vector<std::string>& lines) {
+  const TaskColumns& columns = task.columns;
+  const auto numbered = [&](const char* name, const std::string& value) {
+    if (is_column_number(value)) return;
+    lines.push_back(fmt::format("task.columns.{} '{}' is no number; without a header columns are numbers from 1", name, printable(value)));
+  };
+  if (task.header == false) {
+    for (const auto& [name, value] :
+         {std::pair{"text", columns.text}, {"pair", columns.pair}, {"label", columns.label}, {"id", columns.id}})
+      if (value) numbered(name, *value);
+    for (const std::string& column : columns.choices) numbered("choices", column);
+  }
+  const TaskKind kind = *task.kind;
+  if (kind == TaskKind::choice && columns.choices.empty())
+    lines.push_back("task.columns.choices is empty; name the columns of the continuations, such as [ending0, ending1]");
+  if (kind != TaskKind::choice && !columns.choices.empty())
+    lines.push_back(fmt::format("task.columns.choices is for tasks of kind choice; this one is of kind {}", enum_name(kind)));
+  if ((kind == TaskKind::tokens || kind == TaskKind::features) && columns.pair)
+    lines.push_back(fmt::format("task.columns.pair: a task of kind {} has no second text", enum_name(kind)));
+}
+
+void check_labels(const TaskConfig& task, std::vector<std::string>& lines) {
+  if (task.labels.empty()) return;
+  const TaskKind kind = *task.kind;
+  if (kind == TaskKind::regression || kind == TaskKind::questions)
+    lines.push_back(fmt::format("task.labels: a task of kind {} has no labels", enum_name(kind)));
+  if (task.labels.size() == 1) lines.push_back(fmt::format("task.labels has 1 entry, '{}'; a choice needs two", printable(task.labels[0])));
+  std::set<std::string> seen;
+  for (const std::string& label : task.labels) {
+    if (label.empty()) lines.push_back("task.labels holds an empty label");
+    if (!seen.insert(label).second) lines.push_back(fmt::format("task.labels has '{}' twice", printable(label)));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> task_recipes() {
+  std::vector<std::string> names;
+  for (const Recipe& recipe : recipes()) names.emplace_back(recipe.name);
+  return names;
+}
+
+TaskConfig resolve_task(TaskConfig task) {
+  const auto fill = [](auto& option, const auto& value) {
+    if (!option) option = value;
+  };
+  if (const Recipe* recipe = find_recipe(task)) {
+    fill(task.kind, recipe->kind);
+    fill(task.format, recipe->format);
+    fill(task.header, recipe->header);
+    fill(task.columns.text, recipe->text);
+    fill(task.columns.pair, recipe->pair);
+    if (!task.columns.label && task.labels.empty()) task.labels = recipe->labels;
+    fill(task.columns.label, recipe->label);
+    fill(task.metric, recipe->metric);
+    fill(task.bad_rows, recipe->bad_rows);
+  }
+  fill(task.header, true);
+  if (task.kind && *task.kind != TaskKind::features) fill(task.metric, metrics_of(*task.kind)[0]);
+  fill(task.bad_rows, BadRows::stop);
+  fill(task.no_answer, false);
+  return task;
+}
+
+std::vector<std::string> problems(const TaskConfig& given) {
+  std::vector<std::string> lines;
+  const Recipe* recipe = find_recipe(given);
+  if (given.recipe && !recipe) {
+    const std::vector<std::string> known = task_recipes();
+    lines.push_back(fmt::format("task.recipe '{}' is unknown{}; expected one of {}", printable(*given.recipe),
+                                did_you_mean(*given.recipe, known), fmt::join(known, ", ")));
+    return lines;
+  }
+  if (!given.kind && !recipe) {
+    lines.push_back("task.kind is missing; expected classification, regression, tokens, questions, choice or features, or a task.recipe");
+    return lines;
+  }
+  if (recipe && given.kind && *given.kind != recipe->kind) {
+    lines.push_back(fmt::format("task.kind {} does not fit task.recipe {}, which is {}; leave it out", enum_name(*given.kind), recipe->name,
+                                enum_name(recipe->kind)));
+    return lines;
+  }
+  const TaskConfig task = resolve_task(given);
+  const TaskKind kind = *task.kind;
+  const auto formats = formats_of(kind);
+  if (task.format && std::ranges::find(formats, *task.format) == formats.end())
+    lines.push_back(fmt::format("task.format {} does not hold a task of kind {}; expected one of {}", enum_name(*task.format),
+                                enum_name(kind), words(formats)));
+  const auto metrics = metrics_of(kind);
+  if (task.metric && std::ranges::find(metrics, *task.metric) == metrics.end())
+    lines.push_back(fmt::format("task.metric {} does not measure a task of kind {}; expected one of {}", enum_name(*task.metric),
+                                enum_name(kind), words(metrics)));
+  check_columns(task, lines);
+  check_labels(task, lines);
+  if (task.no_answer == true && kind != TaskKind::questions)
+    lines.push_back(fmt::format("task.no_answer is for tasks of kind questions; this one is of kind {}", enum_name(kind)));
+  return lines;
+}
+
+std::vector<TaskFormat> formats_of(TaskKind kind) {
+  using enum TaskFormat;
+  switch (kind) {
+    case TaskKind::classification: return {tsv, csv, jsonl, folders, lines};
+    case TaskKind::regression: return {tsv, csv, jsonl, lines};
+    case TaskKind::tokens: return {conll, jsonl, lines};
+    case TaskKind::questions: return {squad, tsv, csv, jsonl};
+    case TaskKind::choice: return {tsv, csv, jsonl};
+    case TaskKind::features: return {hdf5};
+  }
+  return {};
+}
+
+bool has_labels(TaskKind kind) { return kind == TaskKind::classification || kind == TaskKind::tokens; }
+
+std::vector<TaskMetric> metrics_of(TaskKind kind) {
+  using enum TaskMetric;
+  switch (kind) {
+    case TaskKind::classification: return {accuracy, f1, f1_macro, matthews};
+    case TaskKind::regression: return {pearson, spearman};
+    case TaskKind::tokens: return {f1, accuracy};
+    case TaskKind::questions: return {f1, exact_match};
+    case TaskKind::choice: return {accuracy};
+    case TaskKind::features: return {accuracy, f1, f1_macro, matthews, pearson, spearman};
+  }
+  return {};
+}
+
+}  // namespace nystrom

@@ -1,0 +1,217 @@
+#include "data/tasks/task_dataset.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "data/text.h"
+
+namespace nystrom {
+namespace {
+
+/// Of what an example asks, with the parts told apart.
+Digest digest_of(const Example& example) {
+  Checksum checksum;
+  const auto add = [&](std::string_view part) {
+    const std::uint64_t size = part.size();
+    checksum.update(&size, sizeof size);
+    checksum.update(part.data(), part.size());
+  };
+  add(example.text);
+  if (example.pair) add(*example.pair);
+  for (const std::string& word : example.words) add(word);
+  for (const std::string& choice : example.choices) add(choice);
+  return checksum.digest();
+}
+
+TaskTarget target_of(TaskKind kind) {
+  switch (kind) {
+    case TaskKind::classification: return TaskTarget::classes;
+    case TaskKind::regression: return TaskTarget::value;
+    case TaskKind::tokens: return TaskTarget::word_classes;
+    case TaskKind::questions: return TaskTarget::span;
+    case TaskKind::choice: return TaskTarget::choice;
+    case TaskKind::features: break;
+  }
+  return TaskTarget::none;
+}
+
+}  // namespace
+
+struct TaskDataset::State {
+  TaskConfig task;
+  TaskTarget target = TaskTarget::none;
+  LabelSet labels;
+  bool keep = false;
+  std::int32_t pad = 0;
+  std::vector<EncodedSample> samples;
+  std::vector<std::int64_t> lengths;
+  std::vector<Example> kept;
+  std::vector<Digest> digests;
+  EncodingCounts counts;
+  SkippedRows skipped;
+  std::vector<FeatureFile> files;
+  std::vector<std::int64_t> first_of_file;  // the number of each file's first sample
+
+  State(const TaskEncoder& encoder, bool keep_examples)
+      : task(encoder.task()),
+        target(target_of(*task.kind)),
+        labels(encoder.labels()),
+        keep(keep_examples),
+        pad(encoder.tokenizer().special().pad) {}
+  explicit State(const TaskConfig& features) : task(features) {}
+
+  void add(const TaskEncoder& encoder, Example&& example) {
+    if (!samples.empty() && samples[0].rows.size() != example.choices.size() && target == TaskTarget::choice)
+      throw BadRow(fmt::format("{}: {} to choose from, the first example has {}; all need as many", example.place(), example.choices.size(),
+                               samples[0].rows.size()));
+    for (EncodedSample& sample : encoder.encode(example, counts)) {
+      lengths.push_back(sample.length());
+      samples.push_back(std::move(sample));
+    }
+    digests.push_back(digest_of(example));
+    if (keep) kept.push_back(std::move(example));
+  }
+
+  /// Opens a file behind those there are; its samples must be like theirs.
+  void add_file(const std::filesystem::path& path, Labelled labelled, std::int64_t sequence_length);
+  void add_feature_sample(const FeatureFile& file, std::int64_t number, std::int64_t sequence_length);
+};
+
+TaskDataset::TaskDataset(std::unique_ptr<State> state) : state_(std::move(state)) {}
+TaskDataset::TaskDataset(TaskDataset&&) noexcept = default;
+TaskDataset& TaskDataset::operator=(TaskDataset&&) noexcept = default;
+TaskDataset::~TaskDataset() = default;
+
+TaskDataset TaskDataset::read(const TaskEncoder& encoder, const std::vector<std::string>& patterns, Labelled labelled, bool keep_examples) {
+  auto state = std::make_unique<State>(encoder, keep_examples);
+  for_each_example(encoder.task(), patterns, labelled, state->skipped, [&](Example&& example) { state->add(encoder, std::move(example)); });
+  require_input(!state->samples.empty(), "{}: none of its {} examples can be read; the first: {}", fmt::join(patterns, ", "),
+                state->skipped.count, state->skipped.first);
+  return TaskDataset(std::move(state));
+}
+
+TaskDataset TaskDataset::from(const TaskEncoder& encoder, const std::vector<Example>& examples, bool keep_examples) {
+  auto state = std::make_unique<State>(encoder, keep_examples);
+  for (Example example : examples) state->add(encoder, std::move(example));
+  return TaskDataset(std::move(state));
+}
+
+// ---- Features -----------------------------------------------------------------------------------------------------------------------
+
+void TaskDataset::State::add_file(const std::filesystem::path& path, Labelled labelled, std::int64_t sequence_length) {
+  FeatureFile file(path);
+  const std::string name = printable_path(path);
+  const TaskTarget found = !file.labels().empty() ? TaskTarget::classes : !file.values().empty() ? TaskTarget::value : TaskTarget::none;
+  require_input(labelled == Labelled::optional || found != TaskTarget::none,
+                "{}: it holds neither 'labels' nor 'values'; one of them says what is to be predicted", name);
+  if (files.empty()) target = found;
+  require_input(target == found, "{}: '{}' holds classes and the other numbers, or one of them nothing, to predict", name,
+                printable_path(files.empty() ? path : files[0].path()));
+  require_input(files.empty() || files[0].width() == file.width(), "{}: its features are {} wide, those of '{}' {}", name, file.width(),
+                printable_path(files.empty() ? path : files[0].path()), files.empty() ? 0 : files[0].width());
+  first_of_file.push_back(static_cast<std::int64_t>(samples.size()));
+  for (std::int64_t i = 0; i < file.samples(); ++i) add_feature_sample(file, i, sequence_length);
+  files.push_back(std::move(file));
+}
+
+void TaskDataset::State::add_feature_sample(const FeatureFile& file, std::int64_t number, std::int64_t sequence_length) {
+  const auto at = static_cast<std::size_t>(number);
+  const std::int64_t length = file.length(number), kept_length = std::min(length, sequence_length);
+  EncodedSample sample;
+  sample.example = counts.examples++;
+  sample.labelled = target != TaskTarget::none;
+  if (target == TaskTarget::classes) sample.label = file.labels()[at];
+  if (target == TaskTarget::value) sample.value = file.values()[at];
+  samples.push_back(std::move(sample));
+  lengths.push_back(kept_length);
+  ++counts.samples;
+  counts.tokens += kept_length;
+  counts.longest = std::max(counts.longest, length);
+  counts.truncated += length > kept_length;
+  counts.removed_tokens += length - kept_length;
+  std::vector<float> features(static_cast<std::size_t>(length * file.width()));
+  file.read(number, features);
+  Checksum checksum;
+  checksum.update(features.data(), features.size() * sizeof(float));
+  digests.push_back(checksum.digest());
+}
+
+TaskDataset TaskDataset::read_features(const TaskConfig& task, const std::vector<std::string>& patterns, Labelled labelled,
+                                       const LabelSet& labels, std::int64_t sequence_length) {
+  require(task.kind == TaskKind::features, "read_features: the task is not of features");
+  require_input(!patterns.empty(), "the task names no files to read");
+  auto state = std::make_unique<State>(task);
+  for (const auto& path : match_files(patterns)) state->add_file(path, labelled, sequence_length);
+  if (state->target != TaskTarget::classes) return TaskDataset(std::move(state));
+  std::int64_t largest = 0;
+  for (const EncodedSample& sample : state->samples) largest = std::max(largest, sample.label);
+  state->labels = labels.size() > 0     ? labels
+                  : task.labels.empty() ? numbered_labels(std::max<std::int64_t>(largest + 1, 2))
+                                        : LabelSet(task.labels);
+  for (std::size_t i = 0; i < state->samples.size(); ++i) {
+    const auto file = static_cast<std::size_t>(std::ranges::upper_bound(state->first_of_file, static_cast<std::int64_t>(i)) -
+                                               state->first_of_file.begin() - 1);
+    require_input(state->samples[i].label < state->labels.size(), "{}: labels[{}] is {}, but there are {} labels, numbered from 0",
+                  printable_path(state->files[file].path()), static_cast<std::int64_t>(i) - state->first_of_file[file],
+                  state->samples[i].label, state->labels.size());
+  }
+  return TaskDataset(std::move(state));
+}
+
+void TaskDataset::read_sample_features(std::int64_t index, std::span<float> features) const {
+  const State& s = *state_;
+  const auto file = static_cast<std::size_t>(std::ranges::upper_bound(s.first_of_file, index) - s.first_of_file.begin() - 1);
+  const std::int64_t kept = length(index) * width(), number = index - s.first_of_file[file];
+  require(static_cast<std::int64_t>(features.size()) == kept, "read_sample_features: room for {} numbers of {}", features.size(), kept);
+  std::vector<float> all(static_cast<std::size_t>(s.files[file].length(number) * width()));
+  s.files[file].read(number, all);
+  std::copy_n(all.begin(), kept, features.begin());
+}
+
+// ---- What there is ------------------------------------------------------------------------------------------------------------------
+
+TaskKind TaskDataset::kind() const { return *state_->task.kind; }
+TaskTarget TaskDataset::target() const { return state_->target; }
+const TaskConfig& TaskDataset::task() const { return state_->task; }
+const LabelSet& TaskDataset::labels() const { return state_->labels; }
+
+std::int64_t TaskDataset::outputs() const {
+  switch (state_->target) {
+    case TaskTarget::classes:
+    case TaskTarget::word_classes: return state_->labels.size();
+    case TaskTarget::value:
+    case TaskTarget::choice: return 1;
+    case TaskTarget::span: return 2;
+    case TaskTarget::none: return 0;
+  }
+  return 0;
+}
+
+std::int64_t TaskDataset::size() const { return static_cast<std::int64_t>(state_->samples.size()); }
+std::int64_t TaskDataset::examples() const { return state_->counts.examples; }
+
+const EncodedSample& TaskDataset::sample(std::int64_t index) const {
+  require(index >= 0 && index < size(), "task data: sample {} of {}", index, size());
+  return state_->samples[static_cast<std::size_t>(index)];
+}
+
+std::int64_t TaskDataset::length(std::int64_t index) const {
+  require(index >= 0 && index < size(), "task data: sample {} of {}", index, size());
+  return state_->lengths[static_cast<std::size_t>(index)];
+}
+
+const Example& TaskDataset::example(std::int64_t index) const {
+  require(index >= 0 && index < static_cast<std::int64_t>(state_->kept.size()), "task data: example {} of {} kept", index,
+          state_->kept.size());
+  return state_->kept[static_cast<std::size_t>(index)];
+}
+
+bool TaskDataset::keeps_examples() const { return state_->keep; }
+std::int64_t TaskDataset::width() const { return state_->files.empty() ? 0 : state_->files[0].width(); }
+std::int32_t TaskDataset::pad_id() const { return state_->pad; }
+const EncodingCounts& TaskDataset::counts() const { return state_->counts; }
+const SkippedRows& TaskDataset::skipped() const { return state_->skipped; }
+const std::vector<Digest>& TaskDataset::digests() const { return state_->digests; }
+
+}  // namespace nystrom

@@ -1,0 +1,130 @@
+#include "data/tasks/task_report.h"
+
+#include <algorithm>
+#include <map>
+
+#include "core/check.h"
+#include "core/json.h"
+
+namespace nystrom {
+namespace {
+
+/// What is right about an example, as far as equal inputs can contradict each other in it.
+struct Truth {
+  std::int64_t label;
+  double value;
+  std::vector<std::int64_t> words;
+  bool operator!=(const Truth& other) const {
+    const bool same_value = value == other.value || (value != value && other.value != other.value);
+    return label != other.label || !same_value || words != other.words;
+  }
+};
+
+void count_labels(const TaskDataset& data, TaskSetReport& report) {
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(data.labels().size()));
+  std::map<std::int64_t, std::int64_t> places;
+  std::int64_t numbers = 0, last_example = -1;
+  bool answerable = true;
+  for (std::int64_t i = 0; i < data.size(); ++i) {
+    const EncodedSample& sample = data.sample(i);
+    if (!sample.labelled) continue;
+    if (data.target() == TaskTarget::classes) ++counts[static_cast<std::size_t>(sample.label)];
+    if (data.target() == TaskTarget::choice) ++places[sample.label];
+    for (const std::int64_t label : sample.word_labels) ++counts[static_cast<std::size_t>(label)];
+    if (data.target() == TaskTarget::value) {
+      report.smallest = numbers == 0 ? sample.value : std::min(report.smallest, sample.value);
+      report.largest = numbers == 0 ? sample.value : std::max(report.largest, sample.value);
+      report.mean += (sample.value - report.mean) / static_cast<double>(++numbers);
+    }
+    if (data.target() != TaskTarget::span) continue;
+    if (sample.example != last_example) report.unanswerable += !answerable;
+    answerable = (sample.example == last_example && answerable) || sample.end > 0;
+    last_example = sample.example;
+  }
+  report.unanswerable += !answerable;
+  report.unanswerable -= report.encoding.answers_cut;
+  for (std::size_t i = 0; i < counts.size(); ++i) report.labels.emplace_back(data.labels().names()[i], counts[i]);
+  for (const auto& [place, count] : places) report.labels.emplace_back(std::to_string(place), count);
+}
+
+void count_duplicates(const TaskDataset& data, TaskSetReport& report) {
+  std::map<Digest, Truth> known;
+  for (std::int64_t i = 0; i < data.size(); ++i) {
+    const EncodedSample& sample = data.sample(i);
+    if (i > 0 && data.sample(i - 1).example == sample.example) continue;
+    const Truth truth{sample.label, sample.value, sample.word_labels};
+    const auto [first, added] = known.try_emplace(data.digests()[static_cast<std::size_t>(sample.example)], truth);
+    report.duplicates += !added;
+    report.contradictions += !added && first->second != truth;
+  }
+}
+
+TaskSetReport report_set(const TaskDataset& data) {
+  TaskSetReport report;
+  report.encoding = data.counts();
+  report.skipped = data.skipped();
+  count_labels(data, report);
+  count_duplicates(data, report);
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t i = 0; i < data.size(); ++i) lengths.push_back(data.length(i));
+  if (lengths.empty()) return report;
+  const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>((lengths.size() - 1) / 2);
+  std::nth_element(lengths.begin(), middle, lengths.end());
+  report.median_length = *middle;
+  return report;
+}
+
+double majority_accuracy(const TaskReport& report) {
+  const auto& train = report.train.labels;
+  if (train.empty()) return 0;
+  const auto most = std::ranges::max_element(train, {}, [](const auto& entry) { return entry.second; });
+  std::int64_t all = 0, right = 0;
+  for (const auto& [label, count] : report.validation.labels) {
+    all += count;
+    if (label == most->first) right = count;
+  }
+  return all == 0 ? 0 : static_cast<double>(right) / static_cast<double>(all);
+}
+
+void warn_about_set(const std::string& name, const TaskSetReport& report, std::vector<std::string>& lines) {
+  const auto percent = [](std::int64_t part, std::int64_t whole) { return 100.0 * static_cast<double>(part) / static_cast<double>(whole); };
+  const EncodingCounts& encoding = report.encoding;
+  if (report.skipped.count > 0)
+    lines.push_back(fmt::format("{}: {} rows were left out; the first: {}", name, report.skipped.count, report.skipped.first));
+  if (encoding.truncated * 10 > encoding.examples)
+    lines.push_back(fmt::format("{}: {:.0f} % of the examples are cut ({} of {}; the longest has {}); raise data.sequence_length", name,
+                                percent(encoding.truncated, encoding.examples), encoding.truncated, encoding.examples, encoding.longest));
+  if (report.contradictions > 0)
+    lines.push_back(fmt::format("{}: {} examples have the inputs of an earlier one and another label", name, report.contradictions));
+  if (encoding.answers_cut > 0)
+    lines.push_back(fmt::format("{}: the answers of {} questions lie whole in no window; raise task.stride", name, encoding.answers_cut));
+  if (encoding.unknown * 20 > encoding.tokens)
+    lines.push_back(
+        fmt::format("{}: {:.0f} % of the tokens are unknown to the tokenizer", name, percent(encoding.unknown, encoding.tokens)));
+  for (const auto& [label, count] : report.labels)
+    if (count == 0) lines.push_back(fmt::format("{}: the label '{}' never occurs", name, printable(label)));
+}
+
+}  // namespace
+
+TaskReport report_task(const TaskDataset& train, const TaskDataset& validation) {
+  TaskReport report{report_set(train), report_set(validation), 0, 0};
+  std::vector<Digest> known = train.digests();
+  std::ranges::sort(known);
+  report.overlap =
+      std::ranges::count_if(validation.digests(), [&](const Digest& digest) { return std::ranges::binary_search(known, digest); });
+  report.majority = majority_accuracy(report);
+  return report;
+}
+
+std::vector<std::string> task_warnings(const TaskReport& report) {
+  std::vector<std::string> lines;
+  warn_about_set("training", report.train, lines);
+  warn_about_set("validation", report.validation, lines);
+  if (report.overlap > 0)
+    lines.push_back(fmt::format("validation: {} of {} examples are in the training data too; their score is no test", report.overlap,
+                                report.validation.encoding.examples));
+  return lines;
+}
+
+}  // namespace nystrom

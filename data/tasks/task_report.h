@@ -1,0 +1,36 @@
+// What a task's data is like: for `check --data`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/tasks/task_dataset.h"
+
+namespace nystrom {
+
+struct TaskSetReport {
+  EncodingCounts encoding;
+  SkippedRows skipped;
+  std::vector<std::pair<std::string, std::int64_t>> labels;  ///< how often each occurs (of words for tokens; right places for choices)
+  std::int64_t unanswerable = 0;                             ///< questions without an answer
+  double smallest = 0, mean = 0, largest = 0;                ///< of the numbers of regression
+  std::int64_t median_length = 0;                            ///< tokens of a sample, or steps
+  std::int64_t duplicates = 0;                               ///< examples whose inputs an earlier one has too
+  std::int64_t contradictions = 0;                           ///< … with another label
+};
+
+struct TaskReport {
+  TaskSetReport train, validation;
+  std::int64_t overlap = 0;  ///< validation examples whose inputs a training example has too
+  double majority = 0;       ///< accuracy on validation of always saying the most frequent training label; 0 where there are none
+};
+
+TaskReport report_task(const TaskDataset& train, const TaskDataset& validation);
+
+/// What is suspicious, a line each: overlap, contradictions, truncation of more than a tenth, labels that never occur, cut answers, skipped
+/// rows.
+std::vector<std::string> task_warnings(const TaskReport& report);
+
+}  // namespace nystrom

@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <unordered_map>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "core/utf8.h"
+#include "data/tokenizers/word_models.h"
+
+namespace nystrom {
+namespace {
+
+class Bpe final : public WordModel {
+ public:
+  Bpe(Vocabulary pieces, const Merges& merges, const BpeOptions& options, const std::string& where)
+      : WordModel(std::move(pieces)), options_(options) {
+    if (!options.unknown.empty()) {
+      unknown_ = vocabulary().find(options.unknown);
+      require_input(unknown_.has_value(), "{}: the vocabulary lacks the unknown token '{}'", where, printable(options.unknown));
+    }
+    merges_.reserve(merges.size());
+    for (std::size_t rank = 0; rank < merges.size(); ++rank) {
+      const std::string &left = merges[rank].first, &right = merges[rank].second;
+      const auto id_of = [&](const std::string& piece) {
+        const auto id = vocabulary().find(piece);
+        require_input(id.has_value(), "{}: merge {} ('{}' and '{}'): '{}' is no piece of the vocabulary", where, rank, printable(left),
+                      printable(right), printable(piece));
+        return *id;
+      };
+      const std::int32_t first = id_of(left), second = id_of(right);
+      require_input(right.size() >= options.continuing_prefix.size(), "{}: merge {} ('{}' and '{}'): '{}' is shorter than the prefix '{}'",
+                    where, rank, printable(left), printable(right), printable(right), printable(options.continuing_prefix));
+      merges_[key(first, second)] = {static_cast<std::uint32_t>(rank), id_of(left + right.substr(options.continuing_prefix.size()))};
+    }
+  }
+
+  void encode(std::string_view word, std::vector<Token>& tokens) const override {
+    if (options_.ignore_merges) {
+      if (const auto id = vocabulary().find(word)) {
+        tokens.push_back({*id, 0, static_cast<std::uint32_t>(word.size())});
+        return;
+      }
+    }
+    std::vector<Symbol> symbols = symbols_of(word);
+    merge(symbols);
+    std::uint32_t place = 0;
+    for (const Symbol& symbol : symbols) {
+      if (symbol.length == 0) continue;
+      tokens.push_back({symbol.id, place, place + symbol.length});
+      place += symbol.length;
+    }
+  }
+  std::optional<std::int32_t> unknown() const override { return unknown_; }
+  std::string_view continuing_prefix() const override { return options_.continuing_prefix; }
+
+ private:
+  static constexpr std::uint32_t none = 0xFFFFFFFF;
+
+  /// A piece of the word, in a list; of length 0 once it is part of the one before.
+  struct Symbol {
+    std::int32_t id;
+    std::uint32_t length;  // bytes
+    std::uint32_t previous, next;
+  };
+
+  struct Merge {
+    std::uint32_t rank;
+    std::int32_t id;
+  };
+
+  /// A merge that may still be possible. The first is that of the lowest rank, of equals the leftmost.
+  struct Candidate {
+    std::uint32_t rank, left;
+    std::int32_t id;
+    bool operator<(const Candidate& other) const { return rank != other.rank ? rank > other.rank : left > other.left; }
+  };
+
+  static std::uint64_t key(std::int32_t left, std::int32_t right) {
+    return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
+  }
+
+  static void add(std::vector<Symbol>& symbols, std::int32_t id, std::uint32_t length) {
+    const auto index = static_cast<std::uint32_t>(symbols.size());
+    if (index > 0) symbols.back().next = index;
+    symbols.push_back({id, length, index > 0 ? index - 1 : none, none});
+  }
+
+  /// The piece of a character, with prefix and suffix where they belong.
+  std::string piece_of(std::string_view character, bool first, bool last) const {
+    std::string piece = first ? "" : options_.continuing_prefix;
+    piece += character;
+    if (last) piece += options_.end_suffix;
+    return piece;
+  }
+
+  std::vector<Symbol> symbols_of(std::string_view word) const {
+    std::vector<Symbol> symbols;
+    symbols.reserve(word.size());
+    std::uint32_t unknown_bytes = 0;  // waiting to become a symbol
+    const auto flush_unknown = [&] {
+      if (unknown_bytes > 0) add(symbols, *unknown_, unknown_bytes);
+      unknown_bytes = 0;
+    };
+    const bool plain = options_.continuing_prefix.empty() && options_.end_suffix.empty();
+    for (std::size_t begin = 0; begin < word.size();) {
+      const std::string_view character = word.substr(begin, utf8_length(word[begin]));
+      const bool first = begin == 0;
+      begin += character.size();
+      const std::string written = plain ? "" : piece_of(character, first, begin == word.size());
+      const std::string_view piece = plain ? character : written;
+      if (const auto id = vocabulary().find(piece)) {
+        flush_unknown();
+        add(symbols, *id, static_cast<std::uint32_t>(character.size()));
+        continue;
+      }
+      if (const auto bytes = options_.byte_fallback ? byte_pieces(vocabulary(), piece) : std::nullopt) {
+        for (const std::int32_t id : *bytes) add(symbols, id, 1);
+        continue;
+      }
+      if (!unknown_) continue;
+      if (!options_.fuse_unknown) flush_unknown();
+      unknown_bytes += static_cast<std::uint32_t>(character.size());
+    }
+    flush_unknown();
+    return symbols;
+  }
+
+  void propose(const std::vector<Symbol>& symbols, std::uint32_t left, std::vector<Candidate>& heap) const {
+    if (left == none || symbols[left].next == none) return;
+    const auto found = merges_.find(key(symbols[left].id, symbols[symbols[left].next].id));
+    if (found == merges_.end()) return;
+    heap.push_back({found->second.rank, left, found->second.id});
+    std::push_heap(heap.begin(), heap.end());
+  }
+
+  void merge(std::vector<Symbol>& symbols) const {
+    std::vector<Candidate> heap;
+    for (std::uint32_t i = 0; i < symbols.size(); ++i) propose(symbols, i, heap);
+    while (!heap.empty()) {
+      std::pop_heap(heap.begin(), heap.end());
+      const Candidate best = heap.back();
+      heap.pop_back();
+      Symbol& left = symbols[best.left];
+      if (left.length == 0 || left.next == none) continue;
+      Symbol& right = symbols[left.next];
+      // What was proposed may be outdated: the pair there must still make the same.
+      const auto found = merges_.find(key(left.id, right.id));
+      if (found == merges_.end() || found->second.id != best.id) continue;
+      left.id = best.id;
+      left.length += right.length;
+      right.length = 0;
+      left.next = right.next;
+      if (left.next != none) symbols[left.next].previous = best.left;
+      propose(symbols, left.previous, heap);
+      propose(symbols, best.left, heap);
+    }
+  }
+
+  BpeOptions options_;
+  std::optional<std::int32_t> unknown_;
+  std::unordered_map<std::uint64_t, Merge> merges_;
+};
+
+}  // namespace
+
+std::unique_ptr<WordModel> bpe_model(Vocabulary vocabulary, const Merges& merges, const BpeOptions& options, const std::string& where) {
+  return std::make_unique<Bpe>(std::move(vocabulary), merges, options, where);
+}
+
+}  // namespace nystrom

@@ -1,0 +1,193 @@
+#include "data/tokenizers/normalizers.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <optional>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "data/sentencepiece_scan.h"
+#include "data/tokenizers/json_part.h"
+#include "data/tokenizers/pattern.h"
+#include "data/tokenizers/precompiled.h"
+#include "data/tokenizers/unicode.h"
+#include "data/tokenizers/unicode_forms.h"
+
+namespace nystrom {
+namespace {
+
+using Steps = std::vector<std::unique_ptr<TextNormalizer>>;
+
+/// A normalizer that is one function.
+template <class Apply>
+class Step final : public TextNormalizer {
+ public:
+  explicit Step(Apply function) : apply_(std::move(function)) {}
+  void apply(AlignedText& text) const override { apply_(text); }
+
+ private:
+  Apply apply_;
+};
+
+template <class Apply>
+std::unique_ptr<TextNormalizer> step(Apply apply) {
+  return std::make_unique<Step<Apply>>(std::move(apply));
+}
+
+void lower(AlignedText& text) {
+  constexpr char32_t capital_i_with_dot = 0x130;  // the only character that becomes two
+  if (text.text().find("\xC4\xB0") == std::string::npos) return text.map(lower_case);
+  std::vector<Change> changes;
+  for_each_character(text.text(), [&](char32_t c) {
+    changes.push_back({c == capital_i_with_dot ? U'i' : lower_case(c), 0});
+    if (c == capital_i_with_dot) changes.push_back({0x307, 1});
+  });
+  text.transform(changes);
+}
+
+bool is_ideograph(char32_t c) {
+  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B81F) ||
+         (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+}
+
+void clean(AlignedText& text) {
+  text.filter([](char32_t c) {
+    if (c < 0x80) return (c >= 0x20 && c != 0x7F) || c == '\t' || c == '\n' || c == '\r';
+    return c != 0xFFFD && !is_control_beyond_ascii(c);
+  });
+  text.map([](char32_t c) { return is_white_space(c) ? U' ' : c; });
+}
+
+void separate_ideographs(AlignedText& text) {
+  if (text.is_ascii()) return;
+  std::vector<Change> changes;
+  changes.reserve(text.size());
+  bool any = false;
+  for_each_character(text.text(), [&](char32_t c) {
+    if (!is_ideograph(c)) return changes.push_back({c, 0});
+    any = true;
+    changes.insert(changes.end(), {{' ', 0}, {c, 1}, {' ', 1}});
+  });
+  if (any) text.transform(changes);
+}
+
+void strip_marks(AlignedText& text, bool (*is_one)(char32_t)) {
+  constexpr char32_t first_mark = 0x300;
+  if (text.is_ascii()) return;
+  text.filter([is_one](char32_t c) { return c < first_mark || !is_one(c); });
+}
+
+void strip(AlignedText& text, bool left, bool right) {
+  std::uint32_t begin = 0, end = text.size();
+  for (std::size_t position = 0; left && position < text.size();) {
+    if (!is_white_space(next_code_point(text.text(), position))) break;
+    begin = static_cast<std::uint32_t>(position);
+  }
+  while (right && end > begin) {
+    std::size_t start = end - 1;
+    while (is_utf8_continuation(text.text()[start])) --start;
+    std::size_t position = start;
+    if (!is_white_space(next_code_point(text.text(), position))) break;
+    end = static_cast<std::uint32_t>(start);
+  }
+  if (begin > 0 || end < text.size()) text = text.slice({begin, end});
+}
+
+/// What the normalisation of the WMT corpora's tokenizers does.
+void clean_as_nmt(AlignedText& text) {
+  text.filter([](char32_t c) {
+    return !((c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F);
+  });
+  text.map([](char32_t c) {
+    const bool space = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 || (c >= 0x200B && c <= 0x200F) || c == 0x2028 ||
+                       c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
+    return space ? U' ' : c;
+  });
+}
+
+std::vector<ByteRange> places_of(std::string_view text, std::string_view searched) {
+  std::vector<ByteRange> found;
+  if (searched.empty()) return found;
+  for (std::size_t at = text.find(searched); at != text.npos; at = text.find(searched, at + searched.size()))
+    found.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + searched.size())});
+  return found;
+}
+
+std::unique_ptr<TextNormalizer> read_replace(const JsonPart& part) {
+  const JsonPart pattern = part["pattern"];
+  std::string content = part["content"].text();
+  if (const auto text = pattern.find("String")) {
+    return step(
+        [searched = text->text(), content](AlignedText& aligned) { aligned.replace(places_of(aligned.text(), searched), content); });
+  }
+  const JsonPart expression = pattern["Regex"];
+  auto compiled = std::make_shared<Pattern>(expression.text(), expression.where());
+  return step([compiled, content](AlignedText& aligned) {
+    std::vector<ByteRange> places = compiled->find_all(aligned.text());
+    std::erase_if(places, [](const ByteRange& place) { return place.size() == 0; });
+    aligned.replace(places, content);
+  });
+}
+
+std::unique_ptr<TextNormalizer> read_sequence(const JsonPart& part) {
+  auto steps = std::make_shared<Steps>();
+  for (const JsonPart& each : part["normalizers"].elements()) steps->push_back(read_normalizer(each));
+  return step([steps](AlignedText& text) {
+    for (const auto& each : *steps) each->apply(text);
+  });
+}
+
+std::unique_ptr<TextNormalizer> read_bert(const JsonPart& part) {
+  BertNormalizerOptions options;
+  options.clean_text = part.boolean_or("clean_text", true);
+  options.handle_chinese_chars = part.boolean_or("handle_chinese_chars", true);
+  options.lower_case = part.boolean_or("lowercase", true);
+  options.strip_accents = part.boolean_or("strip_accents", options.lower_case);
+  return bert_normalizer(options);
+}
+
+}  // namespace
+
+std::unique_ptr<TextNormalizer> bert_normalizer(const BertNormalizerOptions& options) {
+  return step([options](AlignedText& text) {
+    if (options.clean_text) clean(text);
+    if (options.handle_chinese_chars) separate_ideographs(text);
+    if (options.strip_accents) {
+      normalize_unicode(text, false, false);
+      strip_marks(text, is_nonspacing_mark);
+    }
+    if (options.lower_case) lower(text);
+  });
+}
+
+std::unique_ptr<TextNormalizer> read_normalizer(const JsonPart& part) {
+  const std::string type = part["type"].text();
+  if (type == "Sequence") return read_sequence(part);
+  if (type == "NFC") return step([](AlignedText& text) { normalize_unicode(text, false, true); });
+  if (type == "NFD") return step([](AlignedText& text) { normalize_unicode(text, false, false); });
+  if (type == "NFKC") return step([](AlignedText& text) { normalize_unicode(text, true, true); });
+  if (type == "NFKD") return step([](AlignedText& text) { normalize_unicode(text, true, false); });
+  if (type == "Lowercase") return step(lower);
+  if (type == "StripAccents") return step([](AlignedText& text) { strip_marks(text, is_mark); });
+  if (type == "BertNormalizer") return read_bert(part);
+  if (type == "Replace") return read_replace(part);
+  if (type == "Prepend") return step([prefix = part["prepend"].text()](AlignedText& text) { text.prepend(prefix); });
+  if (type == "Nmt") return step(clean_as_nmt);
+  if (type == "ByteLevel") return step(to_byte_level);
+  if (type == "Precompiled") {
+    const JsonPart charsmap = part["precompiled_charsmap"];
+    auto compiled = std::make_shared<Precompiled>(charsmap.text(), charsmap.where());
+    return step([compiled](AlignedText& text) { compiled->apply(text); });
+  }
+  if (type == "Strip") {
+    const bool left = part.boolean_or("strip_left", true), right = part.boolean_or("strip_right", true);
+    return step([left, right](AlignedText& text) { strip(text, left, right); });
+  }
+  part.fail(
+      fmt::format("normalizers of type '{}' are not supported; known are BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, "
+                  "Nmt, Precompiled, Prepend, Replace, Sequence, Strip and StripAccents",
+                  printable(type)));
+}
+
+}  // namespace nystrom

@@ -1,0 +1,208 @@
+#include "data/tokenizers/pipeline_tokenizer.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "data/tokenizers/unicode.h"
+#include "data/word_cache.h"
+
+namespace nystrom {
+namespace {
+
+/// Spaces that a piece begins and ends with.
+struct Spaces {
+  std::uint32_t leading = 0, trailing = 0;
+};
+
+/// White space, or the character by which byte-level pieces write a space.
+bool is_written_space(char32_t c) { return c == 0x120 || is_white_space(c); }
+
+Spaces spaces_of(std::string_view piece) {
+  Spaces spaces;
+  bool inside = false;
+  for_each_character(piece, [&](char32_t c) {
+    const bool space = is_written_space(c);
+    inside |= !space;
+    if (space && !inside) ++spaces.leading;
+    spaces.trailing = space ? spaces.trailing + 1 : 0;
+  });
+  return spaces;
+}
+
+}  // namespace
+
+struct PipelineTokenizer::State {
+  TokenizerParts parts;
+  AddedTokens added;
+  WordMarks marks;
+  std::vector<bool> special;  // of added tokens: decode leaves them out
+  std::vector<bool> starts_word;
+  std::vector<Spaces> spaces;  // of pieces, where offsets leave them out
+  mutable WordCaches caches;
+
+  explicit State(TokenizerParts given) : parts(std::move(given)), added(parts.added, parts.normalizer.get()) {
+    const Vocabulary& vocabulary = parts.vocabulary;
+    if (parts.pre_tokenizer) parts.pre_tokenizer->describe(marks);
+    special.assign(static_cast<std::size_t>(vocabulary.size()), false);
+    for (const AddedToken& token : parts.added) special[static_cast<std::size_t>(token.id)] = token.special;
+    for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
+      starts_word.push_back(special[static_cast<std::size_t>(id)] || begins_word(vocabulary.piece(id)));
+      if (parts.post_processor.trims_offsets) spaces.push_back(spaces_of(vocabulary.piece(id)));
+    }
+  }
+
+  bool begins_word(std::string_view piece) const {
+    if (const std::string_view prefix = parts.model->continuing_prefix(); !prefix.empty()) return !piece.starts_with(prefix);
+    if (!marks.space.empty()) return piece.starts_with(marks.space);
+    if (piece.empty() || !marks.byte_level) return false;
+    std::size_t start = 0;
+    const int byte = byte_of_character(next_code_point(piece, start));
+    return byte >= 0 && byte < 0x80 && is_white_space(static_cast<char32_t>(byte));
+  }
+
+  // ---- Encoding -------------------------------------------------------------------------------------------------------------------
+
+  /// A text on its way, and what it became so far.
+  struct Encoding {
+    std::string_view text;
+    SpecialNames names;
+    std::vector<Token> tokens;
+  };
+
+  /// Moves a place in the text by characters, no further than `limit`.
+  static std::uint32_t forward(std::string_view text, std::uint32_t place, std::uint32_t characters, std::uint32_t limit) {
+    for (; characters > 0 && place < limit; --characters) place += static_cast<std::uint32_t>(utf8_length(text[place]));
+    return std::min(place, limit);
+  }
+  static std::uint32_t backward(std::string_view text, std::uint32_t place, std::uint32_t characters, std::uint32_t limit) {
+    for (; characters > 0 && place > limit; --characters) {
+      do --place;
+      while (place > limit && is_utf8_continuation(text[place]));
+    }
+    return place;
+  }
+
+  void put(Encoding& encoding, std::int32_t id, ByteRange place, Spaces at_ends) const {
+    const PostProcessor& post = parts.post_processor;
+    if (post.trims_offsets && (at_ends.leading > 0 || at_ends.trailing > 0)) {
+      const bool first = encoding.tokens.empty() || place.begin == 0;
+      const bool added_space = first && post.adds_prefix_space && at_ends.leading == 1;
+      if (!added_space) place.begin = forward(encoding.text, place.begin, at_ends.leading, place.end);
+      place.end = backward(encoding.text, place.end, at_ends.trailing, place.begin);
+    }
+    encoding.tokens.push_back({id, place.begin, place.end});
+  }
+
+  Spaces spaces_at(std::int32_t id) const { return spaces.empty() ? Spaces{} : spaces[static_cast<std::size_t>(id)]; }
+
+  void encode_words(Encoding& encoding, AlignedText text, WordCache& cache) const {
+    Words words;
+    if (text.empty()) return;
+    words.ranges.push_back({0, text.size()});
+    words.text = std::move(text);
+    if (parts.pre_tokenizer) parts.pre_tokenizer->apply(words);
+    const auto encode = [&](std::string_view word, std::vector<Token>& tokens) { parts.model->encode(word, tokens); };
+    for (std::size_t i = 0; i < words.ranges.size(); ++i) {
+      const ByteRange word = words.ranges[i];
+      for (const Token& token : cache.find(words[i], encode)) {
+        const ByteRange part{std::min(word.begin + token.begin, word.end), std::min(word.begin + token.end, word.end)};
+        const std::uint32_t nowhere = words.text.origin(word).begin;
+        put(encoding, token.id, part.size() > 0 ? words.text.origin(part) : ByteRange{nowhere, nowhere}, spaces_at(token.id));
+      }
+    }
+  }
+
+  /// Text between added tokens that are found before normalisation.
+  void encode_section(Encoding& encoding, ByteRange section, WordCache& cache) const {
+    AlignedText text(encoding.text.substr(section.begin, section.size()), section.begin);
+    if (parts.normalizer) parts.normalizer->apply(text);
+    const auto found = added.split(text.text(), true, encoding.names);
+    if (found.size() == 1 && found[0].token == nullptr) return encode_words(encoding, std::move(text), cache);
+    for (const auto& [range, token] : found) {
+      if (token == nullptr)
+        encode_words(encoding, text.slice(range), cache);
+      else
+        put(encoding, token->id, text.origin(range), spaces_of(std::string_view(text.text()).substr(range.begin, range.size())));
+    }
+  }
+
+  std::vector<Token> run(std::string_view text, SpecialNames names) const {
+    require_input(is_valid_utf8(text), "the text is not valid UTF-8 at byte {}", valid_utf8_prefix(text));
+    require(text.size() < (std::uint64_t{1} << 31), "tokenizer: got a text of {} bytes, expected less than 2 GiB", text.size());
+    Encoding encoding{text, names, {}};
+    encoding.tokens.reserve(text.size() / 4 + 1);
+    auto cache = caches.borrow();
+    for (const auto& [range, token] : added.split(text, false, names)) {
+      if (token == nullptr)
+        encode_section(encoding, range, *cache);
+      else
+        put(encoding, token->id, range, spaces_of(text.substr(range.begin, range.size())));
+    }
+    caches.back(std::move(cache));
+    return std::move(encoding.tokens);
+  }
+};
+
+PipelineTokenizer::PipelineTokenizer(TokenizerParts parts) : state_(std::make_unique<State>(std::move(parts))) {}
+PipelineTokenizer::PipelineTokenizer(PipelineTokenizer&&) noexcept = default;
+PipelineTokenizer::~PipelineTokenizer() = default;
+
+std::vector<Token> PipelineTokenizer::encode_with_offsets(std::string_view text, SpecialNames names) const {
+  return state_->run(text, names);
+}
+
+std::vector<std::int32_t> PipelineTokenizer::encode(std::string_view text, SpecialNames names) const {
+  const std::vector<Token> tokens = state_->run(text, names);
+  std::vector<std::int32_t> ids(tokens.size());
+  std::transform(tokens.begin(), tokens.end(), ids.begin(), [](const Token& token) { return token.id; });
+  return ids;
+}
+
+std::string PipelineTokenizer::decode(std::span<const std::int32_t> ids, bool skip_special) const {
+  std::vector<std::string> parts;
+  for (const std::int32_t id : ids) {
+    const std::string& text = piece(id);
+    if (!skip_special || !state_->special[static_cast<std::size_t>(id)]) parts.push_back(text);
+  }
+  const Decoder* decoder = state_->parts.decoder.get();
+  if (decoder != nullptr) decoder->apply(parts);
+  const std::string text = fmt::format("{}", fmt::join(parts, decoder != nullptr ? "" : " "));
+  return state_->parts.cleans_up_spaces ? clean_up_spaces(text) : text;
+}
+
+std::int64_t PipelineTokenizer::vocab_size() const { return state_->parts.vocabulary.size(); }
+
+const std::string& PipelineTokenizer::piece(std::int32_t id) const {
+  require(id >= 0 && id < vocab_size(), "tokenizer: got id {}, expected 0 to {}", id, vocab_size() - 1);
+  return state_->parts.vocabulary.piece(id);
+}
+
+std::optional<std::int32_t> PipelineTokenizer::find(std::string_view piece) const { return state_->parts.vocabulary.find(piece); }
+const SpecialIds& PipelineTokenizer::special() const { return state_->parts.special; }
+
+bool PipelineTokenizer::starts_word(std::int32_t id) const {
+  require(id >= 0 && id < vocab_size(), "tokenizer: got id {}, expected 0 to {}", id, vocab_size() - 1);
+  return state_->starts_word[static_cast<std::size_t>(id)];
+}
+
+bool PipelineTokenizer::marks_words() const {
+  return state_->marks.byte_level || !state_->marks.space.empty() || !state_->parts.model->continuing_prefix().empty();
+}
+
+std::string PipelineTokenizer::definition() const {
+  std::string text;
+  for (const TokenizerFile& file : state_->parts.files) text += fmt::format("{} {}\n", file.name, file.content.size()) + file.content;
+  return text;
+}
+
+std::vector<TokenizerFile> PipelineTokenizer::files(std::int64_t) const { return state_->parts.files; }
+
+WrappedIds PipelineTokenizer::wrap(std::span<const std::int32_t> first) const {
+  return fill_template(state_->parts.post_processor.single, first, {});
+}
+
+WrappedIds PipelineTokenizer::wrap(std::span<const std::int32_t> first, std::span<const std::int32_t> second) const {
+  return fill_template(state_->parts.post_processor.pair, first, second);
+}
+
+}  // namespace nystrom

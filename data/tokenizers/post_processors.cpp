@@ -1,0 +1,153 @@
+#include "data/tokenizers/post_processors.h"
+
+#include <map>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "data/tokenizers/json_part.h"
+#include "data/tokenizers/vocabulary.h"
+
+namespace nystrom {
+namespace {
+
+using Kind = TemplatePart::Kind;
+
+std::int32_t read_id(const JsonPart& part, const Vocabulary& vocabulary) {
+  return static_cast<std::int32_t>(part.integer(0, vocabulary.size() - 1));
+}
+
+std::int32_t read_type(const JsonPart& part) { return static_cast<std::int32_t>(part["type_id"].integer(0, 1000)); }
+
+std::vector<TemplatePart> read_template(const JsonPart& part, const std::map<std::string, std::vector<std::int32_t>>& special) {
+  std::vector<TemplatePart> parts;
+  int first = 0, second = 0;
+  for (const JsonPart& each : part.elements()) {
+    if (const auto sequence = each.find("Sequence")) {
+      const std::string name = (*sequence)["id"].text();
+      if (name != "A" && name != "B") (*sequence)["id"].fail(fmt::format("got '{}', expected A or B", printable(name)));
+      parts.push_back({name == "A" ? Kind::first : Kind::second, read_type(*sequence), {}});
+      ++(name == "A" ? first : second);
+      continue;
+    }
+    const JsonPart token = each["SpecialToken"];
+    const auto found = special.find(token["id"].text());
+    if (found == special.end()) token["id"].fail(fmt::format("'{}' is not among special_tokens", printable(token["id"].text())));
+    parts.push_back({Kind::special, read_type(token), found->second});
+  }
+  if (first != 1 || second > 1) part.fail("expected each text once");
+  return parts;
+}
+
+PostProcessor read_templates(const JsonPart& part, const Vocabulary& vocabulary) {
+  std::map<std::string, std::vector<std::int32_t>> special;
+  const JsonPart tokens = part["special_tokens"];
+  if (!tokens.value().is_object()) tokens.fail("expected an object");
+  for (const auto& [name, value] : tokens.value().items()) {
+    std::vector<std::int32_t> ids;
+    for (const JsonPart& id : tokens[name.c_str()]["ids"].elements()) ids.push_back(read_id(id, vocabulary));
+    special[name] = std::move(ids);
+  }
+  PostProcessor result;
+  result.single = read_template(part["single"], special);
+  result.pair = read_template(part["pair"], special);
+  for (const TemplatePart& each : result.single)
+    if (each.kind == Kind::second) part["single"].fail("holds B, of which there is none");
+  return result;
+}
+
+/// A list of name and id.
+std::int32_t read_named_id(const JsonPart& part, const Vocabulary& vocabulary) {
+  const auto elements = part.elements();
+  if (elements.size() != 2) part.fail("expected a token and its id");
+  elements[0].text();
+  return read_id(elements[1], vocabulary);
+}
+
+/// Fills in cls and sep: what stands before the first text of the single template, and behind it.
+void find_ends(PostProcessor& processor) {
+  bool behind = false;
+  for (const TemplatePart& each : processor.single) {
+    if (each.kind == Kind::first) behind = true;
+    if (each.kind != Kind::special || each.ids.size() != 1) continue;
+    (behind ? processor.sep : processor.cls) = each.ids[0];
+  }
+}
+
+/// Adds the steps of a sequence: at most one of them stands something around texts.
+void merge(PostProcessor& whole, const PostProcessor& part, const JsonPart& place) {
+  if (part.trims_offsets) {
+    whole.trims_offsets = true;
+    whole.adds_prefix_space = part.adds_prefix_space;
+  }
+  if (part.single.size() == 1) return;
+  if (whole.single.size() > 1) place.fail("a second template in a sequence of post-processors is not supported");
+  whole.single = part.single;
+  whole.pair = part.pair;
+}
+
+}  // namespace
+
+PostProcessor PostProcessor::plain() {
+  PostProcessor result;
+  result.single = {{Kind::first, 0, {}}};
+  result.pair = {{Kind::first, 0, {}}, {Kind::second, 1, {}}};
+  return result;
+}
+
+PostProcessor PostProcessor::bert(std::int32_t cls, std::int32_t sep) {
+  PostProcessor result;
+  result.single = {{Kind::special, 0, {cls}}, {Kind::first, 0, {}}, {Kind::special, 0, {sep}}};
+  result.pair = result.single;
+  result.pair.insert(result.pair.end(), {{Kind::second, 1, {}}, {Kind::special, 1, {sep}}});
+  find_ends(result);
+  return result;
+}
+
+PostProcessor PostProcessor::roberta(std::int32_t cls, std::int32_t sep, bool adds_prefix_space) {
+  PostProcessor result = bert(cls, sep);
+  result.pair = result.single;
+  result.pair.insert(result.pair.end(), {{Kind::special, 0, {sep}}, {Kind::second, 0, {}}, {Kind::special, 0, {sep}}});
+  result.trims_offsets = true;
+  result.adds_prefix_space = adds_prefix_space;
+  return result;
+}
+
+PostProcessor read_post_processor(const JsonPart& part, const Vocabulary& vocabulary) {
+  const std::string type = part["type"].text();
+  PostProcessor result = PostProcessor::plain();
+  if (type == "TemplateProcessing") {
+    result = read_templates(part, vocabulary);
+  } else if (type == "BertProcessing") {
+    result = PostProcessor::bert(read_named_id(part["cls"], vocabulary), read_named_id(part["sep"], vocabulary));
+  } else if (type == "RobertaProcessing") {
+    const std::int32_t cls = read_named_id(part["cls"], vocabulary), sep = read_named_id(part["sep"], vocabulary);
+    result = PostProcessor::roberta(cls, sep, part.boolean_or("add_prefix_space", true));
+    result.trims_offsets = part.boolean_or("trim_offsets", true);
+  } else if (type == "ByteLevel") {
+    result.trims_offsets = part.boolean_or("trim_offsets", true);
+    result.adds_prefix_space = part.boolean_or("add_prefix_space", true);
+  } else if (type == "Sequence") {
+    for (const JsonPart& each : part["processors"].elements()) merge(result, read_post_processor(each, vocabulary), each);
+  } else {
+    part.fail(
+        fmt::format("post-processors of type '{}' are not supported; known are BertProcessing, ByteLevel, RobertaProcessing, Sequence "
+                    "and TemplateProcessing",
+                    printable(type)));
+  }
+  find_ends(result);
+  return result;
+}
+
+WrappedIds fill_template(const std::vector<TemplatePart>& parts, std::span<const std::int32_t> first,
+                         std::span<const std::int32_t> second) {
+  WrappedIds result;
+  result.ids.reserve(first.size() + second.size() + parts.size());
+  for (const TemplatePart& part : parts) {
+    const std::span<const std::int32_t> ids = part.kind == Kind::first ? first : part.kind == Kind::second ? second : part.ids;
+    result.ids.insert(result.ids.end(), ids.begin(), ids.end());
+    result.type_ids.resize(result.ids.size(), part.type_id);
+  }
+  return result;
+}
+
+}  // namespace nystrom

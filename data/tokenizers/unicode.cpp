@@ -1,0 +1,29 @@
+#include "data/tokenizers/unicode.h"
+
+#include <algorithm>
+#include <iterator>
+#include <span>
+
+namespace nystrom {
+namespace {
+
+struct CharacterRange {
+  char32_t first, last;
+};
+
+#include "data/tokenizers/unicode_tables.inc"
+
+bool is_in(std::span<const CharacterRange> ranges, char32_t c) {
+  const auto above = std::upper_bound(ranges.begin(), ranges.end(), c, [](char32_t a, const CharacterRange& b) { return a < b.first; });
+  return above != ranges.begin() && c <= std::prev(above)->last;
+}
+
+}  // namespace
+
+bool is_punctuation_beyond_ascii(char32_t c) { return is_in(punctuation, c); }
+bool is_control_beyond_ascii(char32_t c) { return is_in(controls, c); }
+bool is_nonspacing_mark(char32_t c) { return is_in(nonspacing_marks, c); }
+bool is_mark(char32_t c) { return is_in(marks, c); }
+bool is_undecomposed(char32_t c) { return is_in(undecomposed, c); }
+
+}  // namespace nystrom

@@ -1,0 +1,118 @@
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/utf8.h"
+#include "data/tokenizers/prefix_trie.h"
+#include "data/tokenizers/word_models.h"
+
+namespace nystrom {
+namespace {
+
+constexpr double unknown_penalty = 10;  // below the worst piece
+
+class Unigram final : public WordModel {
+ public:
+  Unigram(Vocabulary pieces, std::vector<double> scores, std::optional<std::int32_t> unknown, bool byte_fallback)
+      : WordModel(std::move(pieces)), scores_(std::move(scores)), unknown_(unknown), byte_fallback_(byte_fallback) {
+    std::vector<std::pair<std::string_view, std::int32_t>> entries;
+    for (std::int32_t id = 0; id < vocabulary().size(); ++id) entries.emplace_back(vocabulary().piece(id), id);
+    trie_ = PrefixTrie(std::move(entries));
+    unknown_score_ = *std::min_element(scores_.begin(), scores_.end()) - unknown_penalty;
+  }
+
+  void encode(std::string_view word, std::vector<Token>& tokens) const override {
+    const std::size_t before = tokens.size();
+    const std::vector<Node> nodes = best_paths(word);
+    bool last_unknown = false;
+    for (auto end = static_cast<std::uint32_t>(word.size()); end > 0; end = nodes[end].begin) {
+      const Node& node = nodes[end];
+      if (node.unknown && last_unknown)
+        tokens.back().begin = node.begin;
+      else
+        tokens.push_back({node.unknown ? unknown_mark : node.id, node.begin, end});
+      last_unknown = node.unknown;
+    }
+    std::reverse(tokens.begin() + static_cast<std::ptrdiff_t>(before), tokens.end());
+    resolve_unknown(word, before, tokens);
+  }
+  std::optional<std::int32_t> unknown() const override { return unknown_; }
+
+ private:
+  static constexpr std::int32_t unknown_mark = -1;
+
+  /// The best path that ends at a byte.
+  struct Node {
+    double score = 0;
+    std::uint32_t begin = 0;  // of its last piece
+    std::int32_t id = 0;
+    bool reached = false, unknown = false;
+  };
+
+  static void improve(Node& node, double score, std::uint32_t begin, std::int32_t id, bool unknown) {
+    if (!node.reached || score > node.score) node = {score, begin, id, true, unknown};
+  }
+
+  std::vector<Node> best_paths(std::string_view word) const {
+    std::vector<Node> nodes(word.size() + 1);
+    for (std::uint32_t begin = 0; begin < word.size();) {
+      const auto length_of_one = static_cast<std::uint32_t>(utf8_length(word[begin]));
+      const double so_far = nodes[begin].score;
+      bool single = false;
+      trie_.for_each_prefix(word.substr(begin), [&](std::size_t length, std::int32_t id) {
+        // The unknown piece itself, written out in a text, is unknown too.
+        improve(nodes[begin + length], scores_[static_cast<std::size_t>(id)] + so_far, begin, id, id == unknown_);
+        single |= length == length_of_one;
+      });
+      if (!single) improve(nodes[begin + length_of_one], unknown_score_ + so_far, begin, 0, true);
+      begin += length_of_one;
+    }
+    return nodes;
+  }
+
+  /// What is unknown becomes a piece after all when joining made one, else bytes if those are pieces, else the unknown piece.
+  void resolve_unknown(std::string_view word, std::size_t first, std::vector<Token>& tokens) const {
+    for (std::size_t i = first; i < tokens.size(); ++i) {
+      if (tokens[i].id != unknown_mark) continue;
+      const Token token = tokens[i];
+      const std::string_view text = word.substr(token.begin, token.end - token.begin);
+      if (const auto piece = vocabulary().find(text)) {
+        tokens[i].id = *piece;
+        continue;
+      }
+      const auto bytes = byte_fallback_ ? byte_pieces(vocabulary(), text) : std::nullopt;
+      require_input(bytes || unknown_, "the text holds what is no piece of the tokenizer, which has no unknown token");
+      if (!bytes) {
+        tokens[i].id = *unknown_;
+        continue;
+      }
+      tokens.erase(tokens.begin() + static_cast<std::ptrdiff_t>(i));
+      for (const std::int32_t id : *bytes) tokens.insert(tokens.begin() + static_cast<std::ptrdiff_t>(i++), {id, token.begin, token.end});
+      --i;
+    }
+  }
+
+  std::vector<double> scores_;
+  std::optional<std::int32_t> unknown_;
+  bool byte_fallback_;
+  double unknown_score_ = 0;
+  PrefixTrie trie_;
+};
+
+}  // namespace
+
+std::unique_ptr<WordModel> unigram_model(Vocabulary vocabulary, std::vector<double> scores, std::optional<std::int32_t> unknown,
+                                         bool byte_fallback) {
+  return std::make_unique<Unigram>(std::move(vocabulary), std::move(scores), unknown, byte_fallback);
+}
+
+std::optional<std::vector<std::int32_t>> byte_pieces(const Vocabulary& vocabulary, std::string_view text) {
+  std::vector<std::int32_t> ids;
+  for (const char byte : text) {
+    const auto id = vocabulary.find(fmt::format("<0x{:02X}>", static_cast<unsigned char>(byte)));
+    if (!id) return std::nullopt;
+    ids.push_back(*id);
+  }
+  return ids;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,52 @@
+#include "data/tokenizers/vocabulary.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "data/tokenizers/json_part.h"
+
+namespace nystrom {
+
+Vocabulary Vocabulary::read(const JsonPart& part) {
+  if (!part.value().is_object()) part.fail("expected an object from pieces to ids");
+  Vocabulary vocabulary;
+  // A file cannot leave out more ids than it could have named as added tokens; far beyond lies a mistake.
+  const std::size_t largest = std::min(max_pieces, 2 * part.value().size() + 1000);
+  for (const auto& [piece, value] : part.value().items()) {
+    const bool fits = value.is_number_unsigned() && value.get<std::uint64_t>() < largest;
+    if (!fits) part.fail(fmt::format("the id of '{}' is {}, expected 0 to {}", printable(piece), printable(value.dump(), 60), largest - 1));
+    const auto id = value.get<std::int32_t>();
+    if (!vocabulary.add(piece, id))
+      part.fail(fmt::format("id {} belongs to '{}' and to '{}'", id, printable(vocabulary.piece(id)), printable(piece)));
+  }
+  if (vocabulary.size() == 0) part.fail("the vocabulary is empty");
+  return vocabulary;
+}
+
+bool Vocabulary::add(std::string piece, std::int32_t id) {
+  const auto index = static_cast<std::size_t>(id);
+  if (index < taken_.size() && taken_[index]) return false;
+  if (!ids_.emplace(piece, id).second) return false;
+  if (index >= pieces_.size()) {
+    pieces_.resize(index + 1);
+    taken_.resize(index + 1, false);
+  }
+  pieces_[index] = std::move(piece);
+  taken_[index] = true;
+  return true;
+}
+
+std::optional<std::int32_t> Vocabulary::find(std::string_view piece) const {
+  const auto found = ids_.find(piece);
+  if (found == ids_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<std::int32_t> Vocabulary::first_gap() const {
+  const auto gap = std::find(taken_.begin(), taken_.end(), false);
+  if (gap == taken_.end()) return std::nullopt;
+  return static_cast<std::int32_t>(gap - taken_.begin());
+}
+
+}  // namespace nystrom

@@ -1,0 +1,40 @@
+// Pieces by id, and ids by piece.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/tokenizers/string_map.h"
+
+namespace nystrom {
+
+class JsonPart;
+
+/// A vocabulary of more pieces is refused.
+inline constexpr std::size_t max_pieces = std::size_t{1} << 24;
+
+class Vocabulary {
+ public:
+  /// An object from piece to id. InputError when an id is no whole number from 0 on or stands twice. Ids may be left out (the added tokens
+  /// of a tokenizer.json may have them).
+  static Vocabulary read(const JsonPart& part);
+
+  /// Adds a piece; `id` may lie behind the last: what is between stays empty. False when the id or the piece is taken.
+  bool add(std::string piece, std::int32_t id);
+
+  std::int32_t size() const { return static_cast<std::int32_t>(pieces_.size()); }
+  const std::string& piece(std::int32_t id) const { return pieces_[static_cast<std::size_t>(id)]; }
+  std::optional<std::int32_t> find(std::string_view piece) const;
+  /// The first id without a piece.
+  std::optional<std::int32_t> first_gap() const;
+
+ private:
+  std::vector<std::string> pieces_;
+  std::vector<bool> taken_;
+  StringMap<std::int32_t> ids_;
+};
+
+}  // namespace nystrom

@@ -1,0 +1,352 @@
+// Everything that a task's configuration and files can have wrong: one exact line.
+#include <gtest/gtest.h>
+
+#include "core/check.h"
+#include "data/tasks/task_dataset.h"
+#include "tests/data/tasks/letter_tokenizer.h"
+#include "tests/train/temporary_folder.h"
+
+namespace nystrom {
+namespace {
+
+/// Changes one thing of a task.
+using Change = void (*)(TaskConfig&);
+void unchanged(TaskConfig&) {}
+
+struct BadFile {
+  const char* name;
+  TaskKind kind;
+  Change change;
+  const char* file;
+  std::string text;
+  std::string message;  // DIR/ stands for the folder
+};
+void PrintTo(const BadFile& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+
+void two_labels(TaskConfig& task) { task.labels = {"neg", "pos"}; }
+void no_header(TaskConfig& task) {
+  task.header = false;
+  task.columns.text = "3";
+  task.columns.label = "1";
+}
+void with_pair(TaskConfig& task) { task.columns.pair = "pair"; }
+void two_choices(TaskConfig& task) { task.columns.choices = {"a", "b"}; }
+void list_of_choices(TaskConfig& task) { task.columns.choices = {"endings"}; }
+void named_choices(TaskConfig& task) {
+  two_choices(task);
+  task.labels = {"A", "B"};
+}
+
+constexpr auto classification = TaskKind::classification, regression = TaskKind::regression, tokens = TaskKind::tokens,
+               questions = TaskKind::questions, choice = TaskKind::choice;
+
+/// A SQuAD file of one question.
+std::string squad(const std::string& question) {
+  return R"({"data": [{"paragraphs": [{"context": "The año 1900 began.", "qas": [)" + question + "]}]}]}";
+}
+
+const BadFile bad_files[] = {
+    // Tables
+    {"missing_column", classification, unchanged, "a.tsv", "sentence\tlabel\nx\t1\n",
+     "DIR/a.tsv:1: there is no column 'text'; columns: 'sentence', 'label'"},
+    {"mistyped_column", classification, with_pair, "a.tsv", "text\tpairs\tlabel\nx\ty\t1\n",
+     "DIR/a.tsv:1: there is no column 'pair'; did you mean 'pairs'?; columns: 'text', 'pairs', 'label'"},
+    {"label_column_missing", classification, unchanged, "a.csv", "text,score\nx,1\n",
+     "DIR/a.csv:1: there is no column 'label'; columns: 'text', 'score'"},
+    {"commas_in_tsv", classification, unchanged, "a.tsv", "text,label\nx,1\n",
+     "DIR/a.tsv:1: there is no column 'text'; columns: 'text,label'; if commas separate them, set task.format to csv"},
+    {"tabs_in_csv", classification, unchanged, "a.csv", "text\tlabel\nx\t1\n",
+     "DIR/a.csv:1: there is no column 'text'; columns: 'text\\x09label'; if tabs separate them, set task.format to tsv"},
+    {"duplicate_column", classification, unchanged, "a.tsv", "text\tlabel\ttext\nx\t1\ty\n",
+     "DIR/a.tsv:1: columns 1 and 3 are both called 'text'"},
+    {"empty_file", classification, unchanged, "a.tsv", "", "DIR/a.tsv: the file is empty; expected a row with the names of its columns"},
+    {"only_a_mark", classification, unchanged, "a.tsv", "\xEF\xBB\xBF",
+     "DIR/a.tsv: the file is empty; expected a row with the names of its columns"},
+    {"header_alone", classification, unchanged, "a.tsv", "text\tlabel\n", "DIR/a.tsv: there is no example in it"},
+    {"empty_without_header", classification, no_header, "a.tsv", "", "DIR/a.tsv: there is no example in it"},
+    {"too_few_cells", classification, unchanged, "a.tsv", "text\tlabel\nx\t1\ny\n",
+     "DIR/a.tsv:3: the row has 1 column, expected as many as the header: 2"},
+    {"too_many_cells", classification, unchanged, "a.csv", "text,label\nx, y,1\n",
+     "DIR/a.csv:2: the row has 3 columns, expected as many as the header: 2"},
+    {"too_few_columns", classification, no_header, "a.tsv", "1\t\tx\n0\ty\n", "DIR/a.tsv:2: the row has 2 columns, expected at least 3"},
+    {"unclosed_quote", classification, unchanged, "a.csv", "text,label\n\"x,1\ny,0\n",
+     "DIR/a.csv:2: the quote that opens in column 1 is not closed"},
+    {"text_behind_quote", classification, unchanged, "a.csv", "text,label\n\"x\" y,1\n",
+     "DIR/a.csv:2: column 1 has text behind its closing quote; a quote inside a cell is written twice"},
+    {"quote_inside", classification, unchanged, "a.csv", "text,label\n5\" disk,1\n",
+     "DIR/a.csv:2: column 1 has a quote inside a cell that does not begin with one; put the whole cell in quotes and double those inside"},
+    {"latin_1", classification, unchanged, "a.tsv", "text\tlabel\ncaf\xE9\t1\n", "DIR/a.tsv:2: column 1: byte 4 is not UTF-8 (\\xe9)"},
+    {"utf_16", classification, unchanged, "a.tsv", "\xFF\xFEt\x01",
+     "DIR/a.tsv:1: byte 1 is not UTF-8 (\\xff); the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8"},
+    {"nul", classification, unchanged, "a.tsv", std::string("text\tlabel\nx\0y\t1\n", 17),
+     "DIR/a.tsv:2: column 1: byte 2 is NUL; this is no text"},
+    {"label_empty", classification, unchanged, "a.tsv", "text\tlabel\nx\t1\ny\t\n", "DIR/a.tsv:3: the label (column 'label') is empty"},
+    {"unknown_label", classification, two_labels, "a.tsv", "text\tlabel\nx\tpso\n",
+     "DIR/a.tsv:2: unknown label 'pso'; did you mean 'pos'?; labels are 'neg' and 'pos'"},
+    {"one_label", classification, unchanged, "a.tsv", "text\tlabel\nx\t1\ny\t1\n",
+     "DIR/a.tsv: all labels are '1'; there is nothing to learn: name the others in task.labels"},
+    {"unknown_ending", classification, unchanged, "a.dat", "x",
+     "DIR/a.dat: the ending of its name does not tell its form; set task.format"},
+    // Numbers
+    {"word_for_a_number", regression, unchanged, "a.tsv", "text\tlabel\nx\thigh\n", "DIR/a.tsv:2: the label 'high' is no finite number"},
+    {"not_a_number", regression, unchanged, "a.tsv", "text\tlabel\nx\tnan\n", "DIR/a.tsv:2: the label 'nan' is no finite number"},
+    {"infinite", regression, unchanged, "a.tsv", "text\tlabel\nx\t1e999\n", "DIR/a.tsv:2: the label '1e999' is no finite number"},
+    {"decimal_comma", regression, unchanged, "a.tsv", "text\tlabel\nx\t2,5\n", "DIR/a.tsv:2: the label '2,5' is no finite number"},
+    // JSON Lines
+    {"no_json", classification, unchanged, "a.jsonl", "{\"text\": \"x\", \"label\": 1}\n{\"text\": x}\n",
+     "DIR/a.jsonl:2:10: syntax error while parsing value - invalid literal; last read: '\"text\": x'"},
+    {"no_object", classification, unchanged, "a.jsonl", "[1]\n", "DIR/a.jsonl:1: the line is a list, expected a JSON object"},
+    {"missing_key", classification, unchanged, "a.jsonl", "{\"txt\": \"x\", \"label\": 1}\n",
+     "DIR/a.jsonl:1: there is no key 'text'; did you mean 'txt'?; keys: 'label', 'txt'"},
+    {"null_value", classification, unchanged, "a.jsonl", "{\"text\": null, \"label\": 1}\n", "DIR/a.jsonl:1: 'text' is null"},
+    {"list_for_text", classification, unchanged, "a.jsonl", "{\"text\": [1], \"label\": 1}\n",
+     "DIR/a.jsonl:1: 'text' is a list, expected a text or a number"},
+    {"key_twice", classification, unchanged, "a.jsonl", "{\"text\": \"x\", \"text\": \"y\", \"label\": 1}\n",
+     "DIR/a.jsonl:1:20: key \"text\" appears twice"},
+    // Words
+    {"no_tag", tokens, unchanged, "a.conll", "The O\nship B_SHIP\n",
+     "DIR/a.conll:2: 'B_SHIP' is no entity tag; expected O, or B-, I-, E- or S- and a type (for labels of another kind set task.metric to "
+     "accuracy)"},
+    {"ragged_words", tokens, unchanged, "a.conll", "The O\nship\n", "DIR/a.conll:2: the line has 1 column, those before it 2"},
+    {"words_alone", tokens, unchanged, "a.conll", "The\nship\n", "DIR/a.conll:1: the line has no label behind the word 'The'"},
+    {"no_sentence", tokens, unchanged, "a.conll", "\n-DOCSTART- O\n\n", "DIR/a.conll: there is no example in it"},
+    {"words_without_labels", tokens, unchanged, "a.jsonl", "{\"tokens\": [\"a\", \"b\"], \"tags\": [\"O\"]}",
+     "DIR/a.jsonl:1: there are 2 words but 1 labels"},
+    {"text_for_words", tokens, unchanged, "a.jsonl", "{\"tokens\": \"a b\", \"tags\": [\"O\"]}",
+     "DIR/a.jsonl:1: 'tokens' is a single value, expected a list"},
+    {"words_in_csv", tokens, unchanged, "a.csv", "a,O\n", "DIR/a.csv: csv does not hold a task of kind tokens"},
+    {"latin_1_word", tokens, unchanged, "a.conll", "caf\xE9 O\n", "DIR/a.conll:1: byte 4 is not UTF-8 (\\xe9)"},
+    // Questions
+    {"offset_beside", questions, unchanged, "a.json",
+     squad(R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": 9}]})"),
+     "DIR/a.json: question '7': at answer_start 9 the context has '900 ', not the answer's text '1900', which is at 8"},
+    {"answer_elsewhere", questions, unchanged, "a.json",
+     squad(R"({"id": "7", "question": "When?", "answers": [{"text": "1901", "answer_start": 4}]})"),
+     "DIR/a.json: question '7': at answer_start 4 the context has 'año ', not the answer's text '1901', which is nowhere in it"},
+    {"offset_outside", questions, unchanged, "a.json",
+     squad(R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": 19}]})"),
+     "DIR/a.json: question '7': answer_start 19 lies outside the context of 19 characters"},
+    {"offset_as_text", questions, unchanged, "a.json",
+     squad(R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": "8"}]})"),
+     "DIR/a.json: question '7': 'answer_start' is a text, expected a whole number"},
+    {"empty_answer", questions, unchanged, "a.json",
+     squad(R"({"id": "7", "question": "When?", "answers": [{"text": "", "answer_start": 8}]})"),
+     "DIR/a.json: question '7': the text of an answer is empty"},
+    {"no_answers", questions, unchanged, "a.json", squad(R"({"id": "7", "question": "When?"})"),
+     "DIR/a.json: question '7': there is no key 'answers'"},
+    {"unanswerable", questions, unchanged, "a.json", squad(R"({"id": "7", "question": "When?", "answers": [], "is_impossible": true})"),
+     "DIR/a.json: question '7': it has no answer; set task.no_answer to true if contexts may have none, as in SQuAD 2.0"},
+    {"empty_question", questions, unchanged, "a.json", squad(R"({"id": "7", "question": " ", "answers": []})"),
+     "DIR/a.json: question '7': the question is empty"},
+    {"no_id", questions, unchanged, "a.json", squad(R"({"question": "When?", "answers": []})"),
+     "DIR/a.json: data[0].paragraphs[0].qas[0]: there is no key 'id'"},
+    {"no_context", questions, unchanged, "a.json", R"({"data": [{"paragraphs": [{"qas": []}]}]})",
+     "DIR/a.json: data[0].paragraphs[0]: there is no key 'context'"},
+    {"no_paragraphs", questions, unchanged, "a.json", R"({"data": [[]]})", "DIR/a.json: data[0] is a list, expected an object"},
+    {"no_data", questions, unchanged, "a.json", "[]",
+     "DIR/a.json: there is no key 'data' at the top; expected SQuAD's form: data, paragraphs, qas"},
+    {"cut_json", questions, unchanged, "a.json", "{\"data\": [",
+     "DIR/a.json:1:10: syntax error while parsing value - unexpected end of input; expected '[', '{', or a literal"},
+    {"no_question", questions, unchanged, "a.json", R"({"data": []})", "DIR/a.json: there is no example in it"},
+    {"questions_in_a_table", questions, unchanged, "a.tsv", "question\tcontext\nx\ty\n",
+     "DIR/a.tsv: questions with answers are read from SQuAD's JSON (task.format squad)"},
+    // Choices
+    {"choice_missing", choice, two_choices, "a.tsv", "text\ta\tlabel\nx\ty\t0\n",
+     "DIR/a.tsv:1: there is no column 'b'; columns: 'text', 'a', 'label'"},
+    {"choice_empty", choice, two_choices, "a.tsv", "text\ta\tb\tlabel\nx\ty\t\t0\n", "DIR/a.tsv:2: choice 1 is empty"},
+    {"choice_beyond", choice, two_choices, "a.tsv", "text\ta\tb\tlabel\nx\ty\tz\t2\n",
+     "DIR/a.tsv:2: label '2' names no choice; there are 2, numbered from 0 to 1; other names go into task.labels"},
+    {"choice_unknown", choice, named_choices, "a.tsv", "text\ta\tb\tlabel\nx\ty\tz\tC\n",
+     "DIR/a.tsv:2: label 'C' names no choice; labels are 'A' and 'B'"},
+    {"one_choice", choice, list_of_choices, "a.jsonl", R"({"text": "x", "endings": ["a"], "label": 0})",
+     "DIR/a.jsonl:1: 1 to choose from, expected at least 2"},
+    {"other_number_of_choices", choice, list_of_choices, "a.jsonl",
+     "{\"text\": \"x\", \"endings\": [\"a\", \"b\"], \"label\": 0}\n{\"text\": \"x\", \"endings\": [\"a\", \"b\", \"c\"], \"label\": 0}\n",
+     "DIR/a.jsonl:2: 3 to choose from, the first example has 2; all need as many"},
+    {"choices_as_text", choice, list_of_choices, "a.jsonl", R"({"text": "x", "endings": "a", "label": 0})",
+     "DIR/a.jsonl:1: 'endings' is a single value, expected a list"},
+};
+
+class BadTaskFile : public ::testing::TestWithParam<BadFile> {};
+
+TEST_P(BadTaskFile, IsRefusedWithOneLine) {
+  const BadFile& test = GetParam();
+  const TemporaryFolder folder;
+  write_bytes(folder / test.file, test.text);
+  TaskConfig task;
+  task.kind = test.kind;
+  task.train = {(folder / test.file).string()};
+  test.change(task);
+  ASSERT_EQ(problems(task), std::vector<std::string>());
+  task = resolve_task(task);
+  const LetterTokenizer tokenizer;
+  std::string message = input_error([&] {
+    const TaskEncoder encoder(task, task_labels(task), tokenizer, 400);
+    TaskDataset::read(encoder, task.train, Labelled::required, false);
+  });
+  for (std::size_t at; (at = message.find(folder.path().string())) != std::string::npos;)
+    message.replace(at, folder.path().string().size(), "DIR");
+  EXPECT_EQ(message, test.message);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, BadTaskFile, ::testing::ValuesIn(bad_files), [](const auto& test) { return std::string(test.param.name); });
+
+struct BadConfig {
+  const char* name;
+  Change change;
+  const char* message;
+};
+void PrintTo(const BadConfig& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+
+const BadConfig bad_configs[] = {
+    {"no_kind", unchanged,
+     "task.kind is missing; expected classification, regression, tokens, questions, choice or features, or a task.recipe"},
+    {"unknown_recipe", [](TaskConfig& task) { task.recipe = "sst"; },
+     "task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of sst2, cola, mrpc, stsb, qqp, mnli, qnli, rte, imdb, trec"},
+    {"kind_beside_recipe",
+     [](TaskConfig& task) {
+       task.recipe = "stsb";
+       task.kind = TaskKind::classification;
+     },
+     "task.kind classification does not fit task.recipe stsb, which is regression; leave it out"},
+    {"format_of_another_kind",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::tokens;
+       task.format = TaskFormat::squad;
+     },
+     "task.format squad does not hold a task of kind tokens; expected one of conll, jsonl, lines"},
+    {"metric_of_another_kind",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::regression;
+       task.metric = TaskMetric::accuracy;
+     },
+     "task.metric accuracy does not measure a task of kind regression; expected one of pearson, spearman"},
+    {"name_without_header",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.header = false;
+       task.columns.text = "sentence";
+     },
+     "task.columns.text 'sentence' is no number; without a header columns are numbers from 1"},
+    {"no_choices", [](TaskConfig& task) { task.kind = TaskKind::choice; },
+     "task.columns.choices is empty; name the columns of the continuations, such as [ending0, ending1]"},
+    {"choices_of_another_kind",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::regression;
+       task.columns.choices = {"a", "b"};
+     },
+     "task.columns.choices is for tasks of kind choice; this one is of kind regression"},
+    {"pair_of_words",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::tokens;
+       task.columns.pair = "b";
+     },
+     "task.columns.pair: a task of kind tokens has no second text"},
+    {"labels_of_numbers",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::regression;
+       task.labels = {"a", "b"};
+     },
+     "task.labels: a task of kind regression has no labels"},
+    {"one_label",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.labels = {"a"};
+     },
+     "task.labels has 1 entry, 'a'; a choice needs two"},
+    {"label_twice",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.labels = {"a", "b", "a"};
+     },
+     "task.labels has 'a' twice"},
+    {"empty_label",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.labels = {"a", ""};
+     },
+     "task.labels holds an empty label"},
+    {"no_answer_elsewhere",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::choice;
+       task.columns.choices = {"a", "b"};
+       task.no_answer = true;
+     },
+     "task.no_answer is for tasks of kind questions; this one is of kind choice"},
+};
+
+class BadTaskConfig : public ::testing::TestWithParam<BadConfig> {};
+
+TEST_P(BadTaskConfig, IsRefusedWithOneLine) {
+  TaskConfig task;
+  GetParam().change(task);
+  EXPECT_EQ(problems(task), std::vector<std::string>{GetParam().message});
+}
+
+INSTANTIATE_TEST_SUITE_P(Tasks, BadTaskConfig, ::testing::ValuesIn(bad_configs),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(BadTask, FolderWithoutLabels) {
+  const TemporaryFolder folder;
+  TaskConfig task;
+  task.recipe = "imdb";
+  task.train = {folder.path().string()};
+  task = resolve_task(task);
+  SkippedRows skipped;
+  const auto read = [&] { for_each_example(task, task.train, Labelled::required, skipped, [](const Example&) {}); };
+  EXPECT_EQ(input_error(read), folder.path().string() + ": there is no folder 'neg' in it; expected one a label, such as pos and neg");
+  task.labels.clear();
+  EXPECT_EQ(input_error(read), folder.path().string() + ": there are no folders in it; expected one a label, such as pos and neg");
+}
+
+TEST(BadTask, SkippedRowsAloneAreNoData) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a.tsv", "text\tlabel\nx\t7\ny\t8\n");
+  TaskConfig task;
+  task.kind = TaskKind::classification;
+  task.labels = {"0", "1"};
+  task.bad_rows = BadRows::skip;
+  const LetterTokenizer tokenizer;
+  const std::string file = (folder / "a.tsv").string();
+  const TaskEncoder encoder(resolve_task(task), LabelSet(task.labels), tokenizer, 16);
+  EXPECT_EQ(input_error([&] { TaskDataset::read(encoder, {file}, Labelled::required, false); }),
+            file + ": none of its 2 examples can be read; the first: " + file + ":2: unknown label '7'; labels are '0' and '1'");
+}
+
+TEST(BadTask, ABadHeaderIsNoRowToSkip) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a.csv", "text,\"label\"s\nx,7\n");
+  TaskConfig task;
+  task.kind = TaskKind::classification;
+  task.bad_rows = BadRows::skip;
+  const std::string file = (folder / "a.csv").string();
+  SkippedRows skipped;
+  EXPECT_EQ(input_error([&] { for_each_example(resolve_task(task), {file}, Labelled::required, skipped, [](const Example&) {}); }),
+            file + ":1: column 2 has text behind its closing quote; a quote inside a cell is written twice");
+}
+
+TEST(BadTask, ExamplesInMemoryAreNamedByTheirText) {
+  TaskConfig task;
+  task.kind = TaskKind::classification;
+  const LetterTokenizer tokenizer;
+  const TaskEncoder encoder(resolve_task(task), LabelSet({"neg", "pos"}), tokenizer, 16);
+  Example example;
+  example.text = "a film";
+  example.label = "good";
+  EXPECT_EQ(input_error([&] { TaskDataset::from(encoder, {example}, false); }),
+            "the example 'a film': unknown label 'good'; labels are 'neg' and 'pos'");
+}
+
+TEST(BadTask, NoRoomForText) {
+  const LetterTokenizer tokenizer;
+  TaskConfig task;
+  task.kind = TaskKind::questions;
+  task = resolve_task(task);
+  EXPECT_EQ(input_error([&] { TaskEncoder(task, {}, tokenizer, 6); }),
+            "data.sequence_length 6 leaves no room for text beside 3 special tokens");
+  EXPECT_EQ(input_error([&] { TaskEncoder(task, {}, tokenizer, 256); }),
+            "task.stride 128 is too large for data.sequence_length 256: a window has 127 tokens of context beside a long question");
+}
+
+}  // namespace
+}  // namespace nystrom

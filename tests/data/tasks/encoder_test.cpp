@@ -1,0 +1,132 @@
+// Examples as rows of tokens, with a tokenizer of one token a letter.
+#include "data/tasks/encoder.h"
+
+#include <gtest/gtest.h>
+
+#include "data/tasks/task_dataset.h"
+#include "tests/data/tasks/letter_tokenizer.h"
+
+namespace nystrom {
+namespace {
+
+using Places = std::vector<std::int64_t>;
+
+class Encoder : public ::testing::Test {
+ protected:
+  std::vector<EncodedSample> encode(TaskKind kind, std::int64_t length, const Example& example) {
+    TaskConfig task;
+    task.kind = kind;
+    task.stride = 2;
+    const TaskEncoder encoder(resolve_task(task), LabelSet({"O", "B-X"}), tokenizer_, length);
+    return encoder.encode(example, counts_);
+  }
+
+  std::string text_of(const EncodedSample& sample, std::size_t row = 0) const { return row_text(tokenizer_, sample.rows.at(row).ids); }
+
+  LetterTokenizer tokenizer_;
+  EncodingCounts counts_;
+};
+
+Example example_of(const std::string& text, std::optional<std::string> pair = {}) {
+  Example example;
+  example.text = text;
+  example.pair = std::move(pair);
+  return example;
+}
+
+TEST_F(Encoder, TextsAreCutBehindAndCounted) {
+  EXPECT_EQ(text_of(encode(TaskKind::classification, 8, example_of("abcdef"))[0]), "[abcdef]");
+  EXPECT_EQ(counts_.truncated, 0);
+  EXPECT_EQ(text_of(encode(TaskKind::classification, 8, example_of("abcdefghi"))[0]), "[abcdef]");
+  EXPECT_EQ(counts_.truncated, 1);
+  EXPECT_EQ(counts_.removed_tokens, 3);
+  EXPECT_EQ(counts_.longest, 11);
+  EXPECT_EQ(counts_.examples, 2);
+}
+
+TEST_F(Encoder, PairsLoseTokensOfTheLongerFirst) {
+  const auto pair = [&](const std::string& first, const std::string& second) {
+    return text_of(encode(TaskKind::classification, 10, example_of(first, second))[0]);
+  };
+  EXPECT_EQ(pair("abc", "defg"), "[abc]defg]");
+  EXPECT_EQ(pair("ab", "cdefgh"), "[ab]cdefg]");
+  EXPECT_EQ(pair("abcdefg", "hi"), "[abcde]hi]");
+  EXPECT_EQ(pair("abcdef", "ghijkl"), "[abc]ghij]");  // the odd one goes to the second of equals
+  EXPECT_EQ(pair("abcdefg", "hijkl"), "[abcd]hij]");
+  EXPECT_EQ(counts_.truncated, 4);
+  EXPECT_EQ(encode(TaskKind::classification, 10, example_of("a", "b"))[0].rows[0].type_ids, (std::vector<std::int32_t>{0, 0, 0, 1, 1}));
+}
+
+TEST_F(Encoder, WordsAreLabelledAtTheirFirstTokens) {
+  Example example;
+  example.words = {"ab", "c", "def", "g", "h"};
+  example.word_labels = {"B-X", "O", "O", "B-X", "O"};
+  const EncodedSample sample = encode(TaskKind::tokens, 9, example)[0];
+  EXPECT_EQ(text_of(sample), "[abcdefg]");
+  EXPECT_EQ(sample.word_starts, (Places{1, 3, 4, 7, -1}));
+  EXPECT_EQ(sample.word_labels, (Places{1, 0, 0, 1, 0}));
+  EXPECT_EQ(counts_.removed_words, 1);
+}
+
+TEST_F(Encoder, WordsWithoutATokenHaveNoPlace) {
+  Example example;
+  example.words = {" ", "a"};
+  EXPECT_EQ(encode(TaskKind::tokens, 9, example)[0].word_starts, (Places{-1, 1}));
+}
+
+TEST_F(Encoder, ChoicesAreRows) {
+  Example example = example_of("ab", "c");
+  example.choices = {"d", "efg"};
+  example.choice = 1;
+  const EncodedSample sample = encode(TaskKind::choice, 9, example)[0];
+  EXPECT_EQ(text_of(sample, 0), "[ab]cd]");
+  EXPECT_EQ(text_of(sample, 1), "[ab]cefg]");
+  EXPECT_EQ(sample.label, 1);
+  EXPECT_EQ(sample.length(), 9);
+}
+
+TEST_F(Encoder, LongContextsBecomeWindowsThatOverlap) {
+  Example example = example_of("q?", "ab cdefghij");
+  example.answers = {{"fg", 6}};
+  example.labelled = true;
+  const auto windows = encode(TaskKind::questions, 11, example);
+  ASSERT_EQ(windows.size(), 2);
+  EXPECT_EQ(text_of(windows[0]), "[q?]abcdef]");
+  EXPECT_EQ(text_of(windows[1]), "[q?]efghij]");
+  EXPECT_EQ(windows[0].start, 0);  // only half of the answer is there
+  EXPECT_EQ(windows[1].start, 5);
+  EXPECT_EQ(windows[1].end, 6);
+  EXPECT_EQ(windows[1].context_begin, 4);
+  EXPECT_EQ(windows[1].offsets[0].begin, 5);  // of "e" in the whole context
+  EXPECT_EQ(windows[1].offsets[0].end, 6);
+  EXPECT_EQ(windows[1].example, 0);
+  EXPECT_EQ(counts_.answers_cut, 0);
+}
+
+TEST_F(Encoder, AnswersLongerThanAnyWindowAreCounted) {
+  Example example = example_of("q", "abcdefghij");
+  example.answers = {{"abcdefghi", 0}};
+  for (const EncodedSample& window : encode(TaskKind::questions, 11, example)) EXPECT_EQ(window.start, 0);
+  EXPECT_EQ(counts_.answers_cut, 1);
+}
+
+TEST_F(Encoder, LongQuestionsLeaveHalfOfTheRow) {
+  const auto windows = encode(TaskKind::questions, 11, example_of("abcdefgh", "xyz"));
+  EXPECT_EQ(text_of(windows[0]), "[abcd]xyz]");
+  EXPECT_EQ(counts_.truncated, 1);
+  EXPECT_EQ(counts_.removed_tokens, 4);
+}
+
+TEST_F(Encoder, QuestionsWithoutAnswerPointToTheFirstToken) {
+  Example example = example_of("q", "abc");
+  example.labelled = true;
+  const EncodedSample window = encode(TaskKind::questions, 11, example)[0];
+  EXPECT_EQ(window.start, 0);
+  EXPECT_EQ(window.end, 0);
+  EXPECT_EQ(counts_.answers_cut, 0);
+}
+
+TEST_F(Encoder, EmptyContextsAreOneWindow) { EXPECT_EQ(text_of(encode(TaskKind::questions, 11, example_of("q", "")).at(0)), "[q]]"); }
+
+}  // namespace
+}  // namespace nystrom

@@ -1,0 +1,313 @@
+// Feature files as the HDF5 library writes them by default, and everything else they may be.
+#include "data/tasks/feature_file.h"
+
+#include <gtest/gtest.h>
+#include <hdf5.h>
+
+#include <cmath>
+#include <functional>
+#include <map>
+
+#include "data/tasks/task_loader.h"
+#include "tests/train/temporary_folder.h"
+
+namespace nystrom {
+namespace {
+
+using Values = std::vector<double>;
+using Sizes = std::vector<hsize_t>;
+
+/// Writes arrays into a new file, which is closed with it.
+class Writer {
+ public:
+  explicit Writer(const std::filesystem::path& path, hid_t access = H5P_DEFAULT)
+      : file_(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access)) {}
+  ~Writer() { H5Fclose(file_); }
+  hid_t file() const { return file_; }
+
+  void add(const char* name, hid_t type, const Sizes& shape, const Values& values, const std::function<void(hid_t)>& create = {}) {
+    const hid_t options = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+    if (create) create(options);
+    const hid_t set = H5Dcreate2(file_, name, type, space, H5P_DEFAULT, options, H5P_DEFAULT);
+    ASSERT_GE(set, 0);
+    if (!values.empty()) H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+    H5Dclose(set);
+    H5Sclose(space);
+    H5Pclose(options);
+  }
+
+ private:
+  hid_t file_;
+};
+
+Values counting(std::size_t count) {
+  Values values;
+  for (std::size_t i = 0; i < count; ++i) values.push_back(0.5 * static_cast<double>(i));
+  return values;
+}
+
+std::vector<float> read_sample(const FeatureFile& file, std::int64_t sample) {
+  std::vector<float> features(static_cast<std::size_t>(file.length(sample) * file.width()));
+  file.read(sample, features);
+  return features;
+}
+
+void packed(hid_t options) {
+  const hsize_t chunk[] = {2, 2, 2};
+  H5Pset_chunk(options, 3, chunk);
+  H5Pset_shuffle(options);
+  H5Pset_deflate(options, 6);
+  H5Pset_fletcher32(options);
+}
+
+TEST(FeatureFiles, AreReadInOnePieceAndInChunks) {
+  const TemporaryFolder folder;
+  for (const auto& create : {std::function<void(hid_t)>(), std::function<void(hid_t)>(packed)}) {
+    {
+      Writer writer(folder / "a.h5");
+      writer.add("features", create ? H5T_IEEE_F64LE : H5T_IEEE_F32LE, {3, 4, 5}, counting(60), create);
+      writer.add("lengths", H5T_STD_I64LE, {3}, {4, 1, 2});
+      writer.add("labels", H5T_STD_U8LE, {3}, {0, 2, 1});
+      writer.add("names of other things", H5T_STD_I16LE, {2}, {1, 2});
+      H5Gclose(H5Gcreate2(writer.file(), "group", H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT));
+    }
+    const FeatureFile file(folder / "a.h5");
+    EXPECT_EQ(file.samples(), 3);
+    EXPECT_EQ(file.steps(), 4);
+    EXPECT_EQ(file.width(), 5);
+    EXPECT_EQ(file.length(1), 1);
+    EXPECT_EQ(file.labels(), (std::vector<std::int64_t>{0, 2, 1}));
+    EXPECT_TRUE(file.values().empty());
+    EXPECT_EQ(read_sample(file, 1), (std::vector<float>{10, 10.5, 11, 11.5, 12}));
+    EXPECT_EQ(read_sample(file, 2).back(), 24.5F);
+  }
+}
+
+TEST(FeatureFiles, BecomeBatches) {
+  const TemporaryFolder folder;
+  {
+    Writer writer(folder / "a.h5");
+    writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12));
+    writer.add("lengths", H5T_STD_I32LE, {2}, {1, 3});
+    writer.add("values", H5T_IEEE_F64LE, {2}, {1.5, -2});
+  }
+  TaskConfig task;
+  task.kind = TaskKind::features;
+  const auto data = std::make_shared<TaskDataset>(
+      TaskDataset::read_features(resolve_task(task), {(folder / "a.h5").string()}, Labelled::required, {}, 2));
+  EXPECT_EQ(data->target(), TaskTarget::value);
+  EXPECT_EQ(data->outputs(), 1);
+  EXPECT_EQ(data->counts().truncated, 1);
+  const std::vector<std::int64_t> both{1, 0};
+  const TaskBatch batch = make_task_batch(*data, both, both, {.multiple = 1, .sequence_length = 2});
+  EXPECT_EQ(batch.features.to_doubles(), (Values{3, 3.5, 4, 4.5, 0, 0.5, 0, 0}));
+  EXPECT_EQ(batch.attention_mask.to_doubles(), (Values{1, 1, 1, 0}));
+  EXPECT_EQ(batch.labels.to_doubles(), (Values{-2, 1.5}));
+  EXPECT_FALSE(batch.input_ids.defined());
+}
+
+TEST(FeatureFiles, NumberTheirClasses) {
+  const TemporaryFolder folder;
+  {
+    Writer writer(folder / "a.h5");
+    writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12));
+    writer.add("labels", H5T_STD_I32LE, {2}, {3, 0});
+  }
+  TaskConfig task;
+  task.kind = TaskKind::features;
+  const std::vector<std::string> files{(folder / "a.h5").string()};
+  const auto data = TaskDataset::read_features(resolve_task(task), files, Labelled::required, {}, 8);
+  EXPECT_EQ(data.labels().names(), (std::vector<std::string>{"0", "1", "2", "3"}));
+  EXPECT_EQ(input_error([&] { TaskDataset::read_features(resolve_task(task), files, Labelled::required, numbered_labels(3), 8); }),
+            files[0] + ": labels[0] is 3, but there are 3 labels, numbered from 0");
+}
+
+// ---- What is refused ----------------------------------------------------------------------------------------------------------------
+
+struct Refused {
+  const char* name;
+  std::function<void(Writer&)> fill;
+  const char* message;  // behind "DIR/a.h5: "
+};
+void PrintTo(const Refused& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+
+void add_features(Writer& writer) { writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12)); }
+
+const Refused refused[] = {
+    {"no_features",
+     [](Writer& writer) {
+       writer.add("x", H5T_IEEE_F32LE, {2}, {1, 2});
+     },
+     "there is no array 'features'; arrays: 'x'"},
+    {"rank",
+     [](Writer& writer) {
+       writer.add("features", H5T_IEEE_F32LE, {2, 3}, counting(6));
+     },
+     "'features' is [2, 3] f32, expected [samples, steps, width] f32 or f64"},
+    {"integers",
+     [](Writer& writer) {
+       writer.add("features", H5T_STD_I32LE, {2, 1, 1}, {1, 2});
+     },
+     "'features' is [2, 1, 1] i32, expected [samples, steps, width] f32 or f64"},
+    {"nothing",
+     [](Writer& writer) {
+       writer.add("features", H5T_IEEE_F32LE, {0, 3, 2}, {});
+     },
+     "'features' is [0, 3, 2] f32: there is nothing in it"},
+    {"never_written",
+     [](Writer& writer) {
+       writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, {});
+     },
+     "features: nothing was written into it"},
+    {"big_endian",
+     [](Writer& writer) {
+       writer.add("features", H5T_IEEE_F32BE, {2, 3, 2}, counting(12));
+     },
+     "features: the elements are big-endian; only little-endian numbers are read"},
+    {"strings", [](Writer& writer) { writer.add("features", H5T_C_S1, {2}, {}); },
+     "features: the elements are strings; only integers and floating-point numbers are read"},
+    {"too_few_lengths",
+     [](Writer& writer) {
+       add_features(writer);
+       writer.add("lengths", H5T_STD_I32LE, {1}, {3});
+     },
+     "'lengths' is [1] i32, expected [2] integers"},
+    {"length_beyond",
+     [](Writer& writer) {
+       add_features(writer);
+       writer.add("lengths", H5T_STD_I32LE, {2}, {3, 4});
+     },
+     "lengths[1] is 4, expected 1 to 3"},
+    {"length_zero",
+     [](Writer& writer) {
+       add_features(writer);
+       writer.add("lengths", H5T_STD_I32LE, {2}, {0, 3});
+     },
+     "lengths[0] is 0, expected 1 to 3"},
+    {"fractional_labels",
+     [](Writer& writer) {
+       add_features(writer);
+       writer.add("labels", H5T_IEEE_F64LE, {2}, {0, 1});
+     },
+     "'labels' is [2] f64, expected [2] integers"},
+    {"negative_label",
+     [](Writer& writer) {
+       add_features(writer);
+       writer.add("labels", H5T_STD_I8LE, {2}, {0, -1});
+     },
+     "labels[1] is -1, expected 0 to 9999"},
+    {"infinite_value",
+     [](Writer& writer) {
+       add_features(writer);
+       writer.add("values", H5T_IEEE_F64LE, {2}, {0, INFINITY});
+     },
+     "values[1] is inf, expected a finite number"},
+    {"two_targets",
+     [](Writer& writer) {
+       add_features(writer);
+       writer.add("values", H5T_IEEE_F64LE, {2}, {0, 1});
+       writer.add("labels", H5T_STD_I8LE, {2}, {0, 1});
+     },
+     "it holds 'labels' and 'values'; only one of them can be predicted"},
+    {"not_finite",
+     [](Writer& writer) {
+       Values values = counting(12);
+       values[9] = NAN;
+       writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, values);
+     },
+     "features[1, 1, 1] is nan, expected a finite number (f32)"},
+    {"soft_link",
+     [](Writer& writer) {
+       add_features(writer);
+       H5Lcreate_soft("/features", writer.file(), "other", H5P_DEFAULT, H5P_DEFAULT);
+     },
+     "root group: other is a soft link; only arrays are read"},
+    {"compact",
+     [](Writer& writer) {
+       writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12), [](hid_t options) { H5Pset_layout(options, H5D_COMPACT); });
+     },
+     "features: compact storage is not read"},
+    {"other_filter",
+     [](Writer& writer) {
+       writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12), [](hid_t options) {
+         const hsize_t chunk[] = {2, 3, 2};
+         H5Pset_chunk(options, 3, chunk);
+         H5Pset_scaleoffset(options, H5Z_SO_FLOAT_DSCALE, 2);
+       });
+     },
+     "features: packed with filter 6 (scaleoffset); only gzip, shuffle and fletcher32 are read"},
+};
+
+class RefusedFeatures : public ::testing::TestWithParam<Refused> {};
+
+TEST_P(RefusedFeatures, WithOneLine) {
+  const TemporaryFolder folder;
+  const std::filesystem::path path = folder / "a.h5";
+  {
+    Writer writer(path);
+    GetParam().fill(writer);
+  }
+  const auto read_all = [&] {
+    const FeatureFile file(path);
+    for (std::int64_t i = 0; i < file.samples(); ++i) read_sample(file, i);
+  };
+  EXPECT_EQ(input_error(read_all), path.string() + ": " + GetParam().message);
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, RefusedFeatures, ::testing::ValuesIn(refused),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(FeatureFiles, OfTheLatestFormAreRefusedWithAWayOut) {
+  const TemporaryFolder folder;
+  const hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_libver_bounds(access, H5F_LIBVER_LATEST, H5F_LIBVER_LATEST);
+  {
+    Writer writer(folder / "a.h5", access);
+    add_features(writer);
+  }
+  H5Pclose(access);
+  EXPECT_EQ(
+      input_error([&] { FeatureFile file(folder / "a.h5"); }),
+      (folder / "a.h5").string() + ": HDF5 superblock of version 3; only 0 is read, which h5py writes by default (libver='earliest')");
+  write_bytes(folder / "b.h5", std::string(200, 'x'));
+  EXPECT_EQ(input_error([&] { FeatureFile file(folder / "b.h5"); }), (folder / "b.h5").string() + ": not an HDF5 file");
+}
+
+TEST(FeatureFiles, DamagedAnywhereEndInAnErrorOrInNumbers) {
+  const TemporaryFolder folder;
+  {
+    Writer writer(folder / "a.h5");
+    writer.add("features", H5T_IEEE_F32LE, {3, 4, 5}, counting(60), packed);
+    writer.add("lengths", H5T_STD_I64LE, {3}, {4, 1, 2});
+  }
+  const std::string whole = read_bytes(folder / "a.h5");
+  int refusals = 0;
+  const auto try_file = [&] {
+    try {
+      const FeatureFile file(folder / "a.h5");
+      for (std::int64_t i = 0; i < std::min<std::int64_t>(file.samples(), 9); ++i) read_sample(file, i);
+    } catch (const InputError& error) {
+      ++refusals;
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
+    }
+  };
+  std::fstream file(folder / "a.h5", std::ios::binary | std::ios::in | std::ios::out);
+  const auto put = [&](std::size_t place, char byte) { file.seekp(static_cast<std::streamoff>(place)).put(byte).flush(); };
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    for (const int flip : {0x01, 0x80, 0xFF}) {
+      put(i, static_cast<char>(whole[i] ^ flip));
+      try_file();
+    }
+    put(i, whole[i]);
+  }
+  EXPECT_GT(refusals, 500);
+  for (std::size_t size = whole.size(); size > 97; size -= 97) {
+    const int before = refusals;
+    std::filesystem::resize_file(folder / "a.h5", size - 97);
+    try_file();
+    EXPECT_EQ(refusals, before + 1) << size;
+  }
+}
+
+}  // namespace
+}  // namespace nystrom

@@ -1,0 +1,204 @@
+// Batches of tasks: what a step holds depends on seed and step alone, whatever the lengths, micro-batches and ranks.
+#include "data/tasks/task_loader.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "core/check.h"
+#include "tests/data/tasks/letter_tokenizer.h"
+#include "tests/support/errors.h"
+
+namespace nystrom {
+namespace {
+
+using testing::message_of;
+using Numbers = std::vector<std::int64_t>;
+
+template <class T>
+std::vector<T> values_of(const Tensor& tensor) {
+  return {tensor.data<T>(), tensor.data<T>() + tensor.numel()};
+}
+
+const LetterTokenizer tokenizer;
+
+std::shared_ptr<const TaskDataset> dataset_of(TaskKind kind, const std::vector<Example>& examples, std::int64_t length = 32) {
+  TaskConfig task;
+  task.kind = kind;
+  task.stride = 2;
+  const TaskEncoder encoder(resolve_task(task), has_labels(kind) ? LabelSet({"O", "B-X"}) : LabelSet(), tokenizer, length);
+  return std::make_shared<TaskDataset>(TaskDataset::from(encoder, examples, false));
+}
+
+/// Texts of 1 to 20 letters, all different in their first.
+std::shared_ptr<const TaskDataset> texts(int count) {
+  std::vector<Example> examples;
+  for (int i = 0; i < count; ++i) {
+    Example example;
+    example.text = static_cast<char>('A' + i) + std::string(static_cast<std::size_t>(i * 7 % 20), 'x');
+    example.label = i % 2 == 0 ? "O" : "B-X";
+    example.labelled = true;
+    examples.push_back(example);
+  }
+  return dataset_of(TaskKind::classification, examples);
+}
+
+TaskLoaderOptions options_of(std::int64_t batch, std::int64_t micro_batch) {
+  TaskLoaderOptions options;
+  options.batch_size = batch;
+  options.micro_batch_size = micro_batch;
+  options.padding = {.multiple = 4, .sequence_length = 32};
+  options.seed = 5;
+  return options;
+}
+
+/// id › first letter of each row, which tells the sample.
+std::map<std::int64_t, std::int64_t> uses(const std::vector<TaskBatch>& batches) {
+  std::map<std::int64_t, std::int64_t> result;
+  for (const TaskBatch& batch : batches)
+    for (std::int64_t row = 0; row < batch.input_ids.dim(0); ++row)
+      result[batch.sample_ids.data<std::int64_t>()[row]] = batch.input_ids.data<std::int64_t>()[row * batch.input_ids.dim(1) + 1];
+  return result;
+}
+
+TEST(TaskLoader, AStepHoldsTheSameSamplesInAnyMicroBatches) {
+  const auto data = texts(23);
+  TaskLoader whole(data, options_of(8, 8)), small(data, options_of(8, 3));
+  const SampleOrder order(23, 5);
+  for (std::int64_t step = 0; step < 9; ++step) {
+    const auto expected = uses(whole.next());
+    EXPECT_EQ(uses(small.next()), expected);
+    for (const auto& [place, letter] : expected) EXPECT_EQ(letter, 'A' + order(place / 23, place % 23));
+    EXPECT_EQ(expected.begin()->first, step * 8);
+    EXPECT_EQ(expected.rbegin()->first, step * 8 + 7);
+  }
+}
+
+TEST(TaskLoader, ShortSamplesMeetShortOnes) {
+  TaskLoader loader(texts(23), options_of(16, 4));
+  const auto batches = loader.next();
+  ASSERT_EQ(batches.size(), 4);
+  for (std::size_t i = 1; i < batches.size(); ++i) EXPECT_LE(batches[i - 1].input_ids.dim(1), batches[i].input_ids.dim(1));
+  EXPECT_LT(batches[0].input_ids.dim(1), batches[3].input_ids.dim(1));
+  for (const TaskBatch& batch : batches) EXPECT_EQ(batch.input_ids.dim(1) % 4, 0);
+}
+
+TEST(TaskLoader, RanksShareAStep) {
+  const auto data = texts(23);
+  TaskLoader alone(data, options_of(8, 2));
+  const auto expected = uses(alone.next());
+  std::map<std::int64_t, std::int64_t> both;
+  for (int rank = 0; rank < 3; ++rank) {
+    TaskLoaderOptions options = options_of(8, 2);
+    options.rank = rank;
+    options.world_size = 3;
+    TaskLoader loader(data, options);
+    both.merge(uses(loader.next()));
+    EXPECT_EQ(loader.step_targets(), 8);
+  }
+  EXPECT_EQ(both, expected);
+}
+
+TEST(TaskLoader, StartsAtAnyStep) {
+  const auto data = texts(23);
+  TaskLoader from_start(data, options_of(8, 3)), later(data, options_of(8, 3), 4);
+  for (int i = 0; i < 4; ++i) from_start.next();
+  EXPECT_EQ(from_start.step(), 4);
+  EXPECT_EQ(uses(from_start.next()), uses(later.next()));
+}
+
+TEST(TaskLoader, RefusesDataWithoutLabels) {
+  Example example;
+  example.text = "a";
+  const auto data = dataset_of(TaskKind::classification, {example});
+  EXPECT_EQ(message_of([&] { TaskLoader(data, options_of(8, 8)); }), "task loader: example 0 (counted from 0) has no label");
+  EXPECT_EQ(message_of([&] { TaskLoader(dataset_of(TaskKind::classification, {}), options_of(8, 8)); }),
+            "task loader: the data set has no samples");
+}
+
+TEST(TaskBatches, ArePaddedBehindWithTypes) {
+  Example first, second;
+  first.text = "abcde";
+  second.text = "a";
+  second.pair = "b";
+  first.label = second.label = "B-X";
+  first.labelled = second.labelled = true;
+  const auto data = dataset_of(TaskKind::classification, {first, second});
+  const TaskBatch batch = make_task_batch(*data, Numbers{0, 1}, Numbers{7, 9}, {.multiple = 8, .sequence_length = 32});
+  EXPECT_EQ(batch.input_ids.shape(), (Shape{2, 8}));
+  EXPECT_EQ(values_of<std::uint8_t>(batch.attention_mask), (std::vector<std::uint8_t>{1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0, 0}));
+  EXPECT_EQ(values_of<std::int64_t>(batch.token_type_ids), (Numbers{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0}));
+  EXPECT_EQ(values_of<std::int64_t>(batch.labels), (Numbers{1, 1}));
+  EXPECT_EQ(values_of<std::int64_t>(batch.sample_ids), (Numbers{7, 9}));
+  EXPECT_EQ(batch.input_ids.data<std::int64_t>()[15], LetterTokenizer::pad);
+  EXPECT_EQ(batch.tokens, 12);
+  const TaskBatch full = make_task_batch(*data, Numbers{0}, Numbers{0}, {.multiple = 7, .sequence_length = 32});
+  EXPECT_FALSE(full.attention_mask.defined());
+  EXPECT_FALSE(full.token_type_ids.defined());
+  EXPECT_EQ(make_task_batch(*data, Numbers{1}, Numbers{0}, {.multiple = 32, .sequence_length = 32}).input_ids.dim(1), 32);
+}
+
+TEST(TaskBatches, LabelFirstTokensOfWords) {
+  Example example;
+  example.words = {"ab", "c"};
+  example.word_labels = {"B-X", "O"};
+  example.labelled = true;
+  const TaskBatch batch =
+      make_task_batch(*dataset_of(TaskKind::tokens, {example}), Numbers{0}, Numbers{0}, {.multiple = 8, .sequence_length = 32});
+  EXPECT_EQ(values_of<std::int64_t>(batch.labels), (Numbers{-100, 1, -100, 0, -100, -100, -100, -100}));
+  EXPECT_EQ(batch.targets, 2);
+}
+
+TEST(TaskBatches, HaveARowForEachChoice) {
+  std::vector<Example> examples(2);
+  for (Example& example : examples) {
+    example.text = "a";
+    example.choices = {"b", "cd", "e"};
+    example.choice = 2;
+    example.labelled = true;
+  }
+  const TaskBatch batch = make_task_batch(*dataset_of(TaskKind::choice, examples), Numbers{1, 0}, Numbers{4, 5}, {});
+  EXPECT_EQ(batch.input_ids.shape(), (Shape{6, 8}));
+  EXPECT_EQ(batch.choices, 3);
+  EXPECT_EQ(values_of<std::int64_t>(batch.sample_ids), (Numbers{12, 13, 14, 15, 16, 17}));
+  EXPECT_EQ(values_of<std::int64_t>(batch.labels), (Numbers{2, 2}));
+}
+
+TEST(TaskBatches, HoldPositionsOfAnswersAndNumbers) {
+  Example question;
+  question.text = "q";
+  question.pair = "abc";
+  question.answers = {{"bc", 1}};
+  question.labelled = true;
+  const TaskBatch spans = make_task_batch(*dataset_of(TaskKind::questions, {question}), Numbers{0}, Numbers{0}, {});
+  EXPECT_EQ(values_of<std::int64_t>(spans.start_positions), Numbers{4});
+  EXPECT_EQ(values_of<std::int64_t>(spans.end_positions), Numbers{5});
+  EXPECT_FALSE(spans.labels.defined());
+  Example number;
+  number.text = "a";
+  number.value = 2.5;
+  number.labelled = true;
+  const TaskBatch values = make_task_batch(*dataset_of(TaskKind::regression, {number}), Numbers{0}, Numbers{0}, {});
+  EXPECT_EQ(values_of<float>(values.labels), std::vector<float>{2.5F});
+  number.labelled = false;
+  EXPECT_FALSE(make_task_batch(*dataset_of(TaskKind::regression, {number}), Numbers{0}, Numbers{0}, {}).labels.defined());
+}
+
+TEST(TaskEvaluationLoader, GivesEverySampleOnce) {
+  const auto data = texts(23);
+  std::multiset<std::int64_t> seen;
+  for (int rank = 0; rank < 2; ++rank) {
+    TaskLoaderOptions options = options_of(1, 4);
+    options.rank = rank;
+    options.world_size = 2;
+    TaskEvaluationLoader loader(data, options);
+    while (const auto batch = loader.next()) seen.insert(batch->samples.begin(), batch->samples.end());
+  }
+  EXPECT_EQ(seen.size(), 23);
+  EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), 23);
+}
+
+}  // namespace
+}  // namespace nystrom

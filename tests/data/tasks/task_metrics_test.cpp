@@ -1,0 +1,116 @@
+// Metrics against the reference implementations (fixtures/tasks/metrics.jsonl, made by tests/reference/check_tasks.py) and at their edges.
+#include "data/tasks/task_metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+namespace nystrom {
+namespace {
+
+using Json = nlohmann::json;
+using Classes = std::vector<std::int64_t>;
+using Values = std::vector<double>;
+using Tags = std::vector<std::string>;
+using Spans = std::vector<TaggedSpan>;
+
+void expect_number(const Json& expected, double got, const Json& test) {
+  if (expected.is_null())
+    EXPECT_TRUE(std::isnan(got)) << test;
+  else
+    EXPECT_NEAR(expected.get<double>(), got, 1e-12) << test;
+}
+
+void check_classes(const Json& test) {
+  const auto truth = test["truth"].get<Classes>(), predicted = test["predicted"].get<Classes>();
+  const Json& expected = test["expected"];
+  const PrecisionRecall binary = binary_f1(truth, predicted);
+  expect_number(expected["accuracy"], accuracy(truth, predicted), test);
+  expect_number(expected["precision"], binary.precision, test);
+  expect_number(expected["recall"], binary.recall, test);
+  expect_number(expected["f1"], binary.f1, test);
+  expect_number(expected["f1_macro"], macro_f1(truth, predicted), test);
+  expect_number(expected["matthews"], matthews_correlation(truth, predicted), test);
+}
+
+void check_values(const Json& test) {
+  const auto truth = test["truth"].get<Values>(), predicted = test["predicted"].get<Values>();
+  expect_number(test["expected"]["pearson"], pearson_correlation(truth, predicted), test);
+  expect_number(test["expected"]["spearman"], spearman_correlation(truth, predicted), test);
+}
+
+void check_answers(const Json& test) {
+  const auto predicted = test["predicted"].get<std::string>();
+  const AnswerScore score = score_answer(test["truth"].get<Tags>(), predicted);
+  EXPECT_EQ(normalize_answer(predicted), test["expected"]["normalized"]) << test;
+  expect_number(test["expected"]["exact"], score.exact, test);
+  expect_number(test["expected"]["f1"], score.f1, test);
+}
+
+void check_entities(const Json& test) {
+  using Sentences = std::vector<Tags>;
+  const EntityScores scores = score_entities(test["truth"].get<Sentences>(), test["predicted"].get<Sentences>());
+  const Json& expected = test["expected"];
+  expect_number(expected["precision"], scores.all.score.precision, test);
+  expect_number(expected["recall"], scores.all.score.recall, test);
+  expect_number(expected["f1"], scores.all.score.f1, test);
+  expect_number(expected["accuracy"], scores.accuracy, test);
+  ASSERT_EQ(expected["types"].size(), scores.types.size()) << test;
+  for (const EntityScore& type : scores.types) expect_number(expected["types"][type.type][2], type.score.f1, test);
+}
+
+TEST(TaskMetrics, EqualTheReferences) {
+  std::ifstream file(std::string(NYSTROM_SOURCE_DIR) + "/tests/fixtures/tasks/metrics.jsonl");
+  int cases = 0;
+  for (std::string line; std::getline(file, line); ++cases) {
+    const Json test = Json::parse(line);
+    const std::string kind = test["kind"];
+    kind == "classes"   ? check_classes(test)
+    : kind == "values"  ? check_values(test)
+    : kind == "answers" ? check_answers(test)
+                        : check_entities(test);
+  }
+  EXPECT_GT(cases, 70);
+}
+
+TEST(TaskMetrics, NothingToMeasure) {
+  EXPECT_EQ(accuracy({}, {}), 0);
+  EXPECT_EQ(binary_f1({}, {}).f1, 0);
+  EXPECT_EQ(macro_f1({}, {}), 0);
+  EXPECT_EQ(matthews_correlation({}, {}), 0);
+  EXPECT_TRUE(std::isnan(pearson_correlation({}, {})));
+  EXPECT_TRUE(std::isnan(spearman_correlation(Values{1}, Values{1})));
+  EXPECT_EQ(score_entities({}, {}).all.score.f1, 0);
+  EXPECT_EQ(score_entities({}, {}).accuracy, 0);
+}
+
+TEST(TaskMetrics, ACorrelationWithNotANumberIsNone) {
+  const Values truth{1, 2, 3}, broken{1, NAN, 3};
+  EXPECT_TRUE(std::isnan(pearson_correlation(truth, broken)));
+  EXPECT_TRUE(std::isnan(spearman_correlation(truth, broken)));
+}
+
+TEST(TaskMetrics, ARightAnswerOfSeveralSuffices) {
+  const Tags truths{"Denver Broncos", "the Broncos"};
+  EXPECT_EQ(score_answer(truths, "Broncos!").exact, 1);
+  EXPECT_NEAR(score_answer(truths, "Broncos of Denver").f1, 0.8, 1e-12);
+}
+
+TEST(TaskMetrics, SpansOfEveryScheme) {
+  EXPECT_EQ(tagged_spans(Tags{"B-PER", "I-PER", "O", "B-LOC"}), (Spans{{"PER", 0, 2}, {"LOC", 3, 4}}));
+  EXPECT_EQ(tagged_spans(Tags{"I-PER", "I-PER", "B-PER", "I-LOC"}), (Spans{{"PER", 0, 2}, {"PER", 2, 3}, {"LOC", 3, 4}}));
+  EXPECT_EQ(tagged_spans(Tags{"S-X", "B-X", "E-X", "I-X", "E-X", "E-X"}), (Spans{{"X", 0, 1}, {"X", 1, 3}, {"X", 3, 5}, {"X", 5, 6}}));
+  EXPECT_EQ(tagged_spans(Tags{"I", "I", "B"}), (Spans{{"_", 0, 2}, {"_", 2, 3}}));
+  EXPECT_TRUE(tagged_spans(Tags{"O", "O"}).empty());
+}
+
+TEST(TaskMetrics, TagsOfEntities) {
+  for (const char* tag : {"O", "B-PER", "I-A-B", "E-X", "S-X"}) EXPECT_TRUE(is_entity_tag(tag)) << tag;
+  for (const char* tag : {"", "o", "B", "B-", "X-PER", "BPER", "NN"}) EXPECT_FALSE(is_entity_tag(tag)) << tag;
+}
+
+}  // namespace
+}  // namespace nystrom

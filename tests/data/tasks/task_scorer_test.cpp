@@ -1,0 +1,183 @@
+// From outputs to the metrics of a task, and statistics of its data.
+#include "data/tasks/task_scorer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "data/tasks/task_report.h"
+#include "tests/data/tasks/letter_tokenizer.h"
+#include "tests/support/errors.h"
+
+namespace nystrom {
+namespace {
+
+using testing::message_of;
+using Named = std::vector<std::pair<std::string, double>>;
+
+const LetterTokenizer tokenizer;
+
+TaskDataset dataset_of(TaskConfig task, const std::vector<Example>& examples, std::vector<std::string> labels = {}) {
+  const TaskEncoder encoder(resolve_task(std::move(task)), LabelSet(std::move(labels)), tokenizer, 16);
+  return TaskDataset::from(encoder, examples, true);
+}
+
+TaskConfig task_of(TaskKind kind) {
+  TaskConfig task;
+  task.kind = kind;
+  task.stride = 2;
+  return task;
+}
+
+/// The scores of all samples in one batch with these outputs.
+TaskScores scores_of(TaskDataset dataset, const std::vector<float>& outputs, const Shape& shape) {
+  const auto data = std::make_shared<TaskDataset>(std::move(dataset));
+  TaskEvaluationLoader loader(data, {});
+  TaskScorer scorer(data);
+  scorer.add(*loader.next(), Tensor::from(outputs, shape));
+  return scorer.scores();
+}
+
+std::vector<Example> labelled(const std::vector<std::pair<std::string, std::string>>& rows) {
+  std::vector<Example> examples;
+  for (const auto& [text, label] : rows) {
+    examples.emplace_back();
+    examples.back().text = text;
+    examples.back().label = label;
+    examples.back().labelled = true;
+  }
+  return examples;
+}
+
+TEST(TaskScorer, ClassesOfTwoAndOfMore) {
+  TaskConfig f1 = task_of(TaskKind::classification);
+  f1.metric = TaskMetric::f1;
+  const auto scores =
+      scores_of(dataset_of(f1, labelled({{"a", "n"}, {"b", "p"}, {"c", "p"}, {"d", "p"}}), {"n", "p"}), {1, 0, 0, 1, 0, 1, 1, 0}, {4, 2});
+  ASSERT_EQ(scores.values.size(), 4);
+  EXPECT_EQ(scores.values[0], (std::pair<std::string, double>("accuracy", 0.75)));
+  EXPECT_EQ(scores.metric, "f1");
+  EXPECT_NEAR(scores.decisive, 0.8, 1e-12);
+  const auto three = scores_of(dataset_of(task_of(TaskKind::classification), labelled({{"a", "x"}, {"b", "z"}}), {"x", "y", "z"}),
+                               {1, 0, 0, 0, 0, 1}, {2, 3});
+  EXPECT_EQ(three.values.size(), 3);
+  EXPECT_EQ(three.metric, "accuracy");
+  EXPECT_EQ(three.decisive, 1);
+  EXPECT_EQ(message_of([&] {
+              TaskScorer(std::make_shared<TaskDataset>(dataset_of(f1, labelled({{"a", "x"}}), {"x", "y", "z"})));
+            }),
+            "task.metric f1 does not measure this task: it has 3 labels");
+}
+
+TEST(TaskScorer, Numbers) {
+  std::vector<Example> examples(3);
+  for (std::size_t i = 0; i < 3; ++i) {
+    examples[i].text = "a";
+    examples[i].value = static_cast<double>(i);
+    examples[i].labelled = true;
+  }
+  const auto scores = scores_of(dataset_of(task_of(TaskKind::regression), examples), {0, 2, 4}, {3, 1});
+  ASSERT_EQ(scores.values.size(), 3);
+  EXPECT_NEAR(scores.values[0].second, 1, 1e-12);
+  EXPECT_NEAR(scores.values[1].second, 1, 1e-12);
+  EXPECT_NEAR(scores.values[2].second, 5.0 / 3, 1e-12);
+  const auto constant = scores_of(dataset_of(task_of(TaskKind::regression), examples), {2, 2, 2}, {3});
+  EXPECT_TRUE(std::isnan(constant.decisive));
+  EXPECT_TRUE(better(-0.5, constant.decisive));
+  EXPECT_FALSE(better(constant.decisive, -0.5));
+}
+
+TEST(TaskScorer, WordsThatWereCutOffCountAsOutside) {
+  Example example;
+  example.words = {"abcdefghijkl", "mn", "o"};
+  example.word_labels = {"B-X", "B-X", "B-X"};
+  example.labelled = true;
+  std::vector<float> outputs(2 * 16, 0);
+  outputs[2 * 1 + 1] = 1;   // first word
+  outputs[2 * 13 + 1] = 1;  // second word; the third has no token
+  const auto scores = scores_of(dataset_of(task_of(TaskKind::tokens), {example}, {"O", "B-X"}), outputs, {1, 16, 2});
+  EXPECT_EQ(scores.values[0].first, "f1");
+  EXPECT_NEAR(scores.decisive, 0.8, 1e-12);
+  EXPECT_EQ(scores.values[1], (std::pair<std::string, double>("precision", 1)));
+  EXPECT_NEAR(scores.values[3].second, 2.0 / 3, 1e-12);
+}
+
+TEST(TaskScorer, QuestionsOverTheirWindows) {
+  Example example;
+  example.text = "q";
+  example.pair = "abcdefghijklmno";
+  example.answers = {{"no", 13}};
+  example.labelled = true;
+  const auto data = std::make_shared<TaskDataset>(dataset_of(task_of(TaskKind::questions), {example}));
+  ASSERT_EQ(data->size(), 2);
+  TaskScorer scorer(data);
+  TaskLoaderOptions one_by_one;
+  one_by_one.micro_batch_size = 1;
+  TaskEvaluationLoader loader(data, one_by_one);
+  while (const auto batch = loader.next()) {
+    const Shape shape{1, batch->input_ids.dim(1)};
+    Tensor start = Tensor::zeros(shape, DType::f32), end = start.clone();
+    start.data<float>()[batch->start_positions.data<std::int64_t>()[0]] = 5;
+    end.data<float>()[batch->end_positions.data<std::int64_t>()[0]] = 5;
+    scorer.add(*batch, start, end);
+  }
+  EXPECT_EQ(scorer.scores().values, (Named{{"f1", 1}, {"exact_match", 1}}));
+}
+
+TEST(TaskScorer, WantsEverySampleOnce) {
+  const auto data =
+      std::make_shared<TaskDataset>(dataset_of(task_of(TaskKind::classification), labelled({{"a", "x"}, {"b", "y"}}), {"x", "y"}));
+  TaskScorer scorer(data);
+  const auto batch = make_task_batch(*data, std::vector<std::int64_t>{1}, std::vector<std::int64_t>{1}, {});
+  const Tensor outputs = Tensor::from(std::vector<float>{0, 1}, {1, 2});
+  scorer.add(batch, outputs);
+  EXPECT_EQ(message_of([&] { scorer.add(batch, outputs); }), "TaskScorer: sample 1 was added twice");
+  EXPECT_EQ(message_of([&] { scorer.scores(); }), "TaskScorer: sample 0 was not added");
+}
+
+TEST(TaskReport, CountsLabelsDuplicatesAndOverlap) {
+  const auto task = task_of(TaskKind::classification);
+  const auto train =
+      dataset_of(task, labelled({{"a", "x"}, {"b", "y"}, {"a", "x"}, {"b", "x"}, {"abcdefghijklmnopq", "x"}}), {"x", "y", "z"});
+  const auto validation = dataset_of(task, labelled({{"a", "x"}, {"c", "y"}}), {"x", "y", "z"});
+  const TaskReport report = report_task(train, validation);
+  using Counts = std::vector<std::pair<std::string, std::int64_t>>;
+  EXPECT_EQ(report.train.labels, (Counts{{"x", 4}, {"y", 1}, {"z", 0}}));
+  EXPECT_EQ(report.train.duplicates, 2);
+  EXPECT_EQ(report.train.contradictions, 1);
+  EXPECT_EQ(report.train.median_length, 3);
+  EXPECT_EQ(report.overlap, 1);
+  EXPECT_EQ(report.majority, 0.5);
+  EXPECT_EQ(task_warnings(report),
+            (std::vector<std::string>{"training: 20 % of the examples are cut (1 of 5; the longest has 19); raise data.sequence_length",
+                                      "training: 1 examples have the inputs of an earlier one and another label",
+                                      "training: the label 'z' never occurs", "validation: the label 'z' never occurs",
+                                      "validation: 1 of 2 examples are in the training data too; their score is no test"}));
+}
+
+TEST(TaskReport, KnowsQuestionsAndNumbers) {
+  std::vector<Example> questions(2);
+  for (Example& example : questions) {
+    example.text = "q";
+    example.pair = "abcdefghijklmnopqrst";
+    example.labelled = true;
+  }
+  questions[0].answers = {{"st", 18}};
+  TaskConfig task = task_of(TaskKind::questions);
+  task.no_answer = true;
+  const auto data = dataset_of(task, questions);
+  const TaskReport report = report_task(data, data);
+  EXPECT_EQ(report.train.unanswerable, 1);
+  EXPECT_EQ(report.train.duplicates, 1);
+  EXPECT_EQ(report.train.encoding.examples, 2);
+  EXPECT_EQ(report.train.encoding.samples, data.size());
+  std::vector<Example> numbers(2);
+  numbers[0].value = 1;
+  numbers[1].value = 4;
+  numbers[0].labelled = numbers[1].labelled = true;
+  const auto values = dataset_of(task_of(TaskKind::regression), numbers);
+  EXPECT_EQ(report_task(values, values).train.mean, 2.5);
+}
+
+}  // namespace
+}  // namespace nystrom

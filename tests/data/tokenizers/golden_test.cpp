@@ -1,0 +1,109 @@
+// Tokenizers of every kind give what Hugging Face's give: the bundled small ones, and BERT's.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/json.h"
+#include "data/sentencepiece_tokenizer.h"
+#include "data/tokenizer_folder.h"
+#include "data/tokenizer_json.h"
+#include "data/tokenizers/tokenizer_files.h"
+#include "tests/support/fixtures.h"
+#include "tests/train/temporary_folder.h"  // before what opens nystrom::testing
+
+namespace nystrom {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+using Json = nlohmann::json;
+
+const std::filesystem::path folder = testing::fixture_folder() / "tokenizers";
+
+void expect_tokens(const Tokenizer& tokenizer, const std::string& text, SpecialNames names, const Json& expected) {
+  Json ids = Json::array(), offsets = Json::array();
+  for (const auto& [id, begin, end] : tokenizer.encode_with_offsets(text, names)) {
+    ids.push_back(id);
+    offsets.push_back({begin, end});
+  }
+  EXPECT_EQ(ids, expected["ids"]) << text;
+  EXPECT_EQ(offsets, expected["offsets"]) << text;
+  EXPECT_EQ(tokenizer.encode(text, names), expected["ids"].get<Ids>()) << text;
+}
+
+void expect_wrapped(const WrappedIds& wrapped, const Json& expected) {
+  EXPECT_EQ(wrapped.ids, expected[0].get<Ids>());
+  EXPECT_EQ(wrapped.type_ids, expected[1].get<Ids>());
+}
+
+/// What a tokenizer makes of the texts of expected.json.
+void expect_all(const Tokenizer& tokenizer, const std::filesystem::path& file) {
+  for (const Json& each : read_json_file(file)) {
+    const auto text = each["text"].get<std::string>(), second = each["second"].get<std::string>();
+    SCOPED_TRACE(text);
+    expect_tokens(tokenizer, text, SpecialNames::tokens, each["tokens"]);
+    expect_tokens(tokenizer, text, SpecialNames::text, each["as_text"]);
+    const Ids ids = tokenizer.encode(text, SpecialNames::tokens);
+    expect_wrapped(tokenizer.wrap(ids), each["single"]);
+    expect_wrapped(tokenizer.wrap(ids, tokenizer.encode(second, SpecialNames::tokens)), each["pair"]);
+    EXPECT_EQ(tokenizer.decode(tokenizer.wrap(ids).ids), each["decoded"].get<std::string>());
+    EXPECT_EQ(tokenizer.decode(tokenizer.wrap(ids).ids, false), each["decoded_with_special"].get<std::string>());
+  }
+}
+
+class SmallTokenizer : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(SmallTokenizer, AsHuggingFaces) {
+  const auto place = folder / "small" / GetParam();
+  expect_all(*open_tokenizer(place), place / "expected.json");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, SmallTokenizer,
+                         ::testing::Values("wordpiece", "byte_level", "unigram", "bytes_for_unknown", "split_by_regex", "suffixes",
+                                           "first_metaspace"),
+                         [](const auto& each) { return each.param; });
+
+TEST(BertVocabulary, AsTheTokenizerJson) {
+  expect_all(*open_tokenizer(folder / "small/wordpiece/vocab.txt"), folder / "small/wordpiece/expected.json");
+}
+
+TEST(RobertaVocabulary, AsTheTokenizerJson) {
+  expect_all(*open_tokenizer(folder / "small/byte_level/merges.txt"), folder / "small/byte_level/expected.json");
+}
+
+TEST(BertVocabulary, GoldenEncodings) {
+  const TemporaryFolder with_config;
+  std::filesystem::copy_file(folder / "bert-base-uncased/vocab.txt", with_config / "vocab.txt");
+  write_bytes(with_config / "tokenizer_config.json", R"({"clean_up_tokenization_spaces": true})");
+  const auto tokenizer = open_tokenizer(with_config.path());
+  const Json golden = read_json_file(folder / "bert-base-uncased/golden_encodings.json");
+  EXPECT_EQ(tokenizer->vocab_size(), golden["vocab_size"]);
+  ASSERT_EQ(golden["cases"].size(), 16u);
+  for (const Json& each : golden["cases"]) {
+    const auto text = each["text"].get<std::string>();
+    EXPECT_EQ(tokenizer->wrap(tokenizer->encode(text, SpecialNames::tokens)).ids, each["ids"].get<Ids>()) << text;
+    EXPECT_EQ(tokenizer->decode(each["ids"].get<Ids>()), each["decoded"].get<std::string>());
+  }
+  const Json& pair = golden["pair"];
+  expect_wrapped(tokenizer->wrap(tokenizer->encode(pair["a"].get<std::string>()), tokenizer->encode(pair["b"].get<std::string>())),
+                 {pair["ids"], pair["type_ids"]});
+}
+
+/// The tokenizer.json that is written for a SentencePiece model, read back: a charsmap, regular expressions and Viterbi of our own against
+/// the library's.
+TEST(TokenizerJsonOfSentencePiece, GivesTheIdsOfTheModel) {
+  const auto model = SentencePieceTokenizer::open(folder / "albert/spiece.model");
+  TokenizerParts parts = parse_tokenizer_json(tokenizer_json(model), "tokenizer.json");
+  find_special_ids(parts, {});
+  const PipelineTokenizer tokenizer(std::move(parts));
+  EXPECT_EQ(tokenizer.special().cls, 2);
+  EXPECT_EQ(tokenizer.special().mask, 4);
+  const Json golden = read_json_file(folder / "albert/golden_encodings.json");
+  for (const Json& each : golden["cases"]) {
+    const auto text = each["text"].get<std::string>();
+    EXPECT_EQ(tokenizer.wrap(tokenizer.encode(text, SpecialNames::tokens)).ids, each["ids"].get<Ids>()) << text;
+    EXPECT_EQ(tokenizer.encode_with_offsets(text).size(), model.encode_with_offsets(text).size()) << text;
+  }
+}
+
+}  // namespace
+}  // namespace nystrom

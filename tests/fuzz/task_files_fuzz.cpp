@@ -1,0 +1,68 @@
+// Arbitrary bytes as a file of examples, the first byte telling the form: only InputError may come out, reading ends, and every example is
+// UTF-8 that can be encoded.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "core/utf8.h"
+#include "data/tasks/encoder.h"
+#include "tests/data/tasks/letter_tokenizer.h"
+
+namespace {
+
+using namespace nystrom;
+
+TaskConfig task_of(unsigned char choice) {
+  static constexpr TaskKind kinds[] = {TaskKind::classification, TaskKind::regression, TaskKind::tokens, TaskKind::questions,
+                                       TaskKind::choice};
+  TaskConfig task;
+  task.kind = kinds[choice % 5];
+  const auto formats = formats_of(*task.kind);
+  task.format = formats[choice / 5 % formats.size()];
+  task.header = choice / 25 % 2 == 0;
+  if (task.kind == TaskKind::choice) task.columns.choices = {"3", "4"};
+  if (!*task.header) {
+    task.columns.text = "1";
+    task.columns.label = "2";
+  }
+  task.no_answer = true;
+  return resolve_task(task);
+}
+
+void read(const TaskConfig& task, const std::string& file, std::size_t size, Labelled labelled) {
+  const LetterTokenizer tokenizer;
+  const TaskEncoder encoder(task, LabelSet({"0", "1", "O", "B-X"}), tokenizer, 300);
+  const auto reader = open_examples(task, {file}, labelled);
+  EncodingCounts counts;
+  std::size_t failures = 0;
+  while (true) {
+    try {
+      const auto example = reader->next();
+      if (!example) return;
+      if (!is_valid_utf8(example->text) || (example->pair && !is_valid_utf8(*example->pair))) std::abort();
+      for (const EncodedSample& sample : encoder.encode(*example, counts))
+        if (sample.length() > 300 || sample.end < sample.start) std::abort();
+    } catch (const BadRow&) {
+      if (++failures > size) std::abort();  // it does not go on
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  if (size == 0) return 0;
+  const int descriptor = memfd_create("fuzz", MFD_CLOEXEC);
+  if (descriptor < 0 || write(descriptor, data + 1, size - 1) != static_cast<ssize_t>(size - 1)) std::abort();
+  const TaskConfig task = task_of(data[0]);
+  for (const Labelled labelled : {Labelled::required, Labelled::optional}) {
+    try {
+      if (task.format != TaskFormat::folders) read(task, "/proc/self/fd/" + std::to_string(descriptor), size, labelled);
+    } catch (const InputError&) {
+    }
+  }
+  close(descriptor);
+  return 0;
+}

@@ -1,0 +1,42 @@
+// Arbitrary bytes as a tokenizer.json, and behind a zero byte a text: only InputError may come out, and a tokenizer that was read must give
+// ids of its vocabulary with places in the text.
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
+#include "data/tokenizers/tokenizer_files.h"
+
+namespace {
+
+void use(const nystrom::Tokenizer& tokenizer, std::string_view text, nystrom::SpecialNames names) {
+  const auto tokens = tokenizer.encode_with_offsets(text, names);
+  std::vector<std::int32_t> ids;
+  for (const auto& [id, begin, end] : tokens) {
+    if (id < 0 || id >= tokenizer.vocab_size() || begin > end || end > text.size()) std::abort();
+    ids.push_back(id);
+  }
+  if (tokenizer.encode(text, names) != ids) std::abort();
+  for (const std::int32_t id : tokenizer.wrap(ids, ids).ids)
+    if (id < 0 || id >= tokenizer.vocab_size()) std::abort();
+  tokenizer.decode(ids);
+  tokenizer.decode(ids, false);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  const std::string_view bytes(reinterpret_cast<const char*>(data), size);
+  const std::size_t end = std::min(bytes.find('\0'), size);
+  const std::string_view text =
+      end < size ? bytes.substr(end + 1) : "The 12,345 [MASK] caf\xC3\xA9s (ABC) \xE6\x9D\xB1\xE4\xBA\xAC \xEF\xBC\xA1 it's";
+  try {
+    nystrom::TokenizerParts parts = nystrom::parse_tokenizer_json(bytes.substr(0, end), "fuzz.json");
+    nystrom::find_special_ids(parts, {});
+    const nystrom::PipelineTokenizer tokenizer(std::move(parts));
+    use(tokenizer, text, nystrom::SpecialNames::tokens);
+    use(tokenizer, text, nystrom::SpecialNames::text);
+  } catch (const nystrom::InputError&) {
+  }
+  return 0;
+}

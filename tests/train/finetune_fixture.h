@@ -1,0 +1,103 @@
+// What the tests of fine-tuning share: a tokenizer, a toy task, and the program run on it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+
+#include "tests/train/run_program.h"
+#include "tests/train/tiny_checkpoint.h"
+
+namespace nystrom::testing {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+/// What every toy of text has: a model of one layer from scratch.
+inline const std::string tiny_model =
+    "model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, max_position_embeddings: 32, "
+    "initializer_range: 0.1, hidden_dropout_prob: 0.0, attention: {num_landmarks: 8, conv_kernel_size: 3}}\n"
+    "tokenizer: {path: tokenizer}\n"
+    "data: {sequence_length: 32}\n"
+    "run_dir: run\n"
+    "optimizer: {learning_rate: 3.0e-3}\n"
+    "logging: {tensorboard: false}\n"
+    "training: {dtype: f32, batch_size: 16, micro_batch_size: 8, ";
+
+/// Draws words without the two that the toys ask for.
+class Words {
+ public:
+  explicit Words(std::uint32_t seed) : random_(seed) {}
+  std::string word() {
+    const char* words[] = {"the", "was", "calm", "and", "old", "sailed", "home", "under", "pale", "while", "sang"};
+    return words[random_() % 11];
+  }
+  std::vector<std::string> words(std::size_t least, std::size_t most) {
+    std::vector<std::string> result;
+    for (std::size_t left = least + random_() % (most - least + 1); left > 0; --left) result.push_back(word());
+    return result;
+  }
+  std::size_t below(std::size_t n) { return random_() % n; }
+
+ private:
+  std::minstd_rand random_;
+};
+
+inline std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+class FinetuneTest : public ::testing::Test {
+ protected:
+  void SetUp() override { write_tiny_tokenizer(folder_ / "tokenizer"); }
+
+  /// Text with "sea" in it, or with "men".
+  void write_classification(const std::string& name, int count, std::uint32_t seed) {
+    Words words(seed);
+    std::string text = "label\tsentence\n";
+    for (int i = 0; i < count; ++i) {
+      auto line = words.words(2, 9);
+      const bool sea = words.below(2) == 0;
+      line.insert(line.begin() + static_cast<std::ptrdiff_t>(words.below(line.size())), sea ? "sea" : "men");
+      text += std::string(sea ? "water" : "people") + "\t" + joined(line) + "\n";
+    }
+    write_bytes(folder_ / name, text);
+  }
+
+  /// A run on a classification of `extent` ("epochs: 3").
+  void configure_classification(const std::string& extent = "epochs: 6") {
+    write_classification("train.tsv", 192, 1);
+    write_classification("dev.tsv", 48, 2);
+    write_bytes(folder_ / "run.yaml", tiny_model + extent +
+                                          "}\ntask: {kind: classification, train: [train.tsv], validation: [dev.tsv], columns: {text: "
+                                          "sentence, label: label}}\n");
+  }
+
+  void run(const std::string& arguments) {
+    last_ = run_program(folder_, arguments);
+    ASSERT_EQ(last_.code, 0) << arguments << "\n" << last_.err;
+  }
+  void train() { run("finetune run.yaml --threads 1"); }
+  double measured(const std::string& metric, const std::string& file) {
+    last_ = run_program(folder_, "evaluate run --quiet --json --threads 1 --file " + file);
+    EXPECT_EQ(last_.code, 0) << last_.err;
+    return last_.code == 0 ? json::parse(last_.out).at(metric).get<double>() : 0;
+  }
+  json predicted(const std::string& arguments) {
+    last_ = run_program(folder_, "predict run --quiet --json --threads 1 " + arguments);
+    EXPECT_EQ(last_.code, 0) << last_.err;
+    json lines = json::array();
+    std::istringstream text(last_.out);
+    for (std::string line; std::getline(text, line);) lines.push_back(json::parse(line));
+    return lines;
+  }
+
+  TemporaryFolder folder_;
+  Outcome last_;
+};
+
+}  // namespace nystrom::testing

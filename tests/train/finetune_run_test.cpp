@@ -1,0 +1,256 @@
+// Fine-tuning runs: killed ones end in the same bits, sweeps skip what is finished, a model to start from must fit, and files are predicted
+// in order.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <thread>
+
+#include "tests/train/finetune_fixture.h"
+#include "train/config_io.h"
+
+namespace nystrom::testing {
+namespace {
+
+TEST_F(FinetuneTest, KilledRunsEndInTheSameBits) {
+  configure_classification();
+  const auto start = [&](const std::string& run_dir) {
+    const std::string program = fs::path(NYSTROM_BINARY_DIR) / "nystrom";
+    const pid_t process = ::fork();
+    if (process == 0) {
+      if (::chdir(folder_.path().c_str()) != 0 || !std::freopen("log", "w", stderr)) ::_exit(99);
+      ::execl(program.c_str(), "nystrom", "finetune", "run.yaml", "--threads", "1", "--set", "checkpoint.every=5", "--set",
+              ("run_dir=" + run_dir).c_str(), static_cast<char*>(nullptr));
+      ::_exit(99);
+    }
+    return process;
+  };
+  const auto outcome = [](pid_t process) {
+    int status = 0;
+    ::waitpid(process, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  };
+  ASSERT_EQ(outcome(start("straight")), 0) << read_bytes(folder_ / "log");
+  std::minstd_rand random(7);
+  int kills = 0;
+  for (int attempt = 0; attempt < 50 && kills < 8; ++attempt) {
+    const pid_t process = start("killed");
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(0, 200)(random)));
+    ::kill(process, SIGKILL);
+    const int code = outcome(process);
+    kills += code == -SIGKILL;
+    ASSERT_TRUE(code == 0 || code == -SIGKILL) << read_bytes(folder_ / "log");
+    if (code == 0) fs::remove_all(folder_ / "killed");
+  }
+  EXPECT_EQ(kills, 8);
+  ASSERT_EQ(outcome(start("killed")), 0) << read_bytes(folder_ / "log");
+  for (const char* file : {"model.safetensors", "optimizer.safetensors", "state.json"}) {
+    const auto sum = [&](const std::string& run_dir) { return read_bytes(folder_ / run_dir / "checkpoints" / "step-72" / file); };
+    if (std::string(file) == "state.json") {
+      const auto killed = json::parse(sum("killed")), straight = json::parse(sum("straight"));
+      EXPECT_EQ(killed.at("best_value"), straight.at("best_value"));
+    } else {
+      EXPECT_EQ(sum("killed"), sum("straight")) << file;
+    }
+  }
+}
+
+TEST_F(FinetuneTest, OtherExamplesAreRefusedInTheSameFolder) {
+  configure_classification("steps: 3");
+  ASSERT_NO_FATAL_FAILURE(train());
+  write_classification("train.tsv", 192, 9);
+  const Outcome outcome = run_program(folder_, "finetune run.yaml --quiet");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "nystrom: run: its checkpoints come from other text; bring the files of task.train back as they were, or choose another "
+            "run_dir\n");
+}
+
+TEST_F(FinetuneTest, AFinishedRunIsFoundAgainWithTheSameSettings) {
+  configure_classification("steps: 3");
+  ASSERT_NO_FATAL_FAILURE(train());
+  ASSERT_NO_FATAL_FAILURE(train());
+  EXPECT_NE(last_.err.find("resuming at step 3\n"), std::string::npos) << last_.err;
+}
+
+TEST_F(FinetuneTest, StopsEarlyByTheMetric) {
+  configure_classification("epochs: 30");
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set evaluation.early_stop_patience=2"));
+  EXPECT_NE(last_.err.find("stopped early: 2 evaluations without a better accuracy than step "), std::string::npos) << last_.err;
+}
+
+TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsAreSkipped) {
+  configure_classification("steps: 4");
+  const std::string command = "finetune run.yaml --threads 1 --seeds 2 --grid learning_rate=1e-3,3e-3 --set training.batch_size=32";
+  ASSERT_NO_FATAL_FAILURE(run(command));
+  const json summary = json::parse(read_bytes(folder_ / "run" / "summary.json"));
+  EXPECT_EQ(summary.at("metric"), "accuracy");
+  ASSERT_EQ(summary.at("points").size(), 2u);
+  for (const json& point : summary.at("points")) {
+    ASSERT_EQ(point.at("runs").size(), 2u);
+    const double a = point.at("runs")[0].at("value"), b = point.at("runs")[1].at("value");
+    EXPECT_DOUBLE_EQ(point.at("mean").get<double>(), (a + b) / 2);
+    EXPECT_NEAR(point.at("deviation").get<double>(), std::abs(a - b) / std::sqrt(2.0), 1e-12);
+  }
+  EXPECT_EQ(summary.at("points")[1].at("runs")[1].at("run_dir"), "run/learning_rate=3e-3/seed-43");
+  const std::string table = last_.out;
+  EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 4) << table;
+  ASSERT_NO_FATAL_FAILURE(run(command));
+  EXPECT_EQ(last_.out, table);
+  EXPECT_NE(last_.err.find("run 4 of 4: run/learning_rate=3e-3/seed-43 is finished\n"), std::string::npos) << last_.err;
+  EXPECT_EQ(last_.err.find("resuming"), std::string::npos) << last_.err;
+}
+
+TEST_F(FinetuneTest, CheckTellsOfItsDataAndWritesNothing) {
+  configure_classification("epochs: 2");
+  ASSERT_NO_FATAL_FAILURE(run("check run.yaml --data --json"));
+  const json plan = json::parse(last_.out);
+  EXPECT_EQ(plan.at("ok"), true);
+  EXPECT_EQ(plan.at("steps"), 24);
+  EXPECT_EQ(plan.at("parameters"), 9960);
+  EXPECT_EQ(plan.at("data")[1], "  labels: people 104, water 88");
+  EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+// ---- Where a run starts -------------------------------------------------------------------------------------------------------------
+
+class StartTest : public FinetuneTest {
+ protected:
+  void SetUp() override {
+    FinetuneTest::SetUp();
+    TinyCheckpoint(folder_ / "base");
+    write_classification("train.tsv", 32, 1);
+    write_classification("dev.tsv", 16, 2);
+    write_bytes(folder_ / "run.yaml",
+                "{run_dir: run, model: {from: base}, training: {steps: 2, batch_size: 8, micro_batch_size: 8, dtype: f32}, logging: "
+                "{tensorboard: false}, task: {kind: classification, train: [train.tsv], validation: [dev.tsv], columns: {text: sentence, "
+                "label: label}}}\n");
+  }
+  std::string error(const std::string& arguments) {
+    const Outcome outcome = run_program(folder_, arguments + " --quiet");
+    EXPECT_EQ(outcome.code, 2);
+    return outcome.err;
+  }
+};
+
+TEST_F(StartTest, SaysWhichWeightsAreFreshAndWhichAreUnused) {
+  ASSERT_NO_FATAL_FAILURE(train());
+  EXPECT_NE(last_.err.find("tensors of base; fresh: classifier.dense.weight, classifier.dense.bias, classifier.out_proj.weight, "
+                           "classifier.out_proj.bias; unused: cls.predictions.bias, "),
+            std::string::npos)
+      << last_.err;
+  const RunConfig config = read_resolved_config((folder_ / "run" / "config.yaml").string());
+  EXPECT_EQ(config.model.hidden_size, 6) << "the folder's";
+  EXPECT_EQ(config.data.sequence_length, 24) << "the length that it was trained with";
+}
+
+TEST_F(StartTest, AFreshHeadFollowsFromTheSeed) {
+  const auto weights = [&](const std::string& run_dir, const std::string& seed) {
+    run("finetune run.yaml --threads 1 --set training.steps=1 --set optimizer.learning_rate=1e-30 --set run_dir=" + run_dir +
+        " --set seed=" + seed);
+    return SafetensorsFile::open(folder_ / run_dir / "checkpoints" / "step-1" / "model.safetensors")
+        .read("classifier.dense.weight")
+        .to_doubles();
+  };
+  const auto one = weights("one", "1");
+  EXPECT_EQ(one, weights("again", "1"));
+  EXPECT_NE(one, weights("two", "2"));
+}
+
+TEST_F(StartTest, AHeadOfOtherLabelsIsRefusedWithTheWayOut) {
+  ASSERT_NO_FATAL_FAILURE(train());
+  std::string more = read_bytes(folder_ / "train.tsv");
+  write_bytes(folder_ / "train.tsv", more + "sky\tpale stars\n");
+  EXPECT_EQ(
+      error("finetune run.yaml --set model.from=run --set run_dir=next"),
+      "nystrom: run/checkpoints/step-2: its head tells 2 labels (people, water), the task has 3 (people, sky, water); name the same in "
+      "task.labels, or start a new head with model.fresh_head: true\n");
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --set model.from=run --set run_dir=next --set model.fresh_head=true"));
+}
+
+TEST_F(StartTest, AHeadOfTheSameLabelsGoesOn) {
+  ASSERT_NO_FATAL_FAILURE(train());
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --set model.from=run --set run_dir=next"));
+  EXPECT_EQ(last_.err.find("fresh"), std::string::npos) << last_.err;
+}
+
+TEST_F(StartTest, AnotherLengthIsRefusedWithTheWayOut) {
+  EXPECT_EQ(error("finetune run.yaml --set model.max_position_embeddings=64"),
+            "nystrom: model.max_position_embeddings is 64, but base has 24; nystrom extend makes a folder with a longer table\n");
+}
+
+TEST_F(StartTest, PretrainingGoesOnFromAModelThatWasExtended) {
+  ASSERT_NO_FATAL_FAILURE(run("extend base longer --length 48 --landmarks 6"));
+  write_lines(folder_ / "text.txt", tiny_lines(60, 3));
+  write_bytes(
+      folder_ / "more.yaml",
+      "{run_dir: more, model: {from: longer}, data: {train: [text.txt], validation_fraction: 0.2, cross_documents: true, documents: "
+      "lines, cache: cache}, schedule: {warmup_steps: 1}, training: {steps: 2, batch_size: 4, micro_batch_size: 4, dtype: f32}}\n");
+  ASSERT_NO_FATAL_FAILURE(run("pretrain more.yaml --threads 1"));
+  EXPECT_EQ(last_.err.find("fresh"), std::string::npos) << last_.err;
+  const RunConfig config = read_resolved_config((folder_ / "more" / "config.yaml").string());
+  EXPECT_EQ(config.data.sequence_length, 48);
+  EXPECT_EQ(config.model.attention.num_landmarks, 6);
+}
+
+// ---- Predicting a file --------------------------------------------------------------------------------------------------------------
+
+class PredictFileTest : public FinetuneTest {
+ protected:
+  void SetUp() override {
+    FinetuneTest::SetUp();
+    configure_classification("steps: 1");
+    train();
+  }
+};
+
+TEST_F(PredictFileTest, ResultsComeInTheOrderOfTheLinesWhateverTheBatch) {
+  Words words(11);
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += joined(words.words(1, 20)) + "\n";
+  write_bytes(folder_ / "texts.txt", text);
+  const json together = predicted("texts.txt --batch 4");  // 300 lines are more than a window of 256
+  ASSERT_EQ(together.size(), 300u);
+  std::istringstream lines(text);
+  std::string line;
+  for (int i = 0; std::getline(lines, line); ++i) {
+    if (i % 60 != 0) continue;
+    const json alone = predicted("'" + line + "'")[0];
+    EXPECT_EQ(alone[0].at("label"), together[static_cast<std::size_t>(i)][0].at("label")) << line;
+    EXPECT_NEAR(alone[0].at("score").get<double>(), together[static_cast<std::size_t>(i)][0].at("score").get<double>(), 1e-5) << line;
+  }
+}
+
+TEST_F(PredictFileTest, ABadLineEndsItOrIsMarkedInItsPlace) {
+  write_bytes(folder_ / "texts.txt", "the sea\n\nold \xff men\nmen sang\n");
+  const Outcome stopped = run_program(folder_, "predict run texts.txt --quiet --json");
+  EXPECT_EQ(stopped.code, 2);
+  EXPECT_EQ(stopped.err, "nystrom: texts.txt:2: the line is empty; --skip-bad marks such a line and goes on\n");
+  EXPECT_EQ(std::count(stopped.out.begin(), stopped.out.end(), '\n'), 1) << "what came before it: " << stopped.out;
+  const json lines = predicted("texts.txt --skip-bad");
+  EXPECT_NE(last_.err.find("2 of 4 were not predicted\n"), std::string::npos) << last_.err;
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[1], json({{"error", "texts.txt:2: the line is empty"}}));
+  EXPECT_TRUE(lines[2].contains("error")) << lines[2];
+  EXPECT_TRUE(lines[0].is_array() && lines[3].is_array());
+}
+
+TEST_F(PredictFileTest, AFileOfTheTaskNeedsNoLabels) {
+  write_bytes(folder_ / "new.tsv", "sentence\nthe sea\nmen sang\n");
+  EXPECT_EQ(predicted("new.tsv").size(), 2u);
+}
+
+TEST_F(PredictFileTest, AnExportPredictsTheSame) {
+  ASSERT_NO_FATAL_FAILURE(run("export run exported --quiet"));
+  const json ours = predicted("'the old sea'");
+  const Outcome outcome = run_program(folder_, "predict exported --quiet --json --threads 1 'the old sea'");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(json::parse(outcome.out), ours[0]);
+  const json config = json::parse(read_bytes(folder_ / "exported" / "config.json"));
+  EXPECT_EQ(config.at("id2label"), json({{"0", "people"}, {"1", "water"}}));
+  EXPECT_EQ(config.at("label2id"), json({{"people", 0}, {"water", 1}}));
+}
+
+}  // namespace
+}  // namespace nystrom::testing

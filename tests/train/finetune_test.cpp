@@ -1,0 +1,162 @@
+// Every kind of task learns a toy through the program, is evaluated, and predicts what it has learned.
+#include <hdf5.h>
+
+#include "tests/train/finetune_fixture.h"
+
+namespace nystrom::testing {
+namespace {
+
+TEST_F(FinetuneTest, LearnsToClassify) {
+  configure_classification();
+  ASSERT_NO_FATAL_FAILURE(train());
+  EXPECT_NE(last_.err.find("  labels: people 104, water 88\n"), std::string::npos) << last_.err;
+  EXPECT_GE(measured("accuracy", "dev.tsv"), 0.95);
+  const json guesses = predicted("'the old sea was calm' 'men sang'");
+  EXPECT_EQ(guesses[0][0].at("label"), "water");
+  EXPECT_EQ(guesses[1][0].at("label"), "people");
+  EXPECT_NEAR(guesses[0][0].at("score").get<double>() + guesses[0][1].at("score").get<double>(), 1, 1e-9);
+}
+
+TEST_F(FinetuneTest, LearnsANumberOfAPair) {
+  Words words(3);
+  for (const auto& [name, count] : {std::pair("train.csv", 192), std::pair("dev.csv", 48)}) {
+    std::string text = "a,b,score\n";
+    for (int i = 0; i < count; ++i) {
+      const bool sea = words.below(2) == 0;
+      text += joined(words.words(1, 5)) + "," + (sea ? "sea " : "men ") + joined(words.words(1, 4)) + "," + (sea ? "1.5" : "-0.5") + "\n";
+    }
+    write_bytes(folder_ / name, text);
+  }
+  write_bytes(folder_ / "run.yaml", tiny_model +
+                                        "epochs: 6}\ntask: {kind: regression, train: [train.csv], validation: [dev.csv], columns: "
+                                        "{text: a, pair: b, label: score}}\n");
+  ASSERT_NO_FATAL_FAILURE(train());
+  EXPECT_GE(measured("pearson", "dev.csv"), 0.95);
+  EXPECT_NEAR(predicted("'the old' --pair 'sea was calm'")[0].at("value").get<double>(), 1.5, 0.5);
+}
+
+TEST_F(FinetuneTest, LearnsToTagWords) {
+  Words words(4);
+  for (const auto& [name, count] : {std::pair("train.conll", 128), std::pair("dev.conll", 32)}) {
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+      for (const std::string& word : words.words(1, 6)) text += word + " O\n";
+      text += words.below(2) == 0 ? "old B-PLACE\nsea I-PLACE\n\n" : "men B-WHO\nsang O\n\n";
+    }
+    write_bytes(folder_ / name, text);
+  }
+  write_bytes(folder_ / "run.yaml", tiny_model + "epochs: 12}\ntask: {kind: tokens, train: [train.conll], validation: [dev.conll]}\n");
+  ASSERT_NO_FATAL_FAILURE(train());
+  EXPECT_GE(measured("f1", "dev.conll"), 0.9);
+  const json found = predicted("'the men sang'")[0];
+  ASSERT_EQ(found.size(), 1u) << found;
+  EXPECT_EQ(found[0].at("entity_group"), "WHO");
+  EXPECT_EQ(found[0].at("word"), "men");
+  EXPECT_EQ(found[0].at("start"), 4);
+  EXPECT_EQ(found[0].at("end"), 7);
+}
+
+TEST_F(FinetuneTest, LearnsToAnswer) {
+  Words words(5);
+  for (const auto& [name, count] : {std::pair("train.json", 160), std::pair("dev.json", 40)}) {
+    json paragraphs = json::array();
+    for (int i = 0; i < count; ++i) {
+      const std::string before = joined(words.words(1, 40)), answer = words.below(2) == 0 ? "sea" : "men";
+      const json question = {
+          {"id", std::to_string(i)}, {"question", "the old"}, {"answers", {{{"text", answer}, {"answer_start", before.size() + 1}}}}};
+      paragraphs.push_back({{"context", before + " " + answer + " " + joined(words.words(1, 5))}, {"qas", {question}}});
+    }
+    write_bytes(folder_ / name, json{{"data", {{{"title", "t"}, {"paragraphs", paragraphs}}}}}.dump());
+  }
+  write_bytes(folder_ / "run.yaml",
+              tiny_model + "epochs: 8}\ntask: {kind: questions, train: [train.json], validation: [dev.json], stride: 4}\n");
+  ASSERT_NO_FATAL_FAILURE(train());
+  EXPECT_NE(last_.err.find(" windows, "), std::string::npos) << "long contexts are cut: " << last_.err;
+  EXPECT_GE(measured("f1", "dev.json"), 0.8);
+  const json answers = predicted("'the old' --pair 'the pale sea was calm'")[0];
+  EXPECT_EQ(answers[0].at("answer"), "sea");
+  EXPECT_EQ(answers[0].at("start"), 9);
+  EXPECT_EQ(answers[0].at("end"), 12);
+}
+
+TEST_F(FinetuneTest, LearnsToChoose) {
+  Words words(6);
+  for (const auto& [name, count] : {std::pair("train.jsonl", 192), std::pair("dev.jsonl", 48)}) {
+    std::string text;
+    for (int i = 0; i < count; ++i) {
+      const auto right = words.below(3);
+      json choices = json::array();
+      for (std::size_t c = 0; c < 3; ++c) choices.push_back(joined(words.words(1, 3)) + (c == right ? " sea" : " men"));
+      text += json{{"before", joined(words.words(1, 4))}, {"endings", choices}, {"right", right}}.dump() + "\n";
+    }
+    write_bytes(folder_ / name, text);
+  }
+  write_bytes(folder_ / "run.yaml", tiny_model +
+                                        "epochs: 6}\ntask: {kind: choice, train: [train.jsonl], validation: [dev.jsonl], columns: "
+                                        "{text: before, choices: [endings], label: right}}\n");
+  ASSERT_NO_FATAL_FAILURE(train());
+  EXPECT_GE(measured("accuracy", "dev.jsonl"), 0.9);
+  EXPECT_EQ(predicted("'the old' --choice 'calm men' --choice 'calm sea'")[0][0].at("choice"), "calm sea");
+}
+
+/// Sequences of three features: of class 1, or of a positive number, when the first is positive in the last step.
+void write_features(const fs::path& path, bool classes, hsize_t samples, std::uint32_t seed) {
+  constexpr hsize_t steps = 8, width = 3;
+  std::minstd_rand random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> features, values;
+  std::vector<std::int64_t> lengths, labels;
+  for (hsize_t i = 0; i < samples; ++i) {
+    lengths.push_back(static_cast<std::int64_t>(1 + random() % steps));
+    for (hsize_t j = 0; j < steps * width; ++j) features.push_back(normal(random));
+    const float last = features[(i * steps + static_cast<hsize_t>(lengths.back()) - 1) * width];
+    labels.push_back(last > 0);
+    values.push_back(last);
+  }
+  const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+  const auto put = [&](const char* name, hid_t type, const std::vector<hsize_t>& shape, const void* data) {
+    const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+    const hid_t set = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+    ASSERT_GE(H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), 0);
+    H5Dclose(set);
+    H5Sclose(space);
+  };
+  put("features", H5T_NATIVE_FLOAT, {samples, steps, width}, features.data());
+  put("lengths", H5T_NATIVE_INT64, {samples}, lengths.data());
+  if (classes) {
+    put("labels", H5T_NATIVE_INT64, {samples}, labels.data());
+  } else {
+    put("values", H5T_NATIVE_FLOAT, {samples}, values.data());
+  }
+  H5Fclose(file);
+}
+
+const std::string features_model =
+    "model: {norm: pre, positions: none, embed_dim: 3, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: "
+    "16, initializer_range: 0.1, hidden_dropout_prob: 0.0, attention: {landmark_source: keys, num_landmarks: 4, conv_kernel_size: null}}\n"
+    "data: {sequence_length: 8}\nrun_dir: run\noptimizer: {learning_rate: 1.0e-2}\nlogging: {tensorboard: false}\n"
+    "training: {dtype: f32, epochs: 12, batch_size: 32, micro_batch_size: 16}\n"
+    "task: {kind: features, train: [train.h5], validation: [dev.h5]}\n";
+
+TEST_F(FinetuneTest, LearnsClassesOfFeatures) {
+  write_features(folder_ / "train.h5", true, 256, 7);
+  write_features(folder_ / "dev.h5", true, 64, 8);
+  write_bytes(folder_ / "run.yaml", features_model);
+  ASSERT_NO_FATAL_FAILURE(train());
+  EXPECT_GE(measured("accuracy", "dev.h5"), 0.85);
+  const json guesses = predicted("dev.h5");
+  ASSERT_EQ(guesses.size(), 64u);
+  EXPECT_TRUE(guesses[0][0].at("label") == "0" || guesses[0][0].at("label") == "1") << guesses[0];
+}
+
+TEST_F(FinetuneTest, LearnsNumbersOfFeatures) {
+  write_features(folder_ / "train.h5", false, 256, 7);
+  write_features(folder_ / "dev.h5", false, 64, 8);
+  write_bytes(folder_ / "run.yaml", features_model);
+  ASSERT_NO_FATAL_FAILURE(train());
+  EXPECT_GE(measured("pearson", "dev.h5"), 0.85);
+  EXPECT_EQ(predicted("dev.h5").size(), 64u);
+}
+
+}  // namespace
+}  // namespace nystrom::testing

@@ -1,0 +1,134 @@
+// What a step on a task learns must not depend on how its samples are padded and cut into micro-batches.
+#include "train/task_loss.h"
+
+#include <gtest/gtest.h>
+
+#include "data/tokenizer_folder.h"
+#include "tests/train/tiny_checkpoint.h"
+#include "train/config.h"
+#include "train/task_data.h"
+#include "train/task_evaluation.h"
+#include "train/train_step.h"
+
+namespace nystrom::testing {
+namespace {
+
+struct Kind {
+  TaskKind kind;
+  std::vector<std::string> labels;
+};
+void PrintTo(const Kind& kind, std::ostream* out) { *out << enum_name(kind.kind); }  // NOLINT: GoogleTest's name
+
+class TaskLoss : public ::testing::TestWithParam<Kind> {
+ protected:
+  TaskLoss() {
+    write_tiny_tokenizer(folder_ / "tokenizer");
+    tokenizer_ = open_tokenizer(folder_ / "tokenizer");
+    config_ = tiny_masked_lm();
+    config_.head = head_of(GetParam().kind);
+    config_.labels = GetParam().kind == TaskKind::regression ? std::vector<std::string>{"LABEL_0"} : GetParam().labels;
+    TaskConfig task;
+    task.kind = GetParam().kind;
+    task.stride = 2;
+    reader_ = std::make_unique<TaskReader>(resolve_task(task), LabelSet(GetParam().labels), tokenizer_, config_, length);
+    data_ = reader_->from(examples());
+  }
+
+  /// Of three to ten words each.
+  static std::vector<Example> examples() {
+    const std::vector<std::string> lines = tiny_lines(40, 7);
+    std::vector<Example> result;
+    for (std::size_t i = 0; i + 4 <= lines.size(); i += 4) {
+      Example example;
+      example.labelled = true;
+      example.text = lines[i];
+      switch (GetParam().kind) {
+        case TaskKind::classification: example.label = GetParam().labels[i / 4 % 3]; break;
+        case TaskKind::regression: example.value = static_cast<double>(i); break;
+        case TaskKind::tokens:
+          for (std::size_t at = 0; at < example.text.size();
+               at = example.text.find(' ', at) == std::string::npos ? example.text.size() : example.text.find(' ', at) + 1) {
+            example.words.push_back(example.text.substr(at, example.text.find(' ', at) - at));
+            example.word_labels.push_back(GetParam().labels[example.words.size() % 3]);
+          }
+          break;
+        case TaskKind::questions:
+          example.text = "the sea";
+          example.pair = lines[i] + " " + lines[i + 1] + " " + lines[i + 2];
+          example.answers = {{lines[i + 1], static_cast<std::int64_t>(lines[i].size() + 1)}};
+          break;
+        case TaskKind::choice:
+          example.choices = {lines[i + 1], lines[i + 2], lines[i + 3]};
+          example.choice = static_cast<std::int64_t>(i / 4 % 3);
+          break;
+        case TaskKind::features: break;
+      }
+      result.push_back(std::move(example));
+    }
+    return result;
+  }
+
+  /// All parameters after three steps with dropout, and the losses in front.
+  std::vector<double> trained(std::int64_t micro_batch_size, std::int64_t multiple) const {
+    const auto model = make_model(config_, DType::f64);
+    AdamW optimizer(model->parameters(), {});
+    TaskLoaderOptions options;
+    options.batch_size = 6;
+    options.micro_batch_size = micro_batch_size;
+    options.padding = {multiple, length};
+    options.seed = 3;
+    TaskLoader loader(data_, options);
+    std::vector<double> result;
+    for (std::uint64_t step = 1; step <= 3; ++step) {
+      const std::vector<TaskBatch> batches = loader.next();
+      const auto targets = static_cast<double>(loader.step_targets());
+      std::vector<Tensor> ids;
+      for (const TaskBatch& batch : batches) ids.push_back(batch.sample_ids);
+      StepOptions step_options;
+      step_options.learning_rate = 1e-3;
+      step_options.step = step;
+      const auto loss = [&](std::size_t part, const RunContext& run) {
+        return task_loss(config_, data_->target(), task_output(*model, batches[part], run), batches[part], targets);
+      };
+      result.push_back(optimizer_step(optimizer, ids, loss, step_options).loss);
+    }
+    const std::vector<double> values = model->parameters().masters().to_doubles();
+    result.insert(result.end(), values.begin(), values.end());
+    return result;
+  }
+
+  static constexpr std::int64_t length = 24;
+  TemporaryFolder folder_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
+  ModelConfig config_;
+  std::unique_ptr<TaskReader> reader_;
+  std::shared_ptr<const TaskDataset> data_;
+};
+
+TEST_P(TaskLoss, DependsOnNoPaddingAndNoMicroBatches) {
+  const std::vector<double> full = trained(6, length), buckets = trained(2, 1);
+  ASSERT_EQ(full.size(), buckets.size());
+  double largest = 0, worst = 0;
+  for (std::size_t i = 0; i < full.size(); ++i) {
+    largest = std::max(largest, std::abs(full[i]));
+    worst = std::max(worst, std::abs(full[i] - buckets[i]));
+  }
+  EXPECT_LE(worst, 1e-10 * largest);
+}
+
+TEST_P(TaskLoss, EvaluationDependsOnNoPaddingAndNoBatches) {
+  const auto model = make_model(config_, DType::f64);
+  const TaskEvaluation full = evaluate_task(*model, data_, {length, length}, 16), buckets = evaluate_task(*model, data_, {1, length}, 3);
+  EXPECT_NEAR(full.loss, buckets.loss, 1e-10 * std::abs(full.loss));
+  EXPECT_EQ(full.scores.metric, buckets.scores.metric);
+  EXPECT_NEAR(full.scores.decisive, buckets.scores.decisive, 1e-10);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, TaskLoss,
+                         ::testing::Values(Kind{TaskKind::classification, {"a", "b", "c"}}, Kind{TaskKind::regression, {}},
+                                           Kind{TaskKind::tokens, {"B-X", "I-X", "O"}}, Kind{TaskKind::questions, {}},
+                                           Kind{TaskKind::choice, {}}),
+                         [](const auto& test) { return std::string(enum_name(test.param.kind)); });
+
+}  // namespace
+}  // namespace nystrom::testing

@@ -1,0 +1,56 @@
+// nystrom extend: a folder with a longer position table, for training on at that length.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "train/commands.h"
+#include "train/export.h"
+#include "train/extend.h"
+
+namespace nystrom {
+namespace {
+
+struct ExtendCommand {
+  CommonOptions common;
+  std::string model, folder, positions = "tile";
+  ExtendOptions extend;
+};
+
+void run(const ExtendCommand& options) {
+  options.common.apply();
+  Log log(options.common.quiet);
+  const ModelFolder source = open_model_folder(options.model, options.common.overrides, log);
+  ExtendOptions extend = options.extend;
+  for (const auto& entry : enum_names(NewPositions{})) {
+    if (options.positions == entry.name) extend.positions = entry.value;
+  }
+  const auto model = extend_model(source, extend);
+  const ExportResult result = export_model(*model, source, extend.length, options.folder, {}, log);
+  fmt::print("{}: {} positions instead of {}, {} landmarks, {} parameters; train on with model.from before use\n",
+             printable_path(options.folder), extend.length, source.config.max_position_embeddings, model->config().attention.num_landmarks,
+             result.parameters);
+}
+
+}  // namespace
+
+Command add_extend_command(CLI::App& app) {
+  auto options = std::make_shared<ExtendCommand>();
+  auto* command = app.add_subcommand("extend", "Write a model with a longer position table, to train on at that length");
+  command->footer(
+      "The folder is a Hugging Face folder; go on with model.from in the YAML file of a pretraining or fine-tuning run.\n\n"
+      "Example:\n  nystrom extend runs/small longer --length 4096 --landmarks 64");
+  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")->required();
+  command->add_option("DIR", options->folder, "folder to write; must be new or empty")->required();
+  command->add_option("--length", options->extend.length, "positions of the new model")->required()->check(CLI::Range(1, 1 << 24));
+  command->add_option("--landmarks", options->extend.landmarks, "landmarks of the new model; left out: as many as before")
+      ->check(CLI::Range(1, 1 << 24));
+  command->add_option("--positions", options->positions, "tile: new positions repeat the trained ones; interpolate: these are stretched")
+      ->check(CLI::IsMember({"tile", "interpolate"}))
+      ->capture_default_str();
+  options->common.add_to(*command);
+  return {command, [options] { run(*options); }};
+}
+
+}  // namespace nystrom

@@ -1,0 +1,66 @@
+// nystrom finetune: train a downstream task from one YAML file, once or with several seeds and options.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "core/check.h"
+#include "train/commands.h"
+#include "train/finetune.h"
+#include "train/sweep.h"
+
+namespace nystrom {
+namespace {
+
+struct FinetuneOptions {
+  CommonOptions common;
+  std::string config;
+  std::int64_t seeds = 1;
+  std::vector<std::string> grid;
+};
+
+void run_once(const FinetuneOptions& options, Log& log) {
+  const RunConfig config = read_config(options.config, options.common.overrides);
+  const RunResult result = finetune(config, log);
+  if (result.interrupted) {
+    const std::string message = fmt::format("stopped after step {}; the same command goes on from there", result.steps);
+    log.record(message);
+    throw Interrupted(message);
+  }
+  const std::string score =
+      result.best_value ? fmt::format(", {} {:.4f} at step {}", result.judged_by, *result.best_value, *result.best) : "";
+  log.say(fmt::format("done: {} steps{}; the model is {}/checkpoints/step-{}", result.steps, score, config.run_dir,
+                      result.best.value_or(result.steps)));
+}
+
+void run(const FinetuneOptions& options) {
+  options.common.apply();
+  Log log(options.common.quiet);
+  if (options.seeds == 1 && options.grid.empty()) return run_once(options, log);
+  SweepOptions sweep;
+  sweep.seeds = options.seeds;
+  for (const std::string& axis : options.grid) sweep.grid.push_back(parse_grid_axis(axis));
+  const SweepResult result = run_sweep(options.config, options.common.overrides, sweep, log);
+  if (!result.points.empty()) fmt::print("{}", sweep_table(result));
+  if (result.interrupted) throw Interrupted("stopped; the same command goes on from there");
+}
+
+}  // namespace
+
+Command add_finetune_command(CLI::App& app) {
+  auto options = std::make_shared<FinetuneOptions>();
+  auto* command = app.add_subcommand("finetune", "Train a downstream task from one YAML file; resumes by itself");
+  command->footer(
+      "With --seeds or --grid each run has a folder of its own below run_dir; a table and run_dir/summary.json compare them.\n\n"
+      "Examples:\n  nystrom finetune sst2.yaml --set model.from=runs/small\n  nystrom finetune sst2.yaml --seeds 5 --grid "
+      "learning_rate=2e-5,3e-5");
+  command->add_option("CONFIG", options->config, "YAML file of the run, with a task")->required();
+  command->add_option("--seeds", options->seeds, "runs with as many seeds: that of the configuration, and the next ones")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  command->add_option("--grid", options->grid, "option=value,value: a run for each value; several make the product")
+      ->allow_extra_args(false);
+  options->common.add_to(*command);
+  return {command, [options] { run(*options); }};
+}
+
+}  // namespace nystrom

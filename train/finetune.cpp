@@ -1,0 +1,170 @@
+#include "train/finetune.h"
+
+#include "core/check.h"
+#include "core/checksum.h"
+#include "core/json.h"
+#include "data/tasks/task_scorer.h"
+#include "data/tokenizer_folder.h"
+#include "train/corpus.h"
+#include "train/model_folder.h"
+#include "train/task_evaluation.h"
+#include "train/task_loss.h"
+
+namespace nystrom {
+namespace {
+
+/// A hash of everything that samples hold.
+std::string checksum_of(const TaskDataset& dataset) {
+  Checksum checksum;
+  const auto add = [&](const auto& values) { checksum.update(values.data(), values.size() * sizeof(values[0])); };
+  std::vector<float> features;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    const EncodedSample& sample = dataset.sample(i);
+    for (const WrappedIds& row : sample.rows) {
+      add(row.ids);
+      add(row.type_ids);
+    }
+    add(sample.word_labels);
+    const double numbers[] = {static_cast<double>(sample.label), sample.value, static_cast<double>(sample.start),
+                              static_cast<double>(sample.end)};
+    checksum.update(numbers, sizeof(numbers));
+    if (dataset.width() == 0) continue;
+    features.resize(static_cast<std::size_t>(dataset.length(i) * dataset.width()));
+    dataset.read_sample_features(i, features);
+    add(features);
+  }
+  return checksum.hex();
+}
+
+class TaskObjective : public Objective {
+ public:
+  TaskObjective(const RunConfig& config, const TaskReader& reader, std::shared_ptr<const TaskDataset> train,
+                std::shared_ptr<const TaskDataset> validation, std::shared_ptr<const Tokenizer> tokenizer)
+      : config_(config), train_(std::move(train)), validation_(std::move(validation)), tokenizer_(std::move(tokenizer)) {
+    options_.batch_size = config.training.batch_size;
+    options_.micro_batch_size = config.training.micro_batch_size;
+    options_.padding = reader.padding();
+    options_.seed = static_cast<std::uint64_t>(config.seed);
+  }
+
+  DataIdentity identity() const override {
+    return {tokenizer_ ? text_checksum(tokenizer_->definition()) : "", checksum_of(*train_), "task.train"};
+  }
+  std::int64_t samples() const override { return train_->size(); }
+  std::string judged_by() const override { return enum_name(*config_.task.metric); }
+  bool higher_is_better() const override { return true; }
+  std::vector<TokenizerFile> tokenizer_files() const override {
+    return tokenizer_ ? tokenizer_->files(config_.data.sequence_length) : std::vector<TokenizerFile>();
+  }
+
+  void start(std::int64_t step) override { loader_ = std::make_unique<TaskLoader>(train_, options_, step); }
+
+  ObjectiveStep step(Model& model, AdamW& optimizer, const StepOptions& options) override {
+    const std::vector<TaskBatch> batches = loader_->next();
+    const auto targets = static_cast<double>(loader_->step_targets());
+    ObjectiveStep done;
+    std::vector<Tensor> sample_ids;
+    for (const TaskBatch& batch : batches) {
+      done.tokens += batch.tokens;
+      sample_ids.push_back(batch.sample_ids);
+    }
+    const auto loss = [&](std::size_t part, const RunContext& run) {
+      return task_loss(model.config(), train_->target(), task_output(model, batches[part], run), batches[part], targets);
+    };
+    done.result = optimizer_step(optimizer, sample_ids, loss, options);
+    return done;
+  }
+
+  Score evaluate(const Model& model, const EvaluationProgress& progress) override {
+    const TaskEvaluation evaluation = evaluate_task(model, validation_, options_.padding, options_.micro_batch_size,
+                                                    [&](std::int64_t done) { progress(done, validation_->size()); });
+    Score score{evaluation.scores.decisive, evaluation.scores.values, describe(evaluation.scores)};
+    score.metrics.emplace_back("loss", evaluation.loss);
+    score.text += fmt::format(", loss {:.4f}", evaluation.loss);
+    return score;
+  }
+
+ private:
+  RunConfig config_;
+  std::shared_ptr<const TaskDataset> train_, validation_;
+  std::shared_ptr<const Tokenizer> tokenizer_;  // null for features
+  TaskLoaderOptions options_;
+  std::unique_ptr<TaskLoader> loader_;
+};
+
+/// A tokenizer's folder or file, or the folder of a model with one.
+std::filesystem::path tokenizer_place(const RunConfig& config, Log& log) {
+  if (!config.tokenizer.path) return find_model(*config.start.from, log);
+  const std::filesystem::path path = *config.tokenizer.path;
+  return std::filesystem::is_directory(path / "checkpoints") ? find_model(path, log) : path;
+}
+
+}  // namespace
+
+std::vector<std::string> describe(const TaskReport& report, const RunConfig& config) {
+  std::vector<std::string> lines;
+  const char* unit = config.task.kind == TaskKind::features ? "steps" : "tokens";
+  for (const auto& [name, set] : {std::pair("training", &report.train), std::pair("validation", &report.validation)}) {
+    const EncodingCounts& counts = set->encoding;
+    std::string line = fmt::format("{}: {} examples", name, counts.examples);
+    if (counts.samples != counts.examples) line += fmt::format(" in {} windows", counts.samples);
+    line += fmt::format(", median {} {}, longest {}", set->median_length, unit, counts.longest);
+    if (counts.truncated > 0) {
+      line += fmt::format("; {} cut to {} {} ({:.1f} %)", counts.truncated, config.data.sequence_length, unit,
+                          100 * static_cast<double>(counts.truncated) / static_cast<double>(counts.examples));
+    }
+    lines.push_back(line);
+    constexpr std::size_t most_labels = 30;
+    std::vector<std::string> labels;
+    for (const auto& [label, count] : set->labels) {
+      if (labels.size() < most_labels) labels.push_back(fmt::format("{} {}", printable(label), count));
+    }
+    const std::size_t more = set->labels.size() - labels.size();
+    if (!labels.empty())
+      lines.push_back(fmt::format("  labels: {}{}", fmt::join(labels, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
+  }
+  if (report.majority > 0) lines.push_back(fmt::format("always the most frequent label: accuracy {:.4f}", report.majority));
+  return lines;
+}
+
+PreparedTask prepare_task(RunConfig config, Log& log) {
+  config.task = resolve_task(config.task);
+  PreparedTask run;
+  if (config.task.kind != TaskKind::features) {
+    run.tokenizer = open_tokenizer(tokenizer_place(config, log));
+    fit_model_to_tokenizer(config, *run.tokenizer);
+  }
+  const LabelSet given = config.task.kind == TaskKind::features ? LabelSet(config.task.labels) : task_labels(config.task);
+  const auto reader = [&](const LabelSet& labels) {
+    return std::make_unique<TaskReader>(config.task, labels, run.tokenizer, config.model, config.data.sequence_length);
+  };
+  run.train = reader(given)->read(config.task.train, Labelled::required);
+  require_input(run.train->target() != TaskTarget::none, "task.train: its files hold neither labels nor values; there is nothing to learn");
+  if (!config.task.metric) config.task.metric = fitting_metrics(*run.train).front();  // classes or numbers of features: the files decide
+  run.reader = reader(run.train->labels());
+  run.validation = run.reader->read(config.task.validation, Labelled::required);
+  const auto held = [](const TaskDataset& dataset) { return dataset.target() == TaskTarget::value ? "values" : "labels"; };
+  require_input(run.validation->target() == run.train->target(),
+                "task.validation: its files hold {}, those of task.train {}; give both the same", held(*run.validation), held(*run.train));
+  config.task.labels = run.train->labels().names();
+  config.model.labels = output_names(*run.train);
+  run.config = std::move(config);
+  return run;
+}
+
+RunResult finetune(const RunConfig& config, Log& log) {
+  const auto wrong = validate_finetuning(config);
+  require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
+  const PreparedTask run = prepare_task(config, log);  // before anything is written
+  check_run(run.config);
+  const auto make = [&](RunConfig& complete) {
+    complete = run.config;
+    const TaskReport report = report_task(*run.train, *run.validation);
+    for (const std::string& line : describe(report, complete)) log.say(line);
+    for (const std::string& line : task_warnings(report)) log.warn(line);
+    return std::make_unique<TaskObjective>(complete, *run.reader, run.train, run.validation, run.tokenizer);
+  };
+  return train_run(config, make, log);
+}
+
+}  // namespace nystrom

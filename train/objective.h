@@ -1,0 +1,57 @@
+// What a run learns from, and by what it is judged: the part in which masked language models and tasks differ. The loop of train/trainer.h
+// does all the rest.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data/tokenizer.h"
+#include "train/metrics.h"
+#include "train/train_step.h"
+
+namespace nystrom {
+
+/// What one evaluation on held-out data says.
+struct Score {
+  double value = 0;  ///< decides which checkpoint is the best
+  Metrics metrics;   ///< recorded, with "validation_" in front of their names
+  std::string text;  ///< for people: "loss 2.3412, accuracy 51.2 %"
+};
+
+/// What a run must find again to go on.
+struct DataIdentity {
+  std::string tokenizer, data;  ///< hashes
+  std::string option;           ///< names the files: "data.train"
+};
+
+/// One step, and how many tokens it saw.
+struct ObjectiveStep {
+  StepResult result;
+  std::int64_t tokens = 0;
+};
+
+class Objective {
+ public:
+  virtual ~Objective() = default;
+
+  virtual DataIdentity identity() const = 0;
+  /// Training samples of an epoch.
+  virtual std::int64_t samples() const = 0;
+  /// What Score::value is, and whether more of it is better: "loss", false.
+  virtual std::string judged_by() const = 0;
+  virtual bool higher_is_better() const = 0;
+  /// What a checkpoint holds of the tokenizer; nothing where there is none.
+  virtual std::vector<TokenizerFile> tokenizer_files() const = 0;
+
+  /// The next step is number `step`, from 0. Costs nothing for the steps before.
+  virtual void start(std::int64_t step) = 0;
+  /// One optimizer step on the next batch.
+  virtual ObjectiveStep step(Model& model, AdamW& optimizer, const StepOptions& options) = 0;
+
+  using EvaluationProgress = std::function<void(std::int64_t done, std::int64_t total)>;
+  /// The score of the model on the held-out data; no dropout. What `progress` throws passes through.
+  virtual Score evaluate(const Model& model, const EvaluationProgress& progress) = 0;
+};
+
+}  // namespace nystrom

@@ -1,0 +1,83 @@
+#include "train/pretrain.h"
+
+#include "core/check.h"
+#include "core/file_io.h"
+#include "data/tokenizer_folder.h"
+#include "train/corpus.h"
+
+namespace nystrom {
+namespace {
+
+/// Masked language modelling on a corpus.
+class MaskedLmObjective : public Objective {
+ public:
+  /// `last` gets what each evaluation says.
+  MaskedLmObjective(const RunConfig& config, Corpus corpus, Evaluation& last)
+      : config_(config),
+        corpus_(std::move(corpus)),
+        train_(masked_samples(corpus_.train, *corpus_.tokenizer, config)),
+        validation_(masked_samples(corpus_.validation, *corpus_.tokenizer, config)),
+        evaluation_(last) {}
+
+  DataIdentity identity() const override {
+    return {corpus_.train->info().tokenizer, file_checksum(corpus_.token_folder / "train" / "index.json"), "data.train"};
+  }
+  std::int64_t samples() const override { return train_.packing->size(); }
+  std::string judged_by() const override { return "loss"; }
+  bool higher_is_better() const override { return false; }
+  std::vector<TokenizerFile> tokenizer_files() const override { return corpus_.tokenizer->files(config_.data.sequence_length); }
+
+  void start(std::int64_t step) override {
+    loader_ = std::make_unique<Loader>(train_, LoaderOptions{config_.training.batch_size, config_.training.micro_batch_size}, step);
+  }
+
+  ObjectiveStep step(Model& model, AdamW& optimizer, const StepOptions& options) override {
+    ObjectiveStep done;
+    std::vector<MicroBatch> batches;
+    for (const Batch& batch : loader_->next()) {
+      done.tokens += batch.tokens;
+      batches.push_back({input_of(batch), batch.labels, batch.sample_ids});
+    }
+    done.result = train_step(model, optimizer, batches, options);
+    return done;
+  }
+
+  Score evaluate(const Model& model, const EvaluationProgress& progress) override {
+    const std::int64_t total = validation_.packing->size();
+    evaluation_ =
+        evaluate_masked_lm(model, validation_, config_.training.micro_batch_size, [&](std::int64_t done) { progress(done, total); });
+    return {evaluation_.loss,
+            {{"loss", evaluation_.loss}, {"accuracy", evaluation_.accuracy}},
+            fmt::format("loss {:.4f}, accuracy {:.1f} %", evaluation_.loss, 100 * evaluation_.accuracy)};
+  }
+
+ private:
+  RunConfig config_;
+  Corpus corpus_;
+  MaskedSamples train_, validation_;
+  std::unique_ptr<Loader> loader_;
+  Evaluation& evaluation_;
+};
+
+}  // namespace
+
+PretrainResult pretrain(const RunConfig& given, Log& log) {
+  RunConfig config = given;
+  const auto wrong = validate_pretraining(config);
+  require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
+  // What can be refused at once is, before the text is turned into tokens and before anything is written.
+  match_files(config.data.train);
+  if (!config.data.validation.empty()) match_files(config.data.validation);
+  if (config.tokenizer.path) fit_model_to_tokenizer(config, *open_tokenizer(*config.tokenizer.path));
+  check_run(config);
+  PretrainResult result;
+  const auto make = [&](RunConfig& complete) {
+    Corpus corpus = prepare_corpus(complete, log);
+    fit_model_to_tokenizer(complete, *corpus.tokenizer);
+    return std::make_unique<MaskedLmObjective>(complete, std::move(corpus), result.evaluation);
+  };
+  result.run = train_run(config, make, log);
+  return result;
+}
+
+}  // namespace nystrom

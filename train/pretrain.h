@@ -1,0 +1,19 @@
+// Masked-LM pretraining of one run, from the first step or from its newest checkpoint.
+#pragma once
+
+#include "train/evaluation.h"
+#include "train/trainer.h"
+
+namespace nystrom {
+
+/// How a run ended.
+struct PretrainResult {
+  RunResult run;
+  Evaluation evaluation;  ///< the last one; of no tokens when there was none
+};
+
+/// Runs `config` in its run directory, as train_run does. A run with model.from starts from that model's weights, with its tokenizer
+/// unless tokenizer.path names another.
+PretrainResult pretrain(const RunConfig& config, Log& log);
+
+}  // namespace nystrom

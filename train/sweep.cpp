@@ -1,0 +1,187 @@
+#include "train/sweep.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "core/checksum.h"
+#include "core/file_io.h"
+#include "core/json.h"
+#include "train/config_docs.h"
+#include "train/finetune.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+/// A run's result.json: what it was asked, and what came out.
+constexpr const char* result_name = "result.json";
+
+std::string as_file_name(std::string text) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || std::string_view("._=,+-").find(c) != std::string_view::npos;
+  };
+  std::replace_if(
+      text.begin(), text.end(), [&](char c) { return !plain(c); }, '_');
+  return text;
+}
+
+/// All choices of one value an axis, the last axis fastest.
+std::vector<std::vector<std::string>> points_of(const std::vector<GridAxis>& grid) {
+  std::vector<std::vector<std::string>> points = {{}};
+  for (const GridAxis& axis : grid) {
+    std::vector<std::vector<std::string>> longer;
+    for (const auto& point : points) {
+      for (const std::string& value : axis.values) {
+        longer.push_back(point);
+        longer.back().push_back(axis.option + "=" + value);
+      }
+    }
+    points = std::move(longer);
+  }
+  return points;
+}
+
+/// The finished run in `folder`, if it was asked the same.
+std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& asked) {
+  if (!fs::exists(folder / result_name)) return std::nullopt;
+  const nlohmann::json json = read_json_file(folder / result_name);
+  try {
+    if (json.at("asked") != asked) return std::nullopt;
+    return SweepRun{json.at("seed"), folder.string(), json.at("steps"), json.at("best_step"), json.at("metric"), json.at("value")};
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;  // it is run again, which costs little when it is finished
+  }
+}
+
+Json json_of(const SweepRun& run) {
+  return {{"seed", run.seed},           {"run_dir", run.folder}, {"steps", run.steps},
+          {"best_step", run.best_step}, {"metric", run.metric},  {"value", run.value}};
+}
+
+void write_summary(const fs::path& folder, const SweepResult& result) {
+  Json points = Json::array();
+  for (const SweepPoint& point : result.points) {
+    if (point.runs.empty()) continue;
+    Json runs = Json::array();
+    for (const SweepRun& run : point.runs) runs.push_back(json_of(run));
+    points.push_back({{"options", point.overrides}, {"mean", point.mean()}, {"deviation", point.deviation()}, {"runs", runs}});
+  }
+  fs::create_directories(folder);
+  write_text_file(folder / "summary.json", Json{{"metric", result.metric}, {"points", points}}.dump(2) + "\n");
+}
+
+}  // namespace
+
+GridAxis parse_grid_axis(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  require_input(equals != text.npos && equals > 0 && equals + 1 < text.size(),
+                "--grid {}: expected option=value,value, such as learning_rate=2e-5,3e-5", printable(text, 80));
+  GridAxis axis{with_context("--grid", [&] { return option_path(text.substr(0, equals)); }), {}};
+  std::size_t begin = equals + 1;
+  while (begin <= text.size()) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    require_input(end > begin, "--grid {}: a value is empty", printable(text, 80));
+    axis.values.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  for (const char* own : {"run_dir", "seed"}) {
+    require_input(axis.option != own, "--grid {}: {} is chosen for each run; --seeds N gives several seeds", printable(text, 80), own);
+  }
+  return axis;
+}
+
+std::string SweepPoint::name() const {
+  std::vector<std::string> parts;
+  for (const std::string& each : overrides) {
+    const std::size_t equals = each.find('=');
+    parts.push_back(each.substr(each.rfind('.', equals) == each.npos ? 0 : each.rfind('.', equals) + 1));
+  }
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
+double SweepPoint::mean() const {
+  double sum = 0;
+  for (const SweepRun& run : runs) sum += run.value;
+  return sum / static_cast<double>(runs.size());
+}
+
+double SweepPoint::deviation() const {
+  if (runs.size() < 2) return 0;
+  double squares = 0;
+  for (const SweepRun& run : runs) squares += (run.value - mean()) * (run.value - mean());
+  return std::sqrt(squares / static_cast<double>(runs.size() - 1));
+}
+
+const SweepPoint& SweepResult::best() const {
+  return *std::max_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.mean() < b.mean(); });
+}
+
+SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides, const SweepOptions& options, Log& log) {
+  struct Planned {
+    std::size_t point;
+    RunConfig config;
+  };
+  SweepResult result;
+  std::vector<Planned> plan;
+  const RunConfig base = read_config(path, overrides);
+  for (const auto& choice : points_of(options.grid)) {
+    std::vector<std::string> all = overrides;
+    all.insert(all.end(), choice.begin(), choice.end());
+    result.points.push_back({choice, {}});
+    RunConfig config = read_config(path, all);  // every point is checked before the first run
+    const auto wrong = validate_finetuning(config);
+    require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
+    const fs::path folder = fs::path(base.run_dir) / as_file_name(result.points.back().name());
+    for (std::int64_t i = 0; i < options.seeds; ++i) {
+      config.seed = base.seed + i;
+      config.run_dir = (folder / fmt::format("seed-{}", config.seed)).string();
+      plan.push_back({result.points.size() - 1, config});
+    }
+  }
+  for (std::size_t i = 0; i < plan.size(); ++i) {
+    const auto& [point, config] = plan[i];
+    const std::string asked = text_checksum(to_yaml(config));
+    std::optional<SweepRun> run = finished_run(config.run_dir, asked);
+    log.say(fmt::format("run {} of {}: {}{}", i + 1, plan.size(), config.run_dir, run ? " is finished" : ""));
+    if (!run) {
+      Log of_run(log.quiet());
+      const RunResult outcome = finetune(config, of_run);
+      result.interrupted = outcome.interrupted;
+      if (outcome.interrupted) break;
+      run = SweepRun{config.seed,       config.run_dir,
+                     outcome.steps,     outcome.best.value_or(outcome.steps),
+                     outcome.judged_by, outcome.best_value.value_or(0)};
+      Json json = json_of(*run);
+      json["asked"] = asked;
+      write_text_file(fs::path(config.run_dir) / result_name, json.dump(2) + "\n");
+    }
+    result.metric = run->metric;
+    result.points[point].runs.push_back(*run);
+    write_summary(base.run_dir, result);
+  }
+  std::erase_if(result.points, [](const SweepPoint& point) { return point.runs.empty(); });
+  return result;
+}
+
+std::string sweep_table(const SweepResult& result) {
+  std::size_t width = 7;
+  for (const SweepPoint& point : result.points) width = std::max(width, point.name().size());
+  std::string text = fmt::format("{:<{}}  runs  {:>10}  deviation        best\n", "options", width, result.metric);
+  const auto better = [](const SweepRun& a, const SweepRun& b) { return a.value < b.value; };
+  for (const SweepPoint& point : result.points) {
+    const SweepRun& top = *std::max_element(point.runs.begin(), point.runs.end(), better);
+    text += fmt::format("{:<{}}  {:>4}  {:>10.4f}  {:>9.4f}  {:>10.4f}  (seed {})\n", point.name().empty() ? "-" : point.name(), width,
+                        point.runs.size(), point.mean(), point.deviation(), top.value, top.seed);
+  }
+  const SweepPoint& best = result.best();
+  const SweepRun& top = *std::max_element(best.runs.begin(), best.runs.end(), better);
+  return text + fmt::format("best: {}{} {:.4f} ± {:.4f}; its best run is {}\n", best.name(), best.name().empty() ? result.metric : ":",
+                            best.mean(), best.deviation(), top.folder);
+}
+
+}  // namespace nystrom

@@ -1,0 +1,53 @@
+#include "train/task_loss.h"
+
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+/// Scores that padding can have without taking part in a softmax: exp of it is 0 in every type.
+constexpr double excluded = -1e9;
+
+/// [b, n] in `dtype`: 0 where valid, `excluded` where padded.
+Tensor padding_penalty(const Tensor& mask, DType dtype, Device device) {
+  std::vector<double> values;
+  for (const double valid : mask.to_doubles()) values.push_back(valid != 0 ? 0 : excluded);
+  return Tensor::from(values, mask.shape()).cast(dtype).to(device);
+}
+
+}  // namespace
+
+ModelInput input_of(const TaskBatch& batch) { return {batch.input_ids, batch.features, batch.attention_mask, batch.token_type_ids}; }
+
+ModelOutput task_output(const Model& model, const TaskBatch& batch, const RunContext& run) {
+  ModelOutput out = model(input_of(batch), run);
+  if (model.config().head == Head::multiple_choice) out.logits = reshape(out.logits, {out.logits.dim(0) / batch.choices, batch.choices});
+  return out;
+}
+
+Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& out, const TaskBatch& batch, double normaliser) {
+  const Device device = out.last_hidden_state.value().device();
+  switch (target) {
+    case TaskTarget::classes:
+    case TaskTarget::word_classes:
+    case TaskTarget::choice: return classification_loss(out.logits, batch.labels.to(device), normaliser);
+    case TaskTarget::value: {
+      const std::int64_t rows = out.logits.dim(0);
+      const Var mean = mean_squared_error(reshape(out.logits, {rows}), batch.labels.to(device));
+      return affine(mean, static_cast<double>(rows) / normaliser);
+    }
+    case TaskTarget::span: {
+      Var start = out.start_logits, end = out.end_logits;
+      if (batch.attention_mask.defined() && config.attention.semantics == Semantics::nystrom) {
+        const Var penalty(padding_penalty(batch.attention_mask, start.dtype(), device));
+        start = add(start, penalty);
+        end = add(end, penalty);
+      }
+      return question_answering_loss(start, end, batch.start_positions, batch.end_positions, normaliser);
+    }
+    case TaskTarget::none: break;
+  }
+  throw Error("task_loss: the task predicts nothing");
+}
+
+}  // namespace nystrom

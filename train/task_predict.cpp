@@ -1,0 +1,201 @@
+#include "train/task_predict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "core/check.h"
+#include "core/utf8.h"
+#include "data/tasks/answers.h"
+#include "data/tasks/entities.h"
+#include "data/tasks/task_metrics.h"
+#include "train/task_loss.h"
+
+namespace nystrom {
+namespace {
+
+std::vector<double> softmax_of(std::span<const double> scores) {
+  std::vector<double> values(scores.begin(), scores.end());
+  const double largest = *std::max_element(values.begin(), values.end());
+  double total = 0;
+  for (double& value : values) total += value = std::exp(value - largest);
+  for (double& value : values) value /= total;
+  return values;
+}
+
+/// The indices of the largest scores, largest first; among equals the lower index.
+std::vector<std::size_t> ranked(const std::vector<double>& scores, std::int64_t top_k) {
+  std::vector<std::size_t> order(scores.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  order.resize(std::min(order.size(), static_cast<std::size_t>(top_k)));
+  return order;
+}
+
+CharacterRange characters(std::string_view text, const ByteRange& bytes) {
+  const auto count = [&](std::int64_t end) {
+    return std::count_if(text.begin(), text.begin() + end, [](char c) { return !is_utf8_continuation(c); });
+  };
+  return {count(bytes.begin), count(bytes.end)};
+}
+
+/// Whether words have tags of entities, such as B-PER; else any labels.
+bool tells_entities(const TaskModel& task) { return std::ranges::all_of(task.reader->labels().names(), is_entity_tag); }
+
+/// Turns the outputs for the samples of a data set into predictions.
+class Predictor {
+ public:
+  Predictor(const TaskModel& task, const TaskDataset& dataset, std::int64_t top_k) : task_(task), dataset_(dataset), top_k_(top_k) {}
+
+  std::vector<Prediction> operator()(std::int64_t batch_size, const std::shared_ptr<const TaskDataset>& dataset) {
+    TaskLoaderOptions options;
+    options.batch_size = options.micro_batch_size = batch_size;
+    options.padding = task_.reader->padding();
+    TaskEvaluationLoader loader(dataset, options);
+    predictions_.resize(static_cast<std::size_t>(dataset->examples()));
+    while (const auto batch = loader.next()) {
+      const ModelOutput out = task_output(*task_.model, *batch);
+      const bool spans = dataset_.target() == TaskTarget::span;
+      const Tensor first = (spans ? out.start_logits : out.logits).value().to(cpu_device).cast(DType::f64).contiguous();
+      const Tensor second = spans ? out.end_logits.value().to(cpu_device).cast(DType::f64).contiguous() : Tensor();
+      const std::int64_t width = first.numel() / first.dim(0);
+      for (std::size_t row = 0; row < batch->samples.size(); ++row) {
+        const auto scores = [&](const Tensor& tensor) {
+          return std::span(tensor.data<double>() + static_cast<std::int64_t>(row) * width, static_cast<std::size_t>(width));
+        };
+        if (spans) {
+          add_window(batch->samples[row], scores(first), scores(second));
+        } else {
+          predictions_[static_cast<std::size_t>(example_of(batch->samples[row]))] = predict(batch->samples[row], scores(first));
+        }
+      }
+    }
+    answer();
+    return std::move(predictions_);
+  }
+
+ private:
+  std::int64_t example_of(std::int64_t sample) const { return dataset_.width() > 0 ? sample : dataset_.sample(sample).example; }
+
+  Prediction predict(std::int64_t sample, std::span<const double> scores) const {
+    Prediction result;
+    switch (*task_.settings.task.kind) {
+      case TaskKind::tokens: result.guesses = label_words(sample, scores); break;
+      case TaskKind::choice: result.guesses = rank(scores, dataset_.example(example_of(sample)).choices); break;
+      case TaskKind::classification:
+      case TaskKind::regression:
+      case TaskKind::features:
+      case TaskKind::questions:
+        if (task_.model->config().num_labels() == 1) {
+          result.value = scores[0];
+        } else {
+          result.guesses = rank(scores, task_.model->config().labels);
+        }
+    }
+    return result;
+  }
+
+  std::vector<Guess> rank(std::span<const double> scores, const std::vector<std::string>& names) const {
+    const std::vector<double> probabilities = softmax_of(scores);
+    std::vector<Guess> guesses;
+    for (const std::size_t i : ranked(probabilities, top_k_)) guesses.push_back({names[i], probabilities[i]});
+    return guesses;
+  }
+
+  std::vector<Guess> label_words(std::int64_t sample, std::span<const double> scores) const {
+    const LabelSet& labels = task_.reader->labels();
+    const Example& example = dataset_.example(example_of(sample));
+    const std::vector<WordLabel> predicted = word_labels(dataset_.sample(sample), scores, labels.size());
+    std::vector<Guess> guesses;
+    if (!tells_entities(task_)) {
+      for (std::size_t i = 0; i < example.words.size(); ++i) {
+        if (predicted[i].label >= 0) guesses.push_back({labels.name(predicted[i].label), predicted[i].probability, example.words[i]});
+      }
+      return guesses;
+    }
+    const std::vector<ByteRange> places = example.text.empty() ? std::vector<ByteRange>() : split_words(example.text);
+    for (const Entity& entity : find_entities(example.words, predicted, labels, example.text, places)) {
+      Guess guess{entity.type, entity.score, entity.text};
+      if (!places.empty()) guess.place = characters(example.text, entity.place);
+      guesses.push_back(std::move(guess));
+    }
+    return guesses;
+  }
+
+  void add_window(std::int64_t sample, std::span<const double> start, std::span<const double> end) {
+    windows_[example_of(sample)].push_back({sample, {start.begin(), start.end()}, {end.begin(), end.end()}});
+  }
+
+  void answer() {
+    const TaskConfig& task = task_.settings.task;
+    AnswerOptions options;
+    options.max_answer_length = task.max_answer_length;
+    options.no_answer = task.no_answer.value_or(false);
+    options.no_answer_threshold = task.no_answer_threshold;
+    for (auto& [number, windows] : windows_) {
+      std::sort(windows.begin(), windows.end(), [](const Window& a, const Window& b) { return a.sample < b.sample; });
+      std::vector<WindowScores> scores;
+      for (const Window& window : windows) scores.push_back({&dataset_.sample(window.sample), window.start, window.end});
+      const std::string& context = *dataset_.example(number).pair;
+      std::vector<Guess>& guesses = predictions_[static_cast<std::size_t>(number)].guesses;
+      for (const PredictedAnswer& found : best_answers(context, scores, options)) {
+        if (static_cast<std::int64_t>(guesses.size()) == top_k_) break;
+        Guess guess{found.text, found.probability};
+        if (!found.text.empty()) guess.place = characters(context, found.place);
+        guesses.push_back(std::move(guess));
+      }
+    }
+  }
+
+  /// The scores of a window until all windows of its question are there.
+  struct Window {
+    std::int64_t sample;
+    std::vector<double> start, end;
+  };
+
+  const TaskModel& task_;
+  const TaskDataset& dataset_;
+  std::int64_t top_k_;
+  std::vector<Prediction> predictions_;
+  std::map<std::int64_t, std::vector<Window>> windows_;
+};
+
+std::vector<Prediction> predict_all(const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset, std::int64_t batch_size,
+                                    std::int64_t top_k) {
+  return Predictor(task, *dataset, top_k)(batch_size, dataset);
+}
+
+}  // namespace
+
+std::vector<Prediction> predict_examples(const TaskModel& task, const std::vector<Example>& examples, std::int64_t batch_size,
+                                         std::int64_t top_k) {
+  return predict_all(task, task.reader->from(examples), batch_size, top_k);
+}
+
+std::vector<Prediction> predict_features(const TaskModel& task, const std::vector<std::string>& files, std::int64_t batch_size,
+                                         std::int64_t top_k) {
+  return predict_all(task, task.reader->read(files, Labelled::optional), batch_size, top_k);
+}
+
+std::string prediction_json(const TaskModel& task, const Prediction& prediction) {
+  using Json = nlohmann::ordered_json;
+  const TaskKind kind = *task.settings.task.kind;
+  const bool entities = kind == TaskKind::tokens && tells_entities(task);
+  const char* name = kind == TaskKind::questions ? "answer" : kind == TaskKind::choice ? "choice" : entities ? "entity_group" : "label";
+  if (prediction.value) return Json{{"value", *prediction.value}}.dump();
+  Json list = Json::array();
+  for (const Guess& guess : prediction.guesses) {
+    Json object = {{name, guess.label}, {"score", guess.score}};
+    if (kind == TaskKind::tokens) object["word"] = guess.word;
+    if (guess.place) {
+      object["start"] = guess.place->start;
+      object["end"] = guess.place->end;
+    }
+    list.push_back(std::move(object));
+  }
+  return list.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace nystrom

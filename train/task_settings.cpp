@@ -1,0 +1,82 @@
+#include "train/task_settings.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "train/config_io.h"
+
+namespace nystrom {
+namespace {
+
+/// Outputs of the head that are labels of the task.
+LabelSet labels_of(const ModelConfig& config, const TaskConfig& task) {
+  const bool classes = has_labels(*task.kind) || (task.kind == TaskKind::features && config.num_labels() > 1);
+  return classes ? LabelSet(config.labels) : LabelSet();
+}
+
+}  // namespace
+
+SplitOverrides::SplitOverrides(const std::vector<std::string>& overrides, const std::vector<std::string>& sections) {
+  for (const std::string& each : overrides) {
+    const std::string section = each.substr(0, each.find_first_of(".="));
+    require_input(section == "model" || std::ranges::find(sections, section) != sections.end(),
+                  "--set {}: this command takes options of model, {}", printable(each, 80), fmt::join(sections, ", "));
+    (section == "model" ? model : run).push_back(each);
+  }
+}
+
+std::optional<TaskKind> task_of(const ModelConfig& config) {
+  switch (config.head) {
+    case Head::sequence_classification:
+      if (config.embed_dim) return TaskKind::features;
+      return config.num_labels() == 1 ? TaskKind::regression : TaskKind::classification;
+    case Head::token_classification: return TaskKind::tokens;
+    case Head::question_answering: return TaskKind::questions;
+    case Head::multiple_choice: return TaskKind::choice;
+    case Head::masked_lm:
+    case Head::none: break;
+  }
+  return std::nullopt;
+}
+
+RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given, const std::vector<std::string>& overrides) {
+  const std::filesystem::path file = folder.path / "config.yaml";
+  RunConfig config;
+  if (given || std::filesystem::exists(file)) {
+    config = read_resolved_config(given ? *given : file.string(), overrides);
+  } else {
+    config.task.kind = task_of(folder.config);
+    config.model = folder.config;
+    config.model.attention.semantics = Semantics::nystrom;  // the length that transformers' needs is the model's, not that of the data
+    config.data.sequence_length = trained_length(folder);
+    config.task.stride = std::min(config.task.stride, config.data.sequence_length / 4);
+    if (config.task.kind == TaskKind::choice) config.task.columns.choices = {"choices"};
+    config = parse_resolved_config(to_yaml(config), "default settings", overrides);
+  }
+  config.model = folder.config;
+  return config;
+}
+
+TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype) {
+  const std::string where = printable_path(folder.path);
+  require_input(has_task(settings), "{}: is a {}, and no task is known; name one: --set task.kind=classification", where,
+                enum_name(folder.config.head));
+  settings.task = resolve_task(settings.task);
+  TaskModel result;
+  const TaskConfig& task = settings.task;
+  require_input(task_of(folder.config) == task.kind, "{}: is a {} for {}, but task.kind is {}; change it, or choose another model", where,
+                enum_name(folder.config.head), task_of(folder.config) ? enum_name(*task_of(folder.config)) : "no task",
+                enum_name(*task.kind));
+  if (task.kind != TaskKind::features) {
+    result.tokenizer = open_tokenizer_of(folder);
+    require_input(result.tokenizer != nullptr, "{}: has no tokenizer; bring its tokenizer.json or spiece.model", where);
+  }
+  result.reader =
+      std::make_unique<TaskReader>(task, labels_of(folder.config, task), result.tokenizer, folder.config, settings.data.sequence_length);
+  result.model = load_model(folder.path, folder.config, dtype, StoreMode::inference);
+  result.settings = std::move(settings);
+  return result;
+}
+
+}  // namespace nystrom
