@@ -62,7 +62,7 @@ EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config)
       output_dropout_(scope, config.hidden_dropout_prob) {}
 
 Var EncoderLayer::attend(const Var& x, const SequenceMask& mask, const RunContext& run) const {
-  return attention_dropout_(attention_output_(attention_(x, mask)), run);
+  return attention_dropout_(attention_output_(attention_(x, mask, run)), run);
 }
 
 Var EncoderLayer::feed_forward(const Var& x, const RunContext& run) const {
