@@ -57,8 +57,8 @@ SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
 
 Var SelfAttention::operator()(const Var& x, const SequenceMask& mask, const RunContext& run) const {
   const Var q = query_(x), k = key_ ? (*key_)(x) : q, v = value_(x);
-  const AttentionInputs inputs{x,    split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_),
-                               mask, query_,                 key_ ? *key_ : query_};
+  const AttentionInputs inputs{x,      split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_), mask,
+                               query_, key_ ? *key_ : query_};
   if (run.observe_attention) run.observe_attention(inputs);
   const Var heads = transpose((*method_)(inputs), 1, 2);  // [b, n, h, d]
   if (!conv_) return reshape(heads, x.shape());

@@ -8,8 +8,8 @@ namespace nystrom {
 
 std::span<const EnumName<AttentionKind>> enum_names(AttentionKind) {
   static constexpr EnumName<AttentionKind> names[] = {
-      {AttentionKind::nystrom, "nystrom"},     {AttentionKind::softmax, "softmax"},     {AttentionKind::double_softmax, "double_softmax"},
-      {AttentionKind::linear, "linear"},       {AttentionKind::performer, "performer"}, {AttentionKind::linformer, "linformer"},
+      {AttentionKind::nystrom, "nystrom"},  {AttentionKind::softmax, "softmax"},     {AttentionKind::double_softmax, "double_softmax"},
+      {AttentionKind::linear, "linear"},    {AttentionKind::performer, "performer"}, {AttentionKind::linformer, "linformer"},
       {AttentionKind::reformer, "reformer"}};
   return names;
 }
@@ -145,9 +145,10 @@ void check_rivals(const ModelConfig& c, Lines& lines) {
   const AttentionConfig& attention = c.attention;
   const bool rival = attention.kind != AttentionKind::nystrom && attention.kind != AttentionKind::softmax;
   if (rival && attention.semantics == Semantics::transformers)
-    lines.push_back(fmt::format("attention.kind {} has no attention.semantics transformers, which Hugging Face defines for nystrom and "
-                                "softmax alone; set attention.semantics to nystrom",
-                                enum_name(attention.kind)));
+    lines.push_back(
+        fmt::format("attention.kind {} has no attention.semantics transformers, which Hugging Face defines for nystrom and "
+                    "softmax alone; set attention.semantics to nystrom",
+                    enum_name(attention.kind)));
   if (attention.kind == AttentionKind::linformer && attention.projected_length > c.max_position_embeddings)
     lines.push_back(fmt::format("attention.projected_length {} exceeds max_position_embeddings {}; linformer would make sequences longer",
                                 attention.projected_length, c.max_position_embeddings));

@@ -18,12 +18,12 @@ auto& at(T& values, std::int64_t i) {
 /// Who sees whom. A slot is a place in the sorted and chunked order of one round of one head of one row; there are as many for each as the
 /// row with most tokens needs. Rows and slots are counted through all of [b, h, n] and [b, h, rounds, chunks · chunk].
 struct Plan {
-  std::int64_t chunks = 0;                     // of a round
-  std::vector<std::int64_t> token_of_slot;     // among [b, h, n], −1: none
-  std::vector<std::int64_t> window;            // of each chunk, the tokens of the one before and its own: [b, h, rounds, chunks, 2 · chunk]
-  std::vector<std::int64_t> slot_of_token;     // [b, h, n, rounds], −1: padding
-  std::vector<std::int64_t> place_of_slot;     // the converse: among [b, h, n, rounds], −1: none
-  std::vector<double> score;                   // what is added: [b, h, rounds, chunks, chunk, 2 · chunk]
+  std::int64_t chunks = 0;                  // of a round
+  std::vector<std::int64_t> token_of_slot;  // among [b, h, n], −1: none
+  std::vector<std::int64_t> window;         // of each chunk, the tokens of the one before and its own: [b, h, rounds, chunks, 2 · chunk]
+  std::vector<std::int64_t> slot_of_token;  // [b, h, n, rounds], −1: padding
+  std::vector<std::int64_t> place_of_slot;  // the converse: among [b, h, n, rounds], −1: none
+  std::vector<double> score;                // what is added: [b, h, rounds, chunks, chunk, 2 · chunk]
 };
 
 /// Fills the plan of one head of one row.

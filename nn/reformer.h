@@ -7,8 +7,8 @@ namespace nystrom {
 
 /// Locality-sensitive hashing attention. Queries are the keys too: a key is its query, scaled to length √d. Each of num_hashes rounds puts
 /// every token into the bucket argmax [x R; −x R] of a random rotation R, sorts tokens by bucket and position, and cuts that order into
-/// chunks of bucket_size; a query sees its chunk and the one before it. Over all rounds this is one softmax, in which a key seen in N rounds
-/// counts once (its score gets −log N), and the query itself only if there is no other key (its score gets −10⁵).
+/// chunks of bucket_size; a query sees its chunk and the one before it. Over all rounds this is one softmax, in which a key seen in N
+/// rounds counts once (its score gets −log N), and the query itself only if there is no other key (its score gets −10⁵).
 ///
 /// Of l tokens there are 2 ⌈l / bucket_size⌉ buckets. Tokens alone are hashed, so padding and company change nothing. The rotations of a
 /// layer follow from random_seed and its name, and are never redrawn (the paper draws them at each step). Hashes are constants: no

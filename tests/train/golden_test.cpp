@@ -1,5 +1,6 @@
 // Forward and backward against float64 runs of transformers 4.57.1 (fixtures/hf) and of an independent reference of our own semantics
-// (fixtures/nystrom) and of the other attention kinds (fixtures/rivals). Tolerances are relative to each tensor's largest entry; what is exactly 0 is compared absolutely.
+// (fixtures/nystrom) and of the other attention kinds (fixtures/rivals). Tolerances are relative to each tensor's largest entry; what is
+// exactly 0 is compared absolutely.
 #include <gtest/gtest.h>
 
 #include "tests/support/fixtures.h"
