@@ -12,7 +12,8 @@ namespace nystrom {
 ///
 /// Of l tokens there are 2 ⌈l / bucket_size⌉ buckets. Tokens alone are hashed, so padding and company change nothing. The rotations of a
 /// layer follow from random_seed and its name, and are never redrawn (the paper draws them at each step). Hashes are constants: no
-/// gradient flows through them. Sorting happens on the CPU. Scores are kept: O(n · num_hashes · bucket_size) memory.
+/// gradient flows through them. Sorting happens on the CPU. Scores are kept: O(n · num_hashes · bucket_size) memory;
+/// hashing takes O(n² · num_hashes / bucket_size), as there are as many directions as chunks.
 class ReformerAttention : public AttentionMethod {
  public:
   ReformerAttention(const Scope& scope, const ModelConfig& config);

@@ -114,7 +114,7 @@ std::string thresholds(const std::vector<Summary>& errors) {
   for (const auto& [bound, name] : {std::pair(0.1, "10 %"), std::pair(0.01, "1 %"), std::pair(rounding, "rounding")}) {
     std::size_t first = errors.size();
     while (first > 0 && errors[first - 1].median < bound) --first;
-    parts.push_back(first < errors.size() ? fmt::format("{} from {} landmarks on", name, first + 1) : fmt::format("never {}", name));
+    parts.push_back(first < errors.size() ? fmt::format("{} from {} landmarks on", name, first + 1) : fmt::format("{} never", name));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }

@@ -12,7 +12,7 @@
 namespace nystrom {
 namespace {
 
-constexpr std::int64_t most_steps = 12, loss_factor = 4;
+constexpr std::int64_t most_steps = 12, loss_factor = 8;
 
 ModelConfig with_kind(ModelConfig config, AttentionKind kind) {
   config.attention.kind = kind;

@@ -51,7 +51,7 @@ struct ModelFindings {
 using StudyProgress = std::function<void(std::int64_t done, std::int64_t total)>;
 
 /// Runs the model as it is configured, in f64, on `sequences` of the longest samples, and asks at each layer what other attention would
-/// have made of the same queries, keys and values. Then the masked loss with each of them in all layers, in f32, on four times as many
+/// have made of the same queries, keys and values. Then the masked loss with each of them in all layers, in f32, on eight times as many
 /// sequences with the same masks. InputError for sequences longer than longest_studied_sequence, or of fewer than 4 tokens.
 ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samples, std::int64_t sequences,
                             const StudyProgress& progress = {});

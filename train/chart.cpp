@@ -110,8 +110,9 @@ class Drawing {
     if (!any) text(left + plot_width() / 2, top + plot_height / 2, "nothing to draw", "middle");
     const double height = legend();
     return fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" style=\"max-width:{0:.0f}px;width:100%;height:auto\" "
-        "font-family=\"sans-serif\" font-size=\"14\" role=\"img\">\n{2}{3}</svg>\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
+        "font-family=\"sans-serif\" font-size=\"14\" role=\"img\">\n{2}<rect class=\"ground\" width=\"{0:.0f}\" height=\"{1:.0f}\"/>\n{3}"
+        "</svg>\n",
         width, height, style(), body_);
   }
 
@@ -147,7 +148,6 @@ class Drawing {
   }
 
   void heading() {
-    body_ += "<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n";
     const double size = std::min(16.0, 16.0 * (width - 20) / (8.8 * std::max(1.0, letters(chart_.title))));
     text(width / 2, 26, chart_.title, "middle", fmt::format(" font-size=\"{:.1f}\" font-weight=\"bold\"", size));
     const double middle = top + plot_height / 2;

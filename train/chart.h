@@ -28,7 +28,7 @@ struct Chart {
   std::string note = {};  ///< a line below the legend
 };
 
-/// A whole SVG document of fixed proportions that scales to the width of its place, with letters that stay readable on a phone, and
+/// A whole SVG document, 640 wide, with letters that stay readable when it shrinks to a phone (a page gives it max-width: 100 %), and
 /// colours that follow the reader's light or dark mode. A chart without any point to draw says so.
 std::string render_svg(const Chart& chart);
 

@@ -145,7 +145,7 @@ std::function<void()> add_matrices(CLI::App& parent) {
 struct ModelOptions : StudyOptions {
   std::string model;
   std::vector<std::string> text;
-  std::int64_t sequences = 8;
+  std::int64_t sequences = 4;
 };
 
 /// How the model's text was cut and masked when its folder says so, else the defaults; --set data.… and masking.… change it.
@@ -202,7 +202,7 @@ std::function<void()> add_model(CLI::App& parent) {
   command->footer(
       fmt::format("Looks into --sequences of the text's longest sequences, of at most {} tokens (exact attention matrices are formed), and "
                   "measures the\n"
-                  "masked loss on four times as many. Text is cut and masked as in the model's training; --set data.…, masking.… and "
+                  "masked loss on eight times as many. Text is cut and masked as in the model's training; --set data.…, masking.… and "
                   "model.… change that.\n"
                   "\nExamples:\n  nystrom approximation model runs/small heldout.txt --output study\n"
                   "  nystrom approximation model runs/small heldout.txt --set data.sequence_length=512 --sequences 2",

@@ -73,6 +73,7 @@ std::string parse_message(const CLI::ParseError& error, const CLI::App* command)
   for (const CLI::Option* option : command->get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
+  for (const CLI::App* inner : command->get_subcommands([](const CLI::App*) { return true; })) names.push_back(inner->get_name());
   const std::string& first = extras.front();
   return fmt::format("{} {}{}; see {}", first.starts_with('-') ? "unknown option" : "unexpected argument", first,
                      did_you_mean(first, names), help);

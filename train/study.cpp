@@ -86,8 +86,7 @@ std::string json_text(const Study& study) {
 void write_study(const Study& study, const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  require_input(!error && std::filesystem::is_directory(folder, error), "{}: cannot make the folder: {}", printable_path(folder),
-                error ? error.message() : "it is a file");
+  require_input(!error, "{}: cannot make the folder: {}", printable_path(folder), error.message());
   const auto place = [&](const std::string& part, const char* extension) {
     return folder / (study.name + (part.empty() ? "" : "-" + part) + extension);
   };
