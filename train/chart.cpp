@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
+#include <set>
 
 #include "core/check.h"
 
@@ -100,6 +100,8 @@ class Drawing {
     const double floor = chart.y_floor > 0 ? chart.y_floor : -std::numeric_limits<double>::infinity();
     x_ = scale_of(chart.x_axis, xs, -std::numeric_limits<double>::infinity());
     y_ = scale_of(chart.y_axis, ys, floor);
+    const std::set<double> places = measured_places();
+    if (x_.log && places.size() <= 8) x_.ticks.assign(places.begin(), places.end());
   }
 
   std::string draw() {
@@ -117,6 +119,16 @@ class Drawing {
   }
 
  private:
+  std::set<double> measured_places() const {
+    std::set<double> places;
+    for (const ChartSeries& series : chart_.series) {
+      for (const double x : series.x) {
+        if (x_.shows(x)) places.insert(x);
+      }
+    }
+    return places;
+  }
+
   static double plot_width() { return width - left - right; }
   double px(double x) const { return left + x_.share(x) * plot_width(); }
   double py(double y) const { return top + (1 - y_.share(std::max(y, y_.low))) * plot_height; }
@@ -242,7 +254,13 @@ class Drawing {
 
 std::string short_number(double value) {
   if (std::abs(value) < 1e-300) return "0";
-  std::string text = fmt::format("{:.4g}", value);
+  const bool small = std::abs(value) < 1e-3 && std::isfinite(value);
+  std::string text = fmt::format(fmt::runtime(small ? "{:.3e}" : "{:.4g}"), value);
+  if (small) {  // without the zeros at the end of the digits
+    const std::size_t exponent = text.find('e');
+    const std::size_t last = text.find_last_not_of("0.", exponent - 1);
+    text.erase(last + 1, exponent - last - 1);
+  }
   for (const auto& [from, to] : {std::pair("e-0", "e-"), std::pair("e+0", "e"), std::pair("e+", "e")}) {
     if (const std::size_t at = text.find(from); at != text.npos) text.replace(at, std::string_view(from).size(), to);
   }

@@ -17,6 +17,7 @@ struct ChartSeries {
   int colour = -1;
 };
 
+/// A logarithmic axis of x has its ticks where there are points, if these are few places.
 enum class Axis { linear, logarithmic };
 
 struct Chart {

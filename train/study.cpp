@@ -19,7 +19,8 @@ std::string shown(const Cell& cell, bool all_digits) {
   if (const auto* text = std::get_if<std::string>(&cell)) return *text;
   if (const auto* whole = std::get_if<std::int64_t>(&cell)) return std::to_string(*whole);
   const double value = std::get<double>(cell);
-  return all_digits ? fmt::format("{:.9g}", value) : short_number(value);
+  if (all_digits) return fmt::format("{:.9g}", value);
+  return std::isnan(value) ? "-" : short_number(value);
 }
 
 std::string quoted(const std::string& text) {

@@ -35,7 +35,7 @@ struct Study {
 
 /// A table as a CSV file with a header (RFC 4180), numbers with nine digits.
 std::string csv_text(const StudyTable& table);
-/// The columns of a table under each other, numbers with four digits.
+/// The columns of a table under each other, numbers with four digits; "-" where there is none.
 std::string aligned_text(const StudyTable& table);
 /// One JSON object: study, settings, verdict, and a list of objects for each table. Numbers that are not finite are null.
 std::string json_text(const Study& study);

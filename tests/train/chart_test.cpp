@@ -71,7 +71,7 @@ TEST(Chart, ValuesBelowTheFloorStandOnIt) {
 
 TEST(Chart, NumbersAreShort) {
   for (const auto& [value, text] : {std::pair(0.0, "0"), std::pair(1234.5678, "1235"), std::pair(1e-7, "1e-7"), std::pair(2e12, "2e12"),
-                                    std::pair(-0.25, "-0.25"), std::pair(1e100, "1e100")})
+                                    std::pair(-0.25, "-0.25"), std::pair(2.5e-4, "2.5e-4"), std::pair(3e-4, "3e-4"), std::pair(1e100, "1e100")})
     EXPECT_EQ(short_number(value), text);
 }
 
@@ -103,7 +103,7 @@ TEST(Study, WritesTablesAndCharts) {
   const std::string json = read_bytes(folder / "new" / "place" / "made_up.json");
   EXPECT_NE(json.find("\"seed\": 3"), std::string::npos);
   EXPECT_NE(json.find("\"share\": null"), std::string::npos);
-  EXPECT_EQ(aligned_text(study.tables[0]), "what      count   share\na \"b\", c      2  0.3333\nd             4     nan\n");
+  EXPECT_EQ(aligned_text(study.tables[0]), "what      count   share\na \"b\", c      2  0.3333\nd             4       -\n");
 }
 
 TEST(Study, RefusesAFileInPlaceOfAFolder) {
