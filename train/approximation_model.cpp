@@ -3,6 +3,7 @@
 #include <Eigen/SVD>
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "core/check.h"
@@ -13,6 +14,7 @@ namespace nystrom {
 namespace {
 
 constexpr std::int64_t most_steps = 12, loss_factor = 8;
+constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 ModelConfig with_kind(ModelConfig config, AttentionKind kind) {
   config.attention.kind = kind;
@@ -134,7 +136,10 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, double 
     heads[h].errors.resize(findings.variants.size());
   }
   for (std::size_t v = 0; v < findings.variants.size(); ++v) {
-    if (!findings.variants[v].has_errors) continue;
+    if (!findings.variants[v].has_errors) {
+      for (HeadFindings& head : heads) head.errors[v] = {unknown, unknown};
+      continue;
+    }
     ParameterStore none;
     const auto method = make_attention(Scope(none) / "study", findings.variants[v].config);
     const std::vector<double> of_out = relative_errors((*method)(in).value(), out, in.mask);
@@ -163,13 +168,15 @@ std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant&
   return sums;
 }
 
+/// `exact` may be empty: nothing to compare with.
 LossFindings compare_losses(const std::vector<double>& sums, const std::vector<double>& exact, const std::vector<Sequence>& sequences) {
   double tokens = 0, total = 0, difference = 0, squares = 0;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     tokens += static_cast<double>(sequences[i].chosen);
     total += sums[i];
-    difference += sums[i] - exact[i];
+    if (!exact.empty()) difference += sums[i] - exact[i];
   }
+  if (exact.empty()) return {total / tokens, unknown, unknown};
   const double change = difference / tokens;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     const double residual = sums[i] - exact[i] - change * static_cast<double>(sequences[i].chosen);
@@ -218,14 +225,15 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
     model->masked_lm_logits(sequences[at].input, Tensor::from(std::vector<std::int64_t>{0}, {1}), run);
     if (progress) progress(s + 1, total);
   }
-  const bool exact_fits = same_weights(folder.config.attention.kind, AttentionKind::softmax);
-  const std::vector<double> exact = loss_sums(folder, findings.variants[exact_fits ? 1 : 0], sequences);
+  // The second variant is exact attention.
+  const auto fits = [&](const AttentionVariant& variant) {
+    return same_weights(folder.config.attention.kind, variant.config.attention.kind);
+  };
+  const std::vector<double> exact = fits(findings.variants[1]) ? loss_sums(folder, findings.variants[1], sequences) : std::vector<double>{};
   for (std::int64_t v = 0; v < variants; ++v) {
     const AttentionVariant& variant = findings.variants[static_cast<std::size_t>(v)];
-    const bool fits = same_weights(folder.config.attention.kind, variant.config.attention.kind);
-    constexpr double none = std::numeric_limits<double>::quiet_NaN();
-    findings.losses.push_back(fits ? compare_losses(loss_sums(folder, variant, sequences), exact, sequences)
-                                   : LossFindings{none, none, none});
+    findings.losses.push_back(fits(variant) ? compare_losses(loss_sums(folder, variant, sequences), exact, sequences)
+                                            : LossFindings{unknown, unknown, unknown});
     if (progress) progress(findings.sequences + v + 1, total);
   }
   return findings;

@@ -27,7 +27,7 @@ struct HeadFindings {
 /// The masked loss of a model whose every layer has some attention.
 struct LossFindings {
   double loss = 0;
-  double change = 0;          ///< against exact attention
+  double change = 0;          ///< against exact attention; NaN, like all of it, where the weights do not fit
   double standard_error = 0;  ///< of the change, over sequences
 };
 

@@ -193,7 +193,7 @@ std::vector<std::string> verdict_of(const ModelFindings& findings) {
   const LossFindings& own = findings.losses[0];
   if (std::isfinite(own.change)) {
     const double change = -own.change;
-    const bool clear = std::abs(change) > 2 * own.standard_error;
+    const bool clear = std::abs(change) > std::max(1e-3, 2 * own.standard_error);
     lines.push_back(fmt::format("with exact attention instead, the masked loss would be {:.4f} {} than {:.4f} (± {:.4f}){}",
                                 std::abs(change), change > 0 ? "higher" : "lower", own.loss, own.standard_error,
                                 !clear       ? ": no clear difference"
@@ -206,7 +206,7 @@ std::vector<std::string> verdict_of(const ModelFindings& findings) {
   const double six = out_errors(findings, find(findings, "steps", "6")).median;
   lines.push_back(fmt::format("by inverse, the median head's error is {} with 6 steps, {} with the exact inverse and {} with none",
                               percent(six), percent(exact), percent(identity)));
-  if (identity <= std::min(six, exact))
+  if (identity < 0.9 * std::min(six, exact))
     lines.push_back("the inverse does not help this model: leaving it out is nearer to exact attention");
   const double rank = summarise(over_heads(findings, [](const HeadFindings& head) { return head.effective_rank; })).median;
   lines.push_back(fmt::format("the median exact attention matrix has an effective rank of {:.0f} of {}", rank, findings.length));

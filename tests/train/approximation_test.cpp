@@ -166,6 +166,21 @@ TEST_F(ApproximationModelTest, LossesAreThoseOfEvaluate) {
   }
 }
 
+/// Without a key projection there is no exact attention to compare the loss with; the errors of others are known all the same.
+TEST_F(ApproximationModelTest, OfAModelWithParametersOfItsOwnSaysWhatItCan) {
+  ModelConfig config = tiny_masked_lm();
+  config.attention.kind = AttentionKind::reformer;
+  const auto model = make_model(config, DType::f32);
+  write_bytes(folder_ / "model" / "config.json", hf_config_text(config));
+  write_safetensors(folder_ / "model" / "model.safetensors", weight_tensors(*model));
+  const auto found = result("--sequences 1");
+  const auto own = variant(found, "model", "reformer"), nystrom = variant(found, "steps", "6");
+  EXPECT_GT(own.at("loss"), 0);
+  EXPECT_TRUE(own.at("change").is_null() && own.at("median_out_error").is_null());
+  EXPECT_GT(nystrom.at("median_out_error"), 0);
+  EXPECT_TRUE(nystrom.at("loss").is_null());
+}
+
 TEST_F(ApproximationModelTest, WritesFiles) {
   const Outcome outcome = study("--sequences 1 --output study");
   EXPECT_EQ(outcome.code, 0) << outcome.err;

@@ -70,8 +70,9 @@ TEST(Chart, ValuesBelowTheFloorStandOnIt) {
 }
 
 TEST(Chart, NumbersAreShort) {
-  for (const auto& [value, text] : {std::pair(0.0, "0"), std::pair(1234.5678, "1235"), std::pair(1e-7, "1e-7"), std::pair(2e12, "2e12"),
-                                    std::pair(-0.25, "-0.25"), std::pair(2.5e-4, "2.5e-4"), std::pair(3e-4, "3e-4"), std::pair(1e100, "1e100")})
+  for (const auto& [value, text] :
+       {std::pair(0.0, "0"), std::pair(1234.5678, "1235"), std::pair(1e-7, "1e-7"), std::pair(2e12, "2e12"), std::pair(-0.25, "-0.25"),
+        std::pair(2.5e-4, "2.5e-4"), std::pair(3e-4, "3e-4"), std::pair(1e100, "1e100")})
     EXPECT_EQ(short_number(value), text);
 }
 
