@@ -15,6 +15,38 @@ auto& at(T& values, std::int64_t i) {
   return values[static_cast<std::size_t>(i)];
 }
 
+/// The hash of a sequence of some length: one rotation, or two whose buckets are multiplied where there would be many.
+class Hash {
+ public:
+  Hash(std::int64_t tokens, std::int64_t chunk) : rotated_(std::max<std::int64_t>(1, ceil_divide(tokens, chunk))) {
+    constexpr std::int64_t most = 32;
+    two_ = rotated_ > most;
+    if (two_) rotated_ = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(rotated_) / 2)));
+  }
+  std::int64_t directions() const { return two_ ? 2 * rotated_ : rotated_; }
+  /// Of a token whose product with direction i is x[i · stride].
+  std::int64_t bucket(const double* x, std::int64_t stride) const {
+    return two_ ? place(x, stride) + 2 * rotated_ * place(x + rotated_ * stride, stride) : place(x, stride);
+  }
+
+ private:
+  /// argmax [x; −x].
+  std::int64_t place(const double* x, std::int64_t stride) const {
+    std::int64_t best = 0;
+    for (std::int64_t i = 1; i < rotated_; ++i) {
+      if (x[i * stride] > x[best * stride]) best = i;
+    }
+    std::int64_t least = 0;
+    for (std::int64_t i = 1; i < rotated_; ++i) {
+      if (x[i * stride] < x[least * stride]) least = i;
+    }
+    return -x[least * stride] > x[best * stride] ? rotated_ + least : best;
+  }
+
+  std::int64_t rotated_;
+  bool two_;
+};
+
 /// Who sees whom. A slot is a place in the sorted and chunked order of one round of one head of one row; there are as many for each as the
 /// row with most tokens needs. Rows and slots are counted through all of [b, h, n] and [b, h, rounds, chunks · chunk].
 struct Plan {
@@ -126,29 +158,22 @@ ReformerAttention::ReformerAttention(const Scope& scope, const ModelConfig& conf
 
 std::vector<std::int64_t> ReformerAttention::buckets(const Tensor& queries, const SequenceMask& mask) const {
   const std::int64_t b = queries.dim(0), h = queries.dim(1), n = queries.dim(2), d = queries.dim(3);
-  const auto half_of = [&](std::int64_t count) { return std::max<std::int64_t>(1, ceil_divide(count, chunk_)); };
-  const std::int64_t half = half_of(*std::max_element(mask.counts().begin(), mask.counts().end()));
-  // Stored as [half, h, rounds, d], so that the directions of few buckets are the first of many.
-  const std::vector<double> values = normal_values(seed_, stream_, half * h * rounds_ * d);
-  const Tensor rotations = Tensor::from(values, {1, half, h, rounds_ * d}).transpose(1, 2).contiguous().reshape({1, h, half * rounds_, d});
-  Tensor projected = Tensor::empty({b, h, n, half * rounds_}, queries.dtype(), queries.device());
+  std::int64_t directions = 1;
+  for (const std::int64_t count : mask.counts()) directions = std::max(directions, Hash(count, chunk_).directions());
+  // Stored as [directions, h, rounds, d], so that few directions are the first of many.
+  const std::vector<double> values = normal_values(seed_, stream_, directions * h * rounds_ * d);
+  const Tensor rotations =
+      Tensor::from(values, {1, directions, h, rounds_ * d}).transpose(1, 2).contiguous().reshape({1, h, directions * rounds_, d});
+  Tensor projected = Tensor::empty({b, h, n, directions * rounds_}, queries.dtype(), queries.device());
   kernels::matmul(queries, rotations.cast(queries.dtype()).to(queries.device()).transpose(2, 3), CView{}, projected, false);
   const std::vector<double> x = projected.to(cpu_device).to_doubles();
   const Tensor valid = mask.valid().defined() ? mask.valid().to(cpu_device) : Tensor{};
   std::vector<std::int64_t> result(static_cast<std::size_t>(b * h * n * rounds_), -1);
   for (std::int64_t row = 0; row < b * h * n; ++row) {
-    const std::int64_t sample = row / (h * n), own = half_of(at(mask.counts(), sample));
+    const std::int64_t sample = row / (h * n);
     if (valid.defined() && valid.data<std::uint8_t>()[sample * n + row % n] == 0) continue;
-    for (std::int64_t r = 0; r < rounds_; ++r) {
-      const auto score = [&](std::int64_t i) { return at(x, (row * half + i) * rounds_ + r); };
-      std::int64_t best = 0;
-      double largest = score(0);
-      for (std::int64_t i = 0; i < 2 * own; ++i) {
-        const double value = i < own ? score(i) : -score(i - own);
-        if (value > largest) largest = value, best = i;
-      }
-      at(result, row * rounds_ + r) = best;
-    }
+    const Hash hash(at(mask.counts(), sample), chunk_);
+    for (std::int64_t r = 0; r < rounds_; ++r) at(result, row * rounds_ + r) = hash.bucket(&at(x, row * directions * rounds_ + r), rounds_);
   }
   return result;
 }

@@ -10,10 +10,10 @@ namespace nystrom {
 /// chunks of bucket_size; a query sees its chunk and the one before it. Over all rounds this is one softmax, in which a key seen in N
 /// rounds counts once (its score gets −log N), and the query itself only if there is no other key (its score gets −10⁵).
 ///
-/// Of l tokens there are 2 ⌈l / bucket_size⌉ buckets. Tokens alone are hashed, so padding and company change nothing. The rotations of a
-/// layer follow from random_seed and its name, and are never redrawn (the paper draws them at each step). Hashes are constants: no
-/// gradient flows through them. Sorting happens on the CPU. Scores are kept: O(n · num_hashes · bucket_size) memory;
-/// hashing takes O(n² · num_hashes / bucket_size), as there are as many directions as chunks.
+/// Of l tokens there are 2 ⌈l / bucket_size⌉ buckets, or, beyond 64, about as many as products of the buckets of two smaller rotations.
+/// Tokens alone are hashed, so padding and company change nothing. The rotations of a layer follow from random_seed and its name, and are
+/// never redrawn (the paper draws them at each step). Hashes are constants: no gradient flows through them. Sorting happens on the CPU.
+/// Scores are kept: O(n · num_hashes · bucket_size) memory.
 class ReformerAttention : public AttentionMethod {
  public:
   ReformerAttention(const Scope& scope, const ModelConfig& config);

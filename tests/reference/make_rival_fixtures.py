@@ -90,15 +90,26 @@ def linformer(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, e: torch.Tensor
     return torch.softmax(q @ (e @ k).T / math.sqrt(q.shape[1]), dim=1) @ (f @ v)
 
 
+def rotation_parts(length: int, chunk: int) -> list[slice]:
+    """Which directions make a rotation: one, or two where there would be more than 64 buckets."""
+    half = max(1, math.ceil(length / chunk))
+    if half <= 32:
+        return [slice(0, half)]
+    root = math.ceil(math.sqrt(half / 2))
+    return [slice(0, root), slice(root, 2 * root)]
+
+
 def reformer(q: torch.Tensor, v: torch.Tensor, rotations: np.ndarray, chunk: int) -> torch.Tensor:
-    """Kitaev et al., section 2 and appendix A; rotations [buckets / 2, rounds, d]."""
+    """Kitaev et al., section 2 and appendix A; rotations [directions, rounds, d]."""
     length, width = q.shape
     rounds = rotations.shape[1]
     k = q / torch.sqrt((q * q).mean(1, keepdim=True) + 1e-6)
     visible = []
     for r in range(rounds):
-        rotated = q.detach().numpy() @ rotations[:, r].T
-        bucket = np.concatenate([rotated, -rotated], axis=1).argmax(1)
+        bucket = np.zeros(length, dtype=int)
+        for part in reversed(rotation_parts(length, chunk)):
+            rotated = q.detach().numpy() @ rotations[part, r].T
+            bucket = bucket * 2 * rotated.shape[1] + np.concatenate([rotated, -rotated], axis=1).argmax(1)
         order = sorted(range(length), key=lambda t: (bucket[t], t))
         place = {t: s // chunk for s, t in enumerate(order)}
         visible.append([[j for j in range(length) if place[i] - 1 <= place[j] <= place[i]] for i in range(length)])
@@ -136,9 +147,9 @@ class RivalCase(Case):
             if self.sharing == "per_head":
                 e, f = e[head], f[head]
             return linformer(q, k, v, e[:, at], f[:, at])
-        half = max(1, math.ceil(len(q) / self.chunk))
-        drawn = normal_values(self.seed, name + ".rotations", half * self.heads * self.rounds * width)
-        return reformer(q, v, drawn.reshape(half, self.heads, self.rounds, width)[:, head], self.chunk)
+        directions = rotation_parts(len(q), self.chunk)[-1].stop
+        drawn = normal_values(self.seed, name + ".rotations", directions * self.heads * self.rounds * width)
+        return reformer(q, v, drawn.reshape(directions, self.heads, self.rounds, width)[:, head], self.chunk)
 
     def attention_shapes(self) -> dict[str, tuple[int, ...]]:
         if self.kind == "reformer":
@@ -171,6 +182,7 @@ CASES: dict[str, RivalCase] = {
     "linformer_per_head": RivalCase(13, ROWS, kind="linformer", sharing="per_head", layers=1, conv=None),
     "reformer": RivalCase(13, ROWS, kind="reformer"),
     "reformer_one_round": RivalCase(14, [14, "left", 4], kind="reformer", rounds=1, chunk=4, seed=3, layers=1),
+    "reformer_two_rotations": RivalCase(40, [40, 36, "holes"], kind="reformer", chunk=1, layers=1),
     "reformer_three_rounds_four_heads": RivalCase(14, [14, "holes", 2], kind="reformer", rounds=3, chunk=2, heads=4, layers=1, conv=None),
 }
 
