@@ -26,6 +26,8 @@ Var gelu_erf(const Var& x);
 Var gelu_tanh(const Var& x);
 Var relu(const Var& x);
 Var tanh(const Var& x);
+/// In f32 at most e^88.
+Var exp(const Var& x);
 Var square(const Var& x);
 /// x in another floating type; the gradient comes back in x's.
 Var cast(const Var& x, DType dtype);

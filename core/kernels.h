@@ -12,7 +12,7 @@
 namespace nystrom {
 
 enum class Binary : unsigned char { add, subtract, multiply, divide };
-enum class Unary : unsigned char { gelu_erf, gelu_tanh, relu, tanh, square, round_to_bf16 };
+enum class Unary : unsigned char { gelu_erf, gelu_tanh, relu, tanh, exp, square, round_to_bf16 };
 
 /// Which column sums scale the first iterate of the pseudo-inverse: those of each matrix, or the largest of the batch.
 enum class PinvScale : unsigned char { per_matrix, whole_batch };

@@ -2,7 +2,10 @@
 
 #include <cmath>
 
+#include "nn/feature_attention.h"
+#include "nn/linformer.h"
 #include "nn/nystrom.h"
+#include "nn/reformer.h"
 
 namespace nystrom {
 
@@ -17,10 +20,17 @@ Var activate(Activation activation, const Var& x) {
 
 Var split_heads(const Var& x, std::int64_t heads) { return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), 1, 2); }
 
-std::unique_ptr<AttentionMethod> make_attention(const ModelConfig& config) {
+Var merge_heads(const Var& x) { return reshape(transpose(x, 1, 2), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)}); }
+
+std::unique_ptr<AttentionMethod> make_attention(const Scope& scope, const ModelConfig& config) {
   switch (config.attention.kind) {
     case AttentionKind::nystrom: return std::make_unique<NystromAttention>(config);
     case AttentionKind::softmax: return std::make_unique<SoftmaxAttention>(config);
+    case AttentionKind::double_softmax: return std::make_unique<DoubleSoftmaxAttention>();
+    case AttentionKind::linear: return std::make_unique<LinearAttention>();
+    case AttentionKind::performer: return std::make_unique<PerformerAttention>(scope, config);
+    case AttentionKind::linformer: return std::make_unique<LinformerAttention>(scope, config);
+    case AttentionKind::reformer: return std::make_unique<ReformerAttention>(scope, config);
   }
   return nullptr;
 }
@@ -37,15 +47,19 @@ SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
     : heads_(config.num_attention_heads),
       conv_sees_padding_(config.attention.semantics == Semantics::transformers),
       query_(scope / "query", config.hidden_size, config.hidden_size),
-      key_(scope / "key", config.hidden_size, config.hidden_size),
+      key_(config.attention.kind == AttentionKind::reformer
+               ? std::nullopt
+               : std::optional<Linear>(std::in_place, scope / "key", config.hidden_size, config.hidden_size)),
       value_(scope / "value", config.hidden_size, config.hidden_size),
-      method_(make_attention(config)) {
+      method_(make_attention(scope, config)) {
   if (config.attention.conv_kernel_size) conv_ = (scope / "conv").parameter("weight", {heads_, 1, *config.attention.conv_kernel_size, 1});
 }
 
-Var SelfAttention::operator()(const Var& x, const SequenceMask& mask) const {
-  const Var q = query_(x), k = key_(x), v = value_(x);
-  const AttentionInputs inputs{x, split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_), mask, query_, key_};
+Var SelfAttention::operator()(const Var& x, const SequenceMask& mask, const RunContext& run) const {
+  const Var q = query_(x), k = key_ ? (*key_)(x) : q, v = value_(x);
+  const AttentionInputs inputs{x,      split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_), mask,
+                               query_, key_ ? *key_ : query_};
+  if (run.observe_attention) run.observe_attention(inputs);
   const Var heads = transpose((*method_)(inputs), 1, 2);  // [b, n, h, d]
   if (!conv_) return reshape(heads, x.shape());
   const Var taps = reshape(*conv_, {heads_, conv_->shape()[2]});

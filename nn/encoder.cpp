@@ -61,16 +61,18 @@ EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config)
       output_norm_(scope / "output" / "LayerNorm", config.hidden_size, config.layer_norm_eps),
       output_dropout_(scope, config.hidden_dropout_prob) {}
 
-Var EncoderLayer::attend(const Var& x, const SequenceMask& mask) const { return attention_output_(attention_(x, mask)); }
+Var EncoderLayer::attend(const Var& x, const SequenceMask& mask, const RunContext& run) const {
+  return attention_output_(attention_(x, mask, run));
+}
 
 Var EncoderLayer::feed_forward(const Var& x) const { return output_(activate(activation_, intermediate_(x))); }
 
 Var EncoderLayer::operator()(const Var& x, const SequenceMask& mask, const RunContext& run) const {
   if (norm_ == Norm::pre) {
-    const Var y = add(x, attention_dropout_(attend(attention_norm_(x), mask), run));
+    const Var y = add(x, attention_dropout_(attend(attention_norm_(x), mask, run), run));
     return add(y, output_dropout_(feed_forward(output_norm_(y)), run));
   }
-  const Var y = attention_norm_(attend(x, mask), x, attention_dropout_.options(run));
+  const Var y = attention_norm_(attend(x, mask, run), x, attention_dropout_.options(run));
   return output_norm_(feed_forward(y), y, output_dropout_.options(run));
 }
 

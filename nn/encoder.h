@@ -41,7 +41,7 @@ class EncoderLayer {
   Var operator()(const Var& x, const SequenceMask& mask, const RunContext& run) const;
 
  private:
-  Var attend(const Var& x, const SequenceMask& mask) const;
+  Var attend(const Var& x, const SequenceMask& mask, const RunContext& run) const;
   Var feed_forward(const Var& x) const;
 
   Norm norm_;

@@ -1,11 +1,15 @@
 // The small modules everything else is made of.
 #pragma once
 
+#include <functional>
+
 #include "autograd/ops.h"
 #include "nn/model_config.h"
 #include "nn/scope.h"
 
 namespace nystrom {
+
+struct AttentionInputs;
 
 /// What a forward pass needs to know beside its inputs.
 struct RunContext {
@@ -13,6 +17,8 @@ struct RunContext {
   bool activation_checkpointing = false;
   std::uint64_t seed = 0, step = 0;  ///< with sample_ids decide the dropout masks
   Tensor sample_ids;                 ///< [b] i64: global index of each row's sample; needed when training
+  /// Called by each layer, the first one first, with what its attention gets: for studies of the attention. Not with checkpointing.
+  std::function<void(const AttentionInputs&)> observe_attention = {};
 };
 
 /// y = x Wᵀ + b.

@@ -7,7 +7,10 @@
 namespace nystrom {
 
 std::span<const EnumName<AttentionKind>> enum_names(AttentionKind) {
-  static constexpr EnumName<AttentionKind> names[] = {{AttentionKind::nystrom, "nystrom"}, {AttentionKind::softmax, "softmax"}};
+  static constexpr EnumName<AttentionKind> names[] = {
+      {AttentionKind::nystrom, "nystrom"},  {AttentionKind::softmax, "softmax"},     {AttentionKind::double_softmax, "double_softmax"},
+      {AttentionKind::linear, "linear"},    {AttentionKind::performer, "performer"}, {AttentionKind::linformer, "linformer"},
+      {AttentionKind::reformer, "reformer"}};
   return names;
 }
 
@@ -25,6 +28,11 @@ std::span<const EnumName<LandmarkSource>> enum_names(LandmarkSource) {
 std::span<const EnumName<Inverse>> enum_names(Inverse) {
   static constexpr EnumName<Inverse> names[] = {
       {Inverse::iterative, "iterative"}, {Inverse::exact, "exact"}, {Inverse::identity, "identity"}};
+  return names;
+}
+
+std::span<const EnumName<ProjectionSharing>> enum_names(ProjectionSharing) {
+  static constexpr EnumName<ProjectionSharing> names[] = {{ProjectionSharing::shared, "shared"}, {ProjectionSharing::per_head, "per_head"}};
   return names;
 }
 
@@ -114,7 +122,7 @@ void check_shapes(const ModelConfig& c, Lines& lines) {
 void check_landmarks(const ModelConfig& c, Lines& lines) {
   const AttentionConfig& attention = c.attention;
   const std::int64_t landmarks = attention.num_landmarks;
-  if (attention.kind == AttentionKind::softmax) return;
+  if (attention.kind != AttentionKind::nystrom) return;
   const bool transformers = attention.semantics == Semantics::transformers;
   if (transformers && c.segment_means_seq_len == landmarks) return;  // Hugging Face's exact case: no landmarks at all
   if (landmarks > c.max_position_embeddings)
@@ -131,6 +139,19 @@ void check_landmarks(const ModelConfig& c, Lines& lines) {
         fmt::format("max_position_embeddings {} is below segment_means_seq_len {}, the only length that attention.semantics "
                     "transformers accepts; raise it or set attention.semantics to nystrom",
                     c.max_position_embeddings, c.segment_means_seq_len));
+}
+
+void check_rivals(const ModelConfig& c, Lines& lines) {
+  const AttentionConfig& attention = c.attention;
+  const bool rival = attention.kind != AttentionKind::nystrom && attention.kind != AttentionKind::softmax;
+  if (rival && attention.semantics == Semantics::transformers)
+    lines.push_back(
+        fmt::format("attention.kind {} has no attention.semantics transformers, which Hugging Face defines for nystrom and "
+                    "softmax alone; set attention.semantics to nystrom",
+                    enum_name(attention.kind)));
+  if (attention.kind == AttentionKind::linformer && attention.projected_length > c.max_position_embeddings)
+    lines.push_back(fmt::format("attention.projected_length {} exceeds max_position_embeddings {}; linformer would make sequences longer",
+                                attention.projected_length, c.max_position_embeddings));
 }
 
 bool needs_token_ids(Head head) { return head == Head::masked_lm || head == Head::question_answering || head == Head::multiple_choice; }
@@ -160,6 +181,7 @@ std::vector<std::string> problems(const ModelConfig& config) {
   if (!lines.empty()) return lines;  // the rules below divide by these numbers
   check_shapes(config, lines);
   check_landmarks(config, lines);
+  check_rivals(config, lines);
   check_input_and_head(config, lines);
   return lines;
 }

@@ -11,10 +11,12 @@
 
 namespace nystrom {
 
-enum class AttentionKind { nystrom, softmax };
+enum class AttentionKind { nystrom, softmax, double_softmax, linear, performer, linformer, reformer };
 enum class Semantics { nystrom, transformers };
 enum class LandmarkSource { queries_and_keys, keys };
 enum class Inverse { iterative, exact, identity };
+/// Whether the heads of a layer share linformer's projections of the sequence.
+enum class ProjectionSharing { shared, per_head };
 enum class Activation { gelu, gelu_new, relu };
 enum class Norm { post, pre };
 enum class Positions { absolute, none };
@@ -25,6 +27,7 @@ std::span<const EnumName<AttentionKind>> enum_names(AttentionKind);
 std::span<const EnumName<Semantics>> enum_names(Semantics);
 std::span<const EnumName<LandmarkSource>> enum_names(LandmarkSource);
 std::span<const EnumName<Inverse>> enum_names(Inverse);
+std::span<const EnumName<ProjectionSharing>> enum_names(ProjectionSharing);
 std::span<const EnumName<Activation>> enum_names(Activation);
 std::span<const EnumName<Norm>> enum_names(Norm);
 std::span<const EnumName<Positions>> enum_names(Positions);
@@ -39,17 +42,29 @@ struct AttentionConfig {
   Inverse inverse = Inverse::iterative;
   std::int64_t inverse_iterations = 6;
   std::optional<std::int64_t> conv_kernel_size = 33;
+  std::int64_t num_features = 256;
+  std::int64_t projected_length = 256;
+  ProjectionSharing projection_sharing = ProjectionSharing::shared;
+  std::int64_t num_hashes = 2;
+  std::int64_t bucket_size = 64;
+  std::int64_t random_seed = 0;
 };
 
 template <class V>
 void fields(V& v, AttentionConfig& c) {
-  v(c.kind, "kind", "nystrom: O(n) through landmarks; softmax: exact attention");
+  v(c.kind, "kind", "nystrom: O(n) through landmarks; softmax: exact attention; the others: rivals in O(n), for comparison");
   v(c.semantics, "semantics", "nystrom: padding-invariant; transformers: as Hugging Face computes it, for its checkpoints");
   v(c.num_landmarks, "num_landmarks", "landmarks per head; shorter sequences get exact attention", at_least(1));
   v(c.landmark_source, "landmark_source", "queries_and_keys: landmarks of both; keys: the key landmarks serve as both");
   v(c.inverse, "inverse", "of the landmark matrix. iterative: as published; exact: by SVD; identity: none");
   v(c.inverse_iterations, "inverse_iterations", "steps of the iterative inverse", between(0, 1000));
   v(c.conv_kernel_size, "conv_kernel_size", "taps of the depthwise convolution skip, odd; null: no convolution", odd_positive);
+  v(c.num_features, "num_features", "performer: random features per head", between(1, 65536));
+  v(c.projected_length, "projected_length", "linformer: positions that keys and values are projected to", at_least(1));
+  v(c.projection_sharing, "projection_sharing", "linformer: one pair of projections for all heads of a layer (shared), or per_head");
+  v(c.num_hashes, "num_hashes", "reformer: rounds of hashing", between(1, 64));
+  v(c.bucket_size, "bucket_size", "reformer: queries of a chunk, which see their chunk and the one before", between(1, 65536));
+  v(c.random_seed, "random_seed", "performer, reformer: decides the random features and rotations, which are drawn once", not_negative);
 }
 
 struct ModelConfig {
@@ -85,7 +100,9 @@ struct ModelConfig {
   }
   /// Tokens of the longest sequence, the special ones included; nothing: no limit.
   std::optional<std::int64_t> longest_sequence() const {
-    return fixed_length() ? fixed_length() : positions == Positions::absolute ? std::optional(max_position_embeddings) : std::nullopt;
+    if (fixed_length()) return fixed_length();
+    const bool limited = positions == Positions::absolute || attention.kind == AttentionKind::linformer;
+    return limited ? std::optional(max_position_embeddings) : std::nullopt;
   }
 
   std::int64_t head_dim() const { return hidden_size / num_attention_heads; }

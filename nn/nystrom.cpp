@@ -82,16 +82,19 @@ Var NystromAttention::apply_inverse(const Var& a, const Var& x) const {
   return x;
 }
 
+Var NystromAttention::landmark_matrix(const Landmarks& l) const {
+  return softmax(matmul(affine(l.queries, scale_), transpose(l.keys, -1, -2)));
+}
+
+Var NystromAttention::landmark_matrix(const AttentionInputs& in) const { return landmark_matrix(landmarks(in)); }
+
 Var NystromAttention::approximate(const AttentionInputs& in) const {
   const Landmarks l = landmarks(in);
   const DType exact = l.keys.dtype();
   const EmptyRows empty = config_.semantics == Semantics::transformers ? EmptyRows::uniform : EmptyRows::zero;
   const Var bv = attention(l.queries, in.keys, in.values, {scale_, in.mask.valid(), empty, exact});
   Var y = bv;
-  if (config_.inverse != Inverse::identity) {
-    const Var a = softmax(matmul(affine(l.queries, scale_), transpose(l.keys, -1, -2)));
-    y = apply_inverse(a, bv);
-  }
+  if (config_.inverse != Inverse::identity) y = apply_inverse(landmark_matrix(l), bv);
   return attention(in.queries, l.keys, y, {scale_, {}, EmptyRows::zero, in.queries.dtype()});
 }
 

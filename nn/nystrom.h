@@ -19,11 +19,14 @@ class NystromAttention : public AttentionMethod {
  public:
   explicit NystromAttention(const ModelConfig& config);
   Var operator()(const AttentionInputs& inputs) const override;
+  /// A = softmax(s Qs Ksᵀ) [b, h, m, m], the matrix that is inverted, in the accumulate type.
+  Var landmark_matrix(const AttentionInputs& inputs) const;
 
  private:
   struct Landmarks {
     Var queries, keys;  // [b, h, m, d]
   };
+  Var landmark_matrix(const Landmarks& landmarks) const;
   Var approximate(const AttentionInputs& inputs) const;
   Landmarks landmarks(const AttentionInputs& inputs) const;
   /// A⁺ x, with the inverse that the configuration names.

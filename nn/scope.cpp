@@ -13,22 +13,23 @@ namespace {
 
 constexpr std::int64_t slab_alignment = 16;  // elements: 64 bytes in f32
 
-/// Standard normal values of the stream that belongs to `name` (Box & Muller).
-void fill_normal(std::vector<float>& values, std::uint64_t seed, std::string_view name, double scale) {
+}  // namespace
+
+std::vector<double> normal_values(std::uint64_t seed, std::string_view name, std::int64_t count, double scale) {
   std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   const PhiloxKey key = philox_key(seed, hash);
+  std::vector<double> values(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < values.size(); i += 4) {
     const auto block = philox(key, {{static_cast<std::uint32_t>(i / 4), static_cast<std::uint32_t>(i >> 34), 0, 0}});
     for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
       const double radius = std::sqrt(-2 * std::log(uniform_open(block.word[j / 2 * 2])));
       const double angle = 2 * std::numbers::pi * uniform_open(block.word[j / 2 * 2 + 1]);
-      values[i + j] = static_cast<float>(scale * radius * (j % 2 == 0 ? std::cos(angle) : std::sin(angle)));
+      values[i + j] = scale * radius * (j % 2 == 0 ? std::cos(angle) : std::sin(angle));
     }
   }
+  return values;
 }
-
-}  // namespace
 
 const Var& Parameter::var() const {
   require(entry_ && entry_->var.defined(), "parameter {} is used before its store was allocated", entry_ ? entry_->name : "(none)");
@@ -72,7 +73,10 @@ void ParameterStore::initialise(std::uint64_t seed, double standard_deviation, s
   for (const std::string& name : names) {
     const Parameter::Entry& entry = find(name);
     std::vector<float> values(static_cast<std::size_t>(entry.shape.numel()), entry.init.kind == Init::Kind::ones ? 1.0f : 0.0f);
-    if (entry.init.kind == Init::Kind::normal) fill_normal(values, seed, name, standard_deviation);
+    if (entry.init.kind == Init::Kind::normal) {
+      const std::vector<double> normal = normal_values(seed, name, entry.shape.numel(), standard_deviation);
+      std::transform(normal.begin(), normal.end(), values.begin(), [](double value) { return static_cast<float>(value); });
+    }
     if (entry.init.zero_row >= 0) {
       const std::int64_t width = entry.shape[-1];
       std::fill_n(values.begin() + entry.init.zero_row * width, width, 0.0f);

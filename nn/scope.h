@@ -23,6 +23,9 @@ struct Init {
   std::int64_t zero_row = -1;
 };
 
+/// `count` values of N(0, scale²) of the stream that belongs to `name` under `seed` (Box & Muller): fewer are a prefix of more.
+std::vector<double> normal_values(std::uint64_t seed, std::string_view name, std::int64_t count, double scale = 1);
+
 /// One parameter. Modules hold copies; all mean the same tensor, which exists once the store is allocated.
 class Parameter {
  public:
@@ -110,6 +113,7 @@ class Scope {
   explicit Scope(ParameterStore& store) : store_(&store) {}
 
   Scope operator/(std::string_view name) const;
+  const std::string& path() const { return path_; }
   Parameter parameter(std::string_view name, const Shape& shape, Init init = {}, bool decay = true) const;
   std::uint32_t next_dropout_site() const { return store_->next_dropout_site(); }
 

@@ -57,6 +57,7 @@ ModelConfig model_config(const BenchOptions& o) {
   config.max_position_embeddings = o.length;
   config.attention.kind = o.attention;
   config.attention.num_landmarks = o.landmarks;
+  config.attention.projected_length = std::min(config.attention.projected_length, o.length);
   config.attention.conv_kernel_size = o.conv > 0 ? std::optional(o.conv) : std::nullopt;
   return config;
 }
@@ -86,18 +87,34 @@ MicroBatch random_batch(const BenchOptions& o) {
   return {{Tensor::from(ids, shape), {}, {}, {}}, Tensor::from(labels, shape), Tensor::from(samples, {o.batch})};
 }
 
+/// Multiply-adds of the attention of one layer, projections of queries, keys and values left out.
+double attention_products(const BenchOptions& o) {
+  const AttentionConfig config = model_config(o).attention;
+  const auto hidden = static_cast<double>(o.hidden), length = static_cast<double>(o.length), width = hidden / static_cast<double>(o.heads);
+  const double values = static_cast<double>(o.batch) * length * hidden;  // of queries, of keys, of values
+  switch (o.length <= o.landmarks && o.attention == AttentionKind::nystrom ? AttentionKind::softmax : o.attention) {
+    case AttentionKind::nystrom: {
+      const auto m = static_cast<double>(o.landmarks), heads = static_cast<double>(o.batch * o.heads);
+      const double landmarks = static_cast<double>(o.batch) * m * 2 * hidden * hidden;
+      return values * 4 * m + landmarks + heads * (6 * 4 * m * m * m + 2 * m * m * width);
+    }
+    case AttentionKind::softmax: return values * 2 * length;
+    case AttentionKind::double_softmax: return values * 3 * width;
+    case AttentionKind::linear: return values * 2 * width;
+    case AttentionKind::performer: return values * 5 * static_cast<double>(config.num_features);
+    case AttentionKind::linformer: return values * 4 * static_cast<double>(config.projected_length);
+    case AttentionKind::reformer:  // two chunks of keys, and as many directions to hash by as chunks
+      return values * static_cast<double>(config.num_hashes) *
+             (4 * static_cast<double>(config.bucket_size) + length / static_cast<double>(config.bucket_size));
+  }
+  return 0;
+}
+
 /// Two operations a multiply-add; training is forward once and backward twice.
 double flops_of_step(const BenchOptions& o) {
-  const auto tokens = static_cast<double>(o.batch * o.length), hidden = static_cast<double>(o.hidden),
-             length = static_cast<double>(o.length);
-  const auto m = static_cast<double>(std::min(o.landmarks, o.length)), conv = static_cast<double>(o.conv);
-  const auto heads = static_cast<double>(o.batch * o.heads);
-  const double dense = tokens * 12 * hidden * hidden;
-  const bool exact = o.attention == AttentionKind::softmax || o.length <= o.landmarks;
-  const double landmarks = static_cast<double>(o.batch) * m * 2 * hidden * hidden;
-  const double approximate =
-      tokens * hidden * 4 * m + landmarks + heads * (6 * 4 * m * m * m + 2 * m * m * hidden / static_cast<double>(o.heads));
-  const double attention = exact ? tokens * hidden * 2 * length : approximate;
+  const auto tokens = static_cast<double>(o.batch * o.length), hidden = static_cast<double>(o.hidden);
+  const auto conv = static_cast<double>(o.conv);
+  const double dense = tokens * 12 * hidden * hidden, attention = attention_products(o);
   const double rows = o.train ? tokens * 0.15 : tokens;
   const double head = rows * hidden * (hidden + static_cast<double>(o.vocab));
   const double forward = 2 * (static_cast<double>(o.layers) * (dense + attention + tokens * hidden * conv) + head);

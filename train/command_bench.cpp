@@ -3,6 +3,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
@@ -19,12 +20,17 @@ struct Options {
   bool json = false;
 };
 
+AttentionKind attention_kind_named(const std::string& name) {
+  const auto names = enum_names(AttentionKind{});
+  return std::find_if(names.begin(), names.end(), [&](const auto& kind) { return kind.name == name; })->value;
+}
+
 void run(Options options) {
   options.common.apply();
   BenchOptions& bench = options.bench;
   bench.train = options.mode == "train";
   bench.dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
-  bench.attention = options.attention == "softmax" ? AttentionKind::softmax : AttentionKind::nystrom;
+  bench.attention = attention_kind_named(options.attention);
   const BenchResult result = run_bench(bench);
   if (!options.json) {
     fmt::print("median step  {:.4f} s\ntokens/s     {:.0f}\npeak memory  {:.2f} GB\nGFLOP/s      {:.0f}\n", result.median_step_seconds,
@@ -77,8 +83,10 @@ Command add_bench_command(CLI::App& app) {
   size("--steps", b.steps, "steps to time");
   command->add_option("--mode", options->mode, "what to time")->check(CLI::IsMember({"train", "forward"}))->capture_default_str();
   command->add_option("--dtype", options->dtype, "type of the computation")->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
-  command->add_option("--attention", options->attention, "attention kind")
-      ->check(CLI::IsMember({"nystrom", "softmax"}))
+  std::vector<std::string> kinds;
+  for (const auto& kind : enum_names(AttentionKind{})) kinds.emplace_back(kind.name);
+  command->add_option("--attention", options->attention, "attention kind; with its default options")
+      ->check(CLI::IsMember(kinds))
       ->capture_default_str();
   command->add_flag("--profile", b.profile, "also show the time of each kernel over all steps");
   command->add_flag("--json", options->json, "print one JSON object");

@@ -1,14 +1,10 @@
 // nystrom evaluate: measure how well a model predicts the masked tokens of a text, or does its task.
-#include <stdlib.h>  // NOLINT: mkdtemp is POSIX's
-
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include <cerrno>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +15,7 @@
 #include "train/evaluation.h"
 #include "train/model_folder.h"
 #include "train/progress.h"
+#include "train/scratch_folder.h"
 #include "train/stop_signals.h"
 #include "train/task_evaluation.h"
 #include "train/task_settings.h"
@@ -35,27 +32,6 @@ struct EvaluateOptions {
   std::optional<std::string> config;
   std::int64_t batch = 16;
   bool json = false;
-};
-
-/// A folder of its own below the system's for temporary files, removed with its contents.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string name = (fs::temp_directory_path() / "nystrom-evaluate-XXXXXX").string();
-    require_input(::mkdtemp(name.data()) != nullptr, "{}: cannot make a folder: {}; set TMPDIR to where there is room", name,
-                  std::strerror(errno));
-    path_ = name;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
 };
 
 /// How the model was trained, if it can take sequences of that length.

@@ -43,6 +43,7 @@ struct Command {
 Command add_forward_command(CLI::App& app);
 Command add_info_command(CLI::App& app);
 Command add_bench_command(CLI::App& app);
+Command add_approximation_command(CLI::App& app);
 Command add_doctor_command(CLI::App& app);
 Command add_config_command(CLI::App& app);
 Command add_check_command(CLI::App& app);

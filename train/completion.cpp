@@ -37,17 +37,32 @@ struct CommandWords {
   std::string arguments;            ///< words of the command's argument
 };
 
-CommandWords words_of(const CLI::App& command) {
-  CommandWords found;
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
+
+/// Adds what is known about the options of `command`, which are typed behind the word `first`.
+void add_words(CommandWords& found, const CLI::App& command, const std::string& first) {
   for (const CLI::Option* option : command.get_options()) {
     const std::vector<std::string> names = names_of(*option);
     const std::string words = words_of(*option);
-    if (names.empty()) found.arguments = words;
+    if (names.empty() && !words.empty()) found.arguments = words;
     for (const std::string& name : names) {
+      if (std::find(found.options.begin(), found.options.end(), name) != found.options.end()) continue;
       found.options.push_back(name);
       if (option->get_items_expected_max() > 0) found.valued.push_back(name);
-      if (!words.empty()) found.choices += fmt::format("    '{} {}') words='{}' ;;\n", command.get_name(), name, words);
+      if (!words.empty()) found.choices += fmt::format("    '{} {}') words='{}' ;;\n", first, name, words);
     }
+  }
+}
+
+/// A command of commands has their names for arguments, and all their options.
+CommandWords words_of(const CLI::App& command) {
+  CommandWords found;
+  add_words(found, command, command.get_name());
+  for (const CLI::App* inner : commands_of(command)) {
+    add_words(found, *inner, command.get_name());
+    found.arguments += (found.arguments.empty() ? "" : " ") + inner->get_name();
   }
   return found;
 }
@@ -56,15 +71,17 @@ CommandWords words_of(const CLI::App& command) {
 
 std::string bash_completion(const CLI::App& app) {
   std::vector<std::string> first_words;
+  CommandWords top;
+  add_words(top, app, "");
   std::string choices, options;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const CLI::App* command : commands_of(app)) {
     const CommandWords words = words_of(*command);
     first_words.push_back(command->get_name());
     choices += words.choices;
     options += fmt::format("    {}) options='{}' valued='{}' arguments='{}' ;;\n", command->get_name(), fmt::join(words.options, " "),
                            fmt::join(words.valued, " "), words.arguments);
   }
-  for (const std::string& option : words_of(app).options) first_words.push_back(option);
+  for (const std::string& option : top.options) first_words.push_back(option);
   // bash makes "=" a word of its own. Where there are no words, `complete -o default` offers files.
   return fmt::format(R"(# Completion of nystrom in bash. Put into ~/.bashrc: source <(nystrom --completion bash)
 _nystrom() {{

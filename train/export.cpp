@@ -56,6 +56,10 @@ ModelConfig exported_config(const ModelConfig& config, bool softmax) {
                 "cannot be exported: norm is pre, and transformers' Nyströmformer normalises after each residual only");
   require_input(config.positions == Positions::absolute,
                 "cannot be exported: positions are none, and transformers' Nyströmformer always adds position embeddings");
+  const AttentionKind kind = config.attention.kind;
+  require_input(kind == AttentionKind::nystrom || kind == AttentionKind::softmax,
+                "cannot be exported: attention.kind is {}, and transformers' Nyströmformer has Nyström and exact attention only",
+                enum_name(kind));
   ModelConfig exported = config;
   if (softmax) exported.attention.kind = AttentionKind::softmax;
   if (exported.attention.kind == AttentionKind::softmax) {

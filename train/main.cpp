@@ -61,13 +61,19 @@ void check_command(const CLI::App& app, const std::vector<Command>& commands, in
 /// One line for a command line that `command` (null: none yet) cannot read. A mistyped option comes first: what else is missing follows
 /// from it.
 std::string parse_message(const CLI::ParseError& error, const CLI::App* command) {
-  const std::string help = command ? "nystrom " + command->get_name() + " --help" : "nystrom --help";
+  std::string words = command ? "nystrom " + command->get_name() : "nystrom";
+  while (command && !command->get_subcommands().empty()) {  // a command of a command
+    command = command->get_subcommands().front();
+    words += " " + command->get_name();
+  }
+  const std::string help = words + " --help";
   const std::vector<std::string> extras = command ? command->remaining() : std::vector<std::string>{};
   if (extras.empty()) return fmt::format("{}; see {}", error.what(), help);
   std::vector<std::string> names;
   for (const CLI::Option* option : command->get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
+  for (const CLI::App* inner : command->get_subcommands([](const CLI::App*) { return true; })) names.push_back(inner->get_name());
   const std::string& first = extras.front();
   return fmt::format("{} {}{}; see {}", first.starts_with('-') ? "unknown option" : "unexpected argument", first,
                      did_you_mean(first, names), help);
@@ -94,7 +100,7 @@ int run(int argc, char** argv) {
   const std::vector<Command> commands = {
       add_doctor_command(app),   add_config_command(app),   add_check_command(app),   add_prepare_command(app), add_pretrain_command(app),
       add_finetune_command(app), add_evaluate_command(app), add_predict_command(app), add_export_command(app),  add_extend_command(app),
-      add_info_command(app),     add_forward_command(app),  add_bench_command(app)};
+      add_info_command(app),     add_forward_command(app),  add_bench_command(app),    add_approximation_command(app)};
   check_command(app, commands, argc, argv);
   try {
     std::vector<std::string> words(argv, argv + argc);

@@ -87,6 +87,7 @@ Var gelu_erf(const Var& x) { return unary("gelu_erf", Unary::gelu_erf, x); }
 Var gelu_tanh(const Var& x) { return unary("gelu_tanh", Unary::gelu_tanh, x); }
 Var relu(const Var& x) { return unary("relu", Unary::relu, x); }
 Var tanh(const Var& x) { return unary("tanh", Unary::tanh, x); }
+Var exp(const Var& x) { return unary("exp", Unary::exp, x); }
 Var square(const Var& x) { return unary("square", Unary::square, x); }
 Var round_to_bf16(const Var& x) { return unary("round_to_bf16", Unary::round_to_bf16, x); }
 

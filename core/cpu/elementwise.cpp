@@ -159,6 +159,7 @@ void unary(Unary op, CView x, View y) {
       case Unary::gelu_tanh: return map<T>(x, y, [](A v) { return math::gelu_tanh(v); });
       case Unary::relu: return map<T>(x, y, [](A v) { return v > 0 ? v : A(0); });
       case Unary::tanh: return map<T>(x, y, [](A v) { return math::tanh(v); });
+      case Unary::exp: return map<T>(x, y, [](A v) { return math::exp(v); });
       case Unary::square: return map<T>(x, y, [](A v) { return v * v; });
       case Unary::round_to_bf16: return map<T>(x, y, [](A v) { return static_cast<A>(static_cast<float>(bf16(static_cast<float>(v)))); });
     }
@@ -178,6 +179,7 @@ void unary_grad(Unary op, CView x, CView dy, View dx) {
           const A t = math::tanh(v);
           return 1 - t * t;
         });
+      case Unary::exp: return map_grad<T>(x, dy, dx, [](A v) { return math::exp(v); });
       case Unary::square: return map_grad<T>(x, dy, dx, [](A v) { return 2 * v; });
       case Unary::round_to_bf16: return map_grad<T>(x, dy, dx, [](A) { return A(1); });
     }

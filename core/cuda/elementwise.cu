@@ -74,6 +74,7 @@ NYSTROM_DEVICE A apply(Unary op, A x) {
     case Unary::gelu_tanh: return math::gelu_tanh(x);
     case Unary::relu: return x > 0 ? x : A(0);
     case Unary::tanh: return math::tanh(x);
+    case Unary::exp: return math::exp(x);
     case Unary::square: return x * x;
     case Unary::round_to_bf16: return static_cast<A>(static_cast<float>(bf16(static_cast<float>(x))));
   }
@@ -87,6 +88,7 @@ NYSTROM_DEVICE A slope(Unary op, A x) {
     case Unary::gelu_tanh: return math::gelu_tanh_slope(x);
     case Unary::relu: return x > 0 ? A(1) : A(0);
     case Unary::tanh: return 1 - math::tanh(x) * math::tanh(x);
+    case Unary::exp: return math::exp(x);
     case Unary::square: return 2 * x;
     case Unary::round_to_bf16: return 1;
   }

@@ -37,6 +37,13 @@ void softmax_kind(C& c) { c.attention.kind = AttentionKind::softmax; }
 void no_conv(C& c) { c.attention.conv_kernel_size.reset(); }
 void conv_33(C& c) { c.attention.conv_kernel_size = 33; }
 
+void rival(C& c, AttentionKind kind) {
+  c.attention.kind = kind;
+  c.attention.num_features = 5;
+  c.attention.projected_length = 4;
+  c.attention.bucket_size = 2;
+}
+
 const Case cases[] = {
     {"defaults", [](C&) {}, mixed},
     {"no_padding", [](C&) {}, full},
@@ -54,6 +61,15 @@ const Case cases[] = {
     {"conv_33", [](C& c) { conv_33(c); }},
     {"softmax", [](C& c) { softmax_kind(c); }, mixed},
     {"softmax_no_conv", [](C& c) { softmax_kind(c), no_conv(c); }},
+    {"double_softmax", [](C& c) { rival(c, AttentionKind::double_softmax); }, mixed},
+    {"linear", [](C& c) { rival(c, AttentionKind::linear); }, mixed},
+    {"performer", [](C& c) { rival(c, AttentionKind::performer); }, mixed},
+    {"linformer", [](C& c) { rival(c, AttentionKind::linformer); }, mixed},
+    {"linformer_per_head", [](C& c) { rival(c, AttentionKind::linformer), c.attention.projection_sharing = ProjectionSharing::per_head; },
+     mixed},
+    {"reformer", [](C& c) { rival(c, AttentionKind::reformer); }, mixed},
+    {"reformer_one_round_no_conv", [](C& c) { rival(c, AttentionKind::reformer), c.attention.num_hashes = 1, no_conv(c); }, mixed},
+    {"performer_pre_norm", [](C& c) { rival(c, AttentionKind::performer), c.norm = Norm::pre; }, full},
     {"one_landmark", [](C& c) { c.attention.num_landmarks = 1; }},
     {"one_head", [](C& c) { c.num_attention_heads = 1; }},
     {"pre_norm", [](C& c) { c.norm = Norm::pre; }, mixed},

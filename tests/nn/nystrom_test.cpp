@@ -40,7 +40,8 @@ struct Block {
     ModelConfig chosen = config;
     chosen.attention.kind = kind;
     const AttentionInputs inputs{hidden, heads((*query)(hidden)), heads((*key)(hidden)), heads(values), *mask, *query, *key};
-    return (*make_attention(chosen))(inputs);
+    ParameterStore no_more;
+    return (*make_attention(Scope(no_more), chosen))(inputs);
   }
 };
 

@@ -65,6 +65,12 @@ const Case cases[] = {
     {"softmax_fresh", true, [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax; }, of_fresh_weights},
     {"nystrom_sharp", false, [](ModelConfig&) {}, of_sharp_weights},
     {"softmax_sharp", false, [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax; }, of_sharp_weights},
+    // (reformer: a rounded query may hash elsewhere)
+    {"double_softmax_sharp", false, [](ModelConfig& c) { c.attention.kind = AttentionKind::double_softmax; }, of_sharp_weights},
+    {"linear_sharp", false, [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; }, of_sharp_weights},
+    {"performer_sharp", false, [](ModelConfig& c) { c.attention.kind = AttentionKind::performer; }, of_sharp_weights},
+    {"linformer_sharp", false, [](ModelConfig& c) { c.attention.kind = AttentionKind::linformer, c.attention.projected_length = 16; },
+     of_sharp_weights},
     {"identity_sharp", false, [](ModelConfig& c) { c.attention.inverse = Inverse::identity; }, of_sharp_weights},
 };
 

@@ -54,6 +54,17 @@ class Case:
     layers: int = 2
     act: str = "gelu_new"
 
+    def attend(self, w: Tensors, layer: str, head: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+        """One head of one sequence: its valid tokens [l, d], which stand at positions `at` [l]."""
+        return attend_head(q, k, v, self)
+
+    def attention_shapes(self) -> dict[str, tuple[int, ...]]:
+        """Parameters of a layer's attention beside query, value and convolution."""
+        return {"key.weight": (HIDDEN, HIDDEN), "key.bias": (HIDDEN,)}
+
+    def attention_options(self) -> dict:
+        return {}
+
 
 MIXED = [22, 13, "holes", 3, 0]
 PRE = dict(norm="pre", source="keys", conv=None)
@@ -140,7 +151,8 @@ def activation(case: Case, x: torch.Tensor) -> torch.Tensor:
 
 def attention(w: Tensors, layer: str, x: torch.Tensor, valid: torch.Tensor, case: Case) -> torch.Tensor:
     """One sequence [n, hidden] through all heads and the output projection; padded positions get no attention."""
-    q, k, v = (linear(w, f"{layer}.attention.self.{name}", x) for name in ("query", "key", "value"))
+    keys = "key" if f"{layer}.attention.self.key.weight" in w else "query"
+    q, k, v = (linear(w, f"{layer}.attention.self.{name}", x) for name in ("query", keys, "value"))
     v = v * valid.unsqueeze(1)
     at = valid.nonzero().squeeze(1)
     width = HIDDEN // case.heads
@@ -149,7 +161,7 @@ def attention(w: Tensors, layer: str, x: torch.Tensor, valid: torch.Tensor, case
         columns = slice(head * width, (head + 1) * width)
         context = torch.zeros_like(v[:, columns])
         if len(at) > 0:
-            context = context.index_put((at,), attend_head(q[at, columns], k[at, columns], v[at, columns], case))
+            context = context.index_put((at,), case.attend(w, layer, head, q[at, columns], k[at, columns], v[at, columns], at))
         if case.conv is not None:
             context = context + convolve(v[:, columns], w[f"{layer}.attention.self.conv.weight"][head, 0, :, 0])
         heads.append(context)
@@ -240,7 +252,10 @@ def parameter_shapes(case: Case) -> dict[str, tuple[int, ...]]:
         add_linear(prefix + ".projection", EMBED_DIM, HIDDEN)
     for index in range(case.layers):
         layer = f"nystromformer.encoder.layer.{index}"
-        for name in ("self.query", "self.key", "self.value", "output.dense"):
+        add_linear(f"{layer}.attention.self.query", HIDDEN, HIDDEN)
+        for name, shape in case.attention_shapes().items():
+            shapes[f"{layer}.attention.self.{name}"] = shape
+        for name in ("self.value", "output.dense"):
             add_linear(f"{layer}.attention.{name}", HIDDEN, HIDDEN)
         if case.conv is not None:
             shapes[layer + ".attention.self.conv.weight"] = (case.heads, 1, case.conv, 1)
@@ -324,14 +339,15 @@ def make_config(case: Case) -> dict:
                 "inverse": case.inverse,
                 "inverse_iterations": case.iterations,
                 "conv_kernel_size": case.conv,
+                **case.attention_options(),
             },
         },
     }
 
 
-def write_case(name: str, case: Case) -> None:
+def write_case(name: str, case: Case, group: str = "nystrom") -> None:
     torch.manual_seed(zlib.crc32(name.encode()))
-    folder = FIXTURES / "nystrom" / name
+    folder = FIXTURES / group / name
     folder.mkdir(parents=True, exist_ok=True)
     weights, batch = make_weights(case), make_batch(case)
     (folder / "config.json").write_text(json.dumps(make_config(case), indent=2) + "\n")

@@ -44,6 +44,7 @@ std::vector<OpCase> elementwise_cases() {
       {"gelu_tanh_wide", {{3, 67}}, [](const Vars& v) { return gelu_tanh(v[0]); }, 1e-7, 4},
       {"relu", {{3, 67}}, [](const Vars& v) { return relu(v[0]); }},
       {"tanh", {{3, 67}}, [](const Vars& v) { return tanh(v[0]); }},
+      {"exp", {{3, 67}}, [](const Vars& v) { return exp(v[0]); }},
       {"square", {{3, 67}}, [](const Vars& v) { return square(v[0]); }},
       {"cast_there_and_back", {{3, 5}}, [](const Vars& v) { return cast(cast(v[0], DType::f64), v[0].dtype()); }},
       {"dropout", {{3, 5, 13}}, [](const Vars& v) { return dropout(v[0], 0.3, {7, 3, 2}, int_tensor({4, 9, 100}, {3})); }},

@@ -156,7 +156,12 @@ inline Var weighted_sum(const Var& x) { return sum(multiply(x, Var(random_normal
 /// Whether the gradient of key biases is identically 0: they shift all scores of a query alike, unless the landmarks that serve as queries
 /// hold them too.
 inline bool key_bias_is_inert(const ModelConfig& c) {
-  return c.attention.kind == AttentionKind::softmax || c.attention.landmark_source != LandmarkSource::keys;
+  switch (c.attention.kind) {
+    case AttentionKind::nystrom: return c.attention.landmark_source != LandmarkSource::keys;
+    case AttentionKind::softmax:
+    case AttentionKind::double_softmax: return true;
+    default: return false;
+  }
 }
 inline bool is_key_bias(std::string_view name) { return name.ends_with("self.key.bias"); }
 

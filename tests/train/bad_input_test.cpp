@@ -83,7 +83,7 @@ struct Case {
 };
 void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
 
-#define COMMANDS "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, info, forward, bench"
+#define COMMANDS "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, info, forward, bench, approximation"
 #define FORWARD "forward model --quiet --input batch.safetensors --output out.safetensors "
 #define PREPARE "prepare run.yaml --quiet --set "
 #define PRETRAIN "pretrain run.yaml --quiet --set "
@@ -95,6 +95,15 @@ const Case command_lines[] = {
     {"unknown_shell", "--completion zsh", "--completion zsh: unknown shell; expected bash"},
     {"no_shell", "--completion", "--completion: 1 required {bash} missing; see nystrom --help"},
     {"unknown_option_with_a_value", "--bogus=1", "unknown option --bogus; see nystrom --help"},
+    {"no_study", "approximation", "A subcommand is required; see nystrom approximation --help"},
+    {"unknown_study", "approximation matrixes", "unexpected argument matrixes; did you mean 'matrices'?; see nystrom approximation --help"},
+    {"unknown_option_of_a_study", "approximation matrices --kernl raw",
+     "unknown option --kernl; did you mean '--kernel'?; see nystrom approximation matrices --help"},
+    {"iterative_inverse_of_raw_scores", "approximation matrices --inverse iterative",
+     "--inverse iterative needs --kernel softmax: its first step is scaled for matrices whose rows sum to 1"},
+    {"overrides_of_a_study", "approximation cost --set model.hidden_size=3",
+     "--set model.hidden_size=3: approximation cost has no configuration; see nystrom approximation cost --help"},
+    {"lengths_of_a_study", "approximation cost --shortest 64 --longest 32", "--shortest 64 is more than --longest 32"},
     {"nothing_to_show", "config",
      "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got 0; see nystrom config --help"},
     {"two_things_to_show", "config small --list",
@@ -139,7 +148,8 @@ const Case models[] = {
      "occupied: cannot rename into place: Is a directory"},
     {"unknown_key", FORWARD "--set model.attention.landmarks=3",
      "--set model.attention.landmarks=3: unknown key 'model.attention.landmarks'; expected one of kind, semantics, num_landmarks, "
-     "landmark_source, inverse, inverse_iterations, conv_kernel_size"},
+     "landmark_source, inverse, inverse_iterations, conv_kernel_size, num_features, projected_length, projection_sharing, num_hashes, "
+     "bucket_size, random_seed"},
     {"no_key", FORWARD "--set foo", "--set foo: expected key=value, such as optimizer.learning_rate=3e-4"},
 };
 
@@ -196,7 +206,8 @@ const Case configurations[] = {
     {"activation", PRETRAIN "model.hidden_act=swish",
      "--set model.hidden_act=swish: model.hidden_act: got 'swish', expected gelu or gelu_new or relu"},
     {"attention", PRETRAIN "model.attention.kind=sparse",
-     "--set model.attention.kind=sparse: model.attention.kind: got 'sparse', expected nystrom or softmax"},
+     "--set model.attention.kind=sparse: model.attention.kind: got 'sparse', expected nystrom or softmax or double_softmax or linear or "
+     "performer or linformer or reformer"},
     {"causal", PRETRAIN "model.causal=true",
      "--set model.causal=true: unknown key 'model.causal'; a causal Nyström model cannot be built: landmarks are means over the whole "
      "sequence, so every position would see the future"},

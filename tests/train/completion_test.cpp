@@ -40,6 +40,11 @@ TEST(Completion, KnowsWordsBehindAnEqualsSign) {
 }
 TEST(Completion, KnowsRecipes) { EXPECT_EQ(completed({"nystrom", "config", "base-"}), "base-1024 base-2048 base-4096"); }
 TEST(Completion, TakesValuesOfOptionsForNoArgument) { EXPECT_EQ(completed({"nystrom", "config", "--explain", ""}), ""); }
+TEST(Completion, KnowsCommandsOfACommand) {
+  EXPECT_EQ(completed({"nystrom", "approximation", "m"}), "matrices model");
+  EXPECT_EQ(completed({"nystrom", "approximation", "matrices", "--ke"}), "--kernel");
+  EXPECT_EQ(completed({"nystrom", "approximation", "matrices", "--kernel", ""}), "raw softmax");
+}
 TEST(Completion, LeavesFilesToBash) { EXPECT_EQ(completed({"nystrom", "info", ""}), ""); }
 
 }  // namespace

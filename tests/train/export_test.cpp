@@ -106,6 +106,8 @@ const Refusal refusals[] = {
      "cannot be exported: the input is features (embed_dim 5), and transformers' Nyströmformer takes token ids"},
     {"pre_norm", [](ModelConfig& c) { c.norm = Norm::pre; },
      "cannot be exported: norm is pre, and transformers' Nyströmformer normalises after each residual only"},
+    {"rival", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; },
+     "cannot be exported: attention.kind is linear, and transformers' Nyströmformer has Nyström and exact attention only"},
     {"no_positions", [](ModelConfig& c) { c.positions = Positions::none; },
      "cannot be exported: positions are none, and transformers' Nyströmformer always adds position embeddings"},
     {"indivisible", [](ModelConfig& c) { c.segment_means_seq_len = 8; },

@@ -156,8 +156,8 @@ const BadCase bad_cases[] = {
     {"BlockUnknownNorm", R"({"nystrom": {"norm": "layer"}})", "nystrom.norm: expected one of post, pre, got \"layer\""},
     {"AttentionIsNull", R"({"nystrom": {"attention": null}})", "nystrom.attention: expected an object, got null"},
     {"AttentionUnknownKey", R"({"nystrom": {"attention": {"landmarks": 3}}})",
-     "nystrom.attention.landmarks: unknown key; known are conv_kernel_size, inverse, inverse_iterations, kind, landmark_source, "
-     "num_landmarks, semantics"},
+     "nystrom.attention.landmarks: unknown key; known are bucket_size, conv_kernel_size, inverse, inverse_iterations, kind, "
+     "landmark_source, num_features, num_hashes, num_landmarks, projected_length, projection_sharing, random_seed, semantics"},
     {"AttentionRange", R"({"nystrom": {"attention": {"inverse_iterations": -1}}})",
      "nystrom.attention.inverse_iterations: expected a whole number between 0 and 1000, got -1"},
     {"EmbedDimRange", R"({"nystrom": {"embed_dim": 0}})", "nystrom.embed_dim: expected a whole number at least 1, got 0"},

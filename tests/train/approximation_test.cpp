@@ -1,0 +1,204 @@
+// The studies of nystrom approximation: the mathematics that they must show, and what the command gives.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tests/train/run_program.h"
+#include "tests/train/tiny_checkpoint.h"
+#include "train/approximation_cost.h"
+#include "train/approximation_matrices.h"
+
+namespace nystrom::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+// ---- Random matrices
+// ----------------------------------------------------------------------------------------------------------------------
+
+/// A matrix of rank 10: ten independent rows and columns give all of it.
+TEST(MatrixStudy, RawScoresAreExactFromTheirRankOn) {
+  const Study study = study_matrices({});
+  ASSERT_EQ(study.tables[0].rows.size(), 50U);
+  for (const auto& row : study.tables[0].rows) {
+    const std::int64_t count = std::get<std::int64_t>(row[2]);
+    const double mean = std::get<double>(row[3]), low = std::get<double>(row[5]);
+    if (count < 10) {
+      EXPECT_GT(low, 1e-3) << count;
+    } else {
+      EXPECT_LT(mean, 1e-11) << count;
+    }
+  }
+  EXPECT_EQ(study.verdict.back(), "raw scores are a matrix of rank 10: 10 independent landmarks and the exact inverse give all of it");
+}
+
+double relative_error(const MatrixStudyOptions& o, LandmarkRule rule, StudyInverse inverse, std::int64_t count, std::int64_t trial) {
+  const Tensor q = study_rows(o, trial, "queries"), k = study_rows(o, trial, "keys"), s = study_matrix(o.kernel, q, k);
+  const Tensor difference = subtract(approximate_matrix(o, rule, inverse, q, k, count, trial), s).value();
+  return std::sqrt(sum(square(difference)).value().item() / sum(square(s)).value().item());
+}
+
+TEST(MatrixStudy, OneLandmarkGivesItsRowAndColumn) {
+  MatrixStudyOptions o;
+  o.d_model = 2, o.length = 5;
+  const Tensor q = study_rows(o, 0, "queries"), k = study_rows(o, 0, "keys"), s = study_matrix(o.kernel, q, k);
+  const auto got = approximate_matrix(o, LandmarkRule::first, StudyInverse::exact, q, k, 1, 0).to_doubles(), exact = s.to_doubles();
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_NEAR(got[i], exact[i], 1e-12);
+    EXPECT_NEAR(got[5 * i], exact[5 * i], 1e-12);
+  }
+  EXPECT_GT(std::abs(got[6] - exact[6]), 1e-3);
+}
+
+TEST(MatrixStudy, AsManyLandmarksAsRowsAndTheExactInverseAreExact) {
+  MatrixStudyOptions o;
+  o.kernel = ScoreKernel::softmax, o.d_model = 16, o.length = 12;
+  for (std::int64_t trial = 0; trial < 5; ++trial) {
+    for (const LandmarkRule rule : {LandmarkRule::first, LandmarkRule::random, LandmarkRule::means})
+      EXPECT_LE(relative_error(o, rule, StudyInverse::exact, 12, trial), 1e-9) << enum_name(rule) << " " << trial;
+  }
+}
+
+TEST(MatrixStudy, MoreSegmentMeansOfSmoothSequencesAreNoWorseOnAverage) {
+  MatrixStudyOptions o;
+  o.kernel = ScoreKernel::softmax, o.sequence = SequenceRule::smooth;
+  double before = 1e9;
+  for (const std::int64_t count : {2, 4, 8, 16, 32}) {
+    double mean = 0;
+    for (std::int64_t trial = 0; trial < 10; ++trial)
+      mean += relative_error(o, LandmarkRule::means, StudyInverse::iterative, count, trial) / 10;
+    EXPECT_LE(mean, before) << count;
+    before = mean;
+  }
+  EXPECT_LT(before, 0.05);
+}
+
+TEST(MatrixStudy, FollowsFromItsSeed) {
+  MatrixStudyOptions o;
+  o.length = 6, o.trials = 2, o.landmarks = {LandmarkRule::random};
+  const std::string first = json_text(study_matrices(o));
+  EXPECT_EQ(json_text(study_matrices(o)), first);
+  o.seed = 1;
+  EXPECT_NE(json_text(study_matrices(o)), first);
+}
+
+// ---- Cost
+// ---------------------------------------------------------------------------------------------------------------------------------
+
+/// Memory is exact, so it can be tested; time only for being there.
+TEST(CostStudy, MeasuresEveryKindAndFitsExponents) {
+  CostStudyOptions o;
+  o.shortest = 1024, o.longest = 4096, o.heads = 1, o.head_dim = 16, o.repeats = 1, o.train = false;
+  o.attention.num_landmarks = 8, o.attention.num_features = 32, o.attention.projected_length = 8;
+  const Study study = study_cost(o);
+  const std::size_t kinds = enum_names(AttentionKind{}).size();
+  ASSERT_EQ(study.tables[0].rows.size(), 3 * kinds);
+  for (const auto& row : study.tables[0].rows) {
+    EXPECT_GT(std::get<double>(row[2]), 0);
+    EXPECT_GT(std::get<std::int64_t>(row[3]), 0);
+  }
+  ASSERT_EQ(study.tables[1].rows.size(), kinds);
+  for (const auto& row : study.tables[1].rows) {
+    const std::string kind = std::get<std::string>(row[0]);
+    EXPECT_LE(std::get<double>(row[2]), 1.15) << kind;
+  }
+}
+
+// ---- A model
+// ------------------------------------------------------------------------------------------------------------------------------
+
+class ApproximationModelTest : public ::testing::Test {
+ protected:
+  ApproximationModelTest() : tiny_(folder_ / "model") {
+    write_lines(folder_ / "text.txt", tiny_lines(60, 7));
+    fs::create_directory(folder_ / "tmp");
+  }
+  Outcome study(const std::string& arguments) {
+    return run_command(folder_, "TMPDIR=tmp '" NYSTROM_BINARY_DIR "/nystrom' approximation model model text.txt --quiet " + arguments);
+  }
+  nlohmann::json result(const std::string& arguments) {
+    const Outcome outcome = study(arguments + " --json");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
+    return nlohmann::json::parse(outcome.out, nullptr, false);
+  }
+  static nlohmann::json variant(const nlohmann::json& study, const std::string& group, const std::string& setting) {
+    for (const auto& row : study.at("variants")) {
+      if (row.at("group") == group && row.at("setting") == setting) return row;
+    }
+    ADD_FAILURE() << "no variant " << group << " " << setting;
+    return {};
+  }
+
+  TemporaryFolder folder_;
+  TinyCheckpoint tiny_;
+};
+
+TEST_F(ApproximationModelTest, ComparesWithExactAttention) {
+  const auto found = result("--sequences 2");
+  const auto exact = variant(found, "kind", "softmax");
+  EXPECT_EQ(exact.at("worst_out_error"), 0);
+  EXPECT_EQ(exact.at("change"), 0);
+  const auto own = variant(found, "model", "nystrom"), six = variant(found, "steps", "6");
+  EXPECT_GT(own.at("median_out_error"), 0);
+  EXPECT_EQ(own.at("median_out_error"), six.at("median_out_error")) << "the configuration has six steps";
+  EXPECT_EQ(own.at("loss"), six.at("loss"));
+  EXPECT_NEAR(own.at("loss").get<double>() - exact.at("loss").get<double>(), own.at("change").get<double>(), 1e-9);
+  EXPECT_EQ(found.at("heads").size(), 4U) << "two layers of two heads";
+  for (const auto& head : found.at("heads")) {
+    EXPECT_GE(head.at("effective_rank"), 1);
+    EXPECT_LE(head.at("effective_rank"), found.at("settings").at("length"));
+  }
+}
+
+/// The loss of a variant is what evaluate says with that option, when both see every sequence.
+TEST_F(ApproximationModelTest, LossesAreThoseOfEvaluate) {
+  write_lines(folder_ / "text.txt", {tiny_lines(60, 7)[0]});  // a line alone
+  const auto found = result("--sequences 1 --set data.documents=lines");
+  for (const auto& [group, setting, option] : {std::tuple("kind", "linear", "model.attention.kind=linear"),
+                                               std::tuple("inverse", "identity", "model.attention.inverse=identity")}) {
+    const Outcome outcome =
+        run_program(folder_, std::string("evaluate model --text text.txt --quiet --json --set data.documents=lines --set ") + option);
+    const auto evaluated = nlohmann::json::parse(outcome.out, nullptr, false);
+    EXPECT_NEAR(variant(found, group, setting).at("loss").get<double>(), evaluated.at("loss").get<double>(), 1e-5) << setting;
+  }
+}
+
+/// Without a key projection there is no exact attention to compare the loss with; the errors of others are known all the same.
+TEST_F(ApproximationModelTest, OfAModelWithParametersOfItsOwnSaysWhatItCan) {
+  ModelConfig config = tiny_masked_lm();
+  config.attention.kind = AttentionKind::reformer;
+  const auto model = make_model(config, DType::f32);
+  write_bytes(folder_ / "model" / "config.json", hf_config_text(config));
+  write_safetensors(folder_ / "model" / "model.safetensors", weight_tensors(*model));
+  const auto found = result("--sequences 1");
+  const auto own = variant(found, "model", "reformer"), nystrom = variant(found, "steps", "6");
+  EXPECT_GT(own.at("loss"), 0);
+  EXPECT_TRUE(own.at("change").is_null() && own.at("median_out_error").is_null());
+  EXPECT_GT(nystrom.at("median_out_error"), 0);
+  EXPECT_TRUE(nystrom.at("loss").is_null());
+}
+
+TEST_F(ApproximationModelTest, WritesFiles) {
+  const Outcome outcome = study("--sequences 1 --output study");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* name : {"model.json", "model-heads.csv", "model-variants.csv", "model-errors.csv", "model-residuals.csv",
+                           "model-spectrum.csv", "model-landmarks.svg", "model-steps.svg", "model-residuals.svg", "model-spectrum.svg"})
+    EXPECT_TRUE(fs::exists(folder_ / "study" / name)) << name;
+}
+
+TEST_F(ApproximationModelTest, RefusesWhatItCannotStudy) {
+  const auto error = [&](const std::string& arguments) { return study(arguments).err; };
+  EXPECT_EQ(error("--set data.sequence_length=100"),
+            "nystrom: --set data.sequence_length=100: data.sequence_length 100 exceeds model.max_position_embeddings 24; shorten the "
+            "sequences or enlarge the model's position table\n");
+  EXPECT_EQ(error("--set training.steps=3"),
+            "nystrom: --set training.steps=3: approximation model takes options of model, data and masking, and seed\n");
+  EXPECT_TRUE(
+      run_program(folder_, "approximation model model absent.txt --quiet").err.starts_with("nystrom: 'absent.txt' matches no file"));
+  EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
+}
+
+}  // namespace
+}  // namespace nystrom::testing

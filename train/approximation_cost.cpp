@@ -1,0 +1,195 @@
+#include "train/approximation_cost.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include "core/check.h"
+#include "core/cpu/parallel.h"
+#include "nn/attention.h"
+
+namespace nystrom {
+namespace {
+
+constexpr std::size_t fitted_lengths = 3;
+
+struct Cost {
+  double seconds = 0;
+  std::int64_t bytes = 0;
+};
+
+struct Line {
+  AttentionKind kind;
+  std::vector<double> lengths, seconds, bytes;
+};
+
+/// One attention with what it is given.
+class Subject {
+ public:
+  Subject(const CostStudyOptions& o, AttentionKind kind, std::int64_t length) : options_(o), mask_(o.batch, length) {
+    ModelConfig config;
+    config.hidden_size = o.heads * o.head_dim;
+    config.num_attention_heads = o.heads;
+    config.max_position_embeddings = length;
+    config.attention = o.attention;
+    config.attention.kind = kind;
+    config.attention.projected_length = std::min(config.attention.projected_length, length);
+    query_.emplace(Scope(store_) / "query", config.hidden_size, config.hidden_size);
+    key_.emplace(Scope(store_) / "key", config.hidden_size, config.hidden_size);
+    method_ = make_attention(Scope(store_) / "attention", config);
+    store_.allocate(o.dtype, o.train ? StoreMode::training : StoreMode::inference);
+    store_.initialise(1, 1 / std::sqrt(static_cast<double>(config.hidden_size)));
+    for (const char* name : {"hidden", "queries", "keys", "values"}) {
+      const Shape shape{o.batch, length, config.hidden_size};
+      const Tensor values = Tensor::from(normal_values(1, name, shape.numel()), shape).cast(o.dtype);
+      inputs_.push_back(o.train ? Var::leaf(values) : Var(values));
+    }
+  }
+
+  /// The fastest of some runs, and the most memory that one took beyond the inputs and their gradients.
+  Cost measure() {
+    Arena& arena = Arena::of(cpu_device);
+    const std::int64_t before = arena.statistics().in_use_bytes;
+    run();  // to warm up
+    Cost cost{std::numeric_limits<double>::infinity(), 0};
+    for (std::int64_t i = 0; i < options_.repeats; ++i) {
+      arena.reset_peak();
+      const auto start = std::chrono::steady_clock::now();
+      run();
+      cost.seconds = std::min(cost.seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      cost.bytes = std::max(cost.bytes, arena.statistics().peak_in_use_bytes - before);
+    }
+    return cost;
+  }
+
+ private:
+  void run() const {
+    std::optional<Tape> tape;
+    if (options_.train) tape.emplace();
+    const auto heads = [&](std::size_t i) { return split_heads(inputs_[i], options_.heads); };
+    const Var out = (*method_)({inputs_[0], heads(1), heads(2), heads(3), mask_, *query_, *key_});
+    if (tape) tape->backward(out, Tensor::full(out.shape(), 1, out.dtype()));
+  }
+
+  const CostStudyOptions& options_;
+  ParameterStore store_;
+  std::optional<Linear> query_, key_;
+  std::unique_ptr<AttentionMethod> method_;
+  SequenceMask mask_;
+  std::vector<Var> inputs_;
+};
+
+std::vector<double> last(const std::vector<double>& values) {
+  return {values.end() - static_cast<std::ptrdiff_t>(std::min(values.size(), fitted_lengths)), values.end()};
+}
+
+/// The length from which on `line` costs less than `exact`, by linear interpolation of logarithms; 0: from the first on; NaN: never.
+double crossover(const std::vector<double>& lengths, const std::vector<double>& line, const std::vector<double>& exact) {
+  std::size_t first = line.size();
+  while (first > 0 && line[first - 1] < exact[first - 1]) --first;
+  if (first == line.size()) return std::nan("");
+  if (first == 0) return 0;
+  const double above = std::log(line[first - 1] / exact[first - 1]), below = std::log(line[first] / exact[first]);
+  return std::exp(std::log(lengths[first - 1]) + above / (above - below) * std::log(lengths[first] / lengths[first - 1]));
+}
+
+const Line* exact_line(const std::vector<Line>& lines) {
+  const auto found = std::find_if(lines.begin(), lines.end(), [](const Line& line) { return line.kind == AttentionKind::softmax; });
+  return found == lines.end() ? nullptr : &*found;
+}
+
+StudyTable fit_table(const std::vector<Line>& lines) {
+  StudyTable table{"fits", {"kind", "time_exponent", "memory_exponent", "faster_from", "smaller_from"}};
+  const Line* exact = exact_line(lines);
+  for (const Line& line : lines) {
+    const auto against = [&](const std::vector<double> Line::*cost) {
+      return exact == nullptr || exact == &line ? std::nan("") : crossover(line.lengths, line.*cost, exact->*cost);
+    };
+    table.rows.push_back({enum_name(line.kind), fitted_exponent(last(line.lengths), last(line.seconds)),
+                          fitted_exponent(last(line.lengths), last(line.bytes)), against(&Line::seconds), against(&Line::bytes)});
+  }
+  return table;
+}
+
+Chart chart_of(const CostStudyOptions& o, const std::vector<Line>& lines, const std::vector<double> Line::*cost, double unit,
+               const char* quantity, const char* label) {
+  Chart chart;
+  chart.title = fmt::format("{} of one attention, {}", quantity, o.train ? "forward and backward" : "forward");
+  chart.x_label = fmt::format("tokens (batch {}, {} heads of {})", o.batch, o.heads, o.head_dim);
+  chart.y_label = label;
+  chart.x_axis = chart.y_axis = Axis::logarithmic;
+  for (const Line& line : lines) {
+    ChartSeries series{enum_name(line.kind), line.lengths, line.*cost};
+    for (double& value : series.y) value /= unit;
+    chart.series.push_back(series);
+  }
+  return chart;
+}
+
+std::vector<std::string> verdict_of(const std::vector<Line>& lines, const StudyTable& fits) {
+  std::vector<std::string> sentences;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const auto number = [&](std::size_t column) { return std::get<double>(fits.rows[i][column]); };
+    std::string sentence =
+        fmt::format("{}: time grows with length to the {:.2f}, memory to the {:.2f}", enum_name(lines[i].kind), number(1), number(2));
+    if (exact_line(lines) != nullptr && exact_line(lines) != &lines[i]) {
+      const double from = number(3);
+      sentence += std::isnan(from) ? "; never faster than exact attention here"
+                  : from == 0      ? "; faster than exact attention throughout"
+                                   : fmt::format("; faster than exact attention from {:.0f} tokens on", from);
+    }
+    sentences.push_back(sentence);
+  }
+  if (exact_line(lines) != nullptr)
+    sentences.push_back("exact attention keeps no matrix here (it is computed in blocks), so its memory is linear in the length too");
+  return sentences;
+}
+
+}  // namespace
+
+Study study_cost(const CostStudyOptions& options, const std::function<void(std::int64_t, std::int64_t)>& progress) {
+  CostStudyOptions o = options;
+  require_input(o.shortest <= o.longest, "--shortest {} is more than --longest {}", o.shortest, o.longest);
+  if (o.kinds.empty()) {
+    for (const auto& kind : enum_names(AttentionKind{})) o.kinds.push_back(kind.value);
+  }
+  std::vector<std::int64_t> lengths;
+  for (std::int64_t length = o.shortest; length <= o.longest; length *= 2) lengths.push_back(length);
+  const auto total = static_cast<std::int64_t>(o.kinds.size() * lengths.size());
+  std::int64_t done = 0;
+  Study study{"cost", {}, {{"measurements", {"kind", "length", "seconds", "bytes"}}}, {}, {}, {}};
+  std::vector<Line> lines;
+  for (const AttentionKind kind : o.kinds) {
+    Line& line = lines.emplace_back(Line{kind, {}, {}, {}});
+    for (const std::int64_t length : lengths) {
+      const Cost cost = Subject(o, kind, length).measure();
+      line.lengths.push_back(static_cast<double>(length));
+      line.seconds.push_back(cost.seconds);
+      line.bytes.push_back(static_cast<double>(cost.bytes));
+      study.tables[0].rows.push_back({enum_name(kind), length, cost.seconds, cost.bytes});
+      if (progress) progress(++done, total);
+    }
+  }
+  study.tables.push_back(fit_table(lines));
+  study.settings = {{"mode", o.train ? "train" : "forward"},
+                    {"dtype", name_of(o.dtype)},
+                    {"batch", o.batch},
+                    {"heads", o.heads},
+                    {"head_dim", o.head_dim},
+                    {"num_landmarks", o.attention.num_landmarks},
+                    {"num_features", o.attention.num_features},
+                    {"projected_length", o.attention.projected_length},
+                    {"num_hashes", o.attention.num_hashes},
+                    {"bucket_size", o.attention.bucket_size},
+                    {"threads", static_cast<std::int64_t>(num_threads())},
+                    {"repeats", o.repeats}};
+  study.charts = {{"time", chart_of(o, lines, &Line::seconds, 1e-3, "Time", "milliseconds")},
+                  {"memory", chart_of(o, lines, &Line::bytes, 1e6, "Memory", "megabytes")}};
+  study.text = aligned_text(study.tables[0]) + "\n" + aligned_text(study.tables[1]) + "\n";
+  study.verdict = verdict_of(lines, study.tables[1]);
+  return study;
+}
+
+}  // namespace nystrom
