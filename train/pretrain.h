@@ -12,8 +12,8 @@ struct PretrainResult {
   Evaluation evaluation;  ///< the last one; of no tokens when there was none
 };
 
-/// Runs `config` in its run directory, as train_run does. A run with model.from starts from that model's weights, with its tokenizer
-/// unless tokenizer.path names another.
-PretrainResult pretrain(const RunConfig& config, Log& log);
+/// Runs the configuration in its run directory, as train_run does. A run with model.from starts from that model's weights, with its
+/// tokenizer unless tokenizer.path names another.
+PretrainResult pretrain(const RunConfig& given, Log& log);
 
 }  // namespace nystrom

@@ -18,10 +18,10 @@ struct SplitOverrides {
   SplitOverrides(const std::vector<std::string>& overrides, const std::vector<std::string>& sections);
 };
 
-/// How the model of a folder was trained: from the run's file `config` when given, else from the config.yaml of the folder, else the
+/// How the model of a folder was trained: from the run's file `given`, else from the config.yaml of the folder, else the
 /// defaults, with the sequences that the model was trained with and the task that its head is for. `overrides` come last. model is the
 /// folder's.
-RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& config, const std::vector<std::string>& overrides);
+RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given, const std::vector<std::string>& overrides);
 
 /// The kind of task that a head is for; nothing for masked language models and bare encoders.
 std::optional<TaskKind> task_of(const ModelConfig& config);
