@@ -1,7 +1,6 @@
 #include "data/tokenizers/tokenizer_files.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "core/check.h"
 #include "core/json.h"
