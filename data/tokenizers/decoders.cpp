@@ -1,6 +1,5 @@
 #include "data/tokenizers/decoders.h"
 
-#include <algorithm>
 #include <optional>
 
 #include "core/check.h"
@@ -148,7 +147,7 @@ std::unique_ptr<Decoder> read_replace(const JsonPart& part) {
         require_input(made.size() <= longest_part, "the tokenizer's decoder makes a text of more than {} bytes", longest_part);
         done = match.end;
       }
-      each = made + each.substr(done);
+      each = made.append(each, done);
     }
   });
 }
@@ -192,7 +191,7 @@ std::unique_ptr<Decoder> wordpiece_decoder(const std::string& prefix, bool clean
   return step([prefix, cleanup](Parts& parts) {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       std::string& part = parts[i];
-      if (i > 0) part = part.starts_with(prefix) ? part.substr(prefix.size()) : " " + part;
+      if (i > 0) part.starts_with(prefix) ? part.erase(0, prefix.size()) : part.insert(0, " ");
       if (cleanup) {
         part = clean_up_spaces(std::move(part));
         replace_all(part, " do not", " don't");

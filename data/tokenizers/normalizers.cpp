@@ -1,13 +1,9 @@
 #include "data/tokenizers/normalizers.h"
 
 #include <algorithm>
-#include <array>
-#include <limits>
-#include <optional>
 
 #include "core/check.h"
 #include "core/json.h"
-#include "data/sentencepiece_scan.h"
 #include "data/tokenizers/json_part.h"
 #include "data/tokenizers/pattern.h"
 #include "data/tokenizers/precompiled.h"

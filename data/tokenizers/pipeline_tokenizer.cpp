@@ -1,6 +1,7 @@
 #include "data/tokenizers/pipeline_tokenizer.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "core/check.h"
 #include "data/tokenizers/unicode.h"
@@ -58,6 +59,18 @@ struct PipelineTokenizer::State {
     std::size_t start = 0;
     const int byte = byte_of_character(next_code_point(piece, start));
     return byte >= 0 && byte < 0x80 && is_white_space(static_cast<char32_t>(byte));
+  }
+
+  std::string config_json(std::int64_t max_length) const {
+    nlohmann::ordered_json config = {{"tokenizer_class", parts.hugging_face_class}};
+    const SpecialIds& ids = parts.special;
+    const std::pair<const char*, std::int32_t> roles[] = {
+        {"cls_token", ids.cls}, {"sep_token", ids.sep}, {"pad_token", ids.pad}, {"mask_token", ids.mask}, {"unk_token", ids.unk}};
+    for (const auto& [role, id] : roles)
+      if (id != no_id) config[role] = parts.vocabulary.piece(id);
+    config["clean_up_tokenization_spaces"] = parts.cleans_up_spaces;
+    config["model_max_length"] = max_length;
+    return config.dump(2) + "\n";
   }
 
   // ---- Encoding -------------------------------------------------------------------------------------------------------------------
@@ -195,7 +208,14 @@ std::string PipelineTokenizer::definition() const {
   return text;
 }
 
-std::vector<TokenizerFile> PipelineTokenizer::files(std::int64_t) const { return state_->parts.files; }
+std::vector<TokenizerFile> PipelineTokenizer::files(std::int64_t max_length) const {
+  std::vector<TokenizerFile> files = state_->parts.files;
+  const bool has_config =
+      std::any_of(files.begin(), files.end(), [](const TokenizerFile& file) { return file.name == "tokenizer_config.json"; });
+  // Without it AutoTokenizer would take ALBERT's class, as for every Nyströmformer, and its special tokens.
+  if (!has_config) files.push_back({"tokenizer_config.json", state_->config_json(max_length)});
+  return files;
+}
 
 WrappedIds PipelineTokenizer::wrap(std::span<const std::int32_t> first) const {
   return fill_template(state_->parts.post_processor.single, first, {});

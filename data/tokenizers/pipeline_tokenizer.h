@@ -24,8 +24,9 @@ struct TokenizerParts {
   Vocabulary vocabulary;  ///< the model's with the added tokens
   std::vector<AddedToken> added;
   SpecialIds special{no_id, no_id, no_id, no_id, no_id};
-  std::vector<TokenizerFile> files;  ///< it came from
-  bool cleans_up_spaces = false;     ///< decoded texts: none before punctuation, as transformers does at times
+  std::vector<TokenizerFile> files;                            ///< it came from
+  std::string hugging_face_class = "PreTrainedTokenizerFast";  ///< for a tokenizer_config.json, should there be none among them
+  bool cleans_up_spaces = false;                               ///< decoded texts: none before punctuation, as transformers does at times
 };
 
 /// Gives the ids and the places that Hugging Face's `tokenizers` give.

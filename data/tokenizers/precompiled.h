@@ -17,7 +17,7 @@ class Precompiled {
   /// InputError "where: …" when it is no base64 of a sound charsmap.
   Precompiled(std::string_view base64, const std::string& where);
 
-  void apply(AlignedText& text) const;
+  void apply(AlignedText& aligned) const;
 
  private:
   std::optional<std::string_view> replacement(std::string_view text) const;

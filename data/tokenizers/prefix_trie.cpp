@@ -10,7 +10,7 @@ PrefixTrie::PrefixTrie(std::vector<std::pair<std::string_view, std::int32_t>> en
   std::erase_if(entries, [](const auto& entry) { return entry.first.empty(); });
   std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   roots_.assign(256, none);
-  /// Entries that share the bytes of a node.
+  // Entries that share the bytes of a node.
   struct Job {
     std::size_t begin, end, depth;
     std::uint32_t node;

@@ -1,7 +1,6 @@
 // Which tokens of a vocabulary are special.
 #pragma once
 
-#include <array>
 #include <filesystem>
 #include <optional>
 #include <string>

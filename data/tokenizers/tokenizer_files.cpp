@@ -1,7 +1,6 @@
 #include "data/tokenizers/tokenizer_files.h"
 
 #include <algorithm>
-#include <unordered_map>
 
 #include "core/check.h"
 #include "core/json.h"
@@ -80,6 +79,7 @@ TokenizerParts parse_bert_vocabulary(std::string_view text, const std::string& s
   normalizer.lower_case = settings.lower_case.value_or(true);
   normalizer.strip_accents = settings.strip_accents.value_or(normalizer.lower_case);
   normalizer.handle_chinese_chars = settings.tokenize_chinese_chars.value_or(true);
+  parts.hugging_face_class = "BertTokenizer";
   parts.normalizer = bert_normalizer(normalizer);
   parts.pre_tokenizer = bert_pre_tokenizer();
   parts.decoder = wordpiece_decoder("##", true);
@@ -112,6 +112,7 @@ TokenizerParts parse_gpt2_vocabulary(std::string_view vocabulary, const std::str
   const auto find = [&](const char* name) { return parts.vocabulary.find(name); };
   const auto cls = find("<s>"), sep = find("</s>");
   const bool robertas = cls && sep && find("<pad>") && find("<mask>");
+  parts.hugging_face_class = robertas ? "RobertaTokenizer" : "GPT2Tokenizer";
   if (robertas) parts.post_processor = PostProcessor::roberta(*cls, *sep, adds_space);
   const auto name_of = [&](const std::optional<TokenizerSettings::Name>& name, const char* usual) {
     return name_or(name, robertas ? usual : "<|endoftext|>");

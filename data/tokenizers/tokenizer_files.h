@@ -1,7 +1,6 @@
 // Tokenizers from the files of Hugging Face's library.
 #pragma once
 
-#include <filesystem>
 #include <string>
 #include <string_view>
 

@@ -1,6 +1,5 @@
 #include "data/tokenizers/word_models.h"
 
-#include <cmath>
 #include <limits>
 
 #include "core/check.h"

@@ -62,7 +62,12 @@ TEST(OpenTokenizer, CarriesItsFiles) {
   EXPECT_EQ(open_tokenizer(copy.path())->definition(), tokenizer->definition());
   // What is opened by its own name takes nothing along that would be opened instead of it.
   EXPECT_EQ(open_tokenizer(folder / "vocab.txt")->files(7).size(), 2u);
-  EXPECT_NE(open_tokenizer(folder / "vocab.txt")->definition(), tokenizer->definition());
+  // AutoTokenizer needs to be told the class.
+  fs::remove(folder / "tokenizer_config.json");
+  EXPECT_EQ(open_tokenizer(folder / "vocab.txt")->files(7).back().content,
+            "{\n  \"tokenizer_class\": \"BertTokenizer\",\n  \"cls_token\": \"[CLS]\",\n  \"sep_token\": \"[SEP]\",\n"
+            "  \"pad_token\": \"[PAD]\",\n  \"mask_token\": \"[MASK]\",\n  \"unk_token\": \"[UNK]\",\n"
+            "  \"clean_up_tokenization_spaces\": false,\n  \"model_max_length\": 7\n}\n");
 }
 
 TEST(OpenTokenizer, SettingsOfBert) {

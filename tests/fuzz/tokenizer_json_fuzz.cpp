@@ -1,5 +1,6 @@
 // Arbitrary bytes as a tokenizer.json, and behind a zero byte a text: only InputError may come out, and a tokenizer that was read must give
 // ids of its vocabulary with places in the text.
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <string_view>

@@ -121,7 +121,7 @@ def byte_offsets(text, offsets):
 
 def our_tokens(program, place, names, lines):
     text = "".join(line + "\n" for line in lines).encode()
-    result = subprocess.run([program, "offsets", place, names], input=text, capture_output=True, check=True)
+    result = subprocess.run([program, "offsets", place, names], input=text, stdout=subprocess.PIPE, check=True)
     return [[[int(number) for number in token.split(":")] for token in line.split()] for line in result.stdout.decode().split("\n")[:-1]]
 
 

@@ -158,6 +158,8 @@ def main():
             for token in added:
                 (tokenizer.add_special_tokens if token.special else tokenizer.add_tokens)([token])
             description = json.loads(tokenizer.to_str())
+            if kind == "unigram" and len({piece for piece, _ in description["model"]["vocab"]}) < len(description["model"]["vocab"]):
+                continue  # the trainer learnt a special token's name as a piece of its own, which we refuse
             with_bytes(description, rng)
             file.write_text(json.dumps(description))
             theirs = Tokenizer.from_file(str(file))

@@ -189,8 +189,9 @@ TEST_F(ExportTest, TokenizersOfEveryKindAreCarriedAsTheyAre) {
   const fs::path tokenizer = fixture_folder() / "tokenizers/small/byte_level";
   for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"}) fs::copy_file(tokenizer / name, source() / name);
   write_bytes(source() / "optimizer.safetensors", "no part of it");
-  EXPECT_EQ(run(model, {.verify = true}).files,
-            (Names{"README.md", "config.json", "merges.txt", "model.safetensors", "tokenizer.json", "vocab.json"}));
+  EXPECT_EQ(run(model, {.verify = true}).files, (Names{"README.md", "config.json", "merges.txt", "model.safetensors", "tokenizer.json",
+                                                       "tokenizer_config.json", "vocab.json"}));
+  EXPECT_EQ(read_json_file(target() / "tokenizer_config.json")["mask_token"], "<mask>");
   for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
     EXPECT_EQ(read_bytes(target() / name), read_bytes(tokenizer / name));
   EXPECT_NE(card().find("tokenizer = AutoTokenizer.from_pretrained(\".\")"), std::string::npos);
