@@ -12,12 +12,12 @@
 #include "train/approximation_matrices.h"
 #include "train/approximation_model.h"
 #include "train/commands.h"
-#include "train/config_io.h"
 #include "train/corpus.h"
 #include "train/evaluation.h"
 #include "train/progress.h"
 #include "train/scratch_folder.h"
 #include "train/stop_signals.h"
+#include "train/task_settings.h"
 
 namespace nystrom {
 namespace {
@@ -148,45 +148,19 @@ struct ModelOptions : StudyOptions {
   std::int64_t sequences = 4;
 };
 
-/// How the model's text was cut and masked when its folder says so, else the defaults; --set data.… and masking.… change it.
-RunConfig text_settings(const ModelFolder& folder, const std::vector<std::string>& overrides) {
-  const fs::path file = folder.path / "config.yaml";
-  RunConfig config;
-  if (fs::exists(file)) {
-    config = read_config(file.string(), overrides);
-  } else {
-    config.model = folder.config;
-    config.model.attention.semantics = Semantics::nystrom;
-    config.data.sequence_length = std::min(trained_length(folder), longest_studied_sequence);
-    config = parse_config(to_yaml(config), "default settings", overrides);
-  }
-  config.model = folder.config;
-  const auto longest = folder.config.longest_sequence();
-  require_input(!longest || config.data.sequence_length <= *longest,
-                "data.sequence_length {} is more than the {} tokens that the model takes; --set data.sequence_length={}",
-                config.data.sequence_length, longest.value_or(0), longest.value_or(0));
-  return config;
-}
-
 void run_model(const ModelOptions& options) {
   options.common.apply();
-  std::vector<std::string> of_model, of_text;
-  for (const std::string& each : options.common.overrides) {
-    const std::string section = each.substr(0, each.find_first_of(".="));
-    require_input(section == "model" || section == "data" || section == "masking" || section == "seed",
-                  "--set {}: approximation model takes options of model, data and masking, and seed", printable(each, 80));
-    (section == "model" ? of_model : of_text).push_back(each);
-  }
+  const SplitOverrides overrides(options.common.overrides, {"data", "masking", "seed"});
   Study study;
   {
     Log log(options.common.quiet);
-    const ModelFolder folder = open_model_folder(options.model, of_model, log);
-    const RunConfig config = text_settings(folder, of_text);
+    const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
+    const RunConfig config = masked_lm_settings(folder, overrides.run);
     const auto tokenizer = open_masked_lm_tokenizer(folder);
     const ScratchFolder scratch;
-    auto tokens = tokenize(match_files(options.text), config.data.documents, tokenizer, scratch.path() / "tokens", log,
+    auto tokens = tokenize(match_files(options.text), config.data.documents, *tokenizer, scratch.path() / "tokens", log,
                            [](std::int64_t) { return true; });
-    const MaskedSamples samples = masked_samples(std::move(tokens), tokenizer, config);
+    const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
     std::optional<StudyBar> bar;
     study = study_of(measure_model(folder, samples, options.sequences, [&](std::int64_t done, std::int64_t total) {
       if (!bar) bar.emplace("part", total, options);

@@ -34,23 +34,6 @@ struct EvaluateOptions {
   bool json = false;
 };
 
-/// How the model was trained, if it can take sequences of that length.
-RunConfig masked_lm_settings(const ModelFolder& folder, const std::vector<std::string>& overrides) {
-  const auto longest = folder.config.longest_sequence();
-  const RunConfig config = settings_of(folder, std::nullopt, overrides);
-  const std::int64_t length = config.data.sequence_length;
-  require_input(!longest || length <= *longest,
-                "data.sequence_length {} is more than the {} tokens that the model takes; --set data.sequence_length={}", length,
-                longest.value_or(0), longest.value_or(0));
-  const auto fixed = config.model.fixed_length();
-  require_input(
-      !fixed || length == *fixed,
-      "data.sequence_length {}: with attention.semantics transformers this model takes {} alone; --set data.sequence_length={}, or "
-      "--set model.attention.semantics=nystrom",
-      length, fixed.value_or(0), fixed.value_or(0));
-  return config;
-}
-
 Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder, const RunConfig& config, Log& log) {
   const std::vector<fs::path> files = match_files(options.text);
   const auto tokenizer = open_masked_lm_tokenizer(folder);

@@ -58,6 +58,22 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
   return config;
 }
 
+RunConfig masked_lm_settings(const ModelFolder& folder, const std::vector<std::string>& overrides) {
+  const auto longest = folder.config.longest_sequence();
+  const RunConfig config = settings_of(folder, std::nullopt, overrides);
+  const std::int64_t length = config.data.sequence_length;
+  require_input(!longest || length <= *longest,
+                "data.sequence_length {} is more than the {} tokens that the model takes; --set data.sequence_length={}", length,
+                longest.value_or(0), longest.value_or(0));
+  const auto fixed = config.model.fixed_length();
+  require_input(
+      !fixed || length == *fixed,
+      "data.sequence_length {}: with attention.semantics transformers this model takes {} alone; --set data.sequence_length={}, or "
+      "--set model.attention.semantics=nystrom",
+      length, fixed.value_or(0), fixed.value_or(0));
+  return config;
+}
+
 TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype) {
   const std::string where = printable_path(folder.path);
   require_input(has_task(settings), "{}: is a {}, and no task is known; name one: --set task.kind=classification", where,

@@ -1,4 +1,4 @@
-// A fine-tuned model in use: its task, its tokenizer and its labels, from its folder.
+// A trained model in use: how it was trained, its task, its tokenizer and its labels, from its folder.
 #pragma once
 
 #include <memory>
@@ -22,6 +22,9 @@ struct SplitOverrides {
 /// defaults, with the sequences that the model was trained with and the task that its head is for. `overrides` come last. model is the
 /// folder's.
 RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given, const std::vector<std::string>& overrides);
+
+/// settings_of for a masked language model. InputError when the model cannot take sequences of that length.
+RunConfig masked_lm_settings(const ModelFolder& folder, const std::vector<std::string>& overrides);
 
 /// The kind of task that a head is for; nothing for masked language models and bare encoders.
 std::optional<TaskKind> task_of(const ModelConfig& config);
