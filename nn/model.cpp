@@ -33,7 +33,8 @@ struct Model::Pass {
   RunContext run;
   Pass(const Model& model, const ModelInput& given, const RunContext& context) : mask(model.mask_of(given)), input(given), run(context) {
     const Device device = model.store_.values().device();
-    for (Tensor* tensor : {&input.input_ids, &input.token_type_ids, &input.features, &run.sample_ids}) *tensor = tensor->to(device);
+    // Ids stay: the op that looks them up checks them on the CPU.
+    for (Tensor* tensor : {&input.features, &run.sample_ids}) *tensor = tensor->to(device);
   }
 };
 
@@ -91,7 +92,7 @@ MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, d
   const Shape count{static_cast<std::int64_t>(rows.size())};
   const Var logits = masked_lm_logits(input, Tensor::from(rows, count), run);
   const Device device = logits.value().device();
-  MaskedLmOutput out{{}, Tensor::empty(count, DType::i64, device), Tensor::from(chosen, count).to(device)};
+  MaskedLmOutput out{{}, Tensor::empty(count, DType::i64, device), Tensor::from(chosen, count)};
   kernels::argmax_rows(logits.value(), out.predictions);
   out.loss = cross_entropy(logits, out.labels, normaliser);
   return out;

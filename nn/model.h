@@ -19,7 +19,7 @@ struct ModelOutput {
 struct MaskedLmOutput {
   Var loss;            ///< [1]
   Tensor predictions;  ///< [chosen] i64: the likeliest token
-  Tensor labels;       ///< [chosen] i64
+  Tensor labels;       ///< [chosen] i64, on the CPU
 };
 
 /// Declares its parameters in a store of its own; allocate that, and give it values, before calling the model.

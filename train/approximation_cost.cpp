@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "core/cpu/parallel.h"
+#include "core/cuda/runtime.h"
 #include "nn/attention.h"
 
 namespace nystrom {
@@ -39,18 +40,18 @@ class Subject {
     query_.emplace(Scope(store_) / "query", config.hidden_size, config.hidden_size);
     key_.emplace(Scope(store_) / "key", config.hidden_size, config.hidden_size);
     method_ = make_attention(Scope(store_) / "attention", config);
-    store_.allocate(o.dtype, o.train ? StoreMode::training : StoreMode::inference);
+    store_.allocate(o.dtype, o.train ? StoreMode::training : StoreMode::inference, o.device);
     store_.initialise(1, 1 / std::sqrt(static_cast<double>(config.hidden_size)));
     for (const char* name : {"hidden", "queries", "keys", "values"}) {
       const Shape shape{o.batch, length, config.hidden_size};
-      const Tensor values = Tensor::from(normal_values(1, name, shape.numel()), shape).cast(o.dtype);
+      const Tensor values = Tensor::from(normal_values(1, name, shape.numel()), shape).cast(o.dtype).to(o.device);
       inputs_.push_back(o.train ? Var::leaf(values) : Var(values));
     }
   }
 
   /// The fastest of some runs, and the most memory that one took beyond the inputs and their gradients.
   Cost measure() {
-    Arena& arena = Arena::of(cpu_device);
+    Arena& arena = Arena::of(options_.device);
     const std::int64_t before = arena.statistics().in_use_bytes;
     run();  // to warm up
     Cost cost{std::numeric_limits<double>::infinity(), 0};
@@ -66,11 +67,16 @@ class Subject {
 
  private:
   void run() const {
+    compute();
+    if (!options_.device.is_cpu()) cuda::synchronize(options_.device.index);
+  }
+
+  void compute() const {
     std::optional<Tape> tape;
     if (options_.train) tape.emplace();
     const auto heads = [&](std::size_t i) { return split_heads(inputs_[i], options_.heads); };
     const Var out = (*method_)({inputs_[0], heads(1), heads(2), heads(3), mask_, *query_, *key_});
-    if (tape) tape->backward(out, Tensor::full(out.shape(), 1, out.dtype()));
+    if (tape) tape->backward(out, Tensor::full(out.shape(), 1, out.dtype(), options_.device));
   }
 
   const CostStudyOptions& options_;

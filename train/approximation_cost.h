@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "core/device.h"
 #include "core/dtype.h"
 #include "nn/model_config.h"
 #include "train/study.h"
@@ -17,6 +18,7 @@ struct CostStudyOptions {
   bool train = true;          ///< forward and backward; else forward alone
   std::int64_t repeats = 5;   ///< the fastest counts
   DType dtype = DType::f32;
+  Device device;
 };
 
 /// One attention, without projections and convolution, of random queries, keys and values: the fastest of some runs, and the peak of the

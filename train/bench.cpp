@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "core/cpu/parallel.h"
+#include "core/cuda/runtime.h"
 #include "core/dispatch.h"
 #include "train/train_step.h"
 
@@ -17,10 +18,16 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+/// Waits until the device has done all that it was given.
+void finish(Device device) {
+  if (!device.is_cpu()) cuda::synchronize(device.index);
+}
+
 /// Adds up the time of every kernel while alive.
 class KernelProfile {
  public:
-  KernelProfile() {
+  explicit KernelProfile(Device device) {
+    device_of_profile() = device;
     times().clear();
     set_kernel_observer(&observe);
   }
@@ -36,8 +43,13 @@ class KernelProfile {
     static std::map<std::string, double> instance;
     return instance;
   }
+  static Device& device_of_profile() {
+    static Device instance;
+    return instance;
+  }
   static void observe(const char* name, bool begin) {
     static std::vector<Clock::time_point> starts;  // kernels may call kernels
+    finish(device_of_profile());
     if (begin) {
       starts.push_back(Clock::now());
     } else {
@@ -137,13 +149,14 @@ std::int64_t peak_resident_bytes() {
 BenchResult run_bench(const BenchOptions& options) {
   const ModelConfig config = model_config(options);
   Model model(config);
-  model.parameters().allocate(options.dtype, options.train ? StoreMode::training : StoreMode::inference);
+  model.parameters().allocate(options.dtype, options.train ? StoreMode::training : StoreMode::inference, options.device);
   model.parameters().initialise(42, config.initializer_range);
   std::optional<AdamW> optimizer;
   if (options.train) optimizer.emplace(model.parameters(), OptimizerConfig{});
   const MicroBatch batch = random_batch(options);
   std::optional<KernelProfile> profile;
-  if (options.profile) profile.emplace();
+  if (options.profile) profile.emplace(options.device);
+  Arena::of(options.device).reset_peak();
   BenchResult result;
   for (std::int64_t step = 0; step < options.steps; ++step) {
     const auto start = Clock::now();
@@ -155,6 +168,7 @@ BenchResult run_bench(const BenchOptions& options) {
     } else {
       model(batch.input);
     }
+    finish(options.device);
     result.step_seconds.push_back(seconds_since(start));
   }
   if (options.profile) result.kernel_seconds = KernelProfile::sorted();
@@ -162,7 +176,7 @@ BenchResult run_bench(const BenchOptions& options) {
   std::sort(sorted.begin(), sorted.end());
   result.median_step_seconds = (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
   result.tokens_per_second = static_cast<double>(options.batch * options.length) / result.median_step_seconds;
-  result.peak_memory_bytes = peak_resident_bytes();
+  result.peak_memory_bytes = options.device.is_cpu() ? peak_resident_bytes() : Arena::of(options.device).statistics().peak_in_use_bytes;
   result.flops_per_step = flops_of_step(options);
   result.threads = num_threads();
   result.cpu_level = name_of(cpu_level());

@@ -197,7 +197,7 @@ struct CostOptions : StudyOptions {
 };
 
 void run_cost(CostOptions options) {
-  options.common.apply();
+  options.study.device = options.common.apply();
   refuse_overrides(options, "cost");
   for (const std::string& name : options.kinds) options.study.kinds.push_back(value_named<AttentionKind>(name));
   options.study.train = options.mode == "train";

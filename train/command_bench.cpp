@@ -26,8 +26,8 @@ AttentionKind attention_kind_named(const std::string& name) {
 }
 
 void run(Options options) {
-  options.common.apply();
   BenchOptions& bench = options.bench;
+  bench.device = options.common.apply();
   bench.train = options.mode == "train";
   bench.dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
   bench.attention = attention_kind_named(options.attention);

@@ -32,12 +32,13 @@ struct EvaluateOptions {
   std::optional<std::string> config;
   std::int64_t batch = 16;
   bool json = false;
+  Device device;
 };
 
 Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder, const RunConfig& config, Log& log) {
   const std::vector<fs::path> files = match_files(options.text);
   const auto tokenizer = open_masked_lm_tokenizer(folder);
-  const auto model = load_model(folder.path, folder.config, dtype_named(options.dtype), StoreMode::inference);
+  const auto model = load_model(folder.path, folder.config, dtype_named(options.dtype), StoreMode::inference, options.device);
   const StopSignals stop;
   const auto stop_if_asked = [&] {
     if (stop.requested()) throw Interrupted("stopped; nothing was kept");
@@ -103,7 +104,7 @@ TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task, co
 }
 
 void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder, const std::vector<std::string>& overrides, Log& log) {
-  const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides), dtype_named(options.dtype));
+  const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides), dtype_named(options.dtype), options.device);
   const auto dataset = task.reader->read(options.file, Labelled::required);
   if (dataset->skipped().count > 0) {
     log.warn(fmt::format("{} rows left out; the first: {}", dataset->skipped().count, dataset->skipped().first));
@@ -124,8 +125,8 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder, c
   fmt::print("{:<14}{:>8.4f}\n", "loss", result.loss);
 }
 
-void run(const EvaluateOptions& options) {
-  options.common.apply();
+void run(EvaluateOptions options) {
+  options.device = options.common.apply();
   require_input(!options.text.empty() || !options.file.empty(),
                 "nothing to evaluate on; give text files (nystrom evaluate {0} --text heldout.txt), or files of the model's task (nystrom "
                 "evaluate {0} --file dev.tsv)",

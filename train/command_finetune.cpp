@@ -18,9 +18,9 @@ struct FinetuneOptions {
   std::vector<std::string> grid;
 };
 
-void run_once(const FinetuneOptions& options, Log& log) {
+void run_once(const FinetuneOptions& options, Log& log, Device device) {
   const RunConfig config = read_config(options.config, options.common.overrides);
-  const RunResult result = finetune(config, log);
+  const RunResult result = finetune(config, log, device);
   if (result.interrupted) {
     const std::string message = fmt::format("stopped after step {}; the same command goes on from there", result.steps);
     log.record(message);
@@ -33,13 +33,13 @@ void run_once(const FinetuneOptions& options, Log& log) {
 }
 
 void run(const FinetuneOptions& options) {
-  options.common.apply();
+  const Device device = options.common.apply();
   Log log(options.common.quiet);
-  if (options.seeds == 1 && options.grid.empty()) return run_once(options, log);
+  if (options.seeds == 1 && options.grid.empty()) return run_once(options, log, device);
   SweepOptions sweep;
   sweep.seeds = options.seeds;
   for (const std::string& axis : options.grid) sweep.grid.push_back(parse_grid_axis(axis));
-  const SweepResult result = run_sweep(options.config, options.common.overrides, sweep, log);
+  const SweepResult result = run_sweep(options.config, options.common.overrides, sweep, log, device);
   if (!result.points.empty()) fmt::print("{}", sweep_table(result));
   if (result.interrupted) throw Interrupted("stopped; the same command goes on from there");
 }

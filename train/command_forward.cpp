@@ -18,11 +18,11 @@ struct ForwardOptions {
 };
 
 void run(const ForwardOptions& options) {
-  options.common.apply();
+  const Device device = options.common.apply();
   Log log(options.common.quiet);
   const ModelFolder folder = open_model_folder(options.model, options.common.overrides, log);
   const auto mode = options.gradients ? StoreMode::training : StoreMode::inference;
-  const auto model = load_model(folder.path, folder.config, dtype_named(options.dtype), mode);
+  const auto model = load_model(folder.path, folder.config, dtype_named(options.dtype), mode, device);
   const auto file = SafetensorsFile::open(options.input);
   NamedTensors inputs;
   for (const auto& tensor : file.tensors()) inputs.emplace(tensor.name, file.read(tensor.name));

@@ -27,6 +27,7 @@ struct PredictOptions {
   std::optional<std::string> pair, config;
   std::int64_t top_k = 5, batch = 16;
   bool json = false, skip_bad = false;
+  Device device;
 };
 
 std::string shown(const std::string& text) { return printable(text, std::string::npos); }
@@ -159,7 +160,7 @@ void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
   const auto tokenizer = open_masked_lm_tokenizer(folder);
   require_input(options.top_k <= folder.config.vocab_size, "--top-k {}: the model knows only {} tokens", options.top_k,
                 folder.config.vocab_size);
-  const auto model = load_model(folder.path, folder.config, DType::f32, StoreMode::inference);
+  const auto model = load_model(folder.path, folder.config, DType::f32, StoreMode::inference, options.device);
   Stream stream(options, 1, [&](const std::vector<Example>& examples) {
     std::vector<std::string> outputs;
     for (const Example& example : examples) {
@@ -244,7 +245,7 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
 }
 
 void do_task(const PredictOptions& options, const ModelFolder& folder, const std::vector<std::string>& overrides, Log& log) {
-  const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides), DType::f32);
+  const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides), DType::f32, options.device);
   if (task.settings.task.kind == TaskKind::features) return predict_files_of_features(options, task);
   const auto window = static_cast<std::size_t>(64 * options.batch);  // lengths are sorted within it
   Stream stream(options, window, [&](const std::vector<Example>& examples) {
@@ -266,8 +267,8 @@ void do_task(const PredictOptions& options, const ModelFolder& folder, const std
   finish(stream, options, log);
 }
 
-void run(const PredictOptions& options) {
-  options.common.apply();
+void run(PredictOptions options) {
+  options.device = options.common.apply();
   Log log(options.common.quiet);
   const SplitOverrides overrides(options.common.overrides, {"task", "data"});
   const ModelFolder folder = open_model_folder(options.model, overrides.model, log);

@@ -17,10 +17,10 @@ struct PretrainOptions {
 };
 
 void run(const PretrainOptions& options) {
-  options.common.apply();
+  const Device device = options.common.apply();
   const RunConfig config = read_config(options.config, options.common.overrides);
   Log log(options.common.quiet);
-  const PretrainResult result = pretrain(config, log);
+  const PretrainResult result = pretrain(config, log, device);
   if (result.run.interrupted) {
     const std::string message = fmt::format("stopped after step {}; the same command goes on from there", result.run.steps);
     log.record(message);

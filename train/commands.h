@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device.h"
 #include "core/dtype.h"
 #include "core/error.h"
 
@@ -23,8 +24,8 @@ struct CommonOptions {
 
   /// Declares them.
   void add_to(CLI::App& app);
-  /// Checks the device and sets the number of threads.
-  void apply() const;
+  /// Sets the number of threads and gives the device to compute on. InputError when it cannot be used.
+  Device apply() const;
 };
 
 /// A word of the command line as the user gave it. CLI11 takes one in brackets, such as the text "[MASK]", for a list; so main puts a space

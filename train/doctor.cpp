@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/check.h"
+#include "core/cuda/runtime.h"
 #include "core/cpu/parallel.h"
 #include "core/dispatch.h"
 #include "core/json.h"
@@ -204,6 +205,16 @@ std::vector<Finding> examine_machine(const fs::path& root) {
   return findings;
 }
 
+/// Whether this build's CUDA backend can use the first GPU.
+Finding examine_cuda() {
+  try {
+    cuda::require_device(0);
+  } catch (const InputError& error) {
+    return {"cuda", Status::missing, std::string("in this build, but ") + error.what(), ""};
+  }
+  return {"cuda", Status::ok, "in this build: --device cuda computes on the first GPU", ""};
+}
+
 std::vector<Finding> examine_gpus(const fs::path& root) {
   const std::vector<std::string> names = gpu_names(root);
   std::vector<Finding> findings;
@@ -212,12 +223,14 @@ std::vector<Finding> examine_gpus(const fs::path& root) {
   else
     findings.push_back({"gpu", Status::ok, fmt::format("{}", fmt::join(names, ", ")), ""});
   findings.push_back(examine_driver(root, !names.empty()));
-  // There is no CUDA backend yet: every build computes on the CPU.
-  if (names.empty())
+  if (cuda::built_in()) {
+    findings.push_back(examine_cuda());
+  } else if (names.empty()) {
     findings.push_back({"cuda", Status::note, "not in this build", ""});
-  else
-    findings.push_back({"cuda", Status::missing, "not in this build: the GPU stays unused", "train on the CPU: --device cpu, the default"});
-  for (const char* name : {"cudnn", "nccl", "mpi"}) findings.push_back({name, Status::note, "not in this build", ""});
+  } else {
+    findings.push_back({"cuda", Status::missing, "not in this build: the GPU stays unused", "./dev build --cuda makes build/cuda/nystrom"});
+  }
+  for (const char* name : {"nccl", "mpi"}) findings.push_back({name, Status::note, "not in this build", ""});
   return findings;
 }
 

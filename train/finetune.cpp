@@ -152,7 +152,7 @@ PreparedTask prepare_task(RunConfig config, Log& log) {
   return run;
 }
 
-RunResult finetune(const RunConfig& config, Log& log) {
+RunResult finetune(const RunConfig& config, Log& log, Device device) {
   const auto wrong = validate_finetuning(config);
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
   const PreparedTask run = prepare_task(config, log);  // before anything is written
@@ -164,7 +164,7 @@ RunResult finetune(const RunConfig& config, Log& log) {
     for (const std::string& line : task_warnings(report)) log.warn(line);
     return std::make_unique<TaskObjective>(complete, *run.reader, run.train, run.validation, run.tokenizer);
   };
-  return train_run(config, make, log);
+  return train_run(config, make, log, device);
 }
 
 }  // namespace nystrom

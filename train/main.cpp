@@ -4,11 +4,13 @@
 #include <CLI/Formatter.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
 #include <new>
 
 #include "core/check.h"
 #include "core/cpu/parallel.h"
+#include "core/cuda/runtime.h"
 #include "core/json.h"
 #include "core/suggest.h"
 #include "train/commands.h"
@@ -23,11 +25,19 @@ void CommonOptions::add_to(CLI::App& app) {
   app.add_flag("--quiet", quiet, "print nothing but results and errors");
 }
 
-void CommonOptions::apply() const {
+Device CommonOptions::apply() const {
   if (threads > 0) set_num_threads(threads);
-  if (device == "cpu") return;
+  if (device == "cpu") return cpu_device;
+  Device gpu{Device::Kind::cuda, 0};
+  const std::string_view number = std::string_view(device).substr(std::min<std::size_t>(device.size(), 5));
+  const bool numbered = device.starts_with("cuda:") && !number.empty() &&
+                        std::from_chars(number.data(), number.data() + number.size(), gpu.index).ptr == number.data() + number.size() &&
+                        gpu.index >= 0;
   require_input(device == "cuda" || device.starts_with("cuda:"), "--device {}: unknown device; expected cpu, cuda or cuda:N", device);
-  throw InputError(fmt::format("--device {}: this build of nystrom has no CUDA support; use --device cpu", device));
+  require_input(cuda::built_in(), "--device {}: this build of nystrom has no CUDA support; use --device cpu", device);
+  require_input(device == "cuda" || numbered, "--device {}: no number of a GPU; expected cuda:0, cuda:1, …", device);
+  with_context("--device " + device, [&] { cuda::require_device(gpu.index); });
+  return gpu;
 }
 
 std::string without_guard(const std::string& word) { return word.starts_with(" [") && word.ends_with(']') ? word.substr(1) : word; }

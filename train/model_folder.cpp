@@ -174,7 +174,7 @@ StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint6
 std::vector<NamedTensor> weight_tensors(const Model& model) {
   const ParameterStore& store = model.parameters();
   std::vector<NamedTensor> result;
-  for (const Parameter& parameter : store.parameters()) result.push_back({parameter.name(), store.master(parameter.name())});
+  for (const Parameter& parameter : store.parameters()) result.push_back({parameter.name(), store.master(parameter.name()).to(cpu_device)});
   for (const std::string& name : absent_convolutions(model.config())) {
     result.push_back({name, Tensor::zeros(absent_convolution_shape(model.config()), store.masters().dtype())});
   }

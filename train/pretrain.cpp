@@ -61,7 +61,7 @@ class MaskedLmObjective : public Objective {
 
 }  // namespace
 
-PretrainResult pretrain(const RunConfig& given, Log& log) {
+PretrainResult pretrain(const RunConfig& given, Log& log, Device device) {
   RunConfig config = given;
   const auto wrong = validate_pretraining(config);
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
@@ -76,7 +76,7 @@ PretrainResult pretrain(const RunConfig& given, Log& log) {
     fit_model_to_tokenizer(complete, *corpus.tokenizer);
     return std::make_unique<MaskedLmObjective>(complete, std::move(corpus), result.evaluation);
   };
-  result.run = train_run(config, make, log);
+  result.run = train_run(config, make, log, device);
   return result;
 }
 

@@ -14,6 +14,6 @@ struct PretrainResult {
 
 /// Runs the configuration in its run directory, as train_run does. A run with model.from starts from that model's weights, with its
 /// tokenizer unless tokenizer.path names another.
-PretrainResult pretrain(const RunConfig& given, Log& log);
+PretrainResult pretrain(const RunConfig& given, Log& log, Device device = cpu_device);
 
 }  // namespace nystrom

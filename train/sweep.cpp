@@ -121,7 +121,7 @@ const SweepPoint& SweepResult::best() const {
   return *std::max_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.mean() < b.mean(); });
 }
 
-SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides, const SweepOptions& options, Log& log) {
+SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides, const SweepOptions& options, Log& log, Device device) {
   struct Planned {
     std::size_t point;
     RunConfig config;
@@ -150,7 +150,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     log.say(fmt::format("run {} of {}: {}{}", i + 1, plan.size(), config.run_dir, run ? " is finished" : ""));
     if (!run) {
       Log of_run(log.quiet());
-      const RunResult outcome = finetune(config, of_run);
+      const RunResult outcome = finetune(config, of_run, device);
       result.interrupted = outcome.interrupted;
       if (outcome.interrupted) break;
       run = SweepRun{config.seed,       config.run_dir,

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "core/device.h"
 #include "train/config_io.h"
 #include "train/log.h"
 
@@ -53,7 +54,8 @@ struct SweepResult {
 
 /// Fine-tunes the configuration at `path` once a point and seed, in RUN_DIR/POINT/seed-S. Runs that are finished are not run again, others
 /// go on where they were. RUN_DIR/summary.json holds what is finished, after every run.
-SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides, const SweepOptions& options, Log& log);
+SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides, const SweepOptions& options, Log& log,
+                      Device device = cpu_device);
 
 /// The table for people: a line a point, and the best.
 std::string sweep_table(const SweepResult& result);

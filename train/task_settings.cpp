@@ -74,7 +74,7 @@ RunConfig masked_lm_settings(const ModelFolder& folder, const std::vector<std::s
   return config;
 }
 
-TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype) {
+TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype, Device device) {
   const std::string where = printable_path(folder.path);
   require_input(has_task(settings), "{}: is a {}, and no task is known; name one: --set task.kind=classification", where,
                 enum_name(folder.config.head));
@@ -90,7 +90,7 @@ TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType d
   }
   result.reader =
       std::make_unique<TaskReader>(task, labels_of(folder.config, task), result.tokenizer, folder.config, settings.data.sequence_length);
-  result.model = load_model(folder.path, folder.config, dtype, StoreMode::inference);
+  result.model = load_model(folder.path, folder.config, dtype, StoreMode::inference, device);
   result.settings = std::move(settings);
   return result;
 }

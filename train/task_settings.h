@@ -38,6 +38,6 @@ struct TaskModel {
 };
 
 /// InputError when model and task do not fit: another head, or another number of labels.
-TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype);
+TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype, Device device);
 
 }  // namespace nystrom

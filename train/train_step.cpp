@@ -30,16 +30,19 @@ std::int64_t count_equal(const Tensor& a, const Tensor& b) {
 
 StepResult optimizer_step(AdamW& optimizer, std::span<const Tensor> sample_ids, const PartOfLoss& loss_of, const StepOptions& options) {
   optimizer.zero_gradients();
-  double loss = 0;
+  // Losses are read when all is under way: a read waits for the device.
+  std::vector<Tensor> losses;
   for (std::size_t part = 0; part < sample_ids.size(); ++part) {
     const AllocationLabel label("activations");
     const RunContext run{options.dropout, options.activation_checkpointing, options.seed, options.step, sample_ids[part]};
     Tape tape;
     const Var part_loss = loss_of(part, run);
-    loss += part_loss.value().item();
+    losses.push_back(part_loss.value());
     tape.backward(part_loss);
   }
   const double norm = optimizer.gradient_norm();
+  double loss = 0;
+  for (const Tensor& part : losses) loss += part.item();
   if (!std::isfinite(norm) || !std::isfinite(loss)) return {loss, norm, true};
   const double scale = options.clip_norm ? std::min(1.0, *options.clip_norm / (norm + 1e-6)) : 1.0;
   optimizer.step(options.learning_rate, scale);
@@ -51,13 +54,15 @@ StepResult train_step(Model& model, AdamW& optimizer, std::span<const MicroBatch
   require(chosen > 0, "train_step: no token of the batch is chosen for prediction");
   std::vector<Tensor> sample_ids;
   for (const MicroBatch& batch : batches) sample_ids.push_back(batch.sample_ids);
-  std::int64_t correct = 0;
+  std::vector<MaskedLmOutput> outputs;
   const auto loss = [&](std::size_t part, const RunContext& run) {
     MaskedLmOutput out = model.masked_lm(batches[part].input, batches[part].labels, static_cast<double>(chosen), run);
-    correct += count_equal(out.predictions, out.labels);
+    outputs.push_back({{}, out.predictions, out.labels});
     return std::move(out.loss);
   };
   StepResult result = optimizer_step(optimizer, sample_ids, loss, options);
+  std::int64_t correct = 0;
+  for (const MaskedLmOutput& out : outputs) correct += count_equal(out.predictions, out.labels);
   result.accuracy = static_cast<double>(correct) / static_cast<double>(chosen);
   return result;
 }

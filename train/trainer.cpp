@@ -8,6 +8,7 @@
 #include "core/checksum.h"
 #include "core/cpu/parallel.h"
 #include "core/file_io.h"
+#include "core/kernels.h"
 #include "data/loader.h"
 #include "train/checkpoint.h"
 #include "train/config_io.h"
@@ -29,7 +30,7 @@ static_assert(label_of_unchosen == ignored_label);
 /// One run while it trains.
 class Run {
  public:
-  Run(const RunConfig& config, Objective& objective, Log& log);
+  Run(const RunConfig& config, Objective& objective, Log& log, Device device);
   RunResult train();
 
  private:
@@ -45,6 +46,7 @@ class Run {
   RunConfig config_;
   Objective& objective_;
   Log& log_;
+  Device device_;
   Model model_;
   std::optional<AdamW> optimizer_;
   CheckpointFolder checkpoints_;
@@ -55,16 +57,17 @@ class Run {
   std::string saved_;     // the state in the newest checkpoint
 };
 
-Run::Run(const RunConfig& config, Objective& objective, Log& log)
+Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device)
     : config_(config),
       objective_(objective),
       log_(log),
+      device_(device),
       model_(config.model),
       checkpoints_(fs::path(config.run_dir) / "checkpoints", config.checkpoint.keep),
       steps_(total_steps(config.training, objective.samples())),
       evaluation_interval_(evaluation_interval(config, objective.samples())),
       settings_(text_checksum(to_yaml(config))) {
-  model_.parameters().allocate(config.training.dtype, StoreMode::training);
+  model_.parameters().allocate(config.training.dtype, StoreMode::training, device);
   optimizer_.emplace(model_.parameters(), config.optimizer);
   const DataIdentity identity = objective_.identity();
   state_.tokenizer = identity.tokenizer;
@@ -103,9 +106,8 @@ void Run::resume() {
   for (const Parameter& parameter : store.parameters()) {
     const std::string& name = parameter.name();
     store.set(name, weights.read(name));
-    Tensor first = store.part_of(optimizer_->moment1(), name), second = store.part_of(optimizer_->moment2(), name);
-    moments.read_into("moment1." + name, first);
-    moments.read_into("moment2." + name, second);
+    kernels::copy(moments.read("moment1." + name).to(device_), store.part_of(optimizer_->moment1(), name));
+    kernels::copy(moments.read("moment2." + name).to(device_), store.part_of(optimizer_->moment2(), name));
   }
   optimizer_->set_steps_taken(state_.updates);
   checkpoints_.remove_old(state_.step, state_.best());
@@ -118,8 +120,8 @@ std::vector<CheckpointFolder::File> Run::checkpoint_files() {
   std::vector<NamedTensor> moments;
   for (const Parameter& parameter : store.parameters()) {
     const std::string& name = parameter.name();
-    moments.push_back({"moment1." + name, store.part_of(optimizer_->moment1(), name)});
-    moments.push_back({"moment2." + name, store.part_of(optimizer_->moment2(), name)});
+    moments.push_back({"moment1." + name, store.part_of(optimizer_->moment1(), name).to(cpu_device)});
+    moments.push_back({"moment2." + name, store.part_of(optimizer_->moment2(), name).to(cpu_device)});
   }
   std::vector<CheckpointFolder::File> files = {
       {"model.safetensors", [weights](const fs::path& path) { return write_safetensors(path, weights); }},
@@ -209,7 +211,7 @@ void Run::report(const ObjectiveStep& done, double learning_rate, double seconds
                    {{"learning_rate", learning_rate}, {"grad_norm", result.gradient_norm}, {"tokens_per_second", tokens_per_second}});
     metrics_->write(state_.step, metrics);
   }
-  const auto memory = static_cast<double>(Arena::of(cpu_device).statistics().peak_in_use_bytes);
+  const auto memory = static_cast<double>(Arena::of(device_).statistics().peak_in_use_bytes);
   const std::string accuracy = result.accuracy ? fmt::format(", accuracy {:.1f} %", 100 * *result.accuracy) : "";
   progress.update(state_.step,
                   fmt::format("loss {:.4f}{}, {:.0f} tokens/s, {:.2f} GB", result.loss, accuracy, tokens_per_second, memory / 1e9), record);
@@ -219,8 +221,8 @@ RunResult Run::train() {
   const StopSignals stop;
   objective_.start(state_.step);
   Progress progress("step", state_.step, steps_, log_);
-  log_.say(fmt::format("training {} parameters on {} threads in {}, to step {}", model_.parameters().count(), num_threads(),
-                       config_.run_dir, steps_));
+  const std::string place = device_.is_cpu() ? fmt::format("{} threads", num_threads()) : device_.name();
+  log_.say(fmt::format("training {} parameters on {} in {}, to step {}", model_.parameters().count(), place, config_.run_dir, steps_));
   const auto patience = config_.evaluation.early_stop_patience;
   const auto stalled = [&] { return patience && state_.evaluations_since_best >= *patience; };
   for (;;) {
@@ -246,7 +248,7 @@ void check_run(const RunConfig& config) {
   check_start(config.model, open_model_folder(*config.start.from, {}, quiet), config.start.fresh_head);
 }
 
-RunResult train_run(RunConfig config, const MakeObjective& make, Log& log) {
+RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Device device) {
   check_run_place(config.run_dir);
   fs::create_directories(config.run_dir);
   const RunLock lock(config.run_dir);
@@ -254,7 +256,7 @@ RunResult train_run(RunConfig config, const MakeObjective& make, Log& log) {
   try {
     const std::unique_ptr<Objective> objective = make(config);
     settle_config(config);
-    return Run(config, *objective, log).train();
+    return Run(config, *objective, log, device).train();
   } catch (const Error& error) {
     log.record(fmt::format("error: {}", error.what()));
     throw;

@@ -29,6 +29,6 @@ using MakeObjective = std::function<std::unique_ptr<Objective>(RunConfig& config
 /// as if it had not been; a fresh one starts with fresh weights, or with those of model.from. The lock of the run directory is held from
 /// before `make` is called. InputError when the run directory holds a run of other settings (all changed keys are named; steps, epochs,
 /// logging, evaluation and checkpoint may change), and after three steps in a row whose gradient was not finite.
-RunResult train_run(RunConfig config, const MakeObjective& make, Log& log);
+RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Device device = cpu_device);
 
 }  // namespace nystrom

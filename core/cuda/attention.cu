@@ -35,6 +35,11 @@ void attention(CView q, CView k, CView v, CView key_mask, EmptyRows empty, doubl
 
 void attention_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout,
                     View dq, View dk, View dv) {
+  if (q.numel() == 0 || k.numel() == 0) {
+    for (const View& gradient : {dq, dk, dv})
+      if (gradient.numel() > 0) kernels::fill(gradient, 0);
+    return;
+  }
   if (fused_attention_fits({q, k, v, out, dout, dq, dk, dv}))
     return attention_fused_grad(q, k, v, key_mask, empty, scale, out, log_sum_exp, dout, dq, dk, dv);
   attention_plain_grad(q, k, v, key_mask, empty, scale, out, log_sum_exp, dout, dq, dk, dv);

@@ -97,13 +97,13 @@ NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_r
   }
 }
 
-/// Grid: (own tiles · splits, b · h). OneTile: the own side has a single tile, and the loop's rows are finished in passing.
+/// A block a head, a part of the loop and an own tile, the head fastest. OneTile: the own side has a single tile, and the loop's rows are finished in passing.
 template <int Width, Side Own, bool OneTile>
 __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<float> p, Gradients g, std::int64_t splits) {
   constexpr bool owns_keys = Own == Side::keys;
   const Tiles<Width> s;
-  const std::int64_t head = blockIdx.y, b = head / p.heads, h = head % p.heads;
-  const std::int64_t split = blockIdx.x % splits, first_own = blockIdx.x / splits * tile_rows;
+  const std::int64_t heads = p.batch * p.heads, head = blockIdx.x % heads, b = head / p.heads, h = head % p.heads;
+  const std::int64_t split = blockIdx.x / heads % splits, first_own = blockIdx.x / heads / splits * tile_rows;
   const std::int64_t loop_tiles = ((owns_keys ? p.q.rows : p.k.rows) + tile_rows - 1) / tile_rows;
   const Keys<float> keys(p, b);
   if constexpr (owns_keys) {
@@ -201,8 +201,7 @@ void backward_of(const AttentionProblem<float>& p, Gradients g, const ViewBase& 
   const Destination first(like, p, Own == Side::keys ? g.dk : g.dq, splits);
   std::optional<Destination> second;
   if (Own == Side::keys) second.emplace(like, p, g.dv, splits);
-  launch(backward_kernel<Width, Own, OneTile>, dim3(static_cast<unsigned>(own * splits), static_cast<unsigned>(heads)), dim3(fused_block),
-         Tiles<Width>::bytes(), p, g, splits);
+  launch(backward_kernel<Width, Own, OneTile>, dim3(static_cast<unsigned>(own * splits * heads)), dim3(fused_block), Tiles<Width>::bytes(), p, g, splits);
   first.finish();
   if (second) second->finish();
 }

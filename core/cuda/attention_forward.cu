@@ -64,8 +64,8 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
   bf16* k_tile = dynamic_shared<bf16>();
   bf16* v_tile = k_tile + tile_size<Width>;
   auto* valid = reinterpret_cast<std::uint8_t*>(v_tile + tile_size<Width>);
-  const std::int64_t head = blockIdx.y, b = head / p.heads, h = head % p.heads;
-  const std::int64_t split = blockIdx.x % splits, first_query = blockIdx.x / splits * tile_rows;
+  const std::int64_t heads = p.batch * p.heads, head = blockIdx.x % heads, b = head / p.heads, h = head % p.heads;
+  const std::int64_t split = blockIdx.x / heads % splits, first_query = blockIdx.x / heads / splits * tile_rows;
   const Keys<float> keys(p, b);
   const std::int64_t tiles = (p.k.rows + tile_rows - 1) / tile_rows;
 
@@ -103,7 +103,7 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
     }
     const std::int64_t row = first_query + row_of(2 * r);
     if (lane_index() % 4 == 0 && row < p.q.rows) {
-      log_sum_exp[(split * gridDim.y + head) * p.q.rows + row] = sum > 0 ? state.largest[r] * ln_2 + logf(sum) : -infinity;
+      log_sum_exp[(split * heads + head) * p.q.rows + row] = sum > 0 ? state.largest[r] * ln_2 + logf(sum) : -infinity;
     }
   }
   // Parts are written as samples that follow each other.
@@ -134,7 +134,7 @@ template <int Width>
 void forward(const AttentionProblem<float>& p, const ViewBase& like, const Heads<float, false>& out, float* log_sum_exp) {
   const std::int64_t heads = p.batch * p.heads, query_tiles = divide_up(p.q.rows, tile_rows);
   const std::int64_t splits = splits_of(heads * query_tiles, divide_up(p.k.rows, tile_rows));
-  const dim3 grid(static_cast<unsigned>(query_tiles * splits), static_cast<unsigned>(heads));
+  const dim3 grid(static_cast<unsigned>(query_tiles * splits * heads));
   const std::size_t shared = 2 * tile_size<Width> * sizeof(bf16) + tile_rows;
   if (splits == 1) return launch(forward_kernel<Width>, grid, dim3(fused_block), shared, p, splits, out, log_sum_exp);
   const std::int64_t rows = heads * p.q.rows;

@@ -26,10 +26,21 @@ NYSTROM_DEVICE accumulate_t<T> load(T x) {
   return static_cast<accumulate_t<T>>(x);
 }
 
+/// One instruction on the GPU.
+NYSTROM_DEVICE bf16 to_bf16(float x) {
+#ifdef __CUDA_ARCH__
+  bf16 result;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
+  return result;
+#else
+  return bf16(x);
+#endif
+}
+
 template <class To, class From>
 NYSTROM_DEVICE To convert(From x) {
   if constexpr (sizeof(To) == 2) {
-    return To(static_cast<float>(x));
+    return to_bf16(static_cast<float>(x));
   } else if constexpr (sizeof(From) == 2) {
     return static_cast<To>(static_cast<float>(x));
   } else {

@@ -1,4 +1,4 @@
-// Rows by index. The scatter sorts its rows by target first, so that one block adds all rows of a target in their order: no atomics.
+// Rows by index. The scatter sorts its rows by target first and adds those of a target in their order, piece by piece: no atomics.
 #include "core/cuda/device.cuh"
 #include "core/cuda/launch.cuh"
 #include "core/cuda/sort.cuh"
@@ -30,20 +30,65 @@ __global__ void key_kernel(const std::int64_t* index, std::int64_t rows, std::in
   }
 }
 
-/// Block i stands at place i of the sorted rows. It works where a run of equal keys begins, and adds the whole run.
-template <class T, class Out>
-__global__ void scatter_kernel(const T* x, const std::uint32_t* keys, const std::uint32_t* row, std::int64_t rows, std::uint32_t targets,
-                               std::int64_t width, Out* y) {
-  using S = accumulate_t<Out>;
-  for (std::int64_t place = blockIdx.x; place < rows; place += gridDim.x) {
-    const std::uint32_t key = keys[place];
-    if (key == targets || (place > 0 && keys[place - 1] == key)) continue;
-    for (std::int64_t column = threadIdx.x; column < width; column += blockDim.x) {
-      S sum = load(y[key * width + column]);
-      for (std::int64_t i = place; i < rows && keys[i] == key; ++i) sum += static_cast<S>(load(x[row[i] * width + column]));
-      y[key * width + column] = convert<Out>(sum);
-    }
+constexpr std::int64_t places_per_piece = 64;
+
+/// Sorted places, cut into pieces: a run of equal keys may be as long as the batch, and must not wait for one block.
+struct Runs {
+  const std::uint32_t *keys, *row;
+  std::int64_t rows;
+  std::uint32_t nowhere;  ///< the key of rows that go nowhere
+
+  NYSTROM_DEVICE std::int64_t first_of(std::int64_t piece) const { return piece * places_per_piece; }
+  NYSTROM_DEVICE std::int64_t last_of(std::int64_t piece) const {
+    return first_of(piece + 1) < rows ? first_of(piece + 1) - 1 : rows - 1;
   }
+  /// Whether place and place + 1 belong to one run.
+  NYSTROM_DEVICE bool continues(std::int64_t place) const { return place + 1 < rows && keys[place] == keys[place + 1]; }
+};
+
+/// The runs that lie within a piece go to y; of the others partial[2 · piece] gets what belongs to a run from before, and
+/// partial[2 · piece + 1] what belongs to a run that begins here and goes on. A thread a column.
+template <class T, class Out>
+__global__ void scatter_kernel(const T* x, Runs runs, std::int64_t width, Out* y, accumulate_t<Out>* partial) {
+  using S = accumulate_t<Out>;
+  const std::int64_t piece = blockIdx.x, column = static_cast<std::int64_t>(blockIdx.y) * block + threadIdx.x;
+  if (column >= width) return;
+  const std::int64_t first = runs.first_of(piece), last = runs.last_of(piece);
+  bool from_before = first > 0 && runs.continues(first - 1);
+  S sum = 0;
+  for (std::int64_t place = first; place <= last; ++place) {
+    const std::uint32_t key = runs.keys[place];
+    if (key != runs.nowhere) sum += static_cast<S>(load(x[runs.row[place] * width + column]));
+    const bool goes_on = runs.continues(place);
+    if (goes_on && place < last) continue;
+    if (from_before) {
+      partial[2 * piece * width + column] = sum;
+    } else if (goes_on) {
+      partial[(2 * piece + 1) * width + column] = sum;
+    } else if (key != runs.nowhere) {
+      Out& target = y[key * width + column];
+      target = convert<Out>(load(target) + sum);
+    }
+    from_before = false;
+    sum = 0;
+  }
+}
+
+/// The runs that begin in a piece and go on: their parts, in order.
+template <class Out>
+__global__ void join_kernel(Runs runs, std::int64_t width, Out* y, const accumulate_t<Out>* partial) {
+  const std::int64_t piece = blockIdx.x, column = static_cast<std::int64_t>(blockIdx.y) * block + threadIdx.x;
+  const std::int64_t first = runs.first_of(piece), last = runs.last_of(piece);
+  const std::uint32_t key = runs.keys[last];
+  const bool from_before = runs.keys[first] == key && first > 0 && runs.continues(first - 1);
+  if (column >= width || key == runs.nowhere || from_before || !runs.continues(last)) return;
+  accumulate_t<Out> sum = partial[(2 * piece + 1) * width + column];
+  for (std::int64_t next = piece + 1;; ++next) {
+    sum += partial[2 * next * width + column];
+    if (runs.keys[runs.last_of(next)] != key || !runs.continues(runs.last_of(next))) break;
+  }
+  Out& target = y[key * width + column];
+  target = convert<Out>(load(target) + sum);
 }
 
 int bits_of(std::int64_t value) {
@@ -79,8 +124,12 @@ void scatter_add_rows(CView x, CView index, std::int64_t skip, View y) {
     using T = typename decltype(from)::type;
     visit_float(y.dtype, [&](auto to) {
       using Out = typename decltype(to)::type;
-      launch(scatter_kernel<T, Out>, dim3(static_cast<unsigned>(rows)), dim3(block), 0, x.as<T>(), sorted_keys, sorted_row, rows,
-             static_cast<std::uint32_t>(targets), width, y.as<Out>());
+      const std::int64_t pieces = divide_up(rows, places_per_piece);
+      const Workspace<accumulate_t<Out>> partial(y, 2 * pieces * width);
+      const Runs runs{sorted_keys, sorted_row, rows, static_cast<std::uint32_t>(targets)};
+      const dim3 grid(static_cast<unsigned>(pieces), static_cast<unsigned>(divide_up(width, block)));
+      launch(scatter_kernel<T, Out>, grid, dim3(block), 0, x.as<T>(), runs, width, y.as<Out>(), partial.get());
+      launch(join_kernel<Out>, grid, dim3(block), 0, runs, width, y.as<Out>(), partial.get());
     });
   });
 }

@@ -154,6 +154,8 @@ void choose_algorithm(Plan& plan, const Problem& p) {
     check_blas(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)), "choosing an algorithm");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace);
+  // Parts of a long sum are added in f32, never in the result's type.
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.first.data));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.second.data));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.result.data));
@@ -187,6 +189,11 @@ Plan make_plan(const Problem& p) {
   return plan;
 }
 
+void destroy(Plan& plan) {
+  for (cublasLtMatrixLayout_t layout : {plan.first, plan.second, plan.result}) cublasLtMatrixLayoutDestroy(layout);
+  cublasLtMatmulDescDestroy(plan.operation);
+}
+
 std::string key_of(const Problem& p) {
   std::string key;
   const auto append = [&](const auto& value) { key.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
@@ -208,9 +215,14 @@ std::string key_of(const Problem& p) {
 /// Choosing an algorithm costs more than a small product: plans are kept by shapes, strides, types and alignments.
 const Plan& cached_plan(const Problem& p) {
   static auto& cache = *new std::unordered_map<std::string, Plan>;
-  const auto [found, fresh] = cache.try_emplace(key_of(p));
-  if (fresh) found->second = make_plan(p);
-  return found->second;
+  constexpr std::size_t most = 4096;  // ragged batches bring ever new shapes
+  std::string key = key_of(p);
+  if (const auto found = cache.find(key); found != cache.end()) return found->second;
+  if (cache.size() >= most) {
+    for (auto& [shape, plan] : cache) destroy(plan);
+    cache.clear();
+  }
+  return cache.emplace(std::move(key), make_plan(p)).first->second;
 }
 
 /// Plans know no bias pointer of their own: it is set before each run. False where cuBLASLt has no algorithm.

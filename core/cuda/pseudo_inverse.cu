@@ -1,5 +1,7 @@
 // The iterative pseudo-inverse of the landmark matrix, forward and backward: a block a matrix. Products go through tiles in shared memory, in
 // the accumulate type: TF32 or bf16 would lose the gradient (near initialisation the matrix is nearly of rank one).
+#include <cmath>
+
 #include "core/cuda/device.cuh"
 #include "core/cuda/launch.cuh"
 #include "core/kernels.h"
@@ -42,7 +44,7 @@ NYSTROM_DEVICE ColumnSum<A> block_largest(ColumnSum<A> mine) {
 template <class A>
 __global__ void column_sum_kernel(const A* a, std::int64_t m, ColumnSum<A>* result) {
   const A* matrix = a + blockIdx.x * m * m;
-  ColumnSum<A> best{-1, static_cast<std::int64_t>(blockIdx.x), m};
+  ColumnSum<A> best{-static_cast<A>(INFINITY), static_cast<std::int64_t>(blockIdx.x), m};
   for (std::int64_t j = threadIdx.x; j < m; j += block) {
     A sum = 0;
     for (std::int64_t i = 0; i < m; ++i) sum += matrix[i * m + j];
@@ -50,6 +52,8 @@ __global__ void column_sum_kernel(const A* a, std::int64_t m, ColumnSum<A>* resu
     if (exceeds(candidate, best)) best = candidate;
   }
   best = block_largest(best);
+  // NaNs compare with nothing: such a matrix has no largest column, and its inverse is NaN, but a place must be named.
+  if (best.column == m) best = {static_cast<A>(NAN), static_cast<std::int64_t>(blockIdx.x), 0};
   if (threadIdx.x == 0) result[blockIdx.x] = best;
 }
 
@@ -69,7 +73,7 @@ struct Factor {
   const A* data;
   bool transposed = false;
   A diagonal = 0;
-  NYSTROM_DEVICE A at(std::int64_t i, std::int64_t j, std::int64_t m) const {
+  NYSTROM_DEVICE A at(int i, int j, int m) const {
     if (i >= m || j >= m) return 0;
     const A value = transposed ? data[j * m + i] : data[i * m + j];
     return diagonal == A(0) ? value : (i == j ? diagonal : A(0)) - value;
@@ -77,14 +81,13 @@ struct Factor {
 };
 
 template <class A>
-struct Tiles {
+struct alignas(16) Tiles {
   A x[depth][tile + 4], y[depth][tile + 4];
 };
 
 /// One slab of x [tile, depth] and y [depth, tile]. Neighbouring threads read neighbours in memory, whichever way a factor lies.
 template <class A>
-NYSTROM_DEVICE void load_slab(const Factor<A>& x, const Factor<A>& y, std::int64_t row, std::int64_t column, std::int64_t k, std::int64_t m,
-                              Tiles<A>& s) {
+NYSTROM_DEVICE void load_slab(const Factor<A>& x, const Factor<A>& y, int row, int column, int k, int m, Tiles<A>& s) {
   for (int i = static_cast<int>(threadIdx.x); i < tile * depth; i += block) {
     const int along = x.transposed ? i % tile : i / depth, deep = x.transposed ? i / tile : i % depth;
     s.x[deep][along] = x.at(row + along, k + deep, m);
@@ -95,24 +98,29 @@ NYSTROM_DEVICE void load_slab(const Factor<A>& x, const Factor<A>& y, std::int64
 
 /// c = diagonal · I + alpha · x y [+ c], m × m, by the whole block. c is none of the factors. Ends with a barrier.
 template <class A>
-NYSTROM_DEVICE void product(A alpha, Factor<A> x, Factor<A> y, A* c, std::int64_t m, bool accumulate = false, A diagonal = 0) {
+NYSTROM_DEVICE void product(A alpha, Factor<A> x, Factor<A> y, A* c, std::int64_t size, bool accumulate = false, A diagonal = 0) {
   __shared__ Tiles<A> s;
-  const int first_row = static_cast<int>(threadIdx.x) / 16 * 4, first_column = static_cast<int>(threadIdx.x) % 16 * 4;
-  for (std::int64_t row = 0; row < m; row += tile) {
-    for (std::int64_t column = 0; column < m; column += tile) {
+  const int m = static_cast<int>(size), first_row = static_cast<int>(threadIdx.x) / 16 * 4, first_column = static_cast<int>(threadIdx.x) % 16 * 4;
+  for (int row = 0; row < m; row += tile) {
+    for (int column = 0; column < m; column += tile) {
       A sum[4][4] = {};
-      for (std::int64_t k = 0; k < m; k += depth) {
+      for (int k = 0; k < m; k += depth) {
         load_slab(x, y, row, column, k, m, s);
         __syncthreads();
+        NYSTROM_UNROLL
         for (int d = 0; d < depth; ++d) {
-          for (int i = 0; i < 4; ++i)
-            for (int j = 0; j < 4; ++j) sum[i][j] += s.x[d][first_row + i] * s.y[d][first_column + j];
+          const auto xs = load_pack<4>(&s.x[d][first_row]), ys = load_pack<4>(&s.y[d][first_column]);
+          NYSTROM_UNROLL
+          for (int i = 0; i < 4; ++i) {
+            NYSTROM_UNROLL
+            for (int j = 0; j < 4; ++j) sum[i][j] += xs.value[i] * ys.value[j];
+          }
         }
         __syncthreads();
       }
       for (int i = 0; i < 4; ++i) {
         for (int j = 0; j < 4; ++j) {
-          const std::int64_t r = row + first_row + i, q = column + first_column + j;
+          const int r = row + first_row + i, q = column + first_column + j;
           if (r >= m || q >= m) continue;
           const A before = accumulate ? c[r * m + q] : A(0);
           c[r * m + q] = before + alpha * sum[i][j] + (r == q ? diagonal : A(0));

@@ -2,6 +2,7 @@
 
 #include <nvtx3/nvToolsExt.h>
 
+#include <cstring>
 #include <mutex>
 
 #include "core/check.h"
@@ -51,10 +52,50 @@ void device_free(int device, void* block) {
   check(cudaFree(block), "freeing GPU memory");
 }
 
+namespace {
+
+/// Pinned memory that small copies go through: the source may be used again at once, and nobody waits for the GPU, unless it is a whole ring
+/// of copies behind.
+class Staging {
+ public:
+  static constexpr std::int64_t most = 1 << 20;
+
+  /// Copies `source` to pinned memory that stays as it is until the stream has passed the next call of taken().
+  const void* take(const void* source, std::int64_t bytes) {
+    Slot& slot = slots_[next_];
+    if (!slot.memory) {
+      check(cudaMallocHost(&slot.memory, most), "pinned memory");
+      check(cudaEventCreateWithFlags(&slot.free, cudaEventDisableTiming), "making an event");
+    } else {
+      check(cudaEventSynchronize(slot.free), "waiting for a copy");
+    }
+    std::memcpy(slot.memory, source, static_cast<std::size_t>(bytes));
+    return slot.memory;
+  }
+  void taken() {
+    check(cudaEventRecord(slots_[next_].free, stream()), "recording a copy");
+    next_ = (next_ + 1) % (sizeof(slots_) / sizeof(slots_[0]));
+  }
+
+ private:
+  struct Slot {
+    void* memory = nullptr;
+    cudaEvent_t free = nullptr;
+  };
+  Slot slots_[16];
+  std::size_t next_ = 0;
+};
+
+}  // namespace
+
 void copy_to_device(int device, void* destination, const void* source, std::int64_t bytes) {
+  static Staging& staging = *new Staging;
   if (bytes == 0) return;
   use(device);
+  const bool staged = bytes <= Staging::most;
+  if (staged) source = staging.take(source, bytes);
   check(cudaMemcpyAsync(destination, source, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream()), "copy to the GPU");
+  if (staged) return staging.taken();
   synchronize(device);
 }
 

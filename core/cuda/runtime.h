@@ -12,8 +12,9 @@ bool built_in();
 /// Device memory; null when the device has too little.
 void* device_allocate(int device, std::int64_t bytes);
 void device_free(int device, void* block);
-/// Waits until the copy is done, and what was launched before it.
+/// Queued behind what was launched; `source` (ordinary memory) may be used again at once, the driver has taken it.
 void copy_to_device(int device, void* destination, const void* source, std::int64_t bytes);
+/// Waits until the copy is done, and what was launched before it.
 void copy_to_host(int device, void* destination, const void* source, std::int64_t bytes);
 /// Waits until everything launched so far is done; an error that a kernel met on the way is thrown here.
 void synchronize(int device);

@@ -1,0 +1,59 @@
+// Cases of single kernels that the table of ops does not reach.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "autograd/ops.h"
+#include "core/kernels.h"
+#include "tests/cuda/device.h"
+#include "tests/support/random.h"
+
+namespace nystrom::testing {
+namespace {
+
+class CudaKernelTest : public GpuTest<> {};
+
+TEST_F(CudaKernelTest, ScatterAddsRunsLongerThanItsPieces) {
+  // Runs that begin, end and lie within pieces of 64 places, cover several, and rows that go nowhere.
+  std::vector<std::int64_t> index;
+  for (const auto& [target, count] : std::vector<std::pair<int, int>>{{3, 10}, {0, 300}, {5, 64}, {1, 1}, {-1, 70}, {2, 129}, {4, 200}})
+    index.insert(index.end(), static_cast<std::size_t>(count), target);
+  const auto rows = static_cast<std::int64_t>(index.size());
+  const Tensor x = random_normal({rows, 5}, 1), where = Tensor::from(index, {rows});
+  for (const std::int64_t skip : {-1, 4}) {
+    Tensor expected = random_normal({6, 5}, 2), y = expected.clone().to(gpu);
+    kernels::scatter_add_rows(x, where, skip, expected);
+    kernels::scatter_add_rows(x.to(gpu), where.to(gpu), skip, y);
+    EXPECT_LE(relative_difference(y, expected), 1e-12) << "skip " << skip;
+  }
+}
+
+TEST_F(CudaKernelTest, ANanMatrixSpoilsItsOwnInverseAlone) {
+  for (const PinvScale scale : {PinvScale::per_matrix, PinvScale::whole_batch}) {
+    Tensor a = Tensor::full({3, 4, 4}, 0.25, DType::f64);
+    a.data<double>()[16 + 5] = NAN;
+    const Tensor on_gpu = a.to(gpu);
+    Tensor z = Tensor::zeros({3, 3, 4, 4}, DType::f64, gpu), guarded = Tensor::full({5, 4, 4}, 7, DType::f64, gpu);
+    Tensor da = guarded.slice(0, 1, 4);
+    kernels::pseudo_inverse_iterative(on_gpu, scale, z);
+    kernels::pseudo_inverse_iterative_grad(on_gpu, scale, z, Tensor::full({3, 4, 4}, 1, DType::f64, gpu), da);
+    const auto values = guarded.to_doubles();
+    for (int i = 0; i < 16; ++i) {
+      EXPECT_EQ(values[static_cast<std::size_t>(i)], 7);
+      EXPECT_EQ(values[static_cast<std::size_t>(64 + i)], 7);
+      EXPECT_TRUE(std::isnan(values[static_cast<std::size_t>(32 + i)]));
+    }
+  }
+}
+
+TEST_F(CudaKernelTest, AttentionOfNothingHasNoGradient) {
+  const Var q = Var::leaf(random_normal({1, 2, 3, 32}, 1).cast(DType::bf16).to(gpu));
+  const Tensor none = Tensor::empty({1, 2, 0, 32}, DType::bf16, gpu);
+  Tape tape;
+  const Var out = attention(q, none, none, {1, {}, EmptyRows::zero, DType::bf16});
+  tape.backward(out, Tensor::full(out.shape(), 1, out.dtype(), gpu));
+  EXPECT_EQ(q.grad().to_doubles(), std::vector<double>(static_cast<std::size_t>(q.value().numel()), 0));
+}
+
+}  // namespace
+}  // namespace nystrom::testing
