@@ -83,7 +83,7 @@ struct Case {
 };
 void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
 
-#define COMMANDS "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, info, forward, bench, approximation"
+#define COMMANDS "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, info, forward, bench, approximation, report"
 #define FORWARD "forward model --quiet --input batch.safetensors --output out.safetensors "
 #define PREPARE "prepare run.yaml --quiet --set "
 #define PRETRAIN "pretrain run.yaml --quiet --set "

@@ -123,7 +123,7 @@ TEST(Program, HelpHasAnExampleAndIsQuick) {
                                   "info",          "forward",
                                   "bench",         "approximation",
                                   "approximation matrices", "approximation model",
-                                  "approximation cost"};
+                                  "approximation cost",     "report"};
   for (const std::string& command : commands) {
     double best = 1e9;
     for (int i = 0; i < 3; ++i) {
