@@ -173,8 +173,8 @@ std::string facts_of(const RunRecord& run) {
   } else {
     facts.emplace_back("Best evaluation", "none yet");
   }
-  facts.emplace_back("Model", fmt::format("{} layers of {}, {} attention", model.num_hidden_layers, model.hidden_size,
-                                          enum_name(model.attention.kind)));
+  facts.emplace_back(
+      "Model", fmt::format("{} layers of {}, {} attention", model.num_hidden_layers, model.hidden_size, enum_name(model.attention.kind)));
   if (run.parameters) facts.emplace_back("Parameters", fmt::format("{}", *run.parameters));
   facts.emplace_back("Sequence length", fmt::format("{}", run.config.data.sequence_length));
   if (const double speed = median_of(run, "tokens_per_second"); std::isfinite(speed))
@@ -220,7 +220,8 @@ std::string evaluations_of(const RunRecord& run) {
   }
   const std::string table = html_table(columns, rows, best);
   if (rows.size() <= long_table) return table;
-  return html_folded(first > 0 ? fmt::format("the last {} of {}", rows.size(), run.evaluations.size()) : fmt::format("{}", rows.size()), table);
+  return html_folded(first > 0 ? fmt::format("the last {} of {}", rows.size(), run.evaluations.size()) : fmt::format("{}", rows.size()),
+                     table);
 }
 
 /// The likeliest words of one mask: "sea 31 %, ship 4.2 %".
@@ -268,7 +269,8 @@ std::string settings_of(const RunRecord& run) {
     all.push_back({key, value});
     if (old != value) changed.push_back({key, value, old});
   }
-  const std::string table = changed.empty() ? "<p>All settings have their defaults.</p>\n" : html_table({"option", "value", "default"}, changed);
+  const std::string table =
+      changed.empty() ? "<p>All settings have their defaults.</p>\n" : html_table({"option", "value", "default"}, changed);
   return table + html_folded(fmt::format("all {} settings", all.size()), html_table({"option", "value"}, all));
 }
 

@@ -33,7 +33,7 @@ std::vector<fs::path> checkpoints_to_ask(const RunRecord& run, Log& log) {
 }
 
 std::string with_mask_of(const Tokenizer& tokenizer, std::string text) {
-  const std::string& mask = tokenizer.piece(tokenizer.special().mask), usual = "[MASK]";
+  const std::string &mask = tokenizer.piece(tokenizer.special().mask), usual = "[MASK]";
   for (std::size_t at = text.find(usual); at != text.npos; at = text.find(usual, at + mask.size())) text.replace(at, usual.size(), mask);
   return text;
 }
@@ -96,8 +96,8 @@ SweepRecord read_sweep(const fs::path& folder) {
     for (const auto& point : summary.at("points")) {
       const auto options = point.at("options").get<std::vector<std::string>>();
       const std::string name = options.empty() ? "–" : fmt::format("{}", fmt::join(options, ", "));
-      sweep.points.rows.push_back({name, static_cast<std::int64_t>(point.at("runs").size()), point.at("mean").get<double>(),
-                                   point.at("deviation").get<double>()});
+      sweep.points.rows.push_back(
+          {name, static_cast<std::int64_t>(point.at("runs").size()), point.at("mean").get<double>(), point.at("deviation").get<double>()});
       for (const auto& each : point.at("runs")) {
         // RUN_DIR/POINT/seed-S or RUN_DIR/seed-S, wherever RUN_DIR is now.
         const fs::path written = each.at("run_dir").get<std::string>(), seed = written.filename();

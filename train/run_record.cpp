@@ -117,8 +117,8 @@ RunRecord read_run(const fs::path& folder) {
   const std::string name = printable_path(folder);
   require_input(fs::exists(folder), "{}: no such folder; expected the run_dir of nystrom pretrain or finetune", name);
   require_input(fs::is_directory(folder), "{}: is no folder; expected the run_dir of nystrom pretrain or finetune", name);
-  require_input(fs::exists(folder / "config.yaml"), "{}: holds no run (no config.yaml); expected the run_dir of nystrom pretrain or finetune",
-                name);
+  require_input(fs::exists(folder / "config.yaml"),
+                "{}: holds no run (no config.yaml); expected the run_dir of nystrom pretrain or finetune", name);
   RunRecord run;
   run.path = folder;
   run.name = name;

@@ -206,8 +206,10 @@ void Run::report(const ObjectiveStep& done, double learning_rate, double seconds
   if (record) {
     Metrics metrics = {{"loss", result.loss}};
     if (result.accuracy) metrics.emplace_back("accuracy", *result.accuracy);
-    metrics.insert(metrics.end(),
-                   {{"learning_rate", learning_rate}, {"grad_norm", result.gradient_norm}, {"tokens_per_second", tokens_per_second}, {"peak_memory_bytes", memory}});
+    metrics.insert(metrics.end(), {{"learning_rate", learning_rate},
+                                   {"grad_norm", result.gradient_norm},
+                                   {"tokens_per_second", tokens_per_second},
+                                   {"peak_memory_bytes", memory}});
     metrics_->write(state_.step, metrics);
   }
   const std::string accuracy = result.accuracy ? fmt::format(", accuracy {:.1f} %", 100 * *result.accuracy) : "";
