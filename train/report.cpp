@@ -224,10 +224,10 @@ std::string evaluations_of(const RunRecord& run) {
                      table);
 }
 
-/// The likeliest words of one mask: "sea 31 %, ship 4.2 %".
+/// The likeliest words of one mask: “sea” 31 %, “ship” 4.2 %.
 std::string words_of(const std::vector<MaskFill>& fills) {
   std::vector<std::string> words;
-  for (const MaskFill& fill : fills) words.push_back(fmt::format("{} {:.2g} %", fill.token_str, 100 * fill.score));
+  for (const MaskFill& fill : fills) words.push_back(fmt::format("“{}” {:.2g} %", fill.token_str, 100 * fill.score));
   return fmt::format("{}", fmt::join(words, ", "));
 }
 

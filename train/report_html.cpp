@@ -36,7 +36,7 @@ figure svg,figure img{display:block;width:100%;height:auto}
 .wide{overflow-x:auto;margin:8px 0}
 table{border-collapse:collapse;font-size:.9em;font-variant-numeric:tabular-nums}
 th,td{padding:4px 10px 4px 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;overflow-wrap:normal}
-td.text{min-width:6em;max-width:26em;overflow-wrap:anywhere}
+td.text{min-width:5em;max-width:26em;overflow-wrap:break-word}
 th.number,td.number{text-align:right;white-space:nowrap}
 tr.best td{background:var(--mark);font-weight:bold}
 .notes{background:var(--alarm);padding:8px 14px;margin:12px 0}
@@ -60,8 +60,19 @@ std::string base64(std::string_view bytes) {
   return result;
 }
 
+/// Lets names of options and paths break where a new part begins.
+std::string breakable(const std::string& html) {
+  std::string result;
+  for (std::size_t i = 0; i < html.size(); ++i) {
+    result += html[i];
+    const bool part_follows = i + 1 < html.size() && html[i + 1] >= 'a' && html[i + 1] <= 'z';
+    if (part_follows && (html[i] == '.' || html[i] == '_' || html[i] == '/')) result += "<wbr>";
+  }
+  return result;
+}
+
 std::string html_cell(const Cell& cell) {
-  if (const auto* text = std::get_if<std::string>(&cell)) return "<td class=\"text\">" + html_text(*text) + "</td>";
+  if (const auto* text = std::get_if<std::string>(&cell)) return "<td class=\"text\">" + breakable(html_text(*text)) + "</td>";
   std::string number = "–";
   if (const auto* whole = std::get_if<std::int64_t>(&cell)) number = std::to_string(*whole);
   if (const auto* value = std::get_if<double>(&cell); value && std::isfinite(*value)) number = short_number(*value);
