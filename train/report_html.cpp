@@ -87,7 +87,7 @@ std::string html_table(const std::vector<std::string>& columns, const std::vecto
   std::string html = "<div class=\"wide\"><table>\n<thead><tr>";
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const bool number = !rows.empty() && !std::holds_alternative<std::string>(rows[0].at(i));
-    html += fmt::format("<th{}>{}</th>", number ? " class=\"number\"" : "", html_text(columns[i]));
+    html += fmt::format("<th{}>{}</th>", number ? " class=\"number\"" : "", breakable(html_text(columns[i])));
   }
   html += "</tr></thead>\n<tbody>\n";
   for (std::size_t r = 0; r < rows.size(); ++r) {
