@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include "core/check.h"
@@ -10,21 +11,8 @@
 namespace nystrom {
 namespace {
 
-constexpr double width = 640, left = 76, right = 14, top = 44, plot_height = 320, legend_line = 22, letter = 8.0;
+constexpr double left = 76, right = 14, top = 44, legend_line = 22, letter = 8.0;
 constexpr int colours = 8;
-
-std::string escape(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    switch (c) {
-      case '&': result += "&amp;"; break;
-      case '<': result += "&lt;"; break;
-      case '>': result += "&gt;"; break;
-      default: result += c;
-    }
-  }
-  return result;
-}
 
 /// Letters, not bytes, of UTF-8.
 double letters(const std::string& text) {
@@ -109,13 +97,13 @@ class Drawing {
     grid();
     bool any = false;
     for (std::size_t i = 0; i < chart_.series.size(); ++i) any = curve(chart_.series[i], colour_of(i)) || any;
-    if (!any) text(left + plot_width() / 2, top + plot_height / 2, "nothing to draw", "middle");
+    if (!any) text(left + plot_width() / 2, top + chart_.plot_height / 2, "nothing to draw", "middle");
     const double height = legend();
     return fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
         "font-family=\"sans-serif\" font-size=\"14\" role=\"img\">\n{2}<rect class=\"ground\" width=\"{0:.0f}\" height=\"{1:.0f}\"/>\n{3}"
         "</svg>\n",
-        width, height, style(), body_);
+        chart_.width, height, style(), body_);
   }
 
  private:
@@ -129,9 +117,9 @@ class Drawing {
     return places;
   }
 
-  static double plot_width() { return width - left - right; }
+  double plot_width() const { return chart_.width - left - right; }
   double px(double x) const { return left + x_.share(x) * plot_width(); }
-  double py(double y) const { return top + (1 - y_.share(std::max(y, y_.low))) * plot_height; }
+  double py(double y) const { return top + (1 - y_.share(std::max(y, y_.low))) * chart_.plot_height; }
 
   int colour_of(std::size_t i) const {
     const int own = chart_.series[i].colour;
@@ -153,22 +141,22 @@ class Drawing {
   }
 
   void text(double x, double y, const std::string& content, const char* anchor, const std::string& more = "") {
-    body_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, more, escape(content));
+    body_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y, anchor, more, escape_markup(content));
   }
   void line(double x1, double y1, double x2, double y2, const std::string& more) {
     body_ += fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", x1, y1, x2, y2, more);
   }
 
   void heading() {
-    const double size = std::min(16.0, 16.0 * (width - 20) / (8.8 * std::max(1.0, letters(chart_.title))));
-    text(width / 2, 26, chart_.title, "middle", fmt::format(" font-size=\"{:.1f}\" font-weight=\"bold\"", size));
-    const double middle = top + plot_height / 2;
+    const double size = std::min(16.0, 16.0 * (chart_.width - 20) / (8.8 * std::max(1.0, letters(chart_.title))));
+    text(chart_.width / 2, 26, chart_.title, "middle", fmt::format(" font-size=\"{:.1f}\" font-weight=\"bold\"", size));
+    const double middle = top + chart_.plot_height / 2;
     text(18, middle, chart_.y_label, "middle", fmt::format(" transform=\"rotate(-90 18 {:.1f})\"", middle));
-    text(left + plot_width() / 2, top + plot_height + 42, chart_.x_label, "middle");
+    text(left + plot_width() / 2, top + chart_.plot_height + 42, chart_.x_label, "middle");
   }
 
   void grid() {
-    const double bottom = top + plot_height, end = width - right;
+    const double bottom = top + chart_.plot_height, end = chart_.width - right;
     for (const double tick : y_.ticks) {
       line(left, py(tick), end, py(tick), "class=\"grid\"");
       text(left - 6, py(tick) + 5, short_number(tick), "end");
@@ -229,8 +217,8 @@ class Drawing {
     double widest = 0;
     for (const ChartSeries& series : chart_.series) widest = std::max(widest, letters(series.name));
     const double cell = 44 + letter * widest;
-    const auto columns = static_cast<std::size_t>(std::max(1.0, std::floor((width - 24) / cell)));
-    double y = top + plot_height + 70;
+    const auto columns = static_cast<std::size_t>(std::max(1.0, std::floor((chart_.width - 24) / cell)));
+    double y = top + chart_.plot_height + 70;
     for (std::size_t i = 0; i < chart_.series.size(); ++i) {
       const double x = 20 + cell * static_cast<double>(i % columns);
       if (i > 0 && i % columns == 0) y += legend_line;
@@ -251,6 +239,50 @@ class Drawing {
 };
 
 }  // namespace
+
+std::string escape_markup(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    switch (c) {
+      case '&': result += "&amp;"; break;
+      case '<': result += "&lt;"; break;
+      case '>': result += "&gt;"; break;
+      case '"': result += "&quot;"; break;
+      case '\'': result += "&#39;"; break;
+      default: result += c;
+    }
+  }
+  return result;
+}
+
+ChartSeries thinned(const ChartSeries& series, std::size_t most) {
+  const std::size_t size = series.y.size();
+  require(most >= 8, "thinned: to {} points", most);
+  if (size <= most) return series;
+  std::set<std::size_t> kept = {0, size - 1};
+  const std::size_t stretch = (size + (most - 2) / 3 - 1) / ((most - 2) / 3);
+  for (std::size_t begin = 0; begin < size; begin += stretch) {
+    std::optional<std::size_t> lowest, highest, broken;
+    for (std::size_t i = begin; i < std::min(size, begin + stretch); ++i) {
+      if (!std::isfinite(series.y[i])) {
+        broken = broken.value_or(i);
+        continue;
+      }
+      if (!lowest || series.y[i] < series.y[*lowest]) lowest = i;
+      if (!highest || series.y[i] > series.y[*highest]) highest = i;
+    }
+    for (const auto& place : {lowest, highest, broken}) {
+      if (place) kept.insert(*place);
+    }
+  }
+  ChartSeries result = series;
+  for (const auto list : {&ChartSeries::x, &ChartSeries::y, &ChartSeries::low, &ChartSeries::high}) {
+    if ((series.*list).empty()) continue;
+    (result.*list).clear();
+    for (const std::size_t i : kept) (result.*list).push_back((series.*list)[i]);
+  }
+  return result;
+}
 
 std::string short_number(double value) {
   if (std::abs(value) < 1e-300) return "0";

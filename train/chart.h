@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace nystrom {
@@ -27,11 +28,19 @@ struct Chart {
   /// Values below it are drawn at it: rounding errors would stretch a logarithmic axis.
   double y_floor = 0;
   std::string note = {};  ///< a line below the legend
+  double width = 640, plot_height = 320;
 };
 
-/// A whole SVG document, 640 wide, with letters that stay readable when it shrinks to a phone (a page gives it max-width: 100 %), and
+/// A whole SVG document with letters that stay readable when it shrinks to a phone (a page gives it max-width: 100 %), and
 /// colours that follow the reader's light or dark mode. A chart without any point to draw says so.
 std::string render_svg(const Chart& chart);
+
+/// `series` with at most `most` points (at least 8): of each stretch of equal size, its lowest and its highest point stay, and one that is
+/// not finite, so that peaks and breaks are seen; the first and the last point stay too.
+ChartSeries thinned(const ChartSeries& series, std::size_t most);
+
+/// `text` as content of an element or a quoted attribute of XML or HTML.
+std::string escape_markup(std::string_view text);
 
 /// A number as charts and printed tables show it: four digits.
 std::string short_number(double value);

@@ -55,6 +55,7 @@ Command add_evaluate_command(CLI::App& app);
 Command add_predict_command(CLI::App& app);
 Command add_export_command(CLI::App& app);
 Command add_extend_command(CLI::App& app);
+Command add_report_command(CLI::App& app);
 
 /// The user asked to stop, and what was done is saved: the program exits with 130.
 class Interrupted : public Error {

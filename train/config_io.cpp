@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <map>
+#include <sstream>
 
 #include "core/json.h"
 #include "train/config_reader.h"
@@ -273,6 +274,20 @@ std::string to_yaml(const RunConfig& config) {
   SectionsOf sections{writer, has_task(config)};
   fields(sections, copy);
   return text;
+}
+
+std::vector<std::pair<std::string, std::string>> option_values(const RunConfig& config) {
+  std::vector<std::pair<std::string, std::string>> values;
+  std::vector<std::string> path;
+  std::istringstream text(to_yaml(config));
+  for (std::string line; std::getline(text, line);) {
+    const std::size_t indent = line.find_first_not_of(' '), colon = line.find(':');
+    path.resize(indent / 2);
+    path.push_back(line.substr(indent, colon - indent));
+    const bool section = colon + 1 == line.size();
+    if (!section) values.emplace_back(fmt::format("{}", fmt::join(path, ".")), line.substr(colon + 2));
+  }
+  return values;
 }
 
 }  // namespace nystrom

@@ -13,6 +13,8 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "nn/model_config.h"
 #include "train/config.h"
@@ -42,5 +44,8 @@ void override_model(ModelConfig& model, Overrides overrides);
 
 /// All options of `config` as a file that read_config reads back to the same.
 std::string to_yaml(const RunConfig& config);
+
+/// The same as paths and values in YAML, in order: {"model.attention.num_landmarks", "64"}.
+std::vector<std::pair<std::string, std::string>> option_values(const RunConfig& config);
 
 }  // namespace nystrom

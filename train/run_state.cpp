@@ -1,6 +1,6 @@
 #include "train/run_state.h"
 
-#include <map>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -50,30 +50,14 @@ RunState RunState::read(const std::filesystem::path& path) {
 
 namespace {
 
-/// Keys whose lines differ between two resolved configurations, by their paths.
-std::vector<std::string> changed_keys(const std::string& before, const std::string& after) {
-  const auto paths = [](const std::string& text) {
-    std::map<std::string, std::string> values;
-    std::vector<std::string> path;
-    std::size_t at = 0;
-    while (at < text.size()) {
-      const std::size_t end = text.find('\n', at);
-      const std::string line = text.substr(at, end - at);
-      at = end + 1;
-      const std::size_t indent = line.find_first_not_of(' ');
-      const std::size_t colon = line.find(':');
-      path.resize(indent / 2);
-      path.push_back(line.substr(indent, colon - indent));
-      values[fmt::format("{}", fmt::join(path, "."))] = line.substr(colon + 1);
-    }
-    return values;
-  };
-  const auto old_values = paths(before), new_values = paths(after);
+/// Paths of options whose values differ.
+std::vector<std::string> changed_keys(const RunConfig& before, const RunConfig& after) {
+  const auto old_values = option_values(before);
   std::vector<std::string> keys;
-  for (const auto& [key, value] : new_values) {
-    const auto found = old_values.find(key);
-    if (found == old_values.end() || found->second != value) keys.push_back(key);
+  for (const auto& option : option_values(after)) {
+    if (std::find(old_values.begin(), old_values.end(), option) == old_values.end()) keys.push_back(option.first);
   }
+  std::sort(keys.begin(), keys.end());
   return keys;
 }
 
@@ -101,7 +85,7 @@ void check_run_dir(const RunConfig& config) {
   old.evaluation = config.evaluation;
   old.checkpoint = config.checkpoint;
   old.logging = config.logging;
-  const auto changed = changed_keys(to_yaml(old), to_yaml(config));
+  const auto changed = changed_keys(old, config);
   require_input(changed.empty(), "{}: holds a run with other settings; changed: {}; choose another run_dir, or undo the changes",
                 config.run_dir, fmt::join(changed, ", "));
 }

@@ -204,14 +204,16 @@ void Run::report(const ObjectiveStep& done, double learning_rate, double seconds
   const bool record = state_.step % config_.logging.every == 0 || state_.step == steps_;
   const StepResult& result = done.result;
   const double tokens_per_second = static_cast<double>(done.tokens) / seconds;
+  const auto memory = static_cast<double>(Arena::of(device_).statistics().peak_in_use_bytes);
   if (record) {
     Metrics metrics = {{"loss", result.loss}};
     if (result.accuracy) metrics.emplace_back("accuracy", *result.accuracy);
-    metrics.insert(metrics.end(),
-                   {{"learning_rate", learning_rate}, {"grad_norm", result.gradient_norm}, {"tokens_per_second", tokens_per_second}});
+    metrics.insert(metrics.end(), {{"learning_rate", learning_rate},
+                                   {"grad_norm", result.gradient_norm},
+                                   {"tokens_per_second", tokens_per_second},
+                                   {"peak_memory_bytes", memory}});
     metrics_->write(state_.step, metrics);
   }
-  const auto memory = static_cast<double>(Arena::of(device_).statistics().peak_in_use_bytes);
   const std::string accuracy = result.accuracy ? fmt::format(", accuracy {:.1f} %", 100 * *result.accuracy) : "";
   progress.update(state_.step,
                   fmt::format("loss {:.4f}{}, {:.0f} tokens/s, {:.2f} GB", result.loss, accuracy, tokens_per_second, memory / 1e9), record);

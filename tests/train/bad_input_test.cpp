@@ -83,7 +83,8 @@ struct Case {
 };
 void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
 
-#define COMMANDS "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, info, forward, bench, approximation"
+#define COMMANDS \
+  "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, info, forward, bench, approximation, report"
 #define FORWARD "forward model --quiet --input batch.safetensors --output out.safetensors "
 #define PREPARE "prepare run.yaml --quiet --set "
 #define PRETRAIN "pretrain run.yaml --quiet --set "
@@ -95,6 +96,15 @@ const Case command_lines[] = {
     {"unknown_shell", "--completion zsh", "--completion zsh: unknown shell; expected bash"},
     {"no_shell", "--completion", "--completion: 1 required {bash} missing; see nystrom --help"},
     {"unknown_option_with_a_value", "--bogus=1", "unknown option --bogus; see nystrom --help"},
+    {"report_of_nothing", "report absent", "absent: no such folder; expected the run_dir of nystrom pretrain or finetune"},
+    {"report_of_a_file", "report run.yaml", "run.yaml: is no folder; expected the run_dir of nystrom pretrain or finetune"},
+    {"report_of_another_folder", "report model",
+     "model: holds no run (no config.yaml); expected the run_dir of nystrom pretrain or finetune"},
+    {"comparison_with_no_run", "report occupied model",
+     "occupied: holds no run (no config.yaml); expected the run_dir of nystrom pretrain or finetune"},
+    {"text_for_several_reports", "report occupied model --text [MASK]", "--text: goes with one run"},
+    {"overrides_of_a_report", "report occupied --set seed=1",
+     "--set seed=1: a report shows the settings that a run has; see nystrom report --help"},
     {"no_study", "approximation", "A subcommand is required; see nystrom approximation --help"},
     {"unknown_study", "approximation matrixes", "unexpected argument matrixes; did you mean 'matrices'?; see nystrom approximation --help"},
     {"unknown_option_of_a_study", "approximation matrices --kernl raw",

@@ -1,0 +1,87 @@
+// nystrom report: a page that shows a run, or compares several.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <filesystem>
+#include <set>
+
+#include "core/check.h"
+#include "core/file_io.h"
+#include "core/json.h"
+#include "train/commands.h"
+#include "train/report.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct ReportCommand {
+  CommonOptions common;
+  std::vector<std::string> runs, texts;
+  std::string output;
+};
+
+const std::vector<std::string> usual_texts = {"He shook his [MASK] and said nothing.", "She looked out of the [MASK] at the garden.",
+                                              "It was a [MASK] morning, and the sun was shining."};
+
+/// The usual sentences are too long for the smallest models.
+std::vector<std::string> texts_of(const ReportCommand& options, const RunRecord& run) {
+  std::vector<std::string> texts;
+  for (const std::string& text : options.texts) texts.push_back(without_guard(text));
+  if (texts.empty() && run.config.data.sequence_length >= 32) texts = usual_texts;
+  return texts;
+}
+
+std::string page_of_run(const ReportCommand& options, const RunRecord& run, Log& log) {
+  const bool masked_lm = !has_task(run.config);
+  require_input(masked_lm || options.texts.empty(), "--text: {} trains a task; masks are filled by masked language models", run.name);
+  const std::vector<std::string> texts = masked_lm ? texts_of(options, run) : std::vector<std::string>{};
+  return run_report(run, texts.empty() ? MaskSamples{} : sample_masks(run, texts, log), read_study(run.path));
+}
+
+/// A sweep's folder stands for its runs.
+std::string page_of_runs(const ReportCommand& options) {
+  require_input(options.texts.empty(), "--text: goes with one run");
+  SweepRecord sweep;
+  std::set<fs::path> seen;
+  for (const std::string& run : options.runs) {
+    const bool is_sweep = options.runs.size() == 1;
+    require_input(seen.insert(fs::weakly_canonical(run)).second, "{}: is given twice", printable(run));
+    if (is_sweep) sweep = read_sweep(run);
+    if (!is_sweep) sweep.runs.push_back(read_run(run));
+  }
+  return comparison_report(sweep.runs, sweep.points);
+}
+
+void run(const ReportCommand& options) {
+  options.common.apply();
+  require_input(options.common.overrides.empty(), "--set {}: a report shows the settings that a run has; see nystrom report --help",
+                printable(options.common.overrides.empty() ? "" : options.common.overrides[0], 80));
+  Log log(options.common.quiet);
+  const fs::path first = options.runs[0];
+  const bool one = options.runs.size() == 1, sweep = one && !fs::exists(first / "config.yaml") && fs::exists(first / "summary.json");
+  const std::string page = one && !sweep ? page_of_run(options, read_run(first), log) : page_of_runs(options);
+  const fs::path output = !options.output.empty() ? fs::path(options.output) : one ? first / "report.html" : fs::path("report.html");
+  write_text_file(output, page);
+  fmt::print("{}\n", printable_path(output));
+}
+
+}  // namespace
+
+Command add_report_command(CLI::App& app) {
+  auto options = std::make_shared<ReportCommand>();
+  auto* command = app.add_subcommand("report", "Write a page that shows a run, or compares several");
+  command->footer(
+      "The page is one file that needs no network. Of a masked language model it shows how masks are filled; of a folder that --seeds or\n"
+      "--grid made, the runs in it; and what nystrom approximation left in RUN/approximation.\n\n"
+      "Examples:\n  nystrom report runs/small\n  nystrom report runs/small runs/base --output both.html");
+  command->add_option("RUN", options->runs, "run directory; several are compared")->required();
+  command->add_option("--output", options->output, "file to write; left out: RUN/report.html, of several runs report.html");
+  command->add_option("--text", options->texts, "text with [MASK] to fill, instead of the usual ones")->allow_extra_args(false);
+  options->common.add_to(*command);
+  return {command, [options] { run(*options); }};
+}
+
+}  // namespace nystrom
