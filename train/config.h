@@ -77,11 +77,23 @@ void fields(V& v, DataConfig& c) {
   v(c.cache, "cache", "folder for tokenizers and token shards, shared by runs");
 }
 
+struct SpanConfig {
+  std::optional<double> mean;
+  std::int64_t max = 10;
+};
+
+template <class V>
+void fields(V& v, SpanConfig& c) {
+  v(c.mean, "mean", "mean length of the spans before max cuts them, drawn from the geometric distribution; null: no spans", at_least(1));
+  v(c.max, "max", "longest span", at_least(1));
+}
+
 struct MaskingConfig {
   double probability = 0.15;
   double mask = 0.8;
   double random = 0.1;
   bool whole_word = false;
+  SpanConfig span;
 };
 
 template <class V>
@@ -90,6 +102,7 @@ void fields(V& v, MaskingConfig& c) {
   v(c.mask, "mask", "share of these that become the mask token", probability);
   v(c.random, "random", "share of these that become a random token; the rest stays", probability);
   v(c.whole_word, "whole_word", "choose whole words instead of tokens");
+  v(c.span, "span", "choose neighbouring tokens together, or neighbouring words with whole_word");
 }
 
 struct EvaluationConfig {

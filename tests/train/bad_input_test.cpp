@@ -194,6 +194,13 @@ const Case configurations[] = {
     {"keep", PRETRAIN "checkpoint.keep=1", "--set checkpoint.keep=1: checkpoint.keep: got '1', expected a whole number at least 2"},
     {"evaluation", PRETRAIN "evaluation.every=0",
      "--set evaluation.every=0: evaluation.every: got '0', expected a whole number at least 1, or null"},
+    {"short_spans", PRETRAIN "'masking.span={mean: 0.5}'",
+     "--set masking.span={mean: 0.5}: masking.span.mean: got '0.5', expected a number at least 1, or null"},
+    {"spans_of_nothing", PRETRAIN "masking.span.max=0",
+     "--set masking.span.max=0: masking.span.max: got '0', expected a whole number at least 1"},
+    {"spans_cut", PRETRAIN "'masking.span={mean: 12}'",
+     "--set masking.span={mean: 12}: masking.span.mean 12 exceeds masking.span.max 10; most spans would be cut: raise max"},
+    {"span_as_number", PRETRAIN "masking.span=3", "--set masking.span=3: masking.span: got '3', expected a mapping of options"},
     {"heads", PRETRAIN "model.num_attention_heads=3",
      "--set model.num_attention_heads=3: model.hidden_size 16 is not divisible by num_attention_heads 3; each head takes an equal share of "
      "the width"},
