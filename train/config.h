@@ -180,6 +180,7 @@ struct TrainingConfig {
   bool activation_checkpointing = false;
   bool deterministic = false;
   std::int64_t zero = 0;
+  std::optional<double> ema;
 };
 
 template <class V>
@@ -192,6 +193,8 @@ void fields(V& v, TrainingConfig& c) {
   v(c.activation_checkpointing, "activation_checkpointing", "recompute activations in the backward pass: less memory, more time");
   v(c.deterministic, "deterministic", "the same bits in every run on the same machine");
   v(c.zero, "zero", "what is spread over the devices. 0: nothing, every device holds the whole state", between(0, 0));
+  v(c.ema, "ema", "decay of an exponential moving average of the weights, which is what is evaluated, exported and used; null: none",
+    below_one);
 }
 
 /// Where the weights of a run come from.
