@@ -7,7 +7,7 @@
 namespace nystrom {
 
 std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind) {
-  static constexpr EnumName<OptimizerKind> names[] = {{OptimizerKind::adamw, "adamw"}};
+  static constexpr EnumName<OptimizerKind> names[] = {{OptimizerKind::adamw, "adamw"}, {OptimizerKind::lamb, "lamb"}};
   return names;
 }
 

@@ -16,7 +16,7 @@
 
 namespace nystrom {
 
-enum class OptimizerKind { adamw };
+enum class OptimizerKind { adamw, lamb };
 enum class Decay { linear, cosine, constant };
 
 std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind);
@@ -150,7 +150,7 @@ struct OptimizerConfig {
 
 template <class V>
 void fields(V& v, OptimizerConfig& c) {
-  v(c.name, "name", "adamw: Adam with decoupled weight decay");
+  v(c.name, "name", "adamw: Adam with decoupled weight decay; lamb: the same with a trust ratio a parameter, for large batches");
   v(c.learning_rate, "learning_rate", "peak learning rate", positive);
   v(c.weight_decay, "weight_decay", "weight decay; not of biases and layer normalisation", not_negative);
   v(c.betas, "betas", "decay of the first and the second moment", below_one);

@@ -83,7 +83,8 @@ struct Case {
 };
 void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
 
-#define COMMANDS "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, info, forward, bench, approximation"
+#define COMMANDS \
+  "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, info, forward, bench, approximation"
 #define FORWARD "forward model --quiet --input batch.safetensors --output out.safetensors "
 #define PREPARE "prepare run.yaml --quiet --set "
 #define PRETRAIN "pretrain run.yaml --quiet --set "
@@ -176,7 +177,9 @@ const Case configurations[] = {
     {"zero", PRETRAIN "training.zero=1", "--set training.zero=1: training.zero: got '1', expected 0"},
     {"learning_rate", PRETRAIN "optimizer.learning_rate=0",
      "--set optimizer.learning_rate=0: optimizer.learning_rate: got '0', expected a number greater than 0"},
-    {"optimizer", PRETRAIN "optimizer.name=sgd", "--set optimizer.name=sgd: optimizer.name: got 'sgd', expected adamw"},
+    {"optimizer", PRETRAIN "optimizer.name=sgd", "--set optimizer.name=sgd: optimizer.name: got 'sgd', expected adamw or lamb"},
+    {"ema_of_one", PRETRAIN "training.ema=1",
+     "--set training.ema=1: training.ema: got '1', expected a number at least 0 and below 1, or null"},
     {"one_beta", PRETRAIN "'optimizer.betas=[0.9]'",
      "--set optimizer.betas=[0.9]: optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got 1"},
     {"beta_of_one", PRETRAIN "'optimizer.betas=[0.9,1]'",
@@ -191,9 +194,6 @@ const Case configurations[] = {
      "--set masking.probability=1.5: masking.probability: got '1.5', expected a number greater than 0 and at most 1"},
     {"masking_shares", PRETRAIN "masking.random=0.5",
      "--set masking.random=0.5: masking.mask 0.8 and masking.random 0.5 add up to more than 1; what they leave stays as it is"},
-    {"keep", PRETRAIN "checkpoint.keep=1", "--set checkpoint.keep=1: checkpoint.keep: got '1', expected a whole number at least 2"},
-    {"evaluation", PRETRAIN "evaluation.every=0",
-     "--set evaluation.every=0: evaluation.every: got '0', expected a whole number at least 1, or null"},
     {"short_spans", PRETRAIN "'masking.span={mean: 0.5}'",
      "--set masking.span={mean: 0.5}: masking.span.mean: got '0.5', expected a number at least 1, or null"},
     {"spans_of_nothing", PRETRAIN "masking.span.max=0",
@@ -201,6 +201,9 @@ const Case configurations[] = {
     {"spans_cut", PRETRAIN "'masking.span={mean: 12}'",
      "--set masking.span={mean: 12}: masking.span.mean 12 exceeds masking.span.max 10; most spans would be cut: raise max"},
     {"span_as_number", PRETRAIN "masking.span=3", "--set masking.span=3: masking.span: got '3', expected a mapping of options"},
+    {"keep", PRETRAIN "checkpoint.keep=1", "--set checkpoint.keep=1: checkpoint.keep: got '1', expected a whole number at least 2"},
+    {"evaluation", PRETRAIN "evaluation.every=0",
+     "--set evaluation.every=0: evaluation.every: got '0', expected a whole number at least 1, or null"},
     {"heads", PRETRAIN "model.num_attention_heads=3",
      "--set model.num_attention_heads=3: model.hidden_size 16 is not divisible by num_attention_heads 3; each head takes an equal share of "
      "the width"},
