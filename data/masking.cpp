@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "core/check.h"
 #include "core/rng.h"
@@ -21,6 +22,14 @@ class Draws {
   std::uint64_t choice(std::size_t i, std::uint64_t range) const {
     const PhiloxBlock words = block(i, 0);
     return wide(words.word[0], words.word[1]) % range;
+  }
+
+  /// Units in the i-th span: more than n with probability (1 − 1/mean)ⁿ, but at most `max`.
+  std::size_t span_length(std::size_t i, const SpanOptions& options) const {
+    const double uniform = uniform_open(block(i, 2).word[0]), go_on = 1 - 1 / options.mean;
+    std::size_t length = 1;
+    for (double longer = go_on; uniform < longer && length < static_cast<std::size_t>(options.max); longer *= go_on) ++length;
+    return length;
   }
 
   struct Fate {
@@ -47,6 +56,7 @@ class Draws {
 /// Positions begin … end − 1 that are chosen together.
 struct Unit {
   std::size_t begin, end;
+  bool chosen = false;
 };
 
 std::vector<Unit> units_of(std::span<const std::int64_t> ids, const MaskingTable& table, bool whole_word) {
@@ -91,25 +101,50 @@ void check_masking(const MaskingOptions& options, const MaskingTable& table) {
                 options.random);
   require_input(options.mask + options.random <= 1 + 1e-9, "masking: mask {} and random {} are more than 1 together", options.mask,
                 options.random);
+  require_input(!options.span || (options.span->mean >= 1 && options.span->max >= 1), "masking.span: mean {} and max {} are not at least 1",
+                options.span ? options.span->mean : 0, options.span ? options.span->max : 0);
   require_input(!options.whole_word || table.knows_words(), "masking.whole_word: this tokenizer does not say which tokens start a word");
 }
+
+namespace {
+
+/// The number of tokens to choose.
+std::int64_t target_of(std::span<const Unit> units, double probability) {
+  std::int64_t maskable = 0;
+  for (const Unit& unit : units) maskable += static_cast<std::int64_t>(unit.end - unit.begin);
+  const std::int64_t rounded = std::lround(probability * static_cast<double>(maskable));
+  return std::min(maskable, std::max<std::int64_t>(1, rounded));
+}
+
+/// Chooses units until they hold `target` tokens.
+void choose(std::span<Unit> units, std::int64_t target, const std::optional<SpanOptions>& span, const Draws& draws) {
+  std::vector<std::size_t> order(units.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (std::size_t i = 0; target > 0; ++i) {
+    // Fisher and Yates' shuffle, as far as it is needed.
+    std::swap(order[i], order[i + draws.choice(i, order.size() - i)]);
+    const std::size_t first = order[i], end = std::min(units.size(), first + (span ? draws.span_length(i, *span) : 1));
+    for (std::size_t u = first; u < end && target > 0 && !units[u].chosen; ++u) {
+      if (u > first && units[u].begin != units[u - 1].end) break;  // a special token stands between
+      units[u].chosen = true;
+      target -= static_cast<std::int64_t>(units[u].end - units[u].begin);
+    }
+  }
+}
+
+}  // namespace
 
 std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> labels, const MaskingTable& table,
                          const MaskingOptions& options, const MaskingKey& key) {
   require(ids.size() == labels.size(), "mask_tokens: {} ids and {} labels", ids.size(), labels.size());
   std::fill(labels.begin(), labels.end(), label_of_unchosen);
   std::vector<Unit> units = units_of(ids, table, options.whole_word);
-  std::int64_t maskable = 0;
-  for (const Unit& unit : units) maskable += static_cast<std::int64_t>(unit.end - unit.begin);
-  const std::int64_t rounded = std::lround(options.probability * static_cast<double>(maskable));
-  const std::int64_t target = std::min(maskable, std::max<std::int64_t>(1, rounded));
   const Draws draws(key);
+  choose(units, target_of(units, options.probability), options.span, draws);
   const std::vector<std::int64_t>& ordinary = table.ordinary();
   std::int64_t chosen = 0;
-  for (std::size_t i = 0; chosen < target; ++i) {
-    // Fisher and Yates' shuffle, as far as it is needed.
-    std::swap(units[i], units[i + draws.choice(i, units.size() - i)]);
-    for (std::size_t position = units[i].begin; position < units[i].end; ++position) {
+  for (const Unit& unit : units) {
+    for (std::size_t position = unit.begin; unit.chosen && position < unit.end; ++position) {
       const Draws::Fate fate = draws.fate(position);
       labels[position] = ids[position];
       ++chosen;

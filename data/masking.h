@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,11 +11,18 @@ namespace nystrom {
 /// The label of positions at which nothing is asked. The loss ignores it.
 inline constexpr std::int64_t label_of_unchosen = -100;
 
+/// Spans of units that are chosen together. Lengths are drawn from the geometric distribution of this mean, and cut to `max`.
+struct SpanOptions {
+  double mean = 3;
+  std::int64_t max = 10;
+};
+
 struct MaskingOptions {
-  double probability = 0.15;  ///< share of the maskable tokens that is chosen
-  double mask = 0.8;          ///< share of the chosen that becomes the mask token
-  double random = 0.1;        ///< share that becomes a random ordinary token; the rest stays
-  bool whole_word = false;    ///< choose words instead of tokens
+  double probability = 0.15;          ///< share of the maskable tokens that is chosen
+  double mask = 0.8;                  ///< share of the chosen that becomes the mask token
+  double random = 0.1;                ///< share that becomes a random ordinary token; the rest stays
+  bool whole_word = false;            ///< choose words instead of tokens
+  std::optional<SpanOptions> span{};  ///< choose neighbours together; nothing: each alone
 };
 
 /// What masking knows of a vocabulary: which ids are special (never chosen, never drawn), and which start a word.
@@ -44,7 +52,7 @@ struct MaskingKey {
   std::uint64_t sample = 0;  ///< the sample's number in the data set
 };
 
-/// InputError unless the rates are shares that fit together, and whole words only with a table that knows words.
+/// InputError unless the rates are shares that fit together, spans have lengths, and whole words only with a table that knows words.
 void check_masking(const MaskingOptions& options, const MaskingTable& table);
 
 /// Of the k tokens of `ids` that are not special, min(k, max(1, round(probability · k))) are chosen without replacement, halves rounded
@@ -55,6 +63,10 @@ void check_masking(const MaskingOptions& options, const MaskingTable& table);
 /// Whole words: a word begins at a token that starts one, or behind a special token, and reaches to the next beginning. Words are
 /// drawn without replacement until the number above is reached; all tokens of the last are chosen, so it may be exceeded by that word's
 /// length less one. Each token of a word makes its own draw of what it becomes.
+///
+/// Spans (Joshi et al., SpanBERT, arXiv 1907.10529): each starts at a token drawn from those not chosen yet and goes on behind it for the
+/// length drawn, but ends early at a chosen token, a special one, or when the number above is reached. With whole words a span starts at
+/// a word, and its length counts words.
 std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> labels, const MaskingTable& table,
                          const MaskingOptions& options, const MaskingKey& key);
 

@@ -102,6 +102,10 @@ void ParameterStore::set(std::string_view name, const Tensor& values) {
   if (masters_.dtype() != dtype_) write(values_);
 }
 
+void ParameterStore::round_masters() {
+  if (masters_.dtype() != dtype_) kernels::copy(masters_, values_);
+}
+
 Tensor ParameterStore::part_of(const Tensor& slab, std::string_view name) const {
   const auto& entry = find(name);
   return slab.slice(0, entry.offset, entry.offset + entry.shape.numel()).reshape(entry.shape);

@@ -35,6 +35,8 @@ class Parameter {
   operator const Var&() const { return var(); }
   const std::string& name() const { return entry_->name; }
   const Shape& shape() const { return entry_->shape; }
+  /// Whether it takes part in weight decay: not biases, not LayerNorm.
+  bool decays() const { return entry_->decay; }
 
  private:
   friend class ParameterStore;
@@ -87,6 +89,8 @@ class ParameterStore {
   Tensor values() const { return values_; }
   Tensor gradients() const { return gradients_; }
   Tensor masters() const { return masters_; }
+  /// Makes `values` the rounded masters again after these were changed; nothing to do unless values are bf16.
+  void round_masters();
   /// Ends of runs of parameters that are treated alike, and whether they decay: what kernels::adamw takes.
   struct Segments {
     Tensor end;    ///< [k] i64

@@ -7,7 +7,7 @@
 namespace nystrom {
 
 std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind) {
-  static constexpr EnumName<OptimizerKind> names[] = {{OptimizerKind::adamw, "adamw"}};
+  static constexpr EnumName<OptimizerKind> names[] = {{OptimizerKind::adamw, "adamw"}, {OptimizerKind::lamb, "lamb"}};
   return names;
 }
 
@@ -95,6 +95,10 @@ std::vector<std::string> validate(const RunConfig& config) {
   if (config.masking.mask + config.masking.random > 1)
     lines.push_back(fmt::format("masking.mask {} and masking.random {} add up to more than 1; what they leave stays as it is",
                                 config.masking.mask, config.masking.random));
+  const SpanConfig& span = config.masking.span;
+  if (span.mean && *span.mean > static_cast<double>(span.max))
+    lines.push_back(
+        fmt::format("masking.span.mean {} exceeds masking.span.max {}; most spans would be cut: raise max", *span.mean, span.max));
   if (!config.data.validation.empty() && config.data.validation_fraction)
     lines.push_back("data.validation_fraction and data.validation exclude each other; give one of them");
   if (has_task(config)) {

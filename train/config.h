@@ -16,7 +16,7 @@
 
 namespace nystrom {
 
-enum class OptimizerKind { adamw };
+enum class OptimizerKind { adamw, lamb };
 enum class Decay { linear, cosine, constant };
 
 std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind);
@@ -77,11 +77,23 @@ void fields(V& v, DataConfig& c) {
   v(c.cache, "cache", "folder for tokenizers and token shards, shared by runs");
 }
 
+struct SpanConfig {
+  std::optional<double> mean;
+  std::int64_t max = 10;
+};
+
+template <class V>
+void fields(V& v, SpanConfig& c) {
+  v(c.mean, "mean", "mean length of the spans before max cuts them, drawn from the geometric distribution; null: no spans", at_least(1));
+  v(c.max, "max", "longest span", at_least(1));
+}
+
 struct MaskingConfig {
   double probability = 0.15;
   double mask = 0.8;
   double random = 0.1;
   bool whole_word = false;
+  SpanConfig span;
 };
 
 template <class V>
@@ -90,6 +102,7 @@ void fields(V& v, MaskingConfig& c) {
   v(c.mask, "mask", "share of these that become the mask token", probability);
   v(c.random, "random", "share of these that become a random token; the rest stays", probability);
   v(c.whole_word, "whole_word", "choose whole words instead of tokens");
+  v(c.span, "span", "choose neighbouring tokens together, or neighbouring words with whole_word");
 }
 
 struct EvaluationConfig {
@@ -137,7 +150,7 @@ struct OptimizerConfig {
 
 template <class V>
 void fields(V& v, OptimizerConfig& c) {
-  v(c.name, "name", "adamw: Adam with decoupled weight decay");
+  v(c.name, "name", "adamw: Adam with decoupled weight decay; lamb: the same with a trust ratio a parameter, for large batches");
   v(c.learning_rate, "learning_rate", "peak learning rate", positive);
   v(c.weight_decay, "weight_decay", "weight decay; not of biases and layer normalisation", not_negative);
   v(c.betas, "betas", "decay of the first and the second moment", below_one);
@@ -167,6 +180,7 @@ struct TrainingConfig {
   bool activation_checkpointing = false;
   bool deterministic = false;
   std::int64_t zero = 0;
+  std::optional<double> ema;
 };
 
 template <class V>
@@ -179,6 +193,8 @@ void fields(V& v, TrainingConfig& c) {
   v(c.activation_checkpointing, "activation_checkpointing", "recompute activations in the backward pass: less memory, more time");
   v(c.deterministic, "deterministic", "the same bits in every run on the same machine");
   v(c.zero, "zero", "what is spread over the devices. 0: nothing, every device holds the whole state", between(0, 0));
+  v(c.ema, "ema", "decay of an exponential moving average of the weights, which is what is evaluated, exported and used; null: none",
+    below_one);
 }
 
 /// Where the weights of a run come from.

@@ -32,7 +32,8 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset, const 
   result.packing = std::make_shared<Packing>(std::move(dataset), PackingOptions{config.data.sequence_length, config.data.cross_documents});
   result.table = std::make_shared<MaskingTable>(info.vocab_size, info.special.mask, ids_of(info.special), starts);
   const MaskingConfig& masking = config.masking;
-  result.masking = {masking.probability, masking.mask, masking.random, masking.whole_word};
+  result.masking = {masking.probability, masking.mask, masking.random, masking.whole_word,
+                    masking.span.mean ? std::optional(SpanOptions{*masking.span.mean, masking.span.max}) : std::nullopt};
   result.seed = static_cast<std::uint64_t>(config.seed);
   if (const auto fixed = config.model.fixed_length()) result.pad_multiple = *fixed;
   return result;

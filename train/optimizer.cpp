@@ -13,6 +13,7 @@ AdamW::AdamW(ParameterStore& store, const OptimizerConfig& config) : store_(stor
   const AllocationLabel label("optimizer moments");
   moment1_ = zeros_like(store.masters());
   moment2_ = zeros_like(store.masters());
+  if (config.name == OptimizerKind::lamb) updates_ = zeros_like(store.masters());
 }
 
 double AdamW::gradient_norm() const {
@@ -23,13 +24,56 @@ double AdamW::gradient_norm() const {
 
 void AdamW::step(double learning_rate, double gradient_scale) {
   ++steps_taken_;
-  const auto t = static_cast<double>(steps_taken_);
-  const double beta1 = config_.betas[0], beta2 = config_.betas[1];
+  if (config_.name == OptimizerKind::lamb) return lamb(learning_rate, gradient_scale);
   Tensor masters = store_.masters(), low;
   if (store_.dtype() != masters.dtype()) low = store_.values();
+  adamw(masters, low, learning_rate, gradient_scale);
+}
+
+void AdamW::adamw(Tensor& parameters, Tensor low, double learning_rate, double gradient_scale) {
+  const auto t = static_cast<double>(steps_taken_);
+  const double beta1 = config_.betas[0], beta2 = config_.betas[1];
   kernels::adamw(
-      masters, store_.gradients(), moment1_, moment2_, low, segments_.end, segments_.decay,
+      parameters, store_.gradients(), moment1_, moment2_, low, segments_.end, segments_.decay,
       {learning_rate, beta1, beta2, config_.epsilon, config_.weight_decay, 1 - std::pow(beta1, t), 1 - std::pow(beta2, t), gradient_scale});
+}
+
+void AdamW::lamb(double learning_rate, double gradient_scale) {
+  // What AdamW with a learning rate of 1 would add to the parameters.
+  Tensor masters = store_.masters();
+  kernels::copy(masters, updates_);
+  adamw(updates_, {}, 1, gradient_scale);
+  kernels::accumulate(masters, -1, updates_);
+  const std::vector<double> ratios = trust_ratios(updates_);
+  const std::vector<Parameter> parameters = store_.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::string& name = parameters[i].name();
+    Tensor master = store_.master(name);
+    kernels::accumulate(store_.part_of(updates_, name), learning_rate * ratios[i], master);
+  }
+  store_.round_masters();
+}
+
+std::vector<double> AdamW::trust_ratios(const Tensor& updates) const {
+  const std::vector<Parameter> parameters = store_.parameters();
+  const auto count = static_cast<std::int64_t>(parameters.size());
+  // All sums before any is read: a GPU is waited for once.
+  const Tensor squares = Tensor::zeros({2, count}, DType::f64, updates.device());
+  const Tensor of_parameters = squares.slice(0, 0, 1).reshape({count}), of_updates = squares.slice(0, 1, 2).reshape({count});
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Parameter& parameter = parameters[static_cast<std::size_t>(i)];
+    if (!parameter.decays()) continue;
+    Tensor own = of_parameters.slice(0, i, i + 1), update = of_updates.slice(0, i, i + 1);
+    kernels::sum_of_squares(store_.master(parameter.name()), own);
+    kernels::sum_of_squares(store_.part_of(updates, parameter.name()), update);
+  }
+  const std::vector<double> sums = squares.to(cpu_device).to_doubles();
+  std::vector<double> ratios(parameters.size(), 1);
+  for (std::size_t i = 0; i < ratios.size(); ++i) {
+    const double own = sums[i], update = sums[ratios.size() + i];
+    if (own > 0 && update > 0) ratios[i] = std::sqrt(own / update);
+  }
+  return ratios;
 }
 
 void AdamW::zero_gradients() { kernels::fill(store_.gradients(), 0); }

@@ -1,4 +1,4 @@
-// AdamW over the slabs of a parameter store.
+// AdamW and LAMB over the slabs of a parameter store.
 #pragma once
 
 #include "nn/scope.h"
@@ -8,6 +8,9 @@ namespace nystrom {
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter, arXiv 1711.05101), as torch.optim.AdamW computes it, over all parameters in one
 /// pass. Biases and LayerNorm do not decay. Moments are kept in the type of the masters.
+///
+/// With the name lamb (You et al., ICLR 2020, arXiv 1904.00962, algorithm 2) each parameter moves by the learning rate times ‖p‖ / ‖u‖
+/// times its AdamW update u, weight decay included; the factor is 1 where a norm is 0. Parameters that do not decay move as under AdamW.
 class AdamW {
  public:
   /// `store` is allocated for training and outlives the optimizer.
@@ -27,10 +30,15 @@ class AdamW {
   void set_steps_taken(std::int64_t steps) { steps_taken_ = steps; }
 
  private:
+  void adamw(Tensor& parameters, Tensor low, double learning_rate, double gradient_scale);
+  void lamb(double learning_rate, double gradient_scale);
+  std::vector<double> trust_ratios(const Tensor& updates) const;
+
   ParameterStore& store_;
   OptimizerConfig config_;
   ParameterStore::Segments segments_;
   Tensor moment1_, moment2_;
+  Tensor updates_;  // of LAMB alone
   std::int64_t steps_taken_ = 0;
 };
 

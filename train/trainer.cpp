@@ -18,6 +18,7 @@
 #include "train/run_state.h"
 #include "train/schedule.h"
 #include "train/stop_signals.h"
+#include "train/weight_average.h"
 
 namespace nystrom {
 namespace {
@@ -49,6 +50,7 @@ class Run {
   Device device_;
   Model model_;
   std::optional<AdamW> optimizer_;
+  std::optional<WeightAverage> average_;
   CheckpointFolder checkpoints_;
   std::optional<MetricsLog> metrics_;
   RunState state_;
@@ -91,7 +93,11 @@ void Run::resume() {
   std::vector<std::string> passed_over;
   const auto newest = newest_checkpoint(fs::path(config_.run_dir) / "checkpoints", passed_over);
   for (const std::string& line : passed_over) log_.warn(line);
-  if (!newest) return start_weights();
+  if (!newest) {
+    start_weights();
+    if (config_.training.ema) average_.emplace(model_.parameters(), *config_.training.ema);
+    return;
+  }
   const fs::path folder = checkpoints_.path_of(*newest);
   const RunState saved = RunState::read(folder / "state.json");
   const bool same_tokenizer = saved.tokenizer == state_.tokenizer;
@@ -103,9 +109,12 @@ void Run::resume() {
   const auto weights = SafetensorsFile::open(folder / "model.safetensors");
   const auto moments = SafetensorsFile::open(folder / "optimizer.safetensors");
   ParameterStore& store = model_.parameters();
+  if (config_.training.ema) average_.emplace(store, *config_.training.ema);
+  const WithAveragedWeights averaged(average_);  // model.safetensors holds them
   for (const Parameter& parameter : store.parameters()) {
     const std::string& name = parameter.name();
     store.set(name, weights.read(name));
+    if (average_) kernels::copy(moments.read("weight." + name).to(device_), store.part_of(average_->slab(), name));
     kernels::copy(moments.read("moment1." + name).to(device_), store.part_of(optimizer_->moment1(), name));
     kernels::copy(moments.read("moment2." + name).to(device_), store.part_of(optimizer_->moment2(), name));
   }
@@ -114,6 +123,7 @@ void Run::resume() {
   log_.say(fmt::format("resuming at step {}", state_.step));
 }
 
+/// To be called while the model has its averaged weights.
 std::vector<CheckpointFolder::File> Run::checkpoint_files() {
   const ParameterStore& store = model_.parameters();
   const std::vector<NamedTensor> weights = weight_tensors(model_);
@@ -122,6 +132,7 @@ std::vector<CheckpointFolder::File> Run::checkpoint_files() {
     const std::string& name = parameter.name();
     moments.push_back({"moment1." + name, store.part_of(optimizer_->moment1(), name).to(cpu_device)});
     moments.push_back({"moment2." + name, store.part_of(optimizer_->moment2(), name).to(cpu_device)});
+    if (average_) moments.push_back({"weight." + name, store.part_of(average_->slab(), name).to(cpu_device)});
   }
   std::vector<CheckpointFolder::File> files = {
       {"model.safetensors", [weights](const fs::path& path) { return write_safetensors(path, weights); }},
@@ -137,7 +148,8 @@ std::vector<CheckpointFolder::File> Run::checkpoint_files() {
 
 void Run::save() {
   if (saved_ == state_.to_json()) return;
-  const std::int64_t bytes = 3 * model_.parameters().masters().bytes() + (std::int64_t{1} << 20);
+  const WithAveragedWeights averaged(average_);
+  const std::int64_t bytes = (average_ ? 4 : 3) * model_.parameters().masters().bytes() + (std::int64_t{1} << 20);
   checkpoints_.save(state_.step, checkpoint_files(), bytes, state_.best());
   saved_ = state_.to_json();
 }
@@ -153,6 +165,7 @@ bool Run::evaluate(const StopSignals& stop) {
   struct Stopped {};
   Score score;
   try {
+    const WithAveragedWeights averaged(average_);
     score = objective_.evaluate(model_, [&](std::int64_t done, std::int64_t total) {
       if (stop.requested()) throw Stopped();
       log_.draw(fmt::format("step {}: evaluating, {}/{}", state_.step, done, total));
@@ -190,6 +203,7 @@ void Run::step(Progress& progress) {
   state_.settings = settings_;
   state_.version = NYSTROM_VERSION;
   state_.updates = optimizer_->steps_taken();
+  if (average_ && !done.result.skipped) average_->update();
   state_.skipped_in_a_row = done.result.skipped ? state_.skipped_in_a_row + 1 : 0;
   if (done.result.skipped) log_.warn(fmt::format("step {} skipped: its gradient is not finite", number));
   if (state_.skipped_in_a_row == 3) {

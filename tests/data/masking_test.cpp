@@ -192,6 +192,79 @@ TEST(Masking, WholeWordsOfOneTokenAreChosenAsTokensAre) {
   EXPECT_EQ(masked(ids, {.whole_word = true}, {1, 2, 3}, words).ids, masked(ids, {}, {1, 2, 3}).ids);
 }
 
+/// Lengths of runs of chosen tokens.
+std::vector<std::size_t> runs(const Masked& m) {
+  std::vector<std::size_t> lengths;
+  for (std::size_t i = 0; i < m.labels.size(); ++i) {
+    if (m.labels[i] == label_of_unchosen) continue;
+    if (i == 0 || m.labels[i - 1] == label_of_unchosen) lengths.push_back(0);
+    ++lengths.back();
+  }
+  return lengths;
+}
+
+TEST(Masking, SpansChooseTheExactNumber) {
+  for (const double probability : {0.01, 0.15, 0.5, 0.99, 1.0}) {
+    for (std::int64_t k = 0; k <= 300; ++k) {
+      std::vector<std::int64_t> ids = sequence(k);
+      if (k > 10) ids[7] = 1;  // a span does not reach over it, and it does not count
+      const std::int64_t maskable = k > 10 ? k - 1 : k;
+      const Masked m = masked(ids, {.probability = probability, .span = SpanOptions{}}, {1, 2, static_cast<std::uint64_t>(k)});
+      ASSERT_EQ(m.count, std::min(maskable, std::max<std::int64_t>(1, std::lround(probability * static_cast<double>(maskable))))) << k;
+      ASSERT_EQ(m.chosen().size(), m.count);
+      for (const std::size_t i : m.chosen()) ASSERT_GE(ids[i], 5);
+    }
+  }
+}
+
+TEST(Masking, SpansAreGeometricAndCapped) {
+  // So few spans in so long a row that they hardly ever meet: a run is a span, but for the last, which ends at the number to choose.
+  std::map<std::size_t, std::int64_t> lengths;
+  std::int64_t spans = 0;
+  for (std::uint64_t sample = 0; sample < 3000; ++sample) {
+    const auto row = runs(masked(std::vector<std::int64_t>(20000, 500), {.probability = 0.003, .span = SpanOptions{}}, {5, 0, sample}));
+    for (const std::size_t length : row) ++lengths[length], ++spans;
+  }
+  EXPECT_NEAR(static_cast<double>(3000 * 60) / static_cast<double>(spans), 2.9, 0.1);
+  double longer = 1;  // (2/3)ⁿ
+  for (std::size_t length = 1; length < 10; ++length, longer *= 2.0 / 3)
+    EXPECT_NEAR(static_cast<double>(lengths[length]) / static_cast<double>(spans), longer / 3, 0.02) << length;
+  EXPECT_NEAR(static_cast<double>(lengths[10]) / static_cast<double>(spans), longer, 0.01);
+}
+
+TEST(Masking, SpansOfOneAreTokensChosenAlone) {
+  const auto ids = sequence(200);
+  EXPECT_EQ(masked(ids, {.span = SpanOptions{1, 10}}, {1, 2, 3}).ids, masked(ids, {}, {1, 2, 3}).ids);
+  EXPECT_EQ(masked(ids, {.span = SpanOptions{5, 1}}, {1, 2, 3}).ids, masked(ids, {}, {1, 2, 3}).ids);
+}
+
+TEST(Masking, SpansOfWholeWordsHoldWholeWords) {
+  std::vector<std::uint8_t> starts(vocab_size);
+  for (std::size_t id = 0; id < starts.size(); ++id) starts[id] = id % 3 == 0;
+  const MaskingTable words = table(starts);
+  std::size_t spans = 0, single = 0;
+  for (std::uint64_t sample = 0; sample < 300; ++sample) {
+    const std::vector<std::int64_t> ids = sequence(600, 1000 * sample);
+    const Masked m = masked(ids, {.whole_word = true, .span = SpanOptions{}}, {9, 0, sample}, words);
+    for (std::size_t i = 2; i + 3 < ids.size(); ++i) {
+      if (ids[i] % 3 != 0) {
+        ASSERT_EQ(m.labels[i] == label_of_unchosen, m.labels[i - 1] == label_of_unchosen) << sample << " " << i;
+      }
+    }
+    ASSERT_GE(m.count, 90);
+    spans += runs(m).size();
+    single += runs(masked(ids, {.whole_word = true}, {9, 0, sample}, words)).size();
+  }
+  EXPECT_LT(2 * spans, single);  // words are chosen beside each other
+}
+
+TEST(Masking, NeverChangesItsSpans) {
+  std::vector<std::int64_t> ids(30);
+  std::iota(ids.begin(), ids.end(), 100);
+  const Masked m = masked(ids, {.probability = 0.3, .span = SpanOptions{}}, {42, 1, 7});
+  EXPECT_EQ(m.chosen(), (std::vector<std::size_t>{8, 9, 12, 13, 14, 15, 16, 19, 27}));
+}
+
 TEST(Masking, RefusesRatesThatAreNone) {
   const auto error = [](MaskingOptions options) { return input_error([&] { check_masking(options, table()); }); };
   EXPECT_EQ(error({}), "no error");
@@ -200,6 +273,8 @@ TEST(Masking, RefusesRatesThatAreNone) {
   EXPECT_EQ(error({.probability = NAN}), "masking.probability: nan is not above 0 and at most 1");
   EXPECT_EQ(error({.mask = -1}), "masking: mask -1 and random 0.1 are not between 0 and 1");
   EXPECT_EQ(error({.mask = 0.95}), "masking: mask 0.95 and random 0.1 are more than 1 together");
+  EXPECT_EQ(error({.span = SpanOptions{0.5, 10}}), "masking.span: mean 0.5 and max 10 are not at least 1");
+  EXPECT_EQ(error({.span = SpanOptions{3, 0}}), "masking.span: mean 3 and max 0 are not at least 1");
   EXPECT_EQ(error({.whole_word = true}), "masking.whole_word: this tokenizer does not say which tokens start a word");
   const std::vector<std::int64_t> all{0, 1};
   EXPECT_EQ(input_error([&] { MaskingTable(3, 2, all); }), "masking: all 3 ids of the vocabulary are special");

@@ -295,9 +295,10 @@ RunConfig everything_changed() {
   c.model.embed_dim = 7;
   c.model.hidden_act = Activation::relu;
   c.model.attention = {AttentionKind::softmax, Semantics::transformers, 3, LandmarkSource::keys, Inverse::exact, 0, std::nullopt};
-  c.optimizer = {OptimizerKind::adamw, 1e10, 0, {0, 0.5}, 5e-324, std::nullopt};
+  c.optimizer = {OptimizerKind::lamb, 1e10, 0, {0, 0.5}, 5e-324, std::nullopt};
   c.schedule = {0, Decay::cosine};
-  c.training = {1, std::nullopt, 6, 3, DType::f64, true, true, 0};
+  c.masking.span = {2.5, 7};
+  c.training = {1, std::nullopt, 6, 3, DType::f64, true, true, 0, 0.5};
   return c;
 }
 

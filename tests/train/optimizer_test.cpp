@@ -1,4 +1,4 @@
-// AdamW over slabs against the textbook loop in double.
+// AdamW and LAMB over slabs against the textbook loops in double.
 #include "train/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -21,20 +21,26 @@ void declare(ParameterStore& store) {
   }
 }
 
-/// One parameter as torch.optim.AdamW updates it.
+/// One parameter as torch.optim.AdamW updates it, or LAMB's algorithm 2 (You et al., ICLR 2020).
 struct Textbook {
   std::vector<double> value, m, v;
   double decay;
+  bool trust;  // LAMB's factor applies
 
   void step(const OptimizerConfig& c, int t, double rate, const std::vector<double>& gradient, double scale) {
     const double beta1 = c.betas[0], beta2 = c.betas[1];
+    std::vector<double> update(value.size());
+    double own = 0, moved = 0;
     for (std::size_t i = 0; i < value.size(); ++i) {
       const double g = scale * gradient[i];
-      value[i] *= 1 - rate * decay;
       m[i] = beta1 * m[i] + (1 - beta1) * g;
       v[i] = beta2 * v[i] + (1 - beta2) * g * g;
-      value[i] -= rate * (m[i] / (1 - std::pow(beta1, t))) / (std::sqrt(v[i] / (1 - std::pow(beta2, t))) + c.epsilon);
+      update[i] = m[i] / (1 - std::pow(beta1, t)) / (std::sqrt(v[i] / (1 - std::pow(beta2, t))) + c.epsilon) + decay * value[i];
+      own += value[i] * value[i];
+      moved += update[i] * update[i];
     }
+    const double ratio = trust && own > 0 && moved > 0 ? std::sqrt(own) / std::sqrt(moved) : 1;
+    for (std::size_t i = 0; i < value.size(); ++i) value[i] -= rate * ratio * update[i];
   }
 };
 
@@ -54,6 +60,12 @@ OptimizerConfig with(double decay, std::vector<double> betas = {0.9, 0.999}, dou
   return config;
 }
 
+OptimizerConfig lamb(double decay) {
+  OptimizerConfig config = with(decay);
+  config.name = OptimizerKind::lamb;
+  return config;
+}
+
 const Case cases[] = {
     {"f64", DType::f64, with(0.1), 1, 1e-12},
     {"f64_no_decay", DType::f64, with(0), 1, 1e-12},
@@ -61,11 +73,16 @@ const Case cases[] = {
     {"f64_other_betas", DType::f64, with(0.1, {0.5, 0.9}, 1e-3), 1, 1e-12},
     {"f32", DType::f32, with(0.1), 1, 1e-6},
     {"bf16_masters", DType::bf16, with(0.1), 1, 1e-6},
+    {"lamb_f64", DType::f64, lamb(0.1), 1, 1e-12},
+    {"lamb_f64_no_decay", DType::f64, lamb(0), 1, 1e-12},
+    {"lamb_f64_clipped", DType::f64, lamb(0.1), 0.3, 1e-12},
+    {"lamb_f32", DType::f32, lamb(0.1), 1, 1e-6},
+    {"lamb_bf16_masters", DType::bf16, lamb(0.1), 1, 1e-6},
 };
 
-class AdamWOfStore : public ::testing::TestWithParam<Case> {};
+class OptimizerOfStore : public ::testing::TestWithParam<Case> {};
 
-TEST_P(AdamWOfStore, EqualsTextbook) {
+TEST_P(OptimizerOfStore, EqualsTextbook) {
   const Case& test = GetParam();
   ParameterStore store;
   declare(store);
@@ -75,7 +92,8 @@ TEST_P(AdamWOfStore, EqualsTextbook) {
   for (const Parameter& p : store.parameters()) {
     const auto values = store.master(p.name()).to_doubles();
     const std::vector<double> zeros(values.size());
-    expected[p.name()] = {values, zeros, zeros, p.name().ends_with("weight") ? test.config.weight_decay : 0};
+    const bool weight = p.name().ends_with("weight");
+    expected[p.name()] = {values, zeros, zeros, weight ? test.config.weight_decay : 0, weight && test.config.name == OptimizerKind::lamb};
   }
   AdamW optimizer(store, test.config);
   for (int t = 1; t <= 5; ++t) {
@@ -96,7 +114,22 @@ TEST_P(AdamWOfStore, EqualsTextbook) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, AdamWOfStore, ::testing::ValuesIn(cases), [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Types, OptimizerOfStore, ::testing::ValuesIn(cases),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Lamb, ParametersOfZerosMoveAsUnderAdamW) {
+  for (const OptimizerConfig& config : {with(0.1), lamb(0.1)}) {
+    ParameterStore store;
+    declare(store);
+    store.allocate(DType::f64, StoreMode::training);
+    store.initialise(1, 0);
+    AdamW optimizer(store, config);
+    kernels::fill(store.gradient("first.weight"), 3);
+    optimizer.step(1e-2, 1);
+    EXPECT_NEAR(store.master("first.weight").to_doubles()[0], -1e-2, 1e-10);  // the learning rate in Adam's first step
+    EXPECT_EQ(store.master("second.weight").to_doubles()[0], 0) << "no gradient, no move";
+  }
+}
 
 TEST(AdamW, GradientNormIsOfAllParameters) {
   ParameterStore store;

@@ -16,6 +16,7 @@
 #include "core/json.h"
 #include "tests/train/run_program.h"
 #include "tests/train/temporary_folder.h"
+#include "train/safetensors.h"
 
 namespace nystrom::testing {
 namespace {
@@ -96,6 +97,27 @@ TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
     const std::string name = entry.path().filename().string();
     EXPECT_TRUE(name == "latest" || name == "step-60" || name == "step-54") << "left over: " << name;
   }
+}
+
+TEST_F(PretrainTest, AnAverageOfTheWeightsGoesOnInTheSameBits) {
+  const std::string ema = "training.ema=0.9";
+  ASSERT_EQ(run("straight", ema), 0) << read_bytes(folder_ / "log");
+  const pid_t process = start("killed", ema);
+  for (int i = 0; i < 4000 && !fs::exists(folder_ / "killed" / "checkpoints" / "step-12"); ++i)
+    std::this_thread::sleep_for(milliseconds(1));
+  ::kill(process, SIGKILL);
+  outcome(process);
+  ASSERT_EQ(run("killed", ema), 0) << read_bytes(folder_ / "log");
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(checksum("killed", file), checksum("straight", file)) << file;
+  // What is trained is what it is without an average; the model is the average.
+  ASSERT_EQ(run("plain"), 0) << read_bytes(folder_ / "log");
+  const std::string bias = "nystromformer.embeddings.LayerNorm.bias";
+  const auto tensor = [&](const char* run_dir, const char* file, const std::string& name) {
+    return SafetensorsFile::open(folder_ / run_dir / "checkpoints" / "step-60" / file).read(name).to_doubles();
+  };
+  EXPECT_EQ(tensor("straight", "optimizer.safetensors", "weight." + bias), tensor("plain", "model.safetensors", bias));
+  EXPECT_NE(tensor("straight", "model.safetensors", bias), tensor("plain", "model.safetensors", bias));
 }
 
 TEST_F(PretrainTest, ASignalLeavesACheckpoint) {
