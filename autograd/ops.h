@@ -87,7 +87,8 @@ struct DropoutOptions {
 };
 
 /// layer_norm(residual + dropout(x)) in one pass: x and residual [b, …, c] of one shape.
-Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions& dropout, const Var& gamma, const Var& beta, double epsilon);
+Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions& dropout, const Var& gamma, const Var& beta,
+                        double epsilon);
 
 // ---- Rows by index --------------------------------------------------------------------------------------------------------------------
 

@@ -66,7 +66,8 @@ Device device_of_first_view(const First&, const Rest&... rest) {
 
 }  // namespace detail
 
-/// A function of the backend contract, callable like one. `cuda` is a weak reference: null in programs that nystrom_cuda is not linked into.
+/// A function of the backend contract, callable like one. `cuda` is a weak reference: null in programs that nystrom_cuda is not linked
+/// into.
 template <class Signature>
 struct Kernel;
 

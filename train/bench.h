@@ -22,9 +22,10 @@ struct BenchOptions {
 struct BenchResult {
   std::vector<double> step_seconds, losses;  ///< forward has no losses
   double median_step_seconds = 0, tokens_per_second = 0;
-  std::int64_t peak_memory_bytes = 0;                          ///< largest resident size of the process; on a GPU, most memory of live tensors
-  double flops_per_step = 0;                                   ///< of the matrix products, counted from the model's shape
-  std::vector<std::pair<std::string, double>> kernel_seconds;  ///< all steps together, largest first; with profile only, which on a GPU waits after each
+  std::int64_t peak_memory_bytes = 0;  ///< largest resident size of the process; on a GPU, most memory of live tensors
+  double flops_per_step = 0;           ///< of the matrix products, counted from the model's shape
+  std::vector<std::pair<std::string, double>>
+      kernel_seconds;  ///< all steps together, largest first; with profile only, which on a GPU waits after each
   int threads = 0;
   std::string cpu_level;
 };

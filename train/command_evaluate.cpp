@@ -104,7 +104,8 @@ TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task, co
 }
 
 void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder, const std::vector<std::string>& overrides, Log& log) {
-  const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides), dtype_named(options.dtype), options.device);
+  const TaskModel task =
+      open_task_model(folder, settings_of(folder, options.config, overrides), dtype_named(options.dtype), options.device);
   const auto dataset = task.reader->read(options.file, Labelled::required);
   if (dataset->skipped().count > 0) {
     log.warn(fmt::format("{} rows left out; the first: {}", dataset->skipped().count, dataset->skipped().first));

@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "core/check.h"
-#include "core/cuda/runtime.h"
 #include "core/cpu/parallel.h"
+#include "core/cuda/runtime.h"
 #include "core/dispatch.h"
 #include "core/json.h"
 #include "data/library_versions.h"

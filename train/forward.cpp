@@ -177,7 +177,8 @@ std::vector<NamedTensor> run_forward(const Model& model, const NamedTensors& ten
   const ModelOutput out = model(input);
   Var loss = loss_of(config, out, inputs, out.last_hidden_state.dim(0));
   if (!loss.defined() && out.output.defined() && inputs.has("loss_weights")) {
-    loss = sum(multiply(cast(out.output, dtype), inputs.floats("loss_weights", out.output.shape()).cast(dtype).to(out.output.value().device())));
+    loss = sum(
+        multiply(cast(out.output, dtype), inputs.floats("loss_weights", out.output.shape()).cast(dtype).to(out.output.value().device())));
   }
   inputs.require_all_used();
   std::vector<NamedTensor> result = outputs(config, out, loss, tensors, dtype);

@@ -56,8 +56,8 @@ void check_start(const ModelConfig& config, const ModelFolder& folder, bool fres
 /// `fresh_head`. InputError for a position table of another length and for a head with other labels.
 StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint64_t seed, bool fresh_head);
 
-/// What model.safetensors holds: every parameter in its most exact copy, on the CPU, and for a model without convolution a zero kernel [heads, 1, 1, 1]
-/// a layer: config.json says a kernel of 1 there, and transformers would initialise an absent one at random.
+/// What model.safetensors holds: every parameter in its most exact copy, on the CPU, and for a model without convolution a zero kernel
+/// [heads, 1, 1, 1] a layer: config.json says a kernel of 1 there, and transformers would initialise an absent one at random.
 std::vector<NamedTensor> weight_tensors(const Model& model);
 
 /// The model's tokenizer (see open_tokenizer), null when the folder has none. InputError when it has more pieces than the model.

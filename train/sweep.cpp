@@ -121,7 +121,8 @@ const SweepPoint& SweepResult::best() const {
   return *std::max_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.mean() < b.mean(); });
 }
 
-SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides, const SweepOptions& options, Log& log, Device device) {
+SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides, const SweepOptions& options, Log& log,
+                      Device device) {
   struct Planned {
     std::size_t point;
     RunConfig config;

@@ -34,10 +34,11 @@ Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double epsilon) 
   });
 }
 
-Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions& dropout, const Var& gamma, const Var& beta, double epsilon) {
+Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions& dropout, const Var& gamma, const Var& beta,
+                        double epsilon) {
   check("residual_layer_norm", x, gamma, beta);
-  require(x.shape() == residual.shape() && x.dtype() == residual.dtype(), "residual_layer_norm: x is {} {}, but the residual {} {}", x.dtype(),
-          x.shape(), residual.dtype(), residual.shape());
+  require(x.shape() == residual.shape() && x.dtype() == residual.dtype(), "residual_layer_norm: x is {} {}, but the residual {} {}",
+          x.dtype(), x.shape(), residual.dtype(), residual.shape());
   require(dropout.p >= 0 && dropout.p < 1, "residual_layer_norm: p must be at least 0 and below 1, got {}", dropout.p);
   const bool drops = dropout.p > 0;
   require(!drops || dropout.sample_ids.shape() == Shape{x.dim(0)}, "residual_layer_norm: expected one sample id a row of {}, got shape {}",
@@ -47,8 +48,8 @@ Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions&
   const DType sums = accumulate_dtype(x.dtype());
   Tensor sum = empty_like(value), y = empty_like(value);
   Tensor mean = Tensor::empty(rows, sums, value.device()), rstd = Tensor::empty(rows, sums, value.device());
-  kernels::residual_layer_norm(value, residual.value().contiguous(), samples, dropout.key, dropout.p, gamma.value(), beta.value(), epsilon, sum,
-                               y, mean, rstd);
+  kernels::residual_layer_norm(value, residual.value().contiguous(), samples, dropout.key, dropout.p, gamma.value(), beta.value(), epsilon,
+                               sum, y, mean, rstd);
   const auto backward = [sum, g = gamma.value(), mean, rstd, samples, drops, dropout, sums](const Tensor& dy, Grads grads) {
     const Shape row{sum.dim(-1)};
     Tensor dsum = empty_like(sum), dx = drops ? empty_like(sum) : Tensor{};

@@ -107,8 +107,8 @@ void layer_norm_grad(CView x, CView gamma, CView mean, CView rstd, CView dy, Vie
   });
 }
 
-void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, double p, CView gamma, CView beta, double epsilon, View sum,
-                         View y, View mean, View rstd) {
+void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, double p, CView gamma, CView beta, double epsilon,
+                         View sum, View y, View mean, View rstd) {
   const std::int64_t n = x.dim(-1), rows = x.rows(), per_sample = rows == 0 ? 1 : rows / x.shape[0];
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -131,8 +131,8 @@ void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey k
   });
 }
 
-void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma, CView mean, CView rstd, CView dy, View dsum,
-                              View dx, View dgamma, View dbeta) {
+void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma, CView mean, CView rstd, CView dy,
+                              View dsum, View dx, View dgamma, View dbeta) {
   const std::int64_t n = sum.dim(-1), rows = sum.rows(), per_sample = rows == 0 ? 1 : rows / sum.shape[0];
   visit_float(sum.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -18,7 +18,8 @@ __global__ void any_key_kernel(const std::uint8_t* mask, std::int64_t keys, std:
 AnyKey::AnyKey(const ViewBase& like, const CView& mask, EmptyRows empty)
     : needed_(mask && empty == EmptyRows::uniform), any_(like, needed_ ? mask.shape[0] : 0) {
   if (!needed_) return;
-  launch(any_key_kernel, dim3(static_cast<unsigned>(mask.shape[0])), dim3(warp_size), 0, mask.as<std::uint8_t>(), mask.shape[1], any_.get());
+  launch(any_key_kernel, dim3(static_cast<unsigned>(mask.shape[0])), dim3(warp_size), 0, mask.as<std::uint8_t>(), mask.shape[1],
+         any_.get());
 }
 
 }  // namespace nystrom::cuda

@@ -1,8 +1,8 @@
 // The fused backward pass. With P = softmax(s q kᵀ): dv = Pᵀ dout; dP = dout vᵀ; dS = s P ∘ (dP − ⟨dout, out⟩); dq = dS k; dk = dSᵀ q.
 //
 // A block owns 64 rows of one side and goes through the other side's: its own rows' gradients stay in registers. Sums over both sides need
-// both kernels, unless one side fits into a single tile, as landmarks do: then the block that owns it finishes the other side's rows in passing, and
-// everything is read once. No atomics: where a loop is cut into parts, these are summed in order.
+// both kernels, unless one side fits into a single tile, as landmarks do: then the block that owns it finishes the other side's rows in
+// passing, and everything is read once. No atomics: where a loop is cut into parts, these are summed in order.
 #include "core/cuda/attention_fused.cuh"
 #include "core/cuda/attention_tiles.cuh"
 #include "core/cuda/reduce.cuh"
@@ -36,8 +36,8 @@ __global__ void inner_kernel(Heads<float, true> out, Heads<float, true> dout, st
   if (lane_index() == 0) inner[row] = sum;
 }
 
-/// The block's shared memory: own rows of the two operands, the loop's rows of theirs, P and dS where a transposed product needs them, and what
-/// belongs to queries and keys.
+/// The block's shared memory: own rows of the two operands, the loop's rows of theirs, P and dS where a transposed product needs them, and
+/// what belongs to queries and keys.
 template <int Width>
 struct Tiles {
   bf16 *own1, *own2, *loop1, *loop2, *p, *ds;
@@ -55,13 +55,13 @@ struct Tiles {
     valid = reinterpret_cast<std::uint8_t*>(inner + tile_rows);
   }
   static std::size_t bytes() {
-    return (4 * tile_size<Width> + 2 * tile_size<tile_rows>) * sizeof(bf16) + 2 * tile_rows * sizeof(float) + tile_rows;
+    return (4 * tile_size<Width> + 2 * tile_size<tile_rows>)*sizeof(bf16) + 2 * tile_rows * sizeof(float) + tile_rows;
   }
 };
 
 template <int Width>
-NYSTROM_DEVICE void load_queries(const AttentionProblem<float>& p, const Gradients& g, std::int64_t b, std::int64_t h, std::int64_t first, bf16* q,
-                                 bf16* dout, const Tiles<Width>& s) {
+NYSTROM_DEVICE void load_queries(const AttentionProblem<float>& p, const Gradients& g, std::int64_t b, std::int64_t h, std::int64_t first,
+                                 bf16* q, bf16* dout, const Tiles<Width>& s) {
   const auto inside = [&](std::int64_t r) { return r < p.q.rows; };
   load_tile<Width>(p.q, b, h, first, inside, q);
   load_tile<Width>(g.dout, b, h, first, inside, dout);
@@ -83,7 +83,8 @@ NYSTROM_DEVICE void load_keys(const AttentionProblem<float>& p, const Keys<float
 
 /// Scores and dP of a tile become P and dS.
 template <Side Own, int Width>
-NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_rows>& ds, const Tiles<Width>& s, float score_scale, float scale) {
+NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_rows>& ds, const Tiles<Width>& s, float score_scale,
+                                   float scale) {
   NYSTROM_UNROLL
   for (int n = 0; n < tile_rows / 8; ++n) {
     NYSTROM_UNROLL
@@ -97,7 +98,8 @@ NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_r
   }
 }
 
-/// A block a head, a part of the loop and an own tile, the head fastest. OneTile: the own side has a single tile, and the loop's rows are finished in passing.
+/// A block a head, a part of the loop and an own tile, the head fastest. OneTile: the own side has a single tile, and the loop's rows are
+/// finished in passing.
 template <int Width, Side Own, bool OneTile>
 __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<float> p, Gradients g, std::int64_t splits) {
   constexpr bool owns_keys = Own == Side::keys;
@@ -162,7 +164,8 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
 }
 
 /// target = Σ over parts, in order.
-__global__ void sum_parts_kernel(const float* parts, std::int64_t splits, std::int64_t batch, std::int64_t heads, Heads<float, false> target) {
+__global__ void sum_parts_kernel(const float* parts, std::int64_t splits, std::int64_t batch, std::int64_t heads,
+                                 Heads<float, false> target) {
   const std::int64_t count = batch * heads * target.rows * target.width;
   for (std::int64_t i = grid_index(); i < count; i += grid_size()) {
     float sum = 0;
@@ -178,7 +181,8 @@ class Destination {
   Destination(const ViewBase& like, const AttentionProblem<float>& p, Heads<float, false>& target, std::int64_t splits)
       : problem_(p), splits_(splits), final_(target), parts_(like, splits == 1 ? 0 : splits * count()) {
     if (splits > 1)
-      target = {{parts_.get(), false}, p.heads * target.rows * target.width, target.rows * target.width, target.width, target.rows, target.width};
+      target = {{parts_.get(), false}, p.heads * target.rows * target.width, target.rows * target.width, target.width, target.rows,
+                target.width};
   }
   void finish() const {
     if (splits_ > 1)
@@ -201,7 +205,8 @@ void backward_of(const AttentionProblem<float>& p, Gradients g, const ViewBase& 
   const Destination first(like, p, Own == Side::keys ? g.dk : g.dq, splits);
   std::optional<Destination> second;
   if (Own == Side::keys) second.emplace(like, p, g.dv, splits);
-  launch(backward_kernel<Width, Own, OneTile>, dim3(static_cast<unsigned>(own * splits * heads)), dim3(fused_block), Tiles<Width>::bytes(), p, g, splits);
+  launch(backward_kernel<Width, Own, OneTile>, dim3(static_cast<unsigned>(own * splits * heads)), dim3(fused_block), Tiles<Width>::bytes(),
+         p, g, splits);
   first.finish();
   if (second) second->finish();
 }
@@ -216,16 +221,16 @@ void backward(const AttentionProblem<float>& p, const Gradients& g, const ViewBa
 
 }  // namespace
 
-void attention_fused_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout,
-                          View dq, View dk, View dv) {
+void attention_fused_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp,
+                          CView dout, View dq, View dk, View dv) {
   const AnyKey any(q, key_mask, empty);
   const auto problem = problem_of<float>(q, k, v, key_mask, any, scale);
   const std::int64_t rows = q.shape[0] * q.shape[1] * q.shape[2];
   const Workspace<float> inner(dq, rows);
   launch(inner_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0, heads_of<float>(out), heads_of<float>(dout),
          q.shape[0], q.shape[1], inner.get());
-  const Gradients gradients{heads_of<float>(dout), log_sum_exp.as<float>(), inner.get(), heads_of<float>(dq), heads_of<float>(dk),
-                            heads_of<float>(dv)};
+  const Gradients gradients{heads_of<float>(dout), log_sum_exp.as<float>(), inner.get(),
+                            heads_of<float>(dq),   heads_of<float>(dk),     heads_of<float>(dv)};
   switch (q.shape[3]) {
     case 32: return backward<32>(problem, gradients, dq);
     case 64: return backward<64>(problem, gradients, dq);

@@ -1,5 +1,5 @@
-// The fused forward pass: a block holds 64 queries of one head and goes through the keys, or, where few queries would leave the GPU idle, through
-// a part of them; the parts are then merged in order.
+// The fused forward pass: a block holds 64 queries of one head and goes through the keys, or, where few queries would leave the GPU idle,
+// through a part of them; the parts are then merged in order.
 #include "core/cuda/attention_fused.cuh"
 #include "core/cuda/attention_tiles.cuh"
 #include "core/cuda/shared.cuh"
@@ -70,7 +70,8 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
   const std::int64_t tiles = (p.k.rows + tile_rows - 1) / tile_rows;
 
   LeftOperand<Width> q;
-  load_tile<Width>(p.q, b, h, first_query, [&](std::int64_t r) { return r < p.q.rows; }, k_tile);
+  load_tile<Width>(
+      p.q, b, h, first_query, [&](std::int64_t r) { return r < p.q.rows; }, k_tile);
   __syncthreads();
   load_left<Width>(q, k_tile);
 

@@ -1,5 +1,5 @@
-// Attention on the tensor cores, scores never leaving the registers (Dao, arXiv 2307.08691). Operands that are f32 beside bf16 ones are rounded to
-// bf16 as they enter a product; softmax, its sums and all accumulation stay in f32.
+// Attention on the tensor cores, scores never leaving the registers (Dao, arXiv 2307.08691). Operands that are f32 beside bf16 ones are
+// rounded to bf16 as they enter a product; softmax, its sums and all accumulation stay in f32.
 #pragma once
 
 #include <initializer_list>
@@ -13,7 +13,7 @@ bool fused_attention_fits(std::initializer_list<CView> operands);
 
 /// As kernels::attention and kernels::attention_grad.
 void attention_fused(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, View out, View log_sum_exp);
-void attention_fused_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout,
-                          View dq, View dk, View dv);
+void attention_fused_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp,
+                          CView dout, View dq, View dk, View dv);
 
 }  // namespace nystrom::cuda

@@ -44,8 +44,7 @@ NYSTROM_DEVICE void clear(A* target, std::int64_t count) {
 /// This warp's row of the grid: of `rows` rows a head.
 struct Row {
   std::int64_t b, h, index, flat;
-  NYSTROM_DEVICE Row(std::int64_t heads, std::int64_t rows)
-      : flat(static_cast<std::int64_t>(blockIdx.x) * warps + warp_index()) {
+  NYSTROM_DEVICE Row(std::int64_t heads, std::int64_t rows) : flat(static_cast<std::int64_t>(blockIdx.x) * warps + warp_index()) {
     index = flat % rows;
     h = flat / rows % heads;
     b = flat / rows / heads;
@@ -98,7 +97,8 @@ struct Pair {
 
 /// dq = dS k; also writes ⟨out, dout⟩ of each query for the other kernel.
 template <class A>
-__global__ void query_grad_kernel(AttentionProblem<A> p, Heads<A, true> out, const A* log_sum_exp, Heads<A, true> dout, Heads<A, false> dq, A* inner) {
+__global__ void query_grad_kernel(AttentionProblem<A> p, Heads<A, true> out, const A* log_sum_exp, Heads<A, true> dout, Heads<A, false> dq,
+                                  A* inner) {
   const Row at(p.heads, p.q.rows);
   if (at.b >= p.batch) return;
   const Keys<A> keys(p, at.b);
@@ -130,7 +130,8 @@ __global__ void query_grad_kernel(AttentionProblem<A> p, Heads<A, true> out, con
 
 /// dv = Pᵀ dout, dk = dSᵀ q.
 template <class A>
-__global__ void key_grad_kernel(AttentionProblem<A> p, const A* log_sum_exp, Heads<A, true> dout, const A* inner, Heads<A, false> dk, Heads<A, false> dv) {
+__global__ void key_grad_kernel(AttentionProblem<A> p, const A* log_sum_exp, Heads<A, true> dout, const A* inner, Heads<A, false> dk,
+                                Heads<A, false> dv) {
   const Row at(p.heads, p.k.rows);
   if (at.b >= p.batch) return;
   const Keys<A> keys(p, at.b);
@@ -176,8 +177,8 @@ void attention_plain(CView q, CView k, CView v, CView key_mask, EmptyRows empty,
   });
 }
 
-void attention_plain_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout,
-                          View dq, View dk, View dv) {
+void attention_plain_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp,
+                          CView dout, View dq, View dk, View dv) {
   const AnyKey any(q, key_mask, empty);
   visit_accumulate(log_sum_exp.dtype, [&](auto tag) {
     using A = typename decltype(tag)::type;

@@ -57,8 +57,8 @@ class AnyKey {
 
 template <class A>
 AttentionProblem<A> problem_of(const CView& q, const CView& k, const CView& v, const CView& key_mask, const AnyKey& any, double scale) {
-  return {heads_of<A>(q),         heads_of<A>(k), heads_of<A>(v), key_mask.as<std::uint8_t>(), any.get(), q.shape[0], q.shape[1],
-          static_cast<A>(scale)};
+  return {heads_of<A>(q), heads_of<A>(k), heads_of<A>(v), key_mask.as<std::uint8_t>(),
+          any.get(),      q.shape[0],     q.shape[1],     static_cast<A>(scale)};
 }
 
 }  // namespace nystrom::cuda

@@ -7,14 +7,14 @@
 namespace nystrom::cuda {
 
 inline constexpr int tile_rows = 64;
-inline constexpr int fused_block = 128;   // four warps, 16 rows each
+inline constexpr int fused_block = 128;  // four warps, 16 rows each
 inline constexpr float log2_e = 1.44269504f, ln_2 = 0.693147181f;
 
 /// Rows of a tile are 8 numbers apart from full: ldmatrix then meets no bank twice.
 template <int Width>
 inline constexpr int tile_stride = Width + 8;
 template <int Width>
-inline constexpr int tile_size = tile_rows * tile_stride<Width>;
+inline constexpr int tile_size = tile_rows* tile_stride<Width>;
 
 /// A warp's 16 × Columns result, in fragments of 8 columns.
 template <int Columns>
@@ -40,13 +40,14 @@ NYSTROM_DEVICE Pack<std::uint32_t, 4> load_eight(const Mixed<float, true>& numbe
   if (numbers.low) return *reinterpret_cast<const Pack<std::uint32_t, 4>*>(static_cast<const bf16*>(numbers.data) + at);
   const auto* source = static_cast<const float*>(numbers.data) + at;
   const auto first = load_pack<4>(source), second = load_pack<4>(source + 4);
-  return {{pack_bf16(first.value[0], first.value[1]), pack_bf16(first.value[2], first.value[3]), pack_bf16(second.value[0], second.value[1]),
-           pack_bf16(second.value[2], second.value[3])}};
+  return {{pack_bf16(first.value[0], first.value[1]), pack_bf16(first.value[2], first.value[3]),
+           pack_bf16(second.value[0], second.value[1]), pack_bf16(second.value[2], second.value[3])}};
 }
 
 /// Rows first … first + 63 of one head, by the whole block; zeros where `keep(row)` says no: padding may hold anything.
 template <int Width, class Keep>
-NYSTROM_DEVICE void load_tile(const Heads<float, true>& x, std::int64_t b, std::int64_t h, std::int64_t first, const Keep& keep, bf16* tile) {
+NYSTROM_DEVICE void load_tile(const Heads<float, true>& x, std::int64_t b, std::int64_t h, std::int64_t first, const Keep& keep,
+                              bf16* tile) {
   constexpr int packs = Width / 8;
   for (int i = static_cast<int>(threadIdx.x); i < tile_rows * packs; i += fused_block) {
     const int row = i / packs, column = i % packs * 8;
@@ -129,14 +130,16 @@ NYSTROM_DEVICE void store_tile(const Accumulator<tile_rows>& c, bf16* tile) {
   for (int n = 0; n < tile_rows / 8; ++n) {
     NYSTROM_UNROLL
     for (int i = 0; i < 4; i += 2) {
-      *reinterpret_cast<std::uint32_t*>(tile + row_of(i) * tile_stride<tile_rows> + column_of(n, i)) = pack_bf16(c.part[n][i], c.part[n][i + 1]);
+      *reinterpret_cast<std::uint32_t*>(tile + row_of(i) * tile_stride<tile_rows> + column_of(n, i)) =
+          pack_bf16(c.part[n][i], c.part[n][i + 1]);
     }
   }
 }
 
 /// The warp's 16 rows, first + row …, into a head of the output, as far as there are rows.
 template <int Width>
-NYSTROM_DEVICE void store_rows(const Accumulator<Width>& c, const Heads<float, false>& out, std::int64_t b, std::int64_t h, std::int64_t first) {
+NYSTROM_DEVICE void store_rows(const Accumulator<Width>& c, const Heads<float, false>& out, std::int64_t b, std::int64_t h,
+                               std::int64_t first) {
   NYSTROM_UNROLL
   for (int i = 0; i < 4; i += 2) {
     const std::int64_t row = first + row_of(i);
@@ -145,9 +148,11 @@ NYSTROM_DEVICE void store_rows(const Accumulator<Width>& c, const Heads<float, f
     NYSTROM_UNROLL
     for (int n = 0; n < Width / 8; ++n) {
       if (out.numbers.low) {
-        *reinterpret_cast<std::uint32_t*>(static_cast<bf16*>(out.numbers.data) + at + column_of(n, 0)) = pack_bf16(c.part[n][i], c.part[n][i + 1]);
+        *reinterpret_cast<std::uint32_t*>(static_cast<bf16*>(out.numbers.data) + at + column_of(n, 0)) =
+            pack_bf16(c.part[n][i], c.part[n][i + 1]);
       } else {
-        *reinterpret_cast<Pack<float, 2>*>(static_cast<float*>(out.numbers.data) + at + column_of(n, 0)) = {{c.part[n][i], c.part[n][i + 1]}};
+        *reinterpret_cast<Pack<float, 2>*>(static_cast<float*>(out.numbers.data) + at +
+                                           column_of(n, 0)) = {{c.part[n][i], c.part[n][i + 1]}};
       }
     }
   }
@@ -163,8 +168,8 @@ NYSTROM_DEVICE float row_sum(float value) {
   return value + __shfl_xor_sync(whole_warp, value, 2);
 }
 
-/// Into how many parts a loop over `tiles` tiles is cut so that `blocks` blocks a part fill a GPU. Decided by sizes alone: the same sums on every
-/// GPU.
+/// Into how many parts a loop over `tiles` tiles is cut so that `blocks` blocks a part fill a GPU. Decided by sizes alone: the same sums on
+/// every GPU.
 inline std::int64_t splits_of(std::int64_t blocks, std::int64_t tiles) {
   constexpr std::int64_t enough = 132 * 4, fewest_tiles = 4;
   const std::int64_t wanted = divide_up(enough, blocks), most = tiles / fewest_tiles;

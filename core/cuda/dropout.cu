@@ -33,8 +33,8 @@ void dropout(CView x, CView sample_ids, DropoutKey key, double p, View y) {
     using T = typename decltype(tag)::type;
     // An element is dropped when its word lies below p · 2³².
     launch(dropout_kernel<T>, dim3(blocks_for(samples * divide_up(size, 4), 256)), dim3(256), 0, x.as<T>(), sample_ids.as<std::int64_t>(),
-           philox_key(key.seed, key.step), key.site, static_cast<std::uint32_t>(p * 4294967296.0), static_cast<accumulate_t<T>>(1 / (1 - p)),
-           samples, size, y.as<T>());
+           philox_key(key.seed, key.step), key.site, static_cast<std::uint32_t>(p * 4294967296.0),
+           static_cast<accumulate_t<T>>(1 / (1 - p)), samples, size, y.as<T>());
   });
 }
 

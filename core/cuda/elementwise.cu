@@ -154,8 +154,7 @@ void fill(View y, double value) {
     case DType::bf16: return run(TypeTag<bf16>{}, bf16(static_cast<float>(value)));
     case DType::f32: return run(TypeTag<float>{}, static_cast<float>(value));
     case DType::f64: return run(TypeTag<double>{}, value);
-    default:
-      visit_integer(y.dtype, [&](auto tag) { run(tag, static_cast<typename decltype(tag)::type>(value)); });
+    default: visit_integer(y.dtype, [&](auto tag) { run(tag, static_cast<typename decltype(tag)::type>(value)); });
   }
 }
 

@@ -39,9 +39,7 @@ struct Runs {
   std::uint32_t nowhere;  ///< the key of rows that go nowhere
 
   NYSTROM_DEVICE std::int64_t first_of(std::int64_t piece) const { return piece * places_per_piece; }
-  NYSTROM_DEVICE std::int64_t last_of(std::int64_t piece) const {
-    return first_of(piece + 1) < rows ? first_of(piece + 1) - 1 : rows - 1;
-  }
+  NYSTROM_DEVICE std::int64_t last_of(std::int64_t piece) const { return first_of(piece + 1) < rows ? first_of(piece + 1) - 1 : rows - 1; }
   /// Whether place and place + 1 belong to one run.
   NYSTROM_DEVICE bool continues(std::int64_t place) const { return place + 1 < rows && keys[place] == keys[place + 1]; }
 };
@@ -105,7 +103,8 @@ void gather_rows(CView x, CView index, View y) {
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     constexpr int V = 16 / sizeof(T);
-    const bool wide = width % V == 0 && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 && reinterpret_cast<std::uintptr_t>(y.data) % 16 == 0;
+    const bool wide =
+        width % V == 0 && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 && reinterpret_cast<std::uintptr_t>(y.data) % 16 == 0;
     const std::int64_t packs = wide ? width / V : width;
     launch(wide ? gather_kernel<T, V> : gather_kernel<T, 1>, dim3(blocks_for(rows * packs, block)), dim3(block), 0, x.as<T>(),
            index.as<std::int64_t>(), rows, packs, y.as<T>());
@@ -117,8 +116,8 @@ void scatter_add_rows(CView x, CView index, std::int64_t skip, View y) {
   if (rows * width == 0) return;
   const Workspace<std::uint32_t> work(y, 4 * rows);
   std::uint32_t *keys = work.get(), *row = keys + rows, *sorted_keys = row + rows, *sorted_row = sorted_keys + rows;
-  launch(key_kernel, dim3(blocks_for(rows, block)), dim3(block), 0, index.as<std::int64_t>(), rows, skip, static_cast<std::uint32_t>(targets),
-         keys, row);
+  launch(key_kernel, dim3(blocks_for(rows, block)), dim3(block), 0, index.as<std::int64_t>(), rows, skip,
+         static_cast<std::uint32_t>(targets), keys, row);
   sort_pairs(y, keys, row, sorted_keys, sorted_row, rows, bits_of(targets));
   visit_float(x.dtype, [&](auto from) {
     using T = typename decltype(from)::type;

@@ -1,5 +1,5 @@
-// f32 and bf16 matrix products through cuBLASLt. It counts in columns: our row-major C = A B is its column-major Cᵀ = Bᵀ Aᵀ, so that b goes first and the
-// bias, one number a row of Cᵀ, is its epilogue.
+// f32 and bf16 matrix products through cuBLASLt. It counts in columns: our row-major C = A B is its column-major Cᵀ = Bᵀ Aᵀ, so that b goes
+// first and the bias, one number a row of Cᵀ, is its epilogue.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -132,8 +132,9 @@ void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribut
 
 cublasLtMatrixLayout_t layout_of(const Matrix& m, std::int32_t batch) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check_blas(cublasLtMatrixLayoutCreate(&layout, m.type, static_cast<std::uint64_t>(m.rows), static_cast<std::uint64_t>(m.columns), m.leading),
-             "describing a matrix");
+  check_blas(
+      cublasLtMatrixLayoutCreate(&layout, m.type, static_cast<std::uint64_t>(m.rows), static_cast<std::uint64_t>(m.columns), m.leading),
+      "describing a matrix");
   check_blas(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof(batch)), "describing a batch");
   check_blas(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m.batch_stride, sizeof(m.batch_stride)),
              "describing a batch");

@@ -55,8 +55,7 @@ Batch batch_of(const CView& a, const CView& b, const View& c) {
 
 void matmul_plain(CView a, CView b, CView bias, View c, bool accumulate) {
   if (c.numel() == 0) return;
-  const Sizes sizes{c.numel(),   c.dim(-2),   c.dim(-1),   a.dim(-1),   a.step(-2), a.step(-1),
-                    b.step(-2), b.step(-1), c.step(-2), c.step(-1)};
+  const Sizes sizes{c.numel(), c.dim(-2), c.dim(-1), a.dim(-1), a.step(-2), a.step(-1), b.step(-2), b.step(-1), c.step(-2), c.step(-1)};
   visit_accumulate(accumulate_dtype(a.dtype), [&](auto tag) {
     using A = typename decltype(tag)::type;
     launch(product_kernel<A>, dim3(blocks_for(c.numel(), 128)), dim3(128), 0, mixed<A>(a), mixed<A>(b), mixed<A>(bias), mixed<A>(c),

@@ -1,5 +1,5 @@
-// Layer normalisation (Ba et al., arXiv 1607.06450), alone or of a residual sum: a warp a row, statistics in the accumulate type. Rows of up to
-// 1024 numbers stay in registers between the passes.
+// Layer normalisation (Ba et al., arXiv 1607.06450), alone or of a residual sum: a warp a row, statistics in the accumulate type. Rows of
+// up to 1024 numbers stay in registers between the passes.
 #include <cmath>
 
 #include "core/cuda/reduce.cuh"
@@ -89,8 +89,12 @@ struct Mask {
 template <class A>
 Mask<A> mask_of(const CView& sample_ids, DropoutKey key, double p, std::int64_t rows_per_sample) {
   // An element is dropped when its word lies below p · 2³².
-  return {sample_ids.as<std::int64_t>(), philox_key(key.seed, key.step), key.site, static_cast<std::uint32_t>(p * 4294967296.0),
-          static_cast<A>(1 / (1 - p)), rows_per_sample};
+  return {sample_ids.as<std::int64_t>(),
+          philox_key(key.seed, key.step),
+          key.site,
+          static_cast<std::uint32_t>(p * 4294967296.0),
+          static_cast<A>(1 / (1 - p)),
+          rows_per_sample};
 }
 
 template <class T>
@@ -178,7 +182,8 @@ struct Backward {
 
 // With x̂ = (x − mean) · rstd and g = dy ∘ gamma: dx = rstd (g − mean(g) − x̂ mean(g ∘ x̂)).
 //
-/// A block takes a piece of rows_per_piece rows; each warp sums its rows' shares of dgamma and dbeta in registers, the block adds the warps'.
+/// A block takes a piece of rows_per_piece rows; each warp sums its rows' shares of dgamma and dbeta in registers, the block adds the
+/// warps'.
 template <class T, int V, int Packs>
 __global__ void backward_kernel(Backward<T> f) {
   using A = accumulate_t<T>;
@@ -305,9 +310,8 @@ inline constexpr int pack_size = 16 / static_cast<int>(sizeof(T));
 template <class T>
 void forward(const Forward<T>& f) {
   const dim3 grid(static_cast<unsigned>(divide_up(f.rows, warps)));
-  const bool held = with_packs<pack_size<T>>(f.n, {f.x, f.residual, f.sum, f.y}, [&](auto packs) {
-    launch(forward_kernel<T, pack_size<T>, packs()>, grid, dim3(block), 0, f);
-  });
+  const bool held = with_packs<pack_size<T>>(
+      f.n, {f.x, f.residual, f.sum, f.y}, [&](auto packs) { launch(forward_kernel<T, pack_size<T>, packs()>, grid, dim3(block), 0, f); });
   if (!held) launch(long_forward_kernel<T>, grid, dim3(block), 0, f);
 }
 
@@ -323,7 +327,8 @@ void backward(Backward<T> f, const ViewBase& like, accumulate_t<T>* dgamma, accu
   });
   if (!held) {
     launch(long_input_grad_kernel<T>, dim3(static_cast<unsigned>(divide_up(f.rows, warps))), dim3(block), 0, f);
-    launch(long_parameter_grad_kernel<T>, dim3(static_cast<unsigned>(divide_up(n, block)), static_cast<unsigned>(pieces)), dim3(block), 0, f);
+    launch(long_parameter_grad_kernel<T>, dim3(static_cast<unsigned>(divide_up(n, block)), static_cast<unsigned>(pieces)), dim3(block), 0,
+           f);
   }
   sum_pieces(partial.get(), 1, pieces, 2 * n, n, true, dgamma);
   sum_pieces(partial.get() + n, 1, pieces, 2 * n, n, true, dbeta);
@@ -337,8 +342,18 @@ void layer_norm(CView x, CView gamma, CView beta, double epsilon, View y, View m
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    forward<T>({x.as<T>(), nullptr, gamma.as<T>(), beta.as<T>(), static_cast<A>(epsilon), rows_of(x, gamma), gamma.shape[0], {}, nullptr, y.as<T>(),
-                mean.as<A>(), rstd.as<A>()});
+    forward<T>({x.as<T>(),
+                nullptr,
+                gamma.as<T>(),
+                beta.as<T>(),
+                static_cast<A>(epsilon),
+                rows_of(x, gamma),
+                gamma.shape[0],
+                {},
+                nullptr,
+                y.as<T>(),
+                mean.as<A>(),
+                rstd.as<A>()});
   });
 }
 
@@ -346,15 +361,23 @@ void layer_norm_grad(CView x, CView gamma, CView mean, CView rstd, CView dy, Vie
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    backward<T>({x.as<T>(), gamma.as<T>(), dy.as<T>(), mean.as<A>(), rstd.as<A>(), rows_of(x, gamma), gamma.shape[0], {}, dx.as<T>(), nullptr,
+    backward<T>({x.as<T>(),
+                 gamma.as<T>(),
+                 dy.as<T>(),
+                 mean.as<A>(),
+                 rstd.as<A>(),
+                 rows_of(x, gamma),
+                 gamma.shape[0],
+                 {},
+                 dx.as<T>(),
+                 nullptr,
                  nullptr},
-                dx,
-                dgamma.as<A>(), dbeta.as<A>());
+                dx, dgamma.as<A>(), dbeta.as<A>());
   });
 }
 
-void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, double p, CView gamma, CView beta, double epsilon, View sum,
-                         View y, View mean, View rstd) {
+void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, double p, CView gamma, CView beta, double epsilon,
+                         View sum, View y, View mean, View rstd) {
   if (x.numel() == 0) return;
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -364,8 +387,8 @@ void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey k
   });
 }
 
-void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma, CView mean, CView rstd, CView dy, View dsum,
-                              View dx, View dgamma, View dbeta) {
+void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma, CView mean, CView rstd, CView dy,
+                              View dsum, View dx, View dgamma, View dbeta) {
   if (sum.numel() == 0) return;
   visit_float(sum.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -31,8 +31,8 @@ struct Factors {
 
 template <class A>
 __global__ void adamw_kernel(A* __restrict__ parameter, const A* __restrict__ gradient, A* __restrict__ moment1, A* __restrict__ moment2,
-                             bf16* __restrict__ low, const std::int64_t* ends, const double* decays, std::int64_t segments, std::int64_t count,
-                             double rate, Factors<A> f) {
+                             bf16* __restrict__ low, const std::int64_t* ends, const double* decays, std::int64_t segments,
+                             std::int64_t count, double rate, Factors<A> f) {
   for (std::int64_t i = grid_index(); i < count; i += grid_size()) {
     const A keep = static_cast<A>(1 - rate * decays[segment_of(ends, segments, i)]);
     const A grad = gradient[i] * f.scale;

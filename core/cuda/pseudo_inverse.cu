@@ -1,5 +1,5 @@
-// The iterative pseudo-inverse of the landmark matrix, forward and backward: a block a matrix. Products go through tiles in shared memory, in
-// the accumulate type: TF32 or bf16 would lose the gradient (near initialisation the matrix is nearly of rank one).
+// The iterative pseudo-inverse of the landmark matrix, forward and backward: a block a matrix. Products go through tiles in shared memory,
+// in the accumulate type: TF32 or bf16 would lose the gradient (near initialisation the matrix is nearly of rank one).
 #include <cmath>
 
 #include "core/cuda/device.cuh"
@@ -34,7 +34,8 @@ NYSTROM_DEVICE ColumnSum<A> block_largest(ColumnSum<A> mine) {
   all[threadIdx.x] = mine;
   for (int half = block / 2; half > 0; half /= 2) {
     __syncthreads();
-    if (static_cast<int>(threadIdx.x) < half && exceeds(all[threadIdx.x + half], all[threadIdx.x])) all[threadIdx.x] = all[threadIdx.x + half];
+    if (static_cast<int>(threadIdx.x) < half && exceeds(all[threadIdx.x + half], all[threadIdx.x]))
+      all[threadIdx.x] = all[threadIdx.x + half];
   }
   __syncthreads();
   return all[0];
@@ -100,7 +101,8 @@ NYSTROM_DEVICE void load_slab(const Factor<A>& x, const Factor<A>& y, int row, i
 template <class A>
 NYSTROM_DEVICE void product(A alpha, Factor<A> x, Factor<A> y, A* c, std::int64_t size, bool accumulate = false, A diagonal = 0) {
   __shared__ Tiles<A> s;
-  const int m = static_cast<int>(size), first_row = static_cast<int>(threadIdx.x) / 16 * 4, first_column = static_cast<int>(threadIdx.x) % 16 * 4;
+  const int m = static_cast<int>(size), first_row = static_cast<int>(threadIdx.x) / 16 * 4,
+            first_column = static_cast<int>(threadIdx.x) % 16 * 4;
   for (int row = 0; row < m; row += tile) {
     for (int column = 0; column < m; column += tile) {
       A sum[4][4] = {};
@@ -141,8 +143,8 @@ NYSTROM_DEVICE void factors(const A* a, const A* z, std::int64_t m, A* am, A* w,
 
 /// Each block goes through matrices blockIdx.x, + gridDim.x, …, with working memory of its own: [3, m, m].
 template <class A>
-__global__ void iterate_kernel(const A* a, const ColumnSum<A>* sums, bool whole, std::int64_t batch, std::int64_t m, std::int64_t iterations,
-                               A* z, A* work) {
+__global__ void iterate_kernel(const A* a, const ColumnSum<A>* sums, bool whole, std::int64_t batch, std::int64_t m,
+                               std::int64_t iterations, A* z, A* work) {
   const std::int64_t size = m * m;
   A* am = work + blockIdx.x * 3 * size;
   for (std::int64_t b = blockIdx.x; b < batch; b += gridDim.x) {
@@ -167,14 +169,14 @@ NYSTROM_DEVICE void step_backwards(const A* a, const A* z, const A* dz, std::int
   const std::int64_t size = m * m;
   A *am = work, *w = am + size, *t = w + size, *dt = t + size, *dm = dt + size, *dw = dm + size;
   factors(a, z, m, am, w, t);
-  product<A>(A(0.25), {z, true}, {dz}, dt, m);          // dT = Zᵀ dZ⁺ / 4
-  product<A>(-1, {dt}, {w, true}, dm, m);               // dM = −dT Wᵀ
-  product<A>(-1, {am, true}, {dt}, dw, m);              // dW = −Mᵀ dT
-  product<A>(-1, {dw}, {am, true, 7}, dm, m, true);     // dM += −dW (7 I − M)ᵀ
-  product<A>(1, {am, true}, {dw}, dm, m, true);         // dM += Mᵀ dW
-  product<A>(1, {dm}, {z, true}, da, m, true);          // dA += dM Zᵀ
-  product<A>(A(0.25), {dz}, {t, true}, next, m);        // dZ = dZ⁺ Tᵀ / 4
-  product<A>(1, {a, true}, {dm}, next, m, true);        // dZ += Aᵀ dM
+  product<A>(A(0.25), {z, true}, {dz}, dt, m);       // dT = Zᵀ dZ⁺ / 4
+  product<A>(-1, {dt}, {w, true}, dm, m);            // dM = −dT Wᵀ
+  product<A>(-1, {am, true}, {dt}, dw, m);           // dW = −Mᵀ dT
+  product<A>(-1, {dw}, {am, true, 7}, dm, m, true);  // dM += −dW (7 I − M)ᵀ
+  product<A>(1, {am, true}, {dw}, dm, m, true);      // dM += Mᵀ dW
+  product<A>(1, {dm}, {z, true}, da, m, true);       // dA += dM Zᵀ
+  product<A>(A(0.25), {dz}, {t, true}, next, m);     // dZ = dZ⁺ Tᵀ / 4
+  product<A>(1, {a, true}, {dm}, next, m, true);     // dZ += Aᵀ dM
 }
 
 /// da and, per matrix, ⟨dZ0, Aᵀ⟩.
@@ -219,7 +221,8 @@ __global__ void whole_scale_grad_kernel(const A* inner, const ColumnSum<A>* sums
   const ColumnSum<A> best = sums[batch];
   A total = 0;
   for (std::int64_t b = 0; b < batch; ++b) total += inner[b];
-  for (std::int64_t i = threadIdx.x; i < m; i += blockDim.x) da[best.matrix * m * m + i * m + best.column] -= total / (best.value * best.value);
+  for (std::int64_t i = threadIdx.x; i < m; i += blockDim.x)
+    da[best.matrix * m * m + i * m + best.column] -= total / (best.value * best.value);
 }
 
 /// Enough blocks to fill the GPU; more would only take more working memory.

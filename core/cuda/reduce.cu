@@ -72,8 +72,8 @@ void sum_middle(CView x, View y, bool accumulate) {
       }
       const std::int64_t pieces = reduced == 0 ? 0 : divide_up(reduced, rows_per_piece);
       const Workspace<A> partial(y, outer * pieces * inner);
-      launch(column_pieces_kernel<T>, dim3(blocks_for(outer * pieces * divide_up(inner, block), 1)), dim3(block), 0, x.as<T>(), outer, reduced,
-             inner, pieces, partial.get());
+      launch(column_pieces_kernel<T>, dim3(blocks_for(outer * pieces * divide_up(inner, block), 1)), dim3(block), 0, x.as<T>(), outer,
+             reduced, inner, pieces, partial.get());
       sum_pieces(partial.get(), outer, pieces, inner, inner, accumulate, y.as<Out>());
     };
     y.dtype == x.dtype ? run(TypeTag<T>{}) : run(TypeTag<A>{});

@@ -10,8 +10,8 @@ namespace nystrom::cuda {
 /// Rows that one block of a column sum adds up.
 inline constexpr std::int64_t rows_per_piece = 128;
 
-/// target[i] (+)= Σ over rows r of partial[outer, r, column], for i = outer · columns + column, where rows are `width` ≥ columns wide. A block
-/// takes 32 sums; its eight warps an eighth of the rows each.
+/// target[i] (+)= Σ over rows r of partial[outer, r, column], for i = outer · columns + column, where rows are `width` ≥ columns wide. A
+/// block takes 32 sums; its eight warps an eighth of the rows each.
 template <class Out, class A>
 __global__ void sum_pieces_kernel(const A* partial, std::int64_t outer, std::int64_t rows, std::int64_t width, std::int64_t columns,
                                   bool accumulate, Out* target) {
@@ -34,8 +34,8 @@ __global__ void sum_pieces_kernel(const A* partial, std::int64_t outer, std::int
 template <class Out, class A>
 void sum_pieces(const A* partial, std::int64_t outer, std::int64_t rows, std::int64_t width, std::int64_t columns, bool accumulate,
                 Out* target) {
-  launch(sum_pieces_kernel<Out, A>, dim3(static_cast<unsigned>(divide_up(outer * columns, warp_size))), dim3(8 * warp_size), 0, partial, outer,
-         rows, width, columns, accumulate, target);
+  launch(sum_pieces_kernel<Out, A>, dim3(static_cast<unsigned>(divide_up(outer * columns, warp_size))), dim3(8 * warp_size), 0, partial,
+         outer, rows, width, columns, accumulate, target);
 }
 
 }  // namespace nystrom::cuda

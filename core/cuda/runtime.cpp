@@ -54,8 +54,8 @@ void device_free(int device, void* block) {
 
 namespace {
 
-/// Pinned memory that small copies go through: the source may be used again at once, and nobody waits for the GPU, unless it is a whole ring
-/// of copies behind.
+/// Pinned memory that small copies go through: the source may be used again at once, and nobody waits for the GPU, unless it is a whole
+/// ring of copies behind.
 class Staging {
  public:
   static constexpr std::int64_t most = 1 << 20;

@@ -12,8 +12,8 @@ namespace {
 using namespace nystrom::cuda;
 
 constexpr int block = 256;
-constexpr int tile = 64;        // rows of the result that a block computes
-constexpr int channels = 64;    // of which a block holds at most so many at once
+constexpr int tile = 64;      // rows of the result that a block computes
+constexpr int channels = 64;  // of which a block holds at most so many at once
 constexpr int rows_a_thread = 8;
 
 /// A [b, n, h, d] view with unit columns.
@@ -52,8 +52,8 @@ struct Place {
 
 /// Rows first − before … of one head into shared memory; zeros outside the sequence and where the mask is 0.
 template <class T, class A>
-NYSTROM_DEVICE void load_rows(const Rows<const T>& x, const std::uint8_t* mask, const Problem& p, const Place& at, std::int64_t before, int rows,
-                              A* target) {
+NYSTROM_DEVICE void load_rows(const Rows<const T>& x, const std::uint8_t* mask, const Problem& p, const Place& at, std::int64_t before,
+                              int rows, A* target) {
   for (int i = static_cast<int>(threadIdx.x); i < rows * channels; i += block) {
     const int c = i % channels;
     const std::int64_t t = at.first - before + i / channels;
@@ -64,7 +64,8 @@ NYSTROM_DEVICE void load_rows(const Rows<const T>& x, const std::uint8_t* mask, 
 
 /// y[t] = Σ_j w[j] x[t + j − k/2], or with the taps reversed. Masked rows of x count as 0 when `mask_input`, those of y become 0 otherwise.
 template <class T>
-__global__ void convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t* mask, Problem p, bool reversed, bool mask_input, Rows<T> y) {
+__global__ void convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t* mask, Problem p, bool reversed, bool mask_input,
+                                Rows<T> y) {
   using A = accumulate_t<T>;
   A* taps = dynamic_shared<A>();
   A* rows = taps + p.taps;
@@ -121,8 +122,8 @@ void sequence_conv(CView x, CView w, CView mask, View y) {
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const std::size_t shared = sizeof(accumulate_t<T>) * static_cast<std::size_t>(p.taps + (tile + p.taps - 1) * channels);
-    launch(convolve_kernel<T>, dim3(p.blocks()), dim3(block), shared, rows_of<const T>(x), w.as<T>(), mask.as<std::uint8_t>(), p, false, true,
-           rows_of<T>(y));
+    launch(convolve_kernel<T>, dim3(p.blocks()), dim3(block), shared, rows_of<const T>(x), w.as<T>(), mask.as<std::uint8_t>(), p, false,
+           true, rows_of<T>(y));
   });
 }
 
@@ -137,8 +138,8 @@ void sequence_conv_grad(CView x, CView w, CView mask, CView dy, View dx, View dw
            w.as<T>(), mask.as<std::uint8_t>(), p, true, false, rows_of<T>(dx));
     const std::int64_t pieces = p.batch * p.tiles() * p.slices();
     const Workspace<A> partial(dx, pieces * p.heads * p.taps);
-    launch(tap_grad_kernel<T>, dim3(p.blocks()), dim3(block), halo + sizeof(A) * tile * channels, rows_of<const T>(x), mask.as<std::uint8_t>(),
-           rows_of<const T>(dy), p, partial.get());
+    launch(tap_grad_kernel<T>, dim3(p.blocks()), dim3(block), halo + sizeof(A) * tile * channels, rows_of<const T>(x),
+           mask.as<std::uint8_t>(), rows_of<const T>(dy), p, partial.get());
     sum_pieces(partial.get(), 1, pieces, p.heads * p.taps, p.heads * p.taps, true, dw.as<A>());
   });
 }

@@ -69,7 +69,8 @@ __global__ void softmax_grad_kernel(const T* y, const T* dy, std::int64_t rows, 
   accumulate_t<T> inner = 0;
   for (std::int64_t i = Group::index(); i < n; i += Group::size) inner += load(y[r * n + i]) * load(dy[r * n + i]);
   inner = Group::sum(inner);
-  for (std::int64_t i = Group::index(); i < n; i += Group::size) dx[r * n + i] = convert<T>(load(y[r * n + i]) * (load(dy[r * n + i]) - inner));
+  for (std::int64_t i = Group::index(); i < n; i += Group::size)
+    dx[r * n + i] = convert<T>(load(y[r * n + i]) * (load(dy[r * n + i]) - inner));
 }
 
 template <class T, bool WholeBlock>
@@ -141,8 +142,8 @@ void softmax(CView x, View y) {
 void softmax_grad(CView y, CView dy, View dx) {
   visit_float(y.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch_rows(y.rows(), y.dim(-1), softmax_grad_kernel<T, false>, softmax_grad_kernel<T, true>, y.as<T>(), dy.as<T>(), y.rows(), y.dim(-1),
-                dx.as<T>());
+    launch_rows(y.rows(), y.dim(-1), softmax_grad_kernel<T, false>, softmax_grad_kernel<T, true>, y.as<T>(), dy.as<T>(), y.rows(),
+                y.dim(-1), dx.as<T>());
   });
 }
 

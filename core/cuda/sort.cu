@@ -12,7 +12,8 @@ void sort_pairs(const ViewBase& like, const std::uint32_t* keys, const std::uint
   check(cub::DeviceRadixSort::SortPairs(nullptr, bytes, keys, sorted_keys, values, sorted_values, count, 0, bits, stream()),
         "size of a sort's workspace");
   const Workspace<char> workspace(like, static_cast<std::int64_t>(bytes));
-  check(cub::DeviceRadixSort::SortPairs(workspace.get(), bytes, keys, sorted_keys, values, sorted_values, count, 0, bits, stream()), "sort");
+  check(cub::DeviceRadixSort::SortPairs(workspace.get(), bytes, keys, sorted_keys, values, sorted_values, count, 0, bits, stream()),
+        "sort");
 }
 
 }  // namespace nystrom::cuda

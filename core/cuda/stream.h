@@ -21,7 +21,8 @@ void check(cudaError_t status, const char* what);
 template <class T>
 class Workspace {
  public:
-  Workspace(const ViewBase& like, std::int64_t count) : block_(Arena::of(like.device).allocate(count * static_cast<std::int64_t>(sizeof(T)))) {}
+  Workspace(const ViewBase& like, std::int64_t count)
+      : block_(Arena::of(like.device).allocate(count * static_cast<std::int64_t>(sizeof(T)))) {}
   T* get() const { return static_cast<T*>(block_.get()); }
 
  private:

@@ -103,16 +103,17 @@ void map_strided(F f, Access access, const View& y, const Views&... x) {
   const Strides<1 + sizeof...(In)> strides({y, broadcast_to(y, x)...});
   if (strides.contiguous()) {
     constexpr bool narrow = sizeof(Out) == 2 || ((sizeof(In) == 2) || ...);
-    if (map_packs<narrow ? 8 : 4>(f, access, count, y.as<Out>(), x.template as<In>()...)) return;
+    if (map_packs < narrow ? 8 : 4 > (f, access, count, y.as<Out>(), x.template as<In>()...)) return;
     map_packs<1>(f, access, count, y.as<Out>(), x.template as<In>()...);
     return;
   }
   const dim3 grid(blocks_for(count, 256));
   if (count < (std::int64_t{1} << 31)) {
-    launch(map_strided_kernel<std::uint32_t, F, Out, In...>, grid, dim3(256), 0, f, access, strides, static_cast<std::uint32_t>(count), y.as<Out>(),
-           x.template as<In>()...);
+    launch(map_strided_kernel<std::uint32_t, F, Out, In...>, grid, dim3(256), 0, f, access, strides, static_cast<std::uint32_t>(count),
+           y.as<Out>(), x.template as<In>()...);
   } else {
-    launch(map_strided_kernel<std::int64_t, F, Out, In...>, grid, dim3(256), 0, f, access, strides, count, y.as<Out>(), x.template as<In>()...);
+    launch(map_strided_kernel<std::int64_t, F, Out, In...>, grid, dim3(256), 0, f, access, strides, count, y.as<Out>(),
+           x.template as<In>()...);
   }
 }
 

@@ -6,8 +6,8 @@
 #include <cstdlib>
 
 #include "core/cuda/runtime.h"
-#include "core/error.h"
 #include "core/device.h"
+#include "core/error.h"
 #ifdef NYSTROM_CUDA_EMULATED
 #include "tests/cuda_emulation/emulation.h"
 #endif

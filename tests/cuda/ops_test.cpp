@@ -34,7 +34,8 @@ TEST_P(CudaOpTest, TwoRunsGiveEqualBits) {
   run_threads_backward();
   const auto second = evaluate(GetParam(), inputs, DType::f32, gpu);
   EXPECT_EQ(first.output.to_doubles(), second.output.to_doubles());
-  for (std::size_t i = 0; i < inputs.size(); ++i) EXPECT_EQ(first.gradients[i].to_doubles(), second.gradients[i].to_doubles()) << "input " << i;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    EXPECT_EQ(first.gradients[i].to_doubles(), second.gradients[i].to_doubles()) << "input " << i;
 }
 
 INSTANTIATE_TEST_SUITE_P(Ops, CudaOpTest, ::testing::ValuesIn(op_cases()), [](const auto& test) { return test.param.name; });

@@ -42,7 +42,8 @@ struct Fiber {
 class Block {
  public:
   Block(dim3 size, const std::function<void()>& thread) : size_(size), count_(static_cast<int>(size.x * size.y * size.z)), thread_(thread) {
-    if (count_ % warp_size != 0) throw std::logic_error("emulation: a block of " + std::to_string(count_) + " threads is no whole number of warps");
+    if (count_ % warp_size != 0)
+      throw std::logic_error("emulation: a block of " + std::to_string(count_) + " threads is no whole number of warps");
     warps_.resize(static_cast<std::size_t>(count_ / warp_size));
     for (Warp& warp : warps_) warp.barrier.expected = warp_size;
     block_.expected = count_;

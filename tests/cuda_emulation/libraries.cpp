@@ -121,9 +121,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
 }
 
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha, const void* a,
-                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
-                              cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t*, void*, std::size_t,
-                              cudaStream_t) {
+                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
+                              const void* c, cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t*,
+                              void*, std::size_t, cudaStream_t) {
   const EmulatedProduct& p = *operation;
   const EmulatedLayout &la = *a_layout, &lb = *b_layout, &ld = *d_layout;
   if (!fits(p, la, lb, ld)) return CUBLAS_STATUS_INVALID_VALUE;

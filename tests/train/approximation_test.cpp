@@ -193,8 +193,7 @@ TEST_F(ApproximationModelTest, RefusesWhatItCannotStudy) {
   EXPECT_EQ(error("--set data.sequence_length=100"),
             "nystrom: --set data.sequence_length=100: data.sequence_length 100 exceeds model.max_position_embeddings 24; shorten the "
             "sequences or enlarge the model's position table\n");
-  EXPECT_EQ(error("--set training.steps=3"),
-            "nystrom: --set training.steps=3: this command takes options of model, data, masking, seed\n");
+  EXPECT_EQ(error("--set training.steps=3"), "nystrom: --set training.steps=3: this command takes options of model, data, masking, seed\n");
   EXPECT_TRUE(
       run_program(folder_, "approximation model model absent.txt --quiet").err.starts_with("nystrom: 'absent.txt' matches no file"));
   EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));

@@ -1,5 +1,5 @@
-// Stands in for cuBLASLt's header: the part that core/cuda/matmul.cpp uses, with its names and meanings (column-major matrices, the bias one
-// number a row of the result). Products are computed by a plain loop.
+// Stands in for cuBLASLt's header: the part that core/cuda/matmul.cpp uses, with its names and meanings (column-major matrices, the bias
+// one number a row of the result). Products are computed by a plain loop.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -58,6 +58,6 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               cublasLtMatmulPreference_t preference, int wanted, cublasLtMatmulHeuristicResult_t* results,
                                               int* found);
 cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t operation, const void* alpha, const void* a,
-                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
-                              cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t* algorithm,
-                              void* workspace, std::size_t workspace_bytes, cudaStream_t stream);
+                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
+                              const void* c, cublasLtMatrixLayout_t c_layout, void* d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t* algorithm, void* workspace, std::size_t workspace_bytes, cudaStream_t stream);

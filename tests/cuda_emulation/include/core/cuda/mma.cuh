@@ -9,7 +9,9 @@ inline std::uint32_t pack_bf16(float low, float high) { return bf16(low).bits | 
 
 namespace emulated {
 
-inline float half(std::uint32_t packed, int upper) { return static_cast<float>(std::bit_cast<bf16>(static_cast<std::uint16_t>(packed >> 16 * upper))); }
+inline float half(std::uint32_t packed, int upper) {
+  return static_cast<float>(std::bit_cast<bf16>(static_cast<std::uint16_t>(packed >> 16 * upper)));
+}
 
 struct Operands {
   std::uint32_t a[4], b[2];
