@@ -230,7 +230,7 @@ std::vector<Finding> examine_gpus(const fs::path& root) {
   } else {
     findings.push_back({"cuda", Status::missing, "not in this build: the GPU stays unused", "./dev build --cuda makes build/cuda/nystrom"});
   }
-  for (const char* name : {"nccl", "mpi"}) findings.push_back({name, Status::note, "not in this build", ""});
+  for (const char* name : {"cudnn", "nccl", "mpi"}) findings.push_back({name, Status::note, "not in this build", ""});
   return findings;
 }
 

@@ -114,7 +114,7 @@ TEST(Doctor, NamesGpusAndTheDriver) {
   const auto findings = examine_gpus(root.path());
   EXPECT_EQ(line_of(findings, "gpu"), "ok NVIDIA H100 80GB HBM3");
   EXPECT_EQ(line_of(findings, "driver"), "ok 535.104.05");
-  EXPECT_EQ(line_of(findings, "cuda"), "missing not in this build: the GPU stays unused; train on the CPU: --device cpu, the default");
+  EXPECT_EQ(line_of(findings, "cuda"), "missing not in this build: the GPU stays unused; ./dev build --cuda makes build/cuda/nystrom");
 }
 
 /// As containers show them.
