@@ -52,29 +52,21 @@ def parse_arguments() -> argparse.Namespace:
 def make_model(contestant: str, length: int):
     import transformers
 
+    sizes = {
+        "vocab_size": VOCAB,
+        "hidden_size": HIDDEN,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "intermediate_size": 4 * HIDDEN,
+        "max_position_embeddings": length,
+        "hidden_dropout_prob": 0.1,
+    }
     if contestant == "bert-compile":
-        config = transformers.BertConfig(
-            vocab_size=VOCAB,
-            hidden_size=HIDDEN,
-            num_hidden_layers=LAYERS,
-            num_attention_heads=HEADS,
-            intermediate_size=4 * HIDDEN,
-            max_position_embeddings=length,
-            attention_probs_dropout_prob=0.0,  # as ours: no attention dropout
-            attn_implementation="sdpa",
-        )
+        # As ours: no attention dropout.
+        config = transformers.BertConfig(**sizes, attention_probs_dropout_prob=0.0, attn_implementation="sdpa")
         return transformers.BertForMaskedLM(config)
     config = transformers.NystromformerConfig(
-        vocab_size=VOCAB,
-        hidden_size=HIDDEN,
-        num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS,
-        intermediate_size=4 * HIDDEN,
-        max_position_embeddings=length,
-        segment_means_seq_len=length,
-        num_landmarks=LANDMARKS,
-        conv_kernel_size=CONV,
-        hidden_dropout_prob=0.1,
+        **sizes, segment_means_seq_len=length, num_landmarks=LANDMARKS, conv_kernel_size=CONV
     )
     return transformers.NystromformerForMaskedLM(config)
 

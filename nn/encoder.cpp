@@ -37,7 +37,7 @@ Var Embeddings::embed_tokens(const ModelInput& input) const {
   const Tensor& ids = input.input_ids;
   require(ids.rank() == 2, "input_ids must be [b, n], got {}", ids.shape());
   Tensor types = input.token_type_ids;
-  if (!types.defined()) types = Tensor::zeros(ids.shape(), DType::i64, ids.device());
+  if (!types.defined()) types = Tensor::zeros(ids.shape(), DType::i64, types_->var().value().device());
   require(types.shape() == ids.shape(), "token_type_ids are {}, expected {} as input_ids", types.shape(), ids.shape());
   Var x = add(embedding(*words_, ids, padding_row_), embedding(*types_, types));
   if (positions_) {

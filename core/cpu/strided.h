@@ -2,20 +2,17 @@
 #pragma once
 
 #include "core/cpu/parallel.h"
-#include "core/view.h"
+#include "core/strides.h"
 
 namespace nystrom {
 namespace {
 
-/// N views of one shape with mergeable axes merged. The innermost axis is walked by the body, the others by run().
+/// The innermost axis is walked by the body, the others by run().
 template <int N>
-struct StridedLoop {
-  int rank = 0;
-  std::int64_t shape[max_rank] = {};
-  std::int64_t stride[N][max_rank] = {};
+struct StridedLoop : Strides<N> {
+  using Strides<N>::rank, Strides<N>::shape, Strides<N>::stride;
 
-  NYSTROM_INLINE explicit StridedLoop(const ViewBase* const (&views)[N]) {
-    for (int axis = 0; axis < views[0]->rank; ++axis) add_axis(views, axis);
+  NYSTROM_INLINE explicit StridedLoop(const ViewBase* const (&views)[N]) : Strides<N>(views) {
     if (rank == 0) shape[rank++] = 1;
   }
 
@@ -44,28 +41,7 @@ struct StridedLoop {
       }
     });
   }
-
- private:
-  NYSTROM_INLINE void add_axis(const ViewBase* const (&views)[N], int axis) {
-    const std::int64_t size = views[0]->shape[axis];
-    if (size == 1) return;
-    bool mergeable = rank > 0;
-    for (int v = 0; v < N; ++v) mergeable = mergeable && stride[v][rank - 1] == size * views[v]->stride[axis];
-    if (!mergeable) shape[rank++] = 1;
-    shape[rank - 1] *= size;
-    for (int v = 0; v < N; ++v) stride[v][rank - 1] = views[v]->stride[axis];
-  }
 };
-
-/// `view` with axes of size 1 repeated (stride 0) and missing leading axes added, to match `shape`. The caller has checked the shapes.
-NYSTROM_INLINE ViewBase broadcast_view(const ViewBase& view, const ViewBase& shape) {
-  ViewBase result = shape;
-  for (int i = 1; i <= shape.rank; ++i) {
-    const bool repeated = i > view.rank || (view.dim(-i) == 1 && shape.dim(-i) != 1);
-    result.stride[shape.rank - i] = repeated ? 0 : view.step(-i);
-  }
-  return result;
-}
 
 }  // namespace
 }  // namespace nystrom

@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/cuda/stream.h"
 #include "core/kernels.h"
+#include "core/strides.h"
 #include "core/tensor.h"
 
 namespace nystrom::kernels::cuda {
@@ -99,12 +100,8 @@ class Operand {
   static ViewBase broadcast_batch(const ViewBase& view, const ViewBase& result) {
     ViewBase wide = result;
     wide.dtype = view.dtype;
-    for (int i = 1; i <= result.rank; ++i) {
-      const int axis = result.rank - i;
-      if (i <= 2) wide.shape[axis] = view.dim(-i);
-      wide.stride[axis] = i <= view.rank && (i <= 2 || view.dim(-i) != 1) ? view.step(-i) : 0;
-    }
-    return wide;
+    for (int i = 1; i <= 2; ++i) wide.shape[result.rank - i] = view.dim(-i);
+    return broadcast_view(view, wide);
   }
 
   Tensor copy_;

@@ -2,6 +2,7 @@
 // up to 1024 numbers stay in registers between the passes.
 #include <cmath>
 
+#include "core/cuda/dropout_mask.cuh"
 #include "core/cuda/reduce.cuh"
 #include "core/cuda/shared.cuh"
 #include "core/kernels.h"
@@ -54,13 +55,11 @@ struct Row {
   }
 };
 
-/// The factors of a row's dropout: 0 or 1 / (1 − p). Without samples there is none.
+/// The dropout of rows. Without samples there is none.
 template <class A>
-struct Mask {
+struct RowMask {
   const std::int64_t* sample_ids;
-  PhiloxKey key;
-  std::uint32_t site, threshold;
-  A scale;
+  DropoutMask<A> mask;
   std::int64_t rows_per_sample;
 
   /// Of element `column` of row r, which is n long; `words` are kept from one element to the next of the same four.
@@ -68,12 +67,11 @@ struct Mask {
     const std::int64_t element = r % rows_per_sample * n + column;
     if (element / 4 != quad) {
       quad = element / 4;
-      const auto id = static_cast<std::uint64_t>(sample_ids[r / rows_per_sample]);
-      words = philox(key, {{static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(id), static_cast<std::uint32_t>(id >> 32), site}});
+      words = mask.words(sample_ids[r / rows_per_sample], quad);
     }
     // Chosen by conditions: an index would send the words through memory.
     const std::uint32_t low = element & 1 ? words.word[1] : words.word[0], high = element & 1 ? words.word[3] : words.word[2];
-    return (element & 2 ? high : low) < threshold ? A(0) : scale;
+    return mask.factor(element & 2 ? high : low);
   }
   template <class R>
   NYSTROM_DEVICE void apply(R& row, std::int64_t r, std::int64_t n) const {
@@ -86,24 +84,13 @@ struct Mask {
   }
 };
 
-template <class A>
-Mask<A> mask_of(const CView& sample_ids, DropoutKey key, double p, std::int64_t rows_per_sample) {
-  // An element is dropped when its word lies below p · 2³².
-  return {sample_ids.as<std::int64_t>(),
-          philox_key(key.seed, key.step),
-          key.site,
-          static_cast<std::uint32_t>(p * 4294967296.0),
-          static_cast<A>(1 / (1 - p)),
-          rows_per_sample};
-}
-
 template <class T>
 struct Forward {
   using A = accumulate_t<T>;
   const T *x, *residual, *gamma, *beta;  ///< residual null: the norm of x alone
   A epsilon;
   std::int64_t rows, n;
-  Mask<A> mask;
+  RowMask<A> mask;
   T *sum, *y;
   A *mean, *rstd;
 };
@@ -175,7 +162,7 @@ struct Backward {
   const T *x, *gamma, *dy;
   const A *mean, *rstd;
   std::int64_t rows, n;
-  Mask<A> mask;
+  RowMask<A> mask;
   T *dsum, *dx;  ///< dx null: no dropout between
   A* partial;    ///< [pieces, 2 n]: sums of dgamma = dy ∘ x̂ and dbeta = dy
 };
@@ -382,8 +369,18 @@ void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey k
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    forward<T>({x.as<T>(), residual.as<T>(), gamma.as<T>(), beta.as<T>(), static_cast<A>(epsilon), rows_of(x, gamma), gamma.shape[0],
-                mask_of<A>(sample_ids, key, p, rows_of(x, gamma) / x.shape[0]), sum.as<T>(), y.as<T>(), mean.as<A>(), rstd.as<A>()});
+    forward<T>({x.as<T>(),
+                residual.as<T>(),
+                gamma.as<T>(),
+                beta.as<T>(),
+                static_cast<A>(epsilon),
+                rows_of(x, gamma),
+                gamma.shape[0],
+                {sample_ids.as<std::int64_t>(), {key, p}, rows_of(x, gamma) / x.shape[0]},
+                sum.as<T>(),
+                y.as<T>(),
+                mean.as<A>(),
+                rstd.as<A>()});
   });
 }
 
@@ -393,8 +390,17 @@ void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, doubl
   visit_float(sum.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    backward<T>({sum.as<T>(), gamma.as<T>(), dy.as<T>(), mean.as<A>(), rstd.as<A>(), rows_of(sum, gamma), gamma.shape[0],
-                 mask_of<A>(sample_ids, key, p, rows_of(sum, gamma) / sum.shape[0]), dsum.as<T>(), dx.as<T>(), nullptr},
+    backward<T>({sum.as<T>(),
+                 gamma.as<T>(),
+                 dy.as<T>(),
+                 mean.as<A>(),
+                 rstd.as<A>(),
+                 rows_of(sum, gamma),
+                 gamma.shape[0],
+                 {sample_ids.as<std::int64_t>(), {key, p}, rows_of(sum, gamma) / sum.shape[0]},
+                 dsum.as<T>(),
+                 dx.as<T>(),
+                 nullptr},
                 dsum, dgamma.as<A>(), dbeta.as<A>());
   });
 }

@@ -3,46 +3,18 @@
 
 #include "core/cuda/device.cuh"
 #include "core/cuda/launch.cuh"
+#include "core/strides.h"
 
 namespace nystrom::cuda {
 
 /// Whether the function needs what stands in the result.
 enum class Access { write, read_write };
 
-/// N views of one shape, axes merged where the strides of all allow it.
 template <int N>
-struct Strides {
-  int rank = 0;
-  std::int64_t shape[max_rank] = {};
-  std::int64_t stride[N][max_rank] = {};
-
-  explicit Strides(const ViewBase (&views)[N]) {
-    for (int axis = 0; axis < views[0].rank; ++axis) {
-      const std::int64_t size = views[0].shape[axis];
-      if (size == 1) continue;
-      bool mergeable = rank > 0;
-      for (int v = 0; v < N; ++v) mergeable = mergeable && stride[v][rank - 1] == size * views[v].stride[axis];
-      if (!mergeable) shape[rank++] = 1;
-      shape[rank - 1] *= size;
-      for (int v = 0; v < N; ++v) stride[v][rank - 1] = views[v].stride[axis];
-    }
-  }
-
-  bool contiguous() const {
-    for (int v = 0; v < N; ++v)
-      if (rank > 0 && stride[v][0] != 1) return false;
-    return rank <= 1;
-  }
-};
-
-/// `view` with axes of size 1 repeated (stride 0) and missing leading axes added, to match `shape`.
-inline ViewBase broadcast_to(const ViewBase& shape, const ViewBase& view) {
-  ViewBase result = shape;
-  for (int i = 1; i <= shape.rank; ++i) {
-    const bool repeated = i > view.rank || (view.dim(-i) == 1 && shape.dim(-i) != 1);
-    result.stride[shape.rank - i] = repeated ? 0 : view.step(-i);
-  }
-  return result;
+bool is_contiguous(const Strides<N>& strides) {
+  for (int v = 0; v < N; ++v)
+    if (strides.rank > 0 && strides.stride[v][0] != 1) return false;
+  return strides.rank <= 1;
 }
 
 /// Element `index` in row-major order: its offset in view v.
@@ -100,8 +72,10 @@ template <class Out, class... In, class F, class... Views>
 void map_strided(F f, Access access, const View& y, const Views&... x) {
   const std::int64_t count = y.numel();
   if (count == 0) return;
-  const Strides<1 + sizeof...(In)> strides({y, broadcast_to(y, x)...});
-  if (strides.contiguous()) {
+  const ViewBase views[] = {y, broadcast_view(x, y)...};
+  const auto strides = [&]<std::size_t... I>(std::index_sequence<I...>) { return Strides<sizeof...(I)>({&views[I]...}); }
+  (std::make_index_sequence<1 + sizeof...(In)>());
+  if (is_contiguous(strides)) {
     constexpr bool narrow = sizeof(Out) == 2 || ((sizeof(In) == 2) || ...);
     if (map_packs < narrow ? 8 : 4 > (f, access, count, y.as<Out>(), x.template as<In>()...)) return;
     map_packs<1>(f, access, count, y.as<Out>(), x.template as<In>()...);

@@ -76,7 +76,7 @@ class Block {
   std::unique_ptr<Fiber> starting_;
   Fiber* current_ = nullptr;
   int started_ = 0;
-  bool progress_ = false, blocked_ = false;
+  bool progress_ = false;
   std::exception_ptr error_;
 };
 
@@ -101,7 +101,6 @@ void Block::work() {
     const auto flat = static_cast<unsigned>(self->thread);
     threadIdx = {flat % size_.x, flat / size_.x % size_.y, flat / size_.x / size_.y};
     const int mine = self->thread;
-    blocked_ = false;
     try {
       thread_();
     } catch (...) {
@@ -138,7 +137,6 @@ void Block::wait(Barrier& barrier) {
   Fiber* self = current_;
   const uint3 saved = threadIdx;
   do {
-    blocked_ = true;
     swapcontext(&self->context, &scheduler_);
   } while (barrier.generation == generation);
   progress_ = true;
