@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/check.h"
+#include "core/kernels.h"
 
 namespace nystrom {
 namespace {
@@ -26,6 +27,12 @@ std::int64_t count_equal(const Tensor& a, const Tensor& b) {
   const Tensor x = a.to(cpu_device), y = b.to(cpu_device);
   return std::inner_product(x.data<std::int64_t>(), x.data<std::int64_t>() + x.numel(), y.data<std::int64_t>(), std::int64_t{0},
                             std::plus<>(), std::equal_to<>());
+}
+
+Tensor likeliest(const Var& logits) {
+  Tensor classes = Tensor::empty({logits.dim(0)}, DType::i64, logits.value().device());
+  kernels::argmax_rows(logits.value(), classes);
+  return classes;
 }
 
 StepResult optimizer_step(AdamW& optimizer, std::span<const Tensor> sample_ids, const PartOfLoss& loss_of, const StepOptions& options) {
@@ -51,14 +58,20 @@ StepResult train_step(Model& model, AdamW& optimizer, std::span<const MicroBatch
   require(chosen > 0, "train_step: no token of the batch is chosen for prediction");
   std::vector<Tensor> sample_ids;
   for (const MicroBatch& batch : batches) sample_ids.push_back(batch.sample_ids);
-  std::int64_t correct = 0;
+  std::int64_t correct = 0, ordered = 0, sequences = 0;
+  for (const MicroBatch& batch : batches) sequences += batch.labels.dim(0);
+  const bool order = batches[0].swapped.defined();
   const auto loss = [&](std::size_t part, const RunContext& run) {
     MaskedLmOutput out = model.masked_lm(batches[part].input, batches[part].labels, static_cast<double>(chosen), run);
     correct += count_equal(out.predictions, out.labels);
-    return std::move(out.loss);
+    if (!order) return std::move(out.loss);
+    const Tensor swapped = batches[part].swapped.to(out.order_logits.value().device());
+    ordered += count_equal(likeliest(out.order_logits), swapped);
+    return add(out.loss, cross_entropy(out.order_logits, swapped, static_cast<double>(sequences)));
   };
   StepResult result = optimizer_step(optimizer, sample_ids, loss, options);
   result.accuracy = static_cast<double>(correct) / static_cast<double>(chosen);
+  if (order) result.order_accuracy = static_cast<double>(ordered) / static_cast<double>(sequences);
   return result;
 }
 
