@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/check.h"
+#include "data/segments.h"
 
 namespace nystrom {
 namespace {
@@ -35,25 +36,42 @@ Tensor filled(const Shape& shape, T value) {
 }  // namespace
 
 Batch make_batch(const MaskedSamples& source, std::span<const SampleUse> uses) {
-  std::vector<std::vector<std::int64_t>> rows;
+  const auto key_of = [&](const SampleUse& use) {
+    return MaskingKey{source.seed, static_cast<std::uint64_t>(use.epoch), static_cast<std::uint64_t>(use.sample)};
+  };
+  std::vector<std::vector<std::int64_t>> rows, types;
+  std::vector<std::int64_t> swapped;
   std::size_t longest = 0;
   for (const SampleUse& use : uses) {
     rows.push_back(source.packing->ids(use.sample));
+    if (source.sentence_order) {
+      Segments segments = cut_in_segments(rows.back(), *source.table, key_of(use));
+      rows.back() = std::move(segments.ids);
+      types.push_back(std::move(segments.types));
+      swapped.push_back(segments.swapped);
+    }
     longest = std::max(longest, rows.back().size());
   }
   const auto batch = static_cast<std::int64_t>(rows.size());
   const std::int64_t rounded = divide_up(static_cast<std::int64_t>(longest), source.pad_multiple) * source.pad_multiple;
   const std::int64_t length = std::min(rounded, source.packing->options().sequence_length);
-  Batch result{filled({batch, length}, std::int64_t{source.packing->dataset().info().special.pad}),
-               filled({batch, length}, std::uint8_t{0}), filled({batch, length}, label_of_unchosen), Tensor::empty({batch}, DType::i64)};
+  Batch result;
+  result.input_ids = filled({batch, length}, std::int64_t{source.packing->dataset().info().special.pad});
+  result.attention_mask = filled({batch, length}, std::uint8_t{0});
+  result.labels = filled({batch, length}, label_of_unchosen);
+  result.sample_ids = Tensor::empty({batch}, DType::i64);
+  if (source.sentence_order) {
+    result.token_type_ids = filled({batch, length}, std::int64_t{0});
+    result.swapped = Tensor::from(swapped, {batch});
+  }
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const std::size_t count = rows[row].size(), begin = row * static_cast<std::size_t>(length);
     const std::span<std::int64_t> labels(result.labels.data<std::int64_t>() + begin, count);
-    const MaskingKey key{source.seed, static_cast<std::uint64_t>(uses[row].epoch), static_cast<std::uint64_t>(uses[row].sample)};
-    result.chosen += mask_tokens(rows[row], labels, *source.table, source.masking, key);
+    result.chosen += mask_tokens(rows[row], labels, *source.table, source.masking, key_of(uses[row]));
     result.tokens += static_cast<std::int64_t>(count);
     std::copy(rows[row].begin(), rows[row].end(), result.input_ids.data<std::int64_t>() + begin);
     std::fill_n(result.attention_mask.data<std::uint8_t>() + begin, count, std::uint8_t{1});
+    if (source.sentence_order) std::copy(types[row].begin(), types[row].end(), result.token_type_ids.data<std::int64_t>() + begin);
     result.sample_ids.data<std::int64_t>()[row] = uses[row].id;
   }
   if (result.tokens == batch * length) result.attention_mask = Tensor();

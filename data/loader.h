@@ -20,6 +20,8 @@ namespace nystrom {
 struct Batch {
   Tensor input_ids;         ///< [b, n] i64, masked
   Tensor attention_mask;    ///< [b, n] u8, 0 where padded; undefined when nothing is
+  Tensor token_type_ids;    ///< [b, n] i64, the segments of sentence-order prediction; undefined without
+  Tensor swapped;           ///< [b] i64, 1 where the segments are exchanged; undefined without
   Tensor labels;            ///< [b, n] i64, label_of_unchosen where nothing is asked
   Tensor sample_ids;        ///< [b] i64: the place in the whole run (training) or in the data set (evaluation), unique within a step
   std::int64_t tokens = 0;  ///< not padding
@@ -35,6 +37,8 @@ struct MaskedSamples {
   /// Rows are as long as the longest of their batch, rounded up to a multiple of this, but never beyond the packing's sequence_length,
   /// which as a value here makes all rows that long.
   std::int64_t pad_multiple = 8;
+  /// Samples become two segments for sentence-order prediction; the packing reserves a token for the further sep.
+  bool sentence_order = false;
 };
 
 /// A sample as it takes part.

@@ -13,7 +13,7 @@ constexpr std::int64_t block_documents = 1024;
 }  // namespace
 
 Packing::Packing(std::shared_ptr<const TokenDataset> dataset, PackingOptions options)
-    : dataset_(std::move(dataset)), options_(options), piece_(options.sequence_length - 2) {
+    : dataset_(std::move(dataset)), options_(options), piece_(options.sequence_length - options.reserved - 2) {
   require_input(
       options.minimum_piece >= 1 && piece_ >= 2 && options.minimum_piece <= piece_,
       "packing: sequences of {} tokens, of which 2 are cls and sep, cannot hold pieces of {}; at least 4 and minimum_piece + 2 expected",

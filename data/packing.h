@@ -13,6 +13,7 @@ struct PackingOptions {
   std::int64_t sequence_length = 512;  ///< with cls and sep
   bool cross_documents = false;
   std::int64_t minimum_piece = 2;  ///< shorter remains are dropped: there is nothing to learn from a token without neighbours
+  std::int64_t reserved = 0;       ///< tokens of sequence_length that stay free, for special tokens added later
 };
 
 /// Consecutive tokens of a data set.
@@ -24,9 +25,9 @@ struct TokenRange {
 /// The list of all samples of a data set, never held: any sample is found in O(log) from a small index made in one pass over the
 /// documents' starts. Same data set and options, same list. Safe to use from several threads.
 ///
-/// Within documents (the default) each document is cut into pieces of sequence_length − 2 tokens; what remains at its end is a shorter
-/// sample, dropped below minimum_piece. Across documents all are joined into one stream with a sep between neighbours, and that is cut
-/// into pieces of sequence_length − 2 (the last, if shorter than minimum_piece, is dropped); a sep at the end of a piece falls away.
+/// Within documents (the default) each document is cut into pieces of sequence_length − reserved − 2 tokens; what remains at its end is a
+/// shorter sample, dropped below minimum_piece. Across documents all are joined into one stream with a sep between neighbours, and that is
+/// cut into pieces of that length (the last, if shorter than minimum_piece, is dropped); a sep at the end of a piece falls away.
 class Packing {
  public:
   /// InputError when the options leave no sample.

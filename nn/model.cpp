@@ -17,6 +17,8 @@ Var first_token(const Var& hidden) { return reshape(slice(hidden, 1, 0, 1), {hid
 
 Model::Model(const ModelConfig& config) : config_(checked(config)), encoder_(Scope(store_) / "nystromformer", config_) {
   const Scope root(store_);
+  if (config_.head == Head::masked_lm && config_.sentence_order)
+    sentence_order_.emplace(root / "cls" / "seq_relationship", config_.hidden_size, 2);
   switch (config_.head) {
     case Head::masked_lm: masked_lm_.emplace(root / "cls" / "predictions", config_, encoder_.embeddings().words()); break;
     case Head::sequence_classification: sequence_.emplace(root / "classifier", config_); break;
@@ -72,12 +74,18 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
   return out;
 }
 
-Var Model::masked_lm_logits(const ModelInput& input, const Tensor& positions, const RunContext& run) const {
+Var Model::encode_for_masked_lm(const ModelInput& input, const RunContext& run) const {
   require(masked_lm_.has_value(), "masked_lm needs a model with the masked-LM head, got {}", enum_name(config_.head));
   const Pass pass(*this, input, run);
-  const Var hidden = encoder_(pass.input, pass.mask, pass.run);
-  const Var flat = reshape(hidden, {hidden.dim(0) * hidden.dim(1), hidden.dim(2)});
-  return (*masked_lm_)(gather_rows(flat, positions));
+  return encoder_(pass.input, pass.mask, pass.run);
+}
+
+Var Model::masked_lm_head(const Var& hidden, const Tensor& positions) const {
+  return (*masked_lm_)(gather_rows(reshape(hidden, {hidden.dim(0) * hidden.dim(1), hidden.dim(2)}), positions));
+}
+
+Var Model::masked_lm_logits(const ModelInput& input, const Tensor& positions, const RunContext& run) const {
+  return masked_lm_head(encode_for_masked_lm(input, run), positions);
 }
 
 MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, double normaliser, const RunContext& run) const {
@@ -90,11 +98,13 @@ MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, d
     chosen.push_back(label[i]);
   }
   const Shape count{static_cast<std::int64_t>(rows.size())};
-  const Var logits = masked_lm_logits(input, Tensor::from(rows, count), run);
+  const Var hidden = encode_for_masked_lm(input, run);
+  const Var logits = masked_lm_head(hidden, Tensor::from(rows, count));
   const Device device = logits.value().device();
   MaskedLmOutput out{{}, Tensor::empty(count, DType::i64, device), Tensor::from(chosen, count)};
   kernels::argmax_rows(logits.value(), out.predictions);
   out.loss = cross_entropy(logits, out.labels, normaliser);
+  if (sentence_order_) out.order_logits = (*sentence_order_)(first_token(hidden));
   return out;
 }
 

@@ -20,6 +20,7 @@ struct MaskedLmOutput {
   Var loss;            ///< [1]
   Tensor predictions;  ///< [chosen] i64: the likeliest token
   Tensor labels;       ///< [chosen] i64, on the CPU
+  Var order_logits{};  ///< [b, 2]: the segments stand as in the text, or exchanged; undefined without the sentence-order head
 };
 
 /// Declares its parameters in a store of its own; allocate that, and give it values, before calling the model.
@@ -46,12 +47,15 @@ class Model {
   struct Pass;
 
   SequenceMask mask_of(const ModelInput& input) const;
+  Var encode_for_masked_lm(const ModelInput& input, const RunContext& run) const;
+  Var masked_lm_head(const Var& hidden, const Tensor& positions) const;
   Var last_valid_step(const Var& hidden, const SequenceMask& mask) const;
 
   ModelConfig config_;
   ParameterStore store_;
   Encoder encoder_;
   std::optional<MaskedLmHead> masked_lm_;
+  std::optional<Linear> sentence_order_;
   std::optional<SequenceClassificationHead> sequence_;
   std::optional<TokenClassificationHead> tokens_;
   std::optional<Linear> questions_;

@@ -88,6 +88,8 @@ struct ModelConfig {
   std::int64_t pad_token_id = 1;
   Head head = Head::masked_lm;
   std::vector<std::string> labels = {"LABEL_0", "LABEL_1"};
+  /// With the masked-LM head: a second one says which of two segments came first.
+  bool sentence_order = false;
   /// The only length that `semantics: transformers` accepts in the Nyström branch (Hugging Face's reshape).
   std::int64_t segment_means_seq_len = 64;
 

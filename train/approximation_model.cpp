@@ -71,7 +71,8 @@ Sequence sequence_of(const MaskedSamples& samples, std::int64_t sample) {
   const SampleUse use{sample, 0, sample};
   const Batch batch = make_batch(samples, {&use, 1});
   const auto cut = [&](const Tensor& x) { return x.slice(1, 0, batch.tokens).contiguous(); };
-  return {{cut(batch.input_ids), {}, {}, {}}, cut(batch.labels), batch.tokens, batch.chosen};
+  const Tensor types = batch.token_type_ids.defined() ? cut(batch.token_type_ids) : Tensor();
+  return {{cut(batch.input_ids), {}, {}, types}, cut(batch.labels), batch.tokens, batch.chosen};
 }
 
 /// The `count` longest of many samples spread over the text, in its order; of equally long ones some from everywhere.

@@ -69,16 +69,18 @@ void print(const Evaluation& result) {
   const double gain = result.frequency_loss - result.loss;
   fmt::print("the model is {} than always predicting by the token frequency of this text, by {:.4f} nats a token\n",
              gain > 0 ? "better" : "no better", std::abs(gain));
+  if (result.order_accuracy) fmt::print("sentence order told right: {:.2f} %\n", 100 * *result.order_accuracy);
 }
 
 void print_json(const Evaluation& result) {
-  const nlohmann::ordered_json json = {{"tokens", result.tokens},
-                                       {"loss", result.loss},
-                                       {"perplexity", std::exp(result.loss)},
-                                       {"accuracy", result.accuracy},
-                                       {"frequency_loss", result.frequency_loss},
-                                       {"frequency_accuracy", result.frequency_accuracy},
-                                       {"better_than_frequency", result.loss < result.frequency_loss}};
+  nlohmann::ordered_json json = {{"tokens", result.tokens},
+                                 {"loss", result.loss},
+                                 {"perplexity", std::exp(result.loss)},
+                                 {"accuracy", result.accuracy},
+                                 {"frequency_loss", result.frequency_loss},
+                                 {"frequency_accuracy", result.frequency_accuracy},
+                                 {"better_than_frequency", result.loss < result.frequency_loss}};
+  if (result.order_accuracy) json["sentence_order_accuracy"] = *result.order_accuracy;
   fmt::print("{}\n", json.dump());
 }
 

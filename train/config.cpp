@@ -95,6 +95,11 @@ std::vector<std::string> validate(const RunConfig& config) {
   if (config.masking.mask + config.masking.random > 1)
     lines.push_back(fmt::format("masking.mask {} and masking.random {} add up to more than 1; what they leave stays as it is",
                                 config.masking.mask, config.masking.random));
+  if (config.masking.sentence_order && config.data.cross_documents)
+    lines.push_back("masking.sentence_order and data.cross_documents exclude each other; both segments come from one document");
+  if (config.masking.sentence_order && config.model.type_vocab_size < 2)
+    lines.push_back(fmt::format("masking.sentence_order needs model.type_vocab_size 2, got {}; each segment has a type of its own",
+                                config.model.type_vocab_size));
   const SpanConfig& span = config.masking.span;
   if (span.mean && *span.mean > static_cast<double>(span.max))
     lines.push_back(

@@ -94,6 +94,7 @@ struct MaskingConfig {
   double random = 0.1;
   bool whole_word = false;
   SpanConfig span;
+  bool sentence_order = false;
 };
 
 template <class V>
@@ -103,6 +104,7 @@ void fields(V& v, MaskingConfig& c) {
   v(c.random, "random", "share of these that become a random token; the rest stays", probability);
   v(c.whole_word, "whole_word", "choose whole words instead of tokens");
   v(c.span, "span", "choose neighbouring tokens together, or neighbouring words with whole_word");
+  v(c.sentence_order, "sentence_order", "also predict whether the two segments of a sequence stand as in the text or are swapped");
 }
 
 struct EvaluationConfig {

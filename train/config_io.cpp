@@ -208,6 +208,7 @@ RunConfig parse_over(RunConfig config, std::string_view text, const std::string&
   } else if (config.model.embed_dim) {
     config.model.head = Head::none;
   }
+  config.model.sentence_order = config.masking.sentence_order && config.model.head == Head::masked_lm;
   if (!config.start.from || config.model.attention.semantics == Semantics::nystrom) {
     config.model.segment_means_seq_len = config.data.sequence_length;
   } else if (!folder_known) {  // it has a length of its own; any that fits the landmarks stands for it

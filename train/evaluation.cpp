@@ -29,7 +29,10 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset, const 
   for (std::int64_t id = 0; tokenizer.marks_words() && id < info.vocab_size; ++id)
     starts.push_back(tokenizer.starts_word(static_cast<std::int32_t>(id)));
   MaskedSamples result;
-  result.packing = std::make_shared<Packing>(std::move(dataset), PackingOptions{config.data.sequence_length, config.data.cross_documents});
+  result.packing = std::make_shared<Packing>(std::move(dataset), PackingOptions{.sequence_length = config.data.sequence_length,
+                                                                                .cross_documents = config.data.cross_documents,
+                                                                                .reserved = config.masking.sentence_order ? 1 : 0});
+  result.sentence_order = config.masking.sentence_order;
   result.table = std::make_shared<MaskingTable>(info.vocab_size, info.special.mask, ids_of(info.special), starts);
   const MaskingConfig& masking = config.masking;
   result.masking = {masking.probability, masking.mask, masking.random, masking.whole_word,
@@ -39,7 +42,7 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset, const 
   return result;
 }
 
-ModelInput input_of(const Batch& batch) { return {batch.input_ids, {}, batch.attention_mask, {}}; }
+ModelInput input_of(const Batch& batch) { return {batch.input_ids, {}, batch.attention_mask, batch.token_type_ids}; }
 
 ModelInput input_of(std::span<const std::int32_t> ids, std::int64_t positions, std::int64_t pad) {
   const bool padded = positions > static_cast<std::int64_t>(ids.size());
@@ -55,14 +58,17 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples, 
   const std::vector<std::int64_t> counts = count_tokens(samples.packing->dataset());
   const auto most_frequent = std::max_element(counts.begin(), counts.end()) - counts.begin();
   const double log_total = std::log(static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
+  require_input(!samples.sentence_order || model.config().sentence_order,
+                "masking.sentence_order is true, but the model has no sentence-order head (cls.seq_relationship); set it to false");
   EvaluationLoader loader(samples, {micro_batch_size, micro_batch_size});
   Evaluation sum;
-  std::int64_t correct = 0, done = 0, most_frequent_asked = 0;
+  std::int64_t correct = 0, ordered = 0, done = 0, most_frequent_asked = 0;
   while (const auto batch = loader.next()) {
     const MaskedLmOutput out = model.masked_lm(input_of(*batch), batch->labels, 1, {});
     sum.loss += out.loss.value().item();
     correct += count_equal(out.predictions, out.labels);
     sum.tokens += batch->chosen;
+    if (samples.sentence_order) ordered += count_equal(likeliest(out.order_logits), batch->swapped);
     const Tensor labels = out.labels.to(cpu_device);
     for (const std::int64_t label : std::span(labels.data<std::int64_t>(), static_cast<std::size_t>(labels.numel()))) {
       sum.frequency_loss += log_total - std::log(static_cast<double>(counts[static_cast<std::size_t>(label)]));
@@ -73,8 +79,10 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples, 
   }
   require_input(sum.tokens > 0, "the text holds no token to predict");
   const auto tokens = static_cast<double>(sum.tokens);
-  return {sum.loss / tokens, static_cast<double>(correct) / tokens, sum.frequency_loss / tokens,
-          static_cast<double>(most_frequent_asked) / tokens, sum.tokens};
+  Evaluation mean{sum.loss / tokens, static_cast<double>(correct) / tokens, sum.frequency_loss / tokens,
+                  static_cast<double>(most_frequent_asked) / tokens, sum.tokens};
+  if (samples.sentence_order) mean.order_accuracy = static_cast<double>(ordered) / static_cast<double>(done);
+  return mean;
 }
 
 }  // namespace nystrom

@@ -13,11 +13,12 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset, const 
 
 /// Means over all tokens asked for.
 struct Evaluation {
-  double loss = 0;                ///< cross-entropy, in nats
-  double accuracy = 0;            ///< share predicted right
-  double frequency_loss = 0;      ///< the loss of always predicting by how often each token occurs in this very text
-  double frequency_accuracy = 0;  ///< the share of its most frequent token
-  std::int64_t tokens = 0;        ///< asked for
+  double loss = 0;                         ///< cross-entropy, in nats
+  double accuracy = 0;                     ///< share predicted right
+  double frequency_loss = 0;               ///< the loss of always predicting by how often each token occurs in this very text
+  double frequency_accuracy = 0;           ///< the share of its most frequent token
+  std::int64_t tokens = 0;                 ///< asked for
+  std::optional<double> order_accuracy{};  ///< share of the sequences whose segments' order was told right
 };
 
 /// Every sample once, with the masks of epoch 0, `micro_batch_size` at a time; no dropout. `progress` is called with the number of samples

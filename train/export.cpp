@@ -33,6 +33,7 @@ fs::path free_place(const fs::path& folder) {
 
 std::vector<NamedTensor> f32_weights(const Model& model) {
   std::vector<NamedTensor> weights = weight_tensors(model);
+  std::erase_if(weights, [](const NamedTensor& weight) { return weight.name.starts_with(sentence_order_prefix); });
   for (NamedTensor& weight : weights) weight.tensor = weight.tensor.cast(DType::f32);
   return weights;
 }
@@ -61,6 +62,7 @@ ModelConfig exported_config(const ModelConfig& config, bool softmax) {
                 "cannot be exported: attention.kind is {}, and transformers' Nyströmformer has Nyström and exact attention only",
                 enum_name(kind));
   ModelConfig exported = config;
+  exported.sentence_order = false;
   if (softmax) exported.attention.kind = AttentionKind::softmax;
   if (exported.attention.kind == AttentionKind::softmax) {
     exported.segment_means_seq_len = exported.attention.num_landmarks;
@@ -129,9 +131,11 @@ ExportResult export_model(const Model& model, const ModelFolder& source, std::in
   ModelCard card;
   card.title = place.filename().string();
   card.config = config;
-  card.parameters = model.parameters().count();
+  card.parameters = Model(config).parameters().count();
   card.longest = longest;
   card.notes = export_notes(config);
+  if (model.config().sentence_order)
+    card.notes.push_back("the sentence-order head (cls.seq_relationship) is left out: transformers' Nyströmformer has none");
   card.has_tokenizer = tokenizer != nullptr;
   if (tokenizer) {
     write_tokenizer(*tokenizer, written.path(), card.longest);

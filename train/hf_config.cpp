@@ -231,6 +231,7 @@ void read_block(const json& value, const std::string& source, const Reader& oute
   if (!value.is_object()) outer.fail_type(block_name, "an object", value);
   Reader block(value, source, std::string(block_name) + ".");
   block_fields(block, config);
+  block(config.sentence_order, "sentence_order");
   block.refuse_unknown();
 }
 
@@ -273,6 +274,7 @@ std::string hf_config_text(const ModelConfig& config) {
   json block = json::object();
   Writer block_writer{block};
   block_fields(block_writer, copy);
+  if (config.sentence_order) block["sentence_order"] = true;
   root[block_name] = block;
   root["conv_kernel_size"] = config.attention.conv_kernel_size.value_or(1);
   root["architectures"] = json::array({enum_name(config.head)});

@@ -141,8 +141,11 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
   ModelConfig stored = config;
   stored.head = folder.config.head;
   StartSource result{source_of(weights, folder.path, stored), {}};
-  if (!same_head) {
-    const auto of_head = [](std::string_view name) { return !name.starts_with(encoder_prefix); };
+  const bool other_order = folder.config.sentence_order != config.sentence_order;
+  if (!same_head || other_order) {
+    const auto of_head = [&](std::string_view name) {
+      return same_head ? name.starts_with(sentence_order_prefix) : !name.starts_with(encoder_prefix);
+    };
     for (const Parameter& parameter : store.parameters())
       if (of_head(parameter.name())) result.names.fresh.push_back(parameter.name());
     for (const auto& entry : result.source.entries)

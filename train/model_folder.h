@@ -13,6 +13,9 @@
 
 namespace nystrom {
 
+/// What the names of the sentence-order head's weights begin with.
+inline constexpr std::string_view sentence_order_prefix = "cls.seq_relationship.";
+
 /// What a MODEL argument names.
 struct ModelFolder {
   std::filesystem::path path;  ///< of config.json and model.safetensors

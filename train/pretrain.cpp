@@ -36,7 +36,7 @@ class MaskedLmObjective : public Objective {
     std::vector<MicroBatch> batches;
     for (const Batch& batch : loader_->next()) {
       done.tokens += batch.tokens;
-      batches.push_back({input_of(batch), batch.labels, batch.sample_ids});
+      batches.push_back({input_of(batch), batch.labels, batch.sample_ids, batch.swapped});
     }
     done.result = train_step(model, optimizer, batches, options);
     return done;
@@ -46,9 +46,14 @@ class MaskedLmObjective : public Objective {
     const std::int64_t total = validation_.packing->size();
     evaluation_ =
         evaluate_masked_lm(model, validation_, config_.training.micro_batch_size, [&](std::int64_t done) { progress(done, total); });
-    return {evaluation_.loss,
-            {{"loss", evaluation_.loss}, {"accuracy", evaluation_.accuracy}},
-            fmt::format("loss {:.4f}, accuracy {:.1f} %", evaluation_.loss, 100 * evaluation_.accuracy)};
+    Score score{evaluation_.loss,
+                {{"loss", evaluation_.loss}, {"accuracy", evaluation_.accuracy}},
+                fmt::format("loss {:.4f}, accuracy {:.1f} %", evaluation_.loss, 100 * evaluation_.accuracy)};
+    if (const auto order = evaluation_.order_accuracy) {
+      score.metrics.emplace_back("sentence_order_accuracy", *order);
+      score.text += fmt::format(", sentence order {:.1f} %", 100 * *order);
+    }
+    return score;
   }
 
  private:

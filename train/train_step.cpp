@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/check.h"
+#include "core/kernels.h"
 
 namespace nystrom {
 namespace {
@@ -26,6 +27,12 @@ std::int64_t count_equal(const Tensor& a, const Tensor& b) {
   const Tensor x = a.to(cpu_device), y = b.to(cpu_device);
   return std::inner_product(x.data<std::int64_t>(), x.data<std::int64_t>() + x.numel(), y.data<std::int64_t>(), std::int64_t{0},
                             std::plus<>(), std::equal_to<>());
+}
+
+Tensor likeliest(const Var& logits) {
+  Tensor classes = Tensor::empty({logits.dim(0)}, DType::i64, logits.value().device());
+  kernels::argmax_rows(logits.value(), classes);
+  return classes;
 }
 
 StepResult optimizer_step(AdamW& optimizer, std::span<const Tensor> sample_ids, const PartOfLoss& loss_of, const StepOptions& options) {
@@ -55,15 +62,27 @@ StepResult train_step(Model& model, AdamW& optimizer, std::span<const MicroBatch
   std::vector<Tensor> sample_ids;
   for (const MicroBatch& batch : batches) sample_ids.push_back(batch.sample_ids);
   std::vector<MaskedLmOutput> outputs;
+  std::vector<Tensor> orders;
+  std::int64_t sequences = 0;
+  for (const MicroBatch& batch : batches) sequences += batch.labels.dim(0);
+  const bool order = batches[0].swapped.defined();
   const auto loss = [&](std::size_t part, const RunContext& run) {
     MaskedLmOutput out = model.masked_lm(batches[part].input, batches[part].labels, static_cast<double>(chosen), run);
     outputs.push_back({{}, out.predictions, out.labels});
-    return std::move(out.loss);
+    if (!order) return std::move(out.loss);
+    orders.push_back(likeliest(out.order_logits));
+    const Tensor swapped = batches[part].swapped.to(out.order_logits.value().device());
+    return add(out.loss, cross_entropy(out.order_logits, swapped, static_cast<double>(sequences)));
   };
   StepResult result = optimizer_step(optimizer, sample_ids, loss, options);
   std::int64_t correct = 0;
   for (const MaskedLmOutput& out : outputs) correct += count_equal(out.predictions, out.labels);
   result.accuracy = static_cast<double>(correct) / static_cast<double>(chosen);
+  if (order) {
+    std::int64_t ordered = 0;
+    for (std::size_t part = 0; part < batches.size(); ++part) ordered += count_equal(orders[part], batches[part].swapped);
+    result.order_accuracy = static_cast<double>(ordered) / static_cast<double>(sequences);
+  }
   return result;
 }
 

@@ -15,6 +15,7 @@ struct MicroBatch {
   ModelInput input;
   Tensor labels;      ///< [b, n] i64, ignored_label where nothing is asked
   Tensor sample_ids;  ///< [b] i64, global within the step: decides dropout
+  Tensor swapped{};   ///< [b] i64, of sentence-order prediction; undefined without
 };
 
 struct StepOptions {
@@ -27,14 +28,18 @@ struct StepOptions {
 };
 
 struct StepResult {
-  double loss;                       ///< mean over what is learned from in all micro-batches
-  double gradient_norm;              ///< before clipping
-  bool skipped;                      ///< the gradient was not finite: nothing was updated
-  std::optional<double> accuracy{};  ///< share of masked tokens that were predicted right; tasks count it in evaluations alone
+  double loss;                             ///< mean over what is learned from in all micro-batches
+  double gradient_norm;                    ///< before clipping
+  bool skipped;                            ///< the gradient was not finite: nothing was updated
+  std::optional<double> accuracy{};        ///< share of masked tokens that were predicted right; tasks count it in evaluations alone
+  std::optional<double> order_accuracy{};  ///< share of sequences whose segments' order was told right
 };
 
 /// Number of equal values of two i64 tensors of one shape.
 std::int64_t count_equal(const Tensor& a, const Tensor& b);
+
+/// The likeliest class of each row: logits [r, c] → [r] i64.
+Tensor likeliest(const Var& logits);
 
 /// The part of the step's loss that micro-batch `part` has: [1]; the parts add up to it.
 using PartOfLoss = std::function<Var(std::size_t part, const RunContext& run)>;
@@ -43,7 +48,8 @@ using PartOfLoss = std::function<Var(std::size_t part, const RunContext& run)>;
 /// and AdamW. `sample_ids` holds each micro-batch's.
 StepResult optimizer_step(AdamW& optimizer, std::span<const Tensor> sample_ids, const PartOfLoss& loss, const StepOptions& options);
 
-/// optimizer_step on the masked-LM loss, normalised by the tokens chosen in all micro-batches. Throws when no token is chosen.
+/// optimizer_step on the masked-LM loss, normalised by the tokens chosen in all micro-batches, plus with a sentence-order head its
+/// cross-entropy, normalised by the sequences. Throws when no token is chosen.
 StepResult train_step(Model& model, AdamW& optimizer, std::span<const MicroBatch> batches, const StepOptions& options);
 
 }  // namespace nystrom

@@ -222,6 +222,7 @@ void Run::report(const ObjectiveStep& done, double learning_rate, double seconds
   if (record) {
     Metrics metrics = {{"loss", result.loss}};
     if (result.accuracy) metrics.emplace_back("accuracy", *result.accuracy);
+    if (result.order_accuracy) metrics.emplace_back("sentence_order_accuracy", *result.order_accuracy);
     metrics.insert(metrics.end(), {{"learning_rate", learning_rate},
                                    {"grad_norm", result.gradient_norm},
                                    {"tokens_per_second", tokens_per_second},

@@ -209,6 +209,11 @@ const Case configurations[] = {
      "--set masking.span.max=0: masking.span.max: got '0', expected a whole number at least 1"},
     {"spans_cut", PRETRAIN "'masking.span={mean: 12}'",
      "--set masking.span={mean: 12}: masking.span.mean 12 exceeds masking.span.max 10; most spans would be cut: raise max"},
+    {"order_across_documents", PRETRAIN "masking.sentence_order=true --set data.cross_documents=true",
+     "--set data.cross_documents=true: masking.sentence_order and data.cross_documents exclude each other; both segments come from one "
+     "document"},
+    {"order_without_types", PRETRAIN "masking.sentence_order=true --set model.type_vocab_size=1",
+     "--set model.type_vocab_size=1: masking.sentence_order needs model.type_vocab_size 2, got 1; each segment has a type of its own"},
     {"span_as_number", PRETRAIN "masking.span=3", "--set masking.span=3: masking.span: got '3', expected a mapping of options"},
     {"keep", PRETRAIN "checkpoint.keep=1", "--set checkpoint.keep=1: checkpoint.keep: got '1', expected a whole number at least 2"},
     {"evaluation", PRETRAIN "evaluation.every=0",

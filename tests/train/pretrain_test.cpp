@@ -120,6 +120,32 @@ TEST_F(PretrainTest, AnAverageOfTheWeightsGoesOnInTheSameBits) {
   EXPECT_NE(tensor("straight", "model.safetensors", bias), tensor("plain", "model.safetensors", bias));
 }
 
+TEST_F(PretrainTest, LearnsTheOrderOfSegments) {
+  ASSERT_EQ(run("run", "masking.sentence_order=true"), 0) << read_bytes(folder_ / "log");
+  const std::string metrics = read_bytes(folder_ / "run" / "metrics.jsonl");
+  EXPECT_NE(metrics.find("\"sentence_order_accuracy\":"), std::string::npos);
+  EXPECT_NE(metrics.find("\"validation_sentence_order_accuracy\":"), std::string::npos);
+  const auto has_head = [&](const fs::path& folder) {
+    return SafetensorsFile::open(folder_ / folder / "model.safetensors").contains("cls.seq_relationship.weight");
+  };
+  EXPECT_TRUE(has_head("run/checkpoints/step-60"));
+  const Outcome evaluated = run_program(folder_, "evaluate run --text text.txt --json");
+  EXPECT_NE(evaluated.out.find("\"sentence_order_accuracy\":"), std::string::npos) << evaluated.err;
+  const Outcome exported = run_program(folder_, "export run out --attention softmax");
+  EXPECT_EQ(exported.code, 0) << exported.err;
+  EXPECT_NE(exported.err.find("the sentence-order head (cls.seq_relationship) is left out"), std::string::npos) << exported.err;
+  EXPECT_NE(read_bytes(folder_ / "out" / "README.md").find("sentence-order head"), std::string::npos);
+  EXPECT_FALSE(has_head("out"));
+  EXPECT_EQ(run_program(folder_, "predict out 'the <mask> was calm'").code, 0);
+  // Without the head training goes on from the folder with it, and the other way round.
+  EXPECT_EQ(run("without", "model.from=run"), 0) << read_bytes(folder_ / "log");
+  EXPECT_NE(read_bytes(folder_ / "log").find("unused: cls.seq_relationship."), std::string::npos) << read_bytes(folder_ / "log");
+  const Outcome with =
+      run_program(folder_, "pretrain run.yaml --set run_dir=with --set model.from=without --set masking.sentence_order=true");
+  EXPECT_EQ(with.code, 0) << with.err;
+  EXPECT_NE(with.err.find("fresh: cls.seq_relationship.weight"), std::string::npos) << with.err;
+}
+
 TEST_F(PretrainTest, ASignalLeavesACheckpoint) {
   const pid_t process = start("stopped", "training.steps=100000");
   for (int i = 0; i < 4000 && !fs::exists(folder_ / "stopped" / "checkpoints" / "latest"); ++i)
