@@ -19,7 +19,8 @@ struct RunContext {
   Tensor sample_ids;                 ///< [b] i64: global index of each row's sample; needed when training
   /// Called by each layer, the first one first, with what its attention gets: for studies of the attention. Not with checkpointing.
   std::function<void(const AttentionInputs&)> observe_attention = {};
-  /// Called in backward when the gradients from this place of the slab to its end are final in this pass: layer by layer, the last one first.
+  /// Called in backward when the gradients from this place of the slab to its end are final in this pass: layer by layer, the last one
+  /// first.
   std::function<void(std::int64_t place)> gradients_final = {};
 };
 

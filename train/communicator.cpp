@@ -124,9 +124,7 @@ Communicator::~Communicator() {
   worker_->thread.join();
 }
 
-std::string Communicator::name_of(int rank) const {
-  return fmt::format("rank {} on {}", rank, hosts_.at(static_cast<std::size_t>(rank)));
-}
+std::string Communicator::name_of(int rank) const { return fmt::format("rank {} on {}", rank, hosts_.at(static_cast<std::size_t>(rank))); }
 
 void Communicator::post(std::function<void(Transport&)> work) {
   {

@@ -40,7 +40,11 @@ class TaskObjective : public Objective {
  public:
   TaskObjective(const RunConfig& config, const TaskReader& reader, std::shared_ptr<const TaskDataset> train,
                 std::shared_ptr<const TaskDataset> validation, std::shared_ptr<const Tokenizer> tokenizer, Communicator& communicator)
-      : config_(config), communicator_(communicator), train_(std::move(train)), validation_(std::move(validation)), tokenizer_(std::move(tokenizer)) {
+      : config_(config),
+        communicator_(communicator),
+        train_(std::move(train)),
+        validation_(std::move(validation)),
+        tokenizer_(std::move(tokenizer)) {
     options_.batch_size = config.training.batch_size;
     options_.micro_batch_size = config.training.micro_batch_size;
     options_.padding = reader.padding();

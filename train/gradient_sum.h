@@ -57,10 +57,10 @@ class GradientSum {
   ParameterStore& store_;
   Communicator& communicator_;
   GradientSumOptions options_;
-  std::int64_t micro_batches_;           // of all processes in a step
-  std::vector<std::int64_t> numbers_;    // of this process's micro-batches
-  std::vector<std::int64_t> bounds_;     // of the processes' ranges
-  std::int64_t reduced_ = 0;             // gradients from here on are being reduced
+  std::int64_t micro_batches_;         // of all processes in a step
+  std::vector<std::int64_t> numbers_;  // of this process's micro-batches
+  std::vector<std::int64_t> bounds_;   // of the processes' ranges
+  std::int64_t reduced_ = 0;           // gradients from here on are being reduced
 
   /// Neighbouring micro-batches of one process, which adds them up in one go.
   struct Turn {

@@ -52,8 +52,8 @@ class MaskedLmObjective : public Objective {
 
   Score evaluate(const Model& model, const EvaluationProgress& progress) override {
     const std::int64_t total = validation_.packing->size();
-    evaluation_ =
-        evaluate_masked_lm(model, validation_, config_.training.micro_batch_size, communicator_, [&](std::int64_t done) { progress(done, total); });
+    evaluation_ = evaluate_masked_lm(model, validation_, config_.training.micro_batch_size, communicator_,
+                                     [&](std::int64_t done) { progress(done, total); });
     Score score{evaluation_.loss,
                 {{"loss", evaluation_.loss}, {"accuracy", evaluation_.accuracy}},
                 fmt::format("loss {:.4f}, accuracy {:.1f} %", evaluation_.loss, 100 * evaluation_.accuracy)};

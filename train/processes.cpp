@@ -67,9 +67,10 @@ std::unique_ptr<Communicator> connect_processes() {
   if (launcher == Launcher::none) return std::make_unique<Communicator>();
   if (launcher == Launcher::variables) {
     const std::string& size = environment.at("WORLD_SIZE");
-    throw InputError(fmt::format(
-        "WORLD_SIZE is {0}, but nystrom's processes are started by mpirun or srun: mpirun -np {0} nystrom …; unset it to train in one process",
-        size));
+    throw InputError(
+        fmt::format("WORLD_SIZE is {0}, but nystrom's processes are started by mpirun or srun: mpirun -np {0} nystrom …; unset it to train "
+                    "in one process",
+                    size));
   }
   auto communicator = std::make_unique<Communicator>(connect_mpi);
   const std::int64_t tasks = number_of(environment, "SLURM_STEP_NUM_TASKS");

@@ -14,13 +14,13 @@ namespace nystrom {
 /// Who started this process beside others.
 enum class Launcher { none, mpi, variables };
 
-/// By the environment: mpirun (OMPI_COMM_WORLD_SIZE, PMI_SIZE, PMIX_RANK), srun (SLURM_STEP_NUM_TASKS above 1), or the variables of torchrun
-/// alone (WORLD_SIZE above 1).
+/// By the environment: mpirun (OMPI_COMM_WORLD_SIZE, PMI_SIZE, PMIX_RANK), srun (SLURM_STEP_NUM_TASKS above 1), or the variables of
+/// torchrun alone (WORLD_SIZE above 1).
 Launcher launcher_of(const std::map<std::string, std::string>& environment);
 Launcher launcher_of_this_process();
 
-/// The communicator of a run, of one process unless the environment says otherwise. MPI is looked for only then: libnystrom_mpi.so beside the
-/// program or in its lib/. InputError when it is missing, or cannot do what the launcher promised.
+/// The communicator of a run, of one process unless the environment says otherwise. MPI is looked for only then: libnystrom_mpi.so beside
+/// the program or in its lib/. InputError when it is missing, or cannot do what the launcher promised.
 std::unique_ptr<Communicator> connect_processes();
 
 }  // namespace nystrom

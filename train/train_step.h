@@ -51,8 +51,8 @@ using PartOfLoss = std::function<Var(std::size_t part, const RunContext& run)>;
 /// result is the whole step's, the same in all processes.
 StepResult optimizer_step(AdamW& optimizer, std::span<const Tensor> sample_ids, const PartOfLoss& loss, const StepOptions& options);
 
-/// optimizer_step on the masked-LM loss, normalised by the tokens chosen in all micro-batches of all processes, plus with a sentence-order head its
-/// cross-entropy, normalised by the sequences. Throws when no token is chosen.
+/// optimizer_step on the masked-LM loss, normalised by the tokens chosen in all micro-batches of all processes, plus with a sentence-order
+/// head its cross-entropy, normalised by the sequences. Throws when no token is chosen.
 StepResult train_step(Model& model, AdamW& optimizer, std::span<const MicroBatch> batches, const StepOptions& options);
 
 }  // namespace nystrom

@@ -226,8 +226,9 @@ void Run::require_same_weights() {
   const std::vector<std::string> all = communicator_.gather(checksum.hex());
   const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& each) { return each != all[0]; });
   if (other == all.end()) return;
-  throw Error(fmt::format("step {}: {} has other weights than {}: the memory or the processor of one of them is at fault; nothing was saved",
-                          state_.step, communicator_.name_of(static_cast<int>(other - all.begin())), communicator_.name_of(0)));
+  throw Error(
+      fmt::format("step {}: {} has other weights than {}: the memory or the processor of one of them is at fault; nothing was saved",
+                  state_.step, communicator_.name_of(static_cast<int>(other - all.begin())), communicator_.name_of(0)));
 }
 
 void Run::save() {
@@ -324,7 +325,8 @@ void Run::report(const ObjectiveStep& done, double learning_rate, double seconds
                                    {"grad_norm", result.gradient_norm},
                                    {"tokens_per_second", tokens_per_second},
                                    {"peak_memory_bytes", memory}});
-    if (communicator_.size() > 1) metrics.insert(metrics.end(), {{"communication_seconds", communication_.working}, {"waiting_seconds", communication_.waiting}});
+    if (communicator_.size() > 1)
+      metrics.insert(metrics.end(), {{"communication_seconds", communication_.working}, {"waiting_seconds", communication_.waiting}});
     if (metrics_) metrics_->write(state_.step, metrics);
   }
   const std::string accuracy = result.accuracy ? fmt::format(", accuracy {:.1f} %", 100 * *result.accuracy) : "";
@@ -371,8 +373,9 @@ namespace {
 void require_same_config(const RunConfig& config, Communicator& communicator) {
   const std::vector<std::string> all = communicator.gather(text_checksum(to_yaml(config)));
   const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& each) { return each != all[0]; });
-  require_input(other == all.end(), "{} has another configuration than {}: give all processes the same file and options",
-                communicator.name_of(static_cast<int>(other - all.begin())), communicator.name_of(0));
+  if (other == all.end()) return;
+  throw InputError(fmt::format("{} has another configuration than {}: give all processes the same file and options",
+                               communicator.name_of(static_cast<int>(other - all.begin())), communicator.name_of(0)));
 }
 
 }  // namespace

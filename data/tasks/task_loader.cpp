@@ -177,8 +177,9 @@ TaskLoader::TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOpt
   for (std::int64_t i = 0; i < dataset_->size(); ++i)
     require_input(dataset_->sample(i).labelled, "task loader: example {} (counted from 0) has no label", dataset_->sample(i).example);
   const std::size_t parts = micro_batch_ranks(options).size();
-  require_input(static_cast<int>(parts) >= options.world_size, "task loader: batch_size {} makes {} micro-batches of {}, too few for {} ranks",
-                options.batch_size, parts, options.micro_batch_size, options.world_size);
+  require_input(static_cast<int>(parts) >= options.world_size,
+                "task loader: batch_size {} makes {} micro-batches of {}, too few for {} ranks", options.batch_size, parts,
+                options.micro_batch_size, options.world_size);
 }
 
 std::vector<TaskBatch> TaskLoader::next() {
