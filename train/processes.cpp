@@ -28,19 +28,14 @@ std::map<std::string, std::string> own_environment() {
   return variables;
 }
 
-fs::path module_path() {
-  const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const fs::path& place : {folder / module_name, folder / "lib" / module_name, folder.parent_path() / "lib" / module_name})
-    if (fs::exists(place)) return place;
-  throw InputError(
-      fmt::format("started as one of several processes, but {} is not beside the program; build it where MPI is installed (Debian: "
-                  "openmpi-bin libopenmpi-dev), or start one process",
-                  module_name));
-}
-
 std::unique_ptr<Transport> connect_mpi() {
+  const auto path = mpi_module();
+  require_input(path.has_value(),
+                "started as one of several processes, but {} is not beside the program; build it where MPI is installed (Debian: "
+                "openmpi-bin libopenmpi-dev), or start one process",
+                module_name);
   // Global: parts of OpenMPI that it loads itself look for its symbols. Never closed: MPI leaves threads and handlers behind.
-  void* module = ::dlopen(module_path().c_str(), RTLD_NOW | RTLD_GLOBAL);
+  void* module = ::dlopen(path->c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!module) {
     const std::string reason = ::dlerror();
     throw InputError(fmt::format("started as one of several processes, but MPI cannot be loaded: {}; install openmpi-bin", reason));
@@ -60,6 +55,13 @@ Launcher launcher_of(const std::map<std::string, std::string>& environment) {
 }
 
 Launcher launcher_of_this_process() { return launcher_of(own_environment()); }
+
+std::optional<fs::path> mpi_module() {
+  const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
+  for (const fs::path& place : {folder / module_name, folder / "lib" / module_name, folder.parent_path() / "lib" / module_name})
+    if (fs::exists(place)) return place;
+  return std::nullopt;
+}
 
 std::unique_ptr<Communicator> connect_processes() {
   const auto environment = own_environment();

@@ -19,8 +19,11 @@ enum class Launcher { none, mpi, variables };
 Launcher launcher_of(const std::map<std::string, std::string>& environment);
 Launcher launcher_of_this_process();
 
-/// The communicator of a run, of one process unless the environment says otherwise. MPI is looked for only then: libnystrom_mpi.so beside
-/// the program or in its lib/. InputError when it is missing, or cannot do what the launcher promised.
+/// The module that speaks MPI, beside the program or in its lib/; nothing where it was built without.
+std::optional<std::filesystem::path> mpi_module();
+
+/// The communicator of a run, of one process unless the environment says otherwise. MPI is looked for only then. InputError when
+/// mpi_module() is missing, or cannot do what the launcher promised.
 std::unique_ptr<Communicator> connect_processes();
 
 }  // namespace nystrom

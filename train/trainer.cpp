@@ -381,6 +381,7 @@ void require_same_config(const RunConfig& config, Communicator& communicator) {
 }  // namespace
 
 RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Device device, Communicator& communicator) {
+  require_input(communicator.size() == 1 || device.is_cpu(), "several processes train on CPUs: leave --device out, or start one process");
   require_same_config(config, communicator);
   std::optional<RunLock> lock;
   if (communicator.is_first()) {

@@ -12,7 +12,8 @@
 #include <thread>
 
 #include "core/file_io.h"
-#include "tests/support/errors.h"
+#include "core/json.h"
+#include "tests/train/finetune_fixture.h"
 #include "tests/train/run_program.h"
 #include "train/checkpoint.h"
 #include "train/processes.h"
@@ -22,7 +23,6 @@
 namespace nystrom::testing {
 namespace {
 
-namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 /// What mpirun needs on a machine with fewer cores than processes, as root too. Shared memory by system calls between processes is refused
@@ -293,6 +293,36 @@ TEST_F(DistributedTest, DeterministicStepsOfUnequalPartsAreRefused) {
       outcome.err.find("training.deterministic with 3 processes needs a batch_size that is divisible by 3 x micro_batch_size 2; got 8"),
       std::string::npos)
       << outcome.err;
+}
+
+class DistributedTaskTest : public FinetuneTest {
+ protected:
+  void SetUp() override {
+    if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "mpirun is not installed";
+    FinetuneTest::SetUp();
+    configure_classification("epochs: 1");
+  }
+};
+
+TEST_F(DistributedTaskTest, ATaskGivesTheSameBits) {
+  const std::string sets = "finetune run.yaml --threads 1 --set training.deterministic=true --set training.micro_batch_size=4 ";
+  ASSERT_EQ(run_command(folder_, program + sets + "--set run_dir=alone").code, 0);
+  const Outcome together = run_command(folder_, mpirun + "-np 2 " + program + sets + "--set run_dir=together --set training.zero=1");
+  ASSERT_EQ(together.code, 0) << together.err;
+  const auto of = [&](const std::string& run_dir) {
+    const fs::path checkpoints = folder_ / run_dir / "checkpoints";
+    const std::int64_t step = checkpoint_steps(checkpoints).at(0);
+    return std::pair(file_checksum(checkpoint_path(checkpoints, step) / "model.safetensors"),
+                     read_json_file(checkpoint_path(checkpoints, step) / "state.json").at("best_value").get<double>());
+  };
+  EXPECT_EQ(of("together"), of("alone"));
+}
+
+TEST_F(DistributedTaskTest, SeveralSeedsAreOneTable) {
+  const Outcome outcome = run_command(folder_, mpirun + "-np 2 " + program + "finetune run.yaml --threads 1 --seeds 2 --quiet");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 3) << outcome.out;
+  EXPECT_TRUE(fs::exists(folder_ / "run" / "summary.json"));
 }
 
 // ---- Without MPI --------------------------------------------------------------------------------------------------------------------
