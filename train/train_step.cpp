@@ -43,6 +43,7 @@ StepResult optimizer_step(AdamW& optimizer, std::span<const Tensor> sample_ids, 
   for (std::size_t part = 0; part < sample_ids.size(); ++part) {
     const AllocationLabel label("activations");
     RunContext run{options.dropout, options.activation_checkpointing, options.seed, options.step, sample_ids[part]};
+    if (part == 0) run.observe_attention = options.observe_attention;
     if (sum) sum->begin(part, run);
     Tape tape;
     const Var part_loss = loss_of(part, run);

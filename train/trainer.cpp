@@ -11,6 +11,7 @@
 #include "core/file_io.h"
 #include "core/kernels.h"
 #include "data/loader.h"
+#include "train/attention_monitor.h"
 #include "train/checkpoint.h"
 #include "train/config_io.h"
 #include "train/hf_config.h"
@@ -74,6 +75,7 @@ class Run {
   std::optional<GradientSum> gradient_sum_;  // where there is more than one process, or their number must not matter
   std::optional<AdamW> optimizer_;
   std::optional<WeightAverage> average_;
+  AttentionMonitor attention_;
   CheckpointFolder checkpoints_;
   std::optional<MetricsLog> metrics_;  // of the first process
   RunState state_;
@@ -94,6 +96,7 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
       communicator_(communicator),
       sharded_(communicator.size() > 1 && config.training.zero > 0),
       model_(config.model),
+      attention_(config, log),
       checkpoints_(fs::path(config.run_dir) / "checkpoints", config.checkpoint.keep),
       steps_(total_steps(config.training, objective.samples())),
       evaluation_interval_(evaluation_interval(config, objective.samples())),
@@ -290,6 +293,7 @@ void Run::step(const StopSignals& stop, Progress& progress) {
   options.seed = static_cast<std::uint64_t>(config_.seed);
   options.step = static_cast<std::uint64_t>(number);
   options.activation_checkpointing = config_.training.activation_checkpointing;
+  if (communicator_.is_first()) attention_.begin(number, options);
   options.gradient_sum = gradient_sum_ ? &*gradient_sum_ : nullptr;
   ObjectiveStep done = objective_.step(model_, *optimizer_, options);
   const std::vector<double> of_all = communicator_.sum({static_cast<double>(done.tokens), stop.requested() ? 1.0 : 0.0});
@@ -313,7 +317,8 @@ void Run::step(const StopSignals& stop, Progress& progress) {
 }
 
 void Run::report(const ObjectiveStep& done, double learning_rate, double seconds, Progress& progress) {
-  const bool record = state_.step % config_.logging.every == 0 || state_.step == steps_;
+  const Metrics of_attention = attention_.end();
+  const bool record = state_.step % config_.logging.every == 0 || state_.step == steps_ || !of_attention.empty();
   const StepResult& result = done.result;
   const double tokens_per_second = static_cast<double>(done.tokens) / seconds;
   const auto memory = static_cast<double>(Arena::of(device_).statistics().peak_in_use_bytes);
@@ -325,6 +330,7 @@ void Run::report(const ObjectiveStep& done, double learning_rate, double seconds
                                    {"grad_norm", result.gradient_norm},
                                    {"tokens_per_second", tokens_per_second},
                                    {"peak_memory_bytes", memory}});
+    metrics.insert(metrics.end(), of_attention.begin(), of_attention.end());
     if (communicator_.size() > 1)
       metrics.insert(metrics.end(), {{"communication_seconds", communication_.working}, {"waiting_seconds", communication_.waiting}});
     if (metrics_) metrics_->write(state_.step, metrics);
