@@ -3,6 +3,9 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
+
 #include "core/check.h"
 #include "train/transport.h"
 
@@ -75,9 +78,13 @@ std::unique_ptr<Communicator> connect_processes() {
                     size));
   }
   auto communicator = std::make_unique<Communicator>(connect_mpi);
-  const std::int64_t tasks = number_of(environment, "SLURM_STEP_NUM_TASKS");
-  require_input(communicator->size() > 1 || tasks <= 1, "srun started {} processes, but MPI sees one: try srun --mpi=pmix or --mpi=pmi2",
-                tasks);
+  std::int64_t started = 1;
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
+    started = std::max(started, number_of(environment, name));
+  require_input(communicator->size() > 1 || started == 1,
+                "{} processes were started, but MPI sees one: start them with the mpirun of the MPI that {} was built with, or try srun "
+                "--mpi=pmix or --mpi=pmi2",
+                started, module_name);
   return communicator;
 }
 
