@@ -345,7 +345,8 @@ TEST(Processes, VariablesOfOtherLaunchersAreRefused) {
   const Outcome outcome = run_command(folder, "env WORLD_SIZE=2 RANK=0 " + program + "pretrain run.yaml");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err,
-            "nystrom: WORLD_SIZE is 2, but nystrom's processes are started by mpirun or srun: mpirun -np 2 nystrom …; unset it to train in "
+            "nystrom: WORLD_SIZE is 2, but on CPUs nystrom's processes are started by mpirun or srun: mpirun -np 2 nystrom …; unset it to "
+            "train in "
             "one process\n");
 }
 
@@ -354,10 +355,9 @@ TEST(Processes, WithoutTheModuleThereIsOneLine) {
   fs::copy_file(NYSTROM_BINARY_DIR "/nystrom", folder / "nystrom");
   const Outcome outcome = run_command(folder, "env OMPI_COMM_WORLD_SIZE=2 ./nystrom pretrain run.yaml");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(
-      outcome.err,
-      "nystrom: started as one of several processes, but libnystrom_mpi.so is not beside the program; build it where MPI is installed "
-      "(Debian: openmpi-bin libopenmpi-dev), or start one process\n");
+  EXPECT_EQ(outcome.err,
+            "nystrom: started as one of several processes, but libnystrom_mpi.so is not beside the program; build it where these are "
+            "installed: openmpi-bin libopenmpi-dev; or start one process\n");
 }
 
 class RollCallTest : public ::testing::Test {
