@@ -110,7 +110,8 @@ class DistributedTest : public ::testing::Test {
     std::ifstream file(folder_ / run_dir / "metrics.jsonl");
     for (std::string line; std::getline(file, line);) {
       const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
-      if (!record.is_discarded() && record.contains(name))  // the last line may be half written values.push_back(record[name]);
+      if (record.is_discarded()) break;  // the last line, half written
+      if (record.contains(name)) values.push_back(record[name]);
     }
     return values;
   }
