@@ -229,7 +229,9 @@ TEST_F(LoaderTest, ErrorsOfWorkersSurfaceInTheirPlace) {
   EXPECT_TRUE(input_error([&] { Packing(set, {.sequence_length = 30}); }).ends_with("does not fit its checksum: the file is damaged"));
   Prefetcher prefetcher(0, 100, 4, 10, [](std::int64_t number) -> Batch {
     if (number == 7) throw InputError("the seventh");
-    return {.tokens = number};
+    Batch batch;
+    batch.tokens = number;
+    return batch;
   });
   for (std::int64_t i = 0; i < 7; ++i) EXPECT_EQ(prefetcher.next()->tokens, i);
   EXPECT_EQ(input_error([&] { prefetcher.next(); }), "the seventh");
