@@ -111,7 +111,7 @@ const Case cases[] = {
      [](C& c) { make_sequence_block(c), c.head = Head::sequence_classification, c.pooling = Pooling::mean; }, mixed},
     {"towers", [](C& c) { towers(c); }, {"11011110", "11000000", "01010100", "00000000"}},
     {"towers_first_token", [](C& c) { towers(c), c.pooling = Pooling::first; }, padded},
-    {"towers_dropout", [](C& c) { towers(c); }, padded, Mode::dropout},
+    {"towers_dropout", [](C& c) { towers(c); }, {"11011110", "11000000", "01010100", "00000000"}, Mode::dropout},
     {"token_classification", [](C& c) { c.head = Head::token_classification; }, padded},
     {"question_answering", [](C& c) { c.head = Head::question_answering; }, padded},
     {"multiple_choice", [](C& c) { c.head = Head::multiple_choice; }, padded},

@@ -35,6 +35,7 @@ void write_png(const fs::path& file, std::uint32_t width, std::uint32_t height, 
 std::vector<Example> examples_of(const char* recipe, const fs::path& file, Labelled labelled = Labelled::required) {
   TaskConfig task;
   task.recipe = recipe;
+  task.bad_rows = BadRows::stop;
   std::vector<Example> examples;
   SkippedRows skipped;
   for_each_example(resolve_task(task), {file.string()}, labelled, skipped, [&](Example&& example) { examples.push_back(std::move(example)); });
@@ -124,6 +125,19 @@ TEST_F(PathfinderTest, ReadsTheImagesThatTheMetadataName) {
   EXPECT_EQ(images[0].pixels, (Pixels{0, 50, 100, 150, 200, 255}));
   EXPECT_EQ(images[1].label, "0");
   EXPECT_EQ(images[1].pixels, (Pixels{76, 1, 2, 3, 4, 5}));
+}
+
+TEST_F(PathfinderTest, ItsRecipePassesOverEmptyFiles) {
+  write_bytes(folder_ / "imgs/0/empty.png", "");
+  fs::create_directories(folder_ / "metadata");
+  write_bytes(folder_ / "metadata/0.npy", "imgs/0 empty.png 0 1\nimgs/0 sample_0.png 0 1\n");
+  TaskConfig task;
+  task.recipe = "pathfinder";
+  SkippedRows skipped;
+  int read = 0;
+  for_each_example(resolve_task(task), {(folder_ / "metadata/0.npy").string()}, Labelled::required, skipped, [&](const Example&) { ++read; });
+  EXPECT_EQ(read, 1);
+  EXPECT_EQ(skipped.count, 1);
 }
 
 TEST_F(PathfinderTest, WhatIsWrong) {
