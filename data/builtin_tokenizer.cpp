@@ -17,7 +17,7 @@ constexpr int bytes = 256;
 constexpr std::int32_t first_byte_id = 1;
 
 Json added_token(const char* content, int id) {
-  return {{"id", id},        {"content", content}, {"single_word", false}, {"lstrip", false},
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
           {"rstrip", false}, {"normalized", false}, {"special", true}};
 }
 
@@ -55,13 +55,16 @@ Json bytes_json() {
 Json listops_json() {
   Json vocabulary;
   int id = 0;
-  for (const char* piece : {padding, unknown, "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "]", "[MIN", "[MAX", "[MED", "[SM", "[FIRST",
-                            "[LAST"})
+  for (const char* piece :
+       {padding, unknown, "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "]", "[MIN", "[MAX", "[MED", "[SM", "[FIRST", "[LAST"})
     vocabulary[piece] = id++;
   const auto removed = [](const char* sign) { return Json{{"type", "Replace"}, {"pattern", {{"String", sign}}}, {"content", ""}}; };
   const Json normalizer = {{"type", "Sequence"}, {"normalizers", {removed("("), removed(")")}}};
-  const Json model = {
-      {"type", "WordPiece"}, {"unk_token", unknown}, {"continuing_subword_prefix", "##"}, {"max_input_chars_per_word", 100}, {"vocab", vocabulary}};
+  const Json model = {{"type", "WordPiece"},
+                      {"unk_token", unknown},
+                      {"continuing_subword_prefix", "##"},
+                      {"max_input_chars_per_word", 100},
+                      {"vocab", vocabulary}};
   const Json decoder = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", false}};
   return tokenizer_json({added_token(padding, 0), added_token(unknown, 1)}, normalizer, {{"type", "WhitespaceSplit"}}, decoder, model);
 }

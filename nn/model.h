@@ -10,7 +10,8 @@ namespace nystrom {
 /// What a model computes. Undefined Vars are outputs that its head does not have.
 struct ModelOutput {
   Var last_hidden_state;         ///< [b, n, hidden]
-  Var logits;                    ///< masked LM [b, n, vocab]; classification [b, labels], of towers [rows / 2, labels]; tokens [b, n, labels]; multiple choice [rows]
+  Var logits;                    ///< masked LM [b, n, vocab]; classification [b, labels], of towers [b / 2, labels]; tokens [b, n, labels];
+                                 ///< multiple choice [rows]
   Var start_logits, end_logits;  ///< question answering: [b, n] each
   Var output;                    ///< sequence block: [b, hidden], the last valid time step; zeros for an empty row
 };

@@ -107,8 +107,8 @@ std::vector<std::string> validate(const RunConfig& config) {
   if (!config.data.validation.empty() && config.data.validation_fraction)
     lines.push_back("data.validation_fraction and data.validation exclude each other; give one of them");
   if (config.tokenizer.builtin && config.tokenizer.path)
-    lines.push_back(fmt::format("tokenizer.builtin {} and tokenizer.path exclude each other; give one of them",
-                                enum_name(*config.tokenizer.builtin)));
+    lines.push_back(
+        fmt::format("tokenizer.builtin {} and tokenizer.path exclude each other; give one of them", enum_name(*config.tokenizer.builtin)));
   if (has_task(config)) {
     const auto of_task = problems(config.task);
     lines.insert(lines.end(), of_task.begin(), of_task.end());

@@ -112,7 +112,9 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
     const bool several = has_rows(config);
     shape = inputs.any("input_ids").shape();
     require_input(shape.rank() == (several ? 3 : 2) && (!config.has_towers() || shape[1] == 2), "input_ids are {}; expected {}", shape,
-                  config.has_towers() ? "[b, 2, n]" : several ? "[b, choices, n]" : "[b, n]");
+                  config.has_towers() ? "[b, 2, n]"
+                  : several           ? "[b, choices, n]"
+                                      : "[b, n]");
     require_not_empty("input_ids", shape);
     const Shape rows = several ? Shape{shape[0] * shape[1], shape[2]} : shape;
     result.input_ids = inputs.integers("input_ids", shape, 0, config.vocab_size - 1).reshape(rows);

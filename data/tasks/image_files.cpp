@@ -98,8 +98,8 @@ class Pathfinder : public ExampleReader {
     check_text(line, example.place());
     const std::vector<std::string> words = words_of(line);
     if (words.size() < 4 || (words[3] != "0" && words[3] != "1"))
-      throw BadRow(fmt::format("{}: got '{}', expected a folder, a PNG file, a number and the label 0 or 1", example.place(),
-                               printable(line, 60)));
+      throw BadRow(
+          fmt::format("{}: got '{}', expected a folder, a PNG file, a number and the label 0 or 1", example.place(), printable(line, 60)));
     Picture picture = read_png(folder_ / words[0] / words[1], example.place());
     if (width_ == 0) std::tie(width_, height_) = std::pair(picture.width, picture.height);
     if (picture.width != width_ || picture.height != height_)

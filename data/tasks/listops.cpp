@@ -112,8 +112,8 @@ ListOpsGenerator::ListOpsGenerator(const ListOpsOptions& options) : options_(opt
 }
 
 std::int64_t ListOpsGenerator::draw(std::int64_t choices) {
-  const PhiloxBlock block =
-      philox(philox_key(options_.seed, 0x6c6973746f7073ull), {{static_cast<std::uint32_t>(drawn_), static_cast<std::uint32_t>(drawn_ >> 32), 0, 0}});
+  const PhiloxBlock block = philox(philox_key(options_.seed, 0x6c6973746f7073ull),
+                                   {{static_cast<std::uint32_t>(drawn_), static_cast<std::uint32_t>(drawn_ >> 32), 0, 0}});
   ++drawn_;
   return static_cast<std::int64_t>(block.word[0] * static_cast<std::uint64_t>(choices) >> 32);
 }
@@ -151,8 +151,9 @@ ListOpsSample ListOpsGenerator::next() {
     require(evaluate_listops(draft.source) == target, "listops: {} is said to be {}", draft.source, target);
     return {std::move(draft.source), target};
   }
-  throw InputError(fmt::format("of {} expressions none is new, longer than {} and shorter than {} symbols; ask for fewer samples or other lengths",
-                               most_attempts, options_.min_length, options_.max_length));
+  throw InputError(
+      fmt::format("of {} expressions none is new, longer than {} and shorter than {} symbols; ask for fewer samples or other lengths",
+                  most_attempts, options_.min_length, options_.max_length));
 }
 
 }  // namespace nystrom

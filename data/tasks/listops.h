@@ -27,8 +27,8 @@ struct ListOpsSample {
 };
 
 /// The distribution of Long Range Arena's script: a node above max_depth is a list with probability 1/4, else a digit; a list has one of
-/// the operators [MIN, [MAX, [MED, [SM and 2 to max_arguments arguments, all alike likely; expressions of other lengths, and those that were
-/// there before, are thrown away. The same options give the same samples.
+/// the operators [MIN, [MAX, [MED, [SM and 2 to max_arguments arguments, all alike likely; expressions of other lengths, and those that
+/// were there before, are thrown away. The same options give the same samples.
 class ListOpsGenerator {
  public:
   /// InputError for options that no expression can meet.

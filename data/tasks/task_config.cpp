@@ -20,10 +20,11 @@ std::span<const EnumName<TaskKind>> enum_names(TaskKind) {
 }
 
 std::span<const EnumName<TaskFormat>> enum_names(TaskFormat) {
-  static constexpr EnumName<TaskFormat> names[] = {
-      {TaskFormat::tsv, "tsv"},     {TaskFormat::csv, "csv"},         {TaskFormat::jsonl, "jsonl"}, {TaskFormat::conll, "conll"},
-      {TaskFormat::squad, "squad"}, {TaskFormat::folders, "folders"}, {TaskFormat::lines, "lines"}, {TaskFormat::hdf5, "hdf5"},
-      {TaskFormat::cifar10, "cifar10"}, {TaskFormat::pathfinder, "pathfinder"}};
+  static constexpr EnumName<TaskFormat> names[] = {{TaskFormat::tsv, "tsv"},         {TaskFormat::csv, "csv"},
+                                                   {TaskFormat::jsonl, "jsonl"},     {TaskFormat::conll, "conll"},
+                                                   {TaskFormat::squad, "squad"},     {TaskFormat::folders, "folders"},
+                                                   {TaskFormat::lines, "lines"},     {TaskFormat::hdf5, "hdf5"},
+                                                   {TaskFormat::cifar10, "cifar10"}, {TaskFormat::pathfinder, "pathfinder"}};
   return names;
 }
 
@@ -53,8 +54,8 @@ struct Recipe {
   BadRows bad_rows = BadRows::stop;
 };
 
-/// The files of GLUE (Wang et al., ICLR 2019) as its download has them, IMDB (Maas et al., ACL 2011), TREC (Li & Roth, COLING 2002), those of
-/// Long Range Arena (Tay et al., ICLR 2021).
+/// The files of GLUE (Wang et al., ICLR 2019) as its download has them, IMDB (Maas et al., ACL 2011), TREC (Li & Roth, COLING 2002), those
+/// of Long Range Arena (Tay et al., ICLR 2021).
 const std::vector<Recipe>& recipes() {
   using enum TaskKind;
   using enum TaskFormat;

@@ -56,8 +56,7 @@ TEST(MeanPooling, OfNothingIsZero) {
 
 TEST(TowerFeatures, AreBothTextsTheirProductAndTheirDifference) {
   const Var pooled(Tensor::from(std::vector<double>{1, 2, 3, 5, -1, 0, 4, 2}, {4, 2}));
-  EXPECT_EQ(tower_features(pooled).value().to_doubles(),
-            (std::vector<double>{1, 2, 3, 5, 3, 10, -2, -3, -1, 0, 4, 2, -4, 0, -5, -2}));
+  EXPECT_EQ(tower_features(pooled).value().to_doubles(), (std::vector<double>{1, 2, 3, 5, 3, 10, -2, -3, -1, 0, 4, 2, -4, 0, -5, -2}));
   EXPECT_THROW(tower_features(Var(Tensor::from(std::vector<double>{1, 2, 3}, {3, 1}))), Error);
 }
 

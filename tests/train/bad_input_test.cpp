@@ -84,8 +84,9 @@ struct Case {
 };
 void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
 
-#define COMMANDS \
-  "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, listops, info, forward, bench, approximation, report"
+#define COMMANDS                                                                                                                          \
+  "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, listops, info, forward, bench, approximation, " \
+  "report"
 #define FORWARD "forward model --quiet --input batch.safetensors --output out.safetensors "
 #define PREPARE "prepare run.yaml --quiet --set "
 #define PRETRAIN "pretrain run.yaml --quiet --set "
@@ -339,7 +340,8 @@ const Case tasks[] = {
     {"listops_of_no_length", "listops data --min-length 5 --max-length 6", "no expression is longer than 5 and shorter than 6 symbols"},
     {"listops_of_nothing_new", "listops data --max-depth 1 --min-length 0 --max-length 3 --quiet",
      "of 1000000 expressions none is new, longer than 0 and shorter than 3 symbols; ask for fewer samples or other lengths"},
-    {"listops_of_one_argument", "listops data --max-args 1", "--max-args: Value 1 not in range 2 to 1073741824; see nystrom listops --help"},
+    {"listops_of_one_argument", "listops data --max-args 1",
+     "--max-args: Value 1 not in range 2 to 1073741824; see nystrom listops --help"},
     {"listops_with_options", "listops data --set seed=1", "--set: nystrom listops reads no configuration"},
     {"absent_model", FINETUNE "model.from=absent",
      "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},

@@ -32,8 +32,9 @@ class LongRangeArena : public FinetuneTest {
 TEST_F(LongRangeArena, ListOps) {
   run("listops data --train 64 --validation 16 --test 16 --max-depth 3 --max-args 4 --min-length 3 --max-length 20 --seed 4 --quiet");
   EXPECT_EQ(last_.out, "data: 64 samples to train on, 16 to validate, 16 to test\n");
-  configure("", "tokenizer: {builtin: listops}\ndata: {sequence_length: 32}\n"
-                "task: {recipe: listops, train: [data/basic_train.tsv], validation: [data/basic_val.tsv]}\n");
+  configure("",
+            "tokenizer: {builtin: listops}\ndata: {sequence_length: 32}\n"
+            "task: {recipe: listops, train: [data/basic_train.tsv], validation: [data/basic_val.tsv]}\n");
   train();
   EXPECT_EQ(saved_model().pooling, Pooling::mean);
   EXPECT_EQ(saved_model().vocab_size, 19);
@@ -60,8 +61,9 @@ TEST_F(LongRangeArena, ListOpsFilesFollowFromTheSeed) {
 
 TEST_F(LongRangeArena, TextAsBytes) {
   configure_classification();
-  configure("", "tokenizer: {builtin: bytes}\ndata: {sequence_length: 64}\n"
-                "task: {kind: classification, train: [train.tsv], validation: [dev.tsv], columns: {text: sentence, label: label}}\n");
+  configure("",
+            "tokenizer: {builtin: bytes}\ndata: {sequence_length: 64}\n"
+            "task: {kind: classification, train: [train.tsv], validation: [dev.tsv], columns: {text: sentence, label: label}}\n");
   train();
   EXPECT_EQ(saved_model().vocab_size, 257);
   EXPECT_GT(measured("accuracy", "dev.tsv"), 0.8);
@@ -83,8 +85,9 @@ TEST_F(LongRangeArena, RetrievalWithTwoTowers) {
   };
   write("train.tsv", 256, 1);
   write("dev.tsv", 64, 2);
-  configure(", pairs: towers", "tokenizer: {builtin: bytes}\ndata: {sequence_length: 40}\n"
-                               "task: {recipe: aan, train: [train.tsv], validation: [dev.tsv]}\n");
+  configure(", pairs: towers",
+            "tokenizer: {builtin: bytes}\ndata: {sequence_length: 40}\n"
+            "task: {recipe: aan, train: [train.tsv], validation: [dev.tsv]}\n");
   train();
   EXPECT_EQ(saved_model().pairs, Pairs::towers);
   EXPECT_GT(measured("accuracy", "dev.tsv"), 0.9);
@@ -119,13 +122,15 @@ TEST_F(LongRangeArena, TowersAreNotExported) {
 TEST_F(LongRangeArena, ImagesAsPixels) {
   const auto write = [&](const std::string& name, int count) {
     std::string bytes;
-    for (int i = 0; i < count; ++i) bytes += std::string(1, static_cast<char>(i % 2)) + std::string(3072, static_cast<char>(i % 2 * 150 + i % 5));
+    for (int i = 0; i < count; ++i)
+      bytes += std::string(1, static_cast<char>(i % 2)) + std::string(3072, static_cast<char>(i % 2 * 150 + i % 5));
     write_bytes(folder_ / name, bytes);
   };
   write("train.bin", 32);
   write("dev.bin", 8);
-  configure("", "tokenizer: {builtin: bytes}\ndata: {sequence_length: 64}\n"
-                "task: {recipe: cifar10, train: [train.bin], validation: [dev.bin]}\n");
+  configure("",
+            "tokenizer: {builtin: bytes}\ndata: {sequence_length: 64}\n"
+            "task: {recipe: cifar10, train: [train.bin], validation: [dev.bin]}\n");
   train();
   EXPECT_EQ(measured("accuracy", "dev.bin"), 1);
   const json guesses = predicted("dev.bin --top-k 1");

@@ -38,7 +38,8 @@ std::vector<Example> examples_of(const char* recipe, const fs::path& file, Label
   task.bad_rows = BadRows::stop;
   std::vector<Example> examples;
   SkippedRows skipped;
-  for_each_example(resolve_task(task), {file.string()}, labelled, skipped, [&](Example&& example) { examples.push_back(std::move(example)); });
+  for_each_example(resolve_task(task), {file.string()}, labelled, skipped,
+                   [&](Example&& example) { examples.push_back(std::move(example)); });
   return examples;
 }
 
@@ -135,7 +136,8 @@ TEST_F(PathfinderTest, ItsRecipePassesOverEmptyFiles) {
   task.recipe = "pathfinder";
   SkippedRows skipped;
   int read = 0;
-  for_each_example(resolve_task(task), {(folder_ / "metadata/0.npy").string()}, Labelled::required, skipped, [&](const Example&) { ++read; });
+  for_each_example(resolve_task(task), {(folder_ / "metadata/0.npy").string()}, Labelled::required, skipped,
+                   [&](const Example&) { ++read; });
   EXPECT_EQ(read, 1);
   EXPECT_EQ(skipped.count, 1);
 }

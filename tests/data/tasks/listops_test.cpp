@@ -106,7 +106,8 @@ TEST(ListOpsGenerator, DrawsOperatorsAndNumbersOfArgumentsAlikeOften) {
 TEST(ListOpsGenerator, RefusesWhatCannotBe) {
   EXPECT_EQ(input_error([] { ListOpsGenerator({.max_depth = 0}); }), "max_depth 0 must be at least 1");
   EXPECT_EQ(input_error([] { ListOpsGenerator({.max_arguments = 1}); }), "max_arguments 1 must be at least 2");
-  EXPECT_EQ(input_error([] { ListOpsGenerator({.min_length = 5, .max_length = 6}); }), "no expression is longer than 5 and shorter than 6 symbols");
+  EXPECT_EQ(input_error([] { ListOpsGenerator({.min_length = 5, .max_length = 6}); }),
+            "no expression is longer than 5 and shorter than 6 symbols");
   ListOpsGenerator digits({.max_depth = 1, .min_length = 0, .max_length = 9});
   for (int i = 0; i < 10; ++i) digits.next();
   EXPECT_EQ(input_error([&] { digits.next(); }),
