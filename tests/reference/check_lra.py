@@ -68,7 +68,7 @@ def check_tokenizer(check, program, tool, folder, name, lines):
     config = folder / f"{name}.yaml"
     config.write_text(RUN.format(folder=folder, name=name))
     nystrom(program, "finetune", config, "--quiet", "--threads", 1)
-    checkpoint = (folder / name / "checkpoints/latest").resolve()
+    checkpoint = folder / name / "checkpoints/step-1"
     theirs = Tokenizer.from_file(str(checkpoint / "tokenizer.json"))
     check(compare(tool, name, checkpoint, lines) and compare_offsets(tool, name, checkpoint, theirs, lines), f"{name}: ids and offsets are those of Hugging Face")
     if name == "bytes":

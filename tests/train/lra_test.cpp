@@ -3,6 +3,7 @@
 #include "tests/train/finetune_fixture.h"
 #include "train/export.h"
 #include "train/hf_config.h"
+#include "train/model_folder.h"
 
 namespace nystrom::testing {
 namespace {
@@ -20,7 +21,10 @@ class LongRangeArena : public FinetuneTest {
   void configure(const std::string& more_of_model, const std::string& rest) {
     write_bytes(folder_ / "run.yaml", small_model + more_of_model + "}\n" + training + rest);
   }
-  ModelConfig saved_model() { return read_hf_config(fs::canonical(folder_ / "run/checkpoints/latest")); }
+  ModelConfig saved_model() {
+    Log quiet(true);
+    return read_hf_config(find_model(folder_ / "run", quiet));
+  }
   std::string export_error() {
     last_ = run_program(folder_, "export run out --quiet");
     EXPECT_EQ(last_.code, 2);
