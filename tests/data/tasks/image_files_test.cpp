@@ -156,7 +156,7 @@ TEST_F(PathfinderTest, WhatIsWrong) {
 
 TEST_F(PathfinderTest, DamagedPictures) {
   write_bytes(folder_ / "imgs/0/text.png", "no picture");
-  EXPECT_EQ(wrong("imgs/0 text.png 0 1\n"), "DIR/metadata/0.npy:1: DIR/imgs/0/text.png: no PNG image: PNG: not a PNG file");
+  EXPECT_TRUE(wrong("imgs/0 text.png 0 1\n").starts_with("DIR/metadata/0.npy:1: DIR/imgs/0/text.png: no PNG image: "));
   const std::string whole = read_bytes(folder_ / "imgs/0/sample_0.png");
   write_bytes(folder_ / "imgs/0/cut.png", whole.substr(0, whole.size() - 30));
   EXPECT_TRUE(wrong("imgs/0 cut.png 0 1\n").starts_with("DIR/metadata/0.npy:1: DIR/imgs/0/cut.png: no whole PNG image: "));
