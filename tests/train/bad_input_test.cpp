@@ -122,7 +122,7 @@ const Case command_lines[] = {
      "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got 2; see nystrom config --help"},
     {"unknown_recipe", "config smal",
      "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, base, base-1024, base-2048, base-4096, sst2, "
-     "long-document, ner, squad, features"},
+     "long-document, ner, squad, features, lra-listops, lra-text, lra-retrieval, lra-image, lra-pathfinder"},
     {"unknown_key_to_explain", "config --explain training.batch_sise",
      "unknown option training.batch_sise; did you mean 'training.batch_size'?; nystrom config --markdown lists all"},
     {"unknown_option", FORWARD "--bogus", "unknown option --bogus; see nystrom forward --help"},
@@ -325,7 +325,7 @@ const Case tasks[] = {
     {"two_tokenizers", FINETUNE "tokenizer.builtin=bytes --set tokenizer.path=tokenizer",
      "--set tokenizer.path=tokenizer: tokenizer.builtin bytes and tokenizer.path exclude each other; give one of them"},
     {"unknown_tokenizer", FINETUNE "tokenizer.builtin=letters",
-     "--set tokenizer.builtin=letters: tokenizer.builtin: got 'letters', expected bytes or listops, or null"},
+     "--set tokenizer.builtin=letters: tokenizer.builtin: got 'letters', expected bytes or listops"},
     {"pretraining_of_bytes", PREPARE "tokenizer.builtin=bytes",
      "tokenizer.builtin bytes has no token to mask, which pretraining needs; name a tokenizer.path, or train one"},
     {"towers_of_one_text", FINETUNE "model.pairs=towers",

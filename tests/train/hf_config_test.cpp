@@ -152,7 +152,7 @@ const BadCase bad_cases[] = {
     {"NoLabels", R"({"num_labels": 0})", "num_labels: expected a whole number between 1 and 1000000, got 0"},
     {"TooManyLabels", R"({"num_labels": 1000000000000})", "num_labels: expected a whole number between 1 and 1000000, got 1000000000000"},
     {"BlockIsAnArray", R"({"nystrom": []})", "nystrom: expected an object, got an empty array"},
-    {"BlockUnknownKey", R"({"nystrom": {"nrom": "pre"}})", "nystrom.nrom: unknown key; known are attention, embed_dim, norm, positions"},
+    {"BlockUnknownKey", R"({"nystrom": {"nrom": "pre"}})", "nystrom.nrom: unknown key; known are attention, embed_dim, norm, pairs, pooling, positions, sentence_order"},
     {"BlockUnknownNorm", R"({"nystrom": {"norm": "layer"}})", "nystrom.norm: expected one of post, pre, got \"layer\""},
     {"AttentionIsNull", R"({"nystrom": {"attention": null}})", "nystrom.attention: expected an object, got null"},
     {"AttentionUnknownKey", R"({"nystrom": {"attention": {"landmarks": 3}}})",
