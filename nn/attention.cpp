@@ -59,8 +59,9 @@ Var SelfAttention::operator()(const Var& x, const SequenceMask& mask, const RunC
   const Var q = query_(x), k = key_ ? (*key_)(x) : q, v = value_(x);
   const AttentionInputs inputs{x,      split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_), mask,
                                query_, key_ ? *key_ : query_};
-  if (run.observe_attention) run.observe_attention(inputs);
-  const Var heads = transpose((*method_)(inputs), 1, 2);  // [b, n, h, d]
+  Var output = (*method_)(inputs);
+  if (run.observe_attention) run.observe_attention(inputs, output);
+  const Var heads = transpose(output, 1, 2);  // [b, n, h, d]
   if (!conv_) return reshape(heads, x.shape());
   const Var taps = reshape(*conv_, {heads_, conv_->shape()[2]});
   const Tensor valid = conv_sees_padding_ ? Tensor{} : mask.valid();

@@ -1,8 +1,6 @@
 #include "nn/attention_diagnostics.h"
 
-#include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "core/check.h"
 
@@ -19,10 +17,6 @@ void each_token_row(const Tensor& x, const SequenceMask& mask, const F& f) {
       if (!valid.defined() || valid.data<std::uint8_t>()[t] != 0) f(static_cast<std::size_t>(head), (head * x.dim(2) + t) * x.dim(3));
     }
   }
-}
-
-double mean_of(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
 }
 
 std::vector<double> on_host(const Tensor& x) { return x.to(cpu_device).contiguous().to_doubles(); }
@@ -78,21 +72,6 @@ std::vector<double> attention_entropies(const Tensor& matrix, const SequenceMask
   });
   for (double& entropy : total) entropy /= static_cast<double>(mask.counts()[0]);
   return total;
-}
-
-LayerDiagnostics diagnose_layer(const ModelConfig& config, const AttentionInputs& in) {
-  require(config.attention.kind == AttentionKind::nystrom, "diagnose_layer is for attention.kind nystrom, got {}",
-          enum_name(config.attention.kind));
-  const NoGrad constant;
-  const NystromAttention approximation(config);
-  const SoftmaxAttention exact(config);
-  const std::vector<double> errors = relative_errors(approximation(in).value(), exact(in).value(), in.mask);
-  LayerDiagnostics result;
-  if (config.attention.inverse == Inverse::iterative)
-    result.residual = mean_of(inverse_residuals(approximation.landmark_matrix(in).value(), config.attention.inverse_iterations).back());
-  result.entropy = mean_of(attention_entropies(attention_matrix(exact, in), in.mask));
-  result.output_error = *std::max_element(errors.begin(), errors.end());
-  return result;
 }
 
 }  // namespace nystrom

@@ -19,15 +19,4 @@ std::vector<std::vector<double>> inverse_residuals(const Tensor& matrices, std::
 /// of the number of tokens would mean: all alike.
 std::vector<double> attention_entropies(const Tensor& matrix, const SequenceMask& mask);
 
-/// What to watch a Nyström layer in training by.
-struct LayerDiagnostics {
-  double residual = 0;      ///< of the inverse as configured, mean over heads; 0 for other inverses than the iterative one
-  double entropy = 0;       ///< of the exact attention, mean over heads, in nats
-  double output_error = 0;  ///< of the attention's output against exact attention, before the convolution is added; the worst head's
-};
-
-/// Of a layer whose attention.kind is nystrom, on a batch of one sequence; O(n²). A sequence of at most num_landmarks tokens gets exact
-/// attention, and has the output error 0.
-LayerDiagnostics diagnose_layer(const ModelConfig& config, const AttentionInputs& inputs);
-
 }  // namespace nystrom

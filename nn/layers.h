@@ -17,8 +17,9 @@ struct RunContext {
   bool activation_checkpointing = false;
   std::uint64_t seed = 0, step = 0;  ///< with sample_ids decide the dropout masks
   Tensor sample_ids;                 ///< [b] i64: global index of each row's sample; needed when training
-  /// Called by each layer, the first one first, with what its attention gets: for studies of the attention. Not with checkpointing.
-  std::function<void(const AttentionInputs&)> observe_attention = {};
+  /// Called by each layer with what its attention gets and gives (before the convolution), which it may exchange for the same value: for
+  /// studies of the attention. The first layer comes first; with checkpointing there is a second call, the last one first, in backward.
+  std::function<void(const AttentionInputs&, Var& output)> observe_attention = {};
 };
 
 /// y = x Wᵀ + b.

@@ -1,6 +1,7 @@
 #include "nn/nystrom.h"
 
 #include <cmath>
+#include <tuple>
 
 #include "core/check.h"
 
@@ -39,7 +40,7 @@ NystromAttention::NystromAttention(const ModelConfig& config)
 
 Var NystromAttention::operator()(const AttentionInputs& in) const {
   if (config_.semantics == Semantics::transformers) {
-    if (segment_means_seq_len_ == config_.num_landmarks) return exact_(in);
+    if (is_exact(in.mask.length())) return exact_(in);
     require_input(in.mask.length() == segment_means_seq_len_,
                   "semantics transformers needs sequences padded to segment_means_seq_len {}, got length {}; pad them, or set "
                   "model.attention.semantics=nystrom",
@@ -48,7 +49,7 @@ Var NystromAttention::operator()(const AttentionInputs& in) const {
   }
   std::vector<std::int64_t> few, many;
   for (std::int64_t b = 0; b < in.mask.batch(); ++b) {
-    (in.mask.counts()[static_cast<std::size_t>(b)] <= config_.num_landmarks ? few : many).push_back(b);
+    (is_exact(in.mask.counts()[static_cast<std::size_t>(b)]) ? few : many).push_back(b);
   }
   if (few.empty()) return approximate(in);
   if (many.empty()) return exact_(in);
@@ -88,14 +89,38 @@ Var NystromAttention::landmark_matrix(const Landmarks& l) const {
 
 Var NystromAttention::landmark_matrix(const AttentionInputs& in) const { return landmark_matrix(landmarks(in)); }
 
+bool NystromAttention::is_exact(std::int64_t tokens) const {
+  if (config_.semantics == Semantics::transformers) return segment_means_seq_len_ == config_.num_landmarks;
+  return tokens <= config_.num_landmarks;
+}
+
+Var NystromAttention::read_values(const Landmarks& l, const AttentionInputs& in) const {
+  const EmptyRows empty = config_.semantics == Semantics::transformers ? EmptyRows::uniform : EmptyRows::zero;
+  return attention(l.queries, in.keys, in.values, {scale_, in.mask.valid(), empty, l.keys.dtype()});
+}
+
+Var NystromAttention::read_landmarks(const Landmarks& l, const AttentionInputs& in, const Var& y) const {
+  return attention(in.queries, l.keys, y, {scale_, {}, EmptyRows::zero, in.queries.dtype()});
+}
+
 Var NystromAttention::approximate(const AttentionInputs& in) const {
   const Landmarks l = landmarks(in);
-  const DType exact = l.keys.dtype();
-  const EmptyRows empty = config_.semantics == Semantics::transformers ? EmptyRows::uniform : EmptyRows::zero;
-  const Var bv = attention(l.queries, in.keys, in.values, {scale_, in.mask.valid(), empty, exact});
-  Var y = bv;
-  if (config_.inverse != Inverse::identity) y = apply_inverse(landmark_matrix(l), bv);
-  return attention(in.queries, l.keys, y, {scale_, {}, EmptyRows::zero, in.queries.dtype()});
+  Var y = read_values(l, in);
+  if (config_.inverse != Inverse::identity) y = apply_inverse(landmark_matrix(l), y);
+  return read_landmarks(l, in, y);
+}
+
+Tensor NystromAttention::landmark_matrix_gradient(const AttentionInputs& in, const Tensor& dy) const {
+  const auto constants = [&] {
+    const NoGrad constant;
+    const Landmarks l = landmarks(in);
+    return std::tuple(l, read_values(l, in).detach(), landmark_matrix(l).detach());
+  };
+  const auto [l, values, matrix] = constants();
+  const Var a = Var::leaf(matrix.value());
+  Tape tape;
+  tape.backward(read_landmarks(l, in, apply_inverse(a, values)), dy);
+  return a.grad();
 }
 
 }  // namespace nystrom

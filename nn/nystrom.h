@@ -21,6 +21,11 @@ class NystromAttention : public AttentionMethod {
   Var operator()(const AttentionInputs& inputs) const override;
   /// A = softmax(s Qs Ksᵀ) [b, h, m, m], the matrix that is inverted, in the accumulate type.
   Var landmark_matrix(const AttentionInputs& inputs) const;
+  /// What the gradient `dy` [b, h, n, d] of the output says of that matrix, through the inverse: [b, h, m, m]. For samples that are not
+  /// exact.
+  Tensor landmark_matrix_gradient(const AttentionInputs& inputs, const Tensor& dy) const;
+  /// Whether a sequence of so many tokens gets exact attention.
+  bool is_exact(std::int64_t tokens) const;
 
  private:
   struct Landmarks {
@@ -28,6 +33,10 @@ class NystromAttention : public AttentionMethod {
   };
   Var landmark_matrix(const Landmarks& landmarks) const;
   Var approximate(const AttentionInputs& inputs) const;
+  /// softmax(s Qs Kᵀ) V: [b, h, m, d] in the accumulate type.
+  Var read_values(const Landmarks& landmarks, const AttentionInputs& inputs) const;
+  /// softmax(s Q Ksᵀ) y.
+  Var read_landmarks(const Landmarks& landmarks, const AttentionInputs& inputs, const Var& y) const;
   Landmarks landmarks(const AttentionInputs& inputs) const;
   /// A⁺ x, with the inverse that the configuration names.
   Var apply_inverse(const Var& a, const Var& x) const;

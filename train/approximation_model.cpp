@@ -219,7 +219,7 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
   for (std::int64_t s = 0; s < findings.sequences; ++s) {
     std::size_t layer = 0;
     RunContext run;
-    run.observe_attention = [&](const AttentionInputs& in) {
+    run.observe_attention = [&](const AttentionInputs& in, const Var&) {
       look_into(in, findings, 1 / static_cast<double>(findings.sequences), findings.layers[layer++]);
     };
     const auto at = static_cast<std::size_t>(s * findings.loss_sequences / findings.sequences);

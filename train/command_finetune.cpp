@@ -14,7 +14,7 @@ namespace {
 struct FinetuneOptions {
   CommonOptions common;
   std::string config;
-  std::int64_t seeds = 1;
+  std::optional<std::int64_t> seeds;
   std::vector<std::string> grid;
 };
 
@@ -35,9 +35,9 @@ void run_once(const FinetuneOptions& options, Log& log, Device device) {
 void run(const FinetuneOptions& options) {
   const Device device = options.common.apply();
   Log log(options.common.quiet);
-  if (options.seeds == 1 && options.grid.empty()) return run_once(options, log, device);
+  if (!options.seeds && options.grid.empty()) return run_once(options, log, device);
   SweepOptions sweep;
-  sweep.seeds = options.seeds;
+  sweep.seeds = options.seeds.value_or(1);
   for (const std::string& axis : options.grid) sweep.grid.push_back(parse_grid_axis(axis));
   const SweepResult result = run_sweep(options.config, options.common.overrides, sweep, log, device);
   if (!result.points.empty()) fmt::print("{}", sweep_table(result));
@@ -55,8 +55,7 @@ Command add_finetune_command(CLI::App& app) {
       "learning_rate=2e-5,3e-5");
   command->add_option("CONFIG", options->config, "YAML file of the run, with a task")->required();
   command->add_option("--seeds", options->seeds, "runs with as many seeds: that of the configuration, and the next ones")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
+      ->check(CLI::Range(1, 1000));
   command->add_option("--grid", options->grid, "option=value,value: a run for each value; several make the product")
       ->allow_extra_args(false);
   options->common.add_to(*command);

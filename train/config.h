@@ -137,12 +137,19 @@ void fields(V& v, CheckpointConfig& c) {
 struct LoggingConfig {
   std::int64_t every = 10;
   bool tensorboard = true;
+  std::optional<std::int64_t> attention_every = 100;
+  double attention_error_limit = 0.5;
 };
 
 template <class V>
 void fields(V& v, LoggingConfig& c) {
   v(c.every, "every", "steps between records in metrics.jsonl", at_least(1));
   v(c.tensorboard, "tensorboard", "also write TensorBoard events");
+  v(c.attention_every, "attention_every",
+    "steps between looks at the attention of every layer (attention.kind nystrom): its error against exact attention, and more; null: none",
+    at_least(1));
+  v(c.attention_error_limit, "attention_error_limit", "error of a layer's attention above which, at three looks in a row, the run warns",
+    positive);
 }
 
 struct OptimizerConfig {

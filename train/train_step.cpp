@@ -41,7 +41,8 @@ StepResult optimizer_step(AdamW& optimizer, std::span<const Tensor> sample_ids, 
   std::vector<Tensor> losses;
   for (std::size_t part = 0; part < sample_ids.size(); ++part) {
     const AllocationLabel label("activations");
-    const RunContext run{options.dropout, options.activation_checkpointing, options.seed, options.step, sample_ids[part]};
+    RunContext run{options.dropout, options.activation_checkpointing, options.seed, options.step, sample_ids[part]};
+    if (part == 0) run.observe_attention = options.observe_attention;
     Tape tape;
     const Var part_loss = loss_of(part, run);
     losses.push_back(part_loss.value());

@@ -25,6 +25,8 @@ struct StepOptions {
   std::uint64_t step = 0;  ///< with seed and sample ids decides dropout
   bool dropout = true;
   bool activation_checkpointing = false;
+  /// For RunContext::observe_attention, in the first micro-batch.
+  std::function<void(const AttentionInputs&, Var& output)> observe_attention = {};
 };
 
 struct StepResult {

@@ -10,6 +10,7 @@
 #include "core/file_io.h"
 #include "core/kernels.h"
 #include "data/loader.h"
+#include "train/attention_monitor.h"
 #include "train/checkpoint.h"
 #include "train/config_io.h"
 #include "train/hf_config.h"
@@ -51,6 +52,7 @@ class Run {
   Model model_;
   std::optional<AdamW> optimizer_;
   std::optional<WeightAverage> average_;
+  AttentionMonitor attention_;
   CheckpointFolder checkpoints_;
   std::optional<MetricsLog> metrics_;
   RunState state_;
@@ -65,6 +67,7 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device)
       log_(log),
       device_(device),
       model_(config.model),
+      attention_(config, log),
       checkpoints_(fs::path(config.run_dir) / "checkpoints", config.checkpoint.keep),
       steps_(total_steps(config.training, objective.samples())),
       evaluation_interval_(evaluation_interval(config, objective.samples())),
@@ -198,6 +201,7 @@ void Run::step(Progress& progress) {
   options.seed = static_cast<std::uint64_t>(config_.seed);
   options.step = static_cast<std::uint64_t>(number);
   options.activation_checkpointing = config_.training.activation_checkpointing;
+  attention_.begin(number, options);
   const ObjectiveStep done = objective_.step(model_, *optimizer_, options);
   state_.step = number;
   state_.settings = settings_;
@@ -215,7 +219,8 @@ void Run::step(Progress& progress) {
 }
 
 void Run::report(const ObjectiveStep& done, double learning_rate, double seconds, Progress& progress) {
-  const bool record = state_.step % config_.logging.every == 0 || state_.step == steps_;
+  const Metrics of_attention = attention_.end();
+  const bool record = state_.step % config_.logging.every == 0 || state_.step == steps_ || !of_attention.empty();
   const StepResult& result = done.result;
   const double tokens_per_second = static_cast<double>(done.tokens) / seconds;
   const auto memory = static_cast<double>(Arena::of(device_).statistics().peak_in_use_bytes);
@@ -227,6 +232,7 @@ void Run::report(const ObjectiveStep& done, double learning_rate, double seconds
                                    {"grad_norm", result.gradient_norm},
                                    {"tokens_per_second", tokens_per_second},
                                    {"peak_memory_bytes", memory}});
+    metrics.insert(metrics.end(), of_attention.begin(), of_attention.end());
     metrics_->write(state_.step, metrics);
   }
   const std::string accuracy = result.accuracy ? fmt::format(", accuracy {:.1f} %", 100 * *result.accuracy) : "";

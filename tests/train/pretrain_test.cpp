@@ -136,7 +136,7 @@ TEST_F(PretrainTest, LearnsTheOrderOfSegments) {
   EXPECT_NE(exported.err.find("the sentence-order head (cls.seq_relationship) is left out"), std::string::npos) << exported.err;
   EXPECT_NE(read_bytes(folder_ / "out" / "README.md").find("sentence-order head"), std::string::npos);
   EXPECT_FALSE(has_head("out"));
-  EXPECT_EQ(run_program(folder_, "predict out 'the <mask> was calm'").code, 0);
+  EXPECT_EQ(run_program(folder_, "predict out 'the [MASK] was calm'").code, 0);
   // Without the head training goes on from the folder with it, and the other way round.
   EXPECT_EQ(run("without", "model.from=run"), 0) << read_bytes(folder_ / "log");
   EXPECT_NE(read_bytes(folder_ / "log").find("unused: cls.seq_relationship."), std::string::npos) << read_bytes(folder_ / "log");
@@ -144,6 +144,33 @@ TEST_F(PretrainTest, LearnsTheOrderOfSegments) {
       run_program(folder_, "pretrain run.yaml --set run_dir=with --set model.from=without --set masking.sentence_order=true");
   EXPECT_EQ(with.code, 0) << with.err;
   EXPECT_NE(with.err.find("fresh: cls.seq_relationship.weight"), std::string::npos) << with.err;
+}
+
+TEST_F(PretrainTest, RecordsWhatItsAttentionDoes) {
+  ASSERT_EQ(run("run", "logging={every: 10, attention_every: 4, attention_error_limit: 1.0e-9}"), 0) << read_bytes(folder_ / "log");
+  std::ifstream metrics(folder_ / "run" / "metrics.jsonl");
+  std::vector<std::int64_t> watched;
+  for (std::string line; std::getline(metrics, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (!record.contains("layer_0_attention_error")) continue;
+    watched.push_back(record["step"]);
+    EXPECT_GT(record["layer_0_attention_error"], 0);
+    EXPECT_GT(record["layer_0_attention_entropy"], 0);
+    EXPECT_GT(record["layer_0_inverse_residual"], 0);
+    EXPECT_GT(record["layer_0_inverse_gradient"], 0);
+  }
+  EXPECT_EQ(watched, (std::vector<std::int64_t>{4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60}));
+  const std::string log = read_bytes(folder_ / "log"), warning = "warning: layer 0: its attention differs by ";
+  const std::size_t at = log.find(warning);
+  ASSERT_NE(at, std::string::npos) << log;
+  EXPECT_EQ(log.find(warning, at + 1), std::string::npos) << "one warning is enough";
+  EXPECT_NE(log.find("% from exact attention, above 0 % at 3 looks in a row; raise model.attention.num_landmarks, now 4; or raise "
+                     "logging.attention_error_limit if the loss is good\n"),
+            std::string::npos)
+      << log;
+  ASSERT_EQ(run("unwatched", "logging.attention_every=null"), 0) << read_bytes(folder_ / "log");
+  EXPECT_EQ(read_bytes(folder_ / "unwatched" / "metrics.jsonl").find("layer_0"), std::string::npos);
+  EXPECT_EQ(checksum("unwatched", "model.safetensors"), checksum("run", "model.safetensors"));
 }
 
 TEST_F(PretrainTest, ASignalLeavesACheckpoint) {

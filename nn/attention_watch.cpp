@@ -1,0 +1,142 @@
+#include "nn/attention_watch.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <numeric>
+
+#include "core/check.h"
+#include "nn/attention_diagnostics.h"
+
+namespace nystrom {
+namespace {
+
+constexpr std::int64_t most_positions = 64;
+
+/// One sequence of a batch, as constants. Holds its mask, which the inputs of a pass do not.
+struct Sequence {
+  SequenceMask mask;
+  AttentionInputs inputs;
+  Sequence(const AttentionInputs& in, std::int64_t row)
+      : mask(in.mask.rows({row})),
+        inputs{part(in.hidden, row), part(in.queries, row), part(in.keys, row), part(in.values, row), mask, in.query, in.key} {}
+  Sequence(const Sequence&) = delete;  // inputs refer to mask
+  Sequence& operator=(const Sequence&) = delete;
+
+  static Var part(const Var& x, std::int64_t row) { return x.value().slice(0, row, row + 1); }
+};
+
+/// Positions of up to `most_positions` tokens of the one sequence of `mask`.
+std::vector<std::int64_t> sampled_positions(const SequenceMask& mask) {
+  std::vector<std::int64_t> tokens;
+  const Tensor valid = mask.valid().defined() ? mask.valid().to(cpu_device) : Tensor{};
+  for (std::int64_t i = 0; i < mask.length(); ++i) {
+    if (!valid.defined() || valid.data<std::uint8_t>()[i] != 0) tokens.push_back(i);
+  }
+  const auto count = static_cast<std::int64_t>(tokens.size()), taken = std::min(count, most_positions);
+  std::vector<std::int64_t> positions;
+  for (std::int64_t i = 0; i < taken; ++i) positions.push_back(tokens[static_cast<std::size_t>(i * count / taken)]);
+  return positions;
+}
+
+/// x [1, h, n, d] at these positions: [1, h, positions, d].
+Var at_positions(const Var& x, const std::vector<std::int64_t>& positions) {
+  const auto count = static_cast<std::int64_t>(positions.size()), heads = x.dim(1), width = x.dim(3);
+  const Tensor index = Tensor::from(positions, {count}).to(x.value().device());
+  const Var rows = gather_rows(reshape(transpose(x, 1, 2), {x.dim(2), heads * width}), index);
+  return transpose(reshape(rows, {1, count, heads, width}), 1, 2);
+}
+
+double norm_of(const Tensor& x) {
+  Tensor squares = Tensor::empty({1}, DType::f64, x.device());
+  kernels::sum_of_squares(x.contiguous(), squares);
+  return std::sqrt(squares.item());
+}
+
+double relative_error(const Tensor& x, const Tensor& exact) {
+  const Tensor y = exact.cast(accumulate_dtype(exact.dtype()));
+  const double size = norm_of(y);
+  return size > 0 ? norm_of(add(x.cast(y.dtype()), affine(y, -1)).value()) / size : 0;
+}
+
+/// Mean over heads and queries [1, h, q, d] of −Σ p log p, p = softmax(scale · query keysᵀ) over the tokens of `mask`.
+double mean_entropy(const Var& queries, const Var& keys, const SequenceMask& mask, double scale) {
+  const DType exact = accumulate_dtype(queries.dtype());
+  const Tensor on_device = matmul(affine(cast(queries, exact), scale), transpose(cast(keys, exact), -1, -2)).value();
+  const std::vector<double> scores = on_device.to(cpu_device).contiguous().to_doubles();
+  const Tensor valid = mask.valid().defined() ? mask.valid().to(cpu_device) : Tensor{};
+  const auto counts = [&](std::size_t key) { return !valid.defined() || valid.data<std::uint8_t>()[key] != 0; };
+  const auto length = static_cast<std::size_t>(mask.length());
+  double total = 0;
+  for (std::size_t row = 0; row < scores.size(); row += length) {
+    double largest = -INFINITY, sum = 0, weighted = 0;
+    for (std::size_t key = 0; key < length; ++key) {
+      if (counts(key)) largest = std::max(largest, scores[row + key]);
+    }
+    for (std::size_t key = 0; key < length; ++key) {
+      if (!counts(key)) continue;
+      const double score = scores[row + key] - largest;
+      sum += std::exp(score);
+      weighted += score * std::exp(score);
+    }
+    total += std::log(sum) - weighted / sum;
+  }
+  return total / static_cast<double>(scores.size() / length);
+}
+
+/// The number in "nystromformer.encoder.layer.3.attention.self.query.weight".
+std::int64_t layer_of(const AttentionInputs& in) {
+  constexpr std::string_view before = "layer.";
+  const std::string& name = in.query.weight().name();
+  const std::size_t at = name.find(before);
+  require(at != std::string::npos, "attention outside of a layer: {}", name);
+  std::int64_t layer = 0;
+  std::from_chars(name.data() + at + before.size(), name.data() + name.size(), layer);
+  return layer;
+}
+
+/// `x`, whose gradient is shown to `see` on its way back.
+Var with_gradient_seen(const Var& x, std::function<void(const Tensor&)> see) {
+  const auto backward = [see = std::move(see)](const Tensor& dy, Grads grads) {
+    see(dy);
+    grads.add(0, dy);
+  };
+  return record("watch", x.value(), {x}, backward, DyLayout::strided);
+}
+
+}  // namespace
+
+AttentionWatch::AttentionWatch(const ModelConfig& config) : config_(config), approximation_(config), exact_(config) {
+  require(config.attention.kind == AttentionKind::nystrom, "AttentionWatch is for attention.kind nystrom, got {}",
+          enum_name(config.attention.kind));
+}
+
+void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
+  if (!Tape::active()) return;
+  const auto& counts = in.mask.counts();
+  const std::int64_t row = std::max_element(counts.begin(), counts.end()) - counts.begin();
+  const std::int64_t tokens = counts[static_cast<std::size_t>(row)];
+  if (tokens == 0) return;
+  AttentionFigures& figures = layers_[layer_of(in)];
+  figures = {};
+  const auto sequence = std::make_shared<Sequence>(in, row);
+  const auto look = [&] {
+    const NoGrad constant;
+    const std::vector<std::int64_t> positions = sampled_positions(sequence->mask);
+    const AttentionInputs& own = sequence->inputs;
+    const Var queries = at_positions(own.queries, positions);
+    const AttentionInputs sampled{own.hidden, queries, own.keys, own.values, own.mask, own.query, own.key};
+    figures.error = relative_error(at_positions(Sequence::part(output, row), positions).value(), exact_(sampled).value());
+    figures.entropy = mean_entropy(queries, own.keys, own.mask, 1 / std::sqrt(static_cast<double>(config_.head_dim())));
+    if (approximation_.is_exact(tokens) || config_.attention.inverse != Inverse::iterative) return;
+    const auto residuals = inverse_residuals(approximation_.landmark_matrix(own).value(), config_.attention.inverse_iterations).back();
+    figures.residual = std::accumulate(residuals.begin(), residuals.end(), 0.0) / static_cast<double>(residuals.size());
+  };
+  look();
+  if (approximation_.is_exact(tokens) || config_.attention.inverse == Inverse::identity) return;
+  output = with_gradient_seen(output, [this, sequence, row, &figures](const Tensor& dy) {
+    figures.inverse_gradient = norm_of(approximation_.landmark_matrix_gradient(sequence->inputs, dy.slice(0, row, row + 1)));
+  });
+}
+
+}  // namespace nystrom

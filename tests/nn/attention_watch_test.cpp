@@ -1,0 +1,156 @@
+// What a run records of its attention is what the whole matrices say, and watching changes nothing.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "nn/attention_diagnostics.h"
+#include "nn/attention_watch.h"
+#include "tests/support/models.h"
+
+namespace nystrom::testing {
+namespace {
+
+ModelConfig watched_config() {
+  ModelConfig config = tiny_config();
+  config.vocab_size = 40;
+  config.hidden_size = 16;
+  config.intermediate_size = 24;
+  config.max_position_embeddings = 20;
+  config.attention.num_landmarks = 4;
+  config.attention.conv_kernel_size = 5;
+  return config;
+}
+
+/// The longest sequence, which is looked at, has holes and stands in the middle.
+const Layout layout{{"11111111110000000000", "01111011110111111011", "11000000000000000000"}};
+
+using Observer = std::function<void(const AttentionInputs&, Var&)>;
+
+/// The gradients of a loss, `factor` times as large as another, with `observer` at work.
+Tensor gradients(const Observer& observer, double factor = 1, bool checkpointing = false, const ModelConfig& config = watched_config()) {
+  const auto model = make_model(config, DType::f64);
+  RunContext run{true, checkpointing, 11, 5, int_tensor({0, 1, 2}, {3})};
+  run.observe_attention = observer;
+  Tape tape;
+  const ModelOutput out = (*model)(input_of(config, layout), run);
+  tape.backward(affine(weighted_sum(at_places(out.last_hidden_state, token_places(layout))), factor));
+  return model->parameters().gradients();
+}
+
+Observer of(AttentionWatch& watch) {
+  return [&watch](const AttentionInputs& in, Var& output) { watch.observe(in, output); };
+}
+
+double norm(const std::vector<double>& x) { return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0)); }
+double mean(const std::vector<double>& x) { return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size()); }
+
+TEST(AttentionWatch, SaysWhatTheWholeMatricesSay) {
+  const ModelConfig config = watched_config();
+  AttentionWatch watch(config);
+  std::vector<AttentionFigures> expected;
+  gradients([&](const AttentionInputs& in, Var& output) {
+    watch.observe(in, output);
+    const NoGrad constant;
+    const auto row = [](const Var& x) { return Var(x.value().slice(0, 1, 2)); };
+    const SequenceMask mask = in.mask.rows({1});
+    const AttentionInputs one{row(in.hidden), row(in.queries), row(in.keys), row(in.values), mask, in.query, in.key};
+    const SoftmaxAttention exact(config);
+    const auto of_tokens = [&](const Var& x) {
+      return mask_rows(reshape(transpose(x, 1, 2), {1, x.dim(2), x.dim(1) * x.dim(3)}), mask.valid()).value().to_doubles();
+    };
+    const std::vector<double> out = of_tokens(row(output)), out_exact = of_tokens(exact(one));
+    std::vector<double> difference;
+    for (std::size_t i = 0; i < out.size(); ++i) difference.push_back(out[i] - out_exact[i]);
+    AttentionFigures figures;
+    figures.error = norm(difference) / norm(out_exact);
+    figures.entropy = mean(attention_entropies(attention_matrix(exact, one), mask));
+    figures.residual = mean(inverse_residuals(NystromAttention(config).landmark_matrix(one).value(), 6).back());
+    expected.push_back(figures);
+  });
+  ASSERT_EQ(watch.layers().size(), expected.size());
+  for (const auto& [layer, figures] : watch.layers()) {
+    const AttentionFigures& whole = expected.at(static_cast<std::size_t>(layer));
+    EXPECT_NEAR(figures.error, whole.error, 1e-12);
+    EXPECT_NEAR(figures.entropy, whole.entropy, 1e-12);
+    EXPECT_NEAR(figures.residual, whole.residual, 1e-12);
+    EXPECT_GT(figures.error, 1e-3);
+    EXPECT_GT(figures.residual, 0);
+  }
+}
+
+TEST(AttentionWatch, ChangesNoBit) {
+  AttentionWatch watch(watched_config());
+  EXPECT_EQ(gradients(of(watch)).to_doubles(), gradients({}).to_doubles());
+}
+
+TEST(AttentionWatch, SeesTheSameWithCheckpointing) {
+  AttentionWatch watch(watched_config()), recomputed(watched_config());
+  gradients(of(watch));
+  gradients(of(recomputed), 1, true);
+  ASSERT_EQ(recomputed.layers().size(), 2U);
+  for (const auto& [layer, figures] : watch.layers()) {
+    EXPECT_EQ(recomputed.layers().at(layer).error, figures.error);
+    EXPECT_EQ(recomputed.layers().at(layer).inverse_gradient, figures.inverse_gradient);
+  }
+}
+
+TEST(AttentionWatch, TheInversesGradientGrowsWithTheLoss) {
+  AttentionWatch watch(watched_config()), louder(watched_config());
+  gradients(of(watch));
+  gradients(of(louder), 8);
+  for (const auto& [layer, figures] : watch.layers()) {
+    EXPECT_GT(figures.inverse_gradient, 0);
+    EXPECT_NEAR(louder.layers().at(layer).inverse_gradient / figures.inverse_gradient, 8, 1e-9);
+  }
+}
+
+TEST(AttentionWatch, ExactAttentionHasNoErrorAndNoInverse) {
+  ModelConfig config = watched_config();
+  config.attention.num_landmarks = 20;
+  AttentionWatch watch(config);
+  gradients(of(watch), 1, false, config);
+  const AttentionFigures& figures = watch.layers().at(0);
+  EXPECT_LE(figures.error, 1e-14);
+  EXPECT_EQ(figures.residual, 0);
+  EXPECT_EQ(figures.inverse_gradient, 0);
+}
+
+TEST(AttentionWatch, LooksAtNothingWithoutABackwardPass) {
+  const ModelConfig config = watched_config();
+  AttentionWatch watch(config);
+  RunContext run;
+  run.observe_attention = of(watch);
+  (*make_model(config, DType::f64))(input_of(config, layout), run);
+  EXPECT_TRUE(watch.layers().empty());
+}
+
+/// ∂/∂A of F · Z(A) · (B V), from the matrices of the paper.
+TEST(NystromAttention, GradientOfTheLandmarkMatrix) {
+  const ModelConfig config = watched_config();
+  const auto model = make_model(config, DType::f64);
+  const Var dy = random_normal({3, 2, 20, 8}, 3);
+  const double scale = 1 / std::sqrt(8.0);
+  RunContext run;
+  int seen = 0;
+  run.observe_attention = [&](const AttentionInputs& in, const Var&) {
+    if (seen++ > 0) return;
+    const Tensor got = NystromAttention(config).landmark_matrix_gradient(in, dy.value());
+    const Var means = segment_means(in.hidden, {}, 4);
+    const auto project = [&](const Linear& by) { return split_heads(linear(means, by.weight(), by.bias()), 2); };
+    const Var qs = project(in.query), ks = project(in.key);
+    const auto read = [&](const Var& q, const Var& k) { return softmax(affine(matmul(q, transpose(k, -1, -2)), scale)).detach(); };
+    const Var a = Var::leaf(read(qs, ks).value());
+    Tape tape;
+    tape.backward(matmul(read(in.queries, ks),
+                         matmul(pseudo_inverse_iterative(a, 6, PinvScale::per_matrix), matmul(read(qs, in.keys), in.values.detach()))),
+                  dy.value());
+    EXPECT_LE(relative_difference(got, a.grad()), 1e-12);
+  };
+  ModelInput input = input_of(config, layout);
+  input.attention_mask = {};
+  (*model)(input, run);
+  EXPECT_EQ(seen, 2);
+}
+
+}  // namespace
+}  // namespace nystrom::testing
