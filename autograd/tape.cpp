@@ -79,9 +79,17 @@ void Tape::backward(const Var& output, Tensor seed) {
   walk();
 }
 
+void Tape::reach_marks() {
+  while (!marks_.empty() && marks_.back().place >= steps_.size()) {
+    const Mark mark = std::move(marks_.back());
+    marks_.pop_back();
+    mark.reached();
+  }
+}
+
 void Tape::walk() {
   const NoGrad no_recording;
-  while (!steps_.empty()) {
+  for (reach_marks(); !steps_.empty(); reach_marks()) {
     Step step = std::move(steps_.back());
     steps_.pop_back();
     if (!step.output->grad.defined()) continue;  // did not lead to the loss

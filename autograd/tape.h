@@ -55,6 +55,9 @@ class Tape {
   void backward(const Var& output, Tensor seed);
   std::size_t size() const { return steps_.size(); }
 
+  /// `f` is called in backward when everything recorded from here on has been walked, whether or not it led to the loss.
+  void when_walked_back(std::function<void()> f) { marks_.push_back({steps_.size(), std::move(f)}); }
+
   /// The active tape of this thread, or null.
   static Tape* active();
 
@@ -65,6 +68,8 @@ class Tape {
 
   /// Pops every step, running those whose output has a gradient.
   void walk();
+  /// Pops the marks behind the last step.
+  void reach_marks();
 
   struct Step {
     const char* name;
@@ -74,7 +79,13 @@ class Tape {
     DyLayout layout;
   };
 
+  struct Mark {
+    std::size_t place;  // in steps_
+    std::function<void()> reached;
+  };
+
   std::vector<Step> steps_;
+  std::vector<Mark> marks_;
   Tape* previous_;
 };
 

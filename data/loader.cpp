@@ -25,6 +25,9 @@ void check(const MaskedSamples& source, const LoaderOptions& options) {
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
+/// The first sequence of a step that `rank` takes.
+std::int64_t first_row(const LoaderOptions& options, int rank) { return rank * options.batch_size / options.world_size; }
+
 /// By this thread alone: a kernel would start threads of its own under each worker.
 template <class T>
 Tensor filled(const Shape& shape, T value) {
@@ -149,11 +152,20 @@ Loader::Loader(MaskedSamples source, LoaderOptions options, std::int64_t first_s
   require(first_step >= 0, "loader: step {}", first_step);
   require_input(options_.batch_size >= options_.world_size, "loader: batch_size {} leaves some of the {} ranks without a sequence",
                 options_.batch_size, options_.world_size);
-  first_row_ = options_.rank * options_.batch_size / options_.world_size;
-  rows_ = (options_.rank + 1) * options_.batch_size / options_.world_size - first_row_;
+  first_row_ = first_row(options_, options_.rank);
+  rows_ = first_row(options_, options_.rank + 1) - first_row_;
   units_per_step_ = divide_up(rows_, options_.micro_batch_size);
   batches_ = std::make_unique<Prefetcher>(first_step * units_per_step_, std::numeric_limits<std::int64_t>::max(), options_.workers,
                                           options_.prefetch, [this](std::int64_t unit) { return make(unit); });
+}
+
+std::vector<int> micro_batch_ranks(const LoaderOptions& options) {
+  std::vector<int> ranks;
+  for (int rank = 0; rank < options.world_size; ++rank) {
+    const std::int64_t rows = first_row(options, rank + 1) - first_row(options, rank);
+    ranks.insert(ranks.end(), static_cast<std::size_t>(divide_up(rows, options.micro_batch_size)), rank);
+  }
+  return ranks;
 }
 
 Batch Loader::make(std::int64_t unit) const {

@@ -77,6 +77,9 @@ struct LoaderOptions {
   std::int64_t prefetch = 8;  ///< micro-batches made ahead
 };
 
+/// The rank that computes each micro-batch of a step of Loader, in the order of the step's sequences.
+std::vector<int> micro_batch_ranks(const LoaderOptions& options);
+
 /// Training: step after step without end. Sequence i of step s takes place p = s · batch_size + i of the run: place p mod N of epoch p / N,
 /// where N is the number of samples, in the order of SampleOrder; a step may reach over the end of an epoch. Rank r of w takes
 /// sequences r · batch_size / w … (r + 1) · batch_size / w − 1 of each step.

@@ -77,12 +77,19 @@ Var EncoderLayer::operator()(const Var& x, const SequenceMask& mask, const RunCo
 }
 
 Encoder::Encoder(const Scope& scope, const ModelConfig& config) : embeddings_(scope / "embeddings", config) {
-  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) layers_.emplace_back(scope / "encoder" / "layer" / std::to_string(i), config);
+  for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
+    places_.push_back(scope.slab_place());
+    layers_.emplace_back(scope / "encoder" / "layer" / std::to_string(i), config);
+  }
 }
 
 Var Encoder::operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run) const {
   Var x = embeddings_(input, mask, run);
-  for (const EncoderLayer& layer : layers_) {
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const EncoderLayer& layer = layers_[i];
+    // What is declared behind is used behind: when backward comes by here again, nothing adds to those gradients any more.
+    if (run.gradients_final && Tape::active())
+      Tape::active()->when_walked_back([final = run.gradients_final, place = places_[i]] { final(place); });
     if (run.activation_checkpointing && Tape::active()) {
       x = checkpoint([&layer, mask, run](const std::vector<Var>& in) { return layer(in[0], mask, run); }, {x});
     } else {

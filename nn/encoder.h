@@ -65,6 +65,7 @@ class Encoder {
  private:
   Embeddings embeddings_;
   std::vector<EncoderLayer> layers_;
+  std::vector<std::int64_t> places_;  // of each layer's first parameter in the slabs
 };
 
 }  // namespace nystrom

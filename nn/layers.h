@@ -20,6 +20,9 @@ struct RunContext {
   /// Called by each layer with what its attention gets and gives (before the convolution), which it may exchange for the same value: for
   /// studies of the attention. The first layer comes first; with checkpointing there is a second call, the last one first, in backward.
   std::function<void(const AttentionInputs&, Var& output)> observe_attention = {};
+  /// Called in backward when the gradients from this place of the slab to its end are final in this pass: layer by layer, the last one
+  /// first.
+  std::function<void(std::int64_t place)> gradients_final = {};
 };
 
 /// y = x Wᵀ + b.

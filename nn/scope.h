@@ -83,6 +83,10 @@ class ParameterStore {
   std::vector<Parameter> parameters() const;
   /// Number of trained values, without the padding between parameters.
   std::int64_t count() const;
+  /// Elements of a slab, with that padding.
+  std::int64_t slab_size() const { return slab_size_; }
+  /// Where in the slabs parameter `name` begins.
+  std::int64_t place_of(std::string_view name) const { return find(name).offset; }
   DType dtype() const { return dtype_; }
 
   /// The slabs. `masters` is `values` itself unless these are bf16.
@@ -120,6 +124,8 @@ class Scope {
   const std::string& path() const { return path_; }
   Parameter parameter(std::string_view name, const Shape& shape, Init init = {}, bool decay = true) const;
   std::uint32_t next_dropout_site() const { return store_->next_dropout_site(); }
+  /// Where in the slabs the parameter declared next begins.
+  std::int64_t slab_place() const { return store_->slab_size(); }
 
  private:
   ParameterStore* store_;

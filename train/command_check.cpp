@@ -6,6 +6,7 @@
 #include <CLI/Formatter.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -18,6 +19,7 @@
 #include "train/config_io.h"
 #include "train/data_report.h"
 #include "train/finetune.h"
+#include "train/memory_plan.h"
 #include "train/run_state.h"
 
 namespace nystrom {
@@ -30,6 +32,19 @@ struct CheckOptions {
   CommonOptions common;
   std::string config;
   bool data = false, json = false;
+  std::optional<int> devices;
+  std::string memory;
+  std::optional<double> bandwidth;
+
+  bool asks_for_memory() const { return devices || !memory.empty() || bandwidth; }
+};
+
+/// Whether a run fits, and how fast its gradients travel.
+struct Fit {
+  MemoryPlan plan;
+  int devices = 1;
+  std::optional<std::int64_t> memory, largest;
+  std::optional<double> communication_seconds;
 };
 
 /// What a run will be.
@@ -39,6 +54,7 @@ struct Plan {
   std::optional<std::int64_t> sequences;  // of training; unknown before the text was turned into tokens
   std::optional<DataReport> data;
   std::optional<TaskReport> task;
+  std::optional<Fit> fit;
   Lines warnings;
 };
 
@@ -136,6 +152,30 @@ Plan make_plan(const CheckOptions& options, Log& log) {
   return plan;
 }
 
+Fit find_fit(const CheckOptions& options, const RunConfig& config) {
+  Fit fit;
+  fit.devices = options.devices.value_or(1);
+  if (!options.memory.empty()) fit.memory = parse_memory("--memory", options.memory);
+  const std::int64_t limit = config.training.batch_size / fit.devices;
+  require_input(limit > 0, "--gpus {}: training.batch_size {} leaves some of them without a sequence", fit.devices,
+                config.training.batch_size);
+  fit.plan = plan_memory(config, fit.devices);
+  if (fit.memory) fit.largest = fit.plan.largest_micro_batch(*fit.memory, limit);
+  if (options.bandwidth) fit.communication_seconds = reduction_seconds(fit.plan, fit.devices, *options.bandwidth * 1e9);
+  return fit;
+}
+
+/// InputError when the run does not fit.
+void require_fit(const Fit& fit, const RunConfig& config) {
+  const std::int64_t batch = config.training.micro_batch_size, needed = fit.plan.total(batch);
+  if (!fit.memory || needed <= *fit.memory) return;
+  const std::string advice =
+      *fit.largest > 0 ? fmt::format("training.micro_batch_size {} is the largest that fits", *fit.largest)
+                       : "not even one sequence fits: set training.activation_checkpointing: true, training.zero: 1 or a smaller model";
+  throw InputError(fmt::format("the run needs {} on each device, --memory allows {}; {}", memory_text(static_cast<double>(needed)),
+                               memory_text(static_cast<double>(*fit.memory)), advice));
+}
+
 // ---- For programs ---------------------------------------------------------------------------------------------------------------
 
 Json to_json(const DocumentReport& set) {
@@ -158,6 +198,23 @@ Json to_json(const DocumentReport& set) {
           {"sequences", set.sequences}};
 }
 
+Json to_json(const Fit& fit, std::int64_t micro_batch) {
+  const MemoryPlan& plan = fit.plan;
+  const auto optional = [](const auto& value) { return value ? Json(*value) : Json(); };
+  return {{"devices", fit.devices},
+          {"weights", plan.weights},
+          {"exact_weights", plan.masters},
+          {"gradients", plan.gradients},
+          {"optimizer", plan.optimizer},
+          {"averaged_weights", plan.average},
+          {"communication", plan.communication},
+          {"activations", plan.activations(micro_batch)},
+          {"activations_per_layer", std::llround(plan.layer[0] + plan.layer[1] * static_cast<double>(micro_batch))},
+          {"total", plan.total(micro_batch)},
+          {"largest_micro_batch_size", optional(fit.largest)},
+          {"communication_seconds", optional(fit.communication_seconds)}};
+}
+
 Json to_json(const Plan& plan) {
   const TrainingConfig& training = plan.config.training;
   const std::int64_t length = plan.config.data.sequence_length;
@@ -170,6 +227,7 @@ Json to_json(const Plan& plan) {
                {"sequences", plan.sequences ? Json(*plan.sequences) : Json()},
                {"epochs", plan.sequences ? Json(epochs(plan.config, *plan.sequences)) : Json()},
                {"warnings", plan.warnings}};
+  if (plan.fit) json["memory"] = to_json(*plan.fit, training.micro_batch_size);
   if (plan.task) json["data"] = describe(*plan.task, plan.config);
   if (!plan.data) return json;
   Json samples = Json::array();
@@ -220,6 +278,12 @@ void print(const DataReport& report) {
   for (const auto& sample : report.samples) fmt::print("  {}\n", shown(sample, colour));
 }
 
+void print(const Fit& fit, const RunConfig& config) {
+  for (const std::string& line : describe(fit.plan, config, fit.devices)) fmt::print("{}\n", line);
+  if (fit.largest) fmt::print("largest micro_batch_size in {}: {}\n", memory_text(static_cast<double>(*fit.memory)), *fit.largest);
+  if (fit.communication_seconds) fmt::print("adding up the gradients of a step: {:.4f} s\n", *fit.communication_seconds);
+}
+
 void print(const Plan& plan) {
   const TrainingConfig& training = plan.config.training;
   const std::int64_t length = plan.config.data.sequence_length;
@@ -233,6 +297,7 @@ void print(const Plan& plan) {
   } else {
     fmt::print("data: not read yet; --data reads it and tells what it is like\n");
   }
+  if (plan.fit) print(*plan.fit, plan.config);
   if (plan.data) print(*plan.data);
   if (plan.task) {
     for (const std::string& line : describe(*plan.task, plan.config)) fmt::print("{}\n", line);
@@ -243,7 +308,8 @@ void run(const CheckOptions& options) {
   options.common.apply();
   Log log(options.common.quiet);
   try {
-    const Plan plan = make_plan(options, log);
+    Plan plan = make_plan(options, log);
+    if (options.asks_for_memory()) plan.fit = find_fit(options, plan.config);
     if (options.json) {
       fmt::print("{}\n", to_json(plan).dump());
     } else {
@@ -251,6 +317,7 @@ void run(const CheckOptions& options) {
       std::fflush(stdout);  // before the warnings
       for (const std::string& line : plan.warnings) log.warn(line);
     }
+    if (plan.fit) require_fit(*plan.fit, plan.config);
   } catch (const InputError& error) {
     if (options.json) fmt::print("{}\n", Json{{"ok", false}, {"errors", split_lines(error.what())}}.dump());
     throw;
@@ -266,9 +333,13 @@ Command add_check_command(CLI::App& app) {
       "--data turns the text into tokens, or uses those in the cache, and tells what the model will see of it; of a task it tells "
       "lengths,\n"
       "what is cut, and labels.\n\n"
-      "Example:\n  nystrom check my.yaml --data");
+      "--gpus, --memory and --bandwidth tell whether the run fits; for that a few small steps run here.\n\n"
+      "Examples:\n  nystrom check my.yaml --data\n  nystrom check my.yaml --gpus 8 --memory 80G --bandwidth 50");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   command->add_flag("--data", options->data, "also report on the data: lengths, padding, unknown tokens, duplicates, masked samples");
+  command->add_option("--gpus", options->devices, "devices that share the run, or processes")->check(CLI::Range(1, 1000000));
+  command->add_option("--memory", options->memory, "memory of each: 80G, 512M");
+  command->add_option("--bandwidth", options->bandwidth, "GB a second in and out of each")->check(CLI::PositiveNumber);
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};

@@ -52,7 +52,8 @@ Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder, co
   const std::int64_t total = samples.packing->size();
   Progress progress("sequence", 0, total, log);
   const auto start = std::chrono::steady_clock::now();
-  return evaluate_masked_lm(*model, samples, options.batch, [&](std::int64_t done) {
+  Communicator alone;
+  return evaluate_masked_lm(*model, samples, options.batch, alone, [&](std::int64_t done) {
     stop_if_asked();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     progress.update(done, fmt::format("{:.1f} sequences/s", static_cast<double>(done) / seconds), done == total);
@@ -99,7 +100,8 @@ void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder, co
 TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset, Log& log) {
   const StopSignals stop;
   Progress progress("sample", 0, dataset->size(), log);
-  return evaluate_task(*task.model, dataset, task.reader->padding(), options.batch, [&](std::int64_t done) {
+  Communicator alone;
+  return evaluate_task(*task.model, dataset, task.reader->padding(), options.batch, alone, [&](std::int64_t done) {
     if (stop.requested()) throw Interrupted("stopped; nothing was kept");
     progress.update(done, "", done == dataset->size());
   });

@@ -18,9 +18,9 @@ struct FinetuneOptions {
   std::vector<std::string> grid;
 };
 
-void run_once(const FinetuneOptions& options, Log& log, Device device) {
+void run_once(const FinetuneOptions& options, Log& log, Device device, Communicator& communicator) {
   const RunConfig config = read_config(options.config, options.common.overrides);
-  const RunResult result = finetune(config, log, device);
+  const RunResult result = finetune(config, log, device, communicator);
   if (result.interrupted) {
     const std::string message = fmt::format("stopped after step {}; the same command goes on from there", result.steps);
     log.record(message);
@@ -32,15 +32,16 @@ void run_once(const FinetuneOptions& options, Log& log, Device device) {
                       result.best.value_or(result.steps)));
 }
 
-void run(const FinetuneOptions& options) {
+void run(const FinetuneOptions& options, Communicator& communicator) {
   const Device device = options.common.apply();
   Log log(options.common.quiet);
-  if (!options.seeds && options.grid.empty()) return run_once(options, log, device);
+  if (!communicator.is_first()) log.mute();
+  if (!options.seeds && options.grid.empty()) return run_once(options, log, device, communicator);
   SweepOptions sweep;
   sweep.seeds = options.seeds.value_or(1);
   for (const std::string& axis : options.grid) sweep.grid.push_back(parse_grid_axis(axis));
-  const SweepResult result = run_sweep(options.config, options.common.overrides, sweep, log, device);
-  if (!result.points.empty()) fmt::print("{}", sweep_table(result));
+  const SweepResult result = run_sweep(options.config, options.common.overrides, sweep, log, device, communicator);
+  if (!result.points.empty() && communicator.is_first()) fmt::print("{}", sweep_table(result));
   if (result.interrupted) throw Interrupted("stopped; the same command goes on from there");
 }
 
@@ -59,7 +60,7 @@ Command add_finetune_command(CLI::App& app) {
   command->add_option("--grid", options->grid, "option=value,value: a run for each value; several make the product")
       ->allow_extra_args(false);
   options->common.add_to(*command);
-  return {command, [options] { run(*options); }};
+  return {command, [options] { with_processes([&](Communicator& communicator) { run(*options, communicator); }); }};
 }
 
 }  // namespace nystrom

@@ -16,11 +16,12 @@ struct PretrainOptions {
   std::string config;
 };
 
-void run(const PretrainOptions& options) {
+void run(const PretrainOptions& options, Communicator& communicator) {
   const Device device = options.common.apply();
   const RunConfig config = read_config(options.config, options.common.overrides);
   Log log(options.common.quiet);
-  const PretrainResult result = pretrain(config, log, device);
+  if (!communicator.is_first()) log.mute();
+  const PretrainResult result = pretrain(config, log, device, communicator);
   if (result.run.interrupted) {
     const std::string message = fmt::format("stopped after step {}; the same command goes on from there", result.run.steps);
     log.record(message);
@@ -44,7 +45,7 @@ Command add_pretrain_command(CLI::App& app) {
   command->footer("Example:\n  nystrom pretrain my.yaml --set training.steps=2000");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   options->common.add_to(*command);
-  return {command, [options] { run(*options); }};
+  return {command, [options] { with_processes([&](Communicator& communicator) { run(*options, communicator); }); }};
 }
 
 }  // namespace nystrom

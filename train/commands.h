@@ -8,6 +8,7 @@
 #include "core/device.h"
 #include "core/dtype.h"
 #include "core/error.h"
+#include "train/communicator.h"
 
 namespace CLI {
 class App;
@@ -58,10 +59,14 @@ Command add_export_command(CLI::App& app);
 Command add_extend_command(CLI::App& app);
 Command add_report_command(CLI::App& app);
 
-/// The user asked to stop, and what was done is saved: the program exits with 130.
+/// The user asked to stop, and what was done is saved: the program exits with 130. Without a message nothing is printed.
 class Interrupted : public Error {
  public:
   using Error::Error;
 };
+
+/// Runs `work` as one of the processes that mpirun or srun started, or alone. An error of one ends all, with its message; where all have
+/// the same, the first one tells it.
+void with_processes(const std::function<void(Communicator&)>& work);
 
 }  // namespace nystrom

@@ -87,6 +87,8 @@ std::vector<std::string> validate(const RunConfig& config) {
   if (training.batch_size % training.micro_batch_size != 0)
     lines.push_back(fmt::format("training.batch_size {} is not divisible by micro_batch_size {}; a step is a whole number of micro-batches",
                                 training.batch_size, training.micro_batch_size));
+  if (training.zero > 0 && config.optimizer.name == OptimizerKind::lamb)
+    lines.push_back("training.zero 1 and optimizer.name lamb exclude each other; LAMB compares whole parameters with their updates");
   if (config.model.positions == Positions::absolute && config.data.sequence_length > config.model.max_position_embeddings)
     lines.push_back(
         fmt::format("data.sequence_length {} exceeds model.max_position_embeddings {}; shorten the sequences or enlarge the model's "

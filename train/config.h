@@ -193,6 +193,7 @@ struct TrainingConfig {
   bool activation_checkpointing = false;
   bool deterministic = false;
   std::int64_t zero = 0;
+  double timeout = 600;
   std::optional<double> ema;
 };
 
@@ -204,8 +205,14 @@ void fields(V& v, TrainingConfig& c) {
   v(c.micro_batch_size, "micro_batch_size", "sequences computed at once on one device; divides batch_size", at_least(1));
   v(c.dtype, "dtype", "type of the computation; weights and moments stay f32. f64: on CPU, for checks");
   v(c.activation_checkpointing, "activation_checkpointing", "recompute activations in the backward pass: less memory, more time");
-  v(c.deterministic, "deterministic", "the same bits in every run on the same machine");
-  v(c.zero, "zero", "what is spread over the devices. 0: nothing, every device holds the whole state", between(0, 0));
+  v(c.deterministic, "deterministic",
+    "the same bits in any number of processes: gradients of micro-batches are added up in their order, at the cost of memory and time. "
+    "Runs of one number of processes always repeat their bits on the same machine");
+  v(c.zero, "zero",
+    "what is spread over the processes. 0: nothing, each holds the whole state; 1: the moments of the optimizer (ZeRO-1), each process "
+    "updates its part of the weights",
+    between(0, 1));
+  v(c.timeout, "timeout", "seconds that processes wait for one that is slow, before all end and name it", positive);
   v(c.ema, "ema", "decay of an exponential moving average of the weights, which is what is evaluated, exported and used; null: none",
     below_one);
 }

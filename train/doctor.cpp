@@ -15,6 +15,7 @@
 #include "core/dispatch.h"
 #include "core/json.h"
 #include "data/library_versions.h"
+#include "train/processes.h"
 
 namespace nystrom {
 namespace {
@@ -230,7 +231,11 @@ std::vector<Finding> examine_gpus(const fs::path& root) {
   } else {
     findings.push_back({"cuda", Status::missing, "not in this build: the GPU stays unused", "./dev build --cuda makes build/cuda/nystrom"});
   }
-  for (const char* name : {"cudnn", "nccl", "mpi"}) findings.push_back({name, Status::note, "not in this build", ""});
+  for (const char* name : {"cudnn", "nccl"}) findings.push_back({name, Status::note, "not in this build", ""});
+  if (mpi_module())
+    findings.push_back({"mpi", Status::ok, "in this build: mpirun -np N starts N processes of one run", ""});
+  else
+    findings.push_back({"mpi", Status::note, "not in this build: one process", ""});
   return findings;
 }
 

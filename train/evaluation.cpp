@@ -53,35 +53,43 @@ ModelInput input_of(std::span<const std::int32_t> ids, std::int64_t positions, s
   return {Tensor::from(row, {1, positions}), {}, padded ? Tensor::from(valid, {1, positions}) : Tensor(), {}};
 }
 
-Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples, std::int64_t micro_batch_size,
+Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples, std::int64_t micro_batch_size, Communicator& communicator,
                               const std::function<void(std::int64_t)>& progress) {
   const std::vector<std::int64_t> counts = count_tokens(samples.packing->dataset());
   const auto most_frequent = std::max_element(counts.begin(), counts.end()) - counts.begin();
   const double log_total = std::log(static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
   require_input(!samples.sentence_order || model.config().sentence_order,
                 "masking.sentence_order is true, but the model has no sentence-order head (cls.seq_relationship); set it to false");
-  EvaluationLoader loader(samples, {micro_batch_size, micro_batch_size});
-  Evaluation sum;
-  std::int64_t correct = 0, ordered = 0, done = 0, most_frequent_asked = 0;
-  while (const auto batch = loader.next()) {
+  LoaderOptions options{micro_batch_size, micro_batch_size};
+  options.rank = communicator.rank();
+  options.world_size = communicator.size();
+  EvaluationLoader loader(samples, options);
+  // What each batch gives, at its place among those of all processes: added up in one order whatever their number.
+  enum Quantity { loss, frequency_loss, correct, asked, ordered, most_frequent_asked, quantities };
+  const std::int64_t total = samples.packing->size(), batches = (total + micro_batch_size - 1) / micro_batch_size;
+  std::vector<double> found(static_cast<std::size_t>(batches * quantities), 0);
+  for (std::int64_t number = options.rank; const auto batch = loader.next(); number += options.world_size) {
     const MaskedLmOutput out = model.masked_lm(input_of(*batch), batch->labels, 1, {});
-    sum.loss += out.loss.value().item();
-    correct += count_equal(out.predictions, out.labels);
-    sum.tokens += batch->chosen;
-    if (samples.sentence_order) ordered += count_equal(likeliest(out.order_logits), batch->swapped);
+    double* here = found.data() + number * quantities;
+    here[loss] = out.loss.value().item();
+    here[correct] = static_cast<double>(count_equal(out.predictions, out.labels));
+    here[asked] = static_cast<double>(batch->chosen);
+    if (samples.sentence_order) here[ordered] = static_cast<double>(count_equal(likeliest(out.order_logits), batch->swapped));
     const Tensor labels = out.labels.to(cpu_device);
     for (const std::int64_t label : std::span(labels.data<std::int64_t>(), static_cast<std::size_t>(labels.numel()))) {
-      sum.frequency_loss += log_total - std::log(static_cast<double>(counts[static_cast<std::size_t>(label)]));
-      most_frequent_asked += label == most_frequent;
+      here[frequency_loss] += log_total - std::log(static_cast<double>(counts[static_cast<std::size_t>(label)]));
+      here[most_frequent_asked] += label == most_frequent;
     }
-    done += batch->input_ids.dim(0);
-    if (progress) progress(done);
+    if (progress) progress(std::min((number + options.world_size) * micro_batch_size, total));
   }
-  require_input(sum.tokens > 0, "the text holds no token to predict");
-  const auto tokens = static_cast<double>(sum.tokens);
-  Evaluation mean{sum.loss / tokens, static_cast<double>(correct) / tokens, sum.frequency_loss / tokens,
-                  static_cast<double>(most_frequent_asked) / tokens, sum.tokens};
-  if (samples.sentence_order) mean.order_accuracy = static_cast<double>(ordered) / static_cast<double>(done);
+  found = communicator.sum(found);
+  double sum[quantities] = {};
+  for (std::size_t i = 0; i < found.size(); ++i) sum[i % quantities] += found[i];
+  const double tokens = sum[asked];
+  require_input(tokens > 0, "the text holds no token to predict");
+  Evaluation mean{sum[loss] / tokens, sum[correct] / tokens, sum[frequency_loss] / tokens, sum[most_frequent_asked] / tokens,
+                  static_cast<std::int64_t>(tokens)};
+  if (samples.sentence_order) mean.order_accuracy = sum[ordered] / static_cast<double>(total);
   return mean;
 }
 

@@ -4,6 +4,7 @@
 #include "data/loader.h"
 #include "data/tokenizer.h"
 #include "nn/model.h"
+#include "train/communicator.h"
 #include "train/config.h"
 
 namespace nystrom {
@@ -22,8 +23,9 @@ struct Evaluation {
 };
 
 /// Every sample once, with the masks of epoch 0, `micro_batch_size` at a time; no dropout. `progress` is called with the number of samples
-/// done. InputError when no token can be asked for.
-Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples, std::int64_t micro_batch_size,
+/// done. InputError when no token can be asked for. The work is spread over the processes, and the result is the same bits in any number
+/// of them.
+Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples, std::int64_t micro_batch_size, Communicator& communicator,
                               const std::function<void(std::int64_t)>& progress = {});
 
 /// The input of a model from a batch of the loader.

@@ -39,12 +39,18 @@ std::string checksum_of(const TaskDataset& dataset) {
 class TaskObjective : public Objective {
  public:
   TaskObjective(const RunConfig& config, const TaskReader& reader, std::shared_ptr<const TaskDataset> train,
-                std::shared_ptr<const TaskDataset> validation, std::shared_ptr<const Tokenizer> tokenizer)
-      : config_(config), train_(std::move(train)), validation_(std::move(validation)), tokenizer_(std::move(tokenizer)) {
+                std::shared_ptr<const TaskDataset> validation, std::shared_ptr<const Tokenizer> tokenizer, Communicator& communicator)
+      : config_(config),
+        communicator_(communicator),
+        train_(std::move(train)),
+        validation_(std::move(validation)),
+        tokenizer_(std::move(tokenizer)) {
     options_.batch_size = config.training.batch_size;
     options_.micro_batch_size = config.training.micro_batch_size;
     options_.padding = reader.padding();
     options_.seed = static_cast<std::uint64_t>(config.seed);
+    options_.rank = communicator.rank();
+    options_.world_size = communicator.size();
   }
 
   DataIdentity identity() const override {
@@ -57,6 +63,7 @@ class TaskObjective : public Objective {
     return tokenizer_ ? tokenizer_->files(config_.data.sequence_length) : std::vector<TokenizerFile>();
   }
 
+  std::vector<int> micro_batch_ranks() const override { return nystrom::micro_batch_ranks(options_); }
   void start(std::int64_t step) override { loader_ = std::make_unique<TaskLoader>(train_, options_, step); }
 
   ObjectiveStep step(Model& model, AdamW& optimizer, const StepOptions& options) override {
@@ -76,7 +83,7 @@ class TaskObjective : public Objective {
   }
 
   Score evaluate(const Model& model, const EvaluationProgress& progress) override {
-    const TaskEvaluation evaluation = evaluate_task(model, validation_, options_.padding, options_.micro_batch_size,
+    const TaskEvaluation evaluation = evaluate_task(model, validation_, options_.padding, options_.micro_batch_size, communicator_,
                                                     [&](std::int64_t done) { progress(done, validation_->size()); });
     Score score{evaluation.scores.decisive, evaluation.scores.values, describe(evaluation.scores)};
     score.metrics.emplace_back("loss", evaluation.loss);
@@ -86,6 +93,7 @@ class TaskObjective : public Objective {
 
  private:
   RunConfig config_;
+  Communicator& communicator_;
   std::shared_ptr<const TaskDataset> train_, validation_;
   std::shared_ptr<const Tokenizer> tokenizer_;  // null for features
   TaskLoaderOptions options_;
@@ -153,7 +161,7 @@ PreparedTask prepare_task(RunConfig config, Log& log) {
   return run;
 }
 
-RunResult finetune(const RunConfig& config, Log& log, Device device) {
+RunResult finetune(const RunConfig& config, Log& log, Device device, Communicator& communicator) {
   const auto wrong = validate_finetuning(config);
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
   const PreparedTask run = prepare_task(config, log);  // before anything is written
@@ -163,9 +171,9 @@ RunResult finetune(const RunConfig& config, Log& log, Device device) {
     const TaskReport report = report_task(*run.train, *run.validation);
     for (const std::string& line : describe(report, complete)) log.say(line);
     for (const std::string& line : task_warnings(report)) log.warn(line);
-    return std::make_unique<TaskObjective>(complete, *run.reader, run.train, run.validation, run.tokenizer);
+    return std::make_unique<TaskObjective>(complete, *run.reader, run.train, run.validation, run.tokenizer, communicator);
   };
-  return train_run(config, make, log, device);
+  return train_run(config, make, log, device, communicator);
 }
 
 }  // namespace nystrom

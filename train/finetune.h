@@ -23,6 +23,6 @@ std::vector<std::string> describe(const TaskReport& report, const RunConfig& con
 
 /// Runs `config`, which has a task, in its run directory, as train_run does. The labels that the training files hold become part of the
 /// configuration and of the model. InputError for everything wrong with the task's files.
-RunResult finetune(const RunConfig& config, Log& log, Device device = cpu_device);
+RunResult finetune(const RunConfig& config, Log& log, Device device, Communicator& communicator);
 
 }  // namespace nystrom

@@ -21,6 +21,7 @@ void Log::append_to(const std::filesystem::path& file) {
 }
 
 void Log::print(const std::string& line) {
+  if (muted_) return;
   fmt::print(stderr, "{}{}\n", drawn_ ? "\r\x1b[K" : "", line);
   drawn_ = false;
 }

@@ -17,6 +17,9 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
+  /// From here on nothing is printed, not even warnings: of all processes of a run one speaks.
+  void mute() { muted_ = true; }
+
   /// From here on every line also goes to the end of `file`, with the time in front, quiet or not. InputError when it cannot be written.
   void append_to(const std::filesystem::path& file);
 
@@ -30,13 +33,14 @@ class Log {
   void record(const std::string& text);
 
   /// Whether draw() shows anything.
-  bool draws() const { return terminal_ && !quiet_; }
+  bool draws() const { return terminal_ && !quiet_ && !muted_; }
   bool quiet() const { return quiet_; }
 
  private:
   void print(const std::string& line);
 
   bool quiet_, terminal_;
+  bool muted_ = false;
   bool drawn_ = false;  // the cursor stands behind a drawn line
   std::ofstream file_;
 };

@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <chrono>
 #include <filesystem>
 #include <new>
+#include <thread>
 
 #include "core/check.h"
 #include "core/cpu/parallel.h"
@@ -15,6 +17,7 @@
 #include "core/suggest.h"
 #include "train/commands.h"
 #include "train/completion.h"
+#include "train/processes.h"
 
 namespace nystrom {
 
@@ -48,9 +51,34 @@ enum ExitCode { done = 0, internal_error = 1, input_error = 2, interrupted = 130
 
 std::string with_guard(const std::string& word) { return word.starts_with('[') && word.ends_with(']') ? " " + word : word; }
 
-int fail(ExitCode code, std::string_view message) {
-  fmt::print(stderr, "nystrom: {}\n", message);
-  return code;
+struct Failure {
+  ExitCode code;
+  std::string message;
+};
+
+/// What to make of the exception that is being handled.
+Failure current_failure() {
+  try {
+    throw;
+  } catch (const Interrupted& reason) {
+    return {interrupted, reason.what()};
+  } catch (const InputError& error) {
+    return {input_error, error.what()};
+  } catch (const std::filesystem::filesystem_error& error) {
+    const std::string place = error.path1().empty() ? "" : printable_path(error.path1()) + ": ";
+    return {input_error, place + error.code().message()};
+  } catch (const std::bad_alloc&) {
+    return {input_error, "out of memory; lower the batch size or the sequence length"};
+  } catch (const ProcessLost& error) {
+    return {internal_error, error.what()};
+  } catch (const std::exception& error) {
+    return {internal_error, std::string("internal error: ") + error.what()};
+  }
+}
+
+int fail(const Failure& failure) {
+  if (!failure.message.empty()) fmt::print(stderr, "nystrom: {}\n", failure.message);
+  return failure.code;
 }
 
 std::string listed(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
@@ -122,7 +150,7 @@ int run(int argc, char** argv) {
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
     const auto chosen = std::find_if(commands.begin(), commands.end(), [](const Command& command) { return command.app->parsed(); });
-    return fail(input_error, parse_message(error, chosen == commands.end() ? nullptr : chosen->app));
+    return fail({input_error, parse_message(error, chosen == commands.end() ? nullptr : chosen->app)});
   }
   for (const Command& command : commands) {
     if (command.app->parsed()) command.run();
@@ -132,22 +160,32 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+
+void with_processes(const std::function<void(Communicator&)>& work) {
+  const std::unique_ptr<Communicator> communicator = connect_processes();
+  if (communicator->size() == 1) return work(*communicator);
+  try {
+    work(*communicator);
+  } catch (const Interrupted& reason) {
+    throw Interrupted(communicator->is_first() ? reason.what() : "");
+  } catch (const ProcessLost&) {
+    communicator->end_all(fail(current_failure()));
+  } catch (...) {
+    Failure failure = current_failure();
+    // What is wrong for all is told once: by the first process, which ends the others meanwhile.
+    if (!communicator->is_first()) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    failure.message = fmt::format("{}: {}", communicator->name_of(communicator->rank()), failure.message);
+    communicator->end_all(fail(failure));
+  }
+}
+
 }  // namespace nystrom
 
 int main(int argc, char** argv) {
   using namespace nystrom;
   try {
     return run(argc, argv);
-  } catch (const Interrupted& reason) {
-    return fail(interrupted, reason.what());
-  } catch (const InputError& error) {
-    return fail(input_error, error.what());
-  } catch (const std::filesystem::filesystem_error& error) {
-    const std::string place = error.path1().empty() ? "" : printable_path(error.path1()) + ": ";
-    return fail(input_error, place + error.code().message());
-  } catch (const std::bad_alloc&) {
-    return fail(input_error, "out of memory; lower the batch size or the sequence length");
-  } catch (const std::exception& error) {
-    return fail(internal_error, std::string("internal error: ") + error.what());
+  } catch (...) {
+    return fail(current_failure());
   }
 }

@@ -1,5 +1,6 @@
 #include "train/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/check.h"
@@ -7,12 +8,37 @@
 
 namespace nystrom {
 
-AdamW::AdamW(ParameterStore& store, const OptimizerConfig& config) : store_(store), config_(config), segments_(store.segments()) {
+namespace {
+
+/// Of the range alone, counted from its beginning.
+ParameterStore::Segments segments_in(const ParameterStore::Segments& all, SlabRange range) {
+  std::vector<std::int64_t> ends;
+  std::vector<double> decay;
+  const Tensor all_ends = all.end.to(cpu_device);
+  const std::vector<double> all_decay = all.decay.to(cpu_device).to_doubles();
+  for (std::size_t i = 0; i < all_decay.size(); ++i) {
+    const std::int64_t end = std::min(all_ends.data<std::int64_t>()[i], range.end) - range.begin;
+    if (end <= (ends.empty() ? 0 : ends.back())) continue;
+    ends.push_back(end);
+    decay.push_back(all_decay[i]);
+  }
+  const auto count = static_cast<std::int64_t>(ends.size());
+  return {Tensor::from(ends, {count}).to(all.end.device()), Tensor::from(decay, {count}).to(all.end.device())};
+}
+
+}  // namespace
+
+AdamW::AdamW(ParameterStore& store, const OptimizerConfig& config, std::optional<SlabRange> range)
+    : store_(store),
+      config_(config),
+      range_(range.value_or(SlabRange{0, store.slab_size()})),
+      segments_(segments_in(store.segments(), range_)) {
   require(store.gradients().defined(), "AdamW needs a parameter store that was allocated for training");
   require(config.betas.size() == 2, "AdamW needs two betas, got {}", config.betas.size());
+  require(!range || config.name != OptimizerKind::lamb, "LAMB needs whole parameters, not a range of the slabs");
   const AllocationLabel label("optimizer moments");
-  moment1_ = zeros_like(store.masters());
-  moment2_ = zeros_like(store.masters());
+  moment1_ = zeros_like(store.masters().slice(0, range_.begin, range_.end));
+  moment2_ = zeros_like(moment1_);
   if (config.name == OptimizerKind::lamb) updates_ = zeros_like(store.masters());
 }
 
@@ -25,8 +51,9 @@ double AdamW::gradient_norm() const {
 void AdamW::step(double learning_rate, double gradient_scale) {
   ++steps_taken_;
   if (config_.name == OptimizerKind::lamb) return lamb(learning_rate, gradient_scale);
-  Tensor masters = store_.masters(), low;
-  if (store_.dtype() != masters.dtype()) low = store_.values();
+  if (range_.begin == range_.end) return;
+  Tensor masters = store_.masters().slice(0, range_.begin, range_.end), low;
+  if (store_.dtype() != masters.dtype()) low = store_.values().slice(0, range_.begin, range_.end);
   adamw(masters, low, learning_rate, gradient_scale);
 }
 
@@ -34,7 +61,7 @@ void AdamW::adamw(Tensor& parameters, Tensor low, double learning_rate, double g
   const auto t = static_cast<double>(steps_taken_);
   const double beta1 = config_.betas[0], beta2 = config_.betas[1];
   kernels::adamw(
-      parameters, store_.gradients(), moment1_, moment2_, low, segments_.end, segments_.decay,
+      parameters, store_.gradients().slice(0, range_.begin, range_.end), moment1_, moment2_, low, segments_.end, segments_.decay,
       {learning_rate, beta1, beta2, config_.epsilon, config_.weight_decay, 1 - std::pow(beta1, t), 1 - std::pow(beta2, t), gradient_scale});
 }
 

@@ -1,10 +1,17 @@
 // AdamW and LAMB over the slabs of a parameter store.
 #pragma once
 
+#include <optional>
+
 #include "nn/scope.h"
 #include "train/config.h"
 
 namespace nystrom {
+
+/// Elements begin … end − 1 of each slab.
+struct SlabRange {
+  std::int64_t begin, end;
+};
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter, arXiv 1711.05101), as torch.optim.AdamW computes it, over all parameters in one
 /// pass. Biases and LayerNorm do not decay. Moments are kept in the type of the masters.
@@ -13,8 +20,9 @@ namespace nystrom {
 /// times its AdamW update u, weight decay included; the factor is 1 where a norm is 0. Parameters that do not decay move as under AdamW.
 class AdamW {
  public:
-  /// `store` is allocated for training and outlives the optimizer.
-  AdamW(ParameterStore& store, const OptimizerConfig& config);
+  /// `store` is allocated for training and outlives the optimizer. With a range it holds moments of, and updates, that range alone; lamb
+  /// takes none: it needs whole parameters.
+  AdamW(ParameterStore& store, const OptimizerConfig& config, std::optional<SlabRange> range = {});
 
   /// The Euclidean norm of all gradients, in f64.
   double gradient_norm() const;
@@ -24,7 +32,8 @@ class AdamW {
 
   std::int64_t steps_taken() const { return steps_taken_; }
 
-  /// The state to save and to continue from: both moments, as slabs laid out as the store's.
+  SlabRange range() const { return range_; }
+  /// The state to save and to continue from: both moments, laid out as the store's slabs in range().
   Tensor moment1() const { return moment1_; }
   Tensor moment2() const { return moment2_; }
   void set_steps_taken(std::int64_t steps) { steps_taken_ = steps; }
@@ -36,6 +45,7 @@ class AdamW {
 
   ParameterStore& store_;
   OptimizerConfig config_;
+  SlabRange range_;
   ParameterStore::Segments segments_;
   Tensor moment1_, moment2_;
   Tensor updates_;  // of LAMB alone

@@ -12,12 +12,21 @@ namespace {
 class MaskedLmObjective : public Objective {
  public:
   /// `last` gets what each evaluation says.
-  MaskedLmObjective(const RunConfig& config, Corpus corpus, Evaluation& last)
+  MaskedLmObjective(const RunConfig& config, Corpus corpus, Evaluation& last, Communicator& communicator)
       : config_(config),
+        communicator_(communicator),
         corpus_(std::move(corpus)),
         train_(masked_samples(corpus_.train, *corpus_.tokenizer, config)),
         validation_(masked_samples(corpus_.validation, *corpus_.tokenizer, config)),
-        evaluation_(last) {}
+        evaluation_(last) {
+    options_.batch_size = config.training.batch_size;
+    options_.micro_batch_size = config.training.micro_batch_size;
+    options_.rank = communicator.rank();
+    options_.world_size = communicator.size();
+    require_input(!config.training.deterministic || options_.batch_size % (options_.micro_batch_size * options_.world_size) == 0,
+                  "training.deterministic with {} processes needs a batch_size that is divisible by {} x micro_batch_size {}; got {}",
+                  options_.world_size, options_.world_size, options_.micro_batch_size, options_.batch_size);
+  }
 
   DataIdentity identity() const override {
     return {corpus_.train->info().tokenizer, file_checksum(corpus_.token_folder / "train" / "index.json"), "data.train"};
@@ -27,9 +36,8 @@ class MaskedLmObjective : public Objective {
   bool higher_is_better() const override { return false; }
   std::vector<TokenizerFile> tokenizer_files() const override { return corpus_.tokenizer->files(config_.data.sequence_length); }
 
-  void start(std::int64_t step) override {
-    loader_ = std::make_unique<Loader>(train_, LoaderOptions{config_.training.batch_size, config_.training.micro_batch_size}, step);
-  }
+  std::vector<int> micro_batch_ranks() const override { return nystrom::micro_batch_ranks(options_); }
+  void start(std::int64_t step) override { loader_ = std::make_unique<Loader>(train_, options_, step); }
 
   ObjectiveStep step(Model& model, AdamW& optimizer, const StepOptions& options) override {
     ObjectiveStep done;
@@ -44,8 +52,8 @@ class MaskedLmObjective : public Objective {
 
   Score evaluate(const Model& model, const EvaluationProgress& progress) override {
     const std::int64_t total = validation_.packing->size();
-    evaluation_ =
-        evaluate_masked_lm(model, validation_, config_.training.micro_batch_size, [&](std::int64_t done) { progress(done, total); });
+    evaluation_ = evaluate_masked_lm(model, validation_, config_.training.micro_batch_size, communicator_,
+                                     [&](std::int64_t done) { progress(done, total); });
     Score score{evaluation_.loss,
                 {{"loss", evaluation_.loss}, {"accuracy", evaluation_.accuracy}},
                 fmt::format("loss {:.4f}, accuracy {:.1f} %", evaluation_.loss, 100 * evaluation_.accuracy)};
@@ -58,6 +66,8 @@ class MaskedLmObjective : public Objective {
 
  private:
   RunConfig config_;
+  Communicator& communicator_;
+  LoaderOptions options_;
   Corpus corpus_;
   MaskedSamples train_, validation_;
   std::unique_ptr<Loader> loader_;
@@ -66,7 +76,7 @@ class MaskedLmObjective : public Objective {
 
 }  // namespace
 
-PretrainResult pretrain(const RunConfig& given, Log& log, Device device) {
+PretrainResult pretrain(const RunConfig& given, Log& log, Device device, Communicator& communicator) {
   RunConfig config = given;
   const auto wrong = validate_pretraining(config);
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
@@ -79,9 +89,9 @@ PretrainResult pretrain(const RunConfig& given, Log& log, Device device) {
   const auto make = [&](RunConfig& complete) {
     Corpus corpus = prepare_corpus(complete, log);
     fit_model_to_tokenizer(complete, *corpus.tokenizer);
-    return std::make_unique<MaskedLmObjective>(complete, std::move(corpus), result.evaluation);
+    return std::make_unique<MaskedLmObjective>(complete, std::move(corpus), result.evaluation, communicator);
   };
-  result.run = train_run(config, make, log, device);
+  result.run = train_run(config, make, log, device, communicator);
   return result;
 }
 

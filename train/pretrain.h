@@ -13,7 +13,7 @@ struct PretrainResult {
 };
 
 /// Runs the configuration in its run directory, as train_run does. A run with model.from starts from that model's weights, with its
-/// tokenizer unless tokenizer.path names another.
-PretrainResult pretrain(const RunConfig& given, Log& log, Device device = cpu_device);
+/// tokenizer unless tokenizer.path names another. The first process prepares the text, the others take it from the cache.
+PretrainResult pretrain(const RunConfig& given, Log& log, Device device, Communicator& communicator);
 
 }  // namespace nystrom

@@ -82,6 +82,8 @@ void check_run_dir(const RunConfig& config) {
   old.data.cache = config.data.cache;
   old.training.steps = config.training.steps;  // these may change
   old.training.epochs = config.training.epochs;
+  old.training.zero = config.training.zero;
+  old.training.timeout = config.training.timeout;
   old.evaluation = config.evaluation;
   old.checkpoint = config.checkpoint;
   old.logging = config.logging;

@@ -35,7 +35,8 @@ struct RunState {
 /// Refuses a folder that holds something else than a run. Writes nothing.
 void check_run_place(const std::filesystem::path& run_dir);
 /// check_run_place, and refuses a run directory with checkpoints of other settings, naming the changed keys
-/// (steps, epochs, logging, evaluation and checkpoint may change, and the names of the run directory and the cache). Writes nothing.
+/// (steps, epochs, zero, timeout, logging, evaluation and checkpoint may change, and the names of the run directory and the cache). Writes
+/// nothing.
 void check_run_dir(const RunConfig& config);
 /// check_run_dir, and then writes the resolved configuration into the run directory.
 void settle_config(const RunConfig& config);

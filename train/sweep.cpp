@@ -122,7 +122,7 @@ const SweepPoint& SweepResult::best() const {
 }
 
 SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides, const SweepOptions& options, Log& log,
-                      Device device) {
+                      Device device, Communicator& communicator) {
   struct Planned {
     std::size_t point;
     RunConfig config;
@@ -151,7 +151,8 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     log.say(fmt::format("run {} of {}: {}{}", i + 1, plan.size(), config.run_dir, run ? " is finished" : ""));
     if (!run) {
       Log of_run(log.quiet());
-      const RunResult outcome = finetune(config, of_run, device);
+      if (!communicator.is_first()) of_run.mute();
+      const RunResult outcome = finetune(config, of_run, device, communicator);
       result.interrupted = outcome.interrupted;
       if (outcome.interrupted) break;
       run = SweepRun{config.seed,       config.run_dir,
@@ -159,11 +160,11 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
                      outcome.judged_by, outcome.best_value.value_or(0)};
       Json json = json_of(*run);
       json["asked"] = asked;
-      write_text_file(fs::path(config.run_dir) / result_name, json.dump(2) + "\n");
+      if (communicator.is_first()) write_text_file(fs::path(config.run_dir) / result_name, json.dump(2) + "\n");
     }
     result.metric = run->metric;
     result.points[point].runs.push_back(*run);
-    write_summary(base.run_dir, result);
+    if (communicator.is_first()) write_summary(base.run_dir, result);
   }
   std::erase_if(result.points, [](const SweepPoint& point) { return point.runs.empty(); });
   return result;

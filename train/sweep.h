@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/device.h"
+#include "train/communicator.h"
 #include "train/config_io.h"
 #include "train/log.h"
 
@@ -55,7 +56,7 @@ struct SweepResult {
 /// Fine-tunes the configuration at `path` once a point and seed, in RUN_DIR/POINT/seed-S. Runs that are finished are not run again, others
 /// go on where they were. RUN_DIR/summary.json holds what is finished, after every run.
 SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides, const SweepOptions& options, Log& log,
-                      Device device = cpu_device);
+                      Device device, Communicator& communicator);
 
 /// The table for people: a line a point, and the best.
 std::string sweep_table(const SweepResult& result);

@@ -36,6 +36,7 @@ Tensor likeliest(const Var& logits) {
 }
 
 StepResult optimizer_step(AdamW& optimizer, std::span<const Tensor> sample_ids, const PartOfLoss& loss_of, const StepOptions& options) {
+  GradientSum* sum = options.gradient_sum;
   optimizer.zero_gradients();
   // Losses are read when all is under way: a read waits for the device.
   std::vector<Tensor> losses;
@@ -43,47 +44,60 @@ StepResult optimizer_step(AdamW& optimizer, std::span<const Tensor> sample_ids, 
     const AllocationLabel label("activations");
     RunContext run{options.dropout, options.activation_checkpointing, options.seed, options.step, sample_ids[part]};
     if (part == 0) run.observe_attention = options.observe_attention;
+    if (sum) sum->begin(part, run);
     Tape tape;
     const Var part_loss = loss_of(part, run);
     losses.push_back(part_loss.value());
     tape.backward(part_loss);
+    if (sum) sum->end(part);
   }
-  const double norm = optimizer.gradient_norm();
-  double loss = 0;
-  for (const Tensor& part : losses) loss += part.item();
+  const double norm = sum ? sum->finish() : optimizer.gradient_norm();
+  std::vector<double> parts;
+  for (const Tensor& part : losses) parts.push_back(part.item());
+  if (sum) parts = sum->losses_of_all(parts);
+  const double loss = std::accumulate(parts.begin(), parts.end(), 0.0);
   if (!std::isfinite(norm) || !std::isfinite(loss)) return {loss, norm, true};
   const double scale = options.clip_norm ? std::min(1.0, *options.clip_norm / (norm + 1e-6)) : 1.0;
   optimizer.step(options.learning_rate, scale);
+  if (sum) sum->share_parameters();
   return {loss, norm, false};
 }
 
+namespace {
+
+/// The sums over all processes.
+std::vector<double> total(const StepOptions& options, const std::vector<double>& values) {
+  return options.gradient_sum ? options.gradient_sum->communicator().sum(values) : values;
+}
+
+}  // namespace
+
 StepResult train_step(Model& model, AdamW& optimizer, std::span<const MicroBatch> batches, const StepOptions& options) {
-  const std::int64_t chosen = chosen_tokens(batches);
+  std::int64_t own_sequences = 0;
+  for (const MicroBatch& batch : batches) own_sequences += batch.labels.dim(0);
+  const std::vector<double> counts = total(options, {static_cast<double>(chosen_tokens(batches)), static_cast<double>(own_sequences)});
+  const double chosen = counts[0], sequences = counts[1];
   require(chosen > 0, "train_step: no token of the batch is chosen for prediction");
   std::vector<Tensor> sample_ids;
   for (const MicroBatch& batch : batches) sample_ids.push_back(batch.sample_ids);
   std::vector<MaskedLmOutput> outputs;
   std::vector<Tensor> orders;
-  std::int64_t sequences = 0;
-  for (const MicroBatch& batch : batches) sequences += batch.labels.dim(0);
   const bool order = batches[0].swapped.defined();
   const auto loss = [&](std::size_t part, const RunContext& run) {
-    MaskedLmOutput out = model.masked_lm(batches[part].input, batches[part].labels, static_cast<double>(chosen), run);
+    MaskedLmOutput out = model.masked_lm(batches[part].input, batches[part].labels, chosen, run);
     outputs.push_back({{}, out.predictions, out.labels});
     if (!order) return std::move(out.loss);
     orders.push_back(likeliest(out.order_logits));
     const Tensor swapped = batches[part].swapped.to(out.order_logits.value().device());
-    return add(out.loss, cross_entropy(out.order_logits, swapped, static_cast<double>(sequences)));
+    return add(out.loss, cross_entropy(out.order_logits, swapped, sequences));
   };
   StepResult result = optimizer_step(optimizer, sample_ids, loss, options);
-  std::int64_t correct = 0;
+  std::int64_t correct = 0, ordered = 0;
   for (const MaskedLmOutput& out : outputs) correct += count_equal(out.predictions, out.labels);
-  result.accuracy = static_cast<double>(correct) / static_cast<double>(chosen);
-  if (order) {
-    std::int64_t ordered = 0;
-    for (std::size_t part = 0; part < batches.size(); ++part) ordered += count_equal(orders[part], batches[part].swapped);
-    result.order_accuracy = static_cast<double>(ordered) / static_cast<double>(sequences);
-  }
+  for (std::size_t part = 0; part < orders.size(); ++part) ordered += count_equal(orders[part], batches[part].swapped);
+  const std::vector<double> right = total(options, {static_cast<double>(correct), static_cast<double>(ordered)});
+  result.accuracy = right[0] / chosen;
+  if (order) result.order_accuracy = right[1] / sequences;
   return result;
 }
 

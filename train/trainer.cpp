@@ -1,5 +1,6 @@
 #include "train/trainer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "train/config_io.h"
 #include "train/hf_config.h"
 #include "train/model_folder.h"
+#include "train/optimizer_files.h"
 #include "train/progress.h"
 #include "train/run_state.h"
 #include "train/schedule.h"
@@ -29,43 +31,70 @@ using Clock = std::chrono::steady_clock;
 
 static_assert(label_of_unchosen == ignored_label);
 
+/// What became of a file, for others: "=CHECKSUM" or "!MESSAGE".
+std::string report_of(const std::function<std::string()>& write) {
+  try {
+    return "=" + write();
+  } catch (const Error& error) {
+    return std::string("!") + error.what();
+  }
+}
+
+std::string checksum_in(const std::string& report) {
+  if (report.starts_with("!")) throw InputError(report.substr(1));
+  return report.substr(1);
+}
+
 /// One run while it trains.
 class Run {
  public:
-  Run(const RunConfig& config, Objective& objective, Log& log, Device device);
+  Run(const RunConfig& config, Objective& objective, Log& log, Device device, Communicator& communicator);
   RunResult train();
 
  private:
   void start_weights();
   void resume();
-  void step(Progress& progress);
+  void step(const StopSignals& stop, Progress& progress);
   void report(const ObjectiveStep& done, double learning_rate, double seconds, Progress& progress);
+  std::optional<std::int64_t> newest_of_first();
   bool evaluation_due() const;
   bool evaluate(const StopSignals& stop);
   void save();
+  void require_same_weights();
+  void write_shards_of_others();
   std::vector<CheckpointFolder::File> checkpoint_files();
+  void add_optimizer_files(std::vector<CheckpointFolder::File>& files);
 
   RunConfig config_;
   Objective& objective_;
   Log& log_;
   Device device_;
+  Communicator& communicator_;
+  bool sharded_;  // the moments are spread over the processes
   Model model_;
+  std::optional<GradientSum> gradient_sum_;  // where there is more than one process, or their number must not matter
   std::optional<AdamW> optimizer_;
   std::optional<WeightAverage> average_;
   AttentionMonitor attention_;
   CheckpointFolder checkpoints_;
-  std::optional<MetricsLog> metrics_;
+  std::optional<MetricsLog> metrics_;  // of the first process
   RunState state_;
   std::int64_t steps_, evaluation_interval_;
   std::string settings_;  // a hash of config_
   std::string saved_;     // the state in the newest checkpoint
+  bool stop_agreed_ = false;
+  struct {
+    double working = 0, waiting = 0;
+  } communication_;  // seconds of the last step
 };
 
-Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device)
+Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device, Communicator& communicator)
     : config_(config),
       objective_(objective),
       log_(log),
       device_(device),
+      communicator_(communicator),
+      sharded_(communicator.size() > 1 && config.training.zero > 0),
       model_(config.model),
       attention_(config, log),
       checkpoints_(fs::path(config.run_dir) / "checkpoints", config.checkpoint.keep),
@@ -73,13 +102,16 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device)
       evaluation_interval_(evaluation_interval(config, objective.samples())),
       settings_(text_checksum(to_yaml(config))) {
   model_.parameters().allocate(config.training.dtype, StoreMode::training, device);
-  optimizer_.emplace(model_.parameters(), config.optimizer);
+  if (communicator.size() > 1 || config.training.deterministic)
+    gradient_sum_.emplace(model_.parameters(), communicator, objective.micro_batch_ranks(),
+                          GradientSumOptions{config.training.deterministic, sharded_});
+  optimizer_.emplace(model_.parameters(), config.optimizer, sharded_ ? std::optional(gradient_sum_->own_range()) : std::nullopt);
   const DataIdentity identity = objective_.identity();
   state_.tokenizer = identity.tokenizer;
   state_.data = identity.data;
-  checkpoints_.remove_leftovers();
+  if (communicator.is_first()) checkpoints_.remove_leftovers();
   resume();
-  metrics_.emplace(config.run_dir, state_.step, config.logging.tensorboard);
+  if (communicator.is_first()) metrics_.emplace(config.run_dir, state_.step, config.logging.tensorboard);
 }
 
 void Run::start_weights() {
@@ -92,10 +124,18 @@ void Run::start_weights() {
   }
 }
 
-void Run::resume() {
+/// The newest whole checkpoint, as the first process finds it.
+std::optional<std::int64_t> Run::newest_of_first() {
+  std::optional<std::int64_t> newest;
   std::vector<std::string> passed_over;
-  const auto newest = newest_checkpoint(fs::path(config_.run_dir) / "checkpoints", passed_over);
+  if (communicator_.is_first()) newest = newest_checkpoint(fs::path(config_.run_dir) / "checkpoints", passed_over);
   for (const std::string& line : passed_over) log_.warn(line);
+  const auto step = static_cast<std::int64_t>(communicator_.sum(communicator_.is_first() ? static_cast<double>(newest.value_or(-1)) : 0));
+  return step < 0 ? std::nullopt : std::optional(step);
+}
+
+void Run::resume() {
+  const auto newest = newest_of_first();
   if (!newest) {
     start_weights();
     if (config_.training.ema) average_.emplace(model_.parameters(), *config_.training.ema);
@@ -110,7 +150,7 @@ void Run::resume() {
   saved_ = saved.to_json();
   state_ = saved;
   const auto weights = SafetensorsFile::open(folder / "model.safetensors");
-  const auto moments = SafetensorsFile::open(folder / "optimizer.safetensors");
+  const OptimizerFiles moments(folder);
   ParameterStore& store = model_.parameters();
   if (config_.training.ema) average_.emplace(store, *config_.training.ema);
   const WithAveragedWeights averaged(average_);  // model.safetensors holds them
@@ -118,42 +158,93 @@ void Run::resume() {
     const std::string& name = parameter.name();
     store.set(name, weights.read(name));
     if (average_) kernels::copy(moments.read("weight." + name).to(device_), store.part_of(average_->slab(), name));
-    kernels::copy(moments.read("moment1." + name).to(device_), store.part_of(optimizer_->moment1(), name));
-    kernels::copy(moments.read("moment2." + name).to(device_), store.part_of(optimizer_->moment2(), name));
   }
+  moments.read_moments(store, *optimizer_);
   optimizer_->set_steps_taken(state_.updates);
-  checkpoints_.remove_old(state_.step, state_.best());
+  if (communicator_.is_first()) checkpoints_.remove_old(state_.step, state_.best());
   log_.say(fmt::format("resuming at step {}", state_.step));
+}
+
+/// One file, or one of each process, which all write at the same time: the first process, which makes the checkpoint, tells the others
+/// where, and what becomes of their files. One that cannot be written spoils the checkpoint.
+void Run::add_optimizer_files(std::vector<CheckpointFolder::File>& files) {
+  const ParameterStore& store = model_.parameters();
+  auto moments = std::make_shared<std::vector<NamedTensor>>(moments_of(store, *optimizer_));
+  for (const Parameter& parameter : store.parameters()) {
+    const std::string& name = parameter.name();
+    if (average_) moments->push_back({"weight." + name, store.part_of(average_->slab(), name).to(cpu_device)});
+  }
+  if (!sharded_) {
+    files.push_back({optimizer_file_name(0, 1), [moments](const fs::path& path) { return write_safetensors(path, *moments); }});
+    return;
+  }
+  auto reports = std::make_shared<std::vector<std::string>>();
+  const int size = communicator_.size();
+  files.push_back({optimizer_file_name(0, size), [this, moments, reports](const fs::path& path) {
+                     communicator_.from_first(path.parent_path().string());
+                     *reports = communicator_.gather(report_of([&] { return write_safetensors(path, *moments); }));
+                     return checksum_in((*reports)[0]);
+                   }});
+  for (int rank = 1; rank < size; ++rank) {
+    files.push_back({optimizer_file_name(rank, size), [this, reports, rank](const fs::path&) {
+                       return with_context(communicator_.name_of(rank),
+                                           [&] { return checksum_in((*reports)[static_cast<std::size_t>(rank)]); });
+                     }});
+  }
+}
+
+/// The part of another process in all that the first one does to save.
+void Run::write_shards_of_others() {
+  while (true) {
+    const fs::path folder = communicator_.from_first("");
+    if (folder.empty()) return;
+    communicator_.gather(report_of([&] {
+      return write_safetensors(folder / optimizer_file_name(communicator_.rank(), communicator_.size()),
+                               moments_of(model_.parameters(), *optimizer_));
+    }));
+  }
 }
 
 /// To be called while the model has its averaged weights.
 std::vector<CheckpointFolder::File> Run::checkpoint_files() {
-  const ParameterStore& store = model_.parameters();
   const std::vector<NamedTensor> weights = weight_tensors(model_);
-  std::vector<NamedTensor> moments;
-  for (const Parameter& parameter : store.parameters()) {
-    const std::string& name = parameter.name();
-    moments.push_back({"moment1." + name, store.part_of(optimizer_->moment1(), name).to(cpu_device)});
-    moments.push_back({"moment2." + name, store.part_of(optimizer_->moment2(), name).to(cpu_device)});
-    if (average_) moments.push_back({"weight." + name, store.part_of(average_->slab(), name).to(cpu_device)});
-  }
-  std::vector<CheckpointFolder::File> files = {
-      {"model.safetensors", [weights](const fs::path& path) { return write_safetensors(path, weights); }},
-      {"optimizer.safetensors", [moments](const fs::path& path) { return write_safetensors(path, moments); }},
-      CheckpointFolder::text_file("state.json", state_.to_json()),
-      CheckpointFolder::text_file("config.json", hf_config_text(config_.model)),
-      CheckpointFolder::text_file("config.yaml", to_yaml(config_))};
+  std::vector<CheckpointFolder::File> files;
+  add_optimizer_files(files);
+  files.push_back({"model.safetensors", [weights](const fs::path& path) { return write_safetensors(path, weights); }});
+  files.push_back(CheckpointFolder::text_file("state.json", state_.to_json()));
+  files.push_back(CheckpointFolder::text_file("config.json", hf_config_text(config_.model)));
+  files.push_back(CheckpointFolder::text_file("config.yaml", to_yaml(config_)));
   for (const TokenizerFile& file : objective_.tokenizer_files()) {
     files.push_back(CheckpointFolder::text_file(file.name, file.content));
   }
   return files;
 }
 
+/// A fault of one machine must not get into a checkpoint, nor go on unseen.
+void Run::require_same_weights() {
+  if (communicator_.size() == 1) return;
+  const Tensor weights = model_.parameters().masters().to(cpu_device);
+  Checksum checksum;
+  checksum.update(CView(weights).data, static_cast<std::size_t>(weights.bytes()));
+  const std::vector<std::string> all = communicator_.gather(checksum.hex());
+  const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& each) { return each != all[0]; });
+  if (other == all.end()) return;
+  throw Error(
+      fmt::format("step {}: {} has other weights than {}: the memory or the processor of one of them is at fault; nothing was saved",
+                  state_.step, communicator_.name_of(static_cast<int>(other - all.begin())), communicator_.name_of(0)));
+}
+
 void Run::save() {
   if (saved_ == state_.to_json()) return;
+  require_same_weights();
   const WithAveragedWeights averaged(average_);
-  const std::int64_t bytes = (average_ ? 4 : 3) * model_.parameters().masters().bytes() + (std::int64_t{1} << 20);
-  checkpoints_.save(state_.step, checkpoint_files(), bytes, state_.best());
+  if (communicator_.is_first()) {
+    const std::int64_t bytes = (average_ ? 4 : 3) * model_.parameters().masters().bytes() + (std::int64_t{1} << 20);
+    checkpoints_.save(state_.step, checkpoint_files(), bytes, state_.best());
+    if (sharded_) communicator_.from_first("");
+  } else if (sharded_) {
+    write_shards_of_others();
+  }
   saved_ = state_.to_json();
 }
 
@@ -163,14 +254,14 @@ bool Run::evaluation_due() const {
 }
 
 /// Scores the model on the held-out data, and saves a checkpoint when it is the best so far. False, with nothing changed, when asked to
-/// stop.
+/// stop; several processes come to an end first.
 bool Run::evaluate(const StopSignals& stop) {
   struct Stopped {};
   Score score;
   try {
     const WithAveragedWeights averaged(average_);
     score = objective_.evaluate(model_, [&](std::int64_t done, std::int64_t total) {
-      if (stop.requested()) throw Stopped();
+      if (communicator_.size() == 1 && stop.requested()) throw Stopped();
       log_.draw(fmt::format("step {}: evaluating, {}/{}", state_.step, done, total));
     });
   } catch (const Stopped&) {
@@ -178,7 +269,7 @@ bool Run::evaluate(const StopSignals& stop) {
   }
   Metrics recorded;
   for (const auto& [name, value] : score.metrics) recorded.emplace_back("validation_" + name, value);
-  metrics_->write(state_.step, recorded);
+  if (metrics_) metrics_->write(state_.step, recorded);
   const auto& best = state_.best_value;
   const bool better = std::isfinite(score.value) && (!best || (objective_.higher_is_better() ? score.value > *best : score.value < *best));
   state_.evaluated_step = state_.step;
@@ -192,8 +283,9 @@ bool Run::evaluate(const StopSignals& stop) {
   return true;
 }
 
-void Run::step(Progress& progress) {
+void Run::step(const StopSignals& stop, Progress& progress) {
   const auto start = Clock::now();
+  communication_ = {-communicator_.working_seconds(), -communicator_.waiting_seconds()};
   const std::int64_t number = state_.step + 1;
   StepOptions options;
   options.learning_rate = learning_rate(config_.optimizer.learning_rate, config_.schedule, steps_, number);
@@ -201,8 +293,14 @@ void Run::step(Progress& progress) {
   options.seed = static_cast<std::uint64_t>(config_.seed);
   options.step = static_cast<std::uint64_t>(number);
   options.activation_checkpointing = config_.training.activation_checkpointing;
-  attention_.begin(number, options);
-  const ObjectiveStep done = objective_.step(model_, *optimizer_, options);
+  if (communicator_.is_first()) attention_.begin(number, options);
+  options.gradient_sum = gradient_sum_ ? &*gradient_sum_ : nullptr;
+  ObjectiveStep done = objective_.step(model_, *optimizer_, options);
+  const std::vector<double> of_all = communicator_.sum({static_cast<double>(done.tokens), stop.requested() ? 1.0 : 0.0});
+  done.tokens = static_cast<std::int64_t>(of_all[0]);
+  stop_agreed_ = of_all[1] > 0;
+  communication_.working += communicator_.working_seconds();
+  communication_.waiting += communicator_.waiting_seconds();
   state_.step = number;
   state_.settings = settings_;
   state_.version = NYSTROM_VERSION;
@@ -233,7 +331,9 @@ void Run::report(const ObjectiveStep& done, double learning_rate, double seconds
                                    {"tokens_per_second", tokens_per_second},
                                    {"peak_memory_bytes", memory}});
     metrics.insert(metrics.end(), of_attention.begin(), of_attention.end());
-    metrics_->write(state_.step, metrics);
+    if (communicator_.size() > 1)
+      metrics.insert(metrics.end(), {{"communication_seconds", communication_.working}, {"waiting_seconds", communication_.waiting}});
+    if (metrics_) metrics_->write(state_.step, metrics);
   }
   const std::string accuracy = result.accuracy ? fmt::format(", accuracy {:.1f} %", 100 * *result.accuracy) : "";
   progress.update(state_.step,
@@ -244,17 +344,19 @@ RunResult Run::train() {
   const StopSignals stop;
   objective_.start(state_.step);
   Progress progress("step", state_.step, steps_, log_);
-  const std::string place = device_.is_cpu() ? fmt::format("{} threads", num_threads()) : device_.name();
+  std::string place = device_.is_cpu() ? fmt::format("{} threads", num_threads()) : device_.name();
+  if (communicator_.size() > 1) place += fmt::format(" in each of {} processes", communicator_.size());
   log_.say(fmt::format("training {} parameters on {} in {}, to step {}", model_.parameters().count(), place, config_.run_dir, steps_));
   const auto patience = config_.evaluation.early_stop_patience;
   const auto stalled = [&] { return patience && state_.evaluations_since_best >= *patience; };
   for (;;) {
     if (evaluation_due() && !evaluate(stop)) break;
     if (state_.step > 0 && state_.step % config_.checkpoint.every == 0) save();
-    if (state_.step >= steps_ || stop.requested() || stalled()) break;
-    step(progress);
+    if (state_.step >= steps_ || (communicator_.size() == 1 ? stop.requested() : stop_agreed_) || stalled()) break;
+    step(stop, progress);
   }
   save();
+  communicator_.barrier();
   if (stalled()) {
     log_.say(fmt::format("stopped early: {} evaluations without a better {} than step {}'s", *patience, objective_.judged_by(),
                          state_.best_step));
@@ -271,15 +373,34 @@ void check_run(const RunConfig& config) {
   check_start(config.model, open_model_folder(*config.start.from, {}, quiet), config.start.fresh_head);
 }
 
-RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Device device) {
-  check_run_place(config.run_dir);
-  fs::create_directories(config.run_dir);
-  const RunLock lock(config.run_dir);
-  log.append_to(fs::path(config.run_dir) / "log.txt");
+namespace {
+
+/// All processes were given the same.
+void require_same_config(const RunConfig& config, Communicator& communicator) {
+  const std::vector<std::string> all = communicator.gather(text_checksum(to_yaml(config)));
+  const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& each) { return each != all[0]; });
+  if (other == all.end()) return;
+  throw InputError(fmt::format("{} has another configuration than {}: give all processes the same file and options",
+                               communicator.name_of(static_cast<int>(other - all.begin())), communicator.name_of(0)));
+}
+
+}  // namespace
+
+RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Device device, Communicator& communicator) {
+  require_input(communicator.size() == 1 || device.is_cpu(), "several processes train on CPUs: leave --device out, or start one process");
+  require_same_config(config, communicator);
+  std::optional<RunLock> lock;
+  if (communicator.is_first()) {
+    check_run_place(config.run_dir);
+    fs::create_directories(config.run_dir);
+    lock.emplace(config.run_dir);
+    log.append_to(fs::path(config.run_dir) / "log.txt");
+  }
   try {
-    const std::unique_ptr<Objective> objective = make(config);
-    settle_config(config);
-    return Run(config, *objective, log, device).train();
+    const std::unique_ptr<Objective> objective = communicator.first_before_others([&] { return make(config); });
+    const Communicator::TimeLimit limit(communicator, fs::path(config.run_dir) / ".waiting", config.training.timeout);
+    if (communicator.is_first()) settle_config(config);
+    return Run(config, *objective, log, device, communicator).train();
   } catch (const Error& error) {
     log.record(fmt::format("error: {}", error.what()));
     throw;

@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "train/communicator.h"
 #include "train/config.h"
 #include "train/log.h"
 #include "train/objective.h"
@@ -28,7 +29,10 @@ using MakeObjective = std::function<std::unique_ptr<Objective>(RunConfig& config
 /// Runs `config` in its run directory to its last step. A run that was stopped goes on from its newest whole checkpoint, to the same bits
 /// as if it had not been; a fresh one starts with fresh weights, or with those of model.from. The lock of the run directory is held from
 /// before `make` is called. InputError when the run directory holds a run of other settings (all changed keys are named; steps, epochs,
-/// logging, evaluation and checkpoint may change), and after three steps in a row whose gradient was not finite.
-RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Device device = cpu_device);
+/// zero, timeout, logging, evaluation and checkpoint may change), and after three steps in a row whose gradient was not finite.
+///
+/// Several processes train one run together: the first one calls `make` before the others, and it alone writes, but for sharded moments.
+/// All get the same result. ProcessLost when one of them lets the others wait for longer than training.timeout.
+RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Device device, Communicator& communicator);
 
 }  // namespace nystrom

@@ -160,6 +160,13 @@ TaskBatch make_task_batch(const TaskDataset& dataset, std::span<const std::int64
   return BatchMaker(dataset, samples, ids, padding).make();
 }
 
+std::vector<int> micro_batch_ranks(const TaskLoaderOptions& options) {
+  const std::int64_t parts = (options.batch_size + options.micro_batch_size - 1) / options.micro_batch_size;
+  std::vector<int> ranks;
+  for (std::int64_t part = 0; part < parts; ++part) ranks.push_back(static_cast<int>(part % options.world_size));
+  return ranks;
+}
+
 TaskLoader::TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options, std::int64_t first_step)
     : dataset_(std::move(dataset)),
       options_(options),
@@ -169,9 +176,10 @@ TaskLoader::TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOpt
   require_input(dataset_->target() != TaskTarget::none, "task loader: the data says nothing to learn");
   for (std::int64_t i = 0; i < dataset_->size(); ++i)
     require_input(dataset_->sample(i).labelled, "task loader: example {} (counted from 0) has no label", dataset_->sample(i).example);
-  const std::int64_t parts = (options.batch_size + options.micro_batch_size - 1) / options.micro_batch_size;
-  require_input(parts >= options.world_size, "task loader: batch_size {} makes {} micro-batches of {}, too few for {} ranks",
-                options.batch_size, parts, options.micro_batch_size, options.world_size);
+  const std::size_t parts = micro_batch_ranks(options).size();
+  require_input(static_cast<int>(parts) >= options.world_size,
+                "task loader: batch_size {} makes {} micro-batches of {}, too few for {} ranks", options.batch_size, parts,
+                options.micro_batch_size, options.world_size);
 }
 
 std::vector<TaskBatch> TaskLoader::next() {

@@ -52,6 +52,9 @@ struct TaskLoaderOptions {
   int world_size = 1;
 };
 
+/// The rank that computes each micro-batch of a step of TaskLoader, in their order.
+std::vector<int> micro_batch_ranks(const TaskLoaderOptions& options);
+
 /// Training: step after step without end. Which samples a step holds, and their ids, is the same as in Loader: place p = s · batch_size + i
 /// of the run is place p mod N of epoch p / N in the order of SampleOrder. Within the step they are sorted by length (equal ones by place)
 /// and cut into micro-batches of micro_batch_size, so that short ones meet short ones; micro-batch k goes to rank k mod world_size. The

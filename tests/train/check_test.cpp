@@ -67,6 +67,23 @@ TEST_F(CheckTest, TellsWhatTheRunWillBeAndWritesNothing) {
   EXPECT_EQ(contents(), before);
 }
 
+TEST_F(CheckTest, TellsWhetherTheRunFits) {
+  const Outcome fits = run_program(folder_, "check run.yaml --gpus 2 --memory 1G --bandwidth 10");
+  EXPECT_EQ(fits.code, 0) << fits.err;
+  for (const char* part :
+       {"memory of each of 2 devices:\n", "  weights ", "  gradients ", "  optimizer ", "  communication ", "  activations of 1 layers, ",
+        "largest micro_batch_size in 1.00 GB: 2\n", "adding up the gradients of a step: 0.0000 s\n"})
+    EXPECT_NE(fits.out.find(part), std::string::npos) << part << "\n" << fits.out;
+  const Outcome too_large = run_program(folder_, "check run.yaml --memory 10K");
+  EXPECT_EQ(too_large.code, 2);
+  EXPECT_EQ(too_large.err,
+            "nystrom: the run needs 0.2 MB on each device, --memory allows 0.0 MB; not even one sequence fits: set "
+            "training.activation_checkpointing: true, training.zero: 1 or a smaller model\n");
+  const auto json = nlohmann::json::parse(run_program(folder_, "check run.yaml --memory 1G --json").out);
+  EXPECT_EQ(json["memory"]["largest_micro_batch_size"], 4);
+  EXPECT_GT(json["memory"]["total"], json["memory"]["activations"]);
+}
+
 TEST_F(CheckTest, TellsAllErrorsOfTheFile) {
   expect_errors("run.yaml --set model.hidden_size=9 --set masking.mask=0.95",
                 "--set model.hidden_size=9: model.hidden_size 9 is not divisible by num_attention_heads 2; each head takes an equal share "

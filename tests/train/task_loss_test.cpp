@@ -127,7 +127,9 @@ TEST_P(TaskLoss, DependsOnNoPaddingAndNoMicroBatches) {
 
 TEST_P(TaskLoss, EvaluationDependsOnNoPaddingAndNoBatches) {
   const auto model = make_model(config_, DType::f64);
-  const TaskEvaluation full = evaluate_task(*model, data_, {length, length}, 16), buckets = evaluate_task(*model, data_, {1, length}, 3);
+  Communicator alone;
+  const TaskEvaluation full = evaluate_task(*model, data_, {length, length}, 16, alone);
+  const TaskEvaluation buckets = evaluate_task(*model, data_, {1, length}, 3, alone);
   EXPECT_NEAR(full.loss, buckets.loss, 1e-10 * std::abs(full.loss));
   EXPECT_EQ(full.scores.metric, buckets.scores.metric);
   EXPECT_NEAR(full.scores.decisive, buckets.scores.decisive, 1e-10);

@@ -1,0 +1,124 @@
+// The memory plan beside what training really takes.
+#include "train/memory_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "core/check.h"
+#include "tests/support/errors.h"
+#include "train/train_step.h"
+
+namespace nystrom::testing {
+namespace {
+
+struct Case {
+  const char* name;
+  AttentionKind kind;
+  DType dtype;
+  bool checkpointing;
+  OptimizerKind optimizer;
+};
+
+RunConfig config_of(const Case& c) {
+  RunConfig config;
+  config.model.attention.kind = c.kind;
+  config.model.attention.num_landmarks = 16;
+  config.model.attention.conv_kernel_size = 5;
+  config.model.attention.projected_length = 16;
+  config.model.hidden_size = 96;
+  config.model.intermediate_size = 384;
+  config.model.num_attention_heads = 4;
+  config.model.num_hidden_layers = 6;
+  config.model.max_position_embeddings = config.data.sequence_length = 128;
+  config.model.vocab_size = 3000;
+  config.training.dtype = c.dtype;
+  config.training.activation_checkpointing = c.checkpointing;
+  config.training.batch_size = config.training.micro_batch_size = 5;
+  config.optimizer.name = c.optimizer;
+  return config;
+}
+
+/// Most bytes of live tensors in two steps of the whole model.
+std::int64_t measured_peak(const RunConfig& config) {
+  const std::int64_t b = config.training.micro_batch_size, n = config.data.sequence_length;
+  Arena& arena = Arena::of(cpu_device);
+  const std::int64_t before = arena.statistics().in_use_bytes;
+  Model model(config.model);
+  model.parameters().allocate(config.training.dtype, StoreMode::training);
+  model.parameters().initialise(1, 0.02);
+  AdamW optimizer(model.parameters(), config.optimizer);
+  MicroBatch batch;
+  batch.input.input_ids = Tensor::empty({b, n}, DType::i64);
+  batch.labels = Tensor::full({b, n}, ignored_label, DType::i64);
+  batch.sample_ids = Tensor::from(std::vector<std::int64_t>{0, 1, 2, 3, 4}, {5});
+  for (std::int64_t i = 0; i < b * n; ++i) {
+    batch.input.input_ids.data<std::int64_t>()[i] = 5 + i * 7 % 2900;
+    if (i % 20 < 3) batch.labels.data<std::int64_t>()[i] = 5 + i * 11 % 2900;
+  }
+  arena.reset_peak();
+  StepOptions options;
+  options.activation_checkpointing = config.training.activation_checkpointing;
+  for (options.step = 1; options.step <= 2; ++options.step) train_step(model, optimizer, {&batch, 1}, options);
+  return arena.statistics().peak_in_use_bytes - before;
+}
+
+class MemoryPlanTest : public ::testing::TestWithParam<Case> {};
+
+TEST_P(MemoryPlanTest, IsWithinATenthOfWhatIsMeasured) {
+  const RunConfig config = config_of(GetParam());
+  const MemoryPlan plan = plan_memory(config, 1);
+  const auto planned = static_cast<double>(plan.total(5)), measured = static_cast<double>(measured_peak(config));
+  EXPECT_NEAR(planned, measured, 0.1 * measured) << "fixed " << plan.fixed() << ", activations " << plan.activations(5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Runs, MemoryPlanTest,
+                         ::testing::Values(Case{"nystrom_f32", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw},
+                                           Case{"nystrom_bf16", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw},
+                                           Case{"checkpointing", AttentionKind::nystrom, DType::f32, true, OptimizerKind::adamw},
+                                           Case{"softmax_lamb", AttentionKind::softmax, DType::f32, false, OptimizerKind::lamb},
+                                           Case{"linformer_f64", AttentionKind::linformer, DType::f64, false, OptimizerKind::adamw}),
+                         [](const auto& test) { return test.param.name; });
+
+MemoryPlan simple_plan() {
+  MemoryPlan plan;
+  plan.weights = 1000;
+  plan.gradient_slab = 8000;
+  plan.layers = 2;
+  plan.rest[0] = 10;
+  plan.rest[1] = 20;
+  plan.layer[1] = 40;
+  return plan;  // 1010 + 100 b
+}
+
+TEST(MemoryPlan, FindsTheLargestMicroBatch) {
+  const MemoryPlan plan = simple_plan();
+  EXPECT_EQ(plan.total(3), 1310);
+  EXPECT_EQ(plan.largest_micro_batch(1310, 100), 3);
+  EXPECT_EQ(plan.largest_micro_batch(1309, 100), 2);
+  EXPECT_EQ(plan.largest_micro_batch(1309000, 7), 7);
+  EXPECT_EQ(plan.largest_micro_batch(1100, 7), 0);
+}
+
+TEST(MemoryPlan, ARingMovesTheGradientsTwice) {
+  EXPECT_DOUBLE_EQ(reduction_seconds(simple_plan(), 4, 1000), 2.0 * 3 / 4 * 8);
+  EXPECT_EQ(reduction_seconds(simple_plan(), 1, 1000), 0);
+}
+
+TEST(MemoryPlan, ZeroSpreadsTheMoments) {
+  RunConfig config = config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
+  const MemoryPlan whole = plan_memory(config, 4);
+  config.training.zero = 1;
+  const MemoryPlan spread = plan_memory(config, 4);
+  EXPECT_NEAR(static_cast<double>(spread.optimizer), static_cast<double>(whole.optimizer) / 4, 64);
+  EXPECT_EQ(spread.fixed() - spread.optimizer, whole.fixed() - whole.optimizer);
+}
+
+TEST(MemoryPlan, ReadsSizes) {
+  EXPECT_EQ(parse_memory("--memory", "80G"), 80000000000);
+  EXPECT_EQ(parse_memory("--memory", "1.5M"), 1500000);
+  for (const std::string text : {"", "80", "G", "80GB", "-1G", "0G", "80 G", "nanG"}) {
+    EXPECT_EQ(message_of([&] { parse_memory("--memory", text); }), "--memory " + text + ": expected a size such as 80G or 512M") << text;
+  }
+}
+
+}  // namespace
+}  // namespace nystrom::testing

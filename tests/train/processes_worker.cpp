@@ -1,0 +1,215 @@
+// What several processes do together, asked in each of them: mpirun -np N processes_worker. distributed_test.cpp runs it. Ends with 0 when
+// all holds.
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
+#include "core/check.h"
+#include "core/kernels.h"
+#include "tests/support/models.h"
+#include "train/processes.h"
+#include "train/train_step.h"
+
+namespace nystrom::testing {
+namespace {
+
+void expect(bool condition, const std::string& what) {
+  if (!condition) throw Error(what);
+}
+
+/// Values of process `rank` that every type holds exactly, sums included.
+Tensor values_of(int rank, std::int64_t count, DType dtype) {
+  std::vector<double> values;
+  for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<double>((i * 7 + rank * 3) % 16 - 8));
+  return Tensor::from(values, {count}).cast(dtype);
+}
+
+std::vector<double> sum_over_ranks(int size, std::int64_t count) {
+  std::vector<double> sums(static_cast<std::size_t>(count), 0);
+  for (int rank = 0; rank < size; ++rank) {
+    const std::vector<double> values = values_of(rank, count, DType::f64).to_doubles();
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += values[i];
+  }
+  return sums;
+}
+
+void check_sums(Communicator& c) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+    for (const std::int64_t count : {1, 3, 17, 1000, 70001}) {
+      const std::string what = fmt::format("{} x {}", count, dtype);
+      const Tensor all = values_of(c.rank(), count, dtype), one = values_of(c.rank(), count, dtype);
+      const int root = c.size() - 1;
+      c.all_reduce(all);
+      c.reduce(one, root);
+      c.wait();
+      expect(all.to_doubles() == sum_over_ranks(c.size(), count), "all_reduce " + what);
+      if (c.rank() == root) expect(one.to_doubles() == sum_over_ranks(c.size(), count), "reduce " + what);
+      const Tensor shared = values_of(c.rank(), count, dtype);
+      c.broadcast(shared, root);
+      c.wait();
+      expect(shared.to_doubles() == values_of(root, count, dtype).to_doubles(), "broadcast " + what);
+      const std::vector<std::int64_t> bounds = slab_bounds(count, c.size());
+      Tensor gathered = Tensor::zeros({count}, dtype);
+      const auto r = static_cast<std::size_t>(c.rank());
+      Tensor own = gathered.slice(0, bounds[r], bounds[r + 1]);
+      const Tensor expected = values_of(9, count, dtype);
+      if (own.numel() > 0) kernels::copy(expected.slice(0, bounds[r], bounds[r + 1]), own);
+      c.all_gather(gathered, bounds);
+      c.wait();
+      expect(gathered.to_doubles() == expected.to_doubles(), "all_gather " + what);
+      if (c.size() > 1) {  // round in a ring
+        const Tensor carried = values_of(0, count, dtype);
+        if (c.rank() > 0) c.receive(carried, c.rank() - 1);
+        c.send(carried, (c.rank() + 1) % c.size());
+        if (c.rank() == 0) c.receive(carried, c.size() - 1);
+        c.wait();
+        expect(carried.to_doubles() == values_of(0, count, dtype).to_doubles(), "send and receive " + what);
+      }
+    }
+  }
+}
+
+void check_small_things(Communicator& c) {
+  expect(c.sum(1.5) == 1.5 * c.size(), "sum");
+  expect(c.sum({1, static_cast<double>(c.rank())}) == std::vector<double>{1.0 * c.size(), c.size() * (c.size() - 1) / 2.0}, "sums");
+  const auto text_of = [](int rank) { return std::string(static_cast<std::size_t>(3 * rank), static_cast<char>('a' + rank)); };
+  const std::vector<std::string> texts = c.gather(text_of(c.rank()));  // the first is empty
+  for (int rank = 0; rank < c.size(); ++rank) expect(texts.at(static_cast<std::size_t>(rank)) == text_of(rank), "gather");
+  expect(c.from_first(c.is_first() ? "word" : "other") == "word", "from_first");
+  expect(c.from_first("").empty(), "from_first of nothing");
+  expect(c.name_of(0).starts_with("rank 0 on "), "name_of");
+  int calls = 0;
+  expect(c.first_before_others([&] { return ++calls; }) == 1, "first_before_others");
+}
+
+/// Adding floats in another order gives other bits: sums of rank-dependent values must still be the same bits everywhere.
+void check_same_bits(Communicator& c) {
+  std::vector<float> values;
+  for (int i = 0; i < 5000; ++i) values.push_back(std::sin(static_cast<float>(i + 1000 * c.rank())) * 1e-3F);
+  const Tensor sums = Tensor::from(values, {5000});
+  c.all_reduce(sums);
+  c.wait();
+  const std::string bytes(reinterpret_cast<const char*>(sums.data<float>()), 5000 * sizeof(float));
+  for (const std::string& other : c.gather(bytes)) expect(other == bytes, "all_reduce gives other bits elsewhere");
+}
+
+ModelConfig config_of(AttentionKind kind) {
+  ModelConfig config = tiny_config();
+  config.attention.kind = kind;
+  config.attention.projected_length = 8;
+  config.vocab_size = 40;
+  config.num_hidden_layers = 3;
+  config.max_position_embeddings = 64;
+  config.head = Head::masked_lm;
+  return config;
+}
+
+/// A batch that depends on its number alone.
+MicroBatch micro_batch(std::int64_t number) {
+  Tensor ids = Tensor::full({2, 12}, 0, DType::i64), labels = Tensor::full({2, 12}, ignored_label, DType::i64);
+  Tensor samples = Tensor::full({2}, 0, DType::i64);
+  for (std::int64_t i = 0; i < 24; ++i) ids.data<std::int64_t>()[i] = 5 + (number * 31 + i * 17) % 35;
+  for (std::int64_t i = 0; i < 24; i += 3 + number % 3) labels.data<std::int64_t>()[i] = 5 + (number * 13 + i) % 35;
+  for (std::int64_t i = 0; i < 2; ++i) samples.data<std::int64_t>()[i] = 2 * number + i;
+  return {{ids, {}, {}, {}}, labels, samples};
+}
+
+/// Three steps of four micro-batches with tiny buckets, so that reduction really happens in backward, beside the same in one process.
+void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpointing, GradientSumOptions how) {
+  constexpr std::int64_t parts = 4;
+  const auto train = [&](Communicator& with, GradientSumOptions options) {
+    const auto model = make_model(config_of(kind), dtype);
+    std::vector<int> ranks;
+    std::vector<MicroBatch> own;
+    for (std::int64_t m = 0; m < parts; ++m) {
+      ranks.push_back(static_cast<int>(m * with.size() / parts));
+      if (ranks.back() == with.rank()) own.push_back(micro_batch(m));
+    }
+    GradientSum sum(model->parameters(), with, ranks, options);
+    OptimizerConfig adam;
+    adam.epsilon = 1e-3;  // parameters without influence have gradients of noise alone, which must not become steps
+    AdamW optimizer(model->parameters(), adam, sum.own_range());
+    StepOptions step;
+    step.clip_norm = 0.1;
+    step.seed = 3;
+    step.activation_checkpointing = checkpointing;
+    step.gradient_sum = &sum;
+    std::vector<double> losses;
+    for (step.step = 1; step.step <= 3; ++step.step) {
+      const StepResult result = train_step(*model, optimizer, own, step);
+      losses.insert(losses.end(), {result.loss, result.gradient_norm, *result.accuracy});
+    }
+    return std::pair(losses, model->parameters().values().to_doubles());
+  };
+  Communicator alone;
+  GradientSumOptions single = how;
+  single.sharded = false;
+  const auto [losses, weights] = train(c, how);
+  const auto [expected_losses, expected_weights] = train(alone, single);
+  const std::string what = fmt::format("{} {} deterministic={} sharded={} checkpointing={}", dtype, enum_name(kind), how.deterministic,
+                                       how.sharded, checkpointing);
+  if (how.deterministic) {
+    expect(losses == expected_losses, "losses of " + what);
+    expect(weights == expected_weights, "weights of " + what);
+    return;
+  }
+  const double tolerance = dtype == DType::f64 ? 1e-12 : 1e-5;
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    expect(std::abs(losses[i] - expected_losses[i]) <= 10 * tolerance * std::abs(expected_losses[i]),
+           fmt::format("{} of {}: {} instead of {}", i, what, losses[i], expected_losses[i]));
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    expect(std::abs(weights[i] - expected_weights[i]) <= tolerance,
+           fmt::format("weight {} of {}: {} instead of {}", i, what, weights[i], expected_weights[i]));
+}
+
+/// A loss that is not finite in one process makes all skip the step.
+void check_skip(Communicator& c) {
+  const auto model = make_model(config_of(AttentionKind::nystrom), DType::f32);
+  std::vector<int> ranks;
+  for (int rank = 0; rank < c.size(); ++rank) ranks.push_back(rank);
+  GradientSum sum(model->parameters(), c, ranks, {false, true, 64});
+  AdamW optimizer(model->parameters(), OptimizerConfig{}, sum.own_range());
+  StepOptions step;
+  step.gradient_sum = &sum;
+  const std::vector<double> before = model->parameters().masters().to_doubles();
+  const MicroBatch batch = micro_batch(c.rank());
+  const auto loss = [&](std::size_t, const RunContext& run) {
+    const double factor = c.rank() == c.size() - 1 ? std::numeric_limits<double>::infinity() : 1;
+    return affine(model->masked_lm(batch.input, batch.labels, 1, run).loss, factor);
+  };
+  const StepResult result = optimizer_step(optimizer, {&batch.sample_ids, 1}, loss, step);
+  expect(result.skipped, "a step that is not finite was not skipped");
+  expect(model->parameters().masters().to_doubles() == before, "a skipped step changed the weights");
+}
+
+void check_all(Communicator& c) {
+  check_sums(c);
+  check_small_things(c);
+  check_same_bits(c);
+  for (const bool deterministic : {false, true}) {
+    for (const bool sharded : {false, true}) {
+      const GradientSumOptions how{deterministic, sharded, 500};
+      check_steps(c, DType::f64, AttentionKind::nystrom, sharded, how);
+      check_steps(c, DType::f32, AttentionKind::linformer, !sharded, how);
+      if (deterministic) check_steps(c, DType::bf16, AttentionKind::nystrom, false, how);
+    }
+  }
+  check_skip(c);
+}
+
+}  // namespace
+}  // namespace nystrom::testing
+
+int main() {
+  using namespace nystrom;
+  std::unique_ptr<Communicator> communicator;
+  try {
+    communicator = connect_processes();
+    testing::check_all(*communicator);
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}: {}\n", communicator ? communicator->name_of(communicator->rank()) : "not connected", error.what());
+    if (communicator) communicator->end_all(1);
+    return 1;
+  }
+}

@@ -1,0 +1,264 @@
+#include "train/communicator.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdlib>
+#include <deque>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "core/check.h"
+#include "train/roll_call.h"
+#include "train/transport.h"
+
+namespace nystrom {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::string own_host() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 ? name : "an unknown host";
+}
+
+Buffer buffer_of(const Tensor& values) {
+  require(values.is_contiguous() && values.device().is_cpu(), "communication needs contiguous tensors on the CPU, got {}", values.shape());
+  Tensor writable = values;
+  const View view = writable;
+  return {view.data, values.numel(), values.dtype()};
+}
+
+}  // namespace
+
+/// The thread, and what it is to do.
+struct Communicator::Worker {
+  using Work = std::function<void(Transport&)>;
+
+  std::function<std::unique_ptr<Transport>()> connect;
+  Transport* transport = nullptr;  // while it lives
+  std::mutex mutex;                // of everything below
+  std::condition_variable arrival, done;
+  std::deque<Work> queue;
+  std::int64_t posted = 0, completed = 0;
+  Clock::time_point last_completed;
+  std::exception_ptr error;
+  double working_seconds = 0;
+  bool stop = false, end_now = false;
+  std::optional<RollCall> roll_call;  // the caller's alone
+  double limit = 0;
+  std::thread thread;
+
+  explicit Worker(std::function<std::unique_ptr<Transport>()> connector) : connect(std::move(connector)) {}
+
+  void run() {
+    try {
+      const std::unique_ptr<Transport> connected = connect();
+      {
+        const std::lock_guard lock(mutex);
+        transport = connected.get();
+      }
+      serve(*connected);
+      const std::lock_guard lock(mutex);
+      transport = nullptr;
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      error = std::current_exception();
+      done.notify_all();
+    }
+  }
+
+  void serve(Transport& connection) {
+    std::unique_lock lock(mutex);
+    while (true) {
+      arrival.wait(lock, [&] { return stop || end_now || !queue.empty(); });
+      if (end_now) connection.serve_end();
+      if (queue.empty()) return;
+      const Work work = std::move(queue.front());
+      queue.pop_front();
+      lock.unlock();
+      const Clock::time_point start = Clock::now();
+      work(connection);
+      lock.lock();
+      working_seconds += seconds_since(start);
+      ++completed;
+      last_completed = Clock::now();
+      done.notify_all();
+    }
+  }
+};
+
+Communicator::Communicator() : hosts_{own_host()} {}
+
+Communicator::Communicator(std::function<std::unique_ptr<Transport>()> connect) : worker_(std::make_unique<Worker>(std::move(connect))) {
+  worker_->thread = std::thread([worker = worker_.get()] { worker->run(); });
+  try {
+    post([this](Transport& transport) {
+      rank_ = transport.rank();
+      size_ = transport.size();
+      local_rank_ = transport.local_rank();
+    });
+    wait(false);
+    hosts_.assign(static_cast<std::size_t>(size_), "");
+    hosts_ = gather(own_host());
+  } catch (...) {
+    worker_->thread.join();
+    throw;
+  }
+}
+
+Communicator::~Communicator() {
+  if (!worker_) return;
+  {
+    const std::lock_guard lock(worker_->mutex);
+    worker_->stop = true;
+  }
+  worker_->arrival.notify_all();
+  worker_->thread.join();
+}
+
+std::string Communicator::name_of(int rank) const { return fmt::format("rank {} on {}", rank, hosts_.at(static_cast<std::size_t>(rank))); }
+
+void Communicator::post(std::function<void(Transport&)> work) {
+  {
+    const std::lock_guard lock(worker_->mutex);
+    worker_->queue.push_back(std::move(work));
+    ++worker_->posted;
+  }
+  worker_->arrival.notify_all();
+}
+
+void Communicator::wait() { wait(true); }
+
+void Communicator::wait(bool limited) {
+  if (!worker_) return;
+  Worker& w = *worker_;
+  const Clock::time_point start = Clock::now();
+  const double moment = w.roll_call ? std::min(1.0, w.limit / 8) : 1.0;
+  std::unique_lock lock(w.mutex);
+  const auto ended = [&] { return w.completed == w.posted || w.error; };
+  while (!w.done.wait_for(lock, std::chrono::duration<double>(moment), ended)) {
+    if (!limited || !w.roll_call) continue;
+    const double stalled = seconds_since(std::max(start, w.last_completed));
+    const std::int64_t operation = w.completed;
+    lock.unlock();
+    if (const auto message = w.roll_call->waiting(operation, stalled)) throw ProcessLost(*message);
+    lock.lock();
+  }
+  if (w.error) std::rethrow_exception(w.error);
+  lock.unlock();
+  if (w.roll_call) w.roll_call->answered();
+  waiting_seconds_ += seconds_since(start);
+}
+
+void Communicator::all_reduce(const Tensor& values) {
+  if (!worker_) return;
+  post([values](Transport& transport) { transport.all_reduce(buffer_of(values)); });
+}
+
+void Communicator::reduce(const Tensor& values, int root) {
+  if (!worker_) return;
+  post([values, root](Transport& transport) { transport.reduce(buffer_of(values), root); });
+}
+
+void Communicator::broadcast(const Tensor& values, int root) {
+  if (!worker_) return;
+  post([values, root](Transport& transport) { transport.broadcast(buffer_of(values), root); });
+}
+
+void Communicator::all_gather(const Tensor& all, std::vector<std::int64_t> bounds) {
+  if (!worker_) return;
+  require(bounds.size() == static_cast<std::size_t>(size_) + 1 && bounds.front() == 0 && bounds.back() == all.numel(),
+          "all_gather: {} bounds for {} processes and {} elements", bounds.size(), size_, all.numel());
+  post([all, bounds = std::move(bounds)](Transport& transport) { transport.all_gather(buffer_of(all), bounds.data()); });
+}
+
+void Communicator::send(const Tensor& values, int to) {
+  post([values, to](Transport& transport) { transport.send(buffer_of(values), to); });
+}
+
+void Communicator::receive(const Tensor& values, int from) {
+  post([values, from](Transport& transport) { transport.receive(buffer_of(values), from); });
+}
+
+std::vector<double> Communicator::sum(std::vector<double> values) {
+  if (!worker_) return values;
+  const Tensor exchanged = Tensor::from(values, {static_cast<std::int64_t>(values.size())});
+  all_reduce(exchanged);
+  wait();
+  return exchanged.to_doubles();
+}
+
+void Communicator::barrier_without_limit() {
+  if (!worker_) return;
+  const Tensor nothing = Tensor::zeros({1}, DType::f64);
+  all_reduce(nothing);
+  wait(false);
+}
+
+std::vector<std::string> Communicator::gather(const std::string& text) {
+  if (!worker_) return {text};
+  std::vector<double> sizes(static_cast<std::size_t>(size_), 0);
+  sizes[static_cast<std::size_t>(rank_)] = static_cast<double>(text.size());
+  sizes = sum(sizes);
+  std::vector<std::int64_t> bounds = {0};
+  for (const double size : sizes) bounds.push_back(bounds.back() + static_cast<std::int64_t>(size));
+  Tensor all = Tensor::empty({bounds.back()}, DType::u8);
+  auto* bytes = reinterpret_cast<char*>(all.data<std::uint8_t>());
+  std::copy(text.begin(), text.end(), bytes + bounds[static_cast<std::size_t>(rank_)]);
+  all_gather(all, bounds);
+  wait();
+  std::vector<std::string> texts;
+  for (std::size_t r = 0; r + 1 < bounds.size(); ++r) texts.emplace_back(bytes + bounds[r], bytes + bounds[r + 1]);
+  return texts;
+}
+
+std::string Communicator::from_first(const std::string& text) {
+  if (!worker_) return text;
+  const auto size = static_cast<std::int64_t>(sum(is_first() ? static_cast<double>(text.size()) : 0));
+  Tensor bytes = Tensor::empty({size}, DType::u8);
+  if (is_first()) std::copy(text.begin(), text.end(), bytes.data<std::uint8_t>());
+  broadcast(bytes, 0);
+  wait();
+  return {bytes.data<std::uint8_t>(), bytes.data<std::uint8_t>() + size};
+}
+
+Communicator::TimeLimit::TimeLimit(Communicator& communicator, std::filesystem::path folder, double seconds) : communicator_(communicator) {
+  if (!communicator.worker_) return;
+  communicator.worker_->limit = seconds;
+  communicator.worker_->roll_call.emplace(std::move(folder), communicator.rank_, communicator.size_, seconds,
+                                          [&communicator](int rank) { return communicator.name_of(rank); });
+  communicator.barrier_without_limit();  // behind the clearing of the folder
+}
+
+Communicator::TimeLimit::~TimeLimit() {
+  if (communicator_.worker_) communicator_.worker_->roll_call.reset();
+}
+
+double Communicator::working_seconds() const {
+  if (!worker_) return 0;
+  const std::lock_guard lock(worker_->mutex);
+  return worker_->working_seconds;
+}
+
+void Communicator::end_all(int code) {
+  if (worker_) {
+    {
+      const std::lock_guard lock(worker_->mutex);
+      if (worker_->transport) worker_->transport->request_end(code);
+      worker_->end_now = true;
+    }
+    worker_->arrival.notify_all();
+    std::this_thread::sleep_for(std::chrono::seconds(3));  // the thread ends this process; if it cannot, then here
+  }
+  std::_Exit(code);
+}
+
+}  // namespace nystrom

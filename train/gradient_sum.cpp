@@ -1,0 +1,154 @@
+#include "train/gradient_sum.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "core/check.h"
+#include "core/kernels.h"
+
+namespace nystrom {
+
+std::vector<std::int64_t> slab_bounds(std::int64_t slab_size, int processes) {
+  constexpr std::int64_t unit = 16;
+  const std::int64_t units = (slab_size + unit - 1) / unit;
+  std::vector<std::int64_t> bounds;
+  for (std::int64_t r = 0; r <= processes; ++r) bounds.push_back(std::min((units * r + processes - 1) / processes * unit, slab_size));
+  return bounds;
+}
+
+GradientSum::GradientSum(ParameterStore& store, Communicator& communicator, std::vector<int> micro_batch_ranks, GradientSumOptions options)
+    : store_(store),
+      communicator_(communicator),
+      options_(options),
+      micro_batches_(static_cast<std::int64_t>(micro_batch_ranks.size())),
+      bounds_(slab_bounds(store.slab_size(), communicator.size())) {
+  std::vector<std::size_t> counts(static_cast<std::size_t>(communicator.size()), 0);  // kept by each process so far
+  bool leading = true;
+  for (std::size_t m = 0; m < micro_batch_ranks.size(); ++m) {
+    const int rank = micro_batch_ranks[m];
+    leading = leading && rank == micro_batch_ranks[0];
+    if (rank == communicator.rank()) {
+      numbers_.push_back(static_cast<std::int64_t>(m));
+      if (leading) ++leading_;
+    }
+    std::size_t& kept = counts.at(static_cast<std::size_t>(rank));
+    if (!leading || m == 0) ++kept;
+    if (turns_.empty() || turns_.back().rank != rank)
+      turns_.push_back({rank, kept - 1, kept});
+    else
+      turns_.back().end = kept;
+  }
+  require(!numbers_.empty(), "GradientSum: process {} has no micro-batch", communicator.rank());
+}
+
+SlabRange GradientSum::own_range() const {
+  if (!options_.sharded) return {0, store_.slab_size()};
+  const auto rank = static_cast<std::size_t>(communicator_.rank());
+  return {bounds_[rank], bounds_[rank + 1]};
+}
+
+void GradientSum::begin(std::size_t part, RunContext& run) {
+  if (part == 0) {
+    reduced_ = store_.slab_size();
+    kept_.clear();
+  }
+  if (options_.deterministic || communicator_.size() == 1 || part + 1 < numbers_.size()) return;
+  run.gradients_final = [this](std::int64_t place) {
+    if (reduced_ - place >= options_.bucket) reduce_from(place);
+  };
+}
+
+void GradientSum::end(std::size_t part) {
+  if (options_.deterministic) keep_gradients(part);
+}
+
+/// Begins to reduce all gradients from `place` on that are not yet.
+void GradientSum::reduce_from(std::int64_t place) {
+  while (reduced_ > place) {
+    const std::int64_t end = reduced_, begin = std::max(place, end - options_.bucket);
+    if (!options_.sharded) communicator_.all_reduce(part_of_gradients(begin, end));
+    for (int owner = 0; options_.sharded && owner < communicator_.size(); ++owner) {
+      const auto r = static_cast<std::size_t>(owner);
+      const std::int64_t first = std::max(begin, bounds_[r]), last = std::min(end, bounds_[r + 1]);
+      if (first < last) communicator_.reduce(part_of_gradients(first, last), owner);
+    }
+    reduced_ = begin;
+  }
+}
+
+double GradientSum::finish() {
+  if (options_.deterministic) {
+    add_in_order();
+  } else {
+    reduce_from(0);
+    communicator_.wait();
+  }
+  const bool own_alone = options_.sharded && !options_.deterministic;
+  const SlabRange range = own_alone ? own_range() : SlabRange{0, store_.slab_size()};
+  Tensor squares = Tensor::zeros({1}, DType::f64, store_.gradients().device());
+  if (range.begin < range.end) kernels::sum_of_squares(part_of_gradients(range.begin, range.end), squares);
+  if (!own_alone) return std::sqrt(squares.item());
+  std::vector<double> of_all(static_cast<std::size_t>(communicator_.size()), 0);
+  of_all[static_cast<std::size_t>(communicator_.rank())] = squares.item();
+  of_all = communicator_.sum(of_all);
+  return std::sqrt(std::accumulate(of_all.begin(), of_all.end(), 0.0));
+}
+
+/// Takes the gradients of one micro-batch out of the slab.
+void GradientSum::keep_gradients(std::size_t part) {
+  Tensor gradients = store_.gradients();
+  const AllocationLabel label("gradients of micro-batches");
+  if (part > 0 && part < leading_)
+    kernels::accumulate(gradients, 1, kept_[0]);
+  else
+    kept_.push_back(gradients.clone());
+  kernels::fill(gradients, 0);
+}
+
+/// sum += what is kept, from `begin` of the slab on.
+void GradientSum::add_kept(std::size_t first, std::size_t end, std::int64_t begin, Tensor& sum) const {
+  for (std::size_t i = first; i < end; ++i) kernels::accumulate(kept_[i].slice(0, begin, begin + sum.numel()), 1, sum);
+}
+
+/// The sum goes from process to process in pieces, so that all have something to do; the last one tells the others.
+void GradientSum::add_in_order() {
+  constexpr std::int64_t piece = std::int64_t{1} << 18;
+  const int own = communicator_.rank();
+  for (std::int64_t begin = 0; begin < store_.slab_size(); begin += piece) {
+    Tensor sum = part_of_gradients(begin, std::min(begin + piece, store_.slab_size()));
+    for (std::size_t turn = 0; turn < turns_.size(); ++turn) {
+      const auto& [rank, first, end] = turns_[turn];
+      if (rank != own) continue;
+      communicator_.wait();  // what was sent before is out
+      if (turn > 0) {
+        communicator_.receive(sum, turns_[turn - 1].rank);
+        communicator_.wait();
+        add_kept(first, end, begin, sum);
+      } else {
+        kernels::copy(kept_[first].slice(0, begin, begin + sum.numel()), sum);
+        add_kept(first + 1, end, begin, sum);
+      }
+      if (turn + 1 < turns_.size()) communicator_.send(sum, turns_[turn + 1].rank);
+    }
+  }
+  for (std::int64_t begin = 0; begin < store_.slab_size(); begin += options_.bucket)
+    communicator_.broadcast(part_of_gradients(begin, std::min(begin + options_.bucket, store_.slab_size())), turns_.back().rank);
+  communicator_.wait();
+  kept_.clear();
+}
+
+std::vector<double> GradientSum::losses_of_all(const std::vector<double>& own) {
+  std::vector<double> all(static_cast<std::size_t>(micro_batches_), 0);
+  for (std::size_t part = 0; part < own.size(); ++part) all[static_cast<std::size_t>(numbers_.at(part))] = own[part];
+  return communicator_.sum(all);
+}
+
+void GradientSum::share_parameters() {
+  if (!options_.sharded) return;
+  communicator_.all_gather(store_.masters(), bounds_);
+  communicator_.wait();
+  store_.round_masters();
+}
+
+}  // namespace nystrom

@@ -1,0 +1,139 @@
+#include "train/memory_plan.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "nn/model.h"
+#include "train/gradient_sum.h"
+
+namespace nystrom {
+namespace {
+
+/// A batch of the shape of the run's longest. What ids it holds does not matter.
+ModelInput input_of(const RunConfig& config, std::int64_t sequences) {
+  const std::int64_t length = config.data.sequence_length;
+  ModelInput input;
+  if (config.model.embed_dim) {
+    input.features = Tensor::full({sequences, length, *config.model.embed_dim}, 0.5, DType::f32);
+  } else {
+    input.input_ids = Tensor::full({sequences, length}, 5, DType::i64);
+  }
+  return input;
+}
+
+Tensor labels_of(const RunConfig& config, std::int64_t sequences) {
+  const std::int64_t length = config.data.sequence_length;
+  Tensor labels = Tensor::full({sequences, length}, ignored_label, DType::i64);
+  const auto asked = std::max<std::int64_t>(1, std::llround(config.masking.probability * static_cast<double>(length)));
+  for (std::int64_t row = 0; row < sequences; ++row) std::fill_n(labels.data<std::int64_t>() + row * length, asked, 5);
+  return labels;
+}
+
+/// Most bytes that forward and backward of `sequences` sequences hold at once, beside the parameters.
+double measure(const RunConfig& config, std::int64_t layers, std::int64_t sequences) {
+  ModelConfig small = config.model;
+  small.num_hidden_layers = layers;
+  if (has_task(config)) small.head = Head::none;
+  Model model(small);
+  model.parameters().allocate(config.training.dtype, StoreMode::training);
+  model.parameters().initialise(0, small.initializer_range);
+  const ModelInput input = input_of(config, sequences);
+  const Tensor labels = labels_of(config, sequences);
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(sequences));
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i);
+  const RunContext run{true, config.training.activation_checkpointing, 0, 0, Tensor::from(ids, {sequences})};
+  Arena& arena = Arena::of(cpu_device);
+  const std::int64_t before = arena.statistics().in_use_bytes;
+  arena.reset_peak();
+  Tape tape;
+  if (small.head == Head::masked_lm) {
+    tape.backward(model.masked_lm(input, labels, 1, run).loss);
+  } else {
+    const Var hidden = model(input, run).last_hidden_state;
+    tape.backward(hidden, Tensor::full(hidden.shape(), 1, hidden.dtype()));
+  }
+  return static_cast<double>(arena.statistics().peak_in_use_bytes - before);
+}
+
+}  // namespace
+
+std::string memory_text(double bytes) {
+  return bytes < 1e9 ? fmt::format("{:.1f} MB", bytes / 1e6) : fmt::format("{:.2f} GB", bytes / 1e9);
+}
+
+std::int64_t MemoryPlan::activations(std::int64_t micro_batch) const {
+  const auto b = static_cast<double>(micro_batch);
+  return std::llround(rest[0] + rest[1] * b + static_cast<double>(layers) * (layer[0] + layer[1] * b));
+}
+
+std::int64_t MemoryPlan::largest_micro_batch(std::int64_t memory, std::int64_t limit) const {
+  std::int64_t fits = 0;
+  for (std::int64_t step = std::int64_t{1} << 40; step > 0; step /= 2) {
+    if (fits + step <= limit && total(fits + step) <= memory) fits += step;
+  }
+  return fits;
+}
+
+MemoryPlan plan_memory(const RunConfig& config, int devices) {
+  const Model model(config.model);
+  const TrainingConfig& training = config.training;
+  const std::int64_t elements = model.parameters().slab_size(), exact = size_of(accumulate_dtype(training.dtype));
+  const std::int64_t slab = elements * exact, own = training.zero > 0 ? (slab + devices - 1) / devices : slab;
+  MemoryPlan plan;
+  plan.weights = elements * size_of(training.dtype);
+  plan.masters = training.dtype == DType::bf16 ? slab : 0;
+  const std::int64_t kept = std::max<std::int64_t>(training.batch_size / (training.micro_batch_size * devices), 1);
+  plan.gradients = slab * (training.deterministic ? 1 + kept : 1);
+  plan.optimizer = 2 * own + (config.optimizer.name == OptimizerKind::lamb ? slab : 0);
+  plan.average = training.ema ? slab : 0;
+  plan.communication = devices > 1 ? std::min(slab, GradientSumOptions{}.bucket * exact) : 0;
+  plan.gradient_slab = slab;
+  plan.layers = config.model.num_hidden_layers;
+  // a(L, b) = rest[0] + rest[1] b + L (layer[0] + layer[1] b) from four measurements.
+  const double a11 = measure(config, 1, 1), a12 = measure(config, 1, 2), a21 = measure(config, 2, 1), a22 = measure(config, 2, 2);
+  plan.layer[1] = a22 - a21 - a12 + a11;
+  plan.layer[0] = a21 - a11 - plan.layer[1];
+  plan.rest[1] = a12 - a11 - plan.layer[1];
+  plan.rest[0] = a11 - plan.rest[1] - plan.layer[0] - plan.layer[1];
+  return plan;
+}
+
+double reduction_seconds(const MemoryPlan& plan, int devices, double bandwidth) {
+  return 2.0 * (devices - 1) / devices * static_cast<double>(plan.gradient_slab) / bandwidth;
+}
+
+std::int64_t parse_memory(const std::string& option, const std::string& text) {
+  constexpr std::string_view units = "KMGT";
+  double number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view rest(stop, static_cast<std::size_t>(text.data() + text.size() - stop));
+  const std::size_t unit = rest.size() == 1 ? units.find(rest[0]) : units.npos;
+  require_input(error == std::errc() && unit != units.npos && number > 0 && number < 1e6, "{} {}: expected a size such as 80G or 512M",
+                option, printable(text, 40));
+  return std::llround(number * std::pow(1000.0, static_cast<double>(unit + 1)));
+}
+
+std::vector<std::string> describe(const MemoryPlan& plan, const RunConfig& config, int devices) {
+  const std::int64_t batch = config.training.micro_batch_size;
+  const auto b = static_cast<double>(batch);
+  std::vector<std::string> lines = {devices == 1 ? "memory:" : fmt::format("memory of each of {} devices:", devices)};
+  const auto line = [&](const std::string& what, double bytes) {
+    if (bytes != 0) lines.push_back(fmt::format("  {:<44}{:>12}", what, memory_text(bytes)));
+  };
+  line("weights", static_cast<double>(plan.weights));
+  line("exact weights", static_cast<double>(plan.masters));
+  line("gradients", static_cast<double>(plan.gradients));
+  line("optimizer", static_cast<double>(plan.optimizer));
+  line("averaged weights", static_cast<double>(plan.average));
+  line("communication", static_cast<double>(plan.communication));
+  const double layer = plan.layer[0] + plan.layer[1] * b;
+  line(fmt::format("activations of {} layers, {} each", plan.layers, memory_text(layer)), static_cast<double>(plan.layers) * layer);
+  line("activations of the rest", static_cast<double>(plan.activations(batch)) - static_cast<double>(plan.layers) * layer);
+  line(fmt::format("in all, with micro_batch_size {}", batch), static_cast<double>(plan.total(batch)));
+  return lines;
+}
+
+}  // namespace nystrom

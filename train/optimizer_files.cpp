@@ -1,0 +1,101 @@
+#include "train/optimizer_files.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/check.h"
+#include "core/json.h"
+#include "core/kernels.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view from_mark = ".from-";
+
+/// "moment1.NAME.from-K" as name and K; K is 0 without the end.
+std::pair<std::string, std::int64_t> split(const std::string& name) {
+  const std::size_t mark = name.rfind(from_mark);
+  std::int64_t from = 0;
+  if (mark == name.npos) return {name, 0};
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + mark + from_mark.size(), end, from);
+  return error == std::errc() && stop == end && from >= 0 ? std::pair(name.substr(0, mark), from) : std::pair(name, std::int64_t{0});
+}
+
+/// The elements of a parameter that lie in a range of the slabs, counted in the parameter.
+SlabRange overlap(const ParameterStore& store, const Parameter& parameter, SlabRange range) {
+  const std::int64_t place = store.place_of(parameter.name());
+  return {std::max<std::int64_t>(range.begin - place, 0), std::min(range.end - place, parameter.shape().numel())};
+}
+
+}  // namespace
+
+std::string optimizer_file_name(int rank, int size) {
+  return size == 1 ? "optimizer.safetensors" : fmt::format("optimizer-{:05}-of-{:05}.safetensors", rank, size);
+}
+
+std::vector<NamedTensor> moments_of(const ParameterStore& store, const AdamW& optimizer) {
+  std::vector<NamedTensor> tensors;
+  const SlabRange range = optimizer.range();
+  for (const Parameter& parameter : store.parameters()) {
+    const auto [from, end] = overlap(store, parameter, range);
+    if (from >= end) continue;
+    const std::int64_t place = store.place_of(parameter.name()) - range.begin;
+    const bool whole = end - from == parameter.shape().numel();
+    const std::string name = parameter.name() + (whole ? "" : fmt::format("{}{}", from_mark, from));
+    const auto add = [&](const char* moment, const Tensor& slab) {
+      const Tensor part = slab.slice(0, place + from, place + end).to(cpu_device);
+      tensors.push_back({moment + name, whole ? part.reshape(parameter.shape()) : part});
+    };
+    add("moment1.", optimizer.moment1());
+    add("moment2.", optimizer.moment2());
+  }
+  return tensors;
+}
+
+OptimizerFiles::OptimizerFiles(const fs::path& checkpoint) : checkpoint_(checkpoint) {
+  for (const auto& entry : fs::directory_iterator(checkpoint)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with("optimizer") || entry.path().extension() != ".safetensors") continue;
+    files_.push_back(SafetensorsFile::open(entry.path()));
+    for (const StoredTensor& tensor : files_.back().tensors()) {
+      const auto [whole, from] = split(tensor.name);
+      parts_.emplace(whole, Part{tensor.name, files_.size() - 1, from, tensor.shape.numel()});
+    }
+  }
+}
+
+Tensor OptimizerFiles::read(const std::string& name) const {
+  const auto found = parts_.find(name);
+  require_input(found != parts_.end(), "{}: no optimizer file holds {}", printable_path(checkpoint_), name);
+  return files_[found->second.file].read(found->second.tensor);
+}
+
+void OptimizerFiles::read_moments(const ParameterStore& store, AdamW& optimizer) const {
+  read_moment(store, "moment1.", optimizer.range(), optimizer.moment1());
+  read_moment(store, "moment2.", optimizer.range(), optimizer.moment2());
+}
+
+void OptimizerFiles::read_moment(const ParameterStore& store, const std::string& moment, SlabRange range, const Tensor& slab) const {
+  for (const Parameter& parameter : store.parameters()) {
+    const auto [wanted, wanted_end] = overlap(store, parameter, range);
+    const std::string name = moment + parameter.name();
+    const std::int64_t place = store.place_of(parameter.name()) - range.begin;
+    std::int64_t missing = std::max<std::int64_t>(wanted_end - wanted, 0);
+    const auto [first, last] = parts_.equal_range(name);
+    for (auto it = first; it != last; ++it) {
+      const Part& part = it->second;
+      const std::int64_t begin = std::max(wanted, part.from), end = std::min(wanted_end, part.from + part.count);
+      if (begin >= end) continue;
+      const Tensor values = files_[part.file].read(part.tensor).reshape({part.count});
+      Tensor target = slab.slice(0, place + begin, place + end);
+      kernels::copy(values.slice(0, begin - part.from, end - part.from).contiguous().to(slab.device()), target);
+      missing -= end - begin;
+    }
+    require_input(missing == 0, "{}: its optimizer files do not hold all of {}", printable_path(checkpoint_), name);
+  }
+}
+
+}  // namespace nystrom

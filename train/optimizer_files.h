@@ -1,0 +1,45 @@
+// The optimizer's moments in a checkpoint: whole in optimizer.safetensors, or each process's range of them in a file of its own,
+// optimizer-00002-of-00008.safetensors. Any number of processes reads either.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "train/optimizer.h"
+#include "train/safetensors.h"
+
+namespace nystrom {
+
+/// The file of one process among `size`, or the one for all.
+std::string optimizer_file_name(int rank, int size);
+
+/// What the optimizer's range holds, by parameter: "moment1.NAME" of its shape, or of a part "moment1.NAME.from-K" [n], elements K … of the
+/// parameter in a row. The same for moment2.
+std::vector<NamedTensor> moments_of(const ParameterStore& store, const AdamW& optimizer);
+
+/// All such files of a checkpoint.
+class OptimizerFiles {
+ public:
+  explicit OptimizerFiles(const std::filesystem::path& checkpoint);
+
+  /// InputError when no file has it.
+  Tensor read(const std::string& name) const;
+  /// Fills the optimizer's range. InputError when they do not hold all of it.
+  void read_moments(const ParameterStore& store, AdamW& optimizer) const;
+
+ private:
+  struct Part {
+    std::string tensor;
+    std::size_t file;
+    std::int64_t from, count;  // elements of the parameter
+  };
+  void read_moment(const ParameterStore& store, const std::string& moment, SlabRange range, const Tensor& slab) const;
+
+  std::filesystem::path checkpoint_;
+  std::vector<SafetensorsFile> files_;
+  std::multimap<std::string, Part> parts_;  // by name without ".from-K"
+};
+
+}  // namespace nystrom

@@ -1,0 +1,74 @@
+#include "train/roll_call.h"
+
+#include <fstream>
+#include <limits>
+#include <vector>
+
+#include "core/check.h"
+
+namespace nystrom {
+
+namespace fs = std::filesystem;
+
+RollCall::RollCall(fs::path folder, int rank, int size, double limit_seconds, std::function<std::string(int)> name_of)
+    : folder_(std::move(folder)), rank_(rank), size_(size), limit_(limit_seconds), name_of_(std::move(name_of)) {
+  std::error_code ignored;
+  if (rank_ == 0) fs::remove_all(folder_, ignored);
+}
+
+RollCall::~RollCall() { answered(); }
+
+fs::path RollCall::file_of(int rank) const { return folder_ / fmt::format("rank-{}", rank); }
+
+std::optional<std::string> RollCall::waiting(std::int64_t operation, double seconds) {
+  std::error_code ignored;
+  // One who is asked answers at once: who began to wait late must not be taken for the one who is missing.
+  if (!written_ && (seconds >= limit_ / 2 || fs::exists(folder_, ignored))) {
+    fs::create_directories(folder_, ignored);
+    std::ofstream(file_of(rank_)) << operation;
+    written_ = true;
+  }
+  constexpr double patience = 2;
+  if (seconds < limit_ || (lowest_waiting() != rank_ && seconds < limit_ + patience)) return std::nullopt;
+  written_ = false;  // the file stays: others may look for it still
+  return verdict();
+}
+
+void RollCall::answered() {
+  if (!written_) return;
+  std::error_code ignored;
+  fs::remove(file_of(rank_), ignored);
+  fs::remove(folder_, ignored);  // when it was the last
+  written_ = false;
+}
+
+int RollCall::lowest_waiting() const {
+  std::error_code ignored;
+  for (int rank = 0; rank < size_; ++rank) {
+    if (fs::exists(file_of(rank), ignored)) return rank;
+  }
+  return rank_;
+}
+
+std::string RollCall::verdict() const {
+  std::vector<std::string> missing, behind;
+  std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
+  for (int rank = 0; rank < size_; ++rank) {
+    std::int64_t operation = 0;
+    if (std::ifstream file(file_of(rank)); !(file >> operation)) {
+      missing.push_back(name_of_(rank));
+      continue;
+    }
+    if (operation < least) behind.clear();
+    least = std::min(least, operation);
+    most = std::max(most, operation);
+    if (operation == least) behind.push_back(name_of_(rank));
+  }
+  const std::string limit = fmt::format("within {:g} seconds (training.timeout)", limit_);
+  constexpr std::string_view advice = "all processes end; the same command goes on from the last checkpoint";
+  if (!missing.empty()) return fmt::format("no answer from {} {}; {}", fmt::join(missing, ", "), limit, advice);
+  if (least < most) return fmt::format("{} did not come along {}; {}", fmt::join(behind, ", "), limit, advice);
+  return fmt::format("all processes wait for each other and nothing arrives {}: is the network between them down? {}", limit, advice);
+}
+
+}  // namespace nystrom

@@ -1,0 +1,47 @@
+// What processes can do together, over raw memory: the contract of libnystrom_mpi.so, which alone knows MPI. Everybody else uses
+// train/communicator.h.
+#pragma once
+
+#include <cstdint>
+
+#include "core/dtype.h"
+
+namespace nystrom {
+
+/// Contiguous values in the memory of the CPU.
+struct Buffer {
+  void* data;
+  std::int64_t count;
+  DType dtype;  ///< f64, f32 and bf16; u8 only where nothing is added
+};
+
+/// Every call returns when its part is done and the memory may be used again. All calls, construction and destruction come from one
+/// thread, in the same order in every process. A failure ends the job, with the message of the library below.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// This process's number among those of its machine.
+  virtual int local_rank() const = 0;
+
+  /// values ← their sum over all processes, the same bits in each.
+  virtual void all_reduce(Buffer values) = 0;
+  /// The same in `root` alone; the values of others stay.
+  virtual void reduce(Buffer values, int root) = 0;
+  virtual void broadcast(Buffer values, int root) = 0;
+  /// Process r has elements bounds[r] … bounds[r + 1] − 1 of `all`, and gets the rest.
+  virtual void all_gather(Buffer all, const std::int64_t* bounds) = 0;
+  virtual void send(Buffer values, int to) = 0;
+  virtual void receive(Buffer values, int from) = 0;
+
+  /// Ends all processes with `code`. From any thread: the call under way, or serve_end, does it.
+  virtual void request_end(int code) = 0;
+  /// Does what was requested.
+  virtual void serve_end() = 0;
+};
+
+/// The one symbol of the module: `Transport* nystrom_connect_mpi()`.
+using ConnectTransport = Transport* (*)();
+
+}  // namespace nystrom
