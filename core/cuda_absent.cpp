@@ -1,4 +1,5 @@
 // Stands in for core/cuda/ in programs without CUDA.
+#include "core/cuda/event.h"
 #include "core/cuda/runtime.h"
 #include "core/error.h"
 
@@ -21,5 +22,7 @@ void synchronize(int) { fail(); }
 void require_device(int) { fail(); }
 Range::Range(const char*) {}
 Range::~Range() = default;
+Event::Event(int) { fail(); }
+Event::~Event() = default;
 
 }  // namespace nystrom::cuda

@@ -32,8 +32,7 @@ void run_once(const FinetuneOptions& options, Log& log, Device device, Communica
                       result.best.value_or(result.steps)));
 }
 
-void run(const FinetuneOptions& options, Communicator& communicator) {
-  const Device device = options.common.apply();
+void run(const FinetuneOptions& options, Communicator& communicator, Device device) {
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
   if (!options.seeds && options.grid.empty()) return run_once(options, log, device, communicator);
@@ -60,7 +59,9 @@ Command add_finetune_command(CLI::App& app) {
   command->add_option("--grid", options->grid, "option=value,value: a run for each value; several make the product")
       ->allow_extra_args(false);
   options->common.add_to(*command);
-  return {command, [options] { with_processes([&](Communicator& communicator) { run(*options, communicator); }); }};
+  return {command, [options] {
+            with_processes(options->common, [&](Communicator& communicator, Device device) { run(*options, communicator, device); });
+          }};
 }
 
 }  // namespace nystrom

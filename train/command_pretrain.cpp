@@ -16,8 +16,7 @@ struct PretrainOptions {
   std::string config;
 };
 
-void run(const PretrainOptions& options, Communicator& communicator) {
-  const Device device = options.common.apply();
+void run(const PretrainOptions& options, Communicator& communicator, Device device) {
   const RunConfig config = read_config(options.config, options.common.overrides);
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
@@ -45,7 +44,9 @@ Command add_pretrain_command(CLI::App& app) {
   command->footer("Example:\n  nystrom pretrain my.yaml --set training.steps=2000");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   options->common.add_to(*command);
-  return {command, [options] { with_processes([&](Communicator& communicator) { run(*options, communicator); }); }};
+  return {command, [options] {
+            with_processes(options->common, [&](Communicator& communicator, Device device) { run(*options, communicator, device); });
+          }};
 }
 
 }  // namespace nystrom

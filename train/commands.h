@@ -25,8 +25,9 @@ struct CommonOptions {
 
   /// Declares them.
   void add_to(CLI::App& app);
-  /// Sets the number of threads and gives the device to compute on. InputError when it cannot be used.
-  Device apply() const;
+  /// Sets the number of threads and gives the device to compute on; `gpu` is the one that is meant without a number. InputError when it
+  /// cannot be used.
+  Device apply(int gpu = 0) const;
 };
 
 /// A word of the command line as the user gave it. CLI11 takes one in brackets, such as the text "[MASK]", for a list; so main puts a space
@@ -65,8 +66,9 @@ class Interrupted : public Error {
   using Error::Error;
 };
 
-/// Runs `work` as one of the processes that mpirun or srun started, or alone. An error of one ends all, with its message; where all have
+/// Runs `work` on `device` as one of the processes that mpirun or srun started, or alone. In several processes each machine's first one has
+/// its first GPU, and so on. An error of one ends all, with its message; where all have
 /// the same, the first one tells it.
-void with_processes(const std::function<void(Communicator&)>& work);
+void with_processes(const CommonOptions& options, const std::function<void(Communicator&, Device)>& work);
 
 }  // namespace nystrom

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "core/check.h"
+#include "core/cuda/event.h"
 #include "train/roll_call.h"
 #include "train/transport.h"
 
@@ -29,12 +30,21 @@ std::string own_host() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "an unknown host";
 }
 
-Buffer buffer_of(const Tensor& values) {
-  require(values.is_contiguous() && values.device().is_cpu(), "communication needs contiguous tensors on the CPU, got {}", values.shape());
-  Tensor writable = values;
-  const View view = writable;
-  return {view.data, values.numel(), values.dtype()};
-}
+/// A tensor on its way: kept alive, and on a GPU with the place in its stream behind which it is ready.
+struct Parcel {
+  Tensor values;
+  std::shared_ptr<cuda::Event> ready{};
+
+  explicit Parcel(const Tensor& tensor) : values(tensor) {
+    require(values.is_contiguous(), "communication needs contiguous tensors, got {}", values.shape());
+    if (!values.device().is_cpu()) ready = std::make_shared<cuda::Event>(values.device().index);
+  }
+  Buffer buffer() const {
+    Tensor writable = values;
+    const View view = writable;
+    return {view.data, values.numel(), values.dtype(), ready ? ready->handle() : nullptr};
+  }
+};
 
 }  // namespace
 
@@ -160,32 +170,32 @@ void Communicator::wait(bool limited) {
 
 void Communicator::all_reduce(const Tensor& values) {
   if (!worker_) return;
-  post([values](Transport& transport) { transport.all_reduce(buffer_of(values)); });
+  post([parcel = Parcel(values)](Transport& transport) { transport.all_reduce(parcel.buffer()); });
 }
 
 void Communicator::reduce(const Tensor& values, int root) {
   if (!worker_) return;
-  post([values, root](Transport& transport) { transport.reduce(buffer_of(values), root); });
+  post([parcel = Parcel(values), root](Transport& transport) { transport.reduce(parcel.buffer(), root); });
 }
 
 void Communicator::broadcast(const Tensor& values, int root) {
   if (!worker_) return;
-  post([values, root](Transport& transport) { transport.broadcast(buffer_of(values), root); });
+  post([parcel = Parcel(values), root](Transport& transport) { transport.broadcast(parcel.buffer(), root); });
 }
 
 void Communicator::all_gather(const Tensor& all, std::vector<std::int64_t> bounds) {
   if (!worker_) return;
   require(bounds.size() == static_cast<std::size_t>(size_) + 1 && bounds.front() == 0 && bounds.back() == all.numel(),
           "all_gather: {} bounds for {} processes and {} elements", bounds.size(), size_, all.numel());
-  post([all, bounds = std::move(bounds)](Transport& transport) { transport.all_gather(buffer_of(all), bounds.data()); });
+  post([parcel = Parcel(all), bounds = std::move(bounds)](Transport& transport) { transport.all_gather(parcel.buffer(), bounds.data()); });
 }
 
 void Communicator::send(const Tensor& values, int to) {
-  post([values, to](Transport& transport) { transport.send(buffer_of(values), to); });
+  post([parcel = Parcel(values), to](Transport& transport) { transport.send(parcel.buffer(), to); });
 }
 
 void Communicator::receive(const Tensor& values, int from) {
-  post([values, from](Transport& transport) { transport.receive(buffer_of(values), from); });
+  post([parcel = Parcel(values), from](Transport& transport) { transport.receive(parcel.buffer(), from); });
 }
 
 std::vector<double> Communicator::sum(std::vector<double> values) {

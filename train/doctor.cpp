@@ -231,7 +231,8 @@ std::vector<Finding> examine_gpus(const fs::path& root) {
   } else {
     findings.push_back({"cuda", Status::missing, "not in this build: the GPU stays unused", "./dev build --cuda makes build/cuda/nystrom"});
   }
-  for (const char* name : {"cudnn", "nccl"}) findings.push_back({name, Status::note, "not in this build", ""});
+  findings.push_back({"cudnn", Status::note, "not in this build", ""});
+  findings.push_back({"nccl", Status::note, nccl_module() ? "in this build, and not tried on GPUs yet" : "not in this build", ""});
   if (mpi_module())
     findings.push_back({"mpi", Status::ok, "in this build: mpirun -np N starts N processes of one run", ""});
   else

@@ -28,10 +28,10 @@ void CommonOptions::add_to(CLI::App& app) {
   app.add_flag("--quiet", quiet, "print nothing but results and errors");
 }
 
-Device CommonOptions::apply() const {
+Device CommonOptions::apply(int default_gpu) const {
   if (threads > 0) set_num_threads(threads);
   if (device == "cpu") return cpu_device;
-  Device gpu{Device::Kind::cuda, 0};
+  Device gpu{Device::Kind::cuda, default_gpu};
   const std::string_view number = std::string_view(device).substr(std::min<std::size_t>(device.size(), 5));
   const bool numbered = device.starts_with("cuda:") && !number.empty() &&
                         std::from_chars(number.data(), number.data() + number.size(), gpu.index).ptr == number.data() + number.size() &&
@@ -161,11 +161,14 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-void with_processes(const std::function<void(Communicator&)>& work) {
-  const std::unique_ptr<Communicator> communicator = connect_processes();
-  if (communicator->size() == 1) return work(*communicator);
+void with_processes(const CommonOptions& options, const std::function<void(Communicator&, Device)>& work) {
+  const bool on_gpus = cuda::built_in() && options.device.starts_with("cuda");
+  const std::unique_ptr<Communicator> communicator = connect_processes(on_gpus);
+  if (communicator->size() == 1) return work(*communicator, options.apply());
   try {
-    work(*communicator);
+    require_input(!options.device.starts_with("cuda:"), "--device {}: in several processes each has a GPU of its own; give --device cuda",
+                  options.device);
+    work(*communicator, options.apply(communicator->local_rank()));
   } catch (const Interrupted& reason) {
     throw Interrupted(communicator->is_first() ? reason.what() : "");
   } catch (const ProcessLost&) {

@@ -61,6 +61,7 @@ double measure(const RunConfig& config, std::int64_t layers, std::int64_t sequen
 }  // namespace
 
 std::string memory_text(double bytes) {
+  if (bytes < 1e6) return fmt::format("{:.1f} KB", bytes / 1e3);
   return bytes < 1e9 ? fmt::format("{:.1f} MB", bytes / 1e6) : fmt::format("{:.2f} GB", bytes / 1e9);
 }
 

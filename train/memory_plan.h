@@ -40,7 +40,7 @@ double reduction_seconds(const MemoryPlan& plan, int devices, double bandwidth);
 /// "80G", "512M", "1.5T" in bytes (powers of 1000). InputError for other words.
 std::int64_t parse_memory(const std::string& option, const std::string& text);
 
-/// "512.0 MB", "80.00 GB".
+/// "12.5 KB", "512.0 MB", "80.00 GB".
 std::string memory_text(double bytes);
 
 /// The plan for people, a line a part.

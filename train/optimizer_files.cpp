@@ -30,6 +30,20 @@ SlabRange overlap(const ParameterStore& store, const Parameter& parameter, SlabR
   return {std::max<std::int64_t>(range.begin - place, 0), std::min(range.end - place, parameter.shape().numel())};
 }
 
+/// What became of a file, for others: "=CHECKSUM" or "!MESSAGE".
+std::string report_of(const std::function<std::string()>& write) {
+  try {
+    return "=" + write();
+  } catch (const Error& error) {
+    return std::string("!") + error.what();
+  }
+}
+
+std::string checksum_in(const std::string& report) {
+  if (report.starts_with("!")) throw InputError(report.substr(1));
+  return report.substr(1);
+}
+
 }  // namespace
 
 std::string optimizer_file_name(int rank, int size) {
@@ -54,6 +68,37 @@ std::vector<NamedTensor> moments_of(const ParameterStore& store, const AdamW& op
   }
   return tensors;
 }
+
+std::vector<CheckpointFolder::File> optimizer_files(std::vector<NamedTensor> moments, bool sharded, Communicator& communicator) {
+  const auto own = std::make_shared<const std::vector<NamedTensor>>(std::move(moments));
+  if (!sharded) return {{optimizer_file_name(0, 1), [own](const fs::path& path) { return write_safetensors(path, *own); }}};
+  const auto reports = std::make_shared<std::vector<std::string>>();  // of all processes
+  const int size = communicator.size();
+  std::vector<CheckpointFolder::File> files;
+  files.push_back({optimizer_file_name(0, size), [own, reports, &communicator](const fs::path& path) {
+                     communicator.from_first(path.parent_path().string());
+                     *reports = communicator.gather(report_of([&] { return write_safetensors(path, *own); }));
+                     return checksum_in((*reports)[0]);
+                   }});
+  for (int rank = 1; rank < size; ++rank) {
+    files.push_back({optimizer_file_name(rank, size), [reports, rank, &communicator](const fs::path&) {
+                       return with_context(communicator.name_of(rank),
+                                           [&] { return checksum_in((*reports)[static_cast<std::size_t>(rank)]); });
+                     }});
+  }
+  return files;
+}
+
+void write_own_optimizer_files(const std::vector<NamedTensor>& moments, Communicator& communicator) {
+  while (true) {
+    const fs::path folder = communicator.from_first("");
+    if (folder.empty()) return;
+    const std::string name = optimizer_file_name(communicator.rank(), communicator.size());
+    communicator.gather(report_of([&] { return write_safetensors(folder / name, moments); }));
+  }
+}
+
+void end_optimizer_files(Communicator& communicator) { communicator.from_first(""); }
 
 OptimizerFiles::OptimizerFiles(const fs::path& checkpoint) : checkpoint_(checkpoint) {
   for (const auto& entry : fs::directory_iterator(checkpoint)) {

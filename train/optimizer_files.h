@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "train/checkpoint.h"
+#include "train/communicator.h"
 #include "train/optimizer.h"
 #include "train/safetensors.h"
 
@@ -18,6 +20,13 @@ std::string optimizer_file_name(int rank, int size);
 /// What the optimizer's range holds, by parameter: "moment1.NAME" of its shape, or of a part "moment1.NAME.from-K" [n], elements K … of the
 /// parameter in a row. The same for moment2.
 std::vector<NamedTensor> moments_of(const ParameterStore& store, const AdamW& optimizer);
+
+/// What the first process gives CheckpointFolder::save to write `moments`: one file or, when sharded, one of each process, which all write
+/// at the same time. The first process tells the others where; one file that cannot be written spoils the checkpoint.
+std::vector<CheckpointFolder::File> optimizer_files(std::vector<NamedTensor> moments, bool sharded, Communicator& communicator);
+/// The part of the others in that save, with moments of theirs, until the first process calls end_optimizer_files.
+void write_own_optimizer_files(const std::vector<NamedTensor>& moments, Communicator& communicator);
+void end_optimizer_files(Communicator& communicator);
 
 /// All such files of a checkpoint.
 class OptimizerFiles {

@@ -14,7 +14,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* module_name = "libnystrom_mpi.so";
+constexpr const char* mpi_name = "libnystrom_mpi.so";
+constexpr const char* nccl_name = "libnystrom_nccl.so";
 
 std::int64_t number_of(const std::map<std::string, std::string>& environment, const std::string& name) {
   const auto found = environment.find(name);
@@ -31,21 +32,57 @@ std::map<std::string, std::string> own_environment() {
   return variables;
 }
 
-std::unique_ptr<Transport> connect_mpi() {
-  const auto path = mpi_module();
-  require_input(path.has_value(),
-                "started as one of several processes, but {} is not beside the program; build it where MPI is installed (Debian: "
-                "openmpi-bin libopenmpi-dev), or start one process",
-                module_name);
+std::optional<fs::path> module_called(const char* name) {
+  const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
+  for (const fs::path& place : {folder / name, folder / "lib" / name, folder.parent_path() / "lib" / name})
+    if (fs::exists(place)) return place;
+  return std::nullopt;
+}
+
+/// The function of a module. `packages` hold what it needs to be built and to run.
+template <class Function>
+Function function_of(const char* module, const char* name, const char* packages) {
+  const auto path = module_called(module);
+  require_input(
+      path.has_value(),
+      "started as one of several processes, but {} is not beside the program; build it where these are installed: {}; or start one "
+      "process",
+      module, packages);
   // Global: parts of OpenMPI that it loads itself look for its symbols. Never closed: MPI leaves threads and handlers behind.
-  void* module = ::dlopen(path->c_str(), RTLD_NOW | RTLD_GLOBAL);
-  if (!module) {
+  void* loaded = ::dlopen(path->c_str(), RTLD_NOW | RTLD_GLOBAL);
+  if (!loaded) {
     const std::string reason = ::dlerror();
-    throw InputError(fmt::format("started as one of several processes, but MPI cannot be loaded: {}; install openmpi-bin", reason));
+    throw InputError(fmt::format("started as one of several processes, but {} cannot be loaded: {}; install {}", module, reason, packages));
   }
-  const auto connect = reinterpret_cast<ConnectTransport>(::dlsym(module, "nystrom_connect_mpi"));
-  require(connect != nullptr, "{} lacks nystrom_connect_mpi", module_name);
-  return std::unique_ptr<Transport>(connect());
+  const auto function = reinterpret_cast<Function>(::dlsym(loaded, name));
+  require(function != nullptr, "{} lacks {}", module, name);
+  return function;
+}
+
+std::unique_ptr<Transport> connect_mpi() {
+  return std::unique_ptr<Transport>(function_of<ConnectMpi>(mpi_name, "nystrom_connect_mpi", "openmpi-bin libopenmpi-dev")());
+}
+
+std::unique_ptr<Transport> connect_nccl(const NcclPlace& place) {
+  return std::unique_ptr<Transport>(function_of<ConnectNccl>(nccl_name, "nystrom_connect_nccl", "libnccl2 libnccl-dev")(&place));
+}
+
+std::unique_ptr<Transport> connect_nccl_over_mpi() {
+  std::unique_ptr<Transport> host = connect_mpi();
+  const NcclPlace place{host.get(), host->rank(), host->size(), host->local_rank()};
+  std::unique_ptr<Transport> transport = connect_nccl(place);
+  host.release();  // owned by it now
+  return transport;
+}
+
+/// As torchrun sets them.
+NcclPlace place_in(const std::map<std::string, std::string>& environment) {
+  for (const char* name : {"RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"})
+    require_input(environment.contains(name), "WORLD_SIZE is set, but {} is not: start the processes with mpirun, srun or torchrun", name);
+  const std::string address = environment.at("MASTER_ADDR") + ":" + environment.at("MASTER_PORT");
+  ::setenv("NCCL_COMM_ID", address.c_str(), 0);
+  return {nullptr, static_cast<int>(number_of(environment, "RANK")), static_cast<int>(number_of(environment, "WORLD_SIZE")),
+          static_cast<int>(number_of(environment, "LOCAL_RANK"))};
 }
 
 }  // namespace
@@ -59,32 +96,28 @@ Launcher launcher_of(const std::map<std::string, std::string>& environment) {
 
 Launcher launcher_of_this_process() { return launcher_of(own_environment()); }
 
-std::optional<fs::path> mpi_module() {
-  const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const fs::path& place : {folder / module_name, folder / "lib" / module_name, folder.parent_path() / "lib" / module_name})
-    if (fs::exists(place)) return place;
-  return std::nullopt;
-}
+std::optional<fs::path> mpi_module() { return module_called(mpi_name); }
+std::optional<fs::path> nccl_module() { return module_called(nccl_name); }
 
-std::unique_ptr<Communicator> connect_processes() {
+std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
   const auto environment = own_environment();
   const Launcher launcher = launcher_of(environment);
   if (launcher == Launcher::none) return std::make_unique<Communicator>();
   if (launcher == Launcher::variables) {
-    const std::string& size = environment.at("WORLD_SIZE");
-    throw InputError(
-        fmt::format("WORLD_SIZE is {0}, but nystrom's processes are started by mpirun or srun: mpirun -np {0} nystrom …; unset it to train "
-                    "in one process",
-                    size));
+    require_input(on_gpus,
+                  "WORLD_SIZE is {0}, but on CPUs nystrom's processes are started by mpirun or srun: mpirun -np {0} nystrom …; unset it to "
+                  "train in one process",
+                  environment.at("WORLD_SIZE"));
+    return std::make_unique<Communicator>([place = place_in(environment)] { return connect_nccl(place); });
   }
-  auto communicator = std::make_unique<Communicator>(connect_mpi);
+  auto communicator = std::make_unique<Communicator>(on_gpus ? connect_nccl_over_mpi : connect_mpi);
   std::int64_t started = 1;
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
     started = std::max(started, number_of(environment, name));
   require_input(communicator->size() > 1 || started == 1,
                 "{} processes were started, but MPI sees one: start them with the mpirun of the MPI that {} was built with, or try srun "
                 "--mpi=pmix or --mpi=pmi2",
-                started, module_name);
+                started, mpi_name);
   return communicator;
 }
 

@@ -19,11 +19,13 @@ enum class Launcher { none, mpi, variables };
 Launcher launcher_of(const std::map<std::string, std::string>& environment);
 Launcher launcher_of_this_process();
 
-/// The module that speaks MPI, beside the program or in its lib/; nothing where it was built without.
+/// The modules that speak MPI and NCCL, beside the program or in its lib/; nothing where it was built without.
 std::optional<std::filesystem::path> mpi_module();
+std::optional<std::filesystem::path> nccl_module();
 
-/// The communicator of a run, of one process unless the environment says otherwise. MPI is looked for only then. InputError when
-/// mpi_module() is missing, or cannot do what the launcher promised.
-std::unique_ptr<Communicator> connect_processes();
+/// The communicator of a run, of one process unless the environment says otherwise; `on_gpus` for tensors there. MPI and NCCL are looked
+/// for only then. The variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT) do for GPUs, without MPI. InputError
+/// when a module is missing, or cannot do what the launcher promised.
+std::unique_ptr<Communicator> connect_processes(bool on_gpus);
 
 }  // namespace nystrom

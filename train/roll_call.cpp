@@ -64,11 +64,14 @@ std::string RollCall::verdict() const {
     most = std::max(most, operation);
     if (operation == least) behind.push_back(name_of_(rank));
   }
-  const std::string limit = fmt::format("within {:g} seconds (training.timeout)", limit_);
   constexpr std::string_view advice = "all processes end; the same command goes on from the last checkpoint";
-  if (!missing.empty()) return fmt::format("no answer from {} {}; {}", fmt::join(missing, ", "), limit, advice);
-  if (least < most) return fmt::format("{} did not come along {}; {}", fmt::join(behind, ", "), limit, advice);
-  return fmt::format("all processes wait for each other and nothing arrives {}: is the network between them down? {}", limit, advice);
+  if (!missing.empty())
+    return fmt::format("no answer from {} within {:g} seconds (training.timeout); {}", fmt::join(missing, ", "), limit_, advice);
+  if (least < most)
+    return fmt::format("{} did not come along within {:g} seconds (training.timeout); {}", fmt::join(behind, ", "), limit_, advice);
+  return fmt::format(
+      "all processes wait for each other, and nothing arrives within {:g} seconds (training.timeout): is the network between them down? {}",
+      limit_, advice);
 }
 
 }  // namespace nystrom

@@ -9,11 +9,15 @@ void request(int) { stop_requested = 1; }
 
 }  // namespace
 
-StopSignals::StopSignals() : interrupt_(std::signal(SIGINT, &request)), terminate_(std::signal(SIGTERM, &request)) { stop_requested = 0; }
+StopSignals::StopSignals()
+    : interrupt_(std::signal(SIGINT, &request)), terminate_(std::signal(SIGTERM, &request)), user_(std::signal(SIGUSR1, &request)) {
+  stop_requested = 0;
+}
 
 StopSignals::~StopSignals() {
   std::signal(SIGINT, interrupt_);
   std::signal(SIGTERM, terminate_);
+  std::signal(SIGUSR1, user_);
 }
 
 bool StopSignals::requested() const { return stop_requested != 0; }

@@ -1,4 +1,4 @@
-// SIGINT and SIGTERM as a request to stop at the next good place.
+// SIGINT, SIGTERM and SIGUSR1 as a request to stop at the next good place. The last is what mpirun passes on to its processes.
 #pragma once
 
 #include <csignal>
@@ -18,7 +18,7 @@ class StopSignals {
 
  private:
   using Handler = void (*)(int);
-  Handler interrupt_, terminate_;
+  Handler interrupt_, terminate_, user_;
 };
 
 }  // namespace nystrom

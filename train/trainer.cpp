@@ -31,20 +31,6 @@ using Clock = std::chrono::steady_clock;
 
 static_assert(label_of_unchosen == ignored_label);
 
-/// What became of a file, for others: "=CHECKSUM" or "!MESSAGE".
-std::string report_of(const std::function<std::string()>& write) {
-  try {
-    return "=" + write();
-  } catch (const Error& error) {
-    return std::string("!") + error.what();
-  }
-}
-
-std::string checksum_in(const std::string& report) {
-  if (report.starts_with("!")) throw InputError(report.substr(1));
-  return report.substr(1);
-}
-
 /// One run while it trains.
 class Run {
  public:
@@ -61,9 +47,7 @@ class Run {
   bool evaluate(const StopSignals& stop);
   void save();
   void require_same_weights();
-  void write_shards_of_others();
   std::vector<CheckpointFolder::File> checkpoint_files();
-  void add_optimizer_files(std::vector<CheckpointFolder::File>& files);
 
   RunConfig config_;
   Objective& objective_;
@@ -165,51 +149,16 @@ void Run::resume() {
   log_.say(fmt::format("resuming at step {}", state_.step));
 }
 
-/// One file, or one of each process, which all write at the same time: the first process, which makes the checkpoint, tells the others
-/// where, and what becomes of their files. One that cannot be written spoils the checkpoint.
-void Run::add_optimizer_files(std::vector<CheckpointFolder::File>& files) {
-  const ParameterStore& store = model_.parameters();
-  auto moments = std::make_shared<std::vector<NamedTensor>>(moments_of(store, *optimizer_));
-  for (const Parameter& parameter : store.parameters()) {
-    const std::string& name = parameter.name();
-    if (average_) moments->push_back({"weight." + name, store.part_of(average_->slab(), name).to(cpu_device)});
-  }
-  if (!sharded_) {
-    files.push_back({optimizer_file_name(0, 1), [moments](const fs::path& path) { return write_safetensors(path, *moments); }});
-    return;
-  }
-  auto reports = std::make_shared<std::vector<std::string>>();
-  const int size = communicator_.size();
-  files.push_back({optimizer_file_name(0, size), [this, moments, reports](const fs::path& path) {
-                     communicator_.from_first(path.parent_path().string());
-                     *reports = communicator_.gather(report_of([&] { return write_safetensors(path, *moments); }));
-                     return checksum_in((*reports)[0]);
-                   }});
-  for (int rank = 1; rank < size; ++rank) {
-    files.push_back({optimizer_file_name(rank, size), [this, reports, rank](const fs::path&) {
-                       return with_context(communicator_.name_of(rank),
-                                           [&] { return checksum_in((*reports)[static_cast<std::size_t>(rank)]); });
-                     }});
-  }
-}
-
-/// The part of another process in all that the first one does to save.
-void Run::write_shards_of_others() {
-  while (true) {
-    const fs::path folder = communicator_.from_first("");
-    if (folder.empty()) return;
-    communicator_.gather(report_of([&] {
-      return write_safetensors(folder / optimizer_file_name(communicator_.rank(), communicator_.size()),
-                               moments_of(model_.parameters(), *optimizer_));
-    }));
-  }
-}
-
 /// To be called while the model has its averaged weights.
 std::vector<CheckpointFolder::File> Run::checkpoint_files() {
   const std::vector<NamedTensor> weights = weight_tensors(model_);
-  std::vector<CheckpointFolder::File> files;
-  add_optimizer_files(files);
+  const ParameterStore& store = model_.parameters();
+  std::vector<NamedTensor> moments = moments_of(store, *optimizer_);
+  for (const Parameter& parameter : store.parameters()) {
+    const std::string& name = parameter.name();
+    if (average_) moments.push_back({"weight." + name, store.part_of(average_->slab(), name).to(cpu_device)});
+  }
+  std::vector<CheckpointFolder::File> files = optimizer_files(std::move(moments), sharded_, communicator_);
   files.push_back({"model.safetensors", [weights](const fs::path& path) { return write_safetensors(path, weights); }});
   files.push_back(CheckpointFolder::text_file("state.json", state_.to_json()));
   files.push_back(CheckpointFolder::text_file("config.json", hf_config_text(config_.model)));
@@ -241,9 +190,9 @@ void Run::save() {
   if (communicator_.is_first()) {
     const std::int64_t bytes = (average_ ? 4 : 3) * model_.parameters().masters().bytes() + (std::int64_t{1} << 20);
     checkpoints_.save(state_.step, checkpoint_files(), bytes, state_.best());
-    if (sharded_) communicator_.from_first("");
+    if (sharded_) end_optimizer_files(communicator_);
   } else if (sharded_) {
-    write_shards_of_others();
+    write_own_optimizer_files(moments_of(model_.parameters(), *optimizer_), communicator_);
   }
   saved_ = state_.to_json();
 }
@@ -387,7 +336,6 @@ void require_same_config(const RunConfig& config, Communicator& communicator) {
 }  // namespace
 
 RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Device device, Communicator& communicator) {
-  require_input(communicator.size() == 1 || device.is_cpu(), "several processes train on CPUs: leave --device out, or start one process");
   require_same_config(config, communicator);
   std::optional<RunLock> lock;
   if (communicator.is_first()) {

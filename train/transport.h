@@ -1,5 +1,5 @@
-// What processes can do together, over raw memory: the contract of libnystrom_mpi.so, which alone knows MPI. Everybody else uses
-// train/communicator.h.
+// What processes can do together, over raw memory: the contract of libnystrom_mpi.so and libnystrom_nccl.so, which alone know MPI and NCCL.
+// Everybody else uses train/communicator.h.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,12 @@
 
 namespace nystrom {
 
-/// Contiguous values in the memory of the CPU.
+/// Contiguous values.
 struct Buffer {
   void* data;
   std::int64_t count;
-  DType dtype;  ///< f64, f32 and bf16; u8 only where nothing is added
+  DType dtype;            ///< f64, f32 and bf16; u8 only where nothing is added
+  void* ready = nullptr;  ///< null: they lie in the memory of the CPU; else on the GPU, ready behind this cudaEvent_t
 };
 
 /// Every call returns when its part is done and the memory may be used again. All calls, construction and destruction come from one
@@ -41,7 +42,16 @@ class Transport {
   virtual void serve_end() = 0;
 };
 
-/// The one symbol of the module: `Transport* nystrom_connect_mpi()`.
-using ConnectTransport = Transport* (*)();
+/// The one symbol of libnystrom_mpi.so: `Transport* nystrom_connect_mpi()`. It carries values in the memory of the CPU.
+using ConnectMpi = Transport* (*)();
+
+/// What NCCL needs to know of a process.
+struct NcclPlace {
+  Transport* host;  ///< carries the values of the CPU, and is owned from here on; null: NCCL's own way to connect, by NCCL_COMM_ID
+  int rank, size;
+  int local_rank;  ///< picks the GPU
+};
+/// The one symbol of libnystrom_nccl.so: `Transport* nystrom_connect_nccl(const NcclPlace*)`.
+using ConnectNccl = Transport* (*)(const NcclPlace*);
 
 }  // namespace nystrom

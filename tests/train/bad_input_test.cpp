@@ -185,7 +185,7 @@ const Case configurations[] = {
      "--set training.micro_batch_size=0: training.micro_batch_size: got '0', expected a whole number at least 1"},
     {"run_type", PRETRAIN "training.dtype=f16",
      "--set training.dtype=f16: training.dtype: got 'f16', expected bf16 or f32 or f64; did you mean 'bf16'?"},
-    {"zero", PRETRAIN "training.zero=2", "--set training.zero=2: training.zero: got '2', expected between 0 and 1"},
+    {"zero", PRETRAIN "training.zero=2", "--set training.zero=2: training.zero: got '2', expected a whole number between 0 and 1"},
     {"learning_rate", PRETRAIN "optimizer.learning_rate=0",
      "--set optimizer.learning_rate=0: optimizer.learning_rate: got '0', expected a number greater than 0"},
     {"optimizer", PRETRAIN "optimizer.name=sgd", "--set optimizer.name=sgd: optimizer.name: got 'sgd', expected adamw or lamb"},

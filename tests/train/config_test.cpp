@@ -98,7 +98,7 @@ const Bad values[] = {
      "run.yaml:1:39: model.attention.conv_kernel_size: got '32', expected an odd whole number at least 1, or null"},
     {"WordForOptional", "optimizer: {clip_norm: none}",
      "run.yaml:1:24: optimizer.clip_norm: got 'none', expected a number greater than 0, or null"},
-    {"ZeroBeyond", "training: {zero: 2}", "run.yaml:1:18: training.zero: got '2', expected between 0 and 1"},
+    {"ZeroBeyond", "training: {zero: 2}", "run.yaml:1:18: training.zero: got '2', expected a whole number between 0 and 1"},
     {"YesForBoolean", "training: {deterministic: yes}", "run.yaml:1:27: training.deterministic: got 'yes', expected true or false"},
     {"CapitalBoolean", "training: {deterministic: True}", "run.yaml:1:27: training.deterministic: got 'True', expected true or false"},
     {"QuotedBoolean", "training: {deterministic: 'true'}",
