@@ -39,6 +39,20 @@ void remove_leftovers(const fs::path& place) {
 
 }  // namespace
 
+fs::path free_place(const fs::path& folder) {
+  require_input(!folder.empty(), "the folder to write has no name");
+  std::error_code error;
+  fs::path place = fs::weakly_canonical(fs::absolute(folder), error);
+  require_input(!error, "{}: cannot create: {}", printable_path(folder), error.message());
+  if (!place.has_filename()) place = place.parent_path();
+  if (!fs::exists(place, error)) return place;
+  require_input(fs::is_directory(place, error), "{}: exists and is no folder; name a new one", printable_path(folder));
+  const bool empty = fs::is_empty(place, error);
+  require_input(!error, "{}: cannot open the folder: {}", printable_path(folder), error.message());
+  require_input(empty, "{}: is not empty; name a new folder", printable_path(folder));
+  return place;
+}
+
 NewFolder::NewFolder(fs::path place) : place_(std::move(place)) {
   std::error_code error;
   const fs::path parent = parent_of(place_);

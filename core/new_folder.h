@@ -5,6 +5,9 @@
 
 namespace nystrom {
 
+/// The folder without links and trailing slashes. InputError when something is in it, or it is no folder.
+std::filesystem::path free_place(const std::filesystem::path& folder);
+
 /// Made under a temporary name beside its place, and locked while alive, so that what a killed process left can be told from what a living
 /// one still writes. Every failure is an InputError naming the folder.
 class NewFolder {

@@ -19,12 +19,20 @@ SequenceClassificationHead::SequenceClassificationHead(const Scope& scope, const
     : activation_(config.hidden_act),
       input_dropout_(scope, config.hidden_dropout_prob),
       dropout_(scope, config.hidden_dropout_prob),
-      dense_(scope / "dense", config.hidden_size, config.hidden_size),
+      dense_(scope / "dense", config.has_towers() ? 4 * config.hidden_size : config.hidden_size, config.hidden_size),
       out_proj_(scope / "out_proj", config.hidden_size, config.num_labels()) {}
 
 Var SequenceClassificationHead::operator()(const Var& pooled, const RunContext& run) const {
   const Var x = input_dropout_(pooled, run);
   return out_proj_(dropout_(activate(activation_, dense_(x)), run));
+}
+
+Var tower_features(const Var& pooled) {
+  require(pooled.dim(0) % 2 == 0, "towers need two rows a sample, got {} rows", pooled.dim(0));
+  const std::int64_t pairs = pooled.dim(0) / 2, width = pooled.dim(1);
+  const Var both = reshape(pooled, {pairs, 2 * width});
+  const Var a = slice(both, 1, 0, width), b = slice(both, 1, width, 2 * width);
+  return concat({a, b, multiply(a, b), subtract(a, b)}, 1);
 }
 
 TokenClassificationHead::TokenClassificationHead(const Scope& scope, const ModelConfig& config)

@@ -19,7 +19,7 @@ class MaskedLmHead {
 };
 
 /// Dropout → dense → activation → dropout → out_proj, on one vector a sequence: [b, hidden] → [b, labels]. The vector is the first token's,
-/// or the last valid step's of the sequence block.
+/// the last valid step's of the sequence block, or the mean of all (`pooling`). With towers it is that of tower_features, 4 · hidden wide.
 class SequenceClassificationHead {
  public:
   SequenceClassificationHead(const Scope& scope, const ModelConfig& config);
@@ -30,6 +30,10 @@ class SequenceClassificationHead {
   Dropout input_dropout_, dropout_;
   Linear dense_, out_proj_;
 };
+
+/// [a, b, a ∘ b, a − b] of the vectors of two towers, the rows 2i and 2i + 1: [2b, hidden] → [b, 4 · hidden]. Tay et al., "Long Range
+/// Arena", ICLR 2021.
+Var tower_features(const Var& pooled);
 
 /// Dropout → classifier at every position: [b, n, hidden] → [b, n, labels].
 class TokenClassificationHead {

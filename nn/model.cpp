@@ -57,13 +57,28 @@ Var Model::last_valid_step(const Var& hidden, const SequenceMask& mask) const {
   return gather_rows(reshape(hidden, {mask.batch() * mask.length(), hidden.dim(2)}), Tensor::from(rows, {mask.batch()}));
 }
 
+Var Model::classify(const ModelOutput& out, const Pass& pass) const {
+  const Var& hidden = out.last_hidden_state;
+  const std::int64_t rows = hidden.dim(0);
+  Var pooled = config_.embed_dim ? out.output : Var();
+  if (config_.pooling == Pooling::mean) {
+    pooled = reshape(cast(segment_means(hidden, pass.mask.valid(), 1), hidden.dtype()), {rows, hidden.dim(2)});
+  } else if (!config_.embed_dim) {
+    pooled = first_token(hidden);
+  }
+  if (!config_.has_towers()) return (*sequence_)(pooled, pass.run);
+  RunContext run = pass.run;  // a row is a pair from here on, and takes the number of its first text
+  if (run.sample_ids.defined()) run.sample_ids = run.sample_ids.reshape({rows / 2, 2}).slice(1, 0, 1).contiguous().reshape({rows / 2});
+  return (*sequence_)(tower_features(pooled), run);
+}
+
 ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) const {
   const Pass pass(*this, input, run);
   ModelOutput out;
   const Var hidden = out.last_hidden_state = encoder_(pass.input, pass.mask, pass.run);
   if (masked_lm_) out.logits = (*masked_lm_)(hidden);
   if (config_.embed_dim) out.output = last_valid_step(hidden, pass.mask);
-  if (sequence_) out.logits = (*sequence_)(config_.embed_dim ? out.output : first_token(hidden), pass.run);
+  if (sequence_) out.logits = classify(out, pass);
   if (tokens_) out.logits = (*tokens_)(hidden, pass.run);
   if (choice_) out.logits = (*choice_)(first_token(hidden));
   if (questions_) {

@@ -10,7 +10,8 @@ namespace nystrom {
 /// What a model computes. Undefined Vars are outputs that its head does not have.
 struct ModelOutput {
   Var last_hidden_state;         ///< [b, n, hidden]
-  Var logits;                    ///< masked LM [b, n, vocab]; classification [b, labels]; tokens [b, n, labels]; multiple choice [rows]
+  Var logits;                    ///< masked LM [b, n, vocab]; classification [b, labels], of towers [b / 2, labels]; tokens [b, n, labels];
+                                 ///< multiple choice [rows]
   Var start_logits, end_logits;  ///< question answering: [b, n] each
   Var output;                    ///< sequence block: [b, hidden], the last valid time step; zeros for an empty row
 };
@@ -50,6 +51,7 @@ class Model {
   Var encode_for_masked_lm(const ModelInput& input, const RunContext& run) const;
   Var masked_lm_head(const Var& hidden, const Tensor& positions) const;
   Var last_valid_step(const Var& hidden, const SequenceMask& mask) const;
+  Var classify(const ModelOutput& out, const Pass& pass) const;
 
   ModelConfig config_;
   ParameterStore store_;

@@ -52,6 +52,16 @@ std::span<const EnumName<Positions>> enum_names(Positions) {
   return names;
 }
 
+std::span<const EnumName<Pooling>> enum_names(Pooling) {
+  static constexpr EnumName<Pooling> names[] = {{Pooling::first, "first"}, {Pooling::mean, "mean"}};
+  return names;
+}
+
+std::span<const EnumName<Pairs>> enum_names(Pairs) {
+  static constexpr EnumName<Pairs> names[] = {{Pairs::joined, "joined"}, {Pairs::towers, "towers"}};
+  return names;
+}
+
 std::span<const EnumName<Head>> enum_names(Head) {
   static constexpr EnumName<Head> names[] = {{Head::masked_lm, "NystromformerForMaskedLM"},
                                              {Head::sequence_classification, "NystromformerForSequenceClassification"},
@@ -167,6 +177,8 @@ void check_input_and_head(const ModelConfig& c, Lines& lines) {
                     *c.embed_dim, enum_name(c.head)));
   if (c.embed_dim && c.positions != Positions::none)
     lines.push_back("positions are absolute, but input features (embed_dim) have no position embeddings; set positions to none");
+  if (c.embed_dim && c.pairs == Pairs::towers)
+    lines.push_back("pairs are towers, but input features (embed_dim) come one sequence a sample; set pairs to joined");
   const bool labelled = c.head == Head::sequence_classification || c.head == Head::token_classification;
   if (labelled && c.labels.empty()) lines.push_back(fmt::format("labels are empty; the head {} needs at least one", enum_name(c.head)));
 }

@@ -20,6 +20,10 @@ enum class ProjectionSharing { shared, per_head };
 enum class Activation { gelu, gelu_new, relu };
 enum class Norm { post, pre };
 enum class Positions { absolute, none };
+/// What a classification head reads of a sequence.
+enum class Pooling { first, mean };
+/// How an encoder reads a pair of texts.
+enum class Pairs { joined, towers };
 /// What stands on the encoder.
 enum class Head { masked_lm, sequence_classification, token_classification, question_answering, multiple_choice, none };
 
@@ -31,6 +35,8 @@ std::span<const EnumName<ProjectionSharing>> enum_names(ProjectionSharing);
 std::span<const EnumName<Activation>> enum_names(Activation);
 std::span<const EnumName<Norm>> enum_names(Norm);
 std::span<const EnumName<Positions>> enum_names(Positions);
+std::span<const EnumName<Pooling>> enum_names(Pooling);
+std::span<const EnumName<Pairs>> enum_names(Pairs);
 /// Names are Hugging Face's classes ("NystromformerForMaskedLM"; none is "NystromformerModel").
 std::span<const EnumName<Head>> enum_names(Head);
 
@@ -81,6 +87,8 @@ struct ModelConfig {
   double initializer_range = 0.02;
   Norm norm = Norm::post;
   Positions positions = Positions::absolute;
+  Pooling pooling = Pooling::first;
+  Pairs pairs = Pairs::joined;
   std::optional<std::int64_t> embed_dim;
   AttentionConfig attention;
 
@@ -107,6 +115,8 @@ struct ModelConfig {
     return limited ? std::optional(max_position_embeddings) : std::nullopt;
   }
 
+  /// Whether a sample is two rows of a batch, each encoded by itself (Tay et al., "Long Range Arena", ICLR 2021: retrieval).
+  bool has_towers() const { return head == Head::sequence_classification && pairs == Pairs::towers; }
   std::int64_t head_dim() const { return hidden_size / num_attention_heads; }
   std::int64_t num_labels() const { return static_cast<std::int64_t>(labels.size()); }
 };
@@ -126,6 +136,10 @@ void fields(V& v, ModelConfig& c) {
   v(c.initializer_range, "initializer_range", "standard deviation of fresh weights", not_negative);
   v(c.norm, "norm", "post: as BERT; pre: the sequence block");
   v(c.positions, "positions", "absolute: learned position embeddings; none");
+  v(c.pooling, "pooling",
+    "what a classification or regression head reads. first: the first token (features: the last valid step); mean: the mean of all tokens");
+  v(c.pairs, "pairs",
+    "a pair of texts to classify. joined: one sequence; towers: each is encoded by itself, and the head reads [a, b, a * b, a - b]");
   v(c.embed_dim, "embed_dim", "width of input features of the sequence block; null: the input is token ids", at_least(1));
   v(c.attention, "attention", "the attention block");
 }

@@ -191,9 +191,9 @@ void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
 // ---- Tasks --------------------------------------------------------------------------------------------------------------------------
 
 std::string rendered(const Example& example, const Prediction& prediction) {
-  std::string text = example.text;
+  std::string text = example.pixels.empty() ? example.text : example.place();
   if (text.empty()) text = fmt::format("{}", fmt::join(example.words, " "));
-  std::string result = example.id.empty() ? shown(text) : shown(example.id + ": " + text);
+  std::string result = example.id.empty() || !example.pixels.empty() ? shown(text) : shown(example.id + ": " + text);
   if (prediction.value) return result + fmt::format("\n  {:.4f}", *prediction.value);
   for (const Guess& guess : prediction.guesses) {
     result += fmt::format("\n  {:.4f}  {}", guess.score, guess.label.empty() ? "(no answer)" : shown(guess.label));
@@ -227,6 +227,7 @@ Example example_of(const PredictOptions& options, const TaskConfig& task, const 
 TaskConfig task_of_file(const PredictOptions& options, TaskConfig task, const std::string& file) {
   for (const std::string& each : options.common.overrides)
     if (each.starts_with("task.format=")) return task;
+  if (task.format == TaskFormat::cifar10 || task.format == TaskFormat::pathfinder) return task;  // which hold no lines of text
   const std::string ending = fs::path(file).extension().string();
   const bool told = ending == ".tsv" || ending == ".csv" || ending == ".jsonl" || ending == ".json" || ending == ".conll";
   task.format = told ? std::nullopt : std::optional(TaskFormat::lines);

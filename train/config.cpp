@@ -108,6 +108,9 @@ std::vector<std::string> validate(const RunConfig& config) {
         fmt::format("masking.span.mean {} exceeds masking.span.max {}; most spans would be cut: raise max", *span.mean, span.max));
   if (!config.data.validation.empty() && config.data.validation_fraction)
     lines.push_back("data.validation_fraction and data.validation exclude each other; give one of them");
+  if (config.tokenizer.builtin && config.tokenizer.path)
+    lines.push_back(
+        fmt::format("tokenizer.builtin {} and tokenizer.path exclude each other; give one of them", enum_name(*config.tokenizer.builtin)));
   if (has_task(config)) {
     const auto of_task = problems(config.task);
     lines.insert(lines.end(), of_task.begin(), of_task.end());
@@ -127,9 +130,27 @@ std::vector<std::string> validate_pretraining(const RunConfig& config) {
         fmt::format("data.sequence_length {}: with attention.semantics transformers the model takes {} alone; change it, or set "
                     "model.attention.semantics to nystrom",
                     config.data.sequence_length, *fixed));
+  if (config.tokenizer.builtin)
+    lines.push_back(fmt::format("tokenizer.builtin {} has no token to mask, which pretraining needs; name a tokenizer.path, or train one",
+                                enum_name(*config.tokenizer.builtin)));
   if (config.model.embed_dim) lines.push_back("model.embed_dim is set, but pretraining predicts tokens of text; leave it out");
   return lines;
 }
+
+namespace {
+
+/// Two towers are for pairs of texts.
+void check_towers(const RunConfig& config, std::vector<std::string>& lines) {
+  if (config.model.pairs != Pairs::towers || !problems(config.task).empty()) return;
+  const TaskConfig task = resolve_task(config.task);
+  if (*task.kind != TaskKind::classification && *task.kind != TaskKind::regression) {
+    lines.push_back(fmt::format("model.pairs towers: a task of kind {} is read as one sequence; set it to joined", enum_name(*task.kind)));
+  } else if (!task.columns.pair) {
+    lines.push_back("model.pairs towers: task.columns.pair is null; name the column of the second text, or set model.pairs to joined");
+  }
+}
+
+}  // namespace
 
 std::vector<std::string> validate_finetuning(const RunConfig& config) {
   if (!has_task(config)) return {"task names neither recipe nor kind; say what is to be learned, such as task: {kind: classification, …}"};
@@ -140,8 +161,9 @@ std::vector<std::string> validate_finetuning(const RunConfig& config) {
   if (features && !config.model.embed_dim)
     lines.push_back("model.embed_dim is null; give the width of the features, with model.norm: pre and model.positions: none");
   if (!features && config.model.embed_dim) lines.push_back("model.embed_dim is set, but the task reads text; leave it out");
-  if (!features && !config.start.from && !config.tokenizer.path)
+  if (!features && !config.start.from && !config.tokenizer.path && !config.tokenizer.builtin)
     lines.push_back("model.from is null and tokenizer.path too; start from a model, or name a folder with a tokenizer");
+  check_towers(config, lines);
   return lines;
 }
 

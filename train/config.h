@@ -10,6 +10,7 @@
 
 #include "core/dtype.h"
 #include "core/fields.h"
+#include "data/builtin_tokenizer.h"
 #include "data/tasks/task_config.h"
 #include "data/text.h"
 #include "nn/model_config.h"
@@ -44,6 +45,7 @@ void fields(V& v, TokenizerTrainingConfig& c) {
 
 struct TokenizerConfig {
   std::optional<std::string> path;
+  std::optional<BuiltinTokenizer> builtin;
   TokenizerTrainingConfig train;
 };
 
@@ -52,6 +54,8 @@ void fields(V& v, TokenizerConfig& c) {
   v(c.path, "path",
     "folder of a tokenizer to use (tokenizer.json, a SentencePiece model, vocab.txt, or vocab.json with merges.txt), or the file; null: "
     "one is trained on data.train");
+  v(c.builtin, "builtin",
+    "a fixed vocabulary instead of path, for tasks from scratch. bytes: of text and of images; listops: its symbols; null: none");
   v(c.train, "train", "the tokenizer to train when there is no path");
 }
 

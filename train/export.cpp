@@ -16,21 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder without links and trailing slashes; InputError when something is in it.
-fs::path free_place(const fs::path& folder) {
-  require_input(!folder.empty(), "the folder to write has no name");
-  std::error_code error;
-  fs::path place = fs::weakly_canonical(fs::absolute(folder), error);
-  require_input(!error, "{}: cannot create: {}", printable_path(folder), error.message());
-  if (!place.has_filename()) place = place.parent_path();
-  if (!fs::exists(place, error)) return place;
-  require_input(fs::is_directory(place, error), "{}: exists and is no folder; name a new one", printable_path(folder));
-  const bool empty = fs::is_empty(place, error);
-  require_input(!error, "{}: cannot open the folder: {}", printable_path(folder), error.message());
-  require_input(empty, "{}: is not empty; name a new folder", printable_path(folder));
-  return place;
-}
-
 std::vector<NamedTensor> f32_weights(const Model& model) {
   std::vector<NamedTensor> weights = weight_tensors(model);
   std::erase_if(weights, [](const NamedTensor& weight) { return weight.name.starts_with(sentence_order_prefix); });
@@ -57,6 +42,10 @@ ModelConfig exported_config(const ModelConfig& config, bool softmax) {
                 "cannot be exported: norm is pre, and transformers' Nyströmformer normalises after each residual only");
   require_input(config.positions == Positions::absolute,
                 "cannot be exported: positions are none, and transformers' Nyströmformer always adds position embeddings");
+  const bool classifies = config.head == Head::sequence_classification;
+  require_input(!classifies || config.pooling == Pooling::first,
+                "cannot be exported: pooling is mean, and transformers' NystromformerForSequenceClassification reads the first token");
+  require_input(!config.has_towers(), "cannot be exported: pairs are towers, and transformers' Nyströmformer reads a pair as one sequence");
   const AttentionKind kind = config.attention.kind;
   require_input(kind == AttentionKind::nystrom || kind == AttentionKind::softmax,
                 "cannot be exported: attention.kind is {}, and transformers' Nyströmformer has Nyström and exact attention only",

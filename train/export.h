@@ -35,7 +35,8 @@ ExportResult export_model(const Model& model, const ModelFolder& source, std::in
 
 /// The configuration that an export of `config` gets. With `softmax`, and for models of that kind, segment_means_seq_len is num_landmarks:
 /// transformers then computes exact attention, at any length. InputError when transformers cannot represent the model: pre-LN, input
-/// features, no position embeddings, a segment_means_seq_len that num_landmarks does not divide or that exceeds the position table.
+/// features, no position embeddings, mean pooling, two towers, a segment_means_seq_len that num_landmarks does not divide or that exceeds
+/// the position table.
 ModelConfig exported_config(const ModelConfig& config, bool softmax);
 
 /// Whether transformers computes exact attention for a folder with this configuration.

@@ -100,11 +100,12 @@ class TaskObjective : public Objective {
   std::unique_ptr<TaskLoader> loader_;
 };
 
-/// A tokenizer's folder or file, or the folder of a model with one.
-std::filesystem::path tokenizer_place(const RunConfig& config, Log& log) {
-  if (!config.tokenizer.path) return find_model(*config.start.from, log);
+/// A built-in one, or that of a folder or file, or that of the model to start from.
+std::unique_ptr<Tokenizer> tokenizer_of(const RunConfig& config, Log& log) {
+  if (config.tokenizer.builtin) return make_builtin_tokenizer(*config.tokenizer.builtin);
+  if (!config.tokenizer.path) return open_tokenizer(find_model(*config.start.from, log));
   const std::filesystem::path path = *config.tokenizer.path;
-  return std::filesystem::is_directory(path / "checkpoints") ? find_model(path, log) : path;
+  return open_tokenizer(std::filesystem::is_directory(path / "checkpoints") ? find_model(path, log) : path);
 }
 
 }  // namespace
@@ -139,7 +140,7 @@ PreparedTask prepare_task(RunConfig config, Log& log) {
   config.task = resolve_task(config.task);
   PreparedTask run;
   if (config.task.kind != TaskKind::features) {
-    run.tokenizer = open_tokenizer(tokenizer_place(config, log));
+    run.tokenizer = tokenizer_of(config, log);
     fit_model_to_tokenizer(config, *run.tokenizer);
   }
   const LabelSet given = config.task.kind == TaskKind::features ? LabelSet(config.task.labels) : task_labels(config.task);

@@ -95,7 +95,10 @@ Tensor as_mask(const Tensor& ones_and_zeros) {
   return Tensor::from(values, ones_and_zeros.shape());
 }
 
-/// The model's input, with the choices of a multiple-choice batch as rows.
+/// Whether a sample is several rows: choices, or the texts of two towers. Its tensors are [b, rows, n].
+bool has_rows(const ModelConfig& config) { return config.head == Head::multiple_choice || config.has_towers(); }
+
+/// The model's input, with the choices of a multiple-choice batch, or the two texts of towers, as rows.
 ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
   ModelInput result;
   Shape shape;
@@ -106,11 +109,14 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
     result.features = inputs.floats("features", {features.dim(0), features.dim(1), *config.embed_dim});
     shape = features.shape().without(-1);
   } else {
-    const bool choice = config.head == Head::multiple_choice;
+    const bool several = has_rows(config);
     shape = inputs.any("input_ids").shape();
-    require_input(shape.rank() == (choice ? 3 : 2), "input_ids are {}; expected {}", shape, choice ? "[b, choices, n]" : "[b, n]");
+    require_input(shape.rank() == (several ? 3 : 2) && (!config.has_towers() || shape[1] == 2), "input_ids are {}; expected {}", shape,
+                  config.has_towers() ? "[b, 2, n]"
+                  : several           ? "[b, choices, n]"
+                                      : "[b, n]");
     require_not_empty("input_ids", shape);
-    const Shape rows = choice ? Shape{shape[0] * shape[1], shape[2]} : shape;
+    const Shape rows = several ? Shape{shape[0] * shape[1], shape[2]} : shape;
     result.input_ids = inputs.integers("input_ids", shape, 0, config.vocab_size - 1).reshape(rows);
     if (inputs.has("token_type_ids")) {
       result.token_type_ids = inputs.integers("token_type_ids", shape, 0, config.type_vocab_size - 1).reshape(rows);
@@ -175,7 +181,8 @@ std::vector<NamedTensor> run_forward(const Model& model, const NamedTensors& ten
   const DType dtype = accumulate_dtype(model.parameters().dtype());
   Tape tape;
   const ModelOutput out = model(input);
-  Var loss = loss_of(config, out, inputs, out.last_hidden_state.dim(0));
+  const std::int64_t rows = out.last_hidden_state.dim(0);
+  Var loss = loss_of(config, out, inputs, config.has_towers() ? rows / 2 : rows);
   if (!loss.defined() && out.output.defined() && inputs.has("loss_weights")) {
     loss = sum(
         multiply(cast(out.output, dtype), inputs.floats("loss_weights", out.output.shape()).cast(dtype).to(out.output.value().device())));

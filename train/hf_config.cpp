@@ -19,7 +19,10 @@ constexpr const char* block_name = "nystrom";
 constexpr std::int64_t max_labels = 1'000'000;
 
 /// Fields of ModelConfig that Hugging Face's class does not have: they stand in our block.
-bool is_block_field(std::string_view name) { return name == "norm" || name == "positions" || name == "embed_dim" || name == "attention"; }
+bool is_block_field(std::string_view name) {
+  constexpr std::string_view names[] = {"norm", "positions", "pooling", "pairs", "embed_dim", "attention"};
+  return std::ranges::find(names, name) != std::end(names);
+}
 
 /// A JSON value as a message shows it.
 std::string shown(const json& value) {

@@ -29,7 +29,7 @@ class TaskReader {
   PaddingOptions padding() const { return padding_; }
 
  private:
-  TaskEncoder encoder() const { return {task_, labels_, *tokenizer_, sequence_length_}; }
+  TaskEncoder encoder() const { return {task_, labels_, *tokenizer_, sequence_length_, model_.has_towers()}; }
   std::shared_ptr<const TaskDataset> checked(TaskDataset dataset) const;
 
   TaskConfig task_;

@@ -7,16 +7,18 @@
 namespace nystrom::kernels::cpu {
 namespace {
 
+/// In f64 whatever the type: one instance of Eigen's templates to compile, and no rounding beside that of A.
 template <class A>
 void invert(const A* a, std::int64_t m, A* z) {
-  using Matrix = Eigen::Matrix<A, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  const Eigen::Map<const Matrix> matrix(a, m, m);
-  const Eigen::JacobiSVD<Matrix> svd(matrix, Eigen::ComputeFullU | Eigen::ComputeFullV);
+  using Stored = Eigen::Matrix<A, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+  const Eigen::MatrixXd matrix = Eigen::Map<const Stored>(a, m, m).template cast<double>();
+  const Eigen::JacobiSVD<Eigen::MatrixXd> svd(matrix, Eigen::ComputeFullU | Eigen::ComputeFullV);
   const auto& sigma = svd.singularValues();
-  const A cutoff = static_cast<A>(m) * Eigen::NumTraits<A>::epsilon() * sigma(0);
-  auto inverse = sigma;
-  for (std::int64_t i = 0; i < m; ++i) inverse(i) = sigma(i) > cutoff ? 1 / sigma(i) : A(0);
-  Eigen::Map<Matrix>(z, m, m) = svd.matrixV() * inverse.asDiagonal() * svd.matrixU().transpose();
+  const double cutoff = static_cast<double>(m) * static_cast<double>(Eigen::NumTraits<A>::epsilon()) * sigma(0);
+  Eigen::VectorXd inverse = sigma;
+  for (std::int64_t i = 0; i < m; ++i) inverse(i) = sigma(i) > cutoff ? 1 / sigma(i) : 0;
+  const Eigen::MatrixXd product = svd.matrixV() * inverse.asDiagonal() * svd.matrixU().transpose();
+  Eigen::Map<Stored>(z, m, m) = product.cast<A>();
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/json.h"
 #include "core/suggest.h"
+#include "data/builtin_tokenizer.h"
 
 namespace nystrom {
 namespace {
@@ -52,11 +53,12 @@ std::int64_t EncodedSample::length() const {
   return longest;
 }
 
-TaskEncoder::TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenizer& tokenizer, std::int64_t sequence_length)
+TaskEncoder::TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenizer& tokenizer, std::int64_t sequence_length, bool towers)
     : task_(task),
       labels_(std::move(labels)),
       tokenizer_(tokenizer),
       sequence_length_(sequence_length),
+      towers_(towers),
       single_specials_(count_of(tokenizer.wrap({}).ids)),
       pair_specials_(count_of(tokenizer.wrap({}, {}).ids)) {
   constexpr std::int32_t text = -1, none = -2;
@@ -105,6 +107,15 @@ std::int64_t TaskEncoder::label_index(const std::string& label, const Example& e
   return index;
 }
 
+WrappedIds TaskEncoder::wrap_single(Ids ids, EncodingCounts& counts, bool& truncated) const {
+  const std::int64_t all = count_of(ids), kept = std::min(all, sequence_length_ - single_specials_);
+  counts.longest = std::max(counts.longest, all + single_specials_);
+  counts.removed_tokens += all - kept;
+  truncated |= kept < all;
+  ids.resize(static_cast<std::size_t>(kept));
+  return tokenizer_.wrap(ids);
+}
+
 WrappedIds TaskEncoder::wrap_pair(Ids first, Ids second, EncodingCounts& counts, bool& truncated) const {
   const std::int64_t all = count_of(first) + count_of(second);
   counts.longest = std::max(counts.longest, all + pair_specials_);
@@ -119,17 +130,14 @@ WrappedIds TaskEncoder::wrap_pair(Ids first, Ids second, EncodingCounts& counts,
 void TaskEncoder::encode_texts(const Example& example, EncodedSample& sample, EncodingCounts& counts) const {
   if (example.label) sample.label = label_index(*example.label, example);
   if (example.value) sample.value = *example.value;
-  Ids ids = tokenizer_.encode(example.text);
+  Ids ids = example.pixels.empty() ? tokenizer_.encode(example.text) : byte_ids(tokenizer_, example.pixels);
   bool truncated = false;
-  if (example.pair) {
+  if (towers_ && !example.pair) throw BadRow(example.place() + ": has one text, and a model of two towers compares two");
+  if (example.pair && !towers_) {
     sample.rows.push_back(wrap_pair(std::move(ids), tokenizer_.encode(*example.pair), counts, truncated));
   } else {
-    const std::int64_t all = count_of(ids), kept = std::min(all, sequence_length_ - single_specials_);
-    counts.longest = std::max(counts.longest, all + single_specials_);
-    counts.removed_tokens += all - kept;
-    truncated = kept < all;
-    ids.resize(static_cast<std::size_t>(kept));
-    sample.rows.push_back(tokenizer_.wrap(ids));
+    sample.rows.push_back(wrap_single(std::move(ids), counts, truncated));
+    if (example.pair) sample.rows.push_back(wrap_single(tokenizer_.encode(*example.pair), counts, truncated));
   }
   counts.truncated += truncated;
 }

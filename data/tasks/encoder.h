@@ -21,7 +21,7 @@ struct ByteRange {
 /// What a model gets at once of an example: all of it, or for questions one window. Without padding.
 struct EncodedSample {
   std::int64_t example = 0;      ///< its number in the data set, from 0
-  std::vector<WrappedIds> rows;  ///< one; choice: one a choice
+  std::vector<WrappedIds> rows;  ///< one; choice: one a choice; towers: the two texts
 
   std::int64_t label = label_of_unchosen;                   ///< classification, choice, features with classes
   double value = std::numeric_limits<double>::quiet_NaN();  ///< regression, features with values
@@ -53,11 +53,12 @@ struct EncodingCounts {
 class TaskEncoder {
  public:
   /// `task` resolved, not of features; rows have at most `sequence_length` tokens, special ones included. InputError when that leaves no
-  /// room for text, or none beside task.stride, or when the tokenizer lacks pad or, for questions, cls. It must live as long.
-  TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenizer& tokenizer, std::int64_t sequence_length);
+  /// room for text, or none beside task.stride, or when the tokenizer lacks pad or, for questions, cls. It must live as long. With `towers`
+  /// the two texts of a pair are rows of their own, each of at most `sequence_length` tokens.
+  TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenizer& tokenizer, std::int64_t sequence_length, bool towers = false);
 
   /// The samples of an example; one but for questions. Counts what it did in `counts`. BadRow "file:line: …" for a label that is not
-  /// among the known.
+  /// among the known. InputError for an image, whose tokens are its pixels, when the tokenizer is not that of bytes.
   ///
   /// Pairs that are too long lose tokens at their ends, of the longer text first, as Hugging Face's longest_first. Words are
   /// tokenized each with a space in front, and their first token stands for them. Windows: [cls question sep context part sep] with
@@ -77,6 +78,7 @@ class TaskEncoder {
   void encode_choices(const Example& example, EncodedSample& sample, EncodingCounts& counts) const;
   void encode_words(const Example& example, EncodedSample& sample, EncodingCounts& counts) const;
   std::vector<EncodedSample> encode_question(const Example& example, EncodingCounts& counts) const;
+  WrappedIds wrap_single(Ids ids, EncodingCounts& counts, bool& truncated) const;
   WrappedIds wrap_pair(Ids first, Ids second, EncodingCounts& counts, bool& truncated) const;
   std::int64_t label_index(const std::string& label, const Example& example) const;
 
@@ -84,6 +86,7 @@ class TaskEncoder {
   LabelSet labels_;
   const Tokenizer& tokenizer_;
   std::int64_t sequence_length_;
+  bool towers_;
   std::int64_t single_specials_, pair_specials_;  // tokens that wrapping adds
   std::int64_t before_text_, before_second_;      // … of these in front of a text, and of a second one
 };

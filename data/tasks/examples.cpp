@@ -5,6 +5,7 @@
 #include "core/check.h"
 #include "core/json.h"
 #include "data/tasks/example_files.h"
+#include "data/tasks/image_files.h"
 #include "data/text.h"
 
 namespace nystrom {
@@ -28,6 +29,8 @@ TaskFormat format_of(const TaskConfig& task, const fs::path& file, Labelled labe
   if (name == ".csv") return TaskFormat::csv;
   if (name == ".jsonl") return TaskFormat::jsonl;
   if (name == ".json" && *task.kind == TaskKind::questions) return TaskFormat::squad;
+  if (name == ".bin") return TaskFormat::cifar10;
+  if (name == ".npy") return TaskFormat::pathfinder;
   throw InputError(fmt::format("{}: the ending of its name does not tell its form; set task.format", printable_path(file)));
 }
 
@@ -46,6 +49,8 @@ std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& 
     case TaskFormat::lines:
       require_input(labelled == Labelled::optional, "{}: task.format lines has no labels, and this file needs them", printable_path(file));
       return open_lines(task, file);
+    case TaskFormat::cifar10: return open_cifar10(file, labelled);
+    case TaskFormat::pathfinder: return open_pathfinder(file, labelled);
     case TaskFormat::hdf5: break;
   }
   throw Error("features are no examples");
@@ -95,6 +100,7 @@ bool are_folders(const TaskConfig& task, const std::vector<std::string>& pattern
 
 std::string Example::place() const {
   if (!file) return fmt::format("the example '{}'", printable(text, 60));
+  if (!pixels.empty() && line == 0) return fmt::format("{}: image {}", *file, id);
   return line > 0 ? fmt::format("{}:{}", *file, line) : fmt::format("{}: question '{}'", *file, printable(id));
 }
 

@@ -22,9 +22,10 @@ struct Answer {
 /// One example. Which members it has depends on the task's kind.
 struct Example {
   std::shared_ptr<const std::string> file;  ///< its name, for messages; null for an example that comes from no file
-  std::int64_t line = 0;                    ///< where it begins, from 1; 0 for squad
+  std::int64_t line = 0;                    ///< where it begins, from 1; 0 for squad and cifar10
   std::string id;                           ///< empty where there is none
   std::string text;                         ///< classification, regression; questions: the question; choice: what comes before
+  std::vector<std::uint8_t> pixels;         ///< classification of images: the grey of each pixel, row by row, instead of the text
   std::optional<std::string> pair;          ///< the second text; questions: the context; choice: how every choice begins
   std::vector<std::string> words;           ///< tokens
   std::vector<std::string> choices;         ///< choice: at least 2
@@ -35,7 +36,7 @@ struct Example {
   std::vector<Answer> answers;              ///< questions: all that count as right; none: not answerable, or unlabelled
   bool labelled = false;                    ///< whether the file says what is right
 
-  /// "train.tsv:17", "dev.json: question 'id'", or "the example 'its text'"; for messages.
+  /// "train.tsv:17", "dev.json: question 'id'", "batch.bin: image 7", or "the example 'its text'"; for messages.
   std::string place() const;
 };
 
@@ -56,8 +57,8 @@ class ExampleReader {
 
 /// Opens the files that `patterns` match (data/text.h match_files; folders for that format), one behind the other, as examples of a
 /// resolved task that is not of features. Without task.format the ending of a name (before .gz or .zst) tells the form: .tsv, .csv, .jsonl;
-/// .json is SQuAD's for questions; .conll, .tsv and .txt are CoNLL's for tokens; .txt with optional labels is lines of text. A file
-/// without any example is an InputError.
+/// .json is SQuAD's for questions; .conll, .tsv and .txt are CoNLL's for tokens; .bin are CIFAR-10's, .npy Pathfinder's for classification;
+/// .txt with optional labels is lines of text. A file without any example is an InputError.
 std::unique_ptr<ExampleReader> open_examples(const TaskConfig& task, const std::vector<std::string>& patterns, Labelled labelled);
 
 /// The rows that were left out.

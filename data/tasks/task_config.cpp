@@ -7,6 +7,7 @@
 
 #include "core/json.h"
 #include "core/suggest.h"
+#include "data/tasks/image_files.h"
 #include "data/tasks/table_reader.h"
 
 namespace nystrom {
@@ -19,9 +20,11 @@ std::span<const EnumName<TaskKind>> enum_names(TaskKind) {
 }
 
 std::span<const EnumName<TaskFormat>> enum_names(TaskFormat) {
-  static constexpr EnumName<TaskFormat> names[] = {
-      {TaskFormat::tsv, "tsv"},     {TaskFormat::csv, "csv"},         {TaskFormat::jsonl, "jsonl"}, {TaskFormat::conll, "conll"},
-      {TaskFormat::squad, "squad"}, {TaskFormat::folders, "folders"}, {TaskFormat::lines, "lines"}, {TaskFormat::hdf5, "hdf5"}};
+  static constexpr EnumName<TaskFormat> names[] = {{TaskFormat::tsv, "tsv"},         {TaskFormat::csv, "csv"},
+                                                   {TaskFormat::jsonl, "jsonl"},     {TaskFormat::conll, "conll"},
+                                                   {TaskFormat::squad, "squad"},     {TaskFormat::folders, "folders"},
+                                                   {TaskFormat::lines, "lines"},     {TaskFormat::hdf5, "hdf5"},
+                                                   {TaskFormat::cifar10, "cifar10"}, {TaskFormat::pathfinder, "pathfinder"}};
   return names;
 }
 
@@ -51,7 +54,8 @@ struct Recipe {
   BadRows bad_rows = BadRows::stop;
 };
 
-/// The files of GLUE (Wang et al., ICLR 2019) as its download has them, IMDB (Maas et al., ACL 2011), TREC (Li & Roth, COLING 2002).
+/// The files of GLUE (Wang et al., ICLR 2019) as its download has them, IMDB (Maas et al., ACL 2011), TREC (Li & Roth, COLING 2002), those
+/// of Long Range Arena (Tay et al., ICLR 2021).
 const std::vector<Recipe>& recipes() {
   using enum TaskKind;
   using enum TaskFormat;
@@ -68,6 +72,10 @@ const std::vector<Recipe>& recipes() {
       {"rte", classification, tsv, true, "sentence1", "sentence2", "label", entailment, accuracy},
       {"imdb", classification, folders, true, {}, {}, {}, {"neg", "pos"}, accuracy},
       {"trec", classification, tsv, true, "text", {}, "coarse", {}, accuracy},
+      {"listops", classification, tsv, true, "Source", {}, "Target", {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}, accuracy},
+      {"aan", classification, tsv, false, "4", "5", "1", {}, accuracy},
+      {"cifar10", classification, TaskFormat::cifar10, true, {}, {}, {}, cifar10_classes(), accuracy},
+      {"pathfinder", classification, TaskFormat::pathfinder, true, {}, {}, {}, binary, accuracy, BadRows::skip},  // some images are empty
   };
   return all;
 }
@@ -191,7 +199,7 @@ std::vector<std::string> problems(const TaskConfig& given) {
 std::vector<TaskFormat> formats_of(TaskKind kind) {
   using enum TaskFormat;
   switch (kind) {
-    case TaskKind::classification: return {tsv, csv, jsonl, folders, lines};
+    case TaskKind::classification: return {tsv, csv, jsonl, folders, lines, cifar10, pathfinder};
     case TaskKind::regression: return {tsv, csv, jsonl, lines};
     case TaskKind::tokens: return {conll, jsonl, lines};
     case TaskKind::questions: return {squad, tsv, csv, jsonl};

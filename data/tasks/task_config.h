@@ -23,14 +23,16 @@ enum class TaskKind {
 
 /// How a file holds its examples.
 enum class TaskFormat {
-  tsv,      ///< columns between tabs; quotes are characters like others, as in GLUE's files
-  csv,      ///< RFC 4180: columns between commas; a cell in double quotes may hold commas, line ends and doubled quotes
-  jsonl,    ///< one JSON object a line
-  conll,    ///< a word a line with its label behind, an empty line between sentences
-  squad,    ///< one JSON document as SQuAD 1.1 and 2.0 have it
-  folders,  ///< a folder a label, a text a file in it, as IMDB has it
-  lines,    ///< one text a line and no label: for predictions
-  hdf5,     ///< feature sequences: data/tasks/feature_file.h
+  tsv,         ///< columns between tabs; quotes are characters like others, as in GLUE's files
+  csv,         ///< RFC 4180: columns between commas; a cell in double quotes may hold commas, line ends and doubled quotes
+  jsonl,       ///< one JSON object a line
+  conll,       ///< a word a line with its label behind, an empty line between sentences
+  squad,       ///< one JSON document as SQuAD 1.1 and 2.0 have it
+  folders,     ///< a folder a label, a text a file in it, as IMDB has it
+  lines,       ///< one text a line and no label: for predictions
+  hdf5,        ///< feature sequences: data/tasks/feature_file.h
+  cifar10,     ///< images: CIFAR-10's binary batches, a byte for the class and 3 · 32 · 32 for the pixels
+  pathfinder,  ///< images: a metadata file of Pathfinder, a line an image, beside the folder of its PNG files
 };
 
 /// Numbers that tell how good predictions are: data/tasks/task_metrics.h.
@@ -81,7 +83,9 @@ struct TaskConfig {
 
 template <class V>
 void fields(V& v, TaskConfig& c) {
-  v(c.recipe, "recipe", "a task whose files are known: sst2, cola, mrpc, stsb, qqp, mnli, qnli, rte, imdb, trec; options beside it win");
+  v(c.recipe, "recipe",
+    "a task whose files are known: sst2, cola, mrpc, stsb, qqp, mnli, qnli, rte, imdb, trec; listops, aan, cifar10, pathfinder; options "
+    "beside it win");
   v(c.kind, "kind", "what is asked about an example; needed without a recipe");
   v(c.train, "train", "files to train on: paths and patterns; plain, .gz or .zst; for folders their parent");
   v(c.validation, "validation", "held-out files");

@@ -18,6 +18,7 @@ Digest digest_of(const Example& example) {
     checksum.update(part.data(), part.size());
   };
   add(example.text);
+  add({reinterpret_cast<const char*>(example.pixels.data()), example.pixels.size()});
   if (example.pair) add(*example.pair);
   for (const std::string& word : example.words) add(word);
   for (const std::string& choice : example.choices) add(choice);

@@ -38,13 +38,13 @@ class BatchMaker {
              const PaddingOptions& padding)
       : data_(dataset), samples_(samples), ids_(ids) {
     require(samples.size() == ids.size() && !samples.empty(), "task batch: {} samples with {} ids", samples.size(), ids.size());
-    std::int64_t longest = 0;
+    std::int64_t longest = 1;  // where all texts are empty, too
     for (const std::int64_t sample : samples) longest = std::max(longest, dataset.length(sample));
     const std::int64_t rounded = (longest + padding.multiple - 1) / padding.multiple * padding.multiple;
     length_ = std::min(rounded, padding.sequence_length);
     require(longest <= length_, "task batch: {} tokens in a row of {}", longest, length_);
     batch_.samples.assign(samples.begin(), samples.end());
-    if (dataset.target() == TaskTarget::choice) batch_.choices = static_cast<std::int64_t>(sample(0).rows.size());
+    if (dataset.kind() != TaskKind::features) batch_.choices = static_cast<std::int64_t>(sample(0).rows.size());
     rows_ = size() * batch_.choices;
   }
 

@@ -16,7 +16,7 @@ namespace nystrom {
 /// Samples that are computed at once: b of them, padded behind to the longest, n. Choice: r = b · c rows, those of a sample behind one
 /// another; otherwise r = b. All tensors are on the CPU.
 struct TaskBatch {
-  Tensor input_ids;        ///< [r, n] i64; undefined for features
+  Tensor input_ids;        ///< [r, n] i64, r = b · c; undefined for features
   Tensor features;         ///< [b, n, width] f32, 0 where padded; undefined for text
   Tensor attention_mask;   ///< [r, n] u8, 0 where padded; undefined when nothing is
   Tensor token_type_ids;   ///< [r, n] i64; undefined when all are 0
@@ -27,7 +27,7 @@ struct TaskBatch {
   Tensor sample_ids;       ///< [r] i64: decides dropout. The place in the whole run (training) or in the data set (evaluation), times c
                            ///< plus the choice; unique within a step
   std::vector<std::int64_t> samples;  ///< [b]: their numbers in the data set
-  std::int64_t choices = 1;           ///< c
+  std::int64_t choices = 1;           ///< c: rows of a sample; 2 for towers
   std::int64_t tokens = 0;            ///< not padding; steps for features
   std::int64_t targets = 0;           ///< labels that enter the loss: b, or the labelled words; 0 when unlabelled
 };

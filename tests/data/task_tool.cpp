@@ -1,6 +1,7 @@
 // The data side of tasks on the command line, for tests/reference/check_tasks.py and for looking at data by hand. TASK is the section
 // `task` of a configuration in JSON.
 //   task_tool rows TASK                        reads task.train without labels and counts its examples
+//   task_tool listops TASK                     computes the values of the expressions of task.train, and counts labels that are others
 //   task_tool report TASK TOKENIZER LENGTH     statistics of task.train and task.validation
 //   task_tool encode TASK TOKENIZER LENGTH     a JSON line for each sample of task.train
 //   task_tool answers TASK TOKENIZER LENGTH    how many gold answers come back out of the windows of task.train
@@ -15,6 +16,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
+#include "data/tasks/listops.h"
 #include "data/tasks/task_report.h"
 #include "data/tasks/task_scorer.h"
 #include "data/tokenizer_folder.h"
@@ -78,6 +80,17 @@ void rows(const Arguments& arguments) {
   SkippedRows skipped;
   for_each_example(task, task.train, Labelled::optional, skipped, [&](const Example&) { ++examples; });
   fmt::print("{} examples, {} rows left out\n", examples, skipped.count);
+}
+
+void listops(const Arguments& arguments) {
+  const TaskConfig task = task_of(arguments.at(1));
+  std::int64_t examples = 0, wrong = 0;
+  SkippedRows skipped;
+  for_each_example(task, task.train, Labelled::required, skipped, [&](const Example& example) {
+    ++examples;
+    wrong += std::to_string(evaluate_listops(example.text)) != example.label;
+  });
+  fmt::print("{} examples, {} labels are not the value\n", examples, wrong);
 }
 
 Json to_json(const TaskSetReport& report) {
@@ -225,6 +238,7 @@ void metrics() {
 void run(const Arguments& arguments) {
   const std::string& command = arguments.at(0);
   if (command == "rows") return rows(arguments);
+  if (command == "listops") return listops(arguments);
   if (command == "report") return report(arguments);
   if (command == "encode") return encode(arguments);
   if (command == "answers") return answers(arguments);

@@ -8,6 +8,7 @@
 
 #include "core/utf8.h"
 #include "data/tasks/encoder.h"
+#include "data/tasks/listops.h"
 #include "tests/data/tasks/letter_tokenizer.h"
 
 namespace {
@@ -31,6 +32,15 @@ TaskConfig task_of(unsigned char choice) {
   return resolve_task(task);
 }
 
+/// ListOps take any text.
+void evaluate(const std::string& text) {
+  try {
+    const int value = evaluate_listops(text);
+    if (value < 0 || value > 9) std::abort();
+  } catch (const InputError&) {
+  }
+}
+
 void read(const TaskConfig& task, const std::string& file, std::size_t size, Labelled labelled) {
   const LetterTokenizer tokenizer;
   const TaskEncoder encoder(task, LabelSet({"0", "1", "O", "B-X"}), tokenizer, 300);
@@ -42,6 +52,7 @@ void read(const TaskConfig& task, const std::string& file, std::size_t size, Lab
       const auto example = reader->next();
       if (!example) return;
       if (!is_valid_utf8(example->text) || (example->pair && !is_valid_utf8(*example->pair))) std::abort();
+      evaluate(example->text);
       for (const EncodedSample& sample : encoder.encode(*example, counts))
         if (sample.length() > 300 || sample.end < sample.start) std::abort();
     } catch (const BadRow&) {

@@ -37,6 +37,12 @@ void softmax_kind(C& c) { c.attention.kind = AttentionKind::softmax; }
 void no_conv(C& c) { c.attention.conv_kernel_size.reset(); }
 void conv_33(C& c) { c.attention.conv_kernel_size = 33; }
 
+void towers(C& c) {
+  c.head = Head::sequence_classification;
+  c.pairs = Pairs::towers;
+  c.pooling = Pooling::mean;
+}
+
 void rival(C& c, AttentionKind kind) {
   c.attention.kind = kind;
   c.attention.num_features = 5;
@@ -100,6 +106,12 @@ const Case cases[] = {
     {"dropout", [](C&) {}, mixed, Mode::dropout},
     {"masked_lm", [](C& c) { c.head = Head::masked_lm; }, padded},
     {"sequence_classification", [](C& c) { c.head = Head::sequence_classification; }, padded},
+    {"mean_pooling", [](C& c) { c.head = Head::sequence_classification, c.pooling = Pooling::mean; }, mixed},
+    {"mean_pooling_of_features", [](C& c) { make_sequence_block(c), c.head = Head::sequence_classification, c.pooling = Pooling::mean; },
+     mixed},
+    {"towers", [](C& c) { towers(c); }, {"11011110", "11000000", "01010100", "00000000"}},
+    {"towers_first_token", [](C& c) { towers(c), c.pooling = Pooling::first; }, padded},
+    {"towers_dropout", [](C& c) { towers(c); }, {"11011110", "11000000", "01010100", "00000000"}, Mode::dropout},
     {"token_classification", [](C& c) { c.head = Head::token_classification; }, padded},
     {"question_answering", [](C& c) { c.head = Head::question_answering; }, padded},
     {"multiple_choice", [](C& c) { c.head = Head::multiple_choice; }, padded},

@@ -8,7 +8,8 @@ A case is a folder with
 
     config.json           HF's keys and a `nystrom` object with our options
     model.safetensors     float32, HF's names; norm pre adds nystromformer.embeddings.projection
-    batch.safetensors     norm post: input_ids, attention_mask, labels (int64; masked language model)
+    batch.safetensors     norm post: input_ids, attention_mask, labels (int64; masked language model, or classes with pooling;
+                          with towers the ids are [b, 2, n])
                           norm pre: features [b, n, embed_dim] and loss_weights [b, hidden] (float32), attention_mask
     expected.safetensors  float64: norm post: last_hidden_state, logits, loss; norm pre: output [b, hidden], loss
                           = sum(output · loss_weights); both: grad.NAME
@@ -31,6 +32,7 @@ from common import FIXTURES, SMALLEST_GAP, folder_bytes, largest_gap, worst_devi
 PAD = 1
 IGNORED = -100
 VOCAB = 50
+CLASSES = 3
 HIDDEN = 16
 INTERMEDIATE = 20
 EMBED_DIM = 11
@@ -53,6 +55,8 @@ class Case:
     heads: int = 2
     layers: int = 2
     act: str = "gelu_new"
+    pooling: str | None = None  # a classifier reads the first token or the mean of all; none: masked language model
+    towers: bool = False  # … of the pairs of rows 2i and 2i + 1
 
     def attend(self, w: Tensors, layer: str, head: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
         """One head of one sequence: its valid tokens [l, d], which stand at positions `at` [l]."""
@@ -80,6 +84,11 @@ CASES: dict[str, Case] = {
     "post_landmarks_of_keys": Case(20, [20, "left", "holes", 2], source="keys"),
     "post_one_landmark": Case(12, [12, "holes", 1, 0], landmarks=1),
     "post_softmax": Case(15, [15, "holes", 7, 0], kind="softmax"),
+    "classify_first": Case(14, [14, 11, 9, 4], pooling="first", layers=1),
+    "classify_mean": Case(22, MIXED, pooling="mean"),
+    "classify_mean_pre": Case(18, [18, "holes", "left", 1], norm="pre", pooling="mean", layers=1, act="relu"),
+    "classify_towers": Case(22, [22, 13, "holes", 0, 3, 7], pooling="mean", towers=True),
+    "classify_towers_first": Case(13, [13, 5, 9, 11], pooling="first", towers=True, kind="softmax", layers=1, act="gelu"),
     "pre_mixed": Case(22, MIXED, **PRE),
     "pre_exact_inverse": Case(19, [19, "holes", "left", 4, 0], inverse="exact", **PRE),
     "pre_identity_flat": Case(16, [16, "holes", 11], inverse="identity", peaky=False, **PRE),
@@ -193,6 +202,25 @@ def embed(w: Tensors, ids: torch.Tensor) -> torch.Tensor:
     return layer_norm(w, prefix + ".LayerNorm", x)
 
 
+def pool(state: torch.Tensor, valid: torch.Tensor, case: Case) -> torch.Tensor:
+    """One vector of a sequence [n, hidden]; the mean of no tokens is 0."""
+    if case.pooling == "first":
+        return state[0]
+    return state[valid].mean(0) if valid.any() else torch.zeros_like(state[0])
+
+
+def run_classifier(w: Tensors, batch: Tensors, case: Case) -> Tensors:
+    states, pooled = [], []
+    for ids, mask in zip(batch["input_ids"].reshape(-1, case.length), batch["attention_mask"].reshape(-1, case.length)):
+        state = encode(w, embed(w, ids), mask == 1, case)
+        states.append(state * mask.unsqueeze(1))
+        pooled.append(pool(state, mask == 1, case))
+    if case.towers:
+        pooled = [torch.cat([a, b, a * b, a - b]) for a, b in zip(pooled[::2], pooled[1::2])]
+    logits = torch.stack([linear(w, "classifier.out_proj", activation(case, linear(w, "classifier.dense", x))) for x in pooled])
+    return {"last_hidden_state": torch.stack(states), "logits": logits, "loss": F.cross_entropy(logits, batch["labels"])}
+
+
 def run_masked_lm(w: Tensors, batch: Tensors, case: Case) -> Tensors:
     states, logits = [], []
     for ids, mask in zip(batch["input_ids"], batch["attention_mask"]):
@@ -221,7 +249,7 @@ def run_sequence_block(w: Tensors, batch: Tensors, case: Case) -> Tensors:
 
 def run(weights: Tensors, batch: Tensors, case: Case, dtype: torch.dtype) -> Tensors:
     w = {name: tensor.to(dtype).requires_grad_() for name, tensor in weights.items()}
-    results = run_masked_lm(w, batch, case) if case.norm == "post" else run_sequence_block(w, batch, case)
+    results = (run_classifier if case.pooling else run_masked_lm if case.norm == "post" else run_sequence_block)(w, batch, case)
     results["loss"].backward()
     results["loss"] = results["loss"].reshape(1)
     return results | {"grad." + name: tensor.grad for name, tensor in w.items()}
@@ -240,14 +268,18 @@ def parameter_shapes(case: Case) -> dict[str, tuple[int, ...]]:
         shapes[name + ".weight"], shapes[name + ".bias"] = (HIDDEN,), (HIDDEN,)
 
     prefix = "nystromformer.embeddings"
-    if case.norm == "post":
+    if case.norm == "post" or case.pooling:
         shapes[prefix + ".word_embeddings.weight"] = (VOCAB, HIDDEN)
         shapes[prefix + ".position_embeddings.weight"] = (case.length + 2, HIDDEN)
         shapes[prefix + ".token_type_embeddings.weight"] = (2, HIDDEN)
         add_norm(prefix + ".LayerNorm")
-        add_linear("cls.predictions.transform.dense", HIDDEN, HIDDEN)
-        add_norm("cls.predictions.transform.LayerNorm")
-        shapes["cls.predictions.bias"] = (VOCAB,)
+        if case.pooling:
+            add_linear("classifier.dense", 4 * HIDDEN if case.towers else HIDDEN, HIDDEN)
+            add_linear("classifier.out_proj", HIDDEN, CLASSES)
+        else:
+            add_linear("cls.predictions.transform.dense", HIDDEN, HIDDEN)
+            add_norm("cls.predictions.transform.LayerNorm")
+            shapes["cls.predictions.bias"] = (VOCAB,)
     else:
         add_linear(prefix + ".projection", EMBED_DIM, HIDDEN)
     for index in range(case.layers):
@@ -293,21 +325,27 @@ def make_mask(case: Case) -> torch.Tensor:
 
 def make_batch(case: Case) -> Tensors:
     mask = make_mask(case)
-    if case.norm == "pre":
+    if case.norm == "pre" and not case.pooling:
         features = torch.randn(*mask.shape, EMBED_DIM)
         return {"features": features, "attention_mask": mask, "loss_weights": torch.randn(len(mask), HIDDEN)}
     ids = torch.randint(2, VOCAB, mask.shape)
     # Arbitrary tokens stay under the mask: nothing of them may be seen. One padding token is left visible.
     ids[0, 2] = PAD
+    if case.pooling:
+        shape = (-1, 2, case.length) if case.towers else mask.shape
+        batch = {"input_ids": ids.reshape(shape), "attention_mask": mask.reshape(shape)}
+        return batch | {"labels": torch.randint(0, CLASSES, (len(batch["input_ids"]),))}
     chosen = (torch.rand(mask.shape) < 0.4) & (mask == 1)
     labels = torch.where(chosen, torch.randint(0, VOCAB, mask.shape), IGNORED)
     return {"input_ids": ids, "attention_mask": mask, "labels": labels}
 
 
 def make_config(case: Case) -> dict:
-    post = case.norm == "post"
-    return {
-        "architectures": ["NystromformerForMaskedLM" if post else "NystromformerModel"],
+    ids = case.norm == "post" or case.pooling is not None
+    model = "ForSequenceClassification" if case.pooling else "ForMaskedLM" if ids else "Model"
+    classifier = {"id2label": {str(i): f"class {i}" for i in range(CLASSES)}} if case.pooling else {}
+    return classifier | {
+        "architectures": ["Nystromformer" + model],
         "attention_probs_dropout_prob": 0.1,
         "bos_token_id": 0,
         "conv_kernel_size": case.conv,
@@ -329,8 +367,9 @@ def make_config(case: Case) -> dict:
         "vocab_size": VOCAB,
         "nystrom": {
             "norm": case.norm,
-            "embed_dim": None if post else EMBED_DIM,
-            "positions": "absolute" if post else "none",
+            "embed_dim": None if ids else EMBED_DIM,
+            "positions": "absolute" if ids else "none",
+            **({"pooling": case.pooling, "pairs": "towers" if case.towers else "joined"} if case.pooling else {}),
             "attention": {
                 "kind": case.kind,
                 "semantics": "nystrom",

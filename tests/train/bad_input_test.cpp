@@ -62,6 +62,7 @@ void furnish_task(const TemporaryFolder& folder) {
   fs::create_directory_symlink(base_model(), folder / "base");
   write_bytes(folder / "train.tsv", "sentence\tlabel\nthe sea\twater\nold men\tpeople\n");
   write_bytes(folder / "other.tsv", "sentence\tlabel\nthe stars\tsky\n");
+  write_bytes(folder / "image.bin", std::string(3073, '\0') + std::string(3073, '\1'));
   write_bytes(folder / "base.yaml", "model: {from: base}\nrun_dir: tuned\n");
   write_bytes(folder / "task.yaml",
               "model: {from: base}\nrun_dir: tuned\n"
@@ -83,8 +84,9 @@ struct Case {
 };
 void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
 
-#define COMMANDS \
-  "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, info, forward, bench, approximation, report"
+#define COMMANDS                                                                                                                          \
+  "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, listops, info, forward, bench, approximation, " \
+  "report"
 #define FORWARD "forward model --quiet --input batch.safetensors --output out.safetensors "
 #define PREPARE "prepare run.yaml --quiet --set "
 #define PRETRAIN "pretrain run.yaml --quiet --set "
@@ -120,7 +122,7 @@ const Case command_lines[] = {
      "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got 2; see nystrom config --help"},
     {"unknown_recipe", "config smal",
      "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, base, base-1024, base-2048, base-4096, sst2, "
-     "long-document, ner, squad, features"},
+     "long-document, ner, squad, features, lra-listops, lra-text, lra-retrieval, lra-image, lra-pathfinder"},
     {"unknown_key_to_explain", "config --explain training.batch_sise",
      "unknown option training.batch_sise; did you mean 'training.batch_size'?; nystrom config --markdown lists all"},
     {"unknown_option", FORWARD "--bogus", "unknown option --bogus; see nystrom forward --help"},
@@ -298,7 +300,7 @@ const Case tasks[] = {
      "task is set, but pretraining predicts masked tokens; nystrom finetune trains a task"},
     {"recipe_of_a_task", FINETUNE "task.recipe=sst",
      "--set task.recipe=sst: task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of sst2, cola, mrpc, stsb, qqp, mnli, qnli, "
-     "rte, imdb, trec"},
+     "rte, imdb, trec, listops, aan, cifar10, pathfinder"},
     {"kind_of_task", FINETUNE "task.kind=class",
      "--set task.kind=class: task.kind: got 'class', expected classification or regression or tokens or questions or choice or features"},
     {"no_training_files", FINETUNE "'task.train=[]'", "task.train is empty; name the files to train on"},
@@ -320,6 +322,27 @@ const Case tasks[] = {
      "--set schedule.warmup_share=0.2: schedule.warmup_steps 1 and schedule.warmup_share 0.2 exclude each other; set one of them to null"},
     {"nothing_to_start_from", FINETUNE "model.from=null",
      "model.from is null and tokenizer.path too; start from a model, or name a folder with a tokenizer"},
+    {"two_tokenizers", FINETUNE "tokenizer.builtin=bytes --set tokenizer.path=tokenizer",
+     "--set tokenizer.path=tokenizer: tokenizer.builtin bytes and tokenizer.path exclude each other; give one of them"},
+    {"unknown_tokenizer", FINETUNE "tokenizer.builtin=letters",
+     "--set tokenizer.builtin=letters: tokenizer.builtin: got 'letters', expected bytes or listops"},
+    {"pretraining_of_bytes", PREPARE "tokenizer.builtin=bytes",
+     "tokenizer.builtin bytes has no token to mask, which pretraining needs; name a tokenizer.path, or train one"},
+    {"towers_of_one_text", FINETUNE "model.pairs=towers",
+     "model.pairs towers: task.columns.pair is null; name the column of the second text, or set model.pairs to joined"},
+    {"towers_of_questions", FINETUNE "model.pairs=towers --set task.kind=questions",
+     "model.pairs towers: a task of kind questions is read as one sequence; set it to joined"},
+    {"towers_of_features", FINETUNE "model.pairs=towers --set model.norm=pre --set model.positions=none --set model.embed_dim=5",
+     "--set model.embed_dim=5: model.pairs are towers, but input features (embed_dim) come one sequence a sample; set pairs to joined"},
+    {"images_of_other_tokens", FINETUNE "'task.train=[image.bin]' --set task.recipe=cifar10 --set 'task.validation=[image.bin]'",
+     "images are read as bytes, one a pixel, and the tokenizer is another; set tokenizer.builtin: bytes"},
+    {"listops_into_a_folder_in_use", "listops base", "base: is not empty; name a new folder"},
+    {"listops_of_no_length", "listops data --min-length 5 --max-length 6", "no expression is longer than 5 and shorter than 6 symbols"},
+    {"listops_of_nothing_new", "listops data --max-depth 1 --min-length 0 --max-length 3 --quiet",
+     "of 1000000 expressions none is new, longer than 0 and shorter than 3 symbols; ask for fewer samples or other lengths"},
+    {"listops_of_one_argument", "listops data --max-args 1",
+     "--max-args: Value 1 not in range 2 to 1073741824; see nystrom listops --help"},
+    {"listops_with_options", "listops data --set seed=1", "--set: nystrom listops reads no configuration"},
     {"absent_model", FINETUNE "model.from=absent",
      "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
     {"another_model", FINETUNE "model.type_vocab_size=1",

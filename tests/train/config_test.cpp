@@ -58,7 +58,7 @@ const Bad keys[] = {
      "run.yaml:1:9: unknown key 'model.segment_means_seq_len'; expected one of from, fresh_head, vocab_size, hidden_size, "
      "num_hidden_layers, "
      "num_attention_heads, intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, hidden_dropout_prob, "
-     "layer_norm_eps, initializer_range, norm, positions, embed_dim, attention"},
+     "layer_norm_eps, initializer_range, norm, positions, pooling, pairs, embed_dim, attention"},
     {"Duplicate", "seed: 1\nrun_dir: a\nseed: 2\n", "run.yaml:3:1: duplicate key 'seed'; first given in line 1: remove one"},
     {"DuplicateInside", "model: {norm: pre, norm: post}", "run.yaml:1:20: duplicate key 'model.norm'; first given in line 1: remove one"},
     {"ControlCharacterInKey", "\"a\\nb\": 1",
@@ -69,7 +69,7 @@ const Bad keys[] = {
      "run.yaml:1:9: unknown key 'model.<<'; expected one of from, fresh_head, vocab_size, hidden_size, num_hidden_layers, "
      "num_attention_heads, "
      "intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, hidden_dropout_prob, layer_norm_eps, initializer_range, "
-     "norm, positions, embed_dim, attention"},
+     "norm, positions, pooling, pairs, embed_dim, attention"},
     {"NullKey", "~: 1", "run.yaml:1:1: a key must be a word"},
     {"ListAsKey", "[a]: 1", "run.yaml:1:1: a key must be a word"},
 };

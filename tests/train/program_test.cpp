@@ -125,6 +125,7 @@ TEST(Program, HelpHasAnExampleAndIsQuick) {
                                   "predict",
                                   "export",
                                   "extend",
+                                  "listops",
                                   "info",
                                   "forward",
                                   "bench",

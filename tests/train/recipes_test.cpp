@@ -38,7 +38,8 @@ TEST_P(EveryRecipe, CanBeRun) {
   EXPECT_TRUE(config.vocab_size_from_tokenizer);
   const bool from_model = find_recipe(GetParam()).text.find("{from: runs/") != std::string_view::npos;
   if (from_model) config.start.from = "runs/model";
-  EXPECT_EQ(from_model, has_task(config) && config.task.kind != TaskKind::features);
+  const bool from_scratch = config.task.kind == TaskKind::features || config.tokenizer.builtin;
+  EXPECT_EQ(from_model, has_task(config) && !from_scratch);
   EXPECT_EQ(has_task(config) ? validate_finetuning(config) : validate_pretraining(config), std::vector<std::string>{});
 }
 

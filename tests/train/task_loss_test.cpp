@@ -16,8 +16,14 @@ namespace {
 struct Kind {
   TaskKind kind;
   std::vector<std::string> labels;
+  Pooling pooling = Pooling::first;
+  Pairs pairs = Pairs::joined;
 };
-void PrintTo(const Kind& kind, std::ostream* out) { *out << enum_name(kind.kind); }  // NOLINT: GoogleTest's name
+std::string name_of(const Kind& kind) {
+  return std::string(enum_name(kind.kind)) + (kind.pairs == Pairs::towers ? "_towers" : "") +
+         (kind.pooling == Pooling::mean ? "_mean" : "");
+}
+void PrintTo(const Kind& kind, std::ostream* out) { *out << name_of(kind); }  // NOLINT: GoogleTest's name
 
 class TaskLoss : public ::testing::TestWithParam<Kind> {
  protected:
@@ -26,6 +32,8 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
     tokenizer_ = open_tokenizer(folder_ / "tokenizer");
     config_ = tiny_masked_lm();
     config_.head = head_of(GetParam().kind);
+    config_.pooling = GetParam().pooling;
+    config_.pairs = GetParam().pairs;
     config_.labels = GetParam().kind == TaskKind::regression ? std::vector<std::string>{"LABEL_0"} : GetParam().labels;
     TaskConfig task;
     task.kind = GetParam().kind;
@@ -42,6 +50,7 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
       Example example;
       example.labelled = true;
       example.text = lines[i];
+      if (GetParam().pairs == Pairs::towers) example.pair = lines[i + 1];
       switch (GetParam().kind) {
         case TaskKind::classification: example.label = GetParam().labels[i / 4 % 3]; break;
         case TaskKind::regression: example.value = static_cast<double>(i); break;
@@ -129,8 +138,10 @@ TEST_P(TaskLoss, EvaluationDependsOnNoPaddingAndNoBatches) {
 INSTANTIATE_TEST_SUITE_P(Kinds, TaskLoss,
                          ::testing::Values(Kind{TaskKind::classification, {"a", "b", "c"}}, Kind{TaskKind::regression, {}},
                                            Kind{TaskKind::tokens, {"B-X", "I-X", "O"}}, Kind{TaskKind::questions, {}},
-                                           Kind{TaskKind::choice, {}}),
-                         [](const auto& test) { return std::string(enum_name(test.param.kind)); });
+                                           Kind{TaskKind::choice, {}}, Kind{TaskKind::classification, {"a", "b", "c"}, Pooling::mean},
+                                           Kind{TaskKind::classification, {"a", "b", "c"}, Pooling::mean, Pairs::towers},
+                                           Kind{TaskKind::regression, {}, Pooling::first, Pairs::towers}),
+                         [](const auto& test) { return name_of(test.param); });
 
 }  // namespace
 }  // namespace nystrom::testing

@@ -202,7 +202,8 @@ const BadConfig bad_configs[] = {
     {"no_kind", unchanged,
      "task.kind is missing; expected classification, regression, tokens, questions, choice or features, or a task.recipe"},
     {"unknown_recipe", [](TaskConfig& task) { task.recipe = "sst"; },
-     "task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of sst2, cola, mrpc, stsb, qqp, mnli, qnli, rte, imdb, trec"},
+     "task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of sst2, cola, mrpc, stsb, qqp, mnli, qnli, rte, imdb, trec, "
+     "listops, aan, cifar10, pathfinder"},
     {"kind_beside_recipe",
      [](TaskConfig& task) {
        task.recipe = "stsb";

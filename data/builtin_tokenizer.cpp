@@ -1,0 +1,108 @@
+#include "data/builtin_tokenizer.h"
+
+#include <nlohmann/json.hpp>
+
+#include "core/check.h"
+#include "data/tokenizers/normalizers.h"
+#include "data/tokenizers/tokenizer_files.h"
+
+namespace nystrom {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* padding = "[PAD]";
+constexpr const char* unknown = "[UNK]";
+constexpr int bytes = 256;
+constexpr std::int32_t first_byte_id = 1;
+
+Json added_token(const char* content, int id) {
+  return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
+          {"rstrip", false}, {"normalized", false}, {"special", true}};
+}
+
+Json tokenizer_json(Json added, Json normalizer, Json pre_tokenizer, Json decoder, Json model) {
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", std::move(added)},
+          {"normalizer", std::move(normalizer)},
+          {"pre_tokenizer", std::move(pre_tokenizer)},
+          {"post_processor", nullptr},
+          {"decoder", std::move(decoder)},
+          {"model", std::move(model)}};
+}
+
+/// Byte-level BPE that merges nothing.
+Json bytes_json() {
+  Json vocabulary = {{padding, 0}};
+  for (int byte = 0; byte < bytes; ++byte) vocabulary[byte_level_character(static_cast<unsigned char>(byte))] = first_byte_id + byte;
+  const Json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}};
+  const Json model = {{"type", "BPE"},
+                      {"dropout", nullptr},
+                      {"unk_token", nullptr},
+                      {"continuing_subword_prefix", nullptr},
+                      {"end_of_word_suffix", nullptr},
+                      {"fuse_unk", false},
+                      {"byte_fallback", false},
+                      {"ignore_merges", false},
+                      {"vocab", vocabulary},
+                      {"merges", Json::array()}};
+  return tokenizer_json({added_token(padding, 0)}, nullptr, level, level, model);
+}
+
+/// WordPiece whose pieces are whole words.
+Json listops_json() {
+  Json vocabulary;
+  int id = 0;
+  for (const char* piece :
+       {padding, unknown, "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "]", "[MIN", "[MAX", "[MED", "[SM", "[FIRST", "[LAST"})
+    vocabulary[piece] = id++;
+  const auto removed = [](const char* sign) { return Json{{"type", "Replace"}, {"pattern", {{"String", sign}}}, {"content", ""}}; };
+  const Json normalizer = {{"type", "Sequence"}, {"normalizers", {removed("("), removed(")")}}};
+  const Json model = {{"type", "WordPiece"},
+                      {"unk_token", unknown},
+                      {"continuing_subword_prefix", "##"},
+                      {"max_input_chars_per_word", 100},
+                      {"vocab", vocabulary}};
+  const Json decoder = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", false}};
+  return tokenizer_json({added_token(padding, 0), added_token(unknown, 1)}, normalizer, {{"type", "WhitespaceSplit"}}, decoder, model);
+}
+
+}  // namespace
+
+std::span<const EnumName<BuiltinTokenizer>> enum_names(BuiltinTokenizer) {
+  static constexpr EnumName<BuiltinTokenizer> names[] = {{BuiltinTokenizer::bytes, "bytes"}, {BuiltinTokenizer::listops, "listops"}};
+  return names;
+}
+
+std::unique_ptr<Tokenizer> make_builtin_tokenizer(BuiltinTokenizer kind) {
+  const bool symbols = kind == BuiltinTokenizer::listops;
+  const std::string text = (symbols ? listops_json() : bytes_json()).dump(1) + "\n";
+  Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"pad_token", padding}, {"clean_up_tokenization_spaces", false}};
+  if (symbols) config["unk_token"] = unknown;
+  const std::string name = fmt::format("tokenizer.json of {}", enum_name(kind));
+  TokenizerParts parts = parse_tokenizer_json(text, name);
+  TokenizerSettings settings;
+  settings.pad = {padding, name};
+  if (symbols) settings.unk = {unknown, name};
+  find_special_ids(parts, settings);
+  parts.files = {{"tokenizer.json", text}, {"tokenizer_config.json", config.dump(1) + "\n"}};
+  return std::make_unique<PipelineTokenizer>(std::move(parts));
+}
+
+std::vector<std::int32_t> byte_ids(const Tokenizer& tokenizer, std::span<const std::uint8_t> values) {
+  std::vector<std::int32_t> id_of;
+  for (int byte = 0; byte < bytes; ++byte) {
+    const auto id = tokenizer.find(byte_level_character(static_cast<unsigned char>(byte)));
+    require_input(tokenizer.vocab_size() == first_byte_id + bytes && id == first_byte_id + byte,
+                  "images are read as bytes, one a pixel, and the tokenizer is another; set tokenizer.builtin: bytes");
+    id_of.push_back(*id);
+  }
+  std::vector<std::int32_t> ids;
+  ids.reserve(values.size());
+  for (const std::uint8_t value : values) ids.push_back(id_of[value]);
+  return ids;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,159 @@
+#include "data/tasks/listops.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "core/check.h"
+#include "core/checksum.h"
+#include "core/json.h"
+#include "core/rng.h"
+
+namespace nystrom {
+namespace {
+
+enum class Operator { min, max, med, sm, first, last };
+constexpr std::string_view operators[] = {"[MIN", "[MAX", "[MED", "[SM", "[FIRST", "[LAST"};
+constexpr std::int64_t generated_operators = 4;
+constexpr std::int64_t digits = 10;
+
+int median(std::vector<int> values) {
+  std::ranges::sort(values);
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+int value_of(Operator op, const std::vector<int>& values) {
+  switch (op) {
+    case Operator::min: return *std::ranges::min_element(values);
+    case Operator::max: return *std::ranges::max_element(values);
+    case Operator::med: return median(values);
+    case Operator::sm: return std::accumulate(values.begin(), values.end(), 0) % static_cast<int>(digits);
+    case Operator::first: return values.front();
+    case Operator::last: return values.back();
+  }
+  return 0;
+}
+
+std::optional<Operator> operator_of(std::string_view word) {
+  const auto found = std::ranges::find(operators, word);
+  return found == std::end(operators) ? std::nullopt : std::optional(static_cast<Operator>(found - operators));
+}
+
+/// The words of an expression, one by one.
+class Symbols {
+ public:
+  explicit Symbols(std::string_view source) : rest_(source) {}
+
+  /// Empty after the last. Parentheses count as words, and are passed over.
+  std::string_view next() {
+    std::string_view word;
+    do {
+      constexpr std::string_view blanks = " \t\r\n";
+      rest_.remove_prefix(std::min(rest_.find_first_not_of(blanks), rest_.size()));
+      word = rest_.substr(0, rest_.find_first_of(blanks));
+      rest_.remove_prefix(word.size());
+      number_ += !word.empty();
+    } while (word == "(" || word == ")");
+    return word;
+  }
+  std::int64_t number() const { return number_; }
+
+ private:
+  std::string_view rest_;
+  std::int64_t number_ = 0;
+};
+
+}  // namespace
+
+int evaluate_listops(std::string_view source) {
+  struct List {
+    Operator op;
+    std::vector<int> values;
+  };
+  std::vector<List> open;
+  std::optional<int> result;
+  Symbols symbols(source);
+  for (std::string_view word = symbols.next(); !word.empty(); word = symbols.next()) {
+    require_input(!result, "word {}: got '{}' behind the end of the expression", symbols.number(), printable(word, 20));
+    int value = 0;
+    if (const auto op = operator_of(word)) {
+      open.push_back({*op, {}});
+      continue;
+    }
+    if (word == "]") {
+      require_input(!open.empty(), "word {}: got ']' without an operator before it", symbols.number());
+      require_input(!open.back().values.empty(), "word {}: got ']' behind {}, which needs arguments", symbols.number(),
+                    operators[static_cast<std::size_t>(open.back().op)]);
+      value = value_of(open.back().op, open.back().values);
+      open.pop_back();
+    } else {
+      require_input(word.size() == 1 && word[0] >= '0' && word[0] <= '9', "word {}: got '{}', expected a digit, ] or one of {}",
+                    symbols.number(), printable(word, 20), fmt::join(operators, " "));
+      value = word[0] - '0';
+    }
+    if (open.empty()) {
+      result = value;
+    } else {
+      open.back().values.push_back(value);
+    }
+  }
+  require_input(open.empty(), "the expression ends before {} of its lists", open.size());
+  require_input(result.has_value(), "the expression is empty");
+  return *result;
+}
+
+ListOpsGenerator::ListOpsGenerator(const ListOpsOptions& options) : options_(options) {
+  require_input(options.max_depth >= 1, "max_depth {} must be at least 1", options.max_depth);
+  require_input(options.max_arguments >= 2, "max_arguments {} must be at least 2", options.max_arguments);
+  require_input(options.min_length >= 0 && options.max_length > options.min_length + 1,
+                "no expression is longer than {} and shorter than {} symbols", options.min_length, options.max_length);
+}
+
+std::int64_t ListOpsGenerator::draw(std::int64_t choices) {
+  const PhiloxBlock block = philox(philox_key(options_.seed, 0x6c6973746f7073ull),
+                                   {{static_cast<std::uint32_t>(drawn_), static_cast<std::uint32_t>(drawn_ >> 32), 0, 0}});
+  ++drawn_;
+  return static_cast<std::int64_t>(block.word[0] * static_cast<std::uint64_t>(choices) >> 32);
+}
+
+int ListOpsGenerator::grow(std::int64_t depth, Draft& draft) {
+  constexpr std::int64_t one_list_of = 4;
+  if (depth == options_.max_depth || draw(one_list_of) != 0) {
+    const auto digit = static_cast<int>(draw(digits));
+    draft.source += static_cast<char>('0' + digit);
+    return ++draft.length < options_.max_length ? digit : -1;
+  }
+  const std::int64_t arguments = 2 + draw(options_.max_arguments - 1);
+  const auto op = static_cast<std::size_t>(draw(generated_operators));
+  draft.length += 2;
+  // A parenthesis for the operator with its first argument, one around that with the second, …, and one around all with the ].
+  for (std::int64_t i = 0; i <= arguments; ++i) draft.source += "( ";
+  draft.source += operators[op];
+  std::vector<int> values;
+  for (std::int64_t i = 0; i < arguments; ++i) {
+    draft.source += ' ';
+    values.push_back(grow(depth + 1, draft));
+    if (values.back() < 0) return -1;
+    draft.source += " )";
+  }
+  draft.source += " ] )";
+  return draft.length < options_.max_length ? value_of(static_cast<Operator>(op), values) : -1;
+}
+
+ListOpsSample ListOpsGenerator::next() {
+  constexpr int most_attempts = 1'000'000;
+  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    Draft draft;
+    const int target = grow(1, draft);
+    if (target < 0 || draft.length <= options_.min_length || !digests_.insert(text_checksum(draft.source)).second) continue;
+    require(evaluate_listops(draft.source) == target, "listops: {} is said to be {}", draft.source, target);
+    return {std::move(draft.source), target};
+  }
+  throw InputError(
+      fmt::format("of {} expressions none is new, longer than {} and shorter than {} symbols; ask for fewer samples or other lengths",
+                  most_attempts, options_.min_length, options_.max_length));
+}
+
+}  // namespace nystrom
