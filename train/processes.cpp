@@ -94,8 +94,6 @@ Launcher launcher_of(const std::map<std::string, std::string>& environment) {
   return number_of(environment, "WORLD_SIZE") > 1 ? Launcher::variables : Launcher::none;
 }
 
-Launcher launcher_of_this_process() { return launcher_of(own_environment()); }
-
 std::optional<fs::path> mpi_module() { return module_called(mpi_name); }
 std::optional<fs::path> nccl_module() { return module_called(nccl_name); }
 

@@ -17,7 +17,6 @@ enum class Launcher { none, mpi, variables };
 /// By the environment: mpirun (OMPI_COMM_WORLD_SIZE, PMI_SIZE, PMIX_RANK), srun (SLURM_STEP_NUM_TASKS above 1), or the variables of
 /// torchrun alone (WORLD_SIZE above 1).
 Launcher launcher_of(const std::map<std::string, std::string>& environment);
-Launcher launcher_of_this_process();
 
 /// The modules that speak MPI and NCCL, beside the program or in its lib/; nothing where it was built without.
 std::optional<std::filesystem::path> mpi_module();
