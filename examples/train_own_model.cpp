@@ -7,7 +7,7 @@
 
 using namespace nystrom;
 
-/// All parameters lie in one slab and their gradients in another, so that one AdamW call updates everything.
+/// All parameters lie in one slab and their gradients in another, so that one call updates everything.
 class Parameters {
  public:
   explicit Parameters(std::int64_t count)

@@ -120,7 +120,8 @@ void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
   AttentionFigures& figures = layers_[layer_of(in)];
   figures = {};
   const auto sequence = std::make_shared<Sequence>(in, row);
-  const auto look = [&] {
+  const bool exact = approximation_.is_exact(tokens);
+  {
     const NoGrad constant;
     const std::vector<std::int64_t> positions = sampled_positions(sequence->mask);
     const AttentionInputs& own = sequence->inputs;
@@ -128,12 +129,12 @@ void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
     const AttentionInputs sampled{own.hidden, queries, own.keys, own.values, own.mask, own.query, own.key};
     figures.error = relative_error(at_positions(Sequence::part(output, row), positions).value(), exact_(sampled).value());
     figures.entropy = mean_entropy(queries, own.keys, own.mask, 1 / std::sqrt(static_cast<double>(config_.head_dim())));
-    if (approximation_.is_exact(tokens) || config_.attention.inverse != Inverse::iterative) return;
-    const auto residuals = inverse_residuals(approximation_.landmark_matrix(own).value(), config_.attention.inverse_iterations).back();
-    figures.residual = std::accumulate(residuals.begin(), residuals.end(), 0.0) / static_cast<double>(residuals.size());
-  };
-  look();
-  if (approximation_.is_exact(tokens) || config_.attention.inverse == Inverse::identity) return;
+    if (!exact && config_.attention.inverse == Inverse::iterative) {
+      const auto residuals = inverse_residuals(approximation_.landmark_matrix(own).value(), config_.attention.inverse_iterations).back();
+      figures.residual = std::accumulate(residuals.begin(), residuals.end(), 0.0) / static_cast<double>(residuals.size());
+    }
+  }
+  if (exact || config_.attention.inverse == Inverse::identity) return;
   output = with_gradient_seen(output, [this, sequence, row, &figures](const Tensor& dy) {
     figures.inverse_gradient = norm_of(approximation_.landmark_matrix_gradient(sequence->inputs, dy.slice(0, row, row + 1)));
   });

@@ -13,7 +13,8 @@ namespace nystrom {
 struct AttentionFigures {
   double error = 0;             ///< |out − exact| / |exact| (Frobenius), exact softmax attention of the same queries, keys and values
   double entropy = 0;           ///< of the exact attention's rows, in nats: 0 looks at one token, log n at all alike
-  double residual = 0;          ///< |AZA − A| / |A|, mean over heads, of the landmark matrix A and its iterative inverse Z; 0 for others
+  double residual = 0;          ///< |AZA − A| / |A|, mean over heads, of the landmark matrix A and its iterative inverse Z; 0 for others.
+                                ///< With semantics transformers, Z is scaled by this sequence alone, not by its batch
   double inverse_gradient = 0;  ///< |∂ loss / ∂A| (Frobenius) through the inverse, for that sequence's part of the loss
 };
 

@@ -151,7 +151,7 @@ BenchResult run_bench(const BenchOptions& options) {
   Model model(config);
   model.parameters().allocate(options.dtype, options.train ? StoreMode::training : StoreMode::inference, options.device);
   model.parameters().initialise(42, config.initializer_range);
-  std::optional<AdamW> optimizer;
+  std::optional<Optimizer> optimizer;
   if (options.train) optimizer.emplace(model.parameters(), OptimizerConfig{});
   const MicroBatch batch = random_batch(options);
   std::optional<KernelProfile> profile;

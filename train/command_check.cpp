@@ -161,6 +161,7 @@ Fit find_fit(const CheckOptions& options, const RunConfig& config) {
                 config.training.batch_size);
   fit.plan = plan_memory(config, fit.devices);
   if (fit.memory) fit.largest = fit.plan.largest_micro_batch(*fit.memory, limit);
+  while (fit.largest.value_or(0) > 0 && config.training.batch_size % *fit.largest != 0) --*fit.largest;  // it must divide the batch
   if (options.bandwidth) fit.communication_seconds = reduction_seconds(fit.plan, fit.devices, *options.bandwidth * 1e9);
   return fit;
 }
@@ -199,20 +200,12 @@ Json to_json(const DocumentReport& set) {
 }
 
 Json to_json(const Fit& fit, std::int64_t micro_batch) {
-  const MemoryPlan& plan = fit.plan;
   const auto optional = [](const auto& value) { return value ? Json(*value) : Json(); };
-  return {{"devices", fit.devices},
-          {"weights", plan.weights},
-          {"exact_weights", plan.masters},
-          {"gradients", plan.gradients},
-          {"optimizer", plan.optimizer},
-          {"averaged_weights", plan.average},
-          {"communication", plan.communication},
-          {"activations", plan.activations(micro_batch)},
-          {"activations_per_layer", std::llround(plan.layer[0] + plan.layer[1] * static_cast<double>(micro_batch))},
-          {"total", plan.total(micro_batch)},
-          {"largest_micro_batch_size", optional(fit.largest)},
-          {"communication_seconds", optional(fit.communication_seconds)}};
+  Json json = {{"devices", fit.devices}};
+  for (const auto& [part, bytes] : bytes_by_part(fit.plan, micro_batch)) json[part] = bytes;
+  json["largest_micro_batch_size"] = optional(fit.largest);
+  json["communication_seconds"] = optional(fit.communication_seconds);
+  return json;
 }
 
 Json to_json(const Plan& plan) {

@@ -1,4 +1,4 @@
-// nystrom info: what a model is, without building it.
+// nystrom info: what a model is, without building it; of a run also what memory it takes.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -11,6 +11,7 @@
 #include "train/commands.h"
 #include "train/config_io.h"
 #include "train/hf_config.h"
+#include "train/memory_plan.h"
 #include "train/model_folder.h"
 
 namespace nystrom {
@@ -83,14 +84,20 @@ void run(const InfoOptions& options) {
   const std::filesystem::path target = options.target;
   const bool yaml = target.extension() == ".yaml" || target.extension() == ".yml";
   Log log(options.common.quiet);
-  const ModelConfig config =
-      yaml ? read_config(options.target, options.common.overrides).model : open_model_folder(target, options.common.overrides, log).config;
-  const Json info = describe(config);
+  std::optional<RunConfig> run;
+  if (yaml) run = read_config(options.target, options.common.overrides);
+  Json info = describe(run ? run->model : open_model_folder(target, options.common.overrides, log).config);
+  std::optional<MemoryPlan> memory;
+  if (run) memory = plan_memory(*run, 1);
   if (options.json) {
+    if (memory) {
+      for (const auto& [part, bytes] : bytes_by_part(*memory, run->training.micro_batch_size)) info["memory"][part] = bytes;
+    }
     fmt::print("{}\n", info.dump());
-  } else {
-    print(info);
+    return;
   }
+  print(info);
+  if (memory) fmt::print("\n{}\n", fmt::join(describe(*memory, *run, 1), "\n"));
 }
 
 }  // namespace
@@ -98,7 +105,9 @@ void run(const InfoOptions& options) {
 Command add_info_command(CLI::App& app) {
   auto options = std::make_shared<InfoOptions>();
   auto* command = app.add_subcommand("info", "Show a model's parameters by part, shapes, options and output, without building it");
-  command->footer("Examples:\n  nystrom info models/base\n  nystrom info configs/base.yaml --set model.num_hidden_layers=6 --json");
+  command->footer(
+      "Of a run's YAML file also the memory that training it takes, by part: for that a few small steps run here.\n\n"
+      "Examples:\n  nystrom info models/base\n  nystrom info configs/base.yaml --set model.num_hidden_layers=6 --json");
   command->add_option("MODEL_OR_CONFIG", options->target, "Hugging Face folder, run directory or checkpoint, or the YAML file of a run")
       ->required();
   command->add_flag("--json", options->json, "print one JSON object");

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -70,12 +69,17 @@ struct Communicator::Worker {
 
   void run() {
     try {
-      const std::unique_ptr<Transport> connected = connect();
+      std::unique_ptr<Transport> connected = connect();
       {
         const std::lock_guard lock(mutex);
         transport = connected.get();
       }
-      serve(*connected);
+      try {
+        serve(*connected);
+      } catch (...) {
+        fail(connected);
+        return;
+      }
       const std::lock_guard lock(mutex);
       transport = nullptr;
     } catch (...) {
@@ -83,6 +87,16 @@ struct Communicator::Worker {
       error = std::current_exception();
       done.notify_all();
     }
+  }
+
+  /// Tells the caller, who ends the process. The transport is not taken down: that would wait for the others.
+  void fail(std::unique_ptr<Transport>& connected) {
+    std::unique_lock lock(mutex);
+    error = std::current_exception();
+    done.notify_all();
+    arrival.wait(lock, [&] { return stop || end_now; });
+    if (end_now) connected->serve_end();
+    static_cast<void>(connected.release());
   }
 
   void serve(Transport& connection) {
@@ -119,6 +133,11 @@ Communicator::Communicator(std::function<std::unique_ptr<Transport>()> connect) 
     hosts_.assign(static_cast<std::size_t>(size_), "");
     hosts_ = gather(own_host());
   } catch (...) {
+    {
+      const std::lock_guard lock(worker_->mutex);
+      worker_->stop = true;
+    }
+    worker_->arrival.notify_all();
     worker_->thread.join();
     throw;
   }
@@ -191,10 +210,12 @@ void Communicator::all_gather(const Tensor& all, std::vector<std::int64_t> bound
 }
 
 void Communicator::send(const Tensor& values, int to) {
+  if (!worker_) return;
   post([parcel = Parcel(values), to](Transport& transport) { transport.send(parcel.buffer(), to); });
 }
 
 void Communicator::receive(const Tensor& values, int from) {
+  if (!worker_) return;
   post([parcel = Parcel(values), from](Transport& transport) { transport.receive(parcel.buffer(), from); });
 }
 

@@ -66,7 +66,7 @@ class TaskObjective : public Objective {
   std::vector<int> micro_batch_ranks() const override { return nystrom::micro_batch_ranks(options_); }
   void start(std::int64_t step) override { loader_ = std::make_unique<TaskLoader>(train_, options_, step); }
 
-  ObjectiveStep step(Model& model, AdamW& optimizer, const StepOptions& options) override {
+  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     const std::vector<TaskBatch> batches = loader_->next();
     const auto targets = static_cast<double>(loader_->step_targets());
     ObjectiveStep done;

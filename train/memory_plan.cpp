@@ -86,7 +86,9 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
   MemoryPlan plan;
   plan.weights = elements * size_of(training.dtype);
   plan.masters = training.dtype == DType::bf16 ? slab : 0;
-  const std::int64_t kept = std::max<std::int64_t>(training.batch_size / (training.micro_batch_size * devices), 1);
+  // One device adds them up as they come; several keep theirs until it is their turn.
+  const std::int64_t together = training.micro_batch_size * devices;
+  const std::int64_t kept = devices == 1 ? 1 : (training.batch_size + together - 1) / together;
   plan.gradients = slab * (training.deterministic ? 1 + kept : 1);
   plan.optimizer = 2 * own + (config.optimizer.name == OptimizerKind::lamb ? slab : 0);
   plan.average = training.ema ? slab : 0;
@@ -100,6 +102,18 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
   plan.rest[1] = a12 - a11 - plan.layer[1];
   plan.rest[0] = a11 - plan.rest[1] - plan.layer[0] - plan.layer[1];
   return plan;
+}
+
+std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan& plan, std::int64_t micro_batch) {
+  return {{"weights", plan.weights},
+          {"exact_weights", plan.masters},
+          {"gradients", plan.gradients},
+          {"optimizer", plan.optimizer},
+          {"averaged_weights", plan.average},
+          {"communication", plan.communication},
+          {"activations", plan.activations(micro_batch)},
+          {"activations_per_layer", std::llround(plan.layer[0] + plan.layer[1] * static_cast<double>(micro_batch))},
+          {"total", plan.total(micro_batch)}};
 }
 
 double reduction_seconds(const MemoryPlan& plan, int devices, double bandwidth) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "train/config.h"
@@ -33,6 +34,9 @@ struct MemoryPlan {
 
 /// For `devices` devices. Runs steps of a small part of the model on the CPU, for seconds. A task is taken for its encoder.
 MemoryPlan plan_memory(const RunConfig& config, int devices);
+
+/// The plan for programs: bytes by name, with their sum.
+std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan& plan, std::int64_t micro_batch);
 
 /// Seconds that a ring takes to add up the gradients of a step, at `bandwidth` bytes a second in and out of each device.
 double reduction_seconds(const MemoryPlan& plan, int devices, double bandwidth);

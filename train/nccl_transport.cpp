@@ -39,13 +39,12 @@ ncclDataType_t type_of(DType dtype) {
 class NcclTransport : public Transport {
  public:
   explicit NcclTransport(const NcclPlace& place) : host_(place.host), rank_(place.rank), size_(place.size), local_rank_(place.local_rank) {
-    check(cudaSetDevice(local_rank_), "choosing the GPU");
-    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
-    ncclUniqueId id;
-    // Without MPI every process makes the same one from NCCL_COMM_ID, an address at which the first one listens.
-    if (rank_ == 0 || !host_) check(ncclGetUniqueId(&id), "making an id");
-    if (host_) host_->broadcast({&id, sizeof id, DType::u8}, 0);
-    check(ncclCommInitRank(&communicator_, size_, id, rank_), "connecting");
+    try {
+      connect();
+    } catch (...) {
+      static_cast<void>(host_.release());  // taking MPI down would wait for the others; the end of this process ends them
+      throw;
+    }
   }
   ~NcclTransport() override {
     ncclCommDestroy(communicator_);
@@ -107,6 +106,16 @@ class NcclTransport : public Transport {
   }
 
  private:
+  void connect() {
+    check(cudaSetDevice(local_rank_), "choosing the GPU");
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+    ncclUniqueId id;
+    // Without MPI every process makes the same one from NCCL_COMM_ID, an address at which the first one listens.
+    if (rank_ == 0 || !host_) check(ncclGetUniqueId(&id), "making an id");
+    if (host_) host_->broadcast({&id, sizeof id, DType::u8}, 0);
+    check(ncclCommInitRank(&communicator_, size_, id, rank_), "connecting");
+  }
+
   bool by_host(const Buffer& values) const { return host_ && !values.ready; }
   static std::size_t count(const Buffer& values) { return static_cast<std::size_t>(values.count); }
 
@@ -142,7 +151,7 @@ class NcclTransport : public Transport {
     }
   }
 
-  const std::unique_ptr<Transport> host_;
+  std::unique_ptr<Transport> host_;
   const int rank_, size_, local_rank_;
   cudaStream_t stream_ = nullptr;
   ncclComm_t communicator_ = nullptr;

@@ -44,12 +44,12 @@ class Objective {
   /// What a checkpoint holds of the tokenizer; nothing where there is none.
   virtual std::vector<TokenizerFile> tokenizer_files() const = 0;
 
-  /// The process that computes each micro-batch of a step, in the order of the whole step. InputError when they are too few for all.
+  /// The process that computes each micro-batch of a step, in the order of the whole step.
   virtual std::vector<int> micro_batch_ranks() const = 0;
   /// The next step is number `step`, from 0. Costs nothing for the steps before.
   virtual void start(std::int64_t step) = 0;
   /// One optimizer step on the next batch, this process's part of it: `tokens` are its own.
-  virtual ObjectiveStep step(Model& model, AdamW& optimizer, const StepOptions& options) = 0;
+  virtual ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) = 0;
 
   using EvaluationProgress = std::function<void(std::int64_t done, std::int64_t total)>;
   /// The score of the model on the held-out data; no dropout. Spread over the processes, the same in each. What `progress` throws passes

@@ -28,13 +28,13 @@ ParameterStore::Segments segments_in(const ParameterStore::Segments& all, SlabRa
 
 }  // namespace
 
-AdamW::AdamW(ParameterStore& store, const OptimizerConfig& config, std::optional<SlabRange> range)
+Optimizer::Optimizer(ParameterStore& store, const OptimizerConfig& config, std::optional<SlabRange> range)
     : store_(store),
       config_(config),
       range_(range.value_or(SlabRange{0, store.slab_size()})),
       segments_(segments_in(store.segments(), range_)) {
-  require(store.gradients().defined(), "AdamW needs a parameter store that was allocated for training");
-  require(config.betas.size() == 2, "AdamW needs two betas, got {}", config.betas.size());
+  require(store.gradients().defined(), "the optimizer needs a parameter store that was allocated for training");
+  require(config.betas.size() == 2, "the optimizer needs two betas, got {}", config.betas.size());
   require(!range || config.name != OptimizerKind::lamb, "LAMB needs whole parameters, not a range of the slabs");
   const AllocationLabel label("optimizer moments");
   moment1_ = zeros_like(store.masters().slice(0, range_.begin, range_.end));
@@ -42,13 +42,13 @@ AdamW::AdamW(ParameterStore& store, const OptimizerConfig& config, std::optional
   if (config.name == OptimizerKind::lamb) updates_ = zeros_like(store.masters());
 }
 
-double AdamW::gradient_norm() const {
+double Optimizer::gradient_norm() const {
   Tensor squares = Tensor::empty({1}, DType::f64, store_.gradients().device());
   kernels::sum_of_squares(store_.gradients(), squares);
   return std::sqrt(squares.item());
 }
 
-void AdamW::step(double learning_rate, double gradient_scale) {
+void Optimizer::step(double learning_rate, double gradient_scale) {
   ++steps_taken_;
   if (config_.name == OptimizerKind::lamb) return lamb(learning_rate, gradient_scale);
   if (range_.begin == range_.end) return;
@@ -57,7 +57,7 @@ void AdamW::step(double learning_rate, double gradient_scale) {
   adamw(masters, low, learning_rate, gradient_scale);
 }
 
-void AdamW::adamw(Tensor& parameters, Tensor low, double learning_rate, double gradient_scale) {
+void Optimizer::adamw(Tensor& parameters, Tensor low, double learning_rate, double gradient_scale) {
   const auto t = static_cast<double>(steps_taken_);
   const double beta1 = config_.betas[0], beta2 = config_.betas[1];
   kernels::adamw(
@@ -65,7 +65,7 @@ void AdamW::adamw(Tensor& parameters, Tensor low, double learning_rate, double g
       {learning_rate, beta1, beta2, config_.epsilon, config_.weight_decay, 1 - std::pow(beta1, t), 1 - std::pow(beta2, t), gradient_scale});
 }
 
-void AdamW::lamb(double learning_rate, double gradient_scale) {
+void Optimizer::lamb(double learning_rate, double gradient_scale) {
   // What AdamW with a learning rate of 1 would add to the parameters.
   Tensor masters = store_.masters();
   kernels::copy(masters, updates_);
@@ -81,7 +81,7 @@ void AdamW::lamb(double learning_rate, double gradient_scale) {
   store_.round_masters();
 }
 
-std::vector<double> AdamW::trust_ratios(const Tensor& updates) const {
+std::vector<double> Optimizer::trust_ratios(const Tensor& updates) const {
   const std::vector<Parameter> parameters = store_.parameters();
   const auto count = static_cast<std::int64_t>(parameters.size());
   // All sums before any is read: a GPU is waited for once.
@@ -103,6 +103,6 @@ std::vector<double> AdamW::trust_ratios(const Tensor& updates) const {
   return ratios;
 }
 
-void AdamW::zero_gradients() { kernels::fill(store_.gradients(), 0); }
+void Optimizer::zero_gradients() { kernels::fill(store_.gradients(), 0); }
 
 }  // namespace nystrom

@@ -18,11 +18,11 @@ struct SlabRange {
 ///
 /// With the name lamb (You et al., ICLR 2020, arXiv 1904.00962, algorithm 2) each parameter moves by the learning rate times ‖p‖ / ‖u‖
 /// times its AdamW update u, weight decay included; the factor is 1 where a norm is 0. Parameters that do not decay move as under AdamW.
-class AdamW {
+class Optimizer {
  public:
   /// `store` is allocated for training and outlives the optimizer. With a range it holds moments of, and updates, that range alone; lamb
   /// takes none: it needs whole parameters.
-  AdamW(ParameterStore& store, const OptimizerConfig& config, std::optional<SlabRange> range = {});
+  Optimizer(ParameterStore& store, const OptimizerConfig& config, std::optional<SlabRange> range = {});
 
   /// The Euclidean norm of all gradients, in f64.
   double gradient_norm() const;

@@ -50,7 +50,7 @@ std::string optimizer_file_name(int rank, int size) {
   return size == 1 ? "optimizer.safetensors" : fmt::format("optimizer-{:05}-of-{:05}.safetensors", rank, size);
 }
 
-std::vector<NamedTensor> moments_of(const ParameterStore& store, const AdamW& optimizer) {
+std::vector<NamedTensor> moments_of(const ParameterStore& store, const Optimizer& optimizer) {
   std::vector<NamedTensor> tensors;
   const SlabRange range = optimizer.range();
   for (const Parameter& parameter : store.parameters()) {
@@ -118,7 +118,7 @@ Tensor OptimizerFiles::read(const std::string& name) const {
   return files_[found->second.file].read(found->second.tensor);
 }
 
-void OptimizerFiles::read_moments(const ParameterStore& store, AdamW& optimizer) const {
+void OptimizerFiles::read_moments(const ParameterStore& store, Optimizer& optimizer) const {
   read_moment(store, "moment1.", optimizer.range(), optimizer.moment1());
   read_moment(store, "moment2.", optimizer.range(), optimizer.moment2());
 }

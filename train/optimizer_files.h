@@ -19,7 +19,7 @@ std::string optimizer_file_name(int rank, int size);
 
 /// What the optimizer's range holds, by parameter: "moment1.NAME" of its shape, or of a part "moment1.NAME.from-K" [n], elements K … of the
 /// parameter in a row. The same for moment2.
-std::vector<NamedTensor> moments_of(const ParameterStore& store, const AdamW& optimizer);
+std::vector<NamedTensor> moments_of(const ParameterStore& store, const Optimizer& optimizer);
 
 /// What the first process gives CheckpointFolder::save to write `moments`: one file or, when sharded, one of each process, which all write
 /// at the same time. The first process tells the others where; one file that cannot be written spoils the checkpoint.
@@ -36,7 +36,7 @@ class OptimizerFiles {
   /// InputError when no file has it.
   Tensor read(const std::string& name) const;
   /// Fills the optimizer's range. InputError when they do not hold all of it.
-  void read_moments(const ParameterStore& store, AdamW& optimizer) const;
+  void read_moments(const ParameterStore& store, Optimizer& optimizer) const;
 
  private:
   struct Part {

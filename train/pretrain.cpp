@@ -23,9 +23,6 @@ class MaskedLmObjective : public Objective {
     options_.micro_batch_size = config.training.micro_batch_size;
     options_.rank = communicator.rank();
     options_.world_size = communicator.size();
-    require_input(!config.training.deterministic || options_.batch_size % (options_.micro_batch_size * options_.world_size) == 0,
-                  "training.deterministic with {} processes needs a batch_size that is divisible by {} x micro_batch_size {}; got {}",
-                  options_.world_size, options_.world_size, options_.micro_batch_size, options_.batch_size);
   }
 
   DataIdentity identity() const override {
@@ -39,7 +36,7 @@ class MaskedLmObjective : public Objective {
   std::vector<int> micro_batch_ranks() const override { return nystrom::micro_batch_ranks(options_); }
   void start(std::int64_t step) override { loader_ = std::make_unique<Loader>(train_, options_, step); }
 
-  ObjectiveStep step(Model& model, AdamW& optimizer, const StepOptions& options) override {
+  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     ObjectiveStep done;
     std::vector<MicroBatch> batches;
     for (const Batch& batch : loader_->next()) {

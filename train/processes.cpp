@@ -70,9 +70,8 @@ std::unique_ptr<Transport> connect_nccl(const NcclPlace& place) {
 std::unique_ptr<Transport> connect_nccl_over_mpi() {
   std::unique_ptr<Transport> host = connect_mpi();
   const NcclPlace place{host.get(), host->rank(), host->size(), host->local_rank()};
-  std::unique_ptr<Transport> transport = connect_nccl(place);
-  host.release();  // owned by it now
-  return transport;
+  host.release();  // NCCL's own it from here on; where they cannot be made, the end of this process ends the others
+  return connect_nccl(place);
 }
 
 /// As torchrun sets them.

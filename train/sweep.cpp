@@ -46,13 +46,21 @@ std::vector<std::vector<std::string>> points_of(const std::vector<GridAxis>& gri
   return points;
 }
 
-/// The finished run in `folder`, if it was asked the same.
-std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& asked) {
-  if (!fs::exists(folder / result_name)) return std::nullopt;
-  const nlohmann::json json = read_json_file(folder / result_name);
+SweepRun run_of(const nlohmann::json& json, const fs::path& folder) {
+  return {json.at("seed"), folder.string(), json.at("steps"), json.at("best_step"), json.at("metric"), json.at("value")};
+}
+
+/// The finished run in `folder`, if it was asked the same. The first process looks: files may come late to others.
+std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& asked, Communicator& communicator) {
+  const auto look = [&]() -> std::string {
+    if (!communicator.is_first() || !fs::exists(folder / result_name)) return "";
+    const nlohmann::json json = read_json_file(folder / result_name);
+    return json.is_object() && json.contains("asked") && json["asked"] == asked ? json.dump() : "";
+  };
+  const std::string found = communicator.from_first(look());
+  if (found.empty()) return std::nullopt;
   try {
-    if (json.at("asked") != asked) return std::nullopt;
-    return SweepRun{json.at("seed"), folder.string(), json.at("steps"), json.at("best_step"), json.at("metric"), json.at("value")};
+    return run_of(nlohmann::json::parse(found), folder);
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;  // it is run again, which costs little when it is finished
   }
@@ -147,7 +155,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   for (std::size_t i = 0; i < plan.size(); ++i) {
     const auto& [point, config] = plan[i];
     const std::string asked = text_checksum(to_yaml(config));
-    std::optional<SweepRun> run = finished_run(config.run_dir, asked);
+    std::optional<SweepRun> run = finished_run(config.run_dir, asked, communicator);
     log.say(fmt::format("run {} of {}: {}{}", i + 1, plan.size(), config.run_dir, run ? " is finished" : ""));
     if (!run) {
       Log of_run(log.quiet());

@@ -35,7 +35,7 @@ Tensor likeliest(const Var& logits) {
   return classes;
 }
 
-StepResult optimizer_step(AdamW& optimizer, std::span<const Tensor> sample_ids, const PartOfLoss& loss_of, const StepOptions& options) {
+StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_ids, const PartOfLoss& loss_of, const StepOptions& options) {
   GradientSum* sum = options.gradient_sum;
   optimizer.zero_gradients();
   // Losses are read when all is under way: a read waits for the device.
@@ -72,7 +72,7 @@ std::vector<double> total(const StepOptions& options, const std::vector<double>&
 
 }  // namespace
 
-StepResult train_step(Model& model, AdamW& optimizer, std::span<const MicroBatch> batches, const StepOptions& options) {
+StepResult train_step(Model& model, Optimizer& optimizer, std::span<const MicroBatch> batches, const StepOptions& options) {
   std::int64_t own_sequences = 0;
   for (const MicroBatch& batch : batches) own_sequences += batch.labels.dim(0);
   const std::vector<double> counts = total(options, {static_cast<double>(chosen_tokens(batches)), static_cast<double>(own_sequences)});

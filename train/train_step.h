@@ -49,12 +49,12 @@ Tensor likeliest(const Var& logits);
 using PartOfLoss = std::function<Var(std::size_t part, const RunContext& run)>;
 
 /// Loss and backward of each micro-batch, clipping by global norm (as torch.nn.utils.clip_grad_norm_: scale min(1, clip / (norm + 1e-6)))
-/// and AdamW. `sample_ids` holds each micro-batch's. With a gradient_sum the micro-batches are this process's part of the step, and the
-/// result is the whole step's, the same in all processes.
-StepResult optimizer_step(AdamW& optimizer, std::span<const Tensor> sample_ids, const PartOfLoss& loss, const StepOptions& options);
+/// and the update. `sample_ids` holds each micro-batch's. With a gradient_sum the micro-batches are this process's part of the step, and
+/// the result is the whole step's, the same in all processes.
+StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_ids, const PartOfLoss& loss, const StepOptions& options);
 
 /// optimizer_step on the masked-LM loss, normalised by the tokens chosen in all micro-batches of all processes, plus with a sentence-order
 /// head its cross-entropy, normalised by the sequences. Throws when no token is chosen.
-StepResult train_step(Model& model, AdamW& optimizer, std::span<const MicroBatch> batches, const StepOptions& options);
+StepResult train_step(Model& model, Optimizer& optimizer, std::span<const MicroBatch> batches, const StepOptions& options);
 
 }  // namespace nystrom

@@ -31,6 +31,13 @@ using Clock = std::chrono::steady_clock;
 
 static_assert(label_of_unchosen == ignored_label);
 
+/// The first process whose text is not that of process 0.
+std::optional<int> first_to_differ(Communicator& communicator, const std::string& text) {
+  const std::vector<std::string> all = communicator.gather(text);
+  const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& each) { return each != all[0]; });
+  return other == all.end() ? std::nullopt : std::optional(static_cast<int>(other - all.begin()));
+}
+
 /// One run while it trains.
 class Run {
  public:
@@ -57,7 +64,7 @@ class Run {
   bool sharded_;  // the moments are spread over the processes
   Model model_;
   std::optional<GradientSum> gradient_sum_;  // where there is more than one process, or their number must not matter
-  std::optional<AdamW> optimizer_;
+  std::optional<Optimizer> optimizer_;
   std::optional<WeightAverage> average_;
   AttentionMonitor attention_;
   CheckpointFolder checkpoints_;
@@ -93,6 +100,9 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
   const DataIdentity identity = objective_.identity();
   state_.tokenizer = identity.tokenizer;
   state_.data = identity.data;
+  if (const auto other = first_to_differ(communicator, fmt::format("{} {} {}", identity.tokenizer, identity.data, objective.samples())))
+    throw InputError(fmt::format("{}: {} reads other files there than {}: copy the same ones to all machines", identity.option,
+                                 communicator.name_of(*other), communicator.name_of(0)));
   if (communicator.is_first()) checkpoints_.remove_leftovers();
   resume();
   if (communicator.is_first()) metrics_.emplace(config.run_dir, state_.step, config.logging.tensorboard);
@@ -175,12 +185,11 @@ void Run::require_same_weights() {
   const Tensor weights = model_.parameters().masters().to(cpu_device);
   Checksum checksum;
   checksum.update(CView(weights).data, static_cast<std::size_t>(weights.bytes()));
-  const std::vector<std::string> all = communicator_.gather(checksum.hex());
-  const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& each) { return each != all[0]; });
-  if (other == all.end()) return;
+  const auto other = first_to_differ(communicator_, checksum.hex());
+  if (!other) return;
   throw Error(
       fmt::format("step {}: {} has other weights than {}: the memory or the processor of one of them is at fault; nothing was saved",
-                  state_.step, communicator_.name_of(static_cast<int>(other - all.begin())), communicator_.name_of(0)));
+                  state_.step, communicator_.name_of(*other), communicator_.name_of(0)));
 }
 
 void Run::save() {
@@ -298,10 +307,11 @@ RunResult Run::train() {
   log_.say(fmt::format("training {} parameters on {} in {}, to step {}", model_.parameters().count(), place, config_.run_dir, steps_));
   const auto patience = config_.evaluation.early_stop_patience;
   const auto stalled = [&] { return patience && state_.evaluations_since_best >= *patience; };
+  const auto asked_to_stop = [&] { return communicator_.size() == 1 ? stop.requested() : stop_agreed_; };
   for (;;) {
-    if (evaluation_due() && !evaluate(stop)) break;
+    if (evaluation_due() && (asked_to_stop() || !evaluate(stop))) break;
     if (state_.step > 0 && state_.step % config_.checkpoint.every == 0) save();
-    if (state_.step >= steps_ || (communicator_.size() == 1 ? stop.requested() : stop_agreed_) || stalled()) break;
+    if (state_.step >= steps_ || asked_to_stop() || stalled()) break;
     step(stop, progress);
   }
   save();
@@ -326,17 +336,32 @@ namespace {
 
 /// All processes were given the same.
 void require_same_config(const RunConfig& config, Communicator& communicator) {
-  const std::vector<std::string> all = communicator.gather(text_checksum(to_yaml(config)));
-  const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& each) { return each != all[0]; });
-  if (other == all.end()) return;
+  const auto other = first_to_differ(communicator, text_checksum(to_yaml(config)));
+  if (!other) return;
   throw InputError(fmt::format("{} has another configuration than {}: give all processes the same file and options",
-                               communicator.name_of(static_cast<int>(other - all.begin())), communicator.name_of(0)));
+                               communicator.name_of(*other), communicator.name_of(0)));
+}
+
+/// A batch that is large enough for all processes.
+void require_work_for_all(const TrainingConfig& training, bool task, int processes) {
+  const std::int64_t batch = training.batch_size, micro = training.micro_batch_size, parts = (batch + micro - 1) / micro;
+  require_input(batch >= processes, "training.batch_size {} leaves some of {} processes without a sequence; raise it, or start fewer",
+                batch, processes);
+  // Tasks divide a step by length, in whole micro-batches.
+  require_input(!task || parts >= processes,
+                "training.batch_size {} makes {} micro-batches of training.micro_batch_size {}, too few for {} processes; set "
+                "training.micro_batch_size to {} or less",
+                batch, parts, micro, processes, batch / processes);
+  require_input(task || !training.deterministic || batch % (micro * processes) == 0,
+                "training.deterministic with {} processes needs a batch_size that is divisible by {} x micro_batch_size {}; got {}",
+                processes, processes, micro, batch);
 }
 
 }  // namespace
 
 RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Device device, Communicator& communicator) {
   require_same_config(config, communicator);
+  require_work_for_all(config.training, has_task(config), communicator.size());
   std::optional<RunLock> lock;
   if (communicator.is_first()) {
     check_run_place(config.run_dir);

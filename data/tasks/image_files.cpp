@@ -2,7 +2,9 @@
 
 #include <png.h>
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "core/check.h"
 #include "core/json.h"
@@ -63,6 +65,8 @@ Picture read_png(const fs::path& file, const std::string& place) {
   const auto fail = [&](const std::string& message) { throw BadRow(fmt::format("{}: {}: {}", place, printable_path(file), message)); };
   std::error_code error;
   if (!fs::is_regular_file(file, error)) fail("no such file");
+  if (const auto size = fs::file_size(file, error); error || size > most_png_bytes)
+    fail(fmt::format("has more than {} bytes", most_png_bytes));
   const std::string bytes = read_whole(file, most_png_bytes);
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
@@ -100,7 +104,10 @@ class Pathfinder : public ExampleReader {
     if (words.size() < 4 || (words[3] != "0" && words[3] != "1"))
       throw BadRow(
           fmt::format("{}: got '{}', expected a folder, a PNG file, a number and the label 0 or 1", example.place(), printable(line, 60)));
-    Picture picture = read_png(folder_ / words[0] / words[1], example.place());
+    const fs::path image = fs::path(words[0]) / words[1];
+    if (image.is_absolute() || std::ranges::find(image, fs::path("..")) != image.end())
+      throw BadRow(fmt::format("{}: '{}' lies outside of the data set's folder", example.place(), printable(image.string(), 60)));
+    Picture picture = read_png(folder_ / image, example.place());
     if (width_ == 0) std::tie(width_, height_) = std::pair(picture.width, picture.height);
     if (picture.width != width_ || picture.height != height_)
       throw BadRow(fmt::format("{}: the image is {} x {} pixels, those before it {} x {}", example.place(), picture.width, picture.height,

@@ -31,7 +31,7 @@ inline void expect_trace(DType dtype, double tolerance, std::int64_t parts, Devi
   const auto expected = read_tensors(folder / "expected.safetensors");
   const auto losses = expected.at("losses").to_doubles(), norms = expected.at("grad_norms").to_doubles();
   const auto rates = expected.at("learning_rates").to_doubles();
-  AdamW optimizer(model->parameters(), OptimizerConfig{});
+  Optimizer optimizer(model->parameters(), OptimizerConfig{});
   for (std::size_t t = 0; t < losses.size(); ++t) {
     const auto step = static_cast<std::int64_t>(t);
     const Tensor ids = at_step(batches.at("input_ids"), step), labels = at_step(batches.at("labels"), step);

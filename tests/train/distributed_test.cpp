@@ -305,6 +305,15 @@ TEST_F(DistributedTest, DeterministicStepsOfUnequalPartsAreRefused) {
       << outcome.err;
 }
 
+TEST_F(DistributedTest, ABatchThatIsTooSmallIsRefused) {
+  const Outcome outcome = train(2, "run", "training.batch_size=1 training.micro_batch_size=1");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("training.batch_size 1 leaves some of 2 processes without a sequence; raise it, or start fewer"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_FALSE(fs::exists(folder_ / "run")) << "nothing is written before";
+}
+
 class DistributedTaskTest : public FinetuneTest {
  protected:
   void SetUp() override {
@@ -326,6 +335,16 @@ TEST_F(DistributedTaskTest, ATaskGivesTheSameBits) {
                      read_json_file(checkpoint_path(checkpoints, step) / "state.json").at("best_value").get<double>());
   };
   EXPECT_EQ(of("together"), of("alone"));
+}
+
+TEST_F(DistributedTaskTest, TooFewMicroBatchesAreRefused) {
+  const std::string sets = "--set training.batch_size=8 --set training.micro_batch_size=8";
+  const Outcome outcome = run_command(folder_, mpirun + "-np 2 " + program + "finetune run.yaml --threads 1 " + sets);
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("training.batch_size 8 makes 1 micro-batches of training.micro_batch_size 8, too few for 2 processes; set "
+                             "training.micro_batch_size to 4 or less"),
+            std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(DistributedTaskTest, SeveralSeedsAreOneTable) {

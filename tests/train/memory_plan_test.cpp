@@ -45,7 +45,7 @@ std::int64_t measured_peak(const RunConfig& config) {
   Model model(config.model);
   model.parameters().allocate(config.training.dtype, StoreMode::training);
   model.parameters().initialise(1, 0.02);
-  AdamW optimizer(model.parameters(), config.optimizer);
+  Optimizer optimizer(model.parameters(), config.optimizer);
   MicroBatch batch;
   batch.input.input_ids = Tensor::empty({b, n}, DType::i64);
   batch.labels = Tensor::full({b, n}, ignored_label, DType::i64);

@@ -95,7 +95,7 @@ TEST_P(OptimizerOfStore, EqualsTextbook) {
     const bool weight = p.name().ends_with("weight");
     expected[p.name()] = {values, zeros, zeros, weight ? test.config.weight_decay : 0, weight && test.config.name == OptimizerKind::lamb};
   }
-  AdamW optimizer(store, test.config);
+  Optimizer optimizer(store, test.config);
   for (int t = 1; t <= 5; ++t) {
     const double rate = 1e-2 / t;
     for (auto& [name, textbook] : expected) {
@@ -123,7 +123,7 @@ TEST(Lamb, ParametersOfZerosMoveAsUnderAdamW) {
     declare(store);
     store.allocate(DType::f64, StoreMode::training);
     store.initialise(1, 0);
-    AdamW optimizer(store, config);
+    Optimizer optimizer(store, config);
     kernels::fill(store.gradient("first.weight"), 3);
     optimizer.step(1e-2, 1);
     EXPECT_NEAR(store.master("first.weight").to_doubles()[0], -1e-2, 1e-10);  // the learning rate in Adam's first step
@@ -131,7 +131,7 @@ TEST(Lamb, ParametersOfZerosMoveAsUnderAdamW) {
   }
 }
 
-TEST(AdamW, GradientNormIsOfAllParameters) {
+TEST(Optimizer, GradientNormIsOfAllParameters) {
   ParameterStore store;
   declare(store);
   store.allocate(DType::f32, StoreMode::training);
@@ -141,21 +141,22 @@ TEST(AdamW, GradientNormIsOfAllParameters) {
     kernels::copy(random_normal(p.shape(), 3 + p.name().size()).cast(DType::f32), gradient);
     for (const double g : gradient.to_doubles()) squares += g * g;
   }
-  AdamW optimizer(store, OptimizerConfig{});
+  Optimizer optimizer(store, OptimizerConfig{});
   EXPECT_NEAR(optimizer.gradient_norm(), std::sqrt(squares), 1e-12 * std::sqrt(squares));
   optimizer.zero_gradients();
   EXPECT_EQ(optimizer.gradient_norm(), 0);
 }
 
-TEST(AdamW, RefusesMisuse) {
+TEST(Optimizer, RefusesMisuse) {
   ParameterStore store;
   declare(store);
   store.allocate(DType::f32, StoreMode::inference);
-  EXPECT_EQ(message_of([&] { AdamW(store, OptimizerConfig{}); }), "AdamW needs a parameter store that was allocated for training");
+  EXPECT_EQ(message_of([&] { Optimizer(store, OptimizerConfig{}); }),
+            "the optimizer needs a parameter store that was allocated for training");
   ParameterStore training;
   declare(training);
   training.allocate(DType::f32, StoreMode::training);
-  EXPECT_EQ(message_of([&] { AdamW(training, with(0, {0.9})); }), "AdamW needs two betas, got 1");
+  EXPECT_EQ(message_of([&] { Optimizer(training, with(0, {0.9})); }), "the optimizer needs two betas, got 1");
 }
 
 }  // namespace

@@ -128,7 +128,7 @@ void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpoi
     GradientSum sum(model->parameters(), with, ranks, options);
     OptimizerConfig adam;
     adam.epsilon = 1e-3;  // parameters without influence have gradients of noise alone, which must not become steps
-    AdamW optimizer(model->parameters(), adam, sum.own_range());
+    Optimizer optimizer(model->parameters(), adam, sum.own_range());
     StepOptions step;
     step.clip_norm = 0.1;
     step.seed = 3;
@@ -168,7 +168,7 @@ void check_skip(Communicator& c) {
   std::vector<int> ranks;
   for (int rank = 0; rank < c.size(); ++rank) ranks.push_back(rank);
   GradientSum sum(model->parameters(), c, ranks, {false, true, 64});
-  AdamW optimizer(model->parameters(), OptimizerConfig{}, sum.own_range());
+  Optimizer optimizer(model->parameters(), OptimizerConfig{}, sum.own_range());
   StepOptions step;
   step.gradient_sum = &sum;
   const std::vector<double> before = model->parameters().masters().to_doubles();

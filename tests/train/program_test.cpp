@@ -82,6 +82,12 @@ TEST(Program, InfoCountsParameters) {
     std::int64_t sum = 0;
     for (const auto& part : info.at("parameters_by_part")) sum += part.get<std::int64_t>();
     EXPECT_EQ(sum, count) << "the parts are all of it";
+    const bool run = target.extension() == ".yaml";
+    EXPECT_EQ(text.out.find("\nmemory:\n  weights ") != std::string::npos, run) << text.out;
+    ASSERT_EQ(info.contains("memory"), run);
+    if (run) {
+      EXPECT_GT(info.at("memory").at("total").get<std::int64_t>(), 18 * count) << "weights, exact weights, gradients, moments";
+    }
   }
 }
 

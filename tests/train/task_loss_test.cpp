@@ -80,7 +80,7 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
   /// All parameters after three steps with dropout, and the losses in front.
   std::vector<double> trained(std::int64_t micro_batch_size, std::int64_t multiple) const {
     const auto model = make_model(config_, DType::f64);
-    AdamW optimizer(model->parameters(), {});
+    Optimizer optimizer(model->parameters(), {});
     TaskLoaderOptions options;
     options.batch_size = 6;
     options.micro_batch_size = micro_batch_size;

@@ -64,7 +64,7 @@ struct Trained {
 Trained train(DType dtype, std::int64_t parts, int steps, bool checkpointing = false) {
   const ModelConfig config = config_of();
   const auto model = make_model(config, dtype);
-  AdamW optimizer(model->parameters(), OptimizerConfig{});
+  Optimizer optimizer(model->parameters(), OptimizerConfig{});
   Trained result;
   for (int t = 0; t < steps; ++t) {
     const StepResult step =
@@ -121,7 +121,7 @@ TEST(TrainStep, LowersTheLoss) {
 TEST(TrainStep, ClipsByTheNormOfTheWholeGradient) {
   const ModelConfig config = config_of();
   const auto clipped = make_model(config, DType::f64), by_hand = make_model(config, DType::f64);
-  AdamW first(clipped->parameters(), OptimizerConfig{}), second(by_hand->parameters(), OptimizerConfig{});
+  Optimizer first(clipped->parameters(), OptimizerConfig{}), second(by_hand->parameters(), OptimizerConfig{});
   StepOptions options = options_of(0);
   options.clip_norm = 0.01;
   options.dropout = false;
@@ -143,7 +143,7 @@ TEST(TrainStep, SkipsWhatIsNotFinite) {
     const auto model = make_model(config, dtype);
     ParameterStore& store = model->parameters();
     store.set("cls.predictions.bias", Tensor::full({config.vocab_size}, std::numeric_limits<double>::quiet_NaN(), DType::f32));
-    AdamW optimizer(store, OptimizerConfig{});
+    Optimizer optimizer(store, OptimizerConfig{});
     const Tensor before = store.masters().clone();
     EXPECT_TRUE(train_step(*model, optimizer, batch_in(config, 2), options_of(0)).skipped);
     EXPECT_EQ(std::memcmp(store.masters().data<float>(), before.data<float>(), static_cast<std::size_t>(before.bytes())), 0);
@@ -157,7 +157,7 @@ TEST(TrainStep, SkipsWhatIsNotFinite) {
 TEST(TrainStep, ThrowsWhenNothingIsChosen) {
   const ModelConfig config = config_of();
   const auto model = make_model(config, DType::f32);
-  AdamW optimizer(model->parameters(), OptimizerConfig{});
+  Optimizer optimizer(model->parameters(), OptimizerConfig{});
   auto batch = batch_in(config, 1);
   batch[0].labels = Tensor::full({4, 12}, ignored_label, DType::i64);
   EXPECT_EQ(message_of([&] { train_step(*model, optimizer, batch, options_of(0)); }),
@@ -169,7 +169,7 @@ TEST(TrainStep, AsksTheSystemForNothingFromTheThirdStepOn) {
     SCOPED_TRACE(checkpointing);
     const ModelConfig config = config_of();
     const auto model = make_model(config, DType::f32);
-    AdamW optimizer(model->parameters(), OptimizerConfig{});
+    Optimizer optimizer(model->parameters(), OptimizerConfig{});
     const auto batch = batch_in(config, 2);
     const Arena& arena = Arena::of(cpu_device);
     ArenaStatistics after_two;
@@ -188,7 +188,7 @@ TEST(TrainStep, AsksTheSystemForNothingFromTheThirdStepOn) {
 TEST(TrainStep, ActivationCheckpointingLowersPeakMemory) {
   const ModelConfig config = config_of(8, 32);
   const auto model = make_model(config, DType::f32);
-  AdamW optimizer(model->parameters(), OptimizerConfig{});
+  Optimizer optimizer(model->parameters(), OptimizerConfig{});
   const auto batch = batch_in(config, 1);
   Arena& arena = Arena::of(cpu_device);
   const auto peak_of_step = [&](bool checkpointing) {
