@@ -15,9 +15,8 @@
 #include "core/json.h"
 #include "tests/train/finetune_fixture.h"
 #include "tests/train/run_program.h"
+#include "tests/train/small_text.h"
 #include "train/checkpoint.h"
-#include "train/processes.h"
-#include "train/roll_call.h"
 #include "train/safetensors.h"
 
 namespace nystrom::testing {
@@ -36,14 +35,7 @@ class DistributedTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "mpirun is not installed";
-    std::ofstream text(folder_ / "text.txt");
-    const char* words[] = {"the",  "sea",   "was",  "calm",  "and",   "old", "ships", "sailed",
-                           "home", "under", "pale", "stars", "while", "men", "sang"};
-    std::uint32_t state = 1;
-    for (int line = 0; line < 300; ++line) {
-      for (int word = 0; word < 12; ++word) text << words[((state = state * 1664525u + 1013904223u) >> 16) % 15] << ' ';
-      text << '\n';
-    }
+    write_small_text(folder_ / "text.txt");
     std::ofstream(folder_ / "run.yaml")
         << "model: {hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 32, "
            "max_position_embeddings: 32, attention: {num_landmarks: 4, conv_kernel_size: 5}}\n"
@@ -352,86 +344,6 @@ TEST_F(DistributedTaskTest, SeveralSeedsAreOneTable) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 3) << outcome.out;
   EXPECT_TRUE(fs::exists(folder_ / "run" / "summary.json"));
-}
-
-// ---- Without MPI --------------------------------------------------------------------------------------------------------------------
-
-TEST(Processes, TheEnvironmentTellsTheLauncher) {
-  using Environment = std::map<std::string, std::string>;
-  EXPECT_EQ(launcher_of({}), Launcher::none);
-  EXPECT_EQ(launcher_of(Environment{{"OMPI_COMM_WORLD_SIZE", "2"}}), Launcher::mpi);
-  EXPECT_EQ(launcher_of(Environment{{"PMI_SIZE", "2"}}), Launcher::mpi);
-  EXPECT_EQ(launcher_of(Environment{{"PMIX_RANK", "0"}}), Launcher::mpi);
-  EXPECT_EQ(launcher_of(Environment{{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "1"}}), Launcher::mpi);
-  EXPECT_EQ(launcher_of(Environment{{"SLURM_STEP_NUM_TASKS", "1"}}), Launcher::none);
-  EXPECT_EQ(launcher_of(Environment{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}), Launcher::none) << "a batch script, without srun";
-  EXPECT_EQ(launcher_of(Environment{{"WORLD_SIZE", "2"}, {"RANK", "0"}}), Launcher::variables);
-  EXPECT_EQ(launcher_of(Environment{{"WORLD_SIZE", "1"}}), Launcher::none);
-}
-
-TEST(Processes, VariablesOfOtherLaunchersAreRefused) {
-  const TemporaryFolder folder;
-  const Outcome outcome = run_command(folder, "env WORLD_SIZE=2 RANK=0 " + program + "pretrain run.yaml");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err,
-            "nystrom: WORLD_SIZE is 2, but on CPUs nystrom's processes are started by mpirun or srun: mpirun -np 2 nystrom …; unset it to "
-            "train in "
-            "one process\n");
-}
-
-TEST(Processes, WithoutTheModuleThereIsOneLine) {
-  const TemporaryFolder folder;
-  fs::copy_file(NYSTROM_BINARY_DIR "/nystrom", folder / "nystrom");
-  const Outcome outcome = run_command(folder, "env OMPI_COMM_WORLD_SIZE=2 ./nystrom pretrain run.yaml");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err,
-            "nystrom: started as one of several processes, but libnystrom_mpi.so is not beside the program; build it where these are "
-            "installed: openmpi-bin libopenmpi-dev; or start one process\n");
-}
-
-class RollCallTest : public ::testing::Test {
- protected:
-  RollCall of(int rank) {
-    return RollCall(folder_ / "waiting", rank, 3, 4, [](int each) { return "rank " + std::to_string(each) + " on node"; });
-  }
-  TemporaryFolder folder_;
-};
-
-TEST_F(RollCallTest, NamesTheOneThatIsMissing) {
-  RollCall first = of(0), last = of(2);
-  EXPECT_FALSE(first.waiting(7, 1).has_value());
-  EXPECT_FALSE(fs::exists(folder_ / "waiting")) << "a short wait leaves nothing";
-  EXPECT_FALSE(first.waiting(7, 2).has_value());
-  EXPECT_FALSE(last.waiting(7, 0.1).has_value());  // asked, it answers
-  EXPECT_FALSE(last.waiting(7, 5).has_value()) << "the lowest one is to tell";
-  const std::string message =
-      "no answer from rank 1 on node within 4 seconds (training.timeout); all processes end; the same command goes on from "
-      "the last checkpoint";
-  EXPECT_EQ(first.waiting(7, 4), message);
-  EXPECT_EQ(last.waiting(7, 6), message);
-}
-
-TEST_F(RollCallTest, NamesTheOneThatIsBehind) {
-  RollCall first = of(0), second = of(1), last = of(2);
-  EXPECT_FALSE(first.waiting(7, 2).has_value());
-  EXPECT_FALSE(second.waiting(5, 2).has_value());
-  EXPECT_FALSE(last.waiting(7, 2).has_value());
-  EXPECT_NE(first.waiting(7, 4).value_or("").find("rank 1 on node did not come along within 4 seconds"), std::string::npos);
-}
-
-TEST_F(RollCallTest, WhenAllWaitTheNetworkIsAtFault) {
-  RollCall first = of(0), second = of(1), last = of(2);
-  for (RollCall* each : {&first, &second, &last}) EXPECT_FALSE(each->waiting(7, 2).has_value());
-  EXPECT_NE(first.waiting(7, 4).value_or("").find("is the network between them down?"), std::string::npos);
-}
-
-TEST_F(RollCallTest, AnAnswerClearsTheFiles) {
-  RollCall first = of(0), second = of(1);
-  EXPECT_FALSE(first.waiting(7, 2).has_value());
-  EXPECT_FALSE(second.waiting(7, 2).has_value());
-  first.answered();
-  second.answered();
-  EXPECT_FALSE(fs::exists(folder_ / "waiting"));
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "core/file_io.h"
 #include "core/json.h"
 #include "tests/train/run_program.h"
+#include "tests/train/small_text.h"
 #include "tests/train/temporary_folder.h"
 #include "train/safetensors.h"
 
@@ -34,14 +35,7 @@ int outcome(pid_t process) {
 class PretrainTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::ofstream text(folder_ / "text.txt");
-    const char* words[] = {"the",  "sea",   "was",  "calm",  "and",   "old", "ships", "sailed",
-                           "home", "under", "pale", "stars", "while", "men", "sang"};
-    std::uint32_t state = 1;
-    for (int line = 0; line < 300; ++line) {
-      for (int word = 0; word < 12; ++word) text << words[((state = state * 1664525u + 1013904223u) >> 16) % 15] << ' ';
-      text << '\n';
-    }
+    write_small_text(folder_ / "text.txt");
     std::ofstream(folder_ / "run.yaml")
         << "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
            "max_position_embeddings: 32, attention: {num_landmarks: 4, conv_kernel_size: 5}}\n"
