@@ -92,16 +92,13 @@ std::unique_ptr<Tokenizer> make_builtin_tokenizer(BuiltinTokenizer kind) {
 }
 
 std::vector<std::int32_t> byte_ids(const Tokenizer& tokenizer, std::span<const std::uint8_t> values) {
-  std::vector<std::int32_t> id_of;
-  for (int byte = 0; byte < bytes; ++byte) {
-    const auto id = tokenizer.find(byte_level_character(static_cast<unsigned char>(byte)));
-    require_input(tokenizer.vocab_size() == first_byte_id + bytes && id == first_byte_id + byte,
-                  "images are read as bytes, one a pixel, and the tokenizer is another; set tokenizer.builtin: bytes");
-    id_of.push_back(*id);
-  }
+  bool fits = tokenizer.vocab_size() == first_byte_id + bytes;
+  for (int byte = 0; fits && byte < bytes; ++byte)
+    fits = tokenizer.find(byte_level_character(static_cast<unsigned char>(byte))) == first_byte_id + byte;
+  require_input(fits, "images are read as bytes, one a pixel, and the tokenizer is another; set tokenizer.builtin: bytes");
   std::vector<std::int32_t> ids;
   ids.reserve(values.size());
-  for (const std::uint8_t value : values) ids.push_back(id_of[value]);
+  for (const std::uint8_t value : values) ids.push_back(first_byte_id + value);
   return ids;
 }
 

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/check.h"
+#include "data/filled.h"
 #include "data/segments.h"
 
 namespace nystrom {
@@ -27,14 +28,6 @@ std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b;
 
 /// The first sequence of a step that `rank` takes.
 std::int64_t first_row(const LoaderOptions& options, int rank) { return rank * options.batch_size / options.world_size; }
-
-/// By this thread alone: a kernel would start threads of its own under each worker.
-template <class T>
-Tensor filled(const Shape& shape, T value) {
-  Tensor result = Tensor::empty(shape, dtype_of<T>());
-  std::fill_n(result.data<T>(), result.numel(), value);
-  return result;
-}
 
 }  // namespace
 

@@ -21,11 +21,7 @@ struct FinetuneOptions {
 void run_once(const FinetuneOptions& options, Log& log, Device device, Communicator& communicator) {
   const RunConfig config = read_config(options.config, options.common.overrides);
   const RunResult result = finetune(config, log, device, communicator);
-  if (result.interrupted) {
-    const std::string message = fmt::format("stopped after step {}; the same command goes on from there", result.steps);
-    log.record(message);
-    throw Interrupted(message);
-  }
+  require_finished(result, log);
   const std::string score =
       result.best_value ? fmt::format(", {} {:.4f} at step {}", result.judged_by, *result.best_value, *result.best) : "";
   log.say(fmt::format("done: {} steps{}; the model is {}/checkpoints/step-{}", result.steps, score, config.run_dir,

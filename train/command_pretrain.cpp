@@ -21,11 +21,7 @@ void run(const PretrainOptions& options, Communicator& communicator, Device devi
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
   const PretrainResult result = pretrain(config, log, device, communicator);
-  if (result.run.interrupted) {
-    const std::string message = fmt::format("stopped after step {}; the same command goes on from there", result.run.steps);
-    log.record(message);
-    throw Interrupted(message);
-  }
+  require_finished(result.run, log);
   if (result.evaluation.tokens > 0) {
     const Evaluation& last = result.evaluation;
     log.say(fmt::format("validation loss {:.4f}; always predicting by token frequency: {:.4f}{}", last.loss, last.frequency_loss,

@@ -66,9 +66,13 @@ class Interrupted : public Error {
   using Error::Error;
 };
 
+struct RunResult;
+class Log;
+/// Throws Interrupted, and records it in the run's log, when the run was stopped before its end.
+void require_finished(const RunResult& result, Log& log);
+
 /// Runs `work` on `device` as one of the processes that mpirun or srun started, or alone. In several processes each machine's first one has
-/// its first GPU, and so on. An error of one ends all, with its message; where all have
-/// the same, the first one tells it.
+/// its first GPU, and so on. An error of one ends all, with its message; where all have the same, the first one tells it.
 void with_processes(const CommonOptions& options, const std::function<void(Communicator&, Device)>& work);
 
 }  // namespace nystrom

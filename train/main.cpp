@@ -18,6 +18,7 @@
 #include "train/commands.h"
 #include "train/completion.h"
 #include "train/processes.h"
+#include "train/trainer.h"
 
 namespace nystrom {
 
@@ -160,6 +161,13 @@ int run(int argc, char** argv) {
 }
 
 }  // namespace
+
+void require_finished(const RunResult& result, Log& log) {
+  if (!result.interrupted) return;
+  const std::string message = fmt::format("stopped after step {}; the same command goes on from there", result.steps);
+  log.record(message);
+  throw Interrupted(message);
+}
 
 void with_processes(const CommonOptions& options, const std::function<void(Communicator&, Device)>& work) {
   const bool on_gpus = cuda::built_in() && options.device.starts_with("cuda");

@@ -4,19 +4,12 @@
 #include <numeric>
 
 #include "core/check.h"
+#include "data/filled.h"
 
 namespace nystrom {
 namespace {
 
 constexpr std::int64_t window_batches = 64;
-
-/// By this thread alone, as in data/loader.cpp.
-template <class T>
-Tensor filled(const Shape& shape, T value) {
-  Tensor result = Tensor::empty(shape, dtype_of<T>());
-  std::fill_n(result.data<T>(), result.numel(), value);
-  return result;
-}
 
 template <class T>
 Tensor row_of(const std::vector<T>& values) {
