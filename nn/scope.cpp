@@ -44,15 +44,19 @@ Parameter ParameterStore::add(std::string name, const Shape& shape, Init init, b
   return Parameter(entries_.back());
 }
 
-void ParameterStore::allocate(DType dtype, StoreMode mode, Device device) {
+void ParameterStore::allocate(DType dtype, StoreMode mode, Device device, std::optional<SlabRange> masters) {
   require(!values_.defined(), "the parameter store is allocated already");
   const AllocationLabel label("parameters");
   const DType exact = accumulate_dtype(dtype);
   dtype_ = dtype;
   values_ = Tensor::zeros({slab_size_}, dtype, device);
   masters_ = values_;
+  masters_range_ = {0, slab_size_};
   if (mode == StoreMode::training) {
-    if (exact != dtype) masters_ = Tensor::zeros({slab_size_}, exact, device);
+    if (exact != dtype) {
+      masters_range_ = masters.value_or(masters_range_);
+      masters_ = Tensor::zeros({masters_range_.size()}, exact, device);
+    }
     gradients_ = Tensor::zeros({slab_size_}, exact, device);
   }
   for (auto& entry : entries_) {
@@ -94,16 +98,28 @@ Parameter::Entry& ParameterStore::find(std::string_view name) const {
 void ParameterStore::set(std::string_view name, const Tensor& values) {
   auto& entry = find(name);
   require(values.shape() == entry.shape, "parameter {} has shape {}, got {}", name, entry.shape, values.shape());
-  const auto write = [&](const Tensor& slab) {
-    Tensor target = slab.slice(0, entry.offset, entry.offset + entry.shape.numel());
-    kernels::copy(values.cast(slab.dtype()).to(slab.device()).contiguous().reshape(target.shape()), target);
+  const std::int64_t place = entry.offset, count = values.numel();
+  const auto write = [&](const Tensor& slab, SlabRange range) {
+    const std::int64_t begin = std::max(place, range.begin), end = std::min(place + count, range.end);
+    if (begin >= end) return;
+    Tensor target = slab.slice(0, begin - range.begin, end - range.begin);
+    const Tensor flat = values.cast(slab.dtype()).to(slab.device()).contiguous().reshape({count});
+    kernels::copy(flat.slice(0, begin - place, end - place), target);
   };
-  write(masters_);
-  if (masters_.dtype() != dtype_) write(values_);
+  write(masters_, masters_range_);
+  if (masters_.dtype() != dtype_) write(values_, {0, slab_size_});
+}
+
+Tensor ParameterStore::masters(SlabRange range) const {
+  require(masters_range_.begin <= range.begin && range.end <= masters_range_.end, "the store keeps masters {} to {}, not {} to {}",
+          masters_range_.begin, masters_range_.end, range.begin, range.end);
+  return masters_.slice(0, range.begin - masters_range_.begin, range.end - masters_range_.begin);
 }
 
 void ParameterStore::round_masters() {
-  if (masters_.dtype() != dtype_) kernels::copy(masters_, values_);
+  if (masters_.dtype() == dtype_ || masters_range_.size() == 0) return;
+  Tensor rounded = values_.slice(0, masters_range_.begin, masters_range_.end);
+  kernels::copy(masters_, rounded);
 }
 
 Tensor ParameterStore::part_of(const Tensor& slab, std::string_view name) const {
@@ -111,7 +127,10 @@ Tensor ParameterStore::part_of(const Tensor& slab, std::string_view name) const 
   return slab.slice(0, entry.offset, entry.offset + entry.shape.numel()).reshape(entry.shape);
 }
 
-Tensor ParameterStore::master(std::string_view name) const { return part_of(masters_, name); }
+Tensor ParameterStore::master(std::string_view name) const {
+  require(masters_range_.size() == slab_size_, "the store keeps a part of the masters, not the whole of {}", name);
+  return part_of(masters_, name);
+}
 
 Tensor ParameterStore::gradient(std::string_view name) const {
   require(gradients_.defined(), "the store was allocated for inference and has no gradients");

@@ -9,6 +9,7 @@
 #include "core/cpu/parallel.h"
 #include "core/cuda/runtime.h"
 #include "core/dispatch.h"
+#include "train/step_flops.h"
 #include "train/train_step.h"
 
 namespace nystrom {
@@ -99,40 +100,6 @@ MicroBatch random_batch(const BenchOptions& o) {
   return {{Tensor::from(ids, shape), {}, {}, {}}, Tensor::from(labels, shape), Tensor::from(samples, {o.batch})};
 }
 
-/// Multiply-adds of the attention of one layer, projections of queries, keys and values left out.
-double attention_products(const BenchOptions& o) {
-  const AttentionConfig config = model_config(o).attention;
-  const auto hidden = static_cast<double>(o.hidden), length = static_cast<double>(o.length), width = hidden / static_cast<double>(o.heads);
-  const double values = static_cast<double>(o.batch) * length * hidden;  // of queries, of keys, of values
-  switch (o.length <= o.landmarks && o.attention == AttentionKind::nystrom ? AttentionKind::softmax : o.attention) {
-    case AttentionKind::nystrom: {
-      const auto m = static_cast<double>(o.landmarks), heads = static_cast<double>(o.batch * o.heads);
-      const double landmarks = static_cast<double>(o.batch) * m * 2 * hidden * hidden;
-      return values * 4 * m + landmarks + heads * (6 * 4 * m * m * m + 2 * m * m * width);
-    }
-    case AttentionKind::softmax: return values * 2 * length;
-    case AttentionKind::double_softmax: return values * 3 * width;
-    case AttentionKind::linear: return values * 2 * width;
-    case AttentionKind::performer: return values * 5 * static_cast<double>(config.num_features);
-    case AttentionKind::linformer: return values * 4 * static_cast<double>(config.projected_length);
-    case AttentionKind::reformer:  // two chunks of keys, and as many directions to hash by as chunks
-      return values * static_cast<double>(config.num_hashes) *
-             (4 * static_cast<double>(config.bucket_size) + length / static_cast<double>(config.bucket_size));
-  }
-  return 0;
-}
-
-/// Two operations a multiply-add; training is forward once and backward twice.
-double flops_of_step(const BenchOptions& o) {
-  const auto tokens = static_cast<double>(o.batch * o.length), hidden = static_cast<double>(o.hidden);
-  const auto conv = static_cast<double>(o.conv);
-  const double dense = tokens * 12 * hidden * hidden, attention = attention_products(o);
-  const double rows = o.train ? tokens * 0.15 : tokens;
-  const double head = rows * hidden * (hidden + static_cast<double>(o.vocab));
-  const double forward = 2 * (static_cast<double>(o.layers) * (dense + attention + tokens * hidden * conv) + head);
-  return o.train ? 3 * forward : forward;
-}
-
 /// The process's largest resident size so far.
 std::int64_t peak_resident_bytes() {
   std::ifstream status("/proc/self/status");
@@ -177,7 +144,8 @@ BenchResult run_bench(const BenchOptions& options) {
   result.median_step_seconds = (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
   result.tokens_per_second = static_cast<double>(options.batch * options.length) / result.median_step_seconds;
   result.peak_memory_bytes = options.device.is_cpu() ? peak_resident_bytes() : Arena::of(options.device).statistics().peak_in_use_bytes;
-  result.flops_per_step = flops_of_step(options);
+  const double forward = forward_flops(config, options.batch, options.length, options.train ? 0.15 : 1);
+  result.flops_per_step = options.train ? 3 * forward : forward;
   result.threads = num_threads();
   result.cpu_level = name_of(cpu_level());
   return result;

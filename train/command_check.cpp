@@ -35,16 +35,17 @@ struct CheckOptions {
   std::optional<int> devices;
   std::string memory;
   std::optional<double> bandwidth;
+  std::string speed;
 
-  bool asks_for_memory() const { return devices || !memory.empty() || bandwidth; }
+  bool asks_for_memory() const { return devices || !memory.empty() || bandwidth || !speed.empty(); }
 };
 
-/// Whether a run fits, and how fast its gradients travel.
+/// Whether a run fits, and how long its steps take.
 struct Fit {
   MemoryPlan plan;
   int devices = 1;
   std::optional<std::int64_t> memory, largest;
-  std::optional<double> communication_seconds;
+  std::optional<StepTime> time;
 };
 
 /// What a run will be.
@@ -136,7 +137,8 @@ Plan make_plan(const CheckOptions& options, Log& log) {
     plan_task(plan, options.data, log);
     return plan;
   }
-  const std::optional<Corpus> corpus = options.data ? prepare_corpus(plan.config, log) : cached_corpus(plan.config);
+  Communicator alone;
+  const std::optional<Corpus> corpus = options.data ? prepare_corpus(plan.config, log, alone) : cached_corpus(plan.config);
   if (corpus) {
     fit_model_to_tokenizer(plan.config, *corpus->tokenizer);
     if (options.data) {
@@ -155,14 +157,18 @@ Plan make_plan(const CheckOptions& options, Log& log) {
 Fit find_fit(const CheckOptions& options, const RunConfig& config) {
   Fit fit;
   fit.devices = options.devices.value_or(1);
-  if (!options.memory.empty()) fit.memory = parse_memory("--memory", options.memory);
+  if (!options.memory.empty()) fit.memory = parse_amount("--memory", options.memory);
   const std::int64_t limit = config.training.batch_size / fit.devices;
   require_input(limit > 0, "--gpus {}: training.batch_size {} leaves some of them without a sequence", fit.devices,
                 config.training.batch_size);
   fit.plan = plan_memory(config, fit.devices);
   if (fit.memory) fit.largest = fit.plan.largest_micro_batch(*fit.memory, limit);
   while (fit.largest.value_or(0) > 0 && config.training.batch_size % *fit.largest != 0) --*fit.largest;  // it must divide the batch
-  if (options.bandwidth) fit.communication_seconds = reduction_seconds(fit.plan, fit.devices, *options.bandwidth * 1e9);
+  require_input(options.speed.empty() || options.bandwidth || fit.devices == 1,
+                "--speed with several devices needs --bandwidth, the GB a second in and out of each");
+  std::optional<double> speed;
+  if (!options.speed.empty()) speed = static_cast<double>(parse_amount("--speed", options.speed));
+  if (speed || options.bandwidth) fit.time = plan_time(fit.plan, fit.devices, options.bandwidth.value_or(1) * 1e9, speed);
   return fit;
 }
 
@@ -204,7 +210,9 @@ Json to_json(const Fit& fit, std::int64_t micro_batch) {
   Json json = {{"devices", fit.devices}};
   for (const auto& [part, bytes] : bytes_by_part(fit.plan, micro_batch)) json[part] = bytes;
   json["largest_micro_batch_size"] = optional(fit.largest);
-  json["communication_seconds"] = optional(fit.communication_seconds);
+  json["communication_seconds"] = fit.time ? Json(fit.time->communication) : Json();
+  json["computation_seconds"] = fit.time ? optional(fit.time->computation) : Json();
+  json["step_seconds"] = fit.time ? optional(fit.time->step) : Json();
   return json;
 }
 
@@ -274,7 +282,12 @@ void print(const DataReport& report) {
 void print(const Fit& fit, const RunConfig& config) {
   for (const std::string& line : describe(fit.plan, config, fit.devices)) fmt::print("{}\n", line);
   if (fit.largest) fmt::print("largest micro_batch_size in {}: {}\n", memory_text(static_cast<double>(*fit.memory)), *fit.largest);
-  if (fit.communication_seconds) fmt::print("adding up the gradients of a step: {:.4f} s\n", *fit.communication_seconds);
+  if (!fit.time) return;
+  if (fit.devices > 1) fmt::print("communication of a step: {:.4g} s\n", fit.time->communication);
+  if (!fit.time->step) return;
+  fmt::print("computation of a step: {:.4g} s\n", *fit.time->computation);
+  const auto tokens = static_cast<double>(config.training.batch_size * config.data.sequence_length);
+  fmt::print("a step: {:.4g} s, {:.0f} tokens a second\n", *fit.time->step, tokens / *fit.time->step);
 }
 
 void print(const Plan& plan) {
@@ -326,13 +339,15 @@ Command add_check_command(CLI::App& app) {
       "--data turns the text into tokens, or uses those in the cache, and tells what the model will see of it; of a task it tells "
       "lengths,\n"
       "what is cut, and labels.\n\n"
-      "--gpus, --memory and --bandwidth tell whether the run fits; for that a few small steps run here.\n\n"
-      "Examples:\n  nystrom check my.yaml --data\n  nystrom check my.yaml --gpus 8 --memory 80G --bandwidth 50");
+      "--gpus, --memory, --bandwidth and --speed tell whether the run fits and how long a step takes; for that a few small steps run "
+      "here.\n\n"
+      "Examples:\n  nystrom check my.yaml --data\n  nystrom check my.yaml --gpus 8 --memory 80G --bandwidth 50 --speed 300T");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   command->add_flag("--data", options->data, "also report on the data: lengths, padding, unknown tokens, duplicates, masked samples");
   command->add_option("--gpus", options->devices, "devices that share the run, or processes")->check(CLI::Range(1, 1000000));
   command->add_option("--memory", options->memory, "memory of each: 80G, 512M");
   command->add_option("--bandwidth", options->bandwidth, "GB a second in and out of each")->check(CLI::PositiveNumber);
+  command->add_option("--speed", options->speed, "operations a second that each really does, as nystrom bench finds them: 300T, 400G");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};

@@ -16,13 +16,13 @@ struct PrepareOptions {
   std::string config;
 };
 
-void run(const PrepareOptions& options) {
-  options.common.apply();
+void run(const PrepareOptions& options, Communicator& communicator) {
   const RunConfig config = read_config(options.config, options.common.overrides);
   const auto wrong = validate_pretraining(config);
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
   Log log(options.common.quiet);
-  const Corpus corpus = prepare_corpus(config, log);
+  if (!communicator.is_first()) log.mute();
+  const Corpus corpus = prepare_corpus(config, log, communicator);
   log.say(fmt::format("tokenizer of {} pieces: {}", corpus.tokenizer->vocab_size(), corpus.tokenizer_folder.string()));
   log.say(fmt::format("training: {} documents, {} tokens; validation: {} documents, {} tokens: {}", corpus.train->documents(),
                       corpus.train->tokens(), corpus.validation->documents(), corpus.validation->tokens(), corpus.token_folder.string()));
@@ -33,10 +33,11 @@ void run(const PrepareOptions& options) {
 Command add_prepare_command(CLI::App& app) {
   auto options = std::make_shared<PrepareOptions>();
   auto* command = app.add_subcommand("prepare", "Train the tokenizer if asked and turn the text of a run into token shards");
-  command->footer("Example:\n  nystrom prepare my.yaml");
+  command->footer("Started by mpirun or srun, the processes tokenize together.\n\nExample:\n  nystrom prepare my.yaml");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   options->common.add_to(*command);
-  return {command, [options] { run(*options); }};
+  return {command,
+          [options] { with_processes(options->common, [&](Communicator& communicator, Device) { run(*options, communicator); }); }};
 }
 
 }  // namespace nystrom

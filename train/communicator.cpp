@@ -49,7 +49,10 @@ struct Parcel {
 
 /// The thread, and what it is to do.
 struct Communicator::Worker {
-  using Work = std::function<void(Transport&)>;
+  struct Work {
+    std::function<void(Transport&)> run;
+    bool collective;
+  };
 
   std::function<std::unique_ptr<Transport>()> connect;
   Transport* transport = nullptr;  // while it lives
@@ -57,6 +60,7 @@ struct Communicator::Worker {
   std::condition_variable arrival, done;
   std::deque<Work> queue;
   std::int64_t posted = 0, completed = 0;
+  std::int64_t collectives = 0;  // among those completed: the same in all processes that are equally far
   Clock::time_point last_completed;
   std::exception_ptr error;
   double working_seconds = 0;
@@ -109,10 +113,11 @@ struct Communicator::Worker {
       queue.pop_front();
       lock.unlock();
       const Clock::time_point start = Clock::now();
-      work(connection);
+      work.run(connection);
       lock.lock();
       working_seconds += seconds_since(start);
       ++completed;
+      if (work.collective) ++collectives;
       last_completed = Clock::now();
       done.notify_all();
     }
@@ -155,10 +160,10 @@ Communicator::~Communicator() {
 
 std::string Communicator::name_of(int rank) const { return fmt::format("rank {} on {}", rank, hosts_.at(static_cast<std::size_t>(rank))); }
 
-void Communicator::post(std::function<void(Transport&)> work) {
+void Communicator::post(std::function<void(Transport&)> work, bool collective) {
   {
     const std::lock_guard lock(worker_->mutex);
-    worker_->queue.push_back(std::move(work));
+    worker_->queue.push_back({std::move(work), collective});
     ++worker_->posted;
   }
   worker_->arrival.notify_all();
@@ -176,7 +181,7 @@ void Communicator::wait(bool limited) {
   while (!w.done.wait_for(lock, std::chrono::duration<double>(moment), ended)) {
     if (!limited || !w.roll_call) continue;
     const double stalled = seconds_since(std::max(start, w.last_completed));
-    const std::int64_t operation = w.completed;
+    const std::int64_t operation = w.collectives;
     lock.unlock();
     if (const auto message = w.roll_call->waiting(operation, stalled)) throw ProcessLost(*message);
     lock.lock();
@@ -211,12 +216,12 @@ void Communicator::all_gather(const Tensor& all, std::vector<std::int64_t> bound
 
 void Communicator::send(const Tensor& values, int to) {
   if (!worker_) return;
-  post([parcel = Parcel(values), to](Transport& transport) { transport.send(parcel.buffer(), to); });
+  post([parcel = Parcel(values), to](Transport& transport) { transport.send(parcel.buffer(), to); }, false);
 }
 
 void Communicator::receive(const Tensor& values, int from) {
   if (!worker_) return;
-  post([parcel = Parcel(values), from](Transport& transport) { transport.receive(parcel.buffer(), from); });
+  post([parcel = Parcel(values), from](Transport& transport) { transport.receive(parcel.buffer(), from); }, false);
 }
 
 std::vector<double> Communicator::sum(std::vector<double> values) {

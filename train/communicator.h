@@ -98,7 +98,7 @@ class Communicator {
 
  private:
   struct Worker;
-  void post(std::function<void(Transport&)> work);
+  void post(std::function<void(Transport&)> work, bool collective = true);
   void wait(bool limited);
   void barrier_without_limit();
 

@@ -16,6 +16,11 @@ std::span<const EnumName<Decay>> enum_names(Decay) {
   return names;
 }
 
+std::span<const EnumName<Reduction>> enum_names(Reduction) {
+  static constexpr EnumName<Reduction> names[] = {{Reduction::exact, "exact"}, {Reduction::bf16, "bf16"}};
+  return names;
+}
+
 std::span<const EnumName<DType>> enum_names(DType) {
   static constexpr EnumName<DType> names[] = {{DType::bf16, "bf16"}, {DType::f32, "f32"}, {DType::f64, "f64"}};
   return names;
@@ -89,6 +94,8 @@ std::vector<std::string> validate(const RunConfig& config) {
                                 training.batch_size, training.micro_batch_size));
   if (training.zero > 0 && config.optimizer.name == OptimizerKind::lamb)
     lines.push_back("training.zero 1 and optimizer.name lamb exclude each other; LAMB compares whole parameters with their updates");
+  if (training.deterministic && training.reduction != Reduction::exact)
+    lines.push_back("training.deterministic and training.reduction bf16 exclude each other; what is rounded depends on the processes");
   if (config.model.positions == Positions::absolute && config.data.sequence_length > config.model.max_position_embeddings)
     lines.push_back(
         fmt::format("data.sequence_length {} exceeds model.max_position_embeddings {}; shorten the sequences or enlarge the model's "

@@ -184,6 +184,10 @@ void fields(V& v, ScheduleConfig& c) {
   v(c.decay, "decay", "of the learning rate after the warm-up. linear, cosine: towards zero; constant: none");
 }
 
+/// In which type the gradients of several processes are added up: that of the masters, or rounded.
+enum class Reduction { exact, bf16 };
+std::span<const EnumName<Reduction>> enum_names(Reduction);
+
 struct TrainingConfig {
   std::optional<std::int64_t> steps = 500000;
   std::optional<double> epochs;
@@ -193,6 +197,7 @@ struct TrainingConfig {
   bool activation_checkpointing = false;
   bool deterministic = false;
   std::int64_t zero = 0;
+  Reduction reduction = Reduction::exact;
   double timeout = 600;
   std::optional<double> ema;
 };
@@ -209,9 +214,12 @@ void fields(V& v, TrainingConfig& c) {
     "the same bits in any number of processes: gradients of micro-batches are added up in their order, at the cost of memory and time. "
     "Runs of one number of processes always repeat their bits on the same machine");
   v(c.zero, "zero",
-    "what is spread over the processes. 0: nothing, each holds the whole state; 1: the moments of the optimizer (ZeRO-1), each process "
-    "updates its part of the weights",
+    "what is spread over the processes. 0: nothing, each holds the whole state; 1: moments, exact weights and average (ZeRO-1), each "
+    "process updates its part of the weights",
     between(0, 1));
+  v(c.reduction, "reduction",
+    "how the gradients of several processes are added up. exact: in the type of weights and moments; bf16: half the bytes, each sum "
+    "rounded");
   v(c.timeout, "timeout", "seconds that processes wait for one that is slow, before all end and name it", positive);
   v(c.ema, "ema", "decay of an exponential moving average of the weights, which is what is evaluated, exported and used; null: none",
     below_one);

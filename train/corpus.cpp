@@ -1,5 +1,6 @@
 #include "train/corpus.h"
 
+#include <cstring>
 #include <future>
 #include <nlohmann/json.hpp>
 
@@ -102,7 +103,7 @@ struct Piece {
 };
 
 /// Fills in the ids, every thread its share.
-void encode(std::vector<Piece>& pieces, const Tokenizer& tokenizer) {
+void encode(std::span<Piece> pieces, const Tokenizer& tokenizer) {
   const auto threads = static_cast<std::size_t>(num_threads());
   std::vector<std::future<void>> workers;  // futures carry what a worker throws
   for (std::size_t worker = 0; worker < threads; ++worker) {
@@ -114,6 +115,34 @@ void encode(std::vector<Piece>& pieces, const Tokenizer& tokenizer) {
     }));
   }
   for (auto& worker : workers) worker.get();
+}
+
+/// The same with the ids of all processes, each of which encodes a part.
+void encode_together(std::vector<Piece>& pieces, const Tokenizer& tokenizer, Communicator& communicator) {
+  const auto size = static_cast<std::size_t>(communicator.size());
+  const auto part = [&](std::size_t rank) {
+    const std::size_t begin = pieces.size() * rank / size, end = pieces.size() * (rank + 1) / size;
+    return std::span(pieces).subspan(begin, end - begin);
+  };
+  const std::span<Piece> own = part(static_cast<std::size_t>(communicator.rank()));
+  encode(own, tokenizer);
+  if (size == 1) return;
+  std::vector<std::uint32_t> numbers;  // of each piece how many ids, and then these
+  for (const Piece& piece : own) {
+    numbers.push_back(static_cast<std::uint32_t>(piece.ids.size()));
+    numbers.insert(numbers.end(), piece.ids.begin(), piece.ids.end());
+  }
+  const std::vector<std::string> all = communicator.gather({reinterpret_cast<const char*>(numbers.data()), numbers.size() * 4});
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    numbers.resize(all[rank].size() / 4);
+    std::memcpy(numbers.data(), all[rank].data(), all[rank].size());
+    auto next = numbers.begin();
+    for (Piece& piece : part(rank)) {
+      const auto count = static_cast<std::ptrdiff_t>(*next++);
+      piece.ids.assign(next, next + count);
+      next += count;
+    }
+  }
 }
 
 /// What a data set remembers of its text.
@@ -133,47 +162,28 @@ void open_datasets(Corpus& corpus) {
   corpus.validation = std::make_shared<TokenDataset>(TokenDataset::open(corpus.token_folder / "validation"));
 }
 
-/// Tokenizes the text of a run into two data sets below `folder`.
-void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tokenizer& tokenizer, const fs::path& folder, Log& log) {
-  const double fraction = config.data.validation_fraction.value_or(0);
-  // A document is held out by a draw of its own, so that the choice does not depend on how many there are.
-  const auto held_out = [&](std::int64_t number) {
-    const auto words =
-        philox(philox_key(static_cast<std::uint64_t>(config.seed), 0x76616c6964ull), {{static_cast<std::uint32_t>(number), 0, 0, 0}});
-    return uniform_open(words.word[0]) < fraction;
-  };
-  make_folder(folder, [&](const fs::path& made) {
-    const bool split = files.validation.empty();
-    const Documents documents = config.data.documents;
-    log.say("turning the training text into tokens");
-    tokenize(files.train, documents, tokenizer, made / "train", log, [&](std::int64_t i) { return !split || !held_out(i); });
-    log.say("turning the validation text into tokens");
-    tokenize(split ? files.train : files.validation, documents, tokenizer, made / "validation", log,
-             [&](std::int64_t i) { return !split || held_out(i); });
-  });
-}
-
-}  // namespace
-
-std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents documents, const Tokenizer& tokenizer, const fs::path& folder,
-                                             Log& log, const std::function<bool(std::int64_t)>& takes) {
-  constexpr std::size_t piece_bytes = std::size_t{1} << 18, batch_bytes = std::size_t{1} << 22;
+/// Tokenizes the documents whose number `takes` accepts into a data set at `folder`, which the first process writes.
+void write_tokens(const Files& files, Documents documents, const Tokenizer& tokenizer, const fs::path& folder, Log& log,
+                  const std::function<bool(std::int64_t)>& takes, Communicator& communicator) {
+  const std::size_t piece_bytes = std::size_t{1} << 18;
+  const std::size_t batch_bytes = (std::size_t{1} << 20) * static_cast<std::size_t>(std::max(4, communicator.size()));
   TextReader text(files, documents, piece_bytes);
-  ShardWriter writer(folder, {tokenizer_hash(tokenizer), tokenizer.vocab_size(), tokenizer.special()});
+  std::optional<ShardWriter> writer;
+  if (communicator.is_first()) writer.emplace(folder, TokenSetInfo{tokenizer_hash(tokenizer), tokenizer.vocab_size(), tokenizer.special()});
   std::int64_t total = 0;
   for (const fs::path& file : files) total += static_cast<std::int64_t>(fs::file_size(file));
   Progress progress("tokenizing: byte", 0, total, log);
   std::vector<Piece> pieces;
   std::size_t waiting = 0;
   const auto flush = [&] {
-    encode(pieces, tokenizer);
+    encode_together(pieces, tokenizer, communicator);
     for (const Piece& piece : pieces) {
-      if (piece.begins) writer.begin_document();
-      writer.append(piece.ids);
+      if (writer && piece.begins) writer->begin_document();
+      if (writer) writer->append(piece.ids);
     }
     pieces.clear();
     waiting = 0;
-    progress.update(text.position(), fmt::format("{} tokens", writer.tokens()), false);
+    if (writer) progress.update(text.position(), fmt::format("{} tokens", writer->tokens()), false);
   };
   std::int64_t number = 0;
   bool begins = true;
@@ -187,15 +197,51 @@ std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents docum
     number += begins;
   }
   flush();
+  if (!writer) return;
   const TextStatistics& statistics = text.statistics();
   require_input(
-      writer.tokens() > 0 || statistics.documents == 0,
+      writer->tokens() > 0 || statistics.documents == 0,
       "of {} documents data.validation_fraction gives none to this data set; name data.validation, set documents: lines, or choose "
       "another fraction",
       statistics.documents);
-  require_input(writer.tokens() > 0, "no document with a token was taken: {}", statistics.summary());
-  writer.finish(statistics_json(statistics));
-  log.say(fmt::format("{}; {} documents with {} tokens taken", statistics.summary(), writer.documents(), writer.tokens()));
+  require_input(writer->tokens() > 0, "no document with a token was taken: {}", statistics.summary());
+  writer->finish(statistics_json(statistics));
+  log.say(fmt::format("{}; {} documents with {} tokens taken", statistics.summary(), writer->documents(), writer->tokens()));
+}
+
+/// Tokenizes the text of a run into two data sets below `folder`.
+void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tokenizer& tokenizer, const fs::path& folder, Log& log,
+                    Communicator& communicator) {
+  const double fraction = config.data.validation_fraction.value_or(0);
+  // A document is held out by a draw of its own, so that the choice does not depend on how many there are.
+  const auto held_out = [&](std::int64_t number) {
+    const auto words =
+        philox(philox_key(static_cast<std::uint64_t>(config.seed), 0x76616c6964ull), {{static_cast<std::uint32_t>(number), 0, 0, 0}});
+    return uniform_open(words.word[0]) < fraction;
+  };
+  const auto fill = [&](const fs::path& made) {
+    const bool split = files.validation.empty();
+    const Documents documents = config.data.documents;
+    log.say("turning the training text into tokens");
+    write_tokens(
+        files.train, documents, tokenizer, made / "train", log, [&](std::int64_t i) { return !split || !held_out(i); }, communicator);
+    log.say("turning the validation text into tokens");
+    write_tokens(
+        split ? files.train : files.validation, documents, tokenizer, made / "validation", log,
+        [&](std::int64_t i) { return !split || held_out(i); }, communicator);
+  };
+  if (communicator.is_first())
+    make_folder(folder, fill);
+  else
+    fill({});
+}
+
+}  // namespace
+
+std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents documents, const Tokenizer& tokenizer, const fs::path& folder,
+                                             Log& log, const std::function<bool(std::int64_t)>& takes) {
+  Communicator alone;
+  write_tokens(files, documents, tokenizer, folder, log, takes, alone);
   return std::make_shared<TokenDataset>(TokenDataset::open(folder));
 }
 
@@ -228,15 +274,21 @@ std::optional<Corpus> cached_corpus(const RunConfig& config) {
   return corpus;
 }
 
-Corpus prepare_corpus(const RunConfig& config, Log& log) {
+Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communicator) {
   const CorpusFiles files(config.data);
   Corpus corpus;
   corpus.tokenizer_folder = tokenizer_folder(config, files.train);
   const bool given = config.tokenizer.path || config.start.from;
-  if (!given && !fs::exists(corpus.tokenizer_folder)) train_tokenizer(config, files.train, corpus.tokenizer_folder, log);
-  corpus.tokenizer = open_tokenizer(corpus.tokenizer_folder);
+  corpus.tokenizer = communicator.first_before_others([&] {
+    if (!given && !fs::exists(corpus.tokenizer_folder)) train_tokenizer(config, files.train, corpus.tokenizer_folder, log);
+    return open_tokenizer(corpus.tokenizer_folder);
+  });
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
-  if (!fs::exists(corpus.token_folder)) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log);
+  const bool absent_for_first = communicator.from_first(fs::exists(corpus.token_folder) ? "" : "absent") == "absent";
+  if (absent_for_first) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, communicator);
+  communicator.barrier();  // behind the first one's writing
+  Communicator alone;
+  if (!fs::exists(corpus.token_folder)) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, alone);
   open_datasets(corpus);
   return corpus;
 }

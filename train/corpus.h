@@ -8,6 +8,7 @@
 
 #include "data/shards.h"
 #include "data/tokenizer.h"
+#include "train/communicator.h"
 #include "train/config.h"
 #include "train/log.h"
 
@@ -22,7 +23,9 @@ struct Corpus {
 
 /// Trains the tokenizer if asked, and tokenizes the text into shards, unless the cache holds both for the same files (name, size and time
 /// of change) and settings. Streams: memory does not grow with the text. InputError when files are missing or hold no text.
-Corpus prepare_corpus(const RunConfig& config, Log& log);
+///
+/// Several processes tokenize together, and the first one writes; one that does not see what it wrote, on another machine, makes its own.
+Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communicator);
 
 /// The same when all of it is in the cache; nothing otherwise. Makes nothing.
 std::optional<Corpus> cached_corpus(const RunConfig& config);
@@ -34,7 +37,8 @@ TextStatistics text_statistics(const TokenDataset& dataset);
 /// pieces than the model has rows, has no padding, or lacks a token that masked language models need.
 void fit_model_to_tokenizer(RunConfig& config, const Tokenizer& tokenizer);
 
-/// Tokenizes the documents whose number `takes` accepts into a data set at `folder`, on all threads, a few MiB of text at a time.
+/// Tokenizes the documents whose number `takes` accepts into a data set at `folder`, on all threads, a few MiB of text at a time. One
+/// process alone.
 std::shared_ptr<const TokenDataset> tokenize(const std::vector<std::filesystem::path>& files, Documents documents,
                                              const Tokenizer& tokenizer, const std::filesystem::path& folder, Log& log,
                                              const std::function<bool(std::int64_t)>& takes);

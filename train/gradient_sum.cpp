@@ -39,6 +39,7 @@ GradientSum::GradientSum(ParameterStore& store, Communicator& communicator, std:
     else
       turns_.back().end = kept;
   }
+  require(!options.deterministic || !options.rounded, "GradientSum: deterministic sums are not rounded");
   require(!numbers_.empty(), "GradientSum: process {} has no micro-batch", communicator.rank());
 }
 
@@ -67,14 +68,24 @@ void GradientSum::end(std::size_t part) {
 void GradientSum::reduce_from(std::int64_t place) {
   while (reduced_ > place) {
     const std::int64_t end = reduced_, begin = std::max(place, end - options_.bucket);
-    if (!options_.sharded) communicator_.all_reduce(part_of_gradients(begin, end));
+    if (!options_.sharded) communicator_.all_reduce(to_reduce({begin, end}, true));
     for (int owner = 0; options_.sharded && owner < communicator_.size(); ++owner) {
       const auto r = static_cast<std::size_t>(owner);
       const std::int64_t first = std::max(begin, bounds_[r]), last = std::min(end, bounds_[r + 1]);
-      if (first < last) communicator_.reduce(part_of_gradients(first, last), owner);
+      if (first < last) communicator_.reduce(to_reduce({first, last}, owner == communicator_.rank()), owner);
     }
     reduced_ = begin;
   }
+}
+
+/// These gradients in the type in which they are added up; `wanted`: their sum is needed here.
+Tensor GradientSum::to_reduce(SlabRange range, bool wanted) {
+  const Tensor exact = part_of_gradients(range.begin, range.end);
+  if (!options_.rounded) return exact;
+  const AllocationLabel label("rounded gradients");
+  const Tensor low = exact.cast(DType::bf16);
+  if (wanted) rounded_.push_back({range, low});
+  return low;
 }
 
 double GradientSum::finish() {
@@ -83,11 +94,16 @@ double GradientSum::finish() {
   } else {
     reduce_from(0);
     communicator_.wait();
+    for (const auto& [range, values] : rounded_) {
+      Tensor exact = part_of_gradients(range.begin, range.end);
+      kernels::copy(values, exact);
+    }
+    rounded_.clear();
   }
   const bool own_alone = options_.sharded && !options_.deterministic;
   const SlabRange range = own_alone ? own_range() : SlabRange{0, store_.slab_size()};
   Tensor squares = Tensor::zeros({1}, DType::f64, store_.gradients().device());
-  if (range.begin < range.end) kernels::sum_of_squares(part_of_gradients(range.begin, range.end), squares);
+  if (range.size() > 0) kernels::sum_of_squares(part_of_gradients(range.begin, range.end), squares);
   if (!own_alone) return std::sqrt(squares.item());
   std::vector<double> of_all(static_cast<std::size_t>(communicator_.size()), 0);
   of_all[static_cast<std::size_t>(communicator_.rank())] = squares.item();
@@ -146,9 +162,19 @@ std::vector<double> GradientSum::losses_of_all(const std::vector<double>& own) {
 
 void GradientSum::share_parameters() {
   if (!options_.sharded) return;
-  communicator_.all_gather(store_.masters(), bounds_);
+  communicator_.all_gather(store_.values(), bounds_);
   communicator_.wait();
-  store_.round_masters();
+}
+
+Tensor GradientSum::all_masters() {
+  const SlabRange kept = store_.masters_range();
+  if (kept.size() == store_.slab_size()) return store_.masters();
+  Tensor all = Tensor::empty({store_.slab_size()}, store_.masters().dtype(), store_.masters().device());
+  Tensor own = all.slice(0, kept.begin, kept.end);
+  if (kept.size() > 0) kernels::copy(store_.masters(), own);
+  communicator_.all_gather(all, bounds_);
+  communicator_.wait();
+  return all;
 }
 
 }  // namespace nystrom

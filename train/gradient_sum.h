@@ -19,8 +19,11 @@ struct GradientSumOptions {
   /// Adds up the gradients of single micro-batches in their order within the step: the same bits in any number of processes. Each process
   /// keeps the gradients of its micro-batches until the end of the step.
   bool deterministic = false;
-  /// Each process gets the sum of its own range alone, and updates that (ZeRO-1: Rajbhandari et al., arXiv 1910.02054).
+  /// Each process gets the sum of its own range alone, updates that, and keeps the masters of that alone (ZeRO-1: Rajbhandari et al.,
+  /// arXiv 1910.02054).
   bool sharded = false;
+  /// Sends and adds in bf16. Not with deterministic.
+  bool rounded = false;
   /// Elements that are reduced at once while backward goes on.
   std::int64_t bucket = std::int64_t{1} << 22;
 };
@@ -28,7 +31,8 @@ struct GradientSumOptions {
 /// Used by optimizer_step: begin and end around each micro-batch of this process, then finish.
 class GradientSum {
  public:
-  /// `micro_batch_ranks` says who computes each micro-batch of a step, in the order of the whole step. `store` is allocated for training.
+  /// `micro_batch_ranks` says who computes each micro-batch of a step, in the order of the whole step. `store` is allocated for training
+  /// before the first step, with masters of own_range() at least.
   GradientSum(ParameterStore& store, Communicator& communicator, std::vector<int> micro_batch_ranks, GradientSumOptions options);
 
   Communicator& communicator() const { return communicator_; }
@@ -44,11 +48,14 @@ class GradientSum {
 
   /// The losses of all micro-batches of the step, in its order, from those of this process.
   std::vector<double> losses_of_all(const std::vector<double>& own);
-  /// After the update of own_range(): everybody gets the others' masters. Nothing to do unless sharded.
+  /// After an update of own_range(): everybody gets the others' values. Nothing to do unless sharded.
   void share_parameters();
+  /// All masters, of which the store may keep a range alone: a slab, to be read.
+  Tensor all_masters();
 
  private:
   void reduce_from(std::int64_t place);
+  Tensor to_reduce(SlabRange range, bool wanted);
   void keep_gradients(std::size_t part);
   void add_in_order();
   void add_kept(std::size_t first, std::size_t end, std::int64_t begin, Tensor& sum) const;
@@ -61,6 +68,13 @@ class GradientSum {
   std::vector<std::int64_t> numbers_;  // of this process's micro-batches
   std::vector<std::int64_t> bounds_;   // of the processes' ranges
   std::int64_t reduced_ = 0;           // gradients from here on are being reduced
+
+  /// A range on its way in bf16, to come back.
+  struct Rounded {
+    SlabRange range;
+    Tensor values;
+  };
+  std::vector<Rounded> rounded_;
 
   /// Neighbouring micro-batches of one process, which adds them up in one go.
   struct Turn {

@@ -8,6 +8,7 @@
 #include "core/json.h"
 #include "nn/model.h"
 #include "train/gradient_sum.h"
+#include "train/step_flops.h"
 
 namespace nystrom {
 namespace {
@@ -85,15 +86,22 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
   const std::int64_t slab = elements * exact, own = training.zero > 0 ? (slab + devices - 1) / devices : slab;
   MemoryPlan plan;
   plan.weights = elements * size_of(training.dtype);
-  plan.masters = training.dtype == DType::bf16 ? slab : 0;
+  plan.masters = training.dtype == DType::bf16 ? own : 0;
   // One device adds them up as they come; several keep theirs until it is their turn.
   const std::int64_t together = training.micro_batch_size * devices;
   const std::int64_t kept = devices == 1 ? 1 : (training.batch_size + together - 1) / together;
   plan.gradients = slab * (training.deterministic ? 1 + kept : 1);
   plan.optimizer = 2 * own + (config.optimizer.name == OptimizerKind::lamb ? slab : 0);
-  plan.average = training.ema ? slab : 0;
+  plan.average = training.ema ? own : 0;
   plan.communication = devices > 1 ? std::min(slab, GradientSumOptions{}.bucket * exact) : 0;
-  plan.gradient_slab = slab;
+  if (devices > 1 && training.reduction == Reduction::bf16) plan.communication += elements * size_of(DType::bf16);
+  plan.reduced = elements * (training.reduction == Reduction::bf16 ? size_of(DType::bf16) : exact);
+  plan.shared = training.zero > 0 ? plan.weights : 0;
+  const double predicted = has_task(config) ? 0 : config.masking.probability;
+  plan.flops = 3 * forward_flops(config.model, training.batch_size, config.data.sequence_length, predicted);
+  const std::int64_t of_each = std::max<std::int64_t>(1, training.batch_size / devices);
+  const std::int64_t last = std::min(training.micro_batch_size, of_each);
+  plan.last_backward = 2 * forward_flops(config.model, last, config.data.sequence_length, predicted);
   plan.layers = config.model.num_hidden_layers;
   // a(L, b) = rest[0] + rest[1] b + L (layer[0] + layer[1] b) from four measurements.
   const double a11 = measure(config, 1, 1), a12 = measure(config, 1, 2), a21 = measure(config, 2, 1), a22 = measure(config, 2, 2);
@@ -116,18 +124,26 @@ std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan
           {"total", plan.total(micro_batch)}};
 }
 
-double reduction_seconds(const MemoryPlan& plan, int devices, double bandwidth) {
-  return 2.0 * (devices - 1) / devices * static_cast<double>(plan.gradient_slab) / bandwidth;
+StepTime plan_time(const MemoryPlan& plan, int devices, double bandwidth, std::optional<double> speed) {
+  const double round = static_cast<double>(devices - 1) / devices / bandwidth;  // of a ring, a byte
+  const double reducing = (plan.shared > 0 ? 1 : 2) * round * static_cast<double>(plan.reduced);
+  const double sharing = round * static_cast<double>(plan.shared);
+  StepTime time;
+  time.communication = reducing + sharing;
+  if (!speed) return time;
+  time.computation = plan.flops / devices / *speed;
+  time.step = *time.computation + std::max(0.0, reducing - plan.last_backward / *speed) + sharing;
+  return time;
 }
 
-std::int64_t parse_memory(const std::string& option, const std::string& text) {
+std::int64_t parse_amount(const std::string& option, const std::string& text) {
   constexpr std::string_view units = "KMGT";
   double number = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   const std::string_view rest(stop, static_cast<std::size_t>(text.data() + text.size() - stop));
   const std::size_t unit = rest.size() == 1 ? units.find(rest[0]) : units.npos;
-  require_input(error == std::errc() && unit != units.npos && number > 0 && number < 1e6, "{} {}: expected a size such as 80G or 512M",
-                option, printable(text, 40));
+  require_input(error == std::errc() && unit != units.npos && number > 0 && number < 1e6,
+                "{} {}: expected a number with K, M, G or T, such as 80G", option, printable(text, 40));
   return std::llround(number * std::pow(1000.0, static_cast<double>(unit + 1)));
 }
 

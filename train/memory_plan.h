@@ -1,5 +1,5 @@
-// How much memory a run takes on each device, by part. Activations are measured, not modelled: a step of one or two layers and sequences
-// runs here, and what it takes grows in proportion to both.
+// How much memory a run takes on each device, by part, and how long a step. Activations are measured, not modelled: a step of one or two
+// layers and sequences runs here, and what it takes grows in proportion to both.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,10 @@ struct MemoryPlan {
   std::int64_t layers = 0;
   /// Activations of b sequences: rest[0] + rest[1] · b, and in each layer layer[0] + layer[1] · b.
   double rest[2] = {}, layer[2] = {};
-  std::int64_t gradient_slab = 0;  ///< what is added up in a step
+  std::int64_t reduced = 0;  ///< gradients that a step adds up, in the type of training.reduction …
+  std::int64_t shared = 0;   ///< … and weights that it brings to all, with zero
+  double flops = 0;          ///< operations of a step, of all devices
+  double last_backward = 0;  ///< the part of a device's operations behind which its communication can hide: the last backward's
 
   std::int64_t fixed() const { return weights + masters + gradients + optimizer + average + communication; }
   std::int64_t activations(std::int64_t micro_batch) const;
@@ -38,11 +41,17 @@ MemoryPlan plan_memory(const RunConfig& config, int devices);
 /// The plan for programs: bytes by name, with their sum.
 std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan& plan, std::int64_t micro_batch);
 
-/// Seconds that a ring takes to add up the gradients of a step, at `bandwidth` bytes a second in and out of each device.
-double reduction_seconds(const MemoryPlan& plan, int devices, double bandwidth);
+/// Seconds of a step.
+struct StepTime {
+  double communication = 0;           ///< by a ring: gradients are added up, and weights brought to all
+  std::optional<double> computation;  ///< where the speed of the devices is known …
+  std::optional<double> step;         ///< … with what of the communication does not hide behind the last micro-batch's backward
+};
+/// At `bandwidth` bytes a second in and out of each device; `speed` is what each really does, operations a second.
+StepTime plan_time(const MemoryPlan& plan, int devices, double bandwidth, std::optional<double> speed);
 
-/// "80G", "512M", "1.5T" in bytes (powers of 1000). InputError for other words.
-std::int64_t parse_memory(const std::string& option, const std::string& text);
+/// "80G", "512M", "1.5T" as numbers (powers of 1000). InputError for other words.
+std::int64_t parse_amount(const std::string& option, const std::string& text);
 
 /// "12.5 KB", "512.0 MB", "80.00 GB".
 std::string memory_text(double bytes);

@@ -174,12 +174,15 @@ StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint6
   return std::move(start.names);
 }
 
-std::vector<NamedTensor> weight_tensors(const Model& model) {
+std::vector<NamedTensor> weight_tensors(const Model& model) { return weight_tensors(model, model.parameters().masters()); }
+
+std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& masters) {
   const ParameterStore& store = model.parameters();
   std::vector<NamedTensor> result;
-  for (const Parameter& parameter : store.parameters()) result.push_back({parameter.name(), store.master(parameter.name()).to(cpu_device)});
+  for (const Parameter& parameter : store.parameters())
+    result.push_back({parameter.name(), store.part_of(masters, parameter.name()).to(cpu_device)});
   for (const std::string& name : absent_convolutions(model.config())) {
-    result.push_back({name, Tensor::zeros(absent_convolution_shape(model.config()), store.masters().dtype())});
+    result.push_back({name, Tensor::zeros(absent_convolution_shape(model.config()), masters.dtype())});
   }
   return result;
 }

@@ -62,6 +62,8 @@ StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint6
 /// What model.safetensors holds: every parameter in its most exact copy, on the CPU, and for a model without convolution a zero kernel
 /// [heads, 1, 1, 1] a layer: config.json says a kernel of 1 there, and transformers would initialise an absent one at random.
 std::vector<NamedTensor> weight_tensors(const Model& model);
+/// The same with the parameters of a slab laid out as the store's.
+std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& masters);
 
 /// The model's tokenizer (see open_tokenizer), null when the folder has none. InputError when it has more pieces than the model.
 std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder);

@@ -66,7 +66,13 @@ class MpiTransport : public Transport {
     });
   }
   void all_gather(Buffer all, const std::int64_t* bounds) override {
-    if (all.count > largest_count) throw Error("all_gather: more than 2^30 elements over MPI");
+    if (all.count > largest_count) {  // places are counted in int too
+      for (int r = 0; r < size_; ++r) {
+        char* part = static_cast<char*>(all.data) + bounds[r] * size_of(all.dtype);
+        broadcast({part, bounds[r + 1] - bounds[r], all.dtype}, r);
+      }
+      return;
+    }
     std::vector<int> counts, places;
     for (int r = 0; r < size_; ++r) {
       counts.push_back(static_cast<int>(bounds[r + 1] - bounds[r]));

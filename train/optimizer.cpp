@@ -37,7 +37,7 @@ Optimizer::Optimizer(ParameterStore& store, const OptimizerConfig& config, std::
   require(config.betas.size() == 2, "the optimizer needs two betas, got {}", config.betas.size());
   require(!range || config.name != OptimizerKind::lamb, "LAMB needs whole parameters, not a range of the slabs");
   const AllocationLabel label("optimizer moments");
-  moment1_ = zeros_like(store.masters().slice(0, range_.begin, range_.end));
+  moment1_ = zeros_like(store.masters(range_));
   moment2_ = zeros_like(moment1_);
   if (config.name == OptimizerKind::lamb) updates_ = zeros_like(store.masters());
 }
@@ -51,8 +51,8 @@ double Optimizer::gradient_norm() const {
 void Optimizer::step(double learning_rate, double gradient_scale) {
   ++steps_taken_;
   if (config_.name == OptimizerKind::lamb) return lamb(learning_rate, gradient_scale);
-  if (range_.begin == range_.end) return;
-  Tensor masters = store_.masters().slice(0, range_.begin, range_.end), low;
+  if (range_.size() == 0) return;
+  Tensor masters = store_.masters(range_), low;
   if (store_.dtype() != masters.dtype()) low = store_.values().slice(0, range_.begin, range_.end);
   adamw(masters, low, learning_rate, gradient_scale);
 }

@@ -8,11 +8,6 @@
 
 namespace nystrom {
 
-/// Elements begin … end − 1 of each slab.
-struct SlabRange {
-  std::int64_t begin, end;
-};
-
 /// Adam with decoupled weight decay (Loshchilov & Hutter, arXiv 1711.05101), as torch.optim.AdamW computes it, over all parameters in one
 /// pass. Biases and LayerNorm do not decay. Moments are kept in the type of the masters.
 ///
@@ -20,8 +15,8 @@ struct SlabRange {
 /// times its AdamW update u, weight decay included; the factor is 1 where a norm is 0. Parameters that do not decay move as under AdamW.
 class Optimizer {
  public:
-  /// `store` is allocated for training and outlives the optimizer. With a range it holds moments of, and updates, that range alone; lamb
-  /// takes none: it needs whole parameters.
+  /// `store` is allocated for training and outlives the optimizer. With a range it holds moments of, and updates, that range alone, of
+  /// which the store keeps the masters; lamb takes none: it needs whole parameters.
   Optimizer(ParameterStore& store, const OptimizerConfig& config, std::optional<SlabRange> range = {});
 
   /// The Euclidean norm of all gradients, in f64.

@@ -50,27 +50,24 @@ std::string optimizer_file_name(int rank, int size) {
   return size == 1 ? "optimizer.safetensors" : fmt::format("optimizer-{:05}-of-{:05}.safetensors", rank, size);
 }
 
-std::vector<NamedTensor> moments_of(const ParameterStore& store, const Optimizer& optimizer) {
+std::vector<NamedTensor> tensors_of(const ParameterStore& store, SlabRange range, const std::vector<NamedSlab>& slabs) {
   std::vector<NamedTensor> tensors;
-  const SlabRange range = optimizer.range();
   for (const Parameter& parameter : store.parameters()) {
     const auto [from, end] = overlap(store, parameter, range);
     if (from >= end) continue;
     const std::int64_t place = store.place_of(parameter.name()) - range.begin;
     const bool whole = end - from == parameter.shape().numel();
     const std::string name = parameter.name() + (whole ? "" : fmt::format("{}{}", from_mark, from));
-    const auto add = [&](const char* moment, const Tensor& slab) {
-      const Tensor part = slab.slice(0, place + from, place + end).to(cpu_device);
-      tensors.push_back({moment + name, whole ? part.reshape(parameter.shape()) : part});
-    };
-    add("moment1.", optimizer.moment1());
-    add("moment2.", optimizer.moment2());
+    for (const NamedSlab& slab : slabs) {
+      const Tensor part = slab.values.slice(0, place + from, place + end).to(cpu_device);
+      tensors.push_back({fmt::format("{}.{}", slab.name, name), whole ? part.reshape(parameter.shape()) : part});
+    }
   }
   return tensors;
 }
 
-std::vector<CheckpointFolder::File> optimizer_files(std::vector<NamedTensor> moments, bool sharded, Communicator& communicator) {
-  const auto own = std::make_shared<const std::vector<NamedTensor>>(std::move(moments));
+std::vector<CheckpointFolder::File> optimizer_files(std::vector<NamedTensor> tensors, bool sharded, Communicator& communicator) {
+  const auto own = std::make_shared<const std::vector<NamedTensor>>(std::move(tensors));
   if (!sharded) return {{optimizer_file_name(0, 1), [own](const fs::path& path) { return write_safetensors(path, *own); }}};
   const auto reports = std::make_shared<std::vector<std::string>>();  // of all processes
   const int size = communicator.size();
@@ -89,12 +86,12 @@ std::vector<CheckpointFolder::File> optimizer_files(std::vector<NamedTensor> mom
   return files;
 }
 
-void write_own_optimizer_files(const std::vector<NamedTensor>& moments, Communicator& communicator) {
+void write_own_optimizer_files(const std::vector<NamedTensor>& tensors, Communicator& communicator) {
   while (true) {
     const fs::path folder = communicator.from_first("");
     if (folder.empty()) return;
     const std::string name = optimizer_file_name(communicator.rank(), communicator.size());
-    communicator.gather(report_of([&] { return write_safetensors(folder / name, moments); }));
+    communicator.gather(report_of([&] { return write_safetensors(folder / name, tensors); }));
   }
 }
 
@@ -112,21 +109,10 @@ OptimizerFiles::OptimizerFiles(const fs::path& checkpoint) : checkpoint_(checkpo
   }
 }
 
-Tensor OptimizerFiles::read(const std::string& name) const {
-  const auto found = parts_.find(name);
-  require_input(found != parts_.end(), "{}: no optimizer file holds {}", printable_path(checkpoint_), name);
-  return files_[found->second.file].read(found->second.tensor);
-}
-
-void OptimizerFiles::read_moments(const ParameterStore& store, Optimizer& optimizer) const {
-  read_moment(store, "moment1.", optimizer.range(), optimizer.moment1());
-  read_moment(store, "moment2.", optimizer.range(), optimizer.moment2());
-}
-
-void OptimizerFiles::read_moment(const ParameterStore& store, const std::string& moment, SlabRange range, const Tensor& slab) const {
+void OptimizerFiles::read(const ParameterStore& store, SlabRange range, const NamedSlab& slab) const {
   for (const Parameter& parameter : store.parameters()) {
     const auto [wanted, wanted_end] = overlap(store, parameter, range);
-    const std::string name = moment + parameter.name();
+    const std::string name = slab.name + "." + parameter.name();
     const std::int64_t place = store.place_of(parameter.name()) - range.begin;
     std::int64_t missing = std::max<std::int64_t>(wanted_end - wanted, 0);
     const auto [first, last] = parts_.equal_range(name);
@@ -135,8 +121,8 @@ void OptimizerFiles::read_moment(const ParameterStore& store, const std::string&
       const std::int64_t begin = std::max(wanted, part.from), end = std::min(wanted_end, part.from + part.count);
       if (begin >= end) continue;
       const Tensor values = files_[part.file].read(part.tensor).reshape({part.count});
-      Tensor target = slab.slice(0, place + begin, place + end);
-      kernels::copy(values.slice(0, begin - part.from, end - part.from).contiguous().to(slab.device()), target);
+      Tensor target = slab.values.slice(0, place + begin, place + end);
+      kernels::copy(values.slice(0, begin - part.from, end - part.from).contiguous().to(target.device()), target);
       missing -= end - begin;
     }
     require_input(missing == 0, "{}: its optimizer files do not hold all of {}", printable_path(checkpoint_), name);

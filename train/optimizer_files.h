@@ -1,5 +1,6 @@
-// The optimizer's moments in a checkpoint: whole in optimizer.safetensors, or each process's range of them in a file of its own,
-// optimizer-00002-of-00008.safetensors. Any number of processes reads either.
+// What a run needs to go on, beside the weights: the optimizer's moments and, where weights are averaged, those that are trained. Whole in
+// optimizer.safetensors, or each process's range in a file of its own, optimizer-00002-of-00008.safetensors. Any number of processes reads
+// either.
 #pragma once
 
 #include <filesystem>
@@ -17,15 +18,21 @@ namespace nystrom {
 /// The file of one process among `size`, or the one for all.
 std::string optimizer_file_name(int rank, int size);
 
-/// What the optimizer's range holds, by parameter: "moment1.NAME" of its shape, or of a part "moment1.NAME.from-K" [n], elements K … of the
-/// parameter in a row. The same for moment2.
-std::vector<NamedTensor> moments_of(const ParameterStore& store, const Optimizer& optimizer);
+/// A range of a slab laid out as the parameter store's: "moment1", "moment2" or "weight".
+struct NamedSlab {
+  std::string name;
+  Tensor values;
+};
 
-/// What the first process gives CheckpointFolder::save to write `moments`: one file or, when sharded, one of each process, which all write
+/// Slabs of `range` by parameter: "moment1.NAME" of its shape, or of a part "moment1.NAME.from-K" [n], elements K … of the parameter in a
+/// row.
+std::vector<NamedTensor> tensors_of(const ParameterStore& store, SlabRange range, const std::vector<NamedSlab>& slabs);
+
+/// What the first process gives CheckpointFolder::save to write `tensors`: one file or, when sharded, one of each process, which all write
 /// at the same time. The first process tells the others where; one file that cannot be written spoils the checkpoint.
-std::vector<CheckpointFolder::File> optimizer_files(std::vector<NamedTensor> moments, bool sharded, Communicator& communicator);
-/// The part of the others in that save, with moments of theirs, until the first process calls end_optimizer_files.
-void write_own_optimizer_files(const std::vector<NamedTensor>& moments, Communicator& communicator);
+std::vector<CheckpointFolder::File> optimizer_files(std::vector<NamedTensor> tensors, bool sharded, Communicator& communicator);
+/// The part of the others in that save, with tensors of theirs, until the first process calls end_optimizer_files.
+void write_own_optimizer_files(const std::vector<NamedTensor>& tensors, Communicator& communicator);
 void end_optimizer_files(Communicator& communicator);
 
 /// All such files of a checkpoint.
@@ -33,10 +40,8 @@ class OptimizerFiles {
  public:
   explicit OptimizerFiles(const std::filesystem::path& checkpoint);
 
-  /// InputError when no file has it.
-  Tensor read(const std::string& name) const;
-  /// Fills the optimizer's range. InputError when they do not hold all of it.
-  void read_moments(const ParameterStore& store, Optimizer& optimizer) const;
+  /// Fills a slab of `range`. InputError when they do not hold all of it.
+  void read(const ParameterStore& store, SlabRange range, const NamedSlab& slab) const;
 
  private:
   struct Part {
@@ -44,7 +49,6 @@ class OptimizerFiles {
     std::size_t file;
     std::int64_t from, count;  // elements of the parameter
   };
-  void read_moment(const ParameterStore& store, const std::string& moment, SlabRange range, const Tensor& slab) const;
 
   std::filesystem::path checkpoint_;
   std::vector<SafetensorsFile> files_;

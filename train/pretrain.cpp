@@ -84,7 +84,7 @@ PretrainResult pretrain(const RunConfig& given, Log& log, Device device, Communi
   check_run(config);
   PretrainResult result;
   const auto make = [&](RunConfig& complete) {
-    Corpus corpus = prepare_corpus(complete, log);
+    Corpus corpus = prepare_corpus(complete, log, communicator);
     fit_model_to_tokenizer(complete, *corpus.tokenizer);
     return std::make_unique<MaskedLmObjective>(complete, std::move(corpus), result.evaluation, communicator);
   };

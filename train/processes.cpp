@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstdlib>
 
 #include "core/check.h"
+#include "core/json.h"
 #include "train/transport.h"
 
 namespace nystrom {
@@ -74,17 +76,34 @@ std::unique_ptr<Transport> connect_nccl_over_mpi() {
   return connect_nccl(place);
 }
 
-/// As torchrun sets them.
-NcclPlace place_in(const std::map<std::string, std::string>& environment) {
-  for (const char* name : {"RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"})
-    require_input(environment.contains(name), "WORLD_SIZE is set, but {} is not: start the processes with mpirun, srun or torchrun", name);
-  const std::string address = environment.at("MASTER_ADDR") + ":" + environment.at("MASTER_PORT");
-  ::setenv("NCCL_COMM_ID", address.c_str(), 0);
-  return {nullptr, static_cast<int>(number_of(environment, "RANK")), static_cast<int>(number_of(environment, "WORLD_SIZE")),
-          static_cast<int>(number_of(environment, "LOCAL_RANK"))};
+/// A variable of torchrun, from `least` to `most`.
+int number_between(const std::map<std::string, std::string>& environment, const std::string& name, int least, int most) {
+  const auto found = environment.find(name);
+  require_input(found != environment.end(), "WORLD_SIZE is set, but {} is not: start the processes with mpirun, srun or torchrun", name);
+  const std::string& text = found->second;
+  int number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  require_input(error == std::errc() && stop == text.data() + text.size() && number >= least && number <= most,
+                "{} is {}: expected a number from {} to {}, as torchrun sets it", name, printable(text, 40), least, most);
+  return number;
 }
 
 }  // namespace
+
+TorchrunPlace torchrun_place(const std::map<std::string, std::string>& environment) {
+  TorchrunPlace place;
+  place.size = number_between(environment, "WORLD_SIZE", 2, 1 << 20);
+  place.rank = number_between(environment, "RANK", 0, place.size - 1);
+  place.local_rank = number_between(environment, "LOCAL_RANK", 0, place.size - 1);
+  // torchrun may listen at MASTER_PORT itself, and says so; the next port is then ours.
+  const auto agent = environment.find("TORCHELASTIC_USE_AGENT_STORE");
+  const bool taken = agent != environment.end() && agent->second == "True";
+  const int port = number_between(environment, "MASTER_PORT", 1, 65534) + (taken ? 1 : 0);
+  require_input(environment.contains("MASTER_ADDR"),
+                "WORLD_SIZE is set, but MASTER_ADDR is not: start the processes with mpirun, srun or torchrun");
+  place.address = fmt::format("{}:{}", environment.at("MASTER_ADDR"), port);
+  return place;
+}
 
 Launcher launcher_of(const std::map<std::string, std::string>& environment) {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"})
@@ -105,7 +124,9 @@ std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
                   "WORLD_SIZE is {0}, but on CPUs nystrom's processes are started by mpirun or srun: mpirun -np {0} nystrom …; unset it to "
                   "train in one process",
                   environment.at("WORLD_SIZE"));
-    return std::make_unique<Communicator>([place = place_in(environment)] { return connect_nccl(place); });
+    const TorchrunPlace place = torchrun_place(environment);
+    ::setenv("NCCL_COMM_ID", place.address.c_str(), 0);
+    return std::make_unique<Communicator>([place] { return connect_nccl({nullptr, place.rank, place.size, place.local_rank}); });
   }
   auto communicator = std::make_unique<Communicator>(on_gpus ? connect_nccl_over_mpi : connect_mpi);
   std::int64_t started = 1;

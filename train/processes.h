@@ -22,6 +22,14 @@ Launcher launcher_of(const std::map<std::string, std::string>& environment);
 std::optional<std::filesystem::path> mpi_module();
 std::optional<std::filesystem::path> nccl_module();
 
+/// This process among those that torchrun started.
+struct TorchrunPlace {
+  int rank, size, local_rank;
+  std::string address;  ///< "host:port" at which the first one listens for the others
+};
+/// From RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT. InputError when one is missing or makes no sense.
+TorchrunPlace torchrun_place(const std::map<std::string, std::string>& environment);
+
 /// The communicator of a run, of one process unless the environment says otherwise; `on_gpus` for tensors there. MPI and NCCL are looked
 /// for only then. The variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT) do for GPUs, without MPI. InputError
 /// when a module is missing, or cannot do what the launcher promised.

@@ -23,14 +23,15 @@ fs::path RollCall::file_of(int rank) const { return folder_ / fmt::format("rank-
 std::optional<std::string> RollCall::waiting(std::int64_t operation, double seconds) {
   std::error_code ignored;
   // One who is asked answers at once: who began to wait late must not be taken for the one who is missing.
-  if (!written_ && (seconds >= limit_ / 2 || fs::exists(folder_, ignored))) {
+  if (written_ != operation && (seconds >= limit_ / 2 || fs::exists(folder_, ignored))) {
     fs::create_directories(folder_, ignored);
-    std::ofstream(file_of(rank_)) << operation;
-    written_ = true;
+    std::ofstream file(file_of(rank_));
+    file << operation << std::flush;
+    if (file.good()) written_ = operation;  // otherwise again in a moment
   }
   constexpr double patience = 2;
   if (seconds < limit_ || (lowest_waiting() != rank_ && seconds < limit_ + patience)) return std::nullopt;
-  written_ = false;  // the file stays: others may look for it still
+  written_.reset();  // the file stays: others may look for it still
   return verdict();
 }
 
@@ -39,7 +40,7 @@ void RollCall::answered() {
   std::error_code ignored;
   fs::remove(file_of(rank_), ignored);
   fs::remove(folder_, ignored);  // when it was the last
-  written_ = false;
+  written_.reset();
 }
 
 int RollCall::lowest_waiting() const {

@@ -18,8 +18,8 @@ class RollCall {
   RollCall(const RollCall&) = delete;
   RollCall& operator=(const RollCall&) = delete;
 
-  /// To be called every moment while waiting for operation number `operation`, for `seconds` by now. What is wrong, once it is too long and
-  /// this process is the one to tell: the others give it two seconds before they do.
+  /// To be called every moment while waiting for operation number `operation` of those that all do, for `seconds` by now. What is wrong,
+  /// once it is too long and this process is the one to tell: the others give it two seconds before they do.
   std::optional<std::string> waiting(std::int64_t operation, double seconds);
   /// The wait came to its end.
   void answered();
@@ -33,7 +33,7 @@ class RollCall {
   int rank_, size_;
   double limit_;
   std::function<std::string(int rank)> name_of_;
-  bool written_ = false;
+  std::optional<std::int64_t> written_;  // the operation that this process's file names
 };
 
 }  // namespace nystrom

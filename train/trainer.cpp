@@ -46,6 +46,7 @@ class Run {
 
  private:
   void start_weights();
+  void start_average();
   void resume();
   void step(const StopSignals& stop, Progress& progress);
   void report(const ObjectiveStep& done, double learning_rate, double seconds, Progress& progress);
@@ -54,14 +55,16 @@ class Run {
   bool evaluate(const StopSignals& stop);
   void save();
   void require_same_weights();
-  std::vector<CheckpointFolder::File> checkpoint_files();
+  void while_averaged(const std::function<void()>& f);
+  std::vector<NamedSlab> optimizer_slabs() const;
+  std::vector<CheckpointFolder::File> checkpoint_files(const Tensor& masters, std::vector<NamedTensor> optimizer_tensors);
 
   RunConfig config_;
   Objective& objective_;
   Log& log_;
   Device device_;
   Communicator& communicator_;
-  bool sharded_;  // the moments are spread over the processes
+  bool sharded_;  // masters and moments are spread over the processes
   Model model_;
   std::optional<GradientSum> gradient_sum_;  // where there is more than one process, or their number must not matter
   std::optional<Optimizer> optimizer_;
@@ -92,11 +95,12 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
       steps_(total_steps(config.training, objective.samples())),
       evaluation_interval_(evaluation_interval(config, objective.samples())),
       settings_(text_checksum(to_yaml(config))) {
-  model_.parameters().allocate(config.training.dtype, StoreMode::training, device);
   if (communicator.size() > 1 || config.training.deterministic)
     gradient_sum_.emplace(model_.parameters(), communicator, objective.micro_batch_ranks(),
-                          GradientSumOptions{config.training.deterministic, sharded_});
-  optimizer_.emplace(model_.parameters(), config.optimizer, sharded_ ? std::optional(gradient_sum_->own_range()) : std::nullopt);
+                          GradientSumOptions{config.training.deterministic, sharded_, config.training.reduction == Reduction::bf16});
+  const auto own_range = sharded_ ? std::optional(gradient_sum_->own_range()) : std::nullopt;
+  model_.parameters().allocate(config.training.dtype, StoreMode::training, device, own_range);
+  optimizer_.emplace(model_.parameters(), config.optimizer, own_range);
   const DataIdentity identity = objective_.identity();
   state_.tokenizer = identity.tokenizer;
   state_.data = identity.data;
@@ -128,11 +132,26 @@ std::optional<std::int64_t> Run::newest_of_first() {
   return step < 0 ? std::nullopt : std::optional(step);
 }
 
+void Run::start_average() {
+  if (!config_.training.ema) return;
+  average_.emplace(model_.parameters(), *config_.training.ema, optimizer_->range(), [this] {
+    if (gradient_sum_) gradient_sum_->share_parameters();
+  });
+}
+
+/// Runs f while the model has its averaged weights, if there are any.
+void Run::while_averaged(const std::function<void()>& f) {
+  if (average_)
+    average_->while_exchanged(f);
+  else
+    f();
+}
+
 void Run::resume() {
   const auto newest = newest_of_first();
   if (!newest) {
     start_weights();
-    if (config_.training.ema) average_.emplace(model_.parameters(), *config_.training.ema);
+    start_average();
     return;
   }
   const fs::path folder = checkpoints_.path_of(*newest);
@@ -144,31 +163,28 @@ void Run::resume() {
   saved_ = saved.to_json();
   state_ = saved;
   const auto weights = SafetensorsFile::open(folder / "model.safetensors");
-  const OptimizerFiles moments(folder);
+  const OptimizerFiles rest(folder);
   ParameterStore& store = model_.parameters();
-  if (config_.training.ema) average_.emplace(store, *config_.training.ema);
-  const WithAveragedWeights averaged(average_);  // model.safetensors holds them
-  for (const Parameter& parameter : store.parameters()) {
-    const std::string& name = parameter.name();
-    store.set(name, weights.read(name));
-    if (average_) kernels::copy(moments.read("weight." + name).to(device_), store.part_of(average_->slab(), name));
-  }
-  moments.read_moments(store, *optimizer_);
+  start_average();
+  while_averaged([&] {  // model.safetensors holds the average
+    for (const Parameter& parameter : store.parameters()) store.set(parameter.name(), weights.read(parameter.name()));
+    for (const NamedSlab& slab : optimizer_slabs()) rest.read(store, optimizer_->range(), slab);
+  });
   optimizer_->set_steps_taken(state_.updates);
   if (communicator_.is_first()) checkpoints_.remove_old(state_.step, state_.best());
   log_.say(fmt::format("resuming at step {}", state_.step));
 }
 
-/// To be called while the model has its averaged weights.
-std::vector<CheckpointFolder::File> Run::checkpoint_files() {
-  const std::vector<NamedTensor> weights = weight_tensors(model_);
-  const ParameterStore& store = model_.parameters();
-  std::vector<NamedTensor> moments = moments_of(store, *optimizer_);
-  for (const Parameter& parameter : store.parameters()) {
-    const std::string& name = parameter.name();
-    if (average_) moments.push_back({"weight." + name, store.part_of(average_->slab(), name).to(cpu_device)});
-  }
-  std::vector<CheckpointFolder::File> files = optimizer_files(std::move(moments), sharded_, communicator_);
+/// While the model has its averaged weights, the average is what is trained.
+std::vector<NamedSlab> Run::optimizer_slabs() const {
+  std::vector<NamedSlab> slabs = {{"moment1", optimizer_->moment1()}, {"moment2", optimizer_->moment2()}};
+  if (average_) slabs.push_back({"weight", average_->slab()});
+  return slabs;
+}
+
+std::vector<CheckpointFolder::File> Run::checkpoint_files(const Tensor& masters, std::vector<NamedTensor> optimizer_tensors) {
+  const std::vector<NamedTensor> weights = weight_tensors(model_, masters);
+  std::vector<CheckpointFolder::File> files = optimizer_files(std::move(optimizer_tensors), sharded_, communicator_);
   files.push_back({"model.safetensors", [weights](const fs::path& path) { return write_safetensors(path, weights); }});
   files.push_back(CheckpointFolder::text_file("state.json", state_.to_json()));
   files.push_back(CheckpointFolder::text_file("config.json", hf_config_text(config_.model)));
@@ -182,7 +198,8 @@ std::vector<CheckpointFolder::File> Run::checkpoint_files() {
 /// A fault of one machine must not get into a checkpoint, nor go on unseen.
 void Run::require_same_weights() {
   if (communicator_.size() == 1) return;
-  const Tensor weights = model_.parameters().masters().to(cpu_device);
+  const ParameterStore& store = model_.parameters();
+  const Tensor weights = (sharded_ ? store.values() : store.masters()).to(cpu_device);
   Checksum checksum;
   checksum.update(CView(weights).data, static_cast<std::size_t>(weights.bytes()));
   const auto other = first_to_differ(communicator_, checksum.hex());
@@ -195,14 +212,18 @@ void Run::require_same_weights() {
 void Run::save() {
   if (saved_ == state_.to_json()) return;
   require_same_weights();
-  const WithAveragedWeights averaged(average_);
-  if (communicator_.is_first()) {
-    const std::int64_t bytes = (average_ ? 4 : 3) * model_.parameters().masters().bytes() + (std::int64_t{1} << 20);
-    checkpoints_.save(state_.step, checkpoint_files(), bytes, state_.best());
-    if (sharded_) end_optimizer_files(communicator_);
-  } else if (sharded_) {
-    write_own_optimizer_files(moments_of(model_.parameters(), *optimizer_), communicator_);
-  }
+  const ParameterStore& store = model_.parameters();
+  while_averaged([&] {
+    const Tensor masters = gradient_sum_ ? gradient_sum_->all_masters() : store.masters();
+    std::vector<NamedTensor> tensors = tensors_of(store, optimizer_->range(), optimizer_slabs());
+    if (communicator_.is_first()) {
+      const std::int64_t bytes = (average_ ? 4 : 3) * masters.bytes() + (std::int64_t{1} << 20);
+      checkpoints_.save(state_.step, checkpoint_files(masters, std::move(tensors)), bytes, state_.best());
+      if (sharded_) end_optimizer_files(communicator_);
+    } else if (sharded_) {
+      write_own_optimizer_files(tensors, communicator_);
+    }
+  });
   saved_ = state_.to_json();
 }
 
@@ -217,10 +238,11 @@ bool Run::evaluate(const StopSignals& stop) {
   struct Stopped {};
   Score score;
   try {
-    const WithAveragedWeights averaged(average_);
-    score = objective_.evaluate(model_, [&](std::int64_t done, std::int64_t total) {
-      if (communicator_.size() == 1 && stop.requested()) throw Stopped();
-      log_.draw(fmt::format("step {}: evaluating, {}/{}", state_.step, done, total));
+    while_averaged([&] {
+      score = objective_.evaluate(model_, [&](std::int64_t done, std::int64_t total) {
+        if (communicator_.size() == 1 && stop.requested()) throw Stopped();
+        log_.draw(fmt::format("step {}: evaluating, {}/{}", state_.step, done, total));
+      });
     });
   } catch (const Stopped&) {
     return false;  // a resumed run evaluates before it goes on
@@ -370,7 +392,7 @@ RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Devic
     log.append_to(fs::path(config.run_dir) / "log.txt");
   }
   try {
-    const std::unique_ptr<Objective> objective = communicator.first_before_others([&] { return make(config); });
+    const std::unique_ptr<Objective> objective = make(config);
     const Communicator::TimeLimit limit(communicator, fs::path(config.run_dir) / ".waiting", config.training.timeout);
     if (communicator.is_first()) settle_config(config);
     return Run(config, *objective, log, device, communicator).train();

@@ -23,7 +23,7 @@ struct RunResult {
 /// folder to start from that does not fit. The model is complete. InputError.
 void check_run(const RunConfig& config);
 
-/// Prepares what is trained; the configuration is complete when it returns (model, epochs in steps).
+/// Prepares what is trained, in all processes together; the configuration is complete when it returns (model, epochs in steps).
 using MakeObjective = std::function<std::unique_ptr<Objective>(RunConfig& config)>;
 
 /// Runs `config` in its run directory to its last step. A run that was stopped goes on from its newest whole checkpoint, to the same bits
@@ -31,8 +31,8 @@ using MakeObjective = std::function<std::unique_ptr<Objective>(RunConfig& config
 /// before `make` is called. InputError when the run directory holds a run of other settings (all changed keys are named; steps, epochs,
 /// zero, timeout, logging, evaluation and checkpoint may change), and after three steps in a row whose gradient was not finite.
 ///
-/// Several processes train one run together: the first one calls `make` before the others, and it alone writes, but for sharded moments.
-/// All get the same result. ProcessLost when one of them lets the others wait for longer than training.timeout.
+/// Several processes train one run together: the first one alone writes, but for what is sharded. All get the same result. ProcessLost when
+/// one of them lets the others wait for longer than training.timeout.
 RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Device device, Communicator& communicator);
 
 }  // namespace nystrom

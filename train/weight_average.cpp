@@ -5,19 +5,35 @@
 
 namespace nystrom {
 
-WeightAverage::WeightAverage(ParameterStore& store, double decay) : store_(store), decay_(decay) {
+WeightAverage::WeightAverage(ParameterStore& store, double decay, SlabRange range, std::function<void()> share)
+    : store_(store), decay_(decay), range_(range), share_(std::move(share)) {
   require(decay >= 0 && decay < 1, "WeightAverage: decay {} is not at least 0 and below 1", decay);
   const AllocationLabel label("weight average");
-  slab_ = store.masters().clone();
+  slab_ = store.masters(range).clone();
 }
 
 void WeightAverage::update() {
+  if (range_.size() == 0) return;
   kernels::affine(slab_, decay_, 0, slab_);
-  kernels::accumulate(store_.masters(), 1 - decay_, slab_);
+  kernels::accumulate(store_.masters(range_), 1 - decay_, slab_);
 }
 
-void WeightAverage::swap() {
-  Tensor masters = store_.masters();
+void WeightAverage::while_exchanged(const std::function<void()>& f) {
+  exchange();
+  share_();
+  try {
+    f();
+  } catch (...) {
+    exchange();  // the others may be elsewhere: nothing is shared
+    throw;
+  }
+  exchange();
+  share_();
+}
+
+void WeightAverage::exchange() {
+  if (range_.size() == 0) return;
+  Tensor masters = store_.masters(range_);
   const Tensor average = slab_.clone();
   kernels::copy(masters, slab_);
   kernels::copy(average, masters);

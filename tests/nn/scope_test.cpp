@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "core/kernels.h"
 #include "tests/support/errors.h"
 #include "tests/support/models.h"
 
@@ -82,6 +83,28 @@ TEST(ParameterStore, RefusesMisuse) {
               store.set("dense.weight", Tensor::zeros({3, 2}, DType::f32));
             }),
             "parameter dense.weight has shape [2, 3], got [3, 2]");
+}
+
+TEST(ParameterStore, KeepsMastersOfARangeAlone) {
+  ParameterStore whole, part;
+  for (ParameterStore* store : {&whole, &part}) {
+    Scope(*store).parameter("a", {20});  // 0 … 31 in the slabs
+    Scope(*store).parameter("b", {3, 8});
+  }
+  whole.allocate(DType::bf16, StoreMode::training);
+  part.allocate(DType::bf16, StoreMode::training, cpu_device, SlabRange{16, 48});
+  whole.initialise(1, 1);
+  part.initialise(1, 1);
+  EXPECT_EQ(part.values().to_doubles(), whole.values().to_doubles());
+  EXPECT_EQ(part.masters().to_doubles(), whole.masters({16, 48}).to_doubles());
+  EXPECT_EQ(part.masters({32, 40}).to_doubles(), whole.masters({32, 40}).to_doubles());
+  EXPECT_EQ(message_of([&] { part.masters({0, 20}); }), "the store keeps masters 16 to 48, not 0 to 20");
+  EXPECT_EQ(message_of([&] { part.master("b"); }), "the store keeps a part of the masters, not the whole of b");
+  Tensor masters = part.masters();
+  kernels::fill(masters, 2);
+  part.round_masters();
+  EXPECT_EQ(part.values().slice(0, 16, 48).contiguous().to_doubles(), std::vector<double>(32, 2));
+  EXPECT_EQ(part.values().slice(0, 0, 16).contiguous().to_doubles(), whole.values().slice(0, 0, 16).contiguous().to_doubles());
 }
 
 TEST(ParameterStore, InitialisesToItsDeviationWithZeroRowAndBias) {

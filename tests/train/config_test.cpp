@@ -298,7 +298,7 @@ RunConfig everything_changed() {
   c.optimizer = {OptimizerKind::lamb, 1e10, 0, {0, 0.5}, 5e-324, std::nullopt};
   c.schedule = {0, Decay::cosine};
   c.masking.span = {2.5, 7};
-  c.training = {1, std::nullopt, 6, 3, DType::f64, true, true, 0, 30, 0.5};
+  c.training = {1, std::nullopt, 6, 3, DType::f64, true, false, 0, Reduction::bf16, 30, 0.5};
   return c;
 }
 

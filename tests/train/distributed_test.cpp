@@ -169,7 +169,7 @@ TEST_F(DistributedTest, DeterministicRunsGiveTheSameBitsInAnyNumber) {
 }
 
 TEST_F(DistributedTest, ARunGoesOnInAnotherNumberOfProcesses) {
-  const std::string deterministic = "training.deterministic=true training.ema=0.9 ";
+  const std::string deterministic = "training.deterministic=true training.ema=0.9 training.dtype=bf16 ";
   ASSERT_EQ(train(1, "straight", deterministic).code, 0);
   struct Leg {
     int processes, zero, steps;
@@ -194,6 +194,38 @@ TEST_F(DistributedTest, ARunGoesOnInAnotherNumberOfProcesses) {
     for (const StoredTensor& tensor : part.tensors()) elements += tensor.shape.numel();
   }
   EXPECT_EQ(elements, expected);
+}
+
+TEST_F(DistributedTest, TheAverageOfWeightsIsThatOfOneProcess) {
+  const std::string sets = "training.deterministic=true training.ema=0.9 ";
+  ASSERT_EQ(train(1, "alone", sets).code, 0);
+  const Outcome outcome = train(4, "together", sets + "training.zero=1");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(metric("together", "validation_loss"), metric("alone", "validation_loss"));
+  EXPECT_EQ(checksum("together"), checksum("alone"));
+}
+
+TEST_F(DistributedTest, RoundedSumsChangeLittle) {
+  ASSERT_EQ(train(1, "alone").code, 0);
+  const Outcome outcome = train(2, "rounded", "training.reduction=bf16 training.zero=1");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  expect_near(metric("rounded", "loss"), metric("alone", "loss"), 1e-4);
+  EXPECT_NE(metric("rounded", "grad_norm"), metric("alone", "grad_norm"));
+}
+
+TEST_F(DistributedTest, TextIsPreparedTogetherToTheSameBytes) {
+  ASSERT_EQ(run_command(folder_, program + "prepare run.yaml --set data.cache=alone").code, 0);
+  const Outcome outcome = run_command(folder_, mpirun + "-np 3 " + program + "prepare run.yaml --set data.cache=together");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::size_t files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "alone")) {
+    if (!entry.is_regular_file()) continue;
+    const fs::path other = folder_ / "together" / fs::relative(entry.path(), folder_ / "alone");
+    ASSERT_TRUE(fs::exists(other)) << other;
+    EXPECT_EQ(file_checksum(other), file_checksum(entry.path())) << other;
+    ++files;
+  }
+  EXPECT_GE(files, 5U);
 }
 
 TEST_F(DistributedTest, AKilledProcessEndsAllAndTheRunGoesOn) {

@@ -81,7 +81,9 @@ INSTANTIATE_TEST_SUITE_P(Runs, MemoryPlanTest,
 MemoryPlan simple_plan() {
   MemoryPlan plan;
   plan.weights = 1000;
-  plan.gradient_slab = 8000;
+  plan.reduced = 8000;
+  plan.flops = 40000;
+  plan.last_backward = 5000;
   plan.layers = 2;
   plan.rest[0] = 10;
   plan.rest[1] = 20;
@@ -98,25 +100,57 @@ TEST(MemoryPlan, FindsTheLargestMicroBatch) {
   EXPECT_EQ(plan.largest_micro_batch(1100, 7), 0);
 }
 
-TEST(MemoryPlan, ARingMovesTheGradientsTwice) {
-  EXPECT_DOUBLE_EQ(reduction_seconds(simple_plan(), 4, 1000), 2.0 * 3 / 4 * 8);
-  EXPECT_EQ(reduction_seconds(simple_plan(), 1, 1000), 0);
+TEST(StepTime, ARingMovesTheGradientsTwice) {
+  EXPECT_DOUBLE_EQ(plan_time(simple_plan(), 4, 1000, {}).communication, 2.0 * 3 / 4 * 8);
+  EXPECT_EQ(plan_time(simple_plan(), 1, 1000, {}).communication, 0);
 }
 
-TEST(MemoryPlan, ZeroSpreadsTheMoments) {
-  RunConfig config = config_of({"", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw});
+TEST(StepTime, CommunicationHidesBehindTheLastBackward) {
+  const StepTime slow = plan_time(simple_plan(), 4, 1000, 1000), fast = plan_time(simple_plan(), 4, 1e6, 1000);
+  EXPECT_DOUBLE_EQ(*slow.computation, 10);
+  EXPECT_DOUBLE_EQ(*slow.step, 10 + 12 - 5);
+  EXPECT_DOUBLE_EQ(*fast.step, 10) << "all of it is hidden";
+  EXPECT_FALSE(plan_time(simple_plan(), 4, 1000, {}).step.has_value());
+}
+
+TEST(StepTime, SharedWeightsGoOnceAndCannotHide) {
+  MemoryPlan plan = simple_plan();
+  plan.shared = 4000;
+  const StepTime time = plan_time(plan, 4, 1000, 1000);
+  EXPECT_DOUBLE_EQ(time.communication, 3.0 / 4 * (8 + 4));
+  EXPECT_DOUBLE_EQ(*time.step, 10 + (3.0 / 4 * 8 - 5) + 3.0 / 4 * 4);
+}
+
+TEST(StepTime, OfAConfiguration) {
+  RunConfig config = config_of({"", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw});
+  config.training.batch_size = 40;
+  const MemoryPlan exact = plan_memory(config, 4);
+  EXPECT_NEAR(exact.flops / exact.last_backward, 3.0 / 2 * 40 / 5, 1e-9);
+  EXPECT_EQ(exact.shared, 0);
+  config.training.reduction = Reduction::bf16;
+  config.training.zero = 1;
+  const MemoryPlan rounded = plan_memory(config, 4);
+  EXPECT_EQ(2 * rounded.reduced, exact.reduced);
+  EXPECT_EQ(rounded.shared, rounded.weights);
+}
+
+TEST(MemoryPlan, ZeroSpreadsMomentsAndMasters) {
+  RunConfig config = config_of({"", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw});
   const MemoryPlan whole = plan_memory(config, 4);
   config.training.zero = 1;
   const MemoryPlan spread = plan_memory(config, 4);
   EXPECT_NEAR(static_cast<double>(spread.optimizer), static_cast<double>(whole.optimizer) / 4, 64);
-  EXPECT_EQ(spread.fixed() - spread.optimizer, whole.fixed() - whole.optimizer);
+  EXPECT_NEAR(static_cast<double>(spread.masters), static_cast<double>(whole.masters) / 4, 64);
+  EXPECT_EQ(spread.fixed() - spread.optimizer - spread.masters, whole.fixed() - whole.optimizer - whole.masters);
 }
 
 TEST(MemoryPlan, ReadsSizes) {
-  EXPECT_EQ(parse_memory("--memory", "80G"), 80000000000);
-  EXPECT_EQ(parse_memory("--memory", "1.5M"), 1500000);
+  EXPECT_EQ(parse_amount("--memory", "80G"), 80000000000);
+  EXPECT_EQ(parse_amount("--memory", "1.5M"), 1500000);
   for (const std::string text : {"", "80", "G", "80GB", "-1G", "0G", "80 G", "nanG"}) {
-    EXPECT_EQ(message_of([&] { parse_memory("--memory", text); }), "--memory " + text + ": expected a size such as 80G or 512M") << text;
+    EXPECT_EQ(message_of([&] { parse_amount("--memory", text); }),
+              "--memory " + text + ": expected a number with K, M, G or T, such as 80G")
+        << text;
   }
 }
 

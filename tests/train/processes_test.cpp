@@ -1,6 +1,7 @@
 // How a process learns that it is one of several, and which of them it misses: without MPI.
 #include <gtest/gtest.h>
 
+#include "tests/support/errors.h"
 #include "tests/train/run_program.h"
 #include "tests/train/temporary_folder.h"
 #include "train/processes.h"
@@ -31,6 +32,25 @@ TEST(Processes, VariablesOfOtherLaunchersAreRefused) {
   EXPECT_EQ(outcome.err,
             "nystrom: WORLD_SIZE is 2, but on CPUs nystrom's processes are started by mpirun or srun: mpirun -np 2 nystrom …; unset it to "
             "train in one process\n");
+}
+
+TEST(Processes, TorchrunsVariablesTellThePlace) {
+  std::map<std::string, std::string> environment = {
+      {"WORLD_SIZE", "16"}, {"RANK", "11"}, {"LOCAL_RANK", "3"}, {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}};
+  const TorchrunPlace place = torchrun_place(environment);
+  EXPECT_EQ(place.size, 16);
+  EXPECT_EQ(place.rank, 11);
+  EXPECT_EQ(place.local_rank, 3);
+  EXPECT_EQ(place.address, "node1:29500");
+  environment["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  EXPECT_EQ(torchrun_place(environment).address, "node1:29501") << "torchrun listens at the port itself";
+  environment["RANK"] = "16";
+  EXPECT_EQ(message_of([&] { torchrun_place(environment); }), "RANK is 16: expected a number from 0 to 15, as torchrun sets it");
+  environment["RANK"] = "one";
+  EXPECT_EQ(message_of([&] { torchrun_place(environment); }), "RANK is one: expected a number from 0 to 15, as torchrun sets it");
+  environment.erase("RANK");
+  EXPECT_EQ(message_of([&] { torchrun_place(environment); }),
+            "WORLD_SIZE is set, but RANK is not: start the processes with mpirun, srun or torchrun");
 }
 
 TEST(Processes, WithoutTheModuleThereIsOneLine) {

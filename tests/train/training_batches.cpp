@@ -51,7 +51,8 @@ void run(const std::string& yaml, std::int64_t steps, const fs::path& folder, Ov
   const auto wrong = validate_pretraining(config);
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
   Log log;
-  const Corpus corpus = prepare_corpus(config, log);
+  Communicator alone;
+  const Corpus corpus = prepare_corpus(config, log, alone);
   fit_model_to_tokenizer(config, *corpus.tokenizer);
   fs::create_directories(folder);
   write_model(config, folder);

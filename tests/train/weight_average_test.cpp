@@ -39,30 +39,56 @@ TEST_P(WeightAverageOf, IsExchangedAndBack) {
   declare(store);
   store.allocate(GetParam(), StoreMode::training);
   store.initialise(1, 0.5);
-  std::optional<WeightAverage> average(std::in_place, store, 0.5);
+  WeightAverage average(store, 0.5);
   store.initialise(2, 0.5);
-  average->update();
+  average.update();
   const std::vector<double> trained = store.masters().to_doubles(), rounded = store.values().to_doubles();
-  const std::vector<double> mean = average->slab().to_doubles();
+  const std::vector<double> mean = average.slab().to_doubles();
   ASSERT_NE(trained, mean);
-  {
-    const WithAveragedWeights averaged(average);
+  average.while_exchanged([&] {
     EXPECT_EQ(store.masters().to_doubles(), mean);
-    EXPECT_EQ(average->slab().to_doubles(), trained);
+    EXPECT_EQ(average.slab().to_doubles(), trained);
     EXPECT_EQ(store.values().to_doubles(), store.masters().cast(GetParam()).to_doubles()) << "what is computed with goes along";
-  }
+  });
   EXPECT_EQ(store.masters().to_doubles(), trained);
   EXPECT_EQ(store.values().to_doubles(), rounded);
-  EXPECT_EQ(average->slab().to_doubles(), mean);
+  EXPECT_EQ(average.slab().to_doubles(), mean);
+}
+
+TEST_P(WeightAverageOf, IsExchangedBackAfterAnError) {
+  ParameterStore store;
+  declare(store);
+  store.allocate(GetParam(), StoreMode::training);
+  store.initialise(1, 0.5);
+  WeightAverage average(store, 0.5);
+  store.initialise(2, 0.5);
+  const std::vector<double> trained = store.masters().to_doubles();
+  EXPECT_EQ(message_of([&] { average.while_exchanged([] { throw Error("stopped"); }); }), "stopped");
+  EXPECT_EQ(store.masters().to_doubles(), trained);
+}
+
+TEST_P(WeightAverageOf, OfARangeLeavesTheRestAlone) {
+  ParameterStore store;
+  declare(store);
+  const SlabRange range{16, 40};
+  store.allocate(GetParam(), StoreMode::training, cpu_device, range);
+  store.initialise(1, 0.5);
+  const std::vector<double> before = store.values().to_doubles();
+  int shared = 0;
+  WeightAverage average(store, 0, range, [&] { ++shared; });
+  store.initialise(2, 0.5);
+  const std::vector<double> trained = store.values().to_doubles();
+  average.while_exchanged([&] {
+    EXPECT_EQ(shared, 1);
+    const std::vector<double> now = store.values().to_doubles();
+    for (std::size_t i = 0; i < now.size(); ++i) EXPECT_EQ(now[i], i >= 16 && i < 40 ? before[i] : trained[i]) << i;
+  });
+  EXPECT_EQ(shared, 2);
+  EXPECT_EQ(store.values().to_doubles(), trained);
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, WeightAverageOf, ::testing::Values(DType::f64, DType::f32, DType::bf16),
                          [](const auto& test) { return std::string(name_of(test.param)); });
-
-TEST(WeightAverage, WithoutOneNothingIsExchanged) {
-  std::optional<WeightAverage> none;
-  const WithAveragedWeights averaged(none);
-}
 
 TEST(WeightAverage, RefusesADecayThatIsNone) {
   ParameterStore store;
