@@ -39,6 +39,8 @@ class Communicator {
   int rank() const { return rank_; }
   int size() const { return size_; }
   bool is_first() const { return rank_ == 0; }
+  /// Whether there is a transport below: also for one process, where a launcher started it.
+  bool is_connected() const { return worker_ != nullptr; }
   /// This process's number among those of its machine.
   int local_rank() const { return local_rank_; }
   /// "rank 3 on node7".

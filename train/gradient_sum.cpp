@@ -54,7 +54,7 @@ void GradientSum::begin(std::size_t part, RunContext& run) {
     reduced_ = store_.slab_size();
     kept_.clear();
   }
-  if (options_.deterministic || communicator_.size() == 1 || part + 1 < numbers_.size()) return;
+  if (options_.deterministic || part + 1 < numbers_.size()) return;
   run.gradients_final = [this](std::int64_t place) {
     if (reduced_ - place >= options_.bucket) reduce_from(place);
   };

@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "core/check.h"
+#include "core/dispatch.h"
 #include "core/json.h"
 #include "train/transport.h"
 
@@ -112,6 +113,14 @@ Launcher launcher_of(const std::map<std::string, std::string>& environment) {
   return number_of(environment, "WORLD_SIZE") > 1 ? Launcher::variables : Launcher::none;
 }
 
+void use_common_cpu_level(Communicator& communicator) {
+  std::vector<double> processes(static_cast<std::size_t>(CpuLevel::avx512) + 1, 0);  // that have each level
+  processes[static_cast<std::size_t>(cpu_level())] = 1;
+  processes = communicator.sum(processes);
+  const auto lowest = std::find_if(processes.begin(), processes.end(), [](double count) { return count > 0; });
+  limit_cpu_level(static_cast<CpuLevel>(lowest - processes.begin()));
+}
+
 std::optional<fs::path> mpi_module() { return module_called(mpi_name); }
 std::optional<fs::path> nccl_module() { return module_called(nccl_name); }
 
@@ -136,6 +145,7 @@ std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
                 "{} processes were started, but MPI sees one: start them with the mpirun of the MPI that {} was built with, or try srun "
                 "--mpi=pmix or --mpi=pmi2",
                 started, mpi_name);
+  use_common_cpu_level(*communicator);
   return communicator;
 }
 

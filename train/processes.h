@@ -18,6 +18,9 @@ enum class Launcher { none, mpi, variables };
 /// torchrun alone (WORLD_SIZE above 1).
 Launcher launcher_of(const std::map<std::string, std::string>& environment);
 
+/// Machines with unlike processors compute with what all have: what every process computes for itself must be the same bits everywhere.
+void use_common_cpu_level(Communicator& communicator);
+
 /// The modules that speak MPI and NCCL, beside the program or in its lib/; nothing where it was built without.
 std::optional<std::filesystem::path> mpi_module();
 std::optional<std::filesystem::path> nccl_module();

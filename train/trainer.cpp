@@ -66,7 +66,7 @@ class Run {
   Communicator& communicator_;
   bool sharded_;  // masters and moments are spread over the processes
   Model model_;
-  std::optional<GradientSum> gradient_sum_;  // where there is more than one process, or their number must not matter
+  std::optional<GradientSum> gradient_sum_;  // where there may be more than one process, or their number must not matter
   std::optional<Optimizer> optimizer_;
   std::optional<WeightAverage> average_;
   AttentionMonitor attention_;
@@ -88,14 +88,14 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
       log_(log),
       device_(device),
       communicator_(communicator),
-      sharded_(communicator.size() > 1 && config.training.zero > 0),
+      sharded_(communicator.is_connected() && config.training.zero > 0),
       model_(config.model),
       attention_(config, log),
       checkpoints_(fs::path(config.run_dir) / "checkpoints", config.checkpoint.keep),
       steps_(total_steps(config.training, objective.samples())),
       evaluation_interval_(evaluation_interval(config, objective.samples())),
       settings_(text_checksum(to_yaml(config))) {
-  if (communicator.size() > 1 || config.training.deterministic)
+  if (communicator.is_connected() || config.training.deterministic)
     gradient_sum_.emplace(model_.parameters(), communicator, objective.micro_batch_ranks(),
                           GradientSumOptions{config.training.deterministic, sharded_, config.training.reduction == Reduction::bf16});
   const auto own_range = sharded_ ? std::optional(gradient_sum_->own_range()) : std::nullopt;
@@ -311,7 +311,7 @@ void Run::report(const ObjectiveStep& done, double learning_rate, double seconds
                                    {"tokens_per_second", tokens_per_second},
                                    {"peak_memory_bytes", memory}});
     metrics.insert(metrics.end(), of_attention.begin(), of_attention.end());
-    if (communicator_.size() > 1)
+    if (communicator_.is_connected())
       metrics.insert(metrics.end(), {{"communication_seconds", communication_.working}, {"waiting_seconds", communication_.waiting}});
     if (metrics_) metrics_->write(state_.step, metrics);
   }

@@ -152,6 +152,16 @@ TEST_F(DistributedTest, LossesAreThoseOfOneProcess) {
   }
 }
 
+TEST_F(DistributedTest, OneProcessUnderMpirunGoesTheSameWayToTheSameBits) {
+  ASSERT_EQ(train(1, "alone").code, 0);
+  for (const std::string zero : {"0", "1"}) {
+    const Outcome outcome = run_command(folder_, mpirun + "-np 1 " + program + options("one-" + zero, "training.zero=" + zero));
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(checksum("one-" + zero), checksum("alone"));
+    EXPECT_FALSE(metric("one-" + zero, "communication_seconds").empty()) << "its gradients go through MPI";
+  }
+}
+
 TEST_F(DistributedTest, DeterministicRunsGiveTheSameBitsInAnyNumber) {
   const std::string deterministic = "training.deterministic=true training.micro_batch_size=1 ";
   const Outcome reference = train(1, "alone", deterministic);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "core/check.h"
+#include "core/dispatch.h"
 #include "core/kernels.h"
 #include "tests/support/models.h"
 #include "train/processes.h"
@@ -204,6 +205,10 @@ void check_all(Communicator& c) {
   for (const bool sharded : {false, true})
     check_steps(c, DType::f32, AttentionKind::nystrom, false, {.sharded = sharded, .rounded = true, .bucket = 500});
   check_skip(c);
+  // Last, for it makes all slower.
+  if (c.rank() == c.size() - 1) limit_cpu_level(CpuLevel::baseline);
+  use_common_cpu_level(c);
+  expect(cpu_level() == CpuLevel::baseline, "a process computes with what another lacks");
 }
 
 }  // namespace
