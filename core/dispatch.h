@@ -15,7 +15,8 @@ enum class CpuLevel { baseline, avx2, avx512 };
 /// The level in use: the best this machine has unless limit_cpu_level lowered it.
 CpuLevel cpu_level();
 const char* name_of(CpuLevel level);
-/// Uses at most `level` from now on; for tests and benchmarks that compare levels.
+/// Uses at most `level` from now on: where machines with unlike processors compute together, and where levels are compared. Not while other
+/// threads run kernels.
 void limit_cpu_level(CpuLevel level);
 
 /// Called before (`begin`) and after every kernel, with its name; for profiles and tests. Null by default.

@@ -124,6 +124,7 @@ void ParameterStore::round_masters() {
 
 Tensor ParameterStore::part_of(const Tensor& slab, std::string_view name) const {
   const auto& entry = find(name);
+  require(slab.numel() == slab_size_, "a slab of {} elements is not laid out as the store's {}", slab.numel(), slab_size_);
   return slab.slice(0, entry.offset, entry.offset + entry.shape.numel()).reshape(entry.shape);
 }
 

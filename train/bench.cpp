@@ -144,8 +144,8 @@ BenchResult run_bench(const BenchOptions& options) {
   result.median_step_seconds = (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
   result.tokens_per_second = static_cast<double>(options.batch * options.length) / result.median_step_seconds;
   result.peak_memory_bytes = options.device.is_cpu() ? peak_resident_bytes() : Arena::of(options.device).statistics().peak_in_use_bytes;
-  const double forward = forward_flops(config, options.batch, options.length, options.train ? 0.15 : 1);
-  result.flops_per_step = options.train ? 3 * forward : forward;
+  const StepFlops flops = step_flops(config, options.batch, options.length, options.train ? 0.15 : 1);
+  result.flops_per_step = flops.forward() + (options.train ? flops.backward() : 0);
   result.threads = num_threads();
   result.cpu_level = name_of(cpu_level());
   return result;

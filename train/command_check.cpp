@@ -287,7 +287,7 @@ void print(const Fit& fit, const RunConfig& config) {
   if (!fit.time->step) return;
   fmt::print("computation of a step: {:.4g} s\n", *fit.time->computation);
   const auto tokens = static_cast<double>(config.training.batch_size * config.data.sequence_length);
-  fmt::print("a step: {:.4g} s, {:.0f} tokens a second\n", *fit.time->step, tokens / *fit.time->step);
+  fmt::print("a step: {:.4g} s, {:.0f} tokens a second, all sequences at full length\n", *fit.time->step, tokens / *fit.time->step);
 }
 
 void print(const Plan& plan) {

@@ -7,6 +7,7 @@
 #include "train/commands.h"
 #include "train/config_io.h"
 #include "train/corpus.h"
+#include "train/processes.h"
 
 namespace nystrom {
 namespace {
@@ -36,8 +37,12 @@ Command add_prepare_command(CLI::App& app) {
   command->footer("Started by mpirun or srun, the processes tokenize together.\n\nExample:\n  nystrom prepare my.yaml");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   options->common.add_to(*command);
-  return {command,
-          [options] { with_processes(options->common, [&](Communicator& communicator, Device) { run(*options, communicator); }); }};
+  return {command, [options] {
+            const auto work = [&](Communicator& communicator, Device) { run(*options, communicator); };
+            if (can_connect_over_mpi()) return with_processes(options->common, work);
+            Communicator alone;
+            work(alone, options->common.apply());
+          }};
 }
 
 }  // namespace nystrom

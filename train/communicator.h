@@ -22,7 +22,7 @@ class ProcessLost : public Error {
 };
 
 /// This process among those of its run. All calls are collective unless said otherwise: every process makes the same ones in the same
-/// order. In a run of one process they do nothing, at no cost.
+/// order. In a process that no launcher started they do nothing, at no cost.
 ///
 /// A thread of its own does the work, so that it goes on while the caller computes. Tensors are contiguous; on a GPU where NCCL
 /// connects the processes.

@@ -117,7 +117,8 @@ void encode(std::span<Piece> pieces, const Tokenizer& tokenizer) {
   for (auto& worker : workers) worker.get();
 }
 
-/// The same with the ids of all processes, each of which encodes a part.
+/// The same by all processes, each of which encodes a part; the first one gets all ids. InputError when one reads other text, or has
+/// another tokenizer; no pieces stand for the end of the text, which must be everybody's.
 void encode_together(std::vector<Piece>& pieces, const Tokenizer& tokenizer, Communicator& communicator) {
   const auto size = static_cast<std::size_t>(communicator.size());
   const auto part = [&](std::size_t rank) {
@@ -127,20 +128,28 @@ void encode_together(std::vector<Piece>& pieces, const Tokenizer& tokenizer, Com
   const std::span<Piece> own = part(static_cast<std::size_t>(communicator.rank()));
   encode(own, tokenizer);
   if (size == 1) return;
-  std::vector<std::uint32_t> numbers;  // of each piece how many ids, and then these
+  std::string text = tokenizer_hash(tokenizer);
+  for (const Piece& piece : pieces) text += (piece.begins ? '\1' : '\2') + piece.text;
+  std::string message = text_checksum(text);
+  const std::size_t header = message.size();
   for (const Piece& piece : own) {
-    numbers.push_back(static_cast<std::uint32_t>(piece.ids.size()));
-    numbers.insert(numbers.end(), piece.ids.begin(), piece.ids.end());
+    const auto count = static_cast<std::uint32_t>(piece.ids.size());
+    message.append(reinterpret_cast<const char*>(&count), sizeof count);
+    message.append(reinterpret_cast<const char*>(piece.ids.data()), count * sizeof count);
   }
-  const std::vector<std::string> all = communicator.gather({reinterpret_cast<const char*>(numbers.data()), numbers.size() * 4});
+  const std::vector<std::string> all = communicator.gather(message);
   for (std::size_t rank = 0; rank < size; ++rank) {
-    numbers.resize(all[rank].size() / 4);
-    std::memcpy(numbers.data(), all[rank].data(), all[rank].size());
-    auto next = numbers.begin();
+    require_input(all[rank].compare(0, header, all[0], 0, header) == 0,
+                  "{} reads other text than {}, or has another tokenizer: copy the same files to all machines",
+                  communicator.name_of(static_cast<int>(rank)), communicator.name_of(0));
+    if (!communicator.is_first()) continue;
+    const char* next = all[rank].data() + header;
     for (Piece& piece : part(rank)) {
-      const auto count = static_cast<std::ptrdiff_t>(*next++);
-      piece.ids.assign(next, next + count);
-      next += count;
+      std::uint32_t count = 0;
+      std::memcpy(&count, next, sizeof count);
+      piece.ids.resize(count);
+      std::memcpy(piece.ids.data(), next + sizeof count, count * sizeof count);
+      next += sizeof count + count * sizeof count;
     }
   }
 }
@@ -165,8 +174,10 @@ void open_datasets(Corpus& corpus) {
 /// Tokenizes the documents whose number `takes` accepts into a data set at `folder`, which the first process writes.
 void write_tokens(const Files& files, Documents documents, const Tokenizer& tokenizer, const fs::path& folder, Log& log,
                   const std::function<bool(std::int64_t)>& takes, Communicator& communicator) {
-  const std::size_t piece_bytes = std::size_t{1} << 18;
-  const std::size_t batch_bytes = (std::size_t{1} << 20) * static_cast<std::size_t>(std::max(4, communicator.size()));
+  constexpr std::size_t piece_bytes = std::size_t{1} << 18;
+  // A piece for each thread of all processes, as far as memory stays small.
+  const double threads = communicator.sum(static_cast<double>(num_threads()));
+  const std::size_t batch_bytes = piece_bytes * static_cast<std::size_t>(std::clamp(threads, 16.0, 256.0));
   TextReader text(files, documents, piece_bytes);
   std::optional<ShardWriter> writer;
   if (communicator.is_first()) writer.emplace(folder, TokenSetInfo{tokenizer_hash(tokenizer), tokenizer.vocab_size(), tokenizer.special()});
@@ -197,6 +208,7 @@ void write_tokens(const Files& files, Documents documents, const Tokenizer& toke
     number += begins;
   }
   flush();
+  if (communicator.size() > 1) flush();  // the end of the text
   if (!writer) return;
   const TextStatistics& statistics = text.statistics();
   require_input(
@@ -284,9 +296,10 @@ Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communica
     return open_tokenizer(corpus.tokenizer_folder);
   });
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
-  const bool absent_for_first = communicator.from_first(fs::exists(corpus.token_folder) ? "" : "absent") == "absent";
-  if (absent_for_first) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, communicator);
-  communicator.barrier();  // behind the first one's writing
+  // Others do not look before it is written: a network file system may remember for a minute that there was nothing.
+  const bool absent = communicator.is_first() && !fs::exists(corpus.token_folder);
+  if (communicator.sum(absent ? 1 : 0) > 0) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, communicator);
+  communicator.barrier();
   Communicator alone;
   if (!fs::exists(corpus.token_folder)) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, alone);
   open_datasets(corpus);

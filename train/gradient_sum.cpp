@@ -166,14 +166,27 @@ void GradientSum::share_parameters() {
   communicator_.wait();
 }
 
-Tensor GradientSum::all_masters() {
-  const SlabRange kept = store_.masters_range();
-  if (kept.size() == store_.slab_size()) return store_.masters();
-  Tensor all = Tensor::empty({store_.slab_size()}, store_.masters().dtype(), store_.masters().device());
-  Tensor own = all.slice(0, kept.begin, kept.end);
-  if (kept.size() > 0) kernels::copy(store_.masters(), own);
-  communicator_.all_gather(all, bounds_);
-  communicator_.wait();
+Tensor GradientSum::masters_for_first() {
+  const Tensor own = store_.masters();
+  const bool first = communicator_.is_first();
+  if (own.numel() == store_.slab_size()) return first ? own : Tensor();
+  Tensor all;
+  if (first) all = Tensor::empty({store_.slab_size()}, own.dtype());
+  for (int owner = 0; owner < communicator_.size(); ++owner) {
+    const auto r = static_cast<std::size_t>(owner);
+    for (std::int64_t begin = bounds_[r]; begin < bounds_[r + 1]; begin += options_.bucket) {
+      const SlabRange range{begin, std::min(begin + options_.bucket, bounds_[r + 1])};
+      const bool here = owner == communicator_.rank();
+      if (!here && !first) continue;
+      const Tensor piece = here ? store_.masters(range) : Tensor::empty({range.size()}, own.dtype(), own.device());
+      if (here && !first) communicator_.send(piece, 0);
+      if (!here) communicator_.receive(piece, owner);
+      communicator_.wait();
+      if (!first) continue;
+      Tensor place = all.slice(0, range.begin, range.end);
+      kernels::copy(piece.to(cpu_device), place);
+    }
+  }
   return all;
 }
 

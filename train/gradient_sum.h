@@ -50,8 +50,9 @@ class GradientSum {
   std::vector<double> losses_of_all(const std::vector<double>& own);
   /// After an update of own_range(): everybody gets the others' values. Nothing to do unless sharded.
   void share_parameters();
-  /// All masters, of which the store may keep a range alone: a slab, to be read.
-  Tensor all_masters();
+  /// All masters, to be read by the first process: the store's own slab, or where it keeps a range alone a slab in the memory of the CPU,
+  /// collected piece by piece. Undefined in the others.
+  Tensor masters_for_first();
 
  private:
   void reduce_from(std::int64_t place);

@@ -172,10 +172,17 @@ void require_finished(const RunResult& result, Log& log) {
 void with_processes(const CommonOptions& options, const std::function<void(Communicator&, Device)>& work) {
   const bool on_gpus = cuda::built_in() && options.device.starts_with("cuda");
   const std::unique_ptr<Communicator> communicator = connect_processes(on_gpus);
-  if (communicator->size() == 1) return work(*communicator, options.apply());
-  try {
-    require_input(!options.device.starts_with("cuda:"), "--device {}: in several processes each has a GPU of its own; give --device cuda",
+  const auto require_own_gpu = [&] {
+    require_input(!communicator->is_connected() || !options.device.starts_with("cuda:"),
+                  "--device {}: a process that mpirun, srun or torchrun started has the GPU of its number; give --device cuda",
                   options.device);
+  };
+  if (communicator->size() == 1) {
+    require_own_gpu();
+    return work(*communicator, options.apply());
+  }
+  try {
+    require_own_gpu();
     work(*communicator, options.apply(communicator->local_rank()));
   } catch (const Interrupted& reason) {
     throw Interrupted(communicator->is_first() ? reason.what() : "");

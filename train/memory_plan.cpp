@@ -59,6 +59,22 @@ double measure(const RunConfig& config, std::int64_t layers, std::int64_t sequen
   return static_cast<double>(arena.statistics().peak_in_use_bytes - before);
 }
 
+/// What its steps send and compute.
+void plan_step(const RunConfig& config, int devices, MemoryPlan& plan) {
+  const TrainingConfig& training = config.training;
+  const DType type = training.reduction == Reduction::bf16 ? DType::bf16 : accumulate_dtype(training.dtype);
+  const bool to_owners = training.zero > 0 && !training.deterministic;
+  plan.reduced = (to_owners ? 1 : 2) * Model(config.model).parameters().slab_size() * size_of(type);
+  plan.shared = training.zero > 0 ? plan.weights : 0;
+  const double predicted = has_task(config) ? 0 : config.masking.probability;
+  const auto flops = [&](std::int64_t sequences) { return step_flops(config.model, sequences, config.data.sequence_length, predicted); };
+  const StepFlops all = flops(training.batch_size);
+  plan.flops = all.forward() + all.backward(training.activation_checkpointing);
+  if (training.deterministic) return;  // its sums wait for the end
+  const std::int64_t last = (std::max<std::int64_t>(1, training.batch_size / devices) - 1) % training.micro_batch_size + 1;
+  plan.last_backward = flops(last).backward(training.activation_checkpointing);
+}
+
 }  // namespace
 
 std::string memory_text(double bytes) {
@@ -95,13 +111,7 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
   plan.average = training.ema ? own : 0;
   plan.communication = devices > 1 ? std::min(slab, GradientSumOptions{}.bucket * exact) : 0;
   if (devices > 1 && training.reduction == Reduction::bf16) plan.communication += elements * size_of(DType::bf16);
-  plan.reduced = elements * (training.reduction == Reduction::bf16 ? size_of(DType::bf16) : exact);
-  plan.shared = training.zero > 0 ? plan.weights : 0;
-  const double predicted = has_task(config) ? 0 : config.masking.probability;
-  plan.flops = 3 * forward_flops(config.model, training.batch_size, config.data.sequence_length, predicted);
-  const std::int64_t of_each = std::max<std::int64_t>(1, training.batch_size / devices);
-  const std::int64_t last = std::min(training.micro_batch_size, of_each);
-  plan.last_backward = 2 * forward_flops(config.model, last, config.data.sequence_length, predicted);
+  plan_step(config, devices, plan);
   plan.layers = config.model.num_hidden_layers;
   // a(L, b) = rest[0] + rest[1] b + L (layer[0] + layer[1] b) from four measurements.
   const double a11 = measure(config, 1, 1), a12 = measure(config, 1, 2), a21 = measure(config, 2, 1), a22 = measure(config, 2, 2);
@@ -126,7 +136,7 @@ std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan
 
 StepTime plan_time(const MemoryPlan& plan, int devices, double bandwidth, std::optional<double> speed) {
   const double round = static_cast<double>(devices - 1) / devices / bandwidth;  // of a ring, a byte
-  const double reducing = (plan.shared > 0 ? 1 : 2) * round * static_cast<double>(plan.reduced);
+  const double reducing = round * static_cast<double>(plan.reduced);
   const double sharing = round * static_cast<double>(plan.shared);
   StepTime time;
   time.communication = reducing + sharing;

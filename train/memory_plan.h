@@ -23,8 +23,8 @@ struct MemoryPlan {
   std::int64_t layers = 0;
   /// Activations of b sequences: rest[0] + rest[1] · b, and in each layer layer[0] + layer[1] · b.
   double rest[2] = {}, layer[2] = {};
-  std::int64_t reduced = 0;  ///< gradients that a step adds up, in the type of training.reduction …
-  std::int64_t shared = 0;   ///< … and weights that it brings to all, with zero
+  /// What each of many devices sends in a step: to add up gradients, and with zero to bring the weights to all.
+  std::int64_t reduced = 0, shared = 0;
   double flops = 0;          ///< operations of a step, of all devices
   double last_backward = 0;  ///< the part of a device's operations behind which its communication can hide: the last backward's
 

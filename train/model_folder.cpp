@@ -174,7 +174,10 @@ StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint6
   return std::move(start.names);
 }
 
-std::vector<NamedTensor> weight_tensors(const Model& model) { return weight_tensors(model, model.parameters().masters()); }
+std::vector<NamedTensor> weight_tensors(const Model& model) {
+  const ParameterStore& store = model.parameters();
+  return weight_tensors(model, store.masters({0, store.slab_size()}));
+}
 
 std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& masters) {
   const ParameterStore& store = model.parameters();

@@ -99,7 +99,7 @@ TorchrunPlace torchrun_place(const std::map<std::string, std::string>& environme
   // torchrun may listen at MASTER_PORT itself, and says so; the next port is then ours.
   const auto agent = environment.find("TORCHELASTIC_USE_AGENT_STORE");
   const bool taken = agent != environment.end() && agent->second == "True";
-  const int port = number_between(environment, "MASTER_PORT", 1, 65534) + (taken ? 1 : 0);
+  const int port = number_between(environment, "MASTER_PORT", 1, taken ? 65534 : 65535) + (taken ? 1 : 0);
   require_input(environment.contains("MASTER_ADDR"),
                 "WORLD_SIZE is set, but MASTER_ADDR is not: start the processes with mpirun, srun or torchrun");
   place.address = fmt::format("{}:{}", environment.at("MASTER_ADDR"), port);
@@ -124,6 +124,8 @@ void use_common_cpu_level(Communicator& communicator) {
 std::optional<fs::path> mpi_module() { return module_called(mpi_name); }
 std::optional<fs::path> nccl_module() { return module_called(nccl_name); }
 
+bool can_connect_over_mpi() { return launcher_of(own_environment()) == Launcher::mpi && mpi_module(); }
+
 std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
   const auto environment = own_environment();
   const Launcher launcher = launcher_of(environment);
@@ -135,7 +137,11 @@ std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
                   environment.at("WORLD_SIZE"));
     const TorchrunPlace place = torchrun_place(environment);
     ::setenv("NCCL_COMM_ID", place.address.c_str(), 0);
-    return std::make_unique<Communicator>([place] { return connect_nccl({nullptr, place.rank, place.size, place.local_rank}); });
+    auto communicator = std::make_unique<Communicator>([place] {
+      return connect_nccl({nullptr, place.rank, place.size, place.local_rank});
+    });
+    use_common_cpu_level(*communicator);
+    return communicator;
   }
   auto communicator = std::make_unique<Communicator>(on_gpus ? connect_nccl_over_mpi : connect_mpi);
   std::int64_t started = 1;

@@ -33,6 +33,9 @@ struct TorchrunPlace {
 /// From RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT. InputError when one is missing or makes no sense.
 TorchrunPlace torchrun_place(const std::map<std::string, std::string>& environment);
 
+/// Whether mpirun or srun started this process, and the module for MPI is there.
+bool can_connect_over_mpi();
+
 /// The communicator of a run, of one process unless the environment says otherwise; `on_gpus` for tensors there. MPI and NCCL are looked
 /// for only then. The variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT) do for GPUs, without MPI. InputError
 /// when a module is missing, or cannot do what the launcher promised.

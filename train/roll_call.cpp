@@ -24,6 +24,7 @@ std::optional<std::string> RollCall::waiting(std::int64_t operation, double seco
   std::error_code ignored;
   // One who is asked answers at once: who began to wait late must not be taken for the one who is missing.
   if (written_ != operation && (seconds >= limit_ / 2 || fs::exists(folder_, ignored))) {
+    present_ = true;
     fs::create_directories(folder_, ignored);
     std::ofstream file(file_of(rank_));
     file << operation << std::flush;
@@ -31,16 +32,17 @@ std::optional<std::string> RollCall::waiting(std::int64_t operation, double seco
   }
   constexpr double patience = 2;
   if (seconds < limit_ || (lowest_waiting() != rank_ && seconds < limit_ + patience)) return std::nullopt;
-  written_.reset();  // the file stays: others may look for it still
+  present_ = false;  // the file stays: others may look for it still
   return verdict();
 }
 
 void RollCall::answered() {
-  if (!written_) return;
+  if (!present_) return;
   std::error_code ignored;
   fs::remove(file_of(rank_), ignored);
   fs::remove(folder_, ignored);  // when it was the last
   written_.reset();
+  present_ = false;
 }
 
 int RollCall::lowest_waiting() const {

@@ -32,14 +32,14 @@ double attention_products(const ModelConfig& model, double sequences, double len
 
 }  // namespace
 
-double forward_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length, double predicted) {
+StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length, double predicted) {
   const auto hidden = static_cast<double>(config.hidden_size), wide = static_cast<double>(config.intermediate_size);
   const double tokens = static_cast<double>(sequences) * static_cast<double>(length);
   const double dense = tokens * (4 * hidden * hidden + 2 * hidden * wide);
   const double convolution = tokens * hidden * static_cast<double>(config.attention.conv_kernel_size.value_or(0));
   const double attention = attention_products(config, static_cast<double>(sequences), static_cast<double>(length));
   const double head = predicted * tokens * hidden * (hidden + static_cast<double>(config.vocab_size));
-  return 2 * (static_cast<double>(config.num_hidden_layers) * (dense + attention + convolution) + head);
+  return {2 * static_cast<double>(config.num_hidden_layers) * (dense + attention + convolution), 2 * head};
 }
 
 }  // namespace nystrom

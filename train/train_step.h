@@ -28,7 +28,7 @@ struct StepOptions {
   bool activation_checkpointing = false;
   /// For RunContext::observe_attention, in the first micro-batch.
   std::function<void(const AttentionInputs&, Var& output)> observe_attention = {};
-  GradientSum* gradient_sum = nullptr;  ///< with the other processes; null: this one is alone
+  GradientSum* gradient_sum = nullptr;  ///< with the other processes; null: nobody started others
 };
 
 struct StepResult {

@@ -214,13 +214,14 @@ void Run::save() {
   require_same_weights();
   const ParameterStore& store = model_.parameters();
   while_averaged([&] {
-    const Tensor masters = gradient_sum_ ? gradient_sum_->all_masters() : store.masters();
+    const Tensor masters = gradient_sum_ ? gradient_sum_->masters_for_first() : store.masters();
+    if (!communicator_.is_first() && !sharded_) return;
     std::vector<NamedTensor> tensors = tensors_of(store, optimizer_->range(), optimizer_slabs());
     if (communicator_.is_first()) {
       const std::int64_t bytes = (average_ ? 4 : 3) * masters.bytes() + (std::int64_t{1} << 20);
       checkpoints_.save(state_.step, checkpoint_files(masters, std::move(tensors)), bytes, state_.best());
       if (sharded_) end_optimizer_files(communicator_);
-    } else if (sharded_) {
+    } else {
       write_own_optimizer_files(tensors, communicator_);
     }
   });

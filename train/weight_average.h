@@ -18,7 +18,8 @@ class WeightAverage {
   WeightAverage(ParameterStore& store, double decay, SlabRange range, std::function<void()> share);
 
   void update();
-  /// Runs f while the parameters and the average are exchanged.
+  /// Runs f while the parameters and the average are exchanged. What f throws is thrown on; the parameters of other ranges then stay the
+  /// average's.
   void while_exchanged(const std::function<void()>& f);
   /// The average, or the parameters while they are exchanged: the range of a slab laid out as the store's.
   Tensor slab() const { return slab_; }

@@ -71,8 +71,8 @@ TEST_F(CheckTest, TellsWhetherTheRunFits) {
   const Outcome fits = run_program(folder_, "check run.yaml --gpus 2 --memory 1G --bandwidth 10 --speed 1G");
   EXPECT_EQ(fits.code, 0) << fits.err;
   for (const char* part : {"memory of each of 2 devices:\n", "  weights ", "  gradients ", "  optimizer ", "  communication ",
-                           "  activations of 1 layers, ", "largest micro_batch_size in 1.00 GB: 2\n",
-                           "communication of a step: ", "computation of a step: ", "a step: ", " tokens a second\n"})
+                           "  activations of 1 layers, ", "largest micro_batch_size in 1.00 GB: 2\n", "communication of a step: ",
+                           "computation of a step: ", "a step: ", " tokens a second, all sequences at full length\n"})
     EXPECT_NE(fits.out.find(part), std::string::npos) << part << "\n" << fits.out;
   const Outcome too_large = run_program(folder_, "check run.yaml --memory 10K");
   EXPECT_EQ(too_large.code, 2);

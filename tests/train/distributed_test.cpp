@@ -238,6 +238,18 @@ TEST_F(DistributedTest, TextIsPreparedTogetherToTheSameBytes) {
   EXPECT_GE(files, 5U);
 }
 
+TEST_F(DistributedTest, OtherTextOnAnotherMachineIsNotPrepared) {
+  fs::copy_file(folder_ / "text.txt", folder_ / "text-0.txt");
+  write_bytes(folder_ / "text-1.txt", read_bytes(folder_ / "text.txt") + "one line more\n");
+  write_bytes(folder_ / "one.sh", "exec " + program + "prepare run.yaml --set data.train=[text-$OMPI_COMM_WORLD_RANK.txt]\n");
+  const Outcome outcome = run_command(folder_, mpirun + "-np 2 sh one.sh");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find(" reads other text than rank 0 on "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(", or has another tokenizer: copy the same files to all machines"), std::string::npos) << outcome.err;
+  for (const auto& entry : fs::directory_iterator(folder_ / "cache"))
+    EXPECT_FALSE(entry.path().filename().string().starts_with("tokens-") && fs::exists(entry.path() / "train" / "index.json")) << entry;
+}
+
 TEST_F(DistributedTest, AKilledProcessEndsAllAndTheRunGoesOn) {
   const std::string sets = "training.zero=1 training.steps=40";
   ASSERT_EQ(train(2, "straight", sets).code, 0);

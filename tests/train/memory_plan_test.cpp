@@ -81,7 +81,7 @@ INSTANTIATE_TEST_SUITE_P(Runs, MemoryPlanTest,
 MemoryPlan simple_plan() {
   MemoryPlan plan;
   plan.weights = 1000;
-  plan.reduced = 8000;
+  plan.reduced = 16000;
   plan.flops = 40000;
   plan.last_backward = 5000;
   plan.layers = 2;
@@ -100,8 +100,8 @@ TEST(MemoryPlan, FindsTheLargestMicroBatch) {
   EXPECT_EQ(plan.largest_micro_batch(1100, 7), 0);
 }
 
-TEST(StepTime, ARingMovesTheGradientsTwice) {
-  EXPECT_DOUBLE_EQ(plan_time(simple_plan(), 4, 1000, {}).communication, 2.0 * 3 / 4 * 8);
+TEST(StepTime, ARingSendsToAllButItself) {
+  EXPECT_DOUBLE_EQ(plan_time(simple_plan(), 4, 1000, {}).communication, 3.0 / 4 * 16);
   EXPECT_EQ(plan_time(simple_plan(), 1, 1000, {}).communication, 0);
 }
 
@@ -117,8 +117,8 @@ TEST(StepTime, SharedWeightsGoOnceAndCannotHide) {
   MemoryPlan plan = simple_plan();
   plan.shared = 4000;
   const StepTime time = plan_time(plan, 4, 1000, 1000);
-  EXPECT_DOUBLE_EQ(time.communication, 3.0 / 4 * (8 + 4));
-  EXPECT_DOUBLE_EQ(*time.step, 10 + (3.0 / 4 * 8 - 5) + 3.0 / 4 * 4);
+  EXPECT_DOUBLE_EQ(time.communication, 3.0 / 4 * (16 + 4));
+  EXPECT_DOUBLE_EQ(*time.step, 10 + (3.0 / 4 * 16 - 5) + 3.0 / 4 * 4);
 }
 
 TEST(StepTime, OfAConfiguration) {
@@ -130,8 +130,17 @@ TEST(StepTime, OfAConfiguration) {
   config.training.reduction = Reduction::bf16;
   config.training.zero = 1;
   const MemoryPlan rounded = plan_memory(config, 4);
-  EXPECT_EQ(2 * rounded.reduced, exact.reduced);
+  EXPECT_EQ(4 * rounded.reduced, exact.reduced) << "to owners alone, and half the bytes";
   EXPECT_EQ(rounded.shared, rounded.weights);
+  config.training.batch_size = 28;  // 5 and 2 of each device
+  config.training.activation_checkpointing = true;
+  const MemoryPlan uneven = plan_memory(config, 4);
+  EXPECT_NEAR(uneven.last_backward / exact.last_backward, 2.0 / 5 * 3 / 2, 0.1) << "the layers' forward once more, of two sequences";
+  config.training.reduction = Reduction::exact;
+  config.training.deterministic = true;
+  const MemoryPlan ordered = plan_memory(config, 4);
+  EXPECT_EQ(ordered.reduced, exact.reduced);
+  EXPECT_EQ(ordered.last_backward, 0);
 }
 
 TEST(MemoryPlan, ZeroSpreadsMomentsAndMasters) {
