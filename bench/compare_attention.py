@@ -1,13 +1,17 @@
-"""Pretrains the same small masked language model with each kind of attention, and prints loss, speed and memory beside each other.
+"""Trains the same small model with each kind of attention, and prints quality, speed and memory beside each other.
 
-    build/interop/bin/python bench/compare_attention.py --text novels.txt --validation held-out.txt --work build/compare-attention
+    build/interop/bin/python bench/compare_attention.py --text novels.txt --validation held-out.txt   # masked language model
+    build/interop/bin/python bench/compare_attention.py --listops                                     # values of nested lists
 
-Run from the repository's root; needs build/release/nystrom and no network. 4 layers of width 256, sequences of 1024 tokens; text,
-order, masks, steps and seeds are the same for all kinds, and so is everything else: the convolution, which carries much of a small
-model, is there for all of them (--no-convolution: for none). Seed after seed all kinds run one behind the other, so that what else
-the machine does meets all of them alike. Finished runs are not repeated; a stopped one goes on.
+Run from the repository's root; needs build/release/nystrom and no network. Data, order, masks, steps and seeds are the same for all
+kinds, and so is everything else: the convolution, which carries much of a small model, is there for all of them (--no-convolution: for
+none). Seed after seed all kinds run one behind the other, so that what else the machine does meets all of them alike. Finished runs are
+not repeated; a stopped one goes on.
 
-Writes every run into --output: loss and accuracy on held-out text, tokens a second (median of the recorded steps) and peak memory.
+The masked language model has 4 layers of width 256 and reads sequences of 1024 tokens. ListOps is that of Long Range Arena with its
+model (2 layers of width 64, mean pooling) and expressions of 100 to 500 symbols, drawn by `nystrom listops`.
+
+Writes every run into --output: loss and accuracy on held-out data, tokens a second (median of the recorded steps) and peak memory.
 """
 
 import argparse
@@ -34,31 +38,38 @@ KINDS = {
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--text", required=True)
-    parser.add_argument("--validation", required=True)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--text", help="a masked language model on this text; with --validation")
+    what.add_argument("--listops", action="store_true")
+    parser.add_argument("--validation")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, help="600 of the masked language model, 2000 of ListOps")
     parser.add_argument("--no-convolution", action="store_true")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
     parser.add_argument("--work", type=Path, default=Path("build/compare-attention"))
     parser.add_argument("--output", type=Path, default=Path("bench/results/attention-kinds.json"))
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if arguments.text and not arguments.validation:
+        parser.error("--text needs --validation")
+    arguments.steps = arguments.steps or (2000 if arguments.listops else 600)
+    return arguments
 
 
-def configuration(arguments: argparse.Namespace, kind: str, seed: int, run: Path) -> dict:
-    convolution = None if arguments.no_convolution else 33
+def attention(arguments: argparse.Namespace, kind: str) -> dict:
+    return KINDS[kind] | {"conv_kernel_size": None if arguments.no_convolution else 33}
+
+
+def masked_lm(arguments: argparse.Namespace, kind: str) -> dict:
     return {
-        "run_dir": str(run),
-        "seed": seed,
         "model": {
             "hidden_size": 256,
             "num_hidden_layers": 4,
             "num_attention_heads": 4,
             "intermediate_size": 1024,
             "max_position_embeddings": 1024,
-            "attention": KINDS[kind] | {"conv_kernel_size": convolution},
+            "attention": attention(arguments, kind),
         },
         "tokenizer": {"train": {"kind": "unigram", "vocab_size": 8000}},
         "data": {
@@ -67,12 +78,39 @@ def configuration(arguments: argparse.Namespace, kind: str, seed: int, run: Path
             "sequence_length": 1024,
             "cache": str(arguments.work / "cache"),
         },
+        "training": {"steps": arguments.steps, "batch_size": 8, "micro_batch_size": 8, "dtype": "bf16"},
+    }
+
+
+def listops(arguments: argparse.Namespace, kind: str) -> dict:
+    data = arguments.work / "listops"
+    return {
+        "model": {
+            "hidden_size": 64,
+            "num_hidden_layers": 2,
+            "num_attention_heads": 2,
+            "intermediate_size": 128,
+            "max_position_embeddings": 512,
+            "pooling": "mean",
+            "attention": attention(arguments, kind),
+        },
+        "tokenizer": {"builtin": "listops"},
+        "task": {"recipe": "listops", "train": [str(data / "basic_train.tsv")], "validation": [str(data / "basic_val.tsv")]},
+        "data": {"sequence_length": 512},
+        "training": {"steps": arguments.steps, "epochs": None, "batch_size": 32, "micro_batch_size": 16, "dtype": "f32"},
+    }
+
+
+def configuration(arguments: argparse.Namespace, kind: str, seed: int, run: Path) -> dict:
+    common = {
+        "run_dir": str(run),
+        "seed": seed,
         "optimizer": {"learning_rate": 1e-3},
         "schedule": {"warmup_share": 0.1, "warmup_steps": None},
-        "training": {"steps": arguments.steps, "batch_size": 8, "micro_batch_size": 8, "dtype": "bf16"},
         "evaluation": {"every": arguments.steps},
         "checkpoint": {"every": 100, "keep": 2},
     }
+    return common | (listops if arguments.listops else masked_lm)(arguments, kind)
 
 
 def metrics_of(run: Path) -> list[dict]:
@@ -81,16 +119,19 @@ def metrics_of(run: Path) -> list[dict]:
 
 
 def train(arguments: argparse.Namespace, kind: str, seed: int) -> dict:
-    name = kind.replace(", ", "-").replace(" ", "-") + ("-no-convolution" if arguments.no_convolution else "")
+    name = ("listops-" if arguments.listops else "") + kind.replace(", ", "-").replace(" ", "-")
+    name += "-no-convolution" if arguments.no_convolution else ""
     run = arguments.work / f"{name}-{seed}"
     if not any("validation_loss" in record and record["step"] == arguments.steps for record in metrics_of(run)):
         file = arguments.work / f"{name}-{seed}.yaml"
         file.write_text(json.dumps(configuration(arguments, kind, seed, run), indent=2))  # JSON is YAML
-        subprocess.run([str(arguments.nystrom), "pretrain", str(file), "--threads", str(arguments.threads)], check=True)
+        command = "finetune" if arguments.listops else "pretrain"
+        subprocess.run([str(arguments.nystrom), command, str(file), "--threads", str(arguments.threads)], check=True)
     records = metrics_of(run)
     last = [record for record in records if "validation_loss" in record][-1]
     speeds = [record["tokens_per_second"] for record in records if "tokens_per_second" in record][1:]
     return {
+        "task": "listops" if arguments.listops else "masked-lm",
         "kind": kind,
         "seed": seed,
         "steps": arguments.steps,
@@ -104,7 +145,7 @@ def train(arguments: argparse.Namespace, kind: str, seed: int) -> dict:
 
 def write(arguments: argparse.Namespace, runs: list[dict]) -> None:
     """What other calls have measured stays, but for the same runs."""
-    key = ("kind", "seed", "steps", "convolution")
+    key = ("task", "kind", "seed", "steps", "convolution")
     earlier = json.loads(arguments.output.read_text())["runs"] if arguments.output.exists() else []
     done = {tuple(run[part] for part in key): run for run in earlier + runs}
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
@@ -128,6 +169,9 @@ def print_table(runs: list[dict], kinds: list[str]) -> None:
 def main() -> None:
     arguments = parse_arguments()
     arguments.work.mkdir(parents=True, exist_ok=True)
+    if arguments.listops and not (arguments.work / "listops").exists():
+        sizes = ["--train", "64000", "--validation", "2000", "--test", "1", "--min-length", "100", "--max-length", "500"]
+        subprocess.run([str(arguments.nystrom), "listops", str(arguments.work / "listops"), *sizes], check=True)
     runs = []
     for seed in range(1, arguments.seeds + 1):
         for kind in arguments.kinds:
