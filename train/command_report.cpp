@@ -23,22 +23,12 @@ struct ReportCommand {
   std::string output;
 };
 
-const std::vector<std::string> usual_texts = {"He shook his [MASK] and said nothing.", "She looked out of the [MASK] at the garden.",
-                                              "It was a [MASK] morning, and the sun was shining."};
-
-/// The usual sentences are too long for the smallest models.
-std::vector<std::string> texts_of(const ReportCommand& options, const RunRecord& run) {
-  std::vector<std::string> texts;
-  for (const std::string& text : options.texts) texts.push_back(without_guard(text));
-  if (texts.empty() && run.config.data.sequence_length >= 32) texts = usual_texts;
-  return texts;
-}
-
 std::string page_of_run(const ReportCommand& options, const RunRecord& run, Log& log) {
   const bool masked_lm = !has_task(run.config);
   require_input(masked_lm || options.texts.empty(), "--text: {} trains a task; masks are filled by masked language models", run.name);
-  const std::vector<std::string> texts = masked_lm ? texts_of(options, run) : std::vector<std::string>{};
-  return run_report(run, texts.empty() ? MaskSamples{} : sample_masks(run, texts, log), read_study(run.path));
+  std::vector<std::string> texts;
+  for (const std::string& text : options.texts) texts.push_back(without_guard(text));
+  return run_report(run, texts.empty() ? read_mask_samples(run.path) : sample_masks(run, texts, log), read_study(run.path));
 }
 
 /// A sweep's folder stands for its runs.
@@ -79,7 +69,11 @@ Command add_report_command(CLI::App& app) {
       "Examples:\n  nystrom report runs/small\n  nystrom report runs/small runs/base --output both.html");
   command->add_option("RUN", options->runs, "run directory; several are compared")->required();
   command->add_option("--output", options->output, "file to write; left out: RUN/report.html, of several runs report.html");
-  command->add_option("--text", options->texts, "text with [MASK] to fill, instead of the usual ones")->allow_extra_args(false);
+  command
+      ->add_option(
+          "--text", options->texts,
+          "text with [MASK] to be filled by the checkpoints that are kept, instead of those that the run recorded (logging.fill_masks)")
+      ->allow_extra_args(false);
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};
 }

@@ -139,6 +139,8 @@ struct LoggingConfig {
   bool tensorboard = true;
   std::optional<std::int64_t> attention_every = 100;
   double attention_error_limit = 0.5;
+  std::vector<std::string> fill_masks = {"He shook his [MASK] and said nothing.", "She looked out of the [MASK] at the garden.",
+                                         "It was a [MASK] morning, and the sun was shining."};
 };
 
 template <class V>
@@ -150,6 +152,8 @@ void fields(V& v, LoggingConfig& c) {
     at_least(1));
   v(c.attention_error_limit, "attention_error_limit", "error of a layer's attention above which, at three looks in a row, the run warns",
     positive);
+  v(c.fill_masks, "fill_masks",
+    "texts with [MASK] that a masked language model fills at each evaluation, for nystrom report; what is too long for it is left out");
 }
 
 struct OptimizerConfig {

@@ -74,8 +74,7 @@ void TensorBoardWriter::write_record(const std::string& event) {
   file_ << length << little_endian(masked_crc(length)) << event << little_endian(masked_crc(event)) << std::flush;
 }
 
-MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard)
-    : path_(run_dir / "metrics.jsonl") {
+RecordLog::RecordLog(std::filesystem::path path, std::int64_t resumed_step) : path_(std::move(path)) {
   if (std::ifstream old(path_); old) {
     OutputFile kept(path_);
     for (std::string line; std::getline(old, line);) {
@@ -86,14 +85,22 @@ MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resume
   }
   file_.open(path_, std::ios::app);
   require_input(file_.good(), "{}: cannot open for writing", path_.string());
+}
+
+void RecordLog::write(const std::string& line) {
+  file_ << line + "\n" << std::flush;
+  require_input(file_.good(), "{}: cannot write; is there space on the device? The run goes on from its last checkpoint", path_.string());
+}
+
+MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard)
+    : records_(run_dir / "metrics.jsonl", resumed_step) {
   if (tensorboard) tensorboard_.emplace(run_dir);
 }
 
 void MetricsLog::write(std::int64_t step, const Metrics& metrics) {
   nlohmann::ordered_json record = {{"step", step}};
   for (const auto& [name, value] : metrics) record[name] = std::isfinite(value) ? nlohmann::ordered_json(value) : nullptr;
-  file_ << record.dump() + "\n" << std::flush;
-  require_input(file_.good(), "{}: cannot write; is there space on the device? The run goes on from its last checkpoint", path_.string());
+  records_.write(record.dump());
   if (tensorboard_) tensorboard_->write(step, metrics);
 }
 

@@ -25,17 +25,29 @@ class TensorBoardWriter {
   std::ofstream file_;
 };
 
+/// A file of a run with a JSON object of a step a line.
+class RecordLog {
+ public:
+  /// Continues the file after `resumed_step`: records of later steps, which are about to be computed again, are removed.
+  RecordLog(std::filesystem::path path, std::int64_t resumed_step);
+  /// Appends a line, without its end. InputError when it cannot be written.
+  void write(const std::string& line);
+
+ private:
+  std::filesystem::path path_;
+  std::ofstream file_;
+};
+
 /// `metrics.jsonl` of a run, and its TensorBoard events when wanted.
 class MetricsLog {
  public:
-  /// Continues the file after `resumed_step`: records of later steps, which are about to be computed again, are removed.
+  /// As RecordLog.
   MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard);
   /// Appends {"step": …, metrics…}; not-a-number and infinity become null. InputError when it cannot be written.
   void write(std::int64_t step, const Metrics& metrics);
 
  private:
-  std::filesystem::path path_;
-  std::ofstream file_;
+  RecordLog records_;
   std::optional<TensorBoardWriter> tensorboard_;
 };
 

@@ -55,6 +55,8 @@ class Objective {
   /// The score of the model on the held-out data; no dropout. Spread over the processes, the same in each. What `progress` throws passes
   /// through.
   virtual Score evaluate(const Model& model, const EvaluationProgress& progress) = 0;
+  /// A line for the run's mask_samples_file (train/mask_samples.h); empty where there is nothing to show.
+  virtual std::string samples(const Model&, std::int64_t /*step*/) const { return ""; }
 };
 
 }  // namespace nystrom

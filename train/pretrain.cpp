@@ -4,6 +4,7 @@
 #include "core/file_io.h"
 #include "data/tokenizer_folder.h"
 #include "train/corpus.h"
+#include "train/mask_samples.h"
 
 namespace nystrom {
 namespace {
@@ -59,6 +60,11 @@ class MaskedLmObjective : public Objective {
       score.text += fmt::format(", sentence order {:.1f} %", 100 * *order);
     }
     return score;
+  }
+
+  std::string samples(const Model& model, std::int64_t step) const override {
+    const auto& texts = config_.logging.fill_masks;
+    return texts.empty() ? "" : sample_line(model, *corpus_.tokenizer, texts, step);
   }
 
  private:

@@ -238,11 +238,11 @@ std::string samples_of(const MaskSamples& samples, const RunRecord& run) {
     html += "<h3>" + html_text(samples.texts[t]) + "</h3>\n";
     std::vector<std::vector<Cell>> rows;
     int best = -1;
-    for (const FilledMasks& checkpoint : samples.checkpoints) {
-      if (run.best() && run.best()->step == checkpoint.step) best = static_cast<int>(rows.size());
+    for (const FilledMasks& filled : samples.steps) {
+      if (run.best() && run.best()->step == filled.step) best = static_cast<int>(rows.size());
       std::vector<std::string> masks;
-      for (const auto& fills : checkpoint.texts.at(t)) masks.push_back(words_of(fills));
-      rows.push_back({checkpoint.step, fmt::format("{}", fmt::join(masks, " | "))});
+      for (const auto& fills : filled.texts.at(t)) masks.push_back(words_of(fills));
+      rows.push_back({filled.step, fmt::format("{}", fmt::join(masks, " | "))});
     }
     html += html_table({"step", "likeliest"}, rows, best);
   }

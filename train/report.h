@@ -4,25 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "train/fill_mask.h"
 #include "train/log.h"
+#include "train/mask_samples.h"
 #include "train/run_record.h"
 #include "train/study.h"
 
 namespace nystrom {
-
-/// What the checkpoint of one step puts in the places of masks: a list a text, of a list a mask.
-struct FilledMasks {
-  std::int64_t step = 0;
-  std::vector<std::vector<std::vector<MaskFill>>> texts;
-};
-
-/// What a masked language model makes of a few texts, by checkpoint.
-struct MaskSamples {
-  std::vector<std::string> texts;
-  std::vector<FilledMasks> checkpoints;  ///< in order of steps
-  std::string note;                      ///< why there are none
-};
 
 /// Fills the masks in `texts` by the best checkpoint of a run and, where the model is small, by every other whole one. Without a checkpoint
 /// that can be opened there is a note instead. InputError for a text that cannot be filled.

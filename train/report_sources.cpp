@@ -16,7 +16,6 @@ namespace fs = std::filesystem;
 /// Checkpoints beside the best one are asked too where their weights are at most this large: a few seconds in all.
 constexpr std::uintmax_t small_model_bytes = std::uintmax_t{64} << 20;
 constexpr std::size_t most_file_bytes = std::size_t{16} << 20;
-constexpr std::int64_t words_shown = 3;
 
 /// The best checkpoint of a run, and of a small model the other whole ones, in order of steps.
 std::vector<fs::path> checkpoints_to_ask(const RunRecord& run, Log& log) {
@@ -32,12 +31,6 @@ std::vector<fs::path> checkpoints_to_ask(const RunRecord& run, Log& log) {
   return paths;
 }
 
-std::string with_mask_of(const Tokenizer& tokenizer, std::string text) {
-  const std::string &mask = tokenizer.piece(tokenizer.special().mask), usual = "[MASK]";
-  for (std::size_t at = text.find(usual); at != text.npos; at = text.find(usual, at + mask.size())) text.replace(at, usual.size(), mask);
-  return text;
-}
-
 FilledMasks ask(const fs::path& checkpoint, const std::vector<std::string>& texts) {
   Log quiet(true);
   const ModelFolder folder = open_model_folder(checkpoint, {}, quiet);
@@ -46,9 +39,7 @@ FilledMasks ask(const fs::path& checkpoint, const std::vector<std::string>& text
   FilledMasks filled;
   const std::string name = checkpoint.filename().string();
   filled.step = std::stoll(name.substr(name.find('-') + 1));
-  for (const std::string& text : texts) {
-    filled.texts.push_back(fill_masks(*model, *tokenizer, with_mask_of(*tokenizer, text), std::min(words_shown, folder.config.vocab_size)));
-  }
+  for (const std::string& text : texts) filled.texts.push_back(sample_fills(*model, *tokenizer, text));
   return filled;
 }
 
@@ -63,7 +54,7 @@ MaskSamples sample_masks(const RunRecord& run, const std::vector<std::string>& t
   } catch (const InputError& error) {
     samples.note = error.what();
   }
-  for (const fs::path& checkpoint : checkpoints) samples.checkpoints.push_back(ask(checkpoint, texts));
+  for (const fs::path& checkpoint : checkpoints) samples.steps.push_back(ask(checkpoint, texts));
   return samples;
 }
 

@@ -15,6 +15,7 @@
 #include "train/checkpoint.h"
 #include "train/config_io.h"
 #include "train/hf_config.h"
+#include "train/mask_samples.h"
 #include "train/model_folder.h"
 #include "train/optimizer_files.h"
 #include "train/progress.h"
@@ -72,6 +73,7 @@ class Run {
   AttentionMonitor attention_;
   CheckpointFolder checkpoints_;
   std::optional<MetricsLog> metrics_;  // of the first process
+  std::optional<RecordLog> samples_;   // once there are some
   RunState state_;
   std::int64_t steps_, evaluation_interval_;
   std::string settings_;  // a hash of config_
@@ -238,12 +240,14 @@ bool Run::evaluation_due() const {
 bool Run::evaluate(const StopSignals& stop) {
   struct Stopped {};
   Score score;
+  std::string samples;
   try {
     while_averaged([&] {
       score = objective_.evaluate(model_, [&](std::int64_t done, std::int64_t total) {
         if (communicator_.size() == 1 && stop.requested()) throw Stopped();
         log_.draw(fmt::format("step {}: evaluating, {}/{}", state_.step, done, total));
       });
+      if (communicator_.is_first()) samples = objective_.samples(model_, state_.step);
     });
   } catch (const Stopped&) {
     return false;  // a resumed run evaluates before it goes on
@@ -251,6 +255,10 @@ bool Run::evaluate(const StopSignals& stop) {
   Metrics recorded;
   for (const auto& [name, value] : score.metrics) recorded.emplace_back("validation_" + name, value);
   if (metrics_) metrics_->write(state_.step, recorded);
+  if (!samples.empty()) {
+    if (!samples_) samples_.emplace(fs::path(config_.run_dir) / mask_samples_file, state_.step - 1);
+    samples_->write(samples);
+  }
   const auto& best = state_.best_value;
   const bool better = std::isfinite(score.value) && (!best || (objective_.higher_is_better() ? score.value > *best : score.value < *best));
   state_.evaluated_step = state_.step;

@@ -1,5 +1,6 @@
 // The direction of dependence: core ← autograd ← nn ← train and core ← data ← train.
 #include <gtest/gtest.h>
+#include "tests/support/places.h"
 
 #include <filesystem>
 #include <fstream>
@@ -39,7 +40,7 @@ std::string forbidden_includes(const fs::path& root, const std::string& folder) 
 }
 
 TEST(Layers, DependInOneDirection) {
-  const fs::path root = NYSTROM_SOURCE_DIR;
+  const fs::path root = source_folder();
   for (const auto& [folder, layers] : allowed) {
     EXPECT_EQ(fs::exists(root / folder) ? forbidden_includes(root, folder) : "", "");
   }

@@ -2,21 +2,17 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "tests/support/places.h"
 #include "train/safetensors.h"
 
 namespace nystrom::testing {
 
-/// In the sources, or where the environment says: a bundle's tests run on other machines.
-inline std::filesystem::path fixture_folder() {
-  const char* elsewhere = std::getenv("NYSTROM_SOURCE_DIR");
-  return std::filesystem::path(elsewhere ? elsewhere : NYSTROM_SOURCE_DIR) / "tests" / "fixtures";
-}
+inline std::filesystem::path fixture_folder() { return source_folder() / "tests" / "fixtures"; }
 
 /// Names of the folders below tests/fixtures/KIND, sorted.
 inline std::vector<std::string> fixture_names(const std::string& kind) {

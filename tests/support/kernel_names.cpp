@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/dispatch.h"
+#include "tests/support/places.h"
 
 namespace nystrom::testing {
 namespace {
@@ -32,7 +33,7 @@ class KernelNames : public ::testing::Environment {
   }
   void TearDown() override {
     set_kernel_observer(nullptr);
-    const std::filesystem::path folder = NYSTROM_BINARY_DIR "/kernels";
+    const std::filesystem::path folder = build_folder().string() + "/kernels";
     std::filesystem::create_directories(folder);
     std::ofstream file(folder / (std::string(program_invocation_short_name) + ".txt"));
     for (const auto& name : names()) file << name << '\n';

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/places.h"
 #include "tests/train/run_program.h"
 #include "tests/train/tiny_checkpoint.h"
 #include "train/approximation_cost.h"
@@ -115,7 +116,8 @@ class ApproximationModelTest : public ::testing::Test {
     fs::create_directory(folder_ / "tmp");
   }
   Outcome study(const std::string& arguments) {
-    return run_command(folder_, "TMPDIR=tmp '" NYSTROM_BINARY_DIR "/nystrom' approximation model model text.txt --quiet " + arguments);
+    return run_command(folder_,
+                       "TMPDIR=tmp '" + build_folder().string() + "/nystrom' approximation model model text.txt --quiet " + arguments);
   }
   nlohmann::json result(const std::string& arguments) {
     const Outcome outcome = study(arguments + " --json");

@@ -3,6 +3,7 @@
 
 #include <sstream>
 
+#include "tests/support/places.h"
 #include "tests/train/run_program.h"
 
 namespace nystrom::testing {
@@ -14,7 +15,7 @@ std::string completed(const std::vector<std::string>& words) {
   std::string script = "source <(\"$0\" --completion bash); COMP_WORDS=(";
   for (const std::string& word : words) script += "\"" + word + "\" ";
   script += "); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _nystrom; echo \"${COMPREPLY[*]}\"";
-  const Outcome outcome = run_command(folder, "bash -c '" + script + "' '" NYSTROM_BINARY_DIR "/nystrom'");
+  const Outcome outcome = run_command(folder, "bash -c '" + script + "' '" + build_folder().string() + "/nystrom'");
   EXPECT_EQ(outcome.err, "");
   return outcome.out.substr(0, outcome.out.find('\n'));
 }
@@ -22,7 +23,7 @@ std::string completed(const std::vector<std::string>& words) {
 TEST(Completion, IsOfNystromAndFallsBackToFiles) {
   const TemporaryFolder folder;
   const Outcome outcome =
-      run_command(folder, "bash -c 'source <(\"$0\" --completion bash); complete -p nystrom' '" NYSTROM_BINARY_DIR "/nystrom'");
+      run_command(folder, "bash -c 'source <(\"$0\" --completion bash); complete -p nystrom' '" + build_folder().string() + "/nystrom'");
   EXPECT_EQ(outcome.err, "");
   EXPECT_EQ(outcome.out, "complete -o default -F _nystrom nystrom\n");
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "tests/support/places.h"
 #include "tests/train/temporary_folder.h"
 #include "train/config.h"
 #include "train/config_reader.h"
@@ -15,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-const std::string docs = NYSTROM_SOURCE_DIR "/docs/";
+const std::string docs = testing::source_folder().string() + "/docs/";
 
 TEST(ConfigDocs, PageIsAsCommitted) {
   EXPECT_TRUE(read_bytes(docs + "config.md") == config_markdown()) << "docs/config.md is stale; run ./dev docs";

@@ -13,6 +13,7 @@
 
 #include "core/file_io.h"
 #include "core/json.h"
+#include "tests/support/places.h"
 #include "tests/train/finetune_fixture.h"
 #include "tests/train/run_program.h"
 #include "tests/train/small_text.h"
@@ -29,7 +30,7 @@ using std::chrono::milliseconds;
 const std::string mpirun =
     "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
     "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none mpirun ";
-const std::string program = "'" NYSTROM_BINARY_DIR "/nystrom' ";
+const std::string program = "'" + build_folder().string() + "/nystrom' ";
 
 class DistributedTest : public ::testing::Test {
  protected:
@@ -118,7 +119,7 @@ class DistributedTest : public ::testing::Test {
 TEST_F(DistributedTest, CommunicatorAndStepsHoldInEveryProcess) {
   for (const int processes : {1, 2, 3, 4}) {
     const Outcome outcome =
-        run_command(folder_, mpirun + "-np " + std::to_string(processes) + " '" NYSTROM_BINARY_DIR "/processes_worker'");
+        run_command(folder_, mpirun + "-np " + std::to_string(processes) + " '" + build_folder().string() + "/processes_worker'");
     EXPECT_EQ(outcome.code, 0) << processes << " processes: " << outcome.err;
   }
 }

@@ -7,6 +7,7 @@
 #include <regex>
 #include <set>
 
+#include "tests/support/places.h"
 #include "tests/train/temporary_folder.h"
 #include "train/config_io.h"
 
@@ -21,7 +22,7 @@ std::set<std::string> matches(const std::string& text, const char* pattern) {
 }
 
 TEST(Guarantees, NameTestsThatExist) {
-  const std::filesystem::path root = NYSTROM_SOURCE_DIR;
+  const std::filesystem::path root = source_folder();
   std::set<std::string> tests;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "tests")) {
     if (entry.path().extension() == ".cpp") tests.merge(matches(read_bytes(entry.path()), "TEST(?:_F|_P)?\\((\\w+), (\\w+)\\)"));
@@ -35,7 +36,7 @@ TEST(Guarantees, NameTestsThatExist) {
 std::string source_text() {
   std::string text;
   for (const char* folder : {"core", "data", "nn", "train"}) {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(std::filesystem::path(NYSTROM_SOURCE_DIR) / folder)) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(source_folder() / folder)) {
       if (entry.path().extension() == ".cpp") text += read_bytes(entry.path());
     }
   }
@@ -44,7 +45,7 @@ std::string source_text() {
 
 TEST(Faq, QuotesMessagesThatExist) {
   const std::string source = source_text();
-  const std::string faq = read_bytes(std::filesystem::path(NYSTROM_SOURCE_DIR) / "docs" / "faq.md");
+  const std::string faq = read_bytes(source_folder() / "docs" / "faq.md");
   const std::regex heading("\n## `([^`]+)`");
   int count = 0;
   for (std::sregex_iterator at(faq.begin(), faq.end(), heading), end; at != end; ++at, ++count) {
@@ -61,7 +62,7 @@ TEST(Faq, QuotesMessagesThatExist) {
 }
 
 TEST(Readme, ItsConfigurationIsOne) {
-  const std::string readme = read_bytes(std::filesystem::path(NYSTROM_SOURCE_DIR) / "README.md");
+  const std::string readme = read_bytes(source_folder() / "README.md");
   const auto begin = readme.find("```yaml\n") + std::string_view("```yaml\n").size();
   const std::string yaml = readme.substr(begin, readme.find("```\n", begin) - begin);
   const RunConfig config = parse_config(yaml, "README.md");

@@ -13,6 +13,7 @@
 
 #include "data/masking.h"
 #include "data/shards.h"
+#include "tests/support/places.h"
 #include "tests/train/run_program.h"
 #include "tests/train/tiny_checkpoint.h"
 #include "train/config_io.h"
@@ -83,7 +84,7 @@ class EvaluateTest : public ::testing::Test {
   }
 
   Outcome evaluate(const std::string& arguments) {
-    return run_command(folder_, "TMPDIR=tmp '" NYSTROM_BINARY_DIR "/nystrom' evaluate " + arguments);
+    return run_command(folder_, "TMPDIR=tmp '" + build_folder().string() + "/nystrom' evaluate " + arguments);
   }
   nlohmann::json result(const std::string& arguments) {
     const Outcome outcome = evaluate(arguments + " --json");
@@ -193,7 +194,7 @@ TEST_F(EvaluateTest, ASignalLeavesNothingBehind) {
   std::vector<std::string> lines;
   for (int i = 0; i < 2000; ++i) lines.insert(lines.end(), lines_.begin(), lines_.end());
   write_lines(folder_ / "long.txt", lines);
-  const std::string program = fs::path(NYSTROM_BINARY_DIR) / "nystrom", model = folder_ / "model", text = folder_ / "long.txt";
+  const std::string program = build_folder() / "nystrom", model = folder_ / "model", text = folder_ / "long.txt";
   const pid_t process = ::fork();
   if (process == 0) {
     ::setenv("TMPDIR", (folder_ / "tmp").c_str(), 1);

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <thread>
 
+#include "tests/support/places.h"
 #include "tests/train/finetune_fixture.h"
 #include "train/config_io.h"
 
@@ -16,7 +17,7 @@ namespace {
 TEST_F(FinetuneTest, KilledRunsEndInTheSameBits) {
   configure_classification();
   const auto start = [&](const std::string& run_dir) {
-    const std::string program = fs::path(NYSTROM_BINARY_DIR) / "nystrom";
+    const std::string program = build_folder() / "nystrom";
     const pid_t process = ::fork();
     if (process == 0) {
       if (::chdir(folder_.path().c_str()) != 0 || !std::freopen("log", "w", stderr)) ::_exit(99);

@@ -14,9 +14,11 @@
 
 #include "core/file_io.h"
 #include "core/json.h"
+#include "tests/support/places.h"
 #include "tests/train/run_program.h"
 #include "tests/train/small_text.h"
 #include "tests/train/temporary_folder.h"
+#include "train/mask_samples.h"
 #include "train/safetensors.h"
 
 namespace nystrom::testing {
@@ -50,7 +52,7 @@ class PretrainTest : public ::testing::Test {
 
   /// Starts `nystrom pretrain` in the folder, on one thread, its messages in the file `log`.
   pid_t start(const std::string& run_dir, const std::string& more = "training.steps=60") {
-    const std::string program = fs::path(NYSTROM_BINARY_DIR) / "nystrom";
+    const std::string program = build_folder() / "nystrom";
     const pid_t process = ::fork();
     if (process == 0) {
       if (::chdir(folder_.path().c_str()) != 0 || !std::freopen("log", "w", stderr)) ::_exit(99);
@@ -90,6 +92,26 @@ TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
   for (const auto& entry : fs::directory_iterator(folder_ / "killed" / "checkpoints")) {
     const std::string name = entry.path().filename().string();
     EXPECT_TRUE(name == "latest" || name == "step-60" || name == "step-54") << "left over: " << name;
+  }
+}
+
+TEST_F(PretrainTest, RecordsHowItFillsMasksAtEachEvaluation) {
+  std::ofstream(folder_ / "run.yaml", std::ios::app)
+      << "logging: {fill_masks: [\"the [MASK] and [MASK]\", \"" + std::string(200, 'a') + " [MASK]\"]}\n";
+  ASSERT_EQ(run("once", "training.steps=40"), 0) << read_bytes(folder_ / "log");
+  ASSERT_EQ(run("once"), 0) << read_bytes(folder_ / "log");
+  const MaskSamples samples = read_mask_samples(folder_ / "once");
+  EXPECT_EQ(samples.note, "");
+  ASSERT_EQ(samples.texts, std::vector<std::string>{"the [MASK] and [MASK]"}) << "the other one is too long for the model";
+  ASSERT_EQ(samples.steps.size(), 3U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(samples.steps[i].step, 20 * static_cast<std::int64_t>(i + 1));
+    const auto& masks = samples.steps[i].texts.at(0);
+    ASSERT_EQ(masks.size(), 2U);
+    for (const auto& fills : masks) {
+      ASSERT_EQ(fills.size(), 3U);
+      EXPECT_GE(fills[0].score, fills[1].score);
+    }
   }
 }
 
@@ -177,7 +199,7 @@ TEST_F(PretrainTest, ASignalLeavesACheckpoint) {
 }
 
 TEST_F(PretrainTest, TakesATokenizerOfAnyKind) {
-  const fs::path tokenizer = fs::path(NYSTROM_SOURCE_DIR) / "tests/fixtures/tokenizers/small/byte_level";
+  const fs::path tokenizer = source_folder() / "tests/fixtures/tokenizers/small/byte_level";
   fs::create_directory(folder_ / "tokenizer");
   for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"}) fs::copy_file(tokenizer / name, folder_ / "tokenizer" / name);
   ASSERT_EQ(run("run", "tokenizer.path=tokenizer"), 0) << read_bytes(folder_ / "log");

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/errors.h"
+#include "tests/support/places.h"
 #include "tests/train/run_program.h"
 #include "tests/train/temporary_folder.h"
 #include "train/processes.h"
@@ -27,7 +28,7 @@ TEST(Processes, TheEnvironmentTellsTheLauncher) {
 
 TEST(Processes, VariablesOfOtherLaunchersAreRefused) {
   const TemporaryFolder folder;
-  const Outcome outcome = run_command(folder, "env WORLD_SIZE=2 RANK=0 '" NYSTROM_BINARY_DIR "/nystrom' pretrain run.yaml");
+  const Outcome outcome = run_command(folder, "env WORLD_SIZE=2 RANK=0 '" + build_folder().string() + "/nystrom' pretrain run.yaml");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err,
             "nystrom: WORLD_SIZE is 2, but on CPUs nystrom's processes are started by mpirun or srun: mpirun -np 2 nystrom …; unset it to "
@@ -55,7 +56,7 @@ TEST(Processes, TorchrunsVariablesTellThePlace) {
 
 TEST(Processes, WithoutTheModuleThereIsOneLine) {
   const TemporaryFolder folder;
-  fs::copy_file(NYSTROM_BINARY_DIR "/nystrom", folder / "nystrom");
+  fs::copy_file(build_folder().string() + "/nystrom", folder / "nystrom");
   const Outcome outcome = run_command(folder, "env OMPI_COMM_WORLD_SIZE=2 ./nystrom pretrain run.yaml");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err,

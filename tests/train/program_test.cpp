@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/fixtures.h"
+#include "tests/support/places.h"
 #include "tests/train/run_program.h"
 #include "train/config_io.h"
 #include "train/forward.h"
@@ -64,7 +65,7 @@ TEST(Program, ForwardAnnouncesSemanticsUnlessQuiet) {
 TEST(Program, InfoCountsParameters) {
   const TemporaryFolder folder;
   furnish(folder);
-  const std::filesystem::path yaml = std::filesystem::path(NYSTROM_SOURCE_DIR) / "configs" / "base.yaml";
+  const std::filesystem::path yaml = source_folder() / "configs" / "base.yaml";
   const std::pair<std::filesystem::path, ModelConfig> targets[] = {
       {model_folder(), read_model_config(model_folder(), {})},
       {yaml, read_config(yaml.string(), {}).model},

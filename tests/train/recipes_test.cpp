@@ -8,6 +8,7 @@
 #include <set>
 
 #include "nn/model.h"
+#include "tests/support/places.h"
 #include "tests/train/run_program.h"
 #include "train/config_io.h"
 
@@ -27,7 +28,7 @@ RunConfig config_of(std::string_view recipe) {
 class EveryRecipe : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(EveryRecipe, IsItsFile) {
-  EXPECT_EQ(find_recipe(GetParam()).text, read_bytes(fs::path(NYSTROM_SOURCE_DIR) / "configs" / (GetParam() + ".yaml")));
+  EXPECT_EQ(find_recipe(GetParam()).text, read_bytes(source_folder() / "configs" / (GetParam() + ".yaml")));
 }
 
 TEST_P(EveryRecipe, BeginsWithWhatItIs) { EXPECT_TRUE(find_recipe(GetParam()).text.starts_with("# ")); }
@@ -64,7 +65,7 @@ INSTANTIATE_TEST_SUITE_P(All, EveryRecipe, ::testing::ValuesIn(recipe_names()), 
 
 TEST(Recipes, AreAllFilesOfConfigs) {
   std::set<std::string> files;
-  for (const auto& entry : fs::directory_iterator(fs::path(NYSTROM_SOURCE_DIR) / "configs")) files.insert(entry.path().stem().string());
+  for (const auto& entry : fs::directory_iterator(source_folder() / "configs")) files.insert(entry.path().stem().string());
   const std::vector<std::string> names = recipe_names();
   EXPECT_EQ(std::set<std::string>(names.begin(), names.end()), files) << "list new recipes in train/CMakeLists.txt";
 }

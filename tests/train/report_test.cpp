@@ -126,7 +126,7 @@ TEST(Report, EscapesWhateverStandsInARun) {
   write_bytes(path / "log.txt", "2026-01-01T00:00:00Z warning: " + hostile + attribute + "\x01\xff\n");
   MaskSamples samples;
   samples.texts = {hostile};
-  samples.checkpoints = {{1, {{{{0.5, 3, hostile, hostile}}}}}};
+  samples.steps = {{1, {{{{0.5, 3, hostile, hostile}}}}}};
   StudyFindings study{{hostile}, {"<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>"}};
   const RunRecord run = read_run(path);
   for (const std::string& page : {run_report(run, samples, study), comparison_report({run, run}, {hostile, {hostile}, {{hostile}}})}) {
@@ -154,11 +154,28 @@ TEST(Report, MetricsThatDifferInANumberShareAPicture) {
   EXPECT_TRUE(holds(page, ">residual_layer_11</text>"));
 }
 
-TEST(Report, ShowsCheckpointsUnderEachOther) {
+TEST(Report, ShowsMasksAsTheRunFilledThem) {
+  const TemporaryFolder folder;
+  const fs::path path = write_run(folder, "run");
+  const auto record = [](int step, const std::string& text, const std::string& word) {
+    return "{\"step\":" + std::to_string(step) + ",\"samples\":[{\"text\":\"" + text + "\",\"masks\":[[{\"token_str\":\"" + word +
+           "\",\"score\":0.5}]]}]}\n";
+  };
+  write_bytes(path / "fill-masks.jsonl",
+              record(1, "old [MASK]", "one") + record(2, "new [MASK]", "two") + record(3, "new [MASK]", "three") + "{\"step\":4");
+  const std::string page = run_report(read_run(path), read_mask_samples(path), {});
+  EXPECT_TRUE(holds(page, "new [MASK]"));
+  EXPECT_FALSE(holds(page, "old [MASK]")) << "the texts were changed";
+  EXPECT_TRUE(holds(page, "<tr><td class=\"number\">3</td><td class=\"text\">“three” 50 %</td></tr>"));
+  write_bytes(path / "fill-masks.jsonl", record(1, "new [MASK]", "one") + "{\"step\":2}\n");
+  EXPECT_TRUE(holds(run_report(read_run(path), read_mask_samples(path), {}), "fill-masks.jsonl:2: is no record of filled masks"));
+}
+
+TEST(Report, ShowsStepsUnderEachOther) {
   const TemporaryFolder folder;
   MaskSamples samples;
   samples.texts = {"the [MASK]"};
-  samples.checkpoints = {{1, {{{{0.25, 3, "sea", "the sea"}}}}}, {2, {{{{0.5, 3, "sky", "the sky"}, {0.125, 4, "sea", "the sea"}}}}}};
+  samples.steps = {{1, {{{{0.25, 3, "sea", "the sea"}}}}}, {2, {{{{0.5, 3, "sky", "the sky"}, {0.125, 4, "sea", "the sea"}}}}}};
   const std::string page = run_report(read_run(write_run(folder, "run")), samples, {});
   EXPECT_TRUE(holds(page, "<tr><td class=\"number\">1</td><td class=\"text\">“sea” 25 %</td></tr>"));
   EXPECT_TRUE(holds(page, "<tr class=\"best\"><td class=\"number\">2</td><td class=\"text\">“sky” 50 %, “sea” 12 %</td></tr>"));

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <string>
 
+#include "tests/support/places.h"
 #include "tests/train/temporary_folder.h"
 
 namespace nystrom::testing {
@@ -27,7 +28,7 @@ inline Outcome run_command(const TemporaryFolder& folder, const std::string& com
 
 /// Runs `nystrom ARGUMENTS` (shell words) in `folder`.
 inline Outcome run_program(const TemporaryFolder& folder, const std::string& arguments) {
-  return run_command(folder, "'" NYSTROM_BINARY_DIR "/nystrom' " + arguments);
+  return run_command(folder, "'" + build_folder().string() + "/nystrom' " + arguments);
 }
 
 }  // namespace nystrom::testing

@@ -8,6 +8,7 @@
 
 #include "data/builtin_tokenizer.h"
 #include "data/tasks/task_dataset.h"
+#include "tests/support/places.h"
 #include "tests/train/temporary_folder.h"
 
 namespace nystrom {
@@ -119,7 +120,7 @@ TEST(ListOpsFile, IsReadByItsRecipe) {
   TaskConfig task;
   task.recipe = "listops";
   task = resolve_task(task);
-  const std::string file = NYSTROM_SOURCE_DIR "/tests/fixtures/tasks/listops/basic_train.tsv";
+  const std::string file = testing::source_folder().string() + "/tests/fixtures/tasks/listops/basic_train.tsv";
   const auto tokenizer = make_builtin_tokenizer(BuiltinTokenizer::listops);
   const TaskEncoder encoder(task, task_labels(task), *tokenizer, 2000);
   const TaskDataset dataset = TaskDataset::read(encoder, {file}, Labelled::required, true);

@@ -1,5 +1,6 @@
 // Metrics against the reference implementations (fixtures/tasks/metrics.jsonl, made by tests/reference/check_tasks.py) and at their edges.
 #include "data/tasks/task_metrics.h"
+#include "tests/support/places.h"
 
 #include <gtest/gtest.h>
 
@@ -63,7 +64,7 @@ void check_entities(const Json& test) {
 }
 
 TEST(TaskMetrics, EqualTheReferences) {
-  std::ifstream file(std::string(NYSTROM_SOURCE_DIR) + "/tests/fixtures/tasks/metrics.jsonl");
+  std::ifstream file(testing::source_folder().string() + "/tests/fixtures/tasks/metrics.jsonl");
   int cases = 0;
   for (std::string line; std::getline(file, line); ++cases) {
     const Json test = Json::parse(line);
