@@ -66,7 +66,7 @@ TEST(TaskScorer, ClassesOfTwoAndOfMore) {
   EXPECT_EQ(message_of([&] {
               TaskScorer(std::make_shared<TaskDataset>(dataset_of(f1, labelled({{"a", "x"}}), {"x", "y", "z"})));
             }),
-            "task.metric f1 does not measure this task: it has 3 labels");
+            "task.metric f1 does not measure this task: it has 3 labels; expected one of accuracy, f1_macro, matthews");
 }
 
 TEST(TaskScorer, Numbers) {
