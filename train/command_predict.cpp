@@ -225,8 +225,8 @@ Example example_of(const PredictOptions& options, const TaskConfig& task, bool t
   require_input(!wants_pair || options.pair, "'{}': {}", printable(text, 60),
                 task.kind == TaskKind::questions ? "a question needs the text that answers it; give --pair TEXT"
                                                  : "the task has pairs of texts; give the second by --pair TEXT");
-  require_input(!options.pair || takes_pair, "'{}': the task has single texts; leave --pair out, or say that it has pairs: --set "
-                "task.columns.pair=NAME", printable(text, 60));
+  require_input(!options.pair || takes_pair, "'{}': the task has single texts (task.columns.pair is null); leave --pair out",
+                printable(text, 60));
   require_input(task.kind == TaskKind::choice || options.choices.empty(), "'{}': a task of kind {} has no choices; leave --choice out",
                 printable(text, 60), enum_name(*task.kind));
   require_input(task.kind != TaskKind::choice || options.choices.size() >= 2,

@@ -139,6 +139,7 @@ std::shared_ptr<const Tokenizer> fit_model_to_task(RunConfig& config, Log& log) 
   if (config.task.kind == TaskKind::features) return nullptr;
   std::shared_ptr<const Tokenizer> tokenizer = tokenizer_of(config, log);
   fit_model_to_tokenizer(config, *tokenizer);
+  TaskEncoder(config.task, {}, *tokenizer, config.data.sequence_length);  // refuses lengths and tokenizers that no text fits
   return tokenizer;
 }
 

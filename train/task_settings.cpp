@@ -93,8 +93,7 @@ TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType d
     result.tokenizer = open_tokenizer_of(folder);
     require_input(result.tokenizer != nullptr, "{}: has no tokenizer; bring its tokenizer.json or spiece.model", where);
   }
-  result.reader =
-      std::make_unique<TaskReader>(task, labels, result.tokenizer, folder.config, settings.data.sequence_length);
+  result.reader = std::make_unique<TaskReader>(task, labels, result.tokenizer, folder.config, settings.data.sequence_length);
   result.model = load_model(folder.path, folder.config, dtype, StoreMode::inference, device);
   result.settings = std::move(settings);
   return result;

@@ -38,8 +38,8 @@ std::string folded(const std::string& name) {
   const std::string_view inner = trimmed(name);
   constexpr auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPAT | UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD);
   utf8proc_uint8_t* result = nullptr;
-  const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(inner.data()), static_cast<utf8proc_ssize_t>(inner.size()),
-                                 &result, options);
+  const auto size =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(inner.data()), static_cast<utf8proc_ssize_t>(inner.size()), &result, options);
   if (size < 0) return name;  // not UTF-8, as labels out of memory may be
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owned(result, &std::free);
   return {reinterpret_cast<const char*>(result), static_cast<std::size_t>(size)};

@@ -42,7 +42,8 @@ std::vector<std::pair<std::string, std::string>> labels_alike(const std::vector<
 
 /// The labels of a resolved task: task.labels, or else those that occur in the training files (of words for tokens), sorted as numbers
 /// if all are whole numbers and by bytes otherwise. Reads the files through. InputError when there are fewer than two, or more than
-/// 10 000: then the column holds something else; and when no row can be read. Empty for kinds without labels and for features, whose files number their classes.
+/// 10 000: then the column holds something else; and when no row can be read. Empty for kinds without labels and for features, whose files
+/// number their classes.
 LabelSet task_labels(const TaskConfig& task);
 
 }  // namespace nystrom

@@ -121,8 +121,8 @@ class SquadExamples : public ExampleReader {
     require_input(impossible != true || example.answers.empty(), "{}: 'is_impossible' is true, but it has an answer; correct one of them",
                   name);
     example.labelled = true;
-    require_input(!example.answers.empty() || impossible != false, "{}: 'is_impossible' is false, but it has no answer; correct one of them",
-                  name);
+    require_input(!example.answers.empty() || impossible != false,
+                  "{}: 'is_impossible' is false, but it has no answer; correct one of them", name);
     require_input(!example.answers.empty() || no_answer_,
                   "{}: it has no answer; set task.no_answer to true if contexts may have none, as in SQuAD 2.0", name);
     return example;

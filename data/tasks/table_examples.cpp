@@ -130,8 +130,8 @@ class TableExamples : public ExampleReader {
     for (std::size_t i = 0; i < task_.labels.size(); ++i)
       if (task_.labels[i] == label) return static_cast<std::int64_t>(i);
     if (!task_.labels.empty())
-      throw BadRow(fmt::format("{}: label '{}' names no choice; {}{}", example.place(), printable(label),
-                               describe(LabelSet(task_.labels)), header_hint(task_, example)));
+      throw BadRow(fmt::format("{}: label '{}' names no choice; {}{}", example.place(), printable(label), describe(LabelSet(task_.labels)),
+                               header_hint(task_, example)));
     std::int64_t value = 0;
     const char* const end = label.data() + label.size();
     const auto [stop, error] = std::from_chars(label.data(), end, value);

@@ -197,8 +197,8 @@ struct TableReader::State {
     } catch (const InputError& error) {  // "file:1:column: what"
       const std::string what = std::string(error.what()).substr(lines.name().size() + 3);
       const bool goes_on = what.find("unexpected end of input") != what.npos;
-      throw BadRow(fmt::format("{}:{}{}{}", place(number), what, goes_on ? "; each line must hold one whole JSON object" : "",
-                               utf16_hint(line)));
+      throw BadRow(
+          fmt::format("{}:{}{}{}", place(number), what, goes_on ? "; each line must hold one whole JSON object" : "", utf16_hint(line)));
     }
   }
 

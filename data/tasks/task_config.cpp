@@ -106,10 +106,9 @@ void check_distinct_columns(const TaskConfig& task, std::vector<std::string>& li
     if (!column) return;
     const auto [first, added] = first_use.emplace(*column, as);
     if (added) return;
-    lines.push_back(first->second == as
-                        ? fmt::format("task.columns.{} has '{}' twice", as, printable(*column))
-                        : fmt::format("task.columns.{} and task.columns.{} are both '{}'; each needs a column of its own", first->second,
-                                      as, printable(*column)));
+    lines.push_back(first->second == as ? fmt::format("task.columns.{} has '{}' twice", as, printable(*column))
+                                        : fmt::format("task.columns.{} and task.columns.{} are both '{}'; each needs a column of its own",
+                                                      first->second, as, printable(*column)));
   };
   use("text", columns.text);
   use("pair", columns.pair);

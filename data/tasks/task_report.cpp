@@ -93,8 +93,8 @@ void warn_about_set(const std::string& name, const TaskSetReport& report, std::v
   if (report.skipped.count > 0)
     lines.push_back(fmt::format("{}: {} rows were left out; the first: {}", name, report.skipped.count, report.skipped.first));
   if (encoding.blank.count > 0)
-    lines.push_back(fmt::format("{}: {} examples have an empty text, or one of white space alone; the first: {}", name, encoding.blank.count,
-                                encoding.blank.first));
+    lines.push_back(fmt::format("{}: {} examples have an empty text, or one of white space alone; the first: {}", name,
+                                encoding.blank.count, encoding.blank.first));
   if (encoding.truncated.count * 10 > encoding.examples)
     lines.push_back(fmt::format("{}: {:.0f} % of the examples are cut ({} of {}; the longest has {}); raise data.sequence_length", name,
                                 percent(encoding.truncated.count, encoding.examples), encoding.truncated.count, encoding.examples,
@@ -139,9 +139,10 @@ std::vector<std::string> task_warnings(const TaskReport& report) {
   std::vector<std::string> labels;
   for (const auto& [label, count] : report.train.labels) labels.push_back(label);
   for (const auto& [first, second] : labels_alike(labels))
-    lines.push_back(fmt::format("the labels '{}' and '{}' differ only in white space, case or Unicode form; if they mean the same, correct "
-                                "the files",
-                                printable(first), printable(second)));
+    lines.push_back(
+        fmt::format("the labels '{}' and '{}' differ only in white space, case or Unicode form; if they mean the same, correct "
+                    "the files",
+                    printable(first), printable(second)));
   warn_about_set("validation", report.validation, lines);
   if (report.overlap > 0)
     lines.push_back(fmt::format("validation: {} of {} examples are in the training data too; their score is no test", report.overlap,

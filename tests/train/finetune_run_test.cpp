@@ -241,6 +241,24 @@ TEST_F(PredictFileTest, AFileOfTheTaskNeedsNoLabels) {
   EXPECT_EQ(predicted("new.tsv").size(), 2u);
 }
 
+TEST_F(PredictFileTest, PartsThatTheTaskDoesNotHaveAreRefused) {
+  const auto error = [&](const std::string& arguments) { return run_program(folder_, "predict run --quiet " + arguments).err; };
+  EXPECT_EQ(error("'the sea' --pair old"), "nystrom: 'the sea': the task has single texts (task.columns.pair is null); leave --pair out\n");
+  EXPECT_EQ(error("'the sea' --choice old --choice men"),
+            "nystrom: 'the sea': a task of kind classification has no choices; leave --choice out\n");
+  EXPECT_EQ(error("dev.tsv --pair old"), "nystrom: --pair goes with a text on the command line, for a task; 'dev.tsv' is a file\n");
+}
+
+TEST_F(PredictFileTest, OtherLabelsThanTheModelsAreRefused) {
+  const auto error = [&](const std::string& labels) {
+    return run_program(folder_, "evaluate run --quiet --file dev.tsv --set 'task.labels=[" + labels + "]'").err;
+  };
+  const std::string where = "nystrom: run/checkpoints/step-1: its labels are 'people' and 'water', but task.labels are ";
+  EXPECT_EQ(error("water,people"), where + "'water' and 'people'; leave task.labels out, or choose another model\n");
+  EXPECT_EQ(error("x,y,z"), where + "'x', 'y' and 'z'; leave task.labels out, or choose another model\n");
+  EXPECT_EQ(error("people,water"), "");
+}
+
 TEST_F(PredictFileTest, AnExportPredictsTheSame) {
   ASSERT_NO_FATAL_FAILURE(run("export run exported --quiet"));
   const json ours = predicted("'the old sea'");

@@ -202,6 +202,12 @@ const Refused refused[] = {
        writer.add("values", H5T_IEEE_F64LE, {2}, {0, INFINITY});
      },
      "values[1] is inf, expected a finite number (f32)"},
+    {"value_beyond_f32",
+     [](Writer& writer) {
+       add_features(writer);
+       writer.add("values", H5T_IEEE_F64LE, {2}, {1e39, 0});
+     },
+     "values[0] is 1e+39, expected a finite number (f32)"},
     {"two_targets",
      [](Writer& writer) {
        add_features(writer);
