@@ -113,6 +113,16 @@ TEST_F(FinetuneTest, CheckTellsOfItsDataAndWritesNothing) {
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
+TEST_F(FinetuneTest, NamesOfChoicesStayWithTheRun) {
+  write_bytes(folder_ / "train.csv", "text,a,b,label\nthe sea,was calm,sang,A\nthe men,were calm,sang,B\n");
+  write_bytes(folder_ / "run.yaml",
+              tiny_model +
+                  "steps: 1}\ntask: {kind: choice, train: [train.csv], validation: [train.csv], columns: {choices: [a, "
+                  "b]}, labels: [A, B]}\n");
+  ASSERT_NO_FATAL_FAILURE(train());
+  ASSERT_NO_FATAL_FAILURE(run("evaluate run --file train.csv"));
+}
+
 // ---- Where a run starts -------------------------------------------------------------------------------------------------------------
 
 class StartTest : public FinetuneTest {
