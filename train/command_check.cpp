@@ -75,10 +75,17 @@ void match_each(Lines& lines, const std::string& where, const std::vector<std::s
   for (const std::string& pattern : patterns) note(lines, where, [&] { match_files(std::span(&pattern, 1)); });
 }
 
-/// The same for a task.
-Lines find_task_problems(const std::string& file, const RunConfig& config) {
+/// The same for a task, as far as its files are not read.
+Lines find_task_problems(const std::string& file, RunConfig& config) {
   Lines lines;
   for (const std::string& line : validate_finetuning(config)) lines.push_back(file + ": " + line);
+  if (lines.empty()) {
+    Log quiet(true);
+    const bool fits = note(lines, file, [&] { fit_model_to_task(config, quiet); });
+    RunConfig without_head = config;  // whose labels the files may tell
+    without_head.start.fresh_head = true;
+    if (fits) note(lines, file + ": model.from", [&] { check_run_start(without_head); });
+  }
   if (resolve_task(config.task).format == TaskFormat::folders) return lines;
   match_each(lines, file + ": task.train", config.task.train);
   match_each(lines, file + ": task.validation", config.task.validation);
@@ -96,7 +103,10 @@ Lines find_problems(const std::string& file, RunConfig& config) {
   const bool tokenizer_fits =
       !path || note(lines, file + ": tokenizer.path", [&] { fit_model_to_tokenizer(config, *open_tokenizer(*path)); });
   // Without its tokenizer the settings of the run are not known in full.
-  if (tokenizer_fits) note(lines, file + ": run_dir", [&] { check_run_dir(config); });
+  if (tokenizer_fits) {
+    note(lines, file + ": run_dir", [&] { check_run_dir(config); });
+    note(lines, file + ": model.from", [&] { check_run_start(config); });
+  }
   return lines;
 }
 

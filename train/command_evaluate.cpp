@@ -10,6 +10,7 @@
 
 #include "core/check.h"
 #include "core/json.h"
+#include "data/tasks/task_report.h"
 #include "train/commands.h"
 #include "train/corpus.h"
 #include "train/evaluation.h"
@@ -114,10 +115,8 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder, c
   if (dataset->skipped().count > 0) {
     log.warn(fmt::format("{} rows left out; the first: {}", dataset->skipped().count, dataset->skipped().first));
   }
-  const EncodingCounts& counts = dataset->counts();
-  if (counts.truncated > 0) {
-    log.say(fmt::format("{} of {} examples are cut to {} tokens", counts.truncated, counts.examples, task.settings.data.sequence_length));
-  }
+  const std::string cut = describe_cut(dataset->kind(), dataset->counts(), task.settings.data.sequence_length);
+  if (!cut.empty()) log.say(fmt::format("{} examples: {}", dataset->counts().examples, cut));
   const TaskEvaluation result = measure(options, task, dataset, log);
   if (options.json) {
     nlohmann::ordered_json json = {{"examples", dataset->examples()}, {"loss", result.loss}};

@@ -137,6 +137,12 @@ void finish(Stream& stream, const PredictOptions& options, Log& log) {
   if (options.skip_bad && stream.bad() > 0) log.warn(fmt::format("{} of {} were not predicted", stream.bad(), stream.total()));
 }
 
+/// For what takes neither --pair nor --choice; `why` says what it is.
+void refuse_parts(const PredictOptions& options, const std::string& why) {
+  require_input(!options.pair && options.choices.empty(), "{} goes with a text on the command line, for a task; {}",
+                options.pair ? "--pair" : "--choice", why);
+}
+
 /// Where an example stands, for messages: of a file, or of the command line.
 std::string place_of(const Example& example) { return example.file ? example.place() : fmt::format("'{}'", printable(example.text, 60)); }
 
@@ -157,6 +163,7 @@ std::string rendered(const std::string& text, const std::vector<std::vector<Mask
 }
 
 void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
+  refuse_parts(options, "this is a masked language model");
   const auto tokenizer = open_masked_lm_tokenizer(folder);
   require_input(options.top_k <= folder.config.vocab_size, "--top-k {}: the model knows only {} tokens", options.top_k,
                 folder.config.vocab_size);
@@ -203,8 +210,8 @@ std::string rendered(const Example& example, const Prediction& prediction) {
   return result;
 }
 
-/// The example that words of the command line make.
-Example example_of(const PredictOptions& options, const TaskConfig& task, const std::string& text) {
+/// The example that words of the command line make. `takes_pair`: it may have a second text.
+Example example_of(const PredictOptions& options, const TaskConfig& task, bool takes_pair, const std::string& text) {
   Example example;
   example.text = text;
   example.pair = options.pair;
@@ -218,6 +225,10 @@ Example example_of(const PredictOptions& options, const TaskConfig& task, const 
   require_input(!wants_pair || options.pair, "'{}': {}", printable(text, 60),
                 task.kind == TaskKind::questions ? "a question needs the text that answers it; give --pair TEXT"
                                                  : "the task has pairs of texts; give the second by --pair TEXT");
+  require_input(!options.pair || takes_pair, "'{}': the task has single texts (task.columns.pair is null); leave --pair out",
+                printable(text, 60));
+  require_input(task.kind == TaskKind::choice || options.choices.empty(), "'{}': a task of kind {} has no choices; leave --choice out",
+                printable(text, 60), enum_name(*task.kind));
   require_input(task.kind != TaskKind::choice || options.choices.size() >= 2,
                 "'{}': there must be at least two choices; give each by --choice TEXT", printable(text, 60));
   return example;
@@ -235,6 +246,7 @@ TaskConfig task_of_file(const PredictOptions& options, TaskConfig task, const st
 }
 
 void predict_files_of_features(const PredictOptions& options, const TaskModel& task) {
+  refuse_parts(options, "this task reads files of features");
   for (const std::string& file : options.texts) {
     const auto predictions = predict_features(task, {file}, options.batch, options.top_k);
     for (std::size_t i = 0; i < predictions.size(); ++i) {
@@ -248,6 +260,10 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
 void do_task(const PredictOptions& options, const ModelFolder& folder, const std::vector<std::string>& overrides, Log& log) {
   const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides), DType::f32, options.device);
   if (task.settings.task.kind == TaskKind::features) return predict_files_of_features(options, task);
+  const TaskKind kind = *task.settings.task.kind;
+  const bool told = options.config || fs::exists(folder.path / "config.yaml");  // whether the task has pairs
+  const bool may_be_pairs = (kind == TaskKind::classification || kind == TaskKind::regression) && !told;
+  const bool takes_pair = kind == TaskKind::questions || kind == TaskKind::choice || task.settings.task.columns.pair || may_be_pairs;
   const auto window = static_cast<std::size_t>(64 * options.batch);  // lengths are sorted within it
   Stream stream(options, window, [&](const std::vector<Example>& examples) {
     const std::vector<Prediction> predictions = predict_examples(task, examples, options.batch, options.top_k);
@@ -260,9 +276,10 @@ void do_task(const PredictOptions& options, const ModelFolder& folder, const std
   for (const std::string& word : options.texts) {
     const std::string text = without_guard(word);
     if (is_file(text)) {
+      refuse_parts(options, fmt::format("'{}' is a file", printable(text, 60)));
       add_file(stream, task_of_file(options, task.settings.task, text), text);
     } else {
-      stream.add(example_of(options, task.settings.task, text));
+      stream.add(example_of(options, task.settings.task, takes_pair, text));
     }
   }
   finish(stream, options, log);

@@ -47,7 +47,10 @@ std::int64_t evaluation_interval(const RunConfig& config, std::int64_t samples) 
   return config.evaluation.every.value_or((samples + batch - 1) / batch);
 }
 
-bool has_task(const RunConfig& config) { return config.task.kind || config.task.recipe; }
+bool has_task(const RunConfig& config) {
+  const TaskConfig& task = config.task;
+  return task.kind || task.recipe || !task.train.empty() || !task.validation.empty();
+}
 
 Head head_of(TaskKind kind) {
   switch (kind) {

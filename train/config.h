@@ -288,7 +288,7 @@ void fields(V& v, RunConfig& c) {
   v(c.logging, "logging", "records of the run");
 }
 
-/// Whether the run trains a downstream task; masked language modelling otherwise.
+/// Whether the run trains a downstream task, be it one whose kind is missing; masked language modelling otherwise.
 bool has_task(const RunConfig& config);
 /// What stands on the encoder for a kind of task. Features have a head unless nothing is to be predicted.
 Head head_of(TaskKind kind);

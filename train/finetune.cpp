@@ -118,10 +118,8 @@ std::vector<std::string> describe(const TaskReport& report, const RunConfig& con
     std::string line = fmt::format("{}: {} examples", name, counts.examples);
     if (counts.samples != counts.examples) line += fmt::format(" in {} windows", counts.samples);
     line += fmt::format(", median {} {}, longest {}", set->median_length, unit, counts.longest);
-    if (counts.truncated > 0) {
-      line += fmt::format("; {} cut to {} {} ({:.1f} %)", counts.truncated, config.data.sequence_length, unit,
-                          100 * static_cast<double>(counts.truncated) / static_cast<double>(counts.examples));
-    }
+    const std::string cut = describe_cut(*config.task.kind, counts, config.data.sequence_length);
+    if (!cut.empty()) line += "; " + cut;
     lines.push_back(line);
     constexpr std::size_t most_labels = 30;
     std::vector<std::string> labels;
@@ -136,26 +134,35 @@ std::vector<std::string> describe(const TaskReport& report, const RunConfig& con
   return lines;
 }
 
-PreparedTask prepare_task(RunConfig config, Log& log) {
+std::shared_ptr<const Tokenizer> fit_model_to_task(RunConfig& config, Log& log) {
   config.task = resolve_task(config.task);
+  if (config.task.kind == TaskKind::features) return nullptr;
+  std::shared_ptr<const Tokenizer> tokenizer = tokenizer_of(config, log);
+  fit_model_to_tokenizer(config, *tokenizer);
+  TaskEncoder(config.task, {}, *tokenizer, config.data.sequence_length);  // refuses lengths and tokenizers that no text fits
+  return tokenizer;
+}
+
+PreparedTask prepare_task(RunConfig config, Log& log) {
   PreparedTask run;
-  if (config.task.kind != TaskKind::features) {
-    run.tokenizer = tokenizer_of(config, log);
-    fit_model_to_tokenizer(config, *run.tokenizer);
-  }
+  run.tokenizer = fit_model_to_task(config, log);
   const LabelSet given = config.task.kind == TaskKind::features ? LabelSet(config.task.labels) : task_labels(config.task);
   const auto reader = [&](const LabelSet& labels) {
     return std::make_unique<TaskReader>(config.task, labels, run.tokenizer, config.model, config.data.sequence_length);
   };
   run.train = reader(given)->read(config.task.train, Labelled::required);
   require_input(run.train->target() != TaskTarget::none, "task.train: its files hold neither labels nor values; there is nothing to learn");
-  if (!config.task.metric) config.task.metric = fitting_metrics(*run.train).front();  // classes or numbers of features: the files decide
+  config.task.metric = deciding_metric(*run.train);  // of features the files decide whether they are classes or numbers
   run.reader = reader(run.train->labels());
   run.validation = run.reader->read(config.task.validation, Labelled::required);
   const auto held = [](const TaskDataset& dataset) { return dataset.target() == TaskTarget::value ? "values" : "labels"; };
   require_input(run.validation->target() == run.train->target(),
                 "task.validation: its files hold {}, those of task.train {}; give both the same", held(*run.validation), held(*run.train));
-  config.task.labels = run.train->labels().names();
+  const auto choices = [](const TaskDataset& dataset) { return dataset.sample(0).rows.size(); };
+  require_input(run.train->target() != TaskTarget::choice || choices(*run.validation) == choices(*run.train),
+                "task.validation: its examples have {} choices, those of task.train {}; all need as many", choices(*run.validation),
+                choices(*run.train));
+  if (run.train->labels().size() > 0) config.task.labels = run.train->labels().names();
   config.model.labels = output_names(*run.train);
   run.config = std::move(config);
   return run;

@@ -15,6 +15,10 @@ struct PreparedTask {
   std::shared_ptr<const Tokenizer> tokenizer;  ///< null for features
 };
 
+/// Resolves the task and fits the model to the tokenizer, which it returns; null for features. For a run that validate_finetuning finds
+/// nothing wrong with. InputError when there is no such tokenizer, or it does not fit the model, the task or data.sequence_length.
+std::shared_ptr<const Tokenizer> fit_model_to_task(RunConfig& config, Log& log);
+
 /// Reads the files of a run that validate_finetuning finds nothing wrong with. InputError for the first thing wrong in them.
 PreparedTask prepare_task(RunConfig config, Log& log);
 

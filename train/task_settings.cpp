@@ -78,18 +78,22 @@ TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType d
   const std::string where = printable_path(folder.path);
   require_input(has_task(settings), "{}: is a {}, and no task is known; name one: --set task.kind=classification", where,
                 enum_name(folder.config.head));
+  const std::vector<std::string> given_labels = settings.task.labels;  // those of a recipe give way to the model's
   settings.task = resolve_task(settings.task);
   TaskModel result;
   const TaskConfig& task = settings.task;
   require_input(task_of(folder.config) == task.kind, "{}: is a {} for {}, but task.kind is {}; change it, or choose another model", where,
                 enum_name(folder.config.head), task_of(folder.config) ? enum_name(*task_of(folder.config)) : "no task",
                 enum_name(*task.kind));
+  const LabelSet labels = labels_of(folder.config, task);
+  require_input(given_labels.empty() || labels.size() == 0 || given_labels == labels.names(),
+                "{}: its {}, but task.{}; leave task.labels out, or choose another model", where, describe(labels),
+                describe(LabelSet(given_labels)));
   if (task.kind != TaskKind::features) {
     result.tokenizer = open_tokenizer_of(folder);
     require_input(result.tokenizer != nullptr, "{}: has no tokenizer; bring its tokenizer.json or spiece.model", where);
   }
-  result.reader =
-      std::make_unique<TaskReader>(task, labels_of(folder.config, task), result.tokenizer, folder.config, settings.data.sequence_length);
+  result.reader = std::make_unique<TaskReader>(task, labels, result.tokenizer, folder.config, settings.data.sequence_length);
   result.model = load_model(folder.path, folder.config, dtype, StoreMode::inference, device);
   result.settings = std::move(settings);
   return result;

@@ -358,6 +358,10 @@ RunResult Run::train() {
 
 void check_run(const RunConfig& config) {
   check_run_dir(config);
+  check_run_start(config);
+}
+
+void check_run_start(const RunConfig& config) {
   if (!config.start.from || !checkpoint_steps(fs::path(config.run_dir) / "checkpoints").empty()) return;
   Log quiet(true);
   check_start(config.model, open_model_folder(*config.start.from, {}, quiet), config.start.fresh_head);

@@ -22,6 +22,8 @@ struct RunResult {
 /// Refuses what can be refused before anything is written: a run directory that holds something else or a run of other settings, and a
 /// folder to start from that does not fit. The model is complete. InputError.
 void check_run(const RunConfig& config);
+/// The part of it about the folder to start from, which a run with checkpoints does not look at again.
+void check_run_start(const RunConfig& config);
 
 /// Prepares what is trained, in all processes together; the configuration is complete when it returns (model, epochs in steps).
 using MakeObjective = std::function<std::unique_ptr<Objective>(RunConfig& config)>;

@@ -6,27 +6,16 @@
 #include <map>
 
 #include "core/check.h"
-#include "core/utf8.h"
-#include "data/tokenizers/unicode.h"
+#include "data/tasks/blanks.h"
 
 namespace nystrom {
 namespace {
 
 /// Without the white space at its ends.
-ByteRange trimmed(std::string_view text, ByteRange range) {
-  while (range.begin < range.end) {
-    auto after = static_cast<std::size_t>(range.begin);
-    if (!is_white_space(next_code_point(text, after))) break;
-    range.begin = static_cast<std::int64_t>(after);
-  }
-  while (range.begin < range.end) {
-    auto last = static_cast<std::size_t>(range.end) - 1;
-    while (is_utf8_continuation(text[last])) --last;
-    std::size_t after = last;
-    if (!is_white_space(next_code_point(text, after))) break;
-    range.end = static_cast<std::int64_t>(last);
-  }
-  return range;
+ByteRange trimmed_range(std::string_view text, ByteRange range) {
+  const std::string_view inner =
+      trimmed(text.substr(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.end - range.begin)));
+  return {inner.data() - text.data(), inner.data() - text.data() + static_cast<std::int64_t>(inner.size())};
 }
 
 /// The places of the `count` largest scores at context positions, best first, equal ones by place. Scores that are not finite are none.
@@ -53,7 +42,7 @@ void add_candidates(std::string_view context, const WindowScores& scores, const 
       if (end < start || end - start >= options.max_answer_length) continue;
       const ByteRange& first = window.offsets[static_cast<std::size_t>(start - window.context_begin)];
       const ByteRange& last = window.offsets[static_cast<std::size_t>(end - window.context_begin)];
-      const ByteRange range = trimmed(context, {first.begin, std::max(first.begin, last.end)});
+      const ByteRange range = trimmed_range(context, {first.begin, std::max(first.begin, last.end)});
       if (range.begin == range.end) continue;
       const double score = scores.start[static_cast<std::size_t>(start)] + scores.end[static_cast<std::size_t>(end)];
       const auto [found, added] = candidates.try_emplace({range.begin, range.end}, score);

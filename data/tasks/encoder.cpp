@@ -6,6 +6,7 @@
 #include "core/json.h"
 #include "core/suggest.h"
 #include "data/builtin_tokenizer.h"
+#include "data/tasks/blanks.h"
 
 namespace nystrom {
 namespace {
@@ -44,6 +45,13 @@ std::pair<std::int64_t, std::int64_t> answer_tokens(const Example& example, std:
 
 /// How many tokens of a wrapped sequence stand before this one.
 std::int64_t place_of(const WrappedIds& wrapped, std::int32_t id) { return std::ranges::find(wrapped.ids, id) - wrapped.ids.begin(); }
+
+/// Whether a text that the model reads is empty or white space. What choices begin with may be.
+bool has_blank_text(TaskKind kind, const Example& example) {
+  if (kind == TaskKind::tokens || !example.pixels.empty()) return false;
+  const bool blank_pair = kind != TaskKind::choice && example.pair && is_blank(*example.pair);
+  return is_blank(example.text) || blank_pair || std::ranges::any_of(example.choices, is_blank);
+}
 
 }  // namespace
 
@@ -86,7 +94,10 @@ std::vector<EncodedSample> TaskEncoder::encode(const Example& example, EncodingC
     case TaskKind::questions: samples = encode_question(example, counts); break;
     case TaskKind::features: break;
   }
+  if (samples[0].full_length > samples[0].length()) counts.truncated.add(example);
+  if (has_blank_text(*task_.kind, example)) counts.blank.add(example);
   for (EncodedSample& sample : samples) {
+    counts.longest = std::max(counts.longest, sample.full_length);
     sample.example = counts.examples;
     sample.labelled = example.labelled;
     for (const WrappedIds& row : sample.rows) {
@@ -102,55 +113,49 @@ std::vector<EncodedSample> TaskEncoder::encode(const Example& example, EncodingC
 std::int64_t TaskEncoder::label_index(const std::string& label, const Example& example) const {
   const std::int64_t index = labels_.find(label);
   if (index < 0)
-    throw BadRow(fmt::format("{}: unknown label '{}'{}; {}", example.place(), printable(label), did_you_mean(label, labels_.names()),
-                             describe(labels_)));
+    throw BadRow(fmt::format("{}: unknown label '{}'{}; {}{}", example.place(), printable(label), did_you_mean(label, labels_.names()),
+                             describe(labels_), header_hint(task_, example)));
   return index;
 }
 
-WrappedIds TaskEncoder::wrap_single(Ids ids, EncodingCounts& counts, bool& truncated) const {
+void TaskEncoder::add_single(Ids ids, EncodedSample& sample, EncodingCounts& counts) const {
   const std::int64_t all = count_of(ids), kept = std::min(all, sequence_length_ - single_specials_);
-  counts.longest = std::max(counts.longest, all + single_specials_);
+  sample.full_length = std::max(sample.full_length, all + single_specials_);
   counts.removed_tokens += all - kept;
-  truncated |= kept < all;
   ids.resize(static_cast<std::size_t>(kept));
-  return tokenizer_.wrap(ids);
+  sample.rows.push_back(tokenizer_.wrap(ids));
 }
 
-WrappedIds TaskEncoder::wrap_pair(Ids first, Ids second, EncodingCounts& counts, bool& truncated) const {
+void TaskEncoder::add_pair(Ids first, Ids second, EncodedSample& sample, EncodingCounts& counts) const {
   const std::int64_t all = count_of(first) + count_of(second);
-  counts.longest = std::max(counts.longest, all + pair_specials_);
+  sample.full_length = std::max(sample.full_length, all + pair_specials_);
   const auto [kept_first, kept_second] = longest_first(count_of(first), count_of(second), sequence_length_ - pair_specials_);
   counts.removed_tokens += all - kept_first - kept_second;
-  truncated |= all > kept_first + kept_second;
   first.resize(static_cast<std::size_t>(kept_first));
   second.resize(static_cast<std::size_t>(kept_second));
-  return tokenizer_.wrap(first, second);
+  sample.rows.push_back(tokenizer_.wrap(first, second));
 }
 
 void TaskEncoder::encode_texts(const Example& example, EncodedSample& sample, EncodingCounts& counts) const {
   if (example.label) sample.label = label_index(*example.label, example);
   if (example.value) sample.value = *example.value;
   Ids ids = example.pixels.empty() ? tokenizer_.encode(example.text) : byte_ids(tokenizer_, example.pixels);
-  bool truncated = false;
   if (towers_ && !example.pair) throw BadRow(example.place() + ": has one text, and a model of two towers compares two");
   if (example.pair && !towers_) {
-    sample.rows.push_back(wrap_pair(std::move(ids), tokenizer_.encode(*example.pair), counts, truncated));
+    add_pair(std::move(ids), tokenizer_.encode(*example.pair), sample, counts);
   } else {
-    sample.rows.push_back(wrap_single(std::move(ids), counts, truncated));
-    if (example.pair) sample.rows.push_back(wrap_single(tokenizer_.encode(*example.pair), counts, truncated));
+    add_single(std::move(ids), sample, counts);
+    if (example.pair) add_single(tokenizer_.encode(*example.pair), sample, counts);
   }
-  counts.truncated += truncated;
 }
 
 void TaskEncoder::encode_choices(const Example& example, EncodedSample& sample, EncodingCounts& counts) const {
   if (example.choice) sample.label = *example.choice;
   const Ids before = tokenizer_.encode(example.text);
-  bool truncated = false;
   for (const std::string& choice : example.choices) {
     const std::string text = example.pair && !example.pair->empty() ? *example.pair + " " + choice : choice;
-    sample.rows.push_back(wrap_pair(before, tokenizer_.encode(text), counts, truncated));
+    add_pair(before, tokenizer_.encode(text), sample, counts);
   }
-  counts.truncated += truncated;
 }
 
 void TaskEncoder::encode_words(const Example& example, EncodedSample& sample, EncodingCounts& counts) const {
@@ -166,8 +171,7 @@ void TaskEncoder::encode_words(const Example& example, EncodedSample& sample, En
     all += count_of(pieces);
     ids.insert(ids.end(), pieces.begin(), pieces.end());
   }
-  counts.longest = std::max(counts.longest, all + single_specials_);
-  counts.truncated += all > room;
+  sample.full_length = all + single_specials_;
   counts.removed_tokens += std::max<std::int64_t>(0, all - room);
   ids.resize(static_cast<std::size_t>(std::min(all, room)));
   sample.rows.push_back(tokenizer_.wrap(ids));
@@ -180,9 +184,8 @@ std::vector<EncodedSample> TaskEncoder::encode_question(const Example& example, 
   Ids question = tokenizer_.encode(example.text);
   const std::vector<Token> tokens = tokenizer_.encode_with_offsets(context);
   const std::int64_t room = sequence_length_ - pair_specials_, all = count_of(tokens);
-  const std::int64_t kept = std::min(count_of(question), room / 2), size = room - kept;
-  counts.truncated += kept < count_of(question);
-  counts.removed_tokens += count_of(question) - kept;
+  const std::int64_t kept = std::min(count_of(question), room / 2), size = room - kept, removed = count_of(question) - kept;
+  counts.removed_tokens += removed;
   question.resize(static_cast<std::size_t>(kept));
 
   const auto [first, last] = answer_tokens(example, tokens);
@@ -193,7 +196,7 @@ std::vector<EncodedSample> TaskEncoder::encode_question(const Example& example, 
     const auto part = std::span(tokens).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
     EncodedSample window;
     window.rows.push_back(tokenizer_.wrap(question, ids_of(part)));
-    counts.longest = std::max(counts.longest, count_of(window.rows[0].ids));
+    window.full_length = count_of(window.rows[0].ids) + removed;
     window.context_begin = before_second_ + kept;
     for (const Token& token : part) window.offsets.push_back({token.begin, token.end});
     if (first >= begin && last >= first && last < end) {

@@ -31,6 +31,7 @@ struct EncodedSample {
   std::int64_t context_begin = 0;                           ///< questions: place of the context's first token in the row
   std::vector<ByteRange> offsets;                           ///< questions: of each token of the context, in the whole context
   bool labelled = false;                                    ///< whether the example says what is right
+  std::int64_t full_length = 0;                             ///< length() as it would be if nothing had been cut
 
   /// Tokens of the longest row.
   std::int64_t length() const;
@@ -41,8 +42,9 @@ struct EncodingCounts {
   std::int64_t examples = 0;
   std::int64_t samples = 0;         ///< more than examples where contexts are longer than a window
   std::int64_t tokens = 0;          ///< of all rows
-  std::int64_t longest = 0;         ///< tokens of the longest row, as it would be without a limit (questions: window)
-  std::int64_t truncated = 0;       ///< examples that lost tokens (questions: of the question)
+  std::int64_t longest = 0;         ///< the largest full_length (questions: of a window)
+  Occurrences truncated;            ///< examples that lost tokens (questions: of the question)
+  Occurrences blank;                ///< examples of which a text is empty or white space
   std::int64_t removed_tokens = 0;  ///< tokens they lost
   std::int64_t removed_words = 0;   ///< tokens: words without a token, which cannot be labelled
   std::int64_t unknown = 0;         ///< unknown tokens
@@ -78,8 +80,8 @@ class TaskEncoder {
   void encode_choices(const Example& example, EncodedSample& sample, EncodingCounts& counts) const;
   void encode_words(const Example& example, EncodedSample& sample, EncodingCounts& counts) const;
   std::vector<EncodedSample> encode_question(const Example& example, EncodingCounts& counts) const;
-  WrappedIds wrap_single(Ids ids, EncodingCounts& counts, bool& truncated) const;
-  WrappedIds wrap_pair(Ids first, Ids second, EncodingCounts& counts, bool& truncated) const;
+  void add_single(Ids ids, EncodedSample& sample, EncodingCounts& counts) const;
+  void add_pair(Ids first, Ids second, EncodedSample& sample, EncodingCounts& counts) const;
   std::int64_t label_index(const std::string& label, const Example& example) const;
 
   TaskConfig task_;

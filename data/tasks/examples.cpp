@@ -104,6 +104,15 @@ std::string Example::place() const {
   return line > 0 ? fmt::format("{}:{}", *file, line) : fmt::format("{}: question '{}'", *file, printable(id));
 }
 
+std::string header_hint(const TaskConfig& task, const Example& example) {
+  const bool possible = task.header == false && example.line == 1;
+  return possible ? "; if this line names the columns, set task.header to true and their names in task.columns" : "";
+}
+
+std::string describe_unreadable(const std::vector<std::string>& patterns, const SkippedRows& skipped) {
+  return fmt::format("{}: none of its {} examples can be read; the first: {}", fmt::join(patterns, ", "), skipped.count, skipped.first);
+}
+
 std::unique_ptr<ExampleReader> open_examples(const TaskConfig& task, const std::vector<std::string>& patterns, Labelled labelled) {
   require(task.kind && task.bad_rows, "open_examples: the task is not resolved");
   require_input(!patterns.empty(), "the task names no files to read");

@@ -40,6 +40,20 @@ struct Example {
   std::string place() const;
 };
 
+/// How many examples something is true of.
+struct Occurrences {
+  std::int64_t count = 0;
+  std::string first;  ///< the place of the first
+
+  void add(const Example& example) {
+    if (count++ == 0) first = example.place();
+  }
+};
+
+/// "; if this line names the columns, …" for the end of a message about a label in the first line of a file that is read as one without a
+/// header, or nothing.
+std::string header_hint(const TaskConfig& task, const Example& example);
+
 /// Whether what is to be predicted must be there.
 enum class Labelled {
   required,
@@ -66,6 +80,9 @@ struct SkippedRows {
   std::int64_t count = 0;
   std::string first;  ///< the message of the first
 };
+
+/// "train.tsv: none of its 7 examples can be read; the first: …"
+std::string describe_unreadable(const std::vector<std::string>& patterns, const SkippedRows& skipped);
 
 /// Calls use(Example&&) for every example of the files, in order. Bad rows end it or are counted in `skipped`, as task.bad_rows says.
 template <class Use>

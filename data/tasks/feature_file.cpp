@@ -68,7 +68,8 @@ FeatureFile::FeatureFile(const std::filesystem::path& file) : state_(std::make_u
   s.labels = s.whole_column("labels", 0, largest_class - 1);
   s.values = s.column("values", true);
   for (std::size_t i = 0; i < s.values.size(); ++i)
-    require_input(std::isfinite(s.values[i]), "{}: values[{}] is {}, expected a finite number", s.name(), i, s.values[i]);
+    require_input(std::abs(s.values[i]) <= std::numeric_limits<float>::max(), "{}: values[{}] is {}, expected a finite number (f32)",
+                  s.name(), i, s.values[i]);
   require_input(s.labels.empty() || s.values.empty(), "{}: it holds 'labels' and 'values'; only one of them can be predicted", s.name());
 }
 

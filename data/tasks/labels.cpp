@@ -2,10 +2,16 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
+#include <map>
+#include <memory>
 #include <set>
+
+#include <utf8proc.h>
 
 #include "core/check.h"
 #include "core/json.h"
+#include "data/tasks/blanks.h"
 #include "data/tasks/examples.h"
 
 namespace nystrom {
@@ -25,6 +31,18 @@ std::vector<std::string> sorted(const std::set<std::string>& names) {
   if (std::ranges::all_of(result, [](const std::string& name) { return whole_number(name).has_value(); }))
     std::ranges::stable_sort(result, {}, [](const std::string& name) { return *whole_number(name); });
   return result;
+}
+
+/// Without white space around it, in lower case, in Unicode's normal form NFKC.
+std::string folded(const std::string& name) {
+  const std::string_view inner = trimmed(name);
+  constexpr auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPAT | UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD);
+  utf8proc_uint8_t* result = nullptr;
+  const auto size =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(inner.data()), static_cast<utf8proc_ssize_t>(inner.size()), &result, options);
+  if (size < 0) return name;  // not UTF-8, as labels out of memory may be
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owned(result, &std::free);
+  return {reinterpret_cast<const char*>(result), static_cast<std::size_t>(size)};
 }
 
 }  // namespace
@@ -62,6 +80,16 @@ LabelSet numbered_labels(std::int64_t count) {
   return LabelSet(std::move(names));
 }
 
+std::vector<std::pair<std::string, std::string>> labels_alike(const std::vector<std::string>& names) {
+  std::map<std::string, std::string> known;
+  std::vector<std::pair<std::string, std::string>> alike;
+  for (const std::string& name : names) {
+    const auto [first, added] = known.emplace(folded(name), name);
+    if (!added) alike.emplace_back(first->second, name);
+  }
+  return alike;
+}
+
 LabelSet task_labels(const TaskConfig& task) {
   if (!has_labels(*task.kind)) return {};
   if (!task.labels.empty()) return LabelSet(task.labels);
@@ -74,6 +102,7 @@ LabelSet task_labels(const TaskConfig& task) {
                   "{}: more than {} different labels; task.columns.label names something else, or the task is a regression",
                   example.place(), most_labels);
   });
+  require_input(!names.empty() || skipped.count == 0, "{}", describe_unreadable(task.train, skipped));
   require_input(names.size() >= 2, "{}: all labels are '{}'; there is nothing to learn: name the others in task.labels",
                 fmt::join(task.train, ", "), names.empty() ? "" : printable(*names.begin()));
   return LabelSet(sorted(names));

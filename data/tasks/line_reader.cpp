@@ -18,7 +18,7 @@ LineReader::LineReader(const std::filesystem::path& file)
 
 bool LineReader::next(std::string& line) {
   line.clear();
-  bool any = false;
+  bool any = false, ended = false;
   while (true) {
     if (waiting_.empty() && !at_end_) {
       const std::size_t count = source_->read(block_);
@@ -28,6 +28,7 @@ bool LineReader::next(std::string& line) {
     if (waiting_.empty()) break;
     any = true;
     const std::size_t end = waiting_.find('\n');
+    ended |= end != waiting_.npos;
     line += waiting_.substr(0, end);
     waiting_.remove_prefix(end == waiting_.npos ? waiting_.size() : end + 1);
     require_input(line.size() <= max_row_bytes, "{}:{}: the line is longer than {} bytes; this is no table of texts", name_, line_ + 1,
@@ -37,18 +38,25 @@ bool LineReader::next(std::string& line) {
   if (!any) return false;
   if (line_++ == 0 && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
   if (line.ends_with('\r')) line.pop_back();
+  require_input(line_ > 1 || ended || line.find('\r') == line.npos,
+                "{}: its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new", name_);
   return true;
+}
+
+std::string utf16_hint(std::string_view text) {
+  const auto nul = [&](std::size_t at) { return text[at] == '\0'; };
+  const bool marked = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
+  const bool every_other_nul = text.size() >= 4 && nul(0) != nul(1) && nul(0) == nul(2) && nul(1) == nul(3);  // as in ASCII
+  return marked || every_other_nul ? "; the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8" : "";
 }
 
 void check_text(std::string_view text, const std::string& place) {
   const std::size_t valid = valid_utf8_prefix(text);
   if (valid < text.size()) {
-    const bool utf16 = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
-    throw BadRow(fmt::format("{}: byte {} is not UTF-8 ({}){}", place, valid + 1, printable(text.substr(valid, 1)),
-                             utf16 ? "; the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8" : ""));
+    throw BadRow(fmt::format("{}: byte {} is not UTF-8 ({}){}", place, valid + 1, printable(text.substr(valid, 1)), utf16_hint(text)));
   }
   const std::size_t nul = text.find('\0');
-  if (nul != text.npos) throw BadRow(fmt::format("{}: byte {} is NUL; this is no text", place, nul + 1));
+  if (nul != text.npos) throw BadRow(fmt::format("{}: byte {} is NUL; this is no text{}", place, nul + 1, utf16_hint(text)));
 }
 
 std::string read_whole(const std::filesystem::path& file, std::size_t max_bytes) {

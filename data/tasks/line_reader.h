@@ -18,7 +18,8 @@ class LineReader {
  public:
   explicit LineReader(const std::filesystem::path& file);
 
-  /// Puts the next line, without its end, into `line`; false after the last. InputError for a line beyond max_row_bytes.
+  /// Puts the next line, without its end, into `line`; false after the last. InputError for a line beyond max_row_bytes, and for a
+  /// file whose lines end in CR alone.
   bool next(std::string& line);
   /// The number of the line that next() gave last, from 1.
   std::int64_t line() const { return line_; }
@@ -33,6 +34,9 @@ class LineReader {
   bool at_end_ = false;
   std::int64_t line_ = 0;
 };
+
+/// "; the file is UTF-16: convert it, …" for the end of a message about a file that begins with these bytes, or nothing.
+std::string utf16_hint(std::string_view text);
 
 /// Throws BadRow unless `text` is UTF-8 without NUL. `place` is "file:line".
 void check_text(std::string_view text, const std::string& place);

@@ -1,9 +1,13 @@
 // Questions out of SQuAD's JSON, versions 1.1 and 2.0: data › paragraphs › qas › answers.
+#include <optional>
+#include <set>
+
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
 #include "core/json.h"
 #include "core/utf8.h"
+#include "data/tasks/blanks.h"
 #include "data/tasks/example_files.h"
 #include "data/tasks/line_reader.h"
 
@@ -36,7 +40,12 @@ class SquadExamples : public ExampleReader {
  public:
   SquadExamples(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled)
       : labelled_(labelled), no_answer_(task.no_answer == true), file_(std::make_shared<std::string>(printable_path(file))) {
-    document_ = parse_json(read_whole(file, max_squad_bytes), *file_);
+    const std::string text = read_whole(file, max_squad_bytes);
+    try {
+      document_ = parse_json(text, *file_);
+    } catch (const InputError& error) {
+      throw InputError(error.what() + utf16_hint(text));
+    }
     require_input(document_.is_object() && document_.contains("data"),
                   "{}: there is no key 'data' at the top; expected SQuAD's form: data, paragraphs, qas", *file_);
     list(document_, "data", *file_);
@@ -89,7 +98,7 @@ class SquadExamples : public ExampleReader {
     return value.get<std::string>();
   }
 
-  Example read(const Json& question, const std::string& place) const {
+  Example read(const Json& question, const std::string& place) {
     try {
       return read_question(question, place);
     } catch (const InputError& error) {  // the questions behind it can still be read
@@ -97,21 +106,34 @@ class SquadExamples : public ExampleReader {
     }
   }
 
-  Example read_question(const Json& question, const std::string& place) const {
+  Example read_question(const Json& question, const std::string& place) {
     Example example;
     example.file = file_;
     example.id = text(question, "id", place);
     example.text = text(question, "question", place);
     example.pair = context_;
     const std::string name = example.place();
-    require_input(example.text.find_first_not_of(" \t\n") != std::string::npos, "{}: the question is empty", name);
+    require_input(ids_.insert(example.id).second, "{}: an earlier question has the same id", name);
+    require_input(!is_blank(example.text), "{}: the question is empty", name);
     if (labelled_ == Labelled::optional) return example;
-    const bool impossible = question.contains("is_impossible") && question["is_impossible"] == true;
-    if (!impossible) read_answers(list(question, "answers", name), example);
+    const std::optional<bool> impossible = is_impossible(question, name);
+    if (impossible != true || question.contains("answers")) read_answers(list(question, "answers", name), example);
+    require_input(impossible != true || example.answers.empty(), "{}: 'is_impossible' is true, but it has an answer; correct one of them",
+                  name);
     example.labelled = true;
+    require_input(!example.answers.empty() || impossible != false,
+                  "{}: 'is_impossible' is false, but it has no answer; correct one of them", name);
     require_input(!example.answers.empty() || no_answer_,
                   "{}: it has no answer; set task.no_answer to true if contexts may have none, as in SQuAD 2.0", name);
     return example;
+  }
+
+  /// Nothing in SQuAD 1.1, which does not know it.
+  static std::optional<bool> is_impossible(const Json& question, const std::string& name) {
+    if (!question.contains("is_impossible")) return std::nullopt;
+    const Json& value = question["is_impossible"];
+    require_input(value.is_boolean(), "{}: 'is_impossible' is {}, expected true or false", name, describe(value));
+    return value.get<bool>();
   }
 
   static void read_answers(const Json& answers, Example& example) {
@@ -124,7 +146,8 @@ class SquadExamples : public ExampleReader {
       const Json& start = member(entry, "answer_start", name);
       require_input(start.is_number_integer(), "{}: 'answer_start' is {}, expected a whole number", name, describe(start));
       const auto character = start.get<std::int64_t>();
-      require_input(!answer.text.empty(), "{}: the text of an answer is empty", name);
+      require_input(!is_blank(answer.text), "{}: the text of an answer is {}", name,
+                    answer.text.empty() ? "empty" : "nothing but white space");
       require_input(character >= 0 && character < characters, "{}: answer_start {} lies outside the context of {} characters", name,
                     character, characters);
       answer.begin = starts[static_cast<std::size_t>(character)];
@@ -156,6 +179,7 @@ class SquadExamples : public ExampleReader {
   std::shared_ptr<const std::string> file_;
   Json document_;
   std::string context_;
+  std::set<std::string> ids_;
   std::size_t article_ = 0, paragraph_ = 0, question_ = 0;
 };
 

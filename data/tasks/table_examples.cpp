@@ -1,9 +1,11 @@
 // Examples out of tables: a row each.
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "core/check.h"
 #include "core/json.h"
+#include "data/tasks/blanks.h"
 #include "data/tasks/entities.h"
 #include "data/tasks/example_files.h"
 #include "data/tasks/labels.h"
@@ -45,19 +47,19 @@ class TableExamples : public ExampleReader {
   };
 
   Columns columns(TaskFormat format) const {
-    const TaskColumns& names = task_.columns;
+    const TaskColumns names = named_columns(task_);
     const TaskKind kind = *task_.kind;
     Columns places;
     const auto want = [&](const std::string& name, bool required, bool list = false) {
       places.wanted.push_back({name, required, list});
       return places.wanted.size() - 1;
     };
-    const bool questions = kind == TaskKind::questions, words = kind == TaskKind::tokens;
-    require_input(!questions || labelled_ == Labelled::optional,
+    const bool words = kind == TaskKind::tokens;
+    require_input(kind != TaskKind::questions || labelled_ == Labelled::optional,
                   "{}: questions with answers are read from SQuAD's JSON (task.format squad)", *file_);
-    places.text = want(names.text.value_or(questions ? "question" : words ? "tokens" : "text"), true, words);
-    if (names.pair || questions) places.pair = want(names.pair.value_or("context"), true);
-    if (labelled_ == Labelled::required) places.label = want(names.label.value_or(words ? "tags" : "label"), true, words);
+    places.text = want(*names.text, true, words);
+    if (names.pair) places.pair = want(*names.pair, true);
+    if (labelled_ == Labelled::required) places.label = want(*names.label, true, words);
     if (names.id) places.id = want(*names.id, true);
     places.list_of_choices = format == TaskFormat::jsonl && names.choices.size() == 1;
     for (const std::string& name : names.choices) places.choices.push_back(want(name, true, places.list_of_choices));
@@ -97,6 +99,9 @@ class TableExamples : public ExampleReader {
       for (const std::size_t place : places_.choices) example.choices.push_back(std::move(*row.cells[place]));
     if (example.choices.size() < 2)
       throw BadRow(fmt::format("{}: {} to choose from, expected at least 2", example.place(), example.choices.size()));
+    if (places_.label && !task_.labels.empty() && task_.labels.size() != example.choices.size())
+      throw BadRow(fmt::format("{}: {} to choose from, but task.labels names {}; give a label for each", example.place(),
+                               example.choices.size(), task_.labels.size()));
     for (std::size_t i = 0; i < example.choices.size(); ++i)
       if (example.choices[i].empty()) throw BadRow(fmt::format("{}: choice {} is empty", example.place(), i));
   }
@@ -109,27 +114,30 @@ class TableExamples : public ExampleReader {
     }
   }
 
-  static double number(const std::string& text, const Example& example) {
+  double number(const std::string& text, const Example& example) const {
     double value = 0;
     const char* const end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data() + (text.starts_with('+') ? 1 : 0), end, value);
     if (error != std::errc() || stop != end || !std::isfinite(value))
-      throw BadRow(fmt::format("{}: the label '{}' is no finite number", example.place(), printable(text)));
+      throw BadRow(fmt::format("{}: the label '{}' is no finite number{}", example.place(), printable(text), header_hint(task_, example)));
+    if (std::abs(value) > std::numeric_limits<float>::max())
+      throw BadRow(fmt::format("{}: the label '{}' is no finite number in f32, which ends at 3.4e38", example.place(), printable(text)));
     return value;
   }
 
   std::int64_t choice(const std::string& label, const Example& example) const {
     const auto count = static_cast<std::int64_t>(example.choices.size());
-    for (std::size_t i = 0; i < task_.labels.size() && static_cast<std::int64_t>(i) < count; ++i)
+    for (std::size_t i = 0; i < task_.labels.size(); ++i)
       if (task_.labels[i] == label) return static_cast<std::int64_t>(i);
     if (!task_.labels.empty())
-      throw BadRow(fmt::format("{}: label '{}' names no choice; {}", example.place(), printable(label), describe(LabelSet(task_.labels))));
+      throw BadRow(fmt::format("{}: label '{}' names no choice; {}{}", example.place(), printable(label), describe(LabelSet(task_.labels)),
+                               header_hint(task_, example)));
     std::int64_t value = 0;
     const char* const end = label.data() + label.size();
     const auto [stop, error] = std::from_chars(label.data(), end, value);
     if (error != std::errc() || stop != end || value < 0 || value >= count)
-      throw BadRow(fmt::format("{}: label '{}' names no choice; there are {}, numbered from 0 to {}; other names go into task.labels",
-                               example.place(), printable(label), count, count - 1));
+      throw BadRow(fmt::format("{}: label '{}' names no choice; there are {}, numbered from 0 to {}; other names go into task.labels{}",
+                               example.place(), printable(label), count, count - 1, header_hint(task_, example)));
     return value;
   }
 
@@ -152,7 +160,7 @@ class LineExamples : public ExampleReader {
     example.file = file_;
     example.line = lines_.line();
     check_text(line, example.place());
-    if (line.find_first_not_of(" \t") == std::string::npos) throw BadRow(example.place() + ": the line is empty");
+    if (is_blank(line)) throw BadRow(example.place() + ": the line is empty");
     example.text = std::move(line);
     if (words_)
       for (const ByteRange& word : split_words(example.text))

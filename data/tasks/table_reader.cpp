@@ -195,7 +195,10 @@ struct TableReader::State {
     try {
       return parse_json(line, lines.name());
     } catch (const InputError& error) {  // "file:1:column: what"
-      throw BadRow(fmt::format("{}:{}", place(number), std::string_view(error.what()).substr(lines.name().size() + 3)));
+      const std::string what = std::string(error.what()).substr(lines.name().size() + 3);
+      const bool goes_on = what.find("unexpected end of input") != what.npos;
+      throw BadRow(
+          fmt::format("{}:{}{}{}", place(number), what, goes_on ? "; each line must hold one whole JSON object" : "", utf16_hint(line)));
     }
   }
 

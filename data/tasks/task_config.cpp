@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "core/json.h"
@@ -97,6 +98,24 @@ bool is_column_number(const std::string& text) {
   return !text.empty() && text.size() <= 4 && text[0] != '0' && text.find_first_not_of("0123456789") == text.npos;
 }
 
+/// Of one column as two things the model would see what it is to predict, or a text twice.
+void check_distinct_columns(const TaskConfig& task, std::vector<std::string>& lines) {
+  const TaskColumns columns = named_columns(task);
+  std::map<std::string, std::string> first_use;
+  const auto use = [&](const char* as, const std::optional<std::string>& column) {
+    if (!column) return;
+    const auto [first, added] = first_use.emplace(*column, as);
+    if (added) return;
+    lines.push_back(first->second == as ? fmt::format("task.columns.{} has '{}' twice", as, printable(*column))
+                                        : fmt::format("task.columns.{} and task.columns.{} are both '{}'; each needs a column of its own",
+                                                      first->second, as, printable(*column)));
+  };
+  use("text", columns.text);
+  use("pair", columns.pair);
+  use("label", columns.label);
+  for (const std::string& choice : columns.choices) use("choices", choice);
+}
+
 void check_columns(const TaskConfig& task, std::vector<std::string>& lines) {
   const TaskColumns& columns = task.columns;
   const auto numbered = [&](const char* name, const std::string& value) {
@@ -109,6 +128,7 @@ void check_columns(const TaskConfig& task, std::vector<std::string>& lines) {
       if (value) numbered(name, *value);
     for (const std::string& column : columns.choices) numbered("choices", column);
   }
+  check_distinct_columns(task, lines);
   const TaskKind kind = *task.kind;
   if (kind == TaskKind::choice && columns.choices.empty())
     lines.push_back("task.columns.choices is empty; name the columns of the continuations, such as [ending0, ending1]");
@@ -159,6 +179,15 @@ TaskConfig resolve_task(TaskConfig task) {
   fill(task.bad_rows, BadRows::stop);
   fill(task.no_answer, false);
   return task;
+}
+
+TaskColumns named_columns(const TaskConfig& task) {
+  const bool words = task.kind == TaskKind::tokens, questions = task.kind == TaskKind::questions;
+  TaskColumns columns = task.columns;
+  if (!columns.text) columns.text = questions ? "question" : words ? "tokens" : "text";
+  if (!columns.pair && questions) columns.pair = "context";
+  if (!columns.label) columns.label = words ? "tags" : "label";
+  return columns;
 }
 
 std::vector<std::string> problems(const TaskConfig& given) {

@@ -109,6 +109,9 @@ std::vector<std::string> task_recipes();
 /// and labels as far as the recipe knows them. Doing it again changes nothing. Only for a task without problems.
 TaskConfig resolve_task(TaskConfig task);
 
+/// The columns of a resolved task with the names that text, label and, for questions, pair have in tables where none is given.
+TaskColumns named_columns(const TaskConfig& task);
+
 /// Everything about `task` that its options' ranges cannot say, a line each, beginning with the path of the option at fault:
 /// "task.recipe 'sst' is unknown; did you mean 'sst2'?". Files are not looked at. Empty: it can be resolved.
 std::vector<std::string> problems(const TaskConfig& task);

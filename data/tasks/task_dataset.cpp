@@ -87,8 +87,7 @@ TaskDataset::~TaskDataset() = default;
 TaskDataset TaskDataset::read(const TaskEncoder& encoder, const std::vector<std::string>& patterns, Labelled labelled, bool keep_examples) {
   auto state = std::make_unique<State>(encoder, keep_examples);
   for_each_example(encoder.task(), patterns, labelled, state->skipped, [&](Example&& example) { state->add(encoder, std::move(example)); });
-  require_input(!state->samples.empty(), "{}: none of its {} examples can be read; the first: {}", fmt::join(patterns, ", "),
-                state->skipped.count, state->skipped.first);
+  require_input(!state->samples.empty(), "{}", describe_unreadable(patterns, state->skipped));
   return TaskDataset(std::move(state));
 }
 
@@ -122,6 +121,7 @@ void TaskDataset::State::add_feature_sample(const FeatureFile& file, std::int64_
   EncodedSample sample;
   sample.example = counts.examples++;
   sample.labelled = target != TaskTarget::none;
+  sample.full_length = length;
   if (target == TaskTarget::classes) sample.label = file.labels()[at];
   if (target == TaskTarget::value) sample.value = file.values()[at];
   samples.push_back(std::move(sample));
@@ -129,7 +129,8 @@ void TaskDataset::State::add_feature_sample(const FeatureFile& file, std::int64_
   ++counts.samples;
   counts.tokens += kept_length;
   counts.longest = std::max(counts.longest, length);
-  counts.truncated += length > kept_length;
+  if (length > kept_length && counts.truncated.count++ == 0)
+    counts.truncated.first = fmt::format("{}: sample {}", printable_path(file.path()), number);
   counts.removed_tokens += length - kept_length;
   std::vector<float> features(static_cast<std::size_t>(length * file.width()));
   file.read(number, features);

@@ -23,7 +23,7 @@ struct Truth {
 void count_labels(const TaskDataset& data, TaskSetReport& report) {
   std::vector<std::int64_t> counts(static_cast<std::size_t>(data.labels().size()));
   std::map<std::int64_t, std::int64_t> places;
-  std::int64_t numbers = 0, last_example = -1;
+  std::int64_t last_example = -1;
   bool answerable = true;
   for (std::int64_t i = 0; i < data.size(); ++i) {
     const EncodedSample& sample = data.sample(i);
@@ -32,9 +32,9 @@ void count_labels(const TaskDataset& data, TaskSetReport& report) {
     if (data.target() == TaskTarget::choice) ++places[sample.label];
     for (const std::int64_t label : sample.word_labels) ++counts[static_cast<std::size_t>(label)];
     if (data.target() == TaskTarget::value) {
-      report.smallest = numbers == 0 ? sample.value : std::min(report.smallest, sample.value);
-      report.largest = numbers == 0 ? sample.value : std::max(report.largest, sample.value);
-      report.mean += (sample.value - report.mean) / static_cast<double>(++numbers);
+      report.smallest = report.values == 0 ? sample.value : std::min(report.smallest, sample.value);
+      report.largest = report.values == 0 ? sample.value : std::max(report.largest, sample.value);
+      report.mean += (sample.value - report.mean) / static_cast<double>(++report.values);
     }
     if (data.target() != TaskTarget::span) continue;
     if (sample.example != last_example) report.unanswerable += !answerable;
@@ -66,7 +66,7 @@ TaskSetReport report_set(const TaskDataset& data) {
   count_labels(data, report);
   count_duplicates(data, report);
   std::vector<std::int64_t> lengths;
-  for (std::int64_t i = 0; i < data.size(); ++i) lengths.push_back(data.length(i));
+  for (std::int64_t i = 0; i < data.size(); ++i) lengths.push_back(data.sample(i).full_length);
   if (lengths.empty()) return report;
   const auto middle = lengths.begin() + static_cast<std::ptrdiff_t>((lengths.size() - 1) / 2);
   std::nth_element(lengths.begin(), middle, lengths.end());
@@ -86,14 +86,21 @@ double majority_accuracy(const TaskReport& report) {
   return all == 0 ? 0 : static_cast<double>(right) / static_cast<double>(all);
 }
 
+double percent(std::int64_t part, std::int64_t whole) { return 100.0 * static_cast<double>(part) / static_cast<double>(whole); }
+
 void warn_about_set(const std::string& name, const TaskSetReport& report, std::vector<std::string>& lines) {
-  const auto percent = [](std::int64_t part, std::int64_t whole) { return 100.0 * static_cast<double>(part) / static_cast<double>(whole); };
   const EncodingCounts& encoding = report.encoding;
   if (report.skipped.count > 0)
     lines.push_back(fmt::format("{}: {} rows were left out; the first: {}", name, report.skipped.count, report.skipped.first));
-  if (encoding.truncated * 10 > encoding.examples)
+  if (encoding.blank.count > 0)
+    lines.push_back(fmt::format("{}: {} examples have an empty text, or one of white space alone; the first: {}", name,
+                                encoding.blank.count, encoding.blank.first));
+  if (encoding.truncated.count * 10 > encoding.examples)
     lines.push_back(fmt::format("{}: {:.0f} % of the examples are cut ({} of {}; the longest has {}); raise data.sequence_length", name,
-                                percent(encoding.truncated, encoding.examples), encoding.truncated, encoding.examples, encoding.longest));
+                                percent(encoding.truncated.count, encoding.examples), encoding.truncated.count, encoding.examples,
+                                encoding.longest));
+  if (report.values > 0 && report.smallest == report.largest)
+    lines.push_back(fmt::format("{}: all values are {}; the correlation with them is undefined", name, report.smallest));
   if (report.contradictions > 0)
     lines.push_back(fmt::format("{}: {} examples have the inputs of an earlier one and another label", name, report.contradictions));
   if (encoding.answers_cut > 0)
@@ -117,9 +124,25 @@ TaskReport report_task(const TaskDataset& train, const TaskDataset& validation) 
   return report;
 }
 
+std::string describe_cut(TaskKind kind, const EncodingCounts& counts, std::int64_t sequence_length) {
+  if (counts.truncated.count == 0) return "";
+  const std::string what = kind == TaskKind::questions  ? "with a question cut to half of a window"
+                           : kind == TaskKind::features ? fmt::format("cut to {} steps", sequence_length)
+                                                        : fmt::format("cut to {} tokens", sequence_length);
+  return fmt::format("{} {} ({:.1f} %; the first: {})", counts.truncated.count, what, percent(counts.truncated.count, counts.examples),
+                     counts.truncated.first);
+}
+
 std::vector<std::string> task_warnings(const TaskReport& report) {
   std::vector<std::string> lines;
   warn_about_set("training", report.train, lines);
+  std::vector<std::string> labels;
+  for (const auto& [label, count] : report.train.labels) labels.push_back(label);
+  for (const auto& [first, second] : labels_alike(labels))
+    lines.push_back(
+        fmt::format("the labels '{}' and '{}' differ only in white space, case or Unicode form; if they mean the same, correct "
+                    "the files",
+                    printable(first), printable(second)));
   warn_about_set("validation", report.validation, lines);
   if (report.overlap > 0)
     lines.push_back(fmt::format("validation: {} of {} examples are in the training data too; their score is no test", report.overlap,

@@ -39,10 +39,7 @@ TaskScorer::TaskScorer(std::shared_ptr<const TaskDataset> dataset) : state_(std:
   const auto size = static_cast<std::size_t>(data.size());
   for (std::int64_t i = 0; i < data.size(); ++i) require(data.sample(i).labelled, "TaskScorer: sample {} has no label", i);
   require(data.target() != TaskTarget::span || data.keeps_examples(), "TaskScorer: questions need their contexts kept");
-  const std::vector<TaskMetric> fitting = fitting_metrics(data);
-  const TaskMetric metric = data.task().metric.value_or(fitting[0]);
-  require_input(std::ranges::find(fitting, metric) != fitting.end(), "task.metric {} does not measure this task: {}", enum_name(metric),
-                data.target() == TaskTarget::value ? "it predicts numbers" : fmt::format("it has {} labels", data.labels().size()));
+  deciding_metric(data);
   state_->seen.resize(size);
   state_->predicted.resize(size);
   state_->values.resize(size);
@@ -168,7 +165,7 @@ TaskScores TaskScorer::scores() const {
                       : target == TaskTarget::word_classes ? s.word_scores()
                       : target == TaskTarget::span         ? s.span_scores()
                                                            : s.class_scores();
-  scores.metric = enum_name(s.data->task().metric.value_or(fitting_metrics(*s.data)[0]));
+  scores.metric = enum_name(deciding_metric(*s.data));
   for (const auto& [name, value] : scores.values)
     if (name == scores.metric) scores.decisive = value;
   return scores;
@@ -183,6 +180,18 @@ std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset) {
     return dataset.target() == TaskTarget::classes && metric == TaskMetric::f1 && dataset.labels().size() != 2;
   });
   return metrics;
+}
+
+TaskMetric deciding_metric(const TaskDataset& dataset) {
+  const std::vector<TaskMetric> fitting = fitting_metrics(dataset);
+  const TaskMetric metric = dataset.task().metric.value_or(fitting[0]);
+  std::vector<std::string> names;
+  for (const TaskMetric each : fitting) names.emplace_back(enum_name(each));
+  require_input(std::ranges::find(fitting, metric) != fitting.end(), "task.metric {} does not measure this task: {}; expected one of {}",
+                enum_name(metric),
+                dataset.target() == TaskTarget::value ? "it predicts numbers" : fmt::format("it has {} labels", dataset.labels().size()),
+                fmt::join(names, ", "));
+  return metric;
 }
 
 bool better(double a, double b) { return !std::isnan(a) && (std::isnan(b) || a > b); }

@@ -46,6 +46,9 @@ class TaskScorer {
 /// The metrics that can decide for this data: f1 of classes needs two labels; features have classes or numbers. The usual one first.
 std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset);
 
+/// The metric that decides: task.metric, or the usual one. InputError when it does not fit.
+TaskMetric deciding_metric(const TaskDataset& dataset);
+
 /// Whether `a` is better than `b`: all decisive metrics are better when larger; NaN is worst.
 bool better(double a, double b);
 

@@ -102,7 +102,7 @@ Json to_json(const TaskSetReport& report) {
           {"tokens", counts.tokens},
           {"longest", counts.longest},
           {"median", report.median_length},
-          {"truncated", counts.truncated},
+          {"truncated", counts.truncated.count},
           {"removed_tokens", counts.removed_tokens},
           {"removed_words", counts.removed_words},
           {"unknown", counts.unknown},

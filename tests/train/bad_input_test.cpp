@@ -62,6 +62,8 @@ void furnish_task(const TemporaryFolder& folder) {
   fs::create_directory_symlink(base_model(), folder / "base");
   write_bytes(folder / "train.tsv", "sentence\tlabel\nthe sea\twater\nold men\tpeople\n");
   write_bytes(folder / "other.tsv", "sentence\tlabel\nthe stars\tsky\n");
+  write_bytes(folder / "two.jsonl", "{\"text\": \"the sea\", \"endings\": [\"was calm\", \"sang\"], \"label\": 0}\n");
+  write_bytes(folder / "three.jsonl", "{\"text\": \"the sea\", \"endings\": [\"was calm\", \"sang\", \"sailed\"], \"label\": 0}\n");
   write_bytes(folder / "image.bin", std::string(3073, '\0') + std::string(3073, '\1'));
   write_bytes(folder / "base.yaml", "model: {from: base}\nrun_dir: tuned\n");
   write_bytes(folder / "task.yaml",
@@ -314,6 +316,33 @@ const Case tasks[] = {
     {"metric", FINETUNE "task.metric=pearson",
      "--set task.metric=pearson: task.metric pearson does not measure a task of kind classification; expected one of accuracy, f1, "
      "f1_macro, matthews"},
+    {"metric_of_two_labels", FINETUNE "task.metric=f1 --set 'task.labels=[water,people,sky]'",
+     "task.metric f1 does not measure this task: it has 3 labels; expected one of accuracy, f1_macro, matthews"},
+    {"metric_of_two_labels_in_check", "check task.yaml --data --set task.metric=f1 --set 'task.labels=[water,people,sky]'",
+     "task.metric f1 does not measure this task: it has 3 labels; expected one of accuracy, f1_macro, matthews"},
+    {"other_number_of_choices",
+     FINETUNE "task.kind=choice --set 'task.columns={text: text, choices: [endings]}' --set 'task.train=[two.jsonl]' --set "
+              "'task.validation=[three.jsonl]'",
+     "task.validation: its examples have 3 choices, those of task.train 2; all need as many"},
+    {"task_without_kind", "finetune base.yaml --set 'task.train=[train.tsv]'",
+     "--set task.train=[train.tsv]: task.kind is missing; expected classification, regression, tokens, questions, choice or features, or "
+     "a task.recipe"},
+    {"task_without_kind_in_check", "check base.yaml --set 'task.train=[train.tsv]'",
+     "--set task.train=[train.tsv]: task.kind is missing; expected classification, regression, tokens, questions, choice or features, or "
+     "a task.recipe"},
+    {"small_model_in_check", "check task.yaml --set model.vocab_size=35",
+     "task.yaml: model.vocab_size 35 is below the tokenizer's 36 pieces; raise it, or leave it out"},
+    {"another_model_in_check", "check task.yaml --set model.type_vocab_size=1",
+     "task.yaml: model.from: base: the weights do not fit the model; mismatched: nystromformer.embeddings.token_type_embeddings.weight is "
+     "[2, 6], expected [1, 6]"},
+    {"another_model_to_pretrain_in_check",
+     "check base.yaml --set model.type_vocab_size=1 --set 'data.train=[text.txt]' --set data.validation_fraction=0.1",
+     "base.yaml: model.from: base: the weights do not fit the model; mismatched: nystromformer.embeddings.token_type_embeddings.weight is "
+     "[2, 6], expected [1, 6]"},
+    {"wide_stride_in_check", "check task.yaml --set task.kind=questions",
+     "task.yaml: task.stride 128 is too large for data.sequence_length 24: a window has 11 tokens of context beside a long question"},
+    {"choices_of_masks", "predict base '[MASK]' --choice a",
+     "--choice goes with a text on the command line, for a task; this is a masked language model"},
     {"steps_and_epochs", FINETUNE "training.steps=3 --set training.epochs=2",
      "--set training.epochs=2: training.steps 3 and training.epochs 2 exclude each other; set one of them to null"},
     {"no_epochs", FINETUNE "training.epochs=0",

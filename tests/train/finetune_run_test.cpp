@@ -114,6 +114,16 @@ TEST_F(FinetuneTest, CheckTellsOfItsDataAndWritesNothing) {
   EXPECT_FALSE(fs::exists(folder_ / "run"));
 }
 
+TEST_F(FinetuneTest, NamesOfChoicesStayWithTheRun) {
+  write_bytes(folder_ / "train.csv", "text,a,b,label\nthe sea,was calm,sang,A\nthe men,were calm,sang,B\n");
+  write_bytes(folder_ / "run.yaml",
+              tiny_model +
+                  "steps: 1}\ntask: {kind: choice, train: [train.csv], validation: [train.csv], columns: {choices: [a, "
+                  "b]}, labels: [A, B]}\n");
+  ASSERT_NO_FATAL_FAILURE(train());
+  ASSERT_NO_FATAL_FAILURE(run("evaluate run --file train.csv"));
+}
+
 // ---- Where a run starts -------------------------------------------------------------------------------------------------------------
 
 class StartTest : public FinetuneTest {
@@ -240,6 +250,24 @@ TEST_F(PredictFileTest, ABadLineEndsItOrIsMarkedInItsPlace) {
 TEST_F(PredictFileTest, AFileOfTheTaskNeedsNoLabels) {
   write_bytes(folder_ / "new.tsv", "sentence\nthe sea\nmen sang\n");
   EXPECT_EQ(predicted("new.tsv").size(), 2u);
+}
+
+TEST_F(PredictFileTest, PartsThatTheTaskDoesNotHaveAreRefused) {
+  const auto error = [&](const std::string& arguments) { return run_program(folder_, "predict run --quiet " + arguments).err; };
+  EXPECT_EQ(error("'the sea' --pair old"), "nystrom: 'the sea': the task has single texts (task.columns.pair is null); leave --pair out\n");
+  EXPECT_EQ(error("'the sea' --choice old --choice men"),
+            "nystrom: 'the sea': a task of kind classification has no choices; leave --choice out\n");
+  EXPECT_EQ(error("dev.tsv --pair old"), "nystrom: --pair goes with a text on the command line, for a task; 'dev.tsv' is a file\n");
+}
+
+TEST_F(PredictFileTest, OtherLabelsThanTheModelsAreRefused) {
+  const auto error = [&](const std::string& labels) {
+    return run_program(folder_, "evaluate run --quiet --file dev.tsv --set 'task.labels=[" + labels + "]'").err;
+  };
+  const std::string where = "nystrom: run/checkpoints/step-1: its labels are 'people' and 'water', but task.labels are ";
+  EXPECT_EQ(error("water,people"), where + "'water' and 'people'; leave task.labels out, or choose another model\n");
+  EXPECT_EQ(error("x,y,z"), where + "'x', 'y' and 'z'; leave task.labels out, or choose another model\n");
+  EXPECT_EQ(error("people,water"), "");
 }
 
 TEST_F(PredictFileTest, AnExportPredictsTheSame) {

@@ -1,4 +1,4 @@
-// Everything that a task's configuration and files can have wrong: one exact line.
+// Everything that a task's files can have wrong: one exact line.
 #include <gtest/gtest.h>
 
 #include "core/check.h"
@@ -36,11 +36,27 @@ void named_choices(TaskConfig& task) {
   two_choices(task);
   task.labels = {"A", "B"};
 }
+void three_names(TaskConfig& task) {
+  two_choices(task);
+  task.labels = {"A", "B", "C"};
+}
+void cola(TaskConfig& task) {
+  task.kind.reset();
+  task.recipe = "cola";
+}
+void no_answer(TaskConfig& task) { task.no_answer = true; }
 
 constexpr auto classification = TaskKind::classification, regression = TaskKind::regression, tokens = TaskKind::tokens,
                questions = TaskKind::questions, choice = TaskKind::choice;
 
-/// A SQuAD file of one question.
+/// As some editors save text: two bytes a character, of ASCII one of them NUL.
+std::string utf16(const std::string& ascii) {
+  std::string text = "\xFF\xFE";
+  for (const char c : ascii) text += {c, '\0'};
+  return text;
+}
+
+/// A SQuAD file of one question, or of several between commas.
 std::string squad(const std::string& question) {
   return R"({"data": [{"paragraphs": [{"context": "The año 1900 began.", "qas": [)" + question + "]}]}]}";
 }
@@ -78,6 +94,15 @@ const BadFile bad_files[] = {
     {"latin_1", classification, unchanged, "a.tsv", "text\tlabel\ncaf\xE9\t1\n", "DIR/a.tsv:2: column 1: byte 4 is not UTF-8 (\\xe9)"},
     {"utf_16", classification, unchanged, "a.tsv", "\xFF\xFEt\x01",
      "DIR/a.tsv:1: byte 1 is not UTF-8 (\\xff); the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8"},
+    {"utf_16_without_mark", classification, unchanged, "a.tsv", utf16("text\tlabel\nx\t1\n").substr(2),
+     "DIR/a.tsv:1: byte 2 is NUL; this is no text; the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8"},
+    {"returns_alone", classification, unchanged, "a.tsv", "text\tlabel\rx\t1\ry\t2\r",
+     "DIR/a.tsv: its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new"},
+    {"returns_alone_in_quotes", classification, unchanged, "a.csv", "\"text\",\"label\"\r\"x\",\"1\"\r",
+     "DIR/a.csv: its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new"},
+    {"header_of_a_recipe_without", classification, cola, "a.tsv", "id\tlabel\tstar\tsentence\ngj04\t1\t\tThe cat sat.\n",
+     "DIR/a.tsv:1: unknown label 'label'; labels are '0' and '1'; if this line names the columns, set task.header to true and their names "
+     "in task.columns"},
     {"nul", classification, unchanged, "a.tsv", std::string("text\tlabel\nx\0y\t1\n", 17),
      "DIR/a.tsv:2: column 1: byte 2 is NUL; this is no text"},
     {"label_empty", classification, unchanged, "a.tsv", "text\tlabel\nx\t1\ny\t\n", "DIR/a.tsv:3: the label (column 'label') is empty"},
@@ -92,9 +117,19 @@ const BadFile bad_files[] = {
     {"not_a_number", regression, unchanged, "a.tsv", "text\tlabel\nx\tnan\n", "DIR/a.tsv:2: the label 'nan' is no finite number"},
     {"infinite", regression, unchanged, "a.tsv", "text\tlabel\nx\t1e999\n", "DIR/a.tsv:2: the label '1e999' is no finite number"},
     {"decimal_comma", regression, unchanged, "a.tsv", "text\tlabel\nx\t2,5\n", "DIR/a.tsv:2: the label '2,5' is no finite number"},
+    {"beyond_f32", regression, unchanged, "a.tsv", "text\tlabel\nx\t3.4e38\ny\t-3.5e38\n",
+     "DIR/a.tsv:3: the label '-3.5e38' is no finite number in f32, which ends at 3.4e38"},
+    {"header_for_a_number", regression, no_header, "a.tsv", "score\tid\ttext\n1\t7\tx\n",
+     "DIR/a.tsv:1: the label 'score' is no finite number; if this line names the columns, set task.header to true and their names in "
+     "task.columns"},
     // JSON Lines
     {"no_json", classification, unchanged, "a.jsonl", "{\"text\": \"x\", \"label\": 1}\n{\"text\": x}\n",
      "DIR/a.jsonl:2:10: syntax error while parsing value - invalid literal; last read: '\"text\": x'"},
+    {"object_on_several_lines", classification, unchanged, "a.jsonl", "{\n  \"text\": \"x\",\n  \"label\": 1\n}\n",
+     "DIR/a.jsonl:1:1: syntax error while parsing object key - unexpected end of input; expected string literal; each line must hold one "
+     "whole JSON object"},
+    {"utf_16_json", classification, unchanged, "a.jsonl", utf16("{\"text\": \"x\", \"label\": 1}\n"),
+     "DIR/a.jsonl:1:4: a NUL byte; the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8"},
     {"no_object", classification, unchanged, "a.jsonl", "[1]\n", "DIR/a.jsonl:1: the line is a list, expected a JSON object"},
     {"missing_key", classification, unchanged, "a.jsonl", "{\"txt\": \"x\", \"label\": 1}\n",
      "DIR/a.jsonl:1: there is no key 'text'; did you mean 'txt'?; keys: 'label', 'txt'"},
@@ -136,6 +171,23 @@ const BadFile bad_files[] = {
      "DIR/a.json: question '7': there is no key 'answers'"},
     {"unanswerable", questions, unchanged, "a.json", squad(R"({"id": "7", "question": "When?", "answers": [], "is_impossible": true})"),
      "DIR/a.json: question '7': it has no answer; set task.no_answer to true if contexts may have none, as in SQuAD 2.0"},
+    {"blank_answer", questions, unchanged, "a.json",
+     squad(R"({"id": "7", "question": "When?", "answers": [{"text": " ", "answer_start": 3}]})"),
+     "DIR/a.json: question '7': the text of an answer is nothing but white space"},
+    {"impossible_with_an_answer", questions, no_answer, "a.json",
+     squad(R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": 8}], "is_impossible": true})"),
+     "DIR/a.json: question '7': 'is_impossible' is true, but it has an answer; correct one of them"},
+    {"possible_without_an_answer", questions, no_answer, "a.json",
+     squad(R"({"id": "7", "question": "When?", "answers": [], "is_impossible": false})"),
+     "DIR/a.json: question '7': 'is_impossible' is false, but it has no answer; correct one of them"},
+    {"impossible_as_text", questions, no_answer, "a.json",
+     squad(R"({"id": "7", "question": "When?", "answers": [], "is_impossible": "no"})"),
+     "DIR/a.json: question '7': 'is_impossible' is a text, expected true or false"},
+    {"id_twice", questions, no_answer, "a.json",
+     squad(R"({"id": "7", "question": "When?", "answers": []}, {"id": "7", "question": "Who?", "answers": []})"),
+     "DIR/a.json: question '7': an earlier question has the same id"},
+    {"utf_16_document", questions, unchanged, "a.json", utf16("{\"data\": []}"),
+     "DIR/a.json:1:4: a NUL byte; the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8"},
     {"empty_question", questions, unchanged, "a.json", squad(R"({"id": "7", "question": " ", "answers": []})"),
      "DIR/a.json: question '7': the question is empty"},
     {"no_id", questions, unchanged, "a.json", squad(R"({"question": "When?", "answers": []})"),
@@ -158,6 +210,8 @@ const BadFile bad_files[] = {
      "DIR/a.tsv:2: label '2' names no choice; there are 2, numbered from 0 to 1; other names go into task.labels"},
     {"choice_unknown", choice, named_choices, "a.tsv", "text\ta\tb\tlabel\nx\ty\tz\tC\n",
      "DIR/a.tsv:2: label 'C' names no choice; labels are 'A' and 'B'"},
+    {"names_for_other_choices", choice, three_names, "a.tsv", "text\ta\tb\tlabel\nx\ty\tz\tA\n",
+     "DIR/a.tsv:2: 2 to choose from, but task.labels names 3; give a label for each"},
     {"one_choice", choice, list_of_choices, "a.jsonl", R"({"text": "x", "endings": ["a"], "label": 0})",
      "DIR/a.jsonl:1: 1 to choose from, expected at least 2"},
     {"other_number_of_choices", choice, list_of_choices, "a.jsonl",
@@ -191,102 +245,6 @@ TEST_P(BadTaskFile, IsRefusedWithOneLine) {
 
 INSTANTIATE_TEST_SUITE_P(Files, BadTaskFile, ::testing::ValuesIn(bad_files), [](const auto& test) { return std::string(test.param.name); });
 
-struct BadConfig {
-  const char* name;
-  Change change;
-  const char* message;
-};
-void PrintTo(const BadConfig& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
-
-const BadConfig bad_configs[] = {
-    {"no_kind", unchanged,
-     "task.kind is missing; expected classification, regression, tokens, questions, choice or features, or a task.recipe"},
-    {"unknown_recipe", [](TaskConfig& task) { task.recipe = "sst"; },
-     "task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of sst2, cola, mrpc, stsb, qqp, mnli, qnli, rte, imdb, trec, "
-     "listops, aan, cifar10, pathfinder"},
-    {"kind_beside_recipe",
-     [](TaskConfig& task) {
-       task.recipe = "stsb";
-       task.kind = TaskKind::classification;
-     },
-     "task.kind classification does not fit task.recipe stsb, which is regression; leave it out"},
-    {"format_of_another_kind",
-     [](TaskConfig& task) {
-       task.kind = TaskKind::tokens;
-       task.format = TaskFormat::squad;
-     },
-     "task.format squad does not hold a task of kind tokens; expected one of conll, jsonl, lines"},
-    {"metric_of_another_kind",
-     [](TaskConfig& task) {
-       task.kind = TaskKind::regression;
-       task.metric = TaskMetric::accuracy;
-     },
-     "task.metric accuracy does not measure a task of kind regression; expected one of pearson, spearman"},
-    {"name_without_header",
-     [](TaskConfig& task) {
-       task.kind = TaskKind::classification;
-       task.header = false;
-       task.columns.text = "sentence";
-     },
-     "task.columns.text 'sentence' is no number; without a header columns are numbers from 1"},
-    {"no_choices", [](TaskConfig& task) { task.kind = TaskKind::choice; },
-     "task.columns.choices is empty; name the columns of the continuations, such as [ending0, ending1]"},
-    {"choices_of_another_kind",
-     [](TaskConfig& task) {
-       task.kind = TaskKind::regression;
-       task.columns.choices = {"a", "b"};
-     },
-     "task.columns.choices is for tasks of kind choice; this one is of kind regression"},
-    {"pair_of_words",
-     [](TaskConfig& task) {
-       task.kind = TaskKind::tokens;
-       task.columns.pair = "b";
-     },
-     "task.columns.pair: a task of kind tokens has no second text"},
-    {"labels_of_numbers",
-     [](TaskConfig& task) {
-       task.kind = TaskKind::regression;
-       task.labels = {"a", "b"};
-     },
-     "task.labels: a task of kind regression has no labels"},
-    {"one_label",
-     [](TaskConfig& task) {
-       task.kind = TaskKind::classification;
-       task.labels = {"a"};
-     },
-     "task.labels has 1 entry, 'a'; a choice needs two"},
-    {"label_twice",
-     [](TaskConfig& task) {
-       task.kind = TaskKind::classification;
-       task.labels = {"a", "b", "a"};
-     },
-     "task.labels has 'a' twice"},
-    {"empty_label",
-     [](TaskConfig& task) {
-       task.kind = TaskKind::classification;
-       task.labels = {"a", ""};
-     },
-     "task.labels holds an empty label"},
-    {"no_answer_elsewhere",
-     [](TaskConfig& task) {
-       task.kind = TaskKind::choice;
-       task.columns.choices = {"a", "b"};
-       task.no_answer = true;
-     },
-     "task.no_answer is for tasks of kind questions; this one is of kind choice"},
-};
-
-class BadTaskConfig : public ::testing::TestWithParam<BadConfig> {};
-
-TEST_P(BadTaskConfig, IsRefusedWithOneLine) {
-  TaskConfig task;
-  GetParam().change(task);
-  EXPECT_EQ(problems(task), std::vector<std::string>{GetParam().message});
-}
-
-INSTANTIATE_TEST_SUITE_P(Tasks, BadTaskConfig, ::testing::ValuesIn(bad_configs),
-                         [](const auto& test) { return std::string(test.param.name); });
-
 TEST(BadTask, FolderWithoutLabels) {
   const TemporaryFolder folder;
   TaskConfig task;
@@ -312,6 +270,18 @@ TEST(BadTask, SkippedRowsAloneAreNoData) {
   const TaskEncoder encoder(resolve_task(task), LabelSet(task.labels), tokenizer, 16);
   EXPECT_EQ(input_error([&] { TaskDataset::read(encoder, {file}, Labelled::required, false); }),
             file + ": none of its 2 examples can be read; the first: " + file + ":2: unknown label '7'; labels are '0' and '1'");
+}
+
+TEST(BadTask, SkippedRowsAloneHaveNoLabels) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a.tsv", "text\tlabel\nx\ny\n");
+  TaskConfig task;
+  task.kind = TaskKind::classification;
+  task.bad_rows = BadRows::skip;
+  const std::string file = (folder / "a.tsv").string();
+  task.train = {file};
+  EXPECT_EQ(input_error([&] { task_labels(resolve_task(task)); }), file + ": none of its 2 examples can be read; the first: " + file +
+                                                                       ":2: the row has 1 column, expected as many as the header: 2");
 }
 
 TEST(BadTask, ABadHeaderIsNoRowToSkip) {

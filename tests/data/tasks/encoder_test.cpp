@@ -36,9 +36,9 @@ Example example_of(const std::string& text, std::optional<std::string> pair = {}
 
 TEST_F(Encoder, TextsAreCutBehindAndCounted) {
   EXPECT_EQ(text_of(encode(TaskKind::classification, 8, example_of("abcdef"))[0]), "[abcdef]");
-  EXPECT_EQ(counts_.truncated, 0);
+  EXPECT_EQ(counts_.truncated.count, 0);
   EXPECT_EQ(text_of(encode(TaskKind::classification, 8, example_of("abcdefghi"))[0]), "[abcdef]");
-  EXPECT_EQ(counts_.truncated, 1);
+  EXPECT_EQ(counts_.truncated.count, 1);
   EXPECT_EQ(counts_.removed_tokens, 3);
   EXPECT_EQ(counts_.longest, 11);
   EXPECT_EQ(counts_.examples, 2);
@@ -53,7 +53,7 @@ TEST_F(Encoder, PairsLoseTokensOfTheLongerFirst) {
   EXPECT_EQ(pair("abcdefg", "hi"), "[abcde]hi]");
   EXPECT_EQ(pair("abcdef", "ghijkl"), "[abc]ghij]");  // the odd one goes to the second of equals
   EXPECT_EQ(pair("abcdefg", "hijkl"), "[abcd]hij]");
-  EXPECT_EQ(counts_.truncated, 4);
+  EXPECT_EQ(counts_.truncated.count, 4);
   EXPECT_EQ(encode(TaskKind::classification, 10, example_of("a", "b"))[0].rows[0].type_ids, (std::vector<std::int32_t>{0, 0, 0, 1, 1}));
 }
 
@@ -113,8 +113,34 @@ TEST_F(Encoder, AnswersLongerThanAnyWindowAreCounted) {
 TEST_F(Encoder, LongQuestionsLeaveHalfOfTheRow) {
   const auto windows = encode(TaskKind::questions, 11, example_of("abcdefgh", "xyz"));
   EXPECT_EQ(text_of(windows[0]), "[abcd]xyz]");
-  EXPECT_EQ(counts_.truncated, 1);
+  EXPECT_EQ(windows[0].full_length, 14);
+  EXPECT_EQ(counts_.longest, 14);
+  EXPECT_EQ(counts_.truncated.first, "the example 'abcdefgh'");
+  EXPECT_EQ(counts_.truncated.count, 1);
   EXPECT_EQ(counts_.removed_tokens, 4);
+}
+
+TEST_F(Encoder, BlankTextsAreCountedAndTheFirstIsNamed) {
+  encode(TaskKind::classification, 9, example_of("a", "b"));
+  EXPECT_EQ(counts_.blank.count, 0);
+  encode(TaskKind::classification, 9, example_of(" \t\u00a0\n"));
+  encode(TaskKind::classification, 9, example_of("a", ""));
+  encode(TaskKind::questions, 9, example_of("q", " "));
+  EXPECT_EQ(counts_.blank.count, 3);
+  EXPECT_EQ(counts_.blank.first, "the example ' \\x09\u00a0\\x0a'");
+}
+
+TEST_F(Encoder, ChoicesMayBeginWithNothing) {
+  Example example = example_of("a", "");
+  example.choices = {"b", "c"};
+  encode(TaskKind::choice, 9, example);
+  EXPECT_EQ(counts_.blank.count, 0);
+  example.choices[1] = " ";
+  encode(TaskKind::choice, 9, example);
+  example.choices[1] = "c";
+  example.text = "";
+  encode(TaskKind::choice, 9, example);
+  EXPECT_EQ(counts_.blank.count, 2);
 }
 
 TEST_F(Encoder, QuestionsWithoutAnswerPointToTheFirstToken) {

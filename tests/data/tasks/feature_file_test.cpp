@@ -97,7 +97,7 @@ TEST(FeatureFiles, BecomeBatches) {
       TaskDataset::read_features(resolve_task(task), {(folder / "a.h5").string()}, Labelled::required, {}, 2));
   EXPECT_EQ(data->target(), TaskTarget::value);
   EXPECT_EQ(data->outputs(), 1);
-  EXPECT_EQ(data->counts().truncated, 1);
+  EXPECT_EQ(data->counts().truncated.count, 1);
   const std::vector<std::int64_t> both{1, 0};
   const TaskBatch batch = make_task_batch(*data, both, both, {.multiple = 1, .sequence_length = 2});
   EXPECT_EQ(batch.features.to_doubles(), (Values{3, 3.5, 4, 4.5, 0, 0.5, 0, 0}));
@@ -201,7 +201,13 @@ const Refused refused[] = {
        add_features(writer);
        writer.add("values", H5T_IEEE_F64LE, {2}, {0, INFINITY});
      },
-     "values[1] is inf, expected a finite number"},
+     "values[1] is inf, expected a finite number (f32)"},
+    {"value_beyond_f32",
+     [](Writer& writer) {
+       add_features(writer);
+       writer.add("values", H5T_IEEE_F64LE, {2}, {1e39, 0});
+     },
+     "values[0] is 1e+39, expected a finite number (f32)"},
     {"two_targets",
      [](Writer& writer) {
        add_features(writer);

@@ -66,7 +66,7 @@ TEST(TaskScorer, ClassesOfTwoAndOfMore) {
   EXPECT_EQ(message_of([&] {
               TaskScorer(std::make_shared<TaskDataset>(dataset_of(f1, labelled({{"a", "x"}}), {"x", "y", "z"})));
             }),
-            "task.metric f1 does not measure this task: it has 3 labels");
+            "task.metric f1 does not measure this task: it has 3 labels; expected one of accuracy, f1_macro, matthews");
 }
 
 TEST(TaskScorer, Numbers) {
@@ -177,6 +177,58 @@ TEST(TaskReport, KnowsQuestionsAndNumbers) {
   numbers[0].labelled = numbers[1].labelled = true;
   const auto values = dataset_of(task_of(TaskKind::regression), numbers);
   EXPECT_EQ(report_task(values, values).train.mean, 2.5);
+  EXPECT_EQ(report_task(values, values).train.values, 2);
+}
+
+TEST(TaskReport, SaysWhatIsCutAndNamesTheFirst) {
+  const auto texts = dataset_of(task_of(TaskKind::classification), labelled({{"a", "x"}, {"abcdefghijklmnopq", "x"}}), {"x", "y"});
+  EXPECT_EQ(describe_cut(TaskKind::classification, texts.counts(), 16),
+            "1 cut to 16 tokens (50.0 %; the first: the example 'abcdefghijklmnopq')");
+  Example example;
+  example.text = "abcdefgh";
+  example.pair = "xyz";
+  const auto questions = dataset_of(task_of(TaskKind::questions), {example});
+  EXPECT_EQ(describe_cut(TaskKind::questions, questions.counts(), 16),
+            "1 with a question cut to half of a window (100.0 %; the first: the example 'abcdefgh')");
+  EXPECT_EQ(report_task(questions, questions).train.median_length, 14) << "as it would be if nothing had been cut";
+  EXPECT_EQ(describe_cut(TaskKind::classification, EncodingCounts(), 16), "");
+}
+
+TEST(TaskReport, WarnsOfBlankTexts) {
+  const auto train = dataset_of(task_of(TaskKind::classification), labelled({{"a", "x"}, {" ", "y"}, {"", "x"}}), {"x", "y"});
+  const auto validation = dataset_of(task_of(TaskKind::classification), labelled({{"b", "x"}, {"c", "y"}}), {"x", "y"});
+  EXPECT_EQ(task_warnings(report_task(train, validation)),
+            std::vector<std::string>{"training: 2 examples have an empty text, or one of white space alone; the first: the example ' '"});
+}
+
+TEST(TaskReport, WarnsOfLabelsThatAreAlike) {
+  const std::vector<std::string> labels{"Pos", "caf\u00e9", "cafe\u0301", "neg", "pos", "pos\u00a0"};
+  const auto train =
+      dataset_of(task_of(TaskKind::classification),
+                 labelled({{"a", "Pos"}, {"b", labels[1]}, {"c", labels[2]}, {"d", "neg"}, {"e", "pos"}, {"f", labels[5]}}), labels);
+  const auto warning = [](const std::string& first, const std::string& second) {
+    return "the labels '" + first + "' and '" + second +
+           "' differ only in white space, case or Unicode form; if they mean the same, correct the files";
+  };
+  std::vector<std::string> warnings = task_warnings(report_task(train, train));
+  std::erase_if(warnings, [](const std::string& line) { return !line.starts_with("the labels "); });
+  EXPECT_EQ(warnings, (std::vector<std::string>{warning(labels[1], labels[2]), warning("Pos", "pos"), warning("Pos", labels[5])}));
+}
+
+TEST(TaskReport, WarnsOfConstantValues) {
+  const auto values_of = [](const std::vector<double>& values) {
+    std::vector<Example> examples;
+    for (const double value : values) {
+      examples.emplace_back();
+      examples.back().text = static_cast<char>('a' + examples.size());
+      examples.back().value = value;
+      examples.back().labelled = true;
+    }
+    return dataset_of(task_of(TaskKind::regression), examples);
+  };
+  std::vector<std::string> warnings = task_warnings(report_task(values_of({1, 2}), values_of({0.5, 0.5, 0.5})));
+  std::erase_if(warnings, [](const std::string& line) { return line.find("training data too") != line.npos; });
+  EXPECT_EQ(warnings, std::vector<std::string>{"validation: all values are 0.5; the correlation with them is undefined"});
 }
 
 }  // namespace

@@ -1,0 +1,33 @@
+#include "data/tasks/blanks.h"
+
+#include "core/utf8.h"
+#include "data/tokenizers/unicode.h"
+
+namespace nystrom {
+namespace {
+
+/// Bytes of the white space that `text` begins with: of one character, or 0.
+std::size_t leading_blank(std::string_view text) {
+  std::size_t after = 0;
+  return valid_utf8_character(text) > 0 && is_white_space(next_code_point(text, after)) ? after : 0;
+}
+
+}  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t blank = leading_blank(text);
+    if (blank == 0) break;
+    text.remove_prefix(blank);
+  }
+  while (!text.empty()) {
+    std::size_t last = text.size() - 1;
+    while (last > 0 && is_utf8_continuation(text[last])) --last;
+    const std::size_t blank = leading_blank(text.substr(last));
+    if (blank == 0 || blank != text.size() - last) break;
+    text.remove_suffix(blank);
+  }
+  return text;
+}
+
+}  // namespace nystrom

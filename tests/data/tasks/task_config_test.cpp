@@ -1,0 +1,133 @@
+// Everything that a task's configuration can have wrong: one exact line.
+#include "data/tasks/task_config.h"
+
+#include <gtest/gtest.h>
+
+namespace nystrom {
+namespace {
+
+/// Changes one thing of a task.
+using Change = void (*)(TaskConfig&);
+
+struct BadConfig {
+  const char* name;
+  Change change;
+  const char* message;
+};
+void PrintTo(const BadConfig& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+
+const BadConfig bad_configs[] = {
+    {"no_kind", [](TaskConfig&) {},
+     "task.kind is missing; expected classification, regression, tokens, questions, choice or features, or a task.recipe"},
+    {"unknown_recipe", [](TaskConfig& task) { task.recipe = "sst"; },
+     "task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of sst2, cola, mrpc, stsb, qqp, mnli, qnli, rte, imdb, trec, "
+     "listops, aan, cifar10, pathfinder"},
+    {"kind_beside_recipe",
+     [](TaskConfig& task) {
+       task.recipe = "stsb";
+       task.kind = TaskKind::classification;
+     },
+     "task.kind classification does not fit task.recipe stsb, which is regression; leave it out"},
+    {"format_of_another_kind",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::tokens;
+       task.format = TaskFormat::squad;
+     },
+     "task.format squad does not hold a task of kind tokens; expected one of conll, jsonl, lines"},
+    {"metric_of_another_kind",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::regression;
+       task.metric = TaskMetric::accuracy;
+     },
+     "task.metric accuracy does not measure a task of kind regression; expected one of pearson, spearman"},
+    {"name_without_header",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.header = false;
+       task.columns.text = "sentence";
+     },
+     "task.columns.text 'sentence' is no number; without a header columns are numbers from 1"},
+    {"no_choices", [](TaskConfig& task) { task.kind = TaskKind::choice; },
+     "task.columns.choices is empty; name the columns of the continuations, such as [ending0, ending1]"},
+    {"choices_of_another_kind",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::regression;
+       task.columns.choices = {"a", "b"};
+     },
+     "task.columns.choices is for tasks of kind choice; this one is of kind regression"},
+    {"pair_of_words",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::tokens;
+       task.columns.pair = "b";
+     },
+     "task.columns.pair: a task of kind tokens has no second text"},
+    {"text_and_label_of_one_column",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.columns.text = "label";
+     },
+     "task.columns.text and task.columns.label are both 'label'; each needs a column of its own"},
+    {"pair_and_label_of_one_column",
+     [](TaskConfig& task) {
+       task.recipe = "rte";
+       task.columns.pair = "label";
+     },
+     "task.columns.pair and task.columns.label are both 'label'; each needs a column of its own"},
+    {"text_and_pair_of_one_column",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::regression;
+       task.columns.pair = "text";
+     },
+     "task.columns.text and task.columns.pair are both 'text'; each needs a column of its own"},
+    {"choice_twice",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::choice;
+       task.columns.choices = {"a", "b", "a"};
+     },
+     "task.columns.choices has 'a' twice"},
+    {"labels_of_numbers",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::regression;
+       task.labels = {"a", "b"};
+     },
+     "task.labels: a task of kind regression has no labels"},
+    {"one_label",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.labels = {"a"};
+     },
+     "task.labels has 1 entry, 'a'; a choice needs two"},
+    {"label_twice",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.labels = {"a", "b", "a"};
+     },
+     "task.labels has 'a' twice"},
+    {"empty_label",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::classification;
+       task.labels = {"a", ""};
+     },
+     "task.labels holds an empty label"},
+    {"no_answer_elsewhere",
+     [](TaskConfig& task) {
+       task.kind = TaskKind::choice;
+       task.columns.choices = {"a", "b"};
+       task.no_answer = true;
+     },
+     "task.no_answer is for tasks of kind questions; this one is of kind choice"},
+};
+
+class BadTaskConfig : public ::testing::TestWithParam<BadConfig> {};
+
+TEST_P(BadTaskConfig, IsRefusedWithOneLine) {
+  TaskConfig task;
+  GetParam().change(task);
+  EXPECT_EQ(problems(task), std::vector<std::string>{GetParam().message});
+}
+
+INSTANTIATE_TEST_SUITE_P(Tasks, BadTaskConfig, ::testing::ValuesIn(bad_configs),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+}  // namespace
+}  // namespace nystrom
