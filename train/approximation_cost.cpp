@@ -14,7 +14,7 @@
 namespace nystrom {
 namespace {
 
-constexpr std::size_t fitted_lengths = 3;
+constexpr std::ptrdiff_t fitted_lengths = 3;
 
 struct Cost {
   double seconds = 0;
@@ -87,8 +87,11 @@ class Subject {
   std::vector<Var> inputs_;
 };
 
-std::vector<double> last(const std::vector<double>& values) {
-  return {values.end() - static_cast<std::ptrdiff_t>(std::min(values.size(), fitted_lengths)), values.end()};
+/// The exponent at the longest lengths; NaN when there are too few.
+double exponent_of(const Line& line, const std::vector<double> Line::*cost) {
+  if (std::ssize(line.lengths) < fitted_lengths) return std::nan("");
+  const auto last = [](const std::vector<double>& values) { return std::vector<double>(values.end() - fitted_lengths, values.end()); };
+  return fitted_exponent(last(line.lengths), last(line.*cost));
 }
 
 /// The length from which on `line` costs less than `exact`, by linear interpolation of logarithms; 0: from the first on; NaN: never.
@@ -113,8 +116,8 @@ StudyTable fit_table(const std::vector<Line>& lines) {
     const auto against = [&](const std::vector<double> Line::*cost) {
       return exact == nullptr || exact == &line ? std::nan("") : crossover(line.lengths, line.*cost, exact->*cost);
     };
-    table.rows.push_back({enum_name(line.kind), fitted_exponent(last(line.lengths), last(line.seconds)),
-                          fitted_exponent(last(line.lengths), last(line.bytes)), against(&Line::seconds), against(&Line::bytes)});
+    table.rows.push_back({enum_name(line.kind), exponent_of(line, &Line::seconds), exponent_of(line, &Line::bytes), against(&Line::seconds),
+                          against(&Line::bytes)});
   }
   return table;
 }
@@ -138,16 +141,20 @@ std::vector<std::string> verdict_of(const std::vector<Line>& lines, const StudyT
   std::vector<std::string> sentences;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const auto number = [&](std::size_t column) { return std::get<double>(fits.rows[i][column]); };
-    std::string sentence =
-        fmt::format("{}: time grows with length to the {:.2f}, memory to the {:.2f}", enum_name(lines[i].kind), number(1), number(2));
+    std::vector<std::string> parts;
+    if (!std::isnan(number(1)))
+      parts.push_back(fmt::format("time grows with length to the {:.2f}, memory to the {:.2f}", number(1), number(2)));
     if (exact_line(lines) != nullptr && exact_line(lines) != &lines[i]) {
       const double from = number(3);
-      sentence += std::isnan(from) ? "; never faster than exact attention here"
-                  : from == 0      ? "; faster than exact attention throughout"
-                                   : fmt::format("; faster than exact attention from {:.0f} tokens on", from);
+      parts.push_back(std::isnan(from) ? "never faster than exact attention here"
+                      : from == 0      ? "faster than exact attention throughout"
+                                       : fmt::format("faster than exact attention from {:.0f} tokens on", from));
     }
-    sentences.push_back(sentence);
+    if (!parts.empty()) sentences.push_back(fmt::format("{}: {}", enum_name(lines[i].kind), fmt::join(parts, "; ")));
   }
+  const std::int64_t lengths = std::ssize(lines[0].lengths);
+  if (lengths < fitted_lengths)
+    sentences.push_back(fmt::format("an exponent is fitted to {} lengths; these are {}", fitted_lengths, lengths));
   if (exact_line(lines) != nullptr)
     sentences.push_back("exact attention keeps no matrix here (it is computed in blocks), so its memory is linear in the length too");
   return sentences;

@@ -3,6 +3,7 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/check.h"
@@ -47,6 +48,17 @@ void show(const Study& study, const StudyOptions& options) {
   fmt::print("{}", study.text);
   for (const std::string& sentence : study.verdict) fmt::print("- {}\n", sentence);
   if (!options.output.empty()) fmt::print("written: {}\n", printable_path(fs::path(options.output) / (study.name + "*")));
+}
+
+/// Before anything is measured.
+void check_output(const StudyOptions& options) {
+  if (!options.output.empty()) check_study_folder(options.output);
+}
+
+/// Words of a list are compared with each other, which needs different ones.
+void require_distinct(const char* option, const std::vector<std::string>& words) {
+  for (auto word = words.begin(); word != words.end(); ++word)
+    require_input(std::find(words.begin(), word, *word) == word, "{}: {} is named twice; name each once", option, *word);
 }
 
 void refuse_overrides(const StudyOptions& options, const char* study) {
@@ -106,6 +118,9 @@ struct MatricesOptions : StudyOptions {
 void run_matrices(MatricesOptions options) {
   options.common.apply();
   refuse_overrides(options, "matrices");
+  require_distinct("--landmarks", options.landmarks);
+  require_distinct("--inverse", options.inverses);
+  check_output(options);
   MatrixStudyOptions& study = options.study;
   study.seed = static_cast<std::uint64_t>(options.seed);
   study.kernel = value_named<ScoreKernel>(options.kernel);
@@ -122,7 +137,8 @@ std::function<void()> add_matrices(CLI::App& parent) {
   auto options = std::make_shared<MatricesOptions>();
   auto* command = parent.add_subcommand("matrices", "Approximate matrices of random queries and keys through 1, 2, 3 … landmarks");
   command->footer(
-      "The error is the Frobenius norm of the difference over that of the matrix. Several --landmarks and --inverse words are compared.\n\n"
+      "The error is the Frobenius norm of the difference over that of the matrix. Several --landmarks and --inverse words are compared;\n"
+      "--inverse iterative needs --kernel softmax, for whose rows, which sum to 1, its first step is scaled.\n\n"
       "Examples:\n  nystrom approximation matrices --output study\n"
       "  nystrom approximation matrices --kernel softmax --sequence smooth --landmarks first random means --output study\n"
       "  nystrom approximation matrices --kernel softmax --landmarks means --inverse exact iterative --iterations 6");
@@ -150,6 +166,7 @@ struct ModelOptions : StudyOptions {
 
 void run_model(const ModelOptions& options) {
   options.common.apply();
+  check_output(options);
   const SplitOverrides overrides(options.common.overrides, {"data", "masking", "seed"});
   Study study;
   {
@@ -199,6 +216,8 @@ struct CostOptions : StudyOptions {
 void run_cost(CostOptions options) {
   options.study.device = options.common.apply();
   refuse_overrides(options, "cost");
+  require_distinct("--kinds", options.kinds);
+  check_output(options);
   for (const std::string& name : options.kinds) options.study.kinds.push_back(value_named<AttentionKind>(name));
   options.study.train = options.mode == "train";
   options.study.dtype = dtype_named(options.dtype);

@@ -9,6 +9,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
+#include "core/checksum.h"
+#include "core/file_io.h"
 #include "core/json.h"
 #include "data/tasks/task_report.h"
 #include "train/commands.h"
@@ -36,7 +38,18 @@ struct EvaluateOptions {
   Device device;
 };
 
-Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder, const RunConfig& config, Log& log) {
+/// Results would be wrong without an error if machines had other files under the same names.
+void require_same_data(Communicator& communicator, const std::string& checksum, const char* option) {
+  const std::vector<std::string> all = communicator.gather(checksum);
+  for (int rank = 1; rank < communicator.size(); ++rank) {
+    require_input(all[static_cast<std::size_t>(rank)] == all[0],
+                  "{}: {} reads other files there than {}: copy the same ones to all machines", option, communicator.name_of(rank),
+                  communicator.name_of(0));
+  }
+}
+
+Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder, const RunConfig& config, Log& log,
+                   Communicator& communicator) {
   const std::vector<fs::path> files = match_files(options.text);
   const auto tokenizer = open_masked_lm_tokenizer(folder);
   const auto model = load_model(folder.path, folder.config, dtype_named(options.dtype), StoreMode::inference, options.device);
@@ -49,12 +62,12 @@ Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder, co
     stop_if_asked();
     return true;
   });
+  require_same_data(communicator, file_checksum(scratch.path() / "tokens" / "index.json"), "--text");
   const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
   const std::int64_t total = samples.packing->size();
   Progress progress("sequence", 0, total, log);
   const auto start = std::chrono::steady_clock::now();
-  Communicator alone;
-  return evaluate_masked_lm(*model, samples, options.batch, alone, [&](std::int64_t done) {
+  return evaluate_masked_lm(*model, samples, options.batch, communicator, [&](std::int64_t done) {
     stop_if_asked();
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     progress.update(done, fmt::format("{:.1f} sequences/s", static_cast<double>(done) / seconds), done == total);
@@ -86,9 +99,11 @@ void print_json(const Evaluation& result) {
   fmt::print("{}\n", json.dump());
 }
 
-void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder, const std::vector<std::string>& overrides, Log& log) {
+void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder, const std::vector<std::string>& overrides, Log& log,
+                   Communicator& communicator) {
   const RunConfig config = masked_lm_settings(folder, overrides);
-  const Evaluation result = measure(options, folder, config, log);
+  const Evaluation result = measure(options, folder, config, log, communicator);
+  if (!communicator.is_first()) return;
   if (options.json) {
     print_json(result);
   } else {
@@ -98,17 +113,21 @@ void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder, co
 
 // ---- Tasks --------------------------------------------------------------------------------------------------------------------------
 
-TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset, Log& log) {
+TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset, Log& log,
+                       Communicator& communicator) {
   const StopSignals stop;
   Progress progress("sample", 0, dataset->size(), log);
-  Communicator alone;
-  return evaluate_task(*task.model, dataset, task.reader->padding(), options.batch, alone, [&](std::int64_t done) {
+  Checksum inputs;
+  inputs.update(dataset->digests().data(), dataset->digests().size() * sizeof(Digest));
+  require_same_data(communicator, inputs.hex(), "--file");
+  return evaluate_task(*task.model, dataset, task.reader->padding(), options.batch, communicator, [&](std::int64_t done) {
     if (stop.requested()) throw Interrupted("stopped; nothing was kept");
     progress.update(done, "", done == dataset->size());
   });
 }
 
-void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder, const std::vector<std::string>& overrides, Log& log) {
+void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder, const std::vector<std::string>& overrides, Log& log,
+                    Communicator& communicator) {
   const TaskModel task =
       open_task_model(folder, settings_of(folder, options.config, overrides), dtype_named(options.dtype), options.device);
   const auto dataset = task.reader->read(options.file, Labelled::required);
@@ -117,7 +136,8 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder, c
   }
   const std::string cut = describe_cut(dataset->kind(), dataset->counts(), task.settings.data.sequence_length);
   if (!cut.empty()) log.say(fmt::format("{} examples: {}", dataset->counts().examples, cut));
-  const TaskEvaluation result = measure(options, task, dataset, log);
+  const TaskEvaluation result = measure(options, task, dataset, log, communicator);
+  if (!communicator.is_first()) return;
   if (options.json) {
     nlohmann::ordered_json json = {{"examples", dataset->examples()}, {"loss", result.loss}};
     for (const auto& [name, value] : result.scores.values) json[name] = value;
@@ -129,14 +149,15 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder, c
   fmt::print("{:<14}{:>8.4f}\n", "loss", result.loss);
 }
 
-void run(EvaluateOptions options) {
-  options.device = options.common.apply();
+void run(EvaluateOptions options, Communicator& communicator, Device device) {
+  options.device = device;
   require_input(!options.text.empty() || !options.file.empty(),
                 "nothing to evaluate on; give text files (nystrom evaluate {0} --text heldout.txt), or files of the model's task (nystrom "
                 "evaluate {0} --file dev.tsv)",
                 printable(options.model));
   require_input(options.text.empty() || options.file.empty(), "--text is for masked language models, --file for tasks; give one of them");
   Log log(options.common.quiet);
+  if (!communicator.is_first()) log.mute();
   const bool task = !options.file.empty();
   const SplitOverrides overrides(options.common.overrides,
                                  task ? std::vector<std::string>{"task", "data"} : std::vector<std::string>{"data", "masking", "seed"});
@@ -144,9 +165,20 @@ void run(EvaluateOptions options) {
   require_input(!task || folder.config.head != Head::masked_lm, "{}: is a masked language model and does no task; --text evaluates it",
                 printable_path(folder.path));
   if (task) {
-    evaluate_files(options, folder, overrides.run, log);
+    evaluate_files(options, folder, overrides.run, log, communicator);
   } else {
-    evaluate_text(options, folder, overrides.run, log);
+    evaluate_text(options, folder, overrides.run, log, communicator);
+  }
+}
+
+/// In several processes a request to stop ends all (130, as Interrupted does), whichever got it: the others would wait for its part.
+void run_or_end_all(const EvaluateOptions& options, Communicator& communicator, Device device) {
+  try {
+    run(options, communicator, device);
+  } catch (const Interrupted& reason) {
+    if (communicator.size() == 1) throw;
+    if (communicator.is_first()) fmt::print(stderr, "nystrom: {}\n", reason.what());
+    communicator.end_all(130);
   }
 }
 
@@ -158,7 +190,7 @@ Command add_evaluate_command(CLI::App& app) {
   command->footer(
       "Text is cut and masked as in the model's training when its folder says how (config.yaml), else by the defaults; --set data.… and\n"
       "--set masking.… change that, --set model.… the model. The files of a task are read as in fine-tuning; for a folder without\n"
-      "config.yaml say how by --config or --set task.….\n\n"
+      "config.yaml say how by --config or --set task.…. Started by mpirun or srun, the processes share the work.\n\n"
       "Examples:\n  nystrom evaluate runs/small --text heldout.txt --set data.documents=lines\n"
       "  nystrom evaluate runs/sst2 --file dev.tsv --json");
   command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")->required();
@@ -171,7 +203,12 @@ Command add_evaluate_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
-  return {command, [options] { run(*options); }};
+  return {command,
+          [options] {
+            with_processes(options->common,
+                           [&](Communicator& communicator, Device device) { run_or_end_all(*options, communicator, device); });
+          },
+          true};
 }
 
 }  // namespace nystrom

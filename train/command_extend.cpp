@@ -6,7 +6,6 @@
 #include "core/check.h"
 #include "core/json.h"
 #include "train/commands.h"
-#include "train/export.h"
 #include "train/extend.h"
 
 namespace nystrom {
@@ -26,11 +25,9 @@ void run(const ExtendCommand& options) {
   for (const auto& entry : enum_names(NewPositions{})) {
     if (options.positions == entry.name) extend.positions = entry.value;
   }
-  const auto model = extend_model(source, extend);
-  const ExportResult result = export_model(*model, source, extend.length, options.folder, {}, log);
+  const ExtendResult result = write_extended(source, extend, options.folder, log);
   fmt::print("{}: {} positions instead of {}, {} landmarks, {} parameters; train on with model.from before use\n",
-             printable_path(options.folder), extend.length, source.config.max_position_embeddings, model->config().attention.num_landmarks,
-             result.parameters);
+             printable_path(options.folder), extend.length, source.config.max_position_embeddings, result.landmarks, result.parameters);
 }
 
 }  // namespace
@@ -39,7 +36,7 @@ Command add_extend_command(CLI::App& app) {
   auto options = std::make_shared<ExtendCommand>();
   auto* command = app.add_subcommand("extend", "Write a model with a longer position table, to train on at that length");
   command->footer(
-      "The folder is a Hugging Face folder; go on with model.from in the YAML file of a pretraining or fine-tuning run.\n\n"
+      "The folder is one as checkpoints are; go on with model.from in the YAML file of a pretraining or fine-tuning run.\n\n"
       "Example:\n  nystrom extend runs/small longer --length 4096 --landmarks 64");
   command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")->required();
   command->add_option("DIR", options->folder, "folder to write; must be new or empty")->required();

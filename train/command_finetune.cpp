@@ -55,9 +55,11 @@ Command add_finetune_command(CLI::App& app) {
   command->add_option("--grid", options->grid, "option=value,value: a run for each value; several make the product")
       ->allow_extra_args(false);
   options->common.add_to(*command);
-  return {command, [options] {
+  return {command,
+          [options] {
             with_processes(options->common, [&](Communicator& communicator, Device device) { run(*options, communicator, device); });
-          }};
+          },
+          true};
 }
 
 }  // namespace nystrom

@@ -36,10 +36,12 @@ DType dtype_named(const std::string& name) { return name == "f64" ? DType::f64 :
 
 Command add_forward_command(CLI::App& app) {
   auto options = std::make_shared<ForwardOptions>();
-  auto* command = app.add_subcommand("forward", "Run a model on given ids, exactly: logits, hidden states, loss and gradients");
+  auto* command = app.add_subcommand("forward", "Run a model on given ids or features, exactly: logits, hidden states, loss and gradients");
   command->footer(
       "Input tensors: input_ids, and where wanted attention_mask, token_type_ids, labels (-100: ignored) or start_positions and\n"
-      "end_positions. Output: logits, last_hidden_state, loss and grad.NAME. No dropout.\n\n"
+      "end_positions. Output: logits, last_hidden_state, loss and grad.NAME. No dropout. A sequence block (model.embed_dim) takes\n"
+      "features [b, n, width] in place of input_ids; its output [b, hidden] is the last valid step, and loss_weights of that shape make\n"
+      "a loss of it.\n\n"
       "Example:\n  nystrom forward models/base --input batch.safetensors --output out.safetensors --grad");
   command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")->required();
   command->add_option("--input", options->input, "safetensors file with the batch")->required();

@@ -132,6 +132,30 @@ bool is_file(const std::string& text) {
   return fs::is_regular_file(text, error);
 }
 
+/// Whether a word can only be meant as the name of a file of data, compressed or not: no blank in it, and such an ending.
+bool ends_like_data(const std::string& word) {
+  if (word.find_first_of(" \t\n") != word.npos) return false;
+  fs::path name = word;
+  if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
+  const std::string endings[] = {".txt", ".tsv", ".csv", ".json", ".jsonl", ".h5", ".hdf5", ".conll"};
+  return std::find(std::begin(endings), std::end(endings), name.extension().string()) != std::end(endings);
+}
+
+/// The arguments as they were given. InputError, before anything is predicted, for one that is neither a file nor meant as a text.
+std::vector<std::string> checked_texts(const PredictOptions& options) {
+  std::vector<std::string> texts;
+  for (const std::string& word : options.texts) {
+    const std::string text = without_guard(word);
+    std::error_code ignored;
+    require_input(!text.empty(), "an empty TEXT says nothing to predict; give a text, or the name of a file");
+    require_input(!fs::is_directory(text, ignored), "{}: is a folder; give a text, or the name of a file", printable_path(text));
+    require_input(is_file(text) || !ends_like_data(text), "{}: no such file; a text with this ending needs a blank in it",
+                  printable_path(text));
+    texts.push_back(text);
+  }
+  return texts;
+}
+
 void finish(Stream& stream, const PredictOptions& options, Log& log) {
   stream.flush();
   if (options.skip_bad && stream.bad() > 0) log.warn(fmt::format("{} of {} were not predicted", stream.bad(), stream.total()));
@@ -180,14 +204,12 @@ void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
   lines.kind = TaskKind::classification;
   lines.format = TaskFormat::lines;
   lines = resolve_task(lines);
-  for (const std::string& word : options.texts) {
-    const std::string text = without_guard(word);
+  for (const std::string& text : options.texts) {
     if (is_file(text)) {
       add_file(stream, lines, text);
       continue;
     }
-    require_input(text.empty() || text.find_first_of(" [<") != text.npos, "'{}': is no file, and as a text it has no [MASK]",
-                  printable(text, 60));
+    require_input(text.find_first_of(" [<") != text.npos, "'{}': is no file, and as a text it has no [MASK]", printable(text, 60));
     Example example;
     example.text = text;
     stream.add(std::move(example));
@@ -273,8 +295,7 @@ void do_task(const PredictOptions& options, const ModelFolder& folder, const std
     }
     return outputs;
   });
-  for (const std::string& word : options.texts) {
-    const std::string text = without_guard(word);
+  for (const std::string& text : options.texts) {
     if (is_file(text)) {
       refuse_parts(options, fmt::format("'{}' is a file", printable(text, 60)));
       add_file(stream, task_of_file(options, task.settings.task, text), text);
@@ -287,6 +308,7 @@ void do_task(const PredictOptions& options, const ModelFolder& folder, const std
 
 void run(PredictOptions options) {
   options.device = options.common.apply();
+  options.texts = checked_texts(options);
   Log log(options.common.quiet);
   const SplitOverrides overrides(options.common.overrides, {"task", "data"});
   const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
@@ -303,7 +325,8 @@ Command add_predict_command(CLI::App& app) {
   auto options = std::make_shared<PredictOptions>();
   auto* command = app.add_subcommand("predict", "Say what a model predicts: what stands at a mask, or what its task asks for");
   command->footer(
-      "The fields are those of Hugging Face's pipelines. An argument that names a file is read as its ending says, else line by line;\n"
+      "The fields are those of Hugging Face's pipelines. An argument that names a file is read as its ending says, else line by line; one\n"
+      "without blanks that ends as such files do (.txt, .tsv, .csv, .json, .jsonl, .h5, .hdf5, .conll, also .gz, .zst) must be there. The\n"
       "results come in the order of the lines, whatever their number.\n\n"
       "Examples:\n  nystrom predict runs/small \"The ship sailed on the [MASK].\"\n  nystrom predict runs/small texts.txt --top-k 3 "
       "--json\n"

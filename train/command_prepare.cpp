@@ -37,12 +37,14 @@ Command add_prepare_command(CLI::App& app) {
   command->footer("Started by mpirun or srun, the processes tokenize together.\n\nExample:\n  nystrom prepare my.yaml");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   options->common.add_to(*command);
-  return {command, [options] {
+  return {command,
+          [options] {
             const auto work = [&](Communicator& communicator, Device) { run(*options, communicator); };
             if (can_connect_over_mpi()) return with_processes(options->common, work);
             Communicator alone;
             work(alone, options->common.apply());
-          }};
+          },
+          true};
 }
 
 }  // namespace nystrom

@@ -40,9 +40,11 @@ Command add_pretrain_command(CLI::App& app) {
   command->footer("Example:\n  nystrom pretrain my.yaml --set training.steps=2000");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   options->common.add_to(*command);
-  return {command, [options] {
+  return {command,
+          [options] {
             with_processes(options->common, [&](Communicator& communicator, Device device) { run(*options, communicator, device); });
-          }};
+          },
+          true};
 }
 
 }  // namespace nystrom

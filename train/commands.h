@@ -37,10 +37,11 @@ std::string without_guard(const std::string& word);
 /// The type that the value of a --dtype option names: f32, bf16 or f64.
 DType dtype_named(const std::string& name);
 
-/// A declared subcommand: run() is called when it was chosen.
+/// A declared subcommand: run() is called when it was chosen, in several processes only when it spreads its work over them.
 struct Command {
   CLI::App* app;
   std::function<void()> run;
+  bool spreads = false;
 };
 
 Command add_forward_command(CLI::App& app);

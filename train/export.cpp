@@ -34,39 +34,52 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 bool is_exact_in_transformers(const ModelConfig& exported) { return exported.segment_means_seq_len == exported.attention.num_landmarks; }
 
-ModelConfig exported_config(const ModelConfig& config, bool softmax) {
-  require_input(!config.embed_dim,
-                "cannot be exported: the input is features (embed_dim {}), and transformers' Nyströmformer takes token ids",
-                config.embed_dim.value_or(0));
-  require_input(config.norm == Norm::post,
-                "cannot be exported: norm is pre, and transformers' Nyströmformer normalises after each residual only");
-  require_input(config.positions == Positions::absolute,
-                "cannot be exported: positions are none, and transformers' Nyströmformer always adds position embeddings");
-  const bool classifies = config.head == Head::sequence_classification;
-  require_input(!classifies || config.pooling == Pooling::first,
-                "cannot be exported: pooling is mean, and transformers' NystromformerForSequenceClassification reads the first token");
-  require_input(!config.has_towers(), "cannot be exported: pairs are towers, and transformers' Nyströmformer reads a pair as one sequence");
+namespace {
+
+/// What is in the way whatever the attention computes.
+std::string obstacle_of_structure(const ModelConfig& config) {
+  if (config.embed_dim)
+    return fmt::format("the input is features (embed_dim {}), and transformers' Nyströmformer takes token ids", *config.embed_dim);
+  if (config.norm != Norm::post) return "norm is pre, and transformers' Nyströmformer normalises after each residual only";
+  if (config.positions != Positions::absolute) return "positions are none, and transformers' Nyströmformer always adds position embeddings";
+  if (config.head == Head::sequence_classification && config.pooling != Pooling::first)
+    return "pooling is mean, and transformers' NystromformerForSequenceClassification reads the first token";
+  if (config.has_towers()) return "pairs are towers, and transformers' Nyströmformer reads a pair as one sequence";
   const AttentionKind kind = config.attention.kind;
-  require_input(kind == AttentionKind::nystrom || kind == AttentionKind::softmax,
-                "cannot be exported: attention.kind is {}, and transformers' Nyströmformer has Nyström and exact attention only",
-                enum_name(kind));
+  if (kind != AttentionKind::nystrom && kind != AttentionKind::softmax)
+    return fmt::format("attention.kind is {}, and transformers' Nyströmformer has Nyström and exact attention only", enum_name(kind));
+  return "";
+}
+
+/// What is in the way of Nyström attention at the model's length.
+std::string obstacle_of_length(const ModelConfig& config) {
+  const std::int64_t length = config.segment_means_seq_len, landmarks = config.attention.num_landmarks;
+  if (length % landmarks != 0)
+    return fmt::format(
+        "num_landmarks {} does not divide the sequence length {} (segment_means_seq_len), which transformers cuts into equal segments",
+        landmarks, length);
+  if (length > config.max_position_embeddings && !is_exact_in_transformers(config))
+    return fmt::format("segment_means_seq_len {} exceeds max_position_embeddings {}, and transformers needs rows of just that length",
+                       length, config.max_position_embeddings);
+  return "";
+}
+
+}  // namespace
+
+std::string export_obstacle(const ModelConfig& config, bool softmax) {
+  const std::string obstacle = obstacle_of_structure(config);
+  return obstacle.empty() && !softmax && config.attention.kind == AttentionKind::nystrom ? obstacle_of_length(config) : obstacle;
+}
+
+ModelConfig exported_config(const ModelConfig& config, bool softmax) {
+  const std::string obstacle = export_obstacle(config, softmax);
+  const bool softmax_helps = export_obstacle(config, true).empty();
+  require_input(obstacle.empty(), "cannot be exported: {}{}", obstacle,
+                softmax_helps ? "; --attention softmax exports the model with exact attention" : "");
   ModelConfig exported = config;
   exported.sentence_order = false;
   if (softmax) exported.attention.kind = AttentionKind::softmax;
-  if (exported.attention.kind == AttentionKind::softmax) {
-    exported.segment_means_seq_len = exported.attention.num_landmarks;
-    return exported;
-  }
-  const std::int64_t length = config.segment_means_seq_len, landmarks = config.attention.num_landmarks;
-  require_input(
-      length % landmarks == 0,
-      "cannot be exported: num_landmarks {} does not divide the sequence length {} (segment_means_seq_len), which transformers cuts into "
-      "equal segments; --attention softmax exports the model with exact attention",
-      landmarks, length);
-  require_input(
-      length <= config.max_position_embeddings || is_exact_in_transformers(config),
-      "cannot be exported: segment_means_seq_len {} exceeds max_position_embeddings {}, and transformers needs rows of just that length",
-      length, config.max_position_embeddings);
+  if (exported.attention.kind == AttentionKind::softmax) exported.segment_means_seq_len = exported.attention.num_landmarks;
   return exported;
 }
 
@@ -103,16 +116,10 @@ std::vector<std::string> export_notes(const ModelConfig& exported) {
 }
 
 ExportResult export_model(const ModelFolder& source, const fs::path& folder, const ExportOptions& options, Log& log) {
-  with_context(printable_path(source.path), [&] { exported_config(source.config, options.softmax); });
-  free_place(folder);  // both before the weights are read
-  const auto model = load_model(source.path, source.config, DType::f32, StoreMode::inference);
-  return export_model(*model, source, trained_length(source), folder, options, log);
-}
-
-ExportResult export_model(const Model& model, const ModelFolder& source, std::int64_t longest, const fs::path& folder,
-                          const ExportOptions& options, Log& log) {
-  const ModelConfig config = with_context(printable_path(source.path), [&] { return exported_config(model.config(), options.softmax); });
-  const fs::path place = free_place(folder);
+  const ModelConfig config = with_context(printable_path(source.path), [&] { return exported_config(source.config, options.softmax); });
+  const fs::path place = free_place(folder);  // both before the weights are read
+  const auto loaded = load_model(source.path, source.config, DType::f32, StoreMode::inference);
+  const Model& model = *loaded;
   const auto tokenizer = open_tokenizer_of(source);
   NewFolder written(place);
   write_text_file(written.path() / "config.json", hf_config_text(config));
@@ -121,9 +128,9 @@ ExportResult export_model(const Model& model, const ModelFolder& source, std::in
   card.title = place.filename().string();
   card.config = config;
   card.parameters = Model(config).parameters().count();
-  card.longest = longest;
+  card.longest = trained_length(source);
   card.notes = export_notes(config);
-  if (model.config().sentence_order)
+  if (source.config.sentence_order)
     card.notes.push_back("the sentence-order head (cls.seq_relationship) is left out: transformers' Nyströmformer has none");
   card.has_tokenizer = tokenizer != nullptr;
   if (tokenizer) {

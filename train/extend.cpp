@@ -4,7 +4,11 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "core/file_io.h"
 #include "core/json.h"
+#include "core/new_folder.h"
+#include "train/export.h"
+#include "train/hf_config.h"
 
 namespace nystrom {
 namespace {
@@ -16,19 +20,26 @@ ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& opti
   ModelConfig config = source.config;
   const std::string where = printable_path(source.path);
   const std::int64_t old = config.max_position_embeddings, landmarks = options.landmarks.value_or(config.attention.num_landmarks);
+  require_input(config.attention.kind != AttentionKind::linformer,
+                "{}: linformer's projections have weights for each of its {} positions, and none for more; pretrain a model with "
+                "max_position_embeddings {} anew, or choose another attention.kind",
+                where, old, options.length);
   require_input(config.positions == Positions::absolute, "{}: the model has no position table; it takes sequences of any length as it is",
                 where);
   require_input(options.length >= old, "--length {}: {} has {} positions already; choose a larger length", options.length, where, old);
   require_input(options.length > old || landmarks != config.attention.num_landmarks,
                 "--length {}: {} has that many positions and {} landmarks already; choose a larger length", options.length, where,
                 landmarks);
-  require_input(landmarks <= options.length, "--landmarks {} exceeds --length {}; a sequence has no more landmarks than tokens", landmarks,
-                options.length);
-  const bool exact = config.segment_means_seq_len == config.attention.num_landmarks;
+  require_input(!options.landmarks || landmarks <= options.length,
+                "--landmarks {} exceeds --length {}; a sequence has no more landmarks than tokens", landmarks, options.length);
+  const bool exact = is_exact_in_transformers(config) &&
+                     (config.attention.semantics == Semantics::transformers || config.attention.kind == AttentionKind::softmax);
   config.attention.num_landmarks = landmarks;
   config.max_position_embeddings = options.length;
   // Hugging Face's exact case stays one.
-  config.segment_means_seq_len = exact && config.attention.semantics == Semantics::transformers ? landmarks : options.length;
+  config.segment_means_seq_len = exact ? landmarks : options.length;
+  const std::vector<std::string> wrong = problems(config);
+  require_input(wrong.empty(), "{} with {} positions: {}", where, options.length, fmt::join(wrong, "; "));
   return config;
 }
 
@@ -67,6 +78,24 @@ std::unique_ptr<Model> extend_model(const ModelFolder& source, const ExtendOptio
     model->parameters().set(name, name == table_name ? extended_positions(values, options.length, options.positions) : values);
   }
   return model;
+}
+
+ExtendResult write_extended(const ModelFolder& source, const ExtendOptions& options, const std::filesystem::path& folder, Log& log) {
+  const std::filesystem::path place = free_place(folder);  // before the weights are read
+  const auto model = extend_model(source, options);
+  const auto tokenizer = open_tokenizer_of(source);
+  NewFolder written(place);
+  write_text_file(written.path() / "config.json", hf_config_text(model->config()));
+  write_safetensors(written.path() / "model.safetensors", weight_tensors(*model));
+  if (tokenizer) {
+    write_tokenizer(*tokenizer, written.path(), options.length);
+  } else {
+    log.say(fmt::format("note: {} has no tokenizer, so neither has {}", printable_path(source.path), printable_path(folder)));
+  }
+  const std::string obstacle = export_obstacle(model->config(), false);
+  if (!obstacle.empty()) log.say(fmt::format("note: transformers cannot run this model: {}", obstacle));
+  written.commit();
+  return {model->parameters().count(), model->config().attention.num_landmarks};
 }
 
 }  // namespace nystrom

@@ -130,6 +130,23 @@ void add_completion_option(CLI::App& app) {
       ->trigger_on_parse();
 }
 
+/// Refuses to do in each of several processes what one should do: results would be printed, and folders written, by all of them.
+void require_one_process(const std::vector<Command>& commands, const std::string& name) {
+  const StartedAs place = started_as();
+  if (place.size <= 1) return;
+  std::vector<std::string> spread;
+  for (const Command& command : commands) {
+    if (command.spreads) spread.push_back(command.app->get_name());
+  }
+  if (place.rank > 0) {  // the first one tells it, before a launcher ends it because of this one
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    throw InputError("");
+  }
+  throw InputError(
+      fmt::format("{} works in one process, and {} were started; start it without mpirun, srun or torchrun (in several work {})", name,
+                  place.size, listed(spread)));
+}
+
 int run(int argc, char** argv) {
   CLI::App app("nystrom: train, run and export Nyströmformer encoders, whose attention costs O(n)");
   app.set_version_flag("--version", "nystrom " NYSTROM_VERSION);
@@ -154,7 +171,9 @@ int run(int argc, char** argv) {
     return fail({input_error, parse_message(error, chosen == commands.end() ? nullptr : chosen->app)});
   }
   for (const Command& command : commands) {
-    if (command.app->parsed()) command.run();
+    if (!command.app->parsed()) continue;
+    if (!command.spreads) require_one_process(commands, command.app->get_name());
+    command.run();
   }
   require_input(std::fflush(stdout) == 0 && std::ferror(stdout) == 0, "standard output: cannot write; is there space on the device?");
   return done;

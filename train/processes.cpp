@@ -113,6 +113,22 @@ Launcher launcher_of(const std::map<std::string, std::string>& environment) {
   return number_of(environment, "WORLD_SIZE") > 1 ? Launcher::variables : Launcher::none;
 }
 
+StartedAs started_as(const std::map<std::string, std::string>& environment) {
+  // The nearest launcher comes first: mpirun may have been started by srun.
+  using Names = std::vector<std::string>;
+  const auto first_of = [&](const Names& names, std::int64_t absent) {
+    const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) { return environment.contains(name); });
+    return found == names.end() ? absent : number_of(environment, *found);
+  };
+  const Launcher launcher = launcher_of(environment);
+  if (launcher == Launcher::none) return {};
+  if (launcher == Launcher::variables) return {number_of(environment, "RANK"), number_of(environment, "WORLD_SIZE")};
+  const std::int64_t rank = first_of({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}, 0);
+  return {rank, first_of({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}, rank + 1)};
+}
+
+StartedAs started_as() { return started_as(own_environment()); }
+
 void use_common_cpu_level(Communicator& communicator) {
   std::vector<double> processes(static_cast<std::size_t>(CpuLevel::avx512) + 1, 0);  // that have each level
   processes[static_cast<std::size_t>(cpu_level())] = 1;
@@ -144,9 +160,7 @@ std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
     return communicator;
   }
   auto communicator = std::make_unique<Communicator>(on_gpus ? connect_nccl_over_mpi : connect_mpi);
-  std::int64_t started = 1;
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"})
-    started = std::max(started, number_of(environment, name));
+  const std::int64_t started = started_as(environment).size;
   require_input(communicator->size() > 1 || started == 1,
                 "{} processes were started, but MPI sees one: start them with the mpirun of the MPI that {} was built with, or try srun "
                 "--mpi=pmix or --mpi=pmi2",

@@ -18,6 +18,14 @@ enum class Launcher { none, mpi, variables };
 /// torchrun alone (WORLD_SIZE above 1).
 Launcher launcher_of(const std::map<std::string, std::string>& environment);
 
+/// Which of how many processes this one was started as, by the same variables; 0 of 1 without a launcher.
+struct StartedAs {
+  std::int64_t rank = 0, size = 1;
+};
+StartedAs started_as(const std::map<std::string, std::string>& environment);
+/// By this process's environment.
+StartedAs started_as();
+
 /// Machines with unlike processors compute with what all have: what every process computes for itself must be the same bits everywhere.
 void use_common_cpu_level(Communicator& communicator);
 

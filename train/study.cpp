@@ -1,7 +1,11 @@
 #include "train/study.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -82,6 +86,17 @@ std::string json_text(const Study& study) {
     root[table.name] = rows;
   }
   return root.dump(1) + "\n";
+}
+
+void check_study_folder(const std::filesystem::path& folder) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  fs::path there = folder;  // or the nearest above it that exists
+  while (!there.empty() && !fs::exists(there, ignored)) there = there.parent_path();
+  if (there.empty()) there = ".";
+  require_input(fs::is_directory(there, ignored), "{}: is no folder; name another --output", printable_path(there));
+  require_input(::access(there.c_str(), W_OK | X_OK) == 0, "{}: cannot write there: {}; name another --output", printable_path(there),
+                std::strerror(errno));
 }
 
 void write_study(const Study& study, const std::filesystem::path& folder) {

@@ -40,6 +40,9 @@ std::string aligned_text(const StudyTable& table);
 /// One JSON object: study, settings, verdict, and a list of objects for each table. Numbers that are not finite are null.
 std::string json_text(const Study& study);
 
+/// InputError when write_study could not write into `folder`: said before hours of measuring. Nothing is made.
+void check_study_folder(const std::filesystem::path& folder);
+
 /// Writes NAME.json, NAME-TABLE.csv and NAME-CHART.svg for each table and chart into `folder`, which is made where it is absent; files of
 /// these names are replaced. InputError when that fails.
 void write_study(const Study& study, const std::filesystem::path& folder);

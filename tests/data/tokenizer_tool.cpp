@@ -4,7 +4,7 @@
 //   tokenizer_tool encode FOLDER text|tokens < TEXT                       a line of ids for each line; special names as tokens or text
 //   tokenizer_tool offsets FOLDER text|tokens < TEXT                      a line of id:begin:end for each line, places in bytes
 //   tokenizer_tool decode FOLDER keep|skip < IDS                          a JSON text for each line of ids; special ones kept or skipped
-//   tokenizer_tool pair FOLDER < TEXT                                     a line of id:type for each two lines
+//   tokenizer_tool wrap FOLDER < JSON                                     a line of id:type for each line, a list of one or two texts
 //   tokenizer_tool time FOLDER FILE…                                      reads documents, encodes them, prints figures
 #include <chrono>
 #include <cstdio>
@@ -82,12 +82,13 @@ void decode(const Arguments& arguments) {
   });
 }
 
-void encode_pairs(const Arguments& arguments) {
+/// A text or a pair as the model gets it, special tokens included. Texts come as JSON, for they may have several lines.
+void wrap(const Arguments& arguments) {
   const auto tokenizer = open_tokenizer(arguments.at(1));
   for_each_line([&](const std::string& line, std::string& out) {
-    std::string second;
-    std::getline(std::cin, second);
-    const auto wrapped = tokenizer->wrap(tokenizer->encode(line, SpecialNames::tokens), tokenizer->encode(second, SpecialNames::tokens));
+    std::vector<std::vector<std::int32_t>> texts;
+    for (const auto& text : nlohmann::json::parse(line)) texts.push_back(tokenizer->encode(text.get<std::string>(), SpecialNames::tokens));
+    const WrappedIds wrapped = texts.size() == 1 ? tokenizer->wrap(texts.at(0)) : tokenizer->wrap(texts.at(0), texts.at(1));
     for (std::size_t i = 0; i < wrapped.ids.size(); ++i) out += fmt::format("{}:{} ", wrapped.ids[i], wrapped.type_ids[i]);
   });
 }
@@ -111,7 +112,7 @@ void run(const Arguments& arguments) {
   if (command == "encode") return encode(arguments);
   if (command == "offsets") return encode_with_offsets(arguments);
   if (command == "decode") return decode(arguments);
-  if (command == "pair") return encode_pairs(arguments);
+  if (command == "wrap") return wrap(arguments);
   if (command == "time") return time_encoding(arguments);
   throw InputError("unknown command '" + command + "'");
 }

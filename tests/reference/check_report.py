@@ -28,8 +28,10 @@ data: {{train: ["{novel}"], validation: ["{novel}"], sequence_length: 64, cache:
 schedule: {{warmup_steps: 1}}
 training: {{steps: 6, batch_size: 8, micro_batch_size: 8, dtype: f32}}
 evaluation: {{every: 2}}
-logging: {{every: 1, tensorboard: false}}
+logging: {{every: 1, attention_every: 1, tensorboard: false}}
 """
+# A picture for each, with a line for each layer.
+LAYER_PANELS = ["Layer # attention error", "Layer # attention entropy", "Layer # inverse residual", "Layer # inverse gradient"]
 TEXTS = {"run": ["step 6 of 6, finished", "Loss", "Learning rate", "Throughput", "Peak memory", "She looked out of the [MASK] at the garden.",
                  "training.batch_size", "Log"],
          "both": ["2 runs compared", "Best evaluations", "Loss, validation", "seed"]}
@@ -58,6 +60,12 @@ def look(check, browser, file, page_name, size, scheme, screenshots):
     check(width <= SIZES[size], f"{what}: {width} wide")
     drawn = page.evaluate("[...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect().width > 200 && !!s.querySelector('polyline'))")
     check(len(drawn) >= 6 and all(drawn), f"{what}: {len(drawn)} pictures")
+    if page_name == "run":
+        for title in LAYER_PANELS:
+            panel = page.locator("svg", has=page.locator("text", has_text=title))
+            names = [name for name in panel.locator("text").all_text_contents() if name.startswith("layer_")]
+            layers = [title.lower().replace("#", str(i)).replace(" ", "_") for i in range(2)]
+            check(panel.count() == 1 and names == layers and panel.locator("polyline").count() == 2, f"{what}: {title!r} of {names}")
     text = page.evaluate("document.documentElement.textContent")
     for part in TEXTS[page_name]:
         check(part in text, f"{what}: says {part!r}")

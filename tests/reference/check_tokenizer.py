@@ -1,6 +1,7 @@
 """Compares our tokenizers with Hugging Face's.
 
 usage: check_tokenizer.py [--program build/release/tokenizer_tool] [--texts FILE...] [--tokenizers FOLDER_OR_FILE...]
+                          [--golden FOLDER]
 
 On 1 MB of mixed text (lines of FILE, the bundled novels, each as it is, and lines made of everything that tokenizers disagree on: spaces,
 quotes, numbers, accents, marks, scripts, emoji, control characters, long words, names of special tokens) every line must give the same:
@@ -9,6 +10,10 @@ quotes, numbers, accents, marks, scripts, emoji, control characters, long words,
   read by AutoTokenizer: ids.
 - tokenizer.json, vocab.txt, and vocab.json with merges.txt: the bundled tokenizers of every kind, and what --tokenizers names, read by
   both: ids and offsets, with names of special tokens found and not found.
+
+And --golden names a folder of tokenizers, each in a folder of its own with golden_encodings.json (texts and a pair
+with the ids that Hugging Face gives, special ones included): the folder, and each of its files alone, must give the same. (ALBERT's tokenizer.json has ids of its own
+for some texts, tokenizer_json_ids_if_different.) Left out, it is ../shared/data/tokenizers beside the repository, where that exists.
 
 Left out for SentencePiece: a compatibility character with a combining mark behind it, five bytes at most (Hugging Face's Precompiled drops
 the mark in cased models); and "eee" (in ALBERT's model ee e and e ee have the same score: rounding decides, in SentencePiece's float as in
@@ -172,6 +177,38 @@ def check_golden(folder):
     return not wrong
 
 
+def differing(program, place, golden):
+    """The texts, or the pair, that `place` does not turn into the ids (and types, of a pair that has them) of the golden file."""
+    cases, pair = golden["cases"], golden["pair"]
+    of_json = place.name == "tokenizer.json"
+    wanted = [([case["text"]], of_json and case.get("tokenizer_json_ids_if_different") or case["ids"], None) for case in cases]
+    wanted.append(([pair["a"], pair["b"]], pair["ids"], pair["type_ids"]))
+    lines = "".join(json.dumps(texts) + "\n" for texts, _, _ in wanted)
+    result = subprocess.run([program, "wrap", place], input=lines.encode(), capture_output=True, check=True)
+    ours = [[[int(number) for number in token.split(":")] for token in line.split()] for line in result.stdout.decode().split("\n")[:-1]]
+    assert len(ours) == len(wanted)
+    return [texts for (texts, ids, types), tokens in zip(wanted, ours)
+            if [token[0] for token in tokens] != ids or types and [token[1] for token in tokens] != types]
+
+
+def check_golden_folder(program, golden_folder):
+    if not golden_folder.is_dir():
+        print(f"golden encodings: NOT CHECKED, there is no folder {golden_folder}; --golden names one")
+        return True
+    files = sorted(golden_folder.glob("*/golden_encodings.json"))
+    assert files, f"{golden_folder} holds no */golden_encodings.json"
+    equal = True
+    for file in files:
+        golden = json.loads(file.read_text())
+        names = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model"]
+        for place in [file.parent, *(file.parent / name for name in names if (file.parent / name).exists())]:
+            different = differing(program, place, golden)
+            print(f"golden encodings, {place.relative_to(golden_folder)}: {len(golden['cases'])} texts and a pair, {len(different)} differ",
+                  *(ascii(each)[:200] for each in different[:5]), sep="\n  ")
+            equal &= not different
+    return equal
+
+
 def export(program, model, case, folder):
     folder.mkdir()
     subprocess.run([program, "export", model, case, folder], check=True)
@@ -183,12 +220,14 @@ def main():
     parser.add_argument("--program", default=ROOT / "build/release/tokenizer_tool")
     parser.add_argument("--texts", type=Path, nargs="+", default=NOVELS)
     parser.add_argument("--tokenizers", type=Path, nargs="*", default=[])
+    parser.add_argument("--golden", type=Path, default=ROOT.parent / "shared/data/tokenizers")
     parser.add_argument("--bytes", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     lines = mixed_lines(arguments.texts, random.Random(arguments.seed), arguments.bytes)
     every_kind = mixed_lines(arguments.texts, random.Random(arguments.seed), arguments.bytes, marks=True)
-    equal = check_folders(arguments.program, [FIXTURES, *arguments.tokenizers], every_kind)
+    equal = check_golden_folder(arguments.program, arguments.golden)
+    equal &= check_folders(arguments.program, [FIXTURES, *arguments.tokenizers], every_kind)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         albert = export(arguments.program, ALBERT / "spiece.model", "lower", folder / "albert")

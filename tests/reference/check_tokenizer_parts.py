@@ -111,7 +111,7 @@ def check_pairs_and_texts(program, file, theirs, lines):
     pairs = list(zip(lines[0::2], lines[1::2]))
     encoded = [theirs.encode(*pair) for pair in pairs]
     run = lambda command, text: subprocess.run([program, *command], input=text.encode(), capture_output=True, check=True).stdout.decode()
-    ours = run(["pair", file], "".join(line + "\n" for pair in pairs for line in pair)).split("\n")
+    ours = run(["wrap", file], "".join(json.dumps(pair) + "\n" for pair in pairs)).split("\n")
     wrong = sum(" ".join(map("{}:{}".format, e.ids, e.type_ids)) != line.strip() for e, line in zip(encoded, ours))
     for option, skip in [("skip", True), ("keep", False)]:
         texts = run(["decode", file, option], "".join(" ".join(map(str, e.ids)) + "\n" for e in encoded)).split("\n")

@@ -75,6 +75,24 @@ TEST(MatrixStudy, MoreSegmentMeansOfSmoothSequencesAreNoWorseOnAverage) {
   EXPECT_LT(before, 0.05);
 }
 
+/// The exact inverse may explode in a trial, so the median is asked, and single steps may rise.
+TEST(MatrixStudy, MedianOfTheExactInverseFallsAtEachDoublingOfSegmentMeans) {
+  MatrixStudyOptions o;
+  o.kernel = ScoreKernel::softmax, o.sequence = SequenceRule::smooth;
+  for (o.seed = 0; o.seed < 4; ++o.seed) {
+    double before = 1e9;
+    for (const std::int64_t count : {2, 4, 8, 16, 32}) {
+      std::vector<double> errors;
+      for (std::int64_t trial = 0; trial < 10; ++trial)
+        errors.push_back(relative_error(o, LandmarkRule::means, StudyInverse::exact, count, trial));
+      const double median = summarise(errors).median;
+      EXPECT_LE(median, before) << count << " landmarks, seed " << o.seed;
+      before = median;
+    }
+    EXPECT_LT(before, 0.01);
+  }
+}
+
 TEST(MatrixStudy, FollowsFromItsSeed) {
   MatrixStudyOptions o;
   o.length = 6, o.trials = 2, o.landmarks = {LandmarkRule::random};
@@ -104,6 +122,19 @@ TEST(CostStudy, MeasuresEveryKindAndFitsExponents) {
     const std::string kind = std::get<std::string>(row[0]);
     EXPECT_LE(std::get<double>(row[2]), 1.15) << kind;
   }
+}
+
+/// Two lengths make no exponent.
+TEST(CostStudy, FitsNothingToTooFewLengths) {
+  CostStudyOptions o;
+  o.kinds = {AttentionKind::softmax, AttentionKind::linear};
+  o.shortest = 16, o.longest = 32, o.heads = 1, o.head_dim = 16, o.repeats = 1, o.train = false;
+  const Study study = study_cost(o);
+  for (const auto& row : study.tables[1].rows) EXPECT_TRUE(std::isnan(std::get<double>(row[1])) && std::isnan(std::get<double>(row[2])));
+  ASSERT_EQ(study.verdict.size(), 3U);
+  EXPECT_TRUE(study.verdict[0].starts_with("linear: ")) << study.verdict[0];
+  EXPECT_EQ(study.verdict[1], "an exponent is fitted to 3 lengths; these are 2");
+  for (const std::string& sentence : study.verdict) EXPECT_EQ(sentence.find("nan"), std::string::npos) << sentence;
 }
 
 // ---- A model

@@ -361,6 +361,48 @@ TEST_F(DistributedTest, ABatchThatIsTooSmallIsRefused) {
   EXPECT_FALSE(fs::exists(folder_ / "run")) << "nothing is written before";
 }
 
+TEST_F(DistributedTest, EvaluationIsSharedAndToldOnce) {
+  ASSERT_EQ(train(1, "run").code, 0);
+  const std::string words = program + "evaluate run --threads 1 --text text.txt --batch 7 ";
+  for (const std::string json : {"", "--json"}) {
+    const Outcome alone = run_command(folder_, words + json);
+    ASSERT_EQ(alone.code, 0) << alone.err;
+    for (const std::string processes : {"1", "3"}) {
+      const Outcome together = run_command(folder_, mpirun + "-np " + processes + " " + words + json);
+      EXPECT_EQ(together.code, 0) << together.err;
+      EXPECT_EQ(together.out, alone.out);
+    }
+  }
+}
+
+TEST_F(DistributedTest, EvaluationOfUnequalTextsIsRefused) {
+  ASSERT_EQ(train(1, "run").code, 0);
+  write_bytes(folder_ / "other.txt", read_bytes(folder_ / "text.txt") + "one line more\n");
+  const std::string words = program + "evaluate run --threads 1 --text ";
+  const Outcome outcome = run_command(folder_, mpirun + "-np 1 " + words + "text.txt : -np 1 " + words + "other.txt");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("--text: rank 1 on "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(": copy the same ones to all machines"), std::string::npos) << outcome.err;
+}
+
+TEST_F(DistributedTest, WhatOneProcessDoesIsRefusedInSeveral) {
+  ASSERT_EQ(train(1, "run").code, 0);
+  for (const std::string words : {"predict run 'the [MASK] was calm'", "extend run longer --length 64", "info run"}) {
+    const std::string name = words.substr(0, words.find(' '));
+    const Outcome outcome = run_command(folder_, mpirun + "-np 2 " + program + words);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    const std::string line = "nystrom: " + name +
+                             " works in one process, and 2 were started; start it without mpirun, srun or torchrun (in several work "
+                             "prepare, pretrain, finetune, evaluate)\n";
+    const std::size_t place = outcome.err.find(line);
+    ASSERT_NE(place, std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find("nystrom: ", place + 1), std::string::npos) << outcome.err;
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "longer"));
+  EXPECT_EQ(run_command(folder_, mpirun + "-np 1 " + program + "predict run 'the [MASK] was calm'").code, 0);
+}
+
 class DistributedTaskTest : public FinetuneTest {
  protected:
   void SetUp() override {
@@ -382,6 +424,14 @@ TEST_F(DistributedTaskTest, ATaskGivesTheSameBits) {
                      read_json_file(checkpoint_path(checkpoints, step) / "state.json").at("best_value").get<double>());
   };
   EXPECT_EQ(of("together"), of("alone"));
+}
+
+TEST_F(DistributedTaskTest, EvaluationIsSharedAndToldOnce) {
+  ASSERT_EQ(run_command(folder_, program + "finetune run.yaml --threads 1").code, 0);
+  const std::string words = program + "evaluate run --threads 1 --file dev.tsv --batch 5";
+  const Outcome alone = run_command(folder_, words), together = run_command(folder_, mpirun + "-np 2 " + words);
+  EXPECT_EQ(together.code, 0) << together.err;
+  EXPECT_EQ(together.out, alone.out);
 }
 
 TEST_F(DistributedTaskTest, TooFewMicroBatchesAreRefused) {

@@ -115,7 +115,8 @@ const Refusal refusals[] = {
      "equal "
      "segments; --attention softmax exports the model with exact attention"},
     {"too_long", [](ModelConfig& c) { c.segment_means_seq_len = 12; },
-     "cannot be exported: segment_means_seq_len 12 exceeds max_position_embeddings 9, and transformers needs rows of just that length"},
+     "cannot be exported: segment_means_seq_len 12 exceeds max_position_embeddings 9, and transformers needs rows of just that length; "
+     "--attention softmax exports the model with exact attention"},
 };
 
 class ExportRefusal : public ::testing::TestWithParam<Refusal> {};

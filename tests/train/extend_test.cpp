@@ -29,6 +29,16 @@ class ExtendTest : public ::testing::Test {
     EXPECT_EQ(outcome.err, "nystrom: " + message + "\n");
     EXPECT_FALSE(std::filesystem::exists(folder_ / "longer"));
   }
+  /// All of `model`; of the position table the first rows.
+  void expect_same_weights(const Model& model, const std::string& folder) {
+    const auto longer = load_model(folder_ / folder, read_model_config(folder_ / folder, {}), DType::f32, StoreMode::inference);
+    for (const Parameter& parameter : model.parameters().parameters()) {
+      const std::vector<double> before = model.parameters().master(parameter.name()).to_doubles();
+      std::vector<double> after = longer->parameters().master(parameter.name()).to_doubles();
+      after.resize(before.size());
+      EXPECT_EQ(before, after) << parameter.name();
+    }
+  }
   TemporaryFolder folder_;
   TinyCheckpoint tiny_;
 };
@@ -41,14 +51,7 @@ TEST_F(ExtendTest, WritesAFolderThatDiffersInThePositionsAlone) {
   const ModelConfig config = read_model_config(folder_ / "longer", {});
   EXPECT_EQ(config.max_position_embeddings, 48);
   EXPECT_EQ(config.segment_means_seq_len, 48);
-  const auto longer = load_model(folder_ / "longer", config, DType::f32, StoreMode::inference);
-  for (const Parameter& parameter : tiny_.model->parameters().parameters()) {
-    const std::vector<double> before = tiny_.model->parameters().master(parameter.name()).to_doubles();
-    std::vector<double> after = longer->parameters().master(parameter.name()).to_doubles();
-    after.resize(before.size());  // the first rows
-    EXPECT_EQ(before, after) << parameter.name();
-  }
-  EXPECT_TRUE(std::filesystem::exists(folder_ / "longer" / "README.md"));
+  expect_same_weights(*tiny_.model, "longer");
   EXPECT_EQ(run_program(folder_, "predict longer 'the [MASK]' --quiet").code, 0);
 }
 
@@ -57,15 +60,80 @@ TEST_F(ExtendTest, LandmarksMayGrow) {
   EXPECT_EQ(read_model_config(folder_ / "longer", {}).attention.num_landmarks, 12);
 }
 
+/// What export refuses is a folder to train on with all the same; a note says why transformers cannot run it.
+TEST_F(ExtendTest, WritesWhatTransformersCannotRun) {
+  struct Case {
+    const char* name;
+    void (*change)(ModelConfig&);
+    std::string length, obstacle;
+  };
+  const Case cases[] = {
+      {"indivisible", [](ModelConfig&) {}, "50",
+       "num_landmarks 3 does not divide the sequence length 50 (segment_means_seq_len), which transformers cuts into equal segments"},
+      {"performer", [](ModelConfig& c) { c.attention.kind = AttentionKind::performer; }, "48",
+       "attention.kind is performer, and transformers' Nyströmformer has Nyström and exact attention only"},
+      {"pre", [](ModelConfig& c) { c.norm = Norm::pre; }, "48",
+       "norm is pre, and transformers' Nyströmformer normalises after each residual only"},
+      {"mean", [](ModelConfig& c) { c.head = Head::sequence_classification, c.pooling = Pooling::mean; }, "48",
+       "pooling is mean, and transformers' NystromformerForSequenceClassification reads the first token"},
+  };
+  for (const Case& test : cases) {
+    SCOPED_TRACE(test.name);
+    ModelConfig config = tiny_masked_lm();
+    test.change(config);
+    const TinyCheckpoint from(folder_ / test.name, config);
+    const std::string longer = std::string("longer-") + test.name;
+    const Outcome outcome = run_program(folder_, std::string("extend ") + test.name + " " + longer + " --length " + test.length);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "note: transformers cannot run this model: " + test.obstacle + "\n");
+    const ModelConfig read = read_model_config(folder_ / longer, {});
+    EXPECT_EQ(read.attention.kind, config.attention.kind);
+    EXPECT_EQ(std::to_string(read.max_position_embeddings), test.length);
+    expect_same_weights(*from.model, longer);
+  }
+}
+
+/// Hugging Face's exact case, and an export of exact attention, stay exact at the new length.
+TEST_F(ExtendTest, ExactAttentionInTransformersStaysExact) {
+  ModelConfig config = tiny_masked_lm();
+  config.attention.kind = AttentionKind::softmax;
+  config.segment_means_seq_len = config.attention.num_landmarks;
+  const TinyCheckpoint from(folder_ / "softmax", config);
+  const Outcome outcome = run_program(folder_, "extend softmax longer --length 50");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const ModelFolder longer{folder_ / "longer", read_model_config(folder_ / "longer", {})};
+  EXPECT_EQ(longer.config.segment_means_seq_len, longer.config.attention.num_landmarks);
+  EXPECT_EQ(trained_length(longer), 50);
+}
+
+TEST_F(ExtendTest, KeepsTheHeadOfSentenceOrder) {
+  ModelConfig config = tiny_masked_lm();
+  config.sentence_order = true;
+  const TinyCheckpoint from(folder_ / "ordered", config);
+  ASSERT_EQ(run_program(folder_, "extend ordered longer --length 48 --quiet").code, 0);
+  EXPECT_TRUE(read_model_config(folder_ / "longer", {}).sentence_order);
+  expect_same_weights(*from.model, "longer");
+}
+
+TEST_F(ExtendTest, RefusesLinformer) {
+  ModelConfig config = tiny_masked_lm();
+  config.attention.kind = AttentionKind::linformer;
+  config.attention.projected_length = 8;
+  const TinyCheckpoint from(folder_ / "linformer", config);
+  expect_error("linformer longer --length 48",
+               "linformer: linformer's projections have weights for each of its 24 positions, and none for more; pretrain a model with "
+               "max_position_embeddings 48 anew, or choose another attention.kind");
+}
+
 TEST_F(ExtendTest, RefusesWhatIsNoExtension) {
   expect_error("base longer --length 12", "--length 12: base has 24 positions already; choose a larger length");
   expect_error("base longer --length 24", "--length 24: base has that many positions and 3 landmarks already; choose a larger length");
   expect_error("base longer --length 48 --landmarks 49",
                "--landmarks 49 exceeds --length 48; a sequence has no more landmarks than tokens");
-  expect_error(
-      "base longer --length 50",
-      "base: cannot be exported: num_landmarks 3 does not divide the sequence length 50 (segment_means_seq_len), which transformers "
-      "cuts into equal segments; --attention softmax exports the model with exact attention");
+  expect_error("base longer --length 50 --set model.attention.semantics=transformers",
+               "base with 50 positions: attention.num_landmarks 3 does not divide segment_means_seq_len 50, as attention.semantics "
+               "transformers needs (Hugging Face refuses it too); change it or set attention.semantics to nystrom");
   expect_error("base longer", "--length is required; see nystrom extend --help");
   expect_error("base base --length 48", "base: is not empty; name a new folder");
 }

@@ -1,10 +1,13 @@
 // Fine-tuning runs: killed ones end in the same bits, sweeps skip what is finished, a model to start from must fit, and files are predicted
 // in order.
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <fstream>
+#include <set>
 #include <thread>
 
 #include "tests/support/places.h"
@@ -216,21 +219,91 @@ class PredictFileTest : public FinetuneTest {
   }
 };
 
-TEST_F(PredictFileTest, ResultsComeInTheOrderOfTheLinesWhateverTheBatch) {
-  Words words(11);
-  std::string text;
-  for (int i = 0; i < 300; ++i) text += joined(words.words(1, 20)) + "\n";
-  write_bytes(folder_ / "texts.txt", text);
-  const json together = predicted("texts.txt --batch 4");  // 300 lines are more than a window of 256
-  ASSERT_EQ(together.size(), 300u);
-  std::istringstream lines(text);
-  std::string line;
-  for (int i = 0; std::getline(lines, line); ++i) {
-    if (i % 60 != 0) continue;
-    const json alone = predicted("'" + line + "'")[0];
-    EXPECT_EQ(alone[0].at("label"), together[static_cast<std::size_t>(i)][0].at("label")) << line;
-    EXPECT_NEAR(alone[0].at("score").get<double>(), together[static_cast<std::size_t>(i)][0].at("score").get<double>(), 1e-5) << line;
+/// The lines that a program printed, and the most memory that it had while it did. It is never more than two pages ahead of who reads them.
+struct Watched {
+  std::vector<std::string> lines;
+  double peak_megabytes = 0;
+  int code = -1;
+};
+
+double peak_megabytes(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with("VmHWM:")) return std::stod(line.substr(6)) / 1024;
   }
+  return 0;
+}
+
+Watched watch(const fs::path& folder, std::vector<std::string> words) {
+  int ends[2];
+  EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  ::fcntl(ends[1], F_SETPIPE_SZ, 4096);
+  const std::string program = build_folder() / "nystrom";
+  std::vector<char*> arguments = {const_cast<char*>("nystrom")};
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  const pid_t process = ::fork();
+  if (process == 0) {
+    if (::chdir(folder.c_str()) != 0 || ::dup2(ends[1], STDOUT_FILENO) < 0 || !std::freopen("log", "w", stderr)) ::_exit(99);
+    ::execv(program.c_str(), arguments.data());
+    ::_exit(99);
+  }
+  ::close(ends[1]);
+  Watched result;
+  std::string text;
+  char buffer[4096];
+  for (ssize_t bytes; (bytes = ::read(ends[0], buffer, sizeof buffer)) > 0;) {
+    text.append(buffer, static_cast<std::size_t>(bytes));
+    result.peak_megabytes = std::max(result.peak_megabytes, peak_megabytes(process));
+  }
+  ::close(ends[0]);
+  int status = 0;
+  ::waitpid(process, &status, 0);
+  result.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) result.lines.push_back(line);
+  return result;
+}
+
+TEST_F(PredictFileTest, TenThousandResultsComeInOrderAndInBoundedMemory) {
+  Words words(11);
+  std::vector<std::string> lines;
+  for (int i = 0; i < 10000; ++i) lines.push_back(i == 5000 ? "" : joined(words.words(1, 20)));
+  write_lines(folder_ / "texts.txt", lines);
+  write_lines(folder_ / "few.txt", {lines.begin(), lines.begin() + 100});
+  const auto predict = [&](const std::string& file) {
+    return watch(folder_.path(), {"predict", "run", file, "--json", "--skip-bad", "--threads", "1", "--batch", "4"});
+  };
+  const Watched few = predict("few.txt"), many = predict("texts.txt");
+  ASSERT_EQ(many.code, 0) << read_bytes(folder_ / "log");
+  EXPECT_NE(read_bytes(folder_ / "log").find("1 of 10000 were not predicted\n"), std::string::npos) << read_bytes(folder_ / "log");
+  ASSERT_EQ(few.lines.size(), 100u);
+  ASSERT_EQ(many.lines.size(), 10000u);
+  EXPECT_EQ(json::parse(many.lines[5000]), json({{"error", "texts.txt:5001: the line is empty"}}));
+  std::set<double> scores;
+  for (std::size_t i = 499; i < 10000; i += 500) {
+    const json alone = predicted("'" + lines[i] + "'")[0], together = json::parse(many.lines[i]);
+    EXPECT_EQ(alone[0].at("label"), together[0].at("label")) << lines[i];
+    EXPECT_NEAR(alone[0].at("score").get<double>(), together[0].at("score").get<double>(), 1e-5) << lines[i];
+    scores.insert(together[0].at("score").get<double>());
+  }
+  EXPECT_GE(scores.size(), 18u) << "of 20: lines can be told from each other";
+  RecordProperty("megabytes_for_100_lines", std::to_string(few.peak_megabytes));
+  RecordProperty("megabytes_for_10000_lines", std::to_string(many.peak_megabytes));
+  EXPECT_GT(few.peak_megabytes, 1);
+  EXPECT_LT(many.peak_megabytes, few.peak_megabytes + 15);
+}
+
+TEST_F(PredictFileTest, ANameOfDataMustBeAFileAndASentenceNeedNot) {
+  for (const std::string ending : {".txt", ".tsv", ".csv", ".json", ".jsonl", ".h5", ".hdf5", ".conll"}) {
+    for (const std::string packed : {"", ".gz", ".zst"}) {
+      const Outcome outcome = run_program(folder_, "predict run 'the sea' absent" + ending + packed);
+      EXPECT_EQ(outcome.code, 2);
+      EXPECT_EQ(outcome.out, "");
+      EXPECT_EQ(outcome.err, "nystrom: absent" + ending + packed + ": no such file; a text with this ending needs a blank in it\n");
+    }
+  }
+  EXPECT_EQ(predicted("'the old men sang.' 'see notes.txt' sea 'www.sea.home' 'calm, pale'").size(), 5u);
 }
 
 TEST_F(PredictFileTest, ABadLineEndsItOrIsMarkedInItsPlace) {

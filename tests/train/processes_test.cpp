@@ -26,6 +26,25 @@ TEST(Processes, TheEnvironmentTellsTheLauncher) {
   EXPECT_EQ(launcher_of(Environment{{"WORLD_SIZE", "1"}}), Launcher::none);
 }
 
+TEST(Processes, TheEnvironmentTellsThePlace) {
+  using Environment = std::map<std::string, std::string>;
+  const auto place = [](const Environment& environment) {
+    const StartedAs found = started_as(environment);
+    return std::pair(found.rank, found.size);
+  };
+  using Place = std::pair<std::int64_t, std::int64_t>;
+  EXPECT_EQ(place({}), Place(0, 1));
+  EXPECT_EQ(place({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "3"}}), Place(3, 4));
+  EXPECT_EQ(place({{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}}), Place(1, 2));
+  EXPECT_EQ(place({{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "2"}}), Place(2, 4));
+  EXPECT_EQ(place({{"PMIX_RANK", "2"}}), Place(2, 3)) << "at least";
+  EXPECT_EQ(place({{"WORLD_SIZE", "2"}, {"RANK", "1"}}), Place(1, 2));
+  EXPECT_EQ(place({{"SLURM_PROCID", "5"}}), Place(0, 1)) << "a batch script, without srun";
+  EXPECT_EQ(place({{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}}),
+            Place(0, 1))
+      << "mpirun -np 1 on the second node of a job";
+}
+
 TEST(Processes, VariablesOfOtherLaunchersAreRefused) {
   const TemporaryFolder folder;
   const Outcome outcome = run_command(folder, "env WORLD_SIZE=2 RANK=0 '" + build_folder().string() + "/nystrom' pretrain run.yaml");

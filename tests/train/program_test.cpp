@@ -6,10 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/fixtures.h"
+#include "tests/support/models.h"
 #include "tests/support/places.h"
 #include "tests/train/run_program.h"
 #include "train/config_io.h"
 #include "train/forward.h"
+#include "train/hf_config.h"
 #include "train/model_folder.h"
 
 namespace nystrom::testing {
@@ -52,6 +54,34 @@ TEST(Program, ForwardWritesWhatRunForwardReturns) {
     }
     EXPECT_TRUE(written.empty()) << "surplus: " << written.begin()->first;
   }
+}
+
+/// Features in place of ids, the last valid step out of them.
+TEST(Program, ForwardRunsASequenceBlock) {
+  const TemporaryFolder folder;
+  ModelConfig config = tiny_config();
+  make_sequence_block(config);
+  const auto model = make_model(config, DType::f32);
+  std::filesystem::create_directory(folder / "block");
+  write_bytes(folder / "block" / "config.json", hf_config_text(config));
+  write_safetensors(folder / "block" / "model.safetensors", weight_tensors(*model));
+  const NamedTensors batch = {{"features", random_normal({2, 4, 5}, 1).cast(DType::f32)},
+                              {"attention_mask", Tensor::from(std::vector<std::int64_t>{1, 1, 1, 1, 1, 1, 0, 0}, {2, 4})},
+                              {"loss_weights", random_normal({2, 6}, 2).cast(DType::f32)}};
+  std::vector<NamedTensor> written;
+  for (const auto& [name, tensor] : batch) written.push_back({name, tensor});
+  write_safetensors(folder / "batch.safetensors", written);
+  const Outcome outcome = run_program(folder, "forward block --quiet --input batch.safetensors --output out.safetensors --grad");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const NamedTensors out = read_tensors(folder / "out.safetensors");
+  EXPECT_EQ(out.at("output").shape(), Shape({2, 6}));
+  const std::vector<double> states = out.at("last_hidden_state").to_doubles(), last = out.at("output").to_doubles();
+  for (std::size_t j = 0; j < 6; ++j) {
+    EXPECT_EQ(last[j], states[3 * 6 + j]);
+    EXPECT_EQ(last[6 + j], states[(4 + 1) * 6 + j]);
+  }
+  EXPECT_TRUE(out.contains("loss"));
+  EXPECT_NE(run_program(folder, "forward --help").out.find("features [b, n, width]"), std::string::npos);
 }
 
 TEST(Program, ForwardAnnouncesSemanticsUnlessQuiet) {

@@ -232,6 +232,35 @@ TEST(ReportCommand, ShowsWhatTheBestCheckpointFills) {
   EXPECT_TRUE(holds(read_bytes(run / "report.html"), "neither config.json nor checkpoints"));
 }
 
+/// What approximation --output RUN/approximation leaves is read back into the page: sentences of every study, and its pictures.
+TEST(ReportCommand, ShowsTheStudiesOfARun) {
+  const TemporaryFolder folder;
+  const fs::path run = write_run(folder, "run");
+  EXPECT_FALSE(holds(page_of(run), "Quality of the approximation"));
+  for (const char* study : {"matrices --length 6 --trials 2", "cost --shortest 16 --longest 32 --heads 1 --head-dim 8 --repeats 1"})
+    ASSERT_EQ(run_program(folder, std::string("approximation ") + study + " --output run/approximation --quiet").code, 0);
+  const StudyFindings found = read_study(run);
+  ASSERT_EQ(found.pictures.size(), 3U);
+  EXPECT_EQ(found.pictures[2], read_bytes(run / "approximation" / "matrices-errors.svg"));
+  ASSERT_GE(found.verdict.size(), 3U);
+  ASSERT_EQ(run_program(folder, "report run --quiet").code, 0);
+  const std::string page = read_bytes(run / "report.html");
+  EXPECT_TRUE(holds(page, ">Quality of the approximation</h2>"));
+  for (const std::string& sentence : found.verdict) EXPECT_TRUE(holds(page, html_text(sentence))) << sentence;
+  for (const std::string& picture : found.pictures)
+    EXPECT_TRUE(holds(page, html_image(picture, "picture of the approximation study")));
+}
+
+TEST(ReportCommand, OfADamagedStudyNamesTheFile) {
+  const TemporaryFolder folder;
+  const fs::path run = write_run(folder, "run");
+  fs::create_directory(run / "approximation");
+  write_bytes(run / "approximation" / "cost.json", "{}");
+  const Outcome outcome = run_program(folder, "report run --quiet");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err, "nystrom: run/approximation/cost.json: is no study of nystrom approximation\n");
+}
+
 TEST(ReportCommand, OfASweepComparesItsRuns) {
   const TemporaryFolder folder;
   write_run(folder, "sweep/rate=1/seed-3");
