@@ -247,8 +247,7 @@ TEST(ReportCommand, ShowsTheStudiesOfARun) {
   const std::string page = read_bytes(run / "report.html");
   EXPECT_TRUE(holds(page, ">Quality of the approximation</h2>"));
   for (const std::string& sentence : found.verdict) EXPECT_TRUE(holds(page, html_text(sentence))) << sentence;
-  for (const std::string& picture : found.pictures)
-    EXPECT_TRUE(holds(page, html_image(picture, "picture of the approximation study")));
+  for (const std::string& picture : found.pictures) EXPECT_TRUE(holds(page, html_image(picture, "picture of the approximation study")));
 }
 
 TEST(ReportCommand, OfADamagedStudyNamesTheFile) {
