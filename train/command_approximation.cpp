@@ -3,10 +3,10 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include <algorithm>
 #include <filesystem>
 
 #include "core/check.h"
+#include "core/distinct.h"
 #include "core/json.h"
 #include "data/text.h"
 #include "train/approximation_cost.h"
@@ -53,12 +53,6 @@ void show(const Study& study, const StudyOptions& options) {
 /// Before anything is measured.
 void check_output(const StudyOptions& options) {
   if (!options.output.empty()) check_study_folder(options.output);
-}
-
-/// Words of a list are compared with each other, which needs different ones.
-void require_distinct(const char* option, const std::vector<std::string>& words) {
-  for (auto word = words.begin(); word != words.end(); ++word)
-    require_input(std::find(words.begin(), word, *word) == word, "{}: {} is named twice; name each once", option, *word);
 }
 
 void refuse_overrides(const StudyOptions& options, const char* study) {

@@ -38,16 +38,6 @@ struct EvaluateOptions {
   Device device;
 };
 
-/// Results would be wrong without an error if machines had other files under the same names.
-void require_same_data(Communicator& communicator, const std::string& checksum, const char* option) {
-  const std::vector<std::string> all = communicator.gather(checksum);
-  for (int rank = 1; rank < communicator.size(); ++rank) {
-    require_input(all[static_cast<std::size_t>(rank)] == all[0],
-                  "{}: {} reads other files there than {}: copy the same ones to all machines", option, communicator.name_of(rank),
-                  communicator.name_of(0));
-  }
-}
-
 Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder, const RunConfig& config, Log& log,
                    Communicator& communicator) {
   const std::vector<fs::path> files = match_files(options.text);
@@ -62,7 +52,7 @@ Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder, co
     stop_if_asked();
     return true;
   });
-  require_same_data(communicator, file_checksum(scratch.path() / "tokens" / "index.json"), "--text");
+  communicator.require_same_files("--text", file_checksum(scratch.path() / "tokens" / "index.json"));
   const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
   const std::int64_t total = samples.packing->size();
   Progress progress("sequence", 0, total, log);
@@ -119,7 +109,7 @@ TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task, co
   Progress progress("sample", 0, dataset->size(), log);
   Checksum inputs;
   inputs.update(dataset->digests().data(), dataset->digests().size() * sizeof(Digest));
-  require_same_data(communicator, inputs.hex(), "--file");
+  communicator.require_same_files("--file", inputs.hex());
   return evaluate_task(*task.model, dataset, task.reader->padding(), options.batch, communicator, [&](std::int64_t done) {
     if (stop.requested()) throw Interrupted("stopped; nothing was kept");
     progress.update(done, "", done == dataset->size());

@@ -256,6 +256,19 @@ std::vector<std::string> Communicator::gather(const std::string& text) {
   return texts;
 }
 
+std::optional<int> Communicator::first_to_differ(const std::string& text) {
+  const std::vector<std::string> all = gather(text);
+  const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& each) { return each != all[0]; });
+  return other == all.end() ? std::nullopt : std::optional(static_cast<int>(other - all.begin()));
+}
+
+void Communicator::require_same_files(const std::string& option, const std::string& identity) {
+  const auto other = first_to_differ(identity);
+  if (!other) return;
+  throw InputError(
+      fmt::format("{}: {} reads other files there than {}: copy the same ones to all machines", option, name_of(*other), name_of(0)));
+}
+
 std::string Communicator::from_first(const std::string& text) {
   if (!worker_) return text;
   const auto size = static_cast<std::int64_t>(sum(is_first() ? static_cast<double>(text.size()) : 0));

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -68,6 +69,10 @@ class Communicator {
   std::vector<std::string> gather(const std::string& text);
   /// The text of the first process.
   std::string from_first(const std::string& text);
+  /// The first process whose text is not that of process 0.
+  std::optional<int> first_to_differ(const std::string& text);
+  /// InputError unless `identity`, a hash of the files that `option` names, is the same in all processes.
+  void require_same_files(const std::string& option, const std::string& identity);
   void barrier() { sum(0.0); }
   /// The first process runs f, without a time limit; when it is done the others do. f's result.
   template <class F>

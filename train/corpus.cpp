@@ -128,9 +128,14 @@ void encode_together(std::vector<Piece>& pieces, const Tokenizer& tokenizer, Com
   const std::span<Piece> own = part(static_cast<std::size_t>(communicator.rank()));
   encode(own, tokenizer);
   if (size == 1) return;
-  std::string text = tokenizer_hash(tokenizer);
-  for (const Piece& piece : pieces) text += (piece.begins ? '\1' : '\2') + piece.text;
-  std::string message = text_checksum(text);
+  Checksum text;
+  const auto add = [&](std::string_view bytes) { text.update(bytes.data(), bytes.size()); };
+  add(tokenizer_hash(tokenizer));
+  for (const Piece& piece : pieces) {
+    add(piece.begins ? "\1" : "\2");
+    add(piece.text);
+  }
+  std::string message = text.hex();
   const std::size_t header = message.size();
   for (const Piece& piece : own) {
     const auto count = static_cast<std::uint32_t>(piece.ids.size());
@@ -188,13 +193,15 @@ void write_tokens(const Files& files, Documents documents, const Tokenizer& toke
   std::size_t waiting = 0;
   const auto flush = [&] {
     encode_together(pieces, tokenizer, communicator);
-    for (const Piece& piece : pieces) {
-      if (writer && piece.begins) writer->begin_document();
-      if (writer) writer->append(piece.ids);
+    if (writer) {
+      for (const Piece& piece : pieces) {
+        if (piece.begins) writer->begin_document();
+        writer->append(piece.ids);
+      }
+      progress.update(text.position(), fmt::format("{} tokens", writer->tokens()), false);
     }
     pieces.clear();
     waiting = 0;
-    if (writer) progress.update(text.position(), fmt::format("{} tokens", writer->tokens()), false);
   };
   std::int64_t number = 0;
   bool begins = true;

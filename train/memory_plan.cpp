@@ -59,12 +59,12 @@ double measure(const RunConfig& config, std::int64_t layers, std::int64_t sequen
   return static_cast<double>(arena.statistics().peak_in_use_bytes - before);
 }
 
-/// What its steps send and compute.
-void plan_step(const RunConfig& config, int devices, MemoryPlan& plan) {
+/// What the steps of a model of `elements` weights send and compute.
+void plan_step(const RunConfig& config, int devices, std::int64_t elements, MemoryPlan& plan) {
   const TrainingConfig& training = config.training;
   const DType type = training.reduction == Reduction::bf16 ? DType::bf16 : accumulate_dtype(training.dtype);
   const bool to_owners = training.zero > 0 && !training.deterministic;
-  plan.reduced = (to_owners ? 1 : 2) * Model(config.model).parameters().slab_size() * size_of(type);
+  plan.reduced = (to_owners ? 1 : 2) * elements * size_of(type);
   plan.shared = training.zero > 0 ? plan.weights : 0;
   const double predicted = has_task(config) ? 0 : config.masking.probability;
   const auto flops = [&](std::int64_t sequences) { return step_flops(config.model, sequences, config.data.sequence_length, predicted); };
@@ -111,7 +111,7 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
   plan.average = training.ema ? own : 0;
   plan.communication = devices > 1 ? std::min(slab, GradientSumOptions{}.bucket * exact) : 0;
   if (devices > 1 && training.reduction == Reduction::bf16) plan.communication += elements * size_of(DType::bf16);
-  plan_step(config, devices, plan);
+  plan_step(config, devices, elements, plan);
   plan.layers = config.model.num_hidden_layers;
   // a(L, b) = rest[0] + rest[1] b + L (layer[0] + layer[1] b) from four measurements.
   const double a11 = measure(config, 1, 1), a12 = measure(config, 1, 2), a21 = measure(config, 2, 1), a22 = measure(config, 2, 2);

@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "core/checksum.h"
+#include "core/distinct.h"
 #include "core/file_io.h"
 #include "core/json.h"
 #include "train/config_docs.h"
@@ -94,12 +95,10 @@ GridAxis parse_grid_axis(const std::string& text) {
   while (begin <= text.size()) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     require_input(end > begin, "--grid {}: a value is empty", printable(text, 80));
-    const std::string value = text.substr(begin, end - begin);
-    require_input(std::find(axis.values.begin(), axis.values.end(), value) == axis.values.end(),
-                  "--grid {}: {} is named twice; name each once", printable(text, 80), printable(value, 80));
-    axis.values.push_back(value);
+    axis.values.push_back(text.substr(begin, end - begin));
     begin = end + 1;
   }
+  require_distinct("--grid " + printable(text, 80), axis.values);
   for (const char* own : {"run_dir", "seed"}) {
     require_input(axis.option != own, "--grid {}: {} is chosen for each run; --seeds N gives several seeds", printable(text, 80), own);
   }
@@ -141,11 +140,9 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   SweepResult result;
   std::vector<Planned> plan;
   const RunConfig base = read_config(path, overrides);
-  for (std::size_t i = 0; i < options.grid.size(); ++i) {
-    for (std::size_t before = 0; before < i; ++before)
-      require_input(options.grid[before].option != options.grid[i].option, "--grid: {} is named twice; name each once",
-                    options.grid[i].option);
-  }
+  std::vector<std::string> varied;
+  for (const GridAxis& axis : options.grid) varied.push_back(axis.option);
+  require_distinct("--grid", varied);
   for (const auto& choice : points_of(options.grid)) {
     std::vector<std::string> all = overrides;
     all.insert(all.end(), choice.begin(), choice.end());

@@ -32,13 +32,6 @@ using Clock = std::chrono::steady_clock;
 
 static_assert(label_of_unchosen == ignored_label);
 
-/// The first process whose text is not that of process 0.
-std::optional<int> first_to_differ(Communicator& communicator, const std::string& text) {
-  const std::vector<std::string> all = communicator.gather(text);
-  const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& each) { return each != all[0]; });
-  return other == all.end() ? std::nullopt : std::optional(static_cast<int>(other - all.begin()));
-}
-
 /// One run while it trains.
 class Run {
  public:
@@ -106,9 +99,7 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
   const DataIdentity identity = objective_.identity();
   state_.tokenizer = identity.tokenizer;
   state_.data = identity.data;
-  if (const auto other = first_to_differ(communicator, fmt::format("{} {} {}", identity.tokenizer, identity.data, objective.samples())))
-    throw InputError(fmt::format("{}: {} reads other files there than {}: copy the same ones to all machines", identity.option,
-                                 communicator.name_of(*other), communicator.name_of(0)));
+  communicator.require_same_files(identity.option, fmt::format("{} {} {}", identity.tokenizer, identity.data, objective.samples()));
   if (communicator.is_first()) checkpoints_.remove_leftovers();
   resume();
   if (communicator.is_first()) metrics_.emplace(config.run_dir, state_.step, config.logging.tensorboard);
@@ -204,7 +195,7 @@ void Run::require_same_weights() {
   const Tensor weights = (sharded_ ? store.values() : store.masters()).to(cpu_device);
   Checksum checksum;
   checksum.update(CView(weights).data, static_cast<std::size_t>(weights.bytes()));
-  const auto other = first_to_differ(communicator_, checksum.hex());
+  const auto other = communicator_.first_to_differ(checksum.hex());
   if (!other) return;
   throw Error(
       fmt::format("step {}: {} has other weights than {}: the memory or the processor of one of them is at fault; nothing was saved",
@@ -371,7 +362,7 @@ namespace {
 
 /// All processes were given the same.
 void require_same_config(const RunConfig& config, Communicator& communicator) {
-  const auto other = first_to_differ(communicator, text_checksum(to_yaml(config)));
+  const auto other = communicator.first_to_differ(text_checksum(to_yaml(config)));
   if (!other) return;
   throw InputError(fmt::format("{} has another configuration than {}: give all processes the same file and options",
                                communicator.name_of(*other), communicator.name_of(0)));

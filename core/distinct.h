@@ -1,0 +1,19 @@
+// Lists whose words are compared with each other.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "core/check.h"
+#include "core/json.h"
+
+namespace nystrom {
+
+/// InputError when a word occurs twice; `where` says in what, as "--landmarks".
+inline void require_distinct(const std::string& where, const std::vector<std::string>& words) {
+  for (auto word = words.begin(); word != words.end(); ++word)
+    require_input(std::find(words.begin(), word, *word) == word, "{}: {} is named twice; name each once", where, printable(*word, 80));
+}
+
+}  // namespace nystrom

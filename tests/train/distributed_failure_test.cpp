@@ -1,0 +1,118 @@
+// Several processes in one run: nothing is lost when one of them dies, hangs, fails or is told to stop, and what cannot work is refused.
+#include "tests/train/distributed_fixture.h"
+#include "train/checkpoint.h"
+
+namespace nystrom::testing {
+namespace {
+
+TEST_F(DistributedTest, AKilledProcessEndsAllAndTheRunGoesOn) {
+  const std::string sets = "training.zero=1 training.steps=40";
+  ASSERT_EQ(train(2, "straight", sets).code, 0);
+  const pid_t job = start(2, "killed", sets + " training.timeout=5");
+  signal_rank(1, SIGKILL, "killed");
+  EXPECT_NE(outcome(job), 0);
+  EXPECT_NE(read_bytes(folder_ / "log").find("rank 1"), std::string::npos) << read_bytes(folder_ / "log");
+  std::vector<std::string> passed_over;
+  EXPECT_GE(newest_checkpoint(folder_ / "killed" / "checkpoints", passed_over).value_or(0), 5);
+  const Outcome again = train(2, "killed", sets);
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(checksum("killed", 40), checksum("straight", 40));
+}
+
+TEST_F(DistributedTest, AHangingProcessIsNamedAndEndsAll) {
+  const std::string sets = "training.steps=100000 training.timeout=2";
+  const pid_t job = start(4, "hung", sets);
+  signal_rank(2, SIGSTOP, "hung");
+  const auto stopped = std::chrono::steady_clock::now();
+  EXPECT_NE(outcome(job), 0);
+  EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - stopped).count(), 15);
+  const std::string log = read_bytes(folder_ / "log");
+  char host[256] = {};
+  ::gethostname(host, sizeof host - 1);
+  const std::string line =
+      std::string("nystrom: no answer from rank 2 on ") + host + " within 2 seconds (training.timeout); all processes end";
+  const std::size_t place = log.find(line);
+  EXPECT_NE(place, std::string::npos) << log;
+  EXPECT_EQ(log.find("no answer from", place + line.size()), std::string::npos) << log;
+  std::vector<std::string> passed_over;
+  const auto newest = newest_checkpoint(folder_ / "hung" / "checkpoints", passed_over);
+  ASSERT_TRUE(newest.has_value());
+  const Outcome again = train(4, "hung", "training.steps=" + std::to_string(*newest + 1));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_NE(again.err.find("resuming at step " + std::to_string(*newest)), std::string::npos) << again.err;
+}
+
+TEST_F(DistributedTest, ASignalToOneProcessLeavesOneCheckpoint) {
+  const std::string sets = "training.zero=1 training.steps=100000 checkpoint.every=100000 evaluation.every=100000";
+  const pid_t job = start(2, "stopped", sets);
+  wait_for("stopped/metrics.jsonl");
+  for (int i = 0; i < 2000 && metric("stopped", "loss").size() < 3; ++i) std::this_thread::sleep_for(milliseconds(5));
+  std::ifstream file(folder_ / "pid.1");
+  pid_t process = 0;
+  ASSERT_TRUE(file >> process);
+  ASSERT_EQ(::kill(process, SIGTERM), 0);
+  EXPECT_EQ(outcome(job), 130);
+  const std::vector<std::int64_t> steps = checkpoint_steps(folder_ / "stopped" / "checkpoints");
+  ASSERT_EQ(steps.size(), 1u) << read_bytes(folder_ / "log");
+  EXPECT_EQ(checkpoint_problem(checkpoint_path(folder_ / "stopped" / "checkpoints", steps[0])), "");
+  EXPECT_NE(read_bytes(folder_ / "log").find("nystrom: stopped after step " + std::to_string(steps[0]) + ";"), std::string::npos)
+      << read_bytes(folder_ / "log");
+  // What follows is what would have followed.
+  const int last = static_cast<int>(steps[0]) + 3;
+  const std::string to_last = "training.zero=1 training.steps=" + std::to_string(last);
+  ASSERT_EQ(train(2, "stopped", to_last).code, 0);
+  ASSERT_EQ(train(2, "straight", to_last).code, 0);
+  EXPECT_EQ(checksum("stopped", last), checksum("straight", last));
+}
+
+TEST_F(DistributedTest, MpirunPassesOnTheRequestToStop) {
+  const pid_t job = start(2, "stopped", "training.steps=100000 checkpoint.every=100000 evaluation.every=100000");
+  wait_for("stopped/metrics.jsonl");
+  for (int i = 0; i < 2000 && metric("stopped", "loss").empty(); ++i) std::this_thread::sleep_for(milliseconds(5));
+  ASSERT_EQ(::kill(job, SIGUSR1), 0);
+  EXPECT_EQ(outcome(job), 130) << read_bytes(folder_ / "log");
+  EXPECT_EQ(checkpoint_steps(folder_ / "stopped" / "checkpoints").size(), 1u);
+}
+
+TEST_F(DistributedTest, AnErrorOfOneProcessEndsAll) {
+  const Outcome outcome = run_command(
+      folder_, mpirun + "-np 1 " + program + options("run", "") + " : -np 1 " + program + options("run", "data.train=[absent.txt]"));
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("nystrom: rank 1 on "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("absent.txt"), std::string::npos) << outcome.err;
+}
+
+TEST_F(DistributedTest, AnErrorOfAllIsToldOnce) {
+  const Outcome outcome = train(2, "run", "data.train=[absent.txt]");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  const std::size_t place = outcome.err.find("nystrom: rank 0 on ");
+  ASSERT_NE(place, std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("nystrom: rank 1 on "), std::string::npos) << outcome.err;
+}
+
+TEST_F(DistributedTest, OtherOptionsInOneProcessAreRefused) {
+  const Outcome outcome =
+      run_command(folder_, mpirun + "-np 1 " + program + options("run", "") + " : -np 1 " + program + options("run", "seed=7"));
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("has another configuration than rank 0 on "), std::string::npos) << outcome.err;
+}
+
+TEST_F(DistributedTest, DeterministicStepsOfUnequalPartsAreRefused) {
+  const Outcome outcome = train(3, "run", "training.deterministic=true");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(
+      outcome.err.find("training.deterministic with 3 processes needs a batch_size that is divisible by 3 x micro_batch_size 2; got 8"),
+      std::string::npos)
+      << outcome.err;
+}
+
+TEST_F(DistributedTest, ABatchThatIsTooSmallIsRefused) {
+  const Outcome outcome = train(2, "run", "training.batch_size=1 training.micro_batch_size=1");
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("training.batch_size 1 leaves some of 2 processes without a sequence; raise it, or start fewer"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_FALSE(fs::exists(folder_ / "run")) << "nothing is written before";
+}
+}  // namespace
+}  // namespace nystrom::testing

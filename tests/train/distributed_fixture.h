@@ -1,0 +1,119 @@
+// Runs of several processes, through mpirun and the program.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "core/file_io.h"
+#include "tests/support/places.h"
+#include "tests/train/run_program.h"
+#include "tests/train/small_text.h"
+#include "tests/train/temporary_folder.h"
+
+namespace nystrom::testing {
+
+namespace fs = std::filesystem;
+
+using std::chrono::milliseconds;
+
+/// What mpirun needs on a machine with fewer cores than processes, as root too. Shared memory by system calls between processes is refused
+/// in containers.
+inline const std::string mpirun =
+    "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
+    "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none mpirun ";
+inline const std::string program = "'" + build_folder().string() + "/nystrom' ";
+
+class DistributedTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "mpirun is not installed";
+    write_small_text(folder_ / "text.txt");
+    std::ofstream(folder_ / "run.yaml")
+        << "model: {hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 32, "
+           "max_position_embeddings: 32, attention: {num_landmarks: 4, conv_kernel_size: 5}}\n"
+           "tokenizer: {train: {vocab_size: 32}}\n"
+           "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, sequence_length: 32, cache: cache}\n"
+           "optimizer: {learning_rate: 1.0e-4}\n"
+           "schedule: {warmup_steps: 2, decay: constant}\n"
+           "training: {steps: 20, batch_size: 8, micro_batch_size: 2, dtype: f32}\n"
+           "evaluation: {every: 10}\n"
+           "checkpoint: {every: 5, keep: 2}\n"
+           "logging: {every: 1, tensorboard: false}\n";
+  }
+
+  static std::string options(const std::string& run_dir, const std::string& sets) {
+    std::string words = "pretrain run.yaml --threads 1 --set run_dir=" + run_dir;
+    std::istringstream list(sets);
+    for (std::string set; list >> set;) words += " --set " + set;
+    return words;
+  }
+  /// Pretrains in `processes` processes; without mpirun in one. `sets` are options of the configuration: "training.zero=1 …".
+  Outcome train(int processes, const std::string& run_dir, const std::string& sets = "") {
+    const std::string command = program + options(run_dir, sets);
+    return run_command(folder_, processes == 1 ? command : mpirun + "-np " + std::to_string(processes) + " " + command);
+  }
+
+  /// mpirun in the background; its processes leave their numbers in files pid.RANK, their messages in `log`.
+  pid_t start(int processes, const std::string& run_dir, const std::string& sets) {
+    write_bytes(folder_ / "one.sh",
+                "echo $$ > pid.tmp.$OMPI_COMM_WORLD_RANK; mv pid.tmp.$OMPI_COMM_WORLD_RANK pid.$OMPI_COMM_WORLD_RANK\nexec " + program +
+                    options(run_dir, sets) + "\n");
+    const std::string line =
+        "cd '" + folder_.path().string() + "' && exec " + mpirun + "-np " + std::to_string(processes) + " sh one.sh >log 2>&1 </dev/null";
+    const pid_t process = ::fork();
+    if (process == 0) {
+      ::execl("/bin/sh", "sh", "-c", line.c_str(), static_cast<char*>(nullptr));
+      ::_exit(99);
+    }
+    return process;
+  }
+  static int outcome(pid_t process) {
+    int status = 0;
+    ::waitpid(process, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  void wait_for(const fs::path& path) {
+    for (int i = 0; i < 6000 && !fs::exists(folder_ / path); ++i) std::this_thread::sleep_for(milliseconds(5));
+    ASSERT_TRUE(fs::exists(folder_ / path)) << path << "\n" << read_bytes(folder_ / "log");
+  }
+  /// Once the run has a checkpoint of `step`, sends `signal` to one of its processes.
+  void signal_rank(int rank, int signal, const std::string& run_dir, int step = 5) {
+    wait_for(fs::path(run_dir) / "checkpoints" / ("step-" + std::to_string(step)));
+    std::ifstream file(folder_ / ("pid." + std::to_string(rank)));
+    pid_t process = 0;
+    ASSERT_TRUE(file >> process);
+    ASSERT_EQ(::kill(process, signal), 0);
+  }
+
+  std::string checksum(const std::string& run_dir, int step = 20) {
+    return file_checksum(folder_ / run_dir / "checkpoints" / ("step-" + std::to_string(step)) / "model.safetensors");
+  }
+  /// A metric of every record that has it.
+  std::vector<double> metric(const std::string& run_dir, const std::string& name) {
+    std::vector<double> values;
+    std::ifstream file(folder_ / run_dir / "metrics.jsonl");
+    for (std::string line; std::getline(file, line);) {
+      const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
+      if (record.is_discarded()) break;  // the last line, half written
+      if (record.contains(name)) values.push_back(record[name]);
+    }
+    return values;
+  }
+  void expect_near(const std::vector<double>& got, const std::vector<double>& expected, double tolerance) {
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], tolerance * std::abs(expected[i])) << "record " << i;
+  }
+
+  TemporaryFolder folder_;
+};
+
+}  // namespace nystrom::testing
