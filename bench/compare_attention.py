@@ -15,6 +15,7 @@ Writes every run into --output: loss and accuracy on held-out data, tokens a sec
 """
 
 import argparse
+import csv
 import json
 import subprocess
 import sys
@@ -44,16 +45,16 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--validation")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, help="600 of the masked language model, 2000 of ListOps")
+    parser.add_argument("--steps", type=int, help="800 of the masked language model, 2000 of ListOps")
     parser.add_argument("--no-convolution", action="store_true")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
     parser.add_argument("--work", type=Path, default=Path("build/compare-attention"))
-    parser.add_argument("--output", type=Path, default=Path("bench/results/attention-kinds.json"))
+    parser.add_argument("--output", type=Path, default=Path("bench/results/attention-kinds.csv"))
     arguments = parser.parse_args()
     if arguments.text and not arguments.validation:
         parser.error("--text needs --validation")
-    arguments.steps = arguments.steps or (2000 if arguments.listops else 600)
+    arguments.steps = arguments.steps or (2000 if arguments.listops else 800)
     return arguments
 
 
@@ -78,7 +79,7 @@ def masked_lm(arguments: argparse.Namespace, kind: str) -> dict:
             "sequence_length": 1024,
             "cache": str(arguments.work / "cache"),
         },
-        "training": {"steps": arguments.steps, "batch_size": 8, "micro_batch_size": 8, "dtype": "bf16"},
+        "training": {"steps": arguments.steps, "batch_size": 4, "micro_batch_size": 4, "dtype": "bf16"},
     }
 
 
@@ -139,17 +140,21 @@ def train(arguments: argparse.Namespace, kind: str, seed: int) -> dict:
         "loss": last["validation_loss"],
         "accuracy": last["validation_accuracy"],
         "tokens_per_second": median(speeds),
-        "peak_memory_bytes": max(record.get("peak_memory_bytes", 0) for record in records),
+        "peak_memory_bytes": int(max(record.get("peak_memory_bytes", 0) for record in records)),
+        "threads": arguments.threads,
+        "processor": describe_machine()["cpu"],
     }
 
 
 def write(arguments: argparse.Namespace, runs: list[dict]) -> None:
     """What other calls have measured stays, but for the same runs."""
-    key = ("task", "kind", "seed", "steps", "convolution")
-    earlier = json.loads(arguments.output.read_text())["runs"] if arguments.output.exists() else []
-    done = {tuple(run[part] for part in key): run for run in earlier + runs}
+    earlier = list(csv.DictReader(arguments.output.open())) if arguments.output.exists() else []
+    done = {tuple(str(run[part]) for part in ("task", "kind", "seed", "steps", "convolution")): run for run in earlier + runs}
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(json.dumps({"machine": describe_machine(), "runs": list(done.values())}, indent=2) + "\n")
+    with arguments.output.open("w", newline="") as file:
+        table = csv.DictWriter(file, fieldnames=list(runs[0]), lineterminator="\n")
+        table.writeheader()
+        table.writerows(done.values())
 
 
 def print_table(runs: list[dict], kinds: list[str]) -> None:

@@ -116,7 +116,7 @@ def command(contestant: str, length: int, micro: int, arguments: argparse.Namesp
         shape = [f"--layers={LAYERS}", f"--hidden={HIDDEN}", f"--heads={HEADS}", f"--landmarks={LANDMARKS}", f"--length={length}"]
         rest = [f"--batch={micro}", f"--vocab={VOCAB}", f"--conv={CONV}", "--dtype=bf16"]
         steps = arguments.warmup + arguments.steps
-        return [str(arguments.nystrom), "bench", "--device=cuda", *shape, *rest, f"--steps={steps}", "--mode=train", "--json"]
+        return [str(arguments.nystrom.resolve()), "bench", "--device=cuda", *shape, *rest, f"--steps={steps}", "--mode=train", "--json"]
     counts = [f"--steps={arguments.steps}", f"--warmup={arguments.warmup}", f"--tokens={arguments.tokens}"]
     return [sys.executable, __file__, f"--worker={contestant}", f"--lengths={length}", f"--micro-batch={micro}", *counts]
 
@@ -125,7 +125,10 @@ def measure(contestant: str, length: int, arguments: argparse.Namespace) -> dict
     """One process; after running out of memory, one with half the sequences at once."""
     micro = arguments.tokens // length
     while True:
-        process = subprocess.run(command(contestant, length, micro, arguments), capture_output=True, text=True)
+        try:
+            process = subprocess.run(command(contestant, length, micro, arguments), capture_output=True, text=True, timeout=300)
+        except subprocess.TimeoutExpired:
+            return {"error": "took more than five minutes"}
         if process.returncode == 0:
             break
         message = (process.stderr.strip().splitlines() or ["no message"])[-1]

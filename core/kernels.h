@@ -21,6 +21,9 @@ enum class PinvScale : unsigned char { per_matrix, whole_batch };
 /// the values, with the gradient of a softmax that happens to be uniform.
 enum class EmptyRows : unsigned char { zero, uniform };
 
+/// What a product of f32 operands may be computed in: tf32 lets a GPU round them to 11 bits of precision, for several times the speed.
+enum class Precision : unsigned char { full, tf32 };
+
 struct AdamWStep {
   double learning_rate, beta1, beta2, epsilon, weight_decay;
   double bias_correction1, bias_correction2;  ///< 1 - βᵗ
@@ -49,8 +52,8 @@ KERNEL(sum_middle, CView x, View y, bool accumulate);
 KERNEL(sum_of_squares, CView x, View y);
 
 /// c (+= if accumulate) = op(a) · op(b) [+ bias]: a [batch…, M, K], b [batch…, K, N], c [batch…, M, N], all (strided: a, b either way
-/// round, c unit). Batch axes of size 1 broadcast. c may be of the accumulate type; bias [N] or absent.
-LIBRARY_KERNEL(matmul, CView a, CView b, CView bias, View c, bool accumulate);
+/// round, c unit). Batch axes of size 1 broadcast. c may be of the accumulate type; bias [N] or absent. The CPU's precision is always full.
+LIBRARY_KERNEL(matmul, CView a, CView b, CView bias, View c, bool accumulate, Precision precision);
 /// The same for f64, and the oracle of the library's: a plain blocked loop without batch broadcast rules of its own.
 KERNEL(matmul_plain, CView a, CView b, CView bias, View c, bool accumulate);
 

@@ -165,7 +165,8 @@ std::vector<std::int64_t> ReformerAttention::buckets(const Tensor& queries, cons
   const Tensor rotations =
       Tensor::from(values, {1, directions, h, rounds_ * d}).transpose(1, 2).contiguous().reshape({1, h, directions * rounds_, d});
   Tensor projected = Tensor::empty({b, h, n, directions * rounds_}, queries.dtype(), queries.device());
-  kernels::matmul(queries, rotations.cast(queries.dtype()).to(queries.device()).transpose(2, 3), CView{}, projected, false);
+  kernels::matmul(queries, rotations.cast(queries.dtype()).to(queries.device()).transpose(2, 3), CView{}, projected, false,
+                  Precision::full);
   const std::vector<double> x = projected.to(cpu_device).to_doubles();
   const Tensor valid = mask.valid().defined() ? mask.valid().to(cpu_device) : Tensor{};
   std::vector<std::int64_t> result(static_cast<std::size_t>(b * h * n * rounds_), -1);

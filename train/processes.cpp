@@ -162,8 +162,8 @@ std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
   auto communicator = std::make_unique<Communicator>(on_gpus ? connect_nccl_over_mpi : connect_mpi);
   const std::int64_t started = started_as(environment).size;
   require_input(communicator->size() > 1 || started == 1,
-                "{} processes were started, but MPI sees one: start them with the mpirun of the MPI that {} was built with, or try srun "
-                "--mpi=pmix or --mpi=pmi2",
+                "{} processes were started, but MPI sees one: start them with the mpirun of the MPI that {} was built with, or with srun "
+                "--mpi=pmix",
                 started, mpi_name);
   use_common_cpu_level(*communicator);
   return communicator;

@@ -14,7 +14,7 @@ Tensor as_batch(const char* name, const Var& a) {
 
 Tensor product(const Tensor& a, const Tensor& b) {
   Tensor c = Tensor::empty({a.dim(0), a.dim(1), b.dim(2)}, a.dtype(), a.device());
-  kernels::matmul(a, b, CView{}, c, false);
+  kernels::matmul(a, b, CView{}, c, false, Precision::full);
   return c;
 }
 

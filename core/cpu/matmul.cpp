@@ -133,7 +133,7 @@ void run_as_f32(const CView& a, const CView& b, const CView& bias, const View& c
 
 }  // namespace
 
-void matmul(CView a, CView b, CView bias, View c, bool accumulate) {
+void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision) {
   if (c.numel() == 0) return;
   if (a.dtype == DType::f64 || a.dim(-1) == 0) return kernels::matmul_plain(a, b, bias, c, accumulate);
   if (a.dtype == DType::bf16 && !has_bf16()) return run_as_f32(a, b, bias, c, accumulate);

@@ -143,6 +143,7 @@ struct Problem {
   std::int32_t batch;
   const void* bias;
   cudaDataType_t bias_type;
+  Precision precision;
 };
 
 void choose_algorithm(Plan& plan, const Problem& p) {
@@ -172,7 +173,9 @@ void choose_algorithm(Plan& plan, const Problem& p) {
 
 Plan make_plan(const Problem& p) {
   Plan plan;
-  check_blas(cublasLtMatmulDescCreate(&plan.operation, CUBLAS_COMPUTE_32F, CUDA_R_32F), "describing a product");
+  const bool tf32 = p.precision == Precision::tf32 && p.first.type == CUDA_R_32F;
+  const cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  check_blas(cublasLtMatmulDescCreate(&plan.operation, compute, CUDA_R_32F), "describing a product");
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, p.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, p.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (p.bias) {
@@ -207,6 +210,7 @@ std::string key_of(const Problem& p) {
   append(p.batch);
   append(p.bias_type);
   append(p.bias != nullptr);
+  append(p.precision);
   return key;
 }
 
@@ -239,14 +243,14 @@ bool run(const Problem& p, const ViewBase& like, bool accumulate) {
 
 }  // namespace
 
-void matmul(CView a, CView b, CView bias, View c, bool accumulate) {
+void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision precision) {
   if (c.numel() == 0) return;
   if (a.dtype == DType::f64 || a.dim(-1) == 0) return kernels::matmul_plain(a, b, bias, c, accumulate);
   const Operand first(b, c), second(a, c);
   const auto result = matrix_of(c, c);
   require(result && !result->transposed, "matmul: the result must lie row by row");
   const auto batch = static_cast<std::int32_t>(c.numel() / (c.dim(-1) * c.dim(-2)));
-  const Problem problem{first.matrix(), second.matrix(), *result, batch, bias.data, type_of(bias ? bias.dtype : c.dtype)};
+  const Problem problem{first.matrix(), second.matrix(), *result, batch, bias.data, type_of(bias ? bias.dtype : c.dtype), precision};
   if (!run(problem, c, accumulate)) kernels::matmul_plain(a, b, bias, c, accumulate);
 }
 

@@ -2,7 +2,8 @@
 //
 // Fragments of m16n8k16, in a warp whose lane is 4 g + t: register i of the 16 × 16 operand A holds row g + 8 (i odd), columns 2t, 2t + 1
 // (+ 8 for i ≥ 2); register i of the 16 × 8 operand B holds rows 2t, 2t + 1 (+ 8 i) of column g; numbers 0, 1 of the result C stand in row
-// g, columns 2t, 2t + 1, numbers 2, 3 in row g + 8. (PTX ISA, "Matrix Fragments for mma.m16n8k16".)
+// g, columns 2t, 2t + 1, numbers 2, 3 in row g + 8. (PTX ISA, "Matrix Fragments for mma.m16n8k16".) Of m16n8k8 in TF32, register i of A
+// holds row g + 8 (i odd), column t (+ 4 for i ≥ 2), register i of B row t + 4 i of column g; C is as before.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -19,6 +20,24 @@ NYSTROM_DEVICE std::uint32_t pack_bf16(float low, float high) {
 /// c += a b in f32.
 NYSTROM_DEVICE void mma_bf16(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+
+/// A float as the sum of two TF32 numbers, 11 bits of precision each, but for one bit at most. The first is rounded, so that what is lost
+/// in a product of both seconds has either sign; the second is cut, as the instruction would.
+struct Tf32Parts {
+  std::uint32_t high, low;
+};
+NYSTROM_DEVICE Tf32Parts split_tf32(float x) {
+  constexpr std::uint32_t kept = 0xffffe000u;
+  const std::uint32_t high = (__float_as_uint(x) + 0x1000u) & kept;
+  return {high, __float_as_uint(x - __uint_as_float(high)) & kept};
+}
+
+/// c += a b in f32, of operands in TF32.
+NYSTROM_DEVICE void mma_tf32(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }

@@ -1,9 +1,10 @@
 // The iterative pseudo-inverse of the landmark matrix, forward and backward: a block a matrix. Products go through tiles in shared memory,
-// in the accumulate type: TF32 or bf16 would lose the gradient (near initialisation the matrix is nearly of rank one).
+// in the accumulate type. Sizes that people use go a faster way: pseudo_inverse_fused.cu, which is tested against this.
 #include <cmath>
 
 #include "core/cuda/device.cuh"
 #include "core/cuda/launch.cuh"
+#include "core/cuda/pseudo_inverse.cuh"
 #include "core/kernels.h"
 
 namespace nystrom::kernels::cuda {
@@ -14,13 +15,6 @@ using namespace nystrom::cuda;
 constexpr int block = 256;
 constexpr int tile = 64;   // rows and columns that the block computes at once: 4 × 4 a thread
 constexpr int depth = 16;  // of a slab in shared memory
-
-/// Where the largest column sum stands.
-template <class A>
-struct ColumnSum {
-  A value;
-  std::int64_t matrix, column;
-};
 
 template <class A>
 NYSTROM_DEVICE bool exceeds(const ColumnSum<A>& a, const ColumnSum<A>& b) {
@@ -249,6 +243,9 @@ void pseudo_inverse_iterative(CView a, PinvScale scale, View z) {
   visit_accumulate(a.dtype, [&](auto tag) {
     using A = typename decltype(tag)::type;
     const auto sums = column_sums<A>(a, whole);
+    if constexpr (std::is_same_v<A, float>) {
+      if (fuses_pseudo_inverse(m)) return pseudo_inverse_fused(a, sums.get(), whole, z);
+    }
     const Workspace<A> work(z, blocks_of(batch) * 3 * m * m);
     launch(iterate_kernel<A>, dim3(blocks_of(batch)), dim3(block), 0, a.as<A>(), sums.get(), whole, batch, m, z.shape[0] - 1, z.as<A>(),
            work.get());
@@ -262,9 +259,17 @@ void pseudo_inverse_iterative_grad(CView a, PinvScale scale, CView z, CView dz, 
   visit_accumulate(a.dtype, [&](auto tag) {
     using A = typename decltype(tag)::type;
     const auto sums = column_sums<A>(a, whole);
-    const Workspace<A> work(da, blocks_of(batch) * grad_buffers * m * m), inner(da, batch);
-    launch(iterate_grad_kernel<A>, dim3(blocks_of(batch)), dim3(block), 0, a.as<A>(), sums.get(), whole, batch, m, z.shape[0] - 1,
-           z.as<A>(), dz.as<A>(), da.as<A>(), inner.get(), work.get());
+    const Workspace<A> inner(da, batch);
+    bool fused = false;
+    if constexpr (std::is_same_v<A, float>) {
+      fused = fuses_pseudo_inverse(m);
+      if (fused) pseudo_inverse_fused_grad(a, sums.get(), whole, z, dz, da, inner.get());
+    }
+    if (!fused) {
+      const Workspace<A> work(da, blocks_of(batch) * grad_buffers * m * m);
+      launch(iterate_grad_kernel<A>, dim3(blocks_of(batch)), dim3(block), 0, a.as<A>(), sums.get(), whole, batch, m, z.shape[0] - 1,
+             z.as<A>(), dz.as<A>(), da.as<A>(), inner.get(), work.get());
+    }
     if (whole) launch(whole_scale_grad_kernel<A>, dim3(1), dim3(block), 0, inner.get(), sums.get(), batch, m, da.as<A>());
   });
 }

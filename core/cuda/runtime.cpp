@@ -34,6 +34,16 @@ cudaStream_t stream() {
   return instance;
 }
 
+std::size_t shared_memory_of_a_block() {
+  static const std::size_t bytes = [] {
+    int device = 0, found = 0;
+    check(cudaGetDevice(&device), "asking for the GPU");
+    check(cudaDeviceGetAttribute(&found, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "asking for the GPU's shared memory");
+    return static_cast<std::size_t>(found);
+  }();
+  return bytes;
+}
+
 void* device_allocate(int device, std::int64_t bytes) {
   require_device(device);
   void* block = nullptr;

@@ -1,8 +1,10 @@
 // Depthwise convolution along the sequence, one filter a head. A block holds a tile of one head's rows with its halo in shared memory; a
-// thread computes several neighbouring rows of one channel.
+// thread computes several neighbouring rows of one channel. bf16 goes to the tensor cores where its rows are aligned:
+// sequence_conv_fused.cu.
 #include "core/cuda/device.cuh"
 #include "core/cuda/launch.cuh"
 #include "core/cuda/reduce.cuh"
+#include "core/cuda/sequence_conv.cuh"
 #include "core/cuda/shared.cuh"
 #include "core/kernels.h"
 
@@ -16,39 +18,8 @@ constexpr int tile = 64;      // rows of the result that a block computes
 constexpr int channels = 64;  // of which a block holds at most so many at once
 constexpr int rows_a_thread = 8;
 
-/// A [b, n, h, d] view with unit columns.
-template <class T>
-struct Rows {
-  T* data;
-  std::int64_t sample, row, head;
-  NYSTROM_DEVICE T* at(std::int64_t b, std::int64_t t, std::int64_t h) const { return data + b * sample + t * row + h * head; }
-};
-
-template <class T, class V>
-Rows<T> rows_of(const V& view) {
-  return {view.template as<std::remove_const_t<T>>(), view.stride[0], view.stride[1], view.stride[2]};
-}
-
-struct Problem {
-  std::int64_t batch, length, heads, width, taps;
-  std::int64_t tiles() const { return divide_up(length, tile); }
-  std::int64_t slices() const { return divide_up(width, channels); }
-  unsigned blocks() const { return static_cast<unsigned>(batch * heads * tiles() * slices()); }
-};
-
-/// What block `index` computes.
-struct Place {
-  std::int64_t b, h, first, column;
-  int count;  // channels
-  NYSTROM_DEVICE Place(const Problem& p, std::int64_t index) {
-    const std::int64_t slices = (p.width + channels - 1) / channels, tiles = (p.length + tile - 1) / tile;
-    column = index % slices * channels;
-    first = index / slices % tiles * tile;
-    h = index / slices / tiles % p.heads;
-    b = index / slices / tiles / p.heads;
-    count = static_cast<int>(p.width - column < channels ? p.width - column : channels);
-  }
-};
+using Problem = ConvProblem<tile, channels>;
+using Place = ConvPlace<tile, channels>;
 
 /// Rows first − before … of one head into shared memory; zeros outside the sequence and where the mask is 0.
 template <class T, class A>
@@ -69,7 +40,7 @@ __global__ void convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t*
   using A = accumulate_t<T>;
   A* taps = dynamic_shared<A>();
   A* rows = taps + p.taps;
-  const Place at(p, blockIdx.x);
+  const Place at(p);
   for (std::int64_t j = threadIdx.x; j < p.taps; j += block) taps[j] = load(w[at.h * p.taps + (reversed ? p.taps - 1 - j : j)]);
   load_rows<T, A>(x, mask_input ? mask : nullptr, p, at, p.taps / 2, static_cast<int>(tile + p.taps - 1), rows);
   __syncthreads();
@@ -99,17 +70,15 @@ __global__ void tap_grad_kernel(Rows<const T> x, const std::uint8_t* mask, Rows<
   using A = accumulate_t<T>;
   A* grads = dynamic_shared<A>();
   A* rows = grads + tile * channels;
-  const Place at(p, blockIdx.x);
+  const Place at(p);
   load_rows<T, A>(dy, nullptr, p, at, 0, tile, grads);
   load_rows<T, A>(x, mask, p, at, p.taps / 2, static_cast<int>(tile + p.taps - 1), rows);
   __syncthreads();
-  const std::int64_t slices = (p.width + channels - 1) / channels, tiles = (p.length + tile - 1) / tile;
-  const std::int64_t piece = (at.b * tiles + at.first / tile) * slices + at.column / channels;
   for (std::int64_t j = warp_index(); j < p.taps; j += block / warp_size) {
     A sum = 0;
     for (int i = lane_index(); i < tile * channels; i += warp_size) sum += grads[i] * rows[j * channels + i];
     sum = warp_sum(sum);
-    if (lane_index() == 0) partial[(piece * p.heads + at.h) * p.taps + j] = sum;
+    if (lane_index() == 0) partial[(at.piece * p.heads + at.h) * p.taps + j] = sum;
   }
 }
 
@@ -119,28 +88,29 @@ Problem problem_of(const CView& x, const CView& w) { return {x.shape[0], x.shape
 
 void sequence_conv(CView x, CView w, CView mask, View y) {
   const Problem p = problem_of(x, w);
+  if (fused_conv_fits({x, y})) return sequence_conv_fused(x, w, mask, y);
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const std::size_t shared = sizeof(accumulate_t<T>) * static_cast<std::size_t>(p.taps + (tile + p.taps - 1) * channels);
-    launch(convolve_kernel<T>, dim3(p.blocks()), dim3(block), shared, rows_of<const T>(x), w.as<T>(), mask.as<std::uint8_t>(), p, false,
-           true, rows_of<T>(y));
+    launch(convolve_kernel<T>, p.blocks(), dim3(block), shared, rows_of<const T>(x), w.as<T>(), mask.as<std::uint8_t>(), p, false, true,
+           rows_of<T>(y));
   });
 }
 
 void sequence_conv_grad(CView x, CView w, CView mask, CView dy, View dx, View dw) {
   const Problem p = problem_of(x, w);
-  if (p.blocks() == 0) return;
+  if (x.numel() == 0) return;
+  if (fused_conv_fits({x, dy, dx})) return sequence_conv_fused_grad(x, w, mask, dy, dx, dw);
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     const std::size_t halo = sizeof(A) * static_cast<std::size_t>((tile + p.taps - 1) * channels);
-    launch(convolve_kernel<T>, dim3(p.blocks()), dim3(block), halo + sizeof(A) * static_cast<std::size_t>(p.taps), rows_of<const T>(dy),
+    launch(convolve_kernel<T>, p.blocks(), dim3(block), halo + sizeof(A) * static_cast<std::size_t>(p.taps), rows_of<const T>(dy),
            w.as<T>(), mask.as<std::uint8_t>(), p, true, false, rows_of<T>(dx));
-    const std::int64_t pieces = p.batch * p.tiles() * p.slices();
-    const Workspace<A> partial(dx, pieces * p.heads * p.taps);
-    launch(tap_grad_kernel<T>, dim3(p.blocks()), dim3(block), halo + sizeof(A) * tile * channels, rows_of<const T>(x),
-           mask.as<std::uint8_t>(), rows_of<const T>(dy), p, partial.get());
-    sum_pieces(partial.get(), 1, pieces, p.heads * p.taps, p.heads * p.taps, true, dw.as<A>());
+    const Workspace<A> partial(dx, p.pieces() * p.heads * p.taps);
+    launch(tap_grad_kernel<T>, p.blocks(), dim3(block), halo + sizeof(A) * tile * channels, rows_of<const T>(x), mask.as<std::uint8_t>(),
+           rows_of<const T>(dy), p, partial.get());
+    sum_pieces(partial.get(), 1, p.pieces(), p.heads * p.taps, p.heads * p.taps, true, dw.as<A>());
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -13,6 +14,8 @@ namespace nystrom::cuda {
 
 /// The stream of this process's GPU.
 cudaStream_t stream();
+/// Bytes of shared memory that a block may ask for at a launch.
+std::size_t shared_memory_of_a_block();
 /// Throws Error: "what: the driver's words" unless `status` is success.
 void check(cudaError_t status, const char* what);
 

@@ -47,6 +47,14 @@ void count_labels(const TaskDataset& data, TaskSetReport& report) {
   for (const auto& [place, count] : places) report.labels.emplace_back(std::to_string(place), count);
 }
 
+/// A header that is read as a row makes a label of its own.
+std::string lone_first_label(const TaskDataset& data, const TaskSetReport& report) {
+  if (data.target() != TaskTarget::classes || data.task().header.value_or(true) || data.size() == 0 || !data.sample(0).labelled) return "";
+  const auto& [label, count] = report.labels[static_cast<std::size_t>(data.sample(0).label)];
+  const bool others_repeat = std::ranges::any_of(report.labels, [](const auto& entry) { return entry.second > 1; });
+  return count == 1 && others_repeat ? label : "";
+}
+
 void count_duplicates(const TaskDataset& data, TaskSetReport& report) {
   std::map<Digest, Truth> known;
   for (std::int64_t i = 0; i < data.size(); ++i) {
@@ -64,6 +72,7 @@ TaskSetReport report_set(const TaskDataset& data) {
   report.encoding = data.counts();
   report.skipped = data.skipped();
   count_labels(data, report);
+  report.lone_first_label = lone_first_label(data, report);
   count_duplicates(data, report);
   std::vector<std::int64_t> lengths;
   for (std::int64_t i = 0; i < data.size(); ++i) lengths.push_back(data.sample(i).full_length);
@@ -108,6 +117,9 @@ void warn_about_set(const std::string& name, const TaskSetReport& report, std::v
   if (encoding.unknown * 20 > encoding.tokens)
     lines.push_back(
         fmt::format("{}: {:.0f} % of the tokens are unknown to the tokenizer", name, percent(encoding.unknown, encoding.tokens)));
+  if (!report.lone_first_label.empty())
+    lines.push_back(fmt::format("{}: only the first row has the label '{}'; if it names the columns, set task.header: true", name,
+                                printable(report.lone_first_label)));
   for (const auto& [label, count] : report.labels)
     if (count == 0) lines.push_back(fmt::format("{}: the label '{}' never occurs", name, printable(label)));
 }

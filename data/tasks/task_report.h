@@ -14,6 +14,7 @@ struct TaskSetReport {
   EncodingCounts encoding;
   SkippedRows skipped;
   std::vector<std::pair<std::string, std::int64_t>> labels;  ///< how often each occurs (of words for tokens; right places for choices)
+  std::string lone_first_label;                              ///< of the first row without a header, where no other row has it; else empty
   std::int64_t unanswerable = 0;                             ///< questions without an answer
   std::int64_t values = 0;                                   ///< numbers of regression
   double smallest = 0, mean = 0, largest = 0;                ///< … of these
@@ -30,7 +31,8 @@ struct TaskReport {
 
 TaskReport report_task(const TaskDataset& train, const TaskDataset& validation);
 
-/// What is suspicious, a line each: overlap, contradictions, truncation of more than a tenth, labels that never occur or are alike, values
+/// What is suspicious, a line each: overlap, contradictions, truncation of more than a tenth, labels that never occur, are alike or look
+/// like a header, values
 /// that are all the same, blank texts, cut answers, skipped rows.
 std::vector<std::string> task_warnings(const TaskReport& report);
 

@@ -29,7 +29,7 @@ TEST(Dispatch, AbsentArgumentsLiveAnywhere) {
   Tensor a = Tensor::full({1, 1}, 2, DType::f32), c = Tensor::zeros({1, 1}, DType::f32);
   CView absent;
   absent.device = gpu;
-  kernels::matmul(a, a, absent, c, false);
+  kernels::matmul(a, a, absent, c, false, Precision::full);
   EXPECT_EQ(c.item(), 4);
 }
 

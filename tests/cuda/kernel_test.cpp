@@ -29,21 +29,34 @@ TEST_F(CudaKernelTest, ScatterAddsRunsLongerThanItsPieces) {
 }
 
 TEST_F(CudaKernelTest, ANanMatrixSpoilsItsOwnInverseAlone) {
-  for (const PinvScale scale : {PinvScale::per_matrix, PinvScale::whole_batch}) {
-    Tensor a = Tensor::full({3, 4, 4}, 0.25, DType::f64);
-    a.data<double>()[16 + 5] = NAN;
-    const Tensor on_gpu = a.to(gpu);
-    Tensor z = Tensor::zeros({3, 3, 4, 4}, DType::f64, gpu), guarded = Tensor::full({5, 4, 4}, 7, DType::f64, gpu);
-    Tensor da = guarded.slice(0, 1, 4);
-    kernels::pseudo_inverse_iterative(on_gpu, scale, z);
-    kernels::pseudo_inverse_iterative_grad(on_gpu, scale, z, Tensor::full({3, 4, 4}, 1, DType::f64, gpu), da);
-    const auto values = guarded.to_doubles();
-    for (int i = 0; i < 16; ++i) {
-      EXPECT_EQ(values[static_cast<std::size_t>(i)], 7);
-      EXPECT_EQ(values[static_cast<std::size_t>(64 + i)], 7);
-      EXPECT_TRUE(std::isnan(values[static_cast<std::size_t>(32 + i)]));
+  for (const auto& [m, dtype] : {std::pair{4, DType::f64}, {32, DType::f32}}) {  // the plain and the fused way
+    for (const PinvScale scale : {PinvScale::per_matrix, PinvScale::whole_batch}) {
+      Tensor a = Tensor::full({3, m, m}, 1.0 / m, DType::f64);
+      a.data<double>()[m * m + 5] = NAN;
+      const Tensor on_gpu = a.cast(dtype).to(gpu);
+      Tensor z = Tensor::zeros({3, 3, m, m}, dtype, gpu), guarded = Tensor::full({5, m, m}, 7, dtype, gpu);
+      Tensor da = guarded.slice(0, 1, 4);
+      kernels::pseudo_inverse_iterative(on_gpu, scale, z);
+      kernels::pseudo_inverse_iterative_grad(on_gpu, scale, z, Tensor::full({3, m, m}, 1, dtype, gpu), da);
+      const auto values = guarded.to_doubles();
+      for (int i = 0; i < m * m; ++i) {
+        ASSERT_EQ(values[static_cast<std::size_t>(i)], 7);
+        ASSERT_EQ(values[static_cast<std::size_t>(4 * m * m + i)], 7);
+        ASSERT_TRUE(std::isnan(values[static_cast<std::size_t>(2 * m * m + i)])) << "m " << m << " at " << i;
+      }
     }
   }
+}
+
+TEST_F(CudaKernelTest, Tf32ProductsRoundTheirOperands) {
+  const Tensor a = random_normal({33, 70}, 1), b = random_normal({70, 17}, 2);
+  Tensor exact = Tensor::empty({33, 17}, DType::f64), c = Tensor::empty({33, 17}, DType::f32, gpu);
+  kernels::matmul(a, b, CView{}, exact, false, Precision::full);
+  const Tensor low_a = a.cast(DType::f32).to(gpu), low_b = b.cast(DType::f32).to(gpu);
+  kernels::matmul(low_a, low_b, CView{}, c, false, Precision::full);
+  EXPECT_LE(relative_difference(c, exact), 1e-6);
+  kernels::matmul(low_a, low_b, CView{}, c, false, Precision::tf32);
+  EXPECT_LE(relative_difference(c, exact), 2e-3);
 }
 
 TEST_F(CudaKernelTest, AttentionOfNothingHasNoGradient) {

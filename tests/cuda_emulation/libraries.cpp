@@ -2,6 +2,7 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <vector>
 
@@ -13,6 +14,7 @@ struct EmulatedProduct {
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
   cudaDataType_t bias_type = CUDA_R_32F;
+  cublasComputeType_t compute = CUBLAS_COMPUTE_32F;
 };
 
 struct EmulatedLayout {
@@ -30,6 +32,13 @@ namespace {
 double read(const void* data, cudaDataType_t type, std::int64_t at) {
   if (type == CUDA_R_16BF) return static_cast<float>(static_cast<const nystrom::bf16*>(data)[at]);
   return static_cast<const float*>(data)[at];
+}
+
+/// An operand as the product sees it.
+double operand(const EmulatedProduct& p, const void* data, cudaDataType_t type, std::int64_t at) {
+  const double value = read(data, type, at);
+  if (p.compute != CUBLAS_COMPUTE_32F_FAST_TF32) return value;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) & 0xffffe000u);
 }
 
 void write(void* data, cudaDataType_t type, std::int64_t at, double value) {
@@ -55,8 +64,9 @@ const char* cublasLtGetStatusString(cublasStatus_t status) {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t*) { return CUBLAS_STATUS_SUCCESS; }
 
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* operation, cublasComputeType_t, cudaDataType_t) {
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* operation, cublasComputeType_t compute, cudaDataType_t) {
   *operation = new EmulatedProduct;
+  (*operation)->compute = compute;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -134,8 +144,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
       for (std::int64_t row = 0; row < static_cast<std::int64_t>(ld.rows); ++row) {
         double sum = 0;
         for (std::int64_t k = 0; k < depth; ++k) {
-          sum += read(a, la.type, p.first == CUBLAS_OP_N ? la.at(batch, row, k) : la.at(batch, k, row)) *
-                 read(b, lb.type, p.second == CUBLAS_OP_N ? lb.at(batch, k, column) : lb.at(batch, column, k));
+          sum += operand(p, a, la.type, p.first == CUBLAS_OP_N ? la.at(batch, row, k) : la.at(batch, k, row)) *
+                 operand(p, b, lb.type, p.second == CUBLAS_OP_N ? lb.at(batch, k, column) : lb.at(batch, column, k));
         }
         const std::int64_t at = ld.at(batch, row, column);
         double value = factor * sum;

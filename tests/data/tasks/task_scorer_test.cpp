@@ -201,6 +201,17 @@ TEST(TaskReport, WarnsOfBlankTexts) {
             std::vector<std::string>{"training: 2 examples have an empty text, or one of white space alone; the first: the example ' '"});
 }
 
+TEST(TaskReport, WarnsOfALabelThatLooksLikeAHeader) {
+  auto task = task_of(TaskKind::classification);
+  const std::vector<std::string> labels{"label", "x", "y"};
+  const auto rows = labelled({{"sentence", "label"}, {"a", "x"}, {"b", "y"}, {"c", "x"}});
+  const auto validation = dataset_of(task, labelled({{"d", "x"}, {"e", "label"}, {"f", "y"}}), labels);
+  EXPECT_EQ(task_warnings(report_task(dataset_of(task, rows, labels), validation)), std::vector<std::string>{});
+  task.header = false;
+  EXPECT_EQ(task_warnings(report_task(dataset_of(task, rows, labels), validation)),
+            std::vector<std::string>{"training: only the first row has the label 'label'; if it names the columns, set task.header: true"});
+}
+
 TEST(TaskReport, WarnsOfLabelsThatAreAlike) {
   const std::vector<std::string> labels{"Pos", "caf\u00e9", "cafe\u0301", "neg", "pos", "pos\u00a0"};
   const auto train =

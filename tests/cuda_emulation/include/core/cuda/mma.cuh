@@ -17,17 +17,37 @@ struct Operands {
   std::uint32_t a[4], b[2];
 };
 
+/// The operands of every lane of the warp.
+class Exchange {
+ public:
+  Exchange(const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+    const Operands mine{{a[0], a[1], a[2], a[3]}, {b0, b1}};
+    slots_ = emulation::exchange(&mine, sizeof(mine));
+  }
+  Operands operator()(int lane) const {
+    Operands other;
+    std::memcpy(&other, slots_ + lane * 64, sizeof(other));
+    return other;
+  }
+
+ private:
+  const unsigned char* slots_;
+};
+
+/// Tensor cores cut what their sums have beyond f32.
+inline float cut(double sum) {
+  const auto nearest = static_cast<float>(sum);
+  return std::abs(static_cast<double>(nearest)) > std::abs(sum) ? std::nextafter(nearest, 0.0f) : nearest;
+}
+
+/// What the instruction sees of a register.
+inline float tf32(std::uint32_t bits) { return std::bit_cast<float>(bits & 0xffffe000u); }
+
 }  // namespace emulated
 
 inline void mma_bf16(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
-  using emulated::half, emulated::Operands;
-  const Operands mine{{a[0], a[1], a[2], a[3]}, {b0, b1}};
-  const unsigned char* slots = emulation::exchange(&mine, sizeof(mine));
-  const auto of_lane = [&](int lane) {
-    Operands other;
-    std::memcpy(&other, slots + lane * 64, sizeof(other));
-    return other;
-  };
+  using emulated::half;
+  const emulated::Exchange of_lane(a, b0, b1);
   const int g = lane_index() / 4, t = lane_index() % 4;
   for (int i = 0; i < 4; ++i) {
     const int column = 2 * t + i % 2;
@@ -37,7 +57,30 @@ inline void mma_bf16(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b
       const float x = half(of_lane(4 * g + holder).a[i / 2 + 2 * (k / 8)], k % 2), y = half(of_lane(4 * column + holder).b[k / 8], k % 2);
       sum += static_cast<double>(x) * y;
     }
-    c[i] = static_cast<float>(sum);
+    c[i] = emulated::cut(sum);
+  }
+}
+
+struct Tf32Parts {
+  std::uint32_t high, low;
+};
+inline Tf32Parts split_tf32(float x) {
+  const std::uint32_t high = (std::bit_cast<std::uint32_t>(x) + 0x1000u) & 0xffffe000u;
+  return {high, std::bit_cast<std::uint32_t>(x - std::bit_cast<float>(high)) & 0xffffe000u};
+}
+
+inline void mma_tf32(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  const emulated::Exchange of_lane(a, b0, b1);
+  const int g = lane_index() / 4, t = lane_index() % 4;
+  for (int i = 0; i < 4; ++i) {
+    const int column = 2 * t + i % 2;
+    double sum = c[i];
+    for (int k = 0; k < 8; ++k) {
+      const float x = emulated::tf32(of_lane(4 * g + k % 4).a[i / 2 + 2 * (k / 4)]);
+      const float y = emulated::tf32(of_lane(4 * column + k % 4).b[k / 4]);
+      sum += static_cast<double>(x) * y;
+    }
+    c[i] = emulated::cut(sum);
   }
 }
 
