@@ -152,6 +152,16 @@ std::string file_checksum(const std::filesystem::path& path) {
   return checksum.hex();
 }
 
+void make_folders(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (std::filesystem::is_directory(folder, error)) return;
+  const std::filesystem::path parent = folder.has_parent_path() ? folder.parent_path() : ".";
+  if (parent != folder) make_folders(parent);
+  std::filesystem::create_directory(folder, error);
+  require_input(!error, "{}: cannot create the folder: {}", printable_path(folder), error.message());
+  sync_folder(parent);
+}
+
 void sync_folder(const std::filesystem::path& folder) {
   const int directory = retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   require_input(directory >= 0, "{}: cannot open the folder: {}", printable_path(folder), error_text());

@@ -71,6 +71,8 @@ std::string write_text_file(const std::filesystem::path& path, std::string_view 
 
 /// Checksum of a whole file, read in pieces.
 std::string file_checksum(const std::filesystem::path& path);
+/// Creates `folder` and the folders above it that are missing, durably. InputError when the system refuses.
+void make_folders(const std::filesystem::path& folder);
 /// Makes the names in `folder` durable. InputError when the system refuses.
 void sync_folder(const std::filesystem::path& folder);
 

@@ -56,8 +56,7 @@ fs::path free_place(const fs::path& folder) {
 NewFolder::NewFolder(fs::path place) : place_(std::move(place)) {
   std::error_code error;
   const fs::path parent = parent_of(place_);
-  fs::create_directories(parent, error);
-  require_input(!error, "{}: cannot create the folder: {}", printable_path(parent), error.message());
+  make_folders(parent);
   remove_leftovers(place_);
   std::random_device random;
   while (!error && lock_ < 0) {

@@ -49,6 +49,20 @@ void require_space(const fs::path& folder, std::int64_t bytes) {
                 folder.string(), available / 1e6, needed / 1e6);
 }
 
+std::vector<fs::path> entries_of(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) entries.push_back(entry->path());
+  require_input(!error, "{}: cannot read the folder: {}", folder.string(), error.message());
+  return entries;
+}
+
+void remove_tree(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  require_input(!error, "{}: cannot remove: {}", path.string(), error.message());
+}
+
 /// Gives `from` the name `to`, which must not exist.
 void rename_new(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
@@ -70,11 +84,7 @@ RunLock::RunLock(const fs::path& run_dir) {
 
 RunLock::~RunLock() { ::close(descriptor_); }
 
-CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep) : folder_(std::move(folder)), keep_(keep) {
-  std::error_code error;
-  fs::create_directories(folder_, error);
-  require_input(!error, "{}: cannot create the folder: {}", folder_.string(), error.message());
-}
+CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep) : folder_(std::move(folder)), keep_(keep) { make_folders(folder_); }
 
 CheckpointFolder::File CheckpointFolder::text_file(std::string name, std::string content) {
   return {std::move(name), [content = std::move(content)](const fs::path& path) { return write_text_file(path, content); }};
@@ -83,11 +93,13 @@ CheckpointFolder::File CheckpointFolder::text_file(std::string name, std::string
 void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& files) const {
   const fs::path temporary = folder_ / fmt::format("{}{}.tmp-{}", prefix, step, nonce());
   try {
-    require_input(fs::create_directory(temporary), "{}: exists already", temporary.string());
+    std::error_code error;
+    const bool made = fs::create_directory(temporary, error);
+    require_input(made, "{}: cannot create the folder: {}", temporary.string(), error ? error.message() : "it exists already");
     Json list = Json::object();
     for (const File& file : files) {
       const std::string checksum = file.write(temporary / file.name);
-      list[file.name] = {{"bytes", fs::file_size(temporary / file.name)}, {"xxh3_128", checksum}};
+      list[file.name] = {{"bytes", InputFile::open(temporary / file.name).size()}, {"xxh3_128", checksum}};
     }
     OutputFile manifest(temporary / manifest_name);
     manifest.write(Json{{"format", 1}, {"step", step}, {"files", list}}.dump(2) + "\n");
@@ -136,22 +148,22 @@ void CheckpointFolder::remove_old(std::int64_t newest, std::optional<std::int64_
     const fs::path trash = folder_ / fmt::format(".trash-{}", nonce());
     rename_new(path_of(step), trash);
     sync_folder(folder_);
-    fs::remove_all(trash);
+    remove_tree(trash);
   }
 }
 
 void CheckpointFolder::remove_leftovers() {
-  for (const auto& entry : fs::directory_iterator(folder_)) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with(".trash-") || name.find(".tmp-") != std::string::npos) fs::remove_all(entry.path());
+  for (const fs::path& entry : entries_of(folder_)) {
+    const std::string name = entry.filename().string();
+    if (name.starts_with(".trash-") || name.find(".tmp-") != std::string::npos) remove_tree(entry);
   }
 }
 
 std::vector<std::int64_t> checkpoint_steps(const fs::path& folder) {
   std::vector<std::int64_t> found;
   if (!fs::is_directory(folder)) return found;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (const auto step = step_of(entry.path().filename().string())) found.push_back(*step);
+  for (const fs::path& entry : entries_of(folder)) {
+    if (const auto step = step_of(entry.filename().string())) found.push_back(*step);
   }
   std::sort(found.rbegin(), found.rend());
   return found;

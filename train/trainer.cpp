@@ -391,7 +391,7 @@ RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Devic
   std::optional<RunLock> lock;
   if (communicator.is_first()) {
     check_run_place(config.run_dir);
-    fs::create_directories(config.run_dir);
+    make_folders(config.run_dir);
     lock.emplace(config.run_dir);
     log.append_to(fs::path(config.run_dir) / "log.txt");
   }

@@ -1,0 +1,55 @@
+// What a disk may hold after the power went, by the letter of POSIX: a file's bytes are there once it was synced, a name once its folder
+// was. What was not synced may be there or not, one by one and in any order; a write that was not synced may be torn.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/faults/file_operations.h"
+
+namespace nystrom::testing {
+
+/// Paths to contents; those of folders end in '/'.
+using Tree = std::map<std::string, std::string>;
+
+enum class Unsynced { lost, kept, dropped, torn };
+
+class DiskModel {
+ public:
+  /// An operation on something that is not there does nothing: so that a history may be replayed with a part left out.
+  void apply(const FileOperation& operation);
+  Tree after_power_loss(Unsynced unsynced, std::mt19937& random) const;
+
+ private:
+  struct Write {
+    std::int64_t offset;
+    std::string bytes;
+  };
+  using Entries = std::map<std::string, int>;  // names to nodes
+  using Change = std::vector<std::pair<std::string, std::optional<int>>>;
+  struct Node {
+    bool folder = false;
+    std::string durable;           // of a file
+    std::vector<Write> writes;     // not synced
+    Entries now, durable_entries;  // of a folder
+    std::vector<Change> changes;   // not synced, each all or nothing
+  };
+
+  std::optional<int> find(const std::string& path) const;
+  /// The folder of `path`, and the name in it.
+  std::optional<std::pair<int, std::string>> place_of(const std::string& path) const;
+  void add(const std::string& path, bool folder);
+  void rename(const std::string& from, const std::string& to);
+  void change(int folder, const Change& edits);
+  void collect(int node, const std::string& path, Unsynced unsynced, std::mt19937& random, Tree& tree) const;
+  static std::string content_of(const Node& node, Unsynced unsynced, std::mt19937& random);
+
+  std::vector<Node> nodes_{{true, "", {}, {}, {}, {}}};
+};
+
+}  // namespace nystrom::testing

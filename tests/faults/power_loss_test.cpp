@@ -1,0 +1,156 @@
+// The power goes at any moment of saving: every checkpoint that was reported as saved is there, whole, and none that is not whole shows.
+// Every prefix of the recorded operations is taken, and what was not yet synced is lost, kept, or partly both, torn writes included.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include <fmt/format.h>
+
+#include "tests/faults/crash_states.h"
+#include "tests/faults/saving.h"
+#include "tests/train/temporary_folder.h"
+
+namespace nystrom::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Kind = FileOperation::Kind;
+
+constexpr std::int64_t last_step = 5;
+
+/// Five saves of which three stay, from a run directory that is not there yet.
+std::vector<FileOperation> history() {
+  const TemporaryFolder root;
+  FileRecorder recorder(root.path());
+  CheckpointFolder folder(checkpoints_below(root.path()), 3);
+  for (std::int64_t step = 1; step <= last_step; ++step) {
+    save_step(folder, step);
+    recorder.acknowledge(step);
+  }
+  return recorder.operations();
+}
+
+/// What readers look at: they pass over names of what is being made or removed. `latest` is a hint to people.
+Tree visible(const Tree& tree) {
+  Tree seen;
+  for (const auto& [path, content] : tree) {
+    if (path.find(".tmp-") == std::string::npos && path.find(".trash-") == std::string::npos && !path.ends_with("/latest"))
+      seen.emplace(path, content);
+  }
+  return seen;
+}
+
+void write_tree(const Tree& tree, const fs::path& folder) {
+  for (const auto& [path, content] : tree) {
+    if (path.ends_with('/')) {
+      fs::create_directories(folder / path);
+    } else {
+      write_bytes(folder / path, content);
+    }
+  }
+}
+
+/// What is wrong with a disk on which step `acknowledged` was reported as saved; empty: nothing.
+std::string problem_of(const Tree& tree, std::int64_t acknowledged) {
+  const TemporaryFolder root;
+  write_tree(tree, root.path());
+  const fs::path checkpoints = checkpoints_below(root.path());
+  for (const std::int64_t step : checkpoint_steps(checkpoints)) {
+    const std::string problem = checkpoint_problem(checkpoint_path(checkpoints, step));
+    if (!problem.empty()) return "an incomplete checkpoint shows: " + problem;
+    if (read_bytes(checkpoint_path(checkpoints, step) / "weights") != weights_of(step)) return "other weights";
+  }
+  std::vector<std::string> passed_over;
+  const std::int64_t newest = newest_checkpoint(checkpoints, passed_over).value_or(0);
+  return newest >= acknowledged ? "" : fmt::format("step {} was acknowledged, step {} found", acknowledged, newest);
+}
+
+struct Checked {
+  std::int64_t states = 0;
+  std::string problem;
+};
+
+/// `path` under the name that it has without the renaming.
+void undo_rename(std::string& path, const FileOperation& renaming) {
+  if ((path + "/").starts_with(renaming.target + "/")) path.replace(0, renaming.target.size(), renaming.path);
+}
+
+/// Goes through the history without some operations; stops at the first problem.
+Checked check(std::vector<FileOperation> operations, int random_states, const std::set<std::size_t>& left_out = {}) {
+  std::mt19937 random(1);
+  std::set<std::pair<std::int64_t, Tree>> known;  // most states are alike
+  DiskModel disk;
+  Checked checked;
+  std::int64_t acknowledged = 0;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    if (left_out.contains(i)) {
+      if (operations[i].kind != Kind::rename) continue;
+      for (std::size_t j = i + 1; j < operations.size(); ++j) {
+        undo_rename(operations[j].path, operations[i]);
+        undo_rename(operations[j].target, operations[i]);
+      }
+      continue;
+    }
+    disk.apply(operations[i]);
+    if (operations[i].kind == Kind::acknowledge) acknowledged = operations[i].acknowledged;
+    if (!left_out.empty() && i < *left_out.begin()) continue;  // as in the whole history
+    for (int state = 0; state < 2 + random_states; ++state) {
+      const Unsynced unsynced = state == 0 ? Unsynced::lost : state == 1 ? Unsynced::kept : state % 2 ? Unsynced::dropped : Unsynced::torn;
+      Tree tree = visible(disk.after_power_loss(unsynced, random));
+      ++checked.states;
+      if (!known.emplace(acknowledged, tree).second) continue;
+      checked.problem = problem_of(tree, acknowledged);
+      if (checked.problem.empty()) continue;
+      checked.problem = fmt::format("after operation {}: {}", i, checked.problem);
+      return checked;
+    }
+  }
+  return checked;
+}
+
+/// Operation `i`, and where it syncs a folder all other syncs of that folder in the same save: several files of it were made durable one
+/// after another, and the last sync alone would do.
+std::set<std::size_t> with_its_like(const std::vector<FileOperation>& operations, std::size_t i) {
+  std::set<std::size_t> like{i};
+  if (operations[i].kind != Kind::sync_folder) return like;
+  std::size_t begin = i, end = i;
+  while (begin > 0 && operations[begin - 1].kind != Kind::acknowledge) --begin;
+  while (operations[end].kind != Kind::acknowledge) ++end;
+  for (std::size_t j = begin; j < end; ++j)
+    if (operations[j].kind == Kind::sync_folder && operations[j].path == operations[i].path) like.insert(j);
+  return like;
+}
+
+TEST(PowerLoss, LosesNoAcknowledgedCheckpointAndShowsNoIncompleteOne) {
+  const Checked checked = check(history(), 700);
+  EXPECT_EQ(checked.problem, "");
+  EXPECT_GE(checked.states, 100000);
+}
+
+TEST(PowerLoss, EverySyncAndRenameIsNeeded) {
+  const auto operations = history();
+  int needed = 0;
+  for (std::size_t i = 0; i < operations.size(); ++i) {
+    const auto& [kind, path, target, offset, bytes, acknowledged] = operations[i];
+    if (kind != Kind::sync_file && kind != Kind::sync_folder && kind != Kind::rename) continue;
+    if (path.find("/latest.tmp-") != std::string::npos) continue;  // a hint
+    EXPECT_NE(check(operations, 30, with_its_like(operations, i)).problem, "") << "operation " << i << ": " << path;
+    ++needed;
+  }
+  EXPECT_GT(needed, 50);
+}
+
+/// An old checkpoint is renamed, that name is made durable, and only then its files go.
+TEST(PowerLoss, RemovingWaitsForTheNewName) {
+  const auto operations = history();
+  int found = 0;
+  for (std::size_t i = 1; i + 1 < operations.size(); ++i) {
+    if (operations[i].kind != Kind::sync_folder || operations[i - 1].target.find(".trash-") == std::string::npos) continue;
+    EXPECT_NE(check(operations, 30, {i}).problem, "") << "operation " << i;
+    ++found;
+  }
+  EXPECT_EQ(found, last_step - 3);
+}
+
+}  // namespace
+}  // namespace nystrom::testing

@@ -1,0 +1,29 @@
+// What the tests of faults do to a run directory: saving checkpoints that say which step they are of.
+#pragma once
+
+#include <string>
+
+#include "core/file_io.h"
+#include "train/checkpoint.h"
+
+namespace nystrom::testing {
+
+inline std::string weights_of(std::int64_t step) { return std::string(1500, static_cast<char>('a' + step)) + std::to_string(step); }
+
+inline std::filesystem::path checkpoints_below(const std::filesystem::path& root) { return root / "runs" / "run" / "checkpoints"; }
+
+/// As training saves: a text, and a larger file whose space is taken in advance and that is written in pieces.
+inline void save_step(CheckpointFolder& folder, std::int64_t step) {
+  const auto write_weights = [step](const std::filesystem::path& path) {
+    const std::string bytes = weights_of(step);
+    OutputFile file(path);
+    file.reserve(static_cast<std::int64_t>(bytes.size()));
+    for (std::size_t at = 0; at < bytes.size(); at += 600) file.write(std::string_view(bytes).substr(at, 600));
+    file.commit();
+    return file.checksum();
+  };
+  folder.save(step, {CheckpointFolder::text_file("state.json", "{\"step\": " + std::to_string(step) + "}"), {"weights", write_weights}},
+              2000, {});
+}
+
+}  // namespace nystrom::testing
