@@ -199,6 +199,9 @@ std::string checkpoint_problem(const fs::path& path) {
   try {
     const nlohmann::json manifest = read_json_file(path / manifest_name);
     if (manifest.at("format") != 1) return fmt::format("{} has an unknown format", manifest_name);
+    const auto step = manifest.at("step").get<std::int64_t>();
+    const std::string folder = path.filename().string(), expected = fmt::format("{}{}", prefix, step);
+    if (folder != expected && !folder.starts_with(expected + ".tmp-")) return fmt::format("{} is of step {}", manifest_name, step);
     for (const auto& [name, entry] : manifest.at("files").items()) {
       const std::string problem = file_problem(path, name, entry);
       if (!problem.empty()) return problem;

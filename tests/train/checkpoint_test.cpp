@@ -71,6 +71,36 @@ TEST_F(CheckpointTest, ADamagedOneIsPassedOverWithTheReason) {
   EXPECT_NE(passed_over_[0].find("step-2: passed over: weights has checksum "), std::string::npos) << passed_over_[0];
 }
 
+TEST_F(CheckpointTest, EveryFlippedBitAndTruncationIsFound) {
+  save(folder_, 1);
+  save(folder_, 2);
+  for (const std::string& name : names_in(path_ / "step-2")) {
+    const fs::path file = path_ / "step-2" / name;
+    const std::string whole = read_bytes(file);
+    for (std::size_t bit = 0; bit < whole.size() * 8; ++bit) {
+      std::string damaged = whole;
+      damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ 1 << bit % 8);
+      write_bytes(file, damaged);
+      ASSERT_EQ(newest(), 1) << name << ", bit " << bit;
+    }
+    for (std::size_t size = 0; size + 1 < whole.size(); ++size) {  // the last byte of the manifest is a line's end
+      write_bytes(file, whole.substr(0, size));
+      ASSERT_EQ(newest(), 1) << name << ", cut to " << size;
+    }
+    write_bytes(file, whole);
+    ASSERT_EQ(newest(), 2);
+  }
+}
+
+TEST_F(CheckpointTest, FilesOfAnotherAreFound) {
+  for (const std::int64_t step : {1, 2, 3}) save(folder_, step);
+  fs::rename(path_ / "step-3", path_ / "step-4");
+  EXPECT_EQ(newest(), 2);
+  EXPECT_EQ(passed_over_, std::vector<std::string>{(path_ / "step-4").string() + ": passed over: MANIFEST.json is of step 3"});
+  fs::copy_file(path_ / "step-1" / "weights", path_ / "step-2" / "weights", fs::copy_options::overwrite_existing);
+  EXPECT_EQ(newest(), 1);
+}
+
 TEST_F(CheckpointTest, AShortFileOrAMissingOneIsPassedOver) {
   save(folder_, 1);
   save(folder_, 2);
