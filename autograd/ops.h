@@ -39,7 +39,7 @@ Var dropout(const Var& x, double p, DropoutKey key, const Tensor& sample_ids);
 
 // ---- Matrix products ----------------------------------------------------------------------------------------------------------------
 
-/// x Wᵀ + bias: x […, in], weight [out, in], bias [out] or an undefined Var; result […, out]. `precision` is of the gradients' products too.
+/// x Wᵀ + bias: x […, in], weight [out, in], bias [out] or an undefined Var; result […, out]. Gradients have the same `precision`.
 Var linear(const Var& x, const Var& weight, const Var& bias = {}, Precision precision = Precision::full);
 /// a b: a […, m, k], b […, k, n]; leading axes broadcast.
 Var matmul(const Var& a, const Var& b);
