@@ -2,6 +2,7 @@
 
     build/interop/bin/python bench/compare_attention.py --text novels.txt --validation held-out.txt   # masked language model
     build/interop/bin/python bench/compare_attention.py --listops                                     # values of nested lists
+    build/interop/bin/python bench/compare_attention.py --speed 5                                     # nothing but time, on a quiet machine
 
 Run from the repository's root; needs build/release/nystrom and no network. Data, order, masks, steps and seeds are the same for all
 kinds, and so is everything else: the convolution, which carries much of a small model, is there for all of them (--no-convolution: for
@@ -12,6 +13,7 @@ The masked language model has 4 layers of width 256 and reads sequences of 1024 
 model (2 layers of width 64, mean pooling) and expressions of 100 to 500 symbols, drawn by `nystrom listops`.
 
 Writes every run into --output: loss and accuracy on held-out data, tokens a second (median of the recorded steps) and peak memory.
+--speed times steps of the language model on random tokens instead (`nystrom bench`), the kinds in turn, and writes nothing.
 """
 
 import argparse
@@ -42,6 +44,7 @@ def parse_arguments() -> argparse.Namespace:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--text", help="a masked language model on this text; with --validation")
     what.add_argument("--listops", action="store_true")
+    what.add_argument("--speed", type=int, metavar="ROUNDS")
     parser.add_argument("--validation")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--seeds", type=int, default=3)
@@ -171,8 +174,32 @@ def print_table(runs: list[dict], kinds: list[str]) -> None:
         print(f"| {kind} | {mean(losses):.3f}{spread} | {accuracy:.1f} % | {speed:,.0f} | {memory:.2f} GB |")
 
 
+def time_steps(arguments: argparse.Namespace, kind: str) -> list[float]:
+    """Tokens a second of each step but the first."""
+    model, training = masked_lm(arguments, kind)["model"], masked_lm(arguments, kind)["training"]
+    length, batch = model["max_position_embeddings"], training["micro_batch_size"]
+    sizes = [f"--layers={model['num_hidden_layers']}", f"--hidden={model['hidden_size']}", f"--heads={model['num_attention_heads']}"]
+    sizes += [f"--length={length}", f"--batch={batch}", "--vocab=8000", f"--conv={model['attention']['conv_kernel_size'] or 0}"]
+    attention = [f"--attention={model['attention']['kind']}", f"--landmarks={model['attention'].get('num_landmarks', 64)}"]
+    command = [str(arguments.nystrom), "bench", *sizes, *attention, "--dtype=bf16", "--steps=6", "--json", f"--threads={arguments.threads}"]
+    report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
+    return [batch * length / seconds for seconds in report["step_seconds"][1:]]
+
+
+def compare_speed(arguments: argparse.Namespace) -> None:
+    found: dict[str, list[float]] = {kind: [] for kind in arguments.kinds}
+    for _ in range(arguments.speed):
+        for kind in arguments.kinds:
+            found[kind] += time_steps(arguments, kind)
+    print("| attention | tokens/s, median | slowest – fastest step |\n|---|---|---|")
+    for kind, speeds in found.items():
+        print(f"| {kind} | {median(speeds):,.0f} | {min(speeds):,.0f} – {max(speeds):,.0f} |")
+
+
 def main() -> None:
     arguments = parse_arguments()
+    if arguments.speed:
+        return compare_speed(arguments)
     arguments.work.mkdir(parents=True, exist_ok=True)
     if arguments.listops and not (arguments.work / "listops").exists():
         sizes = ["--train", "64000", "--validation", "2000", "--test", "1", "--min-length", "100", "--max-length", "500"]

@@ -155,6 +155,7 @@ std::string file_checksum(const std::filesystem::path& path) {
 void make_folders(const std::filesystem::path& folder) {
   std::error_code error;
   if (std::filesystem::is_directory(folder, error)) return;
+  require_input(!std::filesystem::exists(folder, error), "{}: is no folder; name another place", printable_path(folder));
   const std::filesystem::path parent = folder.has_parent_path() ? folder.parent_path() : ".";
   if (parent != folder) make_folders(parent);
   std::filesystem::create_directory(folder, error);

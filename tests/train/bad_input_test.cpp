@@ -278,7 +278,7 @@ const Case configurations[] = {
     {"no_validation", PRETRAIN "data.validation_fraction=null",
      "data.validation is empty; name held-out text files, or set data.validation_fraction, such as 0.01"},
     {"no_training_text", PRETRAIN "'data.train=[]'", "data.train is empty; name the text files to train on, such as [corpus/*.txt]"},
-    {"run_in_a_file", PRETRAIN "run_dir=text.txt/run", "text.txt/run: Not a directory"},
+    {"run_in_a_file", PRETRAIN "run_dir=text.txt/run", "text.txt: is no folder; name another place"},
     {"run_in_a_foreign_folder", PRETRAIN "run_dir=weightless", "weightless: is not empty and holds no run; choose another run_dir"},
     {"negative_threads", "pretrain run.yaml --threads -1", "--threads: Value -1 not in range 0 to 4096; see nystrom pretrain --help"},
 };
@@ -303,7 +303,7 @@ const Case texts[] = {
     {"kind_of_tokenizer", PREPARE "tokenizer.train.kind=wordpiece",
      "--set tokenizer.train.kind=wordpiece: tokenizer.train.kind: got 'wordpiece', expected unigram or bpe"},
     {"no_tokenizer", PREPARE "tokenizer.path=absent", "absent: no such file or folder"},
-    {"cache_in_a_file", PREPARE "data.cache=text.txt/cache", "text.txt/cache: cannot create the folder: Not a directory"},
+    {"cache_in_a_file", PREPARE "data.cache=text.txt/cache", "text.txt: is no folder; name another place"},
 };
 
 #define FINETUNE "finetune task.yaml --quiet --set "
