@@ -22,6 +22,8 @@ constexpr std::size_t max_transfer = std::size_t{1} << 30;
 
 std::string error_text() { return std::strerror(errno); }
 
+std::filesystem::path parent_of(const std::filesystem::path& path) { return path.has_parent_path() ? path.parent_path() : "."; }
+
 /// Calls a system function again while a signal interrupts it.
 template <class F>
 auto retry(F&& call) {
@@ -129,7 +131,7 @@ void OutputFile::commit() {
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot close");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename into place");
   exists_ = false;
-  sync_folder(path_.has_parent_path() ? path_.parent_path() : ".");
+  sync_folder(parent_of(path_));
 }
 
 std::string write_text_file(const std::filesystem::path& path, std::string_view text) {
@@ -156,7 +158,7 @@ void make_folders(const std::filesystem::path& folder) {
   std::error_code error;
   if (std::filesystem::is_directory(folder, error)) return;
   require_input(!std::filesystem::exists(folder, error), "{}: is no folder; name another place", printable_path(folder));
-  const std::filesystem::path parent = folder.has_parent_path() ? folder.parent_path() : ".";
+  const std::filesystem::path parent = parent_of(folder);
   if (parent != folder) make_folders(parent);
   std::filesystem::create_directory(folder, error);
   require_input(!error, "{}: cannot create the folder: {}", printable_path(folder), error.message());

@@ -83,7 +83,8 @@ TEST_F(CheckpointTest, EveryFlippedBitAndTruncationIsFound) {
       write_bytes(file, damaged);
       ASSERT_EQ(newest(), 1) << name << ", bit " << bit;
     }
-    for (std::size_t size = 0; size + 1 < whole.size(); ++size) {  // the last byte of the manifest is a line's end
+    const std::size_t needed = name == "MANIFEST.json" ? whole.size() - 1 : whole.size();  // a line's end says nothing
+    for (std::size_t size = 0; size < needed; ++size) {
       write_bytes(file, whole.substr(0, size));
       ASSERT_EQ(newest(), 1) << name << ", cut to " << size;
     }
