@@ -153,9 +153,7 @@ bool fused_attention_fits(std::initializer_list<CView> operands) {
   const std::int64_t width = operands.begin()->shape[3];
   bool low = false;
   for (const CView& x : operands) {
-    if (x.dtype == DType::f64 || x.shape[3] != width || reinterpret_cast<std::uintptr_t>(x.data) % 16 != 0) return false;
-    for (int axis = 0; axis < 3; ++axis)
-      if (x.stride[axis] * size_of(x.dtype) % 16 != 0) return false;
+    if (x.dtype == DType::f64 || x.shape[3] != width || !has_aligned_rows(x)) return false;
     low = low || x.dtype == DType::bf16;
   }
   return low && (width == 32 || width == 64 || width == 128);

@@ -35,6 +35,14 @@ inline unsigned blocks_for(std::int64_t work, std::int64_t per_block) {
   return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
 }
 
+/// Whether every row of a view of rank 4 begins at a multiple of 16 bytes, as wide loads want it.
+inline bool has_aligned_rows(const CView& x) {
+  if (reinterpret_cast<std::uintptr_t>(x.data) % 16 != 0) return false;
+  for (int axis = 0; axis < 3; ++axis)
+    if (x.stride[axis] * size_of(x.dtype) % 16 != 0) return false;
+  return true;
+}
+
 /// What a kernel sees of a view whose type is A or bf16.
 template <class A>
 Mixed<A, true> mixed(const CView& view) {

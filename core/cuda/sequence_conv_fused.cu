@@ -1,5 +1,6 @@
 // Depthwise convolution along the sequence on tensor cores. The taps of a head are a band matrix: 16 rows of the result are
 // [16, taps + 15] times as many rows of x. The gradient of the taps is the sums along the diagonals of dy xᵀ.
+#include <algorithm>
 #include <initializer_list>
 
 #include "core/cuda/device.cuh"
@@ -169,12 +170,8 @@ void tap_grad(const CView& x, const CView& w, const CView& mask, const CView& dy
 }  // namespace
 
 bool fused_conv_fits(std::initializer_list<CView> operands) {
-  for (const CView& x : operands) {
-    if (x.dtype != DType::bf16 || x.shape[3] % 32 != 0 || reinterpret_cast<std::uintptr_t>(x.data) % 16 != 0) return false;
-    for (int axis = 0; axis < 3; ++axis)
-      if (x.stride[axis] % 8 != 0) return false;
-  }
-  return true;
+  return std::all_of(operands.begin(), operands.end(),
+                     [](const CView& x) { return x.dtype == DType::bf16 && x.shape[3] % 32 == 0 && has_aligned_rows(x); });
 }
 
 void sequence_conv_fused(const CView& x, const CView& w, const CView& mask, const View& y) {
