@@ -31,8 +31,8 @@ Var exp(const Var& x);
 Var square(const Var& x);
 /// x in another floating type; the gradient comes back in x's.
 Var cast(const Var& x, DType dtype);
-/// x rounded to what bf16 can hold, in x's type; the gradient passes unchanged.
-Var round_to_bf16(const Var& x);
+/// x rounded to what `dtype` can hold, in x's type; the gradient passes unchanged.
+Var round_to(const Var& x, DType dtype);
 
 /// x / (1 − p) where kept, else 0: x [b, …], sample_ids [b] i64, 0 ≤ p < 1. See core/rng.h for what decides the mask.
 Var dropout(const Var& x, double p, DropoutKey key, const Tensor& sample_ids);

@@ -1,4 +1,5 @@
 // Stands in for core/cuda/ in programs without CUDA.
+#include "core/cuda/cudnn.h"
 #include "core/cuda/event.h"
 #include "core/cuda/runtime.h"
 #include "core/error.h"
@@ -13,6 +14,7 @@ namespace {
 }  // namespace
 
 bool built_in() { return false; }
+CudnnState cudnn_state() { return {false, "not in this build", ""}; }
 
 void* device_allocate(int, std::int64_t) { fail(); }
 void device_free(int, void*) { fail(); }
@@ -20,6 +22,7 @@ void copy_to_device(int, void*, const void*, std::int64_t) { fail(); }
 void copy_to_host(int, void*, const void*, std::int64_t) { fail(); }
 void synchronize(int) { fail(); }
 void require_device(int) { fail(); }
+int compute_capability(int) { fail(); }
 Range::Range(const char*) {}
 Range::~Range() = default;
 Event::Event(int) { fail(); }

@@ -41,6 +41,16 @@ void limit_cpu_level(CpuLevel level) { level_in_use() = std::min(level, detect()
 
 void set_kernel_observer(KernelObserver observer) { detail::kernel_observer = observer; }
 
+void require_computable(DType dtype, Device device) {
+  if (device.is_cpu()) {
+    require_input(dtype != DType::f16, "f16 is computed on GPUs alone; use bf16 or f32, or --device cuda");
+  } else if (dtype == DType::bf16) {
+    const int capability = cuda::compute_capability(device.index);
+    require_input(capability >= 80, "{} is of compute capability {}.{}, bf16 needs 8.0 or newer; use f16 or f32", device.name(),
+                  capability / 10, capability % 10);
+  }
+}
+
 namespace detail {
 
 KernelObserver kernel_observer = nullptr;
@@ -52,6 +62,10 @@ void throw_other_device(const char* kernel, Device expected, Device got) {
 void throw_no_cuda(const char* kernel) {
   throw InputError(
       fmt::format("{}: this build of nystrom has no CUDA support; use --device cpu, or build with: ./dev build --cuda", kernel));
+}
+
+void throw_f16_on_cpu(const char* kernel) {
+  throw Error(fmt::format("{}: the CPU converts f16, but does not compute in it; cast to bf16 or f32", kernel));
 }
 
 }  // namespace detail

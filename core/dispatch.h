@@ -23,11 +23,16 @@ void limit_cpu_level(CpuLevel level);
 using KernelObserver = void (*)(const char* name, bool begin);
 void set_kernel_observer(KernelObserver observer);
 
+/// InputError unless a model can be computed in `dtype` on `device`, saying what to use instead: f16 needs a GPU, bf16 on GPUs one of
+/// compute capability 8.0.
+void require_computable(DType dtype, Device device);
+
 namespace detail {
 
 extern KernelObserver kernel_observer;
 [[noreturn]] void throw_other_device(const char* kernel, Device expected, Device got);
 [[noreturn]] void throw_no_cuda(const char* kernel);
+[[noreturn]] void throw_f16_on_cpu(const char* kernel);
 
 struct ObservedCall {
   explicit ObservedCall(const char* kernel) : name(kernel) {
@@ -52,6 +57,14 @@ void check_device(const char* kernel, Device expected, const T& argument) {
   }
 }
 
+/// The CPU's kernels would take f16 for something else.
+template <class T>
+void refuse_f16(const char* kernel, const T& argument) {
+  if constexpr (requires { argument.data; }) {
+    if (argument.data && argument.dtype == DType::f16) throw_f16_on_cpu(kernel);
+  }
+}
+
 template <class... Rest>
 Device device_of_first_view(const View& view, const Rest&...) {
   return view.device;
@@ -68,7 +81,7 @@ Device device_of_first_view(const First&, const Rest&... rest) {
 }  // namespace detail
 
 /// A function of the backend contract, callable like one. `cuda` is a weak reference: null in programs that nystrom_cuda is not linked
-/// into.
+/// into. `converts`: the CPU's code takes f16 as well.
 template <class Signature>
 struct Kernel;
 
@@ -77,6 +90,7 @@ struct Kernel<void(Args...)> {
   using Function = void (*)(Args...);
   const char* name;
   Function baseline, avx2, avx512, cuda;
+  bool converts = false;
 
   void operator()(Args... args) const {
     const Device device = detail::device_of_first_view(args...);
@@ -87,6 +101,7 @@ struct Kernel<void(Args...)> {
       const nystrom::cuda::Range range(name);
       return cuda(args...);
     }
+    if (!converts) (detail::refuse_f16(name, args), ...);
     switch (cpu_level()) {
       case CpuLevel::avx512: return avx512(args...);
       case CpuLevel::avx2: return avx2(args...);
@@ -100,21 +115,24 @@ struct Kernel<void(Args...)> {
 // It would take namespaces in macros apart:
 // clang-format off
 #ifdef NYSTROM_X86
-/// Declares kernel `name` as own vector code: one definition a CPU level, of which a missing one is a link error naming it, and one for CUDA.
-#define KERNEL(name, ...)                         \
+#define VECTOR_KERNEL(name, converts, ...)        \
   namespace cpu_baseline { void name(__VA_ARGS__); } \
   namespace cpu_avx2 { void name(__VA_ARGS__); }     \
   namespace cpu_avx512 { void name(__VA_ARGS__); }   \
   namespace cuda { [[gnu::weak]] void name(__VA_ARGS__); } \
   inline constexpr Kernel<void(__VA_ARGS__)> name{   \
-      #name, &cpu_baseline::name, &cpu_avx2::name, &cpu_avx512::name, &cuda::name}
+      #name, &cpu_baseline::name, &cpu_avx2::name, &cpu_avx512::name, &cuda::name, converts}
 #else
-#define KERNEL(name, ...)                         \
+#define VECTOR_KERNEL(name, converts, ...)        \
   namespace cpu_baseline { void name(__VA_ARGS__); } \
   namespace cuda { [[gnu::weak]] void name(__VA_ARGS__); } \
   inline constexpr Kernel<void(__VA_ARGS__)> name{   \
-      #name, &cpu_baseline::name, &cpu_baseline::name, &cpu_baseline::name, &cuda::name}
+      #name, &cpu_baseline::name, &cpu_baseline::name, &cpu_baseline::name, &cuda::name, converts}
 #endif
+/// Declares kernel `name` as own vector code: one definition a CPU level, of which a missing one is a link error naming it, and one for CUDA.
+#define KERNEL(name, ...) VECTOR_KERNEL(name, false, __VA_ARGS__)
+/// The same of one that only moves or converts numbers, on the CPU those in f16 too.
+#define CONVERTING_KERNEL(name, ...) VECTOR_KERNEL(name, true, __VA_ARGS__)
 
 /// Declares kernel `name` as a call into a library that chooses its vector code itself (oneDNN, Eigen): one CPU definition.
 #define LIBRARY_KERNEL(name, ...)          \

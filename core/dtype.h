@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "core/error.h"
 
@@ -19,7 +20,7 @@
 
 namespace nystrom {
 
-enum class DType : unsigned char { f32, bf16, f64, i32, i64, u8 };
+enum class DType : unsigned char { f32, bf16, f16, f64, i32, i64, u8 };
 
 /// bfloat16: the upper half of a float, rounded to nearest even.
 struct bf16 {
@@ -27,13 +28,59 @@ struct bf16 {
 
   bf16() = default;
   NYSTROM_HOST_DEVICE NYSTROM_INLINE explicit bf16(float value) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
     const auto u = std::bit_cast<std::uint32_t>(value);
     const std::uint32_t rounded = u + 0x7fffu + ((u >> 16) & 1u);
     const bool nan = (u & 0x7fffffffu) > 0x7f800000u;
     bits = static_cast<std::uint16_t>(nan ? (u >> 16) | 0x40u : rounded >> 16);
+#endif
   }
   NYSTROM_HOST_DEVICE NYSTROM_INLINE explicit operator float() const {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+  }
+};
+
+/// IEEE 754's binary16: 11 bits of precision, numbers up to 65504, rounded to nearest even, to infinity beyond. GPUs compute in it; the CPU
+/// only keeps and converts it.
+struct f16 {
+  std::uint16_t bits;
+
+  f16() = default;
+  NYSTROM_HOST_DEVICE NYSTROM_INLINE explicit f16(float value) {
+#ifdef __CUDA_ARCH__
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
+#else
+    const auto u = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t magnitude = u & 0x7fffffffu;
+    std::uint32_t rounded;
+    if (magnitude > 0x7f800000u) {  // NaN
+      rounded = 0x7e00u | (magnitude >> 13 & 0x3ffu);
+    } else if (magnitude < 0x38800000u) {  // below 2⁻¹⁴ both f16 and floats of 0.5 … 1 go in steps of 2⁻²⁴
+      rounded = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
+    } else {  // the exponent's bias is 15 in place of 127
+      rounded = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
+      if (rounded > 0x7c00u) rounded = 0x7c00u;
+    }
+    bits = static_cast<std::uint16_t>(rounded | (u >> 16 & 0x8000u));
+#endif
+  }
+  NYSTROM_HOST_DEVICE NYSTROM_INLINE explicit operator float() const {
+#ifdef __CUDA_ARCH__
+    float value;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(value) : "h"(bits));
+    return value;
+#else
+    const std::uint32_t exponent = bits & 0x7c00u, fraction = bits & 0x3ffu;
+    std::uint32_t magnitude = (exponent | fraction) << 13;
+    if (exponent == 0) {
+      magnitude = std::bit_cast<std::uint32_t>(std::bit_cast<float>(0x3f000000u + fraction) - 0.5f);
+    } else {
+      magnitude += exponent == 0x7c00u ? 0x70000000u : 0x38000000u;
+    }
+    return std::bit_cast<float>(magnitude | (bits & 0x8000u) << 16);
+#endif
   }
 };
 
@@ -51,11 +98,19 @@ template <>
 struct AccumulateType<bf16> {
   using type = float;
 };
+template <>
+struct AccumulateType<f16> {
+  using type = float;
+};
 }  // namespace detail
 
-/// The type in which sums over T are kept: float for bf16, T itself otherwise.
+/// The type in which sums over T are kept: float for bf16 and f16, T itself otherwise.
 template <class T>
 using accumulate_t = typename detail::AccumulateType<T>::type;
+
+/// The unsigned integer of T's size, to look at its bits.
+template <class T>
+using bits_t = std::conditional_t<sizeof(T) == 2, std::uint16_t, std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>;
 
 // A line a type:
 // clang-format off
@@ -65,6 +120,8 @@ template <>
 constexpr DType dtype_of<float>() { return DType::f32; }
 template <>
 constexpr DType dtype_of<bf16>() { return DType::bf16; }
+template <>
+constexpr DType dtype_of<f16>() { return DType::f16; }
 template <>
 constexpr DType dtype_of<double>() { return DType::f64; }
 template <>
@@ -81,7 +138,8 @@ NYSTROM_INLINE constexpr std::int64_t size_of(DType dtype) {
     case DType::i64: return 8;
     case DType::f32:
     case DType::i32: return 4;
-    case DType::bf16: return 2;
+    case DType::bf16:
+    case DType::f16: return 2;
     case DType::u8: return 1;
   }
   return 0;
@@ -91,6 +149,7 @@ NYSTROM_INLINE constexpr const char* name_of(DType dtype) {
   switch (dtype) {
     case DType::f32: return "f32";
     case DType::bf16: return "bf16";
+    case DType::f16: return "f16";
     case DType::f64: return "f64";
     case DType::i32: return "i32";
     case DType::i64: return "i64";
@@ -99,15 +158,17 @@ NYSTROM_INLINE constexpr const char* name_of(DType dtype) {
   return "?";
 }
 
-NYSTROM_INLINE constexpr bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f64; }
+/// The floats of 16 bits.
+NYSTROM_INLINE constexpr bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
+NYSTROM_INLINE constexpr bool is_float(DType dtype) { return dtype == DType::f32 || is_half(dtype) || dtype == DType::f64; }
 
 /// The type of sums over `dtype` (accumulate_t at run time).
-NYSTROM_INLINE constexpr DType accumulate_dtype(DType dtype) { return dtype == DType::bf16 ? DType::f32 : dtype; }
+NYSTROM_INLINE constexpr DType accumulate_dtype(DType dtype) { return is_half(dtype) ? DType::f32 : dtype; }
 
-/// Never inlined, so that kernels carry only a call.
+/// Not a float, or not one of those asked for. Never inlined, so that kernels carry only a call.
 [[noreturn]] void throw_not_a_float(DType dtype);
 
-/// Calls f(TypeTag<T>{}) with the floating type that `dtype` names; throws for integers.
+/// Calls f(TypeTag<T>{}) with the floating type that `dtype` names, of those that the CPU computes in; throws for others.
 template <class F>
 NYSTROM_INLINE void visit_float(DType dtype, F&& f) {
   switch (dtype) {
@@ -116,6 +177,13 @@ NYSTROM_INLINE void visit_float(DType dtype, F&& f) {
     case DType::f64: return f(TypeTag<double>{});
     default: throw_not_a_float(dtype);
   }
+}
+
+/// As visit_float with f16 too: on GPUs, and where numbers are only converted.
+template <class F>
+NYSTROM_INLINE void visit_any_float(DType dtype, F&& f) {
+  if (dtype == DType::f16) return f(TypeTag<f16>{});
+  visit_float(dtype, f);
 }
 
 /// As visit_float for types in which sums are kept: f32 and f64.

@@ -156,8 +156,10 @@ std::string file_checksum(const std::filesystem::path& path) {
 
 void make_folders(const std::filesystem::path& folder) {
   std::error_code error;
-  if (std::filesystem::is_directory(folder, error)) return;
-  require_input(!std::filesystem::exists(folder, error), "{}: is no folder; name another place", printable_path(folder));
+  // Asked once: another process of the run may be making it.
+  const std::filesystem::file_status status = std::filesystem::status(folder, error);
+  if (std::filesystem::is_directory(status)) return;
+  require_input(!std::filesystem::exists(status), "{}: is no folder; name another place", printable_path(folder));
   const std::filesystem::path parent = parent_of(folder);
   if (parent != folder) make_folders(parent);
   std::filesystem::create_directory(folder, error);

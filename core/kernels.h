@@ -1,4 +1,5 @@
-// THE backend contract: every kernel, once. Each exists for f32, bf16 and f64 (sums in accumulate_t) unless said otherwise.
+// THE backend contract: every kernel, once. Each exists for f32, bf16 and f64, on GPUs for f16 too (sums in accumulate_t), unless said
+// otherwise.
 //
 // The ops of autograd/ check shapes and types before they call; kernels assume them. "rows" means all axes but the last merged.
 // Arguments are contiguous unless marked (strided): then any strides go, but for the last axis where "unit" is said.
@@ -12,7 +13,7 @@
 namespace nystrom {
 
 enum class Binary : unsigned char { add, subtract, multiply, divide };
-enum class Unary : unsigned char { gelu_erf, gelu_tanh, relu, tanh, exp, square, round_to_bf16 };
+enum class Unary : unsigned char { gelu_erf, gelu_tanh, relu, tanh, exp, square };
 
 /// Which column sums scale the first iterate of the pseudo-inverse: those of each matrix, or the largest of the batch.
 enum class PinvScale : unsigned char { per_matrix, whole_batch };
@@ -33,9 +34,9 @@ struct AdamWStep {
 namespace kernels {
 
 /// y = x converted to y's type; equal shapes, both (strided).
-KERNEL(copy, CView x, View y);
+CONVERTING_KERNEL(copy, CView x, View y);
 /// y = value, any type; y (strided).
-KERNEL(fill, View y, double value);
+CONVERTING_KERNEL(fill, View y, double value);
 /// y += scale · x; equal shapes, floating types may differ; both (strided).
 KERNEL(accumulate, CView x, double scale, View y);
 /// y = op(a, b) with a and b broadcast to y's shape by strides of 0; one type; a and b (strided).
@@ -44,12 +45,15 @@ KERNEL(binary, Binary op, CView a, CView b, View y);
 KERNEL(affine, CView x, double scale, double shift, View y);
 /// y = op(x); y may alias x. gelu_erf: x Φ(x); gelu_tanh: its tanh form (Hendrycks & Gimpel, arXiv 1606.08415).
 KERNEL(unary, Unary op, CView x, View y);
-/// dx = op'(x) ∘ dy; dx may alias dy. The slope of round_to_bf16 is taken to be 1 (straight through).
+/// dx = op'(x) ∘ dy; dx may alias dy.
 KERNEL(unary_grad, Unary op, CView x, CView dy, View dx);
 /// y[o, i] (+= if accumulate) = sum over r of x[o, r, i]; y may be of the accumulate type.
 KERNEL(sum_middle, CView x, View y, bool accumulate);
 /// y[0] = sum of squares of x, in f64, by blocks of fixed size: independent of the number of threads.
 KERNEL(sum_of_squares, CView x, View y);
+/// y[0] (i64) = Σ (2i + 1 mod 2³²) · the bits of x[i] as an unsigned integer, modulo 2⁶⁴: another number for any one flipped bit, the same
+/// on every device. To notice that two copies of x have parted.
+KERNEL(bit_sum, CView x, View y);
 
 /// c (+= if accumulate) = op(a) · op(b) [+ bias]: a [batch…, M, K], b [batch…, K, N], c [batch…, M, N], all (strided: a, b either way
 /// round, c unit). Batch axes of size 1 broadcast. c may be of the accumulate type; bias [N] or absent. The CPU's precision is always full.
@@ -123,7 +127,7 @@ KERNEL(cross_entropy_grad, CView logits, CView labels, CView log_sum_exp, CView 
 KERNEL(argmax_rows, CView x, View y);
 
 /// One AdamW step over slabs (Loshchilov & Hutter, arXiv 1711.05101): parameter, gradient, both moments in the accumulate type,
-/// `low` the bf16 copy or absent. segment_end [k] i64 (the last one the end of the slab) and segment_decay [k] f64 (a factor of
+/// `low` the copy in 16 bits or absent. segment_end [k] i64 (the last one the end of the slab) and segment_decay [k] f64 (a factor of
 /// weight_decay) say what decays.
 KERNEL(adamw, View parameter, CView gradient, View moment1, View moment2, View low, CView segment_end, CView segment_decay, AdamWStep step);
 

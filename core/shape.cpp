@@ -6,7 +6,9 @@
 
 namespace nystrom {
 
-void throw_not_a_float(DType dtype) { throw Error(fmt::format("expected a floating type, got {}", dtype)); }
+void throw_not_a_float(DType dtype) {
+  throw Error(is_float(dtype) ? fmt::format("cannot compute in {} here", dtype) : fmt::format("expected a floating type, got {}", dtype));
+}
 
 Shape::Shape(std::span<const std::int64_t> sizes) : rank_(static_cast<int>(sizes.size())) {
   require(sizes.size() <= max_rank, "a shape has at most {} axes, got {}", max_rank, sizes.size());

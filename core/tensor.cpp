@@ -50,6 +50,7 @@ Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
 template Tensor Tensor::from(std::span<const float>, const Shape&);
 template Tensor Tensor::from(std::span<const double>, const Shape&);
 template Tensor Tensor::from(std::span<const bf16>, const Shape&);
+template Tensor Tensor::from(std::span<const f16>, const Shape&);
 template Tensor Tensor::from(std::span<const std::int32_t>, const Shape&);
 template Tensor Tensor::from(std::span<const std::int64_t>, const Shape&);
 template Tensor Tensor::from(std::span<const std::uint8_t>, const Shape&);
@@ -75,7 +76,7 @@ std::vector<double> Tensor::to_doubles() const {
     using T = typename decltype(tag)::type;
     const T* data = host.data<T>();
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if constexpr (std::is_same_v<T, bf16>) {
+      if constexpr (is_half(dtype_of<T>())) {
         values[i] = static_cast<float>(data[i]);
       } else {
         values[i] = static_cast<double>(data[i]);
@@ -86,7 +87,7 @@ std::vector<double> Tensor::to_doubles() const {
     case DType::i32: convert(TypeTag<std::int32_t>{}); break;
     case DType::i64: convert(TypeTag<std::int64_t>{}); break;
     case DType::u8: convert(TypeTag<std::uint8_t>{}); break;
-    default: visit_float(dtype_, convert);
+    default: visit_any_float(dtype_, convert);
   }
   return values;
 }

@@ -61,13 +61,13 @@ Var NystromAttention::operator()(const AttentionInputs& in) const {
 NystromAttention::Landmarks NystromAttention::landmarks(const AttentionInputs& in) const {
   const Tensor counted = config_.semantics == Semantics::transformers ? Tensor{} : in.mask.valid();
   const Var means = segment_means(in.hidden, counted, config_.num_landmarks);
-  const bool rounded = in.hidden.dtype() == DType::bf16;
+  const bool rounded = is_half(in.hidden.dtype());
   const auto project = [&](const Linear& projection) {
     const DType exact = means.dtype();
     const Var rows = linear(means, cast(projection.weight(), exact), cast(projection.bias(), exact),
-                            rounded ? Precision::tf32 : Precision::full);  // TF32 is finer than what follows
+                            rounded ? Precision::tf32 : Precision::full);  // no coarser than what follows
     const Var heads = split_heads(rows, heads_);
-    return rounded ? round_to_bf16(heads) : heads;
+    return rounded ? round_to(heads, in.hidden.dtype()) : heads;
   };
   const Var keys = project(in.key);
   return {config_.landmark_source == LandmarkSource::keys ? keys : project(in.query), keys};

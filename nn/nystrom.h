@@ -9,8 +9,8 @@ namespace nystrom {
 /// inverse, evaluated from the right, so that nothing of size n × n or n × m is kept.
 ///
 /// Landmarks are the query and key projections applied to segment means of the layer's input, in the accumulate type: the same as
-/// means of queries and keys, without a second pass over these. Under bf16 they are rounded to bf16 once, and these values enter all
-/// three softmaxes; A, its inverse and everything of m rows stays f32.
+/// means of queries and keys, without a second pass over these. Under bf16 and f16 they are rounded to that type once, and these values
+/// enter all three softmaxes; A, its inverse and everything of m rows stays f32.
 ///
 /// semantics nystrom: segments over the valid tokens, first iterate scaled by matrix, and exact attention for every sequence of at most m
 /// tokens. semantics transformers: segments over the padded row, first iterate scaled by the whole batch, exact attention if and only if

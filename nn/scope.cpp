@@ -46,6 +46,7 @@ Parameter ParameterStore::add(std::string name, const Shape& shape, Init init, b
 
 void ParameterStore::allocate(DType dtype, StoreMode mode, Device device, std::optional<SlabRange> masters) {
   require(!values_.defined(), "the parameter store is allocated already");
+  require_computable(dtype, device);
   const AllocationLabel label("parameters");
   const DType exact = accumulate_dtype(dtype);
   dtype_ = dtype;

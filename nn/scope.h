@@ -59,7 +59,7 @@ struct SlabRange {
   std::int64_t size() const { return end - begin; }
 };
 
-/// What the slabs hold: values only, or values, gradients and (under bf16) f32 masters.
+/// What the slabs hold: values only, or values, gradients and (under bf16 and f16) f32 masters.
 enum class StoreMode { inference, training };
 
 /// All parameters of a model in one slab, their gradients in another: one launch updates, one range is reduced.
@@ -72,6 +72,7 @@ class ParameterStore {
   /// Declares a parameter; throws for a name that exists. Only before allocate.
   Parameter add(std::string name, const Shape& shape, Init init, bool decay);
   /// Makes the slabs. Values are uninitialised until initialise or set. With `masters` the store keeps f32 masters of that range alone.
+  /// InputError when `device` does not compute in `dtype`.
   void allocate(DType dtype, StoreMode mode, Device device = cpu_device, std::optional<SlabRange> masters = {});
   /// Fresh values: N(0, standard_deviation) from (seed, name, element), so that they do not depend on the order of declaration.
   void initialise(std::uint64_t seed, double standard_deviation);
@@ -79,7 +80,7 @@ class ParameterStore {
   void initialise(std::uint64_t seed, double standard_deviation, std::span<const std::string> names);
   /// Gives `name` the values of a CPU tensor of its shape and any floating type.
   void set(std::string_view name, const Tensor& values);
-  /// The most exact copy of a parameter: the f32 master under bf16 training. Throws where the store keeps a range of them alone.
+  /// The most exact copy of a parameter: the f32 master under bf16 and f16 training. Throws where the store keeps a range of them alone.
   Tensor master(std::string_view name) const;
   Tensor gradient(std::string_view name) const;
 
@@ -96,14 +97,14 @@ class ParameterStore {
   std::int64_t place_of(std::string_view name) const { return find(name).offset; }
   DType dtype() const { return dtype_; }
 
-  /// The slabs. `masters` is `values` itself unless these are bf16; a slab of masters_range() if that is all that is kept.
+  /// The slabs. `masters` is `values` itself unless these have 16 bits; a slab of masters_range() if that is all that is kept.
   Tensor values() const { return values_; }
   Tensor gradients() const { return gradients_; }
   Tensor masters() const { return masters_; }
   SlabRange masters_range() const { return masters_range_; }
   /// The masters of a range that is kept.
   Tensor masters(SlabRange range) const;
-  /// Makes `values` the rounded masters again, where there are masters, after these were changed; nothing to do unless values are bf16.
+  /// Makes `values` the rounded masters again, where there are masters, after these were changed; nothing to do otherwise.
   void round_masters();
   /// Ends of runs of parameters that are treated alike, and whether they decay: what kernels::adamw takes.
   struct Segments {

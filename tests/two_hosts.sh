@@ -63,6 +63,7 @@ for ((line = 0; line < 300; ++line)); do
 done > "$folder/text.txt"
 cd "$folder"
 
+export ASAN_OPTIONS=detect_leaks=0 # Open MPI leaks
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 OMPI_MCA_hwloc_base_binding_policy=none
 # train RUN_DIR STEPS: a process on each host.
 train() {

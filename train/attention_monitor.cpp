@@ -17,6 +17,7 @@ void AttentionMonitor::begin(std::int64_t step, StepOptions& options) {
   const auto& every = config_.logging.attention_every;
   if (!every || step % *every != 0 || config_.model.attention.kind != AttentionKind::nystrom) return;
   watch_ = std::make_unique<AttentionWatch>(config_.model);
+  loss_scale_ = options.loss_scale;
   options.observe_attention = [this](const AttentionInputs& inputs, Var& output) { watch_->observe(inputs, output); };
 }
 
@@ -28,7 +29,7 @@ Metrics AttentionMonitor::end() {
     metrics.insert(metrics.end(), {{prefix + "attention_error", figures.error},
                                    {prefix + "attention_entropy", figures.entropy},
                                    {prefix + "inverse_residual", figures.residual},
-                                   {prefix + "inverse_gradient", figures.inverse_gradient}});
+                                   {prefix + "inverse_gradient", figures.inverse_gradient / loss_scale_}});
     judge(layer, figures);
   }
   watch_.reset();

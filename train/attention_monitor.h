@@ -27,6 +27,7 @@ class AttentionMonitor {
   RunConfig config_;
   Log& log_;
   std::unique_ptr<AttentionWatch> watch_;
+  double loss_scale_ = 1;                       // of the step that is watched
   std::map<std::int64_t, std::int64_t> above_;  // how often in a row, by layer
 };
 

@@ -9,6 +9,7 @@
 #include "core/cpu/parallel.h"
 #include "core/cuda/runtime.h"
 #include "core/dispatch.h"
+#include "train/loss_scale.h"
 #include "train/step_flops.h"
 #include "train/train_step.h"
 
@@ -119,6 +120,8 @@ BenchResult run_bench(const BenchOptions& options) {
   model.parameters().allocate(options.dtype, options.train ? StoreMode::training : StoreMode::inference, options.device);
   model.parameters().initialise(42, config.initializer_range);
   std::optional<Optimizer> optimizer;
+  std::optional<LossScale> scale;
+  if (options.dtype == DType::f16) scale.emplace();
   if (options.train) optimizer.emplace(model.parameters(), OptimizerConfig{});
   const MicroBatch batch = random_batch(options);
   std::optional<KernelProfile> profile;
@@ -131,7 +134,10 @@ BenchResult run_bench(const BenchOptions& options) {
       StepOptions step_options;
       step_options.clip_norm = 1.0;
       step_options.step = static_cast<std::uint64_t>(step);
-      result.losses.push_back(train_step(model, *optimizer, {&batch, 1}, step_options).loss);
+      if (scale) step_options.loss_scale = scale->value();
+      const StepResult done = train_step(model, *optimizer, {&batch, 1}, step_options);
+      if (scale) scale->update(!done.skipped);
+      result.losses.push_back(done.loss);
     } else {
       model(batch.input);
     }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -15,25 +14,12 @@
 
 #include "core/check.h"
 #include "core/file_io.h"
-#include "core/json.h"
 
 namespace nystrom {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-constexpr std::string_view manifest_name = "MANIFEST.json";
-constexpr std::string_view prefix = "step-";
-
-/// N of "step-N"; nothing for other names.
-std::optional<std::int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(prefix)) return {};
-  std::int64_t step = 0;
-  const char* end = name.data() + name.size();
-  const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
-  return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
-}
 
 std::string nonce() {
   std::random_device random;
@@ -47,14 +33,6 @@ void require_space(const fs::path& folder, std::int64_t bytes) {
   const double needed = 1.2 * static_cast<double>(bytes);
   require_input(available >= needed, "{}: no space for a checkpoint: {:.1f} MB free, {:.1f} MB needed; free some, or lower checkpoint.keep",
                 folder.string(), available / 1e6, needed / 1e6);
-}
-
-std::vector<fs::path> entries_of(const fs::path& folder) {
-  std::vector<fs::path> entries;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) entries.push_back(entry->path());
-  require_input(!error, "{}: cannot read the folder: {}", folder.string(), error.message());
-  return entries;
 }
 
 void remove_tree(const fs::path& path) {
@@ -91,7 +69,8 @@ CheckpointFolder::File CheckpointFolder::text_file(std::string name, std::string
 }
 
 void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& files) const {
-  const fs::path temporary = folder_ / fmt::format("{}{}.tmp-{}", prefix, step, nonce());
+  fs::path temporary = path_of(step);
+  temporary += ".tmp-" + nonce();
   try {
     std::error_code error;
     const bool made = fs::create_directory(temporary, error);
@@ -101,7 +80,7 @@ void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& fi
       const std::string checksum = file.write(temporary / file.name);
       list[file.name] = {{"bytes", InputFile::open(temporary / file.name).size()}, {"xxh3_128", checksum}};
     }
-    OutputFile manifest(temporary / manifest_name);
+    OutputFile manifest(temporary / checkpoint_manifest);
     manifest.write(Json{{"format", 1}, {"step", step}, {"files", list}}.dump(2) + "\n");
     manifest.commit();  // also makes the names in the folder durable
     const std::string problem = checkpoint_problem(temporary);
@@ -115,7 +94,7 @@ void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& fi
   sync_folder(folder_);
 }
 
-void CheckpointFolder::save(std::int64_t step, const std::vector<File>& files, std::int64_t bytes, std::optional<std::int64_t> best) {
+void CheckpointFolder::save(std::int64_t step, const std::vector<File>& files, std::int64_t bytes) {
   require_space(folder_, bytes);
   if (fs::exists(path_of(step))) {  // a run that went back to an older checkpoint comes by again
     rename_new(path_of(step), folder_ / fmt::format(".trash-{}", nonce()));
@@ -126,13 +105,16 @@ void CheckpointFolder::save(std::int64_t step, const std::vector<File>& files, s
   } catch (const InputError&) {
     write_once(step, files);  // pages lost in a failed fsync are gone: everything is written anew, never synced again
   }
+  write_latest(step);
+}
+
+void CheckpointFolder::write_latest(std::int64_t step) const {
   OutputFile latest(folder_ / "latest");
   latest.write(path_of(step).filename().string() + "\n");
   latest.commit();
-  remove_old(step, best);
 }
 
-void CheckpointFolder::remove_old(std::int64_t newest, std::optional<std::int64_t> best) const {
+void CheckpointFolder::remove_old(std::int64_t newest, const std::vector<std::int64_t>& wanted) const {
   constexpr std::int64_t least = 2;
   const std::int64_t keep = std::max(keep_, least);
   const std::vector<std::int64_t> steps = checkpoint_steps(folder_);
@@ -144,73 +126,27 @@ void CheckpointFolder::remove_old(std::int64_t newest, std::optional<std::int64_
       if (step == newest || checkpoint_problem(path_of(step)).empty()) ++whole;
       continue;
     }
-    if (best && step == *best) continue;
-    const fs::path trash = folder_ / fmt::format(".trash-{}", nonce());
-    rename_new(path_of(step), trash);
-    sync_folder(folder_);
-    remove_tree(trash);
+    if (std::find(wanted.begin(), wanted.end(), step) == wanted.end()) remove(step);
   }
+}
+
+void CheckpointFolder::remove(std::int64_t step) const {
+  const fs::path trash = folder_ / fmt::format(".trash-{}", nonce());
+  rename_new(path_of(step), trash);
+  sync_folder(folder_);
+  remove_tree(trash);
+}
+
+void CheckpointFolder::roll_back(std::int64_t step) const {
+  for (const std::int64_t each : checkpoint_steps(folder_))
+    if (each > step) remove(each);
+  write_latest(step);
 }
 
 void CheckpointFolder::remove_leftovers() {
-  for (const fs::path& entry : entries_of(folder_)) {
+  for (const fs::path& entry : folder_entries(folder_)) {
     const std::string name = entry.filename().string();
     if (name.starts_with(".trash-") || name.find(".tmp-") != std::string::npos) remove_tree(entry);
-  }
-}
-
-std::vector<std::int64_t> checkpoint_steps(const fs::path& folder) {
-  std::vector<std::int64_t> found;
-  if (!fs::is_directory(folder)) return found;
-  for (const fs::path& entry : entries_of(folder)) {
-    if (const auto step = step_of(entry.filename().string())) found.push_back(*step);
-  }
-  std::sort(found.rbegin(), found.rend());
-  return found;
-}
-
-fs::path checkpoint_path(const fs::path& folder, std::int64_t step) { return folder / fmt::format("{}{}", prefix, step); }
-
-std::optional<std::int64_t> newest_checkpoint(const fs::path& folder, std::vector<std::string>& passed_over) {
-  for (const std::int64_t step : checkpoint_steps(folder)) {
-    const fs::path path = checkpoint_path(folder, step);
-    const std::string problem = checkpoint_problem(path);
-    if (problem.empty()) return step;
-    passed_over.push_back(fmt::format("{}: passed over: {}", path.string(), problem));
-  }
-  return {};
-}
-
-namespace {
-
-std::string file_problem(const fs::path& folder, const std::string& name, const nlohmann::json& entry) {
-  if (fs::path(name).filename() != name || name.empty()) return fmt::format("{} names a file outside: {}", manifest_name, printable(name));
-  const auto bytes = entry.at("bytes").get<std::int64_t>();
-  const auto size = InputFile::open_inside(folder, name).size();
-  if (size != bytes) return fmt::format("{} has {} bytes, expected {}", name, size, bytes);
-  const std::string checksum = file_checksum(folder / name);
-  const auto expected = entry.at("xxh3_128").get<std::string>();
-  return checksum == expected ? "" : fmt::format("{} has checksum {}, expected {}", name, checksum, printable(expected));
-}
-
-}  // namespace
-
-std::string checkpoint_problem(const fs::path& path) {
-  try {
-    const nlohmann::json manifest = read_json_file(path / manifest_name);
-    if (manifest.at("format") != 1) return fmt::format("{} has an unknown format", manifest_name);
-    const auto step = manifest.at("step").get<std::int64_t>();
-    const std::string folder = path.filename().string(), expected = fmt::format("{}{}", prefix, step);
-    if (folder != expected && !folder.starts_with(expected + ".tmp-")) return fmt::format("{} is of step {}", manifest_name, step);
-    for (const auto& [name, entry] : manifest.at("files").items()) {
-      const std::string problem = file_problem(path, name, entry);
-      if (!problem.empty()) return problem;
-    }
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  } catch (const nlohmann::json::exception&) {
-    return fmt::format("{} is not a manifest", manifest_name);
   }
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,11 +27,19 @@ class RunLock {
   int descriptor_;
 };
 
+/// Names each file of a checkpoint with its size and checksum.
+inline constexpr const char* checkpoint_manifest = "MANIFEST.json";
+
+/// What lies in a folder, in no order. InputError when it cannot be read.
+std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder);
+
 /// Steps of the checkpoints below `folder`, whole or not, newest first; none when there is no such folder.
 std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& folder);
 
-/// The newest checkpoint below `folder` whose manifest and files hold; `passed_over` gets a line for each newer one that does not.
-std::optional<std::int64_t> newest_checkpoint(const std::filesystem::path& folder, std::vector<std::string>& passed_over);
+/// The newest checkpoint below `folder` whose manifest and files hold, of step `last` or before; `passed_over` gets a line for each newer
+/// one of them that does not.
+std::optional<std::int64_t> newest_checkpoint(const std::filesystem::path& folder, std::vector<std::string>& passed_over,
+                                              std::int64_t last = std::numeric_limits<std::int64_t>::max());
 /// Its path: FOLDER/step-N.
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, std::int64_t step);
 
@@ -49,20 +58,23 @@ class CheckpointFolder {
   /// One whose content is known.
   static File text_file(std::string name, std::string content);
 
-  /// Writes, makes durable, reads back and verifies, renames to step-N, and removes old ones: all but the newest `keep` and `best`, and
-  /// none while fewer than two newer ones are whole. `bytes` is the size expected. A write that fails is tried once more under another
-  /// name, from the start; then InputError, with every older checkpoint as it was.
-  void save(std::int64_t step, const std::vector<File>& files, std::int64_t bytes, std::optional<std::int64_t> best);
+  /// Writes, makes durable, reads back and verifies, and renames to step-N. `bytes` is the size expected. A write that fails is tried once
+  /// more under another name, from the start; then InputError, with every older checkpoint as it was.
+  void save(std::int64_t step, const std::vector<File>& files, std::int64_t bytes);
 
   /// Removes what an interrupted save left of the checkpoint being made, or of old ones being removed.
   void remove_leftovers();
-  /// Removes all but the newest `keep` and `best`, and none while fewer than two newer ones are whole. `newest` is known to be whole.
-  /// save() does it; an interrupted one may not have come to it.
-  void remove_old(std::int64_t newest, std::optional<std::int64_t> best) const;
+  /// Removes all but the newest `keep` and those `wanted`, and none while fewer than two newer ones are whole. `newest` is known to be
+  /// whole.
+  void remove_old(std::int64_t newest, const std::vector<std::int64_t>& wanted) const;
+  /// Removes those after `step`, which is there, the newest first: a run rolls back.
+  void roll_back(std::int64_t step) const;
   std::filesystem::path path_of(std::int64_t step) const { return checkpoint_path(folder_, step); }
 
  private:
   void write_once(std::int64_t step, const std::vector<File>& files) const;
+  void write_latest(std::int64_t step) const;
+  void remove(std::int64_t step) const;
 
   std::filesystem::path folder_;
   std::int64_t keep_;

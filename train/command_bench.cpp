@@ -29,7 +29,7 @@ void run(Options options) {
   BenchOptions& bench = options.bench;
   bench.device = options.common.apply();
   bench.train = options.mode == "train";
-  bench.dtype = options.dtype == "bf16" ? DType::bf16 : DType::f32;
+  bench.dtype = dtype_named(options.dtype);
   bench.attention = attention_kind_named(options.attention);
   const BenchResult result = run_bench(bench);
   if (!options.json) {
@@ -82,7 +82,9 @@ Command add_bench_command(CLI::App& app) {
   size("--conv", b.conv, "taps of the convolution skip, odd; 0: none", 0);
   size("--steps", b.steps, "steps to time");
   command->add_option("--mode", options->mode, "what to time")->check(CLI::IsMember({"train", "forward"}))->capture_default_str();
-  command->add_option("--dtype", options->dtype, "type of the computation")->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
+  command->add_option("--dtype", options->dtype, "type of the computation; f16 on GPUs alone")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+      ->capture_default_str();
   std::vector<std::string> kinds;
   for (const auto& kind : enum_names(AttentionKind{})) kinds.emplace_back(kind.name);
   command->add_option("--attention", options->attention, "attention kind; with its default options")

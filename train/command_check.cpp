@@ -20,6 +20,7 @@
 #include "train/data_report.h"
 #include "train/finetune.h"
 #include "train/memory_plan.h"
+#include "train/run_checks.h"
 #include "train/run_state.h"
 
 namespace nystrom {
@@ -121,9 +122,11 @@ Lines split_lines(const std::string& text) {
 }
 
 /// All lines in one InputError, when there are any.
-RunConfig read_sound_config(const CheckOptions& options) {
+RunConfig read_sound_config(const CheckOptions& options, Device device) {
   RunConfig config = read_config(options.config, options.common.overrides);
-  const Lines lines = find_problems(printable(options.config), config);
+  Lines lines = find_problems(printable(options.config), config);
+  if (!options.asks_for_memory())  // which may be that of other machines
+    note(lines, printable(options.config), [&] { require_computable(config, device); });
   require_input(lines.empty(), "{}", fmt::join(lines, "\n"));
   return config;
 }
@@ -140,9 +143,9 @@ void plan_task(Plan& plan, bool data, Log& log) {
   plan.parameters = Model(plan.config.model).parameters().count();
 }
 
-Plan make_plan(const CheckOptions& options, Log& log) {
+Plan make_plan(const CheckOptions& options, Device device, Log& log) {
   Plan plan;
-  plan.config = read_sound_config(options);
+  plan.config = read_sound_config(options, device);
   if (has_task(plan.config)) {
     plan_task(plan, options.data, log);
     return plan;
@@ -321,10 +324,10 @@ void print(const Plan& plan) {
 }
 
 void run(const CheckOptions& options) {
-  options.common.apply();
+  const Device device = options.common.apply();
   Log log(options.common.quiet);
   try {
-    Plan plan = make_plan(options, log);
+    Plan plan = make_plan(options, device, log);
     if (options.asks_for_memory()) plan.fit = find_fit(options, plan.config);
     if (options.json) {
       fmt::print("{}\n", to_json(plan).dump());

@@ -188,8 +188,8 @@ Command add_evaluate_command(CLI::App& app) {
   command->add_option("--file", options->file, "files of the model's task: paths and patterns");
   command->add_option("--config", options->config, "YAML file whose task says how files are read; left out: the model's own");
   command->add_option("--batch", options->batch, "sequences computed at once")->check(CLI::Range(1, 1 << 16))->capture_default_str();
-  command->add_option("--dtype", options->dtype, "type of the computation")
-      ->check(CLI::IsMember({"f32", "bf16", "f64"}))
+  command->add_option("--dtype", options->dtype, "type of the computation; f16 on GPUs alone")
+      ->check(CLI::IsMember(dtype_names))
       ->capture_default_str();
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);

@@ -3,8 +3,11 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <algorithm>
+
 #include "core/check.h"
 #include "train/commands.h"
+#include "train/config.h"
 #include "train/forward.h"
 #include "train/model_folder.h"
 
@@ -21,6 +24,8 @@ void run(const ForwardOptions& options) {
   const Device device = options.common.apply();
   Log log(options.common.quiet);
   const ModelFolder folder = open_model_folder(options.model, options.common.overrides, log);
+  // The loss is not scaled here: gradients of many tokens would be 0.
+  require_input(!options.gradients || options.dtype != "f16", "--grad: f16 holds no small gradients; use --dtype bf16 or f32");
   const auto mode = options.gradients ? StoreMode::training : StoreMode::inference;
   const auto model = load_model(folder.path, folder.config, dtype_named(options.dtype), mode, device);
   const auto file = SafetensorsFile::open(options.input);
@@ -32,7 +37,10 @@ void run(const ForwardOptions& options) {
 
 }  // namespace
 
-DType dtype_named(const std::string& name) { return name == "f64" ? DType::f64 : name == "bf16" ? DType::bf16 : DType::f32; }
+DType dtype_named(const std::string& name) {
+  const auto names = enum_names(DType{});
+  return std::find_if(names.begin(), names.end(), [&](const auto& dtype) { return dtype.name == name; })->value;
+}
 
 Command add_forward_command(CLI::App& app) {
   auto options = std::make_shared<ForwardOptions>();
@@ -47,8 +55,8 @@ Command add_forward_command(CLI::App& app) {
   command->add_option("--input", options->input, "safetensors file with the batch")->required();
   command->add_option("--output", options->output, "safetensors file to write")->required();
   command->add_flag("--grad", options->gradients, "also write the gradient of every parameter");
-  command->add_option("--dtype", options->dtype, "type of the computation")
-      ->check(CLI::IsMember({"f32", "bf16", "f64"}))
+  command->add_option("--dtype", options->dtype, "type of the computation; f16 on GPUs alone")
+      ->check(CLI::IsMember(dtype_names))
       ->capture_default_str();
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};

@@ -239,7 +239,7 @@ Example example_of(const PredictOptions& options, const TaskConfig& task, bool t
   example.pair = options.pair;
   example.choices = options.choices;
   if (task.kind == TaskKind::tokens) {
-    for (const ByteRange& word : split_words(text)) {
+    for (const TextRange& word : split_words(text)) {
       example.words.push_back(text.substr(static_cast<std::size_t>(word.begin), static_cast<std::size_t>(word.end - word.begin)));
     }
   }

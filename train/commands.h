@@ -34,7 +34,9 @@ struct CommonOptions {
 /// in front of it, and a command that takes free text takes it away again.
 std::string without_guard(const std::string& word);
 
-/// The type that the value of a --dtype option names: f32, bf16 or f64.
+/// The values of a --dtype option.
+inline const std::vector<std::string> dtype_names = {"f32", "bf16", "f16", "f64"};
+/// The type that such a value names.
 DType dtype_named(const std::string& name);
 
 /// A declared subcommand: run() is called when it was chosen, in several processes only when it spreads its work over them.

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "core/check.h"
+#include "core/checksum.h"
 #include "core/cuda/event.h"
 #include "train/roll_call.h"
 #include "train/transport.h"
@@ -256,17 +257,33 @@ std::vector<std::string> Communicator::gather(const std::string& text) {
   return texts;
 }
 
-std::optional<int> Communicator::first_to_differ(const std::string& text) {
-  const std::vector<std::string> all = gather(text);
-  const auto other = std::find_if(all.begin(), all.end(), [&](const std::string& each) { return each != all[0]; });
-  return other == all.end() ? std::nullopt : std::optional(static_cast<int>(other - all.begin()));
+std::optional<Communicator::OddOneOut> Communicator::odd_one_out(std::uint64_t value) {
+  if (size_ == 1) return std::nullopt;
+  // A sum with a place for each process; a double holds 32 bits exactly.
+  std::vector<double> halves(2 * static_cast<std::size_t>(size_), 0);
+  const auto own = 2 * static_cast<std::size_t>(rank_);
+  halves[own] = static_cast<double>(value >> 32);
+  halves[own + 1] = static_cast<double>(value & 0xffffffffu);
+  halves = sum(halves);
+  std::vector<std::pair<double, double>> values;
+  for (std::size_t i = 0; i < halves.size(); i += 2) values.emplace_back(halves[i], halves[i + 1]);
+  if (std::all_of(values.begin(), values.end(), [&](const auto& each) { return each == values[0]; })) return std::nullopt;
+  const auto how_often = [&](const auto& each) { return std::count(values.begin(), values.end(), each); };
+  const auto most =
+      std::max_element(values.begin(), values.end(), [&](const auto& a, const auto& b) { return how_often(a) < how_often(b); });
+  const auto odd = std::find_if(values.begin(), values.end(), [&](const auto& each) { return each != *most; });
+  return OddOneOut{static_cast<int>(odd - values.begin()), static_cast<int>(most - values.begin())};
+}
+
+std::optional<Communicator::OddOneOut> Communicator::odd_one_out(std::string_view text) {
+  return odd_one_out(std::stoull(text_checksum(text).substr(0, 16), nullptr, 16));
 }
 
 void Communicator::require_same_files(const std::string& option, const std::string& identity) {
-  const auto other = first_to_differ(identity);
-  if (!other) return;
-  throw InputError(
-      fmt::format("{}: {} reads other files there than {}: copy the same ones to all machines", option, name_of(*other), name_of(0)));
+  const auto found = odd_one_out(identity);
+  if (!found) return;
+  throw InputError(fmt::format("{}: {} reads other files there than {}: copy the same ones to all machines", option, name_of(found->odd),
+                               name_of(found->most)));
 }
 
 std::string Communicator::from_first(const std::string& text) {

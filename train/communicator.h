@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/error.h"
@@ -69,8 +70,14 @@ class Communicator {
   std::vector<std::string> gather(const std::string& text);
   /// The text of the first process.
   std::string from_first(const std::string& text);
-  /// The first process whose text is not that of process 0.
-  std::optional<int> first_to_differ(const std::string& text);
+  /// Where not all have the same value: the first process whose value is not that of most, and the first of those. Of equally many, as in
+  /// two processes, the value that comes first counts as that of most.
+  struct OddOneOut {
+    int odd, most;
+  };
+  std::optional<OddOneOut> odd_one_out(std::uint64_t value);
+  /// The same of texts, by their hashes.
+  std::optional<OddOneOut> odd_one_out(std::string_view text);
   /// InputError unless `identity`, a hash of the files that `option` names, is the same in all processes.
   void require_same_files(const std::string& option, const std::string& identity);
   void barrier() { sum(0.0); }

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "core/dispatch.h"
+
 namespace nystrom {
 
 std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind) {
@@ -21,8 +23,13 @@ std::span<const EnumName<Reduction>> enum_names(Reduction) {
   return names;
 }
 
+std::span<const EnumName<OnLossSpike>> enum_names(OnLossSpike) {
+  static constexpr EnumName<OnLossSpike> names[] = {{OnLossSpike::warn, "warn"}, {OnLossSpike::roll_back, "roll_back"}};
+  return names;
+}
+
 std::span<const EnumName<DType>> enum_names(DType) {
-  static constexpr EnumName<DType> names[] = {{DType::bf16, "bf16"}, {DType::f32, "f32"}, {DType::f64, "f64"}};
+  static constexpr EnumName<DType> names[] = {{DType::bf16, "bf16"}, {DType::f16, "f16"}, {DType::f32, "f32"}, {DType::f64, "f64"}};
   return names;
 }
 
@@ -121,11 +128,17 @@ std::vector<std::string> validate(const RunConfig& config) {
   if (config.tokenizer.builtin && config.tokenizer.path)
     lines.push_back(
         fmt::format("tokenizer.builtin {} and tokenizer.path exclude each other; give one of them", enum_name(*config.tokenizer.builtin)));
+  if (has_task(config) && training.on_loss_spike == OnLossSpike::roll_back)
+    lines.push_back("training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a single wrong answer");
   if (has_task(config)) {
     const auto of_task = problems(config.task);
     lines.insert(lines.end(), of_task.begin(), of_task.end());
   }
   return lines;
+}
+
+void require_computable(const RunConfig& config, Device device) {
+  with_context("training.dtype", [&] { require_computable(config.training.dtype, device); });
 }
 
 std::vector<std::string> validate_pretraining(const RunConfig& config) {

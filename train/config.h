@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/device.h"
 #include "core/dtype.h"
 #include "core/fields.h"
 #include "data/builtin_tokenizer.h"
@@ -22,7 +23,7 @@ enum class Decay { linear, cosine, constant };
 
 std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind);
 std::span<const EnumName<Decay>> enum_names(Decay);
-/// The types a model can compute in: bf16, f32, f64.
+/// The types a model can compute in: bf16, f16, f32, f64.
 std::span<const EnumName<DType>> enum_names(DType);
 
 enum class TokenizerKind { unigram, bpe };
@@ -192,6 +193,10 @@ void fields(V& v, ScheduleConfig& c) {
 enum class Reduction { exact, bf16 };
 std::span<const EnumName<Reduction>> enum_names(Reduction);
 
+/// What a run does when its loss has spiked (train/loss_watch.h).
+enum class OnLossSpike { warn, roll_back };
+std::span<const EnumName<OnLossSpike>> enum_names(OnLossSpike);
+
 struct TrainingConfig {
   std::optional<std::int64_t> steps = 500000;
   std::optional<double> epochs;
@@ -203,6 +208,7 @@ struct TrainingConfig {
   std::int64_t zero = 0;
   Reduction reduction = Reduction::exact;
   double timeout = 600;
+  OnLossSpike on_loss_spike = OnLossSpike::warn;
   std::optional<double> ema;
 };
 
@@ -212,7 +218,11 @@ void fields(V& v, TrainingConfig& c) {
   v(c.epochs, "epochs", "passes over the training data of the whole run, instead of steps", positive);
   v(c.batch_size, "batch_size", "sequences of one optimizer step, over all devices", at_least(1));
   v(c.micro_batch_size, "micro_batch_size", "sequences computed at once on one device; divides batch_size", at_least(1));
-  v(c.dtype, "dtype", "type of the computation; weights and moments stay f32. f64: on CPU, for checks");
+  v(c.dtype, "dtype",
+    "type of the computation; weights and moments stay f32. f16: on GPUs alone, for those without bf16, with dynamic loss scaling: the "
+    "loss is multiplied by 65536 before its gradient is taken, by twice as much after 2000 steps without overflow, by half after an "
+    "overflow, whose step is skipped, and is none of the three failed steps in a row that end a run until the factor is down to 1; f64: on "
+    "CPU, for checks");
   v(c.activation_checkpointing, "activation_checkpointing", "recompute activations in the backward pass: less memory, more time");
   v(c.deterministic, "deterministic",
     "the same bits in any number of processes: gradients of micro-batches are added up in their order, at the cost of memory and time. "
@@ -225,6 +235,10 @@ void fields(V& v, TrainingConfig& c) {
     "how the gradients of several processes are added up. exact: in the type of weights and moments; bf16: half the bytes, each sum "
     "rounded");
   v(c.timeout, "timeout", "seconds that processes wait for one that is slow, before all end and name it", positive);
+  v(c.on_loss_spike, "on_loss_spike",
+    "what pretraining does when the loss has spiked: three steps in a row whose robust z-score among the last 100 losses exceeds 6. warn: "
+    "tells; roll_back: also takes the last checkpoint before the spike, if there is one, and goes on from it with the batches that come "
+    "next, so that those since that checkpoint are not used; at the fourth spike after the same checkpoint the run ends");
   v(c.ema, "ema", "decay of an exponential moving average of the weights, which is what is evaluated, exported and used; null: none",
     below_one);
 }
@@ -304,6 +318,8 @@ std::int64_t evaluation_interval(const RunConfig& config, std::int64_t samples);
 /// Everything about `config` that its options' ranges cannot say, a line each, beginning with the path of the option at fault:
 /// "schedule.warmup_steps 10000 exceeds training.steps 500; …". Empty: the run can start.
 std::vector<std::string> validate(const RunConfig& config);
+/// InputError, naming training.dtype, when `device` does not compute in it.
+void require_computable(const RunConfig& config, Device device);
 /// validate, and what masked-LM pretraining needs beside a model: text to train on and text to evaluate on.
 std::vector<std::string> validate_pretraining(const RunConfig& config);
 /// validate, and what fine-tuning needs beside a model: a task with files, and a tokenizer.

@@ -11,6 +11,7 @@
 
 #include "core/check.h"
 #include "core/cpu/parallel.h"
+#include "core/cuda/cudnn.h"
 #include "core/cuda/runtime.h"
 #include "core/dispatch.h"
 #include "core/json.h"
@@ -231,7 +232,8 @@ std::vector<Finding> examine_gpus(const fs::path& root) {
   } else {
     findings.push_back({"cuda", Status::missing, "not in this build: the GPU stays unused", "./dev build --cuda makes build/cuda/nystrom"});
   }
-  findings.push_back({"cudnn", Status::note, "not in this build", ""});
+  const cuda::CudnnState cudnn = cuda::cudnn_state();
+  findings.push_back({"cudnn", cudnn.usable ? Status::ok : Status::note, cudnn.text, cudnn.advice});
   findings.push_back({"nccl", Status::note, nccl_module() ? "in this build, and not tried on GPUs yet" : "not in this build", ""});
   if (mpi_module())
     findings.push_back({"mpi", Status::ok, "in this build: mpirun -np N starts N processes of one run", ""});

@@ -7,6 +7,7 @@
 #include "data/tokenizer_folder.h"
 #include "train/corpus.h"
 #include "train/model_folder.h"
+#include "train/run_checks.h"
 #include "train/task_evaluation.h"
 #include "train/task_loss.h"
 
@@ -64,7 +65,7 @@ class TaskObjective : public Objective {
   }
 
   std::vector<int> micro_batch_ranks() const override { return nystrom::micro_batch_ranks(options_); }
-  void start(std::int64_t step) override { loader_ = std::make_unique<TaskLoader>(train_, options_, step); }
+  void start(std::int64_t batch) override { loader_ = std::make_unique<TaskLoader>(train_, options_, batch); }
 
   ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     const std::vector<TaskBatch> batches = loader_->next();
@@ -171,6 +172,7 @@ PreparedTask prepare_task(RunConfig config, Log& log) {
 RunResult finetune(const RunConfig& config, Log& log, Device device, Communicator& communicator) {
   const auto wrong = validate_finetuning(config);
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
+  require_computable(config, device);
   const PreparedTask run = prepare_task(config, log);  // before anything is written
   check_run(run.config);
   const auto make = [&](RunConfig& complete) {

@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "core/kernels.h"
+#include "train/replicas.h"
 
 namespace nystrom {
 
@@ -104,7 +105,15 @@ double GradientSum::finish() {
   const SlabRange range = own_alone ? own_range() : SlabRange{0, store_.slab_size()};
   Tensor squares = Tensor::zeros({1}, DType::f64, store_.gradients().device());
   if (range.size() > 0) kernels::sum_of_squares(part_of_gradients(range.begin, range.end), squares);
-  if (!own_alone) return std::sqrt(squares.item());
+  if (!own_alone) {
+    const double norm = std::sqrt(squares.item());
+    if (communicator_.size() == 1) return norm;
+    // Sums that are not finite may differ in the bits of their NaNs.
+    const std::uint64_t print = std::isfinite(norm) ? fingerprint({{store_.gradients()}}) : 0;
+    require_same_replicas(communicator_, print, "gradients after their sum",
+                          "the memory or the processor of one of them is at fault; the step is not done");
+    return norm;
+  }
   std::vector<double> of_all(static_cast<std::size_t>(communicator_.size()), 0);
   of_all[static_cast<std::size_t>(communicator_.rank())] = squares.item();
   of_all = communicator_.sum(of_all);

@@ -43,7 +43,8 @@ class GradientSum {
   void begin(std::size_t part, RunContext& run);
   /// After its backward.
   void end(std::size_t part);
-  /// Waits for the sum, and gives its norm: the same bits in all processes.
+  /// Waits for the sum, and gives its norm: the same bits in all processes. Error where one has another sum than the others, unless each
+  /// has its own range alone.
   double finish();
 
   /// The losses of all micro-batches of the step, in its order, from those of this process.

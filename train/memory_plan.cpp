@@ -39,7 +39,8 @@ double measure(const RunConfig& config, std::int64_t layers, std::int64_t sequen
   small.num_hidden_layers = layers;
   if (has_task(config)) small.head = Head::none;
   Model model(small);
-  model.parameters().allocate(config.training.dtype, StoreMode::training);
+  const DType dtype = config.training.dtype;
+  model.parameters().allocate(dtype == DType::f16 ? DType::bf16 : dtype, StoreMode::training);  // f16 is as large
   model.parameters().initialise(0, small.initializer_range);
   const ModelInput input = input_of(config, sequences);
   const Tensor labels = labels_of(config, sequences);
@@ -102,7 +103,7 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
   const std::int64_t slab = elements * exact, own = training.zero > 0 ? (slab + devices - 1) / devices : slab;
   MemoryPlan plan;
   plan.weights = elements * size_of(training.dtype);
-  plan.masters = training.dtype == DType::bf16 ? own : 0;
+  plan.masters = is_half(training.dtype) ? own : 0;
   // One device adds them up as they come; several keep theirs until it is their turn.
   const std::int64_t together = training.micro_batch_size * devices;
   const std::int64_t kept = devices == 1 ? 1 : (training.batch_size + together - 1) / together;

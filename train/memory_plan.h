@@ -15,7 +15,7 @@ namespace nystrom {
 /// Bytes on one of several devices.
 struct MemoryPlan {
   std::int64_t weights = 0;        ///< in the type of the computation
-  std::int64_t masters = 0;        ///< the exact copy under bf16
+  std::int64_t masters = 0;        ///< the exact copy under bf16 and f16
   std::int64_t gradients = 0;      ///< with deterministic also those of single micro-batches
   std::int64_t optimizer = 0;      ///< moments, of the device's range with zero; of LAMB also the updates
   std::int64_t average = 0;        ///< of training.ema
@@ -35,7 +35,8 @@ struct MemoryPlan {
   std::int64_t largest_micro_batch(std::int64_t memory, std::int64_t limit) const;
 };
 
-/// For `devices` devices. Runs steps of a small part of the model on the CPU, for seconds. A task is taken for its encoder.
+/// For `devices` devices. Runs steps of a small part of the model on the CPU, for seconds, in bf16 in the place of f16. A task is taken for
+/// its encoder.
 MemoryPlan plan_memory(const RunConfig& config, int devices);
 
 /// The plan for programs: bytes by name, with their sum.

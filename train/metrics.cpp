@@ -74,12 +74,16 @@ void TensorBoardWriter::write_record(const std::string& event) {
   file_ << length << little_endian(masked_crc(length)) << event << little_endian(masked_crc(event)) << std::flush;
 }
 
-RecordLog::RecordLog(std::filesystem::path path, std::int64_t resumed_step) : path_(std::move(path)) {
+RecordLog::RecordLog(std::filesystem::path path, std::int64_t resumed_step) : path_(std::move(path)) { roll_back(resumed_step); }
+
+void RecordLog::roll_back(std::int64_t last_step) {
+  file_.close();
   if (std::ifstream old(path_); old) {
     OutputFile kept(path_);
     for (std::string line; std::getline(old, line);) {
       const auto record = nlohmann::json::parse(line, nullptr, false);  // a killed run may leave half a line
-      if (record.is_object() && record.value("step", resumed_step + 1) <= resumed_step) kept.write(line + "\n");
+      const auto step = record.find("step");
+      if (step != record.end() && step->is_number_integer() && step->get<std::int64_t>() <= last_step) kept.write(line + "\n");
     }
     kept.commit();
   }

@@ -28,8 +28,10 @@ class TensorBoardWriter {
 /// A file of a run with a JSON object of a step a line.
 class RecordLog {
  public:
-  /// Continues the file after `resumed_step`: records of later steps, which are about to be computed again, are removed.
+  /// Continues the file after `resumed_step`: rolls back to it.
   RecordLog(std::filesystem::path path, std::int64_t resumed_step);
+  /// Removes the records of steps after `last_step`, which are about to be computed again.
+  void roll_back(std::int64_t last_step);
   /// Appends a line, without its end. InputError when it cannot be written.
   void write(const std::string& line);
 
@@ -43,6 +45,8 @@ class MetricsLog {
  public:
   /// As RecordLog.
   MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard);
+  /// As RecordLog's.
+  void roll_back(std::int64_t last_step) { records_.roll_back(last_step); }
   /// Appends {"step": …, metrics…}; not-a-number and infinity become null. InputError when it cannot be written.
   void write(std::int64_t step, const Metrics& metrics);
 

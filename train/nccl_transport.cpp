@@ -31,6 +31,7 @@ ncclDataType_t type_of(DType dtype) {
     case DType::f64: return ncclFloat64;
     case DType::f32: return ncclFloat32;
     case DType::bf16: return ncclBfloat16;
+    case DType::f16: return ncclFloat16;
     case DType::u8: return ncclUint8;
     default: throw Error(std::string("no communication of ") + name_of(dtype));
   }

@@ -46,8 +46,8 @@ class Objective {
 
   /// The process that computes each micro-batch of a step, in the order of the whole step.
   virtual std::vector<int> micro_batch_ranks() const = 0;
-  /// The next step is number `step`, from 0. Costs nothing for the steps before.
-  virtual void start(std::int64_t step) = 0;
+  /// The next step uses batch number `batch`, from 0. Costs nothing for those before.
+  virtual void start(std::int64_t batch) = 0;
   /// One optimizer step on the next batch, this process's part of it: `tokens` are its own.
   virtual ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) = 0;
 

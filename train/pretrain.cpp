@@ -5,6 +5,7 @@
 #include "data/tokenizer_folder.h"
 #include "train/corpus.h"
 #include "train/mask_samples.h"
+#include "train/run_checks.h"
 
 namespace nystrom {
 namespace {
@@ -35,7 +36,7 @@ class MaskedLmObjective : public Objective {
   std::vector<TokenizerFile> tokenizer_files() const override { return corpus_.tokenizer->files(config_.data.sequence_length); }
 
   std::vector<int> micro_batch_ranks() const override { return nystrom::micro_batch_ranks(options_); }
-  void start(std::int64_t step) override { loader_ = std::make_unique<Loader>(train_, options_, step); }
+  void start(std::int64_t batch) override { loader_ = std::make_unique<Loader>(train_, options_, batch); }
 
   ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     ObjectiveStep done;
@@ -83,6 +84,7 @@ PretrainResult pretrain(const RunConfig& given, Log& log, Device device, Communi
   RunConfig config = given;
   const auto wrong = validate_pretraining(config);
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
+  require_computable(config, device);
   // What can be refused at once is, before the text is turned into tokens and before anything is written.
   match_files(config.data.train);
   if (!config.data.validation.empty()) match_files(config.data.validation);

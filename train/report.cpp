@@ -41,7 +41,7 @@ std::string without_validation(const std::string& metric) { return metric.starts
 /// First what people look at first, then the others by name.
 std::vector<std::string> ordered(const std::set<std::string>& metrics) {
   std::vector<std::string> order;
-  const auto of_training = {"learning_rate", "grad_norm", "tokens_per_second", "peak_memory_bytes"};
+  const auto of_training = {"learning_rate", "grad_norm", "loss_scale", "tokens_per_second", "peak_memory_bytes"};
   const auto special = [&](const std::string& name) {
     return without_validation(name) == "loss" || std::find(of_training.begin(), of_training.end(), name) != of_training.end();
   };

@@ -1,6 +1,7 @@
 #include "train/run_state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -12,40 +13,109 @@
 
 namespace nystrom {
 
+std::int64_t RunState::next_batch() const {
+  std::int64_t batch = step;
+  for (const SkippedBatches& each : skipped_batches) batch += each.batches;
+  return batch;
+}
+
 std::string RunState::to_json() const {
-  const nlohmann::ordered_json json = {{"step", step},
-                                       {"updates", updates},
-                                       {"skipped_in_a_row", skipped_in_a_row},
-                                       {"best_value", best_value ? nlohmann::ordered_json(*best_value) : nullptr},
-                                       {"best_step", best_step},
-                                       {"evaluations_since_best", evaluations_since_best},
-                                       {"evaluated_step", evaluated_step},
-                                       {"tokenizer", tokenizer},
-                                       {"data", data},
-                                       {"settings", settings},
-                                       {"version", version}};
+  nlohmann::ordered_json json = {{"step", step},
+                                 {"updates", updates},
+                                 {"skipped_in_a_row", skipped_in_a_row},
+                                 {"best_value", best_value ? nlohmann::ordered_json(*best_value) : nullptr},
+                                 {"best_step", best_step},
+                                 {"evaluations_since_best", evaluations_since_best},
+                                 {"evaluated_step", evaluated_step},
+                                 {"tokenizer", tokenizer},
+                                 {"data", data},
+                                 {"settings", settings},
+                                 {"version", version}};
+  if (loss_scale) json["loss_scale"] = {{"value", loss_scale->value()}, {"finite_steps", loss_scale->finite_steps()}};
+  if (losses) {
+    json["losses"] = {{"usual", losses->usual()}, {"far", losses->far()}};
+    json["anchor"] = anchor;
+  }
+  if (!skipped_batches.empty()) {
+    json["skipped_batches"] = nlohmann::ordered_json::array();
+    for (const SkippedBatches& each : skipped_batches) json["skipped_batches"].push_back({{"step", each.step}, {"batches", each.batches}});
+  }
   return json.dump(2) + "\n";
 }
 
-RunState RunState::read(const std::filesystem::path& path) {
-  const nlohmann::json json = read_json_file(path);
-  try {
-    RunState state;
-    json.at("step").get_to(state.step);
-    json.at("updates").get_to(state.updates);
-    json.at("skipped_in_a_row").get_to(state.skipped_in_a_row);
-    if (!json.at("best_value").is_null()) state.best_value = json.at("best_value").get<double>();
-    json.at("best_step").get_to(state.best_step);
-    json.at("evaluations_since_best").get_to(state.evaluations_since_best);
-    json.at("evaluated_step").get_to(state.evaluated_step);
-    json.at("tokenizer").get_to(state.tokenizer);
-    json.at("data").get_to(state.data);
-    json.at("settings").get_to(state.settings);
-    json.at("version").get_to(state.version);
-    return state;
-  } catch (const nlohmann::json::exception&) {
-    throw InputError(fmt::format("{}: is not the state of a run", path.string()));
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t most = std::int64_t{1} << 53;
+
+std::int64_t count_of(const json& value, const std::string& name) {
+  const bool count = value.is_number_unsigned() && value.get<std::uint64_t>() <= most;
+  require_input(count, "{} is {}, expected a whole number from 0 to {}", name, value.dump(), most);
+  return value.get<std::int64_t>();
+}
+
+LossScale read_loss_scale(const json& saved) {
+  const auto value = saved.at("value").get<double>();
+  int exponent = 0;
+  require_input(value >= LossScale::least && std::frexp(value, &exponent) == 0.5,
+                "loss_scale.value is {}, expected a power of two from {} on", value, LossScale::least);
+  return {value, count_of(saved.at("finite_steps"), "loss_scale.finite_steps")};
+}
+
+LossWatch read_losses(const json& saved) {
+  auto usual = saved.at("usual").get<std::vector<double>>(), far = saved.at("far").get<std::vector<double>>();
+  require_input(usual.size() <= LossWatch::window && far.size() < LossWatch::in_a_row,
+                "losses has {} usual and {} far ones, expected at most {} and less than {}", usual.size(), far.size(), LossWatch::window,
+                LossWatch::in_a_row);
+  return {std::move(usual), std::move(far)};
+}
+
+std::vector<RunState::SkippedBatches> read_skipped_batches(const json& saved, std::int64_t last_step) {
+  std::int64_t total = 0;
+  std::vector<RunState::SkippedBatches> list;
+  for (const json& each : saved) {
+    list.push_back({count_of(each.at("step"), "skipped_batches.step"), count_of(each.at("batches"), "skipped_batches.batches")});
+    const std::int64_t before = list.size() > 1 ? list[list.size() - 2].step : 0, step = list.back().step;
+    require_input(before <= step && step <= last_step, "skipped_batches.step is {}, expected one from {} to {}", step, before, last_step);
+    total += list.back().batches;
+    require_input(total <= most, "skipped_batches are {} in all, expected at most {}", total, most);
   }
+  return list;
+}
+
+RunState state_of(const json& saved) {
+  const auto count = [&](const char* key) { return count_of(saved.at(key), key); };
+  RunState state;
+  state.step = count("step");
+  state.updates = count("updates");
+  state.skipped_in_a_row = count("skipped_in_a_row");
+  if (!saved.at("best_value").is_null()) state.best_value = saved.at("best_value").get<double>();
+  state.best_step = count("best_step");
+  state.evaluations_since_best = count("evaluations_since_best");
+  state.evaluated_step = count("evaluated_step");
+  saved.at("tokenizer").get_to(state.tokenizer);
+  saved.at("data").get_to(state.data);
+  saved.at("settings").get_to(state.settings);
+  saved.at("version").get_to(state.version);
+  if (saved.contains("loss_scale")) state.loss_scale = read_loss_scale(saved["loss_scale"]);
+  if (saved.contains("losses")) state.losses = read_losses(saved["losses"]);
+  if (saved.contains("anchor")) state.anchor = count("anchor");
+  if (saved.contains("skipped_batches")) state.skipped_batches = read_skipped_batches(saved["skipped_batches"], state.step);
+  return state;
+}
+
+}  // namespace
+
+RunState RunState::read(const std::filesystem::path& path) {
+  const json saved = read_json_file(path);
+  return with_context(path.string(), [&] {
+    try {
+      return state_of(saved);
+    } catch (const json::exception&) {
+      throw InputError("is not the state of a run");
+    }
+  });
 }
 
 namespace {
@@ -84,6 +154,7 @@ void check_run_dir(const RunConfig& config) {
   old.training.epochs = config.training.epochs;
   old.training.zero = config.training.zero;
   old.training.timeout = config.training.timeout;
+  old.training.on_loss_spike = config.training.on_loss_spike;
   old.evaluation = config.evaluation;
   old.checkpoint = config.checkpoint;
   old.logging = config.logging;

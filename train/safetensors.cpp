@@ -13,19 +13,6 @@ namespace {
 
 constexpr std::int64_t chunk_bytes = std::int64_t{1} << 20;
 
-struct f16 {
-  std::uint16_t bits;
-
-  explicit operator float() const {
-    const int exponent = bits >> 10 & 0x1f;
-    const auto fraction = static_cast<float>(bits & 0x3ff);
-    const float magnitude = exponent == 0    ? std::ldexp(fraction, -24)
-                            : exponent == 31 ? (fraction == 0 ? INFINITY : NAN)
-                                             : std::ldexp(fraction + 1024, exponent - 25);
-    return bits & 0x8000 ? -magnitude : magnitude;
-  }
-};
-
 /// Calls f(TypeTag<T>{}) with the type in which floating values lie in the file.
 template <class F>
 void visit_stored_float(StoredType type, F&& f) {

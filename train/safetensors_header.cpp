@@ -290,6 +290,7 @@ const char* stored_name(StoredType type) { return entry_of(type).name; }
 std::int64_t stored_size(StoredType type) { return entry_of(type).size; }
 
 StoredType stored_type_of(DType dtype) {
+  if (dtype == DType::f16) return StoredType::f16;
   return std::find_if(std::begin(types), std::end(types),
                       [&](const TypeEntry& entry) { return entry.dtype == dtype && entry.type != StoredType::f16; })
       ->type;

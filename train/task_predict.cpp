@@ -34,7 +34,7 @@ std::vector<std::size_t> ranked(const std::vector<double>& scores, std::int64_t 
   return order;
 }
 
-CharacterRange characters(std::string_view text, const ByteRange& bytes) {
+CharacterRange characters(std::string_view text, const TextRange& bytes) {
   const auto count = [&](std::int64_t end) {
     return std::count_if(text.begin(), text.begin() + end, [](char c) { return !is_utf8_continuation(c); });
   };
@@ -115,7 +115,7 @@ class Predictor {
       }
       return guesses;
     }
-    const std::vector<ByteRange> places = example.text.empty() ? std::vector<ByteRange>() : split_words(example.text);
+    const std::vector<TextRange> places = example.text.empty() ? std::vector<TextRange>() : split_words(example.text);
     for (const Entity& entity : find_entities(example.words, predicted, labels, example.text, places)) {
       Guess guess{entity.type, entity.score, entity.text};
       if (!places.empty()) guess.place = characters(example.text, entity.place);

@@ -48,17 +48,18 @@ StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_i
     Tape tape;
     const Var part_loss = loss_of(part, run);
     losses.push_back(part_loss.value());
-    tape.backward(part_loss);
+    const Tensor& value = part_loss.value();
+    tape.backward(part_loss, Tensor::full(value.shape(), options.loss_scale, value.dtype(), value.device()));
     if (sum) sum->end(part);
   }
-  const double norm = sum ? sum->finish() : optimizer.gradient_norm();
+  const double norm = (sum ? sum->finish() : optimizer.gradient_norm()) / options.loss_scale;
   std::vector<double> parts;
   for (const Tensor& part : losses) parts.push_back(part.item());
   if (sum) parts = sum->losses_of_all(parts);
   const double loss = std::accumulate(parts.begin(), parts.end(), 0.0);
   if (!std::isfinite(norm) || !std::isfinite(loss)) return {loss, norm, true};
   const double scale = options.clip_norm ? std::min(1.0, *options.clip_norm / (norm + 1e-6)) : 1.0;
-  optimizer.step(options.learning_rate, scale);
+  optimizer.step(options.learning_rate, scale / options.loss_scale);
   if (sum) sum->share_parameters();
   return {loss, norm, false};
 }

@@ -22,6 +22,7 @@ struct MicroBatch {
 struct StepOptions {
   double learning_rate = 1e-4;
   std::optional<double> clip_norm;  ///< largest gradient norm
+  double loss_scale = 1;            ///< gradients are computed times this, a power of two, and divided by it where they are used
   std::uint64_t seed = 0;
   std::uint64_t step = 0;  ///< with seed and sample ids decides dropout
   bool dropout = true;
@@ -33,7 +34,7 @@ struct StepOptions {
 
 struct StepResult {
   double loss;                             ///< mean over what is learned from in all micro-batches
-  double gradient_norm;                    ///< before clipping
+  double gradient_norm;                    ///< before clipping, of the loss as it is
   bool skipped;                            ///< the gradient was not finite: nothing was updated
   std::optional<double> accuracy{};        ///< share of masked tokens that were predicted right; tasks count it in evaluations alone
   std::optional<double> order_accuracy{};  ///< share of sequences whose segments' order was told right

@@ -16,13 +16,12 @@
 #include "train/config_io.h"
 #include "train/hf_config.h"
 #include "train/mask_samples.h"
-#include "train/model_folder.h"
-#include "train/optimizer_files.h"
 #include "train/progress.h"
+#include "train/run_checks.h"
 #include "train/run_state.h"
 #include "train/schedule.h"
 #include "train/stop_signals.h"
-#include "train/weight_average.h"
+#include "train/trained_model.h"
 
 namespace nystrom {
 namespace {
@@ -32,6 +31,11 @@ using Clock = std::chrono::steady_clock;
 
 static_assert(label_of_unchosen == ignored_label);
 
+/// Several processes compare their weights as often as this, and before they save.
+constexpr std::int64_t steps_between_comparisons = 100;
+
+std::string fault_at(std::int64_t step) { return fmt::format("at step {} the memory or the processor of one of them is at fault; ", step); }
+
 /// One run while it trains.
 class Run {
  public:
@@ -39,34 +43,31 @@ class Run {
   RunResult train();
 
  private:
-  void start_weights();
-  void start_average();
+  std::optional<std::int64_t> newest_of_first(std::int64_t last = std::numeric_limits<std::int64_t>::max());
   void resume();
-  void step(const StopSignals& stop, Progress& progress);
-  void report(const ObjectiveStep& done, double learning_rate, double seconds, Progress& progress);
-  std::optional<std::int64_t> newest_of_first();
+  void take_up(std::int64_t step);
+  void roll_back(const std::string& spike);
+  void remove_old();
+  void step(const StopSignals& stop);
+  void judge(const StepResult& result);
+  void watch_loss(double loss);
+  void report(const ObjectiveStep& done, const StepOptions& options, double seconds);
   bool evaluation_due() const;
   bool evaluate(const StopSignals& stop);
   void save();
-  void require_same_weights();
-  void while_averaged(const std::function<void()>& f);
-  std::vector<NamedSlab> optimizer_slabs() const;
-  std::vector<CheckpointFolder::File> checkpoint_files(const Tensor& masters, std::vector<NamedTensor> optimizer_tensors);
+  void save_as_planned();
 
   RunConfig config_;
   Objective& objective_;
   Log& log_;
   Device device_;
   Communicator& communicator_;
-  bool sharded_;  // masters and moments are spread over the processes
-  Model model_;
-  std::optional<GradientSum> gradient_sum_;  // where there may be more than one process, or their number must not matter
-  std::optional<Optimizer> optimizer_;
-  std::optional<WeightAverage> average_;
+  TrainedModel trained_;
   AttentionMonitor attention_;
   CheckpointFolder checkpoints_;
   std::optional<MetricsLog> metrics_;  // of the first process
   std::optional<RecordLog> samples_;   // once there are some
+  std::optional<Progress> progress_;
   RunState state_;
   std::int64_t steps_, evaluation_interval_;
   std::string settings_;  // a hash of config_
@@ -83,141 +84,109 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
       log_(log),
       device_(device),
       communicator_(communicator),
-      sharded_(communicator.is_connected() && config.training.zero > 0),
-      model_(config.model),
+      trained_(config_, objective.micro_batch_ranks(), device, communicator),
       attention_(config, log),
       checkpoints_(fs::path(config.run_dir) / "checkpoints", config.checkpoint.keep),
       steps_(total_steps(config.training, objective.samples())),
       evaluation_interval_(evaluation_interval(config, objective.samples())),
       settings_(text_checksum(to_yaml(config))) {
-  if (communicator.is_connected() || config.training.deterministic)
-    gradient_sum_.emplace(model_.parameters(), communicator, objective.micro_batch_ranks(),
-                          GradientSumOptions{config.training.deterministic, sharded_, config.training.reduction == Reduction::bf16});
-  const auto own_range = sharded_ ? std::optional(gradient_sum_->own_range()) : std::nullopt;
-  model_.parameters().allocate(config.training.dtype, StoreMode::training, device, own_range);
-  optimizer_.emplace(model_.parameters(), config.optimizer, own_range);
   const DataIdentity identity = objective_.identity();
   state_.tokenizer = identity.tokenizer;
   state_.data = identity.data;
+  if (config.training.dtype == DType::f16) state_.loss_scale.emplace();
+  // Losses of tasks lie too unevenly: of a nearly solved one, a single wrong answer is a spike.
+  if (!has_task(config)) state_.losses.emplace();
   communicator.require_same_files(identity.option, fmt::format("{} {} {}", identity.tokenizer, identity.data, objective.samples()));
   if (communicator.is_first()) checkpoints_.remove_leftovers();
   resume();
   if (communicator.is_first()) metrics_.emplace(config.run_dir, state_.step, config.logging.tensorboard);
 }
 
-void Run::start_weights() {
-  const auto seed = static_cast<std::uint64_t>(config_.seed);
-  if (config_.start.from) {
-    const ModelFolder folder = open_model_folder(*config_.start.from, {}, log_);
-    log_.say(initialise_from(model_, folder, seed, config_.start.fresh_head).summary(folder.path));
-  } else {
-    model_.parameters().initialise(seed, config_.model.initializer_range);
-  }
-}
-
-/// The newest whole checkpoint, as the first process finds it.
-std::optional<std::int64_t> Run::newest_of_first() {
+/// The newest whole checkpoint of step `last` or before, as the first process finds it.
+std::optional<std::int64_t> Run::newest_of_first(std::int64_t last) {
   std::optional<std::int64_t> newest;
   std::vector<std::string> passed_over;
-  if (communicator_.is_first()) newest = newest_checkpoint(fs::path(config_.run_dir) / "checkpoints", passed_over);
+  if (communicator_.is_first()) newest = newest_checkpoint(fs::path(config_.run_dir) / "checkpoints", passed_over, last);
   for (const std::string& line : passed_over) log_.warn(line);
   const auto step = static_cast<std::int64_t>(communicator_.sum(communicator_.is_first() ? static_cast<double>(newest.value_or(-1)) : 0));
   return step < 0 ? std::nullopt : std::optional(step);
 }
 
-void Run::start_average() {
-  if (!config_.training.ema) return;
-  average_.emplace(model_.parameters(), *config_.training.ema, optimizer_->range(), [this] {
-    if (gradient_sum_) gradient_sum_->share_parameters();
-  });
-}
-
-/// Runs f while the model has its averaged weights, if there are any.
-void Run::while_averaged(const std::function<void()>& f) {
-  if (average_)
-    average_->while_exchanged(f);
-  else
-    f();
-}
-
 void Run::resume() {
   const auto newest = newest_of_first();
-  if (!newest) {
-    start_weights();
-    start_average();
-    return;
-  }
-  const fs::path folder = checkpoints_.path_of(*newest);
-  const RunState saved = RunState::read(folder / "state.json");
+  if (!newest) return trained_.initialise(log_);
+  take_up(*newest);
+  remove_old();  // a killed run may not have come to it
+  log_.say(fmt::format("resuming at step {}", state_.step));
+}
+
+/// The run as it was at a checkpoint.
+void Run::take_up(std::int64_t step) {
+  const fs::path folder = checkpoints_.path_of(step);
+  RunState saved = RunState::read(folder / "state.json");
   const bool same_tokenizer = saved.tokenizer == state_.tokenizer;
   require_input(same_tokenizer && saved.data == state_.data,
                 "{}: its checkpoints come from {}; bring the files of {} back as they were, or choose another run_dir", config_.run_dir,
                 same_tokenizer ? "other text" : "another tokenizer", objective_.identity().option);
+  require_input(saved.loss_scale.has_value() == state_.loss_scale.has_value(), "{}: was not written by a run in training.dtype {}",
+                (folder / "state.json").string(), config_.training.dtype);
+  if (state_.losses && !saved.losses) saved.losses.emplace();  // by a version that did not watch
+  trained_.read(folder, saved.updates);
   saved_ = saved.to_json();
-  state_ = saved;
-  const auto weights = SafetensorsFile::open(folder / "model.safetensors");
-  const OptimizerFiles rest(folder);
-  ParameterStore& store = model_.parameters();
-  start_average();
-  while_averaged([&] {  // model.safetensors holds the average
-    for (const Parameter& parameter : store.parameters()) store.set(parameter.name(), weights.read(parameter.name()));
-    for (const NamedSlab& slab : optimizer_slabs()) rest.read(store, optimizer_->range(), slab);
-  });
-  optimizer_->set_steps_taken(state_.updates);
-  if (communicator_.is_first()) checkpoints_.remove_old(state_.step, state_.best());
-  log_.say(fmt::format("resuming at step {}", state_.step));
+  state_ = std::move(saved);
 }
 
-/// While the model has its averaged weights, the average is what is trained.
-std::vector<NamedSlab> Run::optimizer_slabs() const {
-  std::vector<NamedSlab> slabs = {{"moment1", optimizer_->moment1()}, {"moment2", optimizer_->moment2()}};
-  if (average_) slabs.push_back({"weight", average_->slab()});
-  return slabs;
-}
-
-std::vector<CheckpointFolder::File> Run::checkpoint_files(const Tensor& masters, std::vector<NamedTensor> optimizer_tensors) {
-  const std::vector<NamedTensor> weights = weight_tensors(model_, masters);
-  std::vector<CheckpointFolder::File> files = optimizer_files(std::move(optimizer_tensors), sharded_, communicator_);
-  files.push_back({"model.safetensors", [weights](const fs::path& path) { return write_safetensors(path, weights); }});
-  files.push_back(CheckpointFolder::text_file("state.json", state_.to_json()));
-  files.push_back(CheckpointFolder::text_file("config.json", hf_config_text(config_.model)));
-  files.push_back(CheckpointFolder::text_file("config.yaml", to_yaml(config_)));
-  for (const TokenizerFile& file : objective_.tokenizer_files()) {
-    files.push_back(CheckpointFolder::text_file(file.name, file.content));
+/// Takes up the last checkpoint before a spike of the loss that ends with the last step; the data goes on where it is. Nothing is saved at
+/// once: a run that is killed before its next checkpoint comes to the same spike.
+void Run::roll_back(const std::string& spike) {
+  constexpr std::ptrdiff_t limit = 3;
+  const std::int64_t last = state_.step, next_batch = state_.next_batch();
+  const auto target = state_.anchor > 0 ? newest_of_first(state_.anchor) : std::nullopt;
+  if (!target) return log_.warn(fmt::format("step {}: {}; there is no checkpoint before it to roll back to", last, spike));
+  auto skipped = state_.skipped_batches;
+  std::erase_if(skipped, [&](const auto& each) { return each.step > *target; });
+  if (std::count_if(skipped.begin(), skipped.end(), [&](const auto& each) { return each.step == *target; }) == limit) {
+    throw InputError(
+        fmt::format("step {}: {}, for the fourth time after the checkpoint of step {}; lower optimizer.learning_rate or raise "
+                    "schedule.warmup_steps, in a new run_dir",
+                    last, spike, *target));
   }
-  return files;
+  if (communicator_.is_first()) checkpoints_.roll_back(*target);
+  take_up(*target);
+  trained_.require_same_in_all(fault_at(*target) + "a new start goes on from the last checkpoint");
+  state_.skipped_batches = std::move(skipped);
+  const std::int64_t batches = next_batch - state_.next_batch();
+  state_.skipped_batches.push_back({*target, batches});
+  saved_ = state_.to_json();
+  if (metrics_) metrics_->roll_back(*target);
+  samples_.reset();
+  progress_.emplace("step", *target, steps_, log_);
+  log_.warn(fmt::format("step {}: {}; rolling back to step {}, skipping the {} batches since then", last, spike, *target, batches));
 }
 
-/// A fault of one machine must not get into a checkpoint, nor go on unseen.
-void Run::require_same_weights() {
-  if (communicator_.size() == 1) return;
-  const ParameterStore& store = model_.parameters();
-  const Tensor weights = (sharded_ ? store.values() : store.masters()).to(cpu_device);
-  Checksum checksum;
-  checksum.update(CView(weights).data, static_cast<std::size_t>(weights.bytes()));
-  const auto other = communicator_.first_to_differ(checksum.hex());
-  if (!other) return;
-  throw Error(
-      fmt::format("step {}: {} has other weights than {}: the memory or the processor of one of them is at fault; nothing was saved",
-                  state_.step, communicator_.name_of(*other), communicator_.name_of(0)));
+/// None while the loss is far off: rolling back needs the older ones.
+void Run::remove_old() {
+  if (!communicator_.is_first() || (state_.losses && !state_.losses->far().empty())) return;
+  std::vector<std::int64_t> wanted = {state_.anchor};
+  if (state_.best()) wanted.push_back(*state_.best());
+  checkpoints_.remove_old(state_.step, wanted);
+}
+
+/// A save that the configuration asks for, not a stop.
+void Run::save_as_planned() {
+  if (state_.losses && state_.losses->far().empty()) state_.anchor = state_.step;
+  save();
 }
 
 void Run::save() {
   if (saved_ == state_.to_json()) return;
-  require_same_weights();
-  const ParameterStore& store = model_.parameters();
-  while_averaged([&] {
-    const Tensor masters = gradient_sum_ ? gradient_sum_->masters_for_first() : store.masters();
-    if (!communicator_.is_first() && !sharded_) return;
-    std::vector<NamedTensor> tensors = tensors_of(store, optimizer_->range(), optimizer_slabs());
-    if (communicator_.is_first()) {
-      const std::int64_t bytes = (average_ ? 4 : 3) * masters.bytes() + (std::int64_t{1} << 20);
-      checkpoints_.save(state_.step, checkpoint_files(masters, std::move(tensors)), bytes, state_.best());
-      if (sharded_) end_optimizer_files(communicator_);
-    } else {
-      write_own_optimizer_files(tensors, communicator_);
-    }
-  });
+  trained_.require_same_in_all(fault_at(state_.step) + "nothing is saved");
+  std::vector<CheckpointFolder::File> files = {CheckpointFolder::text_file("state.json", state_.to_json()),
+                                               CheckpointFolder::text_file("config.json", hf_config_text(config_.model)),
+                                               CheckpointFolder::text_file("config.yaml", to_yaml(config_))};
+  for (const TokenizerFile& file : objective_.tokenizer_files()) files.push_back(CheckpointFolder::text_file(file.name, file.content));
+  trained_.save(checkpoints_, state_.step, files);
+  remove_old();
   saved_ = state_.to_json();
 }
 
@@ -233,12 +202,12 @@ bool Run::evaluate(const StopSignals& stop) {
   Score score;
   std::string samples;
   try {
-    while_averaged([&] {
-      score = objective_.evaluate(model_, [&](std::int64_t done, std::int64_t total) {
+    trained_.while_averaged([&] {
+      score = objective_.evaluate(trained_.model(), [&](std::int64_t done, std::int64_t total) {
         if (communicator_.size() == 1 && stop.requested()) throw Stopped();
         log_.draw(fmt::format("step {}: evaluating, {}/{}", state_.step, done, total));
       });
-      if (communicator_.is_first()) samples = objective_.samples(model_, state_.step);
+      if (communicator_.is_first()) samples = objective_.samples(trained_.model(), state_.step);
     });
   } catch (const Stopped&) {
     return false;  // a resumed run evaluates before it goes on
@@ -257,25 +226,26 @@ bool Run::evaluate(const StopSignals& stop) {
   if (better) {
     state_.best_value = score.value;
     state_.best_step = state_.step;
-    save();  // so that the best is always on disk
+    save_as_planned();  // so that the best is always on disk
   }
   log_.say(fmt::format("step {}: validation {}{}", state_.step, score.text, better ? " (best so far)" : ""));
   return true;
 }
 
-void Run::step(const StopSignals& stop, Progress& progress) {
+void Run::step(const StopSignals& stop) {
   const auto start = Clock::now();
   communication_ = {-communicator_.working_seconds(), -communicator_.waiting_seconds()};
   const std::int64_t number = state_.step + 1;
   StepOptions options;
   options.learning_rate = learning_rate(config_.optimizer.learning_rate, config_.schedule, steps_, number);
   options.clip_norm = config_.optimizer.clip_norm;
+  if (state_.loss_scale) options.loss_scale = state_.loss_scale->value();
   options.seed = static_cast<std::uint64_t>(config_.seed);
   options.step = static_cast<std::uint64_t>(number);
   options.activation_checkpointing = config_.training.activation_checkpointing;
   if (communicator_.is_first()) attention_.begin(number, options);
-  options.gradient_sum = gradient_sum_ ? &*gradient_sum_ : nullptr;
-  ObjectiveStep done = objective_.step(model_, *optimizer_, options);
+  options.gradient_sum = trained_.gradient_sum();
+  ObjectiveStep done = objective_.step(trained_.model(), trained_.optimizer(), options);
   const std::vector<double> of_all = communicator_.sum({static_cast<double>(done.tokens), stop.requested() ? 1.0 : 0.0});
   done.tokens = static_cast<std::int64_t>(of_all[0]);
   stop_agreed_ = of_all[1] > 0;
@@ -284,19 +254,42 @@ void Run::step(const StopSignals& stop, Progress& progress) {
   state_.step = number;
   state_.settings = settings_;
   state_.version = NYSTROM_VERSION;
-  state_.updates = optimizer_->steps_taken();
-  if (average_ && !done.result.skipped) average_->update();
-  state_.skipped_in_a_row = done.result.skipped ? state_.skipped_in_a_row + 1 : 0;
-  if (done.result.skipped) log_.warn(fmt::format("step {} skipped: its gradient is not finite", number));
+  state_.updates = trained_.optimizer().steps_taken();
+  if (!done.result.skipped) trained_.update_average();
+  judge(done.result);
+  report(done, options, std::chrono::duration<double>(Clock::now() - start).count());
+  watch_loss(done.result.loss);
+}
+
+/// Ends the run when its steps fail. Those that the loss scale explains are not counted.
+void Run::judge(const StepResult& result) {
+  auto& scale = state_.loss_scale;
+  const bool overflow = result.skipped && scale && scale->explains_skip(result.loss);
+  if (scale && std::isfinite(result.loss)) scale->update(!result.skipped);
+  if (overflow) {
+    log_.say(fmt::format("step {} skipped: its gradient overflows in f16; loss scale {:g} from here on", state_.step, scale->value()));
+    return;
+  }
+  state_.skipped_in_a_row = result.skipped ? state_.skipped_in_a_row + 1 : 0;
+  if (result.skipped) log_.warn(fmt::format("step {} skipped: its gradient is not finite", state_.step));
   if (state_.skipped_in_a_row == 3) {
     throw InputError(
         fmt::format("steps {} to {} had no finite gradient; lower optimizer.learning_rate or lengthen the warm-up, in a new run_dir",
-                    number - 2, number));
+                    state_.step - 2, state_.step));
   }
-  report(done, options.learning_rate, std::chrono::duration<double>(Clock::now() - start).count(), progress);
 }
 
-void Run::report(const ObjectiveStep& done, double learning_rate, double seconds, Progress& progress) {
+void Run::watch_loss(double loss) {
+  const auto spike = state_.losses ? state_.losses->see(loss) : std::nullopt;
+  if (!spike) return;
+  if (config_.training.on_loss_spike == OnLossSpike::roll_back) return roll_back(*spike);
+  log_.warn(
+      fmt::format("step {}: {}; if it stays there, lower optimizer.learning_rate or raise schedule.warmup_steps in a new run_dir, or roll "
+                  "back behind it as the FAQ says",
+                  state_.step, *spike));
+}
+
+void Run::report(const ObjectiveStep& done, const StepOptions& options, double seconds) {
   const Metrics of_attention = attention_.end();
   const bool record = state_.step % config_.logging.every == 0 || state_.step == steps_ || !of_attention.empty();
   const StepResult& result = done.result;
@@ -306,35 +299,42 @@ void Run::report(const ObjectiveStep& done, double learning_rate, double seconds
     Metrics metrics = {{"loss", result.loss}};
     if (result.accuracy) metrics.emplace_back("accuracy", *result.accuracy);
     if (result.order_accuracy) metrics.emplace_back("sentence_order_accuracy", *result.order_accuracy);
-    metrics.insert(metrics.end(), {{"learning_rate", learning_rate},
+    metrics.insert(metrics.end(), {{"learning_rate", options.learning_rate},
                                    {"grad_norm", result.gradient_norm},
                                    {"tokens_per_second", tokens_per_second},
                                    {"peak_memory_bytes", memory}});
+    if (state_.loss_scale) metrics.emplace_back("loss_scale", options.loss_scale);
     metrics.insert(metrics.end(), of_attention.begin(), of_attention.end());
     if (communicator_.is_connected())
       metrics.insert(metrics.end(), {{"communication_seconds", communication_.working}, {"waiting_seconds", communication_.waiting}});
     if (metrics_) metrics_->write(state_.step, metrics);
   }
   const std::string accuracy = result.accuracy ? fmt::format(", accuracy {:.1f} %", 100 * *result.accuracy) : "";
-  progress.update(state_.step,
-                  fmt::format("loss {:.4f}{}, {:.0f} tokens/s, {:.2f} GB", result.loss, accuracy, tokens_per_second, memory / 1e9), record);
+  progress_->update(state_.step,
+                    fmt::format("loss {:.4f}{}, {:.0f} tokens/s, {:.2f} GB", result.loss, accuracy, tokens_per_second, memory / 1e9),
+                    record);
 }
 
 RunResult Run::train() {
   const StopSignals stop;
-  objective_.start(state_.step);
-  Progress progress("step", state_.step, steps_, log_);
+  trained_.require_same_in_all("give all processes the same files to start from");
+  objective_.start(state_.next_batch());
+  progress_.emplace("step", state_.step, steps_, log_);
   std::string place = device_.is_cpu() ? fmt::format("{} threads", num_threads()) : device_.name();
   if (communicator_.size() > 1) place += fmt::format(" in each of {} processes", communicator_.size());
-  log_.say(fmt::format("training {} parameters on {} in {}, to step {}", model_.parameters().count(), place, config_.run_dir, steps_));
+  log_.say(
+      fmt::format("training {} parameters on {} in {}, to step {}", trained_.model().parameters().count(), place, config_.run_dir, steps_));
   const auto patience = config_.evaluation.early_stop_patience;
   const auto stalled = [&] { return patience && state_.evaluations_since_best >= *patience; };
   const auto asked_to_stop = [&] { return communicator_.size() == 1 ? stop.requested() : stop_agreed_; };
-  for (;;) {
+  for (bool stepped = false;; stepped = true) {
     if (evaluation_due() && (asked_to_stop() || !evaluate(stop))) break;
-    if (state_.step > 0 && state_.step % config_.checkpoint.every == 0) save();
+    if (state_.step > 0 && state_.step % config_.checkpoint.every == 0)
+      save_as_planned();  // compares too
+    else if (stepped && state_.step % steps_between_comparisons == 0)
+      trained_.require_same_in_all(fault_at(state_.step) + "a new start goes on from the last checkpoint");
     if (state_.step >= steps_ || asked_to_stop() || stalled()) break;
-    step(stop, progress);
+    step(stop);
   }
   save();
   communicator_.barrier();
@@ -343,44 +343,6 @@ RunResult Run::train() {
                          state_.best_step));
   }
   return {state_.step, state_.best(), state_.best_value, objective_.judged_by(), !stalled() && (state_.step < steps_ || evaluation_due())};
-}
-
-}  // namespace
-
-void check_run(const RunConfig& config) {
-  check_run_dir(config);
-  check_run_start(config);
-}
-
-void check_run_start(const RunConfig& config) {
-  if (!config.start.from || !checkpoint_steps(fs::path(config.run_dir) / "checkpoints").empty()) return;
-  Log quiet(true);
-  check_start(config.model, open_model_folder(*config.start.from, {}, quiet), config.start.fresh_head);
-}
-
-namespace {
-
-/// All processes were given the same.
-void require_same_config(const RunConfig& config, Communicator& communicator) {
-  const auto other = communicator.first_to_differ(text_checksum(to_yaml(config)));
-  if (!other) return;
-  throw InputError(fmt::format("{} has another configuration than {}: give all processes the same file and options",
-                               communicator.name_of(*other), communicator.name_of(0)));
-}
-
-/// A batch that is large enough for all processes.
-void require_work_for_all(const TrainingConfig& training, bool task, int processes) {
-  const std::int64_t batch = training.batch_size, micro = training.micro_batch_size, parts = (batch + micro - 1) / micro;
-  require_input(batch >= processes, "training.batch_size {} leaves some of {} processes without a sequence; raise it, or start fewer",
-                batch, processes);
-  // Tasks divide a step by length, in whole micro-batches.
-  require_input(!task || parts >= processes,
-                "training.batch_size {} makes {} micro-batches of training.micro_batch_size {}, too few for {} processes; set "
-                "training.micro_batch_size to {} or less",
-                batch, parts, micro, processes, batch / processes);
-  require_input(task || !training.deterministic || batch % (micro * processes) == 0,
-                "training.deterministic with {} processes needs a batch_size that is divisible by {} x micro_batch_size {}; got {}",
-                processes, processes, micro, batch);
 }
 
 }  // namespace

@@ -19,19 +19,14 @@ struct RunResult {
   bool interrupted = false;            ///< by SIGINT or SIGTERM: a checkpoint of the last step was saved
 };
 
-/// Refuses what can be refused before anything is written: a run directory that holds something else or a run of other settings, and a
-/// folder to start from that does not fit. The model is complete. InputError.
-void check_run(const RunConfig& config);
-/// The part of it about the folder to start from, which a run with checkpoints does not look at again.
-void check_run_start(const RunConfig& config);
-
 /// Prepares what is trained, in all processes together; the configuration is complete when it returns (model, epochs in steps).
 using MakeObjective = std::function<std::unique_ptr<Objective>(RunConfig& config)>;
 
 /// Runs `config` in its run directory to its last step. A run that was stopped goes on from its newest whole checkpoint, to the same bits
 /// as if it had not been; a fresh one starts with fresh weights, or with those of model.from. The lock of the run directory is held from
 /// before `make` is called. InputError when the run directory holds a run of other settings (all changed keys are named; steps, epochs,
-/// zero, timeout, logging, evaluation and checkpoint may change), and after three steps in a row whose gradient was not finite.
+/// zero, timeout, on_loss_spike, logging, evaluation and checkpoint may change), after three steps in a row whose gradient was not
+/// finite, and at the fourth loss spike after one checkpoint.
 ///
 /// Several processes train one run together: the first one alone writes, but for what is sharded. All get the same result. ProcessLost when
 /// one of them lets the others wait for longer than training.timeout.

@@ -12,7 +12,7 @@ namespace nystrom {
 struct Buffer {
   void* data;
   std::int64_t count;
-  DType dtype;            ///< f64, f32 and bf16; u8 only where nothing is added
+  DType dtype;            ///< f64, f32 and bf16; f16 and u8 only where nothing is added
   void* ready = nullptr;  ///< null: they lie in the memory of the CPU; else on the GPU, ready behind this cudaEvent_t
 };
 

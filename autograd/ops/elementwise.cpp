@@ -89,11 +89,14 @@ Var relu(const Var& x) { return unary("relu", Unary::relu, x); }
 Var tanh(const Var& x) { return unary("tanh", Unary::tanh, x); }
 Var exp(const Var& x) { return unary("exp", Unary::exp, x); }
 Var square(const Var& x) { return unary("square", Unary::square, x); }
-Var round_to_bf16(const Var& x) { return unary("round_to_bf16", Unary::round_to_bf16, x); }
 
 Var cast(const Var& x, DType dtype) {
   if (x.dtype() == dtype) return x;
   return record("cast", x.value().cast(dtype), {x}, [](const Tensor& dy, Grads grads) { grads.add(0, dy); });
+}
+
+Var round_to(const Var& x, DType dtype) {
+  return record("round_to", x.value().cast(dtype).cast(x.dtype()), {x}, [](const Tensor& dy, Grads grads) { grads.add(0, dy); });
 }
 
 Var dropout(const Var& x, double p, DropoutKey key, const Tensor& samples) {

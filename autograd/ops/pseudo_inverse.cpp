@@ -7,7 +7,7 @@ namespace {
 /// a […, m, m] as [batch, m, m].
 Tensor as_batch(const char* name, const Var& a) {
   require(a.rank() >= 2 && a.dim(-1) == a.dim(-2), "{}: expected square matrices […, m, m], got {}", name, a.shape());
-  require(a.dtype() != DType::bf16, "{}: bf16 is too coarse for an inverse; cast to f32 first", name);
+  require(!is_half(a.dtype()), "{}: {} is too coarse for an inverse; cast to f32 first", name, a.dtype());
   const std::int64_t m = a.dim(-1);
   return a.value().contiguous().reshape({m == 0 ? 0 : a.value().numel() / (m * m), m, m});
 }

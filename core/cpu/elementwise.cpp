@@ -106,8 +106,8 @@ void copy(CView x, View y) {
       default: return copy_typed<std::int64_t, std::int64_t>(x, y);
     }
   }
-  visit_float(x.dtype, [&](auto from) {
-    visit_float(y.dtype, [&](auto to) { copy_typed<typename decltype(from)::type, typename decltype(to)::type>(x, y); });
+  visit_any_float(x.dtype, [&](auto from) {
+    visit_any_float(y.dtype, [&](auto to) { copy_typed<typename decltype(from)::type, typename decltype(to)::type>(x, y); });
   });
 }
 
@@ -117,7 +117,7 @@ void fill(View y, double value) {
     case DType::i32: return fill_typed(y, static_cast<std::int32_t>(value));
     case DType::i64: return fill_typed(y, static_cast<std::int64_t>(value));
     default:
-      visit_float(y.dtype, [&](auto tag) {
+      visit_any_float(y.dtype, [&](auto tag) {
         using T = typename decltype(tag)::type;
         fill_typed(y, convert<T>(value));
       });
@@ -161,7 +161,6 @@ void unary(Unary op, CView x, View y) {
       case Unary::tanh: return map<T>(x, y, [](A v) { return math::tanh(v); });
       case Unary::exp: return map<T>(x, y, [](A v) { return math::exp(v); });
       case Unary::square: return map<T>(x, y, [](A v) { return v * v; });
-      case Unary::round_to_bf16: return map<T>(x, y, [](A v) { return static_cast<A>(static_cast<float>(bf16(static_cast<float>(v)))); });
     }
   });
 }
@@ -181,7 +180,6 @@ void unary_grad(Unary op, CView x, CView dy, View dx) {
         });
       case Unary::exp: return map_grad<T>(x, dy, dx, [](A v) { return math::exp(v); });
       case Unary::square: return map_grad<T>(x, dy, dx, [](A v) { return 2 * v; });
-      case Unary::round_to_bf16: return map_grad<T>(x, dy, dx, [](A) { return A(1); });
     }
   });
 }

@@ -46,8 +46,10 @@ struct NormGradient {
   T* dx;
 
   NYSTROM_INLINE void operator()(std::int64_t r, A* chunk) const {
+    // Local pointers: what a loop reads through `this` keeps it from being vectorised.
     const T* row = x + r * n;
     const T* grad = dy + r * n;
+    const T* weight = gamma;
     T* out = dx + r * n;
     A* __restrict sum_gamma = chunk;
     A* __restrict sum_beta = chunk + n;
@@ -55,7 +57,7 @@ struct NormGradient {
     A mean_g = 0, mean_gx = 0;
 #pragma omp simd reduction(+ : mean_g, mean_gx)
     for (std::int64_t i = 0; i < n; ++i) {
-      const A g = load(grad[i]) * load(gamma[i]);
+      const A g = load(grad[i]) * load(weight[i]);
       mean_g += g;
       mean_gx += g * (load(row[i]) - m) * s;
     }
@@ -67,7 +69,7 @@ struct NormGradient {
       const A normal = (load(row[i]) - m) * s;
       sum_gamma[i] += d * normal;
       sum_beta[i] += d;
-      out[i] = convert<T>(s * (d * load(gamma[i]) - mean_g - normal * mean_gx));
+      out[i] = convert<T>(s * (d * load(weight[i]) - mean_g - normal * mean_gx));
     }
   }
 };

@@ -43,6 +43,39 @@ void sum_columns(const CView& x, const View& y, bool accumulate) {
   }
 }
 
+/// Σ of piece(first, count) over neighbouring pieces of n elements, added up in their order.
+template <class Sum, class Piece>
+NYSTROM_INLINE Sum sum_of_pieces(std::int64_t n, const Piece& piece) {
+  constexpr std::int64_t most = 1 << 16;
+  const std::int64_t pieces = (n + most - 1) / most;
+  const Scratch<Sum> partial(pieces);
+  parallel_ranges(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t i = begin; i < end; ++i) partial[i] = piece(i * most, n - i * most < most ? n - i * most : most);
+  });
+  Sum total = 0;
+  for (std::int64_t i = 0; i < pieces; ++i) total += partial[i];
+  return total;
+}
+
+/// Alone, so that nothing in the loop is read through a closure, which would keep it from being vectorised.
+template <class T>
+NYSTROM_INLINE double squares(const T* data, std::int64_t n) {
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < n; ++i) sum += static_cast<double>(load(data[i])) * static_cast<double>(load(data[i]));
+  return sum;
+}
+
+/// Words first … first + n − 1 of the whole.
+template <class Word>
+NYSTROM_INLINE std::uint64_t weighted_bits(const Word* words, std::uint64_t first, std::int64_t n) {
+  std::uint64_t sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t i = 0; i < n; ++i)
+    sum += static_cast<std::uint64_t>(words[i]) * static_cast<std::uint32_t>(2 * (first + static_cast<std::uint64_t>(i)) + 1);
+  return sum;
+}
+
 }  // namespace
 
 void sum_middle(CView x, View y, bool accumulate) {
@@ -58,24 +91,16 @@ void sum_middle(CView x, View y, bool accumulate) {
 
 void sum_of_squares(CView x, View y) {
   visit_float(x.dtype, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    const T* data = x.as<T>();
-    const std::int64_t n = x.numel();
-    constexpr std::int64_t block = 1 << 16;
-    const std::int64_t blocks = (n + block - 1) / block;
-    const Scratch<double> partial(blocks);
-    parallel_ranges(blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t b = begin; b < end; ++b) {
-        const std::int64_t last = (b + 1) * block < n ? (b + 1) * block : n;
-        double sum = 0;
-#pragma omp simd reduction(+ : sum)
-        for (std::int64_t i = b * block; i < last; ++i) sum += static_cast<double>(load(data[i])) * static_cast<double>(load(data[i]));
-        partial[b] = sum;
-      }
-    });
-    double total = 0;
-    for (std::int64_t b = 0; b < blocks; ++b) total += partial[b];
-    *y.as<double>() = total;
+    const auto* data = x.as<typename decltype(tag)::type>();
+    *y.as<double>() = sum_of_pieces<double>(x.numel(), [=](std::int64_t first, std::int64_t n) { return squares(data + first, n); });
+  });
+}
+
+void bit_sum(CView x, View y) {
+  visit_float(x.dtype, [&](auto tag) {
+    const auto* words = x.as<bits_t<typename decltype(tag)::type>>();
+    *y.as<std::uint64_t>() = sum_of_pieces<std::uint64_t>(
+        x.numel(), [=](std::int64_t first, std::int64_t n) { return weighted_bits(words + first, static_cast<std::uint64_t>(first), n); });
   });
 }
 

@@ -38,13 +38,13 @@ __global__ void inner_kernel(Heads<float, true> out, Heads<float, true> dout, st
 
 /// The block's shared memory: own rows of the two operands, the loop's rows of theirs, P and dS where a transposed product needs them, and
 /// what belongs to queries and keys.
-template <int Width>
+template <class T, int Width>
 struct Tiles {
-  bf16 *own1, *own2, *loop1, *loop2, *p, *ds;
+  T *own1, *own2, *loop1, *loop2, *p, *ds;
   float *shift, *inner;  // of the queries of the tile: log-sum-exp times log2 e, and ⟨dout, out⟩
   std::uint8_t* valid;   // keys of the tile
   NYSTROM_DEVICE Tiles() {
-    own1 = dynamic_shared<bf16>();
+    own1 = dynamic_shared<T>();
     own2 = own1 + tile_size<Width>;
     loop1 = own2 + tile_size<Width>;
     loop2 = loop1 + tile_size<Width>;
@@ -55,13 +55,13 @@ struct Tiles {
     valid = reinterpret_cast<std::uint8_t*>(inner + tile_rows);
   }
   static std::size_t bytes() {
-    return (4 * tile_size<Width> + 2 * tile_size<tile_rows>)*sizeof(bf16) + 2 * tile_rows * sizeof(float) + tile_rows;
+    return (4 * tile_size<Width> + 2 * tile_size<tile_rows>)*sizeof(T) + 2 * tile_rows * sizeof(float) + tile_rows;
   }
 };
 
-template <int Width>
+template <class T, int Width>
 NYSTROM_DEVICE void load_queries(const AttentionProblem<float>& p, const Gradients& g, std::int64_t b, std::int64_t h, std::int64_t first,
-                                 bf16* q, bf16* dout, const Tiles<Width>& s) {
+                                 T* q, T* dout, const Tiles<T, Width>& s) {
   const auto inside = [&](std::int64_t r) { return r < p.q.rows; };
   load_tile<Width>(p.q, b, h, first, inside, q);
   load_tile<Width>(g.dout, b, h, first, inside, dout);
@@ -73,17 +73,17 @@ NYSTROM_DEVICE void load_queries(const AttentionProblem<float>& p, const Gradien
   s.inner[threadIdx.x] = inside(first + threadIdx.x) ? g.inner[row] : 0.0f;
 }
 
-template <int Width>
+template <class T, int Width>
 NYSTROM_DEVICE void load_keys(const AttentionProblem<float>& p, const Keys<float>& keys, std::int64_t b, std::int64_t h, std::int64_t first,
-                              bf16* k, bf16* v, const Tiles<Width>& s) {
+                              T* k, T* v, const Tiles<T, Width>& s) {
   load_tile<Width>(p.k, b, h, first, keys, k);
   load_tile<Width>(p.v, b, h, first, keys, v);
   if (threadIdx.x < tile_rows) s.valid[threadIdx.x] = keys(first + threadIdx.x);
 }
 
 /// Scores and dP of a tile become P and dS.
-template <Side Own, int Width>
-NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_rows>& ds, const Tiles<Width>& s, float score_scale,
+template <Side Own, class T, int Width>
+NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_rows>& ds, const Tiles<T, Width>& s, float score_scale,
                                    float scale) {
   NYSTROM_UNROLL
   for (int n = 0; n < tile_rows / 8; ++n) {
@@ -100,18 +100,18 @@ NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_r
 
 /// A block a head, a part of the loop and an own tile, the head fastest. OneTile: the own side has a single tile, and the loop's rows are
 /// finished in passing.
-template <int Width, Side Own, bool OneTile>
+template <class T, int Width, Side Own, bool OneTile>
 __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<float> p, Gradients g, std::int64_t splits) {
   constexpr bool owns_keys = Own == Side::keys;
-  const Tiles<Width> s;
+  const Tiles<T, Width> s;
   const std::int64_t heads = p.batch * p.heads, head = blockIdx.x % heads, b = head / p.heads, h = head % p.heads;
   const std::int64_t split = blockIdx.x / heads % splits, first_own = blockIdx.x / heads / splits * tile_rows;
   const std::int64_t loop_tiles = ((owns_keys ? p.q.rows : p.k.rows) + tile_rows - 1) / tile_rows;
   const Keys<float> keys(p, b);
   if constexpr (owns_keys) {
-    load_keys<Width>(p, keys, b, h, first_own, s.own1, s.own2, s);
+    load_keys(p, keys, b, h, first_own, s.own1, s.own2, s);
   } else {
-    load_queries<Width>(p, g, b, h, first_own, s.own1, s.own2, s);
+    load_queries(p, g, b, h, first_own, s.own1, s.own2, s);
   }
   Accumulator<Width> sum1, sum2;  // dk and dv of own keys, dq of own queries
   sum1.clear();
@@ -120,9 +120,9 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
     const std::int64_t first = tile * tile_rows;
     __syncthreads();  // the last tile's readers are done
     if constexpr (owns_keys) {
-      load_queries<Width>(p, g, b, h, first, s.loop1, s.loop2, s);
+      load_queries(p, g, b, h, first, s.loop1, s.loop2, s);
     } else {
-      load_keys<Width>(p, keys, b, h, first, s.loop1, s.loop2, s);
+      load_keys(p, keys, b, h, first, s.loop1, s.loop2, s);
     }
     __syncthreads();
     LeftOperand<Width> own;
@@ -135,10 +135,10 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
     multiply_by_rows<Width>(ds, own, s.loop2);
     score_gradient<Own>(weights, ds, s, keys.scale * log2_e, p.scale);
     LeftOperand<tile_rows> left;
-    as_left(left, ds);
+    as_left<T>(left, ds);
     multiply_by_columns<Width>(sum1, left, s.loop1);
     if constexpr (owns_keys) {
-      as_left(left, weights);
+      as_left<T>(left, weights);
       multiply_by_columns<Width>(sum2, left, s.loop2);
     }
     if constexpr (OneTile) {
@@ -149,18 +149,18 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
       other.clear();
       load_left_transposed<tile_rows>(left, s.ds);
       multiply_by_columns<Width>(other, left, s.own1);
-      store_rows<Width>(other, owns_keys ? g.dq : g.dk, b, h, first);
+      store_rows<T>(other, owns_keys ? g.dq : g.dk, b, h, first);
       if constexpr (!owns_keys) {
         other.clear();
         load_left_transposed<tile_rows>(left, s.p);
         multiply_by_columns<Width>(other, left, s.own2);
-        store_rows<Width>(other, g.dv, b, h, first);
+        store_rows<T>(other, g.dv, b, h, first);
       }
     }
   }
   // Parts are written as samples that follow each other.
-  store_rows<Width>(sum1, owns_keys ? g.dk : g.dq, split * p.batch + b, h, first_own);
-  if constexpr (owns_keys) store_rows<Width>(sum2, g.dv, split * p.batch + b, h, first_own);
+  store_rows<T>(sum1, owns_keys ? g.dk : g.dq, split * p.batch + b, h, first_own);
+  if constexpr (owns_keys) store_rows<T>(sum2, g.dv, split * p.batch + b, h, first_own);
 }
 
 /// target = Σ over parts, in order.
@@ -181,7 +181,11 @@ class Destination {
   Destination(const ViewBase& like, const AttentionProblem<float>& p, Heads<float, false>& target, std::int64_t splits)
       : problem_(p), splits_(splits), final_(target), parts_(like, splits == 1 ? 0 : splits * count()) {
     if (splits > 1)
-      target = {{parts_.get(), false}, p.heads * target.rows * target.width, target.rows * target.width, target.width, target.rows,
+      target = {{parts_.get(), DType::f32},
+                p.heads * target.rows * target.width,
+                target.rows * target.width,
+                target.width,
+                target.rows,
                 target.width};
   }
   void finish() const {
@@ -197,7 +201,7 @@ class Destination {
   Workspace<float> parts_;
 };
 
-template <int Width, Side Own, bool OneTile>
+template <class T, int Width, Side Own, bool OneTile>
 void backward_of(const AttentionProblem<float>& p, Gradients g, const ViewBase& like) {
   const std::int64_t heads = p.batch * p.heads;
   const std::int64_t own = divide_up(Own == Side::keys ? p.k.rows : p.q.rows, tile_rows);
@@ -205,21 +209,28 @@ void backward_of(const AttentionProblem<float>& p, Gradients g, const ViewBase& 
   const Destination first(like, p, Own == Side::keys ? g.dk : g.dq, splits);
   std::optional<Destination> second;
   if (Own == Side::keys) second.emplace(like, p, g.dv, splits);
-  launch(backward_kernel<Width, Own, OneTile>, dim3(static_cast<unsigned>(own * splits * heads)), dim3(fused_block), Tiles<Width>::bytes(),
-         p, g, splits);
+  launch(backward_kernel<T, Width, Own, OneTile>, dim3(static_cast<unsigned>(own * splits * heads)), dim3(fused_block),
+         Tiles<T, Width>::bytes(), p, g, splits);
   first.finish();
   if (second) second->finish();
 }
 
-template <int Width>
+template <class T, int Width>
 void backward(const AttentionProblem<float>& p, const Gradients& g, const ViewBase& like) {
-  if (p.k.rows <= tile_rows) return backward_of<Width, Side::keys, true>(p, g, like);
-  if (p.q.rows <= tile_rows) return backward_of<Width, Side::queries, true>(p, g, like);
-  backward_of<Width, Side::keys, false>(p, g, like);
-  backward_of<Width, Side::queries, false>(p, g, like);
+  if (p.k.rows <= tile_rows) return backward_of<T, Width, Side::keys, true>(p, g, like);
+  if (p.q.rows <= tile_rows) return backward_of<T, Width, Side::queries, true>(p, g, like);
+  backward_of<T, Width, Side::keys, false>(p, g, like);
+  backward_of<T, Width, Side::queries, false>(p, g, like);
 }
 
 }  // namespace
+
+bool fused_attention_grad_fits(std::initializer_list<CView> operands) {
+  if (!fused_attention_fits(operands)) return false;
+  const std::int64_t width = operands.begin()->shape[3];
+  const std::size_t shared = width == 32 ? Tiles<f16, 32>::bytes() : width == 64 ? Tiles<f16, 64>::bytes() : Tiles<f16, 128>::bytes();
+  return shared <= shared_memory_of_a_block();
+}
 
 void attention_fused_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp,
                           CView dout, View dq, View dk, View dv) {
@@ -231,11 +242,14 @@ void attention_fused_grad(CView q, CView k, CView v, CView key_mask, EmptyRows e
          q.shape[0], q.shape[1], inner.get());
   const Gradients gradients{heads_of<float>(dout), log_sum_exp.as<float>(), inner.get(),
                             heads_of<float>(dq),   heads_of<float>(dk),     heads_of<float>(dv)};
-  switch (q.shape[3]) {
-    case 32: return backward<32>(problem, gradients, dq);
-    case 64: return backward<64>(problem, gradients, dq);
-    default: return backward<128>(problem, gradients, dq);
-  }
+  const auto run = [&]<class T>(TypeTag<T>) {
+    switch (q.shape[3]) {
+      case 32: return backward<T, 32>(problem, gradients, dq);
+      case 64: return backward<T, 64>(problem, gradients, dq);
+      default: return backward<T, 128>(problem, gradients, dq);
+    }
+  };
+  half_of({q, k, v, out, dout, dq, dk, dv}) == DType::f16 ? run(TypeTag<f16>{}) : run(TypeTag<bf16>{});
 }
 
 }  // namespace nystrom::cuda

@@ -58,11 +58,11 @@ NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::ui
   }
 }
 
-template <int Width>
+template <class T, int Width>
 __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<float> p, std::int64_t splits, Heads<float, false> out,
                                                               float* log_sum_exp) {
-  bf16* k_tile = dynamic_shared<bf16>();
-  bf16* v_tile = k_tile + tile_size<Width>;
+  T* k_tile = dynamic_shared<T>();
+  T* v_tile = k_tile + tile_size<Width>;
   auto* valid = reinterpret_cast<std::uint8_t*>(v_tile + tile_size<Width>);
   const std::int64_t heads = p.batch * p.heads, head = blockIdx.x % heads, b = head / p.heads, h = head % p.heads;
   const std::int64_t split = blockIdx.x / heads % splits, first_query = blockIdx.x / heads / splits * tile_rows;
@@ -90,7 +90,7 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
     multiply_by_rows<Width>(scores, q, k_tile);
     online_softmax(scores, valid, keys.scale * log2_e, state, sum_v);
     LeftOperand<tile_rows> weights;
-    as_left(weights, scores);
+    as_left<T>(weights, scores);
     multiply_by_columns<Width>(sum_v, weights, v_tile);
   }
 
@@ -108,7 +108,7 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
     }
   }
   // Parts are written as samples that follow each other.
-  store_rows<Width>(sum_v, out, split * p.batch + b, h, first_query);
+  store_rows<T>(sum_v, out, split * p.batch + b, h, first_query);
 }
 
 /// out = Σ over parts of exp(part's log-sum-exp − their log-sum-exp) · part. A warp a row.
@@ -131,43 +131,54 @@ __global__ void merge_kernel(Parts parts, std::int64_t splits, std::int64_t batc
   if (lane_index() == 0) log_sum_exp[row] = sum > 0 ? largest + logf(sum) : -infinity;
 }
 
-template <int Width>
+template <class T, int Width>
 void forward(const AttentionProblem<float>& p, const ViewBase& like, const Heads<float, false>& out, float* log_sum_exp) {
   const std::int64_t heads = p.batch * p.heads, query_tiles = divide_up(p.q.rows, tile_rows);
   const std::int64_t splits = splits_of(heads * query_tiles, divide_up(p.k.rows, tile_rows));
   const dim3 grid(static_cast<unsigned>(query_tiles * splits * heads));
-  const std::size_t shared = 2 * tile_size<Width> * sizeof(bf16) + tile_rows;
-  if (splits == 1) return launch(forward_kernel<Width>, grid, dim3(fused_block), shared, p, splits, out, log_sum_exp);
+  const std::size_t shared = 2 * tile_size<Width> * sizeof(T) + tile_rows;
+  if (splits == 1) return launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, out, log_sum_exp);
   const std::int64_t rows = heads * p.q.rows;
   const Workspace<float> work(like, splits * rows * (Width + 1));
   const Parts parts{work.get(), work.get() + splits * rows * Width};
-  const Heads<float, false> contiguous{{parts.out, false}, p.heads * p.q.rows * Width, p.q.rows * Width, Width, p.q.rows, Width};
-  launch(forward_kernel<Width>, grid, dim3(fused_block), shared, p, splits, contiguous, parts.log_sum_exp);
+  const Heads<float, false> contiguous{{parts.out, DType::f32}, p.heads * p.q.rows * Width, p.q.rows * Width, Width, p.q.rows, Width};
+  launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, contiguous, parts.log_sum_exp);
   launch(merge_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0, parts, splits, p.batch, p.heads, out,
          log_sum_exp);
 }
 
 }  // namespace
 
+DType half_of(std::initializer_list<CView> operands) {
+  DType half = DType::f32;
+  for (const CView& x : operands) {
+    if (!is_half(x.dtype)) continue;
+    if (is_half(half) && half != x.dtype) return DType::f32;
+    half = x.dtype;
+  }
+  return half;
+}
+
 bool fused_attention_fits(std::initializer_list<CView> operands) {
   const std::int64_t width = operands.begin()->shape[3];
-  bool low = false;
-  for (const CView& x : operands) {
+  const DType half = half_of(operands);
+  for (const CView& x : operands)
     if (x.dtype == DType::f64 || x.shape[3] != width || !has_aligned_rows(x)) return false;
-    low = low || x.dtype == DType::bf16;
-  }
-  return low && (width == 32 || width == 64 || width == 128);
+  return is_half(half) && tensor_cores_take(half, operands.begin()->device.index) && (width == 32 || width == 64 || width == 128);
 }
 
 void attention_fused(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, View out, View log_sum_exp) {
   const AnyKey any(q, key_mask, empty);
   const auto problem = problem_of<float>(q, k, v, key_mask, any, scale);
   const auto result = heads_of<float>(out);
-  switch (q.shape[3]) {
-    case 32: return forward<32>(problem, out, result, log_sum_exp.as<float>());
-    case 64: return forward<64>(problem, out, result, log_sum_exp.as<float>());
-    default: return forward<128>(problem, out, result, log_sum_exp.as<float>());
-  }
+  const auto run = [&]<class T>(TypeTag<T>) {
+    switch (q.shape[3]) {
+      case 32: return forward<T, 32>(problem, out, result, log_sum_exp.as<float>());
+      case 64: return forward<T, 64>(problem, out, result, log_sum_exp.as<float>());
+      default: return forward<T, 128>(problem, out, result, log_sum_exp.as<float>());
+    }
+  };
+  half_of({q, k, v, out}) == DType::f16 ? run(TypeTag<f16>{}) : run(TypeTag<bf16>{});
 }
 
 }  // namespace nystrom::cuda

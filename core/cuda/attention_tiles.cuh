@@ -1,4 +1,4 @@
-// Tiles of the fused attention kernels: 64 rows of bf16 in shared memory, and what a warp does with them.
+// Tiles of the fused attention kernels: 64 rows of T, bf16 or f16, in shared memory, and what a warp does with them.
 #pragma once
 
 #include "core/cuda/attention_problem.cuh"
@@ -35,87 +35,88 @@ struct LeftOperand {
   std::uint32_t part[Columns / 16][4];
 };
 
-/// Eight bf16 of a row; f32 is rounded.
+/// Eight numbers of a row in T; f32 is rounded.
+template <class T>
 NYSTROM_DEVICE Pack<std::uint32_t, 4> load_eight(const Mixed<float, true>& numbers, std::int64_t at) {
-  if (numbers.low) return *reinterpret_cast<const Pack<std::uint32_t, 4>*>(static_cast<const bf16*>(numbers.data) + at);
+  if (numbers.dtype != DType::f32) return *reinterpret_cast<const Pack<std::uint32_t, 4>*>(static_cast<const T*>(numbers.data) + at);
   const auto* source = static_cast<const float*>(numbers.data) + at;
   const auto first = load_pack<4>(source), second = load_pack<4>(source + 4);
-  return {{pack_bf16(first.value[0], first.value[1]), pack_bf16(first.value[2], first.value[3]),
-           pack_bf16(second.value[0], second.value[1]), pack_bf16(second.value[2], second.value[3])}};
+  return {{pack<T>(first.value[0], first.value[1]), pack<T>(first.value[2], first.value[3]), pack<T>(second.value[0], second.value[1]),
+           pack<T>(second.value[2], second.value[3])}};
 }
 
 /// Rows first … first + 63 of one head, by the whole block; zeros where `keep(row)` says no: padding may hold anything.
-template <int Width, class Keep>
-NYSTROM_DEVICE void load_tile(const Heads<float, true>& x, std::int64_t b, std::int64_t h, std::int64_t first, const Keep& keep,
-                              bf16* tile) {
+template <int Width, class T, class Keep>
+NYSTROM_DEVICE void load_tile(const Heads<float, true>& x, std::int64_t b, std::int64_t h, std::int64_t first, const Keep& keep, T* tile) {
   constexpr int packs = Width / 8;
   for (int i = static_cast<int>(threadIdx.x); i < tile_rows * packs; i += fused_block) {
     const int row = i / packs, column = i % packs * 8;
     Pack<std::uint32_t, 4> eight{};
-    if (keep(first + row)) eight = load_eight(x.numbers, x.at(b, h, first + row) + column);
+    if (keep(first + row)) eight = load_eight<T>(x.numbers, x.at(b, h, first + row) + column);
     *reinterpret_cast<Pack<std::uint32_t, 4>*>(tile + row * tile_stride<Width> + column) = eight;
   }
 }
 
 /// Rows 16 · warp … of a tile as left operand.
-template <int Width>
-NYSTROM_DEVICE void load_left(LeftOperand<Width>& a, const bf16* tile) {
+template <int Width, class T>
+NYSTROM_DEVICE void load_left(LeftOperand<Width>& a, const T* tile) {
   const int lane = lane_index();
-  const bf16* row = tile + (warp_index() * 16 + lane % 16) * tile_stride<Width> + lane / 16 * 8;
+  const T* row = tile + (warp_index() * 16 + lane % 16) * tile_stride<Width> + lane / 16 * 8;
   NYSTROM_UNROLL
   for (int k = 0; k < Width / 16; ++k) load_matrices(a.part[k], row + k * 16);
 }
 /// Columns 16 · warp … of a tile, transposed, as left operand: its 64 rows become the operand's columns.
-template <int Width>
-NYSTROM_DEVICE void load_left_transposed(LeftOperand<tile_rows>& a, const bf16* tile) {
+template <int Width, class T>
+NYSTROM_DEVICE void load_left_transposed(LeftOperand<tile_rows>& a, const T* tile) {
   const int lane = lane_index();
-  const bf16* row = tile + (lane % 8 + lane / 16 * 8) * tile_stride<Width> + warp_index() * 16 + lane / 8 % 2 * 8;
+  const T* row = tile + (lane % 8 + lane / 16 * 8) * tile_stride<Width> + warp_index() * 16 + lane / 8 % 2 * 8;
   NYSTROM_UNROLL
   for (int k = 0; k < tile_rows / 16; ++k) load_matrices_transposed(a.part[k], row + k * 16 * tile_stride<Width>);
 }
 
 /// c += a tileᵀ: c [16, 64] of a [16, Width] and the tile's 64 rows.
-template <int Width>
-NYSTROM_DEVICE void multiply_by_rows(Accumulator<tile_rows>& c, const LeftOperand<Width>& a, const bf16* tile) {
+template <int Width, class T>
+NYSTROM_DEVICE void multiply_by_rows(Accumulator<tile_rows>& c, const LeftOperand<Width>& a, const T* tile) {
   const int lane = lane_index();
-  const bf16* row = tile + (lane % 8 + lane / 16 * 8) * tile_stride<Width> + lane / 8 % 2 * 8;
+  const T* row = tile + (lane % 8 + lane / 16 * 8) * tile_stride<Width> + lane / 8 % 2 * 8;
   NYSTROM_UNROLL
   for (int n = 0; n < tile_rows / 16; ++n) {
     NYSTROM_UNROLL
     for (int k = 0; k < Width / 16; ++k) {
       std::uint32_t b[4];
       load_matrices(b, row + n * 16 * tile_stride<Width> + k * 16);
-      mma_bf16(c.part[2 * n], a.part[k], b[0], b[1]);
-      mma_bf16(c.part[2 * n + 1], a.part[k], b[2], b[3]);
+      mma<T>(c.part[2 * n], a.part[k], b[0], b[1]);
+      mma<T>(c.part[2 * n + 1], a.part[k], b[2], b[3]);
     }
   }
 }
 
 /// c += a tile: c [16, Width] of a [16, 64] and the tile's 64 rows.
-template <int Width>
-NYSTROM_DEVICE void multiply_by_columns(Accumulator<Width>& c, const LeftOperand<tile_rows>& a, const bf16* tile) {
+template <int Width, class T>
+NYSTROM_DEVICE void multiply_by_columns(Accumulator<Width>& c, const LeftOperand<tile_rows>& a, const T* tile) {
   const int lane = lane_index();
-  const bf16* row = tile + (lane % 16) * tile_stride<Width> + lane / 16 * 8;
+  const T* row = tile + (lane % 16) * tile_stride<Width> + lane / 16 * 8;
   NYSTROM_UNROLL
   for (int n = 0; n < Width / 16; ++n) {
     NYSTROM_UNROLL
     for (int k = 0; k < tile_rows / 16; ++k) {
       std::uint32_t b[4];
       load_matrices_transposed(b, row + k * 16 * tile_stride<Width> + n * 16);
-      mma_bf16(c.part[2 * n], a.part[k], b[0], b[1]);
-      mma_bf16(c.part[2 * n + 1], a.part[k], b[2], b[3]);
+      mma<T>(c.part[2 * n], a.part[k], b[0], b[1]);
+      mma<T>(c.part[2 * n + 1], a.part[k], b[2], b[3]);
     }
   }
 }
 
 /// A result as left operand of the next product: its fragments have the same layout.
+template <class T>
 NYSTROM_DEVICE void as_left(LeftOperand<tile_rows>& a, const Accumulator<tile_rows>& c) {
   NYSTROM_UNROLL
   for (int k = 0; k < tile_rows / 16; ++k) {
     NYSTROM_UNROLL
     for (int i = 0; i < 4; ++i) {
       const float* number = c.part[2 * k + i / 2] + i % 2 * 2;
-      a.part[k][i] = pack_bf16(number[0], number[1]);
+      a.part[k][i] = pack<T>(number[0], number[1]);
     }
   }
 }
@@ -124,20 +125,21 @@ NYSTROM_DEVICE void as_left(LeftOperand<tile_rows>& a, const Accumulator<tile_ro
 NYSTROM_DEVICE int row_of(int i) { return warp_index() * 16 + lane_index() / 4 + i / 2 * 8; }
 NYSTROM_DEVICE int column_of(int n, int i) { return n * 8 + lane_index() % 4 * 2 + i % 2; }
 
-/// A result as bf16 into a tile of 64 × 64.
-NYSTROM_DEVICE void store_tile(const Accumulator<tile_rows>& c, bf16* tile) {
+/// A result into a tile of 64 × 64.
+template <class T>
+NYSTROM_DEVICE void store_tile(const Accumulator<tile_rows>& c, T* tile) {
   NYSTROM_UNROLL
   for (int n = 0; n < tile_rows / 8; ++n) {
     NYSTROM_UNROLL
     for (int i = 0; i < 4; i += 2) {
       *reinterpret_cast<std::uint32_t*>(tile + row_of(i) * tile_stride<tile_rows> + column_of(n, i)) =
-          pack_bf16(c.part[n][i], c.part[n][i + 1]);
+          pack<T>(c.part[n][i], c.part[n][i + 1]);
     }
   }
 }
 
-/// The warp's 16 rows, first + row …, into a head of the output, as far as there are rows.
-template <int Width>
+/// The warp's 16 rows, first + row …, into a head of the output (in T or f32), as far as there are rows.
+template <class T, int Width>
 NYSTROM_DEVICE void store_rows(const Accumulator<Width>& c, const Heads<float, false>& out, std::int64_t b, std::int64_t h,
                                std::int64_t first) {
   NYSTROM_UNROLL
@@ -147,9 +149,9 @@ NYSTROM_DEVICE void store_rows(const Accumulator<Width>& c, const Heads<float, f
     const std::int64_t at = out.at(b, h, row);
     NYSTROM_UNROLL
     for (int n = 0; n < Width / 8; ++n) {
-      if (out.numbers.low) {
-        *reinterpret_cast<std::uint32_t*>(static_cast<bf16*>(out.numbers.data) + at + column_of(n, 0)) =
-            pack_bf16(c.part[n][i], c.part[n][i + 1]);
+      if (out.numbers.dtype != DType::f32) {
+        *reinterpret_cast<std::uint32_t*>(static_cast<T*>(out.numbers.data) + at + column_of(n, 0)) =
+            pack<T>(c.part[n][i], c.part[n][i + 1]);
       } else {
         *reinterpret_cast<Pack<float, 2>*>(static_cast<float*>(out.numbers.data) + at +
                                            column_of(n, 0)) = {{c.part[n][i], c.part[n][i + 1]}};

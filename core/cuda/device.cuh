@@ -26,21 +26,10 @@ NYSTROM_DEVICE accumulate_t<T> load(T x) {
   return static_cast<accumulate_t<T>>(x);
 }
 
-/// One instruction on the GPU.
-NYSTROM_DEVICE bf16 to_bf16(float x) {
-#ifdef __CUDA_ARCH__
-  bf16 result;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(x));
-  return result;
-#else
-  return bf16(x);
-#endif
-}
-
 template <class To, class From>
 NYSTROM_DEVICE To convert(From x) {
   if constexpr (sizeof(To) == 2) {
-    return to_bf16(static_cast<float>(x));
+    return To(static_cast<float>(x));
   } else if constexpr (sizeof(From) == 2) {
     return static_cast<To>(static_cast<float>(x));
   } else {
@@ -48,20 +37,24 @@ NYSTROM_DEVICE To convert(From x) {
   }
 }
 
-/// Numbers of the type A, or bf16 that is read and written as A: for operands whose types may differ within one accumulate type.
+/// Numbers of the type A, or bf16 or f16 that is read and written as A: for operands whose types may differ within one accumulate type.
 template <class A, bool Constant>
 struct Mixed {
   std::conditional_t<Constant, const void*, void*> data;
-  bool low;  // bf16
+  DType dtype;
 
   NYSTROM_DEVICE A get(std::int64_t at) const {
-    return low ? static_cast<A>(load(static_cast<const bf16*>(data)[at])) : static_cast<const A*>(data)[at];
+    switch (dtype) {
+      case DType::bf16: return static_cast<A>(load(static_cast<const bf16*>(data)[at]));
+      case DType::f16: return static_cast<A>(load(static_cast<const f16*>(data)[at]));
+      default: return static_cast<const A*>(data)[at];
+    }
   }
   NYSTROM_DEVICE void set(std::int64_t at, A value) const {
-    if (low) {
-      static_cast<bf16*>(data)[at] = convert<bf16>(value);
-    } else {
-      static_cast<A*>(data)[at] = value;
+    switch (dtype) {
+      case DType::bf16: static_cast<bf16*>(data)[at] = convert<bf16>(value); break;
+      case DType::f16: static_cast<f16*>(data)[at] = convert<f16>(value); break;
+      default: static_cast<A*>(data)[at] = value;
     }
   }
 };

@@ -30,7 +30,7 @@ void dropout(CView x, CView sample_ids, DropoutKey key, double p, View y) {
   const std::int64_t samples = x.shape[0];
   if (x.numel() == 0) return;
   const std::int64_t size = x.numel() / samples;
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     launch(dropout_kernel<T>, dim3(blocks_for(samples * divide_up(size, 4), 256)), dim3(256), 0, x.as<T>(), sample_ids.as<std::int64_t>(),
            DropoutMask<accumulate_t<T>>(key, p), samples, size, y.as<T>());

@@ -76,7 +76,6 @@ NYSTROM_DEVICE A apply(Unary op, A x) {
     case Unary::tanh: return math::tanh(x);
     case Unary::exp: return math::exp(x);
     case Unary::square: return x * x;
-    case Unary::round_to_bf16: return static_cast<A>(static_cast<float>(bf16(static_cast<float>(x))));
   }
   return x;
 }
@@ -90,7 +89,6 @@ NYSTROM_DEVICE A slope(Unary op, A x) {
     case Unary::tanh: return 1 - math::tanh(x) * math::tanh(x);
     case Unary::exp: return math::exp(x);
     case Unary::square: return 2 * x;
-    case Unary::round_to_bf16: return 1;
   }
   return 1;
 }
@@ -137,8 +135,8 @@ void copy(CView x, View y) {
       map_strided<T, T>(Move{}, Access::write, y, x);
     });
   }
-  visit_float(x.dtype, [&](auto from) {
-    visit_float(y.dtype, [&](auto to) {
+  visit_any_float(x.dtype, [&](auto from) {
+    visit_any_float(y.dtype, [&](auto to) {
       using To = typename decltype(to)::type;
       map_strided<To, typename decltype(from)::type>(Convert<To>{}, Access::write, y, x);
     });
@@ -152,6 +150,7 @@ void fill(View y, double value) {
   };
   switch (y.dtype) {
     case DType::bf16: return run(TypeTag<bf16>{}, bf16(static_cast<float>(value)));
+    case DType::f16: return run(TypeTag<f16>{}, f16(static_cast<float>(value)));
     case DType::f32: return run(TypeTag<float>{}, static_cast<float>(value));
     case DType::f64: return run(TypeTag<double>{}, value);
     default: visit_integer(y.dtype, [&](auto tag) { run(tag, static_cast<typename decltype(tag)::type>(value)); });
@@ -159,36 +158,36 @@ void fill(View y, double value) {
 }
 
 void accumulate(CView x, double scale, View y) {
-  visit_float(x.dtype, [&](auto from) {
-    visit_float(y.dtype, [&](auto to) {
+  visit_any_float(x.dtype, [&](auto from) {
+    visit_any_float(y.dtype, [&](auto to) {
       map_strided<typename decltype(to)::type, typename decltype(from)::type>(AddScaled{scale}, Access::read_write, y, x);
     });
   });
 }
 
 void binary(Binary op, CView a, CView b, View y) {
-  visit_float(y.dtype, [&](auto tag) {
+  visit_any_float(y.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     map_strided<T, T, T>(Combine{op}, Access::write, y, a, b);
   });
 }
 
 void affine(CView x, double scale, double shift, View y) {
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     map_strided<T, T>(ScaleAndShift{scale, shift}, Access::write, y, x);
   });
 }
 
 void unary(Unary op, CView x, View y) {
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     map_strided<T, T>(Apply{op}, Access::write, y, x);
   });
 }
 
 void unary_grad(Unary op, CView x, CView dy, View dx) {
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     map_strided<T, T, T>(ApplyGradient{op}, Access::write, dx, x, dy);
   });
@@ -206,7 +205,7 @@ void mask_rows(CView x, CView mask, View y) {
   rows.stride[1] = 1;
   CView source = rows;
   source.data = x.data;
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     map_strided<T, T, std::uint8_t>(Keep{}, Access::write, rows, source, keep);
   });

@@ -100,7 +100,7 @@ int bits_of(std::int64_t value) {
 void gather_rows(CView x, CView index, View y) {
   const std::int64_t width = y.dim(-1), rows = index.numel();
   if (rows * width == 0) return;
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     constexpr int V = 16 / sizeof(T);
     const bool wide =
@@ -119,9 +119,9 @@ void scatter_add_rows(CView x, CView index, std::int64_t skip, View y) {
   launch(key_kernel, dim3(blocks_for(rows, block)), dim3(block), 0, index.as<std::int64_t>(), rows, skip,
          static_cast<std::uint32_t>(targets), keys, row);
   sort_pairs(y, keys, row, sorted_keys, sorted_row, rows, bits_of(targets));
-  visit_float(x.dtype, [&](auto from) {
+  visit_any_float(x.dtype, [&](auto from) {
     using T = typename decltype(from)::type;
-    visit_float(y.dtype, [&](auto to) {
+    visit_any_float(y.dtype, [&](auto to) {
       using Out = typename decltype(to)::type;
       const std::int64_t pieces = divide_up(rows, places_per_piece);
       const Workspace<accumulate_t<Out>> partial(y, 2 * pieces * width);

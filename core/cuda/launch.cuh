@@ -43,14 +43,14 @@ inline bool has_aligned_rows(const CView& x) {
   return true;
 }
 
-/// What a kernel sees of a view whose type is A or bf16.
+/// What a kernel sees of a view whose type is A, bf16 or f16.
 template <class A>
 Mixed<A, true> mixed(const CView& view) {
-  return {view.data, view.dtype == DType::bf16};
+  return {view.data, view.dtype};
 }
 template <class A>
 Mixed<A, false> mixed(const View& view) {
-  return {view.data, view.dtype == DType::bf16};
+  return {view.data, view.dtype};
 }
 
 }  // namespace nystrom::cuda

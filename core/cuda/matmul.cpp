@@ -1,5 +1,5 @@
-// f32 and bf16 matrix products through cuBLASLt. It counts in columns: our row-major C = A B is its column-major Cᵀ = Bᵀ Aᵀ, so that b goes
-// first and the bias, one number a row of Cᵀ, is its epilogue.
+// f32, bf16 and f16 matrix products through cuBLASLt. It counts in columns: our row-major C = A B is its column-major Cᵀ = Bᵀ Aᵀ, so that b
+// goes first and the bias, one number a row of Cᵀ, is its epilogue.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -33,7 +33,13 @@ cublasLtHandle_t handle() {
   return instance;
 }
 
-cudaDataType_t type_of(DType dtype) { return dtype == DType::bf16 ? CUDA_R_16BF : CUDA_R_32F; }
+cudaDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::bf16: return CUDA_R_16BF;
+    case DType::f16: return CUDA_R_16F;
+    default: return CUDA_R_32F;
+  }
+}
 
 /// One operand as cuBLASLt sees it: column-major rows × columns, one stride between the matrices of a batch.
 struct Matrix {
@@ -250,7 +256,14 @@ void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision pre
   const auto result = matrix_of(c, c);
   require(result && !result->transposed, "matmul: the result must lie row by row");
   const auto batch = static_cast<std::int32_t>(c.numel() / (c.dim(-1) * c.dim(-2)));
-  const Problem problem{first.matrix(), second.matrix(), *result, batch, bias.data, type_of(bias ? bias.dtype : c.dtype), precision};
+  const bool tf32 = precision == Precision::tf32 && tensor_cores_take(DType::f32, c.device.index);
+  const Problem problem{first.matrix(),
+                        second.matrix(),
+                        *result,
+                        batch,
+                        bias.data,
+                        type_of(bias ? bias.dtype : c.dtype),
+                        tf32 ? Precision::tf32 : Precision::full};
   if (!run(problem, c, accumulate)) kernels::matmul_plain(a, b, bias, c, accumulate);
 }
 

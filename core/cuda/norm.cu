@@ -279,7 +279,7 @@ template <int V, class F>
 bool with_packs(std::int64_t n, std::initializer_list<const void*> pointers, const F& f) {
   for (const void* p : pointers)
     if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
-  constexpr std::int64_t most_shared = 96 << 10;  // what every GPU since 8.0 has, for the backward pass
+  constexpr std::int64_t most_shared = 64 << 10;  // what every GPU since 7.5 has, for the backward pass
   constexpr std::int64_t bytes_of_sum = V == 2 ? 8 : 4;
   if (n % V != 0 || bytes_of_sum * warps * 2 * n > most_shared) return false;
   const std::int64_t packs = divide_up(n, V * warp_size);
@@ -326,7 +326,7 @@ std::int64_t rows_of(const CView& x, const CView& gamma) { return x.numel() / ga
 }  // namespace
 
 void layer_norm(CView x, CView gamma, CView beta, double epsilon, View y, View mean, View rstd) {
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     forward<T>({x.as<T>(),
@@ -345,7 +345,7 @@ void layer_norm(CView x, CView gamma, CView beta, double epsilon, View y, View m
 }
 
 void layer_norm_grad(CView x, CView gamma, CView mean, CView rstd, CView dy, View dx, View dgamma, View dbeta) {
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     backward<T>({x.as<T>(),
@@ -366,7 +366,7 @@ void layer_norm_grad(CView x, CView gamma, CView mean, CView rstd, CView dy, Vie
 void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, double p, CView gamma, CView beta, double epsilon,
                          View sum, View y, View mean, View rstd) {
   if (x.numel() == 0) return;
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     forward<T>({x.as<T>(),
@@ -387,7 +387,7 @@ void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey k
 void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma, CView mean, CView rstd, CView dy,
                               View dsum, View dx, View dgamma, View dbeta) {
   if (sum.numel() == 0) return;
-  visit_float(sum.dtype, [&](auto tag) {
+  visit_any_float(sum.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     backward<T>({sum.as<T>(),

@@ -31,8 +31,8 @@ struct Factors {
 
 template <class A>
 __global__ void adamw_kernel(A* __restrict__ parameter, const A* __restrict__ gradient, A* __restrict__ moment1, A* __restrict__ moment2,
-                             bf16* __restrict__ low, const std::int64_t* ends, const double* decays, std::int64_t segments,
-                             std::int64_t count, double rate, Factors<A> f) {
+                             Mixed<A, false> low, const std::int64_t* ends, const double* decays, std::int64_t segments, std::int64_t count,
+                             double rate, Factors<A> f) {
   for (std::int64_t i = grid_index(); i < count; i += grid_size()) {
     const A keep = static_cast<A>(1 - rate * decays[segment_of(ends, segments, i)]);
     const A grad = gradient[i] * f.scale;
@@ -42,7 +42,7 @@ __global__ void adamw_kernel(A* __restrict__ parameter, const A* __restrict__ gr
     moment1[i] = m;
     moment2[i] = v;
     parameter[i] = p;
-    if (low) low[i] = convert<bf16>(p);
+    if (low.data) low.set(i, p);
   }
 }
 
@@ -60,7 +60,7 @@ void adamw(View parameter, CView gradient, View moment1, View moment2, View low,
                              static_cast<A>(s.epsilon),
                              static_cast<A>(s.gradient_scale)};
     launch(adamw_kernel<A>, dim3(blocks_for(parameter.numel(), 256)), dim3(256), 0, parameter.as<A>(), gradient.as<A>(), moment1.as<A>(),
-           moment2.as<A>(), low.as<bf16>(), segment_end.as<std::int64_t>(), segment_decay.as<double>(), segment_end.numel(),
+           moment2.as<A>(), mixed<A>(low), segment_end.as<std::int64_t>(), segment_decay.as<double>(), segment_end.numel(),
            parameter.numel(), s.learning_rate * s.weight_decay, factors);
   });
 }

@@ -244,7 +244,7 @@ void pseudo_inverse_iterative(CView a, PinvScale scale, View z) {
     using A = typename decltype(tag)::type;
     const auto sums = column_sums<A>(a, whole);
     if constexpr (std::is_same_v<A, float>) {
-      if (fuses_pseudo_inverse(m)) return pseudo_inverse_fused(a, sums.get(), whole, z);
+      if (fuses_pseudo_inverse(a)) return pseudo_inverse_fused(a, sums.get(), whole, z);
     }
     const Workspace<A> work(z, blocks_of(batch) * 3 * m * m);
     launch(iterate_kernel<A>, dim3(blocks_of(batch)), dim3(block), 0, a.as<A>(), sums.get(), whole, batch, m, z.shape[0] - 1, z.as<A>(),
@@ -262,7 +262,7 @@ void pseudo_inverse_iterative_grad(CView a, PinvScale scale, CView z, CView dz, 
     const Workspace<A> inner(da, batch);
     bool fused = false;
     if constexpr (std::is_same_v<A, float>) {
-      fused = fuses_pseudo_inverse(m);
+      fused = fuses_pseudo_inverse(a);
       if (fused) pseudo_inverse_fused_grad(a, sums.get(), whole, z, dz, da, inner.get());
     }
     if (!fused) {

@@ -14,8 +14,8 @@ struct ColumnSum {
   std::int64_t matrix, column;
 };
 
-/// Whether the fused kernels know f32 matrices of m × m, and the GPU has the shared memory for them.
-bool fuses_pseudo_inverse(std::int64_t m);
+/// Whether the fused kernels know f32 matrices [batch, m, m] of this size, and the GPU has the tensor cores and the shared memory for them.
+bool fuses_pseudo_inverse(const CView& a);
 /// z of kernels::pseudo_inverse_iterative. sums: each matrix's largest column sum, and behind them the batch's, which all are divided by
 /// where `whole`.
 void pseudo_inverse_fused(const CView& a, const ColumnSum<float>* sums, bool whole, const View& z);

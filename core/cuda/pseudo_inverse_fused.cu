@@ -228,7 +228,9 @@ void run_backward(const CView& a, const ColumnSum<float>* sums, bool whole, cons
 
 }  // namespace
 
-bool fuses_pseudo_inverse(std::int64_t m) {
+bool fuses_pseudo_inverse(const CView& a) {
+  if (!tensor_cores_take(DType::f32, a.device.index)) return false;
+  const std::int64_t m = a.shape[1];
   const std::size_t most = shared_memory_of_a_block();
   return m == 32 || (m == 64 && backward_bytes<64> <= most) || (m == 128 && backward_bytes<128> <= most);
 }

@@ -56,12 +56,28 @@ __global__ void square_pieces_kernel(const T* x, std::int64_t count, double* par
   }
 }
 
+constexpr std::int64_t words_per_block = 1 << 14;
+
+template <class Word>
+__global__ void bit_pieces_kernel(const Word* words, std::int64_t count, std::uint64_t* partial) {
+  const std::int64_t pieces = (count + words_per_block - 1) / words_per_block;
+  for (std::int64_t piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
+    const std::int64_t first = piece * words_per_block;
+    const std::int64_t last = first + words_per_block < count ? first + words_per_block : count;
+    std::uint64_t sum = 0;
+    for (std::int64_t i = first + threadIdx.x; i < last; i += blockDim.x)
+      sum += static_cast<std::uint64_t>(words[i]) * static_cast<std::uint32_t>(2 * static_cast<std::uint64_t>(i) + 1);
+    sum = block_sum(sum);
+    if (threadIdx.x == 0) partial[piece] = sum;
+  }
+}
+
 }  // namespace
 
 void sum_middle(CView x, View y, bool accumulate) {
   const std::int64_t outer = x.shape[0], reduced = x.shape[1], inner = x.shape[2];
   if (outer * inner == 0) return;
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     const auto run = [&](auto out) {
@@ -83,11 +99,21 @@ void sum_middle(CView x, View y, bool accumulate) {
 void sum_of_squares(CView x, View y) {
   const std::int64_t count = x.numel(), pieces = divide_up(count, squares_per_block);
   const Workspace<double> partial(y, pieces);
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     launch(square_pieces_kernel<T>, dim3(blocks_for(pieces, 1)), dim3(block), 0, x.as<T>(), count, partial.get());
   });
   sum_pieces(partial.get(), 1, pieces, 1, 1, false, y.as<double>());
+}
+
+void bit_sum(CView x, View y) {
+  const std::int64_t count = x.numel(), pieces = divide_up(count, words_per_block);
+  const Workspace<std::uint64_t> partial(y, pieces);
+  visit_any_float(x.dtype, [&](auto tag) {
+    using Word = bits_t<typename decltype(tag)::type>;
+    launch(bit_pieces_kernel<Word>, dim3(blocks_for(pieces, 1)), dim3(block), 0, static_cast<const Word*>(x.data), count, partial.get());
+  });
+  sum_pieces(partial.get(), 1, pieces, 1, 1, false, static_cast<std::uint64_t*>(y.data));
 }
 
 }  // namespace nystrom::kernels::cuda

@@ -11,8 +11,8 @@
 namespace nystrom::cuda {
 namespace {
 
-/// Compute capability from which bf16 tensor cores exist.
-constexpr int oldest_major = 8;
+/// Compute capability of the oldest GPUs whose tensor cores the fused kernels can use, with f16 alone.
+constexpr int oldest_capability = 75;
 
 /// Makes `device` the one that this thread's calls go to.
 void use(int device) { check(cudaSetDevice(device), "choosing the GPU"); }
@@ -35,14 +35,20 @@ cudaStream_t stream() {
 }
 
 std::size_t shared_memory_of_a_block() {
-  static const std::size_t bytes = [] {
-    int device = 0, found = 0;
-    check(cudaGetDevice(&device), "asking for the GPU");
-    check(cudaDeviceGetAttribute(&found, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "asking for the GPU's shared memory");
-    return static_cast<std::size_t>(found);
-  }();
-  return bytes;
+  int device = 0, bytes = 0;
+  check(cudaGetDevice(&device), "asking for the GPU");
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "asking for the GPU's shared memory");
+  return static_cast<std::size_t>(bytes);
 }
+
+int compute_capability(int device) {
+  int major = 0, minor = 0;
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the GPU's compute capability");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking for the GPU's compute capability");
+  return 10 * major + minor;
+}
+
+bool tensor_cores_take(DType dtype, int device) { return dtype == DType::f16 || compute_capability(device) >= 80; }
 
 void* device_allocate(int device, std::int64_t bytes) {
   require_device(device);
@@ -138,8 +144,9 @@ void require_device(int device) {
   require_input(approved < 0, "a process computes on one GPU: it uses cuda:{} already, got cuda:{}", approved, device);
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device), "asking for the GPU's properties");
-  require_input(properties.major >= oldest_major, "GPU {} ({}) is of compute capability {}.{}; {}.0 or newer is needed", device,
-                properties.name, properties.major, properties.minor, oldest_major);
+  require_input(10 * properties.major + properties.minor >= oldest_capability,
+                "GPU {} ({}) is of compute capability {}.{}; {}.{} or newer is needed", device, properties.name, properties.major,
+                properties.minor, oldest_capability / 10, oldest_capability % 10);
   use(device);
   approved = device;
 }

@@ -29,5 +29,7 @@ class Range {
 
 /// InputError unless GPU `device` is there and new enough, saying what was found.
 void require_device(int device);
+/// Of a GPU that is there: 90 for 9.0.
+int compute_capability(int device);
 
 }  // namespace nystrom::cuda

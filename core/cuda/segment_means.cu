@@ -90,7 +90,7 @@ class ValidTokens {
 
 void segment_means(CView x, CView mask, View y) {
   const ValidTokens valid(mask, y, x.shape[0], x.shape[1]);
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     launch(means_kernel<T>, dim3(static_cast<unsigned>(y.shape[0] * y.shape[1])), dim3(block), 0, x.as<T>(), valid.tokens(), y.shape[1],
            x.shape[2], y.as<accumulate_t<T>>());
@@ -99,7 +99,7 @@ void segment_means(CView x, CView mask, View y) {
 
 void segment_means_grad(CView dy, CView mask, View dx) {
   const ValidTokens valid(mask, dx, dx.shape[0], dx.shape[1]);
-  visit_float(dx.dtype, [&](auto tag) {
+  visit_any_float(dx.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     launch(means_grad_kernel<T>, dim3(static_cast<unsigned>(dy.shape[0] * dy.shape[1])), dim3(block), 0, dy.as<accumulate_t<T>>(),
            valid.tokens(), dy.shape[1], dx.shape[2], dx.as<T>());

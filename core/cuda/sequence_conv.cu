@@ -1,11 +1,14 @@
 // Depthwise convolution along the sequence, one filter a head. A block holds a tile of one head's rows with its halo in shared memory; a
-// thread computes several neighbouring rows of one channel. bf16 goes to the tensor cores where its rows are aligned:
+// thread computes several neighbouring rows of one channel. bf16 and f16 go to the tensor cores where their rows are aligned:
 // sequence_conv_fused.cu.
+#include <string>
+
 #include "core/cuda/device.cuh"
 #include "core/cuda/launch.cuh"
 #include "core/cuda/reduce.cuh"
 #include "core/cuda/sequence_conv.cuh"
 #include "core/cuda/shared.cuh"
+#include "core/error.h"
 #include "core/kernels.h"
 
 namespace nystrom::kernels::cuda {
@@ -85,13 +88,29 @@ __global__ void tap_grad_kernel(Rows<const T> x, const std::uint8_t* mask, Rows<
 Problem problem_of(const CView& x, const CView& w) { return {x.shape[0], x.shape[1], x.shape[2], x.shape[3], w.shape[1]}; }
 
 }  // namespace
+}  // namespace nystrom::kernels::cuda
+
+namespace nystrom::cuda {
+
+void require_room_for_taps(std::size_t shared, std::int64_t taps) {
+  const std::size_t room = shared_memory_of_a_block();
+  if (shared <= room) return;
+  throw InputError("a convolution of " + std::to_string(taps) + " taps needs " + std::to_string(shared / 1024 + 1) +
+                   " KiB of a GPU's shared memory, this one has " + std::to_string(room / 1024) +
+                   "; lower model.attention.conv_kernel_size, or compute on the CPU");
+}
+
+}  // namespace nystrom::cuda
+
+namespace nystrom::kernels::cuda {
 
 void sequence_conv(CView x, CView w, CView mask, View y) {
   const Problem p = problem_of(x, w);
   if (fused_conv_fits({x, y})) return sequence_conv_fused(x, w, mask, y);
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const std::size_t shared = sizeof(accumulate_t<T>) * static_cast<std::size_t>(p.taps + (tile + p.taps - 1) * channels);
+    require_room_for_taps(shared, p.taps);
     launch(convolve_kernel<T>, p.blocks(), dim3(block), shared, rows_of<const T>(x), w.as<T>(), mask.as<std::uint8_t>(), p, false, true,
            rows_of<T>(y));
   });
@@ -101,10 +120,11 @@ void sequence_conv_grad(CView x, CView w, CView mask, CView dy, View dx, View dw
   const Problem p = problem_of(x, w);
   if (x.numel() == 0) return;
   if (fused_conv_fits({x, dy, dx})) return sequence_conv_fused_grad(x, w, mask, dy, dx, dw);
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     const std::size_t halo = sizeof(A) * static_cast<std::size_t>((tile + p.taps - 1) * channels);
+    require_room_for_taps(halo + sizeof(A) * tile * channels, p.taps);
     launch(convolve_kernel<T>, p.blocks(), dim3(block), halo + sizeof(A) * static_cast<std::size_t>(p.taps), rows_of<const T>(dy),
            w.as<T>(), mask.as<std::uint8_t>(), p, true, false, rows_of<T>(dx));
     const Workspace<A> partial(dx, p.pieces() * p.heads * p.taps);

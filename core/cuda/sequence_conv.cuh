@@ -45,7 +45,10 @@ struct ConvPlace {
   }
 };
 
-/// Whether the tensor cores take these operands: bf16, a multiple of 32 channels, rows aligned to 16 bytes.
+/// InputError, naming the taps, when a block has less than `shared` bytes of shared memory.
+void require_room_for_taps(std::size_t shared, std::int64_t taps);
+
+/// Whether the tensor cores take these operands: 16 bits, a multiple of 32 channels, rows aligned to 16 bytes.
 bool fused_conv_fits(std::initializer_list<CView> operands);
 /// As kernels::sequence_conv and kernels::sequence_conv_grad.
 void sequence_conv_fused(const CView& x, const CView& w, const CView& mask, const View& y);

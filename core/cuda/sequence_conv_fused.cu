@@ -32,9 +32,9 @@ constexpr int spans_of(std::int64_t taps) { return static_cast<int>((taps + 2 * 
 constexpr int rows_read(std::int64_t taps) { return tile + (spans_of(taps) - 1) * strip; }
 
 /// Rows from `first` on of one head into shared memory; zeros outside the sequence and where the mask is 0.
-template <int C>
-NYSTROM_DEVICE void load_rows(const Rows<const bf16>& x, const std::uint8_t* mask, const Problem<C>& p, const Place<C>& at,
-                              std::int64_t first, int rows, bf16* target) {
+template <class T, int C>
+NYSTROM_DEVICE void load_rows(const Rows<const T>& x, const std::uint8_t* mask, const Problem<C>& p, const Place<C>& at, std::int64_t first,
+                              int rows, T* target) {
   constexpr int packs = C / 8;
   for (int i = static_cast<int>(threadIdx.x); i < rows * packs; i += block) {
     const int row = i / packs, column = i % packs * 8;
@@ -46,34 +46,37 @@ NYSTROM_DEVICE void load_rows(const Rows<const bf16>& x, const std::uint8_t* mas
   }
 }
 
-NYSTROM_DEVICE std::uint32_t pair(const bf16* numbers) { return numbers[0].bits | static_cast<std::uint32_t>(numbers[1].bits) << 16; }
+template <class T>
+NYSTROM_DEVICE std::uint32_t pair(const T* numbers) {
+  return numbers[0].bits | static_cast<std::uint32_t>(numbers[1].bits) << 16;
+}
 
 /// y[t] = Σ_j w[j] x[t + j − k/2], or with the taps reversed. Masked rows of x count as 0 when `mask_input`, those of y become 0 otherwise.
-template <int C>
-__global__ void __launch_bounds__(block) convolve_kernel(Rows<const bf16> x, const bf16* w, const std::uint8_t* mask, Problem<C> p,
-                                                         bool reversed, bool mask_input, Rows<bf16> y) {
+template <class T, int C>
+__global__ void __launch_bounds__(block)
+    convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t* mask, Problem<C> p, bool reversed, bool mask_input, Rows<T> y) {
   const int taps = static_cast<int>(p.taps), spans = spans_of(taps);
-  auto* rows = dynamic_shared<bf16>();
+  auto* rows = dynamic_shared<T>();
   auto* band = rows + rows_read(taps) * stride<C>;  // the taps between zeros: band[16 + j] = w[j]
   const Place<C> at(p);
   for (int i = static_cast<int>(threadIdx.x); i < (spans + 1) * strip; i += block) {
     const int j = i - strip;
-    band[i] = j >= 0 && j < taps ? w[at.h * taps + (reversed ? taps - 1 - j : j)] : to_bf16(0);
+    band[i] = j >= 0 && j < taps ? w[at.h * taps + (reversed ? taps - 1 - j : j)] : T(0.0f);
   }
-  load_rows<C>(x, mask_input ? mask : nullptr, p, at, at.first - taps / 2, rows_read(taps), rows);
+  load_rows(x, mask_input ? mask : nullptr, p, at, at.first - taps / 2, rows_read(taps), rows);
   __syncthreads();
   const int g = lane_index() / 4, t = lane_index() % 4;
-  const bf16* own = rows + (warp_index() * strip + lane_index() % 16) * stride<C> + lane_index() / 16 * 8;
+  const T* own = rows + (warp_index() * strip + lane_index() % 16) * stride<C> + lane_index() / 16 * 8;
   float sum[C / 8][4] = {};
   for (int span = 0; span < spans; ++span) {
-    const bf16* diagonal = band + strip + span * strip + 2 * t - g;
+    const T* diagonal = band + strip + span * strip + 2 * t - g;
     const std::uint32_t middle = pair(diagonal), left[4] = {middle, pair(diagonal - 8), pair(diagonal + 8), middle};
     NYSTROM_UNROLL
     for (int c = 0; c < C / 16; ++c) {
       std::uint32_t right[4];
       load_matrices_transposed(right, own + span * strip * stride<C> + c * 16);
-      mma_bf16(sum[2 * c], left, right[0], right[1]);
-      mma_bf16(sum[2 * c + 1], left, right[2], right[3]);
+      mma<T>(sum[2 * c], left, right[0], right[1]);
+      mma<T>(sum[2 * c + 1], left, right[2], right[3]);
     }
   }
   NYSTROM_UNROLL
@@ -81,10 +84,10 @@ __global__ void __launch_bounds__(block) convolve_kernel(Rows<const bf16> x, con
     const std::int64_t row = at.first + warp_index() * strip + g + half * 8;
     if (row >= p.length) continue;
     const bool zero = !mask_input && mask && !mask[at.b * p.length + row];
-    bf16* target = y.at(at.b, row, at.h) + at.column + 2 * t;
+    T* target = y.at(at.b, row, at.h) + at.column + 2 * t;
     NYSTROM_UNROLL
     for (int c = 0; c < C / 8; ++c)
-      *reinterpret_cast<std::uint32_t*>(target + c * 8) = zero ? 0u : pack_bf16(sum[c][2 * half], sum[c][2 * half + 1]);
+      *reinterpret_cast<std::uint32_t*>(target + c * 8) = zero ? 0u : pack<T>(sum[c][2 * half], sum[c][2 * half + 1]);
   }
 }
 
@@ -93,17 +96,17 @@ constexpr int patch = strip * (strip + 1);
 constexpr int diagonals(std::int64_t taps) { return (spans_of(taps) + 1) * strip; }
 
 /// partial[piece, h, j] = Σ over a tile of dy[t, c] · x[t + j − k/2, c].
-template <int C>
+template <class T, int C>
 __global__ void __launch_bounds__(block)
-    tap_grad_kernel(Rows<const bf16> x, const std::uint8_t* mask, Rows<const bf16> dy, Problem<C> p, float* partial) {
+    tap_grad_kernel(Rows<const T> x, const std::uint8_t* mask, Rows<const T> dy, Problem<C> p, float* partial) {
   const int taps = static_cast<int>(p.taps), spans = spans_of(taps);
   auto* products = dynamic_shared<float>();
   float* sums = products + warps * patch;
-  auto* grads = reinterpret_cast<bf16*>(sums + warps * diagonals(taps));
-  bf16* rows = grads + tile * stride<C>;
+  auto* grads = reinterpret_cast<T*>(sums + warps * diagonals(taps));
+  T* rows = grads + tile * stride<C>;
   const Place<C> at(p);
-  load_rows<C>(dy, nullptr, p, at, at.first, tile, grads);
-  load_rows<C>(x, mask, p, at, at.first - taps / 2, rows_read(taps), rows);
+  load_rows(dy, nullptr, p, at, at.first, tile, grads);
+  load_rows(x, mask, p, at, at.first - taps / 2, rows_read(taps), rows);
   for (int i = static_cast<int>(threadIdx.x); i < warps * diagonals(taps); i += block) sums[i] = 0;
   __syncthreads();
   const int lane = lane_index(), g = lane / 4, t = lane % 4, first = warp_index() * strip;
@@ -112,14 +115,14 @@ __global__ void __launch_bounds__(block)
   NYSTROM_UNROLL
   for (int c = 0; c < C / 16; ++c) load_matrices(left[c], grads + (first + lane % 16) * stride<C> + lane / 16 * 8 + c * 16);
   for (int span = 0; span < spans; ++span) {
-    const bf16* own = rows + (first + span * strip + lane % 8 + lane / 16 * 8) * stride<C> + lane / 8 % 2 * 8;
+    const T* own = rows + (first + span * strip + lane % 8 + lane / 16 * 8) * stride<C> + lane / 8 % 2 * 8;
     float part[2][4] = {};
     NYSTROM_UNROLL
     for (int c = 0; c < C / 16; ++c) {
       std::uint32_t right[4];
       load_matrices(right, own + c * 16);
-      mma_bf16(part[0], left[c], right[0], right[1]);
-      mma_bf16(part[1], left[c], right[2], right[3]);
+      mma<T>(part[0], left[c], right[0], right[1]);
+      mma<T>(part[1], left[c], right[2], right[3]);
     }
     NYSTROM_UNROLL
     for (int n = 0; n < 2; ++n) {
@@ -148,45 +151,53 @@ Problem<C> problem_of(const CView& x, const CView& w) {
   return {x.shape[0], x.shape[1], x.shape[2], x.shape[3], w.shape[1]};
 }
 
-template <int C>
+template <class T, int C>
 void convolve(const CView& x, const CView& w, const CView& mask, bool reversed, bool mask_input, const View& y) {
   const Problem<C> p = problem_of<C>(x, w);
-  const int numbers = rows_read(p.taps) * stride<C> + (spans_of(p.taps) + 1) * strip;
-  launch(convolve_kernel<C>, p.blocks(), dim3(block), sizeof(bf16) * static_cast<std::size_t>(numbers), rows_of<const bf16>(x),
-         w.as<bf16>(), mask.as<std::uint8_t>(), p, reversed, mask_input, rows_of<bf16>(y));
+  const std::size_t shared = sizeof(T) * static_cast<std::size_t>(rows_read(p.taps) * stride<C> + (spans_of(p.taps) + 1) * strip);
+  require_room_for_taps(shared, p.taps);
+  launch(convolve_kernel<T, C>, p.blocks(), dim3(block), shared, rows_of<const T>(x), w.as<T>(), mask.as<std::uint8_t>(), p, reversed,
+         mask_input, rows_of<T>(y));
 }
 
-template <int C>
+template <class T, int C>
 void tap_grad(const CView& x, const CView& w, const CView& mask, const CView& dy, const View& dw) {
   const Problem<C> p = problem_of<C>(x, w);
   const Workspace<float> partial(dw, p.pieces() * p.heads * p.taps);
   const std::size_t shared = sizeof(float) * static_cast<std::size_t>(warps * (patch + diagonals(p.taps))) +
-                             sizeof(bf16) * static_cast<std::size_t>((tile + rows_read(p.taps)) * stride<C>);
-  launch(tap_grad_kernel<C>, p.blocks(), dim3(block), shared, rows_of<const bf16>(x), mask.as<std::uint8_t>(), rows_of<const bf16>(dy), p,
+                             sizeof(T) * static_cast<std::size_t>((tile + rows_read(p.taps)) * stride<C>);
+  require_room_for_taps(shared, p.taps);
+  launch(tap_grad_kernel<T, C>, p.blocks(), dim3(block), shared, rows_of<const T>(x), mask.as<std::uint8_t>(), rows_of<const T>(dy), p,
          partial.get());
   sum_pieces(partial.get(), 1, p.pieces(), p.heads * p.taps, p.heads * p.taps, true, dw.as<float>());
+}
+
+/// Calls f with the type, and the channels that a block takes at once.
+template <class F>
+void with_sizes(const CView& x, const F& f) {
+  const auto of_type = [&]<class T>(TypeTag<T> type) {
+    x.shape[3] % 64 == 0 ? f(type, std::integral_constant<int, 64>{}) : f(type, std::integral_constant<int, 32>{});
+  };
+  x.dtype == DType::f16 ? of_type(TypeTag<f16>{}) : of_type(TypeTag<bf16>{});
 }
 
 }  // namespace
 
 bool fused_conv_fits(std::initializer_list<CView> operands) {
-  return std::all_of(operands.begin(), operands.end(),
-                     [](const CView& x) { return x.dtype == DType::bf16 && x.shape[3] % 32 == 0 && has_aligned_rows(x); });
+  return std::all_of(operands.begin(), operands.end(), [](const CView& x) {
+    return is_half(x.dtype) && tensor_cores_take(x.dtype, x.device.index) && x.shape[3] % 32 == 0 && has_aligned_rows(x);
+  });
 }
 
 void sequence_conv_fused(const CView& x, const CView& w, const CView& mask, const View& y) {
-  if (x.shape[3] % 64 == 0) return convolve<64>(x, w, mask, false, true, y);
-  convolve<32>(x, w, mask, false, true, y);
+  with_sizes(x, [&]<class T, int C>(TypeTag<T>, std::integral_constant<int, C>) { convolve<T, C>(x, w, mask, false, true, y); });
 }
 
 void sequence_conv_fused_grad(const CView& x, const CView& w, const CView& mask, const CView& dy, const View& dx, const View& dw) {
-  if (x.shape[3] % 64 == 0) {
-    convolve<64>(dy, w, mask, true, false, dx);
-    tap_grad<64>(x, w, mask, dy, dw);
-  } else {
-    convolve<32>(dy, w, mask, true, false, dx);
-    tap_grad<32>(x, w, mask, dy, dw);
-  }
+  with_sizes(x, [&]<class T, int C>(TypeTag<T>, std::integral_constant<int, C>) {
+    convolve<T, C>(dy, w, mask, true, false, dx);
+    tap_grad<T, C>(x, w, mask, dy, dw);
+  });
 }
 
 }  // namespace nystrom::cuda

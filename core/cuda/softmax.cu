@@ -133,14 +133,14 @@ void launch_rows(std::int64_t rows, std::int64_t n, void (*warp)(Parameters...),
 }  // namespace
 
 void softmax(CView x, View y) {
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     launch_rows(x.rows(), x.dim(-1), softmax_kernel<T, false>, softmax_kernel<T, true>, x.as<T>(), x.rows(), x.dim(-1), y.as<T>());
   });
 }
 
 void softmax_grad(CView y, CView dy, View dx) {
-  visit_float(y.dtype, [&](auto tag) {
+  visit_any_float(y.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     launch_rows(y.rows(), y.dim(-1), softmax_grad_kernel<T, false>, softmax_grad_kernel<T, true>, y.as<T>(), dy.as<T>(), y.rows(),
                 y.dim(-1), dx.as<T>());
@@ -148,14 +148,14 @@ void softmax_grad(CView y, CView dy, View dx) {
 }
 
 void argmax_rows(CView x, View y) {
-  visit_float(x.dtype, [&](auto tag) {
+  visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     launch_rows(x.rows(), x.dim(-1), argmax_kernel<T, false>, argmax_kernel<T, true>, x.as<T>(), x.rows(), x.dim(-1), y.as<std::int64_t>());
   });
 }
 
 void cross_entropy(CView logits, CView labels, View loss, View log_sum_exp) {
-  visit_float(logits.dtype, [&](auto tag) {
+  visit_any_float(logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     launch_rows(logits.rows(), logits.dim(-1), cross_entropy_kernel<T, false>, cross_entropy_kernel<T, true>, logits.as<T>(),
@@ -164,7 +164,7 @@ void cross_entropy(CView logits, CView labels, View loss, View log_sum_exp) {
 }
 
 void cross_entropy_grad(CView logits, CView labels, CView log_sum_exp, CView dloss, View dlogits) {
-  visit_float(logits.dtype, [&](auto tag) {
+  visit_any_float(logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     launch_rows(logits.rows(), logits.dim(-1), cross_entropy_grad_kernel<T, false>, cross_entropy_grad_kernel<T, true>, logits.as<T>(),

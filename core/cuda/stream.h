@@ -16,6 +16,9 @@ namespace nystrom::cuda {
 cudaStream_t stream();
 /// Bytes of shared memory that a block may ask for at a launch.
 std::size_t shared_memory_of_a_block();
+/// Whether the tensor cores of GPU `device` take operands of this type: f16 from compute capability 7.5 on, bf16 and (as TF32) f32
+/// from 8.0.
+bool tensor_cores_take(DType dtype, int device);
 /// Throws Error: "what: the driver's words" unless `status` is success.
 void check(cudaError_t status, const char* what);
 

@@ -12,7 +12,7 @@ namespace nystrom {
 namespace {
 
 /// Without the white space at its ends.
-ByteRange trimmed_range(std::string_view text, ByteRange range) {
+TextRange trimmed_range(std::string_view text, TextRange range) {
   const std::string_view inner =
       trimmed(text.substr(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.end - range.begin)));
   return {inner.data() - text.data(), inner.data() - text.data() + static_cast<std::int64_t>(inner.size())};
@@ -40,9 +40,9 @@ void add_candidates(std::string_view context, const WindowScores& scores, const 
   for (const std::int64_t start : best_places(scores.start, window, options.best)) {
     for (const std::int64_t end : ends) {
       if (end < start || end - start >= options.max_answer_length) continue;
-      const ByteRange& first = window.offsets[static_cast<std::size_t>(start - window.context_begin)];
-      const ByteRange& last = window.offsets[static_cast<std::size_t>(end - window.context_begin)];
-      const ByteRange range = trimmed_range(context, {first.begin, std::max(first.begin, last.end)});
+      const TextRange& first = window.offsets[static_cast<std::size_t>(start - window.context_begin)];
+      const TextRange& last = window.offsets[static_cast<std::size_t>(end - window.context_begin)];
+      const TextRange range = trimmed_range(context, {first.begin, std::max(first.begin, last.end)});
       if (range.begin == range.end) continue;
       const double score = scores.start[static_cast<std::size_t>(start)] + scores.end[static_cast<std::size_t>(end)];
       const auto [found, added] = candidates.try_emplace({range.begin, range.end}, score);

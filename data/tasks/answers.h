@@ -26,7 +26,7 @@ struct AnswerOptions {
 
 struct PredictedAnswer {
   std::string text;        ///< cut from the context, white space at its ends removed; empty: there is no answer
-  ByteRange place;         ///< in the context
+  TextRange place;         ///< in the context
   double score = 0;        ///< of the first token + of the last
   double probability = 0;  ///< softmax over the candidates
 };

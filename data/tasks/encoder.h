@@ -14,7 +14,7 @@
 namespace nystrom {
 
 /// A stretch of bytes of a text.
-struct ByteRange {
+struct TextRange {
   std::int64_t begin = 0, end = 0;
 };
 
@@ -29,7 +29,7 @@ struct EncodedSample {
   std::vector<std::int64_t> word_starts;                    ///< tokens: place of each word's first token in the row; −1: has none
   std::int64_t start = 0, end = 0;                          ///< questions: first and last token of the answer; 0: cls, none in here
   std::int64_t context_begin = 0;                           ///< questions: place of the context's first token in the row
-  std::vector<ByteRange> offsets;                           ///< questions: of each token of the context, in the whole context
+  std::vector<TextRange> offsets;                           ///< questions: of each token of the context, in the whole context
   bool labelled = false;                                    ///< whether the example says what is right
   std::int64_t full_length = 0;                             ///< length() as it would be if nothing had been cut
 

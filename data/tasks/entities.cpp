@@ -15,8 +15,8 @@ bool is_alphanumeric(char32_t c) { return is_letter(c) || is_number(c); }
 
 }  // namespace
 
-std::vector<ByteRange> split_words(std::string_view text) {
-  std::vector<ByteRange> words;
+std::vector<TextRange> split_words(std::string_view text) {
+  std::vector<TextRange> words;
   bool open = false;  // the last word may go on
   char32_t before = ' ';
   for (std::size_t i = 0; i < text.size();) {
@@ -60,7 +60,7 @@ std::vector<WordLabel> word_labels(const EncodedSample& sample, std::span<const 
 }
 
 std::vector<Entity> find_entities(std::span<const std::string> words, std::span<const WordLabel> predicted, const LabelSet& labels,
-                                  std::string_view text, std::span<const ByteRange> places) {
+                                  std::string_view text, std::span<const TextRange> places) {
   require(words.size() == predicted.size() && (places.empty() || places.size() == words.size()),
           "find_entities: {} words, {} labels, {} places", words.size(), predicted.size(), places.size());
   std::vector<std::string> tags;

@@ -14,7 +14,7 @@ namespace nystrom {
 
 /// Words of running text, which is UTF-8, much as CoNLL files have them: between white space, each punctuation mark by itself but for
 /// - ' . , between letters or digits: techno-based, don't, 1,000.
-std::vector<ByteRange> split_words(std::string_view text);
+std::vector<TextRange> split_words(std::string_view text);
 
 /// What was predicted for a word.
 struct WordLabel {
@@ -29,13 +29,13 @@ struct Entity {
   std::string type;
   std::string text;                 ///< its words as they stand in the text, or with a space between
   std::int64_t first = 0, end = 0;  ///< words first … end − 1
-  ByteRange place;                  ///< in the text, where there is one
+  TextRange place;                  ///< in the text, where there is one
   double score = 0;                 ///< mean probability of its words
 };
 
 /// The entities of a sentence; words without a label count as O. `places`: of the words in `text`, as split_words gives them; both empty: a
 /// sentence of words, with no text.
 std::vector<Entity> find_entities(std::span<const std::string> words, std::span<const WordLabel> predicted, const LabelSet& labels,
-                                  std::string_view text = {}, std::span<const ByteRange> places = {});
+                                  std::string_view text = {}, std::span<const TextRange> places = {});
 
 }  // namespace nystrom

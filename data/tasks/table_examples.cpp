@@ -163,7 +163,7 @@ class LineExamples : public ExampleReader {
     if (is_blank(line)) throw BadRow(example.place() + ": the line is empty");
     example.text = std::move(line);
     if (words_)
-      for (const ByteRange& word : split_words(example.text))
+      for (const TextRange& word : split_words(example.text))
         example.words.push_back(example.text.substr(static_cast<std::size_t>(word.begin), static_cast<std::size_t>(word.end - word.begin)));
     return example;
   }

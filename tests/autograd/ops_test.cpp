@@ -56,6 +56,19 @@ TEST_P(OpTest, Bf16EqualsF64UpToItsRounding) {
   expect_close_to_f64(GetParam(), DType::bf16, 2e-2);
 }
 
+TEST(RoundTo, RoundsAndPassesTheGradient) {
+  for (const DType coarse : {DType::bf16, DType::f16}) {
+    const Var x = Var::leaf(random_normal({3, 100}, 1).cast(DType::f32));
+    const Tensor dy = random_normal({3, 100}, 2).cast(DType::f32);
+    Tape tape;
+    const Var y = round_to(x, coarse);
+    EXPECT_EQ(y.dtype(), DType::f32);
+    EXPECT_EQ(y.value().to_doubles(), x.value().cast(coarse).to_doubles());
+    tape.backward(y, dy);
+    EXPECT_EQ(x.grad().to_doubles(), dy.to_doubles());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Ops, OpTest, ::testing::ValuesIn(op_cases()), [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -11,6 +11,7 @@ namespace {
 
 using Values = std::vector<double>;
 constexpr DType float_types[] = {DType::f32, DType::bf16, DType::f64};
+constexpr DType converted_types[] = {DType::f32, DType::bf16, DType::f16, DType::f64};
 
 /// Shapes whose axes merge, do not merge, are long, short, 1 or 0.
 const std::vector<Shape> shapes{
@@ -19,13 +20,14 @@ const std::vector<Shape> shapes{
 double rounded(double value, DType dtype) {
   if (dtype == DType::f64) return value;
   const auto single = static_cast<float>(value);
-  return dtype == DType::f32 ? single : static_cast<float>(bf16(single));
+  if (dtype == DType::f32) return single;
+  return dtype == DType::bf16 ? static_cast<float>(bf16(single)) : static_cast<float>(f16(single));
 }
 
 TEST(Copy, ConvertsBetweenAllStridesAndTypes) {
   for (const Shape& shape : shapes) {
-    for (const DType from : float_types) {
-      for (const DType to : float_types) {
+    for (const DType from : converted_types) {
+      for (const DType to : converted_types) {
         const Tensor x = scattered(shape, from, 1);
         Tensor y = scattered(shape, to, 2);
         kernels::copy(x, y);
@@ -127,15 +129,6 @@ TEST(Affine, MayWriteWhatItReads) {
   Tensor x = Tensor::from(std::vector<float>{1, 2, 3}, {3});
   kernels::affine(x, 2, -1, x);
   EXPECT_EQ(elements(x), (Values{1, 3, 5}));
-}
-
-TEST(Unary, RoundsToBf16AndPassesTheGradient) {
-  const Tensor x = random_normal({300}, 1).cast(DType::f32);
-  Tensor y = empty_like(x), dx = empty_like(x);
-  kernels::unary(Unary::round_to_bf16, x, y);
-  kernels::unary_grad(Unary::round_to_bf16, x, x, dx);
-  EXPECT_EQ(elements(y), elements(x.cast(DType::bf16)));
-  EXPECT_EQ(elements(dx), elements(x));
 }
 
 TEST(MaskRows, RemovesWhatIsNotFinite) {

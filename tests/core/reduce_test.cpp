@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -27,6 +28,31 @@ TEST(SumOfSquares, EqualsANaiveSum) {
       double expected = 0;
       for (const double v : elements(x)) expected += v * v;
       EXPECT_NEAR(sum_of_squares(x), expected, 1e-12 * expected) << n << ' ' << name_of(dtype);
+    }
+  }
+}
+
+std::uint64_t bit_sum(const Tensor& x) {
+  Tensor y = Tensor::empty({1}, DType::i64);
+  kernels::bit_sum(x, y);
+  return static_cast<std::uint64_t>(*y.data<std::int64_t>());
+}
+
+TEST(BitSum, IsTheSumOfWeightedWords) {
+  for (const CpuLevel level : cpu_levels) {
+    const AtLevel at(level);
+    for (const std::int64_t n : {0, 1, 17, 65536, 200001}) {
+      const Tensor x = random_normal({n}, 1), single = x.cast(DType::f32), half = x.cast(DType::bf16);
+      std::uint64_t of_f64 = 0, of_f32 = 0, of_bf16 = 0;
+      for (std::int64_t i = 0; i < n; ++i) {
+        const std::uint64_t weight = 2 * static_cast<std::uint64_t>(i) + 1;
+        of_f64 += weight * std::bit_cast<std::uint64_t>(x.data<double>()[i]);
+        of_f32 += weight * std::bit_cast<std::uint32_t>(single.data<float>()[i]);
+        of_bf16 += weight * half.data<bf16>()[i].bits;
+      }
+      EXPECT_EQ(bit_sum(x), of_f64) << n;
+      EXPECT_EQ(bit_sum(single), of_f32) << n;
+      EXPECT_EQ(bit_sum(half), of_bf16) << n;
     }
   }
 }
@@ -118,6 +144,7 @@ Tensor row_sums() {
 
 const std::map<std::string, std::function<Tensor()>> reductions{
     {"attention_grad", attention_gradient},
+    {"bit_sum", [] { return Tensor::full({1}, static_cast<double>(bit_sum(normal({300000}, 1)) >> 11), DType::f64); }},
     {"layer_norm_grad", layer_norm_gradients},
     {"scatter_add_rows", scattered_rows},
     {"sequence_conv_grad", convolution_gradient},

@@ -48,6 +48,22 @@ TEST_F(CudaKernelTest, ANanMatrixSpoilsItsOwnInverseAlone) {
   }
 }
 
+/// The scores of padding are below what f16 holds.
+TEST_F(CudaKernelTest, ScoresOfMinusInfinityWeighNothing) {
+  const std::vector<float> scores{1, -1e9f, 2, -1e9f};
+  const auto run = [&](DType dtype) {
+    const Var x = Var::leaf(Tensor::from(scores, {1, 4}).cast(dtype).to(gpu));
+    Tape tape;
+    const Var loss = cross_entropy(x, int_tensor({2}, {1}));
+    tape.backward(loss);
+    return std::pair(loss.value().item(), x.grad().to_doubles());
+  };
+  const auto [loss, gradient] = run(DType::f16);
+  const auto [expected_loss, expected_gradient] = run(DType::f32);
+  EXPECT_NEAR(loss, expected_loss, 1e-6);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(gradient[i], expected_gradient[i], 1e-3) << i;
+}
+
 TEST_F(CudaKernelTest, Tf32ProductsRoundTheirOperands) {
   const Tensor a = random_normal({33, 70}, 1), b = random_normal({70, 17}, 2);
   Tensor exact = Tensor::empty({33, 17}, DType::f64), c = Tensor::empty({33, 17}, DType::f32, gpu);
@@ -57,6 +73,18 @@ TEST_F(CudaKernelTest, Tf32ProductsRoundTheirOperands) {
   EXPECT_LE(relative_difference(c, exact), 1e-6);
   kernels::matmul(low_a, low_b, CView{}, c, false, Precision::tf32);
   EXPECT_LE(relative_difference(c, exact), 2e-3);
+}
+
+TEST_F(CudaKernelTest, BitSumsAreTheCpus) {
+  for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
+    for (const std::int64_t n : {0, 1, 300, 50001}) {
+      const Tensor x = random_normal({n}, 1).cast(dtype);
+      Tensor expected = Tensor::empty({1}, DType::i64), sum = Tensor::empty({1}, DType::i64, gpu);
+      kernels::bit_sum(x, expected);
+      kernels::bit_sum(x.to(gpu), sum);
+      EXPECT_EQ(*sum.to(cpu_device).data<std::int64_t>(), *expected.data<std::int64_t>()) << name_of(dtype) << ' ' << n;
+    }
+  }
 }
 
 TEST_F(CudaKernelTest, AttentionOfNothingHasNoGradient) {

@@ -28,6 +28,11 @@ TEST_P(CudaOpTest, Bf16EqualsF64UpToItsRounding) {
   expect_close(GetParam(), DType::bf16, 2e-2);
 }
 
+TEST_P(CudaOpTest, F16EqualsF64UpToItsRounding) {
+  if (!GetParam().low_precision) return;
+  expect_close(GetParam(), DType::f16, 2.5e-3);
+}
+
 TEST_P(CudaOpTest, TwoRunsGiveEqualBits) {
   const auto inputs = case_inputs(GetParam());
   const auto first = evaluate(GetParam(), inputs, DType::f32, gpu);

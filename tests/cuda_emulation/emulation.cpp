@@ -21,6 +21,7 @@ constexpr std::size_t stack_bytes = 64 << 10;
 constexpr std::size_t slot_bytes = 64;
 
 Order order = Order::forward;
+Gpu gpu = hopper;
 
 struct Barrier {
   int arrived = 0, expected = 0;
@@ -179,6 +180,9 @@ void Block::run() {
 }  // namespace
 
 void set_order(Order wanted) { order = wanted; }
+void set_gpu(Gpu wanted) { gpu = wanted; }
+int compute_capability() { return gpu.capability; }
+int shared_memory_of_a_block() { return gpu.shared_memory; }
 
 void block_barrier() { running->wait(running->block_barrier()); }
 void warp_barrier() { running->wait(running->warp().barrier); }
@@ -211,14 +215,17 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared, const std::function<voi
 
 // ---- The runtime's functions ------------------------------------------------------------------------------------------------------------
 
-const char* cudaGetErrorString(cudaError_t status) { return status == cudaSuccess ? "no error" : "out of memory"; }
+const char* cudaGetErrorString(cudaError_t status) {
+  return status == cudaSuccess ? "no error" : status == cudaErrorInvalidValue ? "invalid argument" : "out of memory";
+}
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 1;
   return cudaSuccess;
 }
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int) {
-  *properties = {"emulated GPU", 9, 0};
+  const int capability = nystrom::emulation::compute_capability();
+  *properties = {"emulated GPU", capability / 10, capability % 10};
   return cudaSuccess;
 }
 cudaError_t cudaSetDevice(int) { return cudaSuccess; }
@@ -226,8 +233,12 @@ cudaError_t cudaGetDevice(int* device) {
   *device = 0;
   return cudaSuccess;
 }
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) {
-  *value = 227 << 10;  // of shared memory, as on Hopper
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
+  switch (attribute) {
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = nystrom::emulation::shared_memory_of_a_block(); break;
+    case cudaDevAttrComputeCapabilityMajor: *value = nystrom::emulation::compute_capability() / 10; break;
+    case cudaDevAttrComputeCapabilityMinor: *value = nystrom::emulation::compute_capability() % 10; break;
+  }
   return cudaSuccess;
 }
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
@@ -254,4 +265,6 @@ cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
   std::memcpy(target, source, bytes);
   return cudaSuccess;
 }
-cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int value) {
+  return value <= nystrom::emulation::shared_memory_of_a_block() ? cudaSuccess : cudaErrorInvalidValue;
+}

@@ -7,4 +7,11 @@ namespace nystrom::emulation {
 enum class Order { forward, backward };
 void set_order(Order order);
 
+/// Which GPU is emulated: its compute capability, as 90 for 9.0, and the bytes of shared memory that a block may have.
+struct Gpu {
+  int capability, shared_memory;
+};
+inline constexpr Gpu hopper{90, 227 << 10}, turing{75, 64 << 10};
+void set_gpu(Gpu gpu);
+
 }  // namespace nystrom::emulation

@@ -30,7 +30,11 @@ struct EmulatedLayout {
 namespace {
 
 double read(const void* data, cudaDataType_t type, std::int64_t at) {
-  if (type == CUDA_R_16BF) return static_cast<float>(static_cast<const nystrom::bf16*>(data)[at]);
+  switch (type) {
+    case CUDA_R_16BF: return static_cast<float>(static_cast<const nystrom::bf16*>(data)[at]);
+    case CUDA_R_16F: return static_cast<float>(static_cast<const nystrom::f16*>(data)[at]);
+    case CUDA_R_32F: break;
+  }
   return static_cast<const float*>(data)[at];
 }
 
@@ -42,16 +46,19 @@ double operand(const EmulatedProduct& p, const void* data, cudaDataType_t type, 
 }
 
 void write(void* data, cudaDataType_t type, std::int64_t at, double value) {
-  if (type == CUDA_R_16BF) {
-    static_cast<nystrom::bf16*>(data)[at] = nystrom::bf16(static_cast<float>(value));
-  } else {
-    static_cast<float*>(data)[at] = static_cast<float>(value);
+  const auto number = static_cast<float>(value);
+  switch (type) {
+    case CUDA_R_16BF: static_cast<nystrom::bf16*>(data)[at] = nystrom::bf16(number); break;
+    case CUDA_R_16F: static_cast<nystrom::f16*>(data)[at] = nystrom::f16(number); break;
+    case CUDA_R_32F: static_cast<float*>(data)[at] = number; break;
   }
 }
 
 bool fits(const EmulatedProduct& p, const EmulatedLayout& a, const EmulatedLayout& b, const EmulatedLayout& d) {
   const auto depth_a = p.first == CUBLAS_OP_N ? a.columns : a.rows, rows = p.first == CUBLAS_OP_N ? a.rows : a.columns;
   const auto depth_b = p.second == CUBLAS_OP_N ? b.rows : b.columns, columns = p.second == CUBLAS_OP_N ? b.columns : b.rows;
+  // Older tensor cores know no bf16.
+  if (a.type == CUDA_R_16BF && nystrom::emulation::compute_capability() < 80) return false;
   return a.valid() && b.valid() && d.valid() && depth_a == depth_b && rows == d.rows && columns == d.columns && a.batch == d.batch &&
          b.batch == d.batch && a.type == b.type;
 }

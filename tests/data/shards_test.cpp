@@ -12,6 +12,7 @@
 #include "data/hdf5.h"
 #include "data/shard_index.h"
 #include "tests/data/token_sets.h"
+#include "tests/support/sanitized.h"
 #include "tests/train/temporary_folder.h"
 
 namespace nystrom::testing {
@@ -260,12 +261,6 @@ std::int64_t resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool counts_memory = false;  // sanitizers keep what is freed
-#else
-constexpr bool counts_memory = true;
-#endif
-
 /// Token `i` of document `d`: with as few different bytes as make the disk quick.
 std::uint32_t id_at(std::int64_t d, std::size_t i) { return 5 + static_cast<std::uint32_t>(i % 7 + static_cast<std::size_t>(d)) % 29995; }
 
@@ -281,7 +276,7 @@ TEST(Shards, FiftyMillionTokensStayOnDisk) {
       writer.begin_document();
       writer.append(document);
     }
-    if (counts_memory) {
+    if (!sanitized) {
       EXPECT_LT(resident_bytes() - before, std::int64_t{16} << 20);
     }
     writer.finish();
@@ -295,7 +290,7 @@ TEST(Shards, FiftyMillionTokensStayOnDisk) {
     EXPECT_EQ(set.read(d * length + 7, 1)[0], id_at(d, 7));
   }
   EXPECT_LE(set.cached_bytes(), std::int64_t{8} << 20);
-  if (counts_memory) {
+  if (!sanitized) {
     EXPECT_LT(resident_bytes() - before, std::int64_t{48} << 20);
   }
 }

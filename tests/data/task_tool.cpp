@@ -135,7 +135,7 @@ void encode(const Arguments& arguments) {
     const EncodedSample& sample = data.sample(i);
     Json rows = Json::array(), offsets = Json::array();
     for (const WrappedIds& row : sample.rows) rows.push_back({{"ids", row.ids}, {"types", row.type_ids}});
-    for (const ByteRange& range : sample.offsets) offsets.push_back({range.begin, range.end});
+    for (const TextRange& range : sample.offsets) offsets.push_back({range.begin, range.end});
     const Json json = {{"example", sample.example},
                        {"rows", rows},
                        {"label", sample.label},

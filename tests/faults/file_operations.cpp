@@ -16,10 +16,10 @@ using Kind = FileOperation::Kind;
 
 struct State {
   std::string root;
-  Fault fault;
+  std::vector<Fault> faults;
   std::vector<FileOperation> operations;
   int calls = 0;
-  std::string failed_call;
+  std::vector<std::string> failed_calls;
 };
 State* recording = nullptr;
 
@@ -40,11 +40,21 @@ std::string path_in(int folder, const char* name) {
 
 bool watched(const std::string& path) { return recording && (path + "/").starts_with(recording->root + "/"); }
 
-/// Whether this call is the one that goes wrong.
+/// What goes wrong with the call that is being counted; null: nothing.
+const Fault* fault_of_this_call() {
+  for (const Fault& fault : recording->faults)
+    if (fault.call == recording->calls) return &fault;
+  return nullptr;
+}
+
+/// Counts a call, and says whether it fails.
 bool goes_wrong(const char* call, const std::string& path) {
-  if (!watched(path) || ++recording->calls != recording->fault.call || recording->fault.error == Fault::short_write) return false;
-  recording->failed_call = call;
-  errno = recording->fault.error;
+  if (!watched(path)) return false;
+  ++recording->calls;
+  const Fault* fault = fault_of_this_call();
+  if (!fault || fault->error == Fault::short_write) return false;
+  recording->failed_calls.push_back(call);
+  errno = fault->error;
   return true;
 }
 
@@ -94,9 +104,9 @@ mode_t mode_of(int flags, std::va_list arguments) { return flags & O_CREAT ? sta
 
 }  // namespace
 
-FileRecorder::FileRecorder(std::filesystem::path root, Fault fault) {
+FileRecorder::FileRecorder(std::filesystem::path root, std::vector<Fault> faults) {
   if (recording) throw std::logic_error("one FileRecorder at a time");
-  recording = new State{std::filesystem::canonical(root).string(), fault, {}, 0, ""};
+  recording = new State{std::filesystem::canonical(root).string(), std::move(faults), {}, 0, {}};
 }
 FileRecorder::~FileRecorder() {
   delete recording;
@@ -105,7 +115,7 @@ FileRecorder::~FileRecorder() {
 void FileRecorder::acknowledge(std::int64_t step) { recording->operations.push_back({Kind::acknowledge, "", "", 0, "", step}); }
 const std::vector<FileOperation>& FileRecorder::operations() const { return recording->operations; }
 int FileRecorder::calls() const { return recording->calls; }
-const std::string& FileRecorder::failed_call() const { return recording->failed_call; }
+const std::vector<std::string>& FileRecorder::failed_calls() const { return recording->failed_calls; }
 
 }  // namespace nystrom::testing
 
@@ -135,8 +145,8 @@ ssize_t write(int descriptor, const void* data, std::size_t size) {
   if (!recording) return real(descriptor, data, size);
   const std::string path = path_of(descriptor);
   if (goes_wrong("write", path)) return -1;
-  if (watched(path) && recording->calls == recording->fault.call && size > 1) {  // a short write
-    recording->failed_call = "write";
+  if (watched(path) && fault_of_this_call() && size > 1) {  // a short write
+    recording->failed_calls.push_back("write");
     size /= 2;
   }
   const auto offset = ::lseek(descriptor, 0, SEEK_CUR);

@@ -20,18 +20,18 @@ struct FileOperation {
   std::int64_t acknowledged = 0;  ///< acknowledge: the step that was reported as saved
 };
 
-/// The call that goes wrong.
+/// A call that goes wrong.
 struct Fault {
   static constexpr int short_write = -1;
-  int call = 0;   ///< counted from 1; 0: none
-  int error = 0;  ///< errno, or short_write: a write takes half of what it is given
+  int call;   ///< counted from 1
+  int error;  ///< errno, or short_write: a write takes half of what it is given
 };
 
-/// Records what happens below `root` while alive, and lets one call fail. One at a time, for one thread. Nothing is really synced: no test
+/// Records what happens below `root` while alive, and lets calls fail. One at a time, for one thread. Nothing is really synced: no test
 /// waits for a disk.
 class FileRecorder {
  public:
-  explicit FileRecorder(std::filesystem::path root, Fault fault = {});
+  explicit FileRecorder(std::filesystem::path root, std::vector<Fault> faults = {});
   ~FileRecorder();
   FileRecorder(const FileRecorder&) = delete;
   FileRecorder& operator=(const FileRecorder&) = delete;
@@ -39,8 +39,8 @@ class FileRecorder {
   void acknowledge(std::int64_t step);
   const std::vector<FileOperation>& operations() const;
   int calls() const;
-  /// The call that went wrong; empty where it was not reached, or could not go wrong in that way.
-  const std::string& failed_call() const;
+  /// The calls that went wrong: without those that were not reached, or could not go wrong in that way.
+  const std::vector<std::string>& failed_calls() const;
 };
 
 }  // namespace nystrom::testing

@@ -8,6 +8,7 @@
 
 #include "tests/faults/crash_states.h"
 #include "tests/faults/saving.h"
+#include "tests/support/rounds.h"
 #include "tests/train/temporary_folder.h"
 
 namespace nystrom::testing {
@@ -122,7 +123,7 @@ std::set<std::size_t> with_its_like(const std::vector<FileOperation>& operations
 }
 
 TEST(PowerLoss, LosesNoAcknowledgedCheckpointAndShowsNoIncompleteOne) {
-  const Checked checked = check(history(), 700);
+  const Checked checked = check(history(), 700 * test_rounds());
   EXPECT_EQ(checked.problem, "");
   EXPECT_GE(checked.states, 100000);
 }

@@ -23,7 +23,8 @@ inline void save_step(CheckpointFolder& folder, std::int64_t step) {
     return file.checksum();
   };
   folder.save(step, {CheckpointFolder::text_file("state.json", "{\"step\": " + std::to_string(step) + "}"), {"weights", write_weights}},
-              2000, {});
+              2000);
+  folder.remove_old(step, {});
 }
 
 }  // namespace nystrom::testing

@@ -1,14 +1,12 @@
 // Arbitrary bytes as a shard: only InputError may come out, and what is accepted must lie inside the file and be readable or refused.
 // The checksums of changed inputs are put right half of the time: nothing else would pass the first block.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "core/error.h"
 #include "data/hdf5.h"
+#include "tests/fuzz/input_files.h"
 #include "tests/support/hdf5_seal.h"
 
 extern "C" std::size_t LLVMFuzzerMutate(unsigned char* data, std::size_t size, std::size_t max_size);
@@ -25,10 +23,9 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(unsigned char* data, std::size_t 
 }
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  const int descriptor = memfd_create("fuzz", MFD_CLOEXEC);
-  if (descriptor < 0 || write(descriptor, data, size) != static_cast<ssize_t>(size)) std::abort();
+  const nystrom::testing::MemoryFile memory({reinterpret_cast<const char*>(data), size});
   try {
-    const nystrom::Hdf5File file(nystrom::InputFile::open("/proc/self/fd/" + std::to_string(descriptor)));
+    const nystrom::Hdf5File file(nystrom::InputFile::open(memory.path()));
     for (const nystrom::Hdf5Array& array : file.arrays()) {
       if (static_cast<std::int64_t>(array.chunks.size()) != (array.rows + array.chunk_rows - 1) / array.chunk_rows) std::abort();
       for (std::size_t i = 0; i < array.chunks.size(); ++i) {
@@ -42,6 +39,5 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     }
   } catch (const nystrom::InputError&) {
   }
-  close(descriptor);
   return 0;
 }

@@ -1,39 +1,30 @@
 // Arbitrary bytes as a safetensors file, and as the index of a sharded model: only InputError may come out, and what is accepted
 // must lie inside the file and be readable.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <string>
 #include <string_view>
 
 #include "core/error.h"
+#include "tests/fuzz/input_files.h"
 #include "train/model_weights.h"
 
 namespace {
 
-/// A file in memory, at a path of its own.
-class MemoryFile {
- public:
-  explicit MemoryFile(std::string_view bytes) : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {
-    if (descriptor_ < 0 || write(descriptor_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) std::abort();
-  }
-  ~MemoryFile() { close(descriptor_); }
-  MemoryFile(const MemoryFile&) = delete;
-  MemoryFile& operator=(const MemoryFile&) = delete;
-
-  std::string path() const { return "/proc/self/fd/" + std::to_string(descriptor_); }
-
- private:
-  int descriptor_;
-};
-
-void read_all(std::string_view bytes) {
-  const MemoryFile memory(bytes);
+/// What can be read must be readable again once it was written.
+void read_and_write(std::string_view bytes) {
+  static const nystrom::testing::InputFolder folder{};
+  const std::filesystem::path path = folder.path() / "written";
+  const nystrom::testing::MemoryFile memory(bytes);
   const auto file = nystrom::SafetensorsFile::open(memory.path());
+  std::vector<nystrom::NamedTensor> tensors;
   for (const auto& tensor : file.tensors()) {
-    if (file.read(tensor.name).numel() != tensor.shape.numel()) std::abort();
+    tensors.push_back({tensor.name, file.read(tensor.name)});
+    if (tensors.back().tensor.numel() != tensor.shape.numel()) std::abort();
   }
+  nystrom::write_safetensors(path, tensors);
+  const auto written = nystrom::SafetensorsFile::open(path);
+  for (const auto& [name, tensor] : tensors)
+    if (written.read(name).shape() != tensor.shape()) std::abort();
 }
 
 }  // namespace
@@ -54,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
       end = tensor.end;
     }
     if (end != file_size - 8 - length) std::abort();
-    read_all(bytes);
+    read_and_write(bytes);
   } catch (const nystrom::InputError&) {
   }
   return 0;

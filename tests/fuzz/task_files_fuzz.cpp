@@ -1,8 +1,5 @@
 // Arbitrary bytes as a file of examples, the first byte telling the form: only InputError may come out, reading ends, and every example is
 // UTF-8 that can be encoded.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <cstdlib>
 #include <string>
 
@@ -10,6 +7,7 @@
 #include "data/tasks/encoder.h"
 #include "data/tasks/listops.h"
 #include "tests/data/tasks/letter_tokenizer.h"
+#include "tests/fuzz/input_files.h"
 
 namespace {
 
@@ -23,7 +21,13 @@ TaskConfig task_of(unsigned char choice) {
   const auto formats = formats_of(*task.kind);
   task.format = formats[choice / 5 % formats.size()];
   task.header = choice / 25 % 2 == 0;
-  if (task.kind == TaskKind::choice) task.columns.choices = {"3", "4"};
+  const bool others = choice / 50 % 2 == 1;  // columns by number, a list of choices with names
+  if (task.kind == TaskKind::choice) task.columns.choices = others ? std::vector<std::string>{"3"} : std::vector<std::string>{"3", "4"};
+  if (task.kind == TaskKind::choice && others) task.labels = {"no", "yes"};
+  if (task.kind == TaskKind::tokens && others) {
+    task.columns.text = "1";
+    task.columns.label = "2";
+  }
   if (!*task.header) {
     task.columns.text = "1";
     task.columns.label = "2";
@@ -65,15 +69,13 @@ void read(const TaskConfig& task, const std::string& file, std::size_t size, Lab
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   if (size == 0) return 0;
-  const int descriptor = memfd_create("fuzz", MFD_CLOEXEC);
-  if (descriptor < 0 || write(descriptor, data + 1, size - 1) != static_cast<ssize_t>(size - 1)) std::abort();
+  const nystrom::testing::MemoryFile memory({reinterpret_cast<const char*>(data + 1), size - 1});
   const TaskConfig task = task_of(data[0]);
   for (const Labelled labelled : {Labelled::required, Labelled::optional}) {
     try {
-      if (task.format != TaskFormat::folders) read(task, "/proc/self/fd/" + std::to_string(descriptor), size, labelled);
+      if (task.format != TaskFormat::folders) read(task, memory.path(), size, labelled);
     } catch (const InputError&) {
     }
   }
-  close(descriptor);
   return 0;
 }

@@ -75,14 +75,50 @@ def check_converted(program, folder):
     assert same(loaded["flag"], tensors["flag"].to(torch.uint8))
 
 
+def flip_bits(rng, file):
+    header_end = 8 + int.from_bytes(file[:8], "little")
+    damaged = bytearray(file)
+    for _ in range(rng.integers(1, 3)):
+        damaged[rng.integers(header_end)] ^= 1 << int(rng.integers(8))
+    return bytes(damaged)
+
+
+def edit_header(rng, file):
+    """Another description of the same data: some are right, such as a shape with a 1 more, most are not."""
+    header_end = 8 + int.from_bytes(file[:8], "little")
+    header = json.loads(file[8:header_end])
+    names = [name for name in header if name != "__metadata__"]
+    if not names:
+        return file
+    name, other = (names[i] for i in rng.integers(len(names), size=2))
+    tensor = header[name]
+    match rng.integers(8):
+        case 0:
+            tensor["dtype"] = str(rng.choice(["F64", "F32", "BF16", "F16", "I64", "I32", "U8", "BOOL", "I8", "F8_E4M3", "X"]))
+        case 1:
+            tensor["shape"].insert(int(rng.integers(len(tensor["shape"]) + 1)), int(rng.integers(3)))
+        case 2:
+            rng.shuffle(tensor["shape"])
+        case 3:
+            tensor["data_offsets"][rng.integers(2)] += int(rng.integers(-8, 9))
+        case 4:
+            tensor["data_offsets"], header[other]["data_offsets"] = header[other]["data_offsets"], tensor["data_offsets"]
+        case 5:
+            header["another"] = header.pop(name)
+        case 6:
+            del header[name]
+        case 7:
+            header[name] = header[other]
+    text = json.dumps(header).encode()
+    text += b" " * int(rng.integers(12)) + (b"\0" if rng.random() < 0.1 else b"")
+    return len(text).to_bytes(8, "little") + text + file[header_end:] + (b"\0" if rng.random() < 0.1 else b"")
+
+
 def check_damaged(program, rng, folder, cases):
-    """Files of the library, without checksums, with a few bytes changed."""
+    """Files of the library, without checksums, whose header was changed: by bits, and as JSON."""
     accepted = 0
-    for _ in range(cases):
-        damaged = bytearray(save(random_tensors(rng, TYPES), {"format": "pt"}))
-        header_end = 8 + int.from_bytes(damaged[:8], "little")
-        for _ in range(rng.integers(1, 3)):
-            damaged[rng.integers(header_end)] ^= 1 << int(rng.integers(8))
+    for case in range(cases):
+        damaged = (flip_bits, edit_header)[case % 2](rng, save(random_tensors(rng, TYPES), {"format": "pt"}))
         source, target = folder / "source", folder / "target"
         source.write_bytes(damaged)
         result = roundtrip(program, source, target)
@@ -92,7 +128,7 @@ def check_damaged(program, rng, folder, cases):
             continue
         accepted += 1
         try:
-            theirs = load(bytes(damaged))
+            theirs = load(damaged)
         except SafetensorError as error:
             raise AssertionError(f"accepted here, refused by the library: {error}") from error
         ours = load(target.read_bytes())
@@ -104,7 +140,7 @@ def check_damaged(program, rng, folder, cases):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=str(Path(__file__).resolve().parents[2] / "build/release/safetensors_roundtrip"))
-    parser.add_argument("--cases", type=int, default=200)
+    parser.add_argument("--cases", type=int, default=500)
     arguments = parser.parse_args()
     rng = np.random.default_rng(0)
     with tempfile.TemporaryDirectory() as name:

@@ -26,13 +26,14 @@ inline Tensor int_tensor(const std::vector<std::int64_t>& values, const Shape& s
 
 inline Tensor mask_tensor(const std::vector<std::uint8_t>& values, const Shape& shape) { return Tensor::from(values, shape); }
 
-/// Largest |a − b|, and that relative to the largest |b| (absolute where b is 0 but for rounding).
+/// Largest |a − b|, and that relative to the largest |b| (absolute where b is 0 but for rounding). Huge where a NaN is in either.
 inline double max_difference(const Tensor& a, const Tensor& b) {
   const auto x = a.to_doubles(), y = b.to_doubles();
   double worst = x.size() == y.size() ? 0 : 1e300;
   for (std::size_t i = 0; i < x.size() && i < y.size(); ++i) {
     const double difference = std::abs(x[i] - y[i]);
-    if (!(difference <= worst)) worst = difference;  // NaN counts as worst
+    if (std::isnan(difference)) return 1e300;
+    worst = std::max(worst, difference);
   }
   return worst;
 }

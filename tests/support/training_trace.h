@@ -23,7 +23,7 @@ inline Tensor mask_of_ones(const Tensor& ones) {
   return Tensor::from(values, ones.shape());
 }
 
-/// Runs the trace with `parts` micro-batches a step and checks every loss and norm.
+/// Runs the trace with `parts` micro-batches a step and checks every loss and norm. In f16 the loss is scaled.
 inline void expect_trace(DType dtype, double tolerance, std::int64_t parts, Device device = cpu_device) {
   const auto folder = fixture_folder() / "trace";
   const auto model = load_model(folder, read_model_config(folder, {}), dtype, StoreMode::training, device);
@@ -46,6 +46,7 @@ inline void expect_trace(DType dtype, double tolerance, std::int64_t parts, Devi
     options.learning_rate = rates[t];
     options.clip_norm = 1.0;
     options.dropout = false;
+    if (dtype == DType::f16) options.loss_scale = 4096;
     const StepResult result = train_step(*model, optimizer, micro, options);
     EXPECT_NEAR(result.loss, losses[t], tolerance * losses[t]) << "step " << t + 1;
     // A norm is the root of many squares, each as exact as a gradient: ten times the loss's tolerance.

@@ -34,6 +34,7 @@ inline double element(const CView& view, std::int64_t flat) {
   switch (view.dtype) {
     case DType::f32: return view.as<float>()[at];
     case DType::bf16: return static_cast<float>(view.as<bf16>()[at]);
+    case DType::f16: return static_cast<float>(view.as<f16>()[at]);
     case DType::f64: return view.as<double>()[at];
     case DType::i32: return view.as<std::int32_t>()[at];
     case DType::i64: return static_cast<double>(view.as<std::int64_t>()[at]);

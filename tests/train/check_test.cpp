@@ -112,6 +112,13 @@ TEST_F(CheckTest, TellsAllErrorsAroundTheFile) {
           "run.yaml: tokenizer.path: no: no such file or folder");
 }
 
+TEST_F(CheckTest, TellsOfATypeThatTheDeviceLacks) {
+  expect_errors("run.yaml --set training.dtype=f16",
+                "run.yaml: training.dtype: f16 is computed on GPUs alone; use bf16 or f32, or --device cuda");
+  const Outcome planned = run_program(folder_, "check run.yaml --set training.dtype=f16 --memory 1G");
+  EXPECT_EQ(planned.code, 0) << planned.err << "a plan for other machines needs no GPU here";
+}
+
 TEST_F(CheckTest, TellsOfARunOfOtherSettings) {
   ASSERT_EQ(run_program(folder_, "pretrain run.yaml --quiet --set training.steps=1").code, 0);
   EXPECT_EQ(run_program(folder_, "check run.yaml").code, 0) << "the number of steps may change";

@@ -18,7 +18,8 @@ void save(CheckpointFolder& folder, std::int64_t step, std::optional<std::int64_
   folder.save(
       step,
       {CheckpointFolder::text_file("state.json", "{}"), CheckpointFolder::text_file("weights", "weights of step " + std::to_string(step))},
-      100, best);
+      100);
+  folder.remove_old(step, best ? std::vector{*best} : std::vector<std::int64_t>{});
 }
 
 std::vector<std::string> names_in(const fs::path& folder) {
@@ -124,7 +125,7 @@ TEST_F(CheckpointTest, AnOldOneStaysWhileTheNewerOnesAreDamaged) {
 TEST_F(CheckpointTest, AFailedSaveLeavesTheOldOnesAndNothingElse) {
   save(folder_, 1);
   const auto broken = [](const fs::path&) -> std::string { throw InputError("no space left"); };
-  EXPECT_THROW(folder_.save(2, {CheckpointFolder::text_file("state.json", "{}"), {"weights", broken}}, 100, {}), InputError);
+  EXPECT_THROW(folder_.save(2, {CheckpointFolder::text_file("state.json", "{}"), {"weights", broken}}, 100), InputError);
   EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-1"}));
   EXPECT_EQ(newest(), 1);
 }
@@ -135,7 +136,7 @@ TEST_F(CheckpointTest, AWriteThatFailsOnceIsDoneAnew) {
     if (++calls == 1) throw InputError("cannot make durable");
     return CheckpointFolder::text_file("weights", "x").write(path);
   };
-  folder_.save(1, {{"weights", once}}, 100, {});
+  folder_.save(1, {{"weights", once}}, 100);
   EXPECT_EQ(newest(), 1);
 }
 
@@ -144,15 +145,31 @@ TEST_F(CheckpointTest, AChecksumOfOtherBytesIsNotAcknowledged) {
     CheckpointFolder::text_file("weights", "x").write(path);
     return std::string(32, '0');
   };
-  EXPECT_THROW(folder_.save(1, {{"weights", lying}}, 100, {}), InputError);
+  EXPECT_THROW(folder_.save(1, {{"weights", lying}}, 100), InputError);
   EXPECT_EQ(newest(), std::nullopt);
 }
 
 TEST_F(CheckpointTest, WhatAKilledSaveDidNotRemoveGoesLater) {
   CheckpointFolder generous(path_, 10);
   for (const std::int64_t step : {1, 2, 3, 4, 5}) save(generous, step);
-  folder_.remove_old(5, 1);
+  folder_.remove_old(5, {1});
   EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-1", "step-3", "step-4", "step-5"}));
+}
+
+TEST_F(CheckpointTest, RollingBackRemovesWhatIsLater) {
+  for (const std::int64_t step : {1, 2, 3}) save(folder_, step);
+  folder_.roll_back(1);
+  EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-1"}));
+  EXPECT_EQ(read_bytes(path_ / "latest"), "step-1\n");
+}
+
+TEST_F(CheckpointTest, TheNewestUpToAStepIsFound) {
+  for (const std::int64_t step : {1, 5, 9}) save(folder_, step);
+  std::vector<std::string> passed_over;
+  EXPECT_EQ(newest_checkpoint(path_, passed_over, 8), 5);
+  EXPECT_EQ(newest_checkpoint(path_, passed_over, 5), 5);
+  EXPECT_EQ(newest_checkpoint(path_, passed_over, 0), std::nullopt);
+  EXPECT_TRUE(passed_over.empty());
 }
 
 TEST_F(CheckpointTest, LeftoversGo) {
@@ -171,7 +188,7 @@ TEST_F(CheckpointTest, SavingAStepAgainReplacesIt) {
 }
 
 TEST_F(CheckpointTest, WithoutSpaceNothingIsWritten) {
-  EXPECT_THROW(folder_.save(1, {CheckpointFolder::text_file("weights", "x")}, std::int64_t{1} << 60, {}), InputError);
+  EXPECT_THROW(folder_.save(1, {CheckpointFolder::text_file("weights", "x")}, std::int64_t{1} << 60), InputError);
   EXPECT_TRUE(names_in(path_).empty());
 }
 

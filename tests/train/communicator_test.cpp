@@ -1,88 +1,15 @@
-// The communicator without MPI: processes are threads here, so that the thread sanitizer sees all of it.
+// The communicator, with threads in the place of processes.
 #include "train/communicator.h"
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <barrier>
-#include <cstring>
-#include <thread>
-
 #include "core/kernels.h"
 #include "tests/support/errors.h"
 #include "tests/train/temporary_folder.h"
-#include "train/transport.h"
+#include "tests/train/thread_transport.h"
 
 namespace nystrom::testing {
 namespace {
-
-/// What threads share. Sums are of f64.
-struct Room {
-  explicit Room(int n) : size(n), data(static_cast<std::size_t>(n)), meeting(n) {}
-  int size;
-  std::vector<char*> data;
-  std::barrier<> meeting;
-  std::atomic<bool> stuck{false};  // the last process does not come any more
-  std::atomic<bool> leave{false};
-};
-
-class ThreadTransport : public Transport {
- public:
-  ThreadTransport(Room& room, int rank) : room_(room), rank_(rank) {}
-  int rank() const override { return rank_; }
-  int size() const override { return room_.size; }
-  int local_rank() const override { return rank_; }
-
-  void all_reduce(Buffer values) override {
-    if (room_.stuck) {
-      while (!room_.leave) std::this_thread::yield();
-      return;
-    }
-    meet(values);
-    std::vector<double> sums(static_cast<std::size_t>(values.count), 0);
-    for (const char* each : room_.data) {
-      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += reinterpret_cast<const double*>(each)[i];
-    }
-    room_.meeting.arrive_and_wait();  // all have read
-    std::memcpy(values.data, sums.data(), sums.size() * sizeof(double));
-  }
-  void all_gather(Buffer all, const std::int64_t* bounds) override {
-    meet(all);
-    for (int r = 0; r < room_.size; ++r) {
-      const auto begin = static_cast<std::size_t>(bounds[r] * size_of(all.dtype)),
-                 end = static_cast<std::size_t>(bounds[r + 1] * size_of(all.dtype));
-      if (r != rank_) std::memcpy(static_cast<char*>(all.data) + begin, room_.data[static_cast<std::size_t>(r)] + begin, end - begin);
-    }
-    room_.meeting.arrive_and_wait();
-  }
-  void reduce(Buffer, int) override {}
-  void broadcast(Buffer, int) override {}
-  void send(Buffer, int) override {}
-  void receive(Buffer, int) override {}
-  void request_end(int) override {}
-  void serve_end() override {}
-
- private:
-  void meet(Buffer values) {
-    room_.data[static_cast<std::size_t>(rank_)] = static_cast<char*>(values.data);
-    room_.meeting.arrive_and_wait();
-  }
-
-  Room& room_;
-  int rank_;
-};
-
-/// Runs `f` as each of `size` processes.
-void in_processes(Room& room, const std::function<void(Communicator&)>& f) {
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < room.size; ++rank) {
-    threads.emplace_back([&, rank] {
-      Communicator communicator([&] { return std::make_unique<ThreadTransport>(room, rank); });
-      f(communicator);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-}
 
 TEST(Communicator, WorksBesideItsCaller) {
   Room room(3);
@@ -147,6 +74,27 @@ TEST(Communicator, AloneDoesNothing) {
   EXPECT_EQ(alone.from_first("text"), "text");
   EXPECT_EQ(alone.waiting_seconds() + alone.working_seconds(), 0);
   EXPECT_TRUE(alone.is_first());
+}
+
+TEST(Communicator, TellsWhoIsNotLikeMost) {
+  constexpr std::uint64_t base = 0xfedcba9876543210u;
+  using Odd = std::optional<std::pair<int, int>>;
+  for (const auto& [values, expected] :
+       std::vector<std::pair<std::vector<std::uint64_t>, Odd>>{{{base, base, base}, std::nullopt},
+                                                               {{base, base, base ^ 1}, {{2, 0}}},
+                                                               {{base ^ (std::uint64_t{1} << 63), base, base}, {{0, 1}}},
+                                                               {{base, base ^ 1, base ^ 2}, {{1, 0}}},
+                                                               {{base, base ^ 4}, {{1, 0}}}}) {
+    Room room(static_cast<int>(values.size()));
+    std::atomic<std::size_t> right{0};
+    in_processes(room, [&](Communicator& c) {
+      const auto found = c.odd_one_out(values[static_cast<std::size_t>(c.rank())]);
+      const auto of_texts = c.odd_one_out(std::to_string(values[static_cast<std::size_t>(c.rank())]));
+      const auto pair = [](const auto& odd) { return odd ? Odd({odd->odd, odd->most}) : Odd(); };
+      right += pair(found) == expected && pair(of_texts) == expected;
+    });
+    EXPECT_EQ(right, values.size());
+  }
 }
 
 }  // namespace

@@ -34,9 +34,9 @@ TEST(Completion, KnowsItself) { EXPECT_EQ(completed({"nystrom", "--completion", 
 TEST(Completion, KnowsOptionsOfACommand) { EXPECT_EQ(completed({"nystrom", "bench", "--mo"}), "--mode"); }
 TEST(Completion, KnowsFlags) { EXPECT_EQ(completed({"nystrom", "doctor", "--j"}), "--json"); }
 TEST(Completion, KnowsNoOptionsOfOtherCommands) { EXPECT_EQ(completed({"nystrom", "pretrain", "--mo"}), ""); }
-TEST(Completion, KnowsWordsOfAnOption) { EXPECT_EQ(completed({"nystrom", "forward", "model", "--dtype", ""}), "f32 bf16 f64"); }
+TEST(Completion, KnowsWordsOfAnOption) { EXPECT_EQ(completed({"nystrom", "forward", "model", "--dtype", ""}), "f32 bf16 f16 f64"); }
 TEST(Completion, KnowsWordsBehindAnEqualsSign) {
-  EXPECT_EQ(completed({"nystrom", "forward", "--dtype", "="}), "f32 bf16 f64");
+  EXPECT_EQ(completed({"nystrom", "forward", "--dtype", "="}), "f32 bf16 f16 f64");
   EXPECT_EQ(completed({"nystrom", "forward", "--dtype", "=", "b"}), "bf16");
 }
 TEST(Completion, KnowsRecipes) { EXPECT_EQ(completed({"nystrom", "config", "base-"}), "base-1024 base-2048 base-4096"); }

@@ -106,7 +106,8 @@ const Bad values[] = {
     {"NumberForBoolean", "training: {deterministic: 1}", "run.yaml:1:27: training.deterministic: got '1', expected true or false"},
     {"MistypedWord", "model: {norm: psot}", "run.yaml:1:15: model.norm: got 'psot', expected post or pre; did you mean 'post'?"},
     {"ForeignWord", "model: {hidden_act: swish}", "run.yaml:1:21: model.hidden_act: got 'swish', expected gelu or gelu_new or relu"},
-    {"Type", "training: {dtype: fp32}", "run.yaml:1:19: training.dtype: got 'fp32', expected bf16 or f32 or f64; did you mean 'f32'?"},
+    {"Type", "training: {dtype: fp32}",
+     "run.yaml:1:19: training.dtype: got 'fp32', expected bf16 or f16 or f32 or f64; did you mean 'f32'?"},
     {"NullForWord", "model: {norm: null}", "run.yaml:1:9: model.norm: got null, expected post or pre"},
     {"ListForText", "run_dir: [a]", "run.yaml:1:10: run_dir: got a list, expected a text"},
     {"NullForText", "run_dir: ~", "run.yaml:1:1: run_dir: got null, expected a text"},
@@ -158,8 +159,8 @@ const Bad texts[] = {
     {"OverlongUtf8", "run_dir: \xc0\x80", "run.yaml:1:10: not UTF-8: byte 0xc0; save the file as UTF-8"},
     {"ControlCharacter", "seed: 1 \x04", "run.yaml:1:9: control character 0x04; remove it"},
     {"TooLong", "#" + std::string(1 << 20, 'x'), "run.yaml:1:1: larger than 1 MiB; a configuration is a short text"},
-    {"AllAtOnceInOrder", "training: {dtype: f16}\nmodel:\n  norm: 1\n  hidden_siz: 3\nseed: x\nseed: 2\n",
-     "run.yaml:1:19: training.dtype: got 'f16', expected bf16 or f32 or f64; did you mean 'bf16'?\n"
+    {"AllAtOnceInOrder", "training: {dtype: fp16}\nmodel:\n  norm: 1\n  hidden_siz: 3\nseed: x\nseed: 2\n",
+     "run.yaml:1:19: training.dtype: got 'fp16', expected bf16 or f16 or f32 or f64; did you mean 'f16'?\n"
      "run.yaml:3:9: model.norm: got '1', expected post or pre\n"
      "run.yaml:4:3: unknown key 'model.hidden_siz'; did you mean 'hidden_size'?\n"
      "run.yaml:5:7: seed: got 'x', expected a whole number at least 0\n"
@@ -298,7 +299,7 @@ RunConfig everything_changed() {
   c.optimizer = {OptimizerKind::lamb, 1e10, 0, {0, 0.5}, 5e-324, std::nullopt};
   c.schedule = {0, Decay::cosine};
   c.masking.span = {2.5, 7};
-  c.training = {1, std::nullopt, 6, 3, DType::f64, true, false, 0, Reduction::bf16, 30, 0.5};
+  c.training = {1, std::nullopt, 6, 3, DType::f64, true, false, 0, Reduction::bf16, 30, OnLossSpike::roll_back, 0.5};
   return c;
 }
 

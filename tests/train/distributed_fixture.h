@@ -2,16 +2,11 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
 #include <cmath>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "core/file_io.h"
 #include "tests/support/places.h"
@@ -26,11 +21,12 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 /// What mpirun needs on a machine with fewer cores than processes, as root too. Shared memory by system calls between processes is refused
-/// in containers.
+/// in containers. Open MPI leaks, which the address sanitizer would tell of.
 inline const std::string mpirun =
-    "env OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 OMPI_MCA_btl_vader_single_copy_mechanism=none "
+    "env ASAN_OPTIONS=detect_leaks=0 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 "
+    "OMPI_MCA_btl_vader_single_copy_mechanism=none "
     "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none mpirun ";
-inline const std::string program = "'" + build_folder().string() + "/nystrom' ";
+inline const std::string program = program_word();
 
 class DistributedTest : public ::testing::Test {
  protected:
@@ -64,34 +60,36 @@ class DistributedTest : public ::testing::Test {
 
   /// mpirun in the background; its processes leave their numbers in files pid.RANK, their messages in `log`.
   pid_t start(int processes, const std::string& run_dir, const std::string& sets) {
+    for (int rank = 0; rank < processes; ++rank) fs::remove(folder_ / ("pid." + std::to_string(rank)));
+    fs::remove(folder_ / "log");
     write_bytes(folder_ / "one.sh",
                 "echo $$ > pid.tmp.$OMPI_COMM_WORLD_RANK; mv pid.tmp.$OMPI_COMM_WORLD_RANK pid.$OMPI_COMM_WORLD_RANK\nexec " + program +
                     options(run_dir, sets) + "\n");
-    const std::string line =
-        "cd '" + folder_.path().string() + "' && exec " + mpirun + "-np " + std::to_string(processes) + " sh one.sh >log 2>&1 </dev/null";
-    const pid_t process = ::fork();
-    if (process == 0) {
-      ::execl("/bin/sh", "sh", "-c", line.c_str(), static_cast<char*>(nullptr));
-      ::_exit(99);
-    }
-    return process;
+    return start_command(folder_, mpirun + "-np " + std::to_string(processes) + " sh one.sh");
   }
-  static int outcome(pid_t process) {
-    int status = 0;
-    ::waitpid(process, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  /// For half a minute at most.
+  template <class F>
+  void wait_until(const F& holds) {
+    for (int i = 0; i < 6000 && !holds(); ++i) std::this_thread::sleep_for(milliseconds(5));
+    ASSERT_TRUE(holds()) << read_bytes(folder_ / "log");
   }
   void wait_for(const fs::path& path) {
-    for (int i = 0; i < 6000 && !fs::exists(folder_ / path); ++i) std::this_thread::sleep_for(milliseconds(5));
-    ASSERT_TRUE(fs::exists(folder_ / path)) << path << "\n" << read_bytes(folder_ / "log");
+    SCOPED_TRACE(path);
+    wait_until([&] { return fs::exists(folder_ / path); });
   }
   /// Once the run has a checkpoint of `step`, sends `signal` to one of its processes.
   void signal_rank(int rank, int signal, const std::string& run_dir, int step = 5) {
     wait_for(fs::path(run_dir) / "checkpoints" / ("step-" + std::to_string(step)));
-    std::ifstream file(folder_ / ("pid." + std::to_string(rank)));
+    signal_process(rank, signal);
+  }
+  /// Sends `signal` to process `rank` of the job that start() started last.
+  void signal_process(int rank, int signal) {
+    const std::string name = "pid." + std::to_string(rank);
+    wait_for(name);
+    std::ifstream file(folder_ / name);
     pid_t process = 0;
     ASSERT_TRUE(file >> process);
-    ASSERT_EQ(::kill(process, signal), 0);
+    ::kill(process, signal);  // it may have ended
   }
 
   std::string checksum(const std::string& run_dir, int step = 20) {

@@ -1,5 +1,10 @@
 // Several processes in one run: the same results in any number, and the work of evaluation and preparation shared.
+#include <algorithm>
+#include <numeric>
+#include <random>
+
 #include "core/json.h"
+#include "tests/support/rounds.h"
 #include "tests/train/distributed_fixture.h"
 #include "tests/train/finetune_fixture.h"
 #include "train/checkpoint.h"
@@ -97,6 +102,31 @@ TEST_F(DistributedTest, ARunGoesOnInAnotherNumberOfProcesses) {
     for (const StoredTensor& tensor : part.tensors()) elements += tensor.shape.numel();
   }
   EXPECT_EQ(elements, expected);
+}
+
+/// Every change from one number of processes to another, at cuts within an epoch, at its edge and behind it.
+TEST_F(DistributedTest, EveryChangeOfTheNumberOfProcessesGivesTheSameBits) {
+  const std::string sets = "training.deterministic=true training.batch_size=48 training.micro_batch_size=2 schedule.warmup_steps=0 ";
+  const std::vector<int> all_changes = {1, 1, 2, 1, 3, 1, 4, 2, 2, 3, 2, 4, 3, 3, 4, 4, 1};  // each pair of neighbours once
+  constexpr int last = 40;
+  ASSERT_EQ(train(1, "straight", sets + "training.steps=" + std::to_string(last)).code, 0);
+  std::minstd_rand random(5);
+  for (int pass = 0; pass < 2 * test_rounds(); ++pass) {
+    std::vector<int> cuts(last - 1);
+    std::iota(cuts.begin(), cuts.end(), 1);
+    std::shuffle(cuts.begin(), cuts.end(), random);
+    cuts.resize(all_changes.size() - 1);
+    std::sort(cuts.begin(), cuts.end());
+    cuts.push_back(last);
+    const std::string run = "moved" + std::to_string(pass);
+    for (std::size_t leg = 0; leg < all_changes.size(); ++leg) {
+      const Outcome outcome = train(all_changes[leg], run, sets + "training.steps=" + std::to_string(cuts[leg]));
+      ASSERT_EQ(outcome.code, 0) << outcome.err;
+    }
+    EXPECT_EQ(checksum(run, last), checksum("straight", last)) << "pass " << pass;
+    EXPECT_EQ(metric(run, "loss"), metric("straight", "loss")) << "pass " << pass;
+    fs::remove_all(folder_ / run);
+  }
 }
 
 TEST_F(DistributedTest, TheAverageOfWeightsIsThatOfOneProcess) {

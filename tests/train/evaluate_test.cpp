@@ -194,21 +194,11 @@ TEST_F(EvaluateTest, ASignalLeavesNothingBehind) {
   std::vector<std::string> lines;
   for (int i = 0; i < 2000; ++i) lines.insert(lines.end(), lines_.begin(), lines_.end());
   write_lines(folder_ / "long.txt", lines);
-  const std::string program = build_folder() / "nystrom", model = folder_ / "model", text = folder_ / "long.txt";
-  const pid_t process = ::fork();
-  if (process == 0) {
-    ::setenv("TMPDIR", (folder_ / "tmp").c_str(), 1);
-    if (!std::freopen((folder_ / "log").c_str(), "w", stderr)) ::_exit(99);
-    ::execl(program.c_str(), "nystrom", "evaluate", model.c_str(), "--quiet", "--set", "data.documents=lines", "--text", text.c_str(),
-            static_cast<char*>(nullptr));
-    ::_exit(99);
-  }
+  const pid_t process = start_command(
+      folder_, "env TMPDIR=\"$PWD/tmp\" " + program_word() + "evaluate model --quiet --set data.documents=lines --text long.txt");
   for (int i = 0; i < 4000 && fs::is_empty(folder_ / "tmp"); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   ::kill(process, SIGTERM);
-  int status = 0;
-  ::waitpid(process, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 130);
+  EXPECT_EQ(outcome(process), 130);
   EXPECT_EQ(read_bytes(folder_ / "log"), "nystrom: stopped; nothing was kept\n");
   EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
 }

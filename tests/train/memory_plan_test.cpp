@@ -153,6 +153,13 @@ TEST(MemoryPlan, ZeroSpreadsMomentsAndMasters) {
   EXPECT_EQ(spread.fixed() - spread.optimizer - spread.masters, whole.fixed() - whole.optimizer - whole.masters);
 }
 
+TEST(MemoryPlan, F16TakesWhatBf16Takes) {
+  RunConfig config = config_of({"", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw});
+  const auto expected = bytes_by_part(plan_memory(config, 4), 5);
+  config.training.dtype = DType::f16;
+  EXPECT_EQ(bytes_by_part(plan_memory(config, 4), 5), expected);
+}
+
 TEST(MemoryPlan, ReadsSizes) {
   EXPECT_EQ(parse_amount("--memory", "80G"), 80000000000);
   EXPECT_EQ(parse_amount("--memory", "1.5M"), 1500000);

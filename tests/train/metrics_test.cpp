@@ -43,6 +43,13 @@ TEST(MetricsLog, AResumedRunForgetsWhatItWillComputeAgain) {
             "{\"step\":1,\"loss\":1.0}\n{\"step\":2,\"loss\":1.0}\n{\"step\":3,\"loss\":2.0}\n");
 }
 
+TEST(MetricsLog, AResumedRunForgetsWhatIsNoRecord) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "metrics.jsonl", "{\"step\":1}\n{\"step\":\"1\"}\n{\"loss\":1}\n[1]\n{\"step\":2}\n");
+  MetricsLog(folder.path(), 2, false);
+  EXPECT_EQ(content_of(folder / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
+}
+
 TEST(MetricsLog, TensorBoardFramesHoldTheirLengths) {
   const TemporaryFolder folder;
   MetricsLog(folder.path(), 0, true).write(7, {{"loss", 0.5}});

@@ -1,20 +1,15 @@
 // The whole of pretraining, through the program: killed runs end in the same bits, signals leave a checkpoint, other settings are refused.
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <csignal>
-#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <thread>
 
 #include "core/file_io.h"
 #include "core/json.h"
 #include "tests/support/places.h"
+#include "tests/support/rounds.h"
 #include "tests/train/run_program.h"
 #include "tests/train/small_text.h"
 #include "tests/train/temporary_folder.h"
@@ -26,13 +21,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
-
-/// How a run ended: its exit code, or minus the signal that ended it.
-int outcome(pid_t process) {
-  int status = 0;
-  ::waitpid(process, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-}
 
 class PretrainTest : public ::testing::Test {
  protected:
@@ -52,20 +40,20 @@ class PretrainTest : public ::testing::Test {
 
   /// Starts `nystrom pretrain` in the folder, on one thread, its messages in the file `log`.
   pid_t start(const std::string& run_dir, const std::string& more = "training.steps=60") {
-    const std::string program = build_folder() / "nystrom";
-    const pid_t process = ::fork();
-    if (process == 0) {
-      if (::chdir(folder_.path().c_str()) != 0 || !std::freopen("log", "w", stderr)) ::_exit(99);
-      ::execl(program.c_str(), "nystrom", "pretrain", "run.yaml", "--threads", "1", "--set", ("run_dir=" + run_dir).c_str(), "--set",
-              more.c_str(), static_cast<char*>(nullptr));
-      ::_exit(99);
-    }
-    return process;
+    return start_command(folder_, program_word() + "pretrain run.yaml --threads 1 --set run_dir=" + run_dir + " --set '" + more + "'");
   }
   int run(const std::string& run_dir, const std::string& more = "training.steps=60") { return outcome(start(run_dir, more)); }
 
   std::string checksum(const std::string& run_dir, const std::string& file) {
     return file_checksum(folder_ / run_dir / "checkpoints" / "step-60" / file);
+  }
+
+  /// Another text once a run has got on.
+  std::string progress(const std::string& run_dir) {
+    std::string text;
+    for (const char* file : {"metrics.jsonl", "checkpoints/latest"})
+      if (const fs::path path = folder_ / run_dir / file; fs::exists(path)) text += read_bytes(path);
+    return text;
   }
 
   TemporaryFolder folder_;
@@ -74,18 +62,23 @@ class PretrainTest : public ::testing::Test {
 TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
   ASSERT_EQ(run("straight"), 0) << read_bytes(folder_ / "log");
   std::minstd_rand random(7);
-  int kills = 0;
-  for (int attempt = 0; attempt < 100 && kills < 20; ++attempt) {
+  const int wanted = 200 * test_rounds();
+  int kills = 0, while_training = 0;
+  for (int attempt = 0; attempt < 4 * wanted && kills < wanted; ++attempt) {
+    const std::string before = progress("killed");
     const pid_t process = start("killed");
-    // From before the first line of main to a few steps and checkpoints later; a restart that has come to the end starts over.
-    std::this_thread::sleep_for(milliseconds(std::uniform_int_distribution(0, 150)(random)));
+    // From before the first line of main on, or else once the run has got on; a restart that has come to the end starts over.
+    for (int i = 0; attempt % 4 != 0 && i < 2000 && progress("killed") == before; ++i) std::this_thread::sleep_for(milliseconds(1));
+    std::this_thread::sleep_for(milliseconds(std::uniform_int_distribution(0, attempt % 4 ? 50 : 150)(random)));
     ::kill(process, SIGKILL);
     const int code = outcome(process);
     kills += code == -SIGKILL;
+    while_training += code == -SIGKILL && progress("killed") != before;
     ASSERT_TRUE(code == 0 || code == -SIGKILL) << read_bytes(folder_ / "log");
     if (code == 0) fs::remove_all(folder_ / "killed");
   }
-  EXPECT_EQ(kills, 20);
+  EXPECT_EQ(kills, wanted);
+  EXPECT_GT(while_training, wanted / 4);
   ASSERT_EQ(run("killed"), 0) << read_bytes(folder_ / "log");
   for (const char* file : {"model.safetensors", "optimizer.safetensors"})
     EXPECT_EQ(checksum("killed", file), checksum("straight", file)) << file;

@@ -6,10 +6,14 @@
 
 #include "core/check.h"
 #include "core/dispatch.h"
+#include "core/file_io.h"
 #include "core/kernels.h"
-#include "tests/support/models.h"
+#include "tests/train/numbered_batches.h"
+#include "train/checkpoint.h"
 #include "train/processes.h"
+#include "train/scratch_folder.h"
 #include "train/train_step.h"
+#include "train/trainer.h"
 
 namespace nystrom::testing {
 namespace {
@@ -94,27 +98,6 @@ void check_same_bits(Communicator& c) {
   for (const std::string& other : c.gather(bytes)) expect(other == bytes, "all_reduce gives other bits elsewhere");
 }
 
-ModelConfig config_of(AttentionKind kind) {
-  ModelConfig config = tiny_config();
-  config.attention.kind = kind;
-  config.attention.projected_length = 8;
-  config.vocab_size = 40;
-  config.num_hidden_layers = 3;
-  config.max_position_embeddings = 64;
-  config.head = Head::masked_lm;
-  return config;
-}
-
-/// A batch that depends on its number alone.
-MicroBatch micro_batch(std::int64_t number) {
-  Tensor ids = Tensor::full({2, 12}, 0, DType::i64), labels = Tensor::full({2, 12}, ignored_label, DType::i64);
-  Tensor samples = Tensor::full({2}, 0, DType::i64);
-  for (std::int64_t i = 0; i < 24; ++i) ids.data<std::int64_t>()[i] = 5 + (number * 31 + i * 17) % 35;
-  for (std::int64_t i = 0; i < 24; i += 3 + number % 3) labels.data<std::int64_t>()[i] = 5 + (number * 13 + i) % 35;
-  for (std::int64_t i = 0; i < 2; ++i) samples.data<std::int64_t>()[i] = 2 * number + i;
-  return {{ids, {}, {}, {}}, labels, samples};
-}
-
 /// Three steps of four micro-batches with tiny buckets, so that reduction really happens in backward, beside the same in one process.
 void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpointing, GradientSumOptions how) {
   constexpr std::int64_t parts = 4;
@@ -194,6 +177,92 @@ void check_skip(Communicator& c) {
   expect(model->parameters().masters().to_doubles() == before, "a skipped step changed the weights");
 }
 
+/// What the memory of the last process does to one of its slabs, and what is to be said of it.
+struct Corruption {
+  enum Slab { masters, moment1, moment2, values } slab;
+  int zero;
+  std::uint64_t step;  ///< behind which a bit is flipped
+  std::int64_t saved_every;
+  std::int64_t found_at;
+  std::string reason;
+};
+
+class CorruptedObjective : public NumberedObjective {
+ public:
+  CorruptedObjective(const Communicator& communicator, const Corruption& corruption)
+      : NumberedObjective(communicator.rank(), communicator.size()),
+        last_(communicator.rank() == communicator.size() - 1),
+        corruption_(corruption) {}
+
+  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+    const ObjectiveStep done = NumberedObjective::step(model, optimizer, options);
+    if (options.step == corruption_.step && last_) {
+      const ParameterStore& store = model.parameters();
+      Tensor slab = corruption_.slab == Corruption::values ? store.values() : store.masters();
+      if (corruption_.slab == Corruption::moment1) slab = optimizer.moment1();
+      if (corruption_.slab == Corruption::moment2) slab = optimizer.moment2();
+      // A high bit of the mantissa: one of the lowest may vanish when updates are rounded.
+      reinterpret_cast<std::uint32_t*>(slab.data<float>())[slab.numel() / 2] ^= 1u << 22;
+    }
+    return done;
+  }
+
+ private:
+  bool last_;
+  Corruption corruption_;
+};
+
+/// What parts from the others' is found at the next comparison, before it is saved.
+void check_corruption(Communicator& c, const Corruption& corruption) {
+  if (c.size() == 1) return;
+  const ScratchFolder own;
+  RunConfig config = numbered_run(c.size());
+  config.run_dir = c.from_first((own.path() / "run").string());
+  config.training.steps = 150;
+  config.training.zero = corruption.zero;
+  config.checkpoint.every = corruption.saved_every;
+  Log log(true);
+  const auto make = [&](RunConfig&) { return std::make_unique<CorruptedObjective>(c, corruption); };
+  std::string message;
+  try {
+    train_run(config, make, log, cpu_device, c);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  const std::string expected =
+      fmt::format("{} has other {} than {}: at step {} the memory or the processor of one of them is at fault; {}", c.name_of(c.size() - 1),
+                  corruption.zero ? "weights" : "weights or moments", c.name_of(0), corruption.found_at, corruption.reason);
+  expect(message == expected, "a flipped bit: " + message);
+  const auto saved = checkpoint_steps(std::filesystem::path(config.run_dir) / "checkpoints");
+  for (const std::int64_t step : saved) expect(step < corruption.found_at, "what was corrupted is saved");
+  c.barrier();  // the folder is the first one's
+}
+
+/// All roll back together, whoever keeps the masters: to the weights of a run that never had the skipped batches.
+void check_rolling_back(Communicator& c, int zero) {
+  const ScratchFolder own;
+  RunConfig config = numbered_run(c.size());
+  config.training.steps = 44;
+  config.training.zero = zero;
+  config.training.on_loss_spike = OnLossSpike::roll_back;
+  config.checkpoint.every = 7;
+  Log log(true);
+  log.mute();
+  std::string checksums[2];
+  for (const bool spikes : {false, true}) {
+    config.run_dir = c.from_first((own.path() / (spikes ? "spikes" : "shorter")).string());
+    const auto spike = [](std::int64_t batch) { return batch >= 34 && batch < 37; };
+    const auto make = [&](RunConfig&) -> std::unique_ptr<Objective> {
+      if (spikes) return std::make_unique<SpikingObjective>(c.rank(), c.size(), spike);
+      return std::make_unique<ShorterObjective>(c.rank(), c.size(), 28, 9);
+    };
+    train_run(config, make, log, cpu_device, c);
+    checksums[spikes] = file_checksum(std::filesystem::path(config.run_dir) / "checkpoints" / "step-44" / "model.safetensors");
+  }
+  expect(checksums[0] == checksums[1], "rolling back gives other weights");
+  c.barrier();  // the folder is the first one's
+}
+
 void check_all(Communicator& c) {
   check_sums(c);
   check_small_things(c);
@@ -209,6 +278,12 @@ void check_all(Communicator& c) {
   for (const bool sharded : {false, true})
     check_steps(c, DType::f32, AttentionKind::nystrom, false, {.sharded = sharded, .rounded = true, .bucket = 500});
   check_skip(c);
+  for (const int zero : {0, 1}) check_rolling_back(c, zero);
+  const std::string over = "a new start goes on from the last checkpoint";
+  for (const auto slab : {Corruption::masters, Corruption::moment1, Corruption::moment2})
+    check_corruption(c, {slab, 0, 7, 1000, 100, over});
+  check_corruption(c, {Corruption::masters, 0, 17, 10, 20, "nothing is saved"});
+  check_corruption(c, {Corruption::values, 1, 100, 1000, 100, over});  // later, others' values would come in its place
   // Last, for it makes all slower.
   if (c.rank() == c.size() - 1) limit_cpu_level(CpuLevel::baseline);
   use_common_cpu_level(c);

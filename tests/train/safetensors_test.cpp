@@ -104,6 +104,14 @@ TEST(Safetensors, HalfPrecisionBecomesF32) {
   EXPECT_EQ(got.to_doubles(), (std::vector<double>{1, -2, 65504, std::ldexp(1, -14), std::ldexp(1, -24), INFINITY}));
 }
 
+TEST(Safetensors, HalfPrecisionIsWrittenAsItIs) {
+  const TemporaryFolder folder;
+  write_safetensors(folder / "a", {{"a", Tensor::from<f16>({f16(1.5f), f16(-65504)}, {2})}});
+  const auto file = SafetensorsFile::open(folder / "a");
+  EXPECT_EQ(file.stored("a").type, StoredType::f16);
+  EXPECT_EQ(file.read("a").to_doubles(), (std::vector<double>{1.5, -65504}));
+}
+
 TEST(Safetensors, BooleansBecomeBytes) {
   const TemporaryFolder folder;
   write_bytes(folder / "a", file_with("BOOL", "[2]", std::string("\x00\x01", 2)));

@@ -56,6 +56,10 @@ T value_of_lane(const T& mine, int lane) {
 void run_grid(dim3 grid, dim3 block, std::size_t shared, const std::function<void()>& thread);
 void* dynamic_shared_memory();
 
+/// Of the emulated GPU: 90 for 9.0, and bytes.
+int compute_capability();
+int shared_memory_of_a_block();
+
 }  // namespace nystrom::emulation
 
 inline void __syncthreads() { nystrom::emulation::block_barrier(); }
@@ -79,9 +83,13 @@ inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 
 // ---- What host functions call -----------------------------------------------------------------------------------------------------------
 
-enum cudaError_t { cudaSuccess = 0, cudaErrorMemoryAllocation = 2 };
+enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
-enum cudaDeviceAttr { cudaDevAttrMaxSharedMemoryPerBlockOptin };
+enum cudaDeviceAttr {
+  cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrComputeCapabilityMinor = 76,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
+};
 enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize };
 inline constexpr unsigned cudaStreamNonBlocking = 1;
 inline constexpr unsigned cudaEventDisableTiming = 2;

@@ -15,7 +15,7 @@ constexpr const char* context = "The ship  sailed home";
 
 /// A window [cls question sep context… sep] over the words of `context` from `first` to before `end`, a token each.
 EncodedSample window_of(std::int64_t first, std::int64_t end) {
-  static const std::vector<ByteRange> words{{0, 3}, {3, 8}, {10, 16}, {16, 21}};  // two with the space in front
+  static const std::vector<TextRange> words{{0, 3}, {3, 8}, {10, 16}, {16, 21}};  // two with the space in front
   EncodedSample sample;
   sample.context_begin = 3;
   sample.offsets.assign(words.begin() + first, words.begin() + end);
@@ -91,7 +91,7 @@ TEST(Entities, AreFoundInRunningText) {
   const std::string text = "Dr. Ann Lee, of Łódź-West.";
   const auto places = split_words(text);
   std::vector<std::string> words;
-  for (const ByteRange& place : places)
+  for (const TextRange& place : places)
     words.push_back(text.substr(static_cast<std::size_t>(place.begin), static_cast<std::size_t>(place.end - place.begin)));
   ASSERT_EQ(words, (std::vector<std::string>{"Dr", ".", "Ann", "Lee", ",", "of", "Łódź-West", "."}));
   const LabelSet labels({"O", "B-PER", "I-PER", "B-LOC"});

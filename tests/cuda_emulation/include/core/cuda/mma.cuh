@@ -5,12 +5,21 @@
 
 namespace nystrom::cuda {
 
-inline std::uint32_t pack_bf16(float low, float high) { return bf16(low).bits | static_cast<std::uint32_t>(bf16(high).bits) << 16; }
+template <class T>
+std::uint32_t pack(float low, float high) {
+  return T(low).bits | static_cast<std::uint32_t>(T(high).bits) << 16;
+}
 
 namespace emulated {
 
-inline float half(std::uint32_t packed, int upper) {
-  return static_cast<float>(std::bit_cast<bf16>(static_cast<std::uint16_t>(packed >> 16 * upper)));
+template <class T>
+float half(std::uint32_t packed, int upper) {
+  return static_cast<float>(std::bit_cast<T>(static_cast<std::uint16_t>(packed >> 16 * upper)));
+}
+
+/// Tensor cores of sm_75 know f16 alone.
+inline void require_sm_80() {
+  if (emulation::compute_capability() < 80) throw std::logic_error("emulation: an instruction that sm_75 does not have");
 }
 
 struct Operands {
@@ -45,8 +54,10 @@ inline float tf32(std::uint32_t bits) { return std::bit_cast<float>(bits & 0xfff
 
 }  // namespace emulated
 
-inline void mma_bf16(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+template <class T>
+void mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
   using emulated::half;
+  if constexpr (std::is_same_v<T, bf16>) emulated::require_sm_80();
   const emulated::Exchange of_lane(a, b0, b1);
   const int g = lane_index() / 4, t = lane_index() % 4;
   for (int i = 0; i < 4; ++i) {
@@ -54,7 +65,8 @@ inline void mma_bf16(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b
     double sum = c[i];
     for (int k = 0; k < 16; ++k) {
       const int holder = k % 8 / 2;
-      const float x = half(of_lane(4 * g + holder).a[i / 2 + 2 * (k / 8)], k % 2), y = half(of_lane(4 * column + holder).b[k / 8], k % 2);
+      const float x = half<T>(of_lane(4 * g + holder).a[i / 2 + 2 * (k / 8)], k % 2);
+      const float y = half<T>(of_lane(4 * column + holder).b[k / 8], k % 2);
       sum += static_cast<double>(x) * y;
     }
     c[i] = emulated::cut(sum);
@@ -70,6 +82,7 @@ inline Tf32Parts split_tf32(float x) {
 }
 
 inline void mma_tf32(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+  emulated::require_sm_80();
   const emulated::Exchange of_lane(a, b0, b1);
   const int g = lane_index() / 4, t = lane_index() % 4;
   for (int i = 0; i < 4; ++i) {
@@ -86,25 +99,25 @@ inline void mma_tf32(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b
 
 namespace emulated {
 
-inline void load_matrices(std::uint32_t (&r)[4], const bf16* row, bool transposed) {
+inline void load_matrices(std::uint32_t (&r)[4], const void* row, bool transposed) {
   if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) throw std::logic_error("emulation: ldmatrix needs rows aligned to 16 bytes");
   const unsigned char* slots = emulation::exchange(&row, sizeof(row));
   const auto row_of = [&](int lane) {
-    const bf16* pointer;
+    const std::uint16_t* pointer;
     std::memcpy(&pointer, slots + lane * 64, sizeof(pointer));
     return pointer;
   };
   const int g = lane_index() / 4, t = lane_index() % 4;
   for (int j = 0; j < 4; ++j) {
-    const bf16 first = transposed ? row_of(8 * j + 2 * t)[g] : row_of(8 * j + g)[2 * t];
-    const bf16 second = transposed ? row_of(8 * j + 2 * t + 1)[g] : row_of(8 * j + g)[2 * t + 1];
-    r[j] = first.bits | static_cast<std::uint32_t>(second.bits) << 16;
+    const std::uint16_t first = transposed ? row_of(8 * j + 2 * t)[g] : row_of(8 * j + g)[2 * t];
+    const std::uint16_t second = transposed ? row_of(8 * j + 2 * t + 1)[g] : row_of(8 * j + g)[2 * t + 1];
+    r[j] = first | static_cast<std::uint32_t>(second) << 16;
   }
 }
 
 }  // namespace emulated
 
-inline void load_matrices(std::uint32_t (&r)[4], const bf16* row) { emulated::load_matrices(r, row, false); }
-inline void load_matrices_transposed(std::uint32_t (&r)[4], const bf16* row) { emulated::load_matrices(r, row, true); }
+inline void load_matrices(std::uint32_t (&r)[4], const void* row) { emulated::load_matrices(r, row, false); }
+inline void load_matrices_transposed(std::uint32_t (&r)[4], const void* row) { emulated::load_matrices(r, row, true); }
 
 }  // namespace nystrom::cuda

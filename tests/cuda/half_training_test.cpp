@@ -1,0 +1,220 @@
+// Training in f16: its losses beside f32's, and what becomes of gradients that overflow.
+#include "core/file_io.h"
+#include "core/json.h"
+#include "tests/cuda/device.h"
+#include "tests/support/errors.h"
+#include "tests/support/models.h"
+#include "tests/train/small_text.h"
+#include "tests/train/temporary_folder.h"
+#include "train/config_io.h"
+#include "train/pretrain.h"
+#include "train/train_step.h"
+
+#include <nlohmann/json.hpp>
+
+namespace nystrom::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Heads of 32 channels, whose attention and convolution go to the tensor cores; more tokens than landmarks.
+ModelConfig model_config() {
+  ModelConfig c;
+  c.vocab_size = 40;
+  c.hidden_size = 64;
+  c.num_hidden_layers = 2;
+  c.num_attention_heads = 2;
+  c.intermediate_size = 96;
+  c.max_position_embeddings = 40;
+  c.attention.num_landmarks = 32;  // those whose inverse has a kernel of its own where the GPU is new enough
+  c.attention.conv_kernel_size = 5;
+  return c;
+}
+
+MicroBatch some_batch() {
+  std::vector<std::int64_t> ids, labels;
+  for (std::int64_t i = 0; i < 2 * 40; ++i) {
+    const auto words = philox(philox_key(3, 0), {{static_cast<std::uint32_t>(i), 0, 0, 0}});
+    ids.push_back(5 + words.word[0] % 35);
+    labels.push_back(i % 4 == 0 ? ids.back() : ignored_label);
+  }
+  return {{int_tensor(ids, {2, 40}), {}, {}, {}}, int_tensor(labels, {2, 40}), int_tensor({0, 1}, {2})};
+}
+
+/// A model on the GPU in training.
+struct Trained {
+  explicit Trained(DType dtype, OptimizerKind kind = OptimizerKind::adamw) : model(model_config()) {
+    ParameterStore& store = model.parameters();
+    store.allocate(dtype, StoreMode::training, gpu);
+    for (const Parameter& parameter : store.parameters()) store.set(parameter.name(), weights_of(parameter, 2));
+    OptimizerConfig config;
+    config.name = kind;
+    optimizer.emplace(store, config);
+  }
+  StepResult step(double loss_scale, std::uint64_t number = 0) {
+    StepOptions options;
+    options.learning_rate = 1e-3;
+    options.clip_norm = 1;
+    options.step = number;
+    options.loss_scale = loss_scale;
+    return train_step(model, *optimizer, {&batch, 1}, options);
+  }
+
+  MicroBatch batch = some_batch();
+  Model model;
+  std::optional<Optimizer> optimizer;
+};
+
+class HalfTrainingTest : public GpuTest<> {};
+
+TEST_F(HalfTrainingTest, LossesAreThoseOfF32) {
+  for (const OptimizerKind kind : {OptimizerKind::adamw, OptimizerKind::lamb}) {
+    Trained half(DType::f16, kind), single(DType::f32, kind);
+    for (std::uint64_t t = 0; t < 3; ++t) {
+      const StepResult got = half.step(1024, t), expected = single.step(1, t);
+      EXPECT_NEAR(got.loss, expected.loss, 2e-3 * expected.loss) << "step " << t;
+      EXPECT_NEAR(got.gradient_norm, expected.gradient_norm, 1e-2 * expected.gradient_norm) << "step " << t;
+    }
+  }
+}
+
+TEST_F(HalfTrainingTest, TheScaleChangesNoStep) {
+  Trained small(DType::f16), large(DType::f16);
+  const StepResult first = small.step(256), second = large.step(4096);
+  EXPECT_EQ(first.loss, second.loss);
+  EXPECT_NEAR(first.gradient_norm, second.gradient_norm, 1e-3 * first.gradient_norm);
+  EXPECT_LE(relative_difference(small.optimizer->moment1(), large.optimizer->moment1()), 1e-3);  // a tenth of the clipped gradient
+}
+
+TEST_F(HalfTrainingTest, AnOverflowIsSkippedAndChangesNothing) {
+  Trained trained(DType::f16);
+  const auto before = trained.model.parameters().masters().to_doubles();
+  const StepResult result = trained.step(0x1p60);
+  EXPECT_TRUE(result.skipped);
+  EXPECT_TRUE(std::isfinite(result.loss)) << "the loss itself is not scaled";
+  EXPECT_EQ(trained.model.parameters().masters().to_doubles(), before);
+  EXPECT_EQ(trained.optimizer->steps_taken(), 0);
+  EXPECT_FALSE(trained.step(1024, 1).skipped) << "the next step goes on";
+}
+
+/// Whole runs, from the text on.
+class HalfRunTest : public HalfTrainingTest {
+ protected:
+  void SetUp() override {
+    HalfTrainingTest::SetUp();
+    write_small_text(folder_ / "text.txt");
+  }
+
+  RunConfig config(const std::string& run_dir, const std::vector<std::string>& more) const {
+    std::vector<std::string> overrides{"run_dir=" + (folder_ / run_dir).string(), "data.cache=" + (folder_ / "cache").string(),
+                                       "data.train=[" + (folder_ / "text.txt").string() + "]"};
+    overrides.insert(overrides.end(), more.begin(), more.end());
+    return parse_config(
+        "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, max_position_embeddings: 32,\n"
+        "  attention: {num_landmarks: 4, conv_kernel_size: 5}, initializer_range: 3.0}\n"
+        "tokenizer: {train: {vocab_size: 32}}\n"
+        "data: {validation_fraction: 0.02, documents: lines, sequence_length: 32}\n"
+        "optimizer: {learning_rate: 1.0e-3}\n"
+        "schedule: {warmup_steps: 2, decay: constant}\n"
+        "training: {steps: 12, batch_size: 4, micro_batch_size: 4, dtype: f16}\n"
+        "evaluation: {every: 100}\n"
+        "logging: {every: 1, tensorboard: false, attention_every: null}\n",
+        "run.yaml", overrides);
+  }
+  void train(const std::string& run_dir, const std::vector<std::string>& more = {}) const {
+    Log log(true);
+    Communicator alone;
+    pretrain(config(run_dir, more), log, gpu, alone);
+  }
+  /// A figure of every step; NaN where it was not finite.
+  std::vector<double> metric(const std::string& run_dir, const std::string& name) const {
+    std::vector<double> values;
+    std::ifstream lines(folder_ / run_dir / "metrics.jsonl");
+    for (std::string line; std::getline(lines, line);) {
+      const auto record = nlohmann::json::parse(line);
+      if (record.contains(name)) values.push_back(record[name].is_null() ? NAN : record[name].get<double>());
+    }
+    return values;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(HalfRunTest, FindsItsScaleAndGoesOnInTheSameBits) {
+  train("straight");
+  const std::vector<double> scales = metric("straight", "loss_scale"), norms = metric("straight", "grad_norm");
+  ASSERT_EQ(scales.size(), 12U);
+  EXPECT_EQ(scales[0], 65536);
+  for (std::size_t t = 0; t + 1 < scales.size(); ++t)
+    EXPECT_EQ(scales[t + 1], std::isfinite(norms[t]) ? scales[t] : scales[t] / 2) << "step " << t + 1;
+  EXPECT_LT(scales.back(), 65536 / 4) << "more overflows in a row than failed steps would end the run: the test tests something";
+  EXPECT_TRUE(std::isfinite(norms.back()));
+
+  train("parts", {"training.steps=2"});  // among the overflows
+  train("parts", {"training.steps=9"});
+  train("parts");
+  EXPECT_EQ(metric("parts", "loss_scale"), scales);
+  EXPECT_EQ(metric("parts", "loss"), metric("straight", "loss"));
+  for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
+    const auto checksum = [&](const char* run) { return file_checksum(folder_ / run / "checkpoints" / "step-12" / file); };
+    EXPECT_EQ(checksum("parts"), checksum("straight")) << file;
+  }
+}
+
+TEST_F(HalfRunTest, FiguresOfAttentionAreOfTheLossAsItIs) {
+  const std::vector<std::string> watched{"training.steps=3", "model.initializer_range=0.05", "logging.attention_every=3"};
+  train("half", watched);
+  auto single_precision = watched;
+  single_precision.push_back("training.dtype=f32");
+  train("single", single_precision);
+  const std::vector<double> half = metric("half", "layer_0_inverse_gradient"), single = metric("single", "layer_0_inverse_gradient");
+  ASSERT_EQ(half.size(), 1U);
+  EXPECT_NEAR(half[0], single[0], 0.05 * single[0]);
+}
+
+TEST_F(HalfRunTest, ALossThatIsNotFiniteEndsTheRun) {
+  const std::string message = message_of([&] { train("run", {"model.initializer_range=40"}); });
+  EXPECT_TRUE(message.starts_with("steps 1 to 3 had no finite gradient; "))
+      << message << "; a smaller scale would not help: nothing waits for it";
+}
+
+#ifdef NYSTROM_CUDA_EMULATED
+/// The oldest GPUs: f16 on tensor cores, little shared memory, nothing else.
+class TuringTest : public HalfTrainingTest {
+ protected:
+  void SetUp() override { emulation::set_gpu(emulation::turing); }
+  void TearDown() override { emulation::set_gpu(emulation::hopper); }
+};
+
+TEST_F(TuringTest, TrainsInF16) {
+  Trained turing(DType::f16);
+  const StepResult got = turing.step(1024);
+  emulation::set_gpu(emulation::hopper);
+  Trained hopper(DType::f16);
+  const StepResult expected = hopper.step(1024);
+  EXPECT_NEAR(got.loss, expected.loss, 1e-3 * expected.loss);
+  EXPECT_NEAR(got.gradient_norm, expected.gradient_norm, 1e-3 * expected.gradient_norm);
+}
+
+TEST_F(TuringTest, RefusesBf16) {
+  EXPECT_EQ(message_of([] { Trained(DType::bf16); }), "cuda:0 is of compute capability 7.5, bf16 needs 8.0 or newer; use f16 or f32");
+}
+
+TEST_F(TuringTest, WideHeadsAttendWithoutTheSharedMemoryOfNewerOnes) {
+  const auto run = [] {
+    Tape tape;
+    const auto leaf = [](std::uint64_t seed) { return Var::leaf(random_normal({1, 1, 70, 128}, seed).cast(DType::f16).to(gpu)); };
+    const Var q = leaf(1), k = leaf(2), v = leaf(3);
+    const Var out = attention(q, k, v, {0.1, {}, EmptyRows::zero, DType::f16});
+    tape.backward(out, random_normal({1, 1, 70, 128}, 4).cast(DType::f16).to(gpu));
+    return std::vector<Tensor>{out.value(), q.grad(), k.grad(), v.grad()};
+  };
+  const std::vector<Tensor> got = run();
+  emulation::set_gpu(emulation::hopper);
+  const std::vector<Tensor> expected = run();
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_LE(relative_difference(got[i], expected[i]), 3e-3) << i;
+}
+#endif
+
+}  // namespace
+}  // namespace nystrom::testing

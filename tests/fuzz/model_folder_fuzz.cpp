@@ -1,0 +1,61 @@
+// Arbitrary files as a model's folder, or as a run with checkpoints: config.json, a vocabulary, weights in shards with their index or in
+// one file. Only InputError may come out, and every tensor of weights that are accepted must be readable.
+#include <cstdlib>
+#include <string_view>
+
+#include "core/error.h"
+#include "tests/fuzz/input_files.h"
+#include "train/config_io.h"
+#include "train/model_folder.h"
+#include "train/model_weights.h"
+
+namespace {
+
+void read_weights(const std::filesystem::path& folder) {
+  const auto weights = nystrom::ModelWeights::open(folder);
+  for (const std::string& name : weights.names()) {
+    if (!weights.contains(name)) std::abort();
+    nystrom::Tensor values = weights.read(name, nystrom::NonFinite::allow);
+    if (values.shape() != weights.stored(name).shape) std::abort();
+    weights.read_into(name, values);
+  }
+  weights.read("no such tensor");
+}
+
+void read_model(const std::filesystem::path& place) {
+  nystrom::Log quiet(true);
+  const nystrom::ModelFolder folder = nystrom::open_model_folder(place, {}, quiet);
+  if (nystrom::trained_length(folder) < 1) std::abort();
+  try {
+    nystrom::parse_config("model: {from: " + place.string() + "}", "from.yaml");
+  } catch (const nystrom::InputError&) {
+  }
+  nystrom::open_masked_lm_tokenizer(folder);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  static nystrom::testing::InputFolder folder{"model.safetensors",
+                                              "model.safetensors.index.json",
+                                              "a.safetensors",
+                                              "b.safetensors",
+                                              "pytorch_model.bin",
+                                              "config.json",
+                                              "tokenizer_config.json",
+                                              "vocab.txt",
+                                              "checkpoints/",
+                                              "checkpoints/step-1/MANIFEST.json",
+                                              "checkpoints/step-1/config.json",
+                                              "checkpoints/step-2/MANIFEST.json",
+                                              "checkpoints/step-2/config.json",
+                                              "checkpoints/step-2/state.json"};
+  folder.fill({reinterpret_cast<const char*>(data), size});
+  for (const auto& read : {read_weights, read_model}) {
+    try {
+      read(folder.path());
+    } catch (const nystrom::InputError&) {
+    }
+  }
+  return 0;
+}

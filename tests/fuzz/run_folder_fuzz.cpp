@@ -1,0 +1,59 @@
+// Arbitrary files as what a run left: settings, metrics, log, and a checkpoint's manifest and state. Only InputError may come out, and what
+// is accepted survives writing and reading again.
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "tests/fuzz/input_files.h"
+#include "train/checkpoint.h"
+#include "train/metrics.h"
+#include "train/run_record.h"
+#include "train/run_state.h"
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void read_state(const fs::path& file) {
+  const auto state = nystrom::RunState::read(file);
+  state.next_batch();
+  const std::string first = state.to_json();
+  std::ofstream(file, std::ios::binary) << first;
+  if (nystrom::RunState::read(file).to_json() != first) std::abort();
+}
+
+void read_record(const fs::path& folder) {
+  nystrom::RunRecord run = nystrom::read_run(folder);
+  run.higher_is_better();
+  if (const auto* best = run.best(); best && !best->metrics.contains(run.judged_by())) std::abort();
+  run.config.run_dir = folder;
+  nystrom::settle_config(run.config);
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  static nystrom::testing::InputFolder folder{"config.yaml",
+                                              "metrics.jsonl",
+                                              "log.txt",
+                                              "checkpoints/step-1/MANIFEST.json",
+                                              "checkpoints/step-1/state.json",
+                                              "checkpoints/step-1/a",
+                                              "checkpoints/step-2/MANIFEST.json"};
+  folder.fill({reinterpret_cast<const char*>(data), size});
+  std::vector<std::string> passed_over;
+  nystrom::newest_checkpoint(folder.path() / "checkpoints", passed_over);
+  try {
+    read_record(folder.path());
+  } catch (const nystrom::InputError&) {
+  }
+  try {
+    nystrom::RecordLog(folder.path() / "metrics.jsonl", 2);
+    read_state(nystrom::checkpoint_path(folder.path() / "checkpoints", 1) / "state.json");
+  } catch (const nystrom::InputError&) {
+  }
+  return 0;
+}

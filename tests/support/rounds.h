@@ -1,0 +1,14 @@
+// How long tests of chance go on.
+#pragma once
+
+#include <cstdlib>
+
+namespace nystrom::testing {
+
+/// 1, or NYSTROM_TEST_ROUNDS times as many cases as `./dev test` tries: for `./dev torture`.
+inline int test_rounds() {
+  const char* rounds = std::getenv("NYSTROM_TEST_ROUNDS");
+  return rounds && std::atoi(rounds) > 0 ? std::atoi(rounds) : 1;
+}
+
+}  // namespace nystrom::testing

@@ -1,0 +1,109 @@
+// Training without text: batches that depend on their numbers alone.
+#pragma once
+
+#include <cmath>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/check.h"
+#include "tests/support/models.h"
+#include "train/config.h"
+#include "train/objective.h"
+
+namespace nystrom::testing {
+
+/// Of the model that learns from them.
+inline ModelConfig config_of(AttentionKind kind) {
+  ModelConfig config = tiny_config();
+  config.attention.kind = kind;
+  config.attention.projected_length = 8;
+  config.vocab_size = 40;
+  config.num_hidden_layers = 3;
+  config.max_position_embeddings = 64;
+  config.head = Head::masked_lm;
+  return config;
+}
+
+/// The run of a NumberedObjective of so many processes, without a run directory.
+inline RunConfig numbered_run(int processes) {
+  RunConfig config;
+  config.model = config_of(AttentionKind::nystrom);
+  config.data.sequence_length = 12;
+  config.training.dtype = DType::f32;
+  config.training.batch_size = config.training.micro_batch_size = processes;
+  config.schedule.warmup_steps = 0;
+  config.evaluation.every = 1000;
+  return config;
+}
+
+inline MicroBatch micro_batch(std::int64_t number) {
+  Tensor ids = Tensor::full({2, 12}, 0, DType::i64), labels = Tensor::full({2, 12}, ignored_label, DType::i64);
+  Tensor samples = Tensor::full({2}, 0, DType::i64);
+  for (std::int64_t i = 0; i < 24; ++i) ids.data<std::int64_t>()[i] = 5 + (number * 31 + i * 17) % 35;
+  for (std::int64_t i = 0; i < 24; i += 3 + number % 3) labels.data<std::int64_t>()[i] = 5 + (number * 13 + i) % 35;
+  for (std::int64_t i = 0; i < 2; ++i) samples.data<std::int64_t>()[i] = 2 * number + i;
+  return {{ids, {}, {}, {}}, labels, samples};
+}
+
+/// An objective of `processes` processes, with a micro-batch each in every step, whose evaluations say nothing.
+class NumberedObjective : public Objective {
+ public:
+  NumberedObjective(int rank, int processes) : rank_(rank), processes_(processes) {}
+
+  DataIdentity identity() const override { return {"tokenizer", "data", "data.train"}; }
+  std::int64_t samples() const override { return 1000; }
+  std::string judged_by() const override { return "loss"; }
+  bool higher_is_better() const override { return false; }
+  std::vector<TokenizerFile> tokenizer_files() const override { return {}; }
+  std::vector<int> micro_batch_ranks() const override {
+    std::vector<int> ranks;
+    for (int rank = 0; rank < processes_; ++rank) ranks.push_back(rank);
+    return ranks;
+  }
+  void start(std::int64_t batch) override { next_ = batch; }
+  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+    const MicroBatch batch = micro_batch(next_++ * processes_ + rank_);
+    return {train_step(model, optimizer, {&batch, 1}, options), 24};
+  }
+  Score evaluate(const Model&, const EvaluationProgress&) override { return {}; }
+
+ protected:
+  std::int64_t next_ = 0;
+
+ private:
+  int rank_, processes_;
+};
+
+/// One whose batches of some numbers are said to have a loss that is far off.
+class SpikingObjective : public NumberedObjective {
+ public:
+  using Far = std::function<bool(std::int64_t batch)>;
+  SpikingObjective(int rank, int processes, Far far) : NumberedObjective(rank, processes), far_(std::move(far)) {}
+
+  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+    const std::int64_t batch = next_;
+    ObjectiveStep done = NumberedObjective::step(model, optimizer, options);
+    done.result.loss = far_(batch) ? 9 : 4 + 0.1 * std::sin(static_cast<double>(batch));
+    return done;
+  }
+
+ private:
+  Far far_;
+};
+
+/// One that leaves out some batches: behind number `from` − 1 comes `from` + `batches`.
+class ShorterObjective : public NumberedObjective {
+ public:
+  ShorterObjective(int rank, int processes, std::int64_t from, std::int64_t batches)
+      : NumberedObjective(rank, processes), from_(from), batches_(batches) {}
+  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+    if (next_ == from_) next_ += batches_;
+    return NumberedObjective::step(model, optimizer, options);
+  }
+
+ private:
+  std::int64_t from_, batches_;
+};
+
+}  // namespace nystrom::testing

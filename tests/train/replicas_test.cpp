@@ -1,0 +1,106 @@
+// Silent corruption: a flipped bit in what every process has a copy of is found, and whose it is.
+#include "train/replicas.h"
+
+#include <gtest/gtest.h>
+
+#include "core/rng.h"
+#include "tests/support/errors.h"
+#include "tests/support/models.h"
+#include "tests/support/random.h"
+#include "tests/support/rounds.h"
+#include "tests/train/thread_transport.h"
+#include "train/gradient_sum.h"
+
+namespace nystrom::testing {
+namespace {
+
+/// Number `i` below `bound`, of a sequence of its own for each `stream`.
+std::int64_t choice(std::uint64_t stream, std::int64_t i, std::int64_t bound) {
+  const PhiloxBlock block = philox(philox_key(5, stream), {{static_cast<std::uint32_t>(i), 0, 0, 0}});
+  return static_cast<std::int64_t>(block.word[0] % static_cast<std::uint64_t>(bound));
+}
+
+void flip(void* data, std::int64_t bit) { static_cast<unsigned char*>(data)[bit / 8] ^= static_cast<unsigned char>(1 << bit % 8); }
+
+std::string blamed(Communicator& c, int odd, const std::string& what, const std::string& reason) {
+  return c.name_of(odd) + " has other " + what + " than " + c.name_of(odd == 0 ? 1 : 0) + ": " + reason;
+}
+
+TEST(Replicas, EveryFlippedBitIsFoundAndItsProcessNamed) {
+  Room room(3);
+  std::atomic<int> found{0}, false_alarms{0};
+  const int flips = 700 * test_rounds();
+  in_processes(room, [&](Communicator& c) {
+    std::vector<Tensor> slabs;
+    for (const auto& [dtype, count] : {std::pair{DType::f32, 70001}, {DType::bf16, 999}, {DType::f64, 500}})
+      slabs.push_back(random_normal({count}, 1).cast(dtype));
+    for (int i = 0; i < flips; ++i) {
+      const int odd = i % c.size();
+      const Tensor& slab = slabs[static_cast<std::size_t>(choice(1, i, 3))];
+      const std::int64_t bit = choice(2, i, 8 * slab.bytes());
+      if (c.rank() == odd) flip(const_cast<void*>(CView(slab).data), bit);
+      const auto compare = [&] { require_same_replicas(c, fingerprint(slabs), "weights", "stop"); };
+      found += message_of(compare) == blamed(c, odd, "weights", "stop");
+      if (c.rank() == odd) flip(const_cast<void*>(CView(slab).data), bit);
+      false_alarms += message_of(compare) != "";
+    }
+  });
+  EXPECT_EQ(found, 3 * flips);
+  EXPECT_EQ(false_alarms, 0);
+}
+
+const int flipped_sums = 300 * test_rounds();
+
+/// Flips a bit of the sum that one process gets.
+class FlippingTransport : public ThreadTransport {
+ public:
+  using ThreadTransport::ThreadTransport;
+  void all_reduce(Buffer values) override {
+    ThreadTransport::all_reduce(values);
+    if (values.count < 100) return;  // no gradients
+    if (rank() == sums_ % size()) flip(values.data, choice(3, sums_, 64 * values.count));
+    ++sums_;
+  }
+
+ private:
+  int sums_ = 0;
+};
+
+TEST(Replicas, AFlippedBitOfASumOfGradientsIsFoundInItsStep) {
+  Room room(3);
+  std::atomic<int> found{0};
+  in_processes<FlippingTransport>(room, [&](Communicator& c) {
+    const auto model = make_model(tiny_config(), DType::f64);
+    ParameterStore& store = model->parameters();
+    GradientSum sum(store, c, {0, 1, 2}, {});
+    RunContext run;
+    for (int i = 0; i < flipped_sums; ++i) {
+      Tensor gradients = store.gradients();
+      kernels::copy(random_normal({store.slab_size()}, static_cast<std::uint64_t>(10 * i + c.rank())), gradients);
+      sum.begin(0, run);
+      sum.end(0);
+      found += message_of([&] { sum.finish(); }) == blamed(c, i % c.size(), "gradients after their sum",
+                                                           "the memory or the processor of one of them is at fault; the step is not done");
+    }
+  });
+  EXPECT_EQ(found, 3 * flipped_sums);
+}
+
+/// A NaN has many bit patterns, and libraries may leave another one in each process.
+TEST(Replicas, SumsThatAreNotFiniteAreNotCompared) {
+  Room room(2);
+  std::atomic<int> skipped{0};
+  in_processes(room, [&](Communicator& c) {
+    const auto model = make_model(tiny_config(), DType::f64);
+    GradientSum sum(model->parameters(), c, {0, 1}, {});
+    RunContext run;
+    sum.begin(0, run);
+    model->parameters().gradients().data<double>()[3] = NAN;
+    sum.end(0);
+    skipped += std::isnan(sum.finish());
+  });
+  EXPECT_EQ(skipped, 2);
+}
+
+}  // namespace
+}  // namespace nystrom::testing

@@ -1,0 +1,215 @@
+// training.on_loss_spike: a run whose loss has spiked rolls back behind it, and ends as if the batches it skips had never been.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/cpu/parallel.h"
+#include "core/file_io.h"
+#include "tests/train/numbered_batches.h"
+#include "tests/train/temporary_folder.h"
+#include "train/run_state.h"
+#include "train/trainer.h"
+
+namespace nystrom::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool one_spike(std::int64_t batch) { return batch >= 34 && batch < 37; }
+bool no_spike(std::int64_t) { return false; }
+
+class RollBackTest : public ::testing::Test {
+ protected:
+  void SetUp() override { set_num_threads(1); }  // to wake a second one takes longer than these models
+  void TearDown() override { set_num_threads(threads_); }
+  RunConfig config(const std::string& run_dir, std::int64_t checkpoint_every) const {
+    RunConfig config = numbered_run(1);
+    config.model.num_hidden_layers = 1;
+    config.run_dir = (folder_ / run_dir).string();
+    config.training.steps = 44;
+    config.training.ema = 0.9;
+    config.training.on_loss_spike = OnLossSpike::roll_back;
+    config.checkpoint.every = checkpoint_every;
+    config.logging.every = 1;
+    config.logging.tensorboard = false;
+    return config;
+  }
+  static void train(const RunConfig& config, std::unique_ptr<Objective> objective) {
+    Log log(true);
+    log.mute();
+    Communicator alone;
+    train_run(
+        config, [&](RunConfig&) { return std::move(objective); }, log, cpu_device, alone);
+  }
+  static void train(const RunConfig& config, const SpikingObjective::Far& far) {
+    train(config, std::make_unique<SpikingObjective>(0, 1, far));
+  }
+  fs::path checkpoint(const std::string& run_dir, int step = 44) const {
+    return folder_ / run_dir / "checkpoints" / ("step-" + std::to_string(step));
+  }
+  std::string weights(const std::string& run_dir) const {
+    return file_checksum(checkpoint(run_dir) / "model.safetensors") + file_checksum(checkpoint(run_dir) / "optimizer.safetensors");
+  }
+  std::string log(const std::string& run_dir) const { return read_bytes(folder_ / run_dir / "log.txt"); }
+
+  TemporaryFolder folder_;
+
+ private:
+  int threads_ = num_threads();
+};
+
+TEST_F(RollBackTest, EndsAsIfTheBatchesHadNeverBeen) {
+  struct Case {
+    int checkpoint_every, keep, target;
+  };
+  for (const auto& [every, keep, target] : {Case{7, 3, 28}, {10, 3, 30}, {17, 3, 34}, {2, 3, 34}, {1, 2, 34}}) {
+    SCOPED_TRACE(every);
+    const int skipped = 37 - target;
+    const std::string name = std::to_string(every);
+    RunConfig spiked = config("spiked-" + name, every);
+    spiked.checkpoint.keep = keep;
+    train(spiked, one_spike);
+    train(config("shorter-" + name, every), std::make_unique<ShorterObjective>(0, 1, target, skipped));
+    EXPECT_EQ(weights("spiked-" + name), weights("shorter-" + name));
+    EXPECT_NE(log("spiked-" + name).find("step 37: the loss has spiked: 9.0000, 9.0000, 9.0000 in the last 3 steps, where 4.0"),
+              std::string::npos)
+        << log("spiked-" + name);
+    EXPECT_NE(log("spiked-" + name).find(fmt::format("rolling back to step {}, skipping the {} batches since then\n", target, skipped)),
+              std::string::npos)
+        << log("spiked-" + name);
+  }
+}
+
+TEST_F(RollBackTest, OtherBatchesGiveOtherWeights) {
+  train(config("spiked", 7), one_spike);
+  train(config("straight", 7), no_spike);
+  EXPECT_NE(weights("spiked"), weights("straight"));
+}
+
+TEST_F(RollBackTest, RecordsEveryStepOnceAndWhatIsSkipped) {
+  train(config("run", 7), one_spike);
+  std::istringstream file(read_bytes(folder_ / "run" / "metrics.jsonl"));
+  int step = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto record = nlohmann::json::parse(line);
+    if (!record.contains("loss")) continue;
+    EXPECT_EQ(record["step"], ++step);
+    EXPECT_LT(record["loss"], 5);
+  }
+  EXPECT_EQ(step, 44);
+  const RunState end = RunState::read(checkpoint("run") / "state.json");
+  ASSERT_EQ(end.skipped_batches.size(), 1u);
+  EXPECT_EQ(end.skipped_batches[0].step, 28);
+  EXPECT_EQ(end.skipped_batches[0].batches, 9);
+  EXPECT_EQ(end.next_batch(), 53);
+}
+
+/// Ends the program's run in its call number `last`: by an error, which leaves what is on disk as a kill does, or by a request to stop,
+/// behind which the run saves.
+class EndingObjective : public SpikingObjective {
+ public:
+  EndingObjective(std::int64_t last, bool stops) : SpikingObjective(0, 1, one_spike), left_(last), stops_(stops) {}
+  ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
+    if (--left_ == 0 && stops_) std::raise(SIGTERM);
+    if (left_ == 0 && !stops_) throw Error("killed");
+    return SpikingObjective::step(model, optimizer, options);
+  }
+
+ private:
+  std::int64_t left_;
+  bool stops_;
+};
+
+TEST_F(RollBackTest, AKilledRunEndsInTheSameBits) {
+  for (const int every : {2, 3}) {
+    train(config("straight-" + std::to_string(every), every), one_spike);
+    for (int last = 33; last < 42; ++last) {
+      SCOPED_TRACE(fmt::format("checkpoint every {}, ended in call {}", every, last));
+      fs::remove_all(folder_ / "killed");
+      EXPECT_THROW(train(config("killed", every), std::make_unique<EndingObjective>(last, false)), Error);
+      train(config("killed", every), one_spike);
+      EXPECT_EQ(weights("killed"), weights("straight-" + std::to_string(every)));
+    }
+  }
+}
+
+/// The checkpoints that stops leave are none to roll back to, and do not push out the one that is.
+TEST_F(RollBackTest, AStoppedRunEndsInTheSameBits) {
+  train(config("straight", 7), one_spike);
+  for (int first = 29; first < 38; ++first) {
+    SCOPED_TRACE(fmt::format("stopped in call {}, and in each of the next three", first));
+    fs::remove_all(folder_ / "stopped");
+    RunConfig stopped = config("stopped", 7);
+    stopped.checkpoint.keep = 2;
+    train(stopped, std::make_unique<EndingObjective>(first, true));
+    for (int i = 0; i < 3; ++i) train(stopped, std::make_unique<EndingObjective>(1, true));
+    train(stopped, one_spike);
+    EXPECT_EQ(weights("stopped"), weights("straight"));
+  }
+}
+
+TEST_F(RollBackTest, WithoutACheckpointBeforeTheSpikeItOnlyWarns) {
+  train(config("run", 40), one_spike);
+  EXPECT_NE(log("run").find("; there is no checkpoint before it to roll back to\n"), std::string::npos) << log("run");
+  EXPECT_EQ(RunState::read(checkpoint("run") / "state.json").next_batch(), 44);
+}
+
+TEST_F(RollBackTest, WhereTheLastCheckpointIsDamagedTheOneBeforeIsTaken) {
+  train(config("run", 7), [&](std::int64_t batch) {
+    if (batch == 35) fs::remove(checkpoint("run", 28) / "model.safetensors");
+    return one_spike(batch);
+  });
+  const RunState end = RunState::read(checkpoint("run") / "state.json");
+  ASSERT_EQ(end.skipped_batches.size(), 1u);
+  EXPECT_EQ(end.skipped_batches[0].step, 21);
+  EXPECT_EQ(end.skipped_batches[0].batches, 16);
+}
+
+TEST_F(RollBackTest, TheFourthSpikeAfterOneCheckpointEndsTheRun) {
+  const auto four_spikes = [](std::int64_t batch) { return batch >= 34 && (batch - 34) % 6 < 3; };
+  const std::string message = input_error([&] { train(config("run", 7), four_spikes); });
+  EXPECT_NE(message.find("in the last 3 steps, where 4.0"), std::string::npos) << message;
+  EXPECT_NE(message.find(", for the fourth time after the checkpoint of step 28; lower optimizer.learning_rate or raise "
+                         "schedule.warmup_steps, in a new run_dir"),
+            std::string::npos)
+      << message;
+}
+
+TEST_F(RollBackTest, WarningAloneGoesOn) {
+  RunConfig warned = config("run", 7);
+  warned.training.on_loss_spike = OnLossSpike::warn;
+  train(warned, one_spike);
+  EXPECT_EQ(RunState::read(checkpoint("run") / "state.json").next_batch(), 44);
+  EXPECT_NE(log("run").find("; if it stays there, lower optimizer.learning_rate or raise schedule.warmup_steps in a new run_dir, or roll "
+                            "back behind it as the FAQ says\n"),
+            std::string::npos)
+      << log("run");
+}
+
+/// What the FAQ says.
+TEST_F(RollBackTest, MayBeSwitchedOnOnceThereWasASpike) {
+  RunConfig warned = config("run", 7);
+  warned.training.on_loss_spike = OnLossSpike::warn;
+  train(warned, one_spike);
+  for (const std::int64_t step : {44, 42, 35}) fs::remove_all(checkpoint("run", static_cast<int>(step)));
+  train(config("run", 7), one_spike);
+  EXPECT_EQ(RunState::read(checkpoint("run") / "state.json").next_batch(), 53);
+}
+
+TEST_F(RollBackTest, ARunOfAVersionThatDidNotWatchGoesOn) {
+  EXPECT_THROW(train(config("run", 7), std::make_unique<EndingObjective>(20, false)), Error);
+  const fs::path path = checkpoint("run", 14);
+  auto state = nlohmann::json::parse(read_bytes(path / "state.json"));
+  for (const char* key : {"losses", "anchor"}) state.erase(key);
+  write_bytes(path / "state.json", state.dump());
+  auto manifest = nlohmann::json::parse(read_bytes(path / "MANIFEST.json"));
+  manifest["files"]["state.json"] = {{"bytes", fs::file_size(path / "state.json")}, {"xxh3_128", file_checksum(path / "state.json")}};
+  write_bytes(path / "MANIFEST.json", manifest.dump());
+  train(config("run", 7), no_spike);
+  EXPECT_EQ(RunState::read(checkpoint("run") / "state.json").anchor, 44);
+}
+
+}  // namespace
+}  // namespace nystrom::testing

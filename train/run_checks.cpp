@@ -1,0 +1,47 @@
+#include "train/run_checks.h"
+
+#include <filesystem>
+
+#include "core/check.h"
+#include "train/checkpoint.h"
+#include "train/config_io.h"
+#include "train/model_folder.h"
+#include "train/run_state.h"
+
+namespace nystrom {
+
+namespace fs = std::filesystem;
+
+void check_run(const RunConfig& config) {
+  check_run_dir(config);
+  check_run_start(config);
+}
+
+void check_run_start(const RunConfig& config) {
+  if (!config.start.from || !checkpoint_steps(fs::path(config.run_dir) / "checkpoints").empty()) return;
+  Log quiet(true);
+  check_start(config.model, open_model_folder(*config.start.from, {}, quiet), config.start.fresh_head);
+}
+
+void require_same_config(const RunConfig& config, Communicator& communicator) {
+  const auto found = communicator.odd_one_out(to_yaml(config));
+  if (!found) return;
+  throw InputError(fmt::format("{} has another configuration than {}: give all processes the same file and options",
+                               communicator.name_of(found->odd), communicator.name_of(found->most)));
+}
+
+void require_work_for_all(const TrainingConfig& training, bool task, int processes) {
+  const std::int64_t batch = training.batch_size, micro = training.micro_batch_size, parts = (batch + micro - 1) / micro;
+  require_input(batch >= processes, "training.batch_size {} leaves some of {} processes without a sequence; raise it, or start fewer",
+                batch, processes);
+  // Tasks divide a step by length, in whole micro-batches.
+  require_input(!task || parts >= processes,
+                "training.batch_size {} makes {} micro-batches of training.micro_batch_size {}, too few for {} processes; set "
+                "training.micro_batch_size to {} or less",
+                batch, parts, micro, processes, batch / processes);
+  require_input(task || !training.deterministic || batch % (micro * processes) == 0,
+                "training.deterministic with {} processes needs a batch_size that is divisible by {} x micro_batch_size {}; got {}",
+                processes, processes, micro, batch);
+}
+
+}  // namespace nystrom

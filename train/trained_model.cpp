@@ -1,0 +1,97 @@
+#include "train/trained_model.h"
+
+#include "train/model_folder.h"
+#include "train/replicas.h"
+#include "train/safetensors.h"
+
+namespace nystrom {
+
+namespace fs = std::filesystem;
+
+TrainedModel::TrainedModel(const RunConfig& config, std::vector<int> micro_batch_ranks, Device device, Communicator& communicator)
+    : config_(config),
+      communicator_(communicator),
+      sharded_(communicator.is_connected() && config.training.zero > 0),
+      model_(config.model) {
+  if (communicator.is_connected() || config.training.deterministic)
+    gradient_sum_.emplace(model_.parameters(), communicator, std::move(micro_batch_ranks),
+                          GradientSumOptions{config.training.deterministic, sharded_, config.training.reduction == Reduction::bf16});
+  const auto own_range = sharded_ ? std::optional(gradient_sum_->own_range()) : std::nullopt;
+  model_.parameters().allocate(config.training.dtype, StoreMode::training, device, own_range);
+  optimizer_.emplace(model_.parameters(), config.optimizer, own_range);
+}
+
+void TrainedModel::initialise(Log& log) {
+  const auto seed = static_cast<std::uint64_t>(config_.seed);
+  if (config_.start.from) {
+    const ModelFolder folder = open_model_folder(*config_.start.from, {}, log);
+    log.say(initialise_from(model_, folder, seed, config_.start.fresh_head).summary(folder.path));
+  } else {
+    model_.parameters().initialise(seed, config_.model.initializer_range);
+  }
+  start_average();
+}
+
+void TrainedModel::read(const fs::path& checkpoint, std::int64_t updates) {
+  const auto weights = SafetensorsFile::open(checkpoint / "model.safetensors");
+  const OptimizerFiles rest(checkpoint);
+  ParameterStore& store = model_.parameters();
+  start_average();
+  while_averaged([&] {  // model.safetensors holds the average
+    for (const Parameter& parameter : store.parameters()) store.set(parameter.name(), weights.read(parameter.name()));
+    for (const NamedSlab& slab : optimizer_slabs()) rest.read(store, optimizer_->range(), slab);
+  });
+  optimizer_->set_steps_taken(updates);
+}
+
+void TrainedModel::start_average() {
+  if (!config_.training.ema) return;
+  average_.emplace(model_.parameters(), *config_.training.ema, optimizer_->range(), [this] {
+    if (gradient_sum_) gradient_sum_->share_parameters();
+  });
+}
+
+void TrainedModel::update_average() {
+  if (average_) average_->update();
+}
+
+void TrainedModel::while_averaged(const std::function<void()>& f) {
+  if (average_)
+    average_->while_exchanged(f);
+  else
+    f();
+}
+
+/// While the model has its averaged weights, the average is what is trained.
+std::vector<NamedSlab> TrainedModel::optimizer_slabs() const {
+  std::vector<NamedSlab> slabs = {{"moment1", optimizer_->moment1()}, {"moment2", optimizer_->moment2()}};
+  if (average_) slabs.push_back({"weight", average_->slab()});
+  return slabs;
+}
+
+void TrainedModel::save(CheckpointFolder& checkpoints, std::int64_t step, const std::vector<CheckpointFolder::File>& others) {
+  const ParameterStore& store = model_.parameters();
+  while_averaged([&] {
+    const Tensor masters = gradient_sum_ ? gradient_sum_->masters_for_first() : store.masters();
+    if (!communicator_.is_first() && !sharded_) return;
+    std::vector<NamedTensor> tensors = tensors_of(store, optimizer_->range(), optimizer_slabs());
+    if (!communicator_.is_first()) return write_own_optimizer_files(tensors, communicator_);
+    std::vector<CheckpointFolder::File> files = optimizer_files(std::move(tensors), sharded_, communicator_);
+    const std::vector<NamedTensor> weights = weight_tensors(model_, masters);
+    files.push_back({"model.safetensors", [&weights](const fs::path& path) { return write_safetensors(path, weights); }});
+    files.insert(files.end(), others.begin(), others.end());
+    const std::int64_t bytes = (average_ ? 4 : 3) * masters.bytes() + (std::int64_t{1} << 20);
+    checkpoints.save(step, files, bytes);
+    if (sharded_) end_optimizer_files(communicator_);
+  });
+}
+
+void TrainedModel::require_same_in_all(const std::string& reason) {
+  if (communicator_.size() == 1) return;
+  std::vector<Tensor> slabs = {sharded_ ? model_.parameters().values() : model_.parameters().masters()};
+  if (!sharded_)
+    for (const NamedSlab& slab : optimizer_slabs()) slabs.push_back(slab.values);
+  require_same_replicas(communicator_, fingerprint(slabs), sharded_ ? "weights" : "weights or moments", reason);
+}
+
+}  // namespace nystrom
