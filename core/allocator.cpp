@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <vector>
 
+#include "core/available_memory.h"
 #include "core/check.h"
 #include "core/cuda/runtime.h"
 
@@ -38,48 +37,7 @@ void system_free(Device device, void* block) {
   }
 }
 
-/// The number behind `key` in a file of lines "key number kB"; nothing when it is not there.
-std::optional<std::int64_t> number_in(const char* file, std::string_view key) {
-  std::ifstream lines(file);
-  std::string word;
-  while (lines >> word) {
-    std::int64_t number = 0;
-    if (word == key && lines >> number) return number;
-  }
-  return {};
-}
-
-/// The same for a file that holds a number alone ("max" is none).
-std::optional<std::int64_t> number_of(const char* file) {
-  std::ifstream text(file);
-  std::int64_t number = 0;
-  return text >> number ? std::optional(number) : std::nullopt;
-}
-
-/// Where Linux tells the memory of the process's control group, in its two versions.
-struct ControlGroup {
-  const char *limit, *used, *statistics, *inactive, *active;
-};
-constexpr ControlGroup control_groups[] = {
-    {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat", "inactive_file", "active_file"},
-    {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes", "/sys/fs/cgroup/memory/memory.stat",
-     "total_inactive_file", "total_active_file"}};
-
 }  // namespace
-
-std::int64_t available_memory_bytes() {
-  std::int64_t bytes = std::numeric_limits<std::int64_t>::max();
-  if (const auto free_kib = number_in("/proc/meminfo", "MemAvailable:")) bytes = *free_kib * 1024;
-  for (const ControlGroup& group : control_groups) {
-    const auto limit = number_of(group.limit), used = number_of(group.used);
-    if (!limit || !used) continue;
-    // Pages of files count as used, but make room when asked.
-    const std::int64_t files =
-        number_in(group.statistics, group.inactive).value_or(0) + number_in(group.statistics, group.active).value_or(0);
-    bytes = std::min(bytes, std::max<std::int64_t>(*limit - *used + files, 0));
-  }
-  return bytes;
-}
 
 struct Arena::State {
   explicit State(Device d) : device(d), limit(d.is_cpu() ? available_memory_bytes() : std::numeric_limits<std::int64_t>::max()) {}

@@ -41,9 +41,6 @@ class Arena {
   std::shared_ptr<State> state_;
 };
 
-/// Memory of the machine, or of the control group that the process lives in, that is free to take now.
-std::int64_t available_memory_bytes();
-
 /// While alive, blocks allocated by this thread are attributed to `label` in the out-of-memory table.
 class AllocationLabel {
  public:

@@ -1,0 +1,74 @@
+#include "core/available_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+#include <string>
+
+#include "tests/train/temporary_folder.h"
+
+namespace nystrom::testing {
+namespace {
+
+using Files = std::map<std::string, std::string>;
+
+/// The answer on a machine whose proc and sys hold just `files`.
+std::int64_t available_with(const Files& files) {
+  const TemporaryFolder root;
+  for (const auto& [name, text] : files) {
+    std::filesystem::create_directories((root / name).parent_path());
+    write_bytes(root / name, text);
+  }
+  return available_memory_bytes(root.path());
+}
+
+const std::string v1 = "sys/fs/cgroup/memory/", v2 = "sys/fs/cgroup/";
+
+TEST(AvailableMemory, IsTheMachinesWithoutGroups) {
+  EXPECT_EQ(available_with({{"proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    3000 kB\n"}}), 3000 * 1024);
+  EXPECT_EQ(available_with({}), std::numeric_limits<std::int64_t>::max());
+}
+
+TEST(AvailableMemory, IsWhatTheMountedGroupLeaves) {
+  EXPECT_EQ(available_with(
+                {{v2 + "memory.max", "1000"}, {v2 + "memory.current", "700"}, {v2 + "memory.stat", "inactive_file 40\nactive_file 2\n"}}),
+            342);
+  EXPECT_EQ(available_with({{v1 + "memory.limit_in_bytes", "1000"},
+                            {v1 + "memory.usage_in_bytes", "700"},
+                            {v1 + "memory.stat", "inactive_file 1\nactive_file 1\ntotal_inactive_file 40\ntotal_active_file 2\n"}}),
+            342);
+}
+
+TEST(AvailableMemory, IsNothingBeyondTheLimit) {
+  EXPECT_EQ(available_with({{v2 + "memory.max", "1000"}, {v2 + "memory.current", "1200"}}), 0);
+}
+
+TEST(AvailableMemory, IsTheMachinesInAGroupWithoutLimit) {
+  const std::string meminfo = "MemAvailable: 3000 kB\n";
+  EXPECT_EQ(available_with({{"proc/meminfo", meminfo}, {v2 + "memory.max", "max"}, {v2 + "memory.current", "700"}}), 3000 * 1024);
+  // The statistics lag behind: when files have just been removed, they have more pages of files than is used.
+  EXPECT_EQ(available_with({{"proc/meminfo", meminfo},
+                            {v1 + "memory.limit_in_bytes", "9223372036854771712"},
+                            {v1 + "memory.usage_in_bytes", "20000"},
+                            {v1 + "memory.stat", "total_inactive_file 800000000\n"}}),
+            3000 * 1024);
+}
+
+TEST(AvailableMemory, IsWhatTheOwnGroupOrOneAroundItLeaves) {
+  const Files slurm = {{"proc/self/cgroup", "0::/job_1/step_0\n"},
+                       {v2 + "job_1/memory.max", "500"},
+                       {v2 + "job_1/memory.current", "100"},
+                       {v2 + "job_1/step_0/memory.max", "max"},
+                       {v2 + "job_1/step_0/memory.current", "100"}};
+  EXPECT_EQ(available_with(slurm), 400);
+  const Files inner = {{"proc/self/cgroup", "9:cpu:/a\n4:memory:/a/b\n0::/\n"},
+                       {v1 + "a/memory.limit_in_bytes", "500"},
+                       {v1 + "a/memory.usage_in_bytes", "100"},
+                       {v1 + "a/b/memory.limit_in_bytes", "300"},
+                       {v1 + "a/b/memory.usage_in_bytes", "100"}};
+  EXPECT_EQ(available_with(inner), 200);
+}
+
+}  // namespace
+}  // namespace nystrom::testing
