@@ -58,6 +58,13 @@ std::string json_text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
+/// The text with the tokenizer's own mask in the places of [MASK].
+std::string with_mask_of(const Tokenizer& tokenizer, std::string text) {
+  const std::string &mask = tokenizer.piece(tokenizer.special().mask), usual = "[MASK]";
+  for (std::size_t at = text.find(usual); at != text.npos; at = text.find(usual, at + mask.size())) text.replace(at, usual.size(), mask);
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::vector<MaskFill>> fill_masks(const Model& model, const Tokenizer& tokenizer, std::string_view text, std::int64_t top_k) {
@@ -86,6 +93,11 @@ std::vector<std::vector<MaskFill>> fill_masks(const Model& model, const Tokenize
     }
   }
   return result;
+}
+
+std::vector<std::vector<MaskFill>> sample_fills(const Model& model, const Tokenizer& tokenizer, std::string text) {
+  constexpr std::int64_t words = 3;
+  return fill_masks(model, tokenizer, with_mask_of(tokenizer, std::move(text)), std::min(words, model.config().vocab_size));
 }
 
 std::string fill_mask_json(const std::vector<std::vector<MaskFill>>& masks) {

@@ -25,6 +25,9 @@ struct MaskFill {
 /// that is empty, no UTF-8, without a mask or longer than the model takes.
 std::vector<std::vector<MaskFill>> fill_masks(const Model& model, const Tokenizer& tokenizer, std::string_view text, std::int64_t top_k);
 
+/// The three likeliest words for each mask of a text in which [MASK] stands for the tokenizer's own. InputError as fill_masks.
+std::vector<std::vector<MaskFill>> sample_fills(const Model& model, const Tokenizer& tokenizer, std::string text);
+
 /// What json.dumps says of the pipeline's result: a list of objects for one mask, a list of such lists for several.
 std::string fill_mask_json(const std::vector<std::vector<MaskFill>>& masks);
 

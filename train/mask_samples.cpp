@@ -1,6 +1,5 @@
 #include "train/mask_samples.h"
 
-#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -11,12 +10,6 @@ namespace nystrom {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string with_mask_of(const Tokenizer& tokenizer, std::string text) {
-  const std::string &mask = tokenizer.piece(tokenizer.special().mask), usual = "[MASK]";
-  for (std::size_t at = text.find(usual); at != text.npos; at = text.find(usual, at + mask.size())) text.replace(at, usual.size(), mask);
-  return text;
-}
 
 std::vector<std::vector<MaskFill>> masks_in(const Json& json) {
   std::vector<std::vector<MaskFill>> masks;
@@ -29,26 +22,18 @@ std::vector<std::vector<MaskFill>> masks_in(const Json& json) {
 
 }  // namespace
 
-std::vector<std::vector<MaskFill>> sample_fills(const Model& model, const Tokenizer& tokenizer, std::string text) {
-  constexpr std::int64_t words = 3;
-  return fill_masks(model, tokenizer, with_mask_of(tokenizer, std::move(text)), std::min(words, model.config().vocab_size));
-}
-
-std::string sample_line(const Model& model, const Tokenizer& tokenizer, const std::vector<std::string>& texts, std::int64_t step) {
+std::string mask_samples_line(const std::vector<std::string>& texts, const FilledMasks& filled) {
+  require(texts.size() == filled.texts.size(), "mask_samples_line: {} texts, masks of {}", texts.size(), filled.texts.size());
   Json samples = Json::array();
-  for (const std::string& text : texts) {
-    try {
-      Json masks = Json::array();
-      for (const auto& fills : sample_fills(model, tokenizer, text)) {
-        masks.push_back(Json::array());
-        for (const MaskFill& fill : fills) masks.back().push_back({{"token_str", fill.token_str}, {"score", fill.score}});
-      }
-      samples.push_back({{"text", text}, {"masks", masks}});
-    } catch (const InputError&) {
-      continue;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    Json masks = Json::array();
+    for (const auto& fills : filled.texts[i]) {
+      masks.push_back(Json::array());
+      for (const MaskFill& fill : fills) masks.back().push_back({{"token_str", fill.token_str}, {"score", fill.score}});
     }
+    samples.push_back({{"text", texts[i]}, {"masks", masks}});
   }
-  return Json{{"step", step}, {"samples", samples}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Json{{"step", filled.step}, {"samples", samples}}.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 MaskSamples read_mask_samples(const std::filesystem::path& run_dir) {

@@ -25,12 +25,9 @@ struct MaskSamples {
 /// The name of a run's file of them.
 inline constexpr const char* mask_samples_file = "fill-masks.jsonl";
 
-/// The three likeliest words for each mask of a text in which [MASK] stands for the tokenizer's own. InputError as fill_masks.
-std::vector<std::vector<MaskFill>> sample_fills(const Model& model, const Tokenizer& tokenizer, std::string text);
-
-/// A line of that file, of what the weights of `step` make of `texts`: {"step": …, "samples": [{"text": …, "masks": [[{"token_str": …,
-/// "score": …}, …], …]}, …]}. Texts that the model cannot take, too long ones above all, are left out.
-std::string sample_line(const Model& model, const Tokenizer& tokenizer, const std::vector<std::string>& texts, std::int64_t step);
+/// A line of that file, of what the weights of a step make of `texts`: {"step": …, "samples": [{"text": …, "masks": [[{"token_str": …,
+/// "score": …}, …], …]}, …]}.
+std::string mask_samples_line(const std::vector<std::string>& texts, const FilledMasks& filled);
 
 /// What a run recorded; of texts that changed on the way the last ones. Nothing where there is no such file, and a note where it cannot be
 /// read. A last line without an end is passed over.

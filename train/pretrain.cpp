@@ -4,6 +4,7 @@
 #include "core/file_io.h"
 #include "data/tokenizer_folder.h"
 #include "train/corpus.h"
+#include "train/fill_mask.h"
 #include "train/mask_samples.h"
 #include "train/run_checks.h"
 
@@ -64,8 +65,18 @@ class MaskedLmObjective : public Objective {
   }
 
   std::string samples(const Model& model, std::int64_t step) const override {
-    const auto& texts = config_.logging.fill_masks;
-    return texts.empty() ? "" : sample_line(model, *corpus_.tokenizer, texts, step);
+    if (config_.logging.fill_masks.empty()) return "";
+    std::vector<std::string> texts;
+    FilledMasks filled{step, {}};
+    for (const std::string& text : config_.logging.fill_masks) {
+      try {
+        filled.texts.push_back(sample_fills(model, *corpus_.tokenizer, text));
+        texts.push_back(text);
+      } catch (const InputError&) {
+        continue;  // too long for the model, above all: left out
+      }
+    }
+    return mask_samples_line(texts, filled);
   }
 
  private:

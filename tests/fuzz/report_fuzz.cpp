@@ -1,0 +1,52 @@
+// Arbitrary files as what a report shows: runs of a sweep with its summary, filled masks, a study. A page or InputError may come out, and
+// filled masks survive writing and reading again.
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <string_view>
+
+#include "core/error.h"
+#include "tests/fuzz/input_files.h"
+#include "train/mask_samples.h"
+#include "train/report.h"
+
+namespace {
+
+std::string lines_of(const nystrom::MaskSamples& samples) {
+  std::string lines;
+  for (const auto& step : samples.steps) lines += nystrom::mask_samples_line(samples.texts, step) + "\n";
+  return lines;
+}
+
+nystrom::MaskSamples read_masks(const std::filesystem::path& run) {
+  const auto samples = nystrom::read_mask_samples(run);
+  const std::string lines = lines_of(samples);
+  std::ofstream(run / nystrom::mask_samples_file, std::ios::binary) << lines;
+  if (lines_of(nystrom::read_mask_samples(run)) != lines) std::abort();
+  return samples;
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
+  static nystrom::testing::InputFolder folder{"summary.json",
+                                              "seed-1/config.yaml",
+                                              "seed-1/metrics.jsonl",
+                                              "seed-1/fill-masks.jsonl",
+                                              "seed-1/approximation/a.json",
+                                              "seed-1/approximation/a.svg",
+                                              "a=1/seed-2/config.yaml",
+                                              "a=1/seed-2/metrics.jsonl"};
+  folder.fill({reinterpret_cast<const char*>(data), size});
+  const auto run_path = folder.path() / "seed-1";
+  try {
+    nystrom::run_report(nystrom::read_run(run_path), read_masks(run_path), nystrom::read_study(run_path));
+  } catch (const nystrom::InputError&) {
+  }
+  try {
+    const nystrom::SweepRecord sweep = nystrom::read_sweep(folder.path());
+    nystrom::comparison_report(sweep.runs, sweep.points);
+  } catch (const nystrom::InputError&) {
+  }
+  return 0;
+}
