@@ -177,14 +177,22 @@ void Communicator::wait(bool limited) {
   Worker& w = *worker_;
   const Clock::time_point start = Clock::now();
   const double moment = w.roll_call ? std::min(1.0, w.limit / 8) : 1.0;
+  Clock::time_point heard = start, polled = start;
+  double silence = 0;
   std::unique_lock lock(w.mutex);
   const auto ended = [&] { return w.completed == w.posted || w.error; };
   while (!w.done.wait_for(lock, std::chrono::duration<double>(moment), ended)) {
     if (!limited || !w.roll_call) continue;
-    const double stalled = seconds_since(std::max(start, w.last_completed));
+    if (w.last_completed > heard) {
+      heard = polled = w.last_completed;
+      silence = 0;
+    }
+    // While this process itself was stopped, or its machine stood still, it could have heard nobody.
+    silence += std::min(seconds_since(polled), 2 * moment);
+    polled = Clock::now();
     const std::int64_t operation = w.collectives;
     lock.unlock();
-    if (const auto message = w.roll_call->waiting(operation, stalled)) throw ProcessLost(*message);
+    if (const auto message = w.roll_call->waiting(operation, silence)) throw ProcessLost(*message);
     lock.lock();
   }
   if (w.error) std::rethrow_exception(w.error);

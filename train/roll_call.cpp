@@ -28,9 +28,14 @@ std::optional<std::string> RollCall::waiting(std::int64_t operation, double seco
     fs::create_directories(folder_, ignored);
     std::ofstream file(file_of(rank_));
     file << operation << std::flush;
-    if (file.good()) written_ = operation;  // otherwise again in a moment
+    if (file.good()) {  // otherwise again in a moment
+      written_ = operation;
+      asked_at_ = seconds;
+    }
   }
   constexpr double patience = 2;
+  // The others have half of the limit to answer, whenever they were asked.
+  if (written_ == operation && seconds < asked_at_ + limit_ / 2) return std::nullopt;
   if (seconds < limit_ || (lowest_waiting() != rank_ && seconds < limit_ + patience)) return std::nullopt;
   present_ = false;  // the file stays: others may look for it still
   return verdict();

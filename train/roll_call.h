@@ -34,6 +34,7 @@ class RollCall {
   double limit_;
   std::function<std::string(int rank)> name_of_;
   std::optional<std::int64_t> written_;  // the operation that this process's file names
+  double asked_at_ = 0;                  // how long this process had waited then
   bool present_ = false;                 // whether there may be that file
 };
 

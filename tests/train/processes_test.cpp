@@ -105,6 +105,13 @@ TEST_F(RollCallTest, NamesTheOneThatIsMissing) {
   EXPECT_EQ(last.waiting(7, 6), message);
 }
 
+TEST_F(RollCallTest, NobodyIsMissingWhoWasNotAsked) {
+  RollCall first = of(0);
+  EXPECT_FALSE(first.waiting(7, 10).has_value());
+  EXPECT_FALSE(first.waiting(7, 11.9).has_value());
+  EXPECT_TRUE(first.waiting(7, 12).has_value());
+}
+
 TEST_F(RollCallTest, NamesTheOneThatIsBehind) {
   RollCall first = of(0), second = of(1), last = of(2);
   EXPECT_FALSE(first.waiting(7, 2).has_value());
