@@ -11,7 +11,7 @@
 
 namespace nystrom {
 
-/// Threads that kernels use; n ≥ 1.
+/// Threads that kernels use; n ≥ 1. At most as many as OMP_THREAD_LIMIT allows; OMP_DYNAMIC lowers it no further.
 void set_num_threads(int n);
 int num_threads();
 

@@ -59,6 +59,16 @@ class PretrainTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
+TEST_F(PretrainTest, ThreadsThatAreRefusedLeaveNoWorkUndone) {
+  const std::string words = program_word() + "pretrain run.yaml --set training.steps=6 --set run_dir=";
+  const Outcome alone = run_command(folder_, words + "alone --threads 1");
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  const Outcome limited = run_command(folder_, "OMP_THREAD_LIMIT=1 OMP_DYNAMIC=true " + words + "limited --threads 4");
+  ASSERT_EQ(limited.code, 0) << limited.err;
+  EXPECT_EQ(file_checksum(folder_ / "limited/checkpoints/step-6/model.safetensors"),
+            file_checksum(folder_ / "alone/checkpoints/step-6/model.safetensors"));
+}
+
 TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
   ASSERT_EQ(run("straight"), 0) << read_bytes(folder_ / "log");
   std::minstd_rand random(7);
