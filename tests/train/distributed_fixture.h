@@ -60,12 +60,24 @@ class DistributedTest : public ::testing::Test {
 
   /// mpirun in the background; its processes leave their numbers in files pid.RANK, their messages in `log`.
   pid_t start(int processes, const std::string& run_dir, const std::string& sets) {
-    for (int rank = 0; rank < processes; ++rank) fs::remove(folder_ / ("pid." + std::to_string(rank)));
+    for (int rank = 0; rank < 4; ++rank) fs::remove(folder_ / ("pid." + std::to_string(rank)));
     fs::remove(folder_ / "log");
     write_bytes(folder_ / "one.sh",
                 "echo $$ > pid.tmp.$OMPI_COMM_WORLD_RANK; mv pid.tmp.$OMPI_COMM_WORLD_RANK pid.$OMPI_COMM_WORLD_RANK\nexec " + program +
                     options(run_dir, sets) + "\n");
     return start_command(folder_, mpirun + "-np " + std::to_string(processes) + " sh one.sh");
+  }
+  /// How a job of start() ended. Then all of its processes have: mpirun (Open MPI 4.1.4) may end before those that it killed.
+  int outcome_of(pid_t job) {
+    const int code = outcome(job);
+    for (int rank = 0; rank < 4; ++rank) {
+      const std::string status = "/proc/" + std::to_string(process_of(rank)) + "/stat";
+      wait_until([&] {
+        const std::string text = read_bytes(status);
+        return text.empty() || text.find(") Z ") != text.npos;
+      });
+    }
+    return code;
   }
   /// For half a minute at most.
   template <class F>
@@ -84,12 +96,16 @@ class DistributedTest : public ::testing::Test {
   }
   /// Sends `signal` to process `rank` of the job that start() started last.
   void signal_process(int rank, int signal) {
-    const std::string name = "pid." + std::to_string(rank);
-    wait_for(name);
-    std::ifstream file(folder_ / name);
+    wait_for("pid." + std::to_string(rank));
+    ASSERT_GT(process_of(rank), 0);
+    ::kill(process_of(rank), signal);  // it may have ended
+  }
+  /// Of the job that start() started last; 0 where there is none.
+  pid_t process_of(int rank) {
+    std::ifstream file(folder_ / ("pid." + std::to_string(rank)));
     pid_t process = 0;
-    ASSERT_TRUE(file >> process);
-    ::kill(process, signal);  // it may have ended
+    file >> process;
+    return process;
   }
 
   std::string checksum(const std::string& run_dir, int step = 20) {

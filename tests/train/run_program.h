@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "tests/support/places.h"
@@ -23,11 +24,59 @@ struct Outcome {
   std::string out, err;
 };
 
-/// Runs `command` (shell words) in `folder`.
+/// Shell words. What a launcher (mpirun, Slurm, torchrun) told the tests is not for the programs that they start, nor is a locale that may
+/// not be installed.
+inline std::string clean_environment() {
+  std::string words = "export LC_ALL=C; unset RANK LOCAL_RANK WORLD_SIZE";
+  for (char** each = environ; *each != nullptr; ++each) {
+    const std::string name = std::string(*each).substr(0, std::string_view(*each).find('='));
+    for (const char* launcher : {"OMPI_COMM_WORLD_", "PMI_", "PMIX_", "SLURM_"}) {
+      if (name.starts_with(launcher)) words += " " + name;
+    }
+  }
+  return words + "; ";
+}
+
+/// Starts a shell in `folder`, the first of a process group. It ends with the test program at the latest.
+inline pid_t start_shell(const TemporaryFolder& folder, const std::string& words) {
+  const std::string line = clean_environment() + "cd '" + folder.path().string() + "' && " + words;
+  const pid_t process = ::fork();
+  if (process == 0) {
+    ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    ::execl("/bin/sh", "sh", "-c", line.c_str(), static_cast<char*>(nullptr));
+    ::_exit(99);
+  }
+  return process;
+}
+
+/// Starts `command` (shell words) in `folder`; its messages go to the file `log` there.
+inline pid_t start_command(const TemporaryFolder& folder, const std::string& command) {
+  return start_shell(folder, "exec " + command + " >log 2>&1 </dev/null");
+}
+
+/// How it ended: its exit code, or minus the signal that ended it. Going on for longer than `limit` is a failure, and ends it and what it
+/// started: first by request, as an mpirun that is killed leaves memory behind.
+inline int outcome(pid_t process, std::chrono::seconds limit = std::chrono::minutes(2)) {
+  using Clock = std::chrono::steady_clock;
+  int status = 0;
+  auto end = Clock::now() + limit;
+  for (int signal = SIGTERM; ::waitpid(process, &status, WNOHANG) == 0;) {
+    if (Clock::now() > end) {
+      if (signal == SIGTERM) ADD_FAILURE() << "process " << process << " does not end within " << limit.count() << " seconds";
+      ::kill(-process, signal);
+      signal = SIGKILL;
+      end = Clock::now() + std::chrono::seconds(10);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+/// Runs `command` (shell words) in `folder`, for five minutes at most.
 inline Outcome run_command(const TemporaryFolder& folder, const std::string& command) {
-  const std::string line = "cd '" + folder.path().string() + "' && " + command + " >.out 2>.err </dev/null";
-  const int status = std::system(line.c_str());
-  Outcome outcome{WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_bytes(folder / ".out"), read_bytes(folder / ".err")};
+  const int code = outcome(start_shell(folder, command + " >.out 2>.err </dev/null"), std::chrono::minutes(5));
+  Outcome outcome{code, read_bytes(folder / ".out"), read_bytes(folder / ".err")};
   for (const char* name : {".out", ".err"}) std::filesystem::remove(folder / name);
   return outcome;
 }
@@ -38,32 +87,6 @@ inline std::string program_word() { return "'" + build_folder().string() + "/nys
 /// Runs `nystrom ARGUMENTS` (shell words) in `folder`.
 inline Outcome run_program(const TemporaryFolder& folder, const std::string& arguments) {
   return run_command(folder, program_word() + arguments);
-}
-
-/// Starts `command` (shell words) in `folder`; its messages go to the file `log` there. It ends with the test program at the latest.
-inline pid_t start_command(const TemporaryFolder& folder, const std::string& command) {
-  const std::string line = "cd '" + folder.path().string() + "' && exec " + command + " >log 2>&1 </dev/null";
-  const pid_t process = ::fork();
-  if (process == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::execl("/bin/sh", "sh", "-c", line.c_str(), static_cast<char*>(nullptr));
-    ::_exit(99);
-  }
-  return process;
-}
-
-/// How it ended: its exit code, or minus the signal that ended it. Going on for two minutes is a failure, and ends it.
-inline int outcome(pid_t process) {
-  int status = 0;
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::minutes(2);
-  while (::waitpid(process, &status, WNOHANG) == 0) {
-    if (std::chrono::steady_clock::now() > limit) {
-      ADD_FAILURE() << "process " << process << " does not end";
-      ::kill(process, SIGKILL);
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
 }  // namespace nystrom::testing

@@ -2,27 +2,30 @@
 #pragma once
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <system_error>
 
 #include "core/error.h"
 
 namespace nystrom {
 
-/// Made new and empty for the running test; removed with its contents.
+/// Made new and empty for the running test, under a name of its own; removed with its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    std::string name = std::string("nystrom-") + test->test_suite_name() + "-" + test->name();
+    std::string name = std::string("nystrom-") + test->test_suite_name() + "-" + test->name() + "-XXXXXX";
     for (char& c : name)
       if (c == '/') c = '-';
-    path_ = std::filesystem::path(::testing::TempDir()) / name;
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
+    name = (std::filesystem::canonical(::testing::TempDir()) / name).string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::filesystem::filesystem_error(name, {errno, std::generic_category()});
+    path_ = name;
   }
   ~TemporaryFolder() {
     std::error_code ignored;
