@@ -1,6 +1,10 @@
 // Threads of a block as fibers of one CPU thread, blocks one after another. A fiber runs until it waits at a barrier; threads that never
 // wait share one fiber.
+
+// Its checked longjmp takes a jump to another stack for an error.
+#undef _FORTIFY_SOURCE
 #include <cuda_runtime.h>
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstdlib>
@@ -33,8 +37,12 @@ struct Warp {
   alignas(16) unsigned char slots[2][warp_size * slot_bytes];
 };
 
+/// Where a stack is left and taken up again. Unlike swapcontext, _setjmp and _longjmp make no system call.
+using Place = jmp_buf;
+
 struct Fiber {
-  ucontext_t context;
+  Place place;
+  bool begun = false;
   std::unique_ptr<unsigned char[]> stack = std::make_unique<unsigned char[]>(stack_bytes);
   int thread = -1;  ///< whose turn it is on this fiber
 };
@@ -60,9 +68,10 @@ class Block {
   int next_slot() { return exchanges_[static_cast<std::size_t>(current_->thread)]++ & 1; }
 
  private:
-  static void enter();
+  static void live();
   void work();
   void resume(Fiber& fiber);
+  void leave(Fiber& fiber);
   int thread_at(int turn) const { return order == Order::forward ? turn : count_ - 1 - turn; }
   void finish(int thread);
 
@@ -72,7 +81,7 @@ class Block {
   std::vector<Warp> warps_;
   std::vector<unsigned> exchanges_;
   Barrier block_;
-  ucontext_t scheduler_;
+  Place scheduler_;
   std::vector<std::unique_ptr<Fiber>> waiting_;
   std::unique_ptr<Fiber> starting_;
   Fiber* current_ = nullptr;
@@ -92,9 +101,12 @@ std::unique_ptr<Fiber> take_fiber() {
   return fiber;
 }
 
-void Block::enter() { running->work(); }
+/// The life of a fiber, in one block after another.
+void Block::live() {
+  for (;;) running->work();
+}
 
-/// The life of a fiber: threads not yet started, until one of them has waited. Then it is that thread's alone.
+/// In one block: threads not yet started, until one of them has waited. Then the fiber is that thread's alone.
 void Block::work() {
   Fiber* self = current_;
   while (started_ < count_) {
@@ -111,20 +123,20 @@ void Block::work() {
     if (self != starting_.get()) break;
   }
   self->thread = -1;
-  swapcontext(&self->context, &scheduler_);
+  leave(*self);
 }
 
 /// A thread that has ended is waited for by nobody.
 void Block::finish(int thread) {
   progress_ = true;
-  const auto leave = [](Barrier& barrier) {
+  const auto miss = [](Barrier& barrier) {
     if (--barrier.expected == barrier.arrived && barrier.arrived > 0) {
       barrier.arrived = 0;
       ++barrier.generation;
     }
   };
-  leave(block_);
-  leave(warps_[static_cast<std::size_t>(thread / warp_size)].barrier);
+  miss(block_);
+  miss(warps_[static_cast<std::size_t>(thread / warp_size)].barrier);
 }
 
 void Block::wait(Barrier& barrier) {
@@ -138,7 +150,7 @@ void Block::wait(Barrier& barrier) {
   Fiber* self = current_;
   const uint3 saved = threadIdx;
   do {
-    swapcontext(&self->context, &scheduler_);
+    leave(*self);
   } while (barrier.generation == generation);
   progress_ = true;
   threadIdx = saved;
@@ -146,17 +158,27 @@ void Block::wait(Barrier& barrier) {
 
 void Block::resume(Fiber& fiber) {
   current_ = &fiber;
-  swapcontext(&scheduler_, &fiber.context);
+  if (_setjmp(scheduler_) != 0) return;
+  if (fiber.begun) _longjmp(fiber.place, 1);
+  fiber.begun = true;
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack = {fiber.stack.get(), 0, stack_bytes};
+  context.uc_link = nullptr;
+  makecontext(&context, &Block::live, 0);
+  setcontext(&context);
+  std::abort();  // it returns only when it fails
+}
+
+/// Back to whom resumed it.
+void Block::leave(Fiber& fiber) {
+  if (_setjmp(fiber.place) == 0) _longjmp(scheduler_, 1);
 }
 
 void Block::run() {
   running = this;
   while (started_ < count_ && !error_) {
     starting_ = take_fiber();
-    getcontext(&starting_->context);
-    starting_->context.uc_stack = {starting_->stack.get(), 0, stack_bytes};
-    starting_->context.uc_link = nullptr;
-    makecontext(&starting_->context, &Block::enter, 0);
     resume(*starting_);
     (starting_->thread < 0 ? pool : waiting_).push_back(std::move(starting_));
   }
