@@ -39,6 +39,7 @@ struct Hierarchy {
 };
 constexpr Hierarchy hierarchies[] = {
     {"sys/fs/cgroup", "0::/", "memory.max", "memory.current", "inactive_file", "active_file"},
+    {"sys/fs/cgroup/unified", "0::/", "memory.max", "memory.current", "inactive_file", "active_file"},
     {"sys/fs/cgroup/memory", ":memory:/", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", "total_active_file"}};
 
 std::int64_t available_in_group(const path& group, const Hierarchy& names) {

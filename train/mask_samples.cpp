@@ -42,12 +42,16 @@ MaskSamples read_mask_samples(const std::filesystem::path& run_dir) {
   std::ifstream file(path);
   std::string line;
   std::int64_t number = 0;
+  const auto damaged = [&] {
+    return MaskSamples{{"[MASK]"}, {}, fmt::format("{}:{}: is no record of filled masks", printable_path(path), number)};
+  };
   while (std::getline(file, line) && !file.eof()) {
     ++number;
     try {
       const Json record = Json::parse(line);
       std::vector<std::string> texts;
-      FilledMasks filled{record.at("step").get<std::int64_t>(), {}};
+      if (!record.at("step").is_number_integer()) return damaged();
+      FilledMasks filled{record["step"].get<std::int64_t>(), {}};
       for (const Json& sample : record.at("samples")) {
         texts.push_back(sample.at("text").get<std::string>());
         filled.texts.push_back(masks_in(sample.at("masks")));
@@ -56,7 +60,7 @@ MaskSamples read_mask_samples(const std::filesystem::path& run_dir) {
       samples.texts = std::move(texts);
       samples.steps.push_back(std::move(filled));
     } catch (const nlohmann::json::exception&) {
-      return {{"[MASK]"}, {}, fmt::format("{}:{}: is no record of filled masks", printable_path(path), number)};
+      return damaged();
     }
   }
   return samples;

@@ -101,6 +101,8 @@ Product cached_product(const CView& a, const CView& b, const CView& bias, const 
 }
 
 void run_product(const CView& a, const CView& b, const CView& bias, const View& c, bool accumulate) {
+  thread_local const bool whole_teams = (take_whole_teams(), true);
+  static_cast<void>(whole_teams);
   const Product p = cached_product(a, b, bias, c, accumulate);
   std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, memory(p.a, engine(), const_cast<void*>(a.data))},
                                             {DNNL_ARG_WEIGHTS, memory(p.b, engine(), const_cast<void*>(b.data))},

@@ -3,7 +3,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <string>
-#include <string_view>
 
 #include "core/error.h"
 #include "tests/fuzz/input_files.h"

@@ -6,12 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "tests/support/places.h"
@@ -41,6 +43,7 @@ inline std::string clean_environment() {
 inline pid_t start_shell(const TemporaryFolder& folder, const std::string& words) {
   const std::string line = clean_environment() + "cd '" + folder.path().string() + "' && " + words;
   const pid_t process = ::fork();
+  if (process < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (process == 0) {
     ::setpgid(0, 0);
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -55,8 +58,8 @@ inline pid_t start_command(const TemporaryFolder& folder, const std::string& com
   return start_shell(folder, "exec " + command + " >log 2>&1 </dev/null");
 }
 
-/// How it ended: its exit code, or minus the signal that ended it. Going on for longer than `limit` is a failure, and ends it and what it
-/// started: first by request, as an mpirun that is killed leaves memory behind.
+/// How it ended: its exit code, or minus the signal that ended it. Going on for longer than `limit` is a failure, and ends its process
+/// group: first by request, as an mpirun that is killed leaves memory behind.
 inline int outcome(pid_t process, std::chrono::seconds limit = std::chrono::minutes(2)) {
   using Clock = std::chrono::steady_clock;
   int status = 0;
