@@ -141,6 +141,12 @@ nlohmann::json read_json_file(const std::filesystem::path& path, std::size_t max
   return parse_json(read_text_file(path, max_bytes), printable_path(path));
 }
 
+std::int64_t json_count(const nlohmann::json& value, const std::string& name) {
+  const bool count = value.is_number_unsigned() && value.get<std::uint64_t>() <= most_json_count;
+  require_input(count, "{} is {}, expected a whole number from 0 to {}", name, printable(value.dump()), most_json_count);
+  return value.get<std::int64_t>();
+}
+
 std::string printable(std::string_view text, std::size_t max_bytes) {
   std::string result;
   while (!text.empty()) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -22,6 +23,11 @@ std::string read_text_file(const std::filesystem::path& path, std::size_t max_by
 
 /// parse_json of a file, which is also the `source` in messages.
 nlohmann::json read_json_file(const std::filesystem::path& path, std::size_t max_bytes = max_config_bytes);
+
+/// The largest count that a JSON reader of any language holds exactly.
+inline constexpr std::int64_t most_json_count = std::int64_t{1} << 53;
+/// `value` as a count. InputError, calling it `name`, unless it is a whole number from 0 to most_json_count.
+std::int64_t json_count(const nlohmann::json& value, const std::string& name);
 
 /// `text` fit for a message: control bytes and bytes that are not UTF-8 become \xNN; beyond `max_bytes` it is cut and ends in "…".
 std::string printable(std::string_view text, std::size_t max_bytes = 160);

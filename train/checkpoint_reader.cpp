@@ -25,17 +25,10 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
 }
 
-/// Of a manifest.
-std::int64_t whole_number(const nlohmann::json& json, const char* key) {
-  const nlohmann::json& value = json.at(key);
-  require_input(value.is_number_integer(), "\"{}\" is {}, expected a whole number", key, printable(value.dump()));
-  return value.get<std::int64_t>();
-}
-
 std::string file_problem(const fs::path& folder, const std::string& name, const nlohmann::json& entry) {
   if (fs::path(name).filename() != name || name.empty())
     return fmt::format("{} names a file outside: {}", checkpoint_manifest, printable(name));
-  const auto bytes = whole_number(entry, "bytes");
+  const auto bytes = json_count(entry.at("bytes"), "bytes");
   const auto size = InputFile::open_inside(folder, name).size();
   if (size != bytes) return fmt::format("{} has {} bytes, expected {}", name, size, bytes);
   const std::string checksum = file_checksum(folder / name);
@@ -80,7 +73,7 @@ std::string checkpoint_problem(const fs::path& path) {
   try {
     const nlohmann::json manifest = read_json_file(path / checkpoint_manifest);
     if (manifest.at("format") != 1) return fmt::format("{} has an unknown format", checkpoint_manifest);
-    const auto step = whole_number(manifest, "step");
+    const auto step = json_count(manifest.at("step"), "step");
     const std::string folder = path.filename().string(), expected = fmt::format("{}{}", prefix, step);
     if (folder != expected && !folder.starts_with(expected + ".tmp-")) return fmt::format("{} is of step {}", checkpoint_manifest, step);
     for (const auto& [name, entry] : manifest.at("files").items()) {

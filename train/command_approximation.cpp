@@ -75,21 +75,6 @@ class StudyBar {
   StopSignals stop_;
 };
 
-template <class E>
-E value_named(const std::string& name) {
-  for (const auto& entry : enum_names(E{})) {
-    if (name == entry.name) return entry.value;
-  }
-  throw Error("no value is called " + name);
-}
-
-template <class E>
-std::vector<std::string> names_of() {
-  std::vector<std::string> names;
-  for (const auto& entry : enum_names(E{})) names.emplace_back(entry.name);
-  return names;
-}
-
 /// An option of words that stand for the values of an enum.
 template <class E, class Words>
 CLI::Option* add_words(CLI::App& command, const char* name, Words& words, const char* help) {
@@ -214,7 +199,7 @@ void run_cost(CostOptions options) {
   check_output(options);
   for (const std::string& name : options.kinds) options.study.kinds.push_back(value_named<AttentionKind>(name));
   options.study.train = options.mode == "train";
-  options.study.dtype = dtype_named(options.dtype);
+  options.study.dtype = value_named<DType>(options.dtype);
   std::optional<StudyBar> bar;
   const Study study = study_cost(options.study, [&](std::int64_t done, std::int64_t total) {
     if (!bar) bar.emplace("measurement", total, options);

@@ -3,12 +3,12 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
 #include "train/bench.h"
 #include "train/commands.h"
+#include "train/config.h"
 
 namespace nystrom {
 namespace {
@@ -20,17 +20,12 @@ struct Options {
   bool json = false;
 };
 
-AttentionKind attention_kind_named(const std::string& name) {
-  const auto names = enum_names(AttentionKind{});
-  return std::find_if(names.begin(), names.end(), [&](const auto& kind) { return kind.name == name; })->value;
-}
-
 void run(Options options) {
   BenchOptions& bench = options.bench;
   bench.device = options.common.apply();
   bench.train = options.mode == "train";
-  bench.dtype = dtype_named(options.dtype);
-  bench.attention = attention_kind_named(options.attention);
+  bench.dtype = value_named<DType>(options.dtype);
+  bench.attention = value_named<AttentionKind>(options.attention);
   const BenchResult result = run_bench(bench);
   if (!options.json) {
     fmt::print("median step  {:.4f} s\ntokens/s     {:.0f}\npeak memory  {:.2f} GB\nGFLOP/s      {:.0f}\n", result.median_step_seconds,
@@ -85,10 +80,8 @@ Command add_bench_command(CLI::App& app) {
   command->add_option("--dtype", options->dtype, "type of the computation; f16 on GPUs alone")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
-  std::vector<std::string> kinds;
-  for (const auto& kind : enum_names(AttentionKind{})) kinds.emplace_back(kind.name);
   command->add_option("--attention", options->attention, "attention kind; with its default options")
-      ->check(CLI::IsMember(kinds))
+      ->check(CLI::IsMember(names_of<AttentionKind>()))
       ->capture_default_str();
   command->add_flag("--profile", b.profile, "also show the time of each kernel over all steps");
   command->add_flag("--json", options->json, "print one JSON object");

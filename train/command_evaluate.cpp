@@ -42,7 +42,7 @@ Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder, co
                    Communicator& communicator) {
   const std::vector<fs::path> files = match_files(options.text);
   const auto tokenizer = open_masked_lm_tokenizer(folder);
-  const auto model = load_model(folder.path, folder.config, dtype_named(options.dtype), StoreMode::inference, options.device);
+  const auto model = load_model(folder.path, folder.config, value_named<DType>(options.dtype), StoreMode::inference, options.device);
   const StopSignals stop;
   const auto stop_if_asked = [&] {
     if (stop.requested()) throw Interrupted("stopped; nothing was kept");
@@ -119,7 +119,7 @@ TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task, co
 void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder, const std::vector<std::string>& overrides, Log& log,
                     Communicator& communicator) {
   const TaskModel task =
-      open_task_model(folder, settings_of(folder, options.config, overrides), dtype_named(options.dtype), options.device);
+      open_task_model(folder, settings_of(folder, options.config, overrides), value_named<DType>(options.dtype), options.device);
   const auto dataset = task.reader->read(options.file, Labelled::required);
   if (dataset->skipped().count > 0) {
     log.warn(fmt::format("{} rows left out; the first: {}", dataset->skipped().count, dataset->skipped().first));

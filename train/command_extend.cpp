@@ -22,9 +22,7 @@ void run(const ExtendCommand& options) {
   Log log(options.common.quiet);
   const ModelFolder source = open_model_folder(options.model, options.common.overrides, log);
   ExtendOptions extend = options.extend;
-  for (const auto& entry : enum_names(NewPositions{})) {
-    if (options.positions == entry.name) extend.positions = entry.value;
-  }
+  extend.positions = value_named<NewPositions>(options.positions);
   const ExtendResult result = write_extended(source, extend, options.folder, log);
   fmt::print("{}: {} positions instead of {}, {} landmarks, {} parameters; train on with model.from before use\n",
              printable_path(options.folder), extend.length, source.config.max_position_embeddings, result.landmarks, result.parameters);

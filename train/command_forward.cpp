@@ -3,8 +3,6 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
-#include <algorithm>
-
 #include "core/check.h"
 #include "train/commands.h"
 #include "train/config.h"
@@ -27,7 +25,7 @@ void run(const ForwardOptions& options) {
   // The loss is not scaled here: gradients of many tokens would be 0.
   require_input(!options.gradients || options.dtype != "f16", "--grad: f16 holds no small gradients; use --dtype bf16 or f32");
   const auto mode = options.gradients ? StoreMode::training : StoreMode::inference;
-  const auto model = load_model(folder.path, folder.config, dtype_named(options.dtype), mode, device);
+  const auto model = load_model(folder.path, folder.config, value_named<DType>(options.dtype), mode, device);
   const auto file = SafetensorsFile::open(options.input);
   NamedTensors inputs;
   for (const auto& tensor : file.tensors()) inputs.emplace(tensor.name, file.read(tensor.name));
@@ -36,11 +34,6 @@ void run(const ForwardOptions& options) {
 }
 
 }  // namespace
-
-DType dtype_named(const std::string& name) {
-  const auto names = enum_names(DType{});
-  return std::find_if(names.begin(), names.end(), [&](const auto& dtype) { return dtype.name == name; })->value;
-}
 
 Command add_forward_command(CLI::App& app) {
   auto options = std::make_shared<ForwardOptions>();

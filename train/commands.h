@@ -8,6 +8,7 @@
 #include "core/device.h"
 #include "core/dtype.h"
 #include "core/error.h"
+#include "core/fields.h"
 #include "train/communicator.h"
 
 namespace CLI {
@@ -36,8 +37,23 @@ std::string without_guard(const std::string& word);
 
 /// The values of a --dtype option.
 inline const std::vector<std::string> dtype_names = {"f32", "bf16", "f16", "f64"};
-/// The type that such a value names.
-DType dtype_named(const std::string& name);
+
+/// The words of an enum that has enum_names (core/fields.h), for CLI11 to check.
+template <class E>
+std::vector<std::string> names_of() {
+  std::vector<std::string> names;
+  for (const auto& entry : enum_names(E{})) names.emplace_back(entry.name);
+  return names;
+}
+
+/// The value that one of these words stands for.
+template <class E>
+E value_named(const std::string& name) {
+  for (const auto& entry : enum_names(E{})) {
+    if (name == entry.name) return entry.value;
+  }
+  throw Error("no value is called " + name);
+}
 
 /// A declared subcommand: run() is called when it was chosen, in several processes only when it spreads its work over them.
 struct Command {

@@ -47,20 +47,12 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t most = std::int64_t{1} << 53;
-
-std::int64_t count_of(const json& value, const std::string& name) {
-  const bool count = value.is_number_unsigned() && value.get<std::uint64_t>() <= most;
-  require_input(count, "{} is {}, expected a whole number from 0 to {}", name, value.dump(), most);
-  return value.get<std::int64_t>();
-}
-
 LossScale read_loss_scale(const json& saved) {
   const auto value = saved.at("value").get<double>();
   int exponent = 0;
   require_input(value >= LossScale::least && std::frexp(value, &exponent) == 0.5,
                 "loss_scale.value is {}, expected a power of two from {} on", value, LossScale::least);
-  return {value, count_of(saved.at("finite_steps"), "loss_scale.finite_steps")};
+  return {value, json_count(saved.at("finite_steps"), "loss_scale.finite_steps")};
 }
 
 LossWatch read_losses(const json& saved) {
@@ -75,17 +67,17 @@ std::vector<RunState::SkippedBatches> read_skipped_batches(const json& saved, st
   std::int64_t total = 0;
   std::vector<RunState::SkippedBatches> list;
   for (const json& each : saved) {
-    list.push_back({count_of(each.at("step"), "skipped_batches.step"), count_of(each.at("batches"), "skipped_batches.batches")});
+    list.push_back({json_count(each.at("step"), "skipped_batches.step"), json_count(each.at("batches"), "skipped_batches.batches")});
     const std::int64_t before = list.size() > 1 ? list[list.size() - 2].step : 0, step = list.back().step;
     require_input(before <= step && step <= last_step, "skipped_batches.step is {}, expected one from {} to {}", step, before, last_step);
     total += list.back().batches;
-    require_input(total <= most, "skipped_batches are {} in all, expected at most {}", total, most);
+    require_input(total <= most_json_count, "skipped_batches are {} in all, expected at most {}", total, most_json_count);
   }
   return list;
 }
 
 RunState state_of(const json& saved) {
-  const auto count = [&](const char* key) { return count_of(saved.at(key), key); };
+  const auto count = [&](const char* key) { return json_count(saved.at(key), key); };
   RunState state;
   state.step = count("step");
   state.updates = count("updates");

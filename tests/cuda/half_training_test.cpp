@@ -1,16 +1,14 @@
 // Training in f16: its losses beside f32's, and what becomes of gradients that overflow.
 #include "core/file_io.h"
-#include "core/json.h"
 #include "tests/cuda/device.h"
 #include "tests/support/errors.h"
 #include "tests/support/models.h"
+#include "tests/train/recorded_metric.h"
 #include "tests/train/small_text.h"
 #include "tests/train/temporary_folder.h"
 #include "train/config_io.h"
 #include "train/pretrain.h"
 #include "train/train_step.h"
-
-#include <nlohmann/json.hpp>
 
 namespace nystrom::testing {
 namespace {
@@ -126,16 +124,7 @@ class HalfRunTest : public HalfTrainingTest {
     Communicator alone;
     pretrain(config(run_dir, more), log, gpu, alone);
   }
-  /// A figure of every step; NaN where it was not finite.
-  std::vector<double> metric(const std::string& run_dir, const std::string& name) const {
-    std::vector<double> values;
-    std::ifstream lines(folder_ / run_dir / "metrics.jsonl");
-    for (std::string line; std::getline(lines, line);) {
-      const auto record = nlohmann::json::parse(line);
-      if (record.contains(name)) values.push_back(record[name].is_null() ? NAN : record[name].get<double>());
-    }
-    return values;
-  }
+  std::vector<double> metric(const std::string& run_dir, const std::string& name) const { return recorded_metric(folder_ / run_dir, name); }
 
   TemporaryFolder folder_;
 };

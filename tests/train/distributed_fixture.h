@@ -6,10 +6,10 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "core/file_io.h"
 #include "tests/support/places.h"
+#include "tests/train/recorded_metric.h"
 #include "tests/train/run_program.h"
 #include "tests/train/small_text.h"
 #include "tests/train/temporary_folder.h"
@@ -111,17 +111,7 @@ class DistributedTest : public ::testing::Test {
   std::string checksum(const std::string& run_dir, int step = 20) {
     return file_checksum(folder_ / run_dir / "checkpoints" / ("step-" + std::to_string(step)) / "model.safetensors");
   }
-  /// A metric of every record that has it.
-  std::vector<double> metric(const std::string& run_dir, const std::string& name) {
-    std::vector<double> values;
-    std::ifstream file(folder_ / run_dir / "metrics.jsonl");
-    for (std::string line; std::getline(file, line);) {
-      const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
-      if (record.is_discarded()) break;  // the last line, half written
-      if (record.contains(name)) values.push_back(record[name]);
-    }
-    return values;
-  }
+  std::vector<double> metric(const std::string& run_dir, const std::string& name) { return recorded_metric(folder_ / run_dir, name); }
   void expect_near(const std::vector<double>& got, const std::vector<double>& expected, double tolerance) {
     ASSERT_EQ(got.size(), expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], tolerance * std::abs(expected[i])) << "record " << i;
