@@ -185,7 +185,11 @@ SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTr
   require_input(options.character_coverage >= 0.9 && options.character_coverage <= 1,
                 "tokenizer: character_coverage is {}, expected 0.9 to 1", options.character_coverage);
   Sample sample(options.seed, options.max_bytes);
-  while (const auto piece = text.next()) add_lines(piece->text, options.normalizer, sample);
+  std::int64_t document = 0;
+  while (const auto piece = text.next()) {
+    if (!options.takes || options.takes(document)) add_lines(piece->text, options.normalizer, sample);
+    document += !piece->continues;
+  }
   sample.reduce_words(options.max_words);
   require_input(!sample.sentences().empty(), "tokenizer: there is no text to train on ({})", text.statistics().summary());
 

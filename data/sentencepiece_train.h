@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 
 #include "data/normalizer.h"
@@ -19,6 +20,7 @@ struct SentencePieceTraining {
   std::int64_t max_bytes = std::int64_t{8} << 20;  ///< of text that the trainer sees, spread evenly over all of it
   std::int64_t max_words = 300'000;                ///< different ones in that text; few languages have so many in max_bytes
   double character_coverage = 0.9995;              ///< share of the characters met that become pieces
+  std::function<bool(std::int64_t)> takes;         ///< documents by number, in order; empty: all
 };
 
 /// What training took.

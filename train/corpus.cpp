@@ -25,6 +25,10 @@ using Files = std::vector<fs::path>;
 // Part of the name of a data set in the cache: one whose statistics have another form is made anew.
 constexpr int statistics_version = 2;
 
+// Part of the names of tokenizers and data sets in the cache. Raise it with every change of data/ after which some text has other ids, or
+// some training text another tokenizer: of normalisation, of words, of models, of added tokens, of reading text, of the trainer.
+constexpr int text_version = 1;
+
 /// Name, size and time of change of every file: what tells one state of a corpus from another without reading it.
 std::string describe_files(const Files& files) {
   std::string text;
@@ -65,19 +69,38 @@ fs::path tokenizer_folder(const RunConfig& config, const Files& files) {
   Log quiet(true);
   if (config.start.from) return find_model(*config.start.from, quiet);
   const TokenizerTrainingConfig& train = config.tokenizer.train;
-  const std::string key = describe_files(files) + fmt::format("{} {} {} {} {}", enum_name(train.kind), train.vocab_size, train.lower_case,
-                                                              config.seed, enum_name(config.data.documents));
+  const std::string key = describe_files(files) +
+                          fmt::format("{} {} {} {} {}", enum_name(train.kind), train.vocab_size, train.lower_case, config.seed,
+                                      enum_name(config.data.documents)) +
+                          fmt::format(" {} {}", config.data.validation_fraction.value_or(0), text_version);
   return fs::path(config.data.cache) / ("tokenizer-" + short_hash(key));
 }
 
 /// Where the tokens of this tokenizer are, or will be once they are written.
 fs::path token_folder(const RunConfig& config, const CorpusFiles& files, const Tokenizer& tokenizer) {
   const std::string key = describe_files(files.train) + "\n" + describe_files(files.validation) +
-                          fmt::format("{} {} {} {} {}", tokenizer_hash(tokenizer), enum_name(config.data.documents),
-                                      config.data.validation_fraction.value_or(0), config.seed, statistics_version);
+                          fmt::format("{} {} {} {} {} {}", tokenizer_hash(tokenizer), enum_name(config.data.documents),
+                                      config.data.validation_fraction.value_or(0), config.seed, statistics_version, text_version);
   return fs::path(config.data.cache) / ("tokens-" + short_hash(key));
 }
 
+/// Whether data.validation_fraction holds a document out of the training text. Each is a draw of its own, so that the choice does not
+/// depend on how many there are.
+bool is_held_out(const RunConfig& config, std::int64_t document) {
+  const auto words =
+      philox(philox_key(static_cast<std::uint64_t>(config.seed), 0x76616c6964ull), {{static_cast<std::uint32_t>(document), 0, 0, 0}});
+  return uniform_open(words.word[0]) < config.data.validation_fraction.value_or(0);
+}
+
+/// For a fraction that leaves a part of the run without a document.
+[[noreturn]] void refuse_fraction(std::int64_t documents) {
+  throw InputError(
+      fmt::format("of {} documents data.validation_fraction gives none to this data set; name data.validation, set documents: lines, or "
+                  "choose another fraction",
+                  documents));
+}
+
+/// On the training text alone: what is held out is to be new to the tokenizer too.
 void train_tokenizer(const RunConfig& config, const Files& files, const fs::path& folder, Log& log) {
   const TokenizerTrainingConfig& train = config.tokenizer.train;
   log.say(fmt::format("training a tokenizer of {} pieces", train.vocab_size));
@@ -88,7 +111,18 @@ void train_tokenizer(const RunConfig& config, const Files& files, const fs::path
     options.vocab_size = train.vocab_size;
     options.normalizer.lower_case = train.lower_case;
     options.seed = static_cast<std::uint64_t>(config.seed);
-    train_sentencepiece(text, options, made / "trained.model");
+    bool takes_one = false;
+    options.takes = [&](std::int64_t document) {
+      const bool takes = !is_held_out(config, document);
+      takes_one |= takes;
+      return takes;
+    };
+    try {
+      train_sentencepiece(text, options, made / "trained.model");
+    } catch (const InputError&) {
+      if (!takes_one && text.statistics().documents > 0) refuse_fraction(text.statistics().documents);
+      throw;
+    }
     const auto tokenizer = SentencePieceTokenizer::open(made / "trained.model", options.normalizer);
     write_tokenizer(tokenizer, made, config.data.sequence_length);
     fs::remove(made / "trained.model");
@@ -218,11 +252,7 @@ void write_tokens(const Files& files, Documents documents, const Tokenizer& toke
   if (communicator.size() > 1) flush();  // the end of the text
   if (!writer) return;
   const TextStatistics& statistics = text.statistics();
-  require_input(
-      writer->tokens() > 0 || statistics.documents == 0,
-      "of {} documents data.validation_fraction gives none to this data set; name data.validation, set documents: lines, or choose "
-      "another fraction",
-      statistics.documents);
+  if (writer->tokens() == 0 && statistics.documents > 0) refuse_fraction(statistics.documents);
   require_input(writer->tokens() > 0, "no document with a token was taken: {}", statistics.summary());
   writer->finish(statistics_json(statistics));
   log.say(fmt::format("{}; {} documents with {} tokens taken", statistics.summary(), writer->documents(), writer->tokens()));
@@ -231,23 +261,17 @@ void write_tokens(const Files& files, Documents documents, const Tokenizer& toke
 /// Tokenizes the text of a run into two data sets below `folder`.
 void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tokenizer& tokenizer, const fs::path& folder, Log& log,
                     Communicator& communicator) {
-  const double fraction = config.data.validation_fraction.value_or(0);
-  // A document is held out by a draw of its own, so that the choice does not depend on how many there are.
-  const auto held_out = [&](std::int64_t number) {
-    const auto words =
-        philox(philox_key(static_cast<std::uint64_t>(config.seed), 0x76616c6964ull), {{static_cast<std::uint32_t>(number), 0, 0, 0}});
-    return uniform_open(words.word[0]) < fraction;
-  };
   const auto fill = [&](const fs::path& made) {
     const bool split = files.validation.empty();
     const Documents documents = config.data.documents;
     log.say("turning the training text into tokens");
     write_tokens(
-        files.train, documents, tokenizer, made / "train", log, [&](std::int64_t i) { return !split || !held_out(i); }, communicator);
+        files.train, documents, tokenizer, made / "train", log, [&](std::int64_t i) { return !split || !is_held_out(config, i); },
+        communicator);
     log.say("turning the validation text into tokens");
     write_tokens(
         split ? files.train : files.validation, documents, tokenizer, made / "validation", log,
-        [&](std::int64_t i) { return !split || held_out(i); }, communicator);
+        [&](std::int64_t i) { return !split || is_held_out(config, i); }, communicator);
   };
   if (communicator.is_first())
     make_folder(folder, fill);
