@@ -14,6 +14,13 @@
 namespace nystrom {
 namespace {
 
+/// Whether a space, or the mark that stands for one, follows something else. Words are encoded one by one, and would miss such a piece.
+bool crosses_words(std::string_view piece) {
+  constexpr std::string_view mark = "\xE2\x96\x81";
+  while (piece.starts_with(mark)) piece.remove_prefix(mark.size());
+  return piece.find(mark) != piece.npos || piece.find(' ') != piece.npos;
+}
+
 class Scanner {
  public:
   Scanner(std::string_view bytes, const std::string& source) : bytes_(bytes), source_(source) {}
@@ -81,6 +88,10 @@ class Scanner {
     // The library's BPE would take the character for the control token, and then misses it in the text.
     if (piece.type == SentencePiece::Type::control && piece.text.size() == utf8_length(piece.text[0]))
       fail(message, "piece {} is a control piece of one character, '{}', which text may hold", id, printable(piece.text));
+    const bool taken_from_text = piece.type == SentencePiece::Type::normal || piece.type == SentencePiece::Type::user_defined;
+    if (taken_from_text && crosses_words(piece.text))
+      fail(message, "piece {} is of several words, '{}'; only models that are trained with split_by_whitespace are supported", id,
+           printable(piece.text));
     unknown_ += piece.type == SentencePiece::Type::unknown;
     normal_ += piece.type == SentencePiece::Type::normal;
     model_.pieces.push_back(std::move(piece));

@@ -35,8 +35,9 @@ struct SentencePieceModel {
 
 /// Scans the bytes of a model file; InputError "source: byte 17: …" for anything that is not a model as the trainer writes them: lengths
 /// inside their parent, known fields in their own wire type and once, pieces unique, valid UTF-8, 1 to 1024 bytes, without NUL, finite
-/// scores, no control piece of one character, exactly one unknown piece and at least one normal one, a charsmap whose every walk stays
-/// inside it, unigram or BPE, no byte fallback, and words marked by a space in front. Time and memory are linear in the size.
+/// scores, no control piece of one character, no normal or user-defined piece that goes beyond a word, exactly one unknown piece and at
+/// least one normal one, a charsmap whose every walk stays inside it, unigram or BPE, no byte fallback, and words marked by a space in
+/// front. Time and memory are linear in the size.
 SentencePieceModel scan_sentencepiece(std::string_view bytes, const std::string& source);
 
 /// A charsmap proven safe to walk.

@@ -41,6 +41,20 @@ void lower_comma_scores(SentencePieceModel& model, std::string& bytes) {
   }
 }
 
+/// The library keeps user-defined pieces out of the model's own normalisation, which Hugging Face's tokenizers cannot. InputError for one
+/// that text can hold and that the normalisation would change.
+void check_user_defined(const SentencePieceModel& model, const NormalizerOptions& options, const std::string& source) {
+  for (const SentencePiece& piece : model.pieces) {
+    if (piece.type != SentencePiece::Type::user_defined || normalize(piece.text, options).text != piece.text) continue;
+    std::string made;
+    for (std::size_t at = 0; at < piece.text.size(); at += utf8_length(piece.text[at]))
+      made += Charsmap::replacement(model.charsmap, std::string_view(piece.text).substr(at, utf8_length(piece.text[at])));
+    require_input(made == piece.text,
+                  "{}: the user-defined piece '{}' becomes '{}' in normal text, where Hugging Face's tokenizers miss it", source,
+                  printable(piece.text), printable(made));
+  }
+}
+
 /// Where in the source the character ends that the byte `i` of normal text comes from.
 std::uint32_t source_end(const NormalText& normal, std::size_t i, std::string_view source) {
   const std::size_t begin = normal.origin[i];
@@ -131,6 +145,8 @@ SentencePieceTokenizer SentencePieceTokenizer::parse(std::string bytes, const st
                                  piece.type == SentencePiece::Type::unknown);
   }
   state->special = find_special_ids(state->model, state->ids, source);
+  check_user_defined(state->model, options, source);
+  require_writable(state->model, source);
   std::string adjusted = bytes;
   lower_comma_scores(state->model, adjusted);
   const auto status = state->processor.LoadFromSerializedProto({adjusted.data(), adjusted.size()});

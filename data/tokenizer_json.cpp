@@ -6,6 +6,10 @@
 #include <unordered_map>
 
 #include "core/check.h"
+#include "core/json.h"
+#include "core/utf8.h"
+#include "data/tokenizers/prefix_trie.h"
+#include "data/tokenizers/word_models.h"
 
 namespace nystrom {
 namespace {
@@ -66,11 +70,11 @@ Json normalizer(const SentencePieceTokenizer& tokenizer) {
 
 /// The library prefers a user-defined piece by giving it, in place of its score, this one.
 double user_defined_score(const SentencePiece& piece, float largest) {
-  return static_cast<float>(static_cast<double>(static_cast<float>(piece.text.size()) * largest) - 0.1);
+  return static_cast<double>(static_cast<float>(piece.text.size()) * largest) - 0.1;
 }
 
 Json unigram(const SentencePieceModel& model, std::int32_t unknown) {
-  float largest = std::numeric_limits<float>::lowest();
+  float largest = std::numeric_limits<float>::min();  // above 0: what the library starts from, so nearly every bonus is -0.1
   for (const SentencePiece& piece : model.pieces)
     if (piece.type == SentencePiece::Type::normal) largest = std::max(largest, piece.score);
   Json vocabulary = Json::array();
@@ -103,6 +107,22 @@ std::vector<Merge> merges(const SentencePieceModel& model) {
   return result;
 }
 
+/// User-defined pieces, the longest first.
+std::vector<std::string_view> user_defined_pieces(const SentencePieceModel& model) {
+  std::vector<std::string_view> pieces;
+  for (const SentencePiece& piece : model.pieces)
+    if (piece.type == SentencePiece::Type::user_defined) pieces.push_back(piece.text);
+  std::sort(pieces.begin(), pieces.end(),
+            [](std::string_view a, std::string_view b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
+  return pieces;
+}
+
+/// Whether words that are pieces need no merges: no other way leads to a user-defined piece of several characters.
+bool ignores_merges(const SentencePieceModel& model) {
+  const auto pieces = user_defined_pieces(model);
+  return std::any_of(pieces.begin(), pieces.end(), [](std::string_view piece) { return piece.size() > utf8_length(piece[0]); });
+}
+
 Json bpe(const SentencePieceModel& model, std::int32_t unknown) {
   Json vocabulary = Json::object(), pairs = Json::array();
   for (std::size_t id = 0; id < model.pieces.size(); ++id) vocabulary[model.pieces[id].text] = id;
@@ -117,7 +137,7 @@ Json bpe(const SentencePieceModel& model, std::int32_t unknown) {
           {"end_of_word_suffix", nullptr},
           {"fuse_unk", true},
           {"byte_fallback", false},
-          {"ignore_merges", false},
+          {"ignore_merges", ignores_merges(model)},
           {"vocab", vocabulary},
           {"merges", pairs}};
 }
@@ -156,6 +176,19 @@ Json post_processor(const SentencePieceTokenizer& tokenizer) {
 
 Json metaspace() { return {{"type", "Metaspace"}, {"replacement", "\xE2\x96\x81"}, {"prepend_scheme", "always"}, {"split", true}}; }
 
+/// Words; of BPE each user-defined piece is a word of its own, which nothing merges with.
+Json pre_tokenizer(const SentencePieceModel& model) {
+  const auto pieces = user_defined_pieces(model);
+  if (model.kind != SentencePieceModel::Kind::bpe || pieces.empty()) return metaspace();
+  std::string any;
+  for (const std::string_view piece : pieces) {
+    if (!any.empty()) any += '|';
+    for (std::size_t at = 0; at < piece.size();) any += fmt::format("\\x{{{:X}}}", static_cast<std::uint32_t>(next_code_point(piece, at)));
+  }
+  const Json split = {{"type", "Split"}, {"pattern", {{"Regex", any}}}, {"behavior", "Isolated"}, {"invert", false}};
+  return {{"type", "Sequence"}, {"pretokenizers", Json::array({metaspace(), split})}};
+}
+
 Json special_tokens_map(const SentencePieceTokenizer& tokenizer) {
   const SpecialIds& special = tokenizer.special();
   Json mask = added_token(tokenizer, special.mask);
@@ -186,6 +219,36 @@ Json tokenizer_config(const SentencePieceTokenizer& tokenizer, std::int64_t max_
 
 }  // namespace
 
+void require_writable(const SentencePieceModel& model, const std::string& source) {
+  if (model.kind != SentencePieceModel::Kind::bpe || !ignores_merges(model)) return;
+  Vocabulary vocabulary;
+  Merges pairs;
+  for (std::size_t id = 0; id < model.pieces.size(); ++id) vocabulary.add(model.pieces[id].text, static_cast<std::int32_t>(id));
+  for (const Merge& merge : merges(model)) {
+    const std::string& text = model.pieces[merge.id].text;
+    pairs.emplace_back(text.substr(0, merge.left), text.substr(merge.left));
+  }
+  const auto merged = bpe_model(std::move(vocabulary), pairs, {}, source);
+  std::vector<std::pair<std::string_view, std::int32_t>> entries;
+  for (const std::string_view piece : user_defined_pieces(model)) entries.emplace_back(piece, 0);
+  const PrefixTrie user_defined(std::move(entries));
+  const auto is_cut = [&](std::string_view text) {
+    for (std::size_t at = 0; at < text.size(); ++at)
+      if (user_defined.longest(text.substr(at)).first > 0) return true;
+    return false;
+  };
+  for (const SentencePiece& piece : model.pieces) {
+    if (piece.type != SentencePiece::Type::normal || is_cut(piece.text)) continue;
+    std::vector<Token> tokens;
+    merged->encode(piece.text, tokens);
+    require_input(
+        tokens.size() == 1,
+        "{}: merging makes {} pieces of '{}', which is one itself; beside a user-defined piece of several characters, '{}', Hugging "
+        "Face's form of the model would give other ids",
+        source, tokens.size(), printable(piece.text), printable(user_defined_pieces(model).front()));
+  }
+}
+
 std::string tokenizer_json(const SentencePieceTokenizer& tokenizer) {
   const SentencePieceModel& model = tokenizer.model();
   const std::int32_t unknown = tokenizer.special().unk;
@@ -200,7 +263,7 @@ std::string tokenizer_json(const SentencePieceTokenizer& tokenizer) {
                      {"padding", nullptr},
                      {"added_tokens", added},
                      {"normalizer", normalizer(tokenizer)},
-                     {"pre_tokenizer", metaspace()},
+                     {"pre_tokenizer", pre_tokenizer(model)},
                      {"post_processor", post_processor(tokenizer)},
                      {"decoder", metaspace()},
                      {"model", model.kind == SentencePieceModel::Kind::bpe ? bpe(model, unknown) : unigram(model, unknown)}};

@@ -9,6 +9,10 @@
 
 namespace nystrom {
 
+/// InputError "source: …" for a model that Hugging Face's tokenizers cannot imitate: BPE with a user-defined piece of several characters
+/// beside a normal one that its own merges do not make.
+void require_writable(const SentencePieceModel& model, const std::string& source);
+
 /// A tokenizer.json with which Hugging Face's `tokenizers` gives the ids that `tokenizer` gives with SpecialNames::tokens.
 std::string tokenizer_json(const SentencePieceTokenizer& tokenizer);
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json.h"
+#include "data/tokenizers/tokenizer_files.h"
 #include "tests/data/sentencepiece_bytes.h"
 #include "tests/support/fixtures.h"
 #include "tests/train/temporary_folder.h"  // before what opens nystrom::testing
@@ -34,8 +35,7 @@ TEST(TokenizerJson, Unigram) {
                                              "ab",
                                              -2.0}));
   EXPECT_EQ(model["vocab"][14], Json::array({"2,", -101.0}));  // a comma joined to a digit
-  // The library's bonus for user-defined pieces: bytes times the largest score, less 0.1.
-  EXPECT_NEAR(model["vocab"][15][1].get<double>(), -2.1, 1e-6);
+  EXPECT_EQ(model["vocab"][15][1], -0.1);                      // what the library gives user-defined pieces
 }
 
 TEST(TokenizerJson, MergesOfBpe) {
@@ -46,6 +46,36 @@ TEST(TokenizerJson, MergesOfBpe) {
   EXPECT_EQ(model["unk_token"], "<unk>");
   // Best score first; ▁ab only from parts that are pieces, and no such parts exist here; no penalty for commas.
   EXPECT_EQ(model["merges"], Json::array({Json::array({"2", ","}), Json::array({"b", "c"})}));
+}
+
+/// A normal piece that begins with the user-defined one, and is better than its parts: the library prefers the user-defined one.
+TEST(TokenizerJson, UserDefinedPieces) {
+  using testing::piece;
+  for (const int kind : {1, 2}) {
+    const std::string bytes = testing::small_model() + piece("(", 0, 4) + piece("(a", -4.5) + piece("<x>", 0, 4) + piece("x", -4) +
+                              piece("a)", -3.5) + piece(")", -4) + piece("ab", -2.5) + piece("\xF0\x90\x8D\x88", 0, 4) +
+                              testing::bytes_field(2, testing::number_field(3, static_cast<std::uint64_t>(kind)));
+    const auto model = SentencePieceTokenizer::parse(bytes, "m");
+    const PipelineTokenizer written(parse_tokenizer_json(tokenizer_json(model), "tokenizer.json"));
+    for (const char* text : {"(a", "ab(abc", "a<x>bc", "<x>", "(<x>(bc (", "x <x", "a) (a)", "a\xF0\x90\x8D\x88<x>"})
+      EXPECT_EQ(written.encode(text), model.encode(text)) << text;
+    EXPECT_EQ(model.encode("ab(a"), (std::vector<std::int32_t>{12, 15, 6})) << kind;
+  }
+}
+
+TEST(TokenizerJson, UserDefinedPiecesThatCannotBeWritten) {
+  using testing::bytes_field;
+  using testing::piece;
+  const auto error = [](const std::string& bytes) {
+    return input_error([&] { SentencePieceTokenizer::parse(bytes, "m", {false, true}); });
+  };
+  const std::string bpe = bytes_field(2, testing::number_field(3, 2)), small = testing::small_model();
+  EXPECT_EQ(error(small + piece("<x>", 0, 4) + piece("ab", -3) + piece("acb", -5) + bpe),
+            "m: merging makes 3 pieces of 'acb', which is one itself; beside a user-defined piece of several characters, '<x>', Hugging "
+            "Face's form of the model would give other ids");
+  const std::string charsmap = testing::charsmap(testing::one_key_trie(), std::string("a\0", 2));
+  EXPECT_EQ(error(small + piece("A", 0, 4) + bytes_field(3, bytes_field(2, charsmap))),
+            "m: the user-defined piece 'A' becomes 'a' in normal text, where Hugging Face's tokenizers miss it");
 }
 
 TEST(TokenizerJson, Normalizers) {

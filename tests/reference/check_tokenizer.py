@@ -6,8 +6,8 @@ usage: check_tokenizer.py [--program build/release/tokenizer_tool] [--texts FILE
 On 1 MB of mixed text (lines of FILE, the bundled novels, each as it is, and lines made of everything that tokenizers disagree on: spaces,
 quotes, numbers, accents, marks, scripts, emoji, control characters, long words, names of special tokens) every line must give the same:
 
-- SentencePiece: ALBERT's model, and unigram and BPE models trained here, lower-cased and cased, are written in Hugging Face's form and
-  read by AutoTokenizer: ids.
+- SentencePiece: ALBERT's model, and unigram and BPE models trained here, lower-cased and cased, without and with user-defined pieces, are
+  written in Hugging Face's form and read by AutoTokenizer: ids.
 - tokenizer.json, vocab.txt, and vocab.json with merges.txt: the bundled tokenizers of every kind, and what --tokenizers names, read by
   both: ids and offsets, with names of special tokens found and not found.
 
@@ -25,6 +25,7 @@ import argparse
 import gzip
 import json
 import random
+import struct
 import subprocess
 import sys
 import tempfile
@@ -215,6 +216,27 @@ def export(program, model, case, folder):
     return folder
 
 
+def with_user_defined_pieces(model, pieces, file):
+    """A copy of a SentencePiece model with more pieces: protocol buffers take fields of a list from anywhere in the file."""
+    field = lambda number, content: bytes([number << 3 | 2, len(content)]) + content
+    more = b"".join(field(1, field(1, piece.encode()) + bytes([2 << 3 | 5]) + struct.pack("<f", 0) + bytes([3 << 3, 4])) for piece in pieces)
+    file.write_bytes(model.read_bytes() + more)
+
+
+def check_user_defined_pieces(program, model, case, folder, lines, rng):
+    """Pieces that are user-defined: parts of words and of normal pieces, signs, and tags."""
+    known = {piece if isinstance(piece, str) else piece[0] for piece in json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]}
+    letters = [line[at:at + size].lower() for line in lines[:400] for size in (2, 3) for at in [rng.randrange(len(line))]]
+    parts = [part for part in dict.fromkeys(letters) if part.isascii() and part.isalpha() and len(part) > 1 and part not in known][:5]
+    pieces = [piece for piece in [*parts, "<sep>", "((", "#"] if piece not in known]
+    changed = model.with_name("user_defined_" + model.name)
+    with_user_defined_pieces(model, pieces, changed)
+    texts = ["".join(rng.choice([word, word, rng.choice(pieces), word + rng.choice(pieces)]) + rng.choice([" ", " ", ""])
+                     for word in line.split(" ")[:30]) for line in lines[:1500]]
+    texts = [text for text in texts if text.strip()]
+    return compare(program, f"{changed.stem} with {pieces}", export(program, changed, case, folder.with_name("user_defined_" + folder.name)), texts)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", default=ROOT / "build/release/tokenizer_tool")
@@ -241,6 +263,7 @@ def main():
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
                 trained = export(arguments.program, model, case, folder / f"{kind}_{case}")
                 equal &= compare(arguments.program, f"{kind}, {case}", trained, lines)
+                equal &= check_user_defined_pieces(arguments.program, model, case, trained, lines, random.Random(arguments.seed))
     return 0 if equal else 1
 
 
