@@ -36,11 +36,12 @@ class CountingIterator {
 /// Builds the tree.
 class TreeBuilder final : public StrictSax {
  public:
-  explicit TreeBuilder(std::string source) : StrictSax(std::move(source), max_json_depth) {}
+  TreeBuilder(std::string source, NumberReader read_number) : StrictSax(std::move(source), max_json_depth), read_number_(read_number) {}
   nlohmann::json take() { return std::move(root_); }
 
  private:
   void on_value(nlohmann::json&& scalar) override { add(std::move(scalar)); }
+  void on_float(double value, const std::string& text) override { add(read_number_ != nullptr ? read_number_(text) : value); }
   void on_key(std::string&& key) override { key_ = std::move(key); }
   void on_begin(bool is_array) override { open_.push_back(add(is_array ? nlohmann::json::array() : nlohmann::json::object())); }
   void on_end() override { open_.pop_back(); }
@@ -56,6 +57,7 @@ class TreeBuilder final : public StrictSax {
     return &parent.back();
   }
 
+  NumberReader read_number_;
   nlohmann::json root_;
   std::vector<nlohmann::json*> open_;
   std::string key_;
@@ -88,7 +90,7 @@ bool StrictSax::null() { return on_value(nullptr), true; }
 bool StrictSax::boolean(bool value) { return on_value(value), true; }
 bool StrictSax::number_integer(number_integer_t value) { return on_value(value), true; }
 bool StrictSax::number_unsigned(number_unsigned_t value) { return on_value(value), true; }
-bool StrictSax::number_float(number_float_t value, const string_t&) { return on_value(value), true; }
+bool StrictSax::number_float(number_float_t value, const string_t& text) { return on_float(value, text), true; }
 bool StrictSax::string(string_t& value) { return on_value(std::move(value)), true; }
 bool StrictSax::binary(binary_t&) { return false; }  // text JSON has none
 
@@ -122,8 +124,8 @@ bool StrictSax::parse_error(std::size_t, const std::string&, const nlohmann::jso
   fail(printable(message));
 }
 
-nlohmann::json parse_json(std::string_view text, const std::string& source) {
-  TreeBuilder builder(source);
+nlohmann::json parse_json(std::string_view text, const std::string& source, NumberReader read_number) {
+  TreeBuilder builder(source, read_number);
   builder.parse(text);
   return builder.take();
 }

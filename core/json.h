@@ -14,9 +14,13 @@ namespace nystrom {
 inline constexpr std::size_t max_config_bytes = std::size_t{1} << 20;
 inline constexpr int max_json_depth = 32;
 
-/// `text` as JSON. InputError "source:line:column: what" for a syntax error, bytes that are not UTF-8, a duplicate key, nesting
-/// deeper than max_json_depth, a byte order mark, a NUL byte, or anything after the value but white space.
-nlohmann::json parse_json(std::string_view text, const std::string& source);
+/// Reads a number that is no integer, from its text.
+using NumberReader = double (*)(std::string_view text);
+
+/// `text` as JSON; numbers that are no integers by `read_number`, or the nearest doubles where it is null. InputError "source:line:column:
+/// what" for a syntax error, bytes that are not UTF-8, a duplicate key, nesting deeper than max_json_depth, a byte order mark, a NUL byte,
+/// or anything after the value but white space.
+nlohmann::json parse_json(std::string_view text, const std::string& source, NumberReader read_number = nullptr);
 
 /// All bytes of a regular file; InputError naming the file when it is absent, unreadable, not regular or larger than `max_bytes`.
 std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes = max_config_bytes);

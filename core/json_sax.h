@@ -20,6 +20,8 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
 
  protected:
   virtual void on_value(nlohmann::json&& scalar) = 0;
+  /// A number that is no integer, and its text.
+  virtual void on_float(double value, const std::string& /*text*/) { on_value(value); }
   virtual void on_key(std::string&& key) = 0;
   virtual void on_begin(bool is_array) = 0;
   virtual void on_end() = 0;

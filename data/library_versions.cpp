@@ -14,7 +14,7 @@ std::vector<LibraryVersion> data_library_versions() {
   return {{"zlib", zlibVersion()},
           {"zstd", ZSTD_versionString()},
           {"HDF5", fmt::format("{}.{}.{}", major, minor, release)},
-          {"utf8proc", utf8proc_version()}};
+          {"utf8proc", fmt::format("{} (Unicode {})", utf8proc_version(), utf8proc_unicode_version())}};
 }
 
 }  // namespace nystrom

@@ -2,6 +2,7 @@
 
 #include "core/check.h"
 #include "core/file_io.h"
+#include "core/json.h"
 
 namespace nystrom {
 
@@ -37,6 +38,17 @@ void require_masked_lm_tokens(const Tokenizer& tokenizer) {
                   "tokenizer_config.json",
                   name);
   }
+  const WrappedIds around = tokenizer.wrap(std::span(&ids.mask, 1));
+  const std::vector<std::int32_t> expected = {ids.cls, ids.mask, ids.sep};
+  const auto pieces = [&](const std::vector<std::int32_t>& list) {
+    std::string text;
+    for (const std::int32_t id : list) text += (text.empty() ? "" : " ") + tokenizer.piece(id);
+    return printable(text);
+  };
+  require_input(around.ids == expected,
+                "the tokenizer makes '{}' of a text; masked language models are trained on '{}': give it that template, or other names as "
+                "cls_token and sep_token in tokenizer_config.json",
+                pieces(around.ids), pieces(expected));
 }
 
 void write_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder, std::int64_t max_length) {

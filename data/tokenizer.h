@@ -79,7 +79,8 @@ class Tokenizer {
   virtual WrappedIds wrap(std::span<const std::int32_t> first, std::span<const std::int32_t> second) const;
 };
 
-/// InputError unless the tokenizer has cls, sep, pad and mask, which masked language models need.
+/// InputError unless the tokenizer has cls, sep, pad and mask, and wrap() puts cls before a text and sep behind it: what masked language
+/// models are trained on.
 void require_masked_lm_tokens(const Tokenizer& tokenizer);
 
 /// Writes files() into an existing folder.

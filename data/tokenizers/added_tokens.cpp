@@ -50,41 +50,75 @@ ByteRange range_of(std::size_t begin, std::size_t end) { return {static_cast<std
 
 }  // namespace
 
-std::vector<AddedToken> read_added_tokens(const JsonPart& part, Vocabulary& vocabulary) {
-  std::vector<AddedToken> tokens;
+AddedToken read_added_token(const JsonPart& part) {
+  AddedToken token;
+  token.content = part["content"].text();
+  token.special = part.boolean_or("special", false);
+  token.normalized = part.boolean_or("normalized", !token.special);
+  token.single_word = part.boolean_or("single_word", false);
+  token.lstrip = part.boolean_or("lstrip", false);
+  token.rstrip = part.boolean_or("rstrip", false);
+  if (token.content.empty()) part.fail("'content' is empty");
+  return token;
+}
+
+void place_added_token(const AddedToken& token, const std::string& where, std::int32_t& next, Vocabulary& vocabulary) {
+  const std::string name = printable(token.content);
+  if (const auto known = vocabulary.find(token.content)) {
+    require_input(*known == token.id, "{}: '{}' has id {}, but the vocabulary says {}", where, name, token.id, *known);
+    return;
+  }
+  require_input(!vocabulary.has(token.id), "{}: '{}' has id {}, which is '{}' in the vocabulary", where, name, token.id,
+                vocabulary.has(token.id) ? printable(vocabulary.piece(token.id)) : "");
+  require_input(token.id == next, "{}: '{}' has id {}, expected {}: new tokens are numbered from the number of pieces on, in order", where,
+                name, token.id, next);
+  vocabulary.add(token.content, next++);
+}
+
+AddedTokenList read_added_tokens(const JsonPart& part, Vocabulary& vocabulary) {
+  AddedTokenList tokens;
+  std::int32_t next = vocabulary.count();
   for (const JsonPart& each : part.elements()) {
-    AddedToken token;
-    token.content = each["content"].text();
-    token.special = each.boolean_or("special", false);
-    token.normalized = each.boolean_or("normalized", !token.special);
-    token.single_word = each.boolean_or("single_word", false);
-    token.lstrip = each.boolean_or("lstrip", false);
-    token.rstrip = each.boolean_or("rstrip", false);
-    if (token.content.empty()) each.fail("'content' is empty");
-    const std::int64_t largest = std::int64_t{vocabulary.size()} + static_cast<std::int64_t>(part.value().size()) - 1;
-    token.id = static_cast<std::int32_t>(each["id"].integer(0, largest));
-    if (const auto known = vocabulary.find(token.content)) {
-      if (*known != token.id)
-        each.fail(fmt::format("'{}' has id {}, but the vocabulary says {}", printable(token.content), token.id, *known));
-    } else if (!vocabulary.add(token.content, token.id)) {
-      each.fail(fmt::format("'{}' has id {}, which is '{}' in the vocabulary", printable(token.content), token.id,
-                            printable(vocabulary.piece(token.id))));
-    }
-    tokens.push_back(std::move(token));
+    AddedToken token = read_added_token(each);
+    token.id = static_cast<std::int32_t>(each["id"].integer(0, max_pieces));
+    place_added_token(token, each.where(), next, vocabulary);
+    tokens.add(std::move(token));
   }
   return tokens;
 }
 
+void AddedTokenList::add(AddedToken token) {
+  std::vector<std::size_t>& places = places_[token.content];
+  bool was_special = false, has_form = false;
+  for (const std::size_t i : places) {
+    if (tokens_[i] == token) return;
+    was_special |= tokens_[i].special;
+    has_form |= tokens_[i].normalized == token.normalized;
+  }
+  token.special |= was_special;
+  for (const std::size_t i : places) {
+    const bool normalized = tokens_[i].normalized;
+    tokens_[i] = token;
+    tokens_[i].normalized = normalized;
+  }
+  if (!places.empty() && (was_special || has_form)) return;
+  places.push_back(tokens_.size());
+  tokens_.push_back(std::move(token));
+}
+
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer* normalizer) : tokens_(std::move(tokens)) {
+  // Of tokens with the same form special ones go first, then those that stand first; of the trie's equal strings the last counts.
+  std::stable_partition(tokens_.begin(), tokens_.end(), [](const AddedToken& token) { return token.special; });
   std::vector<std::string> forms;
   for (const AddedToken& token : tokens_) {
     AlignedText form(token.content);
     if (token.normalized && normalizer != nullptr) normalizer->apply(form);
+    require_input(!form.empty(), "the tokenizer's normalizer leaves nothing of the added token '{}', which is to be found in normal text",
+                  printable(token.content));
     forms.push_back(form.text());
   }
   std::vector<std::pair<std::string_view, std::int32_t>> entries[2];
-  for (std::size_t i = 0; i < tokens_.size(); ++i) {
-    if (forms[i].empty()) continue;
+  for (std::size_t i = tokens_.size(); i-- > 0;) {
     entries[tokens_[i].normalized].emplace_back(forms[i], static_cast<std::int32_t>(i));
     begins_[tokens_[i].normalized][static_cast<unsigned char>(forms[i][0])] = true;
   }
@@ -111,10 +145,11 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, bool no
     at = end;
     if (token.special && names == SpecialNames::text) continue;
     if (token.single_word && (word_ends_at(text, begin) || word_begins_at(text, end))) continue;
-    // The spaces may already belong to the token before.
+    // The spaces may already belong to the token before. A token of white space that is among them is one again, as in Hugging Face's
+    // tokenizers, unless nothing is left of it (where theirs give no answer either).
     if (token.lstrip) begin = std::max(spaces_begin(text, begin), done);
     if (token.rstrip) end = spaces_end(text, end);
-    if (begin < done) continue;
+    if (begin >= end) continue;
     if (begin > done) parts.push_back({range_of(done, begin), nullptr});
     parts.push_back({range_of(begin, end), &token});
     done = end;

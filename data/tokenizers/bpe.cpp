@@ -13,10 +13,7 @@ class Bpe final : public WordModel {
  public:
   Bpe(Vocabulary pieces, const Merges& merges, const BpeOptions& options, const std::string& where)
       : WordModel(std::move(pieces)), options_(options) {
-    if (!options.unknown.empty()) {
-      unknown_ = vocabulary().find(options.unknown);
-      require_input(unknown_.has_value(), "{}: the vocabulary lacks the unknown token '{}'", where, printable(options.unknown));
-    }
+    if (!options.unknown.empty()) unknown_ = vocabulary().find(options.unknown);
     merges_.reserve(merges.size());
     for (std::size_t rank = 0; rank < merges.size(); ++rank) {
       const std::string &left = merges[rank].first, &right = merges[rank].second;
@@ -116,7 +113,8 @@ class Bpe final : public WordModel {
         for (const std::int32_t id : *bytes) add(symbols, id, 1);
         continue;
       }
-      if (!unknown_) continue;
+      if (options_.unknown.empty()) continue;
+      if (!unknown_) refuse_unknown(options_.unknown);
       if (!options_.fuse_unknown) flush_unknown();
       unknown_bytes += static_cast<std::uint32_t>(character.size());
     }

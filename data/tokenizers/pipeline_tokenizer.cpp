@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
+#include "data/tokenizers/tokenizer_files.h"
 #include "data/tokenizers/unicode.h"
 #include "data/word_cache.h"
 
@@ -38,14 +39,17 @@ struct PipelineTokenizer::State {
   WordMarks marks;
   std::vector<bool> special;  // of added tokens: decode leaves them out
   std::vector<bool> starts_word;
-  std::vector<Spaces> spaces;  // of pieces, where offsets leave them out
+  std::vector<Spaces> spaces;            // of pieces, where offsets leave them out
+  std::int32_t unknown_as_text = no_id;  // whose spaces are those of the text it stands for
   mutable WordCaches caches;
 
-  explicit State(TokenizerParts given) : parts(std::move(given)), added(parts.added, parts.normalizer.get()) {
+  explicit State(TokenizerParts given)
+      : parts(std::move(given)), added(parts.added.all(), (parts.added_normalizer ? parts.added_normalizer : parts.normalizer).get()) {
     const Vocabulary& vocabulary = parts.vocabulary;
     if (parts.pre_tokenizer) parts.pre_tokenizer->describe(marks);
     special.assign(static_cast<std::size_t>(vocabulary.size()), false);
-    for (const AddedToken& token : parts.added) special[static_cast<std::size_t>(token.id)] = token.special;
+    for (const AddedToken& token : parts.added.all()) special[static_cast<std::size_t>(token.id)] = token.special;
+    if (parts.model->writes_unknown_text()) unknown_as_text = parts.model->unknown().value_or(no_id);
     for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
       starts_word.push_back(special[static_cast<std::size_t>(id)] || begins_word(vocabulary.piece(id)));
       if (parts.post_processor.trims_offsets) spaces.push_back(spaces_of(vocabulary.piece(id)));
@@ -68,6 +72,8 @@ struct PipelineTokenizer::State {
         {"cls_token", ids.cls}, {"sep_token", ids.sep}, {"pad_token", ids.pad}, {"mask_token", ids.mask}, {"unk_token", ids.unk}};
     for (const auto& [role, id] : roles)
       if (id != no_id) config[role] = parts.vocabulary.piece(id);
+    // Their classes take false for granted, whatever tokenizer.json says.
+    if (parts.adds_prefix_space) config["add_prefix_space"] = true;
     config["clean_up_tokenization_spaces"] = parts.cleans_up_spaces;
     config["model_max_length"] = max_length;
     return config.dump(2) + "\n";
@@ -106,7 +112,11 @@ struct PipelineTokenizer::State {
     encoding.tokens.push_back({id, place.begin, place.end});
   }
 
-  Spaces spaces_at(std::int32_t id) const { return spaces.empty() ? Spaces{} : spaces[static_cast<std::size_t>(id)]; }
+  /// Of a token that stands for `part` of a word.
+  Spaces spaces_at(std::int32_t id, std::string_view part) const {
+    if (spaces.empty()) return {};
+    return id == unknown_as_text ? spaces_of(part) : spaces[static_cast<std::size_t>(id)];
+  }
 
   void encode_words(Encoding& encoding, AlignedText text, WordCache& cache) const {
     Words words;
@@ -120,7 +130,8 @@ struct PipelineTokenizer::State {
       for (const Token& token : cache.find(words[i], encode)) {
         const ByteRange part{std::min(word.begin + token.begin, word.end), std::min(word.begin + token.end, word.end)};
         const std::uint32_t nowhere = words.text.origin(word).begin;
-        put(encoding, token.id, part.size() > 0 ? words.text.origin(part) : ByteRange{nowhere, nowhere}, spaces_at(token.id));
+        put(encoding, token.id, part.size() > 0 ? words.text.origin(part) : ByteRange{nowhere, nowhere},
+            spaces_at(token.id, std::string_view(words.text.text()).substr(part.begin, part.size())));
       }
     }
   }
@@ -175,7 +186,8 @@ std::string PipelineTokenizer::decode(std::span<const std::int32_t> ids, bool sk
   std::vector<std::string> parts;
   for (const std::int32_t id : ids) {
     const std::string& text = piece(id);
-    if (!skip_special || !state_->special[static_cast<std::size_t>(id)]) parts.push_back(text);
+    const bool shown = !skip_special || !state_->special[static_cast<std::size_t>(id)];
+    if (shown && state_->parts.vocabulary.has(id)) parts.push_back(text);
   }
   const Decoder* decoder = state_->parts.decoder.get();
   if (decoder != nullptr) decoder->apply(parts);
@@ -210,6 +222,10 @@ std::string PipelineTokenizer::definition() const {
 
 std::vector<TokenizerFile> PipelineTokenizer::files(std::int64_t max_length) const {
   std::vector<TokenizerFile> files = state_->parts.files;
+  if (state_->parts.made_template) {
+    std::erase_if(files, [](const TokenizerFile& file) { return file.name == "tokenizer.json"; });
+    files.push_back({"tokenizer.json", tokenizer_json_with_template(state_->parts)});
+  }
   const bool has_config =
       std::any_of(files.begin(), files.end(), [](const TokenizerFile& file) { return file.name == "tokenizer_config.json"; });
   // Without it AutoTokenizer would take ALBERT's class, as for every Nyströmformer, and its special tokens.

@@ -17,15 +17,19 @@ namespace nystrom {
 /// Normalizer, pre-tokenizer and decoder may be absent (null).
 struct TokenizerParts {
   std::unique_ptr<TextNormalizer> normalizer;
+  /// By which added tokens are normalised where it is not the other: transformers changes that one when it has them already.
+  std::unique_ptr<TextNormalizer> added_normalizer;
   std::unique_ptr<PreTokenizer> pre_tokenizer;
   std::unique_ptr<WordModel> model;
   std::unique_ptr<Decoder> decoder;
   PostProcessor post_processor = PostProcessor::plain();
   Vocabulary vocabulary;  ///< the model's with the added tokens
-  std::vector<AddedToken> added;
+  AddedTokenList added;
   SpecialIds special{no_id, no_id, no_id, no_id, no_id};
+  bool made_template = false;                                  ///< cls text sep, which the files do not say
   std::vector<TokenizerFile> files;                            ///< it came from
   std::string hugging_face_class = "PreTrainedTokenizerFast";  ///< for a tokenizer_config.json, should there be none among them
+  bool adds_prefix_space = false;                              ///< a byte-level pre-tokenizer does, before every text
   bool cleans_up_spaces = false;                               ///< decoded texts: none before punctuation, as transformers does at times
 };
 

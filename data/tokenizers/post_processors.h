@@ -28,6 +28,9 @@ struct PostProcessor {
   /// What stands before the first text and behind it, where there is such.
   std::optional<std::int32_t> cls, sep;
 
+  /// Whether nothing stands around a text.
+  bool is_plain() const { return single.size() == 1; }
+
   /// [cls] first [sep] second [sep], the second text with type 1.
   static PostProcessor bert(std::int32_t cls, std::int32_t sep);
   /// <s> first </s> </s> second </s>, all of type 0.

@@ -36,6 +36,7 @@ class Unigram final : public WordModel {
     resolve_unknown(word, before, tokens);
   }
   std::optional<std::int32_t> unknown() const override { return unknown_; }
+  bool writes_unknown_text() const override { return true; }
 
  private:
   static constexpr std::int32_t unknown_mark = -1;

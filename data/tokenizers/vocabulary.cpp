@@ -43,10 +43,4 @@ std::optional<std::int32_t> Vocabulary::find(std::string_view piece) const {
   return found->second;
 }
 
-std::optional<std::int32_t> Vocabulary::first_gap() const {
-  const auto gap = std::find(taken_.begin(), taken_.end(), false);
-  if (gap == taken_.end()) return std::nullopt;
-  return static_cast<std::int32_t>(gap - taken_.begin());
-}
-
 }  // namespace nystrom

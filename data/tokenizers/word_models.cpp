@@ -15,7 +15,7 @@ std::unique_ptr<WordModel> read_wordpiece(const JsonPart& part) {
   options.prefix = part.text_or("continuing_subword_prefix", options.prefix);
   if (const auto most = part.find("max_input_chars_per_word"))
     options.max_characters = most->integer(1, std::numeric_limits<std::int32_t>::max());
-  return wordpiece_model(Vocabulary::read(part["vocab"]), options, part.where());
+  return wordpiece_model(Vocabulary::read(part["vocab"]), options);
 }
 
 /// Each a list of two pieces, or a text with a space between them.
@@ -70,6 +70,11 @@ std::unique_ptr<WordModel> read_unigram(const JsonPart& part) {
 }
 
 }  // namespace
+
+void refuse_unknown(const std::string& unknown) {
+  throw InputError(
+      fmt::format("the text holds what is no piece of the tokenizer, whose vocabulary lacks the unknown token '{}'", printable(unknown)));
+}
 
 std::unique_ptr<WordModel> read_word_model(const JsonPart& part) {
   // Files written before the type was named have it only in what they hold.

@@ -1,7 +1,5 @@
 #include <algorithm>
 
-#include "core/check.h"
-#include "core/json.h"
 #include "core/utf8.h"
 #include "data/tokenizers/prefix_trie.h"
 #include "data/tokenizers/word_models.h"
@@ -11,11 +9,8 @@ namespace {
 
 class WordPiece final : public WordModel {
  public:
-  WordPiece(Vocabulary pieces, const WordPieceOptions& options, const std::string& where)
-      : WordModel(std::move(pieces)), options_(options) {
-    const auto unknown = vocabulary().find(options.unknown);
-    require_input(unknown.has_value(), "{}: the vocabulary lacks the unknown token '{}'", where, printable(options.unknown));
-    unknown_ = *unknown;
+  WordPiece(Vocabulary pieces, const WordPieceOptions& options)
+      : WordModel(std::move(pieces)), options_(options), unknown_(vocabulary().find(options.unknown)) {
     std::vector<std::pair<std::string_view, std::int32_t>> first, continuing;
     for (std::int32_t id = 0; id < vocabulary().size(); ++id) {
       const std::string_view piece = vocabulary().piece(id);
@@ -40,21 +35,22 @@ class WordPiece final : public WordModel {
     }
     if (tokens.size() > before && tokens.back().end == end_of_word) return;
     tokens.resize(before);
-    tokens.push_back({unknown_, 0, end_of_word});
+    if (!unknown_) refuse_unknown(options_.unknown);
+    tokens.push_back({*unknown_, 0, end_of_word});
   }
   std::optional<std::int32_t> unknown() const override { return unknown_; }
   std::string_view continuing_prefix() const override { return options_.prefix; }
 
  private:
   WordPieceOptions options_;
-  std::int32_t unknown_ = 0;
+  std::optional<std::int32_t> unknown_;
   PrefixTrie first_, continuing_;
 };
 
 }  // namespace
 
-std::unique_ptr<WordModel> wordpiece_model(Vocabulary vocabulary, const WordPieceOptions& options, const std::string& where) {
-  return std::make_unique<WordPiece>(std::move(vocabulary), options, where);
+std::unique_ptr<WordModel> wordpiece_model(Vocabulary vocabulary, const WordPieceOptions& options) {
+  return std::make_unique<WordPiece>(std::move(vocabulary), options);
 }
 
 }  // namespace nystrom

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "core/json.h"
 #include "data/sentencepiece_tokenizer.h"
 #include "tests/support/errors.h"
@@ -84,10 +86,10 @@ TEST(OpenTokenizer, SettingsOfBert) {
   EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
             std::string(folder / "special_tokens_map.json") + ": mask_token: '<mask>' is no piece of the vocabulary");
   write_bytes(folder / "added_tokens.json", R"({"<mask>": 9})");
-  EXPECT_EQ(open_tokenizer(folder.path())->encode("ab <mask>"), (Ids{5, 9}));
+  EXPECT_EQ(open_tokenizer(folder.path())->encode("ab <mask>", SpecialNames::tokens), (Ids{5, 9}));
   write_bytes(folder / "added_tokens.json", R"({"<mask>": 8})");
   EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
-            std::string(folder / "added_tokens.json") + ": [0]: '<mask>' has id 8, which is 'AB' in the vocabulary");
+            std::string(folder / "added_tokens.json") + ": '<mask>' has id 8, which is 'AB' in the vocabulary");
   write_bytes(folder / "tokenizer_config.json", R"({"do_lower_case": 1})");
   EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
             std::string(folder / "tokenizer_config.json") + ": do_lower_case: got 1, expected true or false");
@@ -110,6 +112,116 @@ TEST(OpenTokenizer, SpecialTokens) {
   EXPECT_EQ(
       input_error([&] { require_masked_lm_tokens(*gpt2); }),
       "the tokenizer has no cls token; masked language models need cls, sep, pad and mask: name it as cls_token in tokenizer_config.json");
+}
+
+/// What pretraining puts around a text, everything else does too, in transformers as well.
+TEST(OpenTokenizer, MakesTheTemplateThatIsMissing) {
+  const std::string small = R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3, "[C]": 4, "[S]": 5, "[P]": 6, "[M]": 7})";
+  const std::string config = R"({"tokenizer_class": "GPT2Tokenizer", "cls_token": "[C]", "sep_token": "[S]", "pad_token": "[P]",
+    "mask_token": "[M]"})";
+  const TemporaryFolder folder;
+  write_bytes(folder / "vocab.json", small);
+  write_bytes(folder / "merges.txt", "#version: 0.2\na b\n");
+  write_bytes(folder / "tokenizer_config.json", config);
+  const auto expect_template = [](const Tokenizer& tokenizer) {
+    require_masked_lm_tokens(tokenizer);
+    EXPECT_EQ(tokenizer.wrap(tokenizer.encode("ab[M]", SpecialNames::tokens)).ids, (Ids{4, 2, 7, 5}));
+    const WrappedIds pair = tokenizer.wrap(Ids{0}, Ids{1});
+    EXPECT_EQ(pair.ids, (Ids{4, 0, 5, 1, 5}));
+    EXPECT_EQ(pair.type_ids, (Ids{0, 0, 0, 1, 1}));
+  };
+  const auto files = open_tokenizer(folder.path());
+  expect_template(*files);
+  // A tokenizer.json tells transformers.
+  const TemporaryFolder copy, again;
+  write_tokenizer(*files, copy.path(), 7);
+  EXPECT_EQ(read_json_file(copy / "tokenizer.json")["post_processor"]["type"], "TemplateProcessing");
+  expect_template(*open_tokenizer(copy.path()));
+  // One that has only offsets to care for keeps doing so.
+  nlohmann::json json = read_json_file(copy / "tokenizer.json");
+  json["post_processor"] = {{"type", "ByteLevel"}, {"trim_offsets", true}, {"add_prefix_space", false}};
+  write_bytes(copy / "tokenizer.json", json.dump());
+  const auto trimming = open_tokenizer(copy.path());
+  expect_template(*trimming);
+  write_tokenizer(*trimming, again.path(), 7);
+  const nlohmann::json written = read_json_file(again / "tokenizer.json")["post_processor"];
+  EXPECT_EQ(written["processors"][0]["type"], "ByteLevel");
+  EXPECT_EQ(written["processors"][1]["type"], "TemplateProcessing");
+  expect_template(*open_tokenizer(again.path()));
+  EXPECT_EQ(open_tokenizer(again.path())->encode_with_offsets("a b")[1].begin, 1u) << "there is no piece for the space";
+}
+
+TEST(OpenTokenizer, RefusesATemplateThatPretrainingDoesNotMake) {
+  const TemporaryFolder folder;
+  nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
+  json["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}, {{"SpecialToken", {{"id", "[SEP]"}, {"type_id", 0}}}}}},
+      {"pair", {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
+      {"special_tokens", {{"[SEP]", {{"id", "[SEP]"}, {"ids", {3}}, {"tokens", {"[SEP]"}}}}}}};
+  write_bytes(folder / "tokenizer.json", json.dump());
+  EXPECT_EQ(input_error([&] { require_masked_lm_tokens(*open_tokenizer(folder.path())); }),
+            "the tokenizer makes '[MASK] [SEP]' of a text; masked language models are trained on '[CLS] [MASK] [SEP]': give it that "
+            "template, or other names as cls_token and sep_token in tokenizer_config.json");
+}
+
+/// tokenizer_config.json goes before tokenizer.json, as in transformers; tests/reference/check_tokenizer_files.py draws folders.
+TEST(OpenTokenizer, SettingsGoBeforeTokenizerJson) {
+  const TemporaryFolder folder;
+  const nlohmann::json vocabulary = {{"[UNK]", 0}, {"[CLS]", 1}, {"[SEP]", 2}, {"ab", 3}, {"AB", 4}, {"\xC3\xA1", 5}, {"a", 6}};
+  nlohmann::json json = {{"added_tokens", nlohmann::json::array()},
+                         {"normalizer", {{"type", "BertNormalizer"}, {"lowercase", false}, {"strip_accents", nullptr}}},
+                         {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                         {"post_processor", {{"type", "BertProcessing"}, {"cls", {"[CLS]", 1}}, {"sep", {"[SEP]", 2}}}},
+                         {"model", {{"type", "WordPiece"}, {"unk_token", "[UNK]"}, {"vocab", vocabulary}}}};
+  const auto encode = [&](const std::string& config, const char* text) {
+    write_bytes(folder / "tokenizer.json", json.dump());
+    write_bytes(folder / "tokenizer_config.json", config);
+    return open_tokenizer(folder.path())->encode(text, SpecialNames::tokens);
+  };
+  const char* text = "AB \xC3\xA1";
+  EXPECT_EQ(encode(R"({"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": true})", text), (Ids{4, 5}));
+  EXPECT_EQ(encode(R"({"tokenizer_class": "BertTokenizerFast"})", text), (Ids{3, 6})) << "lower case, unless told otherwise";
+  EXPECT_EQ(encode(R"({"tokenizer_class": "BertTokenizer", "do_lower_case": false})", text), (Ids{4, 5}));
+  EXPECT_EQ(encode(R"({"tokenizer_class": "BertTokenizer", "strip_accents": false})", text), (Ids{3, 5}));
+  // Special tokens by name, and tokens with ids.
+  EXPECT_EQ(encode(R"({"tokenizer_class": "PreTrainedTokenizerFast", "mask_token": "ab"})", "abab"), (Ids{3, 3}));
+  EXPECT_EQ(encode(R"({"added_tokens_decoder": {"7": {"content": "<x>", "special": true}}})", "ab<x>"), (Ids{3, 7}));
+  EXPECT_EQ(input_error([&] { encode(R"({"added_tokens_decoder": {"9": {"content": "<x>"}}})", ""); }),
+            std::string(folder / "tokenizer_config.json") +
+                ": added_tokens_decoder: '<x>' has id 9, expected 7: new tokens are numbered from the number of pieces on, in order");
+  EXPECT_EQ(input_error([&] { encode(R"({"added_tokens_decoder": {"x": {"content": "<x>"}}})", ""); }),
+            std::string(folder / "tokenizer_config.json") + ": added_tokens_decoder: 'x' is no id");
+  // Where an added_tokens_decoder is, special_tokens_map.json does not count; elsewhere it goes first.
+  write_bytes(folder / "special_tokens_map.json", R"({"cls_token": "ab"})");
+  encode(R"({"cls_token": "[CLS]"})", "");
+  EXPECT_EQ(open_tokenizer(folder.path())->special().cls, 3);
+  encode(R"({"cls_token": "[CLS]", "added_tokens_decoder": {}})", "");
+  EXPECT_EQ(open_tokenizer(folder.path())->special().cls, 1);
+}
+
+TEST(OpenTokenizer, SettingsOfByteLevel) {
+  const TemporaryFolder folder;
+  nlohmann::json json = read_json_file(fixtures / "small/byte_level/tokenizer.json");
+  json["pre_tokenizer"]["add_prefix_space"] = true;
+  write_bytes(folder / "tokenizer.json", json.dump());
+  const auto alone = open_tokenizer(folder.path());
+  EXPECT_EQ(alone->encode("the"), alone->encode(" the"));
+  // The file that is written for transformers says so too: without it their classes put no space.
+  const TemporaryFolder copy;
+  write_tokenizer(*alone, copy.path(), 7);
+  EXPECT_EQ(read_json_file(copy / "tokenizer_config.json")["add_prefix_space"], true);
+  EXPECT_EQ(open_tokenizer(copy.path())->encode("the"), alone->encode("the"));
+  write_bytes(folder / "tokenizer_config.json", "{}");
+  EXPECT_NE(open_tokenizer(folder.path())->encode("the"), alone->encode("the"));
+  // Whose spaces offsets leave out, RoBERTa's class decides; what stands around a text, GPT-NeoX's.
+  write_bytes(folder / "tokenizer_config.json", R"({"tokenizer_class": "RobertaTokenizer", "trim_offsets": false})");
+  EXPECT_EQ(open_tokenizer(folder.path())->encode_with_offsets("a the")[1].begin, 1u);
+  write_bytes(folder / "tokenizer_config.json", R"({"tokenizer_class": "RobertaTokenizer"})");
+  EXPECT_EQ(open_tokenizer(folder.path())->encode_with_offsets("a the")[1].begin, 2u);
+  write_bytes(folder / "tokenizer_config.json",
+              R"({"tokenizer_class": "GPTNeoXTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "add_eos_token": true})");
+  EXPECT_EQ(open_tokenizer(folder.path())->wrap(Ids{9}, Ids{8}).ids, (Ids{9, 2, 8, 2}));
 }
 
 TEST(OpenTokenizer, WordsBegin) {

@@ -3,6 +3,8 @@
 //   tokenizer_tool export MODEL lower|cased FOLDER                        writes the Hugging Face form
 //   tokenizer_tool encode FOLDER text|tokens < TEXT                       a line of ids for each line; special names as tokens or text
 //   tokenizer_tool offsets FOLDER text|tokens < TEXT                      a line of id:begin:end for each line, places in bytes
+//   tokenizer_tool json FOLDER < JSON                                     a list of [id, begin, end] for each line, a text as JSON; or the
+//                                                                         message of a refusal
 //   tokenizer_tool decode FOLDER keep|skip < IDS                          a JSON text for each line of ids; special ones kept or skipped
 //   tokenizer_tool wrap FOLDER < JSON                                     a line of id:type for each line, a list of one or two texts
 //   tokenizer_tool time FOLDER FILE…                                      reads documents, encodes them, prints figures
@@ -72,6 +74,20 @@ void encode_with_offsets(const Arguments& arguments) {
   });
 }
 
+void encode_json(const Arguments& arguments) {
+  const auto tokenizer = open_tokenizer(arguments.at(1));
+  for_each_line([&](const std::string& line, std::string& out) {
+    nlohmann::json result = nlohmann::json::array();
+    try {
+      const auto text = nlohmann::json::parse(line).get<std::string>();
+      for (const auto& [id, begin, end] : tokenizer->encode_with_offsets(text, SpecialNames::tokens)) result.push_back({id, begin, end});
+    } catch (const InputError& error) {
+      result = error.what();
+    }
+    out += result.dump();
+  });
+}
+
 void decode(const Arguments& arguments) {
   const auto tokenizer = open_tokenizer(arguments.at(1));
   for_each_line([&](const std::string& line, std::string& out) {
@@ -111,6 +127,7 @@ void run(const Arguments& arguments) {
     return write_tokenizer(SentencePieceTokenizer::open(arguments.at(1), normalizer_of(arguments.at(2))), arguments.at(3), 512);
   if (command == "encode") return encode(arguments);
   if (command == "offsets") return encode_with_offsets(arguments);
+  if (command == "json") return encode_json(arguments);
   if (command == "decode") return decode(arguments);
   if (command == "wrap") return wrap(arguments);
   if (command == "time") return time_encoding(arguments);

@@ -108,6 +108,8 @@ def with_bytes(description, rng):
 
 def check_pairs_and_texts(program, file, theirs, lines):
     theirs.encode_special_tokens = False
+    if theirs.num_special_tokens_to_add(False) == 0:  # where nothing stands around texts, ours puts cls and sep
+        theirs.post_processor = O.TemplateProcessing("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", [("[CLS]", 5), ("[SEP]", 6)])
     pairs = list(zip(lines[0::2], lines[1::2]))
     encoded = [theirs.encode(*pair) for pair in pairs]
     run = lambda command, text: subprocess.run([program, *command], input=text.encode(), capture_output=True, check=True).stdout.decode()

@@ -1,0 +1,78 @@
+#include "data/tokenizers/rounded_number.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include <fmt/format.h>
+
+namespace nystrom {
+namespace {
+
+constexpr int largest_power = 308;
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// The double nearest to 10^exponent.
+double power_of_ten(int exponent) {
+  static const auto powers = [] {
+    std::array<double, largest_power + 1> table{};
+    for (int i = 0; i <= largest_power; ++i) {
+      const std::string text = fmt::format("1e{}", i);
+      std::from_chars(text.data(), text.data() + text.size(), table[static_cast<std::size_t>(i)]);
+    }
+    return table;
+  }();
+  return powers[static_cast<std::size_t>(exponent)];
+}
+
+double scaled(std::uint64_t digits, std::int64_t exponent) {
+  auto value = static_cast<double>(digits);
+  for (; exponent < -largest_power && value != 0; exponent += largest_power) value /= power_of_ten(largest_power);
+  if (value == 0) return 0;
+  // Beyond the largest power theirs is an error, and ours has been one before.
+  if (exponent >= 0) return value * power_of_ten(static_cast<int>(std::min<std::int64_t>(exponent, largest_power)));
+  return value / power_of_ten(static_cast<int>(-exponent));
+}
+
+}  // namespace
+
+double read_rounded_number(std::string_view text) {
+  const bool negative = text.starts_with('-');
+  if (negative) text.remove_prefix(1);
+  constexpr std::uint64_t most = std::numeric_limits<std::uint64_t>::max();
+  std::uint64_t digits = 0;
+  std::int64_t exponent = 0;
+  bool full = false, behind_point = false;
+  std::size_t i = 0;
+  for (; i < text.size() && (is_digit(text[i]) || text[i] == '.'); ++i) {
+    if (text[i] == '.') {
+      behind_point = true;
+      continue;
+    }
+    const auto digit = static_cast<std::uint64_t>(text[i] - '0');
+    full |= digits > (most - digit) / 10;
+    if (full) {
+      exponent += behind_point ? 0 : 1;
+    } else {
+      digits = digits * 10 + digit;
+      exponent -= behind_point ? 1 : 0;
+    }
+  }
+  if (i < text.size()) {  // e or E
+    ++i;
+    const bool shrinks = text[i] == '-';
+    if (shrinks || text[i] == '+') ++i;
+    constexpr std::int64_t enough = 1'000'000'000;
+    std::int64_t power = 0;
+    for (; i < text.size(); ++i) power = std::min(power * 10 + (text[i] - '0'), enough);
+    exponent += shrinks ? -power : power;
+  }
+  const double value = scaled(digits, exponent);
+  return negative ? -value : value;
+}
+
+}  // namespace nystrom

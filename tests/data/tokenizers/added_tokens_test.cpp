@@ -1,0 +1,145 @@
+// Tokens that are found before a text is cut into words, where they are easily found wrong. What is expected is what Hugging Face's library
+// gives.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "data/tokenizers/rounded_number.h"
+#include "data/tokenizers/tokenizer_files.h"
+#include "tests/train/temporary_folder.h"
+
+namespace nystrom {
+
+std::ostream& operator<<(std::ostream& out, const Token& token) { return out << token.id << ":" << token.begin << ":" << token.end; }
+
+namespace {
+
+using Json = nlohmann::json;
+using Tokens = std::vector<Token>;
+
+constexpr unsigned lstrip = 1, rstrip = 2, normalized = 4, special = 8;
+
+Json added(const char* content, int id, unsigned flags = 0) {
+  return {{"content", content},
+          {"id", id},
+          {"lstrip", (flags & lstrip) != 0},
+          {"rstrip", (flags & rstrip) != 0},
+          {"normalized", (flags & normalized) != 0},
+          {"special", (flags & special) != 0}};
+}
+
+/// BPE of the characters a, b, line feed and space.
+Json description(Json tokens) {
+  const Json vocabulary = {{"a", 0}, {"b", 1}, {"\n", 2}, {" ", 3}, {"<unk>", 4}};
+  return {{"added_tokens", std::move(tokens)},
+          {"model", {{"type", "BPE"}, {"unk_token", "<unk>"}, {"vocab", vocabulary}, {"merges", Json::array()}}}};
+}
+
+PipelineTokenizer tokenizer_of(const Json& json) { return PipelineTokenizer(parse_tokenizer_json(json.dump(), "t.json")); }
+
+Tokens encode(const Json& json, const char* text) { return tokenizer_of(json).encode_with_offsets(text, SpecialNames::tokens); }
+
+/// Those aborted, or came out in another order, which was Hugging Face's own trouble once.
+TEST(AddedTokens, WhiteSpaceThatStripsWhiteSpace) {
+  for (const unsigned form : {0u, normalized}) {
+    const Json both = description({added("\n", 2, lstrip | rstrip | form)}), right = description({added("\n", 2, rstrip | form)}),
+               left = description({added("\n", 2, lstrip | form)});
+    EXPECT_EQ(encode(both, "\n\n"), (Tokens{{2, 0, 2}}));
+    EXPECT_EQ(encode(both, "a \n\n\n b"), (Tokens{{0, 0, 1}, {2, 1, 6}, {1, 6, 7}}));
+    EXPECT_EQ(encode(right, "\n\n"), (Tokens{{2, 0, 2}, {2, 1, 2}}));
+    EXPECT_EQ(encode(right, "a\n \nb"), (Tokens{{0, 0, 1}, {2, 1, 4}, {2, 3, 4}, {1, 4, 5}}));
+    EXPECT_EQ(encode(left, "\n \n "), (Tokens{{2, 0, 1}, {2, 1, 3}, {3, 3, 4}}));
+  }
+  // The spaces of the second token belong to the first: nothing is left, and theirs ends without an answer.
+  EXPECT_EQ(encode(description({added("\n", 2, rstrip), added(" ", 3, lstrip)}), "\n  a"), (Tokens{{2, 0, 3}, {0, 3, 4}}));
+}
+
+TEST(AddedTokens, OfEqualFormsSpecialOnesGoFirst) {
+  const auto with = [](unsigned first, unsigned second, const char* text) {
+    Json json = description({added("Hello", 5, normalized | first), added("hello", 6, normalized | second)});
+    json["normalizer"] = {{"type", "Lowercase"}};
+    return encode(json, text)[0].id;
+  };
+  EXPECT_EQ(with(0, 0, "hello"), 5);
+  EXPECT_EQ(with(special, 0, "hello"), 5);
+  EXPECT_EQ(with(0, special, "Hello"), 6);
+  EXPECT_EQ(with(special, special, "hello"), 5);
+}
+
+TEST(AddedTokens, NewOnesAreNumberedInOrder) {
+  Json json = description({added("x", 5), added("y", 6)});
+  EXPECT_EQ(tokenizer_of(json).vocab_size(), 7);
+  json["added_tokens"][1]["id"] = 9;
+  EXPECT_EQ(input_error([&] { tokenizer_of(json); }),
+            "t.json: added_tokens[1]: 'y' has id 9, expected 6: new tokens are numbered from the number of pieces on, in order");
+}
+
+TEST(AddedTokens, LeftWithNothing) {
+  Json json = description({added("\n", 2, normalized)});
+  json["normalizer"] = {{"type", "Strip"}};
+  EXPECT_EQ(input_error([&] { tokenizer_of(json); }),
+            "the tokenizer's normalizer leaves nothing of the added token '\\x0a', which is to be found in normal text");
+}
+
+/// A file may add a token again with other flags, as the settings of a folder do.
+TEST(AddedTokens, AddedAgain) {
+  AddedTokenList list;
+  list.add({.content = "x", .id = 1, .normalized = true});
+  list.add({.content = "x", .id = 1, .lstrip = true});
+  const std::vector<AddedToken> both{{.content = "x", .id = 1, .normalized = true, .lstrip = true},
+                                     {.content = "x", .id = 1, .lstrip = true}};
+  EXPECT_EQ(list.all(), both);
+  list.add({.content = "x", .id = 1, .lstrip = true});
+  EXPECT_EQ(list.all(), both);
+  AddedTokenList special_ones;
+  special_ones.add({.content = "x", .id = 1, .special = true});
+  special_ones.add({.content = "x", .id = 1, .normalized = true, .rstrip = true});
+  EXPECT_EQ(special_ones.all(), (std::vector<AddedToken>{{.content = "x", .id = 1, .special = true, .rstrip = true}}));
+}
+
+TEST(Vocabulary, IdsMayBeLeftOut) {
+  Json json = description(Json::array());
+  json["model"]["vocab"]["b"] = 7;
+  const PipelineTokenizer tokenizer = tokenizer_of(json);
+  EXPECT_EQ(tokenizer.vocab_size(), 8);
+  EXPECT_EQ(tokenizer.encode("ab"), (std::vector<std::int32_t>{0, 7}));
+  EXPECT_EQ(tokenizer.piece(5), "");
+  EXPECT_EQ(tokenizer.decode(std::vector<std::int32_t>{0, 5, 7}), "a b");
+}
+
+TEST(UnknownToken, MayBeAbsentUntilATextNeedsIt) {
+  const std::string message = "the text holds what is no piece of the tokenizer, whose vocabulary lacks the unknown token '[UNK]'";
+  Json json = description(Json::array());
+  json["model"]["unk_token"] = "[UNK]";
+  EXPECT_EQ(tokenizer_of(json).encode("ab"), (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(input_error([&] { tokenizer_of(json).encode("az"); }), message);
+  json["model"] = {{"type", "WordPiece"}, {"unk_token", "[UNK]"}, {"vocab", {{"a", 0}}}};
+  EXPECT_EQ(tokenizer_of(json).encode("a"), (std::vector<std::int32_t>{0}));
+  EXPECT_EQ(input_error([&] { tokenizer_of(json).encode("z"); }), message);
+}
+
+/// Their token is the text itself, not the unknown piece, and its spaces are trimmed.
+TEST(Unigram, OffsetsOfUnknownTextAreTrimmed) {
+  Json json = description(Json::array());
+  json["post_processor"] = {{"type", "ByteLevel"}, {"trim_offsets", true}, {"add_prefix_space", false}};
+  json["model"] = {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", Json::array({Json{"<unk>", 0}, Json{"a", -1}, Json{"b", -1}})}};
+  EXPECT_EQ(encode(json, "a z b"), (Tokens{{1, 0, 1}, {0, 2, 3}, {2, 4, 5}}));
+  EXPECT_EQ(encode(json, "  zz  a"), (Tokens{{0, 2, 4}, {1, 6, 7}}));
+  EXPECT_EQ(encode(json, " a"), (Tokens{{0, 1, 1}, {1, 1, 2}}));
+}
+
+/// Doubles next to those that are nearest, as serde_json reads them.
+TEST(RoundedNumber, AsSerde) {
+  EXPECT_EQ(read_rounded_number("-4.5"), -4.5);
+  EXPECT_EQ(read_rounded_number("0"), 0);
+  EXPECT_EQ(read_rounded_number("1e22"), 1e22);
+  EXPECT_EQ(read_rounded_number("-2.5E-3"), -2.5e-3);
+  EXPECT_EQ(read_rounded_number("123456789012345678901234567890"), 12345678901234567890.0 * 1e10);
+  EXPECT_EQ(read_rounded_number("0.123456789012345678901234567890"), 12345678901234567890.0 / 1e20);
+  EXPECT_EQ(read_rounded_number("1e-400"), 0);
+  const double digits = 34635426998138428;  // rounded first, then divided
+  EXPECT_EQ(read_rounded_number("-3.4635426998138428"), -(digits / 1e16));
+}
+
+}  // namespace
+}  // namespace nystrom
