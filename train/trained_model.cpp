@@ -52,7 +52,7 @@ void TrainedModel::start_average() {
 }
 
 void TrainedModel::update_average() {
-  if (average_) average_->update();
+  if (average_) average_->update(optimizer_->steps_taken());
 }
 
 void TrainedModel::while_averaged(const std::function<void()>& f) {

@@ -1,5 +1,7 @@
 #include "train/weight_average.h"
 
+#include <algorithm>
+
 #include "core/check.h"
 #include "core/kernels.h"
 
@@ -12,10 +14,12 @@ WeightAverage::WeightAverage(ParameterStore& store, double decay, SlabRange rang
   slab_ = store.masters(range).clone();
 }
 
-void WeightAverage::update() {
+void WeightAverage::update(std::int64_t number) {
+  require(number >= 1, "WeightAverage: update {} is not at least 1", number);
   if (range_.size() == 0) return;
-  kernels::affine(slab_, decay_, 0, slab_);
-  kernels::accumulate(store_.masters(range_), 1 - decay_, slab_);
+  const double decay = std::min(decay_, static_cast<double>(1 + number) / static_cast<double>(10 + number));
+  kernels::affine(slab_, decay, 0, slab_);
+  kernels::accumulate(store_.masters(range_), 1 - decay, slab_);
 }
 
 void WeightAverage::while_exchanged(const std::function<void()>& f) {

@@ -7,8 +7,9 @@
 
 namespace nystrom {
 
-/// After every update of the parameters average ← decay · average + (1 − decay) · parameters (Polyak & Juditsky, 1992, with forgetting), in
-/// the type of the masters. It starts as the parameters, so that nothing needs a correction.
+/// After update t of the parameters, from 1: average ← d · average + (1 − d) · parameters, in the type of the masters (Polyak & Juditsky,
+/// 1992, with forgetting). d = min(decay, (1 + t) / (10 + t)): with a constant one the first parameters would weigh decayᵗ, most of the
+/// average of a run shorter than 1 / (1 − decay) updates; so they weigh less than (10 / t)⁹.
 class WeightAverage {
  public:
   /// `store` is allocated for training, has its first values, and outlives the average. `decay` is below 1; 0 averages nothing.
@@ -17,7 +18,8 @@ class WeightAverage {
   /// those of this one were changed.
   WeightAverage(ParameterStore& store, double decay, SlabRange range, std::function<void()> share);
 
-  void update();
+  /// Takes up the parameters after update `number` of them, at least 1.
+  void update(std::int64_t number);
   /// Runs f while the parameters and the average are exchanged. What f throws is thrown on; the parameters of other ranges then stay the
   /// average's.
   void while_exchanged(const std::function<void()>& f);
