@@ -41,6 +41,9 @@ Var dropout(const Var& x, double p, DropoutKey key, const Tensor& sample_ids);
 
 /// x Wᵀ + bias: x […, in], weight [out, in], bias [out] or an undefined Var; result […, out]. Gradients have the same `precision`.
 Var linear(const Var& x, const Var& weight, const Var& bias = {}, Precision precision = Precision::full);
+/// The same with the result in the accumulate type, not rounded to x's: for outputs that are compared with each other. Its gradient is
+/// rounded to x's type before it goes on.
+Var linear_unrounded(const Var& x, const Var& weight, const Var& bias = {});
 /// a b: a […, m, k], b […, k, n]; leading axes broadcast.
 Var matmul(const Var& a, const Var& b);
 

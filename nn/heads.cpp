@@ -13,7 +13,9 @@ MaskedLmHead::MaskedLmHead(const Scope& scope, const ModelConfig& config, const 
       words_(words),
       bias_(scope.parameter("bias", {config.vocab_size}, {Init::Kind::zeros}, false)) {}
 
-Var MaskedLmHead::operator()(const Var& hidden) const { return linear(norm_(activate(activation_, dense_(hidden))), words_, bias_); }
+Var MaskedLmHead::operator()(const Var& hidden) const {
+  return linear_unrounded(norm_(activate(activation_, dense_(hidden))), words_, bias_);
+}
 
 SequenceClassificationHead::SequenceClassificationHead(const Scope& scope, const ModelConfig& config)
     : activation_(config.hidden_act),
@@ -24,7 +26,7 @@ SequenceClassificationHead::SequenceClassificationHead(const Scope& scope, const
 
 Var SequenceClassificationHead::operator()(const Var& pooled, const RunContext& run) const {
   const Var x = input_dropout_(pooled, run);
-  return out_proj_(dropout_(activate(activation_, dense_(x)), run));
+  return out_proj_.unrounded(dropout_(activate(activation_, dense_(x)), run));
 }
 
 Var tower_features(const Var& pooled) {
@@ -38,14 +40,14 @@ Var tower_features(const Var& pooled) {
 TokenClassificationHead::TokenClassificationHead(const Scope& scope, const ModelConfig& config)
     : dropout_(scope, config.hidden_dropout_prob), classifier_(scope / "classifier", config.hidden_size, config.num_labels()) {}
 
-Var TokenClassificationHead::operator()(const Var& hidden, const RunContext& run) const { return classifier_(dropout_(hidden, run)); }
+Var TokenClassificationHead::operator()(const Var& hidden, const RunContext& run) const { return classifier_.unrounded(dropout_(hidden, run)); }
 
 MultipleChoiceHead::MultipleChoiceHead(const Scope& scope, const ModelConfig& config)
     : pre_classifier_(scope / "pre_classifier", config.hidden_size, config.hidden_size),
       classifier_(scope / "classifier", config.hidden_size, 1) {}
 
 Var MultipleChoiceHead::operator()(const Var& first_token) const {
-  return reshape(classifier_(relu(pre_classifier_(first_token))), {first_token.dim(0)});
+  return reshape(classifier_.unrounded(relu(pre_classifier_(first_token))), {first_token.dim(0)});
 }
 
 Var classification_loss(const Var& logits, const Tensor& labels, double normaliser) {

@@ -1,4 +1,5 @@
-// What stands on the encoder: one small module a task, with Hugging Face's names, and its loss.
+// What stands on the encoder: one small module a task, with Hugging Face's names, and its loss. Logits are in the accumulate type (f32 of
+// bf16 and f16): rounded ones would tie, and metrics would take the ties for the model's.
 #pragma once
 
 #include "nn/encoder.h"

@@ -31,6 +31,8 @@ class Linear {
   Linear(const Scope& scope, std::int64_t in, std::int64_t out)
       : weight_(scope.parameter("weight", {out, in})), bias_(scope.parameter("bias", {out}, {Init::Kind::zeros}, false)) {}
   Var operator()(const Var& x) const { return linear(x, weight_, bias_); }
+  /// The same in the accumulate type. The last layer of a head: what decides is not rounded, so that there are no ties.
+  Var unrounded(const Var& x) const { return linear_unrounded(x, weight_, bias_); }
   const Parameter& weight() const { return weight_; }
   const Parameter& bias() const { return bias_; }
 

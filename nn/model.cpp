@@ -82,7 +82,7 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
   if (tokens_) out.logits = (*tokens_)(hidden, pass.run);
   if (choice_) out.logits = (*choice_)(first_token(hidden));
   if (questions_) {
-    const Var both = (*questions_)(hidden);
+    const Var both = questions_->unrounded(hidden);
     out.start_logits = reshape(slice(both, 2, 0, 1), {hidden.dim(0), hidden.dim(1)});
     out.end_logits = reshape(slice(both, 2, 1, 2), {hidden.dim(0), hidden.dim(1)});
   }
@@ -119,7 +119,7 @@ MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, d
   MaskedLmOutput out{{}, Tensor::empty(count, DType::i64, device), Tensor::from(chosen, count)};
   kernels::argmax_rows(logits.value(), out.predictions);
   out.loss = cross_entropy(logits, out.labels, normaliser);
-  if (sentence_order_) out.order_logits = (*sentence_order_)(first_token(hidden));
+  if (sentence_order_) out.order_logits = sentence_order_->unrounded(first_token(hidden));
   return out;
 }
 

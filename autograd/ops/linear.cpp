@@ -10,9 +10,8 @@ void multiply_into(Grads::Destination destination, const Tensor& a, const Tensor
   kernels::matmul(a, b, CView{}, destination.tensor, destination.accumulate, precision);
 }
 
-}  // namespace
-
-Var linear(const Var& x, const Var& weight, const Var& bias, Precision precision) {
+/// Both of the functions below; `out_type` is the type of the result.
+Var product(const Var& x, const Var& weight, const Var& bias, Precision precision, DType out_type) {
   require(x.rank() >= 1 && weight.rank() == 2 && x.dim(-1) == weight.dim(1),
           "linear: x {} does not fit the weight {}; expected [out, in] for x […, in]", x.shape(), weight.shape());
   require(!bias.defined() || bias.shape() == Shape{weight.dim(0)}, "linear: bias {} does not fit the weight {}", bias.shape(),
@@ -21,10 +20,12 @@ Var linear(const Var& x, const Var& weight, const Var& bias, Precision precision
   const std::int64_t in = weight.dim(1), out = weight.dim(0);
   const std::int64_t rows = in == 0 ? 0 : x.value().numel() / in;
   const Tensor flat = x.value().contiguous().reshape({rows, in});
-  Tensor y = Tensor::empty(x.shape().without(-1).append(out), x.dtype(), x.value().device());
-  kernels::matmul(flat, weight.value().transpose(0, 1), bias.value(), y.reshape({rows, out}), false, precision);
+  Tensor y = Tensor::empty(x.shape().without(-1).append(out), out_type, x.value().device());
+  // A bias has the type of the result: libraries differ in what else they take.
+  const Tensor shift = bias.defined() ? bias.value().cast(out_type) : Tensor();
+  kernels::matmul(flat, weight.value().transpose(0, 1), shift, y.reshape({rows, out}), false, precision);
   return record("linear", y, {x, weight, bias}, [flat, w = weight.value(), x_shape = x.shape(), precision](const Tensor& dy, Grads grads) {
-    const Tensor dflat = dy.reshape({flat.dim(0), w.dim(0)});
+    const Tensor dflat = dy.cast(w.dtype()).reshape({flat.dim(0), w.dim(0)});
     if (grads.wants(0)) {
       auto dx = grads.into(0, x_shape, dy.device());
       dx.tensor = dx.tensor.reshape(flat.shape());
@@ -37,6 +38,16 @@ Var linear(const Var& x, const Var& weight, const Var& bias, Precision precision
       kernels::sum_middle(dflat.reshape({1, flat.dim(0), w.dim(0)}), row, db.accumulate);
     }
   });
+}
+
+}  // namespace
+
+Var linear(const Var& x, const Var& weight, const Var& bias, Precision precision) {
+  return product(x, weight, bias, precision, x.dtype());
+}
+
+Var linear_unrounded(const Var& x, const Var& weight, const Var& bias) {
+  return product(x, weight, bias, Precision::full, accumulate_dtype(x.dtype()));
 }
 
 Var matmul(const Var& a, const Var& b) {

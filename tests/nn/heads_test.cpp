@@ -76,6 +76,23 @@ TEST(Towers, DrawDropoutByTheSampleAlone) {
   expect_near({behind.begin() + 3, behind.end()}, alone);
 }
 
+/// Rounded to bf16 the logits of different texts are often the same, and metrics count ties.
+TEST(Heads, LogitsOfBf16AreNotRounded) {
+  for (const Head head : {Head::masked_lm, Head::sequence_classification, Head::token_classification, Head::question_answering,
+                          Head::multiple_choice}) {
+    SCOPED_TRACE(enum_name(head));
+    ModelConfig config = tiny_config();
+    config.head = head;
+    const auto model = make_model(config, DType::bf16);
+    const ModelOutput out = (*model)(input_of(config, {{"11111", "11100"}}));
+    for (const Var& logits : {out.logits, out.start_logits, out.end_logits}) {
+      if (!logits.defined()) continue;
+      EXPECT_EQ(logits.dtype(), DType::f32);
+      EXPECT_NE(logits.value().contiguous().to_doubles(), logits.value().cast(DType::bf16).to_doubles());
+    }
+  }
+}
+
 TEST(QuestionAnsweringLoss, IsDividedByItsNormaliser) {
   const Var start(random_normal({3, 5}, 1)), end(random_normal({3, 5}, 2));
   const Tensor from = Tensor::from(std::vector<std::int64_t>{0, 2, 4}, {3}), to = Tensor::from(std::vector<std::int64_t>{1, 3, 4}, {3});

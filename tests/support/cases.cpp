@@ -57,6 +57,8 @@ std::vector<OpCase> product_cases() {
       {"linear_without_bias", {{3, 5}, {1, 5}}, [](const Vars& v) { return linear(v[0], v[1]); }},
       {"linear_one_input", {{4, 1}, {3, 1}, {3}}, [](const Vars& v) { return linear(v[0], v[1], v[2]); }},
       {"linear_wide", {{9, 70}, {40, 70}, {40}}, [](const Vars& v) { return linear(v[0], v[1], v[2]); }},
+      {"linear_unrounded", {{2, 3, 5}, {7, 5}, {7}}, [](const Vars& v) { return linear_unrounded(v[0], v[1], v[2]); }},
+      {"linear_unrounded_without_bias", {{3, 5}, {1, 5}}, [](const Vars& v) { return linear_unrounded(v[0], v[1]); }},
       {"linear_twice_same_weight", {{3, 4}, {4, 4}}, [](const Vars& v) { return linear(linear(v[0], v[1]), v[1]); }},
       {"linear_strided_input", {{5, 3, 2}, {4, 5}}, [](const Vars& v) { return linear(transpose(v[0], 0, 2), v[1]); }},
       {"matmul", {{5, 3}, {3, 7}}, [](const Vars& v) { return matmul(v[0], v[1]); }},
