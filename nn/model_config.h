@@ -94,6 +94,7 @@ struct ModelConfig {
 
   // Not options of `model:`: decided by the checkpoint, the task, the tokenizer or the data.
   std::int64_t pad_token_id = 1;
+  std::optional<std::int64_t> bos_token_id, eos_token_id;  ///< of the tokenizer, for others to read; null: it has none
   Head head = Head::masked_lm;
   std::vector<std::string> labels = {"LABEL_0", "LABEL_1"};
   /// With the masked-LM head: a second one says which of two segments came first.

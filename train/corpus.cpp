@@ -12,6 +12,7 @@
 #include "data/sentencepiece_tokenizer.h"
 #include "data/sentencepiece_train.h"
 #include "data/tokenizer_folder.h"
+#include "train/hf_config.h"
 #include "train/model_folder.h"
 #include "train/progress.h"
 
@@ -346,6 +347,7 @@ void fit_model_to_tokenizer(RunConfig& config, const Tokenizer& tokenizer) {
   require_input(tokenizer.special().pad != no_id,
                 "the tokenizer has no padding token; name one in its special_tokens_map.json, as in {{\"pad_token\": \"<pad>\"}}");
   config.model.pad_token_id = tokenizer.special().pad;
+  set_text_ends(config.model, tokenizer.special());
 }
 
 }  // namespace nystrom

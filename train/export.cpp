@@ -32,45 +32,6 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 }  // namespace
 
-bool is_exact_in_transformers(const ModelConfig& exported) { return exported.segment_means_seq_len == exported.attention.num_landmarks; }
-
-namespace {
-
-/// What is in the way whatever the attention computes.
-std::string obstacle_of_structure(const ModelConfig& config) {
-  if (config.embed_dim)
-    return fmt::format("the input is features (embed_dim {}), and transformers' Nyströmformer takes token ids", *config.embed_dim);
-  if (config.norm != Norm::post) return "norm is pre, and transformers' Nyströmformer normalises after each residual only";
-  if (config.positions != Positions::absolute) return "positions are none, and transformers' Nyströmformer always adds position embeddings";
-  if (config.head == Head::sequence_classification && config.pooling != Pooling::first)
-    return "pooling is mean, and transformers' NystromformerForSequenceClassification reads the first token";
-  if (config.has_towers()) return "pairs are towers, and transformers' Nyströmformer reads a pair as one sequence";
-  const AttentionKind kind = config.attention.kind;
-  if (kind != AttentionKind::nystrom && kind != AttentionKind::softmax)
-    return fmt::format("attention.kind is {}, and transformers' Nyströmformer has Nyström and exact attention only", enum_name(kind));
-  return "";
-}
-
-/// What is in the way of Nyström attention at the model's length.
-std::string obstacle_of_length(const ModelConfig& config) {
-  const std::int64_t length = config.segment_means_seq_len, landmarks = config.attention.num_landmarks;
-  if (length % landmarks != 0)
-    return fmt::format(
-        "num_landmarks {} does not divide the sequence length {} (segment_means_seq_len), which transformers cuts into equal segments",
-        landmarks, length);
-  if (length > config.max_position_embeddings && !is_exact_in_transformers(config))
-    return fmt::format("segment_means_seq_len {} exceeds max_position_embeddings {}, and transformers needs rows of just that length",
-                       length, config.max_position_embeddings);
-  return "";
-}
-
-}  // namespace
-
-std::string export_obstacle(const ModelConfig& config, bool softmax) {
-  const std::string obstacle = obstacle_of_structure(config);
-  return obstacle.empty() && !softmax && config.attention.kind == AttentionKind::nystrom ? obstacle_of_length(config) : obstacle;
-}
-
 ModelConfig exported_config(const ModelConfig& config, bool softmax) {
   const std::string obstacle = export_obstacle(config, softmax);
   const bool softmax_helps = export_obstacle(config, true).empty();
@@ -116,13 +77,14 @@ std::vector<std::string> export_notes(const ModelConfig& exported) {
 }
 
 ExportResult export_model(const ModelFolder& source, const fs::path& folder, const ExportOptions& options, Log& log) {
-  const ModelConfig config = with_context(printable_path(source.path), [&] { return exported_config(source.config, options.softmax); });
+  ModelConfig config = with_context(printable_path(source.path), [&] { return exported_config(source.config, options.softmax); });
   const fs::path place = free_place(folder);  // both before the weights are read
   const auto loaded = load_model(source.path, source.config, DType::f32, StoreMode::inference);
   const Model& model = *loaded;
   const auto tokenizer = open_tokenizer_of(source);
+  if (tokenizer) set_text_ends(config, tokenizer->special());  // folders of older versions have the defaults of transformers' class
   NewFolder written(place);
-  write_text_file(written.path() / "config.json", hf_config_text(config));
+  write_text_file(written.path() / "config.json", hf_config_text(config, ModelType::transformers));
   write_safetensors(written.path() / "model.safetensors", f32_weights(model));
   ModelCard card;
   card.title = place.filename().string();

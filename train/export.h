@@ -8,6 +8,7 @@
 #include "train/export_check.h"
 #include "train/log.h"
 #include "train/model_folder.h"
+#include "train/transformers_class.h"
 
 namespace nystrom {
 
@@ -29,17 +30,9 @@ struct ExportResult {
 /// when the system refuses; Error when the files read back are not what was written.
 ExportResult export_model(const ModelFolder& source, const std::filesystem::path& folder, const ExportOptions& options, Log& log);
 
-/// Why transformers cannot represent a model, in words; empty when it can: pre-LN, input features, no position embeddings, mean pooling,
-/// two towers, a rival attention, a segment_means_seq_len that num_landmarks does not divide or that exceeds the position table (not with
-/// `softmax`, where it says nothing).
-std::string export_obstacle(const ModelConfig& config, bool softmax);
-
 /// The configuration that an export of `config` gets. With `softmax`, and for models of that kind, segment_means_seq_len is num_landmarks:
 /// transformers then computes exact attention, at any length. InputError with the export_obstacle.
 ModelConfig exported_config(const ModelConfig& config, bool softmax);
-
-/// Whether transformers computes exact attention for a folder with this configuration.
-bool is_exact_in_transformers(const ModelConfig& exported);
 
 /// What of the model transformers does not compute as nystrom does, a sentence each.
 std::vector<std::string> export_notes(const ModelConfig& exported);

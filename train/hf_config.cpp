@@ -8,6 +8,7 @@
 
 #include "core/check.h"
 #include "core/json.h"
+#include "train/transformers_class.h"
 
 namespace nystrom {
 namespace {
@@ -16,12 +17,22 @@ using nlohmann::json;
 
 constexpr const char* config_name = "config.json";
 constexpr const char* block_name = "nystrom";
+constexpr const char* own_type = "nystrom";
+constexpr const char* transformers_type = "nystromformer";
+constexpr const char* regression = "regression";
+constexpr const char* classification = "single_label_classification";
 constexpr std::int64_t max_labels = 1'000'000;
 
 /// Fields of ModelConfig that Hugging Face's class does not have: they stand in our block.
 bool is_block_field(std::string_view name) {
   constexpr std::string_view names[] = {"norm", "positions", "pooling", "pairs", "embed_dim", "attention"};
   return std::ranges::find(names, name) != std::end(names);
+}
+
+/// What transformers calls what a head of sequences predicts; null for other heads, for which it has no word.
+const char* problem_type(const ModelConfig& config) {
+  if (config.head != Head::sequence_classification) return nullptr;
+  return config.num_labels() == 1 ? regression : classification;
 }
 
 /// A JSON value as a message shows it.
@@ -175,8 +186,11 @@ struct Writer {
 };
 
 void check_kind_of_model(const Reader& reader) {
-  if (const json* type = reader.find("model_type"); type != nullptr && *type != "nystromformer")
-    reader.fail_type("model_type", "\"nystromformer\"", *type);
+  if (const json* type = reader.find("model_type"); type != nullptr) {
+    if (*type != own_type && *type != transformers_type) reader.fail_type("model_type", "\"nystrom\" or \"nystromformer\"", *type);
+    if (*type == own_type && reader.find(block_name) == nullptr)
+      reader.fail(block_name, "is missing; a folder of model_type \"nystrom\" has its options there");
+  }
   for (const char* key : {"is_decoder", "causal", "is_causal"}) {
     const json* value = reader.find(key);
     if (value == nullptr) continue;
@@ -190,11 +204,21 @@ void check_kind_of_model(const Reader& reader) {
     if (!value->is_boolean()) reader.fail_type("inv_coeff_init_option", "true or false", *value);
     if (*value == true) reader.fail("inv_coeff_init_option", "true crashes in transformers, so no model was made with it; set it to false");
   }
-  if (const json* value = reader.find("problem_type"); value != nullptr && !value->is_null()) {
-    if (!value->is_string()) reader.fail_type("problem_type", "a string or null", *value);
-    if (*value == "multi_label_classification")
-      reader.fail("problem_type", "multi_label_classification is not supported; one label an example is");
-  }
+}
+
+/// A head with one output is a regression here, any other a classification; a folder that says otherwise would be run as what it is not.
+void check_problem_type(const Reader& reader, const ModelConfig& config) {
+  const json* value = reader.find("problem_type");
+  if (value == nullptr || value->is_null()) return;
+  if (!value->is_string()) reader.fail_type("problem_type", "a string or null", *value);
+  if (*value == "multi_label_classification")
+    reader.fail("problem_type", "multi_label_classification is not supported; one label an example is");
+  if (*value != regression && *value != classification)
+    reader.fail_type("problem_type", fmt::format("\"{}\", \"{}\" or null", classification, regression), *value);
+  const char* expected = problem_type(config);
+  if (expected != nullptr && *value != expected)
+    reader.fail("problem_type", fmt::format("{} with {} labels; here a head of one label is a regression, any other a classification",
+                                            value->get<std::string>(), config.labels.size()));
 }
 
 Head read_head(const Reader& reader) {
@@ -238,9 +262,26 @@ void read_block(const json& value, const std::string& source, const Reader& oute
   block.refuse_unknown();
 }
 
+/// A token id that nothing here depends on: other programs write what they like.
+std::optional<std::int64_t> read_idle_id(const Reader& reader, const char* name) {
+  const json* value = reader.find(name);
+  if (value == nullptr || !value->is_number_unsigned() || value->get<std::uint64_t>() > std::uint64_t{INT64_MAX}) return std::nullopt;
+  return value->get<std::int64_t>();
+}
+
+/// What config.json states: of exact attention the segment_means_seq_len that makes transformers compute it too.
+ModelConfig stated(ModelConfig config) {
+  if (config.attention.kind == AttentionKind::softmax && computed_by_transformers(config))
+    config.segment_means_seq_len = config.attention.num_landmarks;
+  return config;
+}
+
 }  // namespace
 
-ModelConfig parse_hf_config(std::string_view text, const std::string& source) {
+namespace {
+
+/// All keys; what follows from several of them is not checked.
+ModelConfig parse_keys(std::string_view text, const std::string& source) {
   const json root = parse_json(text, source);
   require_input(root.is_object(), "{}: expected an object, got {}", source, shown(root));
   Reader reader(root, source);
@@ -253,24 +294,47 @@ ModelConfig parse_hf_config(std::string_view text, const std::string& source) {
   reader(config.attention.conv_kernel_size, "conv_kernel_size", "", odd_positive);
   config.head = read_head(reader);
   config.labels = read_labels(reader);
+  check_problem_type(reader, config);
+  config.bos_token_id = read_idle_id(reader, "bos_token_id");
+  config.eos_token_id = read_idle_id(reader, "eos_token_id");
   const json* block = reader.find(block_name);
   config.attention.semantics = block != nullptr ? Semantics::nystrom : Semantics::transformers;
   if (block != nullptr) read_block(*block, source, reader, config);
+  return config;
+}
 
+std::filesystem::path config_path(const std::filesystem::path& folder_or_file) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(folder_or_file, ignored) ? folder_or_file / config_name : folder_or_file;
+}
+
+}  // namespace
+
+ModelConfig parse_hf_config(std::string_view text, const std::string& source) {
+  const ModelConfig config = parse_keys(text, source);
   const std::vector<std::string> found = problems(config);
   require_input(found.empty(), "{}: {}", source, fmt::join(found, "; "));
   return config;
 }
 
 ModelConfig read_hf_config(const std::filesystem::path& folder_or_file) {
-  std::error_code ignored;
-  const bool folder = std::filesystem::is_directory(folder_or_file, ignored);
-  const std::filesystem::path path = folder ? folder_or_file / config_name : folder_or_file;
+  const std::filesystem::path path = config_path(folder_or_file);
   return parse_hf_config(read_text_file(path), printable_path(path));
 }
 
-std::string hf_config_text(const ModelConfig& config) {
-  ModelConfig copy = config;  // field lists take a mutable struct
+ModelConfig read_hf_keys(const std::filesystem::path& folder_or_file) {
+  const std::filesystem::path path = config_path(folder_or_file);
+  return parse_keys(read_text_file(path), printable_path(path));
+}
+
+void set_text_ends(ModelConfig& config, const SpecialIds& special) {
+  const auto id_or_none = [](std::int32_t id) { return id == no_id ? std::nullopt : std::optional<std::int64_t>(id); };
+  config.bos_token_id = id_or_none(special.cls);
+  config.eos_token_id = id_or_none(special.sep);
+}
+
+std::string hf_config_text(const ModelConfig& config, ModelType type) {
+  ModelConfig copy = stated(config);  // field lists take a mutable struct
   json root = json::object();
   Writer writer{root};
   outer_fields(writer, copy);
@@ -281,12 +345,13 @@ std::string hf_config_text(const ModelConfig& config) {
   root[block_name] = block;
   root["conv_kernel_size"] = config.attention.conv_kernel_size.value_or(1);
   root["architectures"] = json::array({enum_name(config.head)});
-  root["model_type"] = "nystromformer";
+  root["model_type"] = type == ModelType::transformers || computed_by_transformers(config) ? transformers_type : own_type;
   root["transformers_version"] = "4.57.1";
   root["attention_probs_dropout_prob"] = 0.1;  // declared by Hugging Face and applied nowhere
   root["inv_coeff_init_option"] = false;
-  root["bos_token_id"] = 0;
-  root["eos_token_id"] = 2;
+  root["bos_token_id"] = Writer::value_of(config.bos_token_id);
+  root["eos_token_id"] = Writer::value_of(config.eos_token_id);
+  if (const char* problem = problem_type(config)) root["problem_type"] = problem;
   if (config.labels != ModelConfig{}.labels) {  // as Hugging Face, which leaves out its defaults
     for (std::size_t i = 0; i < config.labels.size(); ++i) {
       root["id2label"][std::to_string(i)] = config.labels[i];

@@ -88,6 +88,8 @@ std::int64_t trained_length(const ModelFolder& folder) {
   const ModelConfig& config = folder.config;
   const std::int64_t longest = config.longest_sequence().value_or(config.segment_means_seq_len);
   if (config.segment_means_seq_len != config.attention.num_landmarks) return std::min(config.segment_means_seq_len, longest);
+  if (const fs::path settings = folder.path / "config.yaml"; fs::exists(settings))
+    return std::min(read_resolved_config(settings.string()).data.sequence_length, longest);
   const fs::path file = folder.path / "tokenizer_config.json";
   if (!fs::exists(file)) return longest;
   const auto tokenizer = read_json_file(file);

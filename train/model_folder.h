@@ -31,7 +31,8 @@ ModelFolder open_model_folder(const std::filesystem::path& model, const std::vec
 std::filesystem::path find_model(const std::filesystem::path& model, Log& log);
 
 /// The most tokens, special ones included, that the model was trained with: segment_means_seq_len, or in the exact case, where that says
-/// something else, the tokenizer's model_max_length; never more than the model takes.
+/// something else, the data.sequence_length of a checkpoint's config.yaml, else the tokenizer's model_max_length; never more than the model
+/// takes.
 std::int64_t trained_length(const ModelFolder& folder);
 
 /// The configuration of a Hugging Face folder with `--set model.…` overrides applied. InputError for anything that cannot be built.

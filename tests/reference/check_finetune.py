@@ -106,6 +106,9 @@ def close(ours, theirs):
 def check_classification(check, program, folder, rng):
     model, tokenizer = load(check, "classification", folder, AutoModelForSequenceClassification)
     check(model.config.id2label == {0: "bad", 1: "fine", 2: "good"}, f"classification: labels {model.config.id2label}")
+    check(model.config.problem_type == "single_label_classification", f"classification: problem_type {model.config.problem_type}")
+    ids = (model.config.bos_token_id, model.config.eos_token_id)
+    check(ids == (tokenizer.cls_token_id, tokenizer.sep_token_id), f"classification: bos and eos {ids} are the tokenizer's cls and sep")
     classify = pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)
     worst, same = 0.0, True
     for _ in range(10):
@@ -118,12 +121,16 @@ def check_classification(check, program, folder, rng):
 
 def check_regression(check, program, folder, rng):
     model, tokenizer = load(check, "regression", folder, AutoModelForSequenceClassification)
-    worst = 0.0
+    score = pipeline("text-classification", model=model, tokenizer=tokenizer)
+    worst, of_pipeline = 0.0, 0.0
     for _ in range(10):
         text = sentence(rng, "more")
         with torch.no_grad():
             value = model(**tokenizer(text, return_tensors="pt")).logits.item()
-        worst = max(worst, abs(predict(program, folder, text)["value"] - value))
+        ours = predict(program, folder, text)["value"]
+        worst, of_pipeline = max(worst, abs(ours - value)), max(of_pipeline, abs(ours - score([text])[0]["score"]))
+    check(model.config.problem_type == "regression" and of_pipeline <= TOLERANCE,
+          f"regression: the text-classification pipeline gives the values of 10 texts, within {of_pipeline:.1e}")
     check(worst <= TOLERANCE, f"regression: values of 10 texts differ by {worst:.1e}")
 
 

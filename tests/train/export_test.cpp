@@ -23,7 +23,7 @@ TEST_F(ExportTest, WritesConfigWeightsTokenizerAndCard) {
 TEST_F(ExportTest, KeepsTheConfiguration) {
   const ModelConfig config = masked_lm_config();
   run(write_model(config));
-  EXPECT_EQ(read_bytes(target() / "config.json"), hf_config_text(config));
+  EXPECT_EQ(read_bytes(target() / "config.json"), hf_config_text(config, ModelType::transformers));
   EXPECT_EQ(config_json()["segment_means_seq_len"], 9);
 }
 

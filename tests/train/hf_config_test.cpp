@@ -96,8 +96,10 @@ struct BadCase {
 
 const BadCase bad_cases[] = {
     {"NotAnObject", "[]", "expected an object, got an empty array"},
-    {"OtherModel", R"({"model_type": "bert"})", "model_type: expected \"nystromformer\", got \"bert\""},
-    {"ModelTypeIsANumber", R"({"model_type": 1})", "model_type: expected \"nystromformer\", got 1"},
+    {"OtherModel", R"({"model_type": "bert"})", "model_type: expected \"nystrom\" or \"nystromformer\", got \"bert\""},
+    {"ModelTypeIsANumber", R"({"model_type": 1})", "model_type: expected \"nystrom\" or \"nystromformer\", got 1"},
+    {"OurTypeWithoutItsBlock", R"({"model_type": "nystrom"})",
+     "nystrom: is missing; a folder of model_type \"nystrom\" has its options there"},
     {"String", R"({"hidden_size": "768"})", "hidden_size: expected a whole number at least 1, got \"768\""},
     {"Fraction", R"({"hidden_size": 768.5})", "hidden_size: expected a whole number at least 1, got 768.5"},
     {"WholeFraction", R"({"hidden_size": 768.0})", "hidden_size: expected a whole number at least 1, got 768.0"},
@@ -132,6 +134,14 @@ const BadCase bad_cases[] = {
     {"MultiLabel", R"({"problem_type": "multi_label_classification"})",
      "problem_type: multi_label_classification is not supported; one label an example is"},
     {"ProblemTypeIsANumber", R"({"problem_type": 1})", "problem_type: expected a string or null, got 1"},
+    {"UnknownProblem", R"({"problem_type": "ranking"})",
+     "problem_type: expected \"single_label_classification\", \"regression\" or null, got \"ranking\""},
+    {"RegressionOfSeveralNumbers",
+     R"({"problem_type": "regression", "num_labels": 3, "architectures": ["NystromformerForSequenceClassification"]})",
+     "problem_type: regression with 3 labels; here a head of one label is a regression, any other a classification"},
+    {"ClassificationOfOneClass",
+     R"({"problem_type": "single_label_classification", "num_labels": 1, "architectures": ["NystromformerForSequenceClassification"]})",
+     "problem_type: single_label_classification with 1 labels; here a head of one label is a regression, any other a classification"},
     {"UnknownArchitecture", R"({"architectures": ["BertModel"]})",
      "architectures: expected an array with one of NystromformerForMaskedLM, NystromformerForSequenceClassification, "
      "NystromformerForTokenClassification, NystromformerForQuestionAnswering, NystromformerForMultipleChoice, "
@@ -220,6 +230,99 @@ TEST(HfConfig, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(got.attention.inverse, Inverse::exact);
   EXPECT_EQ(got.attention.inverse_iterations, 9);
   EXPECT_EQ(got.segment_means_seq_len, 48);
+}
+
+// ---- Which class a folder names -----------------------------------------------------------------------------------------------------
+
+struct TypeCase {
+  const char* name;
+  void (*change)(ModelConfig&);
+  const char* type;
+};
+
+void as_transformers(ModelConfig& c) { c.attention.semantics = Semantics::transformers, c.segment_means_seq_len = 512; }
+
+const TypeCase types[] = {
+    {"OurAttention", [](ModelConfig&) {}, "nystrom"},
+    {"OurAttentionWhereTransformersIsExact", [](ModelConfig& c) { c.segment_means_seq_len = 64; }, "nystrom"},
+    {"ExactAttention", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.segment_means_seq_len = 512; }, "nystromformer"},
+    {"Transformers", as_transformers, "nystromformer"},
+    {"TransformersExactCase", [](ModelConfig& c) { as_transformers(c), c.segment_means_seq_len = 64; }, "nystromformer"},
+    {"OtherIterations", [](ModelConfig& c) { as_transformers(c), c.attention.inverse_iterations = 5; }, "nystrom"},
+    {"OtherInverse", [](ModelConfig& c) { as_transformers(c), c.attention.inverse = Inverse::exact; }, "nystrom"},
+    {"LandmarksOfKeys", [](ModelConfig& c) { as_transformers(c), c.attention.landmark_source = LandmarkSource::keys; }, "nystrom"},
+    {"Linear", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; }, "nystrom"},
+    {"PreNorm", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.norm = Norm::pre; }, "nystrom"},
+    {"NoPositions", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.positions = Positions::none; }, "nystrom"},
+    {"MeanPooling",
+     [](ModelConfig& c) {
+       c.attention.kind = AttentionKind::softmax, c.pooling = Pooling::mean, c.head = Head::sequence_classification;
+     },
+     "nystrom"},
+    {"MeanPoolingOfNoClassifier", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.pooling = Pooling::mean; },
+     "nystromformer"},
+    {"Towers",
+     [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.pairs = Pairs::towers, c.head = Head::sequence_classification; },
+     "nystrom"},
+};
+
+class ModelTypeOf : public testing::TestWithParam<TypeCase> {};
+
+/// transformers' own only where its class computes the same; and such a folder is one that we read as we wrote it.
+TEST_P(ModelTypeOf, IsTransformersWhereItComputesTheSame) {
+  ModelConfig config;
+  GetParam().change(config);
+  const std::string text = hf_config_text(config);
+  EXPECT_EQ(parse_json(text, "text")["model_type"], GetParam().type);
+  EXPECT_EQ(hf_config_text(read(text)), text);
+  EXPECT_EQ(parse_json(hf_config_text(config, ModelType::transformers), "text")["model_type"], "nystromformer") << "an export is explicit";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ModelTypeOf, testing::ValuesIn(types), [](const auto& it) { return std::string(it.param.name); });
+
+TEST(HfConfig, ExactAttentionIsStatedSoThatTransformersComputesIt) {
+  ModelConfig config;
+  config.attention.kind = AttentionKind::softmax;
+  config.segment_means_seq_len = 512;
+  EXPECT_EQ(parse_json(hf_config_text(config), "text")["segment_means_seq_len"], config.attention.num_landmarks);
+}
+
+TEST(HfConfig, FoldersOfOlderVersionsAreReadWhateverTheyName) {
+  ModelConfig config;
+  config.attention.kind = AttentionKind::linear;
+  nlohmann::json root = parse_json(hf_config_text(config), "text");
+  root["model_type"] = "nystromformer";
+  root["bos_token_id"] = 0;
+  root["eos_token_id"] = 2;
+  EXPECT_EQ(read(root.dump()).attention.kind, AttentionKind::linear);
+}
+
+TEST(HfConfig, TheProblemTypeIsThatOfTheHead) {
+  const auto type_of = [](Head head, const std::vector<std::string>& labels) {
+    ModelConfig config;
+    config.head = head;
+    config.labels = labels;
+    return parse_json(hf_config_text(config), "text").value("problem_type", nlohmann::json());
+  };
+  EXPECT_EQ(type_of(Head::sequence_classification, {"LABEL_0"}), "regression");
+  EXPECT_EQ(type_of(Head::sequence_classification, {"LABEL_0", "LABEL_1"}), "single_label_classification");
+  EXPECT_EQ(type_of(Head::sequence_classification, {"a", "b", "c"}), "single_label_classification");
+  for (const Head head : {Head::masked_lm, Head::token_classification, Head::question_answering, Head::multiple_choice, Head::none})
+    EXPECT_EQ(type_of(head, {"a", "b"}), nullptr) << "transformers has no word for it";
+}
+
+TEST(HfConfig, TheEndsOfATextAreTheTokenizers) {
+  ModelConfig config;
+  set_text_ends(config, {.cls = 7, .sep = 8, .pad = 0, .mask = 4, .unk = 1});
+  nlohmann::json root = parse_json(hf_config_text(config), "text");
+  EXPECT_EQ(root["bos_token_id"], 7);
+  EXPECT_EQ(root["eos_token_id"], 8);
+  EXPECT_EQ(read(root.dump()).eos_token_id, 8);
+  set_text_ends(config, {.cls = no_id, .sep = no_id, .pad = 0, .mask = 4, .unk = 1});
+  root = parse_json(hf_config_text(config), "text");
+  EXPECT_TRUE(root["bos_token_id"].is_null() && root["eos_token_id"].is_null()) << "else transformers takes its defaults";
+  root["eos_token_id"] = {1, 2};
+  EXPECT_EQ(read(root.dump()).eos_token_id, std::nullopt) << "other programs write lists";
 }
 
 TEST(HfConfig, LabelsThatAreNotUtf8AreRefused) {
