@@ -246,7 +246,7 @@ RunConfig parse_config(std::string_view text, const std::string& name, Overrides
   if (has_task(given)) set_finetuning_defaults(start);
   if (given.start.from) {
     Log quiet(true);
-    const ModelFolder folder = open_model_folder(*given.start.from, {}, quiet);
+    const ModelFolder folder = open_start_folder(*given.start.from, quiet);
     start.start = given.start;
     start.model = folder.config;
     start.model.head = Head::masked_lm;
@@ -256,10 +256,10 @@ RunConfig parse_config(std::string_view text, const std::string& name, Overrides
   return parse_over(start, text, name, overrides, true);
 }
 
-void override_model(ModelConfig& model, Overrides overrides) {
+void override_model(ModelConfig& model, const std::string& name, Overrides overrides) {
   ModelConfig changed = model;
   ModelOverrides root{changed};
-  ConfigReader<ModelOverrides> reader("", root, overrides);
+  ConfigReader<ModelOverrides> reader(name, root, overrides);
   reader.apply_overrides();
   std::vector<std::string> lines = problems(changed);
   for (std::string& line : lines) line = "model." + line;

@@ -39,8 +39,8 @@ RunConfig parse_config(std::string_view text, const std::string& name, Overrides
 /// As read_resolved_config, from the text of a file called `name`.
 RunConfig parse_resolved_config(std::string_view text, const std::string& name, Overrides overrides = {});
 
-/// Applies overrides of `model.…` to a model that came from a folder, and checks the result. Throws InputError.
-void override_model(ModelConfig& model, Overrides overrides);
+/// Applies overrides of `model.…` to a model that came from the file called `name`, and checks the result. Throws InputError.
+void override_model(ModelConfig& model, const std::string& name, Overrides overrides);
 
 /// All options of `config` as a file that read_config reads back to the same.
 std::string to_yaml(const RunConfig& config);

@@ -36,8 +36,9 @@ fs::path find_model(const fs::path& model, Log& log) {
 }
 
 ModelConfig read_model_config(const std::filesystem::path& folder, const std::vector<std::string>& overrides) {
-  ModelConfig config = read_hf_config(folder);
-  override_model(config, overrides);
+  if (overrides.empty()) return read_hf_config(folder);
+  ModelConfig config = read_hf_keys(folder);
+  override_model(config, printable_path(folder / "config.json"), overrides);
   return config;
 }
 
@@ -82,6 +83,11 @@ ModelFolder open_model_folder(const std::filesystem::path& model, const std::vec
   const std::string notice = semantics_notice(folder.config);
   if (!notice.empty()) log.say(notice);
   return folder;
+}
+
+ModelFolder open_start_folder(const std::filesystem::path& model, Log& log) {
+  const fs::path path = find_model(model, log);
+  return {path, read_hf_keys(path)};
 }
 
 std::int64_t trained_length(const ModelFolder& folder) {

@@ -27,6 +27,10 @@ struct ModelFolder {
 /// overrides applied, and semantics_notice is said. InputError when it is none of these or cannot be built.
 ModelFolder open_model_folder(const std::filesystem::path& model, const std::vector<std::string>& overrides, Log& log);
 
+/// The folder of a MODEL to start from (model.from). Its configuration may be one that cannot be built: options of the run stand over it,
+/// and what they make of it is checked.
+ModelFolder open_start_folder(const std::filesystem::path& model, Log& log);
+
 /// The folder of config.json and model.safetensors that MODEL names, as open_model_folder finds it.
 std::filesystem::path find_model(const std::filesystem::path& model, Log& log);
 

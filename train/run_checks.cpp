@@ -20,7 +20,7 @@ void check_run(const RunConfig& config) {
 void check_run_start(const RunConfig& config) {
   if (!config.start.from || !checkpoint_steps(fs::path(config.run_dir) / "checkpoints").empty()) return;
   Log quiet(true);
-  check_start(config.model, open_model_folder(*config.start.from, {}, quiet), config.start.fresh_head);
+  check_start(config.model, open_start_folder(*config.start.from, quiet), config.start.fresh_head);
 }
 
 void require_same_config(const RunConfig& config, Communicator& communicator) {

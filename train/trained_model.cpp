@@ -24,7 +24,8 @@ TrainedModel::TrainedModel(const RunConfig& config, std::vector<int> micro_batch
 void TrainedModel::initialise(Log& log) {
   const auto seed = static_cast<std::uint64_t>(config_.seed);
   if (config_.start.from) {
-    const ModelFolder folder = open_model_folder(*config_.start.from, {}, log);
+    const ModelFolder folder = open_start_folder(*config_.start.from, log);
+    if (const std::string notice = semantics_notice(config_.model); !notice.empty()) log.say(notice);
     log.say(initialise_from(model_, folder, seed, config_.start.fresh_head).summary(folder.path));
   } else {
     model_.parameters().initialise(seed, config_.model.initializer_range);

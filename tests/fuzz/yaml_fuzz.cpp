@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   try {
     const std::string overrides[] = {text, "model.norm=" + text};
     nystrom::ModelConfig model;
-    nystrom::override_model(model, overrides);
+    nystrom::override_model(model, "config.json", overrides);
   } catch (const nystrom::InputError&) {
   }
   return 0;

@@ -22,7 +22,7 @@ std::string errors_of(const std::string& text, const std::vector<std::string>& o
 std::string model_errors_of(const std::vector<std::string>& overrides) {
   try {
     ModelConfig model;
-    override_model(model, overrides);
+    override_model(model, "config.json", overrides);
   } catch (const InputError& error) {
     return error.what();
   }
@@ -270,7 +270,7 @@ TEST(ConfigOverrides, AMappingLeavesOtherOptions) {
 TEST(ModelOverrides, ChangeAModel) {
   ModelConfig model;
   const std::string semantics[] = {"model.attention.semantics=transformers"};
-  override_model(model, semantics);
+  override_model(model, "config.json", semantics);
   EXPECT_EQ(model.attention.semantics, Semantics::transformers);
 }
 

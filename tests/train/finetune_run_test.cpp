@@ -184,6 +184,17 @@ TEST_F(StartTest, AnotherLengthIsRefusedWithTheWayOut) {
             "nystrom: model.max_position_embeddings is 64, but base has 24; nystrom extend makes a folder with a longer table\n");
 }
 
+/// A folder of Hugging Face whose length its landmarks do not divide: options of the run stand over it before it is checked.
+TEST_F(StartTest, OptionsOfTheRunComeBeforeTheCheckOfTheFolder) {
+  json config = json::parse(read_bytes(folder_ / "base" / "config.json"));
+  config["segment_means_seq_len"] = 16;
+  config["model_type"] = "nystromformer";
+  config.erase("nystrom");
+  write_bytes(folder_ / "base" / "config.json", config.dump());
+  EXPECT_NE(error("finetune run.yaml").find("model.attention.num_landmarks 3 does not divide segment_means_seq_len 16"), std::string::npos);
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --set model.attention.semantics=nystrom"));
+}
+
 TEST_F(StartTest, PretrainingGoesOnFromAModelThatWasExtended) {
   ASSERT_NO_FATAL_FAILURE(run("extend base longer --length 48 --landmarks 6"));
   write_lines(folder_ / "text.txt", tiny_lines(60, 3));

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
+#include "core/json.h"
 #include "tests/train/run_program.h"
 #include "tests/train/tiny_checkpoint.h"
 #include "train/fill_mask.h"
@@ -113,6 +115,31 @@ TEST(FillMask, JsonIsWhatPythonWrites) {
                                             R"({"score": 1e-05, "token": 8, "token_str": "\"\u00e9\n", "sequence": "\ud83d\ude42"}])");
   EXPECT_EQ(fill_mask_json({{plain}, {plain}}), R"([[{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}], )"
                                                 R"([{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}]])");
+}
+
+/// config.json as Hugging Face writes it, of a length that its landmarks do not divide.
+TEST(Predict, OverridesMakeAModelOfAFolderThatCannotBeBuiltAsItIs) {
+  const TemporaryFolder folder;
+  const TinyCheckpoint tiny(folder / "model");
+  nlohmann::json config = read_json_file(folder / "model" / "config.json");
+  const int landmarks = config.at("num_landmarks");
+  config["segment_means_seq_len"] = landmarks * 5 + 1;
+  config["model_type"] = "nystromformer";
+  config.erase("nystrom");
+  write_bytes(folder / "model" / "config.json", config.dump());
+  const Outcome refused = run_program(folder, "predict model 'the [MASK]'");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_TRUE(refused.err.ends_with("(Hugging Face refuses it too); change it or set attention.semantics to nystrom\n")) << refused.err;
+  const std::string ours = " --set model.attention.semantics=nystrom";
+  EXPECT_EQ(run_program(folder, "predict model 'the [MASK]' --json --quiet" + ours).out,
+            fill_mask_json(fill_masks(*tiny.model, tiny.tokenizer, "the [MASK]", 5)) + "\n");
+  for (const char* command : {"info model", "export model exact --attention softmax", "extend model longer --length 64"}) {
+    const Outcome outcome = run_program(folder, command + ours);
+    EXPECT_EQ(outcome.code, 0) << command << ": " << outcome.err;
+  }
+  const Outcome other = run_program(folder, "info model --set model.hidden_dropout_prob=0");
+  EXPECT_EQ(other.code, 2) << "what an option does not mend is refused";
+  EXPECT_NE(other.err.find("num_landmarks 3 does not divide segment_means_seq_len 16"), std::string::npos) << other.err;
 }
 
 TEST(Predict, PrintsOneJsonLineATextAlsoOutOfFiles) {
