@@ -236,7 +236,8 @@ class TorchRun:
         steps = training["steps"] or math.ceil(math.ceil(training["epochs"] * len(self.train)) / training["batch_size"])
         every = self.settings["evaluation"]["every"] or epoch
         share = schedule["warmup_share"]
-        warmup = schedule["warmup_steps"] or 0 if share is None else math.floor(share * steps + 0.5)
+        default = min(10000, steps // 10) if schedule["warmup_steps"] is None else schedule["warmup_steps"]
+        warmup = default if share is None else math.floor(share * steps + 0.5)
         make = {"linear": transformers.get_linear_schedule_with_warmup, "cosine": transformers.get_cosine_schedule_with_warmup}
         # Our schedule is transformers' of one step more, read one step ahead: neither the first step nor the last is idle.
         rates = make[schedule["decay"]](self.optimizer, warmup, steps + 1, last_epoch=0)

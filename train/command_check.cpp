@@ -12,16 +12,17 @@
 
 #include "core/check.h"
 #include "core/json.h"
-#include "data/packing.h"
 #include "data/tokenizer_folder.h"
 #include "nn/model.h"
 #include "train/commands.h"
 #include "train/config_io.h"
 #include "train/data_report.h"
+#include "train/evaluation.h"
 #include "train/finetune.h"
 #include "train/memory_plan.h"
 #include "train/run_checks.h"
 #include "train/run_state.h"
+#include "train/schedule.h"
 
 namespace nystrom {
 namespace {
@@ -131,6 +132,14 @@ RunConfig read_sound_config(const CheckOptions& options, Device device) {
   return config;
 }
 
+/// Without the data the steps of epochs are not known.
+void add_warmup_warning(Plan& plan) {
+  const auto warmup = plan.config.schedule.warmup_steps;
+  if (plan.sequences || plan.config.training.steps || warmup.value_or(0) == 0) return;
+  plan.warnings.push_back(
+      fmt::format("training.epochs decide the steps: whether schedule.warmup_steps {} is fewer is known with --data", *warmup));
+}
+
 void plan_task(Plan& plan, bool data, Log& log) {
   if (data) {
     PreparedTask task = prepare_task(plan.config, log);
@@ -148,6 +157,7 @@ Plan make_plan(const CheckOptions& options, Device device, Log& log) {
   plan.config = read_sound_config(options, device);
   if (has_task(plan.config)) {
     plan_task(plan, options.data, log);
+    add_warmup_warning(plan);
     return plan;
   }
   Communicator alone;
@@ -159,11 +169,13 @@ Plan make_plan(const CheckOptions& options, Device device, Log& log) {
       plan.sequences = plan.data->train.sequences;
       plan.warnings = data_warnings(*plan.data);
     } else {
-      plan.sequences = Packing(corpus->train, {plan.config.data.sequence_length, plan.config.data.cross_documents}).size();
+      plan.sequences = masked_samples(corpus->train, *corpus->tokenizer, plan.config).packing->size();
     }
+    require_warmup_within_run(plan.config, *plan.sequences);
     for (const std::string& line : epoch_warnings(epochs(plan.config, *plan.sequences))) plan.warnings.push_back(line);
   }
   plan.parameters = Model(plan.config.model).parameters().count();
+  add_warmup_warning(plan);
   return plan;
 }
 

@@ -177,14 +177,17 @@ void fields(V& v, OptimizerConfig& c) {
 }
 
 struct ScheduleConfig {
-  std::optional<std::int64_t> warmup_steps = 10000;
+  std::optional<std::int64_t> warmup_steps;
   Decay decay = Decay::linear;
   std::optional<double> warmup_share = std::nullopt;
 };
 
 template <class V>
 void fields(V& v, ScheduleConfig& c) {
-  v(c.warmup_steps, "warmup_steps", "steps in which the learning rate rises to its peak; null: warmup_share decides", not_negative);
+  v(c.warmup_steps, "warmup_steps",
+    "steps in which the learning rate rises to its peak; null: warmup_share decides, and without that too a tenth of all steps, at most "
+    "10000",
+    not_negative);
   v(c.warmup_share, "warmup_share", "the same as a share of all steps, instead of warmup_steps", probability);
   v(c.decay, "decay", "of the learning rate after the warm-up. linear, cosine: towards zero; constant: none");
 }

@@ -8,6 +8,7 @@
 #include "train/corpus.h"
 #include "train/model_folder.h"
 #include "train/run_checks.h"
+#include "train/schedule.h"
 #include "train/task_evaluation.h"
 #include "train/task_loss.h"
 
@@ -153,6 +154,7 @@ PreparedTask prepare_task(RunConfig config, Log& log) {
   };
   run.train = reader(given)->read(config.task.train, Labelled::required);
   require_input(run.train->target() != TaskTarget::none, "task.train: its files hold neither labels nor values; there is nothing to learn");
+  require_warmup_within_run(config, run.train->size());
   config.task.metric = deciding_metric(*run.train);  // of features the files decide whether they are classes or numbers
   run.reader = reader(run.train->labels());
   run.validation = run.reader->read(config.task.validation, Labelled::required);

@@ -7,6 +7,7 @@
 #include "train/fill_mask.h"
 #include "train/mask_samples.h"
 #include "train/run_checks.h"
+#include "train/schedule.h"
 
 namespace nystrom {
 namespace {
@@ -105,7 +106,9 @@ PretrainResult pretrain(const RunConfig& given, Log& log, Device device, Communi
   const auto make = [&](RunConfig& complete) {
     Corpus corpus = prepare_corpus(complete, log, communicator);
     fit_model_to_tokenizer(complete, *corpus.tokenizer);
-    return std::make_unique<MaskedLmObjective>(complete, std::move(corpus), result.evaluation, communicator);
+    auto objective = std::make_unique<MaskedLmObjective>(complete, std::move(corpus), result.evaluation, communicator);
+    require_warmup_within_run(complete, objective->samples());
+    return objective;
   };
   result.run = train_run(config, make, log, device, communicator);
   return result;

@@ -7,7 +7,13 @@
 
 namespace nystrom {
 
-/// The learning rate of step t (the first is 1) of `steps` with warm-up w = schedule.warmup_steps, or warmup_share of them (rounded):
+/// Steps of the warm-up of a run of `steps`: schedule.warmup_steps, or warmup_share of them (rounded), or a tenth of them, at most 10000.
+std::int64_t warmup_of(const ScheduleConfig& schedule, std::int64_t steps);
+
+/// InputError when the warm-up is longer than the whole run over `samples` training samples, which training.epochs may decide.
+void require_warmup_within_run(const RunConfig& config, std::int64_t samples);
+
+/// The learning rate of step t (the first is 1) of `steps` with warm-up w = warmup_of(schedule, steps):
 ///   t ≤ w: peak · t / w;   t > w, with r = (steps − t + 1) / (steps − w + 1), the share of the way still to go:
 ///   linear: peak · r;  cosine: peak · (1 + cos(π (1 − r))) / 2;  constant: peak.
 /// Zero would be reached at step `steps` + 1: every step learns something, the last one included.

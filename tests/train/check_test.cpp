@@ -160,6 +160,33 @@ TEST_F(CheckTest, KnowsTheEpochsOnceTheDataIsInTheCache) {
   EXPECT_EQ(plan.at("warnings").size(), 1u);
 }
 
+/// The third special token of a sequence of two segments makes other sequences.
+TEST_F(CheckTest, CountsTheSequencesThatTheRunTrainsOnWithAndWithoutTheReport) {
+  Lines lines;
+  for (int i = 0; i < 30; ++i) lines.push_back(tiny_lines(8, 3 + static_cast<std::uint32_t>(i))[0] + " " + tiny_lines(8, 90)[1]);
+  write_lines(folder_ / "train.txt", lines);
+  const std::string order = " --set masking.sentence_order=true --set data.sequence_length=12";
+  ASSERT_EQ(run_program(folder_, "prepare run.yaml" + order).code, 0);
+  const auto sequences = [&](const std::string& more) {
+    const Outcome outcome = run_program(folder_, "check run.yaml --json --quiet" + more);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return nlohmann::json::parse(outcome.out, nullptr, false).at("sequences").get<std::int64_t>();
+  };
+  EXPECT_EQ(sequences(order), sequences(order + " --data"));
+  EXPECT_NE(sequences(order), sequences(" --set data.sequence_length=12")) << "they are others, or the test cannot fail";
+}
+
+TEST_F(CheckTest, RefusesAWarmUpThatIsLongerThanTheEpochs) {
+  const std::string epochs = " --set training.steps=null --set training.epochs=1 --set schedule.warmup_steps=";
+  const Outcome outcome = run_program(folder_, "check run.yaml --data --quiet" + epochs + "1000");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("nystrom: schedule.warmup_steps 1000 exceeds the number of steps, "), std::string::npos) << outcome.err;
+  EXPECT_EQ(run_program(folder_, "check run.yaml --quiet" + epochs + "1000").err, outcome.err) << "the data is in the cache now";
+  EXPECT_EQ(run_program(folder_, "pretrain run.yaml --quiet" + epochs + "1000").err, outcome.err);
+  EXPECT_FALSE(fs::exists(folder_ / "run" / "config.yaml"));
+  EXPECT_EQ(run_program(folder_, "pretrain run.yaml --quiet" + epochs + "null").code, 0) << "the default is a share of the steps";
+}
+
 /// The planted: two lines twice, one of them in the validation text too; a bad line of each kind; a long line, a line of one token.
 class PlantedData : public CheckTest {
  protected:

@@ -133,8 +133,8 @@ const Bad rules[] = {
      "run.yaml:1:9: model.embed_dim 287 needs norm: pre; input features belong to the sequence block, and norm: post takes token ids"},
     {"EmptyRunDir", "run_dir: ''", "run.yaml:1:1: run_dir is empty; expected a folder such as runs/base"},
     {"Betas", "optimizer: {betas: [0.9]}", "run.yaml:1:13: optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got 1"},
-    {"Warmup", "training: {steps: 500}",
-     "run.yaml:1:12: schedule.warmup_steps 10000 exceeds training.steps 500; the learning rate would never reach its peak"},
+    {"Warmup", "training: {steps: 500}\nschedule: {warmup_steps: 600}",
+     "run.yaml:2:12: schedule.warmup_steps 600 exceeds training.steps 500; the learning rate would never reach its peak"},
     {"MicroBatch", "training: {batch_size: 100}",
      "run.yaml:1:12: training.batch_size 100 is not divisible by micro_batch_size 32; a step is a whole number of micro-batches"},
     {"NothingFollowsFromAnUnknownKey", "model: {hidden_size: 100, num_attention_head: 10}",
@@ -180,8 +180,9 @@ const Bad overrides[] = {
     {"NotYaml", "optimizer.betas=[0.9", "--set optimizer.betas=[0.9: not valid YAML: end of sequence flow not found"},
     {"DuplicateInMapping", "model={norm: pre, norm: post}",
      "--set model={norm: pre, norm: post}: duplicate key 'model.norm'; first given in line 1: remove one"},
-    {"Rule", "training.steps=500",
-     "--set training.steps=500: schedule.warmup_steps 10000 exceeds training.steps 500; the learning rate would never reach its peak"},
+    {"Rule", "schedule.warmup_steps=600000",
+     "--set schedule.warmup_steps=600000: schedule.warmup_steps 600000 exceeds training.steps 500000; the learning rate would never reach "
+     "its peak"},
     {"ControlCharacter", "a\n=1",
      "--set a\\x0a=1: unknown key 'a\\x0a'; expected one of run_dir, seed, model, tokenizer, data, task, masking, optimizer, schedule, "
      "training, "

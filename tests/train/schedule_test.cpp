@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/train/temporary_folder.h"
+
 namespace nystrom {
 namespace {
 
@@ -30,6 +32,28 @@ INSTANTIATE_TEST_SUITE_P(
                     RateCase{"ConstantLast", {4, Decay::constant}, 8, 8, 2.0}, RateCase{"NoWarmupFirst", {0, Decay::linear}, 4, 1, 1.6},  //
                     RateCase{"OnlyWarmupLast", {4, Decay::linear}, 4, 4, 2.0}),
     [](const auto& test) { return std::string(test.param.name); });
+
+TEST(Warmup, IsATenthOfTheStepsWhereNothingIsSaid) {
+  for (const auto& [steps, warmup] : {std::pair(500000, 10000), std::pair(100000, 10000), std::pair(5000, 500), std::pair(19, 1), std::pair(9, 0)})
+    EXPECT_EQ(warmup_of({}, steps), warmup) << steps;
+  EXPECT_EQ(warmup_of({7}, 20), 7);
+  EXPECT_EQ(warmup_of({std::nullopt, Decay::linear, 0.25}, 10), 3);
+}
+
+TEST(Warmup, OfMoreStepsThanEpochsMakeIsRefused) {
+  RunConfig config;
+  config.training.steps.reset();
+  config.training.epochs = 2;
+  config.training.batch_size = 8;
+  config.schedule.warmup_steps = 5;
+  require_warmup_within_run(config, 20);
+  config.schedule.warmup_steps = 6;
+  EXPECT_EQ(input_error([&] { require_warmup_within_run(config, 20); }),
+            "schedule.warmup_steps 6 exceeds the number of steps, 5, that training.epochs 2 make of 20 samples in batches of 8; the "
+            "learning rate would never reach its peak: lower it, or give schedule.warmup_share in its place");
+  config.schedule.warmup_steps.reset();
+  for (const std::int64_t samples : {1, 20, 1000000}) require_warmup_within_run(config, samples);
+}
 
 TEST(LearningRate, NeverRisesAfterWarmup) {
   for (const Decay decay : {Decay::linear, Decay::cosine, Decay::constant}) {
