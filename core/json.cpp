@@ -1,6 +1,7 @@
 #include "core/json.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "core/check.h"
 #include "core/file_io.h"
@@ -147,6 +148,10 @@ std::int64_t json_count(const nlohmann::json& value, const std::string& name) {
   const bool count = value.is_number_unsigned() && value.get<std::uint64_t>() <= most_json_count;
   require_input(count, "{} is {}, expected a whole number from 0 to {}", name, printable(value.dump()), most_json_count);
   return value.get<std::int64_t>();
+}
+
+double number_or_nan(const nlohmann::json& value) {
+  return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
 
 std::string printable(std::string_view text, std::size_t max_bytes) {

@@ -33,6 +33,9 @@ inline constexpr std::int64_t most_json_count = std::int64_t{1} << 53;
 /// `value` as a count. InputError, calling it `name`, unless it is a whole number from 0 to most_json_count.
 std::int64_t json_count(const nlohmann::json& value, const std::string& name);
 
+/// The number that a JSON writer here makes of a double: null is NaN, for which JSON has no word. nlohmann's type_error for anything else.
+double number_or_nan(const nlohmann::json& value);
+
 /// `text` fit for a message: control bytes and bytes that are not UTF-8 become \xNN; beyond `max_bytes` it is cut and ends in "…".
 std::string printable(std::string_view text, std::size_t max_bytes = 160);
 /// As above for a path, uncut.

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <deque>
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
@@ -42,7 +41,7 @@ void add_record(RunRecord& run, const std::string& line, const std::string& sour
   }
   for (const auto& [name, value] : json.items()) {
     if (name == "step") continue;
-    const double number = value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+    const double number = number_or_nan(value);
     MetricCurve& curve = run.curves[name];
     curve.steps.push_back(static_cast<double>(step));
     curve.values.push_back(number);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
@@ -19,8 +20,13 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// A run's result.json: what it was asked, and what came out.
+/// A run's result.json: a hash of its configuration, and what came out.
 constexpr const char* result_name = "result.json";
+
+/// Whether a is the worse value: an undefined one is worse than any.
+bool is_below(double a, double b) { return std::isnan(a) ? !std::isnan(b) : a < b; }
+
+std::string shown(double value) { return std::isnan(value) ? "undefined" : fmt::format("{:.4f}", value); }
 
 std::string as_file_name(std::string text) {
   const auto plain = [](char c) {
@@ -47,16 +53,20 @@ std::vector<std::vector<std::string>> points_of(const std::vector<GridAxis>& gri
   return points;
 }
 
+constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
+
 SweepRun run_of(const nlohmann::json& json, const fs::path& folder) {
-  return {json.at("seed"), folder.string(), json.at("steps"), json.at("best_step"), json.at("metric"), json.at("value")};
+  return {json.at("seed"),      folder.string(),   json.at("steps"),
+          json.at("best_step"), json.at("metric"), number_or_nan(json.at("value"))};
 }
 
-/// The finished run in `folder`, if it was asked the same. The first process looks: files may come late to others.
-std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& asked, Communicator& communicator) {
+/// The finished run in `folder`, if its configuration has this hash. The first process looks: files may come late to others. (Older versions
+/// called the hash "asked", and an undefined metric 0: their runs are looked at again.)
+std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& hash, Communicator& communicator) {
   const auto look = [&]() -> std::string {
     if (!communicator.is_first() || !fs::exists(folder / result_name)) return "";
     const nlohmann::json json = read_json_file(folder / result_name);
-    return json.is_object() && json.contains("asked") && json["asked"] == asked ? json.dump() : "";
+    return json.is_object() && json.contains("config_hash") && json["config_hash"] == hash ? json.dump() : "";
   };
   const std::string found = communicator.from_first(look());
   if (found.empty()) return std::nullopt;
@@ -121,6 +131,7 @@ double SweepPoint::mean() const {
 }
 
 double SweepPoint::deviation() const {
+  if (std::isnan(mean())) return undefined;
   if (runs.size() < 2) return 0;
   double squares = 0;
   for (const SweepRun& run : runs) squares += (run.value - mean()) * (run.value - mean());
@@ -128,7 +139,7 @@ double SweepPoint::deviation() const {
 }
 
 const SweepPoint& SweepResult::best() const {
-  return *std::max_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.mean() < b.mean(); });
+  return *std::max_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return is_below(a.mean(), b.mean()); });
 }
 
 SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides, const SweepOptions& options, Log& log,
@@ -159,8 +170,8 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   }
   for (std::size_t i = 0; i < plan.size(); ++i) {
     const auto& [point, config] = plan[i];
-    const std::string asked = text_checksum(to_yaml(config));
-    std::optional<SweepRun> run = finished_run(config.run_dir, asked, communicator);
+    const std::string hash = text_checksum(to_yaml(config));
+    std::optional<SweepRun> run = finished_run(config.run_dir, hash, communicator);
     log.say(fmt::format("run {} of {}: {}{}", i + 1, plan.size(), config.run_dir, run ? " is finished" : ""));
     if (!run) {
       Log of_run(log.quiet());
@@ -170,9 +181,9 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
       if (outcome.interrupted) break;
       run = SweepRun{config.seed,       config.run_dir,
                      outcome.steps,     outcome.best.value_or(outcome.steps),
-                     outcome.judged_by, outcome.best_value.value_or(0)};
+                     outcome.judged_by, outcome.best_value.value_or(undefined)};
       Json json = json_of(*run);
-      json["asked"] = asked;
+      json["config_hash"] = hash;
       if (communicator.is_first()) write_text_file(fs::path(config.run_dir) / result_name, json.dump(2) + "\n");
     }
     result.metric = run->metric;
@@ -187,16 +198,17 @@ std::string sweep_table(const SweepResult& result) {
   std::size_t width = 7;
   for (const SweepPoint& point : result.points) width = std::max(width, point.name().size());
   std::string text = fmt::format("{:<{}}  runs  {:>10}  deviation        best\n", "options", width, result.metric);
-  const auto better = [](const SweepRun& a, const SweepRun& b) { return a.value < b.value; };
+  const auto better = [](const SweepRun& a, const SweepRun& b) { return is_below(a.value, b.value); };
   for (const SweepPoint& point : result.points) {
     const SweepRun& top = *std::max_element(point.runs.begin(), point.runs.end(), better);
-    text += fmt::format("{:<{}}  {:>4}  {:>10.4f}  {:>9.4f}  {:>10.4f}  (seed {})\n", point.name().empty() ? "-" : point.name(), width,
-                        point.runs.size(), point.mean(), point.deviation(), top.value, top.seed);
+    text += fmt::format("{:<{}}  {:>4}  {:>10}  {:>9}  {:>10}  (seed {})\n", point.name().empty() ? "-" : point.name(), width,
+                        point.runs.size(), shown(point.mean()), shown(point.deviation()), shown(top.value), top.seed);
   }
   const SweepPoint& best = result.best();
+  if (std::isnan(best.mean())) return text + fmt::format("best: none, for {} is undefined in a run of every line\n", result.metric);
   const SweepRun& top = *std::max_element(best.runs.begin(), best.runs.end(), better);
-  return text + fmt::format("best: {}{} {:.4f} ± {:.4f}; its best run is {}\n", best.name(), best.name().empty() ? result.metric : ":",
-                            best.mean(), best.deviation(), top.folder);
+  return text + fmt::format("best: {}{} {} ± {}; its best run is {}\n", best.name(), best.name().empty() ? result.metric : ":",
+                            shown(best.mean()), shown(best.deviation()), top.folder);
 }
 
 }  // namespace nystrom

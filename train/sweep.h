@@ -31,7 +31,7 @@ struct SweepRun {
   std::string folder;  ///< its run directory
   std::int64_t steps = 0, best_step = 0;
   std::string metric;  ///< the task's …
-  double value = 0;    ///< … at the best checkpoint
+  double value = 0;    ///< … at the best checkpoint; NaN where no evaluation defined it
 };
 
 /// The runs with one choice of options.
@@ -40,8 +40,8 @@ struct SweepPoint {
   std::vector<SweepRun> runs;
 
   std::string name() const;  ///< the last parts of the overrides: "learning_rate=2e-5"; empty without a grid
-  double mean() const;
-  double deviation() const;  ///< of the sample (n − 1); 0 for one run
+  double mean() const;       ///< NaN where a run's value is
+  double deviation() const;  ///< of the sample (n − 1); 0 for one run, NaN where the mean is
 };
 
 struct SweepResult {
@@ -49,7 +49,7 @@ struct SweepResult {
   std::vector<SweepPoint> points;  ///< in the order of the grid, the last axis fastest
   bool interrupted = false;        ///< then the last runs are missing
 
-  /// The point of the largest mean.
+  /// The point of the largest mean; a defined one where there is any.
   const SweepPoint& best() const;
 };
 

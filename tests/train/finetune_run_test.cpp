@@ -15,6 +15,7 @@
 #include "tests/support/sanitized.h"
 #include "tests/train/finetune_fixture.h"
 #include "train/config_io.h"
+#include "train/sweep.h"
 
 namespace nystrom::testing {
 namespace {
@@ -94,6 +95,69 @@ TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsAreSkipped) {
   EXPECT_EQ(last_.out, table);
   EXPECT_NE(last_.err.find("run 4 of 4: run/learning_rate=3e-3/seed-43 is finished\n"), std::string::npos) << last_.err;
   EXPECT_EQ(last_.err.find("resuming"), std::string::npos) << last_.err;
+}
+
+/// All values of the held-out examples are the same: there is no correlation with them.
+TEST_F(FinetuneTest, AnUndefinedMetricOfASweepStaysUndefined) {
+  write_bytes(folder_ / "train.csv", "text,score\nthe sea,1\nold men,2\nmen sang,3\npale stars,4\n");
+  write_bytes(folder_ / "dev.csv", "text,score\nthe old sea,1\ncalm men,1\n");
+  write_bytes(folder_ / "run.yaml",
+              tiny_model + "steps: 1}\ntask: {kind: regression, train: [train.csv], validation: [dev.csv], columns: {text: text, label: score}}\n");
+  const std::string command = "finetune run.yaml --threads 1 --seeds 2";
+  ASSERT_NO_FATAL_FAILURE(run(command));
+  const std::string table = last_.out;
+  EXPECT_TRUE(table.ends_with("best: none, for pearson is undefined in a run of every line\n")) << table;
+  const json summary = json::parse(read_bytes(folder_ / "run" / "summary.json"));
+  EXPECT_TRUE(summary.at("points")[0].at("mean").is_null()) << summary;
+  EXPECT_TRUE(summary.at("points")[0].at("runs")[0].at("value").is_null()) << summary;
+  ASSERT_NO_FATAL_FAILURE(run(command));
+  EXPECT_EQ(last_.out, table) << "finished runs are found again";
+  ASSERT_NO_FATAL_FAILURE(run("report run"));
+}
+
+/// Results of older versions, which called an undefined metric 0.
+TEST_F(FinetuneTest, AResultOfAnOlderVersionIsLookedAtAgain) {
+  configure_classification("steps: 2");
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --seeds 1"));
+  const fs::path file = folder_ / "run" / "seed-42" / "result.json";
+  const json result = json::parse(read_bytes(file));
+  json old = result;
+  old["asked"] = old.at("config_hash");
+  old.erase("config_hash");
+  old["value"] = 0.0;
+  write_bytes(file, old.dump());
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --seeds 1"));
+  EXPECT_EQ(json::parse(read_bytes(file)), result);
+}
+
+TEST(Sweep, AnUndefinedMetricIsWorseThanAnyOther) {
+  const auto run_of = [](std::int64_t seed, double value) { return SweepRun{seed, "run/seed-" + std::to_string(seed), 1, 1, "pearson", value}; };
+  SweepResult result{"pearson", {{{"a=1"}, {run_of(1, NAN)}}, {{"a=2"}, {run_of(1, -0.5), run_of(2, -0.25)}}, {{"a=3"}, {run_of(1, 0.5), run_of(2, NAN)}}}};
+  EXPECT_EQ(&result.best(), &result.points[1]);
+  EXPECT_EQ(sweep_table(result),
+            "options  runs     pearson  deviation        best\n"
+            "a=1         1   undefined  undefined   undefined  (seed 1)\n"
+            "a=2         2     -0.3750     0.1768     -0.2500  (seed 2)\n"
+            "a=3         2   undefined  undefined      0.5000  (seed 1)\n"
+            "best: a=2: -0.3750 ± 0.1768; its best run is run/seed-2\n");
+}
+
+// ---- The warm-up of a run whose steps the data decide -------------------------------------------------------------------------------
+
+TEST_F(FinetuneTest, AWarmUpOfMoreStepsThanTheEpochsMakeIsRefusedAtOnce) {
+  configure_classification("epochs: 2");
+  const std::string message =
+      "nystrom: schedule.warmup_steps 500 exceeds the number of steps, 24, that training.epochs 2 make of 192 samples in batches of 16; the "
+      "learning rate would never reach its peak: lower it, or give schedule.warmup_share in its place\n";
+  for (const char* command : {"finetune run.yaml --quiet", "check run.yaml --data", "finetune run.yaml --quiet --seeds 2"}) {
+    const Outcome outcome = run_program(folder_, command + std::string(" --set schedule.warmup_steps=500"));
+    EXPECT_EQ(outcome.code, 2) << command;
+    EXPECT_TRUE(outcome.err.ends_with(message)) << outcome.err;
+    EXPECT_FALSE(fs::exists(folder_ / "run")) << command;
+  }
+  ASSERT_NO_FATAL_FAILURE(run("check run.yaml --set schedule.warmup_steps=500"));
+  EXPECT_EQ(last_.err, "warning: training.epochs decide the steps: whether schedule.warmup_steps 500 is fewer is known with --data\n");
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set schedule.warmup_steps=24"));
 }
 
 TEST_F(FinetuneTest, CheckTellsOfItsDataAndWritesNothing) {
