@@ -54,6 +54,21 @@ double wall_time() { return std::chrono::duration<double>(std::chrono::system_cl
 
 }  // namespace
 
+void StepMeans::add(std::int64_t step, double loss, std::optional<double> accuracy, std::int64_t tokens, double seconds) {
+  if (step != last_ + 1) clear();
+  last_ = step;
+  tokens_ += tokens;
+  seconds_ += seconds;
+  if (!std::isfinite(loss)) return;
+  ++finite_;
+  loss_ += loss;
+  if (accuracy) accuracy_ = accuracy_.value_or(0) + *accuracy;
+}
+
+std::optional<double> StepMeans::accuracy() const {
+  return accuracy_ ? std::optional(*accuracy_ / static_cast<double>(finite_)) : std::nullopt;
+}
+
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder) {
   const auto path = folder / fmt::format("events.out.tfevents.{}.{}.nystrom", static_cast<std::int64_t>(wall_time()), ::getpid());
   file_.open(path, std::ios::binary);

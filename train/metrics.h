@@ -14,6 +14,25 @@ namespace nystrom {
 /// Names and values of one record, in order.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
+/// What steps give since the last record, one after another. A step alone says little: losses and speeds jump.
+class StepMeans {
+ public:
+  /// Takes up a step. One that does not follow the last one starts anew: the run went back to a checkpoint.
+  void add(std::int64_t step, double loss, std::optional<double> accuracy, std::int64_t tokens, double seconds);
+  void clear() { *this = {}; }
+
+  /// Of the steps whose loss is finite; NaN without any.
+  double loss() const { return loss_ / static_cast<double>(finite_); }
+  /// Nothing where steps tell none.
+  std::optional<double> accuracy() const;
+  double tokens_per_second() const { return static_cast<double>(tokens_) / seconds_; }
+
+ private:
+  std::int64_t last_ = 0, finite_ = 0, tokens_ = 0;
+  double loss_ = 0, seconds_ = 0;
+  std::optional<double> accuracy_;
+};
+
 /// Scalars in TensorBoard's file format (TFRecord framing of Event messages), one file a process.
 class TensorBoardWriter {
  public:

@@ -17,6 +17,7 @@ namespace {
 constexpr std::size_t most_points = 2000, most_evaluations = 1000, long_table = 12;
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 constexpr const char* validation = "validation_";
+constexpr const char* mean = "mean_";  // over the steps since the last record
 
 /// How a metric is shown: its title, what stands at its axis, and what its values are divided by.
 struct MetricView {
@@ -36,16 +37,22 @@ MetricView view_of(const std::string& metric) {
   return {title, "", 1};
 }
 
-std::string without_validation(const std::string& metric) { return metric.starts_with(validation) ? metric.substr(11) : metric; }
+/// The metric that a name with one of these in front is about.
+std::string base_of(const std::string& metric) {
+  for (const std::string prefix : {validation, mean}) {
+    if (metric.starts_with(prefix)) return metric.substr(prefix.size());
+  }
+  return metric;
+}
 
 /// First what people look at first, then the others by name.
 std::vector<std::string> ordered(const std::set<std::string>& metrics) {
   std::vector<std::string> order;
   const auto of_training = {"learning_rate", "grad_norm", "loss_scale", "tokens_per_second", "peak_memory_bytes"};
   const auto special = [&](const std::string& name) {
-    return without_validation(name) == "loss" || std::find(of_training.begin(), of_training.end(), name) != of_training.end();
+    return base_of(name) == "loss" || std::find(of_training.begin(), of_training.end(), name) != of_training.end();
   };
-  for (const char* name : {"loss", "validation_loss"}) {
+  for (const char* name : {"loss", "mean_loss", "validation_loss"}) {
     if (metrics.contains(name)) order.emplace_back(name);
   }
   for (const std::string& name : metrics) {
@@ -89,7 +96,7 @@ std::string family_of(const std::string& metric) {
 /// A picture a metric, training and validation together; metrics that differ in a number alone share one.
 std::string curves_of(const RunRecord& run) {
   std::set<std::string> bases;
-  for (const auto& [name, curve] : run.curves) bases.insert(without_validation(name));
+  for (const auto& [name, curve] : run.curves) bases.insert(base_of(name));
   std::vector<std::pair<std::string, Chart>> charts;
   for (const std::string& base : ordered(bases)) {
     const std::string family = family_of(base);
@@ -103,6 +110,7 @@ std::string curves_of(const RunRecord& run) {
       place->second.series.push_back(series_of(found->second, alone ? what : metric, view.divisor));
     };
     add(base, "training");
+    add(mean + base, "training, mean");
     add(validation + base, "validation");
   }
   std::string html = "<div class=\"charts\">\n";
@@ -118,9 +126,9 @@ std::string compared_curves(const std::vector<RunRecord>& runs) {
   }
   std::string html = "<div class=\"charts\">\n";
   for (const std::string& metric : ordered(metrics)) {
-    const bool held_out = metric.starts_with(validation);
-    const MetricView view = view_of(without_validation(metric));
-    Chart chart = chart_of(view.title + (held_out ? ", validation" : ""), view);
+    const char* kind = metric.starts_with(validation) ? ", validation" : metric.starts_with(mean) ? ", mean" : "";
+    const MetricView view = view_of(base_of(metric));
+    Chart chart = chart_of(view.title + kind, view);
     for (std::size_t i = 0; i < runs.size(); ++i) {
       const auto found = runs[i].curves.find(metric);
       if (found == runs[i].curves.end()) continue;
@@ -141,6 +149,12 @@ double median_of(const RunRecord& run, const char* metric) {
     if (std::isfinite(value)) values.push_back(value);
   }
   return values.empty() ? unknown : summarise(values).median;
+}
+
+/// Tokens a second: of older runs, which recorded no means, by single steps.
+double speed_of(const RunRecord& run) {
+  const double speed = median_of(run, "mean_tokens_per_second");
+  return std::isfinite(speed) ? speed : median_of(run, "tokens_per_second");
 }
 
 double largest_of(const RunRecord& run, const char* metric) {
@@ -177,7 +191,7 @@ std::string facts_of(const RunRecord& run) {
       "Model", fmt::format("{} layers of {}, {} attention", model.num_hidden_layers, model.hidden_size, enum_name(model.attention.kind)));
   if (run.parameters) facts.emplace_back("Parameters", fmt::format("{}", *run.parameters));
   facts.emplace_back("Sequence length", fmt::format("{}", run.config.data.sequence_length));
-  if (const double speed = median_of(run, "tokens_per_second"); std::isfinite(speed))
+  if (const double speed = speed_of(run); std::isfinite(speed))
     facts.emplace_back("Tokens a second", fmt::format("{:.0f} (median)", speed));
   if (const double memory = largest_of(run, "peak_memory_bytes"); std::isfinite(memory))
     facts.emplace_back("Peak memory", fmt::format("{:.2f} GB", memory / 1e9));
@@ -309,7 +323,7 @@ std::string reached(const std::vector<RunRecord>& runs) {
     for (const std::string& metric : metrics) {
       rows.back().emplace_back(top && top->metrics.contains(metric) ? top->metrics.at(metric) : unknown);
     }
-    rows.back().emplace_back(median_of(run, "tokens_per_second"));
+    rows.back().emplace_back(speed_of(run));
     rows.back().emplace_back(largest_of(run, "peak_memory_bytes") / 1e9);
     comparable = comparable && run.judged_by() == runs[0].judged_by();
     if (!top) continue;

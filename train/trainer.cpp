@@ -68,6 +68,7 @@ class Run {
   std::optional<MetricsLog> metrics_;  // of the first process
   std::optional<RecordLog> samples_;   // once there are some
   std::optional<Progress> progress_;
+  StepMeans means_;
   RunState state_;
   std::int64_t steps_, evaluation_interval_;
   std::string settings_;  // a hash of config_
@@ -293,7 +294,7 @@ void Run::report(const ObjectiveStep& done, const StepOptions& options, double s
   const Metrics of_attention = attention_.end();
   const bool record = state_.step % config_.logging.every == 0 || state_.step == steps_ || !of_attention.empty();
   const StepResult& result = done.result;
-  const double tokens_per_second = static_cast<double>(done.tokens) / seconds;
+  means_.add(state_.step, result.loss, result.accuracy, done.tokens, seconds);
   const auto memory = static_cast<double>(Arena::of(device_).statistics().peak_in_use_bytes);
   if (record) {
     Metrics metrics = {{"loss", result.loss}};
@@ -301,18 +302,22 @@ void Run::report(const ObjectiveStep& done, const StepOptions& options, double s
     if (result.order_accuracy) metrics.emplace_back("sentence_order_accuracy", *result.order_accuracy);
     metrics.insert(metrics.end(), {{"learning_rate", options.learning_rate},
                                    {"grad_norm", result.gradient_norm},
-                                   {"tokens_per_second", tokens_per_second},
-                                   {"peak_memory_bytes", memory}});
+                                   {"tokens_per_second", static_cast<double>(done.tokens) / seconds},
+                                   {"peak_memory_bytes", memory},
+                                   {"mean_loss", means_.loss()},
+                                   {"mean_tokens_per_second", means_.tokens_per_second()}});
+    if (means_.accuracy()) metrics.emplace_back("mean_accuracy", *means_.accuracy());
     if (state_.loss_scale) metrics.emplace_back("loss_scale", options.loss_scale);
     metrics.insert(metrics.end(), of_attention.begin(), of_attention.end());
     if (communicator_.is_connected())
       metrics.insert(metrics.end(), {{"communication_seconds", communication_.working}, {"waiting_seconds", communication_.waiting}});
     if (metrics_) metrics_->write(state_.step, metrics);
   }
-  const std::string accuracy = result.accuracy ? fmt::format(", accuracy {:.1f} %", 100 * *result.accuracy) : "";
-  progress_->update(state_.step,
-                    fmt::format("loss {:.4f}{}, {:.0f} tokens/s, {:.2f} GB", result.loss, accuracy, tokens_per_second, memory / 1e9),
-                    record);
+  const std::string accuracy = means_.accuracy() ? fmt::format(", accuracy {:.1f} %", 100 * *means_.accuracy()) : "";
+  progress_->update(
+      state_.step, fmt::format("loss {:.4f}{}, {:.0f} tokens/s, {:.2f} GB", means_.loss(), accuracy, means_.tokens_per_second(), memory / 1e9),
+      record);
+  if (record) means_.clear();
 }
 
 RunResult Run::train() {

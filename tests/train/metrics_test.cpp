@@ -21,6 +21,40 @@ std::string content_of(const std::filesystem::path& path) {
   return text.str();
 }
 
+TEST(StepMeans, AreOverTheStepsSinceTheyWereCleared) {
+  StepMeans means;
+  means.add(1, 4, 0.5, 100, 1);
+  means.add(2, 2, 0.25, 300, 1);
+  EXPECT_EQ(means.loss(), 3);
+  EXPECT_EQ(means.accuracy(), 0.375);
+  EXPECT_EQ(means.tokens_per_second(), 200) << "of the time, not the mean of the steps' own speeds";
+  means.clear();
+  means.add(3, 1, std::nullopt, 10, 0.5);
+  EXPECT_EQ(means.loss(), 1);
+  EXPECT_EQ(means.accuracy(), std::nullopt);
+  EXPECT_EQ(means.tokens_per_second(), 20);
+}
+
+TEST(StepMeans, LeaveLossesOutThatAreNotFinite) {
+  StepMeans means;
+  means.add(1, 4, 0.5, 100, 1);
+  means.add(2, std::nan(""), 0.0, 100, 3);
+  EXPECT_EQ(means.loss(), 4);
+  EXPECT_EQ(means.accuracy(), 0.5);
+  EXPECT_EQ(means.tokens_per_second(), 50);
+  means.clear();
+  means.add(3, INFINITY, std::nullopt, 100, 1);
+  EXPECT_TRUE(std::isnan(means.loss()));
+}
+
+TEST(StepMeans, StartAnewWhereTheRunGoesBack) {
+  StepMeans means;
+  means.add(7, 4, std::nullopt, 100, 1);
+  means.add(6, 2, std::nullopt, 50, 1);
+  EXPECT_EQ(means.loss(), 2);
+  EXPECT_EQ(means.tokens_per_second(), 50);
+}
+
 TEST(MetricsLog, WritesOneObjectALine) {
   const TemporaryFolder folder;
   {

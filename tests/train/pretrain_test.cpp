@@ -4,12 +4,14 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 
 #include "core/file_io.h"
 #include "core/json.h"
 #include "tests/support/places.h"
 #include "tests/support/rounds.h"
+#include "tests/train/recorded_metric.h"
 #include "tests/train/run_program.h"
 #include "tests/train/small_text.h"
 #include "tests/train/temporary_folder.h"
@@ -70,6 +72,28 @@ TEST_F(PretrainTest, ThreadsThatAreRefusedLeaveNoWorkUndone) {
   EXPECT_EQ(weights("limited", "OMP_THREAD_LIMIT=1", 4), weights("alone", "", 1));
   const unsigned many = 2 * std::thread::hardware_concurrency();  // dynamic teams have a thread a core at most
   EXPECT_EQ(weights("dynamic", "OMP_DYNAMIC=true", many), weights("static", "", many));
+}
+
+/// Of runs with the same seed one records every step, the other every fifth.
+TEST_F(PretrainTest, RecordsAndLinesTellTheMeansSinceTheLastOne) {
+  ASSERT_EQ(run("each", "logging.every=1"), 0) << read_bytes(folder_ / "log");
+  ASSERT_EQ(run("fifth", "logging.every=5"), 0);
+  const auto each = recorded_metric(folder_ / "each", "loss"), means = recorded_metric(folder_ / "fifth", "mean_loss");
+  const auto accuracies = recorded_metric(folder_ / "each", "accuracy"), mean_accuracies = recorded_metric(folder_ / "fifth", "mean_accuracy");
+  ASSERT_EQ(each.size(), 60u);
+  ASSERT_EQ(means.size(), 12u);
+  EXPECT_EQ(each, recorded_metric(folder_ / "each", "mean_loss")) << "since the last record there was one step";
+  for (std::size_t i = 0; i < means.size(); ++i) {
+    const auto mean_of = [&](const std::vector<double>& values) {
+      return std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(5 * i), values.begin() + static_cast<std::ptrdiff_t>(5 * i + 5), 0.0) / 5;
+    };
+    EXPECT_NEAR(means[i], mean_of(each), 1e-12);
+    EXPECT_NEAR(mean_accuracies[i], mean_of(accuracies), 1e-12);
+    char shown[32];
+    std::snprintf(shown, sizeof shown, "loss %.4f,", means[i]);
+    EXPECT_NE(read_bytes(folder_ / "fifth" / "log.txt").find("step " + std::to_string(5 * i + 5) + "/60 ["), std::string::npos);
+    EXPECT_NE(read_bytes(folder_ / "fifth" / "log.txt").find(shown), std::string::npos) << shown;
+  }
 }
 
 TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
