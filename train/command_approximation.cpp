@@ -55,11 +55,6 @@ void check_output(const StudyOptions& options) {
   if (!options.output.empty()) check_study_folder(options.output);
 }
 
-void refuse_overrides(const StudyOptions& options, const char* study) {
-  require_input(options.common.overrides.empty(), "--set {}: approximation {} has no configuration; see nystrom approximation {} --help",
-                printable(options.common.overrides.empty() ? "" : options.common.overrides[0], 80), study, study);
-}
-
 /// A progress bar of a study, which ends when the user asks to stop.
 class StudyBar {
  public:
@@ -96,7 +91,7 @@ struct MatricesOptions : StudyOptions {
 
 void run_matrices(MatricesOptions options) {
   options.common.apply();
-  refuse_overrides(options, "matrices");
+  options.common.refuse_overrides("approximation matrices", "approximation matrices has no configuration");
   require_distinct("--landmarks", options.landmarks);
   require_distinct("--inverse", options.inverses);
   check_output(options);
@@ -194,7 +189,7 @@ struct CostOptions : StudyOptions {
 
 void run_cost(CostOptions options) {
   options.study.device = options.common.apply();
-  refuse_overrides(options, "cost");
+  options.common.refuse_overrides("approximation cost", "approximation cost has no configuration");
   require_distinct("--kinds", options.kinds);
   check_output(options);
   for (const std::string& name : options.kinds) options.study.kinds.push_back(value_named<AttentionKind>(name));

@@ -23,6 +23,7 @@ struct Options {
 void run(Options options) {
   BenchOptions& bench = options.bench;
   bench.device = options.common.apply();
+  options.common.refuse_overrides("bench", "bench has options of its own and no configuration");
   bench.train = options.mode == "train";
   bench.dtype = value_named<DType>(options.dtype);
   bench.attention = value_named<AttentionKind>(options.attention);

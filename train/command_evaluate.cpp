@@ -146,6 +146,7 @@ void run(EvaluateOptions options, Communicator& communicator, Device device) {
                 "evaluate {0} --file dev.tsv)",
                 printable(options.model));
   require_input(options.text.empty() || options.file.empty(), "--text is for masked language models, --file for tasks; give one of them");
+  require_input(options.text.empty() || !options.config, "--config says how files of a task are read; with --text leave it out");
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
   const bool task = !options.file.empty();

@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "core/json.h"
 #include "data/tasks/entities.h"
+#include "data/tasks/task_report.h"
 #include "train/commands.h"
 #include "train/fill_mask.h"
 #include "train/model_folder.h"
@@ -26,7 +27,7 @@ struct PredictOptions {
   std::vector<std::string> texts, choices;
   std::optional<std::string> pair, config;
   std::int64_t top_k = 5, batch = 16;
-  bool json = false, skip_bad = false;
+  bool as_text = false, json = false, skip_bad = false;
   Device device;
 };
 
@@ -127,14 +128,13 @@ void add_file(Stream& stream, const TaskConfig& task, const std::string& file) {
   }
 }
 
-bool is_file(const std::string& text) {
+bool is_file(const PredictOptions& options, const std::string& text) {
   std::error_code error;
-  return fs::is_regular_file(text, error);
+  return !options.as_text && fs::is_regular_file(text, error);
 }
 
-/// Whether a word can only be meant as the name of a file of data, compressed or not: no blank in it, and such an ending.
+/// Whether an argument looks like the name of a file of data, compressed or not.
 bool ends_like_data(const std::string& word) {
-  if (word.find_first_of(" \t\n") != word.npos) return false;
   fs::path name = word;
   if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
   const std::string endings[] = {".txt", ".tsv", ".csv", ".json", ".jsonl", ".h5", ".hdf5", ".conll"};
@@ -148,8 +148,9 @@ std::vector<std::string> checked_texts(const PredictOptions& options) {
     const std::string text = without_guard(word);
     std::error_code ignored;
     require_input(!text.empty(), "an empty TEXT says nothing to predict; give a text, or the name of a file");
-    require_input(!fs::is_directory(text, ignored), "{}: is a folder; give a text, or the name of a file", printable_path(text));
-    require_input(is_file(text) || !ends_like_data(text), "{}: no such file; a text with this ending needs a blank in it",
+    require_input(options.as_text || !fs::is_directory(text, ignored),
+                  "{}: is a folder; give a text, or the name of a file; --as-text takes it for a text", printable_path(text));
+    require_input(options.as_text || is_file(options, text) || !ends_like_data(text), "{}: no such file; --as-text takes it for a text",
                   printable_path(text));
     texts.push_back(text);
   }
@@ -205,11 +206,12 @@ void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
   lines.format = TaskFormat::lines;
   lines = resolve_task(lines);
   for (const std::string& text : options.texts) {
-    if (is_file(text)) {
+    if (is_file(options, text)) {
       add_file(stream, lines, text);
       continue;
     }
-    require_input(text.find_first_of(" [<") != text.npos, "'{}': is no file, and as a text it has no [MASK]", printable(text, 60));
+    require_input(options.as_text || text.find_first_of(" [<") != text.npos, "'{}': is no file, and as a text it has no [MASK]",
+                  printable(text, 60));
     Example example;
     example.text = text;
     stream.add(std::move(example));
@@ -267,36 +269,62 @@ TaskConfig task_of_file(const PredictOptions& options, TaskConfig task, const st
   return task;
 }
 
-void predict_files_of_features(const PredictOptions& options, const TaskModel& task) {
+/// What was cut in any of several calls, told as evaluation and training tell it.
+class CutExamples {
+ public:
+  explicit CutExamples(const TaskModel& task) : settings_(task.settings) {}
+
+  void add(const EncodingCounts& counts) {
+    if (total_.truncated.count == 0) total_.truncated.first = counts.truncated.first;
+    total_.truncated.count += counts.truncated.count;
+    total_.examples += counts.examples;
+  }
+  void warn(Log& log) const {
+    const std::string cut = describe_cut(*settings_.task.kind, total_, settings_.data.sequence_length);
+    if (!cut.empty()) log.warn(fmt::format("{} examples: {}; what is behind was not read", total_.examples, cut));
+  }
+
+ private:
+  const RunConfig& settings_;
+  EncodingCounts total_;
+};
+
+void predict_files_of_features(const PredictOptions& options, const TaskModel& task, Log& log) {
   refuse_parts(options, "this task reads files of features");
+  require_input(!options.as_text, "--as-text: this task reads files of features");
+  CutExamples cut(task);
   for (const std::string& file : options.texts) {
-    const auto predictions = predict_features(task, {file}, options.batch, options.top_k);
-    for (std::size_t i = 0; i < predictions.size(); ++i) {
+    const Predictions predictions = predict_features(task, {file}, options.batch, options.top_k);
+    cut.add(predictions.counts);
+    for (std::size_t i = 0; i < predictions.all.size(); ++i) {
       Example example;
       example.text = fmt::format("sample {}", i);
-      fmt::print("{}\n", options.json ? prediction_json(task, predictions[i]) : rendered(example, predictions[i]));
+      fmt::print("{}\n", options.json ? prediction_json(task, predictions.all[i]) : rendered(example, predictions.all[i]));
     }
   }
+  cut.warn(log);
 }
 
 void do_task(const PredictOptions& options, const ModelFolder& folder, const std::vector<std::string>& overrides, Log& log) {
   const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides), DType::f32, options.device);
-  if (task.settings.task.kind == TaskKind::features) return predict_files_of_features(options, task);
+  if (task.settings.task.kind == TaskKind::features) return predict_files_of_features(options, task, log);
   const TaskKind kind = *task.settings.task.kind;
   const bool told = options.config || fs::exists(folder.path / "config.yaml");  // whether the task has pairs
   const bool may_be_pairs = (kind == TaskKind::classification || kind == TaskKind::regression) && !told;
   const bool takes_pair = kind == TaskKind::questions || kind == TaskKind::choice || task.settings.task.columns.pair || may_be_pairs;
   const auto window = static_cast<std::size_t>(64 * options.batch);  // lengths are sorted within it
+  CutExamples cut(task);
   Stream stream(options, window, [&](const std::vector<Example>& examples) {
-    const std::vector<Prediction> predictions = predict_examples(task, examples, options.batch, options.top_k);
+    const Predictions predictions = predict_examples(task, examples, options.batch, options.top_k);
+    cut.add(predictions.counts);
     std::vector<std::string> outputs;
     for (std::size_t i = 0; i < examples.size(); ++i) {
-      outputs.push_back(options.json ? prediction_json(task, predictions[i]) : rendered(examples[i], predictions[i]));
+      outputs.push_back(options.json ? prediction_json(task, predictions.all[i]) : rendered(examples[i], predictions.all[i]));
     }
     return outputs;
   });
   for (const std::string& text : options.texts) {
-    if (is_file(text)) {
+    if (is_file(options, text)) {
       refuse_parts(options, fmt::format("'{}' is a file", printable(text, 60)));
       add_file(stream, task_of_file(options, task.settings.task, text), text);
     } else {
@@ -304,6 +332,7 @@ void do_task(const PredictOptions& options, const ModelFolder& folder, const std
     }
   }
   finish(stream, options, log);
+  cut.warn(log);
 }
 
 void run(PredictOptions options) {
@@ -313,6 +342,9 @@ void run(PredictOptions options) {
   const SplitOverrides overrides(options.common.overrides, {"task", "data"});
   const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
   if (folder.config.head == Head::masked_lm) {
+    require_input(overrides.run.empty(), "--set {}: a masked language model has no task; it takes options of model alone",
+                  printable(overrides.run.empty() ? "" : overrides.run[0], 80));
+    require_input(!options.config, "--config: a masked language model has no task; leave it out");
     fill(options, folder, log);
   } else {
     do_task(options, folder, overrides.run, log);
@@ -326,8 +358,8 @@ Command add_predict_command(CLI::App& app) {
   auto* command = app.add_subcommand("predict", "Say what a model predicts: what stands at a mask, or what its task asks for");
   command->footer(
       "The fields are those of Hugging Face's pipelines. An argument that names a file is read as its ending says, else line by line; one\n"
-      "without blanks that ends as such files do (.txt, .tsv, .csv, .json, .jsonl, .h5, .hdf5, .conll, also .gz, .zst) must be there. The\n"
-      "results come in the order of the lines, whatever their number.\n\n"
+      "that ends as such files do (.txt, .tsv, .csv, .json, .jsonl, .h5, .hdf5, .conll, also .gz, .zst) must be there; --as-text takes\n"
+      "all for texts. The results come in the order of the lines, whatever their number.\n\n"
       "Examples:\n  nystrom predict runs/small \"The ship sailed on the [MASK].\"\n  nystrom predict runs/small texts.txt --top-k 3 "
       "--json\n"
       "  nystrom predict runs/sst2 \"A gripping film.\" reviews.tsv --json --skip-bad\n"
@@ -342,6 +374,7 @@ Command add_predict_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--config", options->config, "YAML file whose task says how files are read; left out: the model's own");
   command->add_option("--batch", options->batch, "texts computed at once")->check(CLI::Range(1, 1 << 16))->capture_default_str();
+  command->add_flag("--as-text", options->as_text, "take each TEXT for a text, even one that names a file");
   command->add_flag("--skip-bad", options->skip_bad, "mark a line that cannot be predicted, and go on");
   command->add_flag("--json", options->json, "print one JSON line a text");
   options->common.add_to(*command);

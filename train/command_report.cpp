@@ -47,8 +47,7 @@ std::string page_of_runs(const ReportCommand& options) {
 
 void run(const ReportCommand& options) {
   options.common.apply();
-  require_input(options.common.overrides.empty(), "--set {}: a report shows the settings that a run has; see nystrom report --help",
-                printable(options.common.overrides.empty() ? "" : options.common.overrides[0], 80));
+  options.common.refuse_overrides("report", "a report shows the settings that a run has");
   Log log(options.common.quiet);
   const fs::path first = options.runs[0];
   const bool one = options.runs.size() == 1, sweep = one && !fs::exists(first / "config.yaml") && fs::exists(first / "summary.json");

@@ -29,6 +29,8 @@ struct CommonOptions {
   /// Sets the number of threads and gives the device to compute on; `gpu` is the one that is meant without a number. InputError when it
   /// cannot be used.
   Device apply(int gpu = 0) const;
+  /// For a command that reads no configuration: InputError where there are overrides. `why` says what it does instead.
+  void refuse_overrides(const std::string& command, const std::string& why) const;
 };
 
 /// A word of the command line as the user gave it. CLI11 takes one in brackets, such as the text "[MASK]", for a list; so main puts a space

@@ -44,6 +44,11 @@ Device CommonOptions::apply(int default_gpu) const {
   return gpu;
 }
 
+void CommonOptions::refuse_overrides(const std::string& command, const std::string& why) const {
+  if (overrides.empty()) return;
+  throw InputError(fmt::format("--set {}: {}; see nystrom {} --help", printable(overrides[0], 80), why, command));
+}
+
 std::string without_guard(const std::string& word) { return word.starts_with(" [") && word.ends_with(']') ? word.substr(1) : word; }
 
 namespace {

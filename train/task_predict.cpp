@@ -162,20 +162,18 @@ class Predictor {
   std::map<std::int64_t, std::vector<Window>> windows_;
 };
 
-std::vector<Prediction> predict_all(const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset, std::int64_t batch_size,
-                                    std::int64_t top_k) {
-  return Predictor(task, *dataset, top_k)(batch_size, dataset);
+Predictions predict_all(const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset, std::int64_t batch_size,
+                        std::int64_t top_k) {
+  return {Predictor(task, *dataset, top_k)(batch_size, dataset), dataset->counts()};
 }
 
 }  // namespace
 
-std::vector<Prediction> predict_examples(const TaskModel& task, const std::vector<Example>& examples, std::int64_t batch_size,
-                                         std::int64_t top_k) {
+Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples, std::int64_t batch_size, std::int64_t top_k) {
   return predict_all(task, task.reader->from(examples), batch_size, top_k);
 }
 
-std::vector<Prediction> predict_features(const TaskModel& task, const std::vector<std::string>& files, std::int64_t batch_size,
-                                         std::int64_t top_k) {
+Predictions predict_features(const TaskModel& task, const std::vector<std::string>& files, std::int64_t batch_size, std::int64_t top_k) {
   return predict_all(task, task.reader->read(files, Labelled::optional), batch_size, top_k);
 }
 

@@ -29,12 +29,16 @@ struct Prediction {
   std::vector<Guess> guesses;
 };
 
-/// Predictions for examples in their order. Labels that they have are not looked at. `top_k`: most guesses of labels, answers and choices.
-std::vector<Prediction> predict_examples(const TaskModel& task, const std::vector<Example>& examples, std::int64_t batch_size,
-                                         std::int64_t top_k);
+/// Predictions in the order of the examples, and what encoding made of these: some may be cut.
+struct Predictions {
+  std::vector<Prediction> all;
+  EncodingCounts counts;
+};
+
+/// Predictions for examples. Labels that they have are not looked at. `top_k`: most guesses of labels, answers and choices.
+Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples, std::int64_t batch_size, std::int64_t top_k);
 /// The same for a file of features.
-std::vector<Prediction> predict_features(const TaskModel& task, const std::vector<std::string>& files, std::int64_t batch_size,
-                                         std::int64_t top_k);
+Predictions predict_features(const TaskModel& task, const std::vector<std::string>& files, std::int64_t batch_size, std::int64_t top_k);
 
 /// One JSON value, with the fields of Hugging Face's pipelines: a list of {label, score}; {value}; a list of {entity_group, score, word,
 /// start, end}, or of {label, score, word} where labels are no entities; a list of {answer, score, start, end}; a list of {choice, score}.

@@ -365,10 +365,29 @@ TEST_F(PredictFileTest, ANameOfDataMustBeAFileAndASentenceNeedNot) {
       const Outcome outcome = run_program(folder_, "predict run 'the sea' absent" + ending + packed);
       EXPECT_EQ(outcome.code, 2);
       EXPECT_EQ(outcome.out, "");
-      EXPECT_EQ(outcome.err, "nystrom: absent" + ending + packed + ": no such file; a text with this ending needs a blank in it\n");
+      EXPECT_EQ(outcome.err, "nystrom: absent" + ending + packed + ": no such file; --as-text takes it for a text\n");
     }
   }
-  EXPECT_EQ(predicted("'the old men sang.' 'see notes.txt' sea 'www.sea.home' 'calm, pale'").size(), 5u);
+  EXPECT_EQ(run_program(folder_, "predict run 'my notes.txt'").err, "nystrom: my notes.txt: no such file; --as-text takes it for a text\n");
+  EXPECT_EQ(predicted("'the old men sang.' sea 'www.sea.home' 'calm, pale'").size(), 4u);
+}
+
+TEST_F(PredictFileTest, AsTextTakesNamesOfFilesForTexts) {
+  write_bytes(folder_ / "sea.txt", "old men\nmen sang\nthe sea\n");
+  EXPECT_EQ(predicted("sea.txt").size(), 3u);
+  EXPECT_EQ(predicted("--as-text sea.txt 'see notes.txt' run").size(), 3u);
+  run("predict run --quiet --as-text sea.txt");
+  EXPECT_TRUE(last_.out.starts_with("sea.txt\n")) << last_.out;
+}
+
+TEST_F(PredictFileTest, ATextThatIsCutIsTold) {
+  std::string text = "sea";
+  for (int i = 0; i < 60; ++i) text += " men";
+  write_lines(folder_ / "texts.txt", {"the sea", text, text});
+  EXPECT_EQ(predicted("texts.txt").size(), 3u);
+  EXPECT_EQ(last_.err, "warning: 3 examples: 2 cut to 32 tokens (66.7 %; the first: texts.txt:2); what is behind was not read\n");
+  predicted("'the sea'");
+  EXPECT_EQ(last_.err, "");
 }
 
 TEST_F(PredictFileTest, ABadLineEndsItOrIsMarkedInItsPlace) {
