@@ -66,8 +66,8 @@ class Checks:
         self.failed |= not holds
 
 
-def nystrom(program, *arguments):
-    result = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True)
+def nystrom(program, *arguments, folder=None):
+    result = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, cwd=folder)
     if result.returncode != 0:
         raise SystemExit(f"nystrom {' '.join(map(str, arguments))}: {result.stderr}")
     return result.stdout
