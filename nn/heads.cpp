@@ -40,7 +40,9 @@ Var tower_features(const Var& pooled) {
 TokenClassificationHead::TokenClassificationHead(const Scope& scope, const ModelConfig& config)
     : dropout_(scope, config.hidden_dropout_prob), classifier_(scope / "classifier", config.hidden_size, config.num_labels()) {}
 
-Var TokenClassificationHead::operator()(const Var& hidden, const RunContext& run) const { return classifier_.unrounded(dropout_(hidden, run)); }
+Var TokenClassificationHead::operator()(const Var& hidden, const RunContext& run) const {
+  return classifier_.unrounded(dropout_(hidden, run));
+}
 
 MultipleChoiceHead::MultipleChoiceHead(const Scope& scope, const ModelConfig& config)
     : pre_classifier_(scope / "pre_classifier", config.hidden_size, config.hidden_size),

@@ -242,7 +242,8 @@ void fields(V& v, TrainingConfig& c) {
     "what pretraining does when the loss has spiked: three steps in a row whose robust z-score among the last 100 losses exceeds 6. warn: "
     "tells; roll_back: also takes the last checkpoint before the spike, if there is one, and goes on from it with the batches that come "
     "next, so that those since that checkpoint are not used; at the fourth spike after the same checkpoint the run ends");
-  v(c.ema, "ema", "decay of an exponential moving average of the weights, which is what is evaluated, exported and used; after update t it is at most "
+  v(c.ema, "ema",
+    "decay of an exponential moving average of the weights, which is what is evaluated, exported and used; after update t it is at most "
     "(1 + t) / (10 + t), so that short runs forget their first weights too; null: none",
     below_one);
 }

@@ -56,7 +56,9 @@ void for_each_document(const TokenDataset& set, const std::string& name, Log& lo
 class DocumentCounter {
  public:
   explicit DocumentCounter(const Packing& packing)
-      : across_(packing.options().cross_documents), piece_(packing.options().sequence_length - packing.options().reserved - 2), least_(packing.options().minimum_piece) {
+      : across_(packing.options().cross_documents),
+        piece_(packing.options().sequence_length - packing.options().reserved - 2),
+        least_(packing.options().minimum_piece) {
     report_.text = text_statistics(packing.dataset());
     report_.documents = packing.dataset().documents();
     report_.tokens = packing.dataset().tokens();

@@ -44,8 +44,8 @@ SweepRecord read_sweep(const fs::path& folder) {
     for (const auto& point : summary.at("points")) {
       const auto options = point.at("options").get<std::vector<std::string>>();
       const std::string name = options.empty() ? "–" : fmt::format("{}", fmt::join(options, ", "));
-      sweep.points.rows.push_back(
-          {name, static_cast<std::int64_t>(point.at("runs").size()), number_or_nan(point.at("mean")), number_or_nan(point.at("deviation"))});
+      sweep.points.rows.push_back({name, static_cast<std::int64_t>(point.at("runs").size()), number_or_nan(point.at("mean")),
+                                   number_or_nan(point.at("deviation"))});
       for (const auto& each : point.at("runs")) {
         // RUN_DIR/POINT/seed-S or RUN_DIR/seed-S, wherever RUN_DIR is now.
         const fs::path written = each.at("run_dir").get<std::string>(), seed = written.filename();

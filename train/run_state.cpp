@@ -10,6 +10,7 @@
 #include "core/json.h"
 #include "train/checkpoint.h"
 #include "train/config_io.h"
+#include "train/schedule.h"
 
 namespace nystrom {
 
@@ -150,6 +151,12 @@ void check_run_dir(const RunConfig& config) {
   old.evaluation = config.evaluation;
   old.checkpoint = config.checkpoint;
   old.logging = config.logging;
+  // Older versions wrote down a default of 10000 steps, where today's depends on the steps; what comes to the same is no change.
+  const auto steps = config.training.steps;
+  if (steps && warmup_of(old.schedule, *steps) == warmup_of(config.schedule, *steps)) {
+    old.schedule.warmup_steps = config.schedule.warmup_steps;
+    old.schedule.warmup_share = config.schedule.warmup_share;
+  }
   const auto changed = changed_keys(old, config);
   require_input(changed.empty(), "{}: holds a run with other settings; changed: {}; choose another run_dir, or undo the changes",
                 config.run_dir, fmt::join(changed, ", "));

@@ -16,10 +16,11 @@ std::int64_t warmup_of(const ScheduleConfig& schedule, std::int64_t steps) {
 
 void require_warmup_within_run(const RunConfig& config, std::int64_t samples) {
   const std::int64_t steps = total_steps(config.training, samples), warmup = warmup_of(config.schedule, steps);
-  require_input(warmup <= steps,
-                "schedule.warmup_steps {} exceeds the number of steps, {}, that training.epochs {} make of {} samples in batches of {}; the "
-                "learning rate would never reach its peak: lower it, or give schedule.warmup_share in its place",
-                warmup, steps, config.training.epochs.value_or(1), samples, config.training.batch_size);
+  require_input(
+      warmup <= steps,
+      "schedule.warmup_steps {} exceeds the number of steps, {}, that training.epochs {} make of {} samples in batches of {}; the "
+      "learning rate would never reach its peak: lower it, or give schedule.warmup_share in its place",
+      warmup, steps, config.training.epochs.value_or(1), samples, config.training.batch_size);
 }
 
 double learning_rate(double peak, const ScheduleConfig& schedule, std::int64_t steps, std::int64_t step) {

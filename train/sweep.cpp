@@ -56,12 +56,11 @@ std::vector<std::vector<std::string>> points_of(const std::vector<GridAxis>& gri
 constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
 SweepRun run_of(const nlohmann::json& json, const fs::path& folder) {
-  return {json.at("seed"),      folder.string(),   json.at("steps"),
-          json.at("best_step"), json.at("metric"), number_or_nan(json.at("value"))};
+  return {json.at("seed"), folder.string(), json.at("steps"), json.at("best_step"), json.at("metric"), number_or_nan(json.at("value"))};
 }
 
-/// The finished run in `folder`, if its configuration has this hash. The first process looks: files may come late to others. (Older versions
-/// called the hash "asked", and an undefined metric 0: their runs are looked at again.)
+/// The finished run in `folder`, if its configuration has this hash. The first process looks: files may come late to others. (Older
+/// versions called the hash "asked", and an undefined metric 0: their runs are looked at again.)
 std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& hash, Communicator& communicator) {
   const auto look = [&]() -> std::string {
     if (!communicator.is_first() || !fs::exists(folder / result_name)) return "";

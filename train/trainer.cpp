@@ -315,8 +315,8 @@ void Run::report(const ObjectiveStep& done, const StepOptions& options, double s
   }
   const std::string accuracy = means_.accuracy() ? fmt::format(", accuracy {:.1f} %", 100 * *means_.accuracy()) : "";
   progress_->update(
-      state_.step, fmt::format("loss {:.4f}{}, {:.0f} tokens/s, {:.2f} GB", means_.loss(), accuracy, means_.tokens_per_second(), memory / 1e9),
-      record);
+      state_.step,
+      fmt::format("loss {:.4f}{}, {:.0f} tokens/s, {:.2f} GB", means_.loss(), accuracy, means_.tokens_per_second(), memory / 1e9), record);
   if (record) means_.clear();
 }
 

@@ -42,9 +42,7 @@ Var product(const Var& x, const Var& weight, const Var& bias, Precision precisio
 
 }  // namespace
 
-Var linear(const Var& x, const Var& weight, const Var& bias, Precision precision) {
-  return product(x, weight, bias, precision, x.dtype());
-}
+Var linear(const Var& x, const Var& weight, const Var& bias, Precision precision) { return product(x, weight, bias, precision, x.dtype()); }
 
 Var linear_unrounded(const Var& x, const Var& weight, const Var& bias) {
   return product(x, weight, bias, Precision::full, accumulate_dtype(x.dtype()));

@@ -78,8 +78,8 @@ TEST(Towers, DrawDropoutByTheSampleAlone) {
 
 /// Rounded to bf16 the logits of different texts are often the same, and metrics count ties.
 TEST(Heads, LogitsOfBf16AreNotRounded) {
-  for (const Head head : {Head::masked_lm, Head::sequence_classification, Head::token_classification, Head::question_answering,
-                          Head::multiple_choice}) {
+  for (const Head head :
+       {Head::masked_lm, Head::sequence_classification, Head::token_classification, Head::question_answering, Head::multiple_choice}) {
     SCOPED_TRACE(enum_name(head));
     ModelConfig config = tiny_config();
     config.head = head;

@@ -151,8 +151,10 @@ def tags_of_predictions(rows, predictions):
 
 def tags_of_transformers(rows, model, tokenizer):
     right = []
+    # nystrom reads every word as one behind a space; of the tokenizers here byte-level BPE alone tells that from one at the start of a text.
+    space = " " if "ByteLevel" in type(tokenizer.backend_tokenizer.pre_tokenizer).__name__ else ""
     for row in rows:
-        inputs = tokenizer([word for word, _ in row], is_split_into_words=True, return_tensors="pt")
+        inputs = tokenizer([space + word for word, _ in row], is_split_into_words=True, return_tensors="pt")
         with torch.no_grad():
             best = model(**inputs).logits[0].argmax(-1).tolist()
         ids = inputs.word_ids()

@@ -380,7 +380,8 @@ const Case tasks[] = {
      "wrong "
      "answer"},
     {"warm_up_of_more_steps_than_epochs", FINETUNE "schedule.warmup_steps=500",
-     "schedule.warmup_steps 500 exceeds the number of steps, 1, that training.epochs 4 make of 2 samples in batches of 32; the learning rate "
+     "schedule.warmup_steps 500 exceeds the number of steps, 1, that training.epochs 4 make of 2 samples in batches of 32; the learning "
+     "rate "
      "would never reach its peak: lower it, or give schedule.warmup_share in its place"},
     {"two_warmups", FINETUNE "schedule.warmup_steps=1 --set schedule.warmup_share=0.2",
      "--set schedule.warmup_share=0.2: schedule.warmup_steps 1 and schedule.warmup_share 0.2 exclude each other; set one of them to null"},

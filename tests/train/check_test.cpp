@@ -128,6 +128,17 @@ TEST_F(CheckTest, TellsOfARunOfOtherSettings) {
       "undo the changes");
 }
 
+/// As a run of an older version, which wrote down the steps of its default, and one of this, which leaves them out.
+TEST_F(CheckTest, TheSameWarmUpInOtherWordsIsNoOtherSetting) {
+  ASSERT_EQ(run_program(folder_, "pretrain run.yaml --quiet --set training.steps=10").code, 0);
+  const std::string by_default = "run.yaml --set schedule.warmup_steps=null --set training.steps=";
+  EXPECT_EQ(run_program(folder_, "check " + by_default + "10").err, "") << "a tenth of the steps is the one step of the run";
+  expect_errors(
+      by_default + "30",
+      "run.yaml: run_dir: run: holds a run with other settings; changed: schedule.warmup_steps; choose another run_dir, or undo the "
+      "changes");
+}
+
 TEST_F(CheckTest, TellsOfAVocabularyThatTheTokenizerExceeds) {
   expect_errors("run.yaml --set model.vocab_size=35",
                 "run.yaml: tokenizer.path: model.vocab_size 35 is below the tokenizer's 36 pieces; raise it, or leave it out");

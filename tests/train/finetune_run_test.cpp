@@ -101,8 +101,9 @@ TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsAreSkipped) {
 TEST_F(FinetuneTest, AnUndefinedMetricOfASweepStaysUndefined) {
   write_bytes(folder_ / "train.csv", "text,score\nthe sea,1\nold men,2\nmen sang,3\npale stars,4\n");
   write_bytes(folder_ / "dev.csv", "text,score\nthe old sea,1\ncalm men,1\n");
-  write_bytes(folder_ / "run.yaml",
-              tiny_model + "steps: 1}\ntask: {kind: regression, train: [train.csv], validation: [dev.csv], columns: {text: text, label: score}}\n");
+  write_bytes(
+      folder_ / "run.yaml",
+      tiny_model + "steps: 1}\ntask: {kind: regression, train: [train.csv], validation: [dev.csv], columns: {text: text, label: score}}\n");
   const std::string command = "finetune run.yaml --threads 1 --seeds 2";
   ASSERT_NO_FATAL_FAILURE(run(command));
   const std::string table = last_.out;
@@ -131,8 +132,12 @@ TEST_F(FinetuneTest, AResultOfAnOlderVersionIsLookedAtAgain) {
 }
 
 TEST(Sweep, AnUndefinedMetricIsWorseThanAnyOther) {
-  const auto run_of = [](std::int64_t seed, double value) { return SweepRun{seed, "run/seed-" + std::to_string(seed), 1, 1, "pearson", value}; };
-  SweepResult result{"pearson", {{{"a=1"}, {run_of(1, NAN)}}, {{"a=2"}, {run_of(1, -0.5), run_of(2, -0.25)}}, {{"a=3"}, {run_of(1, 0.5), run_of(2, NAN)}}}};
+  const auto run_of = [](std::int64_t seed, double value) {
+    return SweepRun{seed, "run/seed-" + std::to_string(seed), 1, 1, "pearson", value};
+  };
+  SweepResult result{
+      "pearson",
+      {{{"a=1"}, {run_of(1, NAN)}}, {{"a=2"}, {run_of(1, -0.5), run_of(2, -0.25)}}, {{"a=3"}, {run_of(1, 0.5), run_of(2, NAN)}}}};
   EXPECT_EQ(&result.best(), &result.points[1]);
   EXPECT_EQ(sweep_table(result),
             "options  runs     pearson  deviation        best\n"
@@ -147,7 +152,8 @@ TEST(Sweep, AnUndefinedMetricIsWorseThanAnyOther) {
 TEST_F(FinetuneTest, AWarmUpOfMoreStepsThanTheEpochsMakeIsRefusedAtOnce) {
   configure_classification("epochs: 2");
   const std::string message =
-      "nystrom: schedule.warmup_steps 500 exceeds the number of steps, 24, that training.epochs 2 make of 192 samples in batches of 16; the "
+      "nystrom: schedule.warmup_steps 500 exceeds the number of steps, 24, that training.epochs 2 make of 192 samples in batches of 16; "
+      "the "
       "learning rate would never reach its peak: lower it, or give schedule.warmup_share in its place\n";
   for (const char* command : {"finetune run.yaml --quiet", "check run.yaml --data", "finetune run.yaml --quiet --seeds 2"}) {
     const Outcome outcome = run_program(folder_, command + std::string(" --set schedule.warmup_steps=500"));

@@ -255,9 +255,7 @@ const TypeCase types[] = {
     {"PreNorm", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.norm = Norm::pre; }, "nystrom"},
     {"NoPositions", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.positions = Positions::none; }, "nystrom"},
     {"MeanPooling",
-     [](ModelConfig& c) {
-       c.attention.kind = AttentionKind::softmax, c.pooling = Pooling::mean, c.head = Head::sequence_classification;
-     },
+     [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.pooling = Pooling::mean, c.head = Head::sequence_classification; },
      "nystrom"},
     {"MeanPoolingOfNoClassifier", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.pooling = Pooling::mean; },
      "nystromformer"},

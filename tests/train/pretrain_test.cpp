@@ -79,13 +79,16 @@ TEST_F(PretrainTest, RecordsAndLinesTellTheMeansSinceTheLastOne) {
   ASSERT_EQ(run("each", "logging.every=1"), 0) << read_bytes(folder_ / "log");
   ASSERT_EQ(run("fifth", "logging.every=5"), 0);
   const auto each = recorded_metric(folder_ / "each", "loss"), means = recorded_metric(folder_ / "fifth", "mean_loss");
-  const auto accuracies = recorded_metric(folder_ / "each", "accuracy"), mean_accuracies = recorded_metric(folder_ / "fifth", "mean_accuracy");
+  const auto accuracies = recorded_metric(folder_ / "each", "accuracy"),
+             mean_accuracies = recorded_metric(folder_ / "fifth", "mean_accuracy");
   ASSERT_EQ(each.size(), 60u);
   ASSERT_EQ(means.size(), 12u);
   EXPECT_EQ(each, recorded_metric(folder_ / "each", "mean_loss")) << "since the last record there was one step";
   for (std::size_t i = 0; i < means.size(); ++i) {
     const auto mean_of = [&](const std::vector<double>& values) {
-      return std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(5 * i), values.begin() + static_cast<std::ptrdiff_t>(5 * i + 5), 0.0) / 5;
+      return std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(5 * i), values.begin() + static_cast<std::ptrdiff_t>(5 * i + 5),
+                             0.0) /
+             5;
     };
     EXPECT_NEAR(means[i], mean_of(each), 1e-12);
     EXPECT_NEAR(mean_accuracies[i], mean_of(accuracies), 1e-12);

@@ -46,7 +46,7 @@ struct Kind {
   bool masks = true;
 };
 
-const Kind kinds[] = {{"SentencePiece", ""},           {"Unigram", "unigram"}, {"WordPiece", "wordpiece"},
+const Kind kinds[] = {{"SentencePiece", ""},          {"Unigram", "unigram"}, {"WordPiece", "wordpiece"},
                       {"ByteLevelBpe", "byte_level"}, {"Bpe", "suffixes"},    {"Bytes", nullptr, false, false}};
 
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }  // NOLINT: GoogleTest's name
@@ -150,7 +150,9 @@ Sample draw_tags(Draw& draw, int) {
 
 Sample draw_question(Draw& draw, int number) {
   const std::string before = draw.text(1, 30), answer = draw.text(1, 2);
-  const json question = {{"id", std::to_string(number)}, {"question", "which were they"}, {"answers", {{{"text", answer}, {"answer_start", before.size() + 1}}}}};
+  const json question = {{"id", std::to_string(number)},
+                         {"question", "which were they"},
+                         {"answers", {{{"text", answer}, {"answer_start", before.size() + 1}}}}};
   const json paragraph = {{"context", before + " " + answer + " " + draw.text(1, 5)}, {"qas", {question}}};
   return {(number > 0 ? "," : "") + paragraph.dump(), answer};
 }
@@ -199,8 +201,8 @@ const Task tasks[] = {
      false, "pairs: towers, "},
     {"Regression", "tsv", "kind: regression, columns: {text: a, label: label}", draw_value, "label\ta\tb\n", "", numbers_of_values},
     {"Tokens", "conll", "kind: tokens, metric: accuracy", draw_tags, "", "", numbers_of_tags},
-    {"Questions", "json", "kind: questions, stride: 8", draw_question, R"({"data": [{"title": "", "paragraphs": [)", "]}]}", numbers_of_answers,
-     true},
+    {"Questions", "json", "kind: questions, stride: 8", draw_question, R"({"data": [{"title": "", "paragraphs": [)", "]}]}",
+     numbers_of_answers, true},
     {"Choice", "jsonl", "kind: choice, columns: {text: text, choices: [endings], label: label}", draw_choice, "", "", numbers_of_choices},
 };
 
@@ -244,11 +246,13 @@ class SameNumberOf : public SameNumber, public ::testing::WithParamInterface<std
 TEST_P(SameNumberOf, InTrainingEvaluationAndPrediction) {
   const auto& [kind, task] = GetParam();
   if (task.answers && !kind.answers) return;  // refused: tests/data/tasks/encoder_test.cpp
-  const std::string tokenizer = tokenizer_of(kind, folder_.path()), train_file = std::string("train.") + task.file, file = std::string("dev.") + task.file;
+  const std::string tokenizer = tokenizer_of(kind, folder_.path()), train_file = std::string("train.") + task.file,
+                    file = std::string("dev.") + task.file;
   write_file(task, train_file, 48, 1);
   const std::vector<Sample> samples = write_file(task, file, 24, 2);
   write_bytes(folder_ / "run.yaml", tokenizer + model_of(task.model) + "task: {" + task.options + ", train: [" + train_file +
-                                        "], validation: [" + file + "]}\ntraining: {dtype: f32, steps: 6, batch_size: 16, micro_batch_size: 8}\n");
+                                        "], validation: [" + file +
+                                        "]}\ntraining: {dtype: f32, steps: 6, batch_size: 16, micro_batch_size: 8}\n");
   ASSERT_NO_FATAL_FAILURE(train());
   const json evaluation = evaluated("--file " + file);
   const Numbers numbers = task.numbers(samples, predicted(file + " --top-k 10"));
@@ -259,9 +263,8 @@ TEST_P(SameNumberOf, InTrainingEvaluationAndPrediction) {
   EXPECT_NEAR(evaluation.at("loss").get<double>(), recorded("loss"), 2e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SameNumberOf, ::testing::Combine(::testing::ValuesIn(kinds), ::testing::ValuesIn(tasks)), [](const auto& test) {
-  return std::string(std::get<0>(test.param).name) + std::get<1>(test.param).name;
-});
+INSTANTIATE_TEST_SUITE_P(All, SameNumberOf, ::testing::Combine(::testing::ValuesIn(kinds), ::testing::ValuesIn(tasks)),
+                         [](const auto& test) { return std::string(std::get<0>(test.param).name) + std::get<1>(test.param).name; });
 
 // ---- Masked language models, by three roads -----------------------------------------------------------------------------------------
 
@@ -307,7 +310,8 @@ TEST_P(SameNumberOfMasks, InTrainingEvaluationAndPrediction) {
   Log log(true);
   const RunConfig config = read_resolved_config((folder_ / "run" / "config.yaml").string());
   const MaskedSamples rows = masked_samples(
-      tokenize({folder_ / "dev.txt"}, Documents::lines, *tokenizer, folder_ / "tokens", log, [](std::int64_t) { return true; }), *tokenizer, config);
+      tokenize({folder_ / "dev.txt"}, Documents::lines, *tokenizer, folder_ / "tokens", log, [](std::int64_t) { return true; }), *tokenizer,
+      config);
   ASSERT_EQ(rows.packing->size(), static_cast<std::int64_t>(lines.size())) << "a line a row";
   std::vector<std::string> texts;
   std::vector<std::vector<std::int64_t>> asked;
@@ -378,7 +382,8 @@ INSTANTIATE_TEST_SUITE_P(All, SameNumberOfFeatures, ::testing::Bool(), [](const 
 
 /// Of a fresh model, whose outputs hardly differ: rounded they were ties, and Pearson another number.
 TEST_F(SameNumber, OfARunInBf16) {
-  const Task& task = *std::ranges::find(tasks, std::string_view("Regression"), [](const Task& each) { return std::string_view(each.name); });
+  const Task& task =
+      *std::ranges::find(tasks, std::string_view("Regression"), [](const Task& each) { return std::string_view(each.name); });
   const std::string tokenizer = tokenizer_of(kinds[0], folder_.path());
   write_file(task, "train.tsv", 48, 1);
   write_file(task, "dev.tsv", 64, 2);

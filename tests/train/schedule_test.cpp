@@ -34,7 +34,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Warmup, IsATenthOfTheStepsWhereNothingIsSaid) {
-  for (const auto& [steps, warmup] : {std::pair(500000, 10000), std::pair(100000, 10000), std::pair(5000, 500), std::pair(19, 1), std::pair(9, 0)})
+  for (const auto& [steps, warmup] :
+       {std::pair(500000, 10000), std::pair(100000, 10000), std::pair(5000, 500), std::pair(19, 1), std::pair(9, 0)})
     EXPECT_EQ(warmup_of({}, steps), warmup) << steps;
   EXPECT_EQ(warmup_of({7}, 20), 7);
   EXPECT_EQ(warmup_of({std::nullopt, Decay::linear, 0.25}, 10), 3);
