@@ -44,8 +44,16 @@ void remove_tree(const fs::path& path) {
 /// Gives `from` the name `to`, which must not exist.
 void rename_new(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
-  if (errno == EINVAL && !fs::exists(to) && std::rename(from.c_str(), to.c_str()) == 0) return;  // a file system without the flag
+  const bool unknown_flag = errno == EINVAL || errno == ENOSYS;
+  if (unknown_flag && !fs::exists(to) && std::rename(from.c_str(), to.c_str()) == 0) return;
   throw InputError(fmt::format("{}: cannot rename into place: {}", to.string(), std::strerror(errno)));
+}
+
+/// Gives each of two paths the other's name, in one step. False, with nothing changed, on a file system that cannot.
+bool exchange(const fs::path& a, const fs::path& b) {
+  if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
+  if (errno == EINVAL || errno == ENOSYS) return false;
+  throw InputError(fmt::format("{}: cannot rename into place: {}", b.string(), std::strerror(errno)));
 }
 
 }  // namespace
@@ -69,8 +77,7 @@ CheckpointFolder::File CheckpointFolder::text_file(std::string name, std::string
 }
 
 void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& files) const {
-  fs::path temporary = path_of(step);
-  temporary += ".tmp-" + nonce();
+  fs::path temporary = folder_ / (checkpoint_name(step) + ".tmp-" + nonce());
   try {
     std::error_code error;
     const bool made = fs::create_directory(temporary, error);
@@ -85,21 +92,38 @@ void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& fi
     manifest.commit();  // also makes the names in the folder durable
     const std::string problem = checkpoint_problem(temporary);
     require_input(problem.empty(), "{}: written, but read back otherwise: {}", temporary.string(), problem);
-    rename_new(temporary, path_of(step));
+    take_name(temporary, step);
   } catch (...) {
     std::error_code ignored;
-    fs::remove_all(temporary, ignored);
+    if (!temporary.empty()) fs::remove_all(temporary, ignored);
     throw;
   }
+}
+
+/// Gives the whole checkpoint at `made` the name step-N, durably, and clears `made` once that name leads to it. At every moment one whole
+/// checkpoint of the step has a name that readers know. What cannot be removed here goes at the next start.
+void CheckpointFolder::take_name(fs::path& made, std::int64_t step) const {
+  const fs::path temporary = made, place = folder_ / checkpoint_name(step);
+  fs::path replaced = place;
+  replaced += replaced_suffix;
+  const bool first = !fs::exists(place);
+  const bool exchanged = !first && exchange(temporary, place);
+  if (!exchanged) {
+    if (!first) {
+      remove_tree(replaced);  // of an earlier save, and passed over since there is `place`
+      rename_new(place, replaced);
+      sync_folder(folder_);
+    }
+    rename_new(temporary, place);
+  }
+  made.clear();
   sync_folder(folder_);
+  std::error_code ignored;
+  fs::remove_all(exchanged ? temporary : replaced, ignored);
 }
 
 void CheckpointFolder::save(std::int64_t step, const std::vector<File>& files, std::int64_t bytes) {
   require_space(folder_, bytes);
-  if (fs::exists(path_of(step))) {  // a run that went back to an older checkpoint comes by again
-    rename_new(path_of(step), folder_ / fmt::format(".trash-{}", nonce()));
-    sync_folder(folder_);
-  }
   try {
     write_once(step, files);
   } catch (const InputError&) {
@@ -110,7 +134,7 @@ void CheckpointFolder::save(std::int64_t step, const std::vector<File>& files, s
 
 void CheckpointFolder::write_latest(std::int64_t step) const {
   OutputFile latest(folder_ / "latest");
-  latest.write(path_of(step).filename().string() + "\n");
+  latest.write(checkpoint_name(step) + "\n");
   latest.commit();
 }
 
@@ -144,10 +168,20 @@ void CheckpointFolder::roll_back(std::int64_t step) const {
 }
 
 void CheckpointFolder::remove_leftovers() {
+  sync_folder(folder_);  // a name that hides a leftover must be durable before that goes
   for (const fs::path& entry : folder_entries(folder_)) {
     const std::string name = entry.filename().string();
-    if (name.starts_with(".trash-") || name.find(".tmp-") != std::string::npos) remove_tree(entry);
+    if (name.ends_with(replaced_suffix)) {
+      const fs::path place = folder_ / name.substr(0, name.size() - replaced_suffix.size());
+      if (fs::exists(place))
+        remove_tree(entry);
+      else
+        rename_new(entry, place);
+    } else if (name.starts_with(".trash-") || name.find(".tmp-") != std::string::npos) {
+      remove_tree(entry);
+    }
   }
+  sync_folder(folder_);
 }
 
 }  // namespace nystrom

@@ -10,6 +10,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace nystrom {
@@ -30,6 +31,10 @@ class RunLock {
 /// Names each file of a checkpoint with its size and checksum.
 inline constexpr const char* checkpoint_manifest = "MANIFEST.json";
 
+/// Behind the name of a checkpoint while a newer save of its step takes that name, where the file system cannot exchange two names. It
+/// counts as the checkpoint of its step while there is no other.
+inline constexpr std::string_view replaced_suffix = ".replaced";
+
 /// What lies in a folder, in no order. InputError when it cannot be read.
 std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder);
 
@@ -40,7 +45,9 @@ std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& folder);
 /// one of them that does not.
 std::optional<std::int64_t> newest_checkpoint(const std::filesystem::path& folder, std::vector<std::string>& passed_over,
                                               std::int64_t last = std::numeric_limits<std::int64_t>::max());
-/// Its path: FOLDER/step-N.
+/// Its name: step-N.
+std::string checkpoint_name(std::int64_t step);
+/// Its path: FOLDER/step-N, or FOLDER/step-N.replaced where a crash left that alone.
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, std::int64_t step);
 
 /// The folder `checkpoints` of a run. Only the holder of the RunLock writes.
@@ -58,11 +65,13 @@ class CheckpointFolder {
   /// One whose content is known.
   static File text_file(std::string name, std::string content);
 
-  /// Writes, makes durable, reads back and verifies, and renames to step-N. `bytes` is the size expected. A write that fails is tried once
-  /// more under another name, from the start; then InputError, with every older checkpoint as it was.
+  /// Writes, makes durable, reads back and verifies, and renames to step-N. An older save of the same step stays whole until the new one
+  /// durably has its name. `bytes` is the size expected. A write that fails is tried once more under another name, from the start; then
+  /// InputError, with every older checkpoint as it was.
   void save(std::int64_t step, const std::vector<File>& files, std::int64_t bytes);
 
-  /// Removes what an interrupted save left of the checkpoint being made, or of old ones being removed.
+  /// Removes what an interrupted save left of the checkpoint being made, or of old ones being removed. A replaced checkpoint without
+  /// successor gets its name back.
   void remove_leftovers();
   /// Removes all but the newest `keep` and those `wanted`, and none while fewer than two newer ones are whole. `newest` is known to be
   /// whole.
@@ -73,6 +82,7 @@ class CheckpointFolder {
 
  private:
   void write_once(std::int64_t step, const std::vector<File>& files) const;
+  void take_name(std::filesystem::path& made, std::int64_t step) const;
   void write_latest(std::int64_t step) const;
   void remove(std::int64_t step) const;
 

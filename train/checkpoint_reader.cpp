@@ -16,9 +16,10 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "step-";
 
-/// N of "step-N"; nothing for other names.
-std::optional<std::int64_t> step_of(const std::string& name) {
+/// N of "step-N" and of "step-N.replaced"; nothing for other names.
+std::optional<std::int64_t> step_of(std::string_view name) {
   if (!name.starts_with(prefix)) return {};
+  if (name.ends_with(replaced_suffix)) name.remove_suffix(replaced_suffix.size());
   std::int64_t step = 0;
   const char* end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data() + prefix.size(), end, step);
@@ -50,13 +51,21 @@ std::vector<std::int64_t> checkpoint_steps(const fs::path& folder) {
   std::vector<std::int64_t> found;
   if (!fs::is_directory(folder)) return found;
   for (const fs::path& entry : folder_entries(folder)) {
-    if (const auto step = step_of(entry.filename().string())) found.push_back(*step);
+    const std::string name = entry.filename().string();
+    if (const auto step = step_of(name)) found.push_back(*step);
   }
   std::sort(found.rbegin(), found.rend());
+  found.erase(std::unique(found.begin(), found.end()), found.end());  // beside the one that replaces it
   return found;
 }
 
-fs::path checkpoint_path(const fs::path& folder, std::int64_t step) { return folder / fmt::format("{}{}", prefix, step); }
+std::string checkpoint_name(std::int64_t step) { return fmt::format("{}{}", prefix, step); }
+
+fs::path checkpoint_path(const fs::path& folder, std::int64_t step) {
+  fs::path place = folder / checkpoint_name(step), replaced = place;
+  replaced += replaced_suffix;
+  return !fs::exists(place) && fs::exists(replaced) ? replaced : place;
+}
 
 std::optional<std::int64_t> newest_checkpoint(const fs::path& folder, std::vector<std::string>& passed_over, std::int64_t last) {
   for (const std::int64_t step : checkpoint_steps(folder)) {
@@ -74,8 +83,9 @@ std::string checkpoint_problem(const fs::path& path) {
     const nlohmann::json manifest = read_json_file(path / checkpoint_manifest);
     if (manifest.at("format") != 1) return fmt::format("{} has an unknown format", checkpoint_manifest);
     const auto step = json_count(manifest.at("step"), "step");
-    const std::string folder = path.filename().string(), expected = fmt::format("{}{}", prefix, step);
-    if (folder != expected && !folder.starts_with(expected + ".tmp-")) return fmt::format("{} is of step {}", checkpoint_manifest, step);
+    const std::string folder = path.filename().string(), expected = checkpoint_name(step);
+    const bool named = folder == expected || folder == expected + std::string(replaced_suffix);
+    if (!named && !folder.starts_with(expected + ".tmp-")) return fmt::format("{} is of step {}", checkpoint_manifest, step);
     for (const auto& [name, entry] : manifest.at("files").items()) {
       const std::string problem = file_problem(path, name, entry);
       if (!problem.empty()) return problem;

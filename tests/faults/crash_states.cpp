@@ -67,6 +67,12 @@ void DiskModel::rename(const std::string& from, const std::string& to) {
   change(new_place->first, {{new_place->second, *node}});
 }
 
+void DiskModel::exchange(const std::string& a, const std::string& b) {
+  const auto place = place_of(a), other_place = place_of(b);
+  const auto node = find(a), other = find(b);
+  if (node && other && place->first == other_place->first) change(place->first, {{place->second, *other}, {other_place->second, *node}});
+}
+
 void DiskModel::apply(const FileOperation& operation) {
   const auto found = find(operation.path);
   switch (operation.kind) {
@@ -74,6 +80,7 @@ void DiskModel::apply(const FileOperation& operation) {
     case Kind::create: return add(operation.path, false);
     case Kind::make_folder: return add(operation.path, true);
     case Kind::rename: return rename(operation.path, operation.target);
+    case Kind::exchange: return exchange(operation.path, operation.target);
     default: break;
   }
   if (!found) return;

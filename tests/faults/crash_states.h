@@ -45,6 +45,7 @@ class DiskModel {
   std::optional<std::pair<int, std::string>> place_of(const std::string& path) const;
   void add(const std::string& path, bool folder);
   void rename(const std::string& from, const std::string& to);
+  void exchange(const std::string& a, const std::string& b);
   void change(int folder, const Change& edits);
   void collect(int node, const std::string& path, Unsynced unsynced, std::mt19937& random, Tree& tree) const;
   static std::string content_of(const Node& node, Unsynced unsynced, std::mt19937& random);

@@ -16,6 +16,7 @@ using Kind = FileOperation::Kind;
 
 struct State {
   std::string root;
+  Exchange exchange;
   std::vector<Fault> faults;
   std::vector<FileOperation> operations;
   int calls = 0;
@@ -89,9 +90,14 @@ int remove_at(int folder, const char* name, int flags) {
 int rename_at(int from_folder, const char* from, int to_folder, const char* to, unsigned flags) {
   static auto* const real = libc<int(int, const char*, int, const char*, unsigned)>("renameat2");
   const std::string path = path_in(from_folder, from);
+  const bool exchanges = (flags & RENAME_EXCHANGE) != 0;
+  if (exchanges && watched(path) && recording->exchange == Exchange::impossible) {
+    errno = EINVAL;
+    return -1;
+  }
   if (goes_wrong("rename", path)) return -1;
   const int result = real(from_folder, from, to_folder, to, flags);
-  if (result == 0) record({Kind::rename, path, path_in(to_folder, to)});
+  if (result == 0) record({exchanges ? Kind::exchange : Kind::rename, path, path_in(to_folder, to)});
   return result;
 }
 
@@ -104,15 +110,15 @@ mode_t mode_of(int flags, std::va_list arguments) { return flags & O_CREAT ? sta
 
 }  // namespace
 
-FileRecorder::FileRecorder(std::filesystem::path root, std::vector<Fault> faults) {
+FileRecorder::FileRecorder(std::filesystem::path root, Exchange exchange, std::vector<Fault> faults) {
   if (recording) throw std::logic_error("one FileRecorder at a time");
-  recording = new State{std::filesystem::canonical(root).string(), std::move(faults), {}, 0, {}};
+  recording = new State{std::filesystem::canonical(root).string(), exchange, std::move(faults), {}, 0, {}};
 }
 FileRecorder::~FileRecorder() {
   delete recording;
   recording = nullptr;
 }
-void FileRecorder::acknowledge(std::int64_t step) { recording->operations.push_back({Kind::acknowledge, "", "", 0, "", step}); }
+void FileRecorder::acknowledge(std::int64_t save) { recording->operations.push_back({Kind::acknowledge, "", "", 0, "", save}); }
 const std::vector<FileOperation>& FileRecorder::operations() const { return recording->operations; }
 int FileRecorder::calls() const { return recording->calls; }
 const std::vector<std::string>& FileRecorder::failed_calls() const { return recording->failed_calls; }

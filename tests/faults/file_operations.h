@@ -11,14 +11,17 @@ namespace nystrom::testing {
 
 /// What a call did. Paths are relative to the recorder's root.
 struct FileOperation {
-  enum class Kind { create, write, sync_file, make_folder, rename, remove, sync_folder, acknowledge };
+  enum class Kind { create, write, sync_file, make_folder, rename, exchange, remove, sync_folder, acknowledge };
   Kind kind;
   std::string path;
-  std::string target = {};        ///< rename
+  std::string target = {};        ///< rename, exchange
   std::int64_t offset = 0;        ///< write
   std::string bytes = {};         ///< write
-  std::int64_t acknowledged = 0;  ///< acknowledge: the step that was reported as saved
+  std::int64_t acknowledged = 0;  ///< acknowledge: the number of the save
 };
+
+/// Whether the file system can exchange two names in one step (RENAME_EXCHANGE).
+enum class Exchange { possible, impossible };
 
 /// A call that goes wrong.
 struct Fault {
@@ -31,12 +34,12 @@ struct Fault {
 /// waits for a disk.
 class FileRecorder {
  public:
-  explicit FileRecorder(std::filesystem::path root, std::vector<Fault> faults = {});
+  explicit FileRecorder(std::filesystem::path root, Exchange exchange, std::vector<Fault> faults = {});
   ~FileRecorder();
   FileRecorder(const FileRecorder&) = delete;
   FileRecorder& operator=(const FileRecorder&) = delete;
 
-  void acknowledge(std::int64_t step);
+  void acknowledge(std::int64_t save);
   const std::vector<FileOperation>& operations() const;
   int calls() const;
   /// The calls that went wrong: without those that were not reached, or could not go wrong in that way.

@@ -8,14 +8,17 @@
 
 namespace nystrom::testing {
 
-inline std::string weights_of(std::int64_t step) { return std::string(1500, static_cast<char>('a' + step)) + std::to_string(step); }
+/// `version`: how often the step was saved before.
+inline std::string weights_of(std::int64_t step, int version = 0) {
+  return std::string(1500, static_cast<char>('a' + step)) + std::to_string(step) + "." + std::to_string(version);
+}
 
 inline std::filesystem::path checkpoints_below(const std::filesystem::path& root) { return root / "runs" / "run" / "checkpoints"; }
 
 /// As training saves: a text, and a larger file whose space is taken in advance and that is written in pieces.
-inline void save_step(CheckpointFolder& folder, std::int64_t step) {
-  const auto write_weights = [step](const std::filesystem::path& path) {
-    const std::string bytes = weights_of(step);
+inline void save_step(CheckpointFolder& folder, std::int64_t step, int version = 0) {
+  const auto write_weights = [step, version](const std::filesystem::path& path) {
+    const std::string bytes = weights_of(step, version);
     OutputFile file(path);
     file.reserve(static_cast<std::int64_t>(bytes.size()));
     for (std::size_t at = 0; at < bytes.size(); at += 600) file.write(std::string_view(bytes).substr(at, 600));

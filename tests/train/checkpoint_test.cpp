@@ -187,6 +187,34 @@ TEST_F(CheckpointTest, SavingAStepAgainReplacesIt) {
   EXPECT_EQ(newest(), 1);
 }
 
+TEST_F(CheckpointTest, SavingAStepAgainKeepsTheFirstSaveUntilTheSecondIsWhole) {
+  save(folder_, 1);
+  const auto broken = [](const fs::path&) -> std::string { throw InputError("no space left"); };
+  EXPECT_THROW(folder_.save(1, {{"weights", broken}}, 100), InputError);
+  folder_.remove_leftovers();  // as the next start does
+  EXPECT_EQ(newest(), 1);
+  EXPECT_EQ(read_bytes(folder_.path_of(1) / "weights"), "weights of step 1");
+}
+
+TEST_F(CheckpointTest, AReplacedOneWithoutSuccessorCountsAndGetsItsNameBack) {
+  save(folder_, 1);
+  save(folder_, 2);
+  fs::rename(path_ / "step-2", path_ / "step-2.replaced");  // a crash here
+  EXPECT_EQ(newest(), 2);
+  EXPECT_EQ(folder_.path_of(2), path_ / "step-2.replaced");
+  folder_.remove_leftovers();
+  EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-1", "step-2"}));
+}
+
+TEST_F(CheckpointTest, AReplacedOneGoesOnceItHasASuccessor) {
+  save(folder_, 1);
+  fs::copy(path_ / "step-1", path_ / "step-1.replaced");
+  EXPECT_EQ(checkpoint_steps(path_), std::vector<std::int64_t>{1});
+  EXPECT_EQ(folder_.path_of(1), path_ / "step-1");
+  folder_.remove_leftovers();
+  EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-1"}));
+}
+
 TEST_F(CheckpointTest, WithoutSpaceNothingIsWritten) {
   EXPECT_THROW(folder_.save(1, {CheckpointFolder::text_file("weights", "x")}, std::int64_t{1} << 60), InputError);
   EXPECT_TRUE(names_in(path_).empty());
