@@ -168,7 +168,7 @@ void run_or_end_all(const EvaluateOptions& options, Communicator& communicator, 
     run(options, communicator, device);
   } catch (const Interrupted& reason) {
     if (communicator.size() == 1) throw;
-    if (communicator.is_first()) fmt::print(stderr, "nystrom: {}\n", reason.what());
+    if (communicator.is_first()) std::fputs(fmt::format("nystrom: {}\n", reason.what()).c_str(), stderr);
     communicator.end_all(130);
   }
 }

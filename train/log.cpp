@@ -2,17 +2,24 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <ctime>
 
 #include "core/check.h"
 #include "core/json.h"
 
 namespace nystrom {
+namespace {
+
+/// fmt::print throws where standard error cannot be written, on a full disk above all: that must not end a run.
+void put(const std::string& text) { std::fputs(text.c_str(), stderr); }
+
+}  // namespace
 
 Log::Log(bool quiet) : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 Log::~Log() {
-  if (drawn_) fmt::print(stderr, "\n");
+  if (drawn_) put("\n");
 }
 
 void Log::append_to(const std::filesystem::path& file) {
@@ -22,7 +29,7 @@ void Log::append_to(const std::filesystem::path& file) {
 
 void Log::print(const std::string& line) {
   if (muted_) return;
-  fmt::print(stderr, "{}{}\n", drawn_ ? "\r\x1b[K" : "", line);
+  put((drawn_ ? "\r\x1b[K" : "") + line + "\n");
   drawn_ = false;
 }
 
@@ -49,7 +56,7 @@ void Log::warn(const std::string& text) {
 
 void Log::draw(const std::string& text) {
   if (!draws()) return;
-  fmt::print(stderr, "\r\x1b[K\x1b[?7l{}\x1b[?7h", text);  // cut at the edge: a wrapped line could not be drawn over
+  put("\r\x1b[K\x1b[?7l" + text + "\x1b[?7h");  // cut at the edge: a wrapped line could not be drawn over
   drawn_ = true;
 }
 

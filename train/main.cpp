@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <new>
 #include <thread>
@@ -83,7 +85,8 @@ Failure current_failure() {
 }
 
 int fail(const Failure& failure) {
-  if (!failure.message.empty()) fmt::print(stderr, "nystrom: {}\n", failure.message);
+  // Not fmt::print, which throws where standard error cannot be written.
+  if (!failure.message.empty()) std::fputs(("nystrom: " + failure.message + "\n").c_str(), stderr);
   return failure.code;
 }
 
@@ -225,9 +228,15 @@ void with_processes(const CommonOptions& options, const std::function<void(Commu
 
 int main(int argc, char** argv) {
   using namespace nystrom;
+  // Until a command asks for StopSignals, it has nothing to save.
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1})
+    if (std::signal(signal, [](int) { std::_Exit(interrupted); }) == SIG_IGN) std::signal(signal, SIG_IGN);
   try {
     return run(argc, argv);
   } catch (...) {
-    return fail(current_failure());
+    const int code = fail(current_failure());
+    if (code != interrupted) return code;
+    std::fflush(nullptr);
+    std::_Exit(code);  // a library may still be at work in a thread (train_sentencepiece): nothing is torn down under it
   }
 }

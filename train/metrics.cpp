@@ -1,16 +1,20 @@
 #include "train/metrics.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <array>
 #include <bit>
+#include <cerrno>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
 #include "core/file_io.h"
+#include "core/json.h"
 
 namespace nystrom {
 namespace {
@@ -50,6 +54,11 @@ std::string varint(std::uint64_t value) {
 std::string key(int field, int wire_type) { return varint(static_cast<std::uint64_t>(field << 3 | wire_type)); }
 std::string text_field(int field, const std::string& text) { return key(field, 2) + varint(text.size()) + text; }
 
+std::string framed(const std::string& event) {
+  const std::string length = little_endian(static_cast<std::uint64_t>(event.size()));
+  return length + little_endian(masked_crc(length)) + event + little_endian(masked_crc(event));
+}
+
 double wall_time() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
 }  // namespace
@@ -69,11 +78,31 @@ std::optional<double> StepMeans::accuracy() const {
   return accuracy_ ? std::optional(*accuracy_ / static_cast<double>(finite_)) : std::nullopt;
 }
 
-TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder) {
-  const auto path = folder / fmt::format("events.out.tfevents.{}.{}.nystrom", static_cast<std::int64_t>(wall_time()), ::getpid());
-  file_.open(path, std::ios::binary);
-  require_input(file_.good(), "{}: cannot create", path.string());
-  write_record(key(1, 1) + little_endian(wall_time()) + text_field(3, "brain.Event:2"));
+RecordFile::RecordFile(std::filesystem::path path, Log& log) : path_(std::move(path)), log_(log) {
+  descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  require_input(descriptor_ >= 0, "{}: cannot open for writing: {}", printable_path(path_), std::strerror(errno));
+}
+
+RecordFile::~RecordFile() { ::close(descriptor_); }
+
+void RecordFile::append(std::string_view record) {
+  const ::off_t end = ::lseek(descriptor_, 0, SEEK_END);
+  while (!record.empty()) {
+    const ::ssize_t count = ::write(descriptor_, record.data(), record.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) break;
+    record.remove_prefix(static_cast<std::size_t>(count));
+  }
+  const bool failed = !record.empty();
+  if (failed && !warned_)
+    log_.warn(fmt::format("{}: cannot write: {}; the run goes on without recording", printable_path(path_), std::strerror(errno)));
+  if (failed && ::ftruncate(descriptor_, end) != 0) return;  // readers pass over half a record
+  warned_ = failed;
+}
+
+TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder, Log& log)
+    : file_(folder / fmt::format("events.out.tfevents.{}.{}.nystrom", static_cast<std::int64_t>(wall_time()), ::getpid()), log) {
+  file_.append(framed(key(1, 1) + little_endian(wall_time()) + text_field(3, "brain.Event:2")));
 }
 
 void TensorBoardWriter::write(std::int64_t step, const Metrics& metrics) {
@@ -81,18 +110,16 @@ void TensorBoardWriter::write(std::int64_t step, const Metrics& metrics) {
   for (const auto& [name, value] : metrics) {
     summary += text_field(1, text_field(1, name) + key(2, 5) + little_endian(static_cast<float>(value)));
   }
-  write_record(key(1, 1) + little_endian(wall_time()) + key(2, 0) + varint(static_cast<std::uint64_t>(step)) + text_field(5, summary));
+  file_.append(
+      framed(key(1, 1) + little_endian(wall_time()) + key(2, 0) + varint(static_cast<std::uint64_t>(step)) + text_field(5, summary)));
 }
 
-void TensorBoardWriter::write_record(const std::string& event) {
-  const std::string length = little_endian(static_cast<std::uint64_t>(event.size()));
-  file_ << length << little_endian(masked_crc(length)) << event << little_endian(masked_crc(event)) << std::flush;
+RecordLog::RecordLog(std::filesystem::path path, std::int64_t resumed_step, Log& log) : path_(std::move(path)), log_(log) {
+  roll_back(resumed_step);
 }
-
-RecordLog::RecordLog(std::filesystem::path path, std::int64_t resumed_step) : path_(std::move(path)) { roll_back(resumed_step); }
 
 void RecordLog::roll_back(std::int64_t last_step) {
-  file_.close();
+  file_.reset();
   if (std::ifstream old(path_); old) {
     OutputFile kept(path_);
     for (std::string line; std::getline(old, line);) {
@@ -102,18 +129,14 @@ void RecordLog::roll_back(std::int64_t last_step) {
     }
     kept.commit();
   }
-  file_.open(path_, std::ios::app);
-  require_input(file_.good(), "{}: cannot open for writing", path_.string());
+  file_.emplace(path_, log_);
 }
 
-void RecordLog::write(const std::string& line) {
-  file_ << line + "\n" << std::flush;
-  require_input(file_.good(), "{}: cannot write; is there space on the device? The run goes on from its last checkpoint", path_.string());
-}
+void RecordLog::write(const std::string& line) { file_->append(line + "\n"); }
 
-MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard)
-    : records_(run_dir / "metrics.jsonl", resumed_step) {
-  if (tensorboard) tensorboard_.emplace(run_dir);
+MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard, Log& log)
+    : records_(run_dir / "metrics.jsonl", resumed_step, log) {
+  if (tensorboard) tensorboard_.emplace(run_dir, log);
 }
 
 void MetricsLog::write(std::int64_t step, const Metrics& metrics) {

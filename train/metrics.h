@@ -3,11 +3,13 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
+
+#include "train/log.h"
 
 namespace nystrom {
 
@@ -33,40 +35,61 @@ class StepMeans {
   std::optional<double> accuracy_;
 };
 
+/// A file to which whole records are appended. A full disk costs records, never the run: one that cannot be written leaves nothing behind
+/// and is warned of, once until one is written again.
+class RecordFile {
+ public:
+  /// Opens the file, creating it when absent. InputError when that fails. `log` outlives it.
+  RecordFile(std::filesystem::path path, Log& log);
+  ~RecordFile();
+  RecordFile(const RecordFile&) = delete;
+  RecordFile& operator=(const RecordFile&) = delete;
+
+  void append(std::string_view record);
+
+ private:
+  std::filesystem::path path_;
+  Log& log_;
+  int descriptor_;
+  bool warned_ = false;
+};
+
 /// Scalars in TensorBoard's file format (TFRecord framing of Event messages), one file a process.
 class TensorBoardWriter {
  public:
-  explicit TensorBoardWriter(const std::filesystem::path& folder);
+  /// As RecordFile's.
+  TensorBoardWriter(const std::filesystem::path& folder, Log& log);
   void write(std::int64_t step, const Metrics& metrics);
 
  private:
-  void write_record(const std::string& event);
-  std::ofstream file_;
+  RecordFile file_;
 };
 
 /// A file of a run with a JSON object of a step a line.
 class RecordLog {
  public:
-  /// Continues the file after `resumed_step`: rolls back to it.
-  RecordLog(std::filesystem::path path, std::int64_t resumed_step);
-  /// Removes the records of steps after `last_step`, which are about to be computed again.
+  /// Continues the file after `resumed_step`: rolls back to it. `log` outlives it.
+  RecordLog(std::filesystem::path path, std::int64_t resumed_step, Log& log);
+  /// Removes the records of steps after `last_step`, which are about to be computed again. InputError when that fails.
   void roll_back(std::int64_t last_step);
-  /// Appends a line, without its end. InputError when it cannot be written.
+  /// Appends a line, without its end, as RecordFile does.
   void write(const std::string& line);
 
  private:
   std::filesystem::path path_;
-  std::ofstream file_;
+  Log& log_;
+  std::optional<RecordFile> file_;
 };
 
 /// `metrics.jsonl` of a run, and its TensorBoard events when wanted.
 class MetricsLog {
  public:
   /// As RecordLog.
-  MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard);
+  MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard, Log& log);
   /// As RecordLog's.
   void roll_back(std::int64_t last_step) { records_.roll_back(last_step); }
-  /// Appends {"step": …, metrics…}; not-a-number and infinity become null. InputError when it cannot be written.
+  /// Appends {"step": …, metrics…}; not-a-number and infinity become null. What cannot be written is left out, as
+  /// RecordFile does.
   void write(std::int64_t step, const Metrics& metrics);
 
  private:

@@ -43,6 +43,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
                                               "checkpoints/step-1/state.json",
                                               "checkpoints/step-1/a",
                                               "checkpoints/step-2/MANIFEST.json"};
+  static nystrom::Log log(true);
   folder.fill({reinterpret_cast<const char*>(data), size});
   std::vector<std::string> passed_over;
   nystrom::newest_checkpoint(folder.path() / "checkpoints", passed_over);
@@ -51,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   } catch (const nystrom::InputError&) {
   }
   try {
-    nystrom::RecordLog(folder.path() / "metrics.jsonl", 2);
+    nystrom::RecordLog(folder.path() / "metrics.jsonl", 2, log);
     read_state(nystrom::checkpoint_path(folder.path() / "checkpoints", 1) / "state.json");
   } catch (const nystrom::InputError&) {
   }

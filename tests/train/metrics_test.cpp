@@ -2,8 +2,10 @@
 #include "train/metrics.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cmath>
+#include <csignal>
 #include <cstdint>
 #include <cstring>
 #include <fstream>
@@ -55,40 +57,78 @@ TEST(StepMeans, StartAnewWhereTheRunGoesBack) {
   EXPECT_EQ(means.tokens_per_second(), 50);
 }
 
-TEST(MetricsLog, WritesOneObjectALine) {
-  const TemporaryFolder folder;
-  {
-    MetricsLog log(folder.path(), 0, false);
-    log.write(1, {{"loss", 2.5}, {"grad_norm", std::nan("")}});
-    log.write(2, {{"loss", 2.25}});
+/// While alive no file of this process grows beyond `bytes`.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limited{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limited);
   }
-  EXPECT_EQ(content_of(folder.path() / "metrics.jsonl"), "{\"step\":1,\"loss\":2.5,\"grad_norm\":null}\n{\"step\":2,\"loss\":2.25}\n");
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int);
+};
+
+class MetricsLogTest : public ::testing::Test {
+ protected:
+  TemporaryFolder folder_;
+  Log log_{true};
+};
+
+TEST_F(MetricsLogTest, WritesOneObjectALine) {
+  {
+    MetricsLog records(folder_.path(), 0, false, log_);
+    records.write(1, {{"loss", 2.5}, {"grad_norm", std::nan("")}});
+    records.write(2, {{"loss", 2.25}});
+  }
+  EXPECT_EQ(content_of(folder_.path() / "metrics.jsonl"), "{\"step\":1,\"loss\":2.5,\"grad_norm\":null}\n{\"step\":2,\"loss\":2.25}\n");
 }
 
-TEST(MetricsLog, AResumedRunForgetsWhatItWillComputeAgain) {
-  const TemporaryFolder folder;
+TEST_F(MetricsLogTest, AResumedRunForgetsWhatItWillComputeAgain) {
   {
-    MetricsLog log(folder.path(), 0, false);
-    for (std::int64_t step = 1; step <= 3; ++step) log.write(step, {{"loss", 1}});
+    MetricsLog records(folder_.path(), 0, false, log_);
+    for (std::int64_t step = 1; step <= 3; ++step) records.write(step, {{"loss", 1}});
   }
-  std::ofstream(folder.path() / "metrics.jsonl", std::ios::app) << "{\"step\":4,\"lo";  // killed while writing
-  MetricsLog(folder.path(), 2, false).write(3, {{"loss", 2}});
-  EXPECT_EQ(content_of(folder.path() / "metrics.jsonl"),
+  std::ofstream(folder_.path() / "metrics.jsonl", std::ios::app) << "{\"step\":4,\"lo";  // killed while writing
+  MetricsLog(folder_.path(), 2, false, log_).write(3, {{"loss", 2}});
+  EXPECT_EQ(content_of(folder_.path() / "metrics.jsonl"),
             "{\"step\":1,\"loss\":1.0}\n{\"step\":2,\"loss\":1.0}\n{\"step\":3,\"loss\":2.0}\n");
 }
 
-TEST(MetricsLog, AResumedRunForgetsWhatIsNoRecord) {
-  const TemporaryFolder folder;
-  write_bytes(folder / "metrics.jsonl", "{\"step\":1}\n{\"step\":\"1\"}\n{\"loss\":1}\n[1]\n{\"step\":2}\n");
-  MetricsLog(folder.path(), 2, false);
-  EXPECT_EQ(content_of(folder / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
+TEST_F(MetricsLogTest, AResumedRunForgetsWhatIsNoRecord) {
+  write_bytes(folder_ / "metrics.jsonl", "{\"step\":1}\n{\"step\":\"1\"}\n{\"loss\":1}\n[1]\n{\"step\":2}\n");
+  MetricsLog(folder_.path(), 2, false, log_);
+  EXPECT_EQ(content_of(folder_ / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
 }
 
-TEST(MetricsLog, TensorBoardFramesHoldTheirLengths) {
-  const TemporaryFolder folder;
-  MetricsLog(folder.path(), 0, true).write(7, {{"loss", 0.5}});
+/// As on a full disk: the first record fits, the next two do not, and later there is room again.
+TEST_F(MetricsLogTest, WhatDoesNotFitIsLeftOutAndToldOnce) {
+  const std::string name(1000, 'x'), first = "{\"step\":1,\"" + name + "\":2.5}\n";
+  MetricsLog records(folder_.path(), 0, false, log_);
+  records.write(1, {{name, 2.5}});
+  ::testing::internal::CaptureStderr();
+  {
+    const FileSizeLimit limit(first.size() + 5);
+    for (const std::int64_t step : {2, 3}) records.write(step, {{"loss", 2.5}});
+  }
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(),
+            "warning: " + (folder_ / "metrics.jsonl").string() + ": cannot write: File too large; the run goes on without recording\n");
+  records.write(4, {{"loss", 2.5}});
+  EXPECT_EQ(content_of(folder_ / "metrics.jsonl"), first + "{\"step\":4,\"loss\":2.5}\n");
+}
+
+TEST_F(MetricsLogTest, TensorBoardFramesHoldTheirLengths) {
+  MetricsLog(folder_.path(), 0, true, log_).write(7, {{"loss", 0.5}});
   std::string bytes;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
     if (entry.path().filename().string().starts_with("events.out.tfevents.")) bytes = content_of(entry.path());
   }
   std::size_t at = 0, records = 0;
