@@ -30,9 +30,16 @@ fs::path find_model(const fs::path& model, Log& log) {
   require_input(newest.has_value(), "{}: the run has no whole checkpoint yet", printable_path(model));
   const fs::path folder = checkpoint_path(checkpoints, *newest);
   const auto best = fs::exists(folder / "state.json") ? RunState::read(folder / "state.json").best() : std::nullopt;
-  if (!best || *best == *newest || !checkpoint_problem(checkpoint_path(checkpoints, *best)).empty()) return folder;
+  if (!best || *best == *newest) return folder;
+  const fs::path best_folder = checkpoint_path(checkpoints, *best);
+  const std::string problem = checkpoint_problem(best_folder);
+  if (!problem.empty()) {
+    log.warn(fmt::format("{}: passed over: {}; it is the best by its evaluations, taking the newest in its place, step {}",
+                         printable_path(best_folder), problem, *newest));
+    return folder;
+  }
   log.say(fmt::format("{}: taking step {}, the best by its evaluations; the newest is step {}", printable_path(model), *best, *newest));
-  return checkpoint_path(checkpoints, *best);
+  return best_folder;
 }
 
 ModelConfig read_model_config(const std::filesystem::path& folder, const std::vector<std::string>& overrides) {

@@ -23,7 +23,7 @@ struct ModelFolder {
 };
 
 /// Finds MODEL: a Hugging Face folder or a checkpoint is itself the folder; of a run directory it is the best checkpoint by its
-/// evaluations, else the newest whole one, with a warning for each newer one that is damaged. Its configuration has `--set model.…`
+/// evaluations, else the newest whole one, with a warning for each damaged one that is passed over. Its configuration has `--set model.…`
 /// overrides applied, and semantics_notice is said. InputError when it is none of these or cannot be built.
 ModelFolder open_model_folder(const std::filesystem::path& model, const std::vector<std::string>& overrides, Log& log);
 
