@@ -56,7 +56,8 @@ class TaskObjective : public Objective {
   }
 
   DataIdentity identity() const override {
-    return {tokenizer_ ? text_checksum(tokenizer_->definition()) : "", checksum_of(*train_), "task.train"};
+    return {tokenizer_ ? text_checksum(tokenizer_->definition()) : "", checksum_of(*train_), checksum_of(*validation_), "task.train",
+            "task.validation"};
   }
   std::int64_t samples() const override { return train_->size(); }
   std::string judged_by() const override { return enum_name(*config_.task.metric); }

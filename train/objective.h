@@ -21,8 +21,8 @@ struct Score {
 
 /// What a run must find again to go on.
 struct DataIdentity {
-  std::string tokenizer, data;  ///< hashes
-  std::string option;           ///< names the files: "data.train"
+  std::string tokenizer, data, validation;     ///< hashes
+  std::string data_option, validation_option;  ///< name the files: "data.train", "data.validation"
 };
 
 /// One step, and how many tokens it saw.

@@ -30,6 +30,7 @@ std::string RunState::to_json() const {
                                  {"evaluated_step", evaluated_step},
                                  {"tokenizer", tokenizer},
                                  {"data", data},
+                                 {"validation", validation},
                                  {"settings", settings},
                                  {"version", version}};
   if (loss_scale) json["loss_scale"] = {{"value", loss_scale->value()}, {"finite_steps", loss_scale->finite_steps()}};
@@ -89,6 +90,7 @@ RunState state_of(const json& saved) {
   state.evaluated_step = count("evaluated_step");
   saved.at("tokenizer").get_to(state.tokenizer);
   saved.at("data").get_to(state.data);
+  if (saved.contains("validation")) saved["validation"].get_to(state.validation);
   saved.at("settings").get_to(state.settings);
   saved.at("version").get_to(state.version);
   if (saved.contains("loss_scale")) state.loss_scale = read_loss_scale(saved["loss_scale"]);

@@ -34,7 +34,8 @@ struct RunState {
   std::int64_t best_step = 0;
   std::int64_t evaluations_since_best = 0;
   std::int64_t evaluated_step = 0;  ///< the last
-  std::string tokenizer, data;      ///< hashes of what the run learns from
+  std::string tokenizer, data;      ///< hashes of what the run learns from …
+  std::string validation;           ///< … and is judged on; empty in checkpoints of older versions
   std::string settings;             ///< a hash of its resolved configuration
   std::string version;              ///< of the program
 

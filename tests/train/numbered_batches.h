@@ -51,7 +51,7 @@ class NumberedObjective : public Objective {
  public:
   NumberedObjective(int rank, int processes) : rank_(rank), processes_(processes) {}
 
-  DataIdentity identity() const override { return {"tokenizer", "data", "data.train"}; }
+  DataIdentity identity() const override { return {"tokenizer", "data", "validation", "data.train", "data.validation"}; }
   std::int64_t samples() const override { return 1000; }
   std::string judged_by() const override { return "loss"; }
   bool higher_is_better() const override { return false; }

@@ -25,6 +25,7 @@ RunState everything() {
   state.evaluated_step = 65;
   state.tokenizer = "a";
   state.data = "b";
+  state.validation = "e";
   state.settings = "c";
   state.version = "d";
   return state;
@@ -46,6 +47,14 @@ TEST(RunState, HasWhatBelongsToSomeRunsInThoseAlone) {
     EXPECT_TRUE(nlohmann::json::parse(everything().to_json()).contains(key));
     EXPECT_FALSE(nlohmann::json::parse(RunState().to_json()).contains(key));
   }
+}
+
+TEST(RunState, OneOfAnOlderVersionDoesNotTellTheValidationData) {
+  auto json = nlohmann::json::parse(everything().to_json());
+  json.erase("validation");
+  const TemporaryFolder folder;
+  write_bytes(folder / "state.json", json.dump());
+  EXPECT_EQ(RunState::read(folder / "state.json").validation, "");
 }
 
 TEST(RunState, TheNextBatchComesBehindThoseThatAreSkipped) { EXPECT_EQ(everything().next_batch(), 70 + 3 + 12); }
