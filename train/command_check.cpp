@@ -146,7 +146,7 @@ void plan_task(Plan& plan, bool data, Log& log) {
     check_run(task.config);
     plan.task = report_task(*task.train, *task.validation);
     plan.sequences = task.train->size();
-    plan.warnings = task_warnings(*plan.task);
+    plan.warnings = task_warnings(*plan.task);  // of examples, whichever files they come from
     plan.config = std::move(task.config);
   }
   plan.parameters = Model(plan.config.model).parameters().count();
@@ -155,6 +155,7 @@ void plan_task(Plan& plan, bool data, Log& log) {
 Plan make_plan(const CheckOptions& options, Device device, Log& log) {
   Plan plan;
   plan.config = read_sound_config(options, device);
+  plan.warnings = shared_file_warnings(plan.config);
   if (has_task(plan.config)) {
     plan_task(plan, options.data, log);
     add_warmup_warning(plan);
@@ -167,7 +168,7 @@ Plan make_plan(const CheckOptions& options, Device device, Log& log) {
     if (options.data) {
       plan.data = report_data(plan.config, *corpus, log);
       plan.sequences = plan.data->train.sequences;
-      plan.warnings = data_warnings(*plan.data);
+      for (const std::string& line : data_warnings(*plan.data)) plan.warnings.push_back(line);
     } else {
       plan.sequences = masked_samples(corpus->train, *corpus->tokenizer, plan.config).packing->size();
     }

@@ -8,6 +8,7 @@
 #include "train/config_io.h"
 #include "train/corpus.h"
 #include "train/processes.h"
+#include "train/run_checks.h"
 
 namespace nystrom {
 namespace {
@@ -23,6 +24,7 @@ void run(const PrepareOptions& options, Communicator& communicator) {
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
+  for (const std::string& line : shared_file_warnings(config)) log.warn(line);
   const Corpus corpus = prepare_corpus(config, log, communicator);
   log.say(fmt::format("tokenizer of {} pieces: {}", corpus.tokenizer->vocab_size(), corpus.tokenizer_folder.string()));
   log.say(fmt::format("training: {} documents, {} tokens; validation: {} documents, {} tokens: {}", corpus.train->documents(),

@@ -30,7 +30,9 @@ class MaskedLmObjective : public Objective {
   }
 
   DataIdentity identity() const override {
-    return {corpus_.train->info().tokenizer, file_checksum(corpus_.token_folder / "train" / "index.json"), "data.train"};
+    const auto checksum = [&](const char* set) { return file_checksum(corpus_.token_folder / set / "index.json"); };
+    return {corpus_.train->info().tokenizer, checksum("train"), checksum("validation"), "data.train",
+            config_.data.validation.empty() ? "data.train" : "data.validation"};
   }
   std::int64_t samples() const override { return train_.packing->size(); }
   std::string judged_by() const override { return "loss"; }
@@ -100,6 +102,7 @@ PretrainResult pretrain(const RunConfig& given, Log& log, Device device, Communi
   // What can be refused at once is, before the text is turned into tokens and before anything is written.
   match_files(config.data.train);
   if (!config.data.validation.empty()) match_files(config.data.validation);
+  for (const std::string& line : shared_file_warnings(config)) log.warn(line);
   if (config.tokenizer.path) fit_model_to_tokenizer(config, *open_tokenizer(*config.tokenizer.path));
   check_run(config);
   PretrainResult result;

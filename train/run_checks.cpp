@@ -1,8 +1,12 @@
 #include "train/run_checks.h"
 
 #include <filesystem>
+#include <set>
+#include <span>
 
 #include "core/check.h"
+#include "core/json.h"
+#include "data/text.h"
 #include "train/checkpoint.h"
 #include "train/config_io.h"
 #include "train/model_folder.h"
@@ -21,6 +25,39 @@ void check_run_start(const RunConfig& config) {
   if (!config.start.from || !checkpoint_steps(fs::path(config.run_dir) / "checkpoints").empty()) return;
   Log quiet(true);
   check_start(config.model, open_start_folder(*config.start.from, quiet), config.start.fresh_head);
+}
+
+namespace {
+
+/// The files that patterns match, or the folders that they name, by their canonical paths.
+std::set<fs::path> canonical_paths(const std::vector<std::string>& patterns) {
+  std::set<fs::path> paths;
+  for (const std::string& pattern : patterns) {
+    if (fs::is_directory(pattern)) {
+      paths.insert(fs::canonical(pattern));
+      continue;
+    }
+    try {
+      for (const fs::path& file : match_files(std::span(&pattern, 1))) paths.insert(fs::canonical(file));
+    } catch (const InputError&) {
+      continue;  // no such file
+    }
+  }
+  return paths;
+}
+
+}  // namespace
+
+std::vector<std::string> shared_file_warnings(const RunConfig& config) {
+  const bool task = has_task(config);
+  const std::set<fs::path> train = canonical_paths(task ? config.task.train : config.data.train);
+  std::vector<std::string> lines;
+  for (const fs::path& path : canonical_paths(task ? config.task.validation : config.data.validation)) {
+    if (!train.contains(path)) continue;
+    lines.push_back(fmt::format("{} is matched by both {}: the model is judged on what it learns from; name different files",
+                                printable_path(path), task ? "task.train and task.validation" : "data.train and data.validation"));
+  }
+  return lines;
 }
 
 void require_same_config(const RunConfig& config, Communicator& communicator) {

@@ -1,6 +1,9 @@
 // What a run is refused for before it begins.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "train/communicator.h"
 #include "train/config.h"
 
@@ -11,6 +14,9 @@ namespace nystrom {
 void check_run(const RunConfig& config);
 /// The part of it about the folder to start from, which a run with checkpoints does not look at again.
 void check_run_start(const RunConfig& config);
+
+/// A line for each file that the patterns of training and validation both match. Files that are missing are passed over.
+std::vector<std::string> shared_file_warnings(const RunConfig& config);
 
 /// InputError unless all processes were given the same configuration.
 void require_same_config(const RunConfig& config, Communicator& communicator);

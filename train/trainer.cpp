@@ -46,6 +46,7 @@ class Run {
   std::optional<std::int64_t> newest_of_first(std::int64_t last = std::numeric_limits<std::int64_t>::max());
   void resume();
   void take_up(std::int64_t step);
+  void require_same_data(const RunState& saved) const;
   void roll_back(const std::string& spike);
   void remove_old();
   void step(const StopSignals& stop);
@@ -59,6 +60,7 @@ class Run {
 
   RunConfig config_;
   Objective& objective_;
+  DataIdentity identity_;
   Log& log_;
   Device device_;
   Communicator& communicator_;
@@ -82,6 +84,7 @@ class Run {
 Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device, Communicator& communicator)
     : config_(config),
       objective_(objective),
+      identity_(objective.identity()),
       log_(log),
       device_(device),
       communicator_(communicator),
@@ -91,16 +94,17 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
       steps_(total_steps(config.training, objective.samples())),
       evaluation_interval_(evaluation_interval(config, objective.samples())),
       settings_(text_checksum(to_yaml(config))) {
-  const DataIdentity identity = objective_.identity();
-  state_.tokenizer = identity.tokenizer;
-  state_.data = identity.data;
+  state_.tokenizer = identity_.tokenizer;
+  state_.data = identity_.data;
+  state_.validation = identity_.validation;
   if (config.training.dtype == DType::f16) state_.loss_scale.emplace();
   // Losses of tasks lie too unevenly: of a nearly solved one, a single wrong answer is a spike.
   if (!has_task(config)) state_.losses.emplace();
-  communicator.require_same_files(identity.option, fmt::format("{} {} {}", identity.tokenizer, identity.data, objective.samples()));
+  communicator.require_same_files(identity_.data_option, fmt::format("{} {} {}", identity_.tokenizer, identity_.data, objective.samples()));
+  communicator.require_same_files(identity_.validation_option, identity_.validation);
   if (communicator.is_first()) checkpoints_.remove_leftovers();
   resume();
-  if (communicator.is_first()) metrics_.emplace(config.run_dir, state_.step, config.logging.tensorboard);
+  if (communicator.is_first()) metrics_.emplace(config.run_dir, state_.step, config.logging.tensorboard, log_);
 }
 
 /// The newest whole checkpoint of step `last` or before, as the first process finds it.
@@ -125,16 +129,25 @@ void Run::resume() {
 void Run::take_up(std::int64_t step) {
   const fs::path folder = checkpoints_.path_of(step);
   RunState saved = RunState::read(folder / "state.json");
-  const bool same_tokenizer = saved.tokenizer == state_.tokenizer;
-  require_input(same_tokenizer && saved.data == state_.data,
-                "{}: its checkpoints come from {}; bring the files of {} back as they were, or choose another run_dir", config_.run_dir,
-                same_tokenizer ? "other text" : "another tokenizer", objective_.identity().option);
+  if (saved.validation.empty()) saved.validation = state_.validation;
+  require_same_data(saved);
   require_input(saved.loss_scale.has_value() == state_.loss_scale.has_value(), "{}: was not written by a run in training.dtype {}",
                 (folder / "state.json").string(), config_.training.dtype);
   if (state_.losses && !saved.losses) saved.losses.emplace();  // by a version that did not watch
   trained_.read(folder, saved.updates);
   saved_ = saved.to_json();
   state_ = std::move(saved);
+}
+
+/// Refuses a checkpoint that learned from, or was judged on, other data than there is now: its best score would be compared with others.
+void Run::require_same_data(const RunState& saved) const {
+  const auto require_same = [&](bool same, const char* what, const std::string& option) {
+    require_input(same, "{}: its checkpoints {}; bring the files of {} back as they were, or choose another run_dir", config_.run_dir, what,
+                  option);
+  };
+  require_same(saved.tokenizer == state_.tokenizer, "come from another tokenizer", identity_.data_option);
+  require_same(saved.data == state_.data, "come from other text", identity_.data_option);
+  require_same(saved.validation == state_.validation, "were judged on other data", identity_.validation_option);
 }
 
 /// Takes up the last checkpoint before a spike of the loss that ends with the last step; the data goes on where it is. Nothing is saved at
@@ -217,7 +230,7 @@ bool Run::evaluate(const StopSignals& stop) {
   for (const auto& [name, value] : score.metrics) recorded.emplace_back("validation_" + name, value);
   if (metrics_) metrics_->write(state_.step, recorded);
   if (!samples.empty()) {
-    if (!samples_) samples_.emplace(fs::path(config_.run_dir) / mask_samples_file, state_.step - 1);
+    if (!samples_) samples_.emplace(fs::path(config_.run_dir) / mask_samples_file, state_.step - 1, log_);
     samples_->write(samples);
   }
   const auto& best = state_.best_value;
