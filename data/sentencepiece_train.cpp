@@ -3,9 +3,13 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstring>
+#include <future>
 #include <limits>
+#include <memory>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -85,7 +89,7 @@ class Sample {
 /// Hands the sample to the trainer, which copies it: each sentence is released once passed.
 class SampleIterator : public sentencepiece::SentenceIterator {
  public:
-  explicit SampleIterator(std::vector<Sample::Sentence>& sentences) : sentences_(sentences) {}
+  explicit SampleIterator(std::vector<Sample::Sentence> sentences) : sentences_(std::move(sentences)) {}
 
   bool done() const override { return position_ == sentences_.size(); }
   void Next() override { std::string().swap(sentences_[position_++].text); }
@@ -93,7 +97,7 @@ class SampleIterator : public sentencepiece::SentenceIterator {
   sentencepiece::util::Status status() const override { return {}; }
 
  private:
-  std::vector<Sample::Sentence>& sentences_;
+  std::vector<Sample::Sentence> sentences_;
   std::size_t position_ = 0;
 };
 
@@ -177,9 +181,28 @@ void round_scores(std::string& model, const std::vector<SentencePiece>& pieces) 
   }
 }
 
+struct Trained {
+  sentencepiece::util::Status status;
+  std::string model;
+};
+
+/// The library's trainer in a thread that owns all it uses, so that `poll` may throw while it works.
+Trained run_trainer(const SentencePieceTraining& options, std::vector<Sample::Sentence> sentences, const std::function<void()>& poll) {
+  std::packaged_task<Trained()> task([words = trainer_options(options), iterator = std::make_shared<SampleIterator>(std::move(sentences))] {
+    Trained trained;
+    trained.status = sentencepiece::SentencePieceTrainer::Train(words, iterator.get(), &trained.model);
+    return trained;
+  });
+  std::future<Trained> trained = task.get_future();
+  std::thread(std::move(task)).detach();
+  while (trained.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready) poll();
+  return trained.get();
+}
+
 }  // namespace
 
-SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTraining& options, const std::filesystem::path& file) {
+SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTraining& options, const std::filesystem::path& file,
+                                         const std::function<void()>& poll) {
   require_input(options.vocab_size >= 16 && options.vocab_size <= 1'000'000, "tokenizer: vocab_size is {}, expected 16 to 1000000",
                 options.vocab_size);
   require_input(options.character_coverage >= 0.9 && options.character_coverage <= 1,
@@ -187,15 +210,14 @@ SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTr
   Sample sample(options.seed, options.max_bytes);
   std::int64_t document = 0;
   while (const auto piece = text.next()) {
+    poll();
     if (!options.takes || options.takes(document)) add_lines(piece->text, options.normalizer, sample);
     document += !piece->continues;
   }
   sample.reduce_words(options.max_words);
   require_input(!sample.sentences().empty(), "tokenizer: there is no text to train on ({})", text.statistics().summary());
 
-  SampleIterator sentences(sample.sentences());
-  std::string model;
-  const auto status = sentencepiece::SentencePieceTrainer::Train(trainer_options(options), &sentences, &model);
+  auto [status, model] = run_trainer(options, std::move(sample.sentences()), poll);
   if (!status.ok()) refuse(status.ToString(), options, sample.result());
   const auto pieces = scan_sentencepiece(model, "the trained tokenizer").pieces;
   if (static_cast<std::int64_t>(pieces.size()) < options.vocab_size) refuse_size(options, sample.result(), std::to_string(pieces.size()));

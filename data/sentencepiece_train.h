@@ -32,7 +32,9 @@ struct SentencePieceTrained {
 /// Reads `text` to its end, trains and writes the model to `file`, whole or not at all. Pieces 0 to 4 are <pad>, <unk>, [CLS], [SEP] and
 /// [MASK]. The same text and options give the same file on any machine with the same SentencePiece. Memory is bounded: the trainer
 /// needs about 25 times max_bytes for unigram, 5 times for BPE, and then about 300 bytes for each different word. InputError when there is
-/// no text, or too little of it for vocab_size.
-SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTraining& options, const std::filesystem::path& file);
+/// no text, or too little of it for vocab_size. `poll` is called every few milliseconds; what it throws ends the call, while the library's
+/// thread, which nothing can stop, goes on: the program must end soon, without tearing down what is static.
+SentencePieceTrained train_sentencepiece(
+    TextReader& text, const SentencePieceTraining& options, const std::filesystem::path& file, const std::function<void()>& poll = [] {});
 
 }  // namespace nystrom

@@ -10,6 +10,7 @@
 #include "core/error.h"
 #include "core/fields.h"
 #include "train/communicator.h"
+#include "train/stop_signals.h"
 
 namespace CLI {
 class App;
@@ -80,12 +81,6 @@ Command add_predict_command(CLI::App& app);
 Command add_export_command(CLI::App& app);
 Command add_extend_command(CLI::App& app);
 Command add_report_command(CLI::App& app);
-
-/// The user asked to stop, and what was done is saved: the program exits with 130. Without a message nothing is printed.
-class Interrupted : public Error {
- public:
-  using Error::Error;
-};
 
 struct RunResult;
 class Log;

@@ -15,6 +15,7 @@
 #include "train/hf_config.h"
 #include "train/model_folder.h"
 #include "train/progress.h"
+#include "train/stop_signals.h"
 
 namespace nystrom {
 namespace {
@@ -101,8 +102,10 @@ bool is_held_out(const RunConfig& config, std::int64_t document) {
                   documents));
 }
 
+[[noreturn]] void interrupt() { throw Interrupted("stopped while the text was prepared; nothing of it was kept"); }
+
 /// On the training text alone: what is held out is to be new to the tokenizer too.
-void train_tokenizer(const RunConfig& config, const Files& files, const fs::path& folder, Log& log) {
+void train_tokenizer(const RunConfig& config, const Files& files, const fs::path& folder, Log& log, const StopSignals& stop) {
   const TokenizerTrainingConfig& train = config.tokenizer.train;
   log.say(fmt::format("training a tokenizer of {} pieces", train.vocab_size));
   make_folder(folder, [&](const fs::path& made) {
@@ -119,7 +122,9 @@ void train_tokenizer(const RunConfig& config, const Files& files, const fs::path
       return takes;
     };
     try {
-      train_sentencepiece(text, options, made / "trained.model");
+      train_sentencepiece(text, options, made / "trained.model", [&] {
+        if (stop.requested()) interrupt();
+      });
     } catch (const InputError&) {
       if (!takes_one && text.statistics().documents > 0) refuse_fraction(text.statistics().documents);
       throw;
@@ -211,9 +216,10 @@ void open_datasets(Corpus& corpus) {
   corpus.validation = std::make_shared<TokenDataset>(TokenDataset::open(corpus.token_folder / "validation"));
 }
 
-/// Tokenizes the documents whose number `takes` accepts into a data set at `folder`, which the first process writes.
+/// Tokenizes the documents whose number `takes` accepts into a data set at `folder`, which the first process writes. All processes stop
+/// where `stop_requested` says so in one.
 void write_tokens(const Files& files, Documents documents, const Tokenizer& tokenizer, const fs::path& folder, Log& log,
-                  const std::function<bool(std::int64_t)>& takes, Communicator& communicator) {
+                  const std::function<bool(std::int64_t)>& takes, Communicator& communicator, const std::function<bool()>& stop_requested) {
   constexpr std::size_t piece_bytes = std::size_t{1} << 18;
   // A piece for each thread of all processes, as far as memory stays small.
   const double threads = communicator.sum(static_cast<double>(num_threads()));
@@ -227,6 +233,7 @@ void write_tokens(const Files& files, Documents documents, const Tokenizer& toke
   std::vector<Piece> pieces;
   std::size_t waiting = 0;
   const auto flush = [&] {
+    if (communicator.sum(stop_requested() ? 1 : 0) > 0) interrupt();
     encode_together(pieces, tokenizer, communicator);
     if (writer) {
       for (const Piece& piece : pieces) {
@@ -261,18 +268,16 @@ void write_tokens(const Files& files, Documents documents, const Tokenizer& toke
 
 /// Tokenizes the text of a run into two data sets below `folder`.
 void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tokenizer& tokenizer, const fs::path& folder, Log& log,
-                    Communicator& communicator) {
+                    Communicator& communicator, const StopSignals& stop) {
   const auto fill = [&](const fs::path& made) {
     const bool split = files.validation.empty();
-    const Documents documents = config.data.documents;
+    const auto write = [&](const Files& text, const char* name, const std::function<bool(std::int64_t)>& takes) {
+      write_tokens(text, config.data.documents, tokenizer, made / name, log, takes, communicator, [&] { return stop.requested(); });
+    };
     log.say("turning the training text into tokens");
-    write_tokens(
-        files.train, documents, tokenizer, made / "train", log, [&](std::int64_t i) { return !split || !is_held_out(config, i); },
-        communicator);
+    write(files.train, "train", [&](std::int64_t i) { return !split || !is_held_out(config, i); });
     log.say("turning the validation text into tokens");
-    write_tokens(
-        split ? files.train : files.validation, documents, tokenizer, made / "validation", log,
-        [&](std::int64_t i) { return !split || is_held_out(config, i); }, communicator);
+    write(split ? files.train : files.validation, "validation", [&](std::int64_t i) { return !split || is_held_out(config, i); });
   };
   if (communicator.is_first())
     make_folder(folder, fill);
@@ -285,7 +290,7 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tok
 std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents documents, const Tokenizer& tokenizer, const fs::path& folder,
                                              Log& log, const std::function<bool(std::int64_t)>& takes) {
   Communicator alone;
-  write_tokens(files, documents, tokenizer, folder, log, takes, alone);
+  write_tokens(files, documents, tokenizer, folder, log, takes, alone, [] { return false; });
   return std::make_shared<TokenDataset>(TokenDataset::open(folder));
 }
 
@@ -320,21 +325,23 @@ std::optional<Corpus> cached_corpus(const RunConfig& config) {
 
 Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communicator) {
   const CorpusFiles files(config.data);
+  const StopSignals stop;
   Corpus corpus;
   corpus.tokenizer_folder = tokenizer_folder(config, files.train);
   const bool given = config.tokenizer.path || config.start.from;
   corpus.tokenizer = communicator.first_before_others([&] {
-    if (!given && !fs::exists(corpus.tokenizer_folder)) train_tokenizer(config, files.train, corpus.tokenizer_folder, log);
+    if (!given && !fs::exists(corpus.tokenizer_folder)) train_tokenizer(config, files.train, corpus.tokenizer_folder, log, stop);
     return open_tokenizer(corpus.tokenizer_folder);
   });
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
   // Others do not look before it is written: a network file system may remember for a minute that there was nothing.
   const bool absent = communicator.is_first() && !fs::exists(corpus.token_folder);
-  if (communicator.sum(absent ? 1 : 0) > 0) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, communicator);
+  if (communicator.sum(absent ? 1 : 0) > 0) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, communicator, stop);
   communicator.barrier();
   Communicator alone;
-  if (!fs::exists(corpus.token_folder)) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, alone);
+  if (!fs::exists(corpus.token_folder)) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, alone, stop);
   open_datasets(corpus);
+  if (stop.requested()) interrupt();
   return corpus;
 }
 

@@ -3,7 +3,15 @@
 
 #include <csignal>
 
+#include "core/error.h"
+
 namespace nystrom {
+
+/// The user asked to stop, and what was done is saved: the program exits with 130. Without a message nothing is printed.
+class Interrupted : public Error {
+ public:
+  using Error::Error;
+};
 
 /// While alive the signals only set a flag. One object at a time.
 class StopSignals {

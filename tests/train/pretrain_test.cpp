@@ -15,6 +15,7 @@
 #include "tests/train/run_program.h"
 #include "tests/train/small_text.h"
 #include "tests/train/temporary_folder.h"
+#include "train/checkpoint.h"
 #include "train/mask_samples.h"
 #include "train/safetensors.h"
 
@@ -56,6 +57,19 @@ class PretrainTest : public ::testing::Test {
     for (const char* file : {"metrics.jsonl", "checkpoints/latest"})
       if (const fs::path path = folder_ / run_dir / file; fs::exists(path)) text += read_bytes(path);
     return text;
+  }
+
+  /// The newest checkpoint that a reader finds; 0: none.
+  std::int64_t newest(const std::string& run_dir) {
+    std::vector<std::string> passed_over;
+    return newest_checkpoint(folder_ / run_dir / "checkpoints", passed_over).value_or(0);
+  }
+  /// Where the last start went on; nothing when it did not come so far. 0: from nothing.
+  std::optional<std::int64_t> resumed_at() {
+    const std::string log = read_bytes(folder_ / "log"), words = "resuming at step ";
+    const std::size_t at = log.find(words);
+    if (at != std::string::npos) return std::stoll(log.substr(at + words.size()));
+    return log.find(" parameters on ") == std::string::npos ? std::nullopt : std::optional<std::int64_t>(0);
   }
 
   TemporaryFolder folder_;
@@ -106,6 +120,7 @@ TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
   int kills = 0, while_training = 0;
   for (int attempt = 0; attempt < 4 * wanted && kills < wanted; ++attempt) {
     const std::string before = progress("killed");
+    const std::int64_t saved = newest("killed");
     const pid_t process = start("killed");
     // From before the first line of main on, or else once the run has got on; a restart that has come to the end starts over.
     for (int i = 0; attempt % 4 != 0 && i < 2000 && progress("killed") == before; ++i) std::this_thread::sleep_for(milliseconds(1));
@@ -115,6 +130,8 @@ TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
     kills += code == -SIGKILL;
     while_training += code == -SIGKILL && progress("killed") != before;
     ASSERT_TRUE(code == 0 || code == -SIGKILL) << read_bytes(folder_ / "log");
+    const auto resumed = resumed_at();
+    ASSERT_GE(resumed.value_or(saved), saved) << read_bytes(folder_ / "log");
     if (code == 0) fs::remove_all(folder_ / "killed");
   }
   EXPECT_EQ(kills, wanted);
@@ -231,6 +248,32 @@ TEST_F(PretrainTest, ASignalLeavesACheckpoint) {
   EXPECT_NE(read_bytes(folder_ / "log").find("nystrom: stopped after step "), std::string::npos);
 }
 
+/// While the tokenizer is trained, and while the text is turned into tokens.
+TEST_F(PretrainTest, ASignalWhileTextIsPreparedLeavesNothing) {
+  std::ofstream text(folder_ / "text.txt");
+  std::minstd_rand random(1);
+  for (int word = 0; word < 600000; ++word) text << random() % 200000 << (word % 10 ? ' ' : '\n');
+  text.close();
+  const std::string prepare = program_word() + "prepare run.yaml --threads 1 --set tokenizer.train.vocab_size=2000";
+  for (const std::string part : {"tokenizer-", "tokens-"}) {
+    const auto begun = [&] {
+      if (!fs::exists(folder_ / "cache")) return false;
+      for (const auto& entry : fs::directory_iterator(folder_ / "cache")) {
+        const std::string name = entry.path().filename().string();
+        if (name.starts_with(part) && name.find(".tmp-") != std::string::npos) return true;
+      }
+      return false;
+    };
+    const pid_t process = start_command(folder_, prepare);
+    for (int i = 0; i < 60000 && !begun(); ++i) std::this_thread::sleep_for(milliseconds(1));
+    ::kill(process, SIGTERM);
+    EXPECT_EQ(outcome(process), 130) << read_bytes(folder_ / "log");
+    EXPECT_NE(read_bytes(folder_ / "log").find("nystrom: stopped while the text was prepared; nothing of it was kept\n"),
+              std::string::npos);
+    EXPECT_FALSE(begun());
+  }
+}
+
 TEST_F(PretrainTest, TakesATokenizerOfAnyKind) {
   const fs::path tokenizer = source_folder() / "tests/fixtures/tokenizers/small/byte_level";
   fs::create_directory(folder_ / "tokenizer");
@@ -273,6 +316,32 @@ TEST_F(PretrainTest, OtherTextIsRefusedInTheSameFolder) {
       read_bytes(folder_ / "log").find("nystrom: run: its checkpoints come from another tokenizer; bring the files of data.train back"),
       std::string::npos)
       << read_bytes(folder_ / "log");
+}
+
+TEST_F(PretrainTest, OtherValidationTextIsRefusedInTheSameFolder) {
+  write_small_text(folder_ / "held-out.txt");
+  const std::string held_out = "data.validation=[held-out.txt]' --set 'data.validation_fraction=null' --set 'training.steps=";
+  ASSERT_EQ(run("run", held_out + "6"), 0) << read_bytes(folder_ / "log");
+  std::ofstream(folder_ / "held-out.txt", std::ios::app) << "the sea was calm\n";
+  EXPECT_EQ(run("run", held_out + "12"), 2);
+  EXPECT_NE(read_bytes(folder_ / "log")
+                .find("nystrom: run: its checkpoints were judged on other data; bring the files of data.validation back as they were, or "
+                      "choose another run_dir\n"),
+            std::string::npos)
+      << read_bytes(folder_ / "log");
+}
+
+TEST_F(PretrainTest, AFileThatIsTrainedAndJudgedOnIsToldByEveryCommand) {
+  const std::string warning = "warning: " + fs::canonical(folder_ / "text.txt").string() +
+                              " is matched by both data.train and data.validation: the model is judged on what it learns from; name "
+                              "different files\n";
+  for (const std::string command : {"check", "prepare", "pretrain"}) {
+    const Outcome told = run_program(folder_, command +
+                                                  " run.yaml --set run_dir=run --set training.steps=5 --set data.validation_fraction=null "
+                                                  "--set 'data.validation=[./t*.txt]'");
+    EXPECT_EQ(told.code, 0) << told.err;
+    EXPECT_NE(told.err.find(warning), std::string::npos) << command << ":\n" << told.err;
+  }
 }
 
 TEST_F(PretrainTest, WithoutACheckpointSettingsMayChange) {
