@@ -9,6 +9,7 @@
 
 #include "core/file_io.h"
 #include "tests/support/places.h"
+#include "tests/train/mpirun.h"
 #include "tests/train/recorded_metric.h"
 #include "tests/train/run_program.h"
 #include "tests/train/small_text.h"
@@ -20,12 +21,6 @@ namespace fs = std::filesystem;
 
 using std::chrono::milliseconds;
 
-/// What mpirun needs on a machine with fewer cores than processes, as root too. Shared memory by system calls between processes is refused
-/// in containers. Open MPI leaks, which the address sanitizer would tell of.
-inline const std::string mpirun =
-    "env ASAN_OPTIONS=detect_leaks=0 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 "
-    "OMPI_MCA_btl_vader_single_copy_mechanism=none "
-    "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none mpirun ";
 inline const std::string program = program_word();
 
 class DistributedTest : public ::testing::Test {

@@ -1,0 +1,29 @@
+// Whatever happens to a run, in whatever order: no acknowledged checkpoint is lost, the run goes on from the newest one, refusals name
+// their cause, nothing is left behind, and the run ends in the bits of one that was left alone.
+#include "tests/train/run_life.h"
+
+#include <iostream>
+
+#include "tests/support/rounds.h"
+
+namespace nystrom::testing {
+namespace {
+
+/// Events happen at moments of a real clock, so a sequence may go another way the next time; the seed tells the sequence alone.
+TEST(RunLife, NoEventsLoseAnythingOrChangeTheEnd) {
+  RunLife run;
+  std::mt19937 random(1);
+  for (int life = 0; life < 20 * test_rounds(); ++life) {
+    const std::vector<Event> events = random_events(random, 8);
+    const std::string problem = run.live(events);
+    if (problem.empty()) continue;
+    std::string shortest;
+    for (const Event& event : run.fewest(events)) shortest += "\n  " + name_of(event);
+    FAIL() << problem << "\nThe events of life " << life << " that are needed for it:" << shortest;
+  }
+  for (const auto& [name, count] : run.counts()) std::cout << name << ": " << count << '\n';
+  EXPECT_GT(run.counts().at("resumed"), 20);
+}
+
+}  // namespace
+}  // namespace nystrom::testing
