@@ -75,6 +75,7 @@ Command add_check_command(CLI::App& app);
 Command add_prepare_command(CLI::App& app);
 Command add_listops_command(CLI::App& app);
 Command add_pretrain_command(CLI::App& app);
+Command add_cache_command(CLI::App& app);
 Command add_finetune_command(CLI::App& app);
 Command add_evaluate_command(CLI::App& app);
 Command add_predict_command(CLI::App& app);

@@ -340,6 +340,8 @@ Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communica
   communicator.barrier();
   Communicator alone;
   if (!fs::exists(corpus.token_folder)) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, alone, stop);
+  corpus.token_use = std::make_shared<CacheUse>(corpus.token_folder);
+  if (!given) CacheUse(corpus.tokenizer_folder);  // read by now: the time of this use is all that matters
   open_datasets(corpus);
   if (stop.requested()) interrupt();
   return corpus;

@@ -8,6 +8,7 @@
 
 #include "data/shards.h"
 #include "data/tokenizer.h"
+#include "train/cache.h"
 #include "train/communicator.h"
 #include "train/config.h"
 #include "train/log.h"
@@ -19,6 +20,7 @@ struct Corpus {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const TokenDataset> train, validation;
   std::filesystem::path tokenizer_folder, token_folder;  ///< where they are kept
+  std::shared_ptr<const CacheUse> token_use;             ///< keeps the tokens from being pruned; none from cached_corpus
 };
 
 /// Trains the tokenizer if asked, and tokenizes the text into shards, unless the cache holds both for the same files (name, size and time

@@ -1,0 +1,88 @@
+#include "train/cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/json.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+int open_folder(const fs::path& folder) { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW); }
+
+/// The lock of an entry that nothing uses: users hold it shared, makers alone (core/new_folder.h). −1 when it is in use.
+int lock_unused(const fs::path& entry) {
+  const int descriptor = open_folder(entry);
+  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  if (descriptor >= 0) ::close(descriptor);
+  return -1;
+}
+
+std::int64_t bytes_in(const fs::path& folder) {
+  std::int64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    std::error_code vanished;
+    const auto size = entry->is_regular_file(vanished) ? entry->file_size(vanished) : 0;
+    if (!vanished) bytes += static_cast<std::int64_t>(size);
+  }
+  return bytes;
+}
+
+}  // namespace
+
+CacheUse::CacheUse(const fs::path& entry) : descriptor_(open_folder(entry)) {
+  if (descriptor_ < 0) return;
+  ::flock(descriptor_, LOCK_SH | LOCK_NB);
+  ::futimens(descriptor_, nullptr);
+}
+
+CacheUse::~CacheUse() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+std::vector<CacheEntry> cache_entries(const fs::path& folder) {
+  require_input(fs::is_directory(folder), "{}: no such folder; name the one that data.cache of your runs names", printable_path(folder));
+  std::error_code error;
+  std::vector<CacheEntry> entries;
+  for (fs::directory_iterator item(folder, error), end; !error && item != end; item.increment(error)) {
+    const std::string name = item->path().filename().string();
+    std::error_code vanished;
+    if (!item->is_directory(vanished) || !(name.starts_with("tokenizer-") || name.starts_with("tokens-"))) continue;
+    CacheEntry entry{item->path(), bytes_in(item->path()), item->last_write_time(vanished)};
+    const int lock = lock_unused(entry.path);
+    entry.in_use = lock < 0;
+    if (lock >= 0) ::close(lock);
+    if (!vanished) entries.push_back(std::move(entry));
+  }
+  require_input(!error, "{}: cannot read the folder: {}", printable_path(folder), error.message());
+  std::sort(entries.begin(), entries.end(), [](const CacheEntry& a, const CacheEntry& b) { return a.last_use > b.last_use; });
+  return entries;
+}
+
+std::vector<CacheEntry> prune_cache(const fs::path& folder) {
+  std::vector<CacheEntry> removed;
+  for (CacheEntry& entry : cache_entries(folder)) {
+    const int lock = lock_unused(entry.path);
+    if (lock < 0) continue;
+    std::error_code error;
+    fs::path trash = entry.path;
+    if (trash.filename().string().find(".tmp-") == std::string::npos)
+      trash += ".tmp-pruned";  // half an entry must not look like a whole one
+    fs::rename(entry.path, trash, error);
+    if (!error) fs::remove_all(trash, error);
+    ::close(lock);
+    require_input(!error, "{}: cannot remove: {}", printable_path(entry.path), error.message());
+    removed.push_back(std::move(entry));
+  }
+  return removed;
+}
+
+}  // namespace nystrom
