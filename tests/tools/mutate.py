@@ -1,0 +1,411 @@
+"""Tests the tests: changes one small thing in the product's code, and asks whether a test fails.
+
+    ./dev mutate [COUNT] [SEED]
+
+COUNT mutants (240) are drawn with SEED (1) in equal parts from core/cpu, core, autograd, nn, data and train, and in equal parts
+of five kinds: a comparison flipped, a number one off, a condition negated, a statement left out, two arguments swapped. The same
+COUNT, SEED and sources give the same mutants. All are compiled into one program and switched on one by one (build/mutate/source).
+A mutant has to be found by the tests that reach it, fastest first, within PATIENCE_S seconds of tests: what only a slow run
+would find needs a fast test. A run that remembers an earlier one (build/mutate/results.json) asks the test that found a mutant then first.
+
+Left out: code for GPUs and the modules of MPI and NCCL; text and presence of `require`, which no input reaches; reserve().
+No tests of several processes, of kills at chance or of the clock (SLOW): they find much, but late, and a busy machine fails them.
+
+Mutants that change nothing are listed with the reason in equivalent_mutants.txt. Ends with 1 where less than 95 % of the rest are found.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import mutation_points
+from mutation_points import KINDS, Point
+
+ROOT = Path(__file__).resolve().parents[2]
+WORK = ROOT / "build/mutate"
+SOURCE = WORK / "source"
+BUILD = SOURCE / "build/release"
+RESULTS = WORK / "results.json"
+EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
+
+AREAS = {
+    "core/cpu": ("core/cpu/*.cpp", "core/cpu/*.h"),
+    "core": ("core/*.cpp",),
+    "autograd": ("autograd/**/*.cpp",),
+    "nn": ("nn/*.cpp",),
+    "data": ("data/**/*.cpp",),
+    "train": ("train/*.cpp",),
+}
+NOT_MUTATED = {"core/cuda_absent.cpp", "train/mpi_transport.cpp", "train/nccl_transport.cpp"}
+LIBRARIES = ["nystrom_core", "nystrom_autograd", "nystrom_nn", "nystrom_data", "nystrom_train", "nystrom"]
+PROGRAMS = ["core_tests", "autograd_tests", "nn_tests", "data_tests", "train_tests", "fault_tests"]
+SLOW = re.compile(r"Distributed|AnyMoment|Killed|MemoryPlan|InBoundedMemory|FromTheThirdStepOn")
+
+# How many points are drawn for each mutant of a kind: many do not compile.
+DRAWS = {"comparison": 1.5, "one_off": 2, "negation": 1.3, "statement": 1.5, "arguments": 4}
+PATIENCE_S = 120
+FIRST_BATCH_S = 1.0  # each batch of tests is twice as long as the one before
+MEMORY_BYTES = 8 << 30
+FILE_BYTES = 4 << 30
+TABLE_BYTES = 65536
+WATCHED, ON = 1, 2
+
+
+@dataclass(frozen=True)
+class Mutant:
+    number: int
+    area: str
+    path: str
+    line: int
+    point: Point
+    before: str
+    after: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.path}:{self.line}"
+
+    @property
+    def identity(self) -> str:
+        return f"{self.path}\n- {self.before}\n+ {self.after}"
+
+
+@dataclass
+class Unit:
+    """A test, with all values of its parameter."""
+
+    program: str
+    name: str
+    seconds: float
+    reached: list[int]
+
+
+def say(text: str) -> None:
+    print(f"mutate: {text}", flush=True)
+
+
+# ---- Mutants -----------------------------------------------------------------------------------------------------------------
+
+
+def write_sources(mutants: list[Mutant]) -> None:
+    """Brings build/mutate/source up to date; what did not change keeps its time, so that it is not built again."""
+    by_path: dict[str, dict[int, Point]] = {}
+    for mutant in mutants:
+        by_path.setdefault(mutant.path, {})[mutant.number] = mutant.point
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for path in filter(None, listed.split("\0")):
+        if not (ROOT / path).exists():
+            continue
+        content = (ROOT / path).read_bytes()
+        if path in by_path:
+            content = mutation_points.with_mutants(content.decode(), path, by_path[path]).encode()
+        if path == "core/CMakeLists.txt":
+            content = content.replace(b"SOURCES allocator.cpp", b"SOURCES mutants.cpp allocator.cpp", 1)
+        write_changed(SOURCE / path, content)
+        shutil.copymode(ROOT / path, SOURCE / path)
+    for name in ("mutants.h", "mutants.cpp"):
+        write_changed(SOURCE / "core" / name, Path(__file__).with_name(name).read_bytes())
+
+
+def write_changed(path: Path, content: bytes) -> None:
+    if path.exists() and path.read_bytes() == content:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+def whole_lines(source: str, point: Point) -> tuple[str, str]:
+    """The lines that hold the point, as one, before and after."""
+    start = source.rfind("\n", 0, point.start) + 1
+    end = source.find("\n", point.end)
+    head, tail = source[start : point.start], source[point.end : end].split("//")[0]
+    return " ".join(f"{head}{point.old}{tail}".split()), " ".join(f"{head}{point.new}{tail}".split())
+
+
+def draw(count: int, seed: int) -> list[Mutant]:
+    mutants: list[Mutant] = []
+    for area, patterns in AREAS.items():
+        chance = random.Random(f"{seed} {area}")
+        paths = sorted({str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)} - NOT_MUTATED)
+        sources = {path: (ROOT / path).read_text() for path in paths}
+        candidates: dict[str, list[tuple[str, Point]]] = {kind: [] for kind in KINDS}
+        for path in paths:
+            for kind, points in mutation_points.find_points(sources[path], f"{seed} {path}").items():
+                candidates[kind] += [(path, point) for point in points]
+        taken: dict[str, list[Point]] = {path: [] for path in paths}
+        for kind in KINDS:
+            chance.shuffle(candidates[kind])
+            wanted = round(DRAWS[kind] * count / len(AREAS) / len(KINDS))
+            for path, point in candidates[kind]:
+                if wanted == 0:
+                    break
+                if any(point.start < other.end and other.start < point.end for other in taken[path]):
+                    continue
+                taken[path].append(point)
+                wanted -= 1
+                line = mutation_points.line_of(sources[path], point.start)
+                mutants.append(Mutant(len(mutants), area, path, line, point, *whole_lines(sources[path], point)))
+    return mutants
+
+
+def choose(mutants: list[Mutant], count: int) -> list[Mutant]:
+    """As many of each area, and in it of each kind, as there are; the earlier drawn first."""
+    chosen: list[Mutant] = []
+    for number, area in enumerate(AREAS):
+        usable = [m for m in mutants if m.area == area and mutation_points.may_matter(m.point)]
+        queues = [[m for m in usable if m.point.kind == kind] for kind in KINDS]
+        wanted = count // len(AREAS) + (number < count % len(AREAS))
+        while wanted > 0 and any(queues):
+            for queue in queues:
+                if queue and wanted > 0:
+                    chosen.append(queue.pop(0))
+                    wanted -= 1
+    return chosen
+
+
+# ---- Building ----------------------------------------------------------------------------------------------------------------
+
+
+def build(drawn: list[Mutant]) -> list[Mutant]:
+    """Builds all, and returns those mutants that compile. Remembers the others."""
+    remembered = WORK / "not_compiling.json"
+    refused = set(json.loads(remembered.read_text())) if remembered.exists() else set()
+    while True:
+        mutants = [mutant for mutant in drawn if mutant.name + mutant.point.code not in refused]
+        write_sources(mutants)
+        if not (BUILD / "build.ninja").exists():
+            subprocess.run(["cmake", "--preset", "release"], cwd=SOURCE, check=True, stdout=subprocess.DEVNULL)
+        say(f"building with {len(mutants)} mutants")
+        command = ["cmake", "--build", str(BUILD), "--target", *LIBRARIES, "--", "-k", "0"]
+        made = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        if made.returncode == 0:
+            break
+        bad = not_compiling(mutants, made.stdout)
+        if not bad:
+            sys.exit(f"mutate: the build failed, and not for a mutant:\n{made.stdout[-4000:]}")
+        say(f"{len(bad)} do not compile")
+        refused |= {mutant.name + mutant.point.code for mutant in mutants if mutant.number in bad}
+        remembered.write_text(json.dumps(sorted(refused)))
+    subprocess.run(["cmake", "--build", str(BUILD), "--target", *PROGRAMS], check=True, stdout=subprocess.DEVNULL)
+    return mutants
+
+
+def not_compiling(mutants: list[Mutant], output: str) -> set[int]:
+    """The mutants on the lines that errors name; where none does, all of the file that failed."""
+    bad: set[int] = set()
+    for failure in output.split("FAILED: ")[1:]:
+        lines = re.findall(r"((?:core|autograd|nn|data|train)/[\w/.]+):(\d+):\d+: (?:fatal )?(error|  required from)?", failure)
+        named = {(path, int(line)) for path, line, what in lines if what == "error"}
+        found = {m.number for m in mutants if (m.path, m.line) in named}
+        if not found:
+            named = {(path, int(line)) for path, line, _ in lines}
+            found = {m.number for m in mutants if (m.path, m.line) in named}
+        if not found:
+            files = {path for path, _, _ in lines}
+            found = {m.number for m in mutants if m.path in files}
+        bad |= found
+    return bad
+
+
+# ---- Running -----------------------------------------------------------------------------------------------------------------
+
+
+def limit_process() -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def run_tests(program: str, names: list[str], table: bytes, timeout_s: float) -> tuple[bool, str, bytes]:
+    """Whether all passed, else the first that did not, and the table as they left it."""
+    temporary, table_file = WORK / "tmp", WORK / "table"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    table_file.write_bytes(table.ljust(TABLE_BYTES, b"\0"))
+    environment = {
+        **os.environ, "NYSTROM_MUTANTS": str(table_file), "TMPDIR": str(temporary), "XDG_CACHE_HOME": str(temporary),
+        "OMP_WAIT_POLICY": "passive", "GTEST_FILTER": ":".join(names), "GTEST_FAIL_FAST": "1",
+    }  # fmt: skip
+    with open(WORK / "output", "w+b") as output:
+        process = subprocess.Popen(
+            [BUILD / program], cwd=BUILD / "tests", env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            start_new_session=True, preexec_fn=limit_process,
+        )  # fmt: skip
+        try:
+            code = process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            code = None
+        try:
+            os.killpg(process.pid, signal.SIGKILL)  # children that a mutant left behind
+        except ProcessLookupError:
+            pass
+        process.wait()
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    if code == 0:
+        return True, "", table_file.read_bytes()
+    failed = re.findall(r"^\[  FAILED  \] ([^\s,]+)", text, re.MULTILINE) or re.findall(r"^\[ RUN      \] (\S+)", text, re.MULTILINE)[-1:]
+    how = "" if code == 1 else " (endless)" if code is None else " (crash)"
+    return False, (failed[0] if failed else program) + how, table_file.read_bytes()
+
+
+def list_units(program: str) -> list[str]:
+    listed = subprocess.run([BUILD / program, "--gtest_list_tests"], cwd=BUILD, check=True, capture_output=True, text=True).stdout
+    names: dict[str, None] = {}
+    suite = ""
+    for line in listed.splitlines():
+        name = line.split("#")[0].strip()
+        if not line.startswith(" "):
+            suite = name if name.endswith(".") else ""
+        elif suite and "DISABLED" not in name:
+            names[suite + (name.split("/")[0] + "/*" if "/" in name else name)] = None
+    return [name for name in names if not SLOW.search(name)]
+
+
+def record(mutants: list[Mutant]) -> list[Unit]:
+    """What each test reaches, and how long it takes. Remembered for the tests of earlier runs while the mutated sources are the same."""
+    digest = hashlib.sha256(b"".join((SOURCE / path).read_bytes() for path in sorted({mutant.path for mutant in mutants}))).hexdigest()
+    file = WORK / "coverage.json"
+    known = json.loads(file.read_text()) if file.exists() else {}
+    if known.get("sources") != digest:
+        known = {"sources": digest, "units": {}}
+    watching = bytes([WATCHED] * TABLE_BYTES)
+    units = [(program, name) for program in PROGRAMS for name in list_units(program)]
+    begin = last = time.monotonic()
+    for done, (program, name) in enumerate(units):
+        key = f"{program} {name}"
+        if key in known["units"]:
+            continue
+        started = time.monotonic()
+        passed, _, table = run_tests(program, [name], watching, 600)
+        known["units"][key] = {
+            "passed": passed, "seconds": time.monotonic() - started, "reached": [m.number for m in mutants if table[m.number] == 0]
+        }  # fmt: skip
+        if time.monotonic() - last > 30:
+            last = time.monotonic()
+            say(f"{done + 1} of {len(units)} tests recorded, {last - begin:.0f} s")
+            file.write_text(json.dumps(known))
+    file.write_text(json.dumps(known))
+    failed = [key for key in map(" ".join, units) if not known["units"][key]["passed"]]
+    if failed:
+        say(f"without a mutant {len(failed)} tests fail here, and are left out: {', '.join(failed)}")
+    records = [(program, name, known["units"][f"{program} {name}"]) for program, name in units]
+    return [Unit(program, name, r["seconds"], r["reached"]) for program, name, r in records if r["passed"]]
+
+
+def batches(units: list[Unit], first: str) -> list[list[Unit]]:
+    """The tests, fastest first, in batches that grow; `first`, which found the mutant before, is the first."""
+    remembered = [unit for unit in units if matches(unit, first)]
+    result, batch, total, limit = [remembered] if remembered else [], [], 0.0, FIRST_BATCH_S
+    spent = 0.0
+    for unit in sorted(units, key=lambda unit: unit.seconds):
+        if unit in remembered:
+            continue
+        if spent + unit.seconds > PATIENCE_S:
+            break
+        spent += unit.seconds
+        batch.append(unit)
+        total += unit.seconds
+        if total > limit:
+            result.append(batch)
+            batch, total, limit = [], 0.0, 2 * limit
+    return [*result, batch] if batch else result
+
+
+def matches(unit: Unit, test: str) -> bool:
+    return re.fullmatch(re.escape(unit.name).replace(r"\*", ".*"), test.split(" ")[0]) is not None
+
+
+def try_mutant(mutant: Mutant, units: list[Unit], remembered: str) -> tuple[str, str]:
+    """("killed", by which test), "survived" or "unreached"."""
+    reaching = [unit for unit in units if mutant.number in unit.reached]
+    table = bytearray(TABLE_BYTES)
+    table[mutant.number] = ON
+    for batch in batches(reaching, remembered):
+        for program in sorted({unit.program for unit in batch}, key=PROGRAMS.index):
+            names = [unit.name for unit in batch if unit.program == program]
+            seconds = sum(unit.seconds for unit in batch if unit.program == program)
+            passed, test, _ = run_tests(program, names, bytes(table), 20 + 8 * seconds)
+            if not passed:
+                return "killed", test
+    return ("survived" if reaching else "unreached"), ""
+
+
+# ---- Reporting ---------------------------------------------------------------------------------------------------------------
+
+
+def read_equivalents() -> dict[str, str]:
+    """Reasons by mutant. A block is: path, "- line before", "+ line after", "= reason"."""
+    reasons = {}
+    for block in EQUIVALENT.read_text().split("\n\n") if EQUIVALENT.exists() else []:
+        lines = [line for line in block.splitlines() if line and not line.startswith("#")]
+        if lines:
+            reasons["\n".join(lines[:3])] = lines[3].removeprefix("= ")
+    return reasons
+
+
+def report(outcomes: list[dict]) -> bool:
+    print("\n| folder | mutants | found | survived | equivalent |\n|---|---|---|---|---|")
+    rows = [(area, [o for o in outcomes if o["area"] == area]) for area in AREAS] + [("all", outcomes)]
+    for name, those in rows:
+        counts = [sum(o["result"] in results for o in those) for results in (("killed",), ("survived", "unreached"), ("equivalent",))]
+        print(f"| {name} | {len(those)} | {' | '.join(map(str, counts))} |")
+    for outcome in outcomes:
+        if outcome["result"] in ("survived", "unreached"):
+            print(f"\n{outcome['name']}  {outcome['kind']}, {outcome['result']}\n{outcome['identity']}")
+    killed = sum(o["result"] == "killed" for o in outcomes)
+    judged = sum(o["result"] != "equivalent" for o in outcomes)
+    rate = killed / max(judged, 1)
+    print(f"\n{killed} of {judged} found, {100 * rate:.1f} %; all in {RESULTS.relative_to(ROOT)}")
+    return rate >= 0.95
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="./dev mutate")
+    parser.add_argument("count", type=int, nargs="?", default=240, metavar="COUNT")
+    parser.add_argument("seed", type=int, nargs="?", default=1, metavar="SEED")
+    arguments = parser.parse_args()
+    if arguments.count < 1:
+        parser.error(f"COUNT is {arguments.count}; expected a number from 1 on")
+    return arguments
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    compiled = build(draw(arguments.count, arguments.seed))
+    units = record(compiled)
+    chosen = choose(compiled, arguments.count)
+    earlier = {o["identity"]: o for o in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
+    reasons = read_equivalents()
+    outcomes: list[dict] = []
+    begin = time.monotonic()
+    for done, mutant in enumerate(chosen):
+        started = time.monotonic()
+        remembered = earlier.get(mutant.identity, {}).get("by", "")
+        result, by = ("equivalent", "") if mutant.identity in reasons else try_mutant(mutant, units, remembered)
+        seconds = time.monotonic() - started
+        outcomes.append({
+            "name": mutant.name, "area": mutant.area, "kind": mutant.point.kind, "result": result, "by": by, "seconds": round(seconds, 2),
+            "identity": mutant.identity,
+        })  # fmt: skip
+        RESULTS.write_text(json.dumps(list({**earlier, **{o["identity"]: o for o in outcomes}}.values()), indent=1))
+        left = (time.monotonic() - begin) / (done + 1) * (len(chosen) - done - 1) / 60
+        say(f"{done + 1}/{len(chosen)} {mutant.name} {mutant.point.kind}: {result} {by} in {seconds:.1f} s; {left:.0f} min left")
+    RESULTS.write_text(json.dumps(outcomes, indent=1))
+    return 0 if report(outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
