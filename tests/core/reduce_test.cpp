@@ -93,7 +93,24 @@ TEST(ArgmaxRows, IsTheFirstPlaceOfTheLargest) {
   }
 }
 
+TEST(ArgmaxRows, StaysInARowOfNans) {
+  for (const CpuLevel level : cpu_levels) {
+    const AtLevel at(level);
+    Tensor y = Tensor::empty({1}, DType::i64);
+    kernels::argmax_rows(Tensor::full({1, 3}, NAN, DType::f32), y);
+    EXPECT_LT(element(y, 0), 3) << name_of(level);
+  }
+}
+
 Tensor normal(const Shape& shape, std::uint64_t seed) { return random_normal(shape, seed).cast(DType::f32); }
+
+TEST(LayerNorm, TakesRowsThatAreMoreThanAThreadsShare) {
+  const std::int64_t width = 20000;
+  const Tensor x = normal({2, width}, 1), gamma = Tensor::full({width}, 1, DType::f32), beta = Tensor::zeros({width}, DType::f32);
+  Tensor y = empty_like(x), mean = Tensor::empty({2}, DType::f32), rstd = empty_like(mean);
+  kernels::layer_norm(x, gamma, beta, 1e-5, y, mean, rstd);
+  EXPECT_NEAR(element(y, width), (element(x, width) - element(mean, 1)) * element(rstd, 1), 1e-5);
+}
 
 Tensor layer_norm_gradients() {
   const Tensor x = normal({3000, 20}, 1), gamma = normal({20}, 2), dy = normal({3000, 20}, 3);

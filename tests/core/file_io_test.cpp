@@ -1,0 +1,35 @@
+#include "core/file_io.h"
+
+#include <gtest/gtest.h>
+
+#include "core/checksum.h"
+#include "tests/support/closed_input.h"
+#include "tests/train/temporary_folder.h"
+
+namespace nystrom {
+namespace {
+
+TEST(OutputFile, IsWrittenWithoutStandardInput) {
+  const TemporaryFolder folder;
+  const testing::ClosedInput closed;
+  write_text_file(folder / "file", "text");
+  EXPECT_EQ(read_bytes(folder / "file"), "text");
+}
+
+TEST(InputFile, IsReadAndClosedWithoutStandardInput) {
+  const TemporaryFolder folder;
+  const std::string checksum = write_text_file(folder / "file", "text");
+  const testing::ClosedInput closed;
+  EXPECT_EQ(file_checksum(folder / "file"), checksum);
+  EXPECT_TRUE(closed.is_still_closed());
+}
+
+TEST(InputFile, IsOpenedInsideAFolderWithoutStandardInput) {
+  const TemporaryFolder folder;
+  write_text_file(folder / "file", "text");
+  const testing::ClosedInput closed;
+  EXPECT_EQ(InputFile::open_inside(folder.path(), "file").size(), 4);
+}
+
+}  // namespace
+}  // namespace nystrom

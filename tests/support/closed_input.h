@@ -1,0 +1,25 @@
+// A process without standard input, as daemons are started: the next file it opens gets the descriptor 0.
+#pragma once
+
+#include <fcntl.h>
+#include <unistd.h>
+
+namespace nystrom::testing {
+
+class ClosedInput {
+ public:
+  ClosedInput() : kept_(::fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) { ::close(STDIN_FILENO); }
+  ~ClosedInput() {
+    ::dup2(kept_, STDIN_FILENO);
+    ::close(kept_);
+  }
+  ClosedInput(const ClosedInput&) = delete;
+  ClosedInput& operator=(const ClosedInput&) = delete;
+
+  static bool is_still_closed() { return ::fcntl(STDIN_FILENO, F_GETFD) < 0; }
+
+ private:
+  int kept_;
+};
+
+}  // namespace nystrom::testing
