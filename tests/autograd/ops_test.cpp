@@ -69,6 +69,23 @@ TEST(RoundTo, RoundsAndPassesTheGradient) {
   }
 }
 
+TEST(DropoutOp, DropsInTheValueAndInTheGradient) {
+  const Var x = Var::leaf(Tensor::full({2, 500}, 1, DType::f64));
+  Tape tape;
+  const Var y = dropout(x, 0.5, {1, 2, 3}, int_tensor({0, 1}, {2}));
+  tape.backward(sum(y));
+  const auto value = y.value().to_doubles();
+  EXPECT_NEAR(static_cast<double>(std::count(value.begin(), value.end(), 0.0)), 500, 100);
+  EXPECT_EQ(x.grad().to_doubles(), value);
+}
+
+TEST(Linear, TakesAVector) { EXPECT_EQ(linear(random_normal({5}, 1), random_normal({3, 5}, 2)).shape(), Shape{3}); }
+
+TEST(LayerNorm, TakesAVector) {
+  const Tensor ones = Tensor::full({4}, 1, DType::f64);
+  EXPECT_EQ(layer_norm(random_normal({4}, 1), ones, ones, 1e-5).shape(), Shape{4});
+}
+
 INSTANTIATE_TEST_SUITE_P(Ops, OpTest, ::testing::ValuesIn(op_cases()), [](const auto& test) { return test.param.name; });
 
 }  // namespace

@@ -132,18 +132,6 @@ TEST(MatmulPlain, DoesNotDependOnTheNumberOfThreads) {
   set_num_threads(before);
 }
 
-TEST(MatmulLibrary, TakesABiasWithGapsAfterOneWithout) {
-  const Tensor a = operand({33, 17}, Layout::plain, DType::f32, 1), b = operand({17, 9}, Layout::plain, DType::f32, 2);
-  const Tensor bias = operand({9}, Layout::plain, DType::f32, 3), columns = Tensor::zeros({9, 2}, DType::f32);
-  kernels::copy(bias.reshape({9, 1}), columns.slice(1, 0, 1));
-  CView with_gaps = columns.slice(1, 0, 1);
-  with_gaps.rank = 1;
-  Tensor expected = Tensor::empty({33, 9}, DType::f32), c = empty_like(expected);
-  library(a, b, bias, expected, false);
-  library(a, b, with_gaps, c, false);
-  EXPECT_EQ(elements(c), elements(expected));
-}
-
 /// The cache of products is shared: one made by this thread is run by others, at the same time.
 TEST(MatmulLibrary, RunsInSeveralThreadsAtOnce) {
   const ProductCase test{"large", {4, 65, 33}, {4, 33, 129}, {4, 65, 129}, Layout::transposed, Layout::transposed};

@@ -141,6 +141,8 @@ std::vector<Case> shape_cases() {
   external = contiguous;
   external.write = false;
   external.creation = [](hid_t creation) { H5Pset_external(creation, "/etc/hostname", 0, 200); };
+  Recipe external_floats = external;
+  external_floats.type = H5T_IEEE_F32LE;
   Recipe virtually = external;
   virtually.creation = [](hid_t creation) {
     const hsize_t rows = 100;
@@ -155,6 +157,7 @@ std::vector<Case> shape_cases() {
       array_case("Contiguous", contiguous, no_chunks),
       array_case("Compact", compact, no_chunks),
       array_case("ExternalStorage", external, ": external storage is not read"),
+      array_case("ExternalStorageOfFloats", external_floats, ": external storage is not read"),
       array_case("Virtual", virtually, ": virtual storage is not read"),
       array_case("Unlimited", {.most = {H5S_UNLIMITED}}, ": the chunks are indexed by an extensible array" + index),
       array_case("SingleChunk", {.dims = {10}, .most = {10}}, ": the chunks are indexed by a single chunk" + index),

@@ -55,7 +55,7 @@ SLOW = re.compile(r"Distributed|AnyMoment|Killed|MemoryPlan|InBoundedMemory|From
 
 # How many points are drawn for each mutant of a kind: many do not compile.
 DRAWS = {"comparison": 1.5, "one_off": 2, "negation": 1.3, "statement": 1.5, "arguments": 4}
-PATIENCE_S = 40
+PATIENCE_S = 60
 FIRST_BATCH_S = 1.0  # each batch of tests is twice as long as the one before
 MEMORY_BYTES = 8 << 30
 FILE_BYTES = 4 << 30

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/places.h"
@@ -9,6 +10,10 @@
 #include "tests/train/tiny_checkpoint.h"
 #include "train/approximation_cost.h"
 #include "train/approximation_matrices.h"
+#include "train/approximation_model.h"
+#include "train/corpus.h"
+#include "train/evaluation.h"
+#include "train/task_settings.h"
 
 namespace nystrom::testing {
 namespace {
@@ -137,6 +142,22 @@ TEST(CostStudy, FitsNothingToTooFewLengths) {
   for (const std::string& sentence : study.verdict) EXPECT_EQ(sentence.find("nan"), std::string::npos) << sentence;
 }
 
+TEST(CostStudy, SaysUnderItsChartsWhatWasMeasured) {
+  CostStudyOptions o;
+  o.kinds = {AttentionKind::softmax};
+  o.shortest = o.longest = 16, o.batch = 3, o.heads = 2, o.head_dim = 8, o.repeats = 1, o.train = false;
+  EXPECT_EQ(study_cost(o).charts.at(0).chart.x_label, "tokens (batch 3, 2 heads of 8)");
+}
+
+TEST(CostStudy, TheProgramDrawsItsBarOnceAtTheEnd) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      run_program(folder, "approximation cost --kinds softmax linear --shortest 16 --longest 32 --repeats 1 --mode forward");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_NE(outcome.err.find("measurement 4/4"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("measurement 1/4"), std::string::npos) << outcome.err;
+}
+
 // ---- A model
 // ------------------------------------------------------------------------------------------------------------------------------
 
@@ -183,6 +204,32 @@ TEST_F(ApproximationModelTest, ComparesWithExactAttention) {
     EXPECT_GE(head.at("effective_rank"), 1);
     EXPECT_LE(head.at("effective_rank"), found.at("settings").at("length"));
   }
+}
+
+TEST_F(ApproximationModelTest, ItsSentenceNamesTheErrorOfEachInverse) {
+  const auto found = result("--sequences 2");
+  const auto percent = [&](const char* group, const char* setting) {
+    return fmt::format("{:.1f} %", 100 * variant(found, group, setting).at("median_out_error").get<double>());
+  };
+  EXPECT_EQ(found.at("verdict").at(2),
+            fmt::format("by inverse, the median head's error is {} with 6 steps, {} with the exact inverse and {} with none",
+                        percent("steps", "6"), percent("inverse", "exact"), percent("inverse", "identity")));
+}
+
+TEST_F(ApproximationModelTest, CountsItsPartsUpToTheLast) {
+  Log log(true);
+  const ModelFolder model = open_model_folder((folder_ / "model").string(), {}, log);
+  const RunConfig config = masked_lm_settings(model, {});
+  const auto tokens =
+      tokenize({folder_ / "text.txt"}, config.data.documents, tiny_.tokenizer, folder_ / "tokens", log, [](auto) { return true; });
+  std::vector<std::int64_t> counted, expected;
+  std::int64_t all = 0;
+  measure_model(model, masked_samples(tokens, tiny_.tokenizer, config), 2, [&](std::int64_t done, std::int64_t total) {
+    counted.push_back(done);
+    all = total;
+  });
+  for (std::int64_t part = 1; part <= all; ++part) expected.push_back(part);
+  EXPECT_EQ(counted, expected);
 }
 
 /// The loss of a variant is what evaluate says with that option, when both see every sequence.

@@ -20,6 +20,18 @@ TEST_F(ExportTest, WritesConfigWeightsTokenizerAndCard) {
   EXPECT_EQ(read_bytes(target() / "spiece.model"), read_bytes(source() / "spiece.model"));
 }
 
+TEST_F(ExportTest, TheCardTellsOfZeroKernelsWhereThereIsNoConvolution) {
+  ModelConfig config = masked_lm_config();
+  config.attention.conv_kernel_size.reset();
+  run(write_model(config));
+  EXPECT_NE(card().find("The model has no convolution."), std::string::npos);
+}
+
+TEST_F(ExportTest, TheCardTellsOfNoZeroKernelsWhereThereIsAConvolution) {
+  run(write_model(masked_lm_config()));
+  EXPECT_EQ(card().find("The model has no convolution."), std::string::npos);
+}
+
 TEST_F(ExportTest, KeepsTheConfiguration) {
   const ModelConfig config = masked_lm_config();
   run(write_model(config));

@@ -123,6 +123,17 @@ TEST_F(Examples, FoldersAreLabels) {
   EXPECT_EQ(rows[2].label, "pos");
 }
 
+TEST_F(Examples, FoldersAreAllLabelsWhereNoneAreNamed) {
+  for (const char* label : {"b", "a", ".hidden"}) std::filesystem::create_directories(folder_ / label);
+  write_bytes(folder_ / "readme.txt", "no example");
+  write_bytes(folder_ / "a" / "1.txt", "first");
+  write_bytes(folder_ / "b" / "1.txt", "second");
+  write_bytes(folder_.path() / ".hidden" / "1.txt", "?");
+  TaskConfig task = task_of(TaskKind::classification);
+  task.format = TaskFormat::folders;
+  EXPECT_EQ(texts_of(read(task, {folder_.path().string()})), (Words{"first", "second"}));
+}
+
 TEST_F(Examples, ConllSentencesEndAtEmptyLinesAndDocuments) {
   const std::string text =
       "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\n\n-DOCSTART- -X- O O\n\nPeter NNP I-NP I-PER\r\nBlackburn NNP I-NP "

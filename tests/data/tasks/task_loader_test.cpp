@@ -134,6 +134,7 @@ TEST(TaskBatches, ArePaddedBehindWithTypes) {
   EXPECT_EQ(values_of<std::int64_t>(batch.sample_ids), (Numbers{7, 9}));
   EXPECT_EQ(batch.input_ids.data<std::int64_t>()[15], LetterTokenizer::pad);
   EXPECT_EQ(batch.tokens, 12);
+  EXPECT_EQ(batch.targets, 2);
   const TaskBatch full = make_task_batch(*data, Numbers{0}, Numbers{0}, {.multiple = 7, .sequence_length = 32});
   EXPECT_FALSE(full.attention_mask.defined());
   EXPECT_FALSE(full.token_type_ids.defined());

@@ -1,0 +1,36 @@
+// Pieces as text again.
+#include "data/tokenizers/decoders.h"
+
+#include <gtest/gtest.h>
+
+#include "data/tokenizers/normalizers.h"
+
+namespace nystrom {
+namespace {
+
+/// What the decoder makes of the bytes, given as one piece.
+std::string decoded(const std::string& bytes) {
+  std::string piece;
+  for (const char byte : bytes) piece += byte_level_character(static_cast<unsigned char>(byte));
+  std::vector<std::string> parts{piece};
+  byte_level_decoder()->apply(parts);
+  std::string text;
+  for (const std::string& part : parts) text += part;
+  return text;
+}
+
+/// As Python's errors="replace".
+TEST(ByteLevelDecoder, ReplacesABeginningOfACharacterOnce) {
+  EXPECT_EQ(decoded("\xC3"), "\uFFFD");
+  EXPECT_EQ(decoded("\xE2\x82z"), "\uFFFDz");
+  EXPECT_EQ(decoded("\xF4\x8Fz"), "\uFFFDz");
+}
+
+TEST(ByteLevelDecoder, ReplacesEachByteThatBeginsNoCharacter) {
+  EXPECT_EQ(decoded("\x80\xBF"), "\uFFFD\uFFFD");
+  EXPECT_EQ(decoded("\xF5\x80"), "\uFFFD\uFFFD");
+  EXPECT_EQ(decoded("\xF4\x90"), "\uFFFD\uFFFD");
+}
+
+}  // namespace
+}  // namespace nystrom
