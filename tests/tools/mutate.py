@@ -6,8 +6,8 @@ COUNT mutants (240) are drawn with SEED (1) in equal parts from core/cpu, core, 
 of five kinds: a comparison flipped, a number one off, a condition negated, a statement left out, two arguments swapped. The same
 COUNT, SEED and sources give the same mutants. All are compiled into one program and switched on one by one (build/mutate/source).
 A mutant has to be found by the tests that reach it, fastest first, within PATIENCE_S seconds of tests: what only a slow run
-would find needs a fast test. A run remembers the one before (build/mutate): what was found then meets the test that found it first,
-and what survived is asked again when there are more tests that reach it.
+would find needs a fast test. While the mutated sources stay as they are, a run goes on from the one before: what was found stays found, and what survived is
+asked again when a test changed. Without build/mutate everything is asked anew.
 
 Left out: code for GPUs and the modules of MPI and NCCL; text and presence of `require`, which no input reaches; reserve().
 No tests of several processes, of kills at chance or of the clock (SLOW): they find much, but late, and a busy machine fails them.
@@ -275,24 +275,32 @@ def list_units(program: str) -> list[str]:
     return [name for name in names if not SLOW.search(name)]
 
 
-def record(mutants: list[Mutant]) -> list[Unit]:
-    """What each test reaches, and how long it takes. Remembered for the tests of earlier runs while the mutated sources are the same."""
-    digest = hashlib.sha256(b"".join((SOURCE / path).read_bytes() for path in sorted({mutant.path for mutant in mutants}))).hexdigest()
-    file = WORK / "coverage.json"
+def remembered(file: Path, digest: str) -> dict:
+    """What a run before wrote into the file about the same mutated sources."""
     known = json.loads(file.read_text()) if file.exists() else {}
-    if known.get("sources") != digest:
-        known = {"sources": digest, "units": {}}
+    return known if known.get("sources") == digest else {"sources": digest}
+
+
+def digest_of(paths: list[Path]) -> str:
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+
+
+def record(mutants: list[Mutant], digest: str) -> list[Unit]:
+    """What each test reaches, and how long it takes; remembered for programs that are the same."""
+    file = WORK / "coverage.json"
+    built = {program: digest_of([BUILD / program]) for program in PROGRAMS}
+    known = {"units": {}} | remembered(file, digest)
     watching = bytes([WATCHED] * TABLE_BYTES)
     units = [(program, name) for program in PROGRAMS for name in list_units(program)]
     begin = last = time.monotonic()
     for done, (program, name) in enumerate(units):
         key = f"{program} {name}"
-        if key in known["units"]:
+        if known["units"].get(key, {}).get("program") == built[program]:
             continue
         started = time.monotonic()
         passed, _, table = run_tests(program, [name], watching, 600)
         known["units"][key] = {
-            "passed": passed, "seconds": time.monotonic() - started, "reached": [m.number for m in mutants if table[m.number] == 0]
+            "program": built[program], "passed": passed, "seconds": time.monotonic() - started, "reached": [m.number for m in mutants if table[m.number] == 0]
         }  # fmt: skip
         if time.monotonic() - last > 30:
             last = time.monotonic()
@@ -306,14 +314,11 @@ def record(mutants: list[Mutant]) -> list[Unit]:
     return [Unit(program, name, r["seconds"], r["reached"]) for program, name, r in records if r["passed"]]
 
 
-def batches(units: list[Unit], first: str) -> list[list[Unit]]:
-    """The tests, fastest first, in batches that grow; `first`, which found the mutant before, is the first."""
-    remembered = [unit for unit in units if matches(unit, first)]
-    result, batch, total, limit = [remembered] if remembered else [], [], 0.0, FIRST_BATCH_S
+def batches(units: list[Unit]) -> list[list[Unit]]:
+    """The tests, fastest first, in batches that grow."""
+    result, batch, total, limit = [], [], 0.0, FIRST_BATCH_S
     spent = 0.0
     for unit in sorted(units, key=lambda unit: unit.seconds):
-        if unit in remembered:
-            continue
         if spent + unit.seconds > PATIENCE_S:
             break
         spent += unit.seconds
@@ -325,15 +330,11 @@ def batches(units: list[Unit], first: str) -> list[list[Unit]]:
     return [*result, batch] if batch else result
 
 
-def matches(unit: Unit, test: str) -> bool:
-    return re.fullmatch(re.escape(unit.name).replace(r"\*", ".*"), test.split(" ")[0]) is not None
-
-
-def try_mutant(mutant: Mutant, reaching: list[Unit], remembered: str) -> tuple[str, str]:
+def try_mutant(mutant: Mutant, reaching: list[Unit]) -> tuple[str, str]:
     """("killed", by which test), "survived" or "unreached"."""
     table = bytearray(TABLE_BYTES)
     table[mutant.number] = ON
-    for batch in batches(reaching, remembered):
+    for batch in batches(reaching):
         for program in sorted({unit.program for unit in batch}, key=PROGRAMS.index):
             names = [unit.name for unit in batch if unit.program == program]
             seconds = sum(unit.seconds for unit in batch if unit.program == program)
@@ -385,32 +386,33 @@ def parse_arguments() -> argparse.Namespace:
 def main() -> int:
     arguments = parse_arguments()
     compiled = build(draw(arguments.count, arguments.seed))
-    units = record(compiled)
+    digest = digest_of([SOURCE / path for path in sorted({mutant.path for mutant in compiled})])
+    tests = digest_of([BUILD / program for program in PROGRAMS])
+    units = record(compiled, digest)
     chosen = choose(compiled, arguments.count)
-    earlier = {o["identity"]: o for o in json.loads(RESULTS.read_text())} if RESULTS.exists() else {}
+    earlier = {o["number"]: o for o in remembered(RESULTS, digest).get("mutants", [])}
     reasons = read_equivalents()
-    outcomes: list[dict] = []
+    outcomes: dict[int, dict] = {}
     begin = time.monotonic()
     for done, mutant in enumerate(chosen):
         started = time.monotonic()
-        before = earlier.get(mutant.identity, {})
+        before = earlier.get(mutant.number)
         reaching = [unit for unit in units if mutant.number in unit.reached]
         if mutant.identity in reasons:
             result, by = "equivalent", ""
-        elif before.get("result") == "survived" and before["asked"] == len(reaching):
-            result, by = "survived", ""
+        elif before and (before["result"] == "killed" or before["tests"] == tests):
+            result, by = before["result"], before["by"]
         else:
-            result, by = try_mutant(mutant, reaching, before.get("by", ""))
+            result, by = try_mutant(mutant, reaching)
         seconds = time.monotonic() - started
-        outcomes.append({
-            "name": mutant.name, "area": mutant.area, "kind": mutant.point.kind, "result": result, "by": by, "seconds": round(seconds, 2),
-            "asked": len(reaching), "identity": mutant.identity,
-        })  # fmt: skip
-        RESULTS.write_text(json.dumps(list({**earlier, **{o["identity"]: o for o in outcomes}}.values()), indent=1))
+        outcomes[mutant.number] = {
+            "number": mutant.number, "name": mutant.name, "area": mutant.area, "kind": mutant.point.kind, "result": result, "by": by,
+            "seconds": round(seconds, 2), "tests": tests, "identity": mutant.identity,
+        }  # fmt: skip
+        RESULTS.write_text(json.dumps({"sources": digest, "mutants": list((earlier | outcomes).values())}, indent=1))
         left = (time.monotonic() - begin) / (done + 1) * (len(chosen) - done - 1) / 60
         say(f"{done + 1}/{len(chosen)} {mutant.name} {mutant.point.kind}: {result} {by} in {seconds:.1f} s; {left:.0f} min left")
-    RESULTS.write_text(json.dumps(outcomes, indent=1))
-    return 0 if report(outcomes) else 1
+    return 0 if report(list(outcomes.values())) else 1
 
 
 if __name__ == "__main__":
