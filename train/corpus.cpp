@@ -158,7 +158,7 @@ void encode(std::span<Piece> pieces, const Tokenizer& tokenizer) {
 }
 
 /// The same by all processes, each of which encodes a part; the first one gets all ids. InputError when one reads other text, or has
-/// another tokenizer; no pieces stand for the end of the text, which must be everybody's.
+/// another tokenizer.
 void encode_together(std::vector<Piece>& pieces, const Tokenizer& tokenizer, Communicator& communicator) {
   const auto size = static_cast<std::size_t>(communicator.size());
   const auto part = [&](std::size_t rank) {
@@ -256,8 +256,7 @@ void write_tokens(const Files& files, Documents documents, const Tokenizer& toke
     begins = !piece->continues;
     number += begins;
   }
-  flush();
-  if (communicator.size() > 1) flush();  // the end of the text
+  flush();  // also of nothing: a process with more text is waiting to compare it
   if (!writer) return;
   const TextStatistics& statistics = text.statistics();
   if (writer->tokens() == 0 && statistics.documents > 0) refuse_fraction(statistics.documents);

@@ -1,18 +1,20 @@
-"""Tests the tests: changes one small thing in the product's code, and asks whether a test fails.
+"""Changes one small thing in the product's code at a time, and asks whether a test fails.
 
     ./dev mutate [COUNT] [SEED]
 
-COUNT mutants (240) are drawn with SEED (1) in equal parts from core/cpu, core, autograd, nn, data and train, and in equal parts
-of five kinds: a comparison flipped, a number one off, a condition negated, a statement left out, two arguments swapped. The same
-COUNT, SEED and sources give the same mutants. All are compiled into one program and switched on one by one (build/mutate/source).
-A mutant has to be found by the tests that reach it, fastest first, within PATIENCE_S seconds of tests: what only a slow run
-would find needs a fast test. While the mutated sources stay as they are, a run goes on from the one before: what was found stays found, and what survived is
-asked again when a test changed. Without build/mutate everything is asked anew.
+SEED (1) draws COUNT (240) mutants, in equal parts from core/cpu, core, autograd, nn, data and train. There are five kinds: a
+comparison flipped, a number one off, a condition negated, a statement left out, two arguments swapped. The same COUNT, SEED and
+sources give the same mutants. One build (build/mutate/source) holds all of them, and each run switches one on.
 
-Left out: code for GPUs and the modules of MPI and NCCL; text and presence of `require`, which no input reaches; reserve().
-No tests of several processes, of kills at chance or of the clock (SLOW): they find much, but late, and a busy machine fails them.
+The tests that reach a mutant run fastest first, until one fails or PATIENCE_S seconds of tests have passed. A mutant that only a
+slow test would find survives: it needs a fast test. A run goes on from the one before while the mutated sources are the same:
+found mutants stay found, and survivors run again when a test changed. Remove build/mutate to run everything anew.
 
-Mutants that change nothing are listed with the reason in equivalent_mutants.txt. Ends with 1 where less than 95 % of the rest are found.
+Not mutated: code for GPUs; the modules of MPI and NCCL; statements and texts of `require`, which no input reaches; reserve().
+Not run: tests of several processes, of random kills and of memory limits (SLOW), which fail on a busy machine.
+
+equivalent_mutants.txt lists the mutants that change nothing, with the reason. The exit code is 1 if less than 95 % of the others
+are found.
 """
 
 import argparse
@@ -148,7 +150,7 @@ def draw(count: int, seed: int) -> list[Mutant]:
         taken: dict[str, list[Point]] = {path: [] for path in paths}
         for kind in KINDS:
             chance.shuffle(candidates[kind])
-            wanted = round(DRAWS[kind] * count / len(AREAS) / len(KINDS))
+            wanted = max(1, round(DRAWS[kind] * count / len(AREAS) / len(KINDS)))
             for path, point in candidates[kind]:
                 if wanted == 0:
                     break
@@ -181,8 +183,8 @@ def choose(mutants: list[Mutant], count: int) -> list[Mutant]:
 
 def build(drawn: list[Mutant]) -> list[Mutant]:
     """Builds all, and returns those mutants that compile. Remembers the others."""
-    remembered = WORK / "not_compiling.json"
-    refused = set(json.loads(remembered.read_text())) if remembered.exists() else set()
+    file = WORK / "not_compiling.json"
+    refused = set(json.loads(file.read_text())) if file.exists() else set()
     while True:
         mutants = [mutant for mutant in drawn if mutant.name + mutant.point.code not in refused]
         write_sources(mutants)
@@ -198,7 +200,7 @@ def build(drawn: list[Mutant]) -> list[Mutant]:
             sys.exit(f"mutate: the build failed, and not for a mutant:\n{made.stdout[-4000:]}")
         say(f"{len(bad)} do not compile")
         refused |= {mutant.name + mutant.point.code for mutant in mutants if mutant.number in bad}
-        remembered.write_text(json.dumps(sorted(refused)))
+        file.write_text(json.dumps(sorted(refused)))
     subprocess.run(["cmake", "--build", str(BUILD), "--target", *PROGRAMS], check=True, stdout=subprocess.DEVNULL)
     return mutants
 
@@ -300,7 +302,8 @@ def record(mutants: list[Mutant], digest: str) -> list[Unit]:
         started = time.monotonic()
         passed, _, table = run_tests(program, [name], watching, 600)
         known["units"][key] = {
-            "program": built[program], "passed": passed, "seconds": time.monotonic() - started, "reached": [m.number for m in mutants if table[m.number] == 0]
+            "program": built[program], "passed": passed, "seconds": time.monotonic() - started,
+            "reached": [m.number for m in mutants if table[m.number] == 0],
         }  # fmt: skip
         if time.monotonic() - last > 30:
             last = time.monotonic()
