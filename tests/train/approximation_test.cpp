@@ -1,8 +1,8 @@
 // The studies of nystrom approximation: the mathematics that they must show, and what the command gives.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <fmt/format.h>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "tests/support/places.h"
