@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "core/checksum.h"
 #include "tests/support/closed_input.h"
 #include "tests/train/temporary_folder.h"
 
