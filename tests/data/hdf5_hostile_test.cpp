@@ -143,6 +143,7 @@ std::vector<Case> shape_cases() {
   external.creation = [](hid_t creation) { H5Pset_external(creation, "/etc/hostname", 0, 200); };
   Recipe external_floats = external;
   external_floats.type = H5T_IEEE_F32LE;
+  external_floats.creation = [](hid_t creation) { H5Pset_external(creation, "/etc/hostname", 0, 400); };
   Recipe virtually = external;
   virtually.creation = [](hid_t creation) {
     const hsize_t rows = 100;
