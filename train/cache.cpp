@@ -40,7 +40,7 @@ std::int64_t bytes_in(const fs::path& folder) {
 
 CacheUse::CacheUse(const fs::path& entry) : descriptor_(open_folder(entry)) {
   if (descriptor_ < 0) return;
-  ::flock(descriptor_, LOCK_SH | LOCK_NB);
+  ::flock(descriptor_, LOCK_SH);  // held against it for a moment only, by a look at the cache
   ::futimens(descriptor_, nullptr);
 }
 

@@ -81,14 +81,6 @@ class Communicator {
   /// InputError unless `identity`, a hash of the files that `option` names, is the same in all processes.
   void require_same_files(const std::string& option, const std::string& identity);
   void barrier() { sum(0.0); }
-  /// The first process runs f, without a time limit; when it is done the others do. f's result.
-  template <class F>
-  auto first_before_others(F&& f) {
-    if (!is_first()) barrier_without_limit();
-    auto result = f();
-    if (is_first()) barrier_without_limit();
-    return result;
-  }
 
   /// While alive, a process that lets others wait for more than `seconds` ends the run: they throw ProcessLost. Those that wait say so in
   /// files of `folder`, which all processes see, so that the one that does not is known.

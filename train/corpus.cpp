@@ -102,7 +102,9 @@ bool is_held_out(const RunConfig& config, std::int64_t document) {
                   documents));
 }
 
-[[noreturn]] void interrupt() { throw Interrupted("stopped while the text was prepared; nothing of it was kept"); }
+[[noreturn]] void interrupt() {
+  throw Interrupted("stopped while the text was prepared; the same command goes on with what is finished of it");
+}
 
 /// On the training text alone: what is held out is to be new to the tokenizer too.
 void train_tokenizer(const RunConfig& config, const Files& files, const fs::path& folder, Log& log, const StopSignals& stop) {
@@ -328,21 +330,39 @@ Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communica
   Corpus corpus;
   corpus.tokenizer_folder = tokenizer_folder(config, files.train);
   const bool given = config.tokenizer.path || config.start.from;
-  corpus.tokenizer = communicator.first_before_others([&] {
+  bool stopped = false;
+  const auto unless_stopped = [&](const auto& work) {
+    try {
+      work();
+    } catch (const Interrupted&) {
+      stopped = true;
+    }
+  };
+  // The others would wait for a process that stops alone.
+  const auto stop_together = [&] {
+    if (communicator.sum(stopped || stop.requested() ? 1 : 0) > 0) interrupt();
+  };
+  const auto make_tokenizer = [&] {
     if (!given && !fs::exists(corpus.tokenizer_folder)) train_tokenizer(config, files.train, corpus.tokenizer_folder, log, stop);
-    return open_tokenizer(corpus.tokenizer_folder);
-  });
+  };
+  if (communicator.is_first()) unless_stopped(make_tokenizer);
+  stop_together();
+  unless_stopped(make_tokenizer);  // on a machine that does not see the first one's
+  stop_together();
+  corpus.tokenizer = open_tokenizer(corpus.tokenizer_folder);
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
   // Others do not look before it is written: a network file system may remember for a minute that there was nothing.
   const bool absent = communicator.is_first() && !fs::exists(corpus.token_folder);
   if (communicator.sum(absent ? 1 : 0) > 0) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, communicator, stop);
   communicator.barrier();
   Communicator alone;
-  if (!fs::exists(corpus.token_folder)) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, alone, stop);
+  unless_stopped([&] {
+    if (!fs::exists(corpus.token_folder)) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, alone, stop);
+  });
+  stop_together();
   corpus.token_use = std::make_shared<CacheUse>(corpus.token_folder);
   if (!given) CacheUse(corpus.tokenizer_folder);  // read by now: the time of this use is all that matters
   open_datasets(corpus);
-  if (stop.requested()) interrupt();
   return corpus;
 }
 

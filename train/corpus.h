@@ -24,8 +24,8 @@ struct Corpus {
 };
 
 /// Trains the tokenizer if asked, and tokenizes the text into shards, unless the cache holds both for the same files (name, size and time
-/// of change) and settings. Streams: memory does not grow with the text. InputError when files are missing or hold no text. Interrupted,
-/// with nothing left behind, when a signal asks to stop.
+/// of change) and settings. Streams: memory does not grow with the text. InputError when files are missing or hold no text. Interrupted
+/// in all processes, with nothing half made left behind, when a signal asks one to stop.
 ///
 /// Several processes tokenize together, and the first one writes; one that does not see what it wrote, on another machine, makes its own.
 Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communicator);

@@ -84,8 +84,10 @@ ExtendResult write_extended(const ModelFolder& source, const ExtendOptions& opti
   const std::filesystem::path place = free_place(folder);  // before the weights are read
   const auto model = extend_model(source, options);
   const auto tokenizer = open_tokenizer_of(source);
+  ModelConfig config = model->config();
+  if (tokenizer) set_text_ends(config, tokenizer->special());  // folders of older versions have the defaults of transformers' class
   NewFolder written(place);
-  write_text_file(written.path() / "config.json", hf_config_text(model->config()));
+  write_text_file(written.path() / "config.json", hf_config_text(config));
   write_safetensors(written.path() / "model.safetensors", weight_tensors(*model));
   if (tokenizer) {
     write_tokenizer(*tokenizer, written.path(), options.length);

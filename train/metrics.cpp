@@ -96,8 +96,8 @@ void RecordFile::append(std::string_view record) {
   const bool failed = !record.empty();
   if (failed && !warned_)
     log_.warn(fmt::format("{}: cannot write: {}; the run goes on without recording", printable_path(path_), std::strerror(errno)));
-  if (failed && ::ftruncate(descriptor_, end) != 0) return;  // readers pass over half a record
   warned_ = failed;
+  if (failed && ::ftruncate(descriptor_, end) != 0) return;  // readers pass over half a record
 }
 
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder, Log& log)

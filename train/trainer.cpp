@@ -57,6 +57,7 @@ class Run {
   bool evaluate(const StopSignals& stop);
   void save();
   void save_as_planned();
+  void record_samples(const std::string& samples);
 
   RunConfig config_;
   Objective& objective_;
@@ -204,6 +205,16 @@ void Run::save() {
   saved_ = state_.to_json();
 }
 
+/// A file that cannot be opened, on a full disk above all, costs no step.
+void Run::record_samples(const std::string& samples) {
+  try {
+    if (!samples_) samples_.emplace(fs::path(config_.run_dir) / mask_samples_file, state_.step - 1, log_);
+    samples_->write(samples);
+  } catch (const InputError& error) {
+    log_.warn(error.what());
+  }
+}
+
 bool Run::evaluation_due() const {
   const bool now = state_.step % evaluation_interval_ == 0 || state_.step == steps_;
   return now && state_.step > state_.evaluated_step;
@@ -229,10 +240,7 @@ bool Run::evaluate(const StopSignals& stop) {
   Metrics recorded;
   for (const auto& [name, value] : score.metrics) recorded.emplace_back("validation_" + name, value);
   if (metrics_) metrics_->write(state_.step, recorded);
-  if (!samples.empty()) {
-    if (!samples_) samples_.emplace(fs::path(config_.run_dir) / mask_samples_file, state_.step - 1, log_);
-    samples_->write(samples);
-  }
+  if (!samples.empty()) record_samples(samples);
   const auto& best = state_.best_value;
   const bool better = std::isfinite(score.value) && (!best || (objective_.higher_is_better() ? score.value > *best : score.value < *best));
   state_.evaluated_step = state_.step;

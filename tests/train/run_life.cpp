@@ -131,6 +131,7 @@ RunLife::Known RunLife::look() const {
 }
 
 pid_t RunLife::start(const std::string& more, int processes) const {
+  fs::remove(folder_ / "log");  // what is killed at once writes none
   const std::string launcher = processes == 1 ? "" : mpirun + "-np " + std::to_string(processes) + " ";
   return start_shell(folder_,
                      "trap '' XFSZ; exec " + launcher + program_word() + "pretrain run.yaml --threads 1 " + more + " >log 2>&1 </dev/null");
