@@ -131,6 +131,30 @@ TEST_F(DistributedTest, ASignalToOneProcessLeavesOneCheckpoint) {
   EXPECT_EQ(checksum("stopped", last), checksum("straight", last));
 }
 
+/// The process that trains the tokenizer, or the one that waits for it.
+TEST_F(DistributedTest, ASignalWhileTextIsPreparedEndsAllAndLeavesNothingHalfMade) {
+  std::ofstream text(folder_ / "text.txt");
+  std::minstd_rand random(1);
+  for (int word = 0; word < 200000; ++word) text << random() % 50000 << (word % 10 ? ' ' : '\n');
+  text.close();
+  const auto half_made = [&] {
+    if (!fs::exists(folder_ / "cache")) return false;
+    for (const auto& entry : fs::directory_iterator(folder_ / "cache"))
+      if (entry.path().filename().string().find(".tmp-") != std::string::npos) return true;
+    return false;
+  };
+  for (const int rank : {0, 1}) {
+    fs::remove_all(folder_ / "cache");
+    const pid_t job = start(2, "stopped", "tokenizer.train.vocab_size=2000");
+    wait_until(half_made);
+    signal_process(rank, SIGTERM);
+    EXPECT_EQ(outcome_of(job), 130) << read_bytes(folder_ / "log");
+    EXPECT_FALSE(half_made());
+    EXPECT_NE(read_bytes(folder_ / "log").find("nystrom: stopped while the text was prepared; "), std::string::npos)
+        << read_bytes(folder_ / "log");
+  }
+}
+
 TEST_F(DistributedTest, MpirunPassesOnTheRequestToStop) {
   const pid_t job = start(2, "stopped", "training.steps=100000 checkpoint.every=100000 evaluation.every=100000");
   wait_for("stopped/metrics.jsonl");
