@@ -17,7 +17,8 @@ std::string export_obstacle(const ModelConfig& config, bool softmax);
 
 /// Whether transformers' own class computes what nystrom does, given the lengths that it takes: nothing of its structure is missing there,
 /// and attention is exact (kind softmax, for which hf_config_text states num_landmarks as segment_means_seq_len) or has semantics
-/// transformers with the one inverse and the landmarks of that class. Padding apart: that class's convolution reads it. Such a folder has the class's model_type, any other "nystrom".
+/// transformers with the one inverse and the landmarks of that class. Padding apart: that class's convolution reads it. Such a folder has
+/// the class's model_type, any other "nystrom".
 bool computed_by_transformers(const ModelConfig& config);
 
 }  // namespace nystrom
