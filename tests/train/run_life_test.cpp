@@ -25,5 +25,17 @@ TEST(RunLife, NoEventsLoseAnythingOrChangeTheEnd) {
   EXPECT_GT(run.counts().at("resumed"), 5);
 }
 
+/// What an audit found: a stop during an evaluation, whose step is saved again on a full disk; a damaged best checkpoint; other held-out
+/// text.
+TEST(RunLife, TroubleAfterAStopAtAnyMoment) {
+  RunLife run;
+  for (int tenth = 3; tenth < 10; ++tenth) {
+    const Event stop{Event::Kind::stop, tenth / 10.0}, full{Event::Kind::full_disk, 0, 1, 20000};
+    EXPECT_EQ(run.live({stop, full}), "") << "a full disk after a stop at " << tenth << " tenths";
+    EXPECT_EQ(run.live({stop, {Event::Kind::damage_best}, {Event::Kind::evaluate}}), "") << "damage after a stop at " << tenth << " tenths";
+    EXPECT_EQ(run.live({stop, {Event::Kind::change_held_out}}), "") << "other text after a stop at " << tenth << " tenths";
+  }
+}
+
 }  // namespace
 }  // namespace nystrom::testing
