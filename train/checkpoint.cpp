@@ -70,6 +70,11 @@ RunLock::RunLock(const fs::path& run_dir) {
 
 RunLock::~RunLock() { ::close(descriptor_); }
 
+void remove_unfinished(const fs::path& folder) {
+  for (const fs::path& entry : folder_entries(folder))
+    if (entry.filename().string().find(".tmp-") != std::string::npos) remove_tree(entry);
+}
+
 CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep) : folder_(std::move(folder)), keep_(keep) { make_folders(folder_); }
 
 CheckpointFolder::File CheckpointFolder::text_file(std::string name, std::string content) {
@@ -177,10 +182,11 @@ void CheckpointFolder::remove_leftovers() {
         remove_tree(entry);
       else
         rename_new(entry, place);
-    } else if (name.starts_with(".trash-") || name.find(".tmp-") != std::string::npos) {
+    } else if (name.starts_with(".trash-")) {
       remove_tree(entry);
     }
   }
+  remove_unfinished(folder_);
   sync_folder(folder_);
 }
 

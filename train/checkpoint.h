@@ -50,6 +50,10 @@ std::string checkpoint_name(std::int64_t step);
 /// Its path: FOLDER/step-N, or FOLDER/step-N.replaced where a crash left that alone.
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, std::int64_t step);
 
+/// Removes what writes that were killed left in `folder`, of files and folders: names with ".tmp-" in them. Only the holder of the RunLock
+/// may. InputError when one cannot be removed.
+void remove_unfinished(const std::filesystem::path& folder);
+
 /// The folder `checkpoints` of a run. Only the holder of the RunLock writes.
 class CheckpointFolder {
  public:

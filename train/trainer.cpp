@@ -381,6 +381,7 @@ RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Devic
     check_run_place(config.run_dir);
     make_folders(config.run_dir);
     lock.emplace(config.run_dir);
+    remove_unfinished(config.run_dir);
     log.append_to(fs::path(config.run_dir) / "log.txt");
   }
   try {

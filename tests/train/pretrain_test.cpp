@@ -358,6 +358,15 @@ TEST_F(PretrainTest, MoreStepsMayBeAskedFor) {
   EXPECT_TRUE(fs::exists(folder_ / "run" / "checkpoints" / "step-12"));
 }
 
+TEST_F(PretrainTest, WhatKilledWritesLeftGoes) {
+  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+  write_bytes(folder_ / "run" / "metrics.jsonl.tmp-0123", "{");
+  write_bytes(folder_ / "run" / "checkpoints" / "latest.tmp-0123", "step");
+  ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
+  EXPECT_FALSE(fs::exists(folder_ / "run" / "metrics.jsonl.tmp-0123"));
+  EXPECT_FALSE(fs::exists(folder_ / "run" / "checkpoints" / "latest.tmp-0123"));
+}
+
 TEST_F(PretrainTest, ADamagedCheckpointIsPassedOver) {
   ASSERT_EQ(run("run", "training.steps=12"), 0) << read_bytes(folder_ / "log");
   std::ofstream(folder_ / "run" / "checkpoints" / "step-12" / "state.json", std::ios::app) << " ";
