@@ -17,20 +17,12 @@ namespace fs = std::filesystem;
 
 fs::path parent_of(const fs::path& place) { return place.has_parent_path() ? place.parent_path() : "."; }
 
-/// A descriptor that holds the folder's lock; −1 when another process does.
-int locked(const fs::path& folder) {
-  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
-  if (descriptor >= 0) ::close(descriptor);
-  return -1;
-}
-
 void remove_leftovers(const fs::path& place) {
   const std::string prefix = place.filename().string() + ".tmp-";
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(parent_of(place), ignored)) {
     if (!entry.path().filename().string().starts_with(prefix)) continue;
-    const int lock = locked(entry.path());
+    const int lock = lock_folder(entry.path());
     if (lock < 0) continue;
     fs::remove_all(entry.path(), ignored);
     ::close(lock);
@@ -38,6 +30,13 @@ void remove_leftovers(const fs::path& place) {
 }
 
 }  // namespace
+
+int lock_folder(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  if (descriptor >= 0) ::close(descriptor);
+  return -1;
+}
 
 fs::path free_place(const fs::path& folder) {
   require_input(!folder.empty(), "the folder to write has no name");
@@ -62,7 +61,7 @@ NewFolder::NewFolder(fs::path place) : place_(std::move(place)) {
   while (!error && lock_ < 0) {
     temporary_ = place_.string() + fmt::format(".tmp-{:08x}{:08x}", random(), random());
     fs::create_directory(temporary_, error);
-    if (!error) lock_ = locked(temporary_);
+    if (!error) lock_ = lock_folder(temporary_);
     if (lock_ >= 0 && !fs::exists(temporary_)) {  // taken for a leftover before it was locked
       ::close(lock_);
       lock_ = -1;

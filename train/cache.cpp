@@ -9,21 +9,12 @@
 
 #include "core/check.h"
 #include "core/json.h"
+#include "core/new_folder.h"
 
 namespace nystrom {
 namespace {
 
 namespace fs = std::filesystem;
-
-int open_folder(const fs::path& folder) { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW); }
-
-/// The lock of an entry that nothing uses: users hold it shared, makers alone (core/new_folder.h). −1 when it is in use.
-int lock_unused(const fs::path& entry) {
-  const int descriptor = open_folder(entry);
-  if (descriptor >= 0 && ::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
-  if (descriptor >= 0) ::close(descriptor);
-  return -1;
-}
 
 std::int64_t bytes_in(const fs::path& folder) {
   std::int64_t bytes = 0;
@@ -38,7 +29,7 @@ std::int64_t bytes_in(const fs::path& folder) {
 
 }  // namespace
 
-CacheUse::CacheUse(const fs::path& entry) : descriptor_(open_folder(entry)) {
+CacheUse::CacheUse(const fs::path& entry) : descriptor_(::open(entry.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {
   if (descriptor_ < 0) return;
   ::flock(descriptor_, LOCK_SH);  // held against it for a moment only, by a look at the cache
   ::futimens(descriptor_, nullptr);
@@ -57,7 +48,7 @@ std::vector<CacheEntry> cache_entries(const fs::path& folder) {
     std::error_code vanished;
     if (!item->is_directory(vanished) || !(name.starts_with("tokenizer-") || name.starts_with("tokens-"))) continue;
     CacheEntry entry{item->path(), bytes_in(item->path()), item->last_write_time(vanished)};
-    const int lock = lock_unused(entry.path);
+    const int lock = lock_folder(entry.path);  // users hold it shared, makers alone
     entry.in_use = lock < 0;
     if (lock >= 0) ::close(lock);
     if (!vanished) entries.push_back(std::move(entry));
@@ -70,7 +61,7 @@ std::vector<CacheEntry> cache_entries(const fs::path& folder) {
 std::vector<CacheEntry> prune_cache(const fs::path& folder) {
   std::vector<CacheEntry> removed;
   for (CacheEntry& entry : cache_entries(folder)) {
-    const int lock = lock_unused(entry.path);
+    const int lock = lock_folder(entry.path);
     if (lock < 0) continue;
     std::error_code error;
     fs::path trash = entry.path;

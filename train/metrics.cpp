@@ -11,6 +11,7 @@
 #include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "core/check.h"
 #include "core/file_io.h"
@@ -97,7 +98,7 @@ void RecordFile::append(std::string_view record) {
   if (failed && !warned_)
     log_.warn(fmt::format("{}: cannot write: {}; the run goes on without recording", printable_path(path_), std::strerror(errno)));
   warned_ = failed;
-  if (failed && ::ftruncate(descriptor_, end) != 0) return;  // readers pass over half a record
+  if (failed) std::ignore = ::ftruncate(descriptor_, end);  // where that fails too, readers pass over half a record
 }
 
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder, Log& log)
