@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "autograd/tape.h"
+#include "core/ignore_index.h"
 #include "core/kernels.h"
 
 namespace nystrom {
@@ -15,12 +16,18 @@ namespace nystrom {
 // ---- Element-wise ------------------------------------------------------------------------------------------------------------------
 
 /// NumPy broadcasting; gradients are summed over repeated axes.
-Var add(const Var& a, const Var& b);
-Var subtract(const Var& a, const Var& b);
-Var multiply(const Var& a, const Var& b);
-Var divide(const Var& a, const Var& b);
-/// scale · x + shift.
+Var operator+(const Var& a, const Var& b);
+Var operator-(const Var& a, const Var& b);
+Var operator*(const Var& a, const Var& b);
+Var operator/(const Var& a, const Var& b);
+/// scale · x + shift in one pass.
 Var affine(const Var& x, double scale, double shift = 0);
+inline Var operator*(double scale, const Var& x) { return affine(x, scale); }
+inline Var operator*(const Var& x, double scale) { return affine(x, scale); }
+inline Var operator/(const Var& x, double divisor) { return affine(x, 1 / divisor); }
+inline Var operator+(const Var& x, double shift) { return affine(x, 1, shift); }
+inline Var operator-(const Var& x, double shift) { return affine(x, 1, -shift); }
+inline Var operator-(const Var& x) { return affine(x, -1); }
 /// Gaussian error linear unit x Φ(x), and its tanh form ("gelu_new"). Hendrycks & Gimpel, arXiv 1606.08415.
 Var gelu_erf(const Var& x);
 Var gelu_tanh(const Var& x);
@@ -120,10 +127,7 @@ Var sum(const Var& x, int axis);
 Var mean(const Var& x);
 Var mean(const Var& x, int axis);
 
-/// Label of a row that does not count in cross_entropy.
-inline constexpr std::int64_t ignored_label = -100;
-
-/// Σ −log softmax(logits)[label] / normaliser over rows whose label is not ignored_label: logits [r, c], labels [r] i64 → [1] in the
+/// Σ −log softmax(logits)[label] / normaliser over rows whose label is not ignore_index: logits [r, c], labels [r] i64 → [1] in the
 /// accumulate type. normaliser 0 means the number of counted rows (a mean); a training step spread over micro-batches gives its total.
 /// Without any counted row the loss is 0.
 Var cross_entropy(const Var& logits, const Tensor& labels, double normaliser = 0);

@@ -56,7 +56,7 @@ class Tape {
   std::size_t size() const { return steps_.size(); }
 
   /// `f` is called in backward when everything recorded from here on has been walked, whether or not it led to the loss.
-  void when_walked_back(std::function<void()> f) { marks_.push_back({steps_.size(), std::move(f)}); }
+  void add_backward_hook(std::function<void()> f) { marks_.push_back({steps_.size(), std::move(f)}); }
 
   /// The active tape of this thread, or null.
   static Tape* active();

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "core/available_memory.h"
+#include "core/base/available_memory.h"
 #include "core/check.h"
 #include "core/cuda/runtime.h"
 

@@ -1,8 +1,8 @@
 // Stands in for core/cuda/ in programs without CUDA.
+#include "core/base/error.h"
 #include "core/cuda/cudnn.h"
 #include "core/cuda/event.h"
 #include "core/cuda/runtime.h"
-#include "core/error.h"
 
 namespace nystrom::cuda {
 namespace {

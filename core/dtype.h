@@ -9,7 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 #define NYSTROM_INLINE inline __attribute__((always_inline))
 #ifdef __CUDACC__

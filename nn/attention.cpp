@@ -66,7 +66,7 @@ Var SelfAttention::operator()(const Var& x, const SequenceMask& mask, const RunC
   const Var taps = reshape(*conv_, {heads_, conv_->shape()[2]});
   const Tensor valid = conv_sees_padding_ ? Tensor{} : mask.valid();
   const Var skip = sequence_conv(reshape(v, {x.dim(0), x.dim(1), heads_, x.dim(2) / heads_}), taps, valid);
-  return reshape(add(heads, skip), x.shape());
+  return reshape(heads + skip, x.shape());
 }
 
 }  // namespace nystrom

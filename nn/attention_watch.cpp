@@ -11,7 +11,7 @@
 namespace nystrom {
 namespace {
 
-constexpr std::int64_t most_positions = 64;
+constexpr std::int64_t max_positions = 64;
 
 /// One sequence of a batch, as constants. Holds its mask, which the inputs of a pass do not.
 struct Sequence {
@@ -26,14 +26,14 @@ struct Sequence {
   static Var part(const Var& x, std::int64_t row) { return x.value().slice(0, row, row + 1); }
 };
 
-/// Positions of up to `most_positions` tokens of the one sequence of `mask`.
+/// Positions of up to `max_positions` tokens of the one sequence of `mask`.
 std::vector<std::int64_t> sampled_positions(const SequenceMask& mask) {
   std::vector<std::int64_t> tokens;
   const Tensor valid = mask.valid().defined() ? mask.valid().to(cpu_device) : Tensor{};
   for (std::int64_t i = 0; i < mask.length(); ++i) {
     if (!valid.defined() || valid.data<std::uint8_t>()[i] != 0) tokens.push_back(i);
   }
-  const auto count = static_cast<std::int64_t>(tokens.size()), taken = std::min(count, most_positions);
+  const auto count = static_cast<std::int64_t>(tokens.size()), taken = std::min(count, max_positions);
   std::vector<std::int64_t> positions;
   for (std::int64_t i = 0; i < taken; ++i) positions.push_back(tokens[static_cast<std::size_t>(i * count / taken)]);
   return positions;
@@ -56,13 +56,13 @@ double norm_of(const Tensor& x) {
 double relative_error(const Tensor& x, const Tensor& exact) {
   const Tensor y = exact.cast(accumulate_dtype(exact.dtype()));
   const double size = norm_of(y);
-  return size > 0 ? norm_of(add(x.cast(y.dtype()), affine(y, -1)).value()) / size : 0;
+  return size > 0 ? norm_of((Var(x.cast(y.dtype())) - y).value()) / size : 0;
 }
 
 /// Mean over heads and queries [1, h, q, d] of −Σ p log p, p = softmax(scale · query keysᵀ) over the tokens of `mask`.
 double mean_entropy(const Var& queries, const Var& keys, const SequenceMask& mask, double scale) {
   const DType exact = accumulate_dtype(queries.dtype());
-  const Tensor on_device = matmul(affine(cast(queries, exact), scale), transpose(cast(keys, exact), -1, -2)).value();
+  const Tensor on_device = matmul(scale * cast(queries, exact), transpose(cast(keys, exact), -1, -2)).value();
   const std::vector<double> scores = on_device.to(cpu_device).contiguous().to_doubles();
   const Tensor valid = mask.valid().defined() ? mask.valid().to(cpu_device) : Tensor{};
   const auto counts = [&](std::size_t key) { return !valid.defined() || valid.data<std::uint8_t>()[key] != 0; };

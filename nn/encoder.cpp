@@ -39,12 +39,12 @@ Var Embeddings::embed_tokens(const ModelInput& input) const {
   Tensor types = input.token_type_ids;
   if (!types.defined()) types = Tensor::zeros(ids.shape(), DType::i64, types_->var().value().device());
   require(types.shape() == ids.shape(), "token_type_ids are {}, expected {} as input_ids", types.shape(), ids.shape());
-  Var x = add(embedding(*words_, ids, padding_row_), embedding(*types_, types));
+  Var x = embedding(*words_, ids, padding_row_) + embedding(*types_, types);
   if (positions_) {
     const std::int64_t longest = positions_->shape()[0] - first_position_row;
     require_input(ids.dim(1) <= longest,
                   "the sequence has {} positions, but max_position_embeddings is {}; shorten it, or extend the model", ids.dim(1), longest);
-    x = add(x, slice(*positions_, 0, first_position_row, first_position_row + ids.dim(1)));
+    x = x + slice(*positions_, 0, first_position_row, first_position_row + ids.dim(1));
   }
   return (*norm_)(x);
 }
@@ -69,8 +69,8 @@ Var EncoderLayer::feed_forward(const Var& x) const { return output_(activate(act
 
 Var EncoderLayer::operator()(const Var& x, const SequenceMask& mask, const RunContext& run) const {
   if (norm_ == Norm::pre) {
-    const Var y = add(x, attention_dropout_(attend(attention_norm_(x), mask, run), run));
-    return add(y, output_dropout_(feed_forward(output_norm_(y)), run));
+    const Var y = x + attention_dropout_(attend(attention_norm_(x), mask, run), run);
+    return y + output_dropout_(feed_forward(output_norm_(y)), run);
   }
   const Var y = attention_norm_(attend(x, mask, run), x, attention_dropout_.options(run));
   return output_norm_(feed_forward(y), y, output_dropout_.options(run));
@@ -78,7 +78,7 @@ Var EncoderLayer::operator()(const Var& x, const SequenceMask& mask, const RunCo
 
 Encoder::Encoder(const Scope& scope, const ModelConfig& config) : embeddings_(scope / "embeddings", config) {
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    places_.push_back(scope.slab_place());
+    places_.push_back(scope.next_offset());
     layers_.emplace_back(scope / "encoder" / "layer" / std::to_string(i), config);
   }
 }
@@ -89,7 +89,7 @@ Var Encoder::operator()(const ModelInput& input, const SequenceMask& mask, const
     const EncoderLayer& layer = layers_[i];
     // What is declared behind is used behind: when backward comes by here again, nothing adds to those gradients any more.
     if (run.gradients_final && Tape::active())
-      Tape::active()->when_walked_back([final = run.gradients_final, place = places_[i]] { final(place); });
+      Tape::active()->add_backward_hook([final = run.gradients_final, place = places_[i]] { final(place); });
     if (run.activation_checkpointing && Tape::active()) {
       x = checkpoint([&layer, mask, run](const std::vector<Var>& in) { return layer(in[0], mask, run); }, {x});
     } else {

@@ -4,17 +4,10 @@
 #include <optional>
 #include <vector>
 
+#include "core/batch.h"
 #include "nn/attention.h"
 
 namespace nystrom {
-
-/// What goes into a model: token ids, or features for the sequence block.
-struct ModelInput {
-  Tensor input_ids;       ///< [b, n] i64
-  Tensor features;        ///< [b, n, embed_dim], instead of ids
-  Tensor attention_mask;  ///< [b, n] u8 on the CPU; undefined: no padding
-  Tensor token_type_ids;  ///< [b, n] i64; undefined: all 0
-};
 
 /// word + position + token type → LayerNorm → dropout, or a projection of features → dropout.
 class Embeddings {

@@ -27,11 +27,11 @@ Var normalised(const Var& query_features, const Var& key_features, const Var& va
   const Var fkt = transpose(transpose(key_features, 1, 2), -1, -2);
   const Device device = values.value().device();
   const Var ones = Tensor::full({1, 1, mask.length(), 1}, 1, values.dtype(), device);
-  const Var total = add(matmul(fq, matmul(fkt, ones)), one_for_empty_rows(mask, values.dtype(), device));
-  return divide(matmul(fq, matmul(fkt, values)), total);
+  const Var total = matmul(fq, matmul(fkt, ones)) + one_for_empty_rows(mask, values.dtype(), device);
+  return matmul(fq, matmul(fkt, values)) / total;
 }
 
-Var elu_plus_one(const Var& x) { return add(relu(x), exp(affine(relu(affine(x, -1)), -1))); }
+Var elu_plus_one(const Var& x) { return relu(x) + exp(-relu(-x)); }
 
 /// log Σ exp(w k − |k|²/2) over the keys k [b, n, h, d], for each feature w: [b, 1, h, r], a constant.
 Tensor log_sums_of_keys(const Tensor& features, const Tensor& keys, const Tensor& half_squares, const SequenceMask& mask) {
@@ -104,12 +104,12 @@ Var PerformerAttention::operator()(const AttentionInputs& in) const {
   const DType exact = accumulate_dtype(in.queries.dtype());
   const Var w = features_.cast(exact).to(in.queries.value().device());
   const double scale = std::pow(static_cast<double>(in.queries.dim(3)), -0.25);
-  const Var q = affine(by_position(cast(in.queries, exact)), scale), k = affine(by_position(cast(in.keys, exact)), scale);
-  const Var half_squares = reshape(affine(sum(square(k), 3), 0.5), {k.dim(0), k.dim(1), k.dim(2), 1});
+  const Var q = scale * by_position(cast(in.queries, exact)), k = scale * by_position(cast(in.keys, exact));
+  const Var half_squares = reshape(0.5 * sum(square(k), 3), {k.dim(0), k.dim(1), k.dim(2), 1});
   const Var shift = log_sums_of_keys(w.value(), k.value(), half_squares.value(), in.mask);
-  const Var fq = softmax(add(linear(q, w), shift));
+  const Var fq = softmax(linear(q, w) + shift);
   // Masked before, so that padding cannot overflow, and after.
-  const Var scores = mask_positions(subtract(subtract(linear(k, w), half_squares), shift), in.mask);
+  const Var scores = mask_positions(linear(k, w) - half_squares - shift, in.mask);
   const Var fk = mask_positions(exp(scores), in.mask);
   return cast(normalised(fq, fk, cast(in.values, exact), in.mask), in.queries.dtype());
 }

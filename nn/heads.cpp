@@ -34,7 +34,7 @@ Var tower_features(const Var& pooled) {
   const std::int64_t pairs = pooled.dim(0) / 2, width = pooled.dim(1);
   const Var both = reshape(pooled, {pairs, 2 * width});
   const Var a = slice(both, 1, 0, width), b = slice(both, 1, width, 2 * width);
-  return concat({a, b, multiply(a, b), subtract(a, b)}, 1);
+  return concat({a, b, a * b, a - b}, 1);
 }
 
 TokenClassificationHead::TokenClassificationHead(const Scope& scope, const ModelConfig& config)
@@ -64,7 +64,7 @@ Tensor clamped(const Tensor& positions, std::int64_t length) {
   std::vector<std::int64_t> result;
   for (const double p : positions.to_doubles()) {
     const auto position = std::clamp(static_cast<std::int64_t>(p), std::int64_t{0}, length);
-    result.push_back(position == length ? ignored_label : position);
+    result.push_back(position == length ? ignore_index : position);
   }
   return Tensor::from(result, positions.shape()).to(positions.device());
 }
@@ -76,7 +76,7 @@ Var question_answering_loss(const Var& start_logits, const Var& end_logits, cons
   const std::int64_t length = start_logits.dim(1);
   const Var start = cross_entropy(start_logits, clamped(start_positions, length), normaliser);
   const Var end = cross_entropy(end_logits, clamped(end_positions, length), normaliser);
-  return affine(add(start, end), 0.5);
+  return 0.5 * (start + end);
 }
 
 }  // namespace nystrom

@@ -5,7 +5,7 @@
 
 #include "autograd/ops.h"
 #include "nn/model_config.h"
-#include "nn/scope.h"
+#include "nn/parameter_store.h"
 
 namespace nystrom {
 
@@ -16,7 +16,7 @@ struct RunContext {
   bool training = false;  ///< dropout on
   bool activation_checkpointing = false;
   std::uint64_t seed = 0, step = 0;  ///< with sample_ids decide the dropout masks
-  Tensor sample_ids;                 ///< [b] i64: global index of each row's sample; needed when training
+  Tensor sample_ids{};               ///< [b] i64: global index of each row's sample; needed when training
   /// Called by each layer with what its attention gets and gives (before the convolution), which it may exchange for the same value: for
   /// studies of the attention. The first layer comes first; with checkpointing there is a second call, the last one first, in backward.
   std::function<void(const AttentionInputs&, Var& output)> observe_attention = {};

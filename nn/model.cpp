@@ -108,7 +108,7 @@ MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, d
   const auto* label = host.data<std::int64_t>();
   std::vector<std::int64_t> rows, chosen;
   for (std::int64_t i = 0; i < host.numel(); ++i) {
-    if (label[i] == ignored_label) continue;
+    if (label[i] == ignore_index) continue;
     rows.push_back(i);
     chosen.push_back(label[i]);
   }

@@ -19,7 +19,7 @@ struct ModelOutput {
 /// Loss and predictions of a masked-LM batch, at the chosen positions alone.
 struct MaskedLmOutput {
   Var loss;            ///< [1]
-  Tensor predictions;  ///< [chosen] i64: the likeliest token
+  Tensor predictions;  ///< [chosen] i64: the argmax token
   Tensor labels;       ///< [chosen] i64, on the CPU
   Var order_logits{};  ///< [b, 2]: the segments stand as in the text, or exchanged; undefined without the sentence-order head
 };
@@ -39,7 +39,7 @@ class Model {
   /// Logits of the masked-LM head at some positions alone: positions [r] i64, counted through the rows of the batch → [r, vocab].
   Var masked_lm_logits(const ModelInput& input, const Tensor& positions, const RunContext& run = {}) const;
 
-  /// Mean cross-entropy of the masked tokens: labels [b, n] i64, ignored_label where nothing is asked. The head runs on the chosen
+  /// Mean cross-entropy of the masked tokens: labels [b, n] i64, ignore_index where nothing is asked. The head runs on the chosen
   /// positions only. `normaliser` as in cross_entropy.
   MaskedLmOutput masked_lm(const ModelInput& input, const Tensor& labels, double normaliser, const RunContext& run) const;
 

@@ -119,13 +119,13 @@ void check_shapes(const ModelConfig& c, Lines& lines) {
   if (!c.embed_dim && (c.pad_token_id < 0 || c.pad_token_id >= c.vocab_size))
     lines.push_back(
         fmt::format("pad_token_id {} is outside the vocabulary; expected an id below vocab_size {}", c.pad_token_id, c.vocab_size));
-  constexpr double most_parameters = 1e13;
+  constexpr double max_parameters = 1e13;
   const double parameters = estimated_parameters(c);
-  if (parameters > most_parameters)
+  if (parameters > max_parameters)
     lines.push_back(
         fmt::format("hidden_size {}, intermediate_size {}, num_hidden_layers {} and vocab_size {} make about {:.1e} "
                     "parameters; expected at most {:.0e}: lower them",
-                    c.hidden_size, c.intermediate_size, c.num_hidden_layers, c.vocab_size, parameters, most_parameters));
+                    c.hidden_size, c.intermediate_size, c.num_hidden_layers, c.vocab_size, parameters, max_parameters));
 }
 
 /// Any inverse, landmark source, norm and kind go with either semantics; only Hugging Face's equal segments need a certain length.
@@ -151,10 +151,10 @@ void check_landmarks(const ModelConfig& c, Lines& lines) {
                     c.max_position_embeddings, c.segment_means_seq_len));
 }
 
-void check_rivals(const ModelConfig& c, Lines& lines) {
+void check_baselines(const ModelConfig& c, Lines& lines) {
   const AttentionConfig& attention = c.attention;
-  const bool rival = attention.kind != AttentionKind::nystrom && attention.kind != AttentionKind::softmax;
-  if (rival && attention.semantics == Semantics::transformers)
+  const bool baseline = attention.kind != AttentionKind::nystrom && attention.kind != AttentionKind::softmax;
+  if (baseline && attention.semantics == Semantics::transformers)
     lines.push_back(
         fmt::format("attention.kind {} has no attention.semantics transformers, which Hugging Face defines for nystrom and "
                     "softmax alone; set attention.semantics to nystrom",
@@ -193,7 +193,7 @@ std::vector<std::string> problems(const ModelConfig& config) {
   if (!lines.empty()) return lines;  // the rules below divide by these numbers
   check_shapes(config, lines);
   check_landmarks(config, lines);
-  check_rivals(config, lines);
+  check_baselines(config, lines);
   check_input_and_head(config, lines);
   return lines;
 }

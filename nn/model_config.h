@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/fields.h"
+#include "core/base/fields.h"
 
 namespace nystrom {
 
@@ -58,7 +58,7 @@ struct AttentionConfig {
 
 template <class V>
 void fields(V& v, AttentionConfig& c) {
-  v(c.kind, "kind", "nystrom: O(n) through landmarks; softmax: exact attention; the others: rivals in O(n), for comparison");
+  v(c.kind, "kind", "nystrom: O(n) through landmarks; softmax: exact attention; the others: baselines in O(n), for comparison");
   v(c.semantics, "semantics", "nystrom: padding-invariant; transformers: as Hugging Face computes it, for its checkpoints");
   v(c.num_landmarks, "num_landmarks", "landmarks per head; shorter sequences get exact attention", at_least(1));
   v(c.landmark_source, "landmark_source", "queries_and_keys: landmarks of both; keys: the key landmarks serve as both");

@@ -54,8 +54,8 @@ Var NystromAttention::operator()(const AttentionInputs& in) const {
   if (few.empty()) return approximate(in);
   if (many.empty()) return exact_(in);
   const Subset short_ones(in, few), long_ones(in, many);
-  return add(scatter_rows(exact_(short_ones.inputs), short_ones.index, in.mask.batch()),
-             scatter_rows(approximate(long_ones.inputs), long_ones.index, in.mask.batch()));
+  return scatter_rows(exact_(short_ones.inputs), short_ones.index, in.mask.batch()) +
+         scatter_rows(approximate(long_ones.inputs), long_ones.index, in.mask.batch());
 }
 
 NystromAttention::Landmarks NystromAttention::landmarks(const AttentionInputs& in) const {
@@ -85,9 +85,7 @@ Var NystromAttention::apply_inverse(const Var& a, const Var& x) const {
   return x;
 }
 
-Var NystromAttention::landmark_matrix(const Landmarks& l) const {
-  return softmax(matmul(affine(l.queries, scale_), transpose(l.keys, -1, -2)));
-}
+Var NystromAttention::landmark_matrix(const Landmarks& l) const { return softmax(matmul(scale_ * l.queries, transpose(l.keys, -1, -2))); }
 
 Var NystromAttention::landmark_matrix(const AttentionInputs& in) const { return landmark_matrix(landmarks(in)); }
 

@@ -145,7 +145,7 @@ Var with_unit_mean_square(const Var& x) {
   constexpr double epsilon = 1e-6;
   const std::int64_t d = x.dim(-1);
   const Tensor one = Tensor::full({2 * d}, 1, x.dtype(), x.value().device()), zero = zeros_like(one);
-  return slice(layer_norm(concat({x, affine(x, -1)}, -1), one, zero, epsilon), -1, 0, d);
+  return slice(layer_norm(concat({x, -x}, -1), one, zero, epsilon), -1, 0, d);
 }
 
 }  // namespace
@@ -197,7 +197,7 @@ Var ReformerAttention::operator()(const AttentionInputs& in) const {
   const Var values = reshape(gather_rows(rows_of(v), window), {groups, 2 * chunk_, width});
   // The scores of a query in all rounds side by side: one softmax over them.
   const Tensor added = Tensor::from(plan.score, {groups, chunk_, 2 * chunk_}).cast(exact).to(device);
-  const Var scores = add(affine(matmul(queries, transpose(keys, 1, 2)), 1 / std::sqrt(static_cast<double>(d))), added);
+  const Var scores = matmul(queries, transpose(keys, 1, 2)) / std::sqrt(static_cast<double>(d)) + added;
   const Var by_token = gather_rows(reshape(scores, {groups * chunk_, 2 * chunk_}), slot_of_token);
   const Var weights = reshape(softmax(reshape(by_token, {tokens, rounds_ * 2 * chunk_})), {tokens * rounds_, 2 * chunk_});
   const Var by_slot = reshape(gather_rows(weights, index(plan.place_of_slot)), {groups, chunk_, 2 * chunk_});

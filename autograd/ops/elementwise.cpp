@@ -34,7 +34,7 @@ Var unary(const char* name, Unary op, const Var& input) {
 
 }  // namespace
 
-Var add(const Var& a, const Var& b) {
+Var operator+(const Var& a, const Var& b) {
   require_one_dtype("add", a, b);
   return record("add", binary_value(Binary::add, a.value(), b.value()), {a, b},
                 [shape_a = a.shape(), shape_b = b.shape()](const Tensor& dy, Grads grads) {
@@ -43,7 +43,7 @@ Var add(const Var& a, const Var& b) {
                 });
 }
 
-Var subtract(const Var& a, const Var& b) {
+Var operator-(const Var& a, const Var& b) {
   require_one_dtype("subtract", a, b);
   return record("subtract", binary_value(Binary::subtract, a.value(), b.value()), {a, b},
                 [shape_a = a.shape(), shape_b = b.shape()](const Tensor& dy, Grads grads) {
@@ -52,7 +52,7 @@ Var subtract(const Var& a, const Var& b) {
                 });
 }
 
-Var multiply(const Var& a, const Var& b) {
+Var operator*(const Var& a, const Var& b) {
   require_one_dtype("multiply", a, b);
   return record("multiply", binary_value(Binary::multiply, a.value(), b.value()), {a, b},
                 [x = a.value(), y = b.value()](const Tensor& dy, Grads grads) {
@@ -61,7 +61,7 @@ Var multiply(const Var& a, const Var& b) {
                 });
 }
 
-Var divide(const Var& a, const Var& b) {
+Var operator/(const Var& a, const Var& b) {
   require_one_dtype("divide", a, b);
   Tensor quotient = binary_value(Binary::divide, a.value(), b.value());
   // d(a/b) = da/b − (a/b) db/b

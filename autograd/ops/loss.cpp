@@ -12,8 +12,8 @@ std::int64_t count_labels(const Tensor& labels, std::int64_t classes) {
   const auto* label = host.data<std::int64_t>();
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < host.numel(); ++i) {
-    require(label[i] == ignored_label || (label[i] >= 0 && label[i] < classes),
-            "cross_entropy: label {} at place {} is neither {} nor in 0 … {}", label[i], i, ignored_label, classes - 1);
+    require(label[i] == ignore_index || (label[i] >= 0 && label[i] < classes),
+            "cross_entropy: label {} at place {} is neither {} nor in 0 … {}", label[i], i, ignore_index, classes - 1);
     count += label[i] >= 0;
   }
   return count;
@@ -50,7 +50,7 @@ Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser) {
 Var mean_squared_error(const Var& x, const Tensor& target) {
   require(target.shape() == x.shape(), "mean_squared_error: the target is {}, expected x's shape {}", target.shape(), x.shape());
   const DType sums = accumulate_dtype(x.dtype());
-  return mean(square(subtract(cast(x, sums), target.cast(sums).to(x.value().device()))));
+  return mean(square(cast(x, sums) - target.cast(sums).to(x.value().device())));
 }
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-#include "core/available_memory.h"
+#include "core/base/available_memory.h"
 
 #include <algorithm>
 #include <fstream>

@@ -1,9 +1,9 @@
-#include "core/checksum.h"
+#include "core/base/checksum.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/check.h"
+#include "core/base/check.h"
 
 namespace nystrom {
 

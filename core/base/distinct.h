@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "core/check.h"
-#include "core/json.h"
+#include "core/base/check.h"
+#include "core/base/printable.h"
 
 namespace nystrom {
 

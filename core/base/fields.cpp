@@ -1,4 +1,4 @@
-#include "core/fields.h"
+#include "core/base/fields.h"
 
 #include <fmt/format.h>
 

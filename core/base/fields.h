@@ -1,7 +1,7 @@
 // The vocabulary of field lists: each option of the program is stated once, as a line in its struct's `fields` function, and every
-// reader, writer, help text and schema is a visitor over that line (train/config_io.h).
+// reader, writer, help text and schema is a visitor over that line (train/config/config_io.h).
 //
-//   template <class V> void fields(V& v, OptimizerConfig& c) {
+//   template <class V> void fields(V& v, OptimizerOptions& c) {
 //     v(c.learning_rate, "learning_rate", "peak learning rate", positive);
 //   }
 //

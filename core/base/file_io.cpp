@@ -1,4 +1,4 @@
-#include "core/file_io.h"
+#include "core/base/file_io.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "core/check.h"
-#include "core/json.h"
+#include "core/base/check.h"
+#include "core/base/printable.h"
 
 namespace nystrom {
 namespace {
@@ -132,6 +132,15 @@ void OutputFile::commit() {
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename into place");
   exists_ = false;
   sync_folder(parent_of(path_));
+}
+
+std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes) {
+  const InputFile file = InputFile::open(path);
+  require_input(file.size() <= static_cast<std::int64_t>(max_bytes), "{}: the file has {} bytes; at most {} are read", printable_path(path),
+                file.size(), max_bytes);
+  std::string text(static_cast<std::size_t>(file.size()), '\0');
+  file.read(std::as_writable_bytes(std::span(text)), 0);
+  return text;
 }
 
 std::string write_text_file(const std::filesystem::path& path, std::string_view text) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/checksum.h"
+#include "core/base/checksum.h"
 
 namespace nystrom {
 
@@ -65,6 +65,11 @@ class OutputFile {
   bool exists_ = false;  // under the temporary name
   Checksum checksum_;
 };
+
+/// The most that is read of a file of settings.
+inline constexpr std::size_t max_config_bytes = std::size_t{1} << 20;
+/// All bytes of a regular file; InputError naming the file when it is absent, unreadable, not regular or larger than `max_bytes`.
+std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes = max_config_bytes);
 
 /// Writes `text` as a whole file by OutputFile; its checksum.
 std::string write_text_file(const std::filesystem::path& path, std::string_view text);

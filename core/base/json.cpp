@@ -1,12 +1,12 @@
-#include "core/json.h"
+#include "core/base/json.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "core/check.h"
-#include "core/file_io.h"
-#include "core/json_sax.h"
-#include "core/utf8.h"
+#include "core/base/check.h"
+#include "core/base/file_io.h"
+#include "core/base/json_sax.h"
+#include "core/base/printable.h"
 
 namespace nystrom {
 namespace {
@@ -131,47 +131,18 @@ nlohmann::json parse_json(std::string_view text, const std::string& source, Numb
   return builder.take();
 }
 
-std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes) {
-  const InputFile file = InputFile::open(path);
-  require_input(file.size() <= static_cast<std::int64_t>(max_bytes), "{}: the file has {} bytes; at most {} are read", printable_path(path),
-                file.size(), max_bytes);
-  std::string text(static_cast<std::size_t>(file.size()), '\0');
-  file.read(std::as_writable_bytes(std::span(text)), 0);
-  return text;
-}
-
 nlohmann::json read_json_file(const std::filesystem::path& path, std::size_t max_bytes) {
   return parse_json(read_text_file(path, max_bytes), printable_path(path));
 }
 
 std::int64_t json_count(const nlohmann::json& value, const std::string& name) {
-  const bool count = value.is_number_unsigned() && value.get<std::uint64_t>() <= most_json_count;
-  require_input(count, "{} is {}, expected a whole number from 0 to {}", name, printable(value.dump()), most_json_count);
+  const bool count = value.is_number_unsigned() && value.get<std::uint64_t>() <= max_json_count;
+  require_input(count, "{} is {}, expected a whole number from 0 to {}", name, printable(value.dump()), max_json_count);
   return value.get<std::int64_t>();
 }
 
 double number_or_nan(const nlohmann::json& value) {
   return value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
 }
-
-std::string printable(std::string_view text, std::size_t max_bytes) {
-  std::string result;
-  while (!text.empty()) {
-    if (result.size() >= max_bytes) return result + "…";
-    const auto lead = static_cast<unsigned char>(text[0]);
-    const std::size_t length = valid_utf8_character(text);
-    const bool c1_control = lead == 0xc2 && length == 2 && static_cast<unsigned char>(text[1]) < 0xa0;
-    if (length == 0 || lead < 0x20 || lead == 0x7f || c1_control) {
-      result += fmt::format("\\x{:02x}", lead);
-      text.remove_prefix(1);
-    } else {
-      result += text.substr(0, length);
-      text.remove_prefix(length);
-    }
-  }
-  return result;
-}
-
-std::string printable_path(const std::filesystem::path& path) { return printable(path.native(), std::string::npos); }
 
 }  // namespace nystrom

@@ -9,9 +9,10 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "core/base/file_io.h"
+
 namespace nystrom {
 
-inline constexpr std::size_t max_config_bytes = std::size_t{1} << 20;
 inline constexpr int max_json_depth = 32;
 
 /// Reads a number that is no integer, from its text.
@@ -22,23 +23,15 @@ using NumberReader = double (*)(std::string_view text);
 /// or anything after the value but white space.
 nlohmann::json parse_json(std::string_view text, const std::string& source, NumberReader read_number = nullptr);
 
-/// All bytes of a regular file; InputError naming the file when it is absent, unreadable, not regular or larger than `max_bytes`.
-std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes = max_config_bytes);
-
 /// parse_json of a file, which is also the `source` in messages.
 nlohmann::json read_json_file(const std::filesystem::path& path, std::size_t max_bytes = max_config_bytes);
 
 /// The largest count that a JSON reader of any language holds exactly.
-inline constexpr std::int64_t most_json_count = std::int64_t{1} << 53;
-/// `value` as a count. InputError, calling it `name`, unless it is a whole number from 0 to most_json_count.
+inline constexpr std::int64_t max_json_count = std::int64_t{1} << 53;
+/// `value` as a count. InputError, calling it `name`, unless it is a whole number from 0 to max_json_count.
 std::int64_t json_count(const nlohmann::json& value, const std::string& name);
 
 /// The number that a JSON writer here makes of a double: null is NaN, for which JSON has no word. nlohmann's type_error for anything else.
 double number_or_nan(const nlohmann::json& value);
-
-/// `text` fit for a message: control bytes and bytes that are not UTF-8 become \xNN; beyond `max_bytes` it is cut and ends in "…".
-std::string printable(std::string_view text, std::size_t max_bytes = 160);
-/// As above for a path, uncut.
-std::string printable_path(const std::filesystem::path& path);
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-#include "core/new_folder.h"
+#include "core/base/new_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -6,9 +6,9 @@
 
 #include <random>
 
-#include "core/check.h"
-#include "core/file_io.h"
-#include "core/json.h"
+#include "core/base/check.h"
+#include "core/base/file_io.h"
+#include "core/base/printable.h"
 
 namespace nystrom {
 namespace {
@@ -38,7 +38,7 @@ int lock_folder(const fs::path& folder) {
   return -1;
 }
 
-fs::path free_place(const fs::path& folder) {
+fs::path require_empty_target(const fs::path& folder) {
   require_input(!folder.empty(), "the folder to write has no name");
   std::error_code error;
   fs::path place = fs::weakly_canonical(fs::absolute(folder), error);

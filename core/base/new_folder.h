@@ -6,7 +6,7 @@
 namespace nystrom {
 
 /// The folder without links and trailing slashes. InputError when something is in it, or it is no folder.
-std::filesystem::path free_place(const std::filesystem::path& folder);
+std::filesystem::path require_empty_target(const std::filesystem::path& folder);
 
 /// A descriptor that holds the lock of a folder alone, until it is closed; −1 where that cannot be had: others hold it, or there is no
 /// folder.

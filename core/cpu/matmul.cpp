@@ -101,7 +101,7 @@ Product cached_product(const CView& a, const CView& b, const CView& bias, const 
 }
 
 void run_product(const CView& a, const CView& b, const CView& bias, const View& c, bool accumulate) {
-  thread_local const bool whole_teams = (take_whole_teams(), true);
+  thread_local const bool whole_teams = (disable_dynamic_threads(), true);
   static_cast<void>(whole_teams);
   const Product p = cached_product(a, b, bias, c, accumulate);
   std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, memory(p.a, engine(), const_cast<void*>(a.data))},

@@ -18,10 +18,10 @@ __global__ void any_key_kernel(const std::uint8_t* mask, std::int64_t keys, std:
 /// Whether cuDNN is asked: bf16 operands of one shape, as in exact attention, and every key counts. Lengths of whole tiles alone: of others
 /// its backward pass is known to give NaNs where a row's scores are far below 0, and each new shape costs a plan.
 bool suits_cudnn(std::initializer_list<CView> operands, const CView& key_mask) {
-  constexpr std::int64_t most_width = 128, tile = 128;
+  constexpr std::int64_t max_width = 128, tile = 128;
   constexpr std::int64_t fewest_tokens = 4096;  // with less work, a plan takes longer than it can save
   const CView& q = *operands.begin();
-  if (key_mask || q.shape[3] % 8 != 0 || q.shape[3] > most_width || q.shape[2] % tile != 0) return false;
+  if (key_mask || q.shape[3] % 8 != 0 || q.shape[3] > max_width || q.shape[2] % tile != 0) return false;
   if (q.shape[0] * q.shape[2] < fewest_tokens) return false;
   for (const CView& x : operands) {
     if (x.dtype != DType::bf16 || !has_aligned_rows(x)) return false;

@@ -7,17 +7,17 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/error.h"
 #include "core/cuda/attention_graphs.h"
 #include "core/cuda/cudnn.h"
 #include "core/cuda/runtime.h"
 #include "core/cuda/stream.h"
-#include "core/error.h"
 
 namespace nystrom::cuda {
 namespace {
 
 /// The backward pass keeps a bf16 matrix of scores of each head: beyond so many bytes it goes through samples, then heads, in pieces.
-constexpr std::int64_t most_workspace = std::int64_t{1} << 28;
+constexpr std::int64_t max_workspace = std::int64_t{1} << 28;
 
 std::int64_t bytes_of_scores(std::int64_t samples, std::int64_t heads, std::int64_t length) {
   return samples * heads * length * length * 2;
@@ -107,7 +107,7 @@ bool attention_cudnn_grad(CView q, CView k, CView v, double scale, CView out, CV
   const GradientOperands operands{q, k, v, out, log_sum_exp, dout, dq, dk, dv};
   const std::int64_t length = q.shape[2];
   std::int64_t samples = q.shape[0], heads = q.shape[1];  // of a piece
-  while (bytes_of_scores(samples, heads, length) > most_workspace) {
+  while (bytes_of_scores(samples, heads, length) > max_workspace) {
     if (samples == 1 && heads == 1) return false;
     std::int64_t& halved = samples > 1 ? samples : heads;
     halved = (halved + 1) / 2;

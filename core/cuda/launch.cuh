@@ -10,7 +10,7 @@
 namespace nystrom::cuda {
 
 /// More blocks than any GPU runs at once: kernels that loop over their work by grid strides ask for no more.
-inline constexpr std::int64_t most_blocks = 132 * 16;
+inline constexpr std::int64_t max_blocks = 132 * 16;
 
 /// Runs `kernel` on the stream. `shared` bytes of dynamic shared memory may exceed the 48 KiB that need no asking.
 template <class... Parameters, class... Arguments>
@@ -32,7 +32,7 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
 inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline unsigned blocks_for(std::int64_t work, std::int64_t per_block) {
   const std::int64_t blocks = divide_up(work, per_block);
-  return static_cast<unsigned>(blocks < most_blocks ? blocks : most_blocks);
+  return static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks);
 }
 
 /// Whether every row of a view of rank 4 begins at a multiple of 16 bytes, as wide loads want it.

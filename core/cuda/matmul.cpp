@@ -18,7 +18,7 @@ namespace {
 
 using namespace nystrom::cuda;
 
-constexpr std::size_t most_workspace = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
+constexpr std::size_t max_workspace = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
 
 void check_blas(cublasStatus_t status, const char* what) {
   if (status != CUBLAS_STATUS_SUCCESS) throw Error(fmt::format("{}: {}", what, cublasLtGetStatusString(status)));
@@ -158,7 +158,7 @@ void choose_algorithm(Plan& plan, const Problem& p) {
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
     check_blas(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)), "choosing an algorithm");
   };
-  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, most_workspace);
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, max_workspace);
   // Parts of a long sum are added in f32, never in the result's type.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.first.data));

@@ -279,9 +279,9 @@ template <int V, class F>
 bool with_packs(std::int64_t n, std::initializer_list<const void*> pointers, const F& f) {
   for (const void* p : pointers)
     if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
-  constexpr std::int64_t most_shared = 64 << 10;  // what every GPU since 7.5 has, for the backward pass
+  constexpr std::int64_t max_shared = 64 << 10;  // what every GPU since 7.5 has, for the backward pass
   constexpr std::int64_t bytes_of_sum = V == 2 ? 8 : 4;
-  if (n % V != 0 || bytes_of_sum * warps * 2 * n > most_shared) return false;
+  if (n % V != 0 || bytes_of_sum * warps * 2 * n > max_shared) return false;
   const std::int64_t packs = divide_up(n, V * warp_size);
   if (packs > 32 / V) return false;  // 32 numbers a lane
   if (packs == 1) return f(std::integral_constant<int, 1>{}), true;

@@ -220,9 +220,9 @@ __global__ void whole_scale_grad_kernel(const A* inner, const ColumnSum<A>* sums
 }
 
 /// Enough blocks to fill the GPU; more would only take more working memory.
-constexpr std::int64_t most_matrices = 132 * 4;
+constexpr std::int64_t max_matrices = 132 * 4;
 
-unsigned blocks_of(std::int64_t batch) { return static_cast<unsigned>(batch < most_matrices ? batch : most_matrices); }
+unsigned blocks_of(std::int64_t batch) { return static_cast<unsigned>(batch < max_matrices ? batch : max_matrices); }
 
 /// [batch + 1]: each matrix's largest column sum, and behind them the batch's.
 template <class A>

@@ -3,12 +3,12 @@
 // sequence_conv_fused.cu.
 #include <string>
 
+#include "core/base/error.h"
 #include "core/cuda/device.cuh"
 #include "core/cuda/launch.cuh"
 #include "core/cuda/reduce.cuh"
 #include "core/cuda/sequence_conv.cuh"
 #include "core/cuda/shared.cuh"
-#include "core/error.h"
 #include "core/kernels.h"
 
 namespace nystrom::kernels::cuda {

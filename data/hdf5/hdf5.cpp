@@ -1,4 +1,4 @@
-#include "data/hdf5.h"
+#include "data/hdf5/hdf5.h"
 
 #include <zlib.h>
 
@@ -6,9 +6,9 @@
 #include <bit>
 #include <cstring>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/hdf5_structure.h"
+#include "data/hdf5/hdf5_structure.h"
 
 namespace nystrom {
 namespace {

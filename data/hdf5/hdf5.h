@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "core/file_io.h"
+#include "core/base/file_io.h"
 
 namespace nystrom {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/check.h"
-#include "data/hdf5.h"
+#include "data/hdf5/hdf5.h"
 
 namespace nystrom {
 

@@ -1,9 +1,9 @@
 // The index of chunks: "HDF5 File Format Specification Version 3.0", VII.C "The Fixed Array Index".
 #include <algorithm>
 
-#include "core/json.h"
-#include "data/hdf5_block.h"
-#include "data/hdf5_structure.h"
+#include "core/base/printable.h"
+#include "data/hdf5/hdf5_block.h"
+#include "data/hdf5/hdf5_structure.h"
 
 namespace nystrom {
 namespace {

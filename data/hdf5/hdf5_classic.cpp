@@ -1,13 +1,13 @@
-#include "data/hdf5_classic.h"
+#include "data/hdf5/hdf5_classic.h"
 
 #include <zlib.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/hdf5_structure.h"
+#include "data/hdf5/hdf5_structure.h"
 
 namespace nystrom {
 namespace {

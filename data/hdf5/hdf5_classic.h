@@ -1,6 +1,6 @@
 // Arrays of numbers in HDF5 files as the HDF5 library, h5py and PyTables write them by default: superblock 0, one root group with a symbol
-// table, arrays of any rank in one piece or in chunks. As in data/hdf5.h, files are read without the library, as they may come from anyone;
-// what is not known here is an InputError that names the file and what.
+// table, arrays of any rank in one piece or in chunks. As in data/hdf5/hdf5.h, files are read without the library, as they may come from
+// anyone; what is not known here is an InputError that names the file and what.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "core/file_io.h"
-#include "data/lru_cache.h"
+#include "core/base/file_io.h"
+#include "core/base/lru_cache.h"
 
 namespace nystrom {
 

@@ -4,9 +4,9 @@
 #include <optional>
 #include <set>
 
-#include "core/json.h"
-#include "data/hdf5_block.h"
-#include "data/hdf5_classic.h"
+#include "core/base/printable.h"
+#include "data/hdf5/hdf5_block.h"
+#include "data/hdf5/hdf5_classic.h"
 
 namespace nystrom {
 namespace {

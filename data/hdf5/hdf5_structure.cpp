@@ -1,12 +1,12 @@
 // The layout of every block is in "HDF5 File Format Specification Version 3.0", whose section numbers stand at the functions.
-#include "data/hdf5_structure.h"
+#include "data/hdf5/hdf5_structure.h"
 
 #include <bit>
 #include <optional>
 #include <set>
 
-#include "core/json.h"
-#include "data/hdf5_block.h"
+#include "core/base/printable.h"
+#include "data/hdf5/hdf5_block.h"
 
 namespace nystrom {
 namespace {

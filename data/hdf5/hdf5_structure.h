@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "data/hdf5.h"
+#include "data/hdf5/hdf5.h"
 
 namespace nystrom {
 

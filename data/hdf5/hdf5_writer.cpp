@@ -10,9 +10,9 @@
 #include <random>
 #include <utility>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/hdf5.h"
+#include "data/hdf5/hdf5.h"
 
 namespace nystrom {
 namespace {

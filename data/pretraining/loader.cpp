@@ -1,4 +1,4 @@
-#include "data/loader.h"
+#include "data/pretraining/loader.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "core/check.h"
-#include "data/filled.h"
-#include "data/segments.h"
+#include "data/pretraining/filled.h"
+#include "data/pretraining/segments.h"
 
 namespace nystrom {
 namespace {
@@ -52,25 +52,25 @@ Batch make_batch(const MaskedSamples& source, std::span<const SampleUse> uses) {
   const std::int64_t rounded = divide_up(static_cast<std::int64_t>(longest), source.pad_multiple) * source.pad_multiple;
   const std::int64_t length = std::min(rounded, source.packing->options().sequence_length);
   Batch result;
-  result.input_ids = filled({batch, length}, std::int64_t{source.packing->dataset().info().special.pad});
-  result.attention_mask = filled({batch, length}, std::uint8_t{0});
-  result.labels = filled({batch, length}, label_of_unchosen);
+  result.input.input_ids = filled({batch, length}, std::int64_t{source.packing->dataset().info().special.pad});
+  result.input.attention_mask = filled({batch, length}, std::uint8_t{0});
+  result.labels = filled({batch, length}, ignore_index);
   result.sample_ids = Tensor::empty({batch}, DType::i64);
   if (source.sentence_order) {
-    result.token_type_ids = filled({batch, length}, std::int64_t{0});
+    result.input.token_type_ids = filled({batch, length}, std::int64_t{0});
     result.swapped = Tensor::from(swapped, {batch});
   }
   for (std::size_t row = 0; row < rows.size(); ++row) {
     const std::size_t count = rows[row].size(), begin = row * static_cast<std::size_t>(length);
     const std::span<std::int64_t> labels(result.labels.data<std::int64_t>() + begin, count);
-    result.chosen += mask_tokens(rows[row], labels, *source.table, source.masking, key_of(uses[row]));
+    result.targets += mask_tokens(rows[row], labels, *source.table, source.masking, key_of(uses[row]));
     result.tokens += static_cast<std::int64_t>(count);
-    std::copy(rows[row].begin(), rows[row].end(), result.input_ids.data<std::int64_t>() + begin);
-    std::fill_n(result.attention_mask.data<std::uint8_t>() + begin, count, std::uint8_t{1});
-    if (source.sentence_order) std::copy(types[row].begin(), types[row].end(), result.token_type_ids.data<std::int64_t>() + begin);
+    std::copy(rows[row].begin(), rows[row].end(), result.input.input_ids.data<std::int64_t>() + begin);
+    std::fill_n(result.input.attention_mask.data<std::uint8_t>() + begin, count, std::uint8_t{1});
+    if (source.sentence_order) std::copy(types[row].begin(), types[row].end(), result.input.token_type_ids.data<std::int64_t>() + begin);
     result.sample_ids.data<std::int64_t>()[row] = uses[row].id;
   }
-  if (result.tokens == batch * length) result.attention_mask = Tensor();
+  if (result.tokens == batch * length) result.input.attention_mask = Tensor();
   return result;
 }
 

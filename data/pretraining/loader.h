@@ -9,24 +9,12 @@
 #include <span>
 #include <vector>
 
-#include "core/tensor.h"
-#include "data/masking.h"
-#include "data/packing.h"
-#include "data/sample_order.h"
+#include "core/batch.h"
+#include "data/pretraining/masking.h"
+#include "data/pretraining/packing.h"
+#include "data/pretraining/sample_order.h"
 
 namespace nystrom {
-
-/// Sequences that are computed at once.
-struct Batch {
-  Tensor input_ids;         ///< [b, n] i64, masked
-  Tensor attention_mask;    ///< [b, n] u8, 0 where padded; undefined when nothing is
-  Tensor token_type_ids;    ///< [b, n] i64, the segments of sentence-order prediction; undefined without
-  Tensor swapped;           ///< [b] i64, 1 where the segments are exchanged; undefined without
-  Tensor labels;            ///< [b, n] i64, label_of_unchosen where nothing is asked
-  Tensor sample_ids;        ///< [b] i64: the place in the whole run (training) or in the data set (evaluation), unique within a step
-  std::int64_t tokens = 0;  ///< not padding
-  std::int64_t chosen = 0;  ///< asked for
-};
 
 /// What batches are made of.
 struct MaskedSamples {

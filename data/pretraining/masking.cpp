@@ -1,4 +1,4 @@
-#include "data/masking.h"
+#include "data/pretraining/masking.h"
 
 #include <algorithm>
 #include <cmath>
@@ -137,7 +137,7 @@ void choose(std::span<Unit> units, std::int64_t target, const std::optional<Span
 std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> labels, const MaskingTable& table,
                          const MaskingOptions& options, const MaskingKey& key) {
   require(ids.size() == labels.size(), "mask_tokens: {} ids and {} labels", ids.size(), labels.size());
-  std::fill(labels.begin(), labels.end(), label_of_unchosen);
+  std::fill(labels.begin(), labels.end(), ignore_index);
   std::vector<Unit> units = units_of(ids, table, options.whole_word);
   const Draws draws(key);
   choose(units, target_of(units, options.probability), options.span, draws);

@@ -6,10 +6,9 @@
 #include <span>
 #include <vector>
 
-namespace nystrom {
+#include "core/ignore_index.h"
 
-/// The label of positions at which nothing is asked. The loss ignores it.
-inline constexpr std::int64_t label_of_unchosen = -100;
+namespace nystrom {
 
 /// Spans of units that are chosen together. Lengths are drawn from the geometric distribution of this mean, and cut to `max`.
 struct SpanOptions {
@@ -57,7 +56,7 @@ void check_masking(const MaskingOptions& options, const MaskingTable& table);
 
 /// Of the k tokens of `ids` that are not special, min(k, max(1, round(probability · k))) are chosen without replacement, halves rounded
 /// up. Each chosen one, independently, becomes the mask token, a random ordinary token, or stays. `labels` gets the original id where
-/// chosen and label_of_unchosen elsewhere. Returns the number chosen: 0 only when every token is special. Padding is masked not at all
+/// chosen and ignore_index elsewhere. Returns the number chosen: 0 only when every token is special. Padding is masked not at all
 /// when its id is special, or when it is not handed over.
 ///
 /// Whole words: a word begins at a token that starts one, or behind a special token, and reaches to the next beginning. Words are

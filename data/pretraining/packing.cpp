@@ -1,4 +1,4 @@
-#include "data/packing.h"
+#include "data/pretraining/packing.h"
 
 #include <algorithm>
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "data/shards.h"
+#include "data/shards/shards.h"
 
 namespace nystrom {
 

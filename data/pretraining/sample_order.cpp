@@ -1,4 +1,4 @@
-#include "data/sample_order.h"
+#include "data/pretraining/sample_order.h"
 
 #include <bit>
 

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "data/masking.h"
+#include "data/pretraining/masking.h"
 
 namespace nystrom {
 

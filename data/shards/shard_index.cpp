@@ -1,12 +1,13 @@
-#include "data/shard_index.h"
+#include "data/shards/shard_index.h"
 
 #include <algorithm>
 #include <set>
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 
 namespace nystrom {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/hdf5.h"
-#include "data/shards.h"
+#include "data/hdf5/hdf5.h"
+#include "data/shards/shards.h"
 
 namespace nystrom {
 

@@ -1,11 +1,11 @@
 #include <cstring>
 #include <optional>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/hdf5.h"
-#include "data/shard_index.h"
-#include "data/shards.h"
+#include "data/hdf5/hdf5.h"
+#include "data/shards/shard_index.h"
+#include "data/shards/shards.h"
 
 namespace nystrom {
 namespace {

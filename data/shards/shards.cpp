@@ -1,15 +1,16 @@
-#include "data/shards.h"
+#include "data/shards/shards.h"
 
 #include <algorithm>
 #include <cstring>
 #include <mutex>
 #include <tuple>
 
+#include "core/base/file_io.h"
+#include "core/base/lru_cache.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/hdf5.h"
-#include "data/lru_cache.h"
-#include "data/shard_index.h"
+#include "data/hdf5/hdf5.h"
+#include "data/shards/shard_index.h"
 
 namespace nystrom {
 namespace {

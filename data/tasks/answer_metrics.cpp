@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <map>
 
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 #include "data/tasks/task_metrics.h"
-#include "data/tokenizers/unicode.h"
+#include "data/tokenizers/pipeline/unicode.h"
 
 namespace nystrom {
 namespace {

@@ -1,7 +1,7 @@
 #include "data/tasks/blanks.h"
 
-#include "core/utf8.h"
-#include "data/tokenizers/unicode.h"
+#include "core/base/utf8.h"
+#include "data/tokenizers/pipeline/unicode.h"
 
 namespace nystrom {
 namespace {

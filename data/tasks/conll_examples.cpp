@@ -1,8 +1,8 @@
 // Sentences out of CoNLL files: a word a line, its label in another column, an empty line behind each sentence.
 #include <charconv>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 #include "data/tasks/example_files.h"
 #include "data/tasks/line_reader.h"
 #include "data/tasks/task_metrics.h"

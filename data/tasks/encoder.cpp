@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "core/base/printable.h"
+#include "core/base/suggest.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "core/suggest.h"
-#include "data/builtin_tokenizer.h"
 #include "data/tasks/blanks.h"
+#include "data/tokenizers/builtin_tokenizer.h"
 
 namespace nystrom {
 namespace {

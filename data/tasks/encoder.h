@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "data/masking.h"
+#include "data/pretraining/masking.h"
 #include "data/tasks/examples.h"
 #include "data/tasks/labels.h"
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
 
@@ -23,7 +23,7 @@ struct EncodedSample {
   std::int64_t example = 0;      ///< its number in the data set, from 0
   std::vector<WrappedIds> rows;  ///< one; choice: one a choice; towers: the two texts
 
-  std::int64_t label = label_of_unchosen;                   ///< classification, choice, features with classes
+  std::int64_t label = ignore_index;                        ///< classification, choice, features with classes
   double value = std::numeric_limits<double>::quiet_NaN();  ///< regression, features with values
   std::vector<std::int64_t> word_labels;                    ///< tokens: of every word of the example, cut off ones too
   std::vector<std::int64_t> word_starts;                    ///< tokens: place of each word's first token in the row; −1: has none

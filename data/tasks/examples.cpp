@@ -2,11 +2,11 @@
 
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 #include "data/tasks/example_files.h"
 #include "data/tasks/image_files.h"
-#include "data/text.h"
+#include "data/text/text.h"
 
 namespace nystrom {
 namespace {

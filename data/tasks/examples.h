@@ -69,7 +69,7 @@ class ExampleReader {
   virtual std::optional<Example> next() = 0;
 };
 
-/// Opens the files that `patterns` match (data/text.h match_files; folders for that format), one behind the other, as examples of a
+/// Opens the files that `patterns` match (data/text/text.h match_files; folders for that format), one behind the other, as examples of a
 /// resolved task that is not of features. Without task.format the ending of a name (before .gz or .zst) tells the form: .tsv, .csv, .jsonl;
 /// .json is SQuAD's for questions; .conll, .tsv and .txt are CoNLL's for tokens; .bin are CIFAR-10's, .npy Pathfinder's for classification;
 /// .txt with optional labels is lines of text. A file without any example is an InputError.

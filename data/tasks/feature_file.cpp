@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/hdf5_classic.h"
+#include "data/hdf5/hdf5_classic.h"
 
 namespace nystrom {
 namespace {

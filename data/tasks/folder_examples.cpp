@@ -1,8 +1,8 @@
 // Examples out of folders: the name of a folder is the label of every file in it.
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 #include "data/tasks/example_files.h"
 #include "data/tasks/line_reader.h"
 

@@ -6,10 +6,10 @@
 #include <cmath>
 #include <tuple>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/byte_source.h"
 #include "data/tasks/line_reader.h"
+#include "data/text/byte_source.h"
 
 namespace nystrom {
 namespace {
@@ -57,24 +57,24 @@ struct Picture {
   std::vector<std::uint8_t> pixels;
 };
 
-constexpr std::size_t most_png_bytes = std::size_t{1} << 24;
-constexpr std::uint32_t most_png_side = 1024;
+constexpr std::size_t max_png_bytes = std::size_t{1} << 24;
+constexpr std::uint32_t max_png_side = 1024;
 
 /// BadRow "place: file: …" for one that cannot be read.
 Picture read_png(const fs::path& file, const std::string& place) {
   const auto fail = [&](const std::string& message) { throw BadRow(fmt::format("{}: {}: {}", place, printable_path(file), message)); };
   std::error_code error;
   if (!fs::is_regular_file(file, error)) fail("no such file");
-  if (const auto size = fs::file_size(file, error); error || size > most_png_bytes)
-    fail(fmt::format("has more than {} bytes", most_png_bytes));
-  const std::string bytes = read_whole(file, most_png_bytes);
+  if (const auto size = fs::file_size(file, error); error || size > max_png_bytes)
+    fail(fmt::format("has more than {} bytes", max_png_bytes));
+  const std::string bytes = read_whole(file, max_png_bytes);
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   if (png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()) == 0) fail(fmt::format("no PNG image: {}", image.message));
   Picture picture{image.width, image.height, {}};
-  if (image.width > most_png_side || image.height > most_png_side) {
+  if (image.width > max_png_side || image.height > max_png_side) {
     png_image_free(&image);
-    fail(fmt::format("is {} x {} pixels, expected at most {} on a side", picture.width, picture.height, most_png_side));
+    fail(fmt::format("is {} x {} pixels, expected at most {} on a side", picture.width, picture.height, max_png_side));
   }
   image.format = PNG_FORMAT_RGB;
   std::vector<std::uint8_t> colours(PNG_IMAGE_SIZE(image));

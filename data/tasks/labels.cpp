@@ -9,15 +9,15 @@
 
 #include <utf8proc.h>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 #include "data/tasks/blanks.h"
 #include "data/tasks/examples.h"
 
 namespace nystrom {
 namespace {
 
-constexpr std::size_t most_labels = 10000, most_named = 20;
+constexpr std::size_t max_labels = 10000, max_named = 20;
 
 std::optional<std::int64_t> whole_number(const std::string& text) {
   std::int64_t value = 0;
@@ -66,11 +66,11 @@ std::int64_t LabelSet::find(std::string_view name) const {
 
 std::string describe(const LabelSet& labels) {
   std::string text = "labels are ";
-  for (std::size_t i = 0; i < std::min(labels.names().size(), most_named); ++i) {
+  for (std::size_t i = 0; i < std::min(labels.names().size(), max_named); ++i) {
     if (i > 0) text += i + 1 == labels.names().size() ? " and " : ", ";
     text += "'" + printable(labels.names()[i]) + "'";
   }
-  if (labels.names().size() > most_named) text += fmt::format(" and {} more", labels.names().size() - most_named);
+  if (labels.names().size() > max_named) text += fmt::format(" and {} more", labels.names().size() - max_named);
   return text;
 }
 
@@ -98,9 +98,9 @@ LabelSet task_labels(const TaskConfig& task) {
   for_each_example(task, task.train, Labelled::required, skipped, [&](const Example& example) {
     if (example.label) names.insert(*example.label);
     names.insert(example.word_labels.begin(), example.word_labels.end());
-    require_input(names.size() <= most_labels,
+    require_input(names.size() <= max_labels,
                   "{}: more than {} different labels; task.columns.label names something else, or the task is a regression",
-                  example.place(), most_labels);
+                  example.place(), max_labels);
   });
   require_input(!names.empty() || skipped.count == 0, "{}", describe_unreadable(task.train, skipped));
   require_input(names.size() >= 2, "{}: all labels are '{}'; there is nothing to learn: name the others in task.labels",

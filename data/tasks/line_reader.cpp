@@ -1,8 +1,8 @@
 #include "data/tasks/line_reader.h"
 
+#include "core/base/printable.h"
+#include "core/base/utf8.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "core/utf8.h"
 #include "data/tasks/table_reader.h"
 
 namespace nystrom {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/byte_source.h"
+#include "data/text/byte_source.h"
 
 namespace nystrom {
 

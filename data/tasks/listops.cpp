@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "core/base/checksum.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/checksum.h"
-#include "core/json.h"
 #include "core/rng.h"
 
 namespace nystrom {
@@ -143,8 +143,8 @@ int ListOpsGenerator::grow(std::int64_t depth, Draft& draft) {
 }
 
 ListOpsSample ListOpsGenerator::next() {
-  constexpr int most_attempts = 1'000'000;
-  for (int attempt = 0; attempt < most_attempts; ++attempt) {
+  constexpr int max_attempts = 1'000'000;
+  for (int attempt = 0; attempt < max_attempts; ++attempt) {
     Draft draft;
     const int target = grow(1, draft);
     if (target < 0 || draft.length <= options_.min_length || !digests_.insert(text_checksum(draft.source)).second) continue;
@@ -153,7 +153,7 @@ ListOpsSample ListOpsGenerator::next() {
   }
   throw InputError(
       fmt::format("of {} expressions none is new, longer than {} and shorter than {} symbols; ask for fewer samples or other lengths",
-                  most_attempts, options_.min_length, options_.max_length));
+                  max_attempts, options_.min_length, options_.max_length));
 }
 
 }  // namespace nystrom

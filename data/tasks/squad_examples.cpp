@@ -4,9 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/base/utf8.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "core/utf8.h"
 #include "data/tasks/blanks.h"
 #include "data/tasks/example_files.h"
 #include "data/tasks/line_reader.h"

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 #include "data/tasks/blanks.h"
 #include "data/tasks/entities.h"
 #include "data/tasks/example_files.h"

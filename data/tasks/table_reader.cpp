@@ -5,9 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/base/suggest.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "core/suggest.h"
 #include "data/tasks/line_reader.h"
 
 namespace nystrom {

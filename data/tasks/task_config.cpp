@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "core/json.h"
-#include "core/suggest.h"
+#include "core/base/printable.h"
+#include "core/base/suggest.h"
 #include "data/tasks/image_files.h"
 #include "data/tasks/table_reader.h"
 

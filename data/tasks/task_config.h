@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/fields.h"
+#include "core/base/fields.h"
 
 namespace nystrom {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/text.h"
+#include "data/text/text.h"
 
 namespace nystrom {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "core/checksum.h"
+#include "core/base/checksum.h"
 #include "data/tasks/encoder.h"
 #include "data/tasks/feature_file.h"
 

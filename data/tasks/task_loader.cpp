@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "core/check.h"
-#include "data/filled.h"
+#include "data/pretraining/filled.h"
 
 namespace nystrom {
 namespace {
@@ -41,13 +41,13 @@ class BatchMaker {
     rows_ = size() * batch_.choices;
   }
 
-  TaskBatch make() {
-    batch_.attention_mask = filled({rows_, length_}, std::uint8_t{0});
+  Batch make() {
+    batch_.input.attention_mask = filled({rows_, length_}, std::uint8_t{0});
     if (data_.kind() == TaskKind::features)
       fill_features();
     else
       fill_tokens();
-    if (batch_.tokens == rows_ * length_) batch_.attention_mask = Tensor();
+    if (batch_.tokens == rows_ * length_) batch_.input.attention_mask = Tensor();
     fill_sample_ids();
     if (std::ranges::all_of(samples_, [&](std::int64_t sample) { return data_.sample(sample).labelled; })) fill_targets();
     return std::move(batch_);
@@ -58,31 +58,31 @@ class BatchMaker {
   const EncodedSample& sample(std::int64_t i) const { return data_.sample(samples_[static_cast<std::size_t>(i)]); }
 
   void fill_tokens() {
-    batch_.input_ids = filled({rows_, length_}, std::int64_t{data_.pad_id()});
+    batch_.input.input_ids = filled({rows_, length_}, std::int64_t{data_.pad_id()});
     Tensor types = filled({rows_, length_}, std::int64_t{0});
     bool any_type = false;
     std::int64_t place = 0;
     for (std::int64_t i = 0; i < size(); ++i) {
       for (const WrappedIds& row : sample(i).rows) {
-        std::ranges::copy(row.ids, batch_.input_ids.data<std::int64_t>() + place);
+        std::ranges::copy(row.ids, batch_.input.input_ids.data<std::int64_t>() + place);
         std::ranges::copy(row.type_ids, types.data<std::int64_t>() + place);
-        std::fill_n(batch_.attention_mask.data<std::uint8_t>() + place, row.ids.size(), std::uint8_t{1});
+        std::fill_n(batch_.input.attention_mask.data<std::uint8_t>() + place, row.ids.size(), std::uint8_t{1});
         any_type |= std::ranges::any_of(row.type_ids, [](std::int32_t type) { return type != 0; });
         batch_.tokens += static_cast<std::int64_t>(row.ids.size());
         place += length_;
       }
     }
-    if (any_type) batch_.token_type_ids = types;
+    if (any_type) batch_.input.token_type_ids = types;
   }
 
   void fill_features() {
     const std::int64_t width = data_.width();
-    batch_.features = filled({rows_, length_, width}, 0.0F);
+    batch_.input.features = filled({rows_, length_, width}, 0.0F);
     for (std::int64_t i = 0; i < size(); ++i) {
       const std::int64_t steps = data_.length(samples_[static_cast<std::size_t>(i)]);
       data_.read_sample_features(samples_[static_cast<std::size_t>(i)],
-                                 {batch_.features.data<float>() + i * length_ * width, static_cast<std::size_t>(steps * width)});
-      std::fill_n(batch_.attention_mask.data<std::uint8_t>() + i * length_, steps, std::uint8_t{1});
+                                 {batch_.input.features.data<float>() + i * length_ * width, static_cast<std::size_t>(steps * width)});
+      std::fill_n(batch_.input.attention_mask.data<std::uint8_t>() + i * length_, steps, std::uint8_t{1});
       batch_.tokens += steps;
     }
   }
@@ -122,7 +122,7 @@ class BatchMaker {
   }
 
   void fill_word_labels() {
-    batch_.labels = filled({rows_, length_}, label_of_unchosen);
+    batch_.labels = filled({rows_, length_}, ignore_index);
     batch_.targets = 0;
     for (std::int64_t i = 0; i < size(); ++i) {
       for (std::size_t word = 0; word < sample(i).word_starts.size(); ++word) {
@@ -137,10 +137,10 @@ class BatchMaker {
   const TaskDataset& data_;
   std::span<const std::int64_t> samples_, ids_;
   std::int64_t length_ = 0, rows_ = 0;
-  TaskBatch batch_;
+  Batch batch_;
 };
 
-/// What a sample adds to TaskBatch::targets.
+/// What a sample adds to Batch::targets.
 std::int64_t targets_of(const TaskDataset& dataset, std::int64_t index) {
   if (dataset.target() != TaskTarget::word_classes) return 1;
   return std::ranges::count_if(dataset.sample(index).word_starts, [](std::int64_t start) { return start >= 0; });
@@ -148,8 +148,8 @@ std::int64_t targets_of(const TaskDataset& dataset, std::int64_t index) {
 
 }  // namespace
 
-TaskBatch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples, std::span<const std::int64_t> ids,
-                          const PaddingOptions& padding) {
+Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples, std::span<const std::int64_t> ids,
+                      const PaddingOptions& padding) {
   return BatchMaker(dataset, samples, ids, padding).make();
 }
 
@@ -175,7 +175,7 @@ TaskLoader::TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOpt
                 options.micro_batch_size, options.world_size);
 }
 
-std::vector<TaskBatch> TaskLoader::next() {
+std::vector<Batch> TaskLoader::next() {
   struct Use {
     std::int64_t length, place, sample;
     auto operator<=>(const Use&) const = default;
@@ -190,7 +190,7 @@ std::vector<TaskBatch> TaskLoader::next() {
   }
   std::ranges::sort(uses);
   const auto size = static_cast<std::size_t>(options_.micro_batch_size), stride = size * static_cast<std::size_t>(options_.world_size);
-  std::vector<TaskBatch> batches;
+  std::vector<Batch> batches;
   for (std::size_t begin = size * static_cast<std::size_t>(options_.rank); begin < uses.size(); begin += stride) {
     std::vector<std::int64_t> samples, ids;
     for (std::size_t i = begin; i < std::min(begin + size, uses.size()); ++i) {
@@ -216,7 +216,7 @@ TaskEvaluationLoader::TaskEvaluationLoader(std::shared_ptr<const TaskDataset> da
   next_ = options.rank * options.micro_batch_size;
 }
 
-std::optional<TaskBatch> TaskEvaluationLoader::next() {
+std::optional<Batch> TaskEvaluationLoader::next() {
   if (next_ >= dataset_->size()) return std::nullopt;
   const std::int64_t end = std::min(next_ + options_.micro_batch_size, dataset_->size());
   const std::span<const std::int64_t> samples(order_.begin() + next_, order_.begin() + end);

@@ -1,4 +1,5 @@
-// From the samples of a task to the micro-batches of each step. As in data/loader.h, seed, epoch and sample alone decide what a step holds.
+// From the samples of a task to the micro-batches of each step. As in data/pretraining/loader.h, seed, epoch and sample alone decide what a
+// step holds.
 #pragma once
 
 #include <cstdint>
@@ -7,30 +8,11 @@
 #include <span>
 #include <vector>
 
-#include "core/tensor.h"
-#include "data/sample_order.h"
+#include "core/batch.h"
+#include "data/pretraining/sample_order.h"
 #include "data/tasks/task_dataset.h"
 
 namespace nystrom {
-
-/// Samples that are computed at once: b of them, padded behind to the longest, n. Choice: r = b · c rows, those of a sample behind one
-/// another; otherwise r = b. All tensors are on the CPU.
-struct TaskBatch {
-  Tensor input_ids;        ///< [r, n] i64, r = b · c; undefined for features
-  Tensor features;         ///< [b, n, width] f32, 0 where padded; undefined for text
-  Tensor attention_mask;   ///< [r, n] u8, 0 where padded; undefined when nothing is
-  Tensor token_type_ids;   ///< [r, n] i64; undefined when all are 0
-  Tensor labels;           ///< classes, choice: [b] i64; value: [b] f32; word_classes: [b, n] i64, −100 but at first tokens of words;
-                           ///< undefined for spans, and unless all samples are labelled
-  Tensor start_positions;  ///< [b] i64; spans, labelled
-  Tensor end_positions;    ///< [b] i64
-  Tensor sample_ids;       ///< [r] i64: decides dropout. The place in the whole run (training) or in the data set (evaluation), times c
-                           ///< plus the choice; unique within a step
-  std::vector<std::int64_t> samples;  ///< [b]: their numbers in the data set
-  std::int64_t choices = 1;           ///< c: rows of a sample; 2 for towers
-  std::int64_t tokens = 0;            ///< not padding; steps for features
-  std::int64_t targets = 0;           ///< labels that enter the loss: b, or the labelled words; 0 when unlabelled
-};
 
 /// Rows are as long as the longest of their batch, rounded up to a multiple of `multiple`, but at most `sequence_length`, which as the
 /// multiple makes all rows that long.
@@ -39,9 +21,9 @@ struct PaddingOptions {
   std::int64_t sequence_length = 512;
 };
 
-/// The batch of these samples with the given ids (TaskBatch::sample_ids before choices).
-TaskBatch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples, std::span<const std::int64_t> ids,
-                          const PaddingOptions& padding);
+/// The batch of these samples with the given ids (Batch::sample_ids before choices).
+Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples, std::span<const std::int64_t> ids,
+                      const PaddingOptions& padding);
 
 struct TaskLoaderOptions {
   std::int64_t batch_size = 32;        ///< samples of a step, on all ranks
@@ -65,7 +47,7 @@ class TaskLoader {
   TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options, std::int64_t first_step = 0);
 
   /// This rank's micro-batches of the next step, at least one.
-  std::vector<TaskBatch> next();
+  std::vector<Batch> next();
   /// The step that next() returns.
   std::int64_t step() const { return step_; }
   /// Targets of all ranks in the step that next() returned last: what its loss is divided by.
@@ -79,14 +61,14 @@ class TaskLoader {
   std::int64_t step_targets_ = 0;
 };
 
-/// Evaluation and prediction: every sample once, sorted by length within windows of 64 micro-batches (TaskBatch::samples tells which they
+/// Evaluation and prediction: every sample once, sorted by length within windows of 64 micro-batches (Batch::samples tells which they
 /// are), in micro-batches of micro_batch_size; batch_size and seed are not used. Rank r of w takes micro-batches r, r + w, ….
 class TaskEvaluationLoader {
  public:
   TaskEvaluationLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options);
 
   /// Nothing after the last.
-  std::optional<TaskBatch> next();
+  std::optional<Batch> next();
 
  private:
   std::shared_ptr<const TaskDataset> dataset_;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 
 namespace nystrom {
 namespace {

@@ -49,7 +49,7 @@ TaskScorer::TaskScorer(std::shared_ptr<const TaskDataset> dataset) : state_(std:
 
 TaskScorer::~TaskScorer() = default;
 
-void TaskScorer::add(const TaskBatch& batch, const Tensor& logits) {
+void TaskScorer::add(const Batch& batch, const Tensor& logits) {
   State& s = *state_;
   const std::vector<double> scores = logits.contiguous().to_doubles();
   require(!batch.samples.empty() && scores.size() % batch.samples.size() == 0, "TaskScorer: outputs {} for {} samples", logits.shape(),
@@ -73,7 +73,7 @@ void TaskScorer::add(const TaskBatch& batch, const Tensor& logits) {
   }
 }
 
-void TaskScorer::add(const TaskBatch& batch, const Tensor& start_logits, const Tensor& end_logits) {
+void TaskScorer::add(const Batch& batch, const Tensor& start_logits, const Tensor& end_logits) {
   State& s = *state_;
   require(s.data->target() == TaskTarget::span, "TaskScorer: this task has other outputs");
   const std::vector<double> start = start_logits.contiguous().to_doubles(), end = end_logits.contiguous().to_doubles();

@@ -32,8 +32,8 @@ class TaskScorer {
 
   /// The outputs for a batch of its TaskEvaluationLoader, on the CPU in a floating type. classes: [b, labels]; value: [b, 1] or [b];
   /// word_classes: [b, n, labels]; choice: [b, c]; span: [b, n] each.
-  void add(const TaskBatch& batch, const Tensor& logits);
-  void add(const TaskBatch& batch, const Tensor& start_logits, const Tensor& end_logits);
+  void add(const Batch& batch, const Tensor& logits);
+  void add(const Batch& batch, const Tensor& start_logits, const Tensor& end_logits);
 
   /// Error unless every sample was added once.
   TaskScores scores() const;

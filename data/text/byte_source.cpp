@@ -1,4 +1,4 @@
-#include "data/byte_source.h"
+#include "data/text/byte_source.h"
 
 #include <zlib.h>
 #include <zstd.h>
@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/base/file_io.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/file_io.h"
-#include "core/json.h"
 
 namespace nystrom {
 namespace {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <span>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace nystrom {
 

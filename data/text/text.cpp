@@ -1,14 +1,14 @@
-#include "data/text.h"
+#include "data/text/text.h"
 
 #include <glob.h>
 
 #include <algorithm>
 #include <set>
 
+#include "core/base/printable.h"
+#include "core/base/utf8.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "core/utf8.h"
-#include "data/byte_source.h"
+#include "data/text/byte_source.h"
 
 namespace nystrom {
 namespace {

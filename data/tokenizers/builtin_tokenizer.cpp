@@ -1,10 +1,10 @@
-#include "data/builtin_tokenizer.h"
+#include "data/tokenizers/builtin_tokenizer.h"
 
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "data/tokenizers/normalizers.h"
-#include "data/tokenizers/tokenizer_files.h"
+#include "data/tokenizers/pipeline/normalizers.h"
+#include "data/tokenizers/pipeline/tokenizer_files.h"
 
 namespace nystrom {
 namespace {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <span>
 
-#include "core/fields.h"
-#include "data/tokenizer.h"
+#include "core/base/fields.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/base/utf8.h"
 #include "core/check.h"
-#include "core/utf8.h"
-#include "data/sentencepiece_scan.h"
+#include "data/tokenizers/sentencepiece_scan.h"
 
 namespace nystrom {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/normalizer.h"
+#include "data/tokenizers/normalizer.h"
 
 #include <utf8proc.h>
 
@@ -6,8 +6,8 @@
 #include <array>
 #include <iterator>
 
+#include "core/base/utf8.h"
 #include "core/check.h"
-#include "core/utf8.h"
 
 namespace nystrom {
 namespace {

@@ -1,13 +1,13 @@
-#include "data/sentencepiece_scan.h"
+#include "data/tokenizers/sentencepiece_scan.h"
 
 #include <bit>
 #include <cmath>
 #include <optional>
 #include <unordered_set>
 
-#include "core/json.h"
-#include "core/utf8.h"
-#include "data/protobuf_reader.h"
+#include "core/base/printable.h"
+#include "core/base/utf8.h"
+#include "data/tokenizers/protobuf_reader.h"
 
 // Field numbers and defaults: sentencepiece_model.proto of SentencePiece 0.1.97.
 

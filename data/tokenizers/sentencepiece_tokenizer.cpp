@@ -1,4 +1,4 @@
-#include "data/sentencepiece_tokenizer.h"
+#include "data/tokenizers/sentencepiece_tokenizer.h"
 
 #include <sentencepiece_processor.h>
 #include <utf8proc.h>
@@ -7,11 +7,12 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/base/utf8.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "core/utf8.h"
-#include "data/tokenizer_json.h"
-#include "data/word_cache.h"
+#include "data/tokenizers/tokenizer_json.h"
+#include "data/tokenizers/word_cache.h"
 
 namespace nystrom {
 namespace {

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "data/normalizer.h"
-#include "data/sentencepiece_scan.h"
-#include "data/tokenizer.h"
+#include "data/tokenizers/normalizer.h"
+#include "data/tokenizers/sentencepiece_scan.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
 

@@ -1,4 +1,4 @@
-#include "data/sentencepiece_train.h"
+#include "data/tokenizers/sentencepiece_train.h"
 
 #include <sentencepiece_trainer.h>
 
@@ -13,10 +13,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "core/base/file_io.h"
+#include "core/base/printable.h"
+#include "core/base/utf8.h"
 #include "core/check.h"
-#include "core/file_io.h"
-#include "core/json.h"
-#include "core/utf8.h"
 
 namespace nystrom {
 namespace {

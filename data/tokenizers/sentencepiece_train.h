@@ -6,9 +6,9 @@
 #include <functional>
 #include <string>
 
-#include "data/normalizer.h"
-#include "data/sentencepiece_scan.h"
-#include "data/text.h"
+#include "data/text/text.h"
+#include "data/tokenizers/normalizer.h"
+#include "data/tokenizers/sentencepiece_scan.h"
 
 namespace nystrom {
 

@@ -1,8 +1,8 @@
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 
+#include "core/base/file_io.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/file_io.h"
-#include "core/json.h"
 
 namespace nystrom {
 

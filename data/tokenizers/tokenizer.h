@@ -1,5 +1,5 @@
-// Text to token ids and back. One interface for all kinds of vocabulary; implementations: data/sentencepiece_tokenizer.h and
-// data/tokenizers/pipeline_tokenizer.h. data/tokenizer_folder.h opens them.
+// Text to token ids and back. One interface for all kinds of vocabulary; implementations: data/tokenizers/sentencepiece_tokenizer.h and
+// data/tokenizers/pipeline/pipeline_tokenizer.h. data/tokenizers/tokenizer_folder.h opens them.
 #pragma once
 
 #include <cstdint>

@@ -1,11 +1,12 @@
-#include "data/tokenizer_folder.h"
+#include "data/tokenizers/tokenizer_folder.h"
 
 #include <algorithm>
 
+#include "core/base/file_io.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/sentencepiece_tokenizer.h"
-#include "data/tokenizers/tokenizer_files.h"
+#include "data/tokenizers/pipeline/tokenizer_files.h"
+#include "data/tokenizers/sentencepiece_tokenizer.h"
 
 namespace nystrom {
 namespace {

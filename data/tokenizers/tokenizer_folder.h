@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
 

@@ -1,15 +1,15 @@
-#include "data/tokenizer_json.h"
+#include "data/tokenizers/tokenizer_json.h"
 
 #include <algorithm>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "core/base/printable.h"
+#include "core/base/utf8.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "core/utf8.h"
-#include "data/tokenizers/prefix_trie.h"
-#include "data/tokenizers/word_models.h"
+#include "data/tokenizers/pipeline/prefix_trie.h"
+#include "data/tokenizers/pipeline/word_models.h"
 
 namespace nystrom {
 namespace {

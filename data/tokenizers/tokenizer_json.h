@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/sentencepiece_tokenizer.h"
+#include "data/tokenizers/sentencepiece_tokenizer.h"
 
 namespace nystrom {
 

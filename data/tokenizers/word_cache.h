@@ -5,8 +5,8 @@
 #include <mutex>
 #include <vector>
 
-#include "data/tokenizer.h"
-#include "data/tokenizers/string_map.h"
+#include "data/tokenizers/pipeline/string_map.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
 

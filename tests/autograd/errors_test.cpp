@@ -30,11 +30,11 @@ void expect(const std::vector<ErrorCase>& cases) {
 
 TEST(OpErrors, Elementwise) {
   expect({
-      {[] { add(x({2}), x({3})); }, "shapes [2] and [3] do not broadcast"},
-      {[] { add(x({2}), x({2}, f64)); }, "add: both inputs must have one type; got f32 and f64"},
-      {[] { subtract(x({2}), x({2}, f64)); }, "subtract: both inputs must have one type; got f32 and f64"},
-      {[] { multiply(x({2}, half), x({2})); }, "multiply: both inputs must have one type; got bf16 and f32"},
-      {[] { divide(x({2}), x({2}, f64)); }, "divide: both inputs must have one type; got f32 and f64"},
+      {[] { x({2}) + x({3}); }, "shapes [2] and [3] do not broadcast"},
+      {[] { x({2}) + x({2}, f64); }, "add: both inputs must have one type; got f32 and f64"},
+      {[] { x({2}) - x({2}, f64); }, "subtract: both inputs must have one type; got f32 and f64"},
+      {[] { x({2}, half) * x({2}); }, "multiply: both inputs must have one type; got bf16 and f32"},
+      {[] { x({2}) / x({2}, f64); }, "divide: both inputs must have one type; got f32 and f64"},
       {[] { dropout(x({2, 3}), 1, {}, i64({0, 1})); }, "dropout: p must be at least 0 and below 1, got 1"},
       {[] { dropout(x({2, 3}), -0.5, {}, i64({0, 1})); }, "dropout: p must be at least 0 and below 1, got -0.5"},
       {[] { dropout(x({2, 3}), 0.5, {}, i64({0})); }, "dropout: expected one sample id a row of [2, 3], got shape [1]"},

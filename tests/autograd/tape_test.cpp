@@ -43,7 +43,7 @@ TEST(Tape, NoGradRecordsNothingWhileItLives) {
 TEST(Tape, DetachCutsTheGradient) {
   Tape tape;
   const Var x = leaf({1}, 1);
-  tape.backward(add(x, square(x).detach()));
+  tape.backward(x + square(x).detach());
   EXPECT_EQ(x.grad().item(), 1);
 }
 
@@ -157,7 +157,7 @@ TEST(Tape, AVarUsedTwiceCollectsBothGradients) {
   const Var x = leaf({4}, 1);
   Tape tape;
   const Var y = square(x);
-  tape.backward(sum(add(y, y)));
+  tape.backward(sum(y + y));
   for (int i = 0; i < 4; ++i) EXPECT_DOUBLE_EQ(element(x.grad(), i), 4 * element(x.value(), i));
 }
 
@@ -175,7 +175,7 @@ Var block(const std::vector<Var>& inputs) {
   const Tensor samples = int_tensor({3, 5, 8, 13}, {4});
   Var h = linear(inputs[0], inputs[1]);
   h = dropout(gelu_tanh(h), 0.25, {1, 2, 3}, samples);
-  return add(inputs[0], linear(h, transpose(inputs[1], 0, 1)));
+  return inputs[0] + linear(h, transpose(inputs[1], 0, 1));
 }
 
 struct BlockRun {
@@ -233,7 +233,7 @@ TEST(Checkpoint, MayHandAnInputThrough) {
 TEST(Checkpoint, MayReturnAConstant) {
   const Var x = leaf({1}, 1);
   Tape tape;
-  tape.backward(add(x, checkpoint([](const std::vector<Var>& v) { return v[0].detach(); }, {x})));
+  tape.backward(x + checkpoint([](const std::vector<Var>& v) { return v[0].detach(); }, {x}));
   EXPECT_EQ(x.grad().item(), 1);
 }
 

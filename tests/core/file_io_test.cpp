@@ -1,9 +1,9 @@
-#include "core/file_io.h"
+#include "core/base/file_io.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/support/closed_input.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {

@@ -1,10 +1,11 @@
-#include "core/json.h"
+#include "core/base/json.h"
+#include "core/base/printable.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {

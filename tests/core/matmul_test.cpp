@@ -4,8 +4,8 @@
 #include <ostream>
 #include <thread>
 
-#include "core/cpu/parallel.h"
 #include "core/kernels.h"
+#include "core/threads.h"
 #include "tests/support/views.h"
 
 namespace nystrom::testing {

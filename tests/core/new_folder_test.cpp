@@ -1,4 +1,4 @@
-#include "core/new_folder.h"
+#include "core/base/new_folder.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -7,7 +7,7 @@
 
 #include "tests/support/closed_input.h"
 #include "tests/support/errors.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {
@@ -28,7 +28,7 @@ TEST(FreePlace, NamesAFolderThatCannotBeOpened) {
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{0, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  const std::string message = testing::message_of([&] { free_place(folder.path()); });
+  const std::string message = testing::message_of([&] { require_empty_target(folder.path()); });
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_EQ(message, folder.path().string() + ": cannot open the folder: Too many open files");
 }

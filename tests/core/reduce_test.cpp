@@ -6,8 +6,8 @@
 #include <map>
 #include <string>
 
-#include "core/cpu/parallel.h"
 #include "core/kernels.h"
+#include "core/threads.h"
 #include "tests/support/views.h"
 
 namespace nystrom::testing {

@@ -1,4 +1,4 @@
-#include "core/suggest.h"
+#include "core/base/suggest.h"
 
 #include <gtest/gtest.h>
 

@@ -6,8 +6,8 @@
 #include <array>
 #include <string>
 
+#include "core/base/error.h"
 #include "core/cuda/attention_graphs.h"
-#include "core/error.h"
 
 namespace nystrom::testing {
 namespace {

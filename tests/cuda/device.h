@@ -5,9 +5,9 @@
 
 #include <cstdlib>
 
+#include "core/base/error.h"
 #include "core/cuda/runtime.h"
 #include "core/device.h"
-#include "core/error.h"
 #ifdef NYSTROM_CUDA_EMULATED
 #include "tests/cuda_emulation/emulation.h"
 #endif

@@ -1,14 +1,15 @@
 // Training in f16: its losses beside f32's, and what becomes of gradients that overflow.
-#include "core/file_io.h"
+#include "core/base/file_io.h"
 #include "tests/cuda/device.h"
 #include "tests/support/errors.h"
 #include "tests/support/models.h"
-#include "tests/train/recorded_metric.h"
-#include "tests/train/small_text.h"
-#include "tests/train/temporary_folder.h"
-#include "train/config_io.h"
-#include "train/pretrain.h"
-#include "train/train_step.h"
+#include "tests/support/recorded_metric.h"
+#include "tests/support/small_text.h"
+#include "tests/support/temporary_folder.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/config/config_io.h"
+#include "train/loop/train_step.h"
+#include "train/pretrain/pretrain.h"
 
 namespace nystrom::testing {
 namespace {
@@ -29,14 +30,14 @@ ModelConfig model_config() {
   return c;
 }
 
-MicroBatch some_batch() {
+Batch some_batch() {
   std::vector<std::int64_t> ids, labels;
   for (std::int64_t i = 0; i < 2 * 40; ++i) {
     const auto words = philox(philox_key(3, 0), {{static_cast<std::uint32_t>(i), 0, 0, 0}});
     ids.push_back(5 + words.word[0] % 35);
-    labels.push_back(i % 4 == 0 ? ids.back() : ignored_label);
+    labels.push_back(i % 4 == 0 ? ids.back() : ignore_index);
   }
-  return {{int_tensor(ids, {2, 40}), {}, {}, {}}, int_tensor(labels, {2, 40}), int_tensor({0, 1}, {2})};
+  return {.input = {.input_ids = int_tensor(ids, {2, 40})}, .labels = int_tensor(labels, {2, 40}), .sample_ids = int_tensor({0, 1}, {2})};
 }
 
 /// A model on the GPU in training.
@@ -45,7 +46,7 @@ struct Trained {
     ParameterStore& store = model.parameters();
     store.allocate(dtype, StoreMode::training, gpu);
     for (const Parameter& parameter : store.parameters()) store.set(parameter.name(), weights_of(parameter, 2));
-    OptimizerConfig config;
+    OptimizerOptions config;
     config.name = kind;
     optimizer.emplace(store, config);
   }
@@ -58,7 +59,7 @@ struct Trained {
     return train_step(model, *optimizer, {&batch, 1}, options);
   }
 
-  MicroBatch batch = some_batch();
+  Batch batch = some_batch();
   Model model;
   std::optional<Optimizer> optimizer;
 };
@@ -117,7 +118,7 @@ class HalfRunTest : public HalfTrainingTest {
         "training: {steps: 12, batch_size: 4, micro_batch_size: 4, dtype: f16}\n"
         "evaluation: {every: 100}\n"
         "logging: {every: 1, tensorboard: false, attention_every: null}\n",
-        "run.yaml", overrides);
+        "run.yaml", start_defaults, overrides);
   }
   void train(const std::string& run_dir, const std::vector<std::string>& more = {}) const {
     Log log(true);

@@ -8,12 +8,13 @@
 #include <functional>
 #include <new>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/faults/saving.h"
 #include "tests/support/fixtures.h"
-#include "tests/train/temporary_folder.h"
-#include "train/config_io.h"
-#include "train/safetensors.h"
+#include "tests/support/temporary_folder.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/config/config_io.h"
+#include "train/formats/safetensors.h"
 
 namespace {
 
@@ -64,7 +65,8 @@ int fail_each_allocation(const std::function<void()>& subject) {
 TEST(AllocationFailure, InReadersEndsInATypedError) {
   const fs::path weights = fixture_folder() / "hf" / "mlm_exact_padded" / "model.safetensors";
   EXPECT_GT(fail_each_allocation([&] { SafetensorsFile::open(weights); }), 100);
-  EXPECT_GT(fail_each_allocation([&] { parse_config("seed: 3\nmodel: {hidden_size: 24, attention: {num_landmarks: 4}}\n", "run.yaml"); }),
+  EXPECT_GT(fail_each_allocation(
+                [&] { parse_config("seed: 3\nmodel: {hidden_size: 24, attention: {num_landmarks: 4}}\n", "run.yaml", start_defaults); }),
             100);
 }
 

@@ -9,11 +9,11 @@
 
 #include <fmt/format.h>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/faults/file_operations.h"
 #include "tests/faults/saving.h"
 #include "tests/support/rounds.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 namespace {

@@ -9,7 +9,7 @@
 #include "tests/faults/crash_states.h"
 #include "tests/faults/saving.h"
 #include "tests/support/rounds.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "core/file_io.h"
-#include "train/checkpoint.h"
+#include "core/base/file_io.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace nystrom::testing {
 

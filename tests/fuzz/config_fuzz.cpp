@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/error.h"
-#include "train/hf_config.h"
+#include "core/base/error.h"
+#include "train/formats/hf_config.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "data/tasks/feature_file.h"
 #include "tests/fuzz/input_files.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/error.h"
-#include "data/hdf5.h"
+#include "core/base/error.h"
+#include "data/hdf5/hdf5.h"
 #include "tests/fuzz/input_files.h"
 #include "tests/support/hdf5_seal.h"
 

@@ -3,11 +3,11 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/fuzz/input_files.h"
-#include "train/config_io.h"
-#include "train/model_folder.h"
-#include "train/model_weights.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/config/config_io.h"
+#include "train/formats/model_weights.h"
 
 namespace {
 
@@ -27,7 +27,7 @@ void read_model(const std::filesystem::path& place) {
   const nystrom::ModelFolder folder = nystrom::open_model_folder(place, {}, quiet);
   if (nystrom::trained_length(folder) < 1) std::abort();
   try {
-    nystrom::parse_config("model: {from: " + place.string() + "}", "from.yaml");
+    nystrom::parse_config("model: {from: " + place.string() + "}", "from.yaml", nystrom::start_defaults);
   } catch (const nystrom::InputError&) {
   }
   nystrom::open_masked_lm_tokenizer(folder);

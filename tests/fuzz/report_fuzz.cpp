@@ -4,10 +4,11 @@
 #include <fstream>
 #include <string>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/fuzz/input_files.h"
-#include "train/mask_samples.h"
-#include "train/report.h"
+#include "train/logging/metrics.h"
+#include "train/pretrain/mask_samples.h"
+#include "train/report/report.h"
 
 namespace {
 

@@ -6,12 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/fuzz/input_files.h"
-#include "train/checkpoint.h"
-#include "train/metrics.h"
-#include "train/run_record.h"
-#include "train/run_state.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_state.h"
+#include "train/logging/metrics.h"
+#include "train/report/run_record.h"
 
 namespace {
 
@@ -28,9 +28,9 @@ void read_state(const fs::path& file) {
 void read_record(const fs::path& folder) {
   nystrom::RunRecord run = nystrom::read_run(folder);
   run.higher_is_better();
-  if (const auto* best = run.best(); best && !best->metrics.contains(run.judged_by())) std::abort();
+  if (const auto* best = run.best(); best && !best->metrics.contains(run.metric_name())) std::abort();
   run.config.run_dir = folder;
-  nystrom::settle_config(run.config);
+  nystrom::write_resolved_config(run.config);
 }
 
 }  // namespace

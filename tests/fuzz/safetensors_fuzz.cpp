@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "tests/fuzz/input_files.h"
-#include "train/model_weights.h"
+#include "train/formats/model_weights.h"
 
 namespace {
 

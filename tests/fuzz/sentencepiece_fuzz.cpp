@@ -4,8 +4,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
-#include "data/sentencepiece_tokenizer.h"
+#include "core/base/error.h"
+#include "data/tokenizers/sentencepiece_tokenizer.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
   const std::string bytes(reinterpret_cast<const char*>(data), size);

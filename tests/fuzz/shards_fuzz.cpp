@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "core/error.h"
-#include "data/shard_index.h"
-#include "data/shards.h"
+#include "core/base/error.h"
+#include "data/shards/shard_index.h"
+#include "data/shards/shards.h"
 #include "tests/fuzz/input_files.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 #include "data/tasks/encoder.h"
 #include "data/tasks/listops.h"
 #include "tests/data/tasks/letter_tokenizer.h"

@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "core/error.h"
-#include "core/utf8.h"
-#include "data/text.h"
+#include "core/base/error.h"
+#include "core/base/utf8.h"
+#include "data/text/text.h"
 #include "tests/fuzz/input_files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/error.h"
-#include "data/tokenizer_folder.h"
+#include "core/base/error.h"
+#include "data/tokenizers/tokenizer_folder.h"
 #include "tests/fuzz/input_files.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {

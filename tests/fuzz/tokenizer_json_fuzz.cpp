@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "core/error.h"
-#include "data/tokenizers/tokenizer_files.h"
+#include "core/base/error.h"
+#include "data/tokenizers/pipeline/tokenizer_files.h"
 
 namespace {
 

@@ -6,19 +6,20 @@
 #include <string>
 #include <string_view>
 
-#include "core/error.h"
-#include "train/config_io.h"
+#include "core/base/error.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/config/config_io.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string text(reinterpret_cast<const char*>(data), size);
   std::optional<nystrom::RunConfig> config;
   try {
-    config = nystrom::parse_config(text, "fuzz.yaml");
+    config = nystrom::parse_config(text, "fuzz.yaml", nystrom::start_defaults);
   } catch (const nystrom::InputError&) {
   }
   if (config) {
     const std::string written = nystrom::to_yaml(*config);
-    if (nystrom::to_yaml(nystrom::parse_config(written, "written.yaml")) != written) std::abort();
+    if (nystrom::to_yaml(nystrom::parse_config(written, "written.yaml", nystrom::start_defaults)) != written) std::abort();
   }
   try {
     const std::string overrides[] = {text, "model.norm=" + text};

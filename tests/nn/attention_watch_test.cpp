@@ -33,7 +33,7 @@ Tensor gradients(const Observer& observer, double factor = 1, bool checkpointing
   run.observe_attention = observer;
   Tape tape;
   const ModelOutput out = (*model)(input_of(config, layout), run);
-  tape.backward(affine(weighted_sum(at_places(out.last_hidden_state, token_places(layout))), factor));
+  tape.backward(factor * weighted_sum(at_places(out.last_hidden_state, token_places(layout))));
   return model->parameters().gradients();
 }
 
@@ -138,7 +138,7 @@ TEST(NystromAttention, GradientOfTheLandmarkMatrix) {
     const Var means = segment_means(in.hidden, {}, 4);
     const auto project = [&](const Linear& by) { return split_heads(linear(means, by.weight(), by.bias()), 2); };
     const Var qs = project(in.query), ks = project(in.key);
-    const auto read = [&](const Var& q, const Var& k) { return softmax(affine(matmul(q, transpose(k, -1, -2)), scale)).detach(); };
+    const auto read = [&](const Var& q, const Var& k) { return softmax(scale * matmul(q, transpose(k, -1, -2))).detach(); };
     const Var a = Var::leaf(read(qs, ks).value());
     Tape tape;
     tape.backward(matmul(read(in.queries, ks),

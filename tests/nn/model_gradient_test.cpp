@@ -44,7 +44,7 @@ void towers(C& c) {
   c.pooling = Pooling::mean;
 }
 
-void rival(C& c, AttentionKind kind) {
+void baseline(C& c, AttentionKind kind) {
   c.attention.kind = kind;
   c.attention.num_features = 5;
   c.attention.projected_length = 4;
@@ -68,15 +68,15 @@ const Case cases[] = {
     {"conv_33", [](C& c) { conv_33(c); }},
     {"softmax", [](C& c) { softmax_kind(c); }, mixed},
     {"softmax_no_conv", [](C& c) { softmax_kind(c), no_conv(c); }},
-    {"double_softmax", [](C& c) { rival(c, AttentionKind::double_softmax); }, mixed},
-    {"linear", [](C& c) { rival(c, AttentionKind::linear); }, mixed},
-    {"performer", [](C& c) { rival(c, AttentionKind::performer); }, mixed},
-    {"linformer", [](C& c) { rival(c, AttentionKind::linformer); }, mixed},
-    {"linformer_per_head", [](C& c) { rival(c, AttentionKind::linformer), c.attention.projection_sharing = ProjectionSharing::per_head; },
-     mixed},
-    {"reformer", [](C& c) { rival(c, AttentionKind::reformer); }, mixed},
-    {"reformer_one_round_no_conv", [](C& c) { rival(c, AttentionKind::reformer), c.attention.num_hashes = 1, no_conv(c); }, mixed},
-    {"performer_pre_norm", [](C& c) { rival(c, AttentionKind::performer), c.norm = Norm::pre; }, full},
+    {"double_softmax", [](C& c) { baseline(c, AttentionKind::double_softmax); }, mixed},
+    {"linear", [](C& c) { baseline(c, AttentionKind::linear); }, mixed},
+    {"performer", [](C& c) { baseline(c, AttentionKind::performer); }, mixed},
+    {"linformer", [](C& c) { baseline(c, AttentionKind::linformer); }, mixed},
+    {"linformer_per_head",
+     [](C& c) { baseline(c, AttentionKind::linformer), c.attention.projection_sharing = ProjectionSharing::per_head; }, mixed},
+    {"reformer", [](C& c) { baseline(c, AttentionKind::reformer); }, mixed},
+    {"reformer_one_round_no_conv", [](C& c) { baseline(c, AttentionKind::reformer), c.attention.num_hashes = 1, no_conv(c); }, mixed},
+    {"performer_pre_norm", [](C& c) { baseline(c, AttentionKind::performer), c.norm = Norm::pre; }, full},
     {"one_landmark", [](C& c) { c.attention.num_landmarks = 1; }},
     {"one_head", [](C& c) { c.num_attention_heads = 1; }},
     {"pre_norm", [](C& c) { c.norm = Norm::pre; }, mixed},
@@ -128,10 +128,9 @@ Var loss_of(const Model& model, const Layout& layout, const ModelInput& input, c
   const auto by_position = [&](const Var& x) { return weighted_sum(at_places(x, places)); };
   const auto column = [](const Var& x) { return reshape(x, {x.dim(0), x.dim(1), 1}); };
   Var loss = by_position(out.last_hidden_state);
-  if (out.logits.defined()) loss = add(loss, out.logits.rank() == 3 ? by_position(out.logits) : weighted_sum(out.logits));
-  if (out.start_logits.defined())
-    loss = add(loss, add(by_position(column(out.start_logits)), affine(by_position(column(out.end_logits)), 2)));
-  if (out.output.defined()) loss = add(loss, weighted_sum(out.output));
+  if (out.logits.defined()) loss = loss + (out.logits.rank() == 3 ? by_position(out.logits) : weighted_sum(out.logits));
+  if (out.start_logits.defined()) loss = loss + (by_position(column(out.start_logits)) + 2 * by_position(column(out.end_logits)));
+  if (out.output.defined()) loss = loss + weighted_sum(out.output);
   return loss;
 }
 

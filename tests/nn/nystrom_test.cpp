@@ -60,7 +60,7 @@ Var unfused_nystrom(const Block& block) {
   const bool keys_alone = attention.landmark_source == LandmarkSource::keys;
   const Var query_landmarks = keys_alone ? key_landmarks : block.heads(segment_means(q, valid, attention.num_landmarks));
   const DType dtype = q.dtype();
-  const auto score = [&](const Var& a, const Var& b) { return affine(matmul(a, transpose(b, -1, -2)), block.scale()); };
+  const auto score = [&](const Var& a, const Var& b) { return block.scale() * matmul(a, transpose(b, -1, -2)); };
   const Var a = softmax(score(query_landmarks, key_landmarks));
   Var y = unfused_attention(query_landmarks, block.heads(k), block.heads(block.values), {block.scale(), valid, EmptyRows::zero, dtype});
   if (attention.inverse == Inverse::iterative) y = matmul(pseudo_inverse_iterative(a, attention.inverse_iterations), y);

@@ -37,7 +37,7 @@ Results evaluate(const ModelConfig& config, DType dtype, bool fresh) {
   const auto model = make_model(config, dtype);
   set_weights(*model, fresh);
   const ModelInput input = input_of(config, layout);
-  Tensor labels = Tensor::full({3, 100}, ignored_label, DType::i64);
+  Tensor labels = Tensor::full({3, 100}, ignore_index, DType::i64);
   for (const int at : {1, 7, 50, 103, 140, 160, 202}) labels.data<std::int64_t>()[at] = 3 + at % 40;
   Results results;
   results.logits = at_places((*model)(input).logits, token_places(layout)).value();

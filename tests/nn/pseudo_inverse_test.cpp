@@ -18,7 +18,7 @@ double spectral_norm(const Tensor& matrix) {
     x = matmul(transposed(a), matmul(a, Var(x))).value();
     norm = std::sqrt(sum(square(Var(x))).value().item());
     if (norm == 0) return 0;
-    x = affine(Var(x), 1 / norm).value();
+    x = (Var(x) / norm).value();
   }
   return std::sqrt(norm);
 }
@@ -30,8 +30,8 @@ TEST(PseudoInverse, AsManyLandmarksAsTokensEqualsSoftmaxAttention) {
       SCOPED_TRACE(name_of(dtype) + std::string(" ") + std::to_string(length));
       const Shape shape{length, 24};
       const Var q = random_normal(shape, 10 + static_cast<std::uint64_t>(length), 1.2), v = random_normal(shape, 12).cast(dtype);
-      const Var k = add(q, Var(random_normal(shape, 11, 0.3)));  // tokens that attend to themselves: A is well conditioned
-      const Var scores = softmax(affine(matmul(q, transposed(k)), 1 / std::sqrt(24.0)));
+      const Var k = q + random_normal(shape, 11, 0.3);  // tokens that attend to themselves: A is well conditioned
+      const Var scores = softmax(matmul(q, transposed(k)) / std::sqrt(24.0));
       const double condition = spectral_norm(scores.value()) * spectral_norm(pseudo_inverse_exact(scores).value());
       ASSERT_LE(condition, 1e4);
       const Var a = cast(scores, dtype);
@@ -50,7 +50,7 @@ TEST(PseudoInverse, FirstIterateContracts) {
         const Var a = softmax(Var(random_normal({3, m, m}, 20 + static_cast<std::uint64_t>(m), sharpness)));
         const Tensor products = matmul(a, pseudo_inverse_iterative(a, 0, scale)).value();
         for (std::int64_t i = 0; i < 3; ++i) {
-          Tensor residual = affine(Var(products.slice(0, i, i + 1).contiguous().reshape({m, m})), -1).value().clone();
+          Tensor residual = (-Var(products.slice(0, i, i + 1).contiguous().reshape({m, m}))).value().clone();
           for (std::int64_t j = 0; j < m; ++j) residual.data<double>()[j * m + j] += 1;
           EXPECT_LT(spectral_norm(residual), 1);
         }

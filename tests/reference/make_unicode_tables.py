@@ -1,6 +1,6 @@
-"""Prints data/tokenizers/unicode_tables.inc: which characters Hugging Face's tokenizers take for punctuation, marks and controls.
+"""Prints data/tokenizers/pipeline/unicode_tables.inc: which characters Hugging Face's tokenizers take for punctuation, marks and controls.
 
-usage: make_unicode_tables.py > data/tokenizers/unicode_tables.inc
+usage: make_unicode_tables.py > data/tokenizers/pipeline/unicode_tables.inc
 
 Its tables are of Unicode 8 and 11, and everyone's vocabularies were made with them, so they are asked for character by character.
 """

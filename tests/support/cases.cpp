@@ -19,7 +19,7 @@ const Tensor long_mask = [] {
 }();
 
 /// A row-stochastic matrix far from rank one, as landmark matrices of a trained model are.
-Var stochastic(const Var& x) { return softmax(affine(x, 3)); }
+Var stochastic(const Var& x) { return softmax(3 * x); }
 
 AttentionOptions attention_options(const Vars& v, double scale, Tensor mask = {}, EmptyRows empty = EmptyRows::zero) {
   return {scale, std::move(mask), empty, v[0].dtype()};
@@ -29,14 +29,14 @@ AttentionOptions attention_options(const Vars& v, double scale, Tensor mask = {}
 // clang-format off
 std::vector<OpCase> elementwise_cases() {
   return {
-      {"add", {{3, 5}, {3, 5}}, [](const Vars& v) { return add(v[0], v[1]); }},
-      {"add_broadcast_row", {{3, 5, 7}, {7}}, [](const Vars& v) { return add(v[0], v[1]); }},
-      {"add_broadcast_both", {{3, 1, 7}, {5, 1}}, [](const Vars& v) { return add(v[0], v[1]); }},
-      {"add_itself", {{4, 3}}, [](const Vars& v) { return add(v[0], v[0]); }},
-      {"subtract_broadcast", {{2, 3, 4}, {1, 3, 1}}, [](const Vars& v) { return subtract(v[0], v[1]); }},
-      {"multiply_broadcast", {{2, 3, 4}, {3, 1}}, [](const Vars& v) { return multiply(v[0], v[1]); }},
-      {"multiply_itself", {{17}}, [](const Vars& v) { return multiply(v[0], v[0]); }},
-      {"divide_broadcast", {{2, 3, 4}, {3, 4}}, [](const Vars& v) { return divide(v[0], affine(square(v[1]), 1, 1)); }},
+      {"add", {{3, 5}, {3, 5}}, [](const Vars& v) { return v[0] + v[1]; }},
+      {"add_broadcast_row", {{3, 5, 7}, {7}}, [](const Vars& v) { return v[0] + v[1]; }},
+      {"add_broadcast_both", {{3, 1, 7}, {5, 1}}, [](const Vars& v) { return v[0] + v[1]; }},
+      {"add_itself", {{4, 3}}, [](const Vars& v) { return v[0] + v[0]; }},
+      {"subtract_broadcast", {{2, 3, 4}, {1, 3, 1}}, [](const Vars& v) { return v[0] - v[1]; }},
+      {"multiply_broadcast", {{2, 3, 4}, {3, 1}}, [](const Vars& v) { return v[0] * v[1]; }},
+      {"multiply_itself", {{17}}, [](const Vars& v) { return v[0] * v[0]; }},
+      {"divide_broadcast", {{2, 3, 4}, {3, 4}}, [](const Vars& v) { return v[0] / (square(v[1]) + 1); }},
       {"affine", {{3, 5}}, [](const Vars& v) { return affine(v[0], -2.5, 0.5); }},
       {"gelu_erf", {{3, 67}}, [](const Vars& v) { return gelu_erf(v[0]); }},
       {"gelu_erf_wide", {{3, 67}}, [](const Vars& v) { return gelu_erf(v[0]); }, 1e-7, 4},
@@ -126,7 +126,7 @@ std::vector<OpCase> other_cases() {
       {"reshape", {{3, 4, 5}}, [](const Vars& v) { return reshape(v[0], {6, 10}); }},
       {"transpose", {{3, 4, 5}}, [](const Vars& v) { return transpose(v[0], 0, 2); }},
       {"slice", {{3, 4, 5}}, [](const Vars& v) { return slice(v[0], 1, 1, 3); }},
-      {"slice_twice", {{5}}, [](const Vars& v) { return add(slice(v[0], 0, 0, 3), slice(v[0], 0, 2, 5)); }},
+      {"slice_twice", {{5}}, [](const Vars& v) { return slice(v[0], 0, 0, 3) + slice(v[0], 0, 2, 5); }},
       {"concat", {{3, 2}, {3, 5}}, [](const Vars& v) { return concat({v[0], v[1], v[0]}, 1); }},
       {"sum", {{3, 4, 5}}, [](const Vars& v) { return sum(v[0]); }},
       {"sum_first_axis", {{300, 4}}, [](const Vars& v) { return sum(v[0], 0); }},
@@ -134,7 +134,7 @@ std::vector<OpCase> other_cases() {
       {"sum_last_axis", {{3, 4, 5}}, [](const Vars& v) { return sum(v[0], -1); }},
       {"mean", {{3, 4, 5}}, [](const Vars& v) { return mean(v[0]); }},
       {"mean_axis", {{3, 4, 5}}, [](const Vars& v) { return mean(v[0], 1); }},
-      {"cross_entropy", {{5, 7}}, [](const Vars& v) { return cross_entropy(v[0], int_tensor({0, 6, ignored_label, 3, 3}, {5})); }},
+      {"cross_entropy", {{5, 7}}, [](const Vars& v) { return cross_entropy(v[0], int_tensor({0, 6, ignore_index, 3, 3}, {5})); }},
       {"cross_entropy_normaliser", {{3, 7}}, [](const Vars& v) { return cross_entropy(v[0], int_tensor({0, 6, 1}, {3}), 11); }},
       {"mean_squared_error", {{3, 4}}, [](const Vars& v) { return mean_squared_error(v[0], random_normal({3, 4}, 99).cast(v[0].dtype())); }},
       {"checkpoint", {{3, 5}, {4, 5}},

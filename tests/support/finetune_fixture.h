@@ -7,8 +7,8 @@
 #include <random>
 #include <sstream>
 
-#include "tests/train/run_program.h"
-#include "tests/train/tiny_checkpoint.h"
+#include "tests/support/run_program.h"
+#include "tests/support/tiny_checkpoint.h"
 
 namespace nystrom::testing {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/support/places.h"
-#include "train/safetensors.h"
+#include "train/formats/safetensors.h"
 
 namespace nystrom::testing {
 

@@ -11,8 +11,8 @@
 
 #include "tests/support/fixtures.h"
 #include "tests/support/random.h"
-#include "train/forward.h"
-#include "train/model_folder.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/export/forward.h"
 
 namespace nystrom::testing {
 
@@ -66,7 +66,7 @@ inline void expect_equal(const Golden& golden, const Tolerance& tolerance, Devic
 
 inline std::vector<Golden> all_golden() {
   std::vector<Golden> all;
-  for (const std::string kind : {"hf", "nystrom", "rivals"}) {
+  for (const std::string kind : {"hf", "nystrom", "baselines"}) {
     for (const auto& name : fixture_names(kind)) all.push_back({kind, name});
   }
   return all;

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "data/hdf5_structure.h"
+#include "data/hdf5/hdf5_structure.h"
 
 namespace nystrom::testing {
 

@@ -151,7 +151,7 @@ inline Tensor token_places(const Layout& layout, const std::vector<std::size_t>&
 inline Var at_places(const Var& x, const Tensor& places) { return gather_rows(reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}), places); }
 
 /// Σ w ∘ x with standard normal w: a loss to which every entry of x matters differently.
-inline Var weighted_sum(const Var& x) { return sum(multiply(x, Var(random_normal(x.shape(), 5).cast(x.dtype())))); }
+inline Var weighted_sum(const Var& x) { return sum(x * random_normal(x.shape(), 5).cast(x.dtype())); }
 
 /// Whether the gradient of key biases is identically 0: they shift all scores of a query alike, unless the landmarks that serve as queries
 /// hold them too.

@@ -2,7 +2,7 @@
 // busy machine.
 #include <gtest/gtest.h>
 
-#include "core/cpu/parallel.h"
+#include "core/threads.h"
 
 namespace nystrom::testing {
 namespace {

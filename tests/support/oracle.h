@@ -7,7 +7,7 @@ namespace nystrom::testing {
 
 /// softmax(scale · q kᵀ, masked) v from matmul, softmax and matmul; every type the same. For finite inputs only.
 inline Var unfused_attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& options) {
-  Var scores = affine(matmul(q, transpose(k, -1, -2)), options.scale);
+  Var scores = options.scale * matmul(q, transpose(k, -1, -2));
   const Tensor& mask = options.key_mask;
   if (!mask.defined()) return matmul(softmax(scores), v);
   const std::int64_t samples = mask.dim(0), keys = mask.dim(1);
@@ -20,7 +20,7 @@ inline Var unfused_attention(const Var& q, const Var& k, const Var& v, const Att
       if (counts || options.empty_rows == EmptyRows::uniform) kernels::fill(any.slice(0, b, b + 1), 1);
     }
   }
-  return multiply(matmul(softmax(add(scores, Var(bias))), v), Var(any));
+  return matmul(softmax(scores + bias), v) * any;
 }
 
 }  // namespace nystrom::testing

@@ -17,7 +17,7 @@
 #include <thread>
 
 #include "tests/support/places.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 

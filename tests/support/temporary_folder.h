@@ -11,7 +11,7 @@
 #include <string>
 #include <system_error>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace nystrom {
 

@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
-#include "data/sentencepiece_train.h"
-#include "data/tokenizer_json.h"
+#include "data/tokenizers/sentencepiece_train.h"
+#include "data/tokenizers/tokenizer_json.h"
 #include "tests/support/models.h"
-#include "tests/train/temporary_folder.h"
-#include "train/hf_config.h"
-#include "train/model_folder.h"
+#include "tests/support/temporary_folder.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/formats/hf_config.h"
 
 namespace nystrom::testing {
 

@@ -7,8 +7,8 @@
 
 #include "tests/support/fixtures.h"
 #include "tests/support/random.h"
-#include "train/model_folder.h"
-#include "train/train_step.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/loop/train_step.h"
 
 namespace nystrom::testing {
 
@@ -31,16 +31,16 @@ inline void expect_trace(DType dtype, double tolerance, std::int64_t parts, Devi
   const auto expected = read_tensors(folder / "expected.safetensors");
   const auto losses = expected.at("losses").to_doubles(), norms = expected.at("grad_norms").to_doubles();
   const auto rates = expected.at("learning_rates").to_doubles();
-  Optimizer optimizer(model->parameters(), OptimizerConfig{});
+  Optimizer optimizer(model->parameters(), OptimizerOptions{});
   for (std::size_t t = 0; t < losses.size(); ++t) {
     const auto step = static_cast<std::int64_t>(t);
     const Tensor ids = at_step(batches.at("input_ids"), step), labels = at_step(batches.at("labels"), step);
     const Tensor mask = mask_of_ones(at_step(batches.at("attention_mask"), step));
-    std::vector<MicroBatch> micro;
+    std::vector<Batch> micro;
     const std::int64_t rows = ids.dim(0) / parts;
     for (std::int64_t p = 0; p < parts; ++p) {
       const auto part = [&](const Tensor& x) { return x.slice(0, p * rows, (p + 1) * rows).contiguous(); };
-      micro.push_back({{part(ids), {}, part(mask), {}}, part(labels), {}});
+      micro.push_back({.input = {part(ids), {}, part(mask), {}}, .labels = part(labels)});
     }
     StepOptions options;
     options.learning_rate = rates[t];

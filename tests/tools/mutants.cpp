@@ -9,10 +9,10 @@
 
 namespace {
 
-constexpr std::size_t most_mutants = 65536;
+constexpr std::size_t max_mutants = 65536;
 constexpr unsigned char off = 0, watched = 1;  // any other: on
 
-unsigned char nothing[most_mutants];
+unsigned char nothing[max_mutants];
 
 // Before any other static object is made: those may reach mutants.
 [[gnu::constructor(101)]] void map_table() {
@@ -20,7 +20,7 @@ unsigned char nothing[most_mutants];
   if (!path) return;
   const int file = ::open(path, O_RDWR | O_CLOEXEC);
   if (file < 0) std::abort();
-  void* table = ::mmap(nullptr, most_mutants, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  void* table = ::mmap(nullptr, max_mutants, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   ::close(file);
   if (table == MAP_FAILED) std::abort();
   nystrom_mutants = static_cast<unsigned char*>(table);

@@ -44,15 +44,17 @@ EQUIVALENT = Path(__file__).with_name("equivalent_mutants.txt")
 
 AREAS = {
     "core/cpu": ("core/cpu/*.cpp", "core/cpu/*.h"),
-    "core": ("core/*.cpp",),
+    "core": ("core/*.cpp", "core/base/*.cpp"),
     "autograd": ("autograd/**/*.cpp",),
     "nn": ("nn/*.cpp",),
     "data": ("data/**/*.cpp",),
-    "train": ("train/*.cpp",),
+    "train": ("train/**/*.cpp",),
 }
-NOT_MUTATED = {"core/cuda_absent.cpp", "train/mpi_transport.cpp", "train/nccl_transport.cpp"}
-LIBRARIES = ["nystrom_core", "nystrom_autograd", "nystrom_nn", "nystrom_data", "nystrom_train", "nystrom"]
-PROGRAMS = ["core_tests", "autograd_tests", "nn_tests", "data_tests", "train_tests", "fault_tests"]
+NOT_MUTATED = {"core/cuda_absent.cpp", "train/distributed/mpi_transport.cpp", "train/distributed/nccl_transport.cpp"}
+ROOMS = ["logging", "optim", "config", "formats", "distributed", "checkpoint", "loop", "pretrain", "finetune", "export", "plan", "report"]
+FOLDERS = ["core", "autograd", "nn", "data", *ROOMS]
+LIBRARIES = [*(f"nystrom_{folder}" for folder in FOLDERS), "nystrom"]
+PROGRAMS = [*(f"{folder}_tests" for folder in FOLDERS), "cli_tests", "fault_tests"]
 SLOW = re.compile(r"Distributed|AnyMoment|Killed|MemoryPlan|InBoundedMemory|FromTheThirdStepOn")
 
 # How many points are drawn for each mutant of a kind: many do not compile.
@@ -115,7 +117,7 @@ def write_sources(mutants: list[Mutant]) -> None:
         if path in by_path:
             content = mutation_points.with_mutants(content.decode(), path, by_path[path]).encode()
         if path == "core/CMakeLists.txt":
-            content = content.replace(b"SOURCES allocator.cpp", b"SOURCES mutants.cpp allocator.cpp", 1)
+            content = content.replace(b"    allocator.cpp", b"    mutants.cpp\n    allocator.cpp", 1)
         write_changed(SOURCE / path, content)
         shutil.copymode(ROOT / path, SOURCE / path)
     for name in ("mutants.h", "mutants.cpp"):

@@ -4,16 +4,16 @@
 #include <cstdio>
 #include <cstring>
 
+#include "core/base/file_io.h"
 #include "core/check.h"
 #include "core/dispatch.h"
-#include "core/file_io.h"
 #include "core/kernels.h"
-#include "tests/train/numbered_batches.h"
-#include "train/checkpoint.h"
-#include "train/processes.h"
-#include "train/scratch_folder.h"
-#include "train/train_step.h"
-#include "train/trainer.h"
+#include "tests/support/numbered_batches.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/distributed/processes.h"
+#include "train/logging/scratch_folder.h"
+#include "train/loop/train_step.h"
+#include "train/loop/trainer.h"
 
 namespace nystrom::testing {
 namespace {
@@ -103,7 +103,7 @@ void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpoi
     Model model(config_of(kind));
     ParameterStore& store = model.parameters();
     std::vector<int> ranks;
-    std::vector<MicroBatch> own;
+    std::vector<Batch> own;
     for (std::int64_t m = 0; m < parts; ++m) {
       ranks.push_back(static_cast<int>(m * with.size() / parts));
       if (ranks.back() == with.rank()) own.push_back(micro_batch(m));
@@ -111,7 +111,7 @@ void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpoi
     GradientSum sum(store, with, ranks, options);
     store.allocate(dtype, StoreMode::training, cpu_device, sum.own_range());
     for (const Parameter& parameter : store.parameters()) store.set(parameter.name(), weights_of(parameter, 2));
-    OptimizerConfig adam;
+    OptimizerOptions adam;
     adam.epsilon = 1e-3;  // parameters without influence have gradients of noise alone, which must not become steps
     Optimizer optimizer(store, adam, sum.own_range());
     StepOptions step;
@@ -161,14 +161,14 @@ void check_skip(Communicator& c) {
   std::vector<int> ranks;
   for (int rank = 0; rank < c.size(); ++rank) ranks.push_back(rank);
   GradientSum sum(model->parameters(), c, ranks, {false, true, false, 64});
-  Optimizer optimizer(model->parameters(), OptimizerConfig{}, sum.own_range());
+  Optimizer optimizer(model->parameters(), OptimizerOptions{}, sum.own_range());
   StepOptions step;
   step.gradient_sum = &sum;
   const std::vector<double> before = model->parameters().masters().to_doubles();
-  const MicroBatch batch = micro_batch(c.rank());
+  const Batch batch = micro_batch(c.rank());
   const auto loss = [&](std::size_t, const RunContext& run) {
     const double factor = c.rank() == c.size() - 1 ? std::numeric_limits<double>::infinity() : 1;
-    return affine(model->masked_lm(batch.input, batch.labels, 1, run).loss, factor);
+    return factor * model->masked_lm(batch.input, batch.labels, 1, run).loss;
   };
   const StepResult result = optimizer_step(optimizer, {&batch.sample_ids, 1}, loss, step);
   expect(result.skipped, "a step that is not finite was not skipped");

@@ -2,7 +2,7 @@
 // Face's library (tests/reference/check_safetensors.py). Exits with 2 when IN is refused.
 #include <cstdio>
 
-#include "train/safetensors.h"
+#include "train/formats/safetensors.h"
 
 int main(int argc, char** argv) {
   if (argc != 3) {

@@ -19,7 +19,7 @@
 #include "data/tasks/listops.h"
 #include "data/tasks/task_report.h"
 #include "data/tasks/task_scorer.h"
-#include "data/tokenizer_folder.h"
+#include "data/tokenizers/tokenizer_folder.h"
 
 namespace nystrom {
 namespace {
@@ -156,7 +156,7 @@ void answers(const Arguments& arguments) {
   TaskEvaluationLoader loader(data, {.padding = {.multiple = 8, .sequence_length = setup.encoder.sequence_length()}});
   std::int64_t exact = 0;
   while (const auto batch = loader.next()) {
-    Tensor start = Tensor::zeros({batch->input_ids.dim(0), batch->input_ids.dim(1)}, DType::f32), end = start.clone();
+    Tensor start = Tensor::zeros({batch->input.input_ids.dim(0), batch->input.input_ids.dim(1)}, DType::f32), end = start.clone();
     for (std::size_t i = 0; i < batch->samples.size(); ++i) {
       const EncodedSample& sample = data->sample(batch->samples[i]);
       const std::int64_t row = static_cast<std::int64_t>(i) * start.dim(1);

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "core/check.h"
-#include "data/sentencepiece_train.h"
-#include "data/tokenizer_folder.h"
-#include "data/tokenizer_json.h"
+#include "data/tokenizers/sentencepiece_train.h"
+#include "data/tokenizers/tokenizer_folder.h"
+#include "data/tokenizers/tokenizer_json.h"
 
 namespace nystrom {
 namespace {

@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "core/base/file_io.h"
 #include "core/check.h"
-#include "core/file_io.h"
-#include "train/config_io.h"
-#include "train/corpus.h"
-#include "train/evaluation.h"
-#include "train/hf_config.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/config/config_io.h"
+#include "train/formats/hf_config.h"
+#include "train/formats/safetensors.h"
+#include "train/pretrain/corpus.h"
+#include "train/pretrain/evaluation.h"
 
 namespace nystrom {
 namespace {
@@ -39,15 +40,15 @@ void write_batches(const RunConfig& config, const Corpus& corpus, std::int64_t s
   std::vector<NamedTensor> tensors;
   for (std::int64_t step = 1; step <= steps; ++step) {
     const Batch batch = loader.next().front();
-    tensors.push_back({fmt::format("input_ids.{}", step), batch.input_ids});
+    tensors.push_back({fmt::format("input_ids.{}", step), batch.input.input_ids});
     tensors.push_back({fmt::format("labels.{}", step), batch.labels});
-    if (batch.attention_mask.defined()) tensors.push_back({fmt::format("attention_mask.{}", step), batch.attention_mask});
+    if (batch.input.attention_mask.defined()) tensors.push_back({fmt::format("attention_mask.{}", step), batch.input.attention_mask});
   }
   write_safetensors(file, tensors);
 }
 
 void run(const std::string& yaml, std::int64_t steps, const fs::path& folder, Overrides overrides) {
-  RunConfig config = read_config(yaml, overrides);
+  RunConfig config = read_config(yaml, start_defaults, overrides);
   const auto wrong = validate_pretraining(config);
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
   Log log;

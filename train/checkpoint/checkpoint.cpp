@@ -1,4 +1,4 @@
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "core/base/file_io.h"
 #include "core/check.h"
-#include "core/file_io.h"
 
 namespace nystrom {
 namespace {

@@ -4,10 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/file_io.h"
+#include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/file_io.h"
-#include "core/json.h"
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace nystrom {
 namespace {

@@ -1,14 +1,15 @@
-#include "train/model_folder.h"
+#include "train/checkpoint/model_folder.h"
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/tokenizer_folder.h"
-#include "train/checkpoint.h"
-#include "train/config_io.h"
-#include "train/hf_config.h"
-#include "train/run_state.h"
+#include "data/tokenizers/tokenizer_folder.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_state.h"
+#include "train/config/config_io.h"
+#include "train/formats/hf_config.h"
 
 namespace nystrom {
 
@@ -95,6 +96,12 @@ ModelFolder open_model_folder(const std::filesystem::path& model, const std::vec
 ModelFolder open_start_folder(const std::filesystem::path& model, Log& log) {
   const fs::path path = find_model(model, log);
   return {path, read_hf_keys(path)};
+}
+
+StartDefaults start_defaults(const std::string& from) {
+  Log quiet(true);
+  const ModelFolder folder = open_start_folder(from, quiet);
+  return {folder.config, trained_length(folder)};
 }
 
 std::int64_t trained_length(const ModelFolder& folder) {

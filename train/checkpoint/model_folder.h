@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 #include "nn/model.h"
-#include "train/log.h"
-#include "train/safetensors.h"
+#include "train/config/config_io.h"
+#include "train/formats/safetensors.h"
+#include "train/logging/log.h"
 
 namespace nystrom {
 
@@ -38,6 +39,9 @@ std::filesystem::path find_model(const std::filesystem::path& model, Log& log);
 /// something else, the data.sequence_length of a checkpoint's config.yaml, else the tokenizer's model_max_length; never more than the model
 /// takes.
 std::int64_t trained_length(const ModelFolder& folder);
+
+/// What a run that starts from the folder has for defaults: the ReadStart of read_config.
+StartDefaults start_defaults(const std::string& from);
 
 /// The configuration of a Hugging Face folder with `--set model.…` overrides applied. InputError for anything that cannot be built.
 ModelConfig read_model_config(const std::filesystem::path& folder, const std::vector<std::string>& overrides);

@@ -1,10 +1,11 @@
 // The weights of a model folder, into a model and out of one.
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "train/model_folder.h"
-#include "train/model_weights.h"
+#include "nn/weight_loading.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/formats/model_weights.h"
 
 namespace nystrom {
 namespace {

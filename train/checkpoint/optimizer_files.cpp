@@ -1,10 +1,10 @@
-#include "train/optimizer_files.h"
+#include "train/checkpoint/optimizer_files.h"
 
 #include <algorithm>
 #include <charconv>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 #include "core/kernels.h"
 
 namespace nystrom {
@@ -26,7 +26,7 @@ std::pair<std::string, std::int64_t> split(const std::string& name) {
 
 /// The elements of a parameter that lie in a range of the slabs, counted in the parameter.
 SlabRange overlap(const ParameterStore& store, const Parameter& parameter, SlabRange range) {
-  const std::int64_t place = store.place_of(parameter.name());
+  const std::int64_t place = store.offset_of(parameter.name());
   return {std::max<std::int64_t>(range.begin - place, 0), std::min(range.end - place, parameter.shape().numel())};
 }
 
@@ -55,7 +55,7 @@ std::vector<NamedTensor> tensors_of(const ParameterStore& store, SlabRange range
   for (const Parameter& parameter : store.parameters()) {
     const auto [from, end] = overlap(store, parameter, range);
     if (from >= end) continue;
-    const std::int64_t place = store.place_of(parameter.name()) - range.begin;
+    const std::int64_t place = store.offset_of(parameter.name()) - range.begin;
     const bool whole = end - from == parameter.shape().numel();
     const std::string name = parameter.name() + (whole ? "" : fmt::format("{}{}", from_mark, from));
     for (const NamedSlab& slab : slabs) {
@@ -113,7 +113,7 @@ void OptimizerFiles::read(const ParameterStore& store, SlabRange range, const Na
   for (const Parameter& parameter : store.parameters()) {
     const auto [wanted, wanted_end] = overlap(store, parameter, range);
     const std::string name = slab.name + "." + parameter.name();
-    const std::int64_t place = store.place_of(parameter.name()) - range.begin;
+    const std::int64_t place = store.offset_of(parameter.name()) - range.begin;
     std::int64_t missing = std::max<std::int64_t>(wanted_end - wanted, 0);
     const auto [first, last] = parts_.equal_range(name);
     for (auto it = first; it != last; ++it) {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "train/checkpoint.h"
-#include "train/communicator.h"
-#include "train/optimizer.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/distributed/communicator.h"
+#include "train/formats/safetensors.h"
+#include "train/optim/optimizer.h"
 
 namespace nystrom {
 

@@ -1,16 +1,16 @@
-#include "train/run_state.h"
+#include "train/checkpoint/run_state.h"
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "core/base/file_io.h"
+#include "core/base/json.h"
 #include "core/check.h"
-#include "core/file_io.h"
-#include "core/json.h"
-#include "train/checkpoint.h"
-#include "train/config_io.h"
-#include "train/schedule.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/config/config_io.h"
+#include "train/optim/schedule.h"
 
 namespace nystrom {
 
@@ -35,7 +35,7 @@ std::string RunState::to_json() const {
                                  {"version", version}};
   if (loss_scale) json["loss_scale"] = {{"value", loss_scale->value()}, {"finite_steps", loss_scale->finite_steps()}};
   if (losses) {
-    json["losses"] = {{"usual", losses->usual()}, {"far", losses->far()}};
+    json["losses"] = {{"baseline", losses->baseline()}, {"outliers", losses->outliers()}};
     json["anchor"] = anchor;
   }
   if (!skipped_batches.empty()) {
@@ -58,11 +58,14 @@ LossScale read_loss_scale(const json& saved) {
 }
 
 LossWatch read_losses(const json& saved) {
-  auto usual = saved.at("usual").get<std::vector<double>>(), far = saved.at("far").get<std::vector<double>>();
-  require_input(usual.size() <= LossWatch::window && far.size() < LossWatch::in_a_row,
-                "losses has {} usual and {} far ones, expected at most {} and less than {}", usual.size(), far.size(), LossWatch::window,
-                LossWatch::in_a_row);
-  return {std::move(usual), std::move(far)};
+  // Older versions called them usual and far.
+  const bool old = saved.contains("usual");
+  auto baseline = saved.at(old ? "usual" : "baseline").get<std::vector<double>>();
+  auto outliers = saved.at(old ? "far" : "outliers").get<std::vector<double>>();
+  require_input(baseline.size() <= LossWatch::window && outliers.size() < LossWatch::in_a_row,
+                "losses has {} in its baseline and {} outliers; expected at most {} and fewer than {}", baseline.size(), outliers.size(),
+                LossWatch::window, LossWatch::in_a_row);
+  return {std::move(baseline), std::move(outliers)};
 }
 
 std::vector<RunState::SkippedBatches> read_skipped_batches(const json& saved, std::int64_t last_step) {
@@ -73,7 +76,7 @@ std::vector<RunState::SkippedBatches> read_skipped_batches(const json& saved, st
     const std::int64_t before = list.size() > 1 ? list[list.size() - 2].step : 0, step = list.back().step;
     require_input(before <= step && step <= last_step, "skipped_batches.step is {}, expected one from {} to {}", step, before, last_step);
     total += list.back().batches;
-    require_input(total <= most_json_count, "skipped_batches are {} in all, expected at most {}", total, most_json_count);
+    require_input(total <= max_json_count, "skipped_batches are {} in all, expected at most {}", total, max_json_count);
   }
   return list;
 }
@@ -164,7 +167,7 @@ void check_run_dir(const RunConfig& config) {
                 config.run_dir, fmt::join(changed, ", "));
 }
 
-void settle_config(const RunConfig& config) {
+void write_resolved_config(const RunConfig& config) {
   check_run_dir(config);
   write_text_file(settings_file(config), to_yaml(config));
 }

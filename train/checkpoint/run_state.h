@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "train/config.h"
-#include "train/loss_scale.h"
-#include "train/loss_watch.h"
+#include "train/config/config.h"
+#include "train/optim/loss_scale.h"
+#include "train/optim/loss_watch.h"
 
 namespace nystrom {
 
@@ -57,6 +57,6 @@ void check_run_place(const std::filesystem::path& run_dir);
 /// cache). Writes nothing.
 void check_run_dir(const RunConfig& config);
 /// check_run_dir, and then writes the resolved configuration into the run directory.
-void settle_config(const RunConfig& config);
+void write_resolved_config(const RunConfig& config);
 
 }  // namespace nystrom

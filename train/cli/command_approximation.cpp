@@ -5,20 +5,20 @@
 
 #include <filesystem>
 
+#include "core/base/distinct.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/distinct.h"
-#include "core/json.h"
-#include "data/text.h"
-#include "train/approximation_cost.h"
-#include "train/approximation_matrices.h"
-#include "train/approximation_model.h"
-#include "train/commands.h"
-#include "train/corpus.h"
-#include "train/evaluation.h"
-#include "train/progress.h"
-#include "train/scratch_folder.h"
-#include "train/stop_signals.h"
-#include "train/task_settings.h"
+#include "data/text/text.h"
+#include "train/cli/commands.h"
+#include "train/finetune/task_settings.h"
+#include "train/logging/progress.h"
+#include "train/logging/scratch_folder.h"
+#include "train/logging/stop_signals.h"
+#include "train/pretrain/corpus.h"
+#include "train/pretrain/evaluation.h"
+#include "train/report/approximation_cost.h"
+#include "train/report/approximation_matrices.h"
+#include "train/report/approximation_model.h"
 
 namespace nystrom {
 namespace {

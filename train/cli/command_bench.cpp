@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "train/bench.h"
-#include "train/commands.h"
-#include "train/config.h"
+#include "train/cli/commands.h"
+#include "train/config/config.h"
+#include "train/plan/bench.h"
 
 namespace nystrom {
 namespace {

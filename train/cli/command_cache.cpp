@@ -6,12 +6,12 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "train/cache.h"
-#include "train/commands.h"
-#include "train/config.h"
-#include "train/memory_plan.h"
+#include "train/cli/commands.h"
+#include "train/config/config.h"
+#include "train/plan/memory_plan.h"
+#include "train/pretrain/cache.h"
 
 namespace nystrom {
 namespace {

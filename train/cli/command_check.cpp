@@ -10,19 +10,20 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/tokenizer_folder.h"
+#include "data/tokenizers/tokenizer_folder.h"
 #include "nn/model.h"
-#include "train/commands.h"
-#include "train/config_io.h"
-#include "train/data_report.h"
-#include "train/evaluation.h"
-#include "train/finetune.h"
-#include "train/memory_plan.h"
-#include "train/run_checks.h"
-#include "train/run_state.h"
-#include "train/schedule.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/checkpoint/run_state.h"
+#include "train/cli/commands.h"
+#include "train/config/config_io.h"
+#include "train/finetune/finetune.h"
+#include "train/loop/run_checks.h"
+#include "train/optim/schedule.h"
+#include "train/plan/memory_plan.h"
+#include "train/pretrain/data_report.h"
+#include "train/pretrain/evaluation.h"
 
 namespace nystrom {
 namespace {
@@ -124,7 +125,7 @@ Lines split_lines(const std::string& text) {
 
 /// All lines in one InputError, when there are any.
 RunConfig read_sound_config(const CheckOptions& options, Device device) {
-  RunConfig config = read_config(options.config, options.common.overrides);
+  RunConfig config = read_config(options.config, start_defaults, options.common.overrides);
   Lines lines = find_problems(printable(options.config), config);
   if (!options.asks_for_memory())  // which may be that of other machines
     note(lines, printable(options.config), [&] { require_computable(config, device); });
@@ -250,7 +251,7 @@ Json to_json(const Plan& plan) {
                {"steps", training.steps || plan.sequences ? Json(total_steps(training, plan.sequences.value_or(0))) : Json()},
                {"batch_size", training.batch_size},
                {"sequence_length", length},
-               {"most_tokens_per_step", training.batch_size * length},
+               {"max_tokens_per_step", training.batch_size * length},
                {"sequences", plan.sequences ? Json(*plan.sequences) : Json()},
                {"epochs", plan.sequences ? Json(epochs(plan.config, *plan.sequences)) : Json()},
                {"warnings", plan.warnings}};

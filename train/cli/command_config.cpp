@@ -4,9 +4,9 @@
 #include <CLI/Formatter.hpp>
 
 #include "core/check.h"
-#include "train/commands.h"
-#include "train/config_docs.h"
-#include "train/recipes.h"
+#include "train/cli/commands.h"
+#include "train/config/config_docs.h"
+#include "train/config/recipes.h"
 
 namespace nystrom {
 namespace {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "train/commands.h"
-#include "train/doctor.h"
+#include "train/cli/commands.h"
+#include "train/plan/doctor.h"
 
 namespace nystrom {
 namespace {

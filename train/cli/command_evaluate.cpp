@@ -8,20 +8,20 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/base/checksum.h"
+#include "core/base/file_io.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/checksum.h"
-#include "core/file_io.h"
-#include "core/json.h"
 #include "data/tasks/task_report.h"
-#include "train/commands.h"
-#include "train/corpus.h"
-#include "train/evaluation.h"
-#include "train/model_folder.h"
-#include "train/progress.h"
-#include "train/scratch_folder.h"
-#include "train/stop_signals.h"
-#include "train/task_evaluation.h"
-#include "train/task_settings.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/cli/commands.h"
+#include "train/finetune/task_evaluation.h"
+#include "train/finetune/task_settings.h"
+#include "train/logging/progress.h"
+#include "train/logging/scratch_folder.h"
+#include "train/logging/stop_signals.h"
+#include "train/pretrain/corpus.h"
+#include "train/pretrain/evaluation.h"
 
 namespace nystrom {
 namespace {

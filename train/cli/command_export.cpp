@@ -5,10 +5,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "train/commands.h"
-#include "train/export.h"
+#include "train/cli/commands.h"
+#include "train/export/export.h"
 
 namespace nystrom {
 namespace {

@@ -3,10 +3,10 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "train/commands.h"
-#include "train/extend.h"
+#include "train/cli/commands.h"
+#include "train/export/extend.h"
 
 namespace nystrom {
 namespace {

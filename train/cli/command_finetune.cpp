@@ -4,9 +4,9 @@
 #include <CLI/Formatter.hpp>
 
 #include "core/check.h"
-#include "train/commands.h"
-#include "train/finetune.h"
-#include "train/sweep.h"
+#include "train/cli/commands.h"
+#include "train/finetune/finetune.h"
+#include "train/finetune/sweep.h"
 
 namespace nystrom {
 namespace {
@@ -19,11 +19,11 @@ struct FinetuneOptions {
 };
 
 void run_once(const FinetuneOptions& options, Log& log, Device device, Communicator& communicator) {
-  const RunConfig config = read_config(options.config, options.common.overrides);
+  const RunConfig config = read_config(options.config, start_defaults, options.common.overrides);
   const RunResult result = finetune(config, log, device, communicator);
   require_finished(result, log);
   const std::string score =
-      result.best_value ? fmt::format(", {} {:.4f} at step {}", result.judged_by, *result.best_value, *result.best) : "";
+      result.best_value ? fmt::format(", {} {:.4f} at step {}", result.metric_name, *result.best_value, *result.best) : "";
   log.say(fmt::format("done: {} steps{}; the model is {}/checkpoints/step-{}", result.steps, score, config.run_dir,
                       result.best.value_or(result.steps)));
 }

@@ -4,10 +4,10 @@
 #include <CLI/Formatter.hpp>
 
 #include "core/check.h"
-#include "train/commands.h"
-#include "train/config.h"
-#include "train/forward.h"
-#include "train/model_folder.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/cli/commands.h"
+#include "train/config/config.h"
+#include "train/export/forward.h"
 
 namespace nystrom {
 namespace {

@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "train/commands.h"
-#include "train/config_io.h"
-#include "train/hf_config.h"
-#include "train/memory_plan.h"
-#include "train/model_folder.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/cli/commands.h"
+#include "train/config/config_io.h"
+#include "train/formats/hf_config.h"
+#include "train/plan/memory_plan.h"
 
 namespace nystrom {
 namespace {
@@ -85,7 +85,7 @@ void run(const InfoOptions& options) {
   const bool yaml = target.extension() == ".yaml" || target.extension() == ".yml";
   Log log(options.common.quiet);
   std::optional<RunConfig> run;
-  if (yaml) run = read_config(options.target, options.common.overrides);
+  if (yaml) run = read_config(options.target, start_defaults, options.common.overrides);
   Json info = describe(run ? run->model : open_model_folder(target, options.common.overrides, log).config);
   std::optional<MemoryPlan> memory;
   if (run) memory = plan_memory(*run, 1);

@@ -3,14 +3,14 @@
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include "core/base/file_io.h"
+#include "core/base/new_folder.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/file_io.h"
-#include "core/json.h"
-#include "core/new_folder.h"
 #include "data/tasks/listops.h"
-#include "train/commands.h"
-#include "train/progress.h"
-#include "train/stop_signals.h"
+#include "train/cli/commands.h"
+#include "train/logging/progress.h"
+#include "train/logging/stop_signals.h"
 
 namespace nystrom {
 namespace {
@@ -27,7 +27,7 @@ void run(const ListOpsCommand& options) {
   require_input(options.common.overrides.empty(), "--set: nystrom listops reads no configuration");
   Log log(options.common.quiet);
   ListOpsGenerator generator(options.listops);
-  NewFolder folder(free_place(options.folder));
+  NewFolder folder(require_empty_target(options.folder));
   const StopSignals stop;
   const std::int64_t all = options.train + options.validation + options.test;
   Progress progress("sample", 0, all, log);

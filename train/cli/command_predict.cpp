@@ -7,14 +7,14 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 #include "data/tasks/entities.h"
 #include "data/tasks/task_report.h"
-#include "train/commands.h"
-#include "train/fill_mask.h"
-#include "train/model_folder.h"
-#include "train/task_predict.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/cli/commands.h"
+#include "train/finetune/task_predict.h"
+#include "train/pretrain/fill_mask.h"
 
 namespace nystrom {
 namespace {
@@ -145,7 +145,7 @@ bool ends_like_data(const std::string& word) {
 std::vector<std::string> checked_texts(const PredictOptions& options) {
   std::vector<std::string> texts;
   for (const std::string& word : options.texts) {
-    const std::string text = without_guard(word);
+    const std::string text = unescape_brackets(word);
     std::error_code ignored;
     require_input(!text.empty(), "an empty TEXT says nothing to predict; give a text, or the name of a file");
     require_input(options.as_text || !fs::is_directory(text, ignored),

@@ -4,11 +4,12 @@
 #include <CLI/Formatter.hpp>
 
 #include "core/check.h"
-#include "train/commands.h"
-#include "train/config_io.h"
-#include "train/corpus.h"
-#include "train/processes.h"
-#include "train/run_checks.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/cli/commands.h"
+#include "train/config/config_io.h"
+#include "train/distributed/processes.h"
+#include "train/loop/run_checks.h"
+#include "train/pretrain/corpus.h"
 
 namespace nystrom {
 namespace {
@@ -19,7 +20,7 @@ struct PrepareOptions {
 };
 
 void run(const PrepareOptions& options, Communicator& communicator) {
-  const RunConfig config = read_config(options.config, options.common.overrides);
+  const RunConfig config = read_config(options.config, start_defaults, options.common.overrides);
   const auto wrong = validate_pretraining(config);
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
   Log log(options.common.quiet);

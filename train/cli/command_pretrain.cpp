@@ -4,9 +4,10 @@
 #include <CLI/Formatter.hpp>
 
 #include "core/check.h"
-#include "train/commands.h"
-#include "train/config_io.h"
-#include "train/pretrain.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/cli/commands.h"
+#include "train/config/config_io.h"
+#include "train/pretrain/pretrain.h"
 
 namespace nystrom {
 namespace {
@@ -17,7 +18,7 @@ struct PretrainOptions {
 };
 
 void run(const PretrainOptions& options, Communicator& communicator, Device device) {
-  const RunConfig config = read_config(options.config, options.common.overrides);
+  const RunConfig config = read_config(options.config, start_defaults, options.common.overrides);
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
   const PretrainResult result = pretrain(config, log, device, communicator);

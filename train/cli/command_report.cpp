@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <set>
 
+#include "core/base/file_io.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/file_io.h"
-#include "core/json.h"
-#include "train/commands.h"
-#include "train/report.h"
+#include "train/cli/commands.h"
+#include "train/report/report.h"
 
 namespace nystrom {
 namespace {
@@ -27,7 +27,7 @@ std::string page_of_run(const ReportCommand& options, const RunRecord& run, Log&
   const bool masked_lm = !has_task(run.config);
   require_input(masked_lm || options.texts.empty(), "--text: {} trains a task; masks are filled by masked language models", run.name);
   std::vector<std::string> texts;
-  for (const std::string& text : options.texts) texts.push_back(without_guard(text));
+  for (const std::string& text : options.texts) texts.push_back(unescape_brackets(text));
   return run_report(run, texts.empty() ? read_mask_samples(run.path) : sample_masks(run, texts, log), read_study(run.path));
 }
 

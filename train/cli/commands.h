@@ -5,12 +5,12 @@
 #include <string>
 #include <vector>
 
+#include "core/base/error.h"
+#include "core/base/fields.h"
 #include "core/device.h"
 #include "core/dtype.h"
-#include "core/error.h"
-#include "core/fields.h"
-#include "train/communicator.h"
-#include "train/stop_signals.h"
+#include "train/distributed/communicator.h"
+#include "train/logging/stop_signals.h"
 
 namespace CLI {
 class App;
@@ -36,12 +36,12 @@ struct CommonOptions {
 
 /// A word of the command line as the user gave it. CLI11 takes one in brackets, such as the text "[MASK]", for a list; so main puts a space
 /// in front of it, and a command that takes free text takes it away again.
-std::string without_guard(const std::string& word);
+std::string unescape_brackets(const std::string& word);
 
 /// The values of a --dtype option.
 inline const std::vector<std::string> dtype_names = {"f32", "bf16", "f16", "f64"};
 
-/// The words of an enum that has enum_names (core/fields.h), for CLI11 to check.
+/// The words of an enum that has enum_names (core/base/fields.h), for CLI11 to check.
 template <class E>
 std::vector<std::string> names_of() {
   std::vector<std::string> names;

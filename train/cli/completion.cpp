@@ -1,4 +1,4 @@
-#include "train/completion.h"
+#include "train/cli/completion.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>

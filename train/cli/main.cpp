@@ -12,15 +12,15 @@
 #include <new>
 #include <thread>
 
+#include "core/base/printable.h"
+#include "core/base/suggest.h"
 #include "core/check.h"
-#include "core/cpu/parallel.h"
 #include "core/cuda/runtime.h"
-#include "core/json.h"
-#include "core/suggest.h"
-#include "train/commands.h"
-#include "train/completion.h"
-#include "train/processes.h"
-#include "train/trainer.h"
+#include "core/threads.h"
+#include "train/cli/commands.h"
+#include "train/cli/completion.h"
+#include "train/distributed/processes.h"
+#include "train/loop/trainer.h"
 
 namespace nystrom {
 
@@ -51,7 +51,7 @@ void CommonOptions::refuse_overrides(const std::string& command, const std::stri
   throw InputError(fmt::format("--set {}: {}; see nystrom {} --help", printable(overrides[0], 80), why, command));
 }
 
-std::string without_guard(const std::string& word) { return word.starts_with(" [") && word.ends_with(']') ? word.substr(1) : word; }
+std::string unescape_brackets(const std::string& word) { return word.starts_with(" [") && word.ends_with(']') ? word.substr(1) : word; }
 
 namespace {
 

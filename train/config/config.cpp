@@ -1,22 +1,13 @@
-#include "train/config.h"
+#include "train/config/config.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 
+#include "core/base/check.h"
 #include "core/dispatch.h"
 
 namespace nystrom {
-
-std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind) {
-  static constexpr EnumName<OptimizerKind> names[] = {{OptimizerKind::adamw, "adamw"}, {OptimizerKind::lamb, "lamb"}};
-  return names;
-}
-
-std::span<const EnumName<Decay>> enum_names(Decay) {
-  static constexpr EnumName<Decay> names[] = {{Decay::linear, "linear"}, {Decay::cosine, "cosine"}, {Decay::constant, "constant"}};
-  return names;
-}
 
 std::span<const EnumName<Reduction>> enum_names(Reduction) {
   static constexpr EnumName<Reduction> names[] = {{Reduction::exact, "exact"}, {Reduction::bf16, "bf16"}};
@@ -47,6 +38,15 @@ std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples) {
   if (config.steps) return *config.steps;
   const double sequences = std::ceil(config.epochs.value_or(1) * static_cast<double>(samples));
   return static_cast<std::int64_t>(std::ceil(sequences / static_cast<double>(config.batch_size)));
+}
+
+void require_warmup_within_run(const RunConfig& config, std::int64_t samples) {
+  const std::int64_t steps = total_steps(config.training, samples), warmup = warmup_of(config.schedule, steps);
+  require_input(
+      warmup <= steps,
+      "schedule.warmup_steps {} exceeds the number of steps, {}, that training.epochs {} make of {} samples in batches of {}; the "
+      "learning rate would never reach its peak: lower it, or give schedule.warmup_share in its place",
+      warmup, steps, config.training.epochs.value_or(1), samples, config.training.batch_size);
 }
 
 std::int64_t evaluation_interval(const RunConfig& config, std::int64_t samples) {

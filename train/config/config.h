@@ -8,21 +8,18 @@
 #include <string_view>
 #include <vector>
 
+#include "core/base/fields.h"
 #include "core/device.h"
 #include "core/dtype.h"
-#include "core/fields.h"
-#include "data/builtin_tokenizer.h"
 #include "data/tasks/task_config.h"
-#include "data/text.h"
+#include "data/text/text.h"
+#include "data/tokenizers/builtin_tokenizer.h"
 #include "nn/model_config.h"
+#include "train/optim/optimizer_options.h"
+#include "train/optim/schedule.h"
 
 namespace nystrom {
 
-enum class OptimizerKind { adamw, lamb };
-enum class Decay { linear, cosine, constant };
-
-std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind);
-std::span<const EnumName<Decay>> enum_names(Decay);
 /// The types a model can compute in: bf16, f16, f32, f64.
 std::span<const EnumName<DType>> enum_names(DType);
 
@@ -157,46 +154,11 @@ void fields(V& v, LoggingConfig& c) {
     "texts with [MASK] that a masked language model fills at each evaluation, for nystrom report; what is too long for it is left out");
 }
 
-struct OptimizerConfig {
-  OptimizerKind name = OptimizerKind::adamw;
-  double learning_rate = 1e-4;
-  double weight_decay = 0.01;
-  std::vector<double> betas = {0.9, 0.999};
-  double epsilon = 1e-8;
-  std::optional<double> clip_norm = 1.0;
-};
-
-template <class V>
-void fields(V& v, OptimizerConfig& c) {
-  v(c.name, "name", "adamw: Adam with decoupled weight decay; lamb: the same with a trust ratio a parameter, for large batches");
-  v(c.learning_rate, "learning_rate", "peak learning rate", positive);
-  v(c.weight_decay, "weight_decay", "weight decay; not of biases and layer normalisation", not_negative);
-  v(c.betas, "betas", "decay of the first and the second moment", below_one);
-  v(c.epsilon, "epsilon", "added to the root of the second moment", positive);
-  v(c.clip_norm, "clip_norm", "largest norm of the whole gradient; null: no clipping", positive);
-}
-
-struct ScheduleConfig {
-  std::optional<std::int64_t> warmup_steps;
-  Decay decay = Decay::linear;
-  std::optional<double> warmup_share = std::nullopt;
-};
-
-template <class V>
-void fields(V& v, ScheduleConfig& c) {
-  v(c.warmup_steps, "warmup_steps",
-    "steps in which the learning rate rises to its peak; null: warmup_share decides, and without that too a tenth of all steps, at most "
-    "10000",
-    not_negative);
-  v(c.warmup_share, "warmup_share", "the same as a share of all steps, instead of warmup_steps", probability);
-  v(c.decay, "decay", "of the learning rate after the warm-up. linear, cosine: towards zero; constant: none");
-}
-
 /// In which type the gradients of several processes are added up: that of the masters, or rounded.
 enum class Reduction { exact, bf16 };
 std::span<const EnumName<Reduction>> enum_names(Reduction);
 
-/// What a run does when its loss has spiked (train/loss_watch.h).
+/// What a run does when its loss has spiked (train/optim/loss_watch.h).
 enum class OnLossSpike { warn, roll_back };
 std::span<const EnumName<OnLossSpike>> enum_names(OnLossSpike);
 
@@ -278,8 +240,8 @@ struct RunConfig {
   DataConfig data;
   TaskConfig task;
   MaskingConfig masking;
-  OptimizerConfig optimizer;
-  ScheduleConfig schedule;
+  OptimizerOptions optimizer;
+  ScheduleOptions schedule;
   TrainingConfig training;
   EvaluationConfig evaluation;
   CheckpointConfig checkpoint;
@@ -317,6 +279,8 @@ void set_finetuning_defaults(RunConfig& config);
 
 /// Optimizer steps of a whole run over `samples` training samples.
 std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples);
+/// InputError when the warm-up is longer than the whole run over `samples` training samples, which training.epochs may decide.
+void require_warmup_within_run(const RunConfig& config, std::int64_t samples);
 /// Steps between its evaluations.
 std::int64_t evaluation_interval(const RunConfig& config, std::int64_t samples);
 

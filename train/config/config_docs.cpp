@@ -1,13 +1,13 @@
-#include "train/config_docs.h"
+#include "train/config/config_docs.h"
 
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "core/base/printable.h"
+#include "core/base/suggest.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "core/suggest.h"
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace nystrom {
 namespace {
@@ -180,7 +180,7 @@ Json schema_of_section(const std::vector<OptionDoc>& options, const std::string&
 
 constexpr const char* page_head = R"(# Configuration
 
-Generated from the field lists in `train/config.h`, `nn/model_config.h` and `data/tasks/task_config.h` by `./dev docs`; do not edit.
+Generated from the field lists in `train/config/config.h`, `nn/model_config.h` and `data/tasks/task_config.h` by `./dev docs`; do not edit.
 
 A run is one YAML file. What it leaves out has its default; `nystrom config --list` names the recipes to start from, and
 `nystrom config small > my.yaml` copies one. `nystrom config --explain training.batch_size` explains an option on the terminal.

@@ -1,4 +1,5 @@
-// The options of a run as documentation: visitors over the field lists of train/config.h, so that no text about an option is written twice.
+// The options of a run as documentation: visitors over the field lists of train/config/config.h, so that no text about an option is written
+// twice.
 #pragma once
 
 #include <string>

@@ -1,12 +1,12 @@
-#include "train/config_io.h"
+#include "train/config/config_io.h"
 
 #include <cstring>
 #include <map>
 #include <sstream>
 
-#include "core/json.h"
-#include "train/config_reader.h"
-#include "train/model_folder.h"
+#include "core/base/file_io.h"
+#include "core/base/printable.h"
+#include "train/config/config_reader.h"
 
 namespace nystrom {
 namespace {
@@ -228,30 +228,29 @@ RunConfig defaults() {
 
 }  // namespace
 
-RunConfig read_config(const std::string& path, Overrides overrides) {
-  return parse_config(read_text_file(path, most_yaml_bytes), printable_path(path), overrides);
+RunConfig read_config(const std::string& path, const ReadStart& read_start, Overrides overrides) {
+  return parse_config(read_text_file(path, max_yaml_bytes), printable_path(path), read_start, overrides);
 }
 
 RunConfig read_resolved_config(const std::string& path, Overrides overrides) {
-  return parse_resolved_config(read_text_file(path, most_yaml_bytes), printable_path(path), overrides);
+  return parse_resolved_config(read_text_file(path, max_yaml_bytes), printable_path(path), overrides);
 }
 
 RunConfig parse_resolved_config(std::string_view text, const std::string& name, Overrides overrides) {
   return parse_over(defaults(), text, name, overrides, true);
 }
 
-RunConfig parse_config(std::string_view text, const std::string& name, Overrides overrides) {
+RunConfig parse_config(std::string_view text, const std::string& name, const ReadStart& read_start, Overrides overrides) {
   RunConfig start = defaults();
   const RunConfig given = parse_over(start, text, name, overrides, false);
   if (has_task(given)) set_finetuning_defaults(start);
   if (given.start.from) {
-    Log quiet(true);
-    const ModelFolder folder = open_start_folder(*given.start.from, quiet);
+    const StartDefaults folder = read_start(*given.start.from);
     start.start = given.start;
-    start.model = folder.config;
+    start.model = folder.model;
     start.model.head = Head::masked_lm;
     start.model.labels = ModelConfig{}.labels;
-    start.data.sequence_length = trained_length(folder);
+    start.data.sequence_length = folder.sequence_length;
   }
   return parse_over(start, text, name, overrides, true);
 }

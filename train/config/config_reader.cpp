@@ -1,4 +1,4 @@
-#include "train/config_reader.h"
+#include "train/config/config_reader.h"
 
 #include <cctype>
 #include <charconv>
@@ -42,12 +42,12 @@ std::string ConfigErrors::format(const Line& line) const {
 }
 
 void ConfigErrors::throw_if_any() {
-  constexpr std::size_t most_lines = 50;
+  constexpr std::size_t max_lines = 50;
   if (errors_.empty()) return;
   std::ranges::stable_sort(errors_, {}, &Line::place);
   std::string text;
-  for (std::size_t i = 0; i < errors_.size() && i < most_lines; ++i) text += (i > 0 ? "\n" : "") + format(errors_[i]);
-  if (errors_.size() > most_lines) text += fmt::format("\n… and {} more", errors_.size() - most_lines);
+  for (std::size_t i = 0; i < errors_.size() && i < max_lines; ++i) text += (i > 0 ? "\n" : "") + format(errors_[i]);
+  if (errors_.size() > max_lines) text += fmt::format("\n… and {} more", errors_.size() - max_lines);
   throw InputError(text);
 }
 

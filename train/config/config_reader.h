@@ -12,9 +12,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "core/fields.h"
-#include "core/suggest.h"
-#include "train/yaml.h"
+#include "core/base/fields.h"
+#include "core/base/suggest.h"
+#include "train/config/yaml.h"
 
 namespace nystrom {
 

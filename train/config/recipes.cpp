@@ -1,11 +1,11 @@
-#include "train/recipes.h"
+#include "train/config/recipes.h"
 
 #include <string>
 #include <vector>
 
+#include "core/base/printable.h"
+#include "core/base/suggest.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "core/suggest.h"
 
 namespace nystrom {
 

@@ -1,5 +1,5 @@
 // Built on yaml-cpp's parsing events rather than its nodes: nodes drop duplicate keys and quotes, and expand aliases while walked.
-#include "train/yaml.h"
+#include "train/config/yaml.h"
 
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
@@ -7,8 +7,8 @@
 
 #include <sstream>
 
-#include "core/json.h"
-#include "core/utf8.h"
+#include "core/base/printable.h"
+#include "core/base/utf8.h"
 
 namespace nystrom {
 namespace {
@@ -138,7 +138,7 @@ const YamlEntry* YamlNode::find(std::string_view key) const {
 }
 
 YamlNode parse_yaml(std::string_view text) {
-  if (text.size() > most_yaml_bytes) throw YamlError({}, "larger than 1 MiB; a configuration is a short text");
+  if (text.size() > max_yaml_bytes) throw YamlError({}, "larger than 1 MiB; a configuration is a short text");
   check_letters(text);
   std::istringstream stream{std::string(text)};
   TreeBuilder builder;

@@ -6,12 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace nystrom {
 
 /// The longest text that parse_yaml reads: a configuration is short.
-inline constexpr std::size_t most_yaml_bytes = std::size_t{1} << 20;
+inline constexpr std::size_t max_yaml_bytes = std::size_t{1} << 20;
 
 /// A place in a text, counted from 1.
 struct YamlMark {
@@ -49,7 +49,7 @@ class YamlError : public InputError {
 };
 
 /// Reads a text of one document; an empty one is null. Throws YamlError for what is not YAML and for what configurations do without:
-/// more than most_yaml_bytes, nesting deeper than 32, anchors, aliases, tags, a second document, control characters, invalid UTF-8.
+/// more than max_yaml_bytes, nesting deeper than 32, anchors, aliases, tags, a second document, control characters, invalid UTF-8.
 YamlNode parse_yaml(std::string_view text);
 
 /// `text` in single quotes for a message: cut after 80 bytes, control characters as \xNN.

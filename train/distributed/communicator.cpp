@@ -1,4 +1,4 @@
-#include "train/communicator.h"
+#include "train/distributed/communicator.h"
 
 #include <unistd.h>
 
@@ -12,11 +12,11 @@
 #include <optional>
 #include <thread>
 
+#include "core/base/checksum.h"
 #include "core/check.h"
-#include "core/checksum.h"
 #include "core/cuda/event.h"
-#include "train/roll_call.h"
-#include "train/transport.h"
+#include "train/distributed/hang_detector.h"
+#include "train/distributed/transport.h"
 
 namespace nystrom {
 namespace {
@@ -31,11 +31,11 @@ std::string own_host() {
 }
 
 /// A tensor on its way: kept alive, and on a GPU with the place in its stream behind which it is ready.
-struct Parcel {
+struct PendingTensor {
   Tensor values;
   std::shared_ptr<cuda::Event> ready{};
 
-  explicit Parcel(const Tensor& tensor) : values(tensor) {
+  explicit PendingTensor(const Tensor& tensor) : values(tensor) {
     require(values.is_contiguous(), "communication needs contiguous tensors, got {}", values.shape());
     if (!values.device().is_cpu()) ready = std::make_shared<cuda::Event>(values.device().index);
   }
@@ -66,7 +66,7 @@ struct Communicator::Worker {
   std::exception_ptr error;
   double working_seconds = 0;
   bool stop = false, end_now = false;
-  std::optional<RollCall> roll_call;  // the caller's alone
+  std::optional<HangDetector> hang_detector;  // the caller's alone
   double limit = 0;
   std::thread thread;
 
@@ -176,13 +176,13 @@ void Communicator::wait(bool limited) {
   if (!worker_) return;
   Worker& w = *worker_;
   const Clock::time_point start = Clock::now();
-  const double moment = w.roll_call ? std::min(1.0, w.limit / 8) : 1.0;
+  const double moment = w.hang_detector ? std::min(1.0, w.limit / 8) : 1.0;
   Clock::time_point heard = start, polled = start;
   double silence = 0;
   std::unique_lock lock(w.mutex);
   const auto ended = [&] { return w.completed == w.posted || w.error; };
   while (!w.done.wait_for(lock, std::chrono::duration<double>(moment), ended)) {
-    if (!limited || !w.roll_call) continue;
+    if (!limited || !w.hang_detector) continue;
     if (w.last_completed > heard) {
       heard = polled = w.last_completed;
       silence = 0;
@@ -192,45 +192,47 @@ void Communicator::wait(bool limited) {
     polled = Clock::now();
     const std::int64_t operation = w.collectives;
     lock.unlock();
-    if (const auto message = w.roll_call->waiting(operation, silence)) throw ProcessLost(*message);
+    if (const auto message = w.hang_detector->waiting(operation, silence)) throw ProcessLost(*message);
     lock.lock();
   }
   if (w.error) std::rethrow_exception(w.error);
   lock.unlock();
-  if (w.roll_call) w.roll_call->answered();
+  if (w.hang_detector) w.hang_detector->answered();
   waiting_seconds_ += seconds_since(start);
 }
 
 void Communicator::all_reduce(const Tensor& values) {
   if (!worker_) return;
-  post([parcel = Parcel(values)](Transport& transport) { transport.all_reduce(parcel.buffer()); });
+  post([pending = PendingTensor(values)](Transport& transport) { transport.all_reduce(pending.buffer()); });
 }
 
 void Communicator::reduce(const Tensor& values, int root) {
   if (!worker_) return;
-  post([parcel = Parcel(values), root](Transport& transport) { transport.reduce(parcel.buffer(), root); });
+  post([pending = PendingTensor(values), root](Transport& transport) { transport.reduce(pending.buffer(), root); });
 }
 
 void Communicator::broadcast(const Tensor& values, int root) {
   if (!worker_) return;
-  post([parcel = Parcel(values), root](Transport& transport) { transport.broadcast(parcel.buffer(), root); });
+  post([pending = PendingTensor(values), root](Transport& transport) { transport.broadcast(pending.buffer(), root); });
 }
 
 void Communicator::all_gather(const Tensor& all, std::vector<std::int64_t> bounds) {
   if (!worker_) return;
   require(bounds.size() == static_cast<std::size_t>(size_) + 1 && bounds.front() == 0 && bounds.back() == all.numel(),
           "all_gather: {} bounds for {} processes and {} elements", bounds.size(), size_, all.numel());
-  post([parcel = Parcel(all), bounds = std::move(bounds)](Transport& transport) { transport.all_gather(parcel.buffer(), bounds.data()); });
+  post([pending = PendingTensor(all), bounds = std::move(bounds)](Transport& transport) {
+    transport.all_gather(pending.buffer(), bounds.data());
+  });
 }
 
 void Communicator::send(const Tensor& values, int to) {
   if (!worker_) return;
-  post([parcel = Parcel(values), to](Transport& transport) { transport.send(parcel.buffer(), to); }, false);
+  post([pending = PendingTensor(values), to](Transport& transport) { transport.send(pending.buffer(), to); }, false);
 }
 
 void Communicator::receive(const Tensor& values, int from) {
   if (!worker_) return;
-  post([parcel = Parcel(values), from](Transport& transport) { transport.receive(parcel.buffer(), from); }, false);
+  post([pending = PendingTensor(values), from](Transport& transport) { transport.receive(pending.buffer(), from); }, false);
 }
 
 std::vector<double> Communicator::sum(std::vector<double> values) {
@@ -265,7 +267,7 @@ std::vector<std::string> Communicator::gather(const std::string& text) {
   return texts;
 }
 
-std::optional<Communicator::OddOneOut> Communicator::odd_one_out(std::uint64_t value) {
+std::optional<Communicator::DivergentRank> Communicator::find_divergent_rank(std::uint64_t value) {
   if (size_ == 1) return std::nullopt;
   // A sum with a place for each process; a double holds 32 bits exactly.
   std::vector<double> halves(2 * static_cast<std::size_t>(size_), 0);
@@ -280,18 +282,18 @@ std::optional<Communicator::OddOneOut> Communicator::odd_one_out(std::uint64_t v
   const auto most =
       std::max_element(values.begin(), values.end(), [&](const auto& a, const auto& b) { return how_often(a) < how_often(b); });
   const auto odd = std::find_if(values.begin(), values.end(), [&](const auto& each) { return each != *most; });
-  return OddOneOut{static_cast<int>(odd - values.begin()), static_cast<int>(most - values.begin())};
+  return DivergentRank{static_cast<int>(odd - values.begin()), static_cast<int>(most - values.begin())};
 }
 
-std::optional<Communicator::OddOneOut> Communicator::odd_one_out(std::string_view text) {
-  return odd_one_out(std::stoull(text_checksum(text).substr(0, 16), nullptr, 16));
+std::optional<Communicator::DivergentRank> Communicator::find_divergent_rank(std::string_view text) {
+  return find_divergent_rank(std::stoull(text_checksum(text).substr(0, 16), nullptr, 16));
 }
 
 void Communicator::require_same_files(const std::string& option, const std::string& identity) {
-  const auto found = odd_one_out(identity);
+  const auto found = find_divergent_rank(identity);
   if (!found) return;
-  throw InputError(fmt::format("{}: {} reads other files there than {}: copy the same ones to all machines", option, name_of(found->odd),
-                               name_of(found->most)));
+  throw InputError(fmt::format("{}: {} reads other files there than {}: copy the same ones to all machines", option, name_of(found->rank),
+                               name_of(found->majority)));
 }
 
 std::string Communicator::from_first(const std::string& text) {
@@ -307,13 +309,13 @@ std::string Communicator::from_first(const std::string& text) {
 Communicator::TimeLimit::TimeLimit(Communicator& communicator, std::filesystem::path folder, double seconds) : communicator_(communicator) {
   if (!communicator.worker_) return;
   communicator.worker_->limit = seconds;
-  communicator.worker_->roll_call.emplace(std::move(folder), communicator.rank_, communicator.size_, seconds,
-                                          [&communicator](int rank) { return communicator.name_of(rank); });
+  communicator.worker_->hang_detector.emplace(std::move(folder), communicator.rank_, communicator.size_, seconds,
+                                              [&communicator](int rank) { return communicator.name_of(rank); });
   communicator.barrier_without_limit();  // behind the clearing of the folder
 }
 
 Communicator::TimeLimit::~TimeLimit() {
-  if (communicator_.worker_) communicator_.worker_->roll_call.reset();
+  if (communicator_.worker_) communicator_.worker_->hang_detector.reset();
 }
 
 double Communicator::working_seconds() const {

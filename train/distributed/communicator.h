@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/error.h"
+#include "core/base/error.h"
 #include "core/tensor.h"
 
 namespace nystrom {
@@ -72,12 +72,12 @@ class Communicator {
   std::string from_first(const std::string& text);
   /// Where not all have the same value: the first process whose value is not that of most, and the first of those. Of equally many, as in
   /// two processes, the value that comes first counts as that of most.
-  struct OddOneOut {
-    int odd, most;
+  struct DivergentRank {
+    int rank, majority;
   };
-  std::optional<OddOneOut> odd_one_out(std::uint64_t value);
+  std::optional<DivergentRank> find_divergent_rank(std::uint64_t value);
   /// The same of texts, by their hashes.
-  std::optional<OddOneOut> odd_one_out(std::string_view text);
+  std::optional<DivergentRank> find_divergent_rank(std::string_view text);
   /// InputError unless `identity`, a hash of the files that `option` names, is the same in all processes.
   void require_same_files(const std::string& option, const std::string& identity);
   void barrier() { sum(0.0); }

@@ -1,4 +1,4 @@
-#include "train/gradient_sum.h"
+#include "train/distributed/gradient_sum.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "core/check.h"
 #include "core/kernels.h"
-#include "train/replicas.h"
+#include "train/distributed/replicas.h"
 
 namespace nystrom {
 
@@ -35,10 +35,10 @@ GradientSum::GradientSum(ParameterStore& store, Communicator& communicator, std:
     }
     std::size_t& kept = counts.at(static_cast<std::size_t>(rank));
     if (!leading || m == 0) ++kept;
-    if (turns_.empty() || turns_.back().rank != rank)
-      turns_.push_back({rank, kept - 1, kept});
+    if (rank_spans_.empty() || rank_spans_.back().rank != rank)
+      rank_spans_.push_back({rank, kept - 1, kept});
     else
-      turns_.back().end = kept;
+      rank_spans_.back().end = kept;
   }
   require(!options.deterministic || !options.rounded, "GradientSum: deterministic sums are not rounded");
   require(!numbers_.empty(), "GradientSum: process {} has no micro-batch", communicator.rank());
@@ -142,23 +142,23 @@ void GradientSum::add_in_order() {
   const int own = communicator_.rank();
   for (std::int64_t begin = 0; begin < store_.slab_size(); begin += piece) {
     Tensor sum = part_of_gradients(begin, std::min(begin + piece, store_.slab_size()));
-    for (std::size_t turn = 0; turn < turns_.size(); ++turn) {
-      const auto& [rank, first, end] = turns_[turn];
+    for (std::size_t turn = 0; turn < rank_spans_.size(); ++turn) {
+      const auto& [rank, first, end] = rank_spans_[turn];
       if (rank != own) continue;
       communicator_.wait();  // what was sent before is out
       if (turn > 0) {
-        communicator_.receive(sum, turns_[turn - 1].rank);
+        communicator_.receive(sum, rank_spans_[turn - 1].rank);
         communicator_.wait();
         add_kept(first, end, begin, sum);
       } else {
         kernels::copy(kept_[first].slice(0, begin, begin + sum.numel()), sum);
         add_kept(first + 1, end, begin, sum);
       }
-      if (turn + 1 < turns_.size()) communicator_.send(sum, turns_[turn + 1].rank);
+      if (turn + 1 < rank_spans_.size()) communicator_.send(sum, rank_spans_[turn + 1].rank);
     }
   }
   for (std::int64_t begin = 0; begin < store_.slab_size(); begin += options_.bucket)
-    communicator_.broadcast(part_of_gradients(begin, std::min(begin + options_.bucket, store_.slab_size())), turns_.back().rank);
+    communicator_.broadcast(part_of_gradients(begin, std::min(begin + options_.bucket, store_.slab_size())), rank_spans_.back().rank);
   communicator_.wait();
   kept_.clear();
 }

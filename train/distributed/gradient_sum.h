@@ -6,8 +6,7 @@
 #include <vector>
 
 #include "nn/model.h"
-#include "train/communicator.h"
-#include "train/optimizer.h"
+#include "train/distributed/communicator.h"
 
 namespace nystrom {
 
@@ -79,11 +78,11 @@ class GradientSum {
   std::vector<Rounded> rounded_;
 
   /// Neighbouring micro-batches of one process, which adds them up in one go.
-  struct Turn {
+  struct RankSpan {
     int rank;
     std::size_t first, end;  // among kept_, in that process
   };
-  std::vector<Turn> turns_;
+  std::vector<RankSpan> rank_spans_;
   std::size_t leading_ = 0;  // micro-batches of this process at the beginning of the step: added up at once
   std::vector<Tensor> kept_;
 };

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "core/error.h"
-#include "train/transport.h"
+#include "core/base/error.h"
+#include "train/distributed/transport.h"
 
 namespace nystrom {
 namespace {

@@ -12,8 +12,8 @@
 #include <string>
 #include <thread>
 
-#include "core/error.h"
-#include "train/transport.h"
+#include "core/base/error.h"
+#include "train/distributed/transport.h"
 
 namespace nystrom {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/processes.h"
+#include "train/distributed/processes.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
@@ -7,10 +7,10 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "core/base/printable.h"
 #include "core/check.h"
 #include "core/dispatch.h"
-#include "core/json.h"
-#include "train/transport.h"
+#include "train/distributed/transport.h"
 
 namespace nystrom {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "train/communicator.h"
+#include "train/distributed/communicator.h"
 
 namespace nystrom {
 

@@ -1,4 +1,4 @@
-#include "train/replicas.h"
+#include "train/distributed/replicas.h"
 
 #include "core/check.h"
 #include "core/kernels.h"
@@ -18,10 +18,10 @@ std::uint64_t fingerprint(std::span<const Tensor> slabs) {
 }
 
 void require_same_replicas(Communicator& communicator, std::uint64_t print, const std::string& what, const std::string& reason) {
-  const auto found = communicator.odd_one_out(print);
+  const auto found = communicator.find_divergent_rank(print);
   if (!found) return;
   throw Error(
-      fmt::format("{} has other {} than {}: {}", communicator.name_of(found->odd), what, communicator.name_of(found->most), reason));
+      fmt::format("{} has other {} than {}: {}", communicator.name_of(found->rank), what, communicator.name_of(found->majority), reason));
 }
 
 }  // namespace nystrom

@@ -5,7 +5,7 @@
 #include <span>
 #include <string>
 
-#include "train/communicator.h"
+#include "train/distributed/communicator.h"
 
 namespace nystrom {
 

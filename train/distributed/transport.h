@@ -1,5 +1,5 @@
 // What processes can do together, over raw memory: the contract of libnystrom_mpi.so and libnystrom_nccl.so, which alone know MPI and NCCL.
-// Everybody else uses train/communicator.h.
+// Everybody else uses train/distributed/communicator.h.
 #pragma once
 
 #include <cstdint>

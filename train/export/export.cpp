@@ -1,15 +1,15 @@
-#include "train/export.h"
+#include "train/export/export.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "core/base/file_io.h"
+#include "core/base/new_folder.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/file_io.h"
-#include "core/json.h"
-#include "core/new_folder.h"
-#include "train/hf_config.h"
-#include "train/model_card.h"
+#include "train/export/model_card.h"
+#include "train/formats/hf_config.h"
 
 namespace nystrom {
 namespace {
@@ -78,7 +78,7 @@ std::vector<std::string> export_notes(const ModelConfig& exported) {
 
 ExportResult export_model(const ModelFolder& source, const fs::path& folder, const ExportOptions& options, Log& log) {
   ModelConfig config = with_context(printable_path(source.path), [&] { return exported_config(source.config, options.softmax); });
-  const fs::path place = free_place(folder);  // both before the weights are read
+  const fs::path place = require_empty_target(folder);  // both before the weights are read
   const auto loaded = load_model(source.path, source.config, DType::f32, StoreMode::inference);
   const Model& model = *loaded;
   const auto tokenizer = open_tokenizer_of(source);

@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "train/export_check.h"
-#include "train/log.h"
-#include "train/model_folder.h"
-#include "train/transformers_class.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/export/export_check.h"
+#include "train/formats/transformers_class.h"
+#include "train/logging/log.h"
 
 namespace nystrom {
 

@@ -1,4 +1,4 @@
-#include "train/export_check.h"
+#include "train/export/export_check.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,13 +7,14 @@
 #include <set>
 #include <span>
 
+#include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 #include "core/rng.h"
-#include "data/tokenizer_folder.h"
-#include "train/evaluation.h"
-#include "train/hf_config.h"
-#include "train/model_folder.h"
+#include "data/tokenizers/tokenizer_folder.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/formats/hf_config.h"
+#include "train/pretrain/evaluation.h"
 
 namespace nystrom {
 namespace {

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 #include "nn/model.h"
 
 namespace nystrom {

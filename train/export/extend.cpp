@@ -1,14 +1,14 @@
-#include "train/extend.h"
+#include "train/export/extend.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "core/base/file_io.h"
+#include "core/base/new_folder.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/file_io.h"
-#include "core/json.h"
-#include "core/new_folder.h"
-#include "train/export.h"
-#include "train/hf_config.h"
+#include "train/export/export.h"
+#include "train/formats/hf_config.h"
 
 namespace nystrom {
 namespace {
@@ -81,7 +81,7 @@ std::unique_ptr<Model> extend_model(const ModelFolder& source, const ExtendOptio
 }
 
 ExtendResult write_extended(const ModelFolder& source, const ExtendOptions& options, const std::filesystem::path& folder, Log& log) {
-  const std::filesystem::path place = free_place(folder);  // before the weights are read
+  const std::filesystem::path place = require_empty_target(folder);  // before the weights are read
   const auto model = extend_model(source, options);
   const auto tokenizer = open_tokenizer_of(source);
   ModelConfig config = model->config();

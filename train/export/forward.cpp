@@ -1,10 +1,10 @@
-#include "train/forward.h"
+#include "train/export/forward.h"
 
 #include <algorithm>
 #include <set>
 
+#include "core/base/suggest.h"
 #include "core/check.h"
-#include "core/suggest.h"
 
 namespace nystrom {
 namespace {
@@ -143,14 +143,14 @@ Var loss_of(const ModelConfig& config, const ModelOutput& out, Inputs& inputs, s
   switch (config.head) {
     case Head::masked_lm:
     case Head::token_classification:
-      return classification_loss(out.logits, inputs.integers("labels", out.logits.shape().without(-1), 0, last, ignored_label));
+      return classification_loss(out.logits, inputs.integers("labels", out.logits.shape().without(-1), 0, last, ignore_index));
     case Head::sequence_classification:
       if (config.num_labels() == 1) return mean_squared_error(reshape(out.logits, {rows}), inputs.floats("labels", {rows}));
-      return classification_loss(out.logits, inputs.integers("labels", {rows}, 0, last, ignored_label));
+      return classification_loss(out.logits, inputs.integers("labels", {rows}, 0, last, ignore_index));
     case Head::multiple_choice: {
       const std::int64_t samples = inputs.any("input_ids").dim(0), choices = rows / samples;
       return classification_loss(reshape(out.logits, {samples, choices}),
-                                 inputs.integers("labels", {samples}, 0, choices - 1, ignored_label));
+                                 inputs.integers("labels", {samples}, 0, choices - 1, ignore_index));
     }
     default: return {};
   }
@@ -184,8 +184,8 @@ std::vector<NamedTensor> run_forward(const Model& model, const NamedTensors& ten
   const std::int64_t rows = out.last_hidden_state.dim(0);
   Var loss = loss_of(config, out, inputs, config.has_towers() ? rows / 2 : rows);
   if (!loss.defined() && out.output.defined() && inputs.has("loss_weights")) {
-    loss = sum(
-        multiply(cast(out.output, dtype), inputs.floats("loss_weights", out.output.shape()).cast(dtype).to(out.output.value().device())));
+    const Tensor weights = inputs.floats("loss_weights", out.output.shape());
+    loss = sum(cast(out.output, dtype) * weights.cast(dtype).to(out.output.value().device()));
   }
   inputs.require_all_used();
   std::vector<NamedTensor> result = outputs(config, out, loss, tensors, dtype);

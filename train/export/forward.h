@@ -5,7 +5,7 @@
 #include <string>
 
 #include "nn/model.h"
-#include "train/safetensors.h"
+#include "train/formats/safetensors.h"
 
 namespace nystrom {
 

@@ -1,8 +1,8 @@
-#include "train/model_card.h"
+#include "train/export/model_card.h"
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "train/export.h"
+#include "train/export/export.h"
 
 namespace nystrom {
 namespace {

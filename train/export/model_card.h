@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "train/export_check.h"
+#include "train/export/export_check.h"
 
 namespace nystrom {
 

@@ -1,16 +1,16 @@
-#include "train/finetune.h"
+#include "train/finetune/finetune.h"
 
+#include "core/base/checksum.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/checksum.h"
-#include "core/json.h"
 #include "data/tasks/task_scorer.h"
-#include "data/tokenizer_folder.h"
-#include "train/corpus.h"
-#include "train/model_folder.h"
-#include "train/run_checks.h"
-#include "train/schedule.h"
-#include "train/task_evaluation.h"
-#include "train/task_loss.h"
+#include "data/tokenizers/tokenizer_folder.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/finetune/task_evaluation.h"
+#include "train/finetune/task_loss.h"
+#include "train/loop/run_checks.h"
+#include "train/optim/schedule.h"
+#include "train/pretrain/corpus.h"
 
 namespace nystrom {
 namespace {
@@ -60,7 +60,7 @@ class TaskObjective : public Objective {
             "task.validation"};
   }
   std::int64_t samples() const override { return train_->size(); }
-  std::string judged_by() const override { return enum_name(*config_.task.metric); }
+  std::string metric_name() const override { return enum_name(*config_.task.metric); }
   bool higher_is_better() const override { return true; }
   std::vector<TokenizerFile> tokenizer_files() const override {
     return tokenizer_ ? tokenizer_->files(config_.data.sequence_length) : std::vector<TokenizerFile>();
@@ -70,11 +70,11 @@ class TaskObjective : public Objective {
   void start(std::int64_t batch) override { loader_ = std::make_unique<TaskLoader>(train_, options_, batch); }
 
   ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
-    const std::vector<TaskBatch> batches = loader_->next();
+    const std::vector<Batch> batches = loader_->next();
     const auto targets = static_cast<double>(loader_->step_targets());
     ObjectiveStep done;
     std::vector<Tensor> sample_ids;
-    for (const TaskBatch& batch : batches) {
+    for (const Batch& batch : batches) {
       done.tokens += batch.tokens;
       sample_ids.push_back(batch.sample_ids);
     }
@@ -124,10 +124,10 @@ std::vector<std::string> describe(const TaskReport& report, const RunConfig& con
     const std::string cut = describe_cut(*config.task.kind, counts, config.data.sequence_length);
     if (!cut.empty()) line += "; " + cut;
     lines.push_back(line);
-    constexpr std::size_t most_labels = 30;
+    constexpr std::size_t max_labels = 30;
     std::vector<std::string> labels;
     for (const auto& [label, count] : set->labels) {
-      if (labels.size() < most_labels) labels.push_back(fmt::format("{} {}", printable(label), count));
+      if (labels.size() < max_labels) labels.push_back(fmt::format("{} {}", printable(label), count));
     }
     const std::size_t more = set->labels.size() - labels.size();
     if (!labels.empty())

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "data/tasks/task_report.h"
-#include "train/task_data.h"
-#include "train/trainer.h"
+#include "train/finetune/task_data.h"
+#include "train/loop/trainer.h"
 
 namespace nystrom {
 

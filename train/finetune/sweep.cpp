@@ -1,4 +1,4 @@
-#include "train/sweep.h"
+#include "train/finetune/sweep.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,13 +6,15 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/base/checksum.h"
+#include "core/base/distinct.h"
+#include "core/base/file_io.h"
+#include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/checksum.h"
-#include "core/distinct.h"
-#include "core/file_io.h"
-#include "core/json.h"
-#include "train/config_docs.h"
-#include "train/finetune.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/config/config_docs.h"
+#include "train/finetune/finetune.h"
 
 namespace nystrom {
 namespace {
@@ -149,7 +151,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
   };
   SweepResult result;
   std::vector<Planned> plan;
-  const RunConfig base = read_config(path, overrides);
+  const RunConfig base = read_config(path, start_defaults, overrides);
   std::vector<std::string> varied;
   for (const GridAxis& axis : options.grid) varied.push_back(axis.option);
   require_distinct("--grid", varied);
@@ -157,7 +159,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     std::vector<std::string> all = overrides;
     all.insert(all.end(), choice.begin(), choice.end());
     result.points.push_back({choice, {}});
-    RunConfig config = read_config(path, all);  // every point is checked before the first run
+    RunConfig config = read_config(path, start_defaults, all);  // every point is checked before the first run
     const auto wrong = validate_finetuning(config);
     require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
     const fs::path folder = fs::path(base.run_dir) / as_file_name(result.points.back().name());
@@ -178,9 +180,9 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
       const RunResult outcome = finetune(config, of_run, device, communicator);
       result.interrupted = outcome.interrupted;
       if (outcome.interrupted) break;
-      run = SweepRun{config.seed,       config.run_dir,
-                     outcome.steps,     outcome.best.value_or(outcome.steps),
-                     outcome.judged_by, outcome.best_value.value_or(undefined)};
+      run = SweepRun{config.seed,         config.run_dir,
+                     outcome.steps,       outcome.best.value_or(outcome.steps),
+                     outcome.metric_name, outcome.best_value.value_or(undefined)};
       Json json = json_of(*run);
       json["config_hash"] = hash;
       if (communicator.is_first()) write_text_file(fs::path(config.run_dir) / result_name, json.dump(2) + "\n");

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "core/device.h"
-#include "train/communicator.h"
-#include "train/config_io.h"
-#include "train/log.h"
+#include "train/config/config_io.h"
+#include "train/distributed/communicator.h"
+#include "train/logging/log.h"
 
 namespace nystrom {
 

@@ -1,9 +1,8 @@
-#include "train/task_data.h"
+#include "train/finetune/task_data.h"
 
 #include <algorithm>
 
 #include "core/check.h"
-#include "core/json.h"
 
 namespace nystrom {
 

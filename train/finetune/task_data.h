@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "data/tasks/task_loader.h"
-#include "train/config.h"
-#include "train/log.h"
+#include "train/config/config.h"
+#include "train/logging/log.h"
 
 namespace nystrom {
 

@@ -1,18 +1,18 @@
-#include "train/task_evaluation.h"
+#include "train/finetune/task_evaluation.h"
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 
 #include "core/check.h"
-#include "train/task_loss.h"
+#include "train/finetune/task_loss.h"
 
 namespace nystrom {
 
 namespace {
 
 /// What the model said to a batch, as bytes to exchange: the samples, then one or two outputs. All numbers are f64.
-std::string packed(const TaskBatch& batch, const std::vector<Tensor>& outputs) {
+std::string packed(const Batch& batch, const std::vector<Tensor>& outputs) {
   std::vector<double> numbers = {static_cast<double>(batch.samples.size())};
   for (const std::int64_t sample : batch.samples) numbers.push_back(static_cast<double>(sample));
   for (const Tensor& output : outputs) {
@@ -35,7 +35,7 @@ void score_outputs(const std::string& bytes, TaskTarget target, TaskScorer& scor
     place += count;
     return Tensor::from(values, {static_cast<std::int64_t>(count)});
   };
-  TaskBatch batch;
+  Batch batch;
   for (auto left = static_cast<std::size_t>(numbers[place++]); left > 0; --left)
     batch.samples.push_back(static_cast<std::int64_t>(numbers[place++]));
   const Tensor first = tensor();

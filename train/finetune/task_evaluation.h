@@ -5,7 +5,7 @@
 
 #include "data/tasks/task_scorer.h"
 #include "nn/model.h"
-#include "train/communicator.h"
+#include "train/distributed/communicator.h"
 
 namespace nystrom {
 

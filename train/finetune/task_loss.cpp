@@ -1,4 +1,4 @@
-#include "train/task_loss.h"
+#include "train/finetune/task_loss.h"
 
 #include "core/check.h"
 
@@ -17,15 +17,13 @@ Tensor padding_penalty(const Tensor& mask, DType dtype, Device device) {
 
 }  // namespace
 
-ModelInput input_of(const TaskBatch& batch) { return {batch.input_ids, batch.features, batch.attention_mask, batch.token_type_ids}; }
-
-ModelOutput task_output(const Model& model, const TaskBatch& batch, const RunContext& run) {
-  ModelOutput out = model(input_of(batch), run);
+ModelOutput task_output(const Model& model, const Batch& batch, const RunContext& run) {
+  ModelOutput out = model(batch.input, run);
   if (model.config().head == Head::multiple_choice) out.logits = reshape(out.logits, {out.logits.dim(0) / batch.choices, batch.choices});
   return out;
 }
 
-Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& out, const TaskBatch& batch, double normaliser) {
+Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& out, const Batch& batch, double normaliser) {
   const Device device = out.last_hidden_state.value().device();
   switch (target) {
     case TaskTarget::classes:
@@ -34,14 +32,14 @@ Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& o
     case TaskTarget::value: {
       const std::int64_t rows = out.logits.dim(0);
       const Var mean = mean_squared_error(reshape(out.logits, {rows}), batch.labels.to(device));
-      return affine(mean, static_cast<double>(rows) / normaliser);
+      return mean * (static_cast<double>(rows) / normaliser);
     }
     case TaskTarget::span: {
       Var start = out.start_logits, end = out.end_logits;
-      if (batch.attention_mask.defined() && config.attention.semantics == Semantics::nystrom) {
-        const Var penalty(padding_penalty(batch.attention_mask, start.dtype(), device));
-        start = add(start, penalty);
-        end = add(end, penalty);
+      if (batch.input.attention_mask.defined() && config.attention.semantics == Semantics::nystrom) {
+        const Var penalty(padding_penalty(batch.input.attention_mask, start.dtype(), device));
+        start = start + penalty;
+        end = end + penalty;
       }
       return question_answering_loss(start, end, batch.start_positions, batch.end_positions, normaliser);
     }

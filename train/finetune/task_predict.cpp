@@ -1,4 +1,4 @@
-#include "train/task_predict.h"
+#include "train/finetune/task_predict.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,12 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "core/base/utf8.h"
 #include "core/check.h"
-#include "core/utf8.h"
 #include "data/tasks/answers.h"
 #include "data/tasks/entities.h"
 #include "data/tasks/task_metrics.h"
-#include "train/task_loss.h"
+#include "train/finetune/task_loss.h"
 
 namespace nystrom {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "train/task_settings.h"
+#include "train/finetune/task_settings.h"
 
 namespace nystrom {
 

@@ -1,10 +1,10 @@
-#include "train/task_settings.h"
+#include "train/finetune/task_settings.h"
 
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "train/config_io.h"
+#include "train/config/config_io.h"
 
 namespace nystrom {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "train/model_folder.h"
-#include "train/task_data.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/finetune/task_data.h"
 
 namespace nystrom {
 

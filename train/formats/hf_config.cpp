@@ -1,4 +1,4 @@
-#include "train/hf_config.h"
+#include "train/formats/hf_config.h"
 
 #include <algorithm>
 #include <set>
@@ -6,9 +6,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "train/transformers_class.h"
+#include "train/formats/transformers_class.h"
 
 namespace nystrom {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 #include "nn/model_config.h"
 
 namespace nystrom {

@@ -1,9 +1,10 @@
-#include "train/model_weights.h"
+#include "train/formats/model_weights.h"
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 
 namespace nystrom {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "train/safetensors.h"
+#include "train/formats/safetensors.h"
 
 namespace nystrom {
 

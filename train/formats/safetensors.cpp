@@ -1,12 +1,12 @@
-#include "train/safetensors.h"
+#include "train/formats/safetensors.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 
+#include "core/base/checksum.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/checksum.h"
-#include "core/json.h"
 
 namespace nystrom {
 namespace {

@@ -1,4 +1,4 @@
-// Safetensors files: the format in which weights are kept and exchanged. Reading is strict (train/safetensors_header.h says how)
+// Safetensors files: the format in which weights are kept and exchanged. Reading is strict (train/formats/safetensors_header.h says how)
 // and streams; writing is all or nothing.
 #pragma once
 
@@ -8,9 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/file_io.h"
+#include "core/base/file_io.h"
 #include "core/tensor.h"
-#include "train/safetensors_header.h"
+#include "train/formats/safetensors_header.h"
 
 namespace nystrom {
 

@@ -1,13 +1,14 @@
-#include "train/safetensors_header.h"
+#include "train/formats/safetensors_header.h"
 
 #include <algorithm>
 #include <limits>
 #include <set>
 
+#include "core/base/checksum.h"
+#include "core/base/json.h"
+#include "core/base/json_sax.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/checksum.h"
-#include "core/json.h"
-#include "core/json_sax.h"
 
 namespace nystrom {
 namespace {

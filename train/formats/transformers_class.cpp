@@ -1,4 +1,4 @@
-#include "train/transformers_class.h"
+#include "train/formats/transformers_class.h"
 
 #include "core/check.h"
 

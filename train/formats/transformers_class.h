@@ -11,8 +11,8 @@ namespace nystrom {
 bool is_exact_in_transformers(const ModelConfig& config);
 
 /// Why transformers cannot represent a model, in words; empty when it can: pre-LN, input features, no position embeddings, mean pooling,
-/// two towers, a rival attention, a segment_means_seq_len that num_landmarks does not divide or that exceeds the position table (not with
-/// `softmax`, where it says nothing).
+/// two towers, a baseline attention, a segment_means_seq_len that num_landmarks does not divide or that exceeds the position table (not
+/// with `softmax`, where it says nothing).
 std::string export_obstacle(const ModelConfig& config, bool softmax);
 
 /// Whether transformers' own class computes what nystrom does, given the lengths that it takes: nothing of its structure is missing there,

@@ -1,12 +1,12 @@
-#include "train/log.h"
+#include "train/logging/log.h"
 
 #include <unistd.h>
 
 #include <cstdio>
 #include <ctime>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 
 namespace nystrom {
 namespace {

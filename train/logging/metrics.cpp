@@ -1,4 +1,4 @@
-#include "train/metrics.h"
+#include "train/logging/metrics.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -13,9 +13,9 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "core/base/file_io.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/file_io.h"
-#include "core/json.h"
 
 namespace nystrom {
 namespace {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/log.h"
+#include "train/logging/log.h"
 
 namespace nystrom {
 
@@ -64,6 +64,9 @@ class TensorBoardWriter {
  private:
   RecordFile file_;
 };
+
+/// The name of a run's record of what its model makes of a few texts, a line an evaluation (train/pretrain/mask_samples.h).
+inline constexpr const char* mask_samples_file = "fill-masks.jsonl";
 
 /// A file of a run with a JSON object of a step a line.
 class RecordLog {

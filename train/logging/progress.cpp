@@ -1,4 +1,4 @@
-#include "train/progress.h"
+#include "train/logging/progress.h"
 
 #include <algorithm>
 

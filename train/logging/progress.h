@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "train/log.h"
+#include "train/logging/log.h"
 
 namespace nystrom {
 

@@ -1,4 +1,4 @@
-#include "train/scratch_folder.h"
+#include "train/logging/scratch_folder.h"
 
 #include <stdlib.h>  // NOLINT: mkdtemp is POSIX's
 

@@ -1,4 +1,4 @@
-#include "train/stop_signals.h"
+#include "train/logging/stop_signals.h"
 
 namespace nystrom {
 namespace {

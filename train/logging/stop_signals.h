@@ -3,7 +3,7 @@
 
 #include <csignal>
 
-#include "core/error.h"
+#include "core/base/error.h"
 
 namespace nystrom {
 

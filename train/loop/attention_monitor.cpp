@@ -1,4 +1,4 @@
-#include "train/attention_monitor.h"
+#include "train/loop/attention_monitor.h"
 
 #include "core/check.h"
 

@@ -4,9 +4,10 @@
 #include <memory>
 
 #include "nn/attention_watch.h"
-#include "train/log.h"
-#include "train/metrics.h"
-#include "train/train_step.h"
+#include "train/config/config.h"
+#include "train/logging/log.h"
+#include "train/logging/metrics.h"
+#include "train/loop/train_step.h"
 
 namespace nystrom {
 

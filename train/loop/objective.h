@@ -1,14 +1,14 @@
-// What a run learns from, and by what it is judged: the part in which masked language models and tasks differ. The loop of train/trainer.h
-// does all the rest.
+// What a run learns from, and by what it is judged: the part in which masked language models and tasks differ. The loop of
+// train/loop/trainer.h does all the rest.
 #pragma once
 
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "data/tokenizer.h"
-#include "train/metrics.h"
-#include "train/train_step.h"
+#include "data/tokenizers/tokenizer.h"
+#include "train/logging/metrics.h"
+#include "train/loop/train_step.h"
 
 namespace nystrom {
 
@@ -39,7 +39,7 @@ class Objective {
   /// Training samples of an epoch.
   virtual std::int64_t samples() const = 0;
   /// What Score::value is, and whether more of it is better: "loss", false.
-  virtual std::string judged_by() const = 0;
+  virtual std::string metric_name() const = 0;
   virtual bool higher_is_better() const = 0;
   /// What a checkpoint holds of the tokenizer; nothing where there is none.
   virtual std::vector<TokenizerFile> tokenizer_files() const = 0;
@@ -55,7 +55,7 @@ class Objective {
   /// The score of the model on the held-out data; no dropout. Spread over the processes, the same in each. What `progress` throws passes
   /// through.
   virtual Score evaluate(const Model& model, const EvaluationProgress& progress) = 0;
-  /// A line for the run's mask_samples_file (train/mask_samples.h); empty where there is nothing to show.
+  /// A line for the run's mask_samples_file (train/logging/metrics.h); empty where there is nothing to show.
   virtual std::string samples(const Model&, std::int64_t /*step*/) const { return ""; }
 };
 

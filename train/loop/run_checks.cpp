@@ -1,16 +1,16 @@
-#include "train/run_checks.h"
+#include "train/loop/run_checks.h"
 
 #include <filesystem>
 #include <set>
 #include <span>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/text.h"
-#include "train/checkpoint.h"
-#include "train/config_io.h"
-#include "train/model_folder.h"
-#include "train/run_state.h"
+#include "data/text/text.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/checkpoint/run_state.h"
+#include "train/config/config_io.h"
 
 namespace nystrom {
 
@@ -61,10 +61,10 @@ std::vector<std::string> shared_file_warnings(const RunConfig& config) {
 }
 
 void require_same_config(const RunConfig& config, Communicator& communicator) {
-  const auto found = communicator.odd_one_out(to_yaml(config));
+  const auto found = communicator.find_divergent_rank(to_yaml(config));
   if (!found) return;
   throw InputError(fmt::format("{} has another configuration than {}: give all processes the same file and options",
-                               communicator.name_of(found->odd), communicator.name_of(found->most)));
+                               communicator.name_of(found->rank), communicator.name_of(found->majority)));
 }
 
 void require_work_for_all(const TrainingConfig& training, bool task, int processes) {

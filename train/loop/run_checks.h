@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "train/communicator.h"
-#include "train/config.h"
+#include "train/config/config.h"
+#include "train/distributed/communicator.h"
 
 namespace nystrom {
 

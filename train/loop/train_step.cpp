@@ -1,4 +1,4 @@
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,12 +11,12 @@
 namespace nystrom {
 namespace {
 
-std::int64_t chosen_tokens(std::span<const MicroBatch> batches) {
+std::int64_t chosen_tokens(std::span<const Batch> batches) {
   std::int64_t count = 0;
-  for (const MicroBatch& batch : batches) {
+  for (const Batch& batch : batches) {
     const Tensor labels = batch.labels.to(cpu_device).contiguous();
     const auto* label = labels.data<std::int64_t>();
-    count += std::count_if(label, label + labels.numel(), [](std::int64_t l) { return l != ignored_label; });
+    count += std::count_if(label, label + labels.numel(), [](std::int64_t l) { return l != ignore_index; });
   }
   return count;
 }
@@ -29,7 +29,7 @@ std::int64_t count_equal(const Tensor& a, const Tensor& b) {
                             std::plus<>(), std::equal_to<>());
 }
 
-Tensor likeliest(const Var& logits) {
+Tensor argmax(const Var& logits) {
   Tensor classes = Tensor::empty({logits.dim(0)}, DType::i64, logits.value().device());
   kernels::argmax_rows(logits.value(), classes);
   return classes;
@@ -58,7 +58,7 @@ StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_i
   if (sum) parts = sum->losses_of_all(parts);
   const double loss = std::accumulate(parts.begin(), parts.end(), 0.0);
   if (!std::isfinite(norm) || !std::isfinite(loss)) return {loss, norm, true};
-  const double scale = options.clip_norm ? std::min(1.0, *options.clip_norm / (norm + 1e-6)) : 1.0;
+  const double scale = options.clip_norm ? clip_factor(norm, *options.clip_norm) : 1.0;
   optimizer.step(options.learning_rate, scale / options.loss_scale);
   if (sum) sum->share_parameters();
   return {loss, norm, false};
@@ -73,14 +73,14 @@ std::vector<double> total(const StepOptions& options, const std::vector<double>&
 
 }  // namespace
 
-StepResult train_step(Model& model, Optimizer& optimizer, std::span<const MicroBatch> batches, const StepOptions& options) {
+StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch> batches, const StepOptions& options) {
   std::int64_t own_sequences = 0;
-  for (const MicroBatch& batch : batches) own_sequences += batch.labels.dim(0);
+  for (const Batch& batch : batches) own_sequences += batch.labels.dim(0);
   const std::vector<double> counts = total(options, {static_cast<double>(chosen_tokens(batches)), static_cast<double>(own_sequences)});
   const double chosen = counts[0], sequences = counts[1];
   require(chosen > 0, "train_step: no token of the batch is chosen for prediction");
   std::vector<Tensor> sample_ids;
-  for (const MicroBatch& batch : batches) sample_ids.push_back(batch.sample_ids);
+  for (const Batch& batch : batches) sample_ids.push_back(batch.sample_ids);
   std::vector<MaskedLmOutput> outputs;
   std::vector<Tensor> orders;
   const bool order = batches[0].swapped.defined();
@@ -88,9 +88,9 @@ StepResult train_step(Model& model, Optimizer& optimizer, std::span<const MicroB
     MaskedLmOutput out = model.masked_lm(batches[part].input, batches[part].labels, chosen, run);
     outputs.push_back({{}, out.predictions, out.labels});
     if (!order) return std::move(out.loss);
-    orders.push_back(likeliest(out.order_logits));
+    orders.push_back(argmax(out.order_logits));
     const Tensor swapped = batches[part].swapped.to(out.order_logits.value().device());
-    return add(out.loss, cross_entropy(out.order_logits, swapped, sequences));
+    return out.loss + cross_entropy(out.order_logits, swapped, sequences);
   };
   StepResult result = optimizer_step(optimizer, sample_ids, loss, options);
   std::int64_t correct = 0, ordered = 0;

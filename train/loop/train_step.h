@@ -6,18 +6,10 @@
 #include <span>
 
 #include "nn/model.h"
-#include "train/gradient_sum.h"
-#include "train/optimizer.h"
+#include "train/distributed/gradient_sum.h"
+#include "train/optim/optimizer.h"
 
 namespace nystrom {
-
-/// The part of a batch that is computed at once.
-struct MicroBatch {
-  ModelInput input;
-  Tensor labels;      ///< [b, n] i64, ignored_label where nothing is asked
-  Tensor sample_ids;  ///< [b] i64, global within the step: decides dropout
-  Tensor swapped{};   ///< [b] i64, of sentence-order prediction; undefined without
-};
 
 struct StepOptions {
   double learning_rate = 1e-4;
@@ -43,8 +35,8 @@ struct StepResult {
 /// Number of equal values of two i64 tensors of one shape.
 std::int64_t count_equal(const Tensor& a, const Tensor& b);
 
-/// The likeliest class of each row: logits [r, c] → [r] i64.
-Tensor likeliest(const Var& logits);
+/// The argmax class of each row: logits [r, c] → [r] i64.
+Tensor argmax(const Var& logits);
 
 /// The part of the step's loss that micro-batch `part` has: [1]; the parts add up to it.
 using PartOfLoss = std::function<Var(std::size_t part, const RunContext& run)>;
@@ -56,6 +48,6 @@ StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_i
 
 /// optimizer_step on the masked-LM loss, normalised by the tokens chosen in all micro-batches of all processes, plus with a sentence-order
 /// head its cross-entropy, normalised by the sequences. Throws when no token is chosen.
-StepResult train_step(Model& model, Optimizer& optimizer, std::span<const MicroBatch> batches, const StepOptions& options);
+StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch> batches, const StepOptions& options);
 
 }  // namespace nystrom

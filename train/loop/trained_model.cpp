@@ -1,8 +1,8 @@
-#include "train/trained_model.h"
+#include "train/loop/trained_model.h"
 
-#include "train/model_folder.h"
-#include "train/replicas.h"
-#include "train/safetensors.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/distributed/replicas.h"
+#include "train/formats/safetensors.h"
 
 namespace nystrom {
 
@@ -38,7 +38,7 @@ void TrainedModel::read(const fs::path& checkpoint, std::int64_t updates) {
   const OptimizerFiles rest(checkpoint);
   ParameterStore& store = model_.parameters();
   start_average();
-  while_averaged([&] {  // model.safetensors holds the average
+  with_ema_weights([&] {  // model.safetensors holds the average
     for (const Parameter& parameter : store.parameters()) store.set(parameter.name(), weights.read(parameter.name()));
     for (const NamedSlab& slab : optimizer_slabs()) rest.read(store, optimizer_->range(), slab);
   });
@@ -56,9 +56,9 @@ void TrainedModel::update_average() {
   if (average_) average_->update(optimizer_->steps_taken());
 }
 
-void TrainedModel::while_averaged(const std::function<void()>& f) {
+void TrainedModel::with_ema_weights(const std::function<void()>& f) {
   if (average_)
-    average_->while_exchanged(f);
+    average_->with_average(f);
   else
     f();
 }
@@ -72,7 +72,7 @@ std::vector<NamedSlab> TrainedModel::optimizer_slabs() const {
 
 void TrainedModel::save(CheckpointFolder& checkpoints, std::int64_t step, const std::vector<CheckpointFolder::File>& others) {
   const ParameterStore& store = model_.parameters();
-  while_averaged([&] {
+  with_ema_weights([&] {
     const Tensor masters = gradient_sum_ ? gradient_sum_->masters_for_first() : store.masters();
     if (!communicator_.is_first() && !sharded_) return;
     std::vector<NamedTensor> tensors = tensors_of(store, optimizer_->range(), optimizer_slabs());

@@ -8,14 +8,14 @@
 #include <vector>
 
 #include "nn/model.h"
-#include "train/checkpoint.h"
-#include "train/communicator.h"
-#include "train/config.h"
-#include "train/gradient_sum.h"
-#include "train/log.h"
-#include "train/optimizer.h"
-#include "train/optimizer_files.h"
-#include "train/weight_average.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/optimizer_files.h"
+#include "train/config/config.h"
+#include "train/distributed/communicator.h"
+#include "train/distributed/gradient_sum.h"
+#include "train/logging/log.h"
+#include "train/optim/optimizer.h"
+#include "train/optim/weight_average.h"
 
 namespace nystrom {
 
@@ -39,7 +39,7 @@ class TrainedModel {
   /// Once the optimizer has updated the weights.
   void update_average();
   /// Runs f while the model has its averaged weights, if there are any.
-  void while_averaged(const std::function<void()>& f);
+  void with_ema_weights(const std::function<void()>& f);
   /// A checkpoint of `step`, with `others` beside the files of the weights and the optimizer.
   void save(CheckpointFolder& checkpoints, std::int64_t step, const std::vector<CheckpointFolder::File>& others);
   /// Error, naming the process and giving `reason`, unless all have the same weights and moments. What is sharded has no copy to be

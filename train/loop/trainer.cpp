@@ -1,35 +1,32 @@
-#include "train/trainer.h"
+#include "train/loop/trainer.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 
+#include "core/base/checksum.h"
+#include "core/base/file_io.h"
 #include "core/check.h"
-#include "core/checksum.h"
-#include "core/cpu/parallel.h"
-#include "core/file_io.h"
 #include "core/kernels.h"
-#include "data/loader.h"
-#include "train/attention_monitor.h"
-#include "train/checkpoint.h"
-#include "train/config_io.h"
-#include "train/hf_config.h"
-#include "train/mask_samples.h"
-#include "train/progress.h"
-#include "train/run_checks.h"
-#include "train/run_state.h"
-#include "train/schedule.h"
-#include "train/stop_signals.h"
-#include "train/trained_model.h"
+#include "core/threads.h"
+#include "data/pretraining/loader.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_state.h"
+#include "train/config/config_io.h"
+#include "train/formats/hf_config.h"
+#include "train/logging/progress.h"
+#include "train/logging/stop_signals.h"
+#include "train/loop/attention_monitor.h"
+#include "train/loop/run_checks.h"
+#include "train/loop/trained_model.h"
+#include "train/optim/schedule.h"
 
 namespace nystrom {
 namespace {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
-
-static_assert(label_of_unchosen == ignored_label);
 
 /// Several processes compare their weights as often as this, and before they save.
 constexpr std::int64_t steps_between_comparisons = 100;
@@ -45,7 +42,7 @@ class Run {
  private:
   std::optional<std::int64_t> newest_of_first(std::int64_t last = std::numeric_limits<std::int64_t>::max());
   void resume();
-  void take_up(std::int64_t step);
+  void restore_checkpoint(std::int64_t step);
   void require_same_data(const RunState& saved) const;
   void roll_back(const std::string& spike);
   void remove_old();
@@ -121,13 +118,13 @@ std::optional<std::int64_t> Run::newest_of_first(std::int64_t last) {
 void Run::resume() {
   const auto newest = newest_of_first();
   if (!newest) return trained_.initialise(log_);
-  take_up(*newest);
+  restore_checkpoint(*newest);
   remove_old();  // a killed run may not have come to it
   log_.say(fmt::format("resuming at step {}", state_.step));
 }
 
 /// The run as it was at a checkpoint.
-void Run::take_up(std::int64_t step) {
+void Run::restore_checkpoint(std::int64_t step) {
   const fs::path folder = checkpoints_.path_of(step);
   RunState saved = RunState::read(folder / "state.json");
   if (saved.validation.empty()) saved.validation = state_.validation;
@@ -167,7 +164,7 @@ void Run::roll_back(const std::string& spike) {
                     last, spike, *target));
   }
   if (communicator_.is_first()) checkpoints_.roll_back(*target);
-  take_up(*target);
+  restore_checkpoint(*target);
   trained_.require_same_in_all(fault_at(*target) + "a new start goes on from the last checkpoint");
   state_.skipped_batches = std::move(skipped);
   const std::int64_t batches = next_batch - state_.next_batch();
@@ -181,7 +178,7 @@ void Run::roll_back(const std::string& spike) {
 
 /// None while the loss is far off: rolling back needs the older ones.
 void Run::remove_old() {
-  if (!communicator_.is_first() || (state_.losses && !state_.losses->far().empty())) return;
+  if (!communicator_.is_first() || (state_.losses && !state_.losses->outliers().empty())) return;
   std::vector<std::int64_t> wanted = {state_.anchor};
   if (state_.best()) wanted.push_back(*state_.best());
   checkpoints_.remove_old(state_.step, wanted);
@@ -189,7 +186,7 @@ void Run::remove_old() {
 
 /// A save that the configuration asks for, not a stop.
 void Run::save_as_planned() {
-  if (state_.losses && state_.losses->far().empty()) state_.anchor = state_.step;
+  if (state_.losses && state_.losses->outliers().empty()) state_.anchor = state_.step;
   save();
 }
 
@@ -227,7 +224,7 @@ bool Run::evaluate(const StopSignals& stop) {
   Score score;
   std::string samples;
   try {
-    trained_.while_averaged([&] {
+    trained_.with_ema_weights([&] {
       score = objective_.evaluate(trained_.model(), [&](std::int64_t done, std::int64_t total) {
         if (communicator_.size() == 1 && stop.requested()) throw Stopped();
         log_.draw(fmt::format("step {}: evaluating, {}/{}", state_.step, done, total));
@@ -302,7 +299,7 @@ void Run::judge(const StepResult& result) {
 }
 
 void Run::watch_loss(double loss) {
-  const auto spike = state_.losses ? state_.losses->see(loss) : std::nullopt;
+  const auto spike = state_.losses ? state_.losses->update(loss) : std::nullopt;
   if (!spike) return;
   if (config_.training.on_loss_spike == OnLossSpike::roll_back) return roll_back(*spike);
   log_.warn(
@@ -365,10 +362,11 @@ RunResult Run::train() {
   save();
   communicator_.barrier();
   if (stalled()) {
-    log_.say(fmt::format("stopped early: {} evaluations without a better {} than step {}'s", *patience, objective_.judged_by(),
+    log_.say(fmt::format("stopped early: {} evaluations without a better {} than step {}'s", *patience, objective_.metric_name(),
                          state_.best_step));
   }
-  return {state_.step, state_.best(), state_.best_value, objective_.judged_by(), !stalled() && (state_.step < steps_ || evaluation_due())};
+  return {state_.step, state_.best(), state_.best_value, objective_.metric_name(),
+          !stalled() && (state_.step < steps_ || evaluation_due())};
 }
 
 }  // namespace
@@ -387,7 +385,7 @@ RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Devic
   try {
     const std::unique_ptr<Objective> objective = make(config);
     const Communicator::TimeLimit limit(communicator, fs::path(config.run_dir) / ".waiting", config.training.timeout);
-    if (communicator.is_first()) settle_config(config);
+    if (communicator.is_first()) write_resolved_config(config);
     return Run(config, *objective, log, device, communicator).train();
   } catch (const Error& error) {
     log.record(fmt::format("error: {}", error.what()));

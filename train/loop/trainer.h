@@ -3,10 +3,10 @@
 
 #include <optional>
 
-#include "train/communicator.h"
-#include "train/config.h"
-#include "train/log.h"
-#include "train/objective.h"
+#include "train/config/config.h"
+#include "train/distributed/communicator.h"
+#include "train/logging/log.h"
+#include "train/loop/objective.h"
 
 namespace nystrom {
 
@@ -15,7 +15,7 @@ struct RunResult {
   std::int64_t steps = 0;              ///< done in all
   std::optional<std::int64_t> best;    ///< the step of the best evaluation
   std::optional<double> best_value{};  ///< its score …
-  std::string judged_by{};             ///< … and what that is: "loss", "accuracy"
+  std::string metric_name{};           ///< … and what that is: "loss", "accuracy"
   bool interrupted = false;            ///< by SIGINT or SIGTERM: a checkpoint of the last step was saved
 };
 

@@ -1,4 +1,4 @@
-#include "train/loss_scale.h"
+#include "train/optim/loss_scale.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "train/loss_watch.h"
+#include "train/optim/loss_watch.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,10 +9,10 @@
 namespace nystrom {
 namespace {
 
-constexpr std::size_t least = 30;
+constexpr std::size_t min_losses = 30;
 constexpr double limit = 6;
 /// A loss that hardly moves is not to make every ripple a spike: deviations count as at least this share of the median.
-constexpr double least_deviation = 1e-3;
+constexpr double min_deviation = 1e-3;
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
@@ -23,31 +23,31 @@ double median(std::vector<double> values) {
 }  // namespace
 
 double LossWatch::score(double loss) const {
-  const std::vector<double> losses = usual();
+  const std::vector<double> losses = baseline();
   const double centre = median(losses);
   std::vector<double> deviations;
   for (const double each : losses) deviations.push_back(std::abs(each - centre));
   // 1.4826: the standard deviation of normal numbers is so many times their median absolute deviation.
-  return (loss - centre) / std::max(1.4826 * median(std::move(deviations)), least_deviation * std::abs(centre));
+  return (loss - centre) / std::max(1.4826 * median(std::move(deviations)), min_deviation * std::abs(centre));
 }
 
-std::optional<std::string> LossWatch::see(double loss) {
+std::optional<std::string> LossWatch::update(double loss) {
   if (!std::isfinite(loss)) {  // a step that was skipped
-    far_.clear();
+    outliers_.clear();
     return std::nullopt;
   }
-  if (usual_.size() >= least && score(loss) > limit) {
-    far_.push_back(loss);
-    if (far_.size() < in_a_row) return std::nullopt;
-    std::string spike = fmt::format("the loss has spiked: {:.4f} in the last {} steps, where {:.4f} was usual", fmt::join(far_, ", "),
-                                    in_a_row, median(usual()));
-    far_.clear();
-    usual_.clear();
+  if (baseline_.size() >= min_losses && score(loss) > limit) {
+    outliers_.push_back(loss);
+    if (outliers_.size() < in_a_row) return std::nullopt;
+    std::string spike = fmt::format("the loss has spiked: {:.4f} in the last {} steps, where {:.4f} was usual", fmt::join(outliers_, ", "),
+                                    in_a_row, median(baseline()));
+    outliers_.clear();
+    baseline_.clear();
     return spike;
   }
-  far_.clear();
-  usual_.push_back(loss);
-  if (usual_.size() > window) usual_.pop_front();
+  outliers_.clear();
+  baseline_.push_back(loss);
+  if (baseline_.size() > window) baseline_.pop_front();
   return std::nullopt;
 }
 

@@ -8,27 +8,28 @@
 
 namespace nystrom {
 
-/// Looks at the loss of every step. A loss is far off when its robust z-score, (loss − median) / (1.4826 · median absolute deviation) over
-/// the last 100 usual losses, exceeds 6; three in a row are a spike. Says nothing before it has seen 30.
+/// Looks at the loss of every step. An outlier is a loss whose robust z-score, (loss − median) / (1.4826 · median absolute deviation)
+/// over the baseline of the last 100 other losses, exceeds 6. Three outliers in a row are a spike. The first 30 losses are none.
 class LossWatch {
  public:
   static constexpr std::size_t window = 100, in_a_row = 3;
 
   LossWatch() = default;
   /// As it was saved.
-  LossWatch(std::vector<double> usual, std::vector<double> far) : usual_(usual.begin(), usual.end()), far_(std::move(far)) {}
+  LossWatch(std::vector<double> baseline, std::vector<double> outliers)
+      : baseline_(baseline.begin(), baseline.end()), outliers_(std::move(outliers)) {}
 
-  /// What to say at the third far loss in a row; what comes then is taken for usual anew.
-  std::optional<std::string> see(double loss);
+  /// A message at the third outlier in a row, after which the baseline starts anew.
+  std::optional<std::string> update(double loss);
 
-  std::vector<double> usual() const { return {usual_.begin(), usual_.end()}; }
-  const std::vector<double>& far() const { return far_; }
+  std::vector<double> baseline() const { return {baseline_.begin(), baseline_.end()}; }
+  const std::vector<double>& outliers() const { return outliers_; }
 
  private:
   double score(double loss) const;
 
-  std::deque<double> usual_;
-  std::vector<double> far_;
+  std::deque<double> baseline_;
+  std::vector<double> outliers_;
 };
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-#include "train/optimizer.h"
+#include "train/optim/optimizer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,6 +7,11 @@
 #include "core/kernels.h"
 
 namespace nystrom {
+
+std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind) {
+  static constexpr EnumName<OptimizerKind> names[] = {{OptimizerKind::adamw, "adamw"}, {OptimizerKind::lamb, "lamb"}};
+  return names;
+}
 
 namespace {
 
@@ -28,18 +33,20 @@ ParameterStore::Segments segments_in(const ParameterStore::Segments& all, SlabRa
 
 }  // namespace
 
-Optimizer::Optimizer(ParameterStore& store, const OptimizerConfig& config, std::optional<SlabRange> range)
+double clip_factor(double norm, double limit) { return std::min(1.0, limit / (norm + 1e-6)); }
+
+Optimizer::Optimizer(ParameterStore& store, const OptimizerOptions& options, std::optional<SlabRange> range)
     : store_(store),
-      config_(config),
+      options_(options),
       range_(range.value_or(SlabRange{0, store.slab_size()})),
       segments_(segments_in(store.segments(), range_)) {
   require(store.gradients().defined(), "the optimizer needs a parameter store that was allocated for training");
-  require(config.betas.size() == 2, "the optimizer needs two betas, got {}", config.betas.size());
-  require(!range || config.name != OptimizerKind::lamb, "LAMB needs whole parameters, not a range of the slabs");
+  require(options.betas.size() == 2, "the optimizer needs two betas, got {}", options.betas.size());
+  require(!range || options.name != OptimizerKind::lamb, "LAMB needs whole parameters, not a range of the slabs");
   const AllocationLabel label("optimizer moments");
   moment1_ = zeros_like(store.masters(range_));
   moment2_ = zeros_like(moment1_);
-  if (config.name == OptimizerKind::lamb) updates_ = zeros_like(store.masters());
+  if (options.name == OptimizerKind::lamb) updates_ = zeros_like(store.masters());
 }
 
 double Optimizer::gradient_norm() const {
@@ -50,7 +57,7 @@ double Optimizer::gradient_norm() const {
 
 void Optimizer::step(double learning_rate, double gradient_scale) {
   ++steps_taken_;
-  if (config_.name == OptimizerKind::lamb) return lamb(learning_rate, gradient_scale);
+  if (options_.name == OptimizerKind::lamb) return lamb(learning_rate, gradient_scale);
   if (range_.size() == 0) return;
   Tensor masters = store_.masters(range_), low;
   if (store_.dtype() != masters.dtype()) low = store_.values().slice(0, range_.begin, range_.end);
@@ -59,10 +66,10 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
 
 void Optimizer::adamw(Tensor& parameters, Tensor low, double learning_rate, double gradient_scale) {
   const auto t = static_cast<double>(steps_taken_);
-  const double beta1 = config_.betas[0], beta2 = config_.betas[1];
-  kernels::adamw(
-      parameters, store_.gradients().slice(0, range_.begin, range_.end), moment1_, moment2_, low, segments_.end, segments_.decay,
-      {learning_rate, beta1, beta2, config_.epsilon, config_.weight_decay, 1 - std::pow(beta1, t), 1 - std::pow(beta2, t), gradient_scale});
+  const double beta1 = options_.betas[0], beta2 = options_.betas[1];
+  kernels::adamw(parameters, store_.gradients().slice(0, range_.begin, range_.end), moment1_, moment2_, low, segments_.end, segments_.decay,
+                 {learning_rate, beta1, beta2, options_.epsilon, options_.weight_decay, 1 - std::pow(beta1, t), 1 - std::pow(beta2, t),
+                  gradient_scale});
 }
 
 void Optimizer::lamb(double learning_rate, double gradient_scale) {

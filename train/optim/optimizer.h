@@ -3,10 +3,14 @@
 
 #include <optional>
 
-#include "nn/scope.h"
-#include "train/config.h"
+#include "nn/parameter_store.h"
+#include "train/optim/optimizer_options.h"
 
 namespace nystrom {
+
+/// What a gradient of this norm is multiplied by so that its norm is at most `limit`, as torch.nn.utils.clip_grad_norm_ does:
+/// min(1, limit / (norm + 1e-6)).
+double clip_factor(double norm, double limit);
 
 /// Adam with decoupled weight decay (Loshchilov & Hutter, arXiv 1711.05101), as torch.optim.AdamW computes it, over all parameters in one
 /// pass. Biases and LayerNorm do not decay. Moments are kept in the type of the masters.
@@ -17,12 +21,12 @@ class Optimizer {
  public:
   /// `store` is allocated for training and outlives the optimizer. With a range it holds moments of, and updates, that range alone, of
   /// which the store keeps the masters; lamb takes none: it needs whole parameters.
-  Optimizer(ParameterStore& store, const OptimizerConfig& config, std::optional<SlabRange> range = {});
+  Optimizer(ParameterStore& store, const OptimizerOptions& options, std::optional<SlabRange> range = {});
 
   /// The Euclidean norm of all gradients, in f64.
   double gradient_norm() const;
   /// Updates parameters from their gradients times `gradient_scale`. The step number, from 1, corrects the moments' bias.
-  void step(double learning_rate, double gradient_scale);
+  void step(double learning_rate, double gradient_scale = 1);
   void zero_gradients();
 
   std::int64_t steps_taken() const { return steps_taken_; }
@@ -39,7 +43,7 @@ class Optimizer {
   std::vector<double> trust_ratios(const Tensor& updates) const;
 
   ParameterStore& store_;
-  OptimizerConfig config_;
+  OptimizerOptions options_;
   SlabRange range_;
   ParameterStore::Segments segments_;
   Tensor moment1_, moment2_;

@@ -1,4 +1,4 @@
-#include "train/schedule.h"
+#include "train/optim/schedule.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,22 +8,18 @@
 
 namespace nystrom {
 
-std::int64_t warmup_of(const ScheduleConfig& schedule, std::int64_t steps) {
+std::span<const EnumName<Decay>> enum_names(Decay) {
+  static constexpr EnumName<Decay> names[] = {{Decay::linear, "linear"}, {Decay::cosine, "cosine"}, {Decay::constant, "constant"}};
+  return names;
+}
+
+std::int64_t warmup_of(const ScheduleOptions& schedule, std::int64_t steps) {
   constexpr std::int64_t longest_by_default = 10000;
   if (schedule.warmup_share) return std::llround(*schedule.warmup_share * static_cast<double>(steps));
   return schedule.warmup_steps.value_or(std::min(longest_by_default, steps / 10));
 }
 
-void require_warmup_within_run(const RunConfig& config, std::int64_t samples) {
-  const std::int64_t steps = total_steps(config.training, samples), warmup = warmup_of(config.schedule, steps);
-  require_input(
-      warmup <= steps,
-      "schedule.warmup_steps {} exceeds the number of steps, {}, that training.epochs {} make of {} samples in batches of {}; the "
-      "learning rate would never reach its peak: lower it, or give schedule.warmup_share in its place",
-      warmup, steps, config.training.epochs.value_or(1), samples, config.training.batch_size);
-}
-
-double learning_rate(double peak, const ScheduleConfig& schedule, std::int64_t steps, std::int64_t step) {
+double learning_rate(double peak, const ScheduleOptions& schedule, std::int64_t steps, std::int64_t step) {
   const std::int64_t warmup = warmup_of(schedule, steps);
   require(step >= 1 && step <= steps, "learning_rate: step {} is outside 1 to {}", step, steps);
   require(warmup >= 0 && warmup <= steps, "learning_rate: warmup_steps {} is outside 0 to {}", warmup, steps);

@@ -1,4 +1,4 @@
-#include "train/weight_average.h"
+#include "train/optim/weight_average.h"
 
 #include <algorithm>
 
@@ -22,7 +22,7 @@ void WeightAverage::update(std::int64_t number) {
   kernels::accumulate(store_.masters(range_), 1 - decay, slab_);
 }
 
-void WeightAverage::while_exchanged(const std::function<void()>& f) {
+void WeightAverage::with_average(const std::function<void()>& f) {
   exchange();
   share_();
   try {

@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "nn/scope.h"
+#include "nn/parameter_store.h"
 
 namespace nystrom {
 
@@ -22,7 +22,7 @@ class WeightAverage {
   void update(std::int64_t number);
   /// Runs f while the parameters and the average are exchanged. What f throws is thrown on; the parameters of other ranges then stay the
   /// average's.
-  void while_exchanged(const std::function<void()>& f);
+  void with_average(const std::function<void()>& f);
   /// The average, or the parameters while they are exchanged: the range of a slab laid out as the store's.
   Tensor slab() const { return slab_; }
 

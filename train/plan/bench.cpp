@@ -1,4 +1,4 @@
-#include "train/bench.h"
+#include "train/plan/bench.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,12 +6,12 @@
 #include <map>
 
 #include "core/check.h"
-#include "core/cpu/parallel.h"
 #include "core/cuda/runtime.h"
 #include "core/dispatch.h"
-#include "train/loss_scale.h"
-#include "train/step_flops.h"
-#include "train/train_step.h"
+#include "core/threads.h"
+#include "train/loop/train_step.h"
+#include "train/optim/loss_scale.h"
+#include "train/plan/step_flops.h"
 
 namespace nystrom {
 namespace {
@@ -77,7 +77,7 @@ ModelConfig model_config(const BenchOptions& o) {
 }
 
 /// Random tokens of which 15 % of each sequence are to be predicted.
-MicroBatch random_batch(const BenchOptions& o) {
+Batch random_batch(const BenchOptions& o) {
   constexpr std::int64_t mask_token = 4;
   const std::int64_t chosen = std::max<std::int64_t>(1, (15 * o.length + 50) / 100);
   std::vector<std::int64_t> ids, labels, samples;
@@ -86,7 +86,7 @@ MicroBatch random_batch(const BenchOptions& o) {
     for (std::int64_t t = 0; t < o.length; ++t) {
       const auto words = philox(philox_key(1, static_cast<std::uint64_t>(b)), {{static_cast<std::uint32_t>(t), 0, 0, 0}});
       ids.push_back(2 + words.word[0] % (o.vocab - 2));
-      labels.push_back(ignored_label);
+      labels.push_back(ignore_index);
       order.emplace_back(words.word[1], b * o.length + t);
     }
     std::sort(order.begin(), order.end());
@@ -98,7 +98,9 @@ MicroBatch random_batch(const BenchOptions& o) {
     samples.push_back(b);
   }
   const Shape shape{o.batch, o.length};
-  return {{Tensor::from(ids, shape), {}, {}, {}}, Tensor::from(labels, shape), Tensor::from(samples, {o.batch})};
+  return {.input = {.input_ids = Tensor::from(ids, shape)},
+          .labels = Tensor::from(labels, shape),
+          .sample_ids = Tensor::from(samples, {o.batch})};
 }
 
 /// The process's largest resident size so far.
@@ -122,8 +124,8 @@ BenchResult run_bench(const BenchOptions& options) {
   std::optional<Optimizer> optimizer;
   std::optional<LossScale> scale;
   if (options.dtype == DType::f16) scale.emplace();
-  if (options.train) optimizer.emplace(model.parameters(), OptimizerConfig{});
-  const MicroBatch batch = random_batch(options);
+  if (options.train) optimizer.emplace(model.parameters(), OptimizerOptions{});
+  const Batch batch = random_batch(options);
   std::optional<KernelProfile> profile;
   if (options.profile) profile.emplace(options.device);
   Arena::of(options.device).reset_peak();

@@ -1,4 +1,4 @@
-#include "train/doctor.h"
+#include "train/plan/doctor.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,14 +9,15 @@
 #include <sstream>
 #include <thread>
 
+#include "core/base/file_io.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/cpu/parallel.h"
 #include "core/cuda/cudnn.h"
 #include "core/cuda/runtime.h"
 #include "core/dispatch.h"
-#include "core/json.h"
+#include "core/threads.h"
 #include "data/library_versions.h"
-#include "train/processes.h"
+#include "train/distributed/processes.h"
 
 namespace nystrom {
 namespace {

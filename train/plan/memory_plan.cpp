@@ -1,14 +1,14 @@
-#include "train/memory_plan.h"
+#include "train/plan/memory_plan.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 #include "nn/model.h"
-#include "train/gradient_sum.h"
-#include "train/step_flops.h"
+#include "train/distributed/gradient_sum.h"
+#include "train/plan/step_flops.h"
 
 namespace nystrom {
 namespace {
@@ -27,7 +27,7 @@ ModelInput input_of(const RunConfig& config, std::int64_t sequences) {
 
 Tensor labels_of(const RunConfig& config, std::int64_t sequences) {
   const std::int64_t length = config.data.sequence_length;
-  Tensor labels = Tensor::full({sequences, length}, ignored_label, DType::i64);
+  Tensor labels = Tensor::full({sequences, length}, ignore_index, DType::i64);
   const auto asked = std::max<std::int64_t>(1, std::llround(config.masking.probability * static_cast<double>(length)));
   for (std::int64_t row = 0; row < sequences; ++row) std::fill_n(labels.data<std::int64_t>() + row * length, asked, 5);
   return labels;

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace nystrom {
 

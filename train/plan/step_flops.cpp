@@ -1,4 +1,4 @@
-#include "train/step_flops.h"
+#include "train/plan/step_flops.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "train/cache.h"
+#include "train/pretrain/cache.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -7,9 +7,9 @@
 
 #include <algorithm>
 
+#include "core/base/new_folder.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "core/new_folder.h"
 
 namespace nystrom {
 namespace {

@@ -1,21 +1,21 @@
-#include "train/corpus.h"
+#include "train/pretrain/corpus.h"
 
 #include <cstring>
 #include <future>
 #include <nlohmann/json.hpp>
 
+#include "core/base/checksum.h"
+#include "core/base/new_folder.h"
 #include "core/check.h"
-#include "core/checksum.h"
-#include "core/cpu/parallel.h"
-#include "core/new_folder.h"
 #include "core/rng.h"
-#include "data/sentencepiece_tokenizer.h"
-#include "data/sentencepiece_train.h"
-#include "data/tokenizer_folder.h"
-#include "train/hf_config.h"
-#include "train/model_folder.h"
-#include "train/progress.h"
-#include "train/stop_signals.h"
+#include "core/threads.h"
+#include "data/tokenizers/sentencepiece_tokenizer.h"
+#include "data/tokenizers/sentencepiece_train.h"
+#include "data/tokenizers/tokenizer_folder.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/formats/hf_config.h"
+#include "train/logging/progress.h"
+#include "train/logging/stop_signals.h"
 
 namespace nystrom {
 namespace {

@@ -6,12 +6,12 @@
 #include <memory>
 #include <optional>
 
-#include "data/shards.h"
-#include "data/tokenizer.h"
-#include "train/cache.h"
-#include "train/communicator.h"
-#include "train/config.h"
-#include "train/log.h"
+#include "data/shards/shards.h"
+#include "data/tokenizers/tokenizer.h"
+#include "train/config/config.h"
+#include "train/distributed/communicator.h"
+#include "train/logging/log.h"
+#include "train/pretrain/cache.h"
 
 namespace nystrom {
 

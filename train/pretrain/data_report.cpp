@@ -1,18 +1,18 @@
-#include "train/data_report.h"
+#include "train/pretrain/data_report.h"
 
 #include <algorithm>
 #include <map>
 
+#include "core/base/checksum.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/checksum.h"
-#include "core/json.h"
-#include "train/evaluation.h"
-#include "train/progress.h"
+#include "train/logging/progress.h"
+#include "train/pretrain/evaluation.h"
 
 namespace nystrom {
 namespace {
 
-constexpr std::size_t most_shown_samples = 3, most_shown_tokens = 60;
+constexpr std::size_t max_shown_samples = 3, max_shown_tokens = 60;
 
 /// A document on its way past.
 struct Document {
@@ -108,11 +108,11 @@ std::string text_of(const Tokenizer& tokenizer, std::int64_t id) {
 }
 
 std::vector<ShownToken> show_row(const Batch& batch, std::int64_t row, const Tokenizer& tokenizer) {
-  const std::int64_t length = batch.input_ids.dim(1);
-  const auto *ids = batch.input_ids.data<std::int64_t>() + row * length, *labels = batch.labels.data<std::int64_t>() + row * length;
+  const std::int64_t length = batch.input.input_ids.dim(1);
+  const auto *ids = batch.input.input_ids.data<std::int64_t>() + row * length, *labels = batch.labels.data<std::int64_t>() + row * length;
   std::vector<ShownToken> result;
-  for (std::int64_t i = 0; i < length && ids[i] != tokenizer.special().pad && result.size() < most_shown_tokens; ++i) {
-    if (labels[i] == label_of_unchosen) {
+  for (std::int64_t i = 0; i < length && ids[i] != tokenizer.special().pad && result.size() < max_shown_tokens; ++i) {
+    if (labels[i] == ignore_index) {
       result.push_back({text_of(tokenizer, ids[i]), Masking::none, ""});
     } else {
       const Masking masking = ids[i] == tokenizer.special().mask ? Masking::masked
@@ -132,8 +132,8 @@ void try_batches(const RunConfig& config, const MaskedSamples& samples, const To
   for (std::int64_t step = 0; step < steps; ++step) {
     for (const Batch& batch : loader.next()) {
       tokens += batch.tokens;
-      positions += batch.input_ids.numel();
-      for (std::int64_t row = 0; row < batch.input_ids.dim(0) && report.samples.size() < most_shown_samples; ++row) {
+      positions += batch.input.input_ids.numel();
+      for (std::int64_t row = 0; row < batch.input.input_ids.dim(0) && report.samples.size() < max_shown_samples; ++row) {
         report.samples.push_back(show_row(batch, row, tokenizer));
       }
     }

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "train/corpus.h"
+#include "train/pretrain/corpus.h"
 
 namespace nystrom {
 

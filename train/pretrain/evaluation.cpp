@@ -1,11 +1,11 @@
-#include "train/evaluation.h"
+#include "train/pretrain/evaluation.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
 #include "core/check.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 
 namespace nystrom {
 namespace {
@@ -42,8 +42,6 @@ MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset, const 
   return result;
 }
 
-ModelInput input_of(const Batch& batch) { return {batch.input_ids, {}, batch.attention_mask, batch.token_type_ids}; }
-
 ModelInput input_of(std::span<const std::int32_t> ids, std::int64_t positions, std::int64_t pad) {
   const bool padded = positions > static_cast<std::int64_t>(ids.size());
   std::vector<std::int64_t> row(ids.begin(), ids.end());
@@ -69,12 +67,12 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples, 
   const std::int64_t total = samples.packing->size(), batches = (total + micro_batch_size - 1) / micro_batch_size;
   std::vector<double> found(static_cast<std::size_t>(batches * quantities), 0);
   for (std::int64_t number = options.rank; const auto batch = loader.next(); number += options.world_size) {
-    const MaskedLmOutput out = model.masked_lm(input_of(*batch), batch->labels, 1, {});
+    const MaskedLmOutput out = model.masked_lm(batch->input, batch->labels, 1, {});
     double* here = found.data() + number * quantities;
     here[loss] = out.loss.value().item();
     here[correct] = static_cast<double>(count_equal(out.predictions, out.labels));
-    here[asked] = static_cast<double>(batch->chosen);
-    if (samples.sentence_order) here[ordered] = static_cast<double>(count_equal(likeliest(out.order_logits), batch->swapped));
+    here[asked] = static_cast<double>(batch->targets);
+    if (samples.sentence_order) here[ordered] = static_cast<double>(count_equal(argmax(out.order_logits), batch->swapped));
     const Tensor labels = out.labels.to(cpu_device);
     for (const std::int64_t label : std::span(labels.data<std::int64_t>(), static_cast<std::size_t>(labels.numel()))) {
       here[frequency_loss] += log_total - std::log(static_cast<double>(counts[static_cast<std::size_t>(label)]));

@@ -1,11 +1,11 @@
 // How well a masked language model predicts the tokens of a text.
 #pragma once
 
-#include "data/loader.h"
-#include "data/tokenizer.h"
+#include "data/pretraining/loader.h"
+#include "data/tokenizers/tokenizer.h"
 #include "nn/model.h"
-#include "train/communicator.h"
-#include "train/config.h"
+#include "train/config/config.h"
+#include "train/distributed/communicator.h"
 
 namespace nystrom {
 
@@ -28,9 +28,7 @@ struct Evaluation {
 Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples, std::int64_t micro_batch_size, Communicator& communicator,
                               const std::function<void(std::int64_t)>& progress = {});
 
-/// The input of a model from a batch of the loader.
-ModelInput input_of(const Batch& batch);
-/// One text, padded behind to `positions` with `pad`.
+/// The input of a model from one text, padded behind to `positions` with `pad`.
 ModelInput input_of(std::span<const std::int32_t> ids, std::int64_t positions, std::int64_t pad);
 
 }  // namespace nystrom

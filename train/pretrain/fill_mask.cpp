@@ -1,4 +1,4 @@
-#include "train/fill_mask.h"
+#include "train/pretrain/fill_mask.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "core/check.h"
-#include "train/evaluation.h"
+#include "train/pretrain/evaluation.h"
 
 namespace nystrom {
 namespace {

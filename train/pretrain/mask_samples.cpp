@@ -1,10 +1,11 @@
-#include "train/mask_samples.h"
+#include "train/pretrain/mask_samples.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
+#include "train/logging/metrics.h"
 
 namespace nystrom {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "train/fill_mask.h"
+#include "train/pretrain/fill_mask.h"
 
 namespace nystrom {
 
@@ -21,9 +21,6 @@ struct MaskSamples {
   std::vector<FilledMasks> steps;  ///< in their order
   std::string note;                ///< why there are none
 };
-
-/// The name of a run's file of them.
-inline constexpr const char* mask_samples_file = "fill-masks.jsonl";
 
 /// A line of that file, of what the weights of a step make of `texts`: {"step": …, "samples": [{"text": …, "masks": [[{"token_str": …,
 /// "score": …}, …], …]}, …]}.

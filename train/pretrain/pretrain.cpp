@@ -1,13 +1,13 @@
-#include "train/pretrain.h"
+#include "train/pretrain/pretrain.h"
 
+#include "core/base/file_io.h"
 #include "core/check.h"
-#include "core/file_io.h"
-#include "data/tokenizer_folder.h"
-#include "train/corpus.h"
-#include "train/fill_mask.h"
-#include "train/mask_samples.h"
-#include "train/run_checks.h"
-#include "train/schedule.h"
+#include "data/tokenizers/tokenizer_folder.h"
+#include "train/loop/run_checks.h"
+#include "train/optim/schedule.h"
+#include "train/pretrain/corpus.h"
+#include "train/pretrain/fill_mask.h"
+#include "train/pretrain/mask_samples.h"
 
 namespace nystrom {
 namespace {
@@ -35,7 +35,7 @@ class MaskedLmObjective : public Objective {
             config_.data.validation.empty() ? "data.train" : "data.validation"};
   }
   std::int64_t samples() const override { return train_.packing->size(); }
-  std::string judged_by() const override { return "loss"; }
+  std::string metric_name() const override { return "loss"; }
   bool higher_is_better() const override { return false; }
   std::vector<TokenizerFile> tokenizer_files() const override { return corpus_.tokenizer->files(config_.data.sequence_length); }
 
@@ -44,11 +44,8 @@ class MaskedLmObjective : public Objective {
 
   ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     ObjectiveStep done;
-    std::vector<MicroBatch> batches;
-    for (const Batch& batch : loader_->next()) {
-      done.tokens += batch.tokens;
-      batches.push_back({input_of(batch), batch.labels, batch.sample_ids, batch.swapped});
-    }
+    const std::vector<Batch> batches = loader_->next();
+    for (const Batch& batch : batches) done.tokens += batch.tokens;
     done.result = train_step(model, optimizer, batches, options);
     return done;
   }

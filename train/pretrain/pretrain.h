@@ -1,8 +1,8 @@
 // Masked-LM pretraining of one run, from the first step or from its newest checkpoint.
 #pragma once
 
-#include "train/evaluation.h"
-#include "train/trainer.h"
+#include "train/loop/trainer.h"
+#include "train/pretrain/evaluation.h"
 
 namespace nystrom {
 

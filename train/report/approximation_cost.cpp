@@ -1,4 +1,4 @@
-#include "train/approximation_cost.h"
+#include "train/report/approximation_cost.h"
 
 #include <algorithm>
 #include <chrono>
@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "core/check.h"
-#include "core/cpu/parallel.h"
 #include "core/cuda/runtime.h"
+#include "core/threads.h"
 #include "nn/attention.h"
 
 namespace nystrom {

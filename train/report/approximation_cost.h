@@ -6,7 +6,7 @@
 #include "core/device.h"
 #include "core/dtype.h"
 #include "nn/model_config.h"
-#include "train/study.h"
+#include "train/report/study.h"
 
 namespace nystrom {
 

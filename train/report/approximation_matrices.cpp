@@ -1,4 +1,4 @@
-#include "train/approximation_matrices.h"
+#include "train/report/approximation_matrices.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,7 @@
 
 #include "autograd/ops.h"
 #include "core/check.h"
-#include "nn/scope.h"
+#include "nn/parameter_store.h"
 
 namespace nystrom {
 
@@ -42,12 +42,12 @@ double norm(const Tensor& x) {
   return std::sqrt(squares);
 }
 
-double distance(const Tensor& a, const Tensor& b) { return norm(subtract(a, b).value()); }
+double distance(const Tensor& a, const Tensor& b) { return norm((Var(a) - b).value()); }
 
 Tensor scores(ScoreKernel kernel, const Tensor& q, const Tensor& k) {
   const Var product = matmul(q, transpose(k, 0, 1));
   if (kernel == ScoreKernel::raw) return product.value();
-  return softmax(affine(product, 1 / std::sqrt(static_cast<double>(q.dim(1))))).value();
+  return softmax(product / std::sqrt(static_cast<double>(q.dim(1)))).value();
 }
 
 /// The numbers of `count` different rows of `length`, in order.
@@ -92,7 +92,7 @@ std::string worked_example(std::uint64_t seed) {
   o.d_model = 2, o.length = 5, o.seed = seed;
   const Tensor q = study_rows(o, 0, "queries"), k = study_rows(o, 0, "keys"), s = study_matrix(ScoreKernel::raw, q, k);
   const Tensor approximated = approximate_matrix(o, LandmarkRule::first, StudyInverse::exact, q, k, 1, 0);
-  Tensor difference = subtract(approximated, s).value();
+  Tensor difference = (Var(approximated) - s).value();
   for (std::int64_t i = 0; i < difference.numel(); ++i) {
     double& value = difference.data<double>()[i];
     if (std::abs(value) < 1e-12) value = 0;

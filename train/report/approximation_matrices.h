@@ -3,9 +3,9 @@
 
 #include <functional>
 
-#include "core/fields.h"
+#include "core/base/fields.h"
 #include "core/tensor.h"
-#include "train/study.h"
+#include "train/report/study.h"
 
 namespace nystrom {
 

@@ -1,4 +1,4 @@
-#include "train/approximation_model.h"
+#include "train/report/approximation_model.h"
 
 #include <Eigen/SVD>
 #include <algorithm>
@@ -8,12 +8,12 @@
 
 #include "core/check.h"
 #include "nn/attention_diagnostics.h"
-#include "train/evaluation.h"
+#include "train/pretrain/evaluation.h"
 
 namespace nystrom {
 namespace {
 
-constexpr std::int64_t most_steps = 12, loss_factor = 8;
+constexpr std::int64_t max_steps = 12, loss_factor = 8;
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 ModelConfig with_kind(ModelConfig config, AttentionKind kind) {
@@ -39,7 +39,7 @@ std::vector<AttentionVariant> variants_of(const ModelConfig& config, std::int64_
   };
   list.push_back({"kind", "softmax", with_kind(config, AttentionKind::softmax)});
   for (std::int64_t m = 8; m <= 256 && m < length; m *= 2) add("landmarks", std::to_string(m), [m](auto& a) { a.num_landmarks = m; });
-  for (std::int64_t k = 0; k <= most_steps; ++k) {
+  for (std::int64_t k = 0; k <= max_steps; ++k) {
     add("steps", std::to_string(k), [k](auto& a) { a.inverse = Inverse::iterative, a.inverse_iterations = k; });
   }
   for (const Inverse inverse : {Inverse::exact, Inverse::identity})
@@ -71,8 +71,8 @@ Sequence sequence_of(const MaskedSamples& samples, std::int64_t sample) {
   const SampleUse use{sample, 0, sample};
   const Batch batch = make_batch(samples, {&use, 1});
   const auto cut = [&](const Tensor& x) { return x.slice(1, 0, batch.tokens).contiguous(); };
-  const Tensor types = batch.token_type_ids.defined() ? cut(batch.token_type_ids) : Tensor();
-  return {{cut(batch.input_ids), {}, {}, types}, cut(batch.labels), batch.tokens, batch.chosen};
+  const Tensor types = batch.input.token_type_ids.defined() ? cut(batch.input.token_type_ids) : Tensor();
+  return {{cut(batch.input.input_ids), {}, {}, types}, cut(batch.labels), batch.tokens, batch.targets};
 }
 
 /// The `count` longest of many samples spread over the text, in its order; of equally long ones some from everywhere.
@@ -126,7 +126,7 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, double 
   const std::int64_t n = matrix.dim(3);
   const std::vector<double> entropies = attention_entropies(matrix, in.mask);
   const NystromAttention approximation(base_of(findings.config, n));
-  const auto residuals = inverse_residuals(approximation.landmark_matrix(in).value(), most_steps);
+  const auto residuals = inverse_residuals(approximation.landmark_matrix(in).value(), max_steps);
   for (std::size_t h = 0; h < heads.size(); ++h) {
     std::vector<double> sigma = singular_values(matrix.data<double>() + static_cast<std::int64_t>(h) * n * n, n), of_head;
     for (const auto& step : residuals) of_head.push_back(step[h]);

@@ -3,9 +3,9 @@
 
 #include <functional>
 
-#include "data/loader.h"
-#include "train/model_folder.h"
-#include "train/study.h"
+#include "data/pretraining/loader.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/report/study.h"
 
 namespace nystrom {
 

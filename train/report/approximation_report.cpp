@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "core/check.h"
-#include "train/approximation_model.h"
+#include "train/report/approximation_model.h"
 
 namespace nystrom {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/chart.h"
+#include "train/report/chart.h"
 
 #include <algorithm>
 #include <cmath>

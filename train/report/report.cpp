@@ -1,4 +1,4 @@
-#include "train/report.h"
+#include "train/report/report.h"
 
 #include <algorithm>
 #include <cctype>
@@ -6,15 +6,15 @@
 #include <limits>
 #include <set>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "train/config_io.h"
-#include "train/report_html.h"
+#include "train/config/config_io.h"
+#include "train/report/report_html.h"
 
 namespace nystrom {
 namespace {
 
-constexpr std::size_t most_points = 2000, most_evaluations = 1000, long_table = 12;
+constexpr std::size_t max_points = 2000, max_evaluations = 1000, long_table = 12;
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 constexpr const char* validation = "validation_";
 constexpr const char* mean = "mean_";  // over the steps since the last record
@@ -67,7 +67,7 @@ std::vector<std::string> ordered(const std::set<std::string>& metrics) {
 ChartSeries series_of(const MetricCurve& curve, const std::string& name, double divisor) {
   ChartSeries series{printable(name, 60), curve.steps, curve.values};
   for (double& value : series.y) value /= divisor;
-  return thinned(series, most_points);
+  return thinned(series, max_points);
 }
 
 Chart chart_of(const std::string& title, const MetricView& view) {
@@ -183,7 +183,7 @@ std::string facts_of(const RunRecord& run) {
   std::vector<std::pair<std::string, std::string>> facts = {{"Trains", kind_of(run)}, {"State", state_of(run)}};
   if (const EvaluationRecord* best = run.best()) {
     facts.emplace_back("Best evaluation",
-                       fmt::format("{} {} at step {}", run.judged_by(), short_number(best->metrics.at(run.judged_by())), best->step));
+                       fmt::format("{} {} at step {}", run.metric_name(), short_number(best->metrics.at(run.metric_name())), best->step));
   } else {
     facts.emplace_back("Best evaluation", "none yet");
   }
@@ -222,7 +222,7 @@ std::string evaluations_of(const RunRecord& run) {
   columns.insert(columns.end(), metrics.begin(), metrics.end());
   std::vector<std::vector<Cell>> rows;
   int best = -1;
-  const std::size_t first = run.evaluations.size() > most_evaluations ? run.evaluations.size() - most_evaluations : 0;
+  const std::size_t first = run.evaluations.size() > max_evaluations ? run.evaluations.size() - max_evaluations : 0;
   for (std::size_t i = first; i < run.evaluations.size(); ++i) {
     const EvaluationRecord& evaluation = run.evaluations[i];
     if (&evaluation == run.best()) best = static_cast<int>(rows.size());
@@ -238,7 +238,7 @@ std::string evaluations_of(const RunRecord& run) {
                      table);
 }
 
-/// The likeliest words of one mask: “sea” 31 %, “ship” 4.2 %.
+/// The argmax words of one mask: “sea” 31 %, “ship” 4.2 %.
 std::string words_of(const std::vector<MaskFill>& fills) {
   std::vector<std::string> words;
   for (const MaskFill& fill : fills) words.push_back(fmt::format("“{}” {:.2g} %", fill.token_str, 100 * fill.score));
@@ -258,7 +258,7 @@ std::string samples_of(const MaskSamples& samples, const RunRecord& run) {
       for (const auto& fills : filled.texts.at(t)) masks.push_back(words_of(fills));
       rows.push_back({filled.step, fmt::format("{}", fmt::join(masks, " | "))});
     }
-    html += html_table({"step", "likeliest"}, rows, best);
+    html += html_table({"step", "argmax"}, rows, best);
   }
   return html;
 }
@@ -325,9 +325,9 @@ std::string reached(const std::vector<RunRecord>& runs) {
     }
     rows.back().emplace_back(speed_of(run));
     rows.back().emplace_back(largest_of(run, "peak_memory_bytes") / 1e9);
-    comparable = comparable && run.judged_by() == runs[0].judged_by();
+    comparable = comparable && run.metric_name() == runs[0].metric_name();
     if (!top) continue;
-    const double value = top->metrics.at(run.judged_by());
+    const double value = top->metrics.at(run.metric_name());
     if (best < 0 || (run.higher_is_better() ? value > best_value : value < best_value)) {
       best = static_cast<int>(rows.size()) - 1;
       best_value = value;

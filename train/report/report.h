@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-#include "train/log.h"
-#include "train/mask_samples.h"
-#include "train/run_record.h"
-#include "train/study.h"
+#include "train/logging/log.h"
+#include "train/pretrain/mask_samples.h"
+#include "train/report/run_record.h"
+#include "train/report/study.h"
 
 namespace nystrom {
 

@@ -1,9 +1,9 @@
-#include "train/report_html.h"
+#include "train/report/report_html.h"
 
 #include <cmath>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 
 namespace nystrom {
 namespace {

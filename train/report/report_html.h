@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "train/study.h"
+#include "train/report/study.h"
 
 namespace nystrom {
 

@@ -1,7 +1,7 @@
 // How the checkpoints of a run fill masks, for its report.
-#include "train/checkpoint.h"
-#include "train/model_folder.h"
-#include "train/report.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/report/report.h"
 
 namespace nystrom {
 namespace {

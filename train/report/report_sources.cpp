@@ -2,16 +2,17 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "train/report.h"
+#include "train/report/report.h"
 
 namespace nystrom {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t most_file_bytes = std::size_t{16} << 20;
+constexpr std::size_t max_file_bytes = std::size_t{16} << 20;
 
 }  // namespace
 
@@ -23,9 +24,9 @@ StudyFindings read_study(const fs::path& run_dir) {
   for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) {
-    if (file.extension() == ".svg") findings.pictures.push_back(read_text_file(file, most_file_bytes));
+    if (file.extension() == ".svg") findings.pictures.push_back(read_text_file(file, max_file_bytes));
     if (file.extension() != ".json") continue;
-    const nlohmann::json study = read_json_file(file, most_file_bytes);
+    const nlohmann::json study = read_json_file(file, max_file_bytes);
     try {
       for (const auto& sentence : study.at("verdict")) findings.verdict.push_back(sentence.get<std::string>());
     } catch (const nlohmann::json::exception&) {
@@ -37,7 +38,7 @@ StudyFindings read_study(const fs::path& run_dir) {
 
 SweepRecord read_sweep(const fs::path& folder) {
   const fs::path file = folder / "summary.json";
-  const nlohmann::json summary = read_json_file(file, most_file_bytes);
+  const nlohmann::json summary = read_json_file(file, max_file_bytes);
   SweepRecord sweep;
   try {
     sweep.points = {"sweep", {"options", "runs", summary.at("metric").get<std::string>() + " (mean)", "deviation"}};

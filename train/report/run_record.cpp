@@ -1,4 +1,4 @@
-#include "train/run_record.h"
+#include "train/report/run_record.h"
 
 #include <algorithm>
 #include <charconv>
@@ -7,16 +7,17 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "train/config_io.h"
+#include "train/config/config_io.h"
 
 namespace nystrom {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t most_metrics = 200, most_warnings = 20, log_lines = 30;
+constexpr std::size_t max_metrics = 200, max_warnings = 20, log_lines = 30;
 constexpr std::string_view validation = "validation_";
 
 /// The number that stands in `line` behind `word`.
@@ -37,7 +38,7 @@ void add_record(RunRecord& run, const std::string& line, const std::string& sour
   EvaluationRecord evaluation{step, {}};
   for (const auto& [name, value] : json.items()) {
     require_input(value.is_number() || value.is_null(), "{}: {} is no number", source, printable(name, 60));
-    require_input(run.curves.contains(name) || run.curves.size() < most_metrics, "{}: more than {} metrics", source, most_metrics);
+    require_input(run.curves.contains(name) || run.curves.size() < max_metrics, "{}: more than {} metrics", source, max_metrics);
   }
   for (const auto& [name, value] : json.items()) {
     if (name == "step") continue;
@@ -78,7 +79,7 @@ void read_log(RunRecord& run) {
   };
   for (std::string line; std::getline(file, line);) {
     keep(end, line, log_lines);
-    if (line.find(" warning: ") != line.npos) keep(warnings, line, most_warnings);
+    if (line.find(" warning: ") != line.npos) keep(warnings, line, max_warnings);
     if (line.find(" training ") != line.npos && line.find(" parameters on ") != line.npos) {
       run.stopped_early = false;  // it went on
       run.parameters = number_behind(line, " training ");
@@ -92,17 +93,17 @@ void read_log(RunRecord& run) {
 
 }  // namespace
 
-std::string RunRecord::judged_by() const {
+std::string RunRecord::metric_name() const {
   if (!has_task(config)) return "loss";
   const auto metric = resolve_task(config.task).metric;
   return metric ? enum_name(*metric) : "loss";
 }
 
-bool RunRecord::higher_is_better() const { return judged_by() != "loss"; }
+bool RunRecord::higher_is_better() const { return metric_name() != "loss"; }
 
 const EvaluationRecord* RunRecord::best() const {
   const EvaluationRecord* best = nullptr;
-  const std::string metric = judged_by();
+  const std::string metric = metric_name();
   for (const EvaluationRecord& evaluation : evaluations) {
     const auto found = evaluation.metrics.find(metric);
     if (found == evaluation.metrics.end() || !std::isfinite(found->second)) continue;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "train/config.h"
+#include "train/config/config.h"
 
 namespace nystrom {
 
@@ -40,7 +40,7 @@ struct RunRecord {
   std::vector<std::string> log_end;   ///< its last lines
 
   /// What decides which evaluation is the best, and in which direction: of a masked language model the loss, else the task's metric.
-  std::string judged_by() const;
+  std::string metric_name() const;
   bool higher_is_better() const;
   /// The evaluation by which the best checkpoint was chosen; null when there is none yet.
   const EvaluationRecord* best() const;

@@ -1,4 +1,4 @@
-#include "train/study.h"
+#include "train/report/study.h"
 
 #include <unistd.h>
 
@@ -10,9 +10,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "core/base/file_io.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/file_io.h"
-#include "core/json.h"
 
 namespace nystrom {
 namespace {

@@ -6,7 +6,7 @@
 #include <variant>
 #include <vector>
 
-#include "train/chart.h"
+#include "train/report/chart.h"
 
 namespace nystrom {
 

@@ -1,13 +1,13 @@
-#include "data/tokenizers/added_tokens.h"
+#include "data/tokenizers/pipeline/added_tokens.h"
 
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/tokenizers/json_part.h"
-#include "data/tokenizers/normalizers.h"
-#include "data/tokenizers/unicode.h"
-#include "data/tokenizers/vocabulary.h"
+#include "data/tokenizers/pipeline/json_part.h"
+#include "data/tokenizers/pipeline/normalizers.h"
+#include "data/tokenizers/pipeline/unicode.h"
+#include "data/tokenizers/pipeline/vocabulary.h"
 
 namespace nystrom {
 namespace {

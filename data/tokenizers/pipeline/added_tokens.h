@@ -6,10 +6,10 @@
 #include <string_view>
 #include <vector>
 
-#include "data/tokenizer.h"
-#include "data/tokenizers/aligned_text.h"
-#include "data/tokenizers/prefix_trie.h"
-#include "data/tokenizers/string_map.h"
+#include "data/tokenizers/pipeline/aligned_text.h"
+#include "data/tokenizers/pipeline/prefix_trie.h"
+#include "data/tokenizers/pipeline/string_map.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
 

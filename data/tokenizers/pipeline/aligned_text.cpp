@@ -1,4 +1,4 @@
-#include "data/tokenizers/aligned_text.h"
+#include "data/tokenizers/pipeline/aligned_text.h"
 
 #include <algorithm>
 

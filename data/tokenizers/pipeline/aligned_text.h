@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/utf8.h"
+#include "core/base/utf8.h"
 
 namespace nystrom {
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/base/printable.h"
+#include "core/base/utf8.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "core/utf8.h"
-#include "data/tokenizers/word_models.h"
+#include "data/tokenizers/pipeline/word_models.h"
 
 namespace nystrom {
 namespace {

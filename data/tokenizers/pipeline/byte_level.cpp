@@ -1,7 +1,7 @@
 // How byte-level vocabularies write bytes: those that print in Latin-1 as themselves, the others as the characters from U+0100 on.
 #include <array>
 
-#include "data/tokenizers/normalizers.h"
+#include "data/tokenizers/pipeline/normalizers.h"
 
 namespace nystrom {
 namespace {

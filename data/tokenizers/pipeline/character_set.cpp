@@ -1,8 +1,8 @@
-#include "data/tokenizers/character_set.h"
+#include "data/tokenizers/pipeline/character_set.h"
 
 #include <algorithm>
 
-#include "data/tokenizers/unicode.h"
+#include "data/tokenizers/pipeline/unicode.h"
 
 namespace nystrom {
 

@@ -1,13 +1,13 @@
-#include "data/tokenizers/decoders.h"
+#include "data/tokenizers/pipeline/decoders.h"
 
 #include <optional>
 
+#include "core/base/printable.h"
+#include "core/base/utf8.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "core/utf8.h"
-#include "data/tokenizers/json_part.h"
-#include "data/tokenizers/normalizers.h"
-#include "data/tokenizers/pattern.h"
+#include "data/tokenizers/pipeline/json_part.h"
+#include "data/tokenizers/pipeline/normalizers.h"
+#include "data/tokenizers/pipeline/pattern.h"
 
 namespace nystrom {
 namespace {

@@ -1,6 +1,6 @@
 // GPT-2's regular expression for words, by hand.
-#include "data/tokenizers/pre_tokenizers.h"
-#include "data/tokenizers/unicode.h"
+#include "data/tokenizers/pipeline/pre_tokenizers.h"
+#include "data/tokenizers/pipeline/unicode.h"
 
 namespace nystrom {
 namespace {

@@ -1,7 +1,7 @@
-#include "data/tokenizers/json_part.h"
+#include "data/tokenizers/pipeline/json_part.h"
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 
 namespace nystrom {
 

@@ -1,14 +1,14 @@
-#include "data/tokenizers/normalizers.h"
+#include "data/tokenizers/pipeline/normalizers.h"
 
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/tokenizers/json_part.h"
-#include "data/tokenizers/pattern.h"
-#include "data/tokenizers/precompiled.h"
-#include "data/tokenizers/unicode.h"
-#include "data/tokenizers/unicode_forms.h"
+#include "data/tokenizers/pipeline/json_part.h"
+#include "data/tokenizers/pipeline/pattern.h"
+#include "data/tokenizers/pipeline/precompiled.h"
+#include "data/tokenizers/pipeline/unicode.h"
+#include "data/tokenizers/pipeline/unicode_forms.h"
 
 namespace nystrom {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "data/tokenizers/aligned_text.h"
+#include "data/tokenizers/pipeline/aligned_text.h"
 
 namespace nystrom {
 

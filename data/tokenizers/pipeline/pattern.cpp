@@ -1,13 +1,12 @@
-#include "data/tokenizers/pattern.h"
+#include "data/tokenizers/pipeline/pattern.h"
 
 #include <algorithm>
 #include <optional>
 
+#include "core/base/utf8.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "core/utf8.h"
-#include "data/tokenizers/pattern_parser.h"
-#include "data/tokenizers/unicode.h"
+#include "data/tokenizers/pipeline/pattern_parser.h"
+#include "data/tokenizers/pipeline/unicode.h"
 
 namespace nystrom {
 namespace {

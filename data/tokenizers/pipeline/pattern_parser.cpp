@@ -1,10 +1,10 @@
-#include "data/tokenizers/pattern_parser.h"
+#include "data/tokenizers/pipeline/pattern_parser.h"
 
 #include <limits>
 #include <optional>
 
 #include "core/check.h"
-#include "data/tokenizers/pattern_sets.h"
+#include "data/tokenizers/pipeline/pattern_sets.h"
 
 namespace nystrom {
 namespace {
@@ -13,8 +13,8 @@ using Kind = PatternInstruction::Kind;
 using Code = std::vector<PatternInstruction>;  // targets count from its own start
 
 constexpr std::uint32_t unlimited = std::numeric_limits<std::uint32_t>::max();
-constexpr std::size_t most_instructions = 100'000;
-constexpr std::uint32_t most_repeats = 1000;
+constexpr std::size_t max_instructions = 100'000;
+constexpr std::uint32_t max_repeats = 1000;
 
 void append(Code& code, Code part) {
   const auto shift = static_cast<std::uint32_t>(code.size());
@@ -42,7 +42,7 @@ class Parser : private PatternSetReader {
 
  private:
   Code alternatives() {
-    if (++nesting_ > most_nesting) fail("too many nested groups");
+    if (++nesting_ > max_nesting) fail("too many nested groups");
     const bool ignores_case = ignores_case_;  // (?i) holds to the end of its group
     Code code = sequence();
     while (accept("|")) {
@@ -69,7 +69,7 @@ class Parser : private PatternSetReader {
     while (!at_end() && text_[position_] != '|' && text_[position_] != ')') {
       Code item = quantified(atom());
       append(code, std::move(item));
-      if (code.size() > most_instructions) fail("too many repetitions");
+      if (code.size() > max_instructions) fail("too many repetitions");
     }
     return code;
   }
@@ -170,7 +170,7 @@ class Parser : private PatternSetReader {
     std::uint32_t value = 0;
     while (!at_end() && text_[position_] >= '0' && text_[position_] <= '9') {
       value = value * 10 + static_cast<std::uint32_t>(text_[position_++] - '0');
-      if (value > most_repeats) fail("too many repetitions");
+      if (value > max_repeats) fail("too many repetitions");
     }
     return position_ > start ? std::optional(value) : std::nullopt;
   }
@@ -214,7 +214,7 @@ class Parser : private PatternSetReader {
       item[0].most = most;
       return item;
     }
-    if (item.size() * (std::size_t{most == unlimited ? least + 1 : most} + 1) > most_instructions) fail("too many repetitions");
+    if (item.size() * (std::size_t{most == unlimited ? least + 1 : most} + 1) > max_instructions) fail("too many repetitions");
     Code code;
     for (std::uint32_t i = 0; i < least; ++i) append(code, item);
     if (most == unlimited) {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/tokenizers/character_set.h"
+#include "data/tokenizers/pipeline/character_set.h"
 
 namespace nystrom {
 

@@ -1,11 +1,11 @@
-#include "data/tokenizers/pattern_sets.h"
+#include "data/tokenizers/pipeline/pattern_sets.h"
 
 #include <array>
 
+#include "core/base/printable.h"
+#include "core/base/utf8.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "core/utf8.h"
-#include "data/tokenizers/unicode.h"
+#include "data/tokenizers/pipeline/unicode.h"
 
 namespace nystrom {
 namespace {
@@ -167,7 +167,7 @@ std::optional<char32_t> PatternSetReader::member(CharacterSet& set) {
 }
 
 CharacterSet PatternSetReader::bracket() {
-  if (++nesting_ > most_nesting) fail("too many nested sets");
+  if (++nesting_ > max_nesting) fail("too many nested sets");
   CharacterSet set;
   const bool negated = accept("^");
   if (accept("]")) set.add(']', ']');

@@ -5,14 +5,14 @@
 #include <string>
 #include <string_view>
 
-#include "data/tokenizers/character_set.h"
+#include "data/tokenizers/pipeline/character_set.h"
 
 namespace nystrom {
 
 /// A place in a regular expression that is being read.
 class PatternSetReader {
  protected:
-  static constexpr int most_nesting = 50;  // of groups and brackets
+  static constexpr int max_nesting = 50;  // of groups and brackets
 
   PatternSetReader(std::string_view expression, const std::string& where) : text_(expression), where_(where) {}
 

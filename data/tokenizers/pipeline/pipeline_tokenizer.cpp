@@ -1,12 +1,12 @@
-#include "data/tokenizers/pipeline_tokenizer.h"
+#include "data/tokenizers/pipeline/pipeline_tokenizer.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
-#include "data/tokenizers/tokenizer_files.h"
-#include "data/tokenizers/unicode.h"
-#include "data/word_cache.h"
+#include "data/tokenizers/pipeline/tokenizer_files.h"
+#include "data/tokenizers/pipeline/unicode.h"
+#include "data/tokenizers/word_cache.h"
 
 namespace nystrom {
 namespace {

@@ -3,14 +3,14 @@
 
 #include <memory>
 
-#include "data/tokenizer.h"
-#include "data/tokenizers/added_tokens.h"
-#include "data/tokenizers/decoders.h"
-#include "data/tokenizers/normalizers.h"
-#include "data/tokenizers/post_processors.h"
-#include "data/tokenizers/pre_tokenizers.h"
-#include "data/tokenizers/vocabulary.h"
-#include "data/tokenizers/word_models.h"
+#include "data/tokenizers/pipeline/added_tokens.h"
+#include "data/tokenizers/pipeline/decoders.h"
+#include "data/tokenizers/pipeline/normalizers.h"
+#include "data/tokenizers/pipeline/post_processors.h"
+#include "data/tokenizers/pipeline/pre_tokenizers.h"
+#include "data/tokenizers/pipeline/vocabulary.h"
+#include "data/tokenizers/pipeline/word_models.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
 

@@ -1,11 +1,11 @@
-#include "data/tokenizers/post_processors.h"
+#include "data/tokenizers/pipeline/post_processors.h"
 
 #include <map>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/tokenizers/json_part.h"
-#include "data/tokenizers/vocabulary.h"
+#include "data/tokenizers/pipeline/json_part.h"
+#include "data/tokenizers/pipeline/vocabulary.h"
 
 namespace nystrom {
 namespace {

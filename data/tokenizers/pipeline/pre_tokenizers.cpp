@@ -1,13 +1,13 @@
-#include "data/tokenizers/pre_tokenizers.h"
+#include "data/tokenizers/pipeline/pre_tokenizers.h"
 
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/tokenizers/json_part.h"
-#include "data/tokenizers/normalizers.h"
-#include "data/tokenizers/pattern.h"
-#include "data/tokenizers/unicode.h"
+#include "data/tokenizers/pipeline/json_part.h"
+#include "data/tokenizers/pipeline/normalizers.h"
+#include "data/tokenizers/pipeline/pattern.h"
+#include "data/tokenizers/pipeline/unicode.h"
 
 namespace nystrom {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/tokenizers/aligned_text.h"
+#include "data/tokenizers/pipeline/aligned_text.h"
 
 namespace nystrom {
 

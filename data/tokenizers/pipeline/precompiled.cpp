@@ -1,11 +1,11 @@
-#include "data/tokenizers/precompiled.h"
+#include "data/tokenizers/pipeline/precompiled.h"
 
 #include <utf8proc.h>
 
 #include <algorithm>
 
 #include "core/check.h"
-#include "data/sentencepiece_scan.h"
+#include "data/tokenizers/sentencepiece_scan.h"
 
 namespace nystrom {
 namespace {

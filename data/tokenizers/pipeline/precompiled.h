@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "data/tokenizers/aligned_text.h"
+#include "data/tokenizers/pipeline/aligned_text.h"
 
 namespace nystrom {
 

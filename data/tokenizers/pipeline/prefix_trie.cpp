@@ -1,4 +1,4 @@
-#include "data/tokenizers/prefix_trie.h"
+#include "data/tokenizers/pipeline/prefix_trie.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "data/tokenizers/rounded_number.h"
+#include "data/tokenizers/pipeline/rounded_number.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
-#include "data/tokenizers/special_ids.h"
+#include "data/tokenizers/pipeline/special_ids.h"
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
 
 namespace nystrom {
 namespace {

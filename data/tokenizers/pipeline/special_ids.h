@@ -1,8 +1,8 @@
 // Which tokens of a vocabulary are special, and what stands around a text.
 #pragma once
 
-#include "data/tokenizers/pipeline_tokenizer.h"
-#include "data/tokenizers/tokenizer_settings.h"
+#include "data/tokenizers/pipeline/pipeline_tokenizer.h"
+#include "data/tokenizers/pipeline/tokenizer_settings.h"
 
 namespace nystrom {
 

@@ -1,11 +1,12 @@
-#include "data/tokenizers/tokenizer_files.h"
+#include "data/tokenizers/pipeline/tokenizer_files.h"
 
 #include <algorithm>
 
+#include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/tokenizers/json_part.h"
-#include "data/tokenizers/rounded_number.h"
+#include "data/tokenizers/pipeline/json_part.h"
+#include "data/tokenizers/pipeline/rounded_number.h"
 
 namespace nystrom {
 namespace {

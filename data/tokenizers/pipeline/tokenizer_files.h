@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "data/tokenizers/pipeline_tokenizer.h"
-#include "data/tokenizers/special_ids.h"
+#include "data/tokenizers/pipeline/pipeline_tokenizer.h"
+#include "data/tokenizers/pipeline/special_ids.h"
 
 namespace nystrom {
 

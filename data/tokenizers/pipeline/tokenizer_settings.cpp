@@ -1,4 +1,4 @@
-#include "data/tokenizers/tokenizer_settings.h"
+#include "data/tokenizers/pipeline/tokenizer_settings.h"
 
 #include <algorithm>
 #include <charconv>
@@ -6,10 +6,11 @@
 #include <set>
 #include <string_view>
 
+#include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/tokenizers/json_part.h"
-#include "data/tokenizers/pipeline_tokenizer.h"
+#include "data/tokenizers/pipeline/json_part.h"
+#include "data/tokenizers/pipeline/pipeline_tokenizer.h"
 
 namespace nystrom {
 namespace {

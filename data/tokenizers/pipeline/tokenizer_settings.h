@@ -9,7 +9,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "data/tokenizers/added_tokens.h"
+#include "data/tokenizers/pipeline/added_tokens.h"
 
 namespace nystrom {
 

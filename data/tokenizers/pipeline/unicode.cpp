@@ -1,4 +1,4 @@
-#include "data/tokenizers/unicode.h"
+#include "data/tokenizers/pipeline/unicode.h"
 
 #include <algorithm>
 #include <iterator>
@@ -11,7 +11,7 @@ struct CharacterRange {
   char32_t first, last;
 };
 
-#include "data/tokenizers/unicode_tables.inc"
+#include "data/tokenizers/pipeline/unicode_tables.inc"
 
 bool is_in(std::span<const CharacterRange> ranges, char32_t c) {
   const auto above = std::upper_bound(ranges.begin(), ranges.end(), c, [](char32_t a, const CharacterRange& b) { return a < b.first; });

@@ -1,4 +1,4 @@
-#include "data/tokenizers/unicode_forms.h"
+#include "data/tokenizers/pipeline/unicode_forms.h"
 
 #include <utf8proc.h>
 
@@ -7,7 +7,7 @@
 #include <optional>
 
 #include "core/check.h"
-#include "data/tokenizers/unicode.h"
+#include "data/tokenizers/pipeline/unicode.h"
 
 namespace nystrom {
 namespace {

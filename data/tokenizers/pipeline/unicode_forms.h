@@ -1,7 +1,7 @@
 // Unicode's normal forms on aligned text.
 #pragma once
 
-#include "data/tokenizers/aligned_text.h"
+#include "data/tokenizers/pipeline/aligned_text.h"
 
 namespace nystrom {
 

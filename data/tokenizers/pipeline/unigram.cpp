@@ -1,9 +1,9 @@
 #include <algorithm>
 
+#include "core/base/utf8.h"
 #include "core/check.h"
-#include "core/utf8.h"
-#include "data/tokenizers/prefix_trie.h"
-#include "data/tokenizers/word_models.h"
+#include "data/tokenizers/pipeline/prefix_trie.h"
+#include "data/tokenizers/pipeline/word_models.h"
 
 namespace nystrom {
 namespace {

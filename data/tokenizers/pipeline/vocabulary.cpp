@@ -1,10 +1,10 @@
-#include "data/tokenizers/vocabulary.h"
+#include "data/tokenizers/pipeline/vocabulary.h"
 
 #include <algorithm>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/tokenizers/json_part.h"
+#include "data/tokenizers/pipeline/json_part.h"
 
 namespace nystrom {
 

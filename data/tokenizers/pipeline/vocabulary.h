@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/tokenizers/string_map.h"
+#include "data/tokenizers/pipeline/string_map.h"
 
 namespace nystrom {
 

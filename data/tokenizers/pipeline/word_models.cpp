@@ -1,10 +1,10 @@
-#include "data/tokenizers/word_models.h"
+#include "data/tokenizers/pipeline/word_models.h"
 
 #include <limits>
 
+#include "core/base/printable.h"
 #include "core/check.h"
-#include "core/json.h"
-#include "data/tokenizers/json_part.h"
+#include "data/tokenizers/pipeline/json_part.h"
 
 namespace nystrom {
 namespace {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "data/tokenizer.h"
-#include "data/tokenizers/vocabulary.h"
+#include "data/tokenizers/pipeline/vocabulary.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
 

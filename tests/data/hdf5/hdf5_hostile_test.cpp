@@ -4,9 +4,9 @@
 
 #include <functional>
 
-#include "data/hdf5.h"
+#include "data/hdf5/hdf5.h"
 #include "tests/support/hdf5_seal.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {

@@ -1,5 +1,5 @@
 // What the writer writes is read back by the reader, and by the HDF5 library itself.
-#include "data/hdf5.h"
+#include "data/hdf5/hdf5.h"
 
 #include <gtest/gtest.h>
 #include <hdf5.h>
@@ -8,7 +8,7 @@
 #include <csignal>
 
 #include "core/rng.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 /// When a file cannot be closed as the disk is full, the library loses a buffer of it.
 extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }

@@ -1,12 +1,12 @@
-#include "data/loader.h"
+#include "data/pretraining/loader.h"
 
 #include <gtest/gtest.h>
 
 #include <map>
 #include <set>
 
-#include "tests/data/token_sets.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/data/tokenizers/token_sets.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 namespace {
@@ -88,33 +88,33 @@ using Rows = std::map<std::int64_t, Row>;
 
 /// Adds the rows of a batch; checks its form.
 void collect(const Batch& batch, Rows& rows) {
-  const std::int64_t count = batch.input_ids.dim(0), length = batch.input_ids.dim(1);
-  EXPECT_EQ(batch.labels.shape(), batch.input_ids.shape());
+  const std::int64_t count = batch.input.input_ids.dim(0), length = batch.input.input_ids.dim(1);
+  EXPECT_EQ(batch.labels.shape(), batch.input.input_ids.shape());
   EXPECT_EQ(batch.sample_ids.shape(), Shape({count}));
-  if (batch.attention_mask.defined()) {
-    EXPECT_EQ(batch.attention_mask.shape(), batch.input_ids.shape());
+  if (batch.input.attention_mask.defined()) {
+    EXPECT_EQ(batch.input.attention_mask.shape(), batch.input.input_ids.shape());
   }
   std::int64_t tokens = 0, chosen = 0;
   for (std::int64_t b = 0; b < count; ++b) {
-    const auto* ids = batch.input_ids.data<std::int64_t>() + b * length;
+    const auto* ids = batch.input.input_ids.data<std::int64_t>() + b * length;
     const auto* labels = batch.labels.data<std::int64_t>() + b * length;
     Row row;
     for (std::int64_t i = 0; i < length; ++i) {
-      const bool valid = !batch.attention_mask.defined() || batch.attention_mask.data<std::uint8_t>()[b * length + i] == 1;
+      const bool valid = !batch.input.attention_mask.defined() || batch.input.attention_mask.data<std::uint8_t>()[b * length + i] == 1;
       if (valid) {
         row.ids.push_back(ids[i]);
         row.labels.push_back(labels[i]);
-        chosen += labels[i] != label_of_unchosen;
+        chosen += labels[i] != ignore_index;
       } else {
         EXPECT_EQ(ids[i], 0);
-        EXPECT_EQ(labels[i], label_of_unchosen);
+        EXPECT_EQ(labels[i], ignore_index);
       }
     }
     tokens += static_cast<std::int64_t>(row.ids.size());
     EXPECT_TRUE(rows.emplace(batch.sample_ids.data<std::int64_t>()[b], row).second);
   }
   EXPECT_EQ(batch.tokens, tokens);
-  EXPECT_EQ(batch.chosen, chosen);
+  EXPECT_EQ(batch.targets, chosen);
 }
 
 Rows rows_of(Loader& loader, int steps) {
@@ -171,7 +171,7 @@ TEST_F(LoaderTest, EachEpochHasEverySampleOnceWithMasksOfItsOwn) {
     if (place >= 3 * samples) continue;
     std::vector<std::int64_t> original = row.ids;
     for (std::size_t i = 0; i < original.size(); ++i) {
-      if (row.labels[i] != label_of_unchosen) original[i] = row.labels[i];
+      if (row.labels[i] != ignore_index) original[i] = row.labels[i];
     }
     labels[original].insert(row.labels);
     epochs[static_cast<std::size_t>(place / samples)].insert(std::move(original));
@@ -187,7 +187,7 @@ TEST_F(LoaderTest, PadsToTheLongestOfTheBatch) {
     source_.pad_multiple = multiple;
     Loader loader(source_, {.batch_size = 4, .micro_batch_size = 4});
     std::set<std::int64_t> seen;
-    for (int i = 0; i < 100; ++i) seen.insert(loader.next()[0].input_ids.dim(1));
+    for (int i = 0; i < 100; ++i) seen.insert(loader.next()[0].input.input_ids.dim(1));
     return seen;
   };
   for (const std::int64_t length : lengths(8)) EXPECT_TRUE(length % 8 == 0 || length == 30) << length;
@@ -195,7 +195,7 @@ TEST_F(LoaderTest, PadsToTheLongestOfTheBatch) {
   EXPECT_GT(lengths(1).size(), 5);
   source_.pad_multiple = 1;
   Loader single(source_, {.batch_size = 1, .micro_batch_size = 1});
-  EXPECT_FALSE(single.next()[0].attention_mask.defined());
+  EXPECT_FALSE(single.next()[0].input.attention_mask.defined());
 }
 
 TEST_F(LoaderTest, EvaluationTakesEverySampleOnceInOrder) {

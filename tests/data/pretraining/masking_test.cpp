@@ -1,4 +1,4 @@
-#include "data/masking.h"
+#include "data/pretraining/masking.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <numeric>
 #include <set>
 
-#include "tests/data/token_sets.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/data/tokenizers/token_sets.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 namespace {
@@ -33,7 +33,7 @@ struct Masked {
   std::vector<std::size_t> chosen() const {
     std::vector<std::size_t> positions;
     for (std::size_t i = 0; i < labels.size(); ++i) {
-      if (labels[i] != label_of_unchosen) positions.push_back(i);
+      if (labels[i] != ignore_index) positions.push_back(i);
     }
     return positions;
   }
@@ -76,9 +76,9 @@ TEST(Masking, LeavesSpecialTokensAndTheUnchosenAlone) {
     ASSERT_EQ(m.count, 19);  // of 37: 18.5 rounded up
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (ids[i] < 5) {
-        ASSERT_EQ(m.labels[i], label_of_unchosen);
+        ASSERT_EQ(m.labels[i], ignore_index);
       }
-      if (m.labels[i] == label_of_unchosen) {
+      if (m.labels[i] == ignore_index) {
         ASSERT_EQ(m.ids[i], ids[i]);
       } else {
         ASSERT_EQ(m.labels[i], ids[i]);
@@ -174,7 +174,7 @@ TEST(Masking, WholeWordsAreChosenWhole) {
     for (std::size_t i = 1; i < ids.size(); ++i) {
       const bool inside = ids[i] >= 5 && ids[i - 1] >= 5 && ids[i] % 3 != 0;
       if (inside) {
-        ASSERT_EQ(m.labels[i] == label_of_unchosen, m.labels[i - 1] == label_of_unchosen) << sample << " " << i;
+        ASSERT_EQ(m.labels[i] == ignore_index, m.labels[i - 1] == ignore_index) << sample << " " << i;
       }
       length = inside ? length + 1 : 1;
       longest = std::max(longest, length);
@@ -196,8 +196,8 @@ TEST(Masking, WholeWordsOfOneTokenAreChosenAsTokensAre) {
 std::vector<std::size_t> runs(const Masked& m) {
   std::vector<std::size_t> lengths;
   for (std::size_t i = 0; i < m.labels.size(); ++i) {
-    if (m.labels[i] == label_of_unchosen) continue;
-    if (i == 0 || m.labels[i - 1] == label_of_unchosen) lengths.push_back(0);
+    if (m.labels[i] == ignore_index) continue;
+    if (i == 0 || m.labels[i - 1] == ignore_index) lengths.push_back(0);
     ++lengths.back();
   }
   return lengths;
@@ -248,7 +248,7 @@ TEST(Masking, SpansOfWholeWordsHoldWholeWords) {
     const Masked m = masked(ids, {.whole_word = true, .span = SpanOptions{}}, {9, 0, sample}, words);
     for (std::size_t i = 2; i + 3 < ids.size(); ++i) {
       if (ids[i] % 3 != 0) {
-        ASSERT_EQ(m.labels[i] == label_of_unchosen, m.labels[i - 1] == label_of_unchosen) << sample << " " << i;
+        ASSERT_EQ(m.labels[i] == ignore_index, m.labels[i - 1] == ignore_index) << sample << " " << i;
       }
     }
     ASSERT_GE(m.count, 90);

@@ -1,9 +1,9 @@
-#include "data/packing.h"
+#include "data/pretraining/packing.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/data/token_sets.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/data/tokenizers/token_sets.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 

@@ -1,4 +1,4 @@
-#include "data/segments.h"
+#include "data/pretraining/segments.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "data/shards.h"
+#include "data/shards/shards.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -9,11 +9,11 @@
 #include <functional>
 #include <thread>
 
-#include "data/hdf5.h"
-#include "data/shard_index.h"
-#include "tests/data/token_sets.h"
+#include "data/hdf5/hdf5.h"
+#include "data/shards/shard_index.h"
+#include "tests/data/tokenizers/token_sets.h"
 #include "tests/support/sanitized.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include "core/check.h"
 #include "data/tasks/task_dataset.h"
 #include "tests/data/tasks/letter_tokenizer.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {

@@ -5,7 +5,7 @@
 #include <zlib.h>
 
 #include "data/tasks/labels.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 #include <png.h>
 
-#include "data/builtin_tokenizer.h"
 #include "data/tasks/task_dataset.h"
-#include "tests/train/temporary_folder.h"
+#include "data/tokenizers/builtin_tokenizer.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {

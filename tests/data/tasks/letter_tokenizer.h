@@ -2,7 +2,7 @@
 #pragma once
 
 #include "core/check.h"
-#include "data/tokenizer.h"
+#include "data/tokenizers/tokenizer.h"
 
 namespace nystrom {
 

@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <map>
 
-#include "data/builtin_tokenizer.h"
 #include "data/tasks/task_dataset.h"
+#include "data/tokenizers/builtin_tokenizer.h"
 #include "tests/support/places.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {

@@ -55,11 +55,12 @@ TaskLoaderOptions options_of(std::int64_t batch, std::int64_t micro_batch) {
 }
 
 /// id › first letter of each row, which tells the sample.
-std::map<std::int64_t, std::int64_t> uses(const std::vector<TaskBatch>& batches) {
+std::map<std::int64_t, std::int64_t> uses(const std::vector<Batch>& batches) {
   std::map<std::int64_t, std::int64_t> result;
-  for (const TaskBatch& batch : batches)
-    for (std::int64_t row = 0; row < batch.input_ids.dim(0); ++row)
-      result[batch.sample_ids.data<std::int64_t>()[row]] = batch.input_ids.data<std::int64_t>()[row * batch.input_ids.dim(1) + 1];
+  for (const Batch& batch : batches)
+    for (std::int64_t row = 0; row < batch.input.input_ids.dim(0); ++row)
+      result[batch.sample_ids.data<std::int64_t>()[row]] =
+          batch.input.input_ids.data<std::int64_t>()[row * batch.input.input_ids.dim(1) + 1];
   return result;
 }
 
@@ -80,9 +81,9 @@ TEST(TaskLoader, ShortSamplesMeetShortOnes) {
   TaskLoader loader(texts(23), options_of(16, 4));
   const auto batches = loader.next();
   ASSERT_EQ(batches.size(), 4);
-  for (std::size_t i = 1; i < batches.size(); ++i) EXPECT_LE(batches[i - 1].input_ids.dim(1), batches[i].input_ids.dim(1));
-  EXPECT_LT(batches[0].input_ids.dim(1), batches[3].input_ids.dim(1));
-  for (const TaskBatch& batch : batches) EXPECT_EQ(batch.input_ids.dim(1) % 4, 0);
+  for (std::size_t i = 1; i < batches.size(); ++i) EXPECT_LE(batches[i - 1].input.input_ids.dim(1), batches[i].input.input_ids.dim(1));
+  EXPECT_LT(batches[0].input.input_ids.dim(1), batches[3].input.input_ids.dim(1));
+  for (const Batch& batch : batches) EXPECT_EQ(batch.input.input_ids.dim(1) % 4, 0);
 }
 
 TEST(TaskLoader, RanksShareAStep) {
@@ -126,19 +127,20 @@ TEST(TaskBatches, ArePaddedBehindWithTypes) {
   first.label = second.label = "B-X";
   first.labelled = second.labelled = true;
   const auto data = dataset_of(TaskKind::classification, {first, second});
-  const TaskBatch batch = make_task_batch(*data, Numbers{0, 1}, Numbers{7, 9}, {.multiple = 8, .sequence_length = 32});
-  EXPECT_EQ(batch.input_ids.shape(), (Shape{2, 8}));
-  EXPECT_EQ(values_of<std::uint8_t>(batch.attention_mask), (std::vector<std::uint8_t>{1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0, 0}));
-  EXPECT_EQ(values_of<std::int64_t>(batch.token_type_ids), (Numbers{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0}));
+  const Batch batch = make_task_batch(*data, Numbers{0, 1}, Numbers{7, 9}, {.multiple = 8, .sequence_length = 32});
+  EXPECT_EQ(batch.input.input_ids.shape(), (Shape{2, 8}));
+  EXPECT_EQ(values_of<std::uint8_t>(batch.input.attention_mask),
+            (std::vector<std::uint8_t>{1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0, 0}));
+  EXPECT_EQ(values_of<std::int64_t>(batch.input.token_type_ids), (Numbers{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0}));
   EXPECT_EQ(values_of<std::int64_t>(batch.labels), (Numbers{1, 1}));
   EXPECT_EQ(values_of<std::int64_t>(batch.sample_ids), (Numbers{7, 9}));
-  EXPECT_EQ(batch.input_ids.data<std::int64_t>()[15], LetterTokenizer::pad);
+  EXPECT_EQ(batch.input.input_ids.data<std::int64_t>()[15], LetterTokenizer::pad);
   EXPECT_EQ(batch.tokens, 12);
   EXPECT_EQ(batch.targets, 2);
-  const TaskBatch full = make_task_batch(*data, Numbers{0}, Numbers{0}, {.multiple = 7, .sequence_length = 32});
-  EXPECT_FALSE(full.attention_mask.defined());
-  EXPECT_FALSE(full.token_type_ids.defined());
-  EXPECT_EQ(make_task_batch(*data, Numbers{1}, Numbers{0}, {.multiple = 32, .sequence_length = 32}).input_ids.dim(1), 32);
+  const Batch full = make_task_batch(*data, Numbers{0}, Numbers{0}, {.multiple = 7, .sequence_length = 32});
+  EXPECT_FALSE(full.input.attention_mask.defined());
+  EXPECT_FALSE(full.input.token_type_ids.defined());
+  EXPECT_EQ(make_task_batch(*data, Numbers{1}, Numbers{0}, {.multiple = 32, .sequence_length = 32}).input.input_ids.dim(1), 32);
 }
 
 TEST(TaskBatches, LabelFirstTokensOfWords) {
@@ -146,7 +148,7 @@ TEST(TaskBatches, LabelFirstTokensOfWords) {
   example.words = {"ab", "c"};
   example.word_labels = {"B-X", "O"};
   example.labelled = true;
-  const TaskBatch batch =
+  const Batch batch =
       make_task_batch(*dataset_of(TaskKind::tokens, {example}), Numbers{0}, Numbers{0}, {.multiple = 8, .sequence_length = 32});
   EXPECT_EQ(values_of<std::int64_t>(batch.labels), (Numbers{-100, 1, -100, 0, -100, -100, -100, -100}));
   EXPECT_EQ(batch.targets, 2);
@@ -160,8 +162,8 @@ TEST(TaskBatches, HaveARowForEachChoice) {
     example.choice = 2;
     example.labelled = true;
   }
-  const TaskBatch batch = make_task_batch(*dataset_of(TaskKind::choice, examples), Numbers{1, 0}, Numbers{4, 5}, {});
-  EXPECT_EQ(batch.input_ids.shape(), (Shape{6, 8}));
+  const Batch batch = make_task_batch(*dataset_of(TaskKind::choice, examples), Numbers{1, 0}, Numbers{4, 5}, {});
+  EXPECT_EQ(batch.input.input_ids.shape(), (Shape{6, 8}));
   EXPECT_EQ(batch.choices, 3);
   EXPECT_EQ(values_of<std::int64_t>(batch.sample_ids), (Numbers{12, 13, 14, 15, 16, 17}));
   EXPECT_EQ(values_of<std::int64_t>(batch.labels), (Numbers{2, 2}));
@@ -173,7 +175,7 @@ TEST(TaskBatches, HoldPositionsOfAnswersAndNumbers) {
   question.pair = "abc";
   question.answers = {{"bc", 1}};
   question.labelled = true;
-  const TaskBatch spans = make_task_batch(*dataset_of(TaskKind::questions, {question}), Numbers{0}, Numbers{0}, {});
+  const Batch spans = make_task_batch(*dataset_of(TaskKind::questions, {question}), Numbers{0}, Numbers{0}, {});
   EXPECT_EQ(values_of<std::int64_t>(spans.start_positions), Numbers{4});
   EXPECT_EQ(values_of<std::int64_t>(spans.end_positions), Numbers{5});
   EXPECT_FALSE(spans.labels.defined());
@@ -181,7 +183,7 @@ TEST(TaskBatches, HoldPositionsOfAnswersAndNumbers) {
   number.text = "a";
   number.value = 2.5;
   number.labelled = true;
-  const TaskBatch values = make_task_batch(*dataset_of(TaskKind::regression, {number}), Numbers{0}, Numbers{0}, {});
+  const Batch values = make_task_batch(*dataset_of(TaskKind::regression, {number}), Numbers{0}, Numbers{0}, {});
   EXPECT_EQ(values_of<float>(values.labels), std::vector<float>{2.5F});
   number.labelled = false;
   EXPECT_FALSE(make_task_batch(*dataset_of(TaskKind::regression, {number}), Numbers{0}, Numbers{0}, {}).labels.defined());

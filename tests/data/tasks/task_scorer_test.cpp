@@ -115,7 +115,7 @@ TEST(TaskScorer, QuestionsOverTheirWindows) {
   one_by_one.micro_batch_size = 1;
   TaskEvaluationLoader loader(data, one_by_one);
   while (const auto batch = loader.next()) {
-    const Shape shape{1, batch->input_ids.dim(1)};
+    const Shape shape{1, batch->input.input_ids.dim(1)};
     Tensor start = Tensor::zeros(shape, DType::f32), end = start.clone();
     start.data<float>()[batch->start_positions.data<std::int64_t>()[0]] = 5;
     end.data<float>()[batch->end_positions.data<std::int64_t>()[0]] = 5;

@@ -1,5 +1,5 @@
 // Documents out of files: every kind of bad text with its exact count and report, any size in pieces, compressed or not.
-#include "data/text.h"
+#include "data/text/text.h"
 
 #include <gtest/gtest.h>
 #include <zlib.h>
@@ -7,9 +7,9 @@
 
 #include <filesystem>
 
-#include "core/utf8.h"
-#include "data/byte_source.h"
-#include "tests/train/temporary_folder.h"
+#include "core/base/utf8.h"
+#include "data/text/byte_source.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {

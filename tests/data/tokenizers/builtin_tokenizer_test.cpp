@@ -1,10 +1,10 @@
 // The vocabularies that the program has in itself.
-#include "data/builtin_tokenizer.h"
+#include "data/tokenizers/builtin_tokenizer.h"
 
 #include <gtest/gtest.h>
 
-#include "data/tokenizer_folder.h"
-#include "tests/train/temporary_folder.h"
+#include "data/tokenizers/tokenizer_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {

@@ -1,14 +1,14 @@
 // Hostile SentencePiece models, each with its exact message, and the honest ones.
-#include "data/sentencepiece_scan.h"
+#include "data/tokenizers/sentencepiece_scan.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "tests/data/sentencepiece_bytes.h"
+#include "tests/data/tokenizers/sentencepiece_bytes.h"
 #include "tests/support/fixtures.h"
-#include "tests/train/temporary_folder.h"  // before what opens nystrom::testing
+#include "tests/support/temporary_folder.h"  // before what opens nystrom::testing
 
 namespace nystrom {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "core/rng.h"
-#include "data/shards.h"
+#include "data/shards/shards.h"
 
 namespace nystrom::testing {
 

@@ -1,15 +1,15 @@
 // Which tokenizer a folder holds, and what it says about words and special tokens.
-#include "data/tokenizer_folder.h"
+#include "data/tokenizers/tokenizer_folder.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "core/json.h"
-#include "data/sentencepiece_tokenizer.h"
+#include "core/base/json.h"
+#include "data/tokenizers/sentencepiece_tokenizer.h"
 #include "tests/support/errors.h"
 #include "tests/support/fixtures.h"
-#include "tests/train/temporary_folder.h"  // before what opens nystrom::testing
+#include "tests/support/temporary_folder.h"  // before what opens nystrom::testing
 
 namespace nystrom {
 namespace {

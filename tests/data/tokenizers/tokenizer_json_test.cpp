@@ -1,15 +1,15 @@
 // What is written for Hugging Face's tokenizers. That it gives the same ids is for tests/reference/check_tokenizer.py.
-#include "data/tokenizer_json.h"
+#include "data/tokenizers/tokenizer_json.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "core/json.h"
-#include "data/tokenizers/tokenizer_files.h"
-#include "tests/data/sentencepiece_bytes.h"
+#include "core/base/json.h"
+#include "data/tokenizers/pipeline/tokenizer_files.h"
+#include "tests/data/tokenizers/sentencepiece_bytes.h"
 #include "tests/support/fixtures.h"
-#include "tests/train/temporary_folder.h"  // before what opens nystrom::testing
+#include "tests/support/temporary_folder.h"  // before what opens nystrom::testing
 
 namespace nystrom {
 namespace {

@@ -3,13 +3,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/json.h"
-#include "data/sentencepiece_tokenizer.h"
-#include "data/sentencepiece_train.h"
-#include "tests/data/sentencepiece_bytes.h"
+#include "core/base/json.h"
+#include "data/tokenizers/sentencepiece_tokenizer.h"
+#include "data/tokenizers/sentencepiece_train.h"
+#include "tests/data/tokenizers/sentencepiece_bytes.h"
 #include "tests/support/errors.h"
 #include "tests/support/fixtures.h"
-#include "tests/train/temporary_folder.h"  // before what opens nystrom::testing
+#include "tests/support/temporary_folder.h"  // before what opens nystrom::testing
 
 namespace nystrom {
 namespace {

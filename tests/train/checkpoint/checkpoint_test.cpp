@@ -1,13 +1,13 @@
 // Saving, finding and removing checkpoints, and what happens when one is damaged or a save is interrupted.
-#include "train/checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>
 
-#include "core/error.h"
-#include "tests/train/temporary_folder.h"
+#include "core/base/error.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 namespace {

@@ -1,11 +1,11 @@
 // state.json of a checkpoint: comes back as it was written, and nothing else is taken for it.
-#include "train/run_state.h"
+#include "train/checkpoint/run_state.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 namespace {
@@ -57,6 +57,14 @@ TEST(RunState, OneOfAnOlderVersionDoesNotTellTheValidationData) {
   EXPECT_EQ(RunState::read(folder / "state.json").validation, "");
 }
 
+TEST(RunState, LossesOfAnOlderVersionHaveOtherNames) {
+  auto json = nlohmann::json::parse(everything().to_json());
+  json["losses"] = {{"usual", json["losses"]["baseline"]}, {"far", json["losses"]["outliers"]}};
+  const TemporaryFolder folder;
+  write_bytes(folder / "state.json", json.dump());
+  EXPECT_EQ(RunState::read(folder / "state.json").to_json(), everything().to_json());
+}
+
 TEST(RunState, TheNextBatchComesBehindThoseThatAreSkipped) { EXPECT_EQ(everything().next_batch(), 70 + 3 + 12); }
 
 /// state.json with `patch` merged into it (RFC 7396: null removes a key).
@@ -73,7 +81,7 @@ std::string refusal(const char* patch) {
 TEST(RunState, AnythingElseIsRefused) {
   EXPECT_EQ(refusal(R"({"step": null})"), "is not the state of a run");
   EXPECT_EQ(refusal(R"({"tokenizer": 3})"), "is not the state of a run");
-  EXPECT_EQ(refusal(R"({"losses": {"usual": [null]}})"), "is not the state of a run");
+  EXPECT_EQ(refusal(R"({"losses": {"baseline": [null]}})"), "is not the state of a run");
   EXPECT_EQ(refusal(R"({"skipped_batches": [3]})"), "is not the state of a run");
   EXPECT_EQ(refusal(R"({"step": -1})"), "step is -1, expected a whole number from 0 to 9007199254740992");
   EXPECT_EQ(refusal(R"({"updates": 2.5})"), "updates is 2.5, expected a whole number from 0 to 9007199254740992");
@@ -81,7 +89,8 @@ TEST(RunState, AnythingElseIsRefused) {
             "best_step is 9007199254740993, expected a whole number from 0 to 9007199254740992");
   EXPECT_EQ(refusal(R"({"loss_scale": {"value": 3}})"), "loss_scale.value is 3, expected a power of two from 1 on");
   EXPECT_EQ(refusal(R"({"loss_scale": {"value": 0.5}})"), "loss_scale.value is 0.5, expected a power of two from 1 on");
-  EXPECT_EQ(refusal(R"({"losses": {"far": [9, 9, 9]}})"), "losses has 2 usual and 3 far ones, expected at most 100 and less than 3");
+  EXPECT_EQ(refusal(R"({"losses": {"outliers": [9, 9, 9]}})"),
+            "losses has 2 in its baseline and 3 outliers; expected at most 100 and fewer than 3");
   EXPECT_EQ(refusal(R"({"skipped_batches": [{"step": 80, "batches": 3}]})"), "skipped_batches.step is 80, expected one from 0 to 70");
   EXPECT_EQ(refusal(R"({"skipped_batches": [{"step": 5, "batches": 3}, {"step": 4, "batches": 3}]})"),
             "skipped_batches.step is 4, expected one from 5 to 70");

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "tests/support/fixtures.h"
-#include "tests/train/run_program.h"
-#include "tests/train/tiny_checkpoint.h"
+#include "tests/support/run_program.h"
+#include "tests/support/tiny_checkpoint.h"
 
 namespace nystrom::testing {
 namespace {

@@ -1,12 +1,12 @@
 // The cache of tokenizers and shards: what it tells, and what pruning spares.
-#include "train/cache.h"
+#include "train/pretrain/cache.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "tests/train/run_program.h"
+#include "tests/support/run_program.h"
 
 namespace nystrom::testing {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "tests/train/run_program.h"
-#include "tests/train/tiny_checkpoint.h"
-#include "train/data_report.h"
+#include "tests/support/run_program.h"
+#include "tests/support/tiny_checkpoint.h"
+#include "train/pretrain/data_report.h"
 
 namespace nystrom::testing {
 namespace {

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "tests/support/places.h"
-#include "tests/train/run_program.h"
+#include "tests/support/run_program.h"
 
 namespace nystrom::testing {
 namespace {

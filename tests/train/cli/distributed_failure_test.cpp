@@ -2,8 +2,8 @@
 #include <random>
 
 #include "tests/support/rounds.h"
-#include "tests/train/distributed_fixture.h"
-#include "train/checkpoint.h"
+#include "tests/train/cli/distributed_fixture.h"
+#include "train/checkpoint/checkpoint.h"
 
 namespace nystrom::testing {
 namespace {

@@ -7,13 +7,13 @@
 #include <filesystem>
 #include <fstream>
 
-#include "core/file_io.h"
+#include "core/base/file_io.h"
+#include "tests/support/mpirun.h"
 #include "tests/support/places.h"
-#include "tests/train/mpirun.h"
-#include "tests/train/recorded_metric.h"
-#include "tests/train/run_program.h"
-#include "tests/train/small_text.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/recorded_metric.h"
+#include "tests/support/run_program.h"
+#include "tests/support/small_text.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 

@@ -3,12 +3,12 @@
 #include <numeric>
 #include <random>
 
-#include "core/json.h"
+#include "core/base/json.h"
+#include "tests/support/finetune_fixture.h"
 #include "tests/support/rounds.h"
-#include "tests/train/distributed_fixture.h"
-#include "tests/train/finetune_fixture.h"
-#include "train/checkpoint.h"
-#include "train/safetensors.h"
+#include "tests/train/cli/distributed_fixture.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/formats/safetensors.h"
 
 namespace nystrom::testing {
 namespace {

@@ -8,8 +8,9 @@
 #include <set>
 
 #include "tests/support/places.h"
-#include "tests/train/temporary_folder.h"
-#include "train/config_io.h"
+#include "tests/support/temporary_folder.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/config/config_io.h"
 
 namespace nystrom::testing {
 namespace {
@@ -65,7 +66,7 @@ TEST(Readme, ItsConfigurationIsOne) {
   const std::string readme = read_bytes(source_folder() / "README.md");
   const auto begin = readme.find("```yaml\n") + std::string_view("```yaml\n").size();
   const std::string yaml = readme.substr(begin, readme.find("```\n", begin) - begin);
-  const RunConfig config = parse_config(yaml, "README.md");
+  const RunConfig config = parse_config(yaml, "README.md", start_defaults);
   EXPECT_TRUE(validate_pretraining(config).empty());
   EXPECT_EQ(config.run_dir, "runs/mine");
   EXPECT_LE(std::count(yaml.begin(), yaml.end(), '\n'), 21) << "the README promises a short one";

@@ -11,13 +11,13 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "data/masking.h"
-#include "data/shards.h"
+#include "data/pretraining/masking.h"
+#include "data/shards/shards.h"
 #include "tests/support/places.h"
-#include "tests/train/run_program.h"
-#include "tests/train/tiny_checkpoint.h"
-#include "train/config_io.h"
-#include "train/forward.h"
+#include "tests/support/run_program.h"
+#include "tests/support/tiny_checkpoint.h"
+#include "train/config/config_io.h"
+#include "train/export/forward.h"
 
 namespace nystrom::testing {
 namespace {

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "core/json.h"
-#include "tests/train/run_program.h"
-#include "tests/train/tiny_checkpoint.h"
-#include "train/fill_mask.h"
-#include "train/forward.h"
+#include "core/base/json.h"
+#include "tests/support/run_program.h"
+#include "tests/support/tiny_checkpoint.h"
+#include "train/export/forward.h"
+#include "train/pretrain/fill_mask.h"
 
 namespace nystrom::testing {
 namespace {

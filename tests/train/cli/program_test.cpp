@@ -8,12 +8,12 @@
 #include "tests/support/fixtures.h"
 #include "tests/support/models.h"
 #include "tests/support/places.h"
+#include "tests/support/run_program.h"
 #include "tests/support/sanitized.h"
-#include "tests/train/run_program.h"
-#include "train/config_io.h"
-#include "train/forward.h"
-#include "train/hf_config.h"
-#include "train/model_folder.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/config/config_io.h"
+#include "train/export/forward.h"
+#include "train/formats/hf_config.h"
 
 namespace nystrom::testing {
 namespace {
@@ -99,7 +99,7 @@ TEST(Program, InfoCountsParameters) {
   const std::filesystem::path yaml = source_folder() / "configs" / "base.yaml";
   const std::pair<std::filesystem::path, ModelConfig> targets[] = {
       {model_folder(), read_model_config(model_folder(), {})},
-      {yaml, read_config(yaml.string(), {}).model},
+      {yaml, read_config(yaml.string(), start_defaults, {}).model},
   };
   for (const auto& [target, config] : targets) {
     SCOPED_TRACE(target);

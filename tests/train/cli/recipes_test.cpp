@@ -1,5 +1,5 @@
 // The recipes inside the program: each is its file, can be run, and is what its name says.
-#include "train/recipes.h"
+#include "train/config/recipes.h"
 
 #include <gtest/gtest.h>
 
@@ -9,8 +9,9 @@
 
 #include "nn/model.h"
 #include "tests/support/places.h"
-#include "tests/train/run_program.h"
-#include "train/config_io.h"
+#include "tests/support/run_program.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/config/config_io.h"
 
 namespace nystrom::testing {
 namespace {
@@ -22,7 +23,7 @@ RunConfig config_of(std::string_view recipe) {
   const std::string_view text = find_recipe(recipe).text;
   std::vector<std::string> from_scratch;
   if (text.find("{from: ") != text.npos) from_scratch = {"model.from=null", "model.max_position_embeddings=2048"};
-  return parse_config(text, std::string(recipe) + ".yaml", from_scratch);
+  return parse_config(text, std::string(recipe) + ".yaml", start_defaults, from_scratch);
 }
 
 class EveryRecipe : public ::testing::TestWithParam<std::string> {};
@@ -46,7 +47,7 @@ TEST_P(EveryRecipe, CanBeRun) {
 
 TEST_P(EveryRecipe, SurvivesToYaml) {
   const std::string resolved = to_yaml(config_of(GetParam()));
-  EXPECT_EQ(to_yaml(parse_config(resolved, "resolved.yaml")), resolved);
+  EXPECT_EQ(to_yaml(parse_config(resolved, "resolved.yaml", start_defaults)), resolved);
 }
 
 TEST_P(EveryRecipe, DeclaresItsModel) { EXPECT_GT(Model(config_of(GetParam()).model).parameters().count(), 0); }

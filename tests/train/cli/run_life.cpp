@@ -1,4 +1,4 @@
-#include "tests/train/run_life.h"
+#include "tests/train/cli/run_life.h"
 
 #include <sys/resource.h>
 
@@ -8,11 +8,11 @@
 
 #include <fmt/format.h>
 
-#include "core/file_io.h"
-#include "tests/train/mpirun.h"
-#include "tests/train/tiny_checkpoint.h"
-#include "train/checkpoint.h"
-#include "train/run_state.h"
+#include "core/base/file_io.h"
+#include "tests/support/mpirun.h"
+#include "tests/support/tiny_checkpoint.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/checkpoint/run_state.h"
 
 namespace nystrom::testing {
 namespace {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "tests/train/run_program.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/run_program.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 

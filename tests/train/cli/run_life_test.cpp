@@ -1,6 +1,6 @@
 // Whatever happens to a run, in whatever order: no acknowledged checkpoint is lost, the run goes on from the newest one, refusals name
 // their cause, nothing is left behind, and the run ends in the bits of one that was left alone.
-#include "tests/train/run_life.h"
+#include "tests/train/cli/run_life.h"
 
 #include <iostream>
 

@@ -1,5 +1,5 @@
 // The options as documentation: complete, true, and as committed.
-#include "train/config_docs.h"
+#include "train/config/config_docs.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/places.h"
-#include "tests/train/temporary_folder.h"
-#include "train/config.h"
-#include "train/config_reader.h"
+#include "tests/support/temporary_folder.h"
+#include "train/config/config.h"
+#include "train/config/config_reader.h"
 
 namespace nystrom {
 namespace {

@@ -1,18 +1,19 @@
-#include "train/config_io.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/config/config_io.h"
 
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
 
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {
 
 std::string errors_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
   try {
-    parse_config(text, "run.yaml", overrides);
+    parse_config(text, "run.yaml", start_defaults, overrides);
   } catch (const InputError& error) {
     return error.what();
   }
@@ -209,16 +210,22 @@ TEST(ConfigErrors, EndAfterFiftyLines) {
   EXPECT_TRUE(errors.ends_with("\n… and 10 more")) << errors;
 }
 
-TEST(ConfigText, EmptyMappingMeansDefaults) { EXPECT_EQ(to_yaml(parse_config("{}", "run.yaml")), to_yaml({})); }
+TEST(ConfigText, EmptyMappingMeansDefaults) { EXPECT_EQ(to_yaml(parse_config("{}", "run.yaml", start_defaults)), to_yaml({})); }
 
-TEST(ConfigText, WholeNumbersMayHaveAnExponent) { EXPECT_EQ(parse_config("seed: 1.5e3", "run.yaml").seed, 1500); }
-TEST(ConfigText, NumbersMayBeWhole) { EXPECT_EQ(parse_config("optimizer: {clip_norm: 2}", "run.yaml").optimizer.clip_norm, 2.0); }
-TEST(ConfigText, NullTurnsAnOptionOff) { EXPECT_FALSE(parse_config("optimizer: {clip_norm: null}", "run.yaml").optimizer.clip_norm); }
-TEST(ConfigText, WordsMayStandInQuotes) { EXPECT_EQ(parse_config("model: {norm: 'pre'}", "run.yaml").model.norm, Norm::pre); }
-TEST(ConfigText, NumbersAreTextsToo) { EXPECT_EQ(parse_config("run_dir: 2024", "run.yaml").run_dir, "2024"); }
+TEST(ConfigText, WholeNumbersMayHaveAnExponent) { EXPECT_EQ(parse_config("seed: 1.5e3", "run.yaml", start_defaults).seed, 1500); }
+TEST(ConfigText, NumbersMayBeWhole) {
+  EXPECT_EQ(parse_config("optimizer: {clip_norm: 2}", "run.yaml", start_defaults).optimizer.clip_norm, 2.0);
+}
+TEST(ConfigText, NullTurnsAnOptionOff) {
+  EXPECT_FALSE(parse_config("optimizer: {clip_norm: null}", "run.yaml", start_defaults).optimizer.clip_norm);
+}
+TEST(ConfigText, WordsMayStandInQuotes) {
+  EXPECT_EQ(parse_config("model: {norm: 'pre'}", "run.yaml", start_defaults).model.norm, Norm::pre);
+}
+TEST(ConfigText, NumbersAreTextsToo) { EXPECT_EQ(parse_config("run_dir: 2024", "run.yaml", start_defaults).run_dir, "2024"); }
 
 TEST(ConfigText, ATaskDecidesTheHeadAndTheDefaults) {
-  const RunConfig config = parse_config("task: {kind: tokens}\nseed: 1\n", "run.yaml");
+  const RunConfig config = parse_config("task: {kind: tokens}\nseed: 1\n", "run.yaml", start_defaults);
   EXPECT_EQ(config.model.head, Head::token_classification);
   EXPECT_EQ(config.training.epochs, 4);
   EXPECT_EQ(config.training.steps, std::nullopt);
@@ -228,7 +235,8 @@ TEST(ConfigText, ATaskDecidesTheHeadAndTheDefaults) {
 }
 
 TEST(ConfigText, StepsTakeThePlaceOfEpochs) {
-  const RunConfig config = parse_config("{task: {kind: tokens}, training: {steps: 7}, schedule: {warmup_steps: 2}}", "run.yaml");
+  const RunConfig config =
+      parse_config("{task: {kind: tokens}, training: {steps: 7}, schedule: {warmup_steps: 2}}", "run.yaml", start_defaults);
   EXPECT_EQ(config.training.steps, 7);
   EXPECT_EQ(config.training.epochs, std::nullopt);
   EXPECT_EQ(config.schedule.warmup_steps, 2);
@@ -236,34 +244,51 @@ TEST(ConfigText, StepsTakeThePlaceOfEpochs) {
 }
 
 TEST(ConfigText, EpochsAreRoundedUpToWholeSteps) {
-  RunConfig config = parse_config("training: {epochs: 1.5, batch_size: 32}", "run.yaml");
+  RunConfig config = parse_config("training: {epochs: 1.5, batch_size: 32}", "run.yaml", start_defaults);
   EXPECT_EQ(total_steps(config.training, 100), 5) << "150 sequences";
   config.evaluation.every.reset();
   EXPECT_EQ(evaluation_interval(config, 100), 4);
 }
 
+TEST(Warmup, OfMoreStepsThanEpochsMakeIsRefused) {
+  RunConfig config;
+  config.training.steps.reset();
+  config.training.epochs = 2;
+  config.training.batch_size = 8;
+  config.schedule.warmup_steps = 5;
+  require_warmup_within_run(config, 20);
+  config.schedule.warmup_steps = 6;
+  EXPECT_EQ(input_error([&] { require_warmup_within_run(config, 20); }),
+            "schedule.warmup_steps 6 exceeds the number of steps, 5, that training.epochs 2 make of 20 samples in batches of 8; the "
+            "learning rate would never reach its peak: lower it, or give schedule.warmup_share in its place");
+  config.schedule.warmup_steps.reset();
+  for (const std::int64_t samples : {1, 20, 1000000}) require_warmup_within_run(config, samples);
+}
+
 TEST(ConfigText, FeaturesGetTheirHead) {
-  EXPECT_EQ(parse_config("model: {norm: pre, embed_dim: 287, positions: none}", "run.yaml").model.head, Head::none);
+  EXPECT_EQ(parse_config("model: {norm: pre, embed_dim: 287, positions: none}", "run.yaml", start_defaults).model.head, Head::none);
 }
 
 TEST(ConfigText, SegmentsAreOfTheLongestSequence) {
-  EXPECT_EQ(parse_config("{model: {max_position_embeddings: 1024}, data: {sequence_length: 1024}}", "run.yaml").model.segment_means_seq_len,
+  EXPECT_EQ(parse_config("{model: {max_position_embeddings: 1024}, data: {sequence_length: 1024}}", "run.yaml", start_defaults)
+                .model.segment_means_seq_len,
             1024);
 }
 
 TEST(ConfigOverrides, TheLastWins) {
   const std::string twice[] = {"seed=2", "seed=3"};
-  EXPECT_EQ(parse_config("seed: 1", "run.yaml", twice).seed, 3);
+  EXPECT_EQ(parse_config("seed: 1", "run.yaml", start_defaults, twice).seed, 3);
 }
 
 TEST(ConfigOverrides, TakeLists) {
   const std::string betas[] = {"optimizer.betas=[0.8, 0.95]"};
-  EXPECT_EQ(parse_config("seed: 1", "run.yaml", betas).optimizer.betas, (std::vector<double>{0.8, 0.95}));
+  EXPECT_EQ(parse_config("seed: 1", "run.yaml", start_defaults, betas).optimizer.betas, (std::vector<double>{0.8, 0.95}));
 }
 
 TEST(ConfigOverrides, AMappingLeavesOtherOptions) {
   const std::string mapping[] = {"model.attention={num_landmarks: 32}"};
-  const AttentionConfig attention = parse_config("model: {attention: {conv_kernel_size: 5}}", "run.yaml", mapping).model.attention;
+  const AttentionConfig attention =
+      parse_config("model: {attention: {conv_kernel_size: 5}}", "run.yaml", start_defaults, mapping).model.attention;
   EXPECT_EQ(attention.num_landmarks, 32);
   EXPECT_EQ(attention.conv_kernel_size, 5);
 }
@@ -306,12 +331,12 @@ RunConfig everything_changed() {
 
 TEST(ConfigRoundTrip, KeepsEveryOption) {
   const std::string text = to_yaml(everything_changed());
-  EXPECT_EQ(to_yaml(parse_config(text, "written.yaml")), text);
+  EXPECT_EQ(to_yaml(parse_config(text, "written.yaml", start_defaults)), text);
 }
 
 TEST(ConfigRoundTrip, KeepsTheRunDirectory) {
   const RunConfig config = everything_changed();
-  EXPECT_EQ(parse_config(to_yaml(config), "written.yaml").run_dir, config.run_dir);
+  EXPECT_EQ(parse_config(to_yaml(config), "written.yaml", start_defaults).run_dir, config.run_dir);
 }
 
 TEST(ConfigRoundTrip, WritesOptionsUnderTheirSections) {
@@ -321,7 +346,7 @@ TEST(ConfigRoundTrip, WritesOptionsUnderTheirSections) {
 
 std::string read_error_of(const std::string& path) {
   try {
-    read_config(path);
+    read_config(path, start_defaults);
   } catch (const InputError& error) {
     return error.what();
   }

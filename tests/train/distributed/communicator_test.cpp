@@ -1,12 +1,12 @@
 // The communicator, with threads in the place of processes.
-#include "train/communicator.h"
+#include "train/distributed/communicator.h"
 
 #include <gtest/gtest.h>
 
 #include "core/kernels.h"
 #include "tests/support/errors.h"
-#include "tests/train/temporary_folder.h"
-#include "tests/train/thread_transport.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/train/distributed/thread_transport.h"
 
 namespace nystrom::testing {
 namespace {
@@ -85,9 +85,9 @@ TEST(Communicator, TellsWhoIsNotLikeMost) {
     Room room(static_cast<int>(values.size()));
     std::atomic<std::size_t> right{0};
     in_processes(room, [&](Communicator& c) {
-      const auto found = c.odd_one_out(values[static_cast<std::size_t>(c.rank())]);
-      const auto of_texts = c.odd_one_out(std::to_string(values[static_cast<std::size_t>(c.rank())]));
-      const auto pair = [](const auto& odd) { return odd ? Odd({odd->odd, odd->most}) : Odd(); };
+      const auto found = c.find_divergent_rank(values[static_cast<std::size_t>(c.rank())]);
+      const auto of_texts = c.find_divergent_rank(std::to_string(values[static_cast<std::size_t>(c.rank())]));
+      const auto pair = [](const auto& odd) { return odd ? Odd({odd->rank, odd->majority}) : Odd(); };
       right += pair(found) == expected && pair(of_texts) == expected;
     });
     EXPECT_EQ(right, values.size());

@@ -3,10 +3,10 @@
 
 #include "tests/support/errors.h"
 #include "tests/support/places.h"
-#include "tests/train/run_program.h"
-#include "tests/train/temporary_folder.h"
-#include "train/processes.h"
-#include "train/roll_call.h"
+#include "tests/support/run_program.h"
+#include "tests/support/temporary_folder.h"
+#include "train/distributed/hang_detector.h"
+#include "train/distributed/processes.h"
 
 namespace nystrom::testing {
 namespace {
@@ -85,14 +85,14 @@ TEST(Processes, WithoutTheModuleThereIsOneLine) {
 
 class RollCallTest : public ::testing::Test {
  protected:
-  RollCall of(int rank) {
-    return RollCall(folder_ / "waiting", rank, 3, 4, [](int each) { return "rank " + std::to_string(each) + " on node"; });
+  HangDetector of(int rank) {
+    return HangDetector(folder_ / "waiting", rank, 3, 4, [](int each) { return "rank " + std::to_string(each) + " on node"; });
   }
   TemporaryFolder folder_;
 };
 
 TEST_F(RollCallTest, NamesTheOneThatIsMissing) {
-  RollCall first = of(0), last = of(2);
+  HangDetector first = of(0), last = of(2);
   EXPECT_FALSE(first.waiting(7, 1).has_value());
   EXPECT_FALSE(fs::exists(folder_ / "waiting")) << "a short wait leaves nothing";
   EXPECT_FALSE(first.waiting(7, 2).has_value());
@@ -106,14 +106,14 @@ TEST_F(RollCallTest, NamesTheOneThatIsMissing) {
 }
 
 TEST_F(RollCallTest, NobodyIsMissingWhoWasNotAsked) {
-  RollCall first = of(0);
+  HangDetector first = of(0);
   EXPECT_FALSE(first.waiting(7, 10).has_value());
   EXPECT_FALSE(first.waiting(7, 11.9).has_value());
   EXPECT_TRUE(first.waiting(7, 12).has_value());
 }
 
 TEST_F(RollCallTest, NamesTheOneThatIsBehind) {
-  RollCall first = of(0), second = of(1), last = of(2);
+  HangDetector first = of(0), second = of(1), last = of(2);
   EXPECT_FALSE(first.waiting(7, 2).has_value());
   EXPECT_FALSE(second.waiting(5, 2).has_value());
   EXPECT_FALSE(last.waiting(7, 2).has_value());
@@ -121,13 +121,13 @@ TEST_F(RollCallTest, NamesTheOneThatIsBehind) {
 }
 
 TEST_F(RollCallTest, WhenAllWaitTheNetworkIsAtFault) {
-  RollCall first = of(0), second = of(1), last = of(2);
-  for (RollCall* each : {&first, &second, &last}) EXPECT_FALSE(each->waiting(7, 2).has_value());
+  HangDetector first = of(0), second = of(1), last = of(2);
+  for (HangDetector* each : {&first, &second, &last}) EXPECT_FALSE(each->waiting(7, 2).has_value());
   EXPECT_NE(first.waiting(7, 4).value_or("").find("is the network between them down?"), std::string::npos);
 }
 
 TEST_F(RollCallTest, AnAnswerClearsTheFiles) {
-  RollCall first = of(0), second = of(1);
+  HangDetector first = of(0), second = of(1);
   EXPECT_FALSE(first.waiting(7, 2).has_value());
   EXPECT_FALSE(second.waiting(7, 2).has_value());
   first.answered();

@@ -1,5 +1,5 @@
 // Silent corruption: a flipped bit in what every process has a copy of is found, and whose it is.
-#include "train/replicas.h"
+#include "train/distributed/replicas.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include "tests/support/models.h"
 #include "tests/support/random.h"
 #include "tests/support/rounds.h"
-#include "tests/train/thread_transport.h"
-#include "train/gradient_sum.h"
+#include "tests/train/distributed/thread_transport.h"
+#include "train/distributed/gradient_sum.h"
 
 namespace nystrom::testing {
 namespace {

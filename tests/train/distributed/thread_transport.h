@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
-#include "train/communicator.h"
-#include "train/transport.h"
+#include "train/distributed/communicator.h"
+#include "train/distributed/transport.h"
 
 namespace nystrom::testing {
 

@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "tests/support/errors.h"
-#include "tests/train/export_fixture.h"
+#include "tests/train/export/export_fixture.h"
 
 namespace nystrom::testing {
 namespace {

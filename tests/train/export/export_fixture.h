@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "core/json.h"
+#include "core/base/json.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/models.h"
-#include "tests/train/temporary_folder.h"
-#include "train/export.h"
-#include "train/hf_config.h"
+#include "tests/support/temporary_folder.h"
+#include "train/export/export.h"
+#include "train/formats/hf_config.h"
 
 namespace nystrom::testing {
 

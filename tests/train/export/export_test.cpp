@@ -1,9 +1,9 @@
 // Exported folders: what is in them, what is refused, that they hold the same model, and that nothing half-written stays.
 #include <gtest/gtest.h>
 
-#include "tests/train/export_fixture.h"
-#include "tests/train/run_program.h"
-#include "train/forward.h"
+#include "tests/support/run_program.h"
+#include "tests/train/export/export_fixture.h"
+#include "train/export/forward.h"
 
 namespace nystrom::testing {
 namespace {
@@ -118,7 +118,7 @@ const Refusal refusals[] = {
      "cannot be exported: the input is features (embed_dim 5), and transformers' Nyströmformer takes token ids"},
     {"pre_norm", [](ModelConfig& c) { c.norm = Norm::pre; },
      "cannot be exported: norm is pre, and transformers' Nyströmformer normalises after each residual only"},
-    {"rival", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; },
+    {"baseline", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; },
      "cannot be exported: attention.kind is linear, and transformers' Nyströmformer has Nyström and exact attention only"},
     {"no_positions", [](ModelConfig& c) { c.positions = Positions::none; },
      "cannot be exported: positions are none, and transformers' Nyströmformer always adds position embeddings"},

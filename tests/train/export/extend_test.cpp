@@ -1,10 +1,10 @@
 // Longer position tables.
-#include "train/extend.h"
+#include "train/export/extend.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/train/run_program.h"
-#include "tests/train/tiny_checkpoint.h"
+#include "tests/support/run_program.h"
+#include "tests/support/tiny_checkpoint.h"
 
 namespace nystrom::testing {
 namespace {

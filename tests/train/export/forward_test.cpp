@@ -1,10 +1,10 @@
 // What run_forward refuses, word for word, and the shapes and types of what it returns.
-#include "train/forward.h"
+#include "train/export/forward.h"
 
 #include <gtest/gtest.h>
 
 #include "tests/support/models.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 namespace {

@@ -10,12 +10,12 @@
 #include <set>
 #include <thread>
 
+#include "tests/support/finetune_fixture.h"
 #include "tests/support/places.h"
 #include "tests/support/rounds.h"
 #include "tests/support/sanitized.h"
-#include "tests/train/finetune_fixture.h"
-#include "train/config_io.h"
-#include "train/sweep.h"
+#include "train/config/config_io.h"
+#include "train/finetune/sweep.h"
 
 namespace nystrom::testing {
 namespace {

@@ -1,6 +1,6 @@
 // Every kind of task learns a toy through the program, is evaluated, and predicts what it has learned.
-#include "tests/train/feature_task.h"
-#include "tests/train/finetune_fixture.h"
+#include "tests/support/finetune_fixture.h"
+#include "tests/train/finetune/feature_task.h"
 
 namespace nystrom::testing {
 namespace {

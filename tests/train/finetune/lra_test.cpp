@@ -1,9 +1,9 @@
 // The tasks of Long Range Arena through the program: mean pooling, two towers, bytes, symbols and pixels, from files to predictions.
 #include "tests/support/errors.h"
-#include "tests/train/finetune_fixture.h"
-#include "train/export.h"
-#include "train/hf_config.h"
-#include "train/model_folder.h"
+#include "tests/support/finetune_fixture.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/export/export.h"
+#include "train/formats/hf_config.h"
 
 namespace nystrom::testing {
 namespace {

@@ -6,15 +6,15 @@
 
 #include "data/tasks/answers.h"
 #include "data/tasks/task_metrics.h"
-#include "data/tokenizer_folder.h"
+#include "data/tokenizers/tokenizer_folder.h"
+#include "tests/support/finetune_fixture.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/places.h"
-#include "tests/train/feature_task.h"
-#include "tests/train/finetune_fixture.h"
-#include "tests/train/recorded_metric.h"
-#include "train/config_io.h"
-#include "train/corpus.h"
-#include "train/evaluation.h"
+#include "tests/support/recorded_metric.h"
+#include "tests/train/finetune/feature_task.h"
+#include "train/config/config_io.h"
+#include "train/pretrain/corpus.h"
+#include "train/pretrain/evaluation.h"
 
 namespace nystrom::testing {
 namespace {
@@ -318,7 +318,7 @@ TEST_P(SameNumberOfMasks, InTrainingEvaluationAndPrediction) {
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const SampleUse use{static_cast<std::int64_t>(i), 0, 0};
     const Batch row = make_batch(rows, std::span(&use, 1));
-    const std::span ids(row.input_ids.data<std::int64_t>(), static_cast<std::size_t>(row.tokens));
+    const std::span ids(row.input.input_ids.data<std::int64_t>(), static_cast<std::size_t>(row.tokens));
     asked.emplace_back();
     for (std::size_t at = 0; at < ids.size(); ++at) {
       const std::int64_t label = row.labels.data<std::int64_t>()[at];

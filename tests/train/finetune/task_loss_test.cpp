@@ -1,14 +1,14 @@
 // What a step on a task learns must not depend on how its samples are padded and cut into micro-batches.
-#include "train/task_loss.h"
+#include "train/finetune/task_loss.h"
 
 #include <gtest/gtest.h>
 
-#include "data/tokenizer_folder.h"
-#include "tests/train/tiny_checkpoint.h"
-#include "train/config.h"
-#include "train/task_data.h"
-#include "train/task_evaluation.h"
-#include "train/train_step.h"
+#include "data/tokenizers/tokenizer_folder.h"
+#include "tests/support/tiny_checkpoint.h"
+#include "train/config/config.h"
+#include "train/finetune/task_data.h"
+#include "train/finetune/task_evaluation.h"
+#include "train/loop/train_step.h"
 
 namespace nystrom::testing {
 namespace {
@@ -89,10 +89,10 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
     TaskLoader loader(data_, options);
     std::vector<double> result;
     for (std::uint64_t step = 1; step <= 3; ++step) {
-      const std::vector<TaskBatch> batches = loader.next();
+      const std::vector<Batch> batches = loader.next();
       const auto targets = static_cast<double>(loader.step_targets());
       std::vector<Tensor> ids;
-      for (const TaskBatch& batch : batches) ids.push_back(batch.sample_ids);
+      for (const Batch& batch : batches) ids.push_back(batch.sample_ids);
       StepOptions step_options;
       step_options.learning_rate = 1e-3;
       step_options.step = step;

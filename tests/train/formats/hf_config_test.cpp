@@ -1,11 +1,11 @@
-#include "train/hf_config.h"
+#include "train/formats/hf_config.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "core/json.h"
-#include "tests/train/temporary_folder.h"
+#include "core/base/json.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {

@@ -1,8 +1,8 @@
-#include "train/model_weights.h"
+#include "train/formats/model_weights.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {

@@ -1,8 +1,8 @@
 // Safetensors files that promise what they do not hold: each is refused with a message that says where it lies.
 #include <gtest/gtest.h>
 
-#include "tests/train/temporary_folder.h"
-#include "train/safetensors.h"
+#include "tests/support/temporary_folder.h"
+#include "train/formats/safetensors.h"
 
 namespace nystrom {
 namespace {

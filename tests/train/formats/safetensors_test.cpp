@@ -1,11 +1,11 @@
-#include "train/safetensors.h"
+#include "train/formats/safetensors.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-#include "tests/train/temporary_folder.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {

@@ -1,5 +1,5 @@
 // The records of a run.
-#include "train/metrics.h"
+#include "train/logging/metrics.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -11,8 +11,8 @@
 #include <fstream>
 #include <sstream>
 
-#include "tests/train/temporary_folder.h"
-#include "train/progress.h"
+#include "tests/support/temporary_folder.h"
+#include "train/logging/progress.h"
 
 namespace nystrom::testing {
 namespace {

@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "core/cpu/parallel.h"
-#include "core/file_io.h"
-#include "tests/train/numbered_batches.h"
-#include "tests/train/temporary_folder.h"
-#include "train/run_state.h"
-#include "train/trainer.h"
+#include "core/base/file_io.h"
+#include "core/threads.h"
+#include "tests/support/numbered_batches.h"
+#include "tests/support/temporary_folder.h"
+#include "train/checkpoint/run_state.h"
+#include "train/loop/trainer.h"
 
 namespace nystrom::testing {
 namespace {

@@ -1,12 +1,12 @@
 // One optimizer step: micro-batches, clipping, what is not finite, memory, and the same bits again.
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <limits>
 
-#include "core/cpu/parallel.h"
+#include "core/threads.h"
 #include "tests/support/errors.h"
 #include "tests/support/models.h"
 
@@ -28,7 +28,7 @@ const std::vector<std::string> rows = {"111111111111", "111111110000", "11000000
 const std::vector<std::vector<int>> chosen = {{0, 3, 4, 7, 11}, {2}, {}, {1, 8}};  // as many a row as differ
 
 Tensor labels_of_rows() {
-  Tensor labels = Tensor::full({4, 12}, ignored_label, DType::i64);
+  Tensor labels = Tensor::full({4, 12}, ignore_index, DType::i64);
   for (std::size_t b = 0; b < chosen.size(); ++b) {
     for (const int t : chosen[b])
       labels.data<std::int64_t>()[12 * b + static_cast<std::size_t>(t)] = 2 + static_cast<std::int64_t>(7 * b) + t;
@@ -37,13 +37,15 @@ Tensor labels_of_rows() {
 }
 
 /// The batch in `parts` micro-batches.
-std::vector<MicroBatch> batch_in(const ModelConfig& config, std::int64_t parts) {
+std::vector<Batch> batch_in(const ModelConfig& config, std::int64_t parts) {
   const ModelInput whole = input_of(config, {rows});
   const Tensor labels = labels_of_rows(), samples = int_tensor({40, 41, 42, 43}, {4});
-  std::vector<MicroBatch> micro;
+  std::vector<Batch> micro;
   for (std::int64_t p = 0; p < parts; ++p) {
     const auto part = [&](const Tensor& x) { return x.slice(0, p * 4 / parts, (p + 1) * 4 / parts).contiguous(); };
-    micro.push_back({{part(whole.input_ids), {}, part(whole.attention_mask), part(whole.token_type_ids)}, part(labels), part(samples)});
+    micro.push_back({.input = {part(whole.input_ids), {}, part(whole.attention_mask), part(whole.token_type_ids)},
+                     .labels = part(labels),
+                     .sample_ids = part(samples)});
   }
   return micro;
 }
@@ -65,7 +67,7 @@ struct Trained {
 Trained train(DType dtype, std::int64_t parts, int steps, bool checkpointing = false) {
   const ModelConfig config = config_of();
   const auto model = make_model(config, dtype);
-  Optimizer optimizer(model->parameters(), OptimizerConfig{});
+  Optimizer optimizer(model->parameters(), OptimizerOptions{});
   Trained result;
   for (int t = 0; t < steps; ++t) {
     const StepResult step =
@@ -122,7 +124,7 @@ TEST(TrainStep, LowersTheLoss) {
 TEST(TrainStep, ClipsByTheNormOfTheWholeGradient) {
   const ModelConfig config = config_of();
   const auto clipped = make_model(config, DType::f64), by_hand = make_model(config, DType::f64);
-  Optimizer first(clipped->parameters(), OptimizerConfig{}), second(by_hand->parameters(), OptimizerConfig{});
+  Optimizer first(clipped->parameters(), OptimizerOptions{}), second(by_hand->parameters(), OptimizerOptions{});
   StepOptions options = options_of(0);
   options.clip_norm = 0.01;
   options.dropout = false;
@@ -144,7 +146,7 @@ TEST(TrainStep, SkipsWhatIsNotFinite) {
     const auto model = make_model(config, dtype);
     ParameterStore& store = model->parameters();
     store.set("cls.predictions.bias", Tensor::full({config.vocab_size}, std::numeric_limits<double>::quiet_NaN(), DType::f32));
-    Optimizer optimizer(store, OptimizerConfig{});
+    Optimizer optimizer(store, OptimizerOptions{});
     const Tensor before = store.masters().clone();
     EXPECT_TRUE(train_step(*model, optimizer, batch_in(config, 2), options_of(0)).skipped);
     EXPECT_EQ(std::memcmp(store.masters().data<float>(), before.data<float>(), static_cast<std::size_t>(before.bytes())), 0);
@@ -158,9 +160,9 @@ TEST(TrainStep, SkipsWhatIsNotFinite) {
 TEST(TrainStep, ThrowsWhenNothingIsChosen) {
   const ModelConfig config = config_of();
   const auto model = make_model(config, DType::f32);
-  Optimizer optimizer(model->parameters(), OptimizerConfig{});
+  Optimizer optimizer(model->parameters(), OptimizerOptions{});
   auto batch = batch_in(config, 1);
-  batch[0].labels = Tensor::full({4, 12}, ignored_label, DType::i64);
+  batch[0].labels = Tensor::full({4, 12}, ignore_index, DType::i64);
   EXPECT_EQ(message_of([&] { train_step(*model, optimizer, batch, options_of(0)); }),
             "train_step: no token of the batch is chosen for prediction");
 }
@@ -170,7 +172,7 @@ TEST(TrainStep, AsksTheSystemForNothingFromTheThirdStepOn) {
     SCOPED_TRACE(checkpointing);
     const ModelConfig config = config_of();
     const auto model = make_model(config, DType::f32);
-    Optimizer optimizer(model->parameters(), OptimizerConfig{});
+    Optimizer optimizer(model->parameters(), OptimizerOptions{});
     const auto batch = batch_in(config, 2);
     const Arena& arena = Arena::of(cpu_device);
     ArenaStatistics after_two;
@@ -191,7 +193,7 @@ TEST(TrainStep, ActivationCheckpointingLowersPeakMemory) {
   set_num_threads(1);  // each thread takes memory of its own for products, more than this model's layers
   const ModelConfig config = config_of(8, 32);
   const auto model = make_model(config, DType::f32);
-  Optimizer optimizer(model->parameters(), OptimizerConfig{});
+  Optimizer optimizer(model->parameters(), OptimizerOptions{});
   const auto batch = batch_in(config, 1);
   Arena& arena = Arena::of(cpu_device);
   const auto peak_of_step = [&](bool checkpointing) {

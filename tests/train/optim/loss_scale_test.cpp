@@ -1,5 +1,5 @@
 // The rule by which the loss scale of f16 moves.
-#include "train/loss_scale.h"
+#include "train/optim/loss_scale.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "train/loss_watch.h"
+#include "train/optim/loss_watch.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ double usual(int step) { return 4 + 2 * std::exp(-step / 200.0) + 0.05 * std::si
 
 int warnings(LossWatch& watch, int first, int last) {
   int count = 0;
-  for (int step = first; step < last; ++step) count += watch.see(usual(step)).has_value();
+  for (int step = first; step < last; ++step) count += watch.update(usual(step)).has_value();
   return count;
 }
 
@@ -24,11 +24,11 @@ TEST(LossWatch, SaysNothingOfAUsualRun) {
 TEST(LossWatch, TellsOfThreeFarLossesInARowOnce) {
   LossWatch watch;
   EXPECT_EQ(warnings(watch, 0, 500), 0);
-  EXPECT_EQ(watch.see(7), std::nullopt);
-  EXPECT_EQ(watch.see(7.25), std::nullopt);
-  EXPECT_EQ(watch.see(7.5), "the loss has spiked: 7.0000, 7.2500, 7.5000 in the last 3 steps, where 4.2162 was usual");
+  EXPECT_EQ(watch.update(7), std::nullopt);
+  EXPECT_EQ(watch.update(7.25), std::nullopt);
+  EXPECT_EQ(watch.update(7.5), "the loss has spiked: 7.0000, 7.2500, 7.5000 in the last 3 steps, where 4.2162 was usual");
   int more = 0;
-  for (int step = 0; step < 200; ++step) more += watch.see(7.5 + 0.01 * std::sin(step)).has_value();
+  for (int step = 0; step < 200; ++step) more += watch.update(7.5 + 0.01 * std::sin(step)).has_value();
   EXPECT_EQ(more, 0) << "the new level is the usual one now";
 }
 
@@ -36,39 +36,39 @@ TEST(LossWatch, OneOrTwoFarLossesAreChance) {
   LossWatch watch;
   EXPECT_EQ(warnings(watch, 0, 100), 0);
   for (int step = 100; step < 400; step += 3) {
-    EXPECT_EQ(watch.see(9), std::nullopt);
-    EXPECT_EQ(watch.see(9), std::nullopt);
-    EXPECT_EQ(watch.see(usual(step)), std::nullopt);
+    EXPECT_EQ(watch.update(9), std::nullopt);
+    EXPECT_EQ(watch.update(9), std::nullopt);
+    EXPECT_EQ(watch.update(usual(step)), std::nullopt);
   }
 }
 
 TEST(LossWatch, FallsAndSkippedStepsAreNoJumps) {
   LossWatch watch;
   EXPECT_EQ(warnings(watch, 0, 100), 0);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(watch.see(1), std::nullopt);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(watch.see(NAN), std::nullopt);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(watch.update(1), std::nullopt);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(watch.update(NAN), std::nullopt);
 }
 
 TEST(LossWatch, AStepThatIsSkippedEndsTheRow) {
   LossWatch watch;
   EXPECT_EQ(warnings(watch, 0, 100), 0);
-  for (const double loss : {9.0, 9.0, static_cast<double>(NAN), 9.0, 9.0}) EXPECT_EQ(watch.see(loss), std::nullopt);
+  for (const double loss : {9.0, 9.0, static_cast<double>(NAN), 9.0, 9.0}) EXPECT_EQ(watch.update(loss), std::nullopt);
 }
 
 TEST(LossWatch, GoesOnAsItWasSaved) {
   LossWatch watch;
   EXPECT_EQ(warnings(watch, 0, 150), 0);
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(watch.see(9), std::nullopt);
-  LossWatch again(watch.usual(), watch.far());
-  const auto spike = again.see(9);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(watch.update(9), std::nullopt);
+  LossWatch again(watch.baseline(), watch.outliers());
+  const auto spike = again.update(9);
   EXPECT_NE(spike, std::nullopt);
-  EXPECT_EQ(spike, watch.see(9));
+  EXPECT_EQ(spike, watch.update(9));
 }
 
 TEST(LossWatch, ALossThatHardlyMovesMayRipple) {
   LossWatch watch;
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(watch.see(0.5), std::nullopt);
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(watch.see(0.502), std::nullopt);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(watch.update(0.5), std::nullopt);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(watch.update(0.502), std::nullopt);
 }
 
 }  // namespace

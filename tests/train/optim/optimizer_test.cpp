@@ -1,5 +1,5 @@
 // AdamW and LAMB over slabs against the textbook loops in double.
-#include "train/optimizer.h"
+#include "train/optim/optimizer.h"
 
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ struct Textbook {
   double decay;
   bool trust;  // LAMB's factor applies
 
-  void step(const OptimizerConfig& c, int t, double rate, const std::vector<double>& gradient, double scale) {
+  void step(const OptimizerOptions& c, int t, double rate, const std::vector<double>& gradient, double scale) {
     const double beta1 = c.betas[0], beta2 = c.betas[1];
     std::vector<double> update(value.size());
     double own = 0, moved = 0;
@@ -47,21 +47,21 @@ struct Textbook {
 struct Case {
   const char* name;
   DType dtype;
-  OptimizerConfig config;
+  OptimizerOptions config;
   double gradient_scale, tolerance;
 };
 void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
 
-OptimizerConfig with(double decay, std::vector<double> betas = {0.9, 0.999}, double epsilon = 1e-8) {
-  OptimizerConfig config;
+OptimizerOptions with(double decay, std::vector<double> betas = {0.9, 0.999}, double epsilon = 1e-8) {
+  OptimizerOptions config;
   config.weight_decay = decay;
   config.betas = std::move(betas);
   config.epsilon = epsilon;
   return config;
 }
 
-OptimizerConfig lamb(double decay) {
-  OptimizerConfig config = with(decay);
+OptimizerOptions lamb(double decay) {
+  OptimizerOptions config = with(decay);
   config.name = OptimizerKind::lamb;
   return config;
 }
@@ -118,7 +118,7 @@ INSTANTIATE_TEST_SUITE_P(Types, OptimizerOfStore, ::testing::ValuesIn(cases),
                          [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Lamb, ParametersOfZerosMoveAsUnderAdamW) {
-  for (const OptimizerConfig& config : {with(0.1), lamb(0.1)}) {
+  for (const OptimizerOptions& config : {with(0.1), lamb(0.1)}) {
     ParameterStore store;
     declare(store);
     store.allocate(DType::f64, StoreMode::training);
@@ -141,7 +141,7 @@ TEST(Optimizer, GradientNormIsOfAllParameters) {
     kernels::copy(random_normal(p.shape(), 3 + p.name().size()).cast(DType::f32), gradient);
     for (const double g : gradient.to_doubles()) squares += g * g;
   }
-  Optimizer optimizer(store, OptimizerConfig{});
+  Optimizer optimizer(store, OptimizerOptions{});
   EXPECT_NEAR(optimizer.gradient_norm(), std::sqrt(squares), 1e-12 * std::sqrt(squares));
   optimizer.zero_gradients();
   EXPECT_EQ(optimizer.gradient_norm(), 0);
@@ -151,7 +151,7 @@ TEST(Optimizer, RefusesMisuse) {
   ParameterStore store;
   declare(store);
   store.allocate(DType::f32, StoreMode::inference);
-  EXPECT_EQ(message_of([&] { Optimizer(store, OptimizerConfig{}); }),
+  EXPECT_EQ(message_of([&] { Optimizer(store, OptimizerOptions{}); }),
             "the optimizer needs a parameter store that was allocated for training");
   ParameterStore training;
   declare(training);

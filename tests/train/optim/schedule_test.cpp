@@ -1,15 +1,15 @@
-#include "train/schedule.h"
+#include "train/optim/schedule.h"
 
 #include <gtest/gtest.h>
 
-#include "tests/train/temporary_folder.h"
+#include "core/base/error.h"
 
 namespace nystrom {
 namespace {
 
 struct RateCase {
   const char* name;
-  ScheduleConfig schedule;
+  ScheduleOptions schedule;
   std::int64_t steps;
   std::int64_t step;
   double expected;
@@ -41,24 +41,9 @@ TEST(Warmup, IsATenthOfTheStepsWhereNothingIsSaid) {
   EXPECT_EQ(warmup_of({std::nullopt, Decay::linear, 0.25}, 10), 3);
 }
 
-TEST(Warmup, OfMoreStepsThanEpochsMakeIsRefused) {
-  RunConfig config;
-  config.training.steps.reset();
-  config.training.epochs = 2;
-  config.training.batch_size = 8;
-  config.schedule.warmup_steps = 5;
-  require_warmup_within_run(config, 20);
-  config.schedule.warmup_steps = 6;
-  EXPECT_EQ(input_error([&] { require_warmup_within_run(config, 20); }),
-            "schedule.warmup_steps 6 exceeds the number of steps, 5, that training.epochs 2 make of 20 samples in batches of 8; the "
-            "learning rate would never reach its peak: lower it, or give schedule.warmup_share in its place");
-  config.schedule.warmup_steps.reset();
-  for (const std::int64_t samples : {1, 20, 1000000}) require_warmup_within_run(config, samples);
-}
-
 TEST(LearningRate, NeverRisesAfterWarmup) {
   for (const Decay decay : {Decay::linear, Decay::cosine, Decay::constant}) {
-    const ScheduleConfig schedule{10, decay};
+    const ScheduleOptions schedule{10, decay};
     for (std::int64_t step = 11; step <= 100; ++step)
       EXPECT_LE(learning_rate(1.0, schedule, 100, step), learning_rate(1.0, schedule, 100, step - 1));
   }
@@ -69,7 +54,7 @@ TEST(LearningRate, IsPositiveInEveryStep) {
     for (std::int64_t step = 1; step <= 100; ++step) EXPECT_GT(learning_rate(1.0, {10, decay}, 100, step), 0);
 }
 
-std::string error_of(const ScheduleConfig& schedule, std::int64_t steps, std::int64_t step) {
+std::string error_of(const ScheduleOptions& schedule, std::int64_t steps, std::int64_t step) {
   try {
     learning_rate(1.0, schedule, steps, step);
   } catch (const Error& error) {

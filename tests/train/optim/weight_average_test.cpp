@@ -1,4 +1,4 @@
-#include "train/weight_average.h"
+#include "train/optim/weight_average.h"
 
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ TEST_P(WeightAverageOf, IsExchangedAndBack) {
   const std::vector<double> trained = store_.masters().to_doubles(), rounded = store_.values().to_doubles();
   const std::vector<double> mean = average.slab().to_doubles();
   ASSERT_NE(trained, mean);
-  average.while_exchanged([&] {
+  average.with_average([&] {
     EXPECT_EQ(store_.masters().to_doubles(), mean);
     EXPECT_EQ(average.slab().to_doubles(), trained);
     EXPECT_EQ(store_.values().to_doubles(), store_.masters().cast(GetParam()).to_doubles()) << "what is computed with goes along";
@@ -75,7 +75,7 @@ TEST_P(WeightAverageOf, IsExchangedBackAfterAnError) {
   WeightAverage average(store_, 0.5);
   store_.initialise(2, 0.5);
   const std::vector<double> trained = store_.masters().to_doubles();
-  EXPECT_EQ(message_of([&] { average.while_exchanged([] { throw Error("stopped"); }); }), "stopped");
+  EXPECT_EQ(message_of([&] { average.with_average([] { throw Error("stopped"); }); }), "stopped");
   EXPECT_EQ(store_.masters().to_doubles(), trained);
 }
 
@@ -87,7 +87,7 @@ TEST_P(WeightAverageOf, OfARangeLeavesTheRestAlone) {
   WeightAverage average(store_, 0, range, [&] { ++shared; });
   store_.initialise(2, 0.5);
   const std::vector<double> trained = store_.values().to_doubles();
-  average.while_exchanged([&] {
+  average.with_average([&] {
     EXPECT_EQ(shared, 1);
     const std::vector<double> now = store_.values().to_doubles();
     for (std::size_t i = 0; i < now.size(); ++i) EXPECT_EQ(now[i], i >= 16 && i < 40 ? before[i] : trained[i]) << i;

@@ -1,4 +1,4 @@
-#include "train/bench.h"
+#include "train/plan/bench.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // nystrom doctor, on this machine and on made-up ones.
-#include "train/doctor.h"
+#include "train/plan/doctor.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "tests/train/run_program.h"
+#include "tests/support/run_program.h"
 
 namespace nystrom::testing {
 namespace {

@@ -1,11 +1,11 @@
 // The memory plan beside what training really takes.
-#include "train/memory_plan.h"
+#include "train/plan/memory_plan.h"
 
 #include <gtest/gtest.h>
 
 #include "core/check.h"
 #include "tests/support/errors.h"
-#include "train/train_step.h"
+#include "train/loop/train_step.h"
 
 namespace nystrom::testing {
 namespace {
@@ -46,9 +46,9 @@ std::int64_t measured_peak(const RunConfig& config) {
   model.parameters().allocate(config.training.dtype, StoreMode::training);
   model.parameters().initialise(1, 0.02);
   Optimizer optimizer(model.parameters(), config.optimizer);
-  MicroBatch batch;
+  Batch batch;
   batch.input.input_ids = Tensor::empty({b, n}, DType::i64);
-  batch.labels = Tensor::full({b, n}, ignored_label, DType::i64);
+  batch.labels = Tensor::full({b, n}, ignore_index, DType::i64);
   batch.sample_ids = Tensor::from(std::vector<std::int64_t>{0, 1, 2, 3, 4}, {5});
   for (std::int64_t i = 0; i < b * n; ++i) {
     batch.input.input_ids.data<std::int64_t>()[i] = 5 + i * 7 % 2900;

@@ -1,5 +1,5 @@
 // From text files to the tokenizer and the data sets of a run.
-#include "train/corpus.h"
+#include "train/pretrain/corpus.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <fstream>
 #include <set>
 
-#include "core/json.h"
-#include "tests/train/small_text.h"
-#include "tests/train/temporary_folder.h"  // before what opens nystrom::testing
-#include "train/config_io.h"
+#include "tests/support/small_text.h"
+#include "tests/support/temporary_folder.h"  // before what opens nystrom::testing
+#include "train/checkpoint/model_folder.h"
+#include "train/config/config_io.h"
 
 namespace nystrom {
 namespace {
@@ -26,7 +26,7 @@ class CorpusTest : public ::testing::Test {
     std::ofstream(path) << "tokenizer: {train: {vocab_size: 32}}\ndata: {train: [" << (folder_ / "text.txt").string()
                         << "], sequence_length: 32, cache: " << (folder_ / "cache").string() << ", " << data << "}\n";
     Overrides none;
-    return read_config(path, none);
+    return read_config(path, start_defaults, none);
   }
   Corpus prepare(const std::string& data) {
     Log quiet(true);

@@ -7,17 +7,17 @@
 #include <numeric>
 #include <random>
 
-#include "core/file_io.h"
-#include "core/json.h"
+#include "core/base/file_io.h"
+#include "core/base/json.h"
 #include "tests/support/places.h"
+#include "tests/support/recorded_metric.h"
 #include "tests/support/rounds.h"
-#include "tests/train/recorded_metric.h"
-#include "tests/train/run_program.h"
-#include "tests/train/small_text.h"
-#include "tests/train/temporary_folder.h"
-#include "train/checkpoint.h"
-#include "train/mask_samples.h"
-#include "train/safetensors.h"
+#include "tests/support/run_program.h"
+#include "tests/support/small_text.h"
+#include "tests/support/temporary_folder.h"
+#include "train/checkpoint/checkpoint.h"
+#include "train/formats/safetensors.h"
+#include "train/pretrain/mask_samples.h"
 
 namespace nystrom::testing {
 namespace {

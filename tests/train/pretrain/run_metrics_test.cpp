@@ -1,10 +1,10 @@
 // What a run records in metrics.jsonl, over a resumed run.
 #include <gtest/gtest.h>
 
-#include "tests/train/recorded_metric.h"
-#include "tests/train/run_program.h"
-#include "tests/train/small_text.h"
-#include "tests/train/temporary_folder.h"
+#include "tests/support/recorded_metric.h"
+#include "tests/support/run_program.h"
+#include "tests/support/small_text.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom::testing {
 namespace {

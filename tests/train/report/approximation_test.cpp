@@ -6,14 +6,14 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/places.h"
-#include "tests/train/run_program.h"
-#include "tests/train/tiny_checkpoint.h"
-#include "train/approximation_cost.h"
-#include "train/approximation_matrices.h"
-#include "train/approximation_model.h"
-#include "train/corpus.h"
-#include "train/evaluation.h"
-#include "train/task_settings.h"
+#include "tests/support/run_program.h"
+#include "tests/support/tiny_checkpoint.h"
+#include "train/finetune/task_settings.h"
+#include "train/pretrain/corpus.h"
+#include "train/pretrain/evaluation.h"
+#include "train/report/approximation_cost.h"
+#include "train/report/approximation_matrices.h"
+#include "train/report/approximation_model.h"
 
 namespace nystrom::testing {
 namespace {
@@ -41,7 +41,7 @@ TEST(MatrixStudy, RawScoresAreExactFromTheirRankOn) {
 
 double relative_error(const MatrixStudyOptions& o, LandmarkRule rule, StudyInverse inverse, std::int64_t count, std::int64_t trial) {
   const Tensor q = study_rows(o, trial, "queries"), k = study_rows(o, trial, "keys"), s = study_matrix(o.kernel, q, k);
-  const Tensor difference = subtract(approximate_matrix(o, rule, inverse, q, k, count, trial), s).value();
+  const Tensor difference = (Var(approximate_matrix(o, rule, inverse, q, k, count, trial)) - s).value();
   return std::sqrt(sum(square(difference)).value().item() / sum(square(s)).value().item());
 }
 

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/train/temporary_folder.h"
-#include "train/study.h"
+#include "tests/support/temporary_folder.h"
+#include "train/report/study.h"
 
 namespace nystrom::testing {
 namespace {

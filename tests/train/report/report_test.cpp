@@ -5,12 +5,13 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/train/run_program.h"
-#include "tests/train/temporary_folder.h"
-#include "tests/train/tiny_checkpoint.h"
-#include "train/config_io.h"
-#include "train/report.h"
-#include "train/report_html.h"
+#include "tests/support/run_program.h"
+#include "tests/support/temporary_folder.h"
+#include "tests/support/tiny_checkpoint.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/config/config_io.h"
+#include "train/report/report.h"
+#include "train/report/report_html.h"
 
 namespace nystrom::testing {
 namespace {
@@ -34,7 +35,7 @@ fs::path write_run(const TemporaryFolder& folder, const std::string& name, const
                    const std::string& options = "training: {steps: 3}\nschedule: {warmup_steps: 1}\n") {
   const fs::path run = folder / name;
   fs::create_directories(run);
-  write_bytes(run / "config.yaml", to_yaml(parse_config(options, "run.yaml")));
+  write_bytes(run / "config.yaml", to_yaml(parse_config(options, "run.yaml", start_defaults)));
   if (!metrics.empty()) write_bytes(run / "metrics.jsonl", metrics);
   return run;
 }
@@ -58,14 +59,14 @@ TEST(RunRecord, HoldsCurvesEvaluationsAndTheBest) {
   EXPECT_EQ(run.curves.at("loss").steps, (std::vector<double>{1, 2, 3}));
   EXPECT_TRUE(std::isnan(run.curves.at("loss").values[1]));
   ASSERT_EQ(run.evaluations.size(), 2U);
-  EXPECT_EQ(run.judged_by(), "loss");
+  EXPECT_EQ(run.metric_name(), "loss");
   EXPECT_EQ(run.best()->step, 2);
 }
 
 TEST(RunRecord, OfATaskIsJudgedByItsMetric) {
   const TemporaryFolder folder;
   const RunRecord run = read_run(write_run(folder, "run", records, "task: {kind: classification}\ntraining: {epochs: 1}\n"));
-  EXPECT_EQ(run.judged_by(), "accuracy");
+  EXPECT_EQ(run.metric_name(), "accuracy");
   EXPECT_EQ(run.best()->step, 3);
   EXPECT_EQ(run.total_steps, std::nullopt);
 }

@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/tokenizers/rounded_number.h"
-#include "data/tokenizers/tokenizer_files.h"
-#include "tests/train/temporary_folder.h"
+#include "data/tokenizers/pipeline/rounded_number.h"
+#include "data/tokenizers/pipeline/tokenizer_files.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 

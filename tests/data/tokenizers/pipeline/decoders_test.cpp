@@ -1,9 +1,9 @@
 // Pieces as text again.
-#include "data/tokenizers/decoders.h"
+#include "data/tokenizers/pipeline/decoders.h"
 
 #include <gtest/gtest.h>
 
-#include "data/tokenizers/normalizers.h"
+#include "data/tokenizers/pipeline/normalizers.h"
 
 namespace nystrom {
 namespace {

@@ -3,13 +3,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/json.h"
-#include "data/sentencepiece_tokenizer.h"
-#include "data/tokenizer_folder.h"
-#include "data/tokenizer_json.h"
-#include "data/tokenizers/tokenizer_files.h"
+#include "core/base/json.h"
+#include "data/tokenizers/pipeline/tokenizer_files.h"
+#include "data/tokenizers/sentencepiece_tokenizer.h"
+#include "data/tokenizers/tokenizer_folder.h"
+#include "data/tokenizers/tokenizer_json.h"
 #include "tests/support/fixtures.h"
-#include "tests/train/temporary_folder.h"  // before what opens nystrom::testing
+#include "tests/support/temporary_folder.h"  // before what opens nystrom::testing
 
 namespace nystrom {
 namespace {

@@ -1,10 +1,10 @@
 // Regular expressions of tokenizers.
-#include "data/tokenizers/pattern.h"
+#include "data/tokenizers/pipeline/pattern.h"
 
 #include <gtest/gtest.h>
 
-#include "data/tokenizers/pre_tokenizers.h"
-#include "tests/train/temporary_folder.h"
+#include "data/tokenizers/pipeline/pre_tokenizers.h"
+#include "tests/support/temporary_folder.h"
 
 namespace nystrom {
 namespace {

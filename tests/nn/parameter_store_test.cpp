@@ -1,5 +1,6 @@
 // Parameters: their names, their start, and loading them.
-#include "nn/scope.h"
+#include "nn/parameter_store.h"
+#include "nn/weight_loading.h"
 
 #include <gtest/gtest.h>
 

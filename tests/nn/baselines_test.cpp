@@ -35,7 +35,7 @@ struct Block {
   std::unique_ptr<AttentionMethod> method(AttentionKind kind) {
     config.attention.kind = kind;
     ParameterStore none;
-    return make_attention(Scope(none) / "rival", config);
+    return make_attention(Scope(none) / "baseline", config);
   }
 };
 
@@ -52,7 +52,7 @@ void expect_stochastic(const Tensor& matrix) {
   }
 }
 
-TEST(Rivals, GiveMeansOfValues) {
+TEST(Baselines, GiveMeansOfValues) {
   Block block(17);
   for (const AttentionKind kind :
        {AttentionKind::softmax, AttentionKind::double_softmax, AttentionKind::linear, AttentionKind::performer, AttentionKind::reformer}) {
@@ -64,7 +64,7 @@ TEST(Rivals, GiveMeansOfValues) {
   }
 }
 
-TEST(Rivals, NystromWithIdentityInverseGivesMeansOfValues) {
+TEST(Baselines, NystromWithIdentityInverseGivesMeansOfValues) {
   Block block(17);
   block.config.attention.inverse = Inverse::identity;
   expect_stochastic(attention_matrix(*block.method(AttentionKind::nystrom), block.inputs()));
@@ -223,7 +223,7 @@ TEST(Diagnostics, MatrixTimesValuesIsTheOutput) {
 }
 
 TEST(Diagnostics, ResidualFallsWithEachStep) {
-  const Tensor a = softmax(affine(random_normal({1, 4, 12, 12}, 3), 3)).value();
+  const Tensor a = softmax(3 * Var(random_normal({1, 4, 12, 12}, 3))).value();
   const auto residuals = inverse_residuals(a, 20);
   ASSERT_EQ(residuals.size(), 21U);
   for (std::size_t head = 0; head < 4; ++head) {

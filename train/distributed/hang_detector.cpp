@@ -1,4 +1,4 @@
-#include "train/roll_call.h"
+#include "train/distributed/hang_detector.h"
 
 #include <fstream>
 #include <limits>
@@ -10,17 +10,17 @@ namespace nystrom {
 
 namespace fs = std::filesystem;
 
-RollCall::RollCall(fs::path folder, int rank, int size, double limit_seconds, std::function<std::string(int)> name_of)
+HangDetector::HangDetector(fs::path folder, int rank, int size, double limit_seconds, std::function<std::string(int)> name_of)
     : folder_(std::move(folder)), rank_(rank), size_(size), limit_(limit_seconds), name_of_(std::move(name_of)) {
   std::error_code ignored;
   if (rank_ == 0) fs::remove_all(folder_, ignored);
 }
 
-RollCall::~RollCall() { answered(); }
+HangDetector::~HangDetector() { answered(); }
 
-fs::path RollCall::file_of(int rank) const { return folder_ / fmt::format("rank-{}", rank); }
+fs::path HangDetector::file_of(int rank) const { return folder_ / fmt::format("rank-{}", rank); }
 
-std::optional<std::string> RollCall::waiting(std::int64_t operation, double seconds) {
+std::optional<std::string> HangDetector::waiting(std::int64_t operation, double seconds) {
   std::error_code ignored;
   // One who is asked answers at once: who began to wait late must not be taken for the one who is missing.
   if (written_ != operation && (seconds >= limit_ / 2 || fs::exists(folder_, ignored))) {
@@ -41,7 +41,7 @@ std::optional<std::string> RollCall::waiting(std::int64_t operation, double seco
   return verdict();
 }
 
-void RollCall::answered() {
+void HangDetector::answered() {
   if (!present_) return;
   std::error_code ignored;
   fs::remove(file_of(rank_), ignored);
@@ -50,7 +50,7 @@ void RollCall::answered() {
   present_ = false;
 }
 
-int RollCall::lowest_waiting() const {
+int HangDetector::lowest_waiting() const {
   std::error_code ignored;
   for (int rank = 0; rank < size_; ++rank) {
     if (fs::exists(file_of(rank), ignored)) return rank;
@@ -58,7 +58,7 @@ int RollCall::lowest_waiting() const {
   return rank_;
 }
 
-std::string RollCall::verdict() const {
+std::string HangDetector::verdict() const {
   std::vector<std::string> missing, behind;
   std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = 0;
   for (int rank = 0; rank < size_; ++rank) {

@@ -1,6 +1,6 @@
-"""Writes tests/fixtures/rivals: whole small encoders with the other attention kinds, in float64.
+"""Writes tests/fixtures/baselines: whole small encoders with the other attention kinds, in float64.
 
-    build/interop/bin/python tests/reference/make_rival_fixtures.py [CASE ...]
+    build/interop/bin/python tests/reference/make_baseline_fixtures.py [CASE ...]
 
 Encoder, files and conventions are make_nystrom_fixtures.py's; here stands what one head of one sequence computes, as the
 papers define it: full matrices, a token after the other. Random numbers are those that nystrom draws (core/rng.h's Philox,
@@ -126,7 +126,7 @@ def reformer(q: torch.Tensor, v: torch.Tensor, rotations: np.ndarray, chunk: int
 
 
 @dataclass
-class RivalCase(Case):
+class BaselineCase(Case):
     features: int = 11
     projected: int = 6
     sharing: str = "shared"
@@ -173,25 +173,25 @@ class RivalCase(Case):
 
 ROWS = [13, 7, "holes", 1, 0]
 
-CASES: dict[str, RivalCase] = {
-    "double_softmax": RivalCase(13, ROWS, kind="double_softmax", layers=1),
-    "linear": RivalCase(13, ROWS, kind="linear", layers=1),
-    "performer": RivalCase(13, ROWS, kind="performer"),
-    "performer_fewer_features_than_width": RivalCase(13, [13, "left", 4], kind="performer", features=5, seed=7, layers=1, conv=None),
-    "linformer": RivalCase(13, ROWS, kind="linformer", layers=1),
-    "linformer_per_head": RivalCase(13, ROWS, kind="linformer", sharing="per_head", layers=1, conv=None),
-    "reformer": RivalCase(13, ROWS, kind="reformer"),
-    "reformer_one_round": RivalCase(14, [14, "left", 4], kind="reformer", rounds=1, chunk=4, seed=3, layers=1),
-    "reformer_two_rotations": RivalCase(40, [40, 36, "holes"], kind="reformer", chunk=1, layers=1),
-    "reformer_three_rounds_four_heads": RivalCase(14, [14, "holes", 2], kind="reformer", rounds=3, chunk=2, heads=4, layers=1, conv=None),
+CASES: dict[str, BaselineCase] = {
+    "double_softmax": BaselineCase(13, ROWS, kind="double_softmax", layers=1),
+    "linear": BaselineCase(13, ROWS, kind="linear", layers=1),
+    "performer": BaselineCase(13, ROWS, kind="performer"),
+    "performer_fewer_features_than_width": BaselineCase(13, [13, "left", 4], kind="performer", features=5, seed=7, layers=1, conv=None),
+    "linformer": BaselineCase(13, ROWS, kind="linformer", layers=1),
+    "linformer_per_head": BaselineCase(13, ROWS, kind="linformer", sharing="per_head", layers=1, conv=None),
+    "reformer": BaselineCase(13, ROWS, kind="reformer"),
+    "reformer_one_round": BaselineCase(14, [14, "left", 4], kind="reformer", rounds=1, chunk=4, seed=3, layers=1),
+    "reformer_two_rotations": BaselineCase(40, [40, 36, "holes"], kind="reformer", chunk=1, layers=1),
+    "reformer_three_rounds_four_heads": BaselineCase(14, [14, "holes", 2], kind="reformer", rounds=3, chunk=2, heads=4, layers=1, conv=None),
 }
 
 
 def main() -> None:
     torch.set_num_threads(1)  # one order of summation everywhere
     for name in sys.argv[1:] or CASES:
-        write_case(name, CASES[name], "rivals")
-    print(f"{'all':36} {folder_bytes(FIXTURES / 'rivals'):7} bytes")
+        write_case(name, CASES[name], "baselines")
+    print(f"{'all':36} {folder_bytes(FIXTURES / 'baselines'):7} bytes")
 
 
 if __name__ == "__main__":

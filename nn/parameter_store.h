@@ -5,7 +5,6 @@
 //   SelfAttention(const Scope& s, …) : query_(s / "query", …)      // nystromformer.encoder.layer.0.attention.self.query.weight
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -93,8 +92,8 @@ class ParameterStore {
   std::int64_t count() const;
   /// Elements of a slab, with that padding.
   std::int64_t slab_size() const { return slab_size_; }
-  /// Where in the slabs parameter `name` begins.
-  std::int64_t place_of(std::string_view name) const { return find(name).offset; }
+  /// The offset in the slabs of parameter `name`.
+  std::int64_t offset_of(std::string_view name) const { return find(name).offset; }
   DType dtype() const { return dtype_; }
 
   /// The slabs. `masters` is `values` itself unless these have 16 bits; a slab of masters_range() if that is all that is kept.
@@ -136,29 +135,12 @@ class Scope {
   const std::string& path() const { return path_; }
   Parameter parameter(std::string_view name, const Shape& shape, Init init = {}, bool decay = true) const;
   std::uint32_t next_dropout_site() const { return store_->next_dropout_site(); }
-  /// Where in the slabs the parameter declared next begins.
-  std::int64_t slab_place() const { return store_->slab_size(); }
+  /// The offset in the slabs of the parameter that is declared next.
+  std::int64_t next_offset() const { return store_->slab_size(); }
 
  private:
   ParameterStore* store_;
   std::string path_;
 };
-
-/// Weights on offer: names with shapes, and a way to read one.
-struct WeightSource {
-  struct Entry {
-    std::string name;
-    Shape shape;
-  };
-  std::vector<Entry> entries;
-  std::function<Tensor(const std::string& name)> read;
-};
-
-/// Strict: all missing, unexpected and mismatched names are reported at once, as one InputError. Copies that older files hold beside the
-/// parameters (the tied decoder, position buffers) are passed over, and parameters in `fresh` are not looked for. Needs no allocated store,
-/// so that a hostile file costs no memory.
-void check_weights(const ParameterStore& store, const WeightSource& source, std::span<const std::string> fresh = {});
-/// check_weights, then gives every parameter but those in `fresh` its values.
-void load_weights(ParameterStore& store, const WeightSource& source, std::span<const std::string> fresh = {});
 
 }  // namespace nystrom

@@ -1,6 +1,6 @@
 // Attention of every kind is trained from YAML through the program: pretrained, resumed, evaluated, extended, fine-tuned.
-#include "tests/train/finetune_fixture.h"
-#include "tests/train/small_text.h"
+#include "tests/support/finetune_fixture.h"
+#include "tests/support/small_text.h"
 
 namespace nystrom::testing {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "core/check.h"
 #include "tests/support/models.h"
-#include "train/config.h"
-#include "train/objective.h"
+#include "train/config/config.h"
+#include "train/loop/objective.h"
 
 namespace nystrom::testing {
 
@@ -37,13 +37,13 @@ inline RunConfig numbered_run(int processes) {
   return config;
 }
 
-inline MicroBatch micro_batch(std::int64_t number) {
-  Tensor ids = Tensor::full({2, 12}, 0, DType::i64), labels = Tensor::full({2, 12}, ignored_label, DType::i64);
+inline Batch micro_batch(std::int64_t number) {
+  Tensor ids = Tensor::full({2, 12}, 0, DType::i64), labels = Tensor::full({2, 12}, ignore_index, DType::i64);
   Tensor samples = Tensor::full({2}, 0, DType::i64);
   for (std::int64_t i = 0; i < 24; ++i) ids.data<std::int64_t>()[i] = 5 + (number * 31 + i * 17) % 35;
   for (std::int64_t i = 0; i < 24; i += 3 + number % 3) labels.data<std::int64_t>()[i] = 5 + (number * 13 + i) % 35;
   for (std::int64_t i = 0; i < 2; ++i) samples.data<std::int64_t>()[i] = 2 * number + i;
-  return {{ids, {}, {}, {}}, labels, samples};
+  return {.input = {.input_ids = ids}, .labels = labels, .sample_ids = samples};
 }
 
 /// An objective of `processes` processes, with a micro-batch each in every step, whose evaluations say nothing.
@@ -53,7 +53,7 @@ class NumberedObjective : public Objective {
 
   DataIdentity identity() const override { return {"tokenizer", "data", "validation", "data.train", "data.validation"}; }
   std::int64_t samples() const override { return 1000; }
-  std::string judged_by() const override { return "loss"; }
+  std::string metric_name() const override { return "loss"; }
   bool higher_is_better() const override { return false; }
   std::vector<TokenizerFile> tokenizer_files() const override { return {}; }
   std::vector<int> micro_batch_ranks() const override {
@@ -63,7 +63,7 @@ class NumberedObjective : public Objective {
   }
   void start(std::int64_t batch) override { next_ = batch; }
   ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
-    const MicroBatch batch = micro_batch(next_++ * processes_ + rank_);
+    const Batch batch = micro_batch(next_++ * processes_ + rank_);
     return {train_step(model, optimizer, {&batch, 1}, options), 24};
   }
   Score evaluate(const Model&, const EvaluationProgress&) override { return {}; }

@@ -10,13 +10,13 @@
 
 namespace nystrom {
 
-class RollCall {
+class HangDetector {
  public:
   /// `folder` is seen by all processes. The first one removes what an older run left there.
-  RollCall(std::filesystem::path folder, int rank, int size, double limit_seconds, std::function<std::string(int rank)> name_of);
-  ~RollCall();
-  RollCall(const RollCall&) = delete;
-  RollCall& operator=(const RollCall&) = delete;
+  HangDetector(std::filesystem::path folder, int rank, int size, double limit_seconds, std::function<std::string(int rank)> name_of);
+  ~HangDetector();
+  HangDetector(const HangDetector&) = delete;
+  HangDetector& operator=(const HangDetector&) = delete;
 
   /// To be called every moment while waiting for operation number `operation` of those that all do, for `seconds` by now. What is wrong,
   /// once it is too long and this process is the one to tell: the others give it two seconds before they do.

@@ -1,0 +1,34 @@
+// The options of an optimizer: also the section `optimizer:` of a run's file.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/base/fields.h"
+
+namespace nystrom {
+
+enum class OptimizerKind { adamw, lamb };
+std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind);
+
+struct OptimizerOptions {
+  OptimizerKind name = OptimizerKind::adamw;
+  double learning_rate = 1e-4;
+  double weight_decay = 0.01;
+  std::vector<double> betas = {0.9, 0.999};
+  double epsilon = 1e-8;
+  std::optional<double> clip_norm = 1.0;
+};
+
+template <class V>
+void fields(V& v, OptimizerOptions& c) {
+  v(c.name, "name", "adamw: Adam with decoupled weight decay; lamb: the same with a trust ratio a parameter, for large batches");
+  v(c.learning_rate, "learning_rate", "peak learning rate", positive);
+  v(c.weight_decay, "weight_decay", "weight decay; not of biases and layer normalisation", not_negative);
+  v(c.betas, "betas", "decay of the first and the second moment", below_one);
+  v(c.epsilon, "epsilon", "added to the root of the second moment", positive);
+  v(c.clip_norm, "clip_norm", "largest norm of the whole gradient; null: no clipping", positive);
+}
+
+}  // namespace nystrom
