@@ -13,13 +13,16 @@ thread_local Tape* active_tape = nullptr;
 
 /// Makes a collected gradient safe to add to: ops may have handed one tensor to several inputs.
 void make_unique(GradSlot& slot) {
-  if (!slot.is_leaf && (!slot.grad.is_unique() || !slot.grad.is_contiguous())) slot.grad = slot.grad.clone();
+  if (!slot.is_leaf && (!slot.grad.is_unique() || !slot.grad.is_contiguous()))
+    slot.grad = slot.grad.clone();
 }
 
 }  // namespace
 
 Var Var::leaf(Tensor value, Tensor grad) {
-  require(value.shape() == grad.shape(), "a leaf's gradient must have its shape; got {}, expected {}", grad.shape(), value.shape());
+  require(value.shape() == grad.shape(),
+          "a leaf's gradient must have its shape; got {}, expected {}", grad.shape(),
+          value.shape());
   const DType dtype = grad.dtype();
   auto slot = std::make_shared<GradSlot>(GradSlot{std::move(grad), dtype, true});
   return {std::move(value), std::move(slot)};
@@ -39,7 +42,8 @@ void Grads::add(std::size_t i, Tensor grad) {
   if (!wants(i)) return;
   GradSlot& slot = *slots_[i];
   if (slot.grad.defined()) {
-    require(slot.grad.shape() == grad.shape(), "gradient of input {} has shape {}, expected {}", i, grad.shape(), slot.grad.shape());
+    require(slot.grad.shape() == grad.shape(), "gradient of input {} has shape {}, expected {}", i,
+            grad.shape(), slot.grad.shape());
     make_unique(slot);
     kernels::accumulate(grad, 1, slot.grad);
   } else {
@@ -65,16 +69,20 @@ NoGrad::NoGrad() : previous_(std::exchange(active_tape, nullptr)) {}
 NoGrad::~NoGrad() { active_tape = previous_; }
 
 void Tape::backward(const Var& loss) {
-  require(loss.value().numel() == 1, "backward: the loss must have one element, got shape {}", loss.shape());
+  require(loss.value().numel() == 1, "backward: the loss must have one element, got shape {}",
+          loss.shape());
   backward(loss, Tensor::full(loss.shape(), 1, loss.dtype(), loss.value().device()));
 }
 
 void Tape::backward(const Var& output, Tensor seed) {
   const auto made_output = [&](const Step& step) { return step.output == output.slot(); };
-  require(output.requires_grad() && (output.slot()->is_leaf || std::any_of(steps_.rbegin(), steps_.rend(), made_output)),
-          "backward: nothing to differentiate; no leaf was used, or no tape was active, or this tape was walked already (gradients of "
+  require(output.requires_grad() &&
+              (output.slot()->is_leaf || std::any_of(steps_.rbegin(), steps_.rend(), made_output)),
+          "backward: nothing to differentiate; no leaf was used, or no tape was active, or this "
+          "tape was walked already (gradients of "
           "gradients are not supported)");
-  require(seed.shape() == output.shape(), "backward: the seed has shape {}, expected {}", seed.shape(), output.shape());
+  require(seed.shape() == output.shape(), "backward: the seed has shape {}, expected {}",
+          seed.shape(), output.shape());
   Grads({output.slot()}).add(0, std::move(seed));
   walk();
 }
@@ -95,11 +103,13 @@ void Tape::walk() {
     if (!step.output->grad.defined()) continue;  // did not lead to the loss
     Tensor dy = std::exchange(step.output->grad, {});
     if (step.layout == DyLayout::contiguous) dy = dy.contiguous();
-    with_context(fmt::format("in the backward pass of {}", step.name), [&] { step.backward(dy, Grads(step.inputs)); });
+    with_context(fmt::format("in the backward pass of {}", step.name),
+                 [&] { step.backward(dy, Grads(step.inputs)); });
   }
 }
 
-Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward, DyLayout layout) {
+Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward,
+           DyLayout layout) {
   Tape* tape = Tape::active();
   bool wanted = false;
   for (const Var& input : inputs) wanted = wanted || input.requires_grad();
@@ -112,28 +122,32 @@ Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward bac
   return {std::move(value), std::move(slot)};
 }
 
-Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f, const std::vector<Var>& inputs) {
+Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f,
+               const std::vector<Var>& inputs) {
   std::vector<Tensor> values;
   for (const Var& input : inputs) values.push_back(input.value());
   Tensor output = [&] {
     const NoGrad no_recording;
     return f(inputs).value();
   }();
-  return record("checkpoint", std::move(output), inputs, [f, values](const Tensor& dy, Grads grads) {
-    Tape inner;
-    std::vector<Var> copies;
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      copies.push_back(grads.wants(i) ? Var(values[i], std::make_shared<GradSlot>(GradSlot{{}, values[i].dtype(), false}))
-                                      : Var(values[i]));
-    }
-    const Var again = f(copies);
-    if (!again.requires_grad()) return;
-    again.slot()->grad = dy;  // also where f hands an input through: then nothing was recorded, and the gradient is there already
-    inner.walk();
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      if (grads.wants(i) && copies[i].grad().defined()) grads.add(i, copies[i].grad());
-    }
-  });
+  return record(
+      "checkpoint", std::move(output), inputs, [f, values](const Tensor& dy, Grads grads) {
+        Tape inner;
+        std::vector<Var> copies;
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          copies.push_back(grads.wants(i) ? Var(values[i], std::make_shared<GradSlot>(GradSlot{
+                                                               {}, values[i].dtype(), false}))
+                                          : Var(values[i]));
+        }
+        const Var again = f(copies);
+        if (!again.requires_grad()) return;
+        again.slot()->grad = dy;  // also where f hands an input through: then nothing was recorded,
+                                  // and the gradient is there already
+        inner.walk();
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          if (grads.wants(i) && copies[i].grad().defined()) grads.add(i, copies[i].grad());
+        }
+      });
 }
 
 }  // namespace nystrom

@@ -2,9 +2,11 @@
 //
 //   Tape tape;                       // active in this thread until it goes out of scope
 //   Var loss = …;                    // ops record themselves
-//   tape.backward(loss);             // walks back, popping: each step frees what it saved as soon as it has run
+//   tape.backward(loss);             // walks back, popping: each step frees what it saved as soon
+//   as it has run
 //
-// Without an active tape nothing is recorded, and inference costs nothing. Gradients of gradients are not supported.
+// Without an active tape nothing is recorded, and inference costs nothing. Gradients of gradients
+// are not supported.
 #pragma once
 
 #include <functional>
@@ -21,7 +23,8 @@ class Grads {
 
   /// Whether input i needs a gradient; work for others can be left out.
   bool wants(std::size_t i) const { return slots_[i] != nullptr; }
-  /// Adds `grad` (of input i's shape, any strides) to what input i has collected. Does nothing when it wants none.
+  /// Adds `grad` (of input i's shape, any strides) to what input i has collected. Does nothing when
+  /// it wants none.
   void add(std::size_t i, Tensor grad);
   /// Where a kernel may write or add input i's gradient itself.
   struct Destination {
@@ -49,21 +52,27 @@ class Tape {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  /// Adds d loss / d leaf to every leaf's gradient and empties the tape. `loss` has one element and was recorded here (or is a leaf).
+  /// Adds d loss / d leaf to every leaf's gradient and empties the tape. `loss` has one element and
+  /// was recorded here (or is a leaf).
   void backward(const Var& loss);
   /// The same from `seed`, the gradient of `output`.
   void backward(const Var& output, Tensor seed);
   std::size_t size() const { return steps_.size(); }
 
-  /// `f` is called in backward when everything recorded from here on has been walked, whether or not it led to the loss.
-  void add_backward_hook(std::function<void()> f) { marks_.push_back({steps_.size(), std::move(f)}); }
+  /// `f` is called in backward when everything recorded from here on has been walked, whether or
+  /// not it led to the loss.
+  void add_backward_hook(std::function<void()> f) {
+    marks_.push_back({steps_.size(), std::move(f)});
+  }
 
   /// The active tape of this thread, or null.
   static Tape* active();
 
  private:
-  friend Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward, DyLayout layout);
-  friend Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f, const std::vector<Var>& inputs);
+  friend Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward,
+                    DyLayout layout);
+  friend Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f,
+                        const std::vector<Var>& inputs);
   friend class NoGrad;
 
   /// Pops every step, running those whose output has a gradient.
@@ -102,10 +111,13 @@ class NoGrad {
 };
 
 /// `value` as a Var: recorded when a tape is active and an input wants a gradient, else a constant.
-Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward, DyLayout layout = DyLayout::contiguous);
+Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward,
+           DyLayout layout = DyLayout::contiguous);
 
-/// f(inputs) without keeping what it computes: f runs once now, unrecorded, and again in backward, when its gradients are needed
-/// (Chen et al., arXiv 1604.06174). f must compute the same again: dropout does, its masks come from counters.
-Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f, const std::vector<Var>& inputs);
+/// f(inputs) without keeping what it computes: f runs once now, unrecorded, and again in backward,
+/// when its gradients are needed (Chen et al., arXiv 1604.06174). f must compute the same again:
+/// dropout does, its masks come from counters.
+Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f,
+               const std::vector<Var>& inputs);
 
 }  // namespace nystrom

@@ -7,7 +7,8 @@
 
 namespace nystrom {
 
-/// Where the gradient of one Var is collected. Held by the Var and by the tape, so that values can go before their gradients come.
+/// Where the gradient of one Var is collected. Held by the Var and by the tape, so that values can
+/// go before their gradients come.
 struct GradSlot {
   Tensor grad;  ///< undefined until something arrives; a leaf's is given and only added to
   DType dtype;  ///< type of the gradients of an intermediate: that of its value
@@ -19,8 +20,10 @@ class Var {
  public:
   Var() = default;
   /// A constant: no gradient flows to it.
-  Var(Tensor value) : value_(std::move(value)) {}  // NOLINT: tensors are constants wherever Vars are expected
-  Var(Tensor value, std::shared_ptr<GradSlot> slot) : value_(std::move(value)), slot_(std::move(slot)) {}
+  Var(Tensor value)
+      : value_(std::move(value)) {}  // NOLINT: tensors are constants wherever Vars are expected
+  Var(Tensor value, std::shared_ptr<GradSlot> slot)
+      : value_(std::move(value)), slot_(std::move(slot)) {}
 
   /// A leaf (a parameter): backward adds to `grad`, which may be of the accumulate type.
   static Var leaf(Tensor value, Tensor grad);

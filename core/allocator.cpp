@@ -18,7 +18,8 @@ thread_local std::string current_label = "other";
 
 constexpr std::int64_t alignment = 64;
 
-/// Rounds up to 64 bytes, and large sizes to 1/16 of their power of two, so that ragged batches find blocks to reuse.
+/// Rounds up to 64 bytes, and large sizes to 1/16 of their power of two, so that ragged batches
+/// find blocks to reuse.
 std::int64_t rounded(std::int64_t bytes) {
   std::int64_t unit = alignment;
   while (unit * 16 < bytes) unit *= 2;
@@ -26,7 +27,8 @@ std::int64_t rounded(std::int64_t bytes) {
 }
 
 void* system_allocate(Device device, std::int64_t bytes) {
-  return device.is_cpu() ? std::aligned_alloc(alignment, bytes) : cuda::device_allocate(device.index, bytes);
+  return device.is_cpu() ? std::aligned_alloc(alignment, bytes)
+                         : cuda::device_allocate(device.index, bytes);
 }
 
 void system_free(Device device, void* block) {
@@ -40,7 +42,9 @@ void system_free(Device device, void* block) {
 }  // namespace
 
 struct Arena::State {
-  explicit State(Device d) : device(d), limit(d.is_cpu() ? available_memory_bytes() : std::numeric_limits<std::int64_t>::max()) {}
+  explicit State(Device d)
+      : device(d),
+        limit(d.is_cpu() ? available_memory_bytes() : std::numeric_limits<std::int64_t>::max()) {}
   ~State() { release_cache(); }
 
   void* take_cached(std::int64_t size);
@@ -59,7 +63,8 @@ struct Arena::State {
   std::map<void*, Live> live;
   std::map<void*, std::int64_t> sizes;
   ArenaStatistics statistics;
-  // Linux promises more memory than there is, and ends the process when it is touched: better refused here.
+  // Linux promises more memory than there is, and ends the process when it is touched: better
+  // refused here.
   std::int64_t limit;
 };
 
@@ -94,10 +99,12 @@ std::string Arena::State::holders() const {
   std::map<std::string, std::int64_t> by_label;
   for (const auto& [block, entry] : live) by_label[entry.label] += entry.bytes;
   std::vector<std::pair<std::string, std::int64_t>> rows(by_label.begin(), by_label.end());
-  std::sort(rows.begin(), rows.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::sort(rows.begin(), rows.end(),
+            [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text;
   for (std::size_t i = 0; i < std::min<std::size_t>(rows.size(), 5); ++i) {
-    text += fmt::format("{}{} {:.1f} MiB", i ? ", " : "", rows[i].first, static_cast<double>(rows[i].second) / (1 << 20));
+    text += fmt::format("{}{} {:.1f} MiB", i ? ", " : "", rows[i].first,
+                        static_cast<double>(rows[i].second) / (1 << 20));
   }
   return text.empty() ? "nothing" : text;
 }
@@ -128,14 +135,17 @@ std::shared_ptr<void> Arena::allocate(std::int64_t bytes) {
   }
   if (!block) {
     throw InputError(fmt::format(
-        "out of memory on {}: {:.1f} MiB asked, {:.1f} MiB in use; largest holders: {}; lower micro_batch_size or "
+        "out of memory on {}: {:.1f} MiB asked, {:.1f} MiB in use; largest holders: {}; lower "
+        "micro_batch_size or "
         "sequence_length, set activation_checkpointing: true, or make the model smaller",
-        s.device.name(), static_cast<double>(size) / (1 << 20), static_cast<double>(s.statistics.in_use_bytes) / (1 << 20), s.holders()));
+        s.device.name(), static_cast<double>(size) / (1 << 20),
+        static_cast<double>(s.statistics.in_use_bytes) / (1 << 20), s.holders()));
   }
   const std::int64_t actual = s.sizes[block];
   s.live[block] = {actual, current_label};
   s.statistics.in_use_bytes += actual;
-  s.statistics.peak_in_use_bytes = std::max(s.statistics.peak_in_use_bytes, s.statistics.in_use_bytes);
+  s.statistics.peak_in_use_bytes =
+      std::max(s.statistics.peak_in_use_bytes, s.statistics.in_use_bytes);
   return {block, [state = state_](void* p) {
             const std::lock_guard free_lock(state->mutex);
             const auto entry = state->live.find(p);
@@ -165,7 +175,8 @@ void Arena::set_limit(std::int64_t bytes) {
   state_->limit = bytes;
 }
 
-AllocationLabel::AllocationLabel(std::string label) : previous_(std::exchange(current_label, std::move(label))) {}
+AllocationLabel::AllocationLabel(std::string label)
+    : previous_(std::exchange(current_label, std::move(label))) {}
 AllocationLabel::~AllocationLabel() { current_label = std::move(previous_); }
 
 }  // namespace nystrom

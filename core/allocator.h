@@ -1,4 +1,5 @@
-// Caching arena: one a device, so that a training step after the second asks the system for nothing.
+// Caching arena: one a device, so that a training step after the second asks the system for
+// nothing.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,9 @@ struct ArenaStatistics {
   std::int64_t system_allocations = 0;  ///< calls to the system so far
 };
 
-/// Hands out blocks of rounded sizes, keeps freed ones and reuses the best fitting (at most 1/8 larger than asked).
-/// When the system refuses, the cache is released and the request tried once more; then an InputError lists the largest holders.
-/// Thread-safe. Blocks are 64-byte aligned.
+/// Hands out blocks of rounded sizes, keeps freed ones and reuses the best fitting (at most 1/8
+/// larger than asked). When the system refuses, the cache is released and the request tried once
+/// more; then an InputError lists the largest holders. Thread-safe. Blocks are 64-byte aligned.
 class Arena {
  public:
   /// The arena of `device`, alive until the program ends.
@@ -33,7 +34,8 @@ class Arena {
   void reset_peak();
   /// Gives every cached block back to the system.
   void release_cache();
-  /// Refuses to reserve more than `bytes` from the system. At first, on the CPU: what was available when the arena was made.
+  /// Refuses to reserve more than `bytes` from the system. At first, on the CPU: what was available
+  /// when the arena was made.
   void set_limit(std::int64_t bytes);
 
  private:
@@ -41,7 +43,8 @@ class Arena {
   std::shared_ptr<State> state_;
 };
 
-/// While alive, blocks allocated by this thread are attributed to `label` in the out-of-memory table.
+/// While alive, blocks allocated by this thread are attributed to `label` in the out-of-memory
+/// table.
 class AllocationLabel {
  public:
   explicit AllocationLabel(std::string label);

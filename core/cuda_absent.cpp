@@ -8,7 +8,9 @@ namespace nystrom::cuda {
 namespace {
 
 [[noreturn]] void fail() {
-  throw InputError("this build of nystrom has no CUDA support; use --device cpu, or build with: ./dev build --cuda");
+  throw InputError(
+      "this build of nystrom has no CUDA support; use --device cpu, or build with: ./dev build "
+      "--cuda");
 }
 
 }  // namespace

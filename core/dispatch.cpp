@@ -10,9 +10,10 @@ namespace {
 CpuLevel detect() {
 #ifdef NYSTROM_X86
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-                      __builtin_cpu_supports("avx512vl");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+                    __builtin_cpu_supports("bmi2");
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
   if (avx2 && avx512) return CpuLevel::avx512;
   if (avx2) return CpuLevel::avx2;
 #endif
@@ -43,11 +44,13 @@ void set_kernel_observer(KernelObserver observer) { detail::kernel_observer = ob
 
 void require_computable(DType dtype, Device device) {
   if (device.is_cpu()) {
-    require_input(dtype != DType::f16, "f16 is computed on GPUs alone; use bf16 or f32, or --device cuda");
+    require_input(dtype != DType::f16,
+                  "f16 is computed on GPUs alone; use bf16 or f32, or --device cuda");
   } else if (dtype == DType::bf16) {
     const int capability = cuda::compute_capability(device.index);
-    require_input(capability >= 80, "{} is of compute capability {}.{}, bf16 needs 8.0 or newer; use f16 or f32", device.name(),
-                  capability / 10, capability % 10);
+    require_input(capability >= 80,
+                  "{} is of compute capability {}.{}, bf16 needs 8.0 or newer; use f16 or f32",
+                  device.name(), capability / 10, capability % 10);
   }
 }
 
@@ -56,16 +59,20 @@ namespace detail {
 KernelObserver kernel_observer = nullptr;
 
 void throw_other_device(const char* kernel, Device expected, Device got) {
-  throw Error(fmt::format("{}: all arguments must live on one device; got {}, expected {}", kernel, got.name(), expected.name()));
+  throw Error(fmt::format("{}: all arguments must live on one device; got {}, expected {}", kernel,
+                          got.name(), expected.name()));
 }
 
 void throw_no_cuda(const char* kernel) {
   throw InputError(
-      fmt::format("{}: this build of nystrom has no CUDA support; use --device cpu, or build with: ./dev build --cuda", kernel));
+      fmt::format("{}: this build of nystrom has no CUDA support; use --device cpu, or build with: "
+                  "./dev build --cuda",
+                  kernel));
 }
 
 void throw_f16_on_cpu(const char* kernel) {
-  throw Error(fmt::format("{}: the CPU converts f16, but does not compute in it; cast to bf16 or f32", kernel));
+  throw Error(fmt::format(
+      "{}: the CPU converts f16, but does not compute in it; cast to bf16 or f32", kernel));
 }
 
 }  // namespace detail

@@ -1,7 +1,9 @@
-// How a kernel call finds its code: by the first argument's device and, on the CPU, by the vector level of the machine.
+// How a kernel call finds its code: by the first argument's device and, on the CPU, by the vector
+// level of the machine.
 //
-// Files under core/cpu/ listed as vector code in CMakeLists.txt are compiled once per level, each time into another namespace
-// (NYSTROM_LEVEL). The choice is made at run time, so one binary runs on every x86-64 and uses AVX-512 where it exists.
+// Files under core/cpu/ listed as vector code in CMakeLists.txt are compiled once per level, each
+// time into another namespace (NYSTROM_LEVEL). The choice is made at run time, so one binary runs
+// on every x86-64 and uses AVX-512 where it exists.
 #pragma once
 
 #include "core/cuda/runtime.h"
@@ -15,16 +17,17 @@ enum class CpuLevel { baseline, avx2, avx512 };
 /// The level in use: the best this machine has unless limit_cpu_level lowered it.
 CpuLevel cpu_level();
 const char* name_of(CpuLevel level);
-/// Uses at most `level` from now on: where machines with unlike processors compute together, and where levels are compared. Not while other
-/// threads run kernels.
+/// Uses at most `level` from now on: where machines with unlike processors compute together, and
+/// where levels are compared. Not while other threads run kernels.
 void limit_cpu_level(CpuLevel level);
 
-/// Called before (`begin`) and after every kernel, with its name; for profiles and tests. Null by default.
+/// Called before (`begin`) and after every kernel, with its name; for profiles and tests. Null by
+/// default.
 using KernelObserver = void (*)(const char* name, bool begin);
 void set_kernel_observer(KernelObserver observer);
 
-/// InputError unless a model can be computed in `dtype` on `device`, saying what to use instead: f16 needs a GPU, bf16 on GPUs one of
-/// compute capability 8.0.
+/// InputError unless a model can be computed in `dtype` on `device`, saying what to use instead:
+/// f16 needs a GPU, bf16 on GPUs one of compute capability 8.0.
 void require_computable(DType dtype, Device device);
 
 namespace detail {
@@ -44,7 +47,8 @@ struct ObservedCall {
   const char* name;
 };
 
-inline void require_device(const char* kernel, Device expected, const ViewBase& view, const void* data) {
+inline void require_device(const char* kernel, Device expected, const ViewBase& view,
+                           const void* data) {
   if (data && !(view.device == expected)) throw_other_device(kernel, expected, view.device);
 }
 template <class T>
@@ -80,8 +84,8 @@ Device device_of_first_view(const First&, const Rest&... rest) {
 
 }  // namespace detail
 
-/// A function of the backend contract, callable like one. `cuda` is a weak reference: null in programs that nystrom_cuda is not linked
-/// into. `converts`: the CPU's code takes f16 as well.
+/// A function of the backend contract, callable like one. `cuda` is a weak reference: null in
+/// programs that nystrom_cuda is not linked into. `converts`: the CPU's code takes f16 as well.
 template <class Signature>
 struct Kernel;
 
@@ -113,30 +117,50 @@ struct Kernel<void(Args...)> {
 }  // namespace nystrom
 
 // It would take namespaces in macros apart:
-// clang-format off
 #ifdef NYSTROM_X86
-#define VECTOR_KERNEL(name, converts, ...)        \
-  namespace cpu_baseline { void name(__VA_ARGS__); } \
-  namespace cpu_avx2 { void name(__VA_ARGS__); }     \
-  namespace cpu_avx512 { void name(__VA_ARGS__); }   \
-  namespace cuda { [[gnu::weak]] void name(__VA_ARGS__); } \
-  inline constexpr Kernel<void(__VA_ARGS__)> name{   \
-      #name, &cpu_baseline::name, &cpu_avx2::name, &cpu_avx512::name, &cuda::name, converts}
+#define VECTOR_KERNEL(name, converts, ...)                                                \
+  namespace cpu_baseline {                                                                \
+  void name(__VA_ARGS__);                                                                 \
+  }                                                                                       \
+  namespace cpu_avx2 {                                                                    \
+  void name(__VA_ARGS__);                                                                 \
+  }                                                                                       \
+  namespace cpu_avx512 {                                                                  \
+  void name(__VA_ARGS__);                                                                 \
+  }                                                                                       \
+  namespace cuda {                                                                        \
+  [[gnu::weak]] void name(__VA_ARGS__);                                                   \
+  }                                                                                       \
+  inline constexpr Kernel<void(__VA_ARGS__)> name {                                       \
+#name, &cpu_baseline::name, &cpu_avx2::name, &cpu_avx512::name, &cuda::name, converts \
+  }
 #else
-#define VECTOR_KERNEL(name, converts, ...)        \
-  namespace cpu_baseline { void name(__VA_ARGS__); } \
-  namespace cuda { [[gnu::weak]] void name(__VA_ARGS__); } \
-  inline constexpr Kernel<void(__VA_ARGS__)> name{   \
-      #name, &cpu_baseline::name, &cpu_baseline::name, &cpu_baseline::name, &cuda::name, converts}
+#define VECTOR_KERNEL(name, converts, ...)                                                      \
+  namespace cpu_baseline {                                                                      \
+  void name(__VA_ARGS__);                                                                       \
+  }                                                                                             \
+  namespace cuda {                                                                              \
+  [[gnu::weak]] void name(__VA_ARGS__);                                                         \
+  }                                                                                             \
+  inline constexpr Kernel<void(__VA_ARGS__)> name {                                             \
+#name, &cpu_baseline::name, &cpu_baseline::name, &cpu_baseline::name, &cuda::name, converts \
+  }
 #endif
-/// Declares kernel `name` as own vector code: one definition a CPU level, of which a missing one is a link error naming it, and one for CUDA.
+/// Declares kernel `name` as own vector code: one definition a CPU level, of which a missing one is
+/// a link error naming it, and one for CUDA.
 #define KERNEL(name, ...) VECTOR_KERNEL(name, false, __VA_ARGS__)
 /// The same of one that only moves or converts numbers, on the CPU those in f16 too.
 #define CONVERTING_KERNEL(name, ...) VECTOR_KERNEL(name, true, __VA_ARGS__)
 
-/// Declares kernel `name` as a call into a library that chooses its vector code itself (oneDNN, Eigen): one CPU definition.
-#define LIBRARY_KERNEL(name, ...)          \
-  namespace cpu { void name(__VA_ARGS__); }   \
-  namespace cuda { [[gnu::weak]] void name(__VA_ARGS__); } \
-  inline constexpr Kernel<void(__VA_ARGS__)> name{#name, &cpu::name, &cpu::name, &cpu::name, &cuda::name}
-// clang-format on
+/// Declares kernel `name` as a call into a library that chooses its vector code itself (oneDNN,
+/// Eigen): one CPU definition.
+#define LIBRARY_KERNEL(name, ...)                          \
+  namespace cpu {                                          \
+  void name(__VA_ARGS__);                                  \
+  }                                                        \
+  namespace cuda {                                         \
+  [[gnu::weak]] void name(__VA_ARGS__);                    \
+  }                                                        \
+  inline constexpr Kernel<void(__VA_ARGS__)> name {        \
+#name, &cpu::name, &cpu::name, &cpu::name, &cuda::name \
+  }

@@ -1,7 +1,8 @@
 // Element types, and the visit that turns a run-time type into a template argument.
 //
-// CPU kernels are compiled once per vector level (core/dispatch.h). A function of this header that were emitted out of line
-// could reach an older CPU with newer instructions, so everything kernels use here is forced inline.
+// CPU kernels are compiled once per vector level (core/dispatch.h). A function of this header that
+// were emitted out of line could reach an older CPU with newer instructions, so everything kernels
+// use here is forced inline.
 #pragma once
 
 #include <bit>
@@ -42,8 +43,8 @@ struct bf16 {
   }
 };
 
-/// IEEE 754's binary16: 11 bits of precision, numbers up to 65504, rounded to nearest even, to infinity beyond. GPUs compute in it; the CPU
-/// only keeps and converts it.
+/// IEEE 754's binary16: 11 bits of precision, numbers up to 65504, rounded to nearest even, to
+/// infinity beyond. GPUs compute in it; the CPU only keeps and converts it.
 struct f16 {
   std::uint16_t bits;
 
@@ -57,7 +58,8 @@ struct f16 {
     std::uint32_t rounded;
     if (magnitude > 0x7f800000u) {  // NaN
       rounded = 0x7e00u | (magnitude >> 13 & 0x3ffu);
-    } else if (magnitude < 0x38800000u) {  // below 2⁻¹⁴ both f16 and floats of 0.5 … 1 go in steps of 2⁻²⁴
+    } else if (magnitude <
+               0x38800000u) {  // below 2⁻¹⁴ both f16 and floats of 0.5 … 1 go in steps of 2⁻²⁴
       rounded = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
     } else {  // the exponent's bias is 15 in place of 127
       rounded = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
@@ -110,27 +112,39 @@ using accumulate_t = typename detail::AccumulateType<T>::type;
 
 /// The unsigned integer of T's size, to look at its bits.
 template <class T>
-using bits_t = std::conditional_t<sizeof(T) == 2, std::uint16_t, std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>;
+using bits_t = std::conditional_t<sizeof(T) == 2, std::uint16_t,
+                                  std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>;
 
-// A line a type:
-// clang-format off
 template <class T>
 constexpr DType dtype_of();
 template <>
-constexpr DType dtype_of<float>() { return DType::f32; }
+constexpr DType dtype_of<float>() {
+  return DType::f32;
+}
 template <>
-constexpr DType dtype_of<bf16>() { return DType::bf16; }
+constexpr DType dtype_of<bf16>() {
+  return DType::bf16;
+}
 template <>
-constexpr DType dtype_of<f16>() { return DType::f16; }
+constexpr DType dtype_of<f16>() {
+  return DType::f16;
+}
 template <>
-constexpr DType dtype_of<double>() { return DType::f64; }
+constexpr DType dtype_of<double>() {
+  return DType::f64;
+}
 template <>
-constexpr DType dtype_of<std::int32_t>() { return DType::i32; }
+constexpr DType dtype_of<std::int32_t>() {
+  return DType::i32;
+}
 template <>
-constexpr DType dtype_of<std::int64_t>() { return DType::i64; }
+constexpr DType dtype_of<std::int64_t>() {
+  return DType::i64;
+}
 template <>
-constexpr DType dtype_of<std::uint8_t>() { return DType::u8; }
-// clang-format on
+constexpr DType dtype_of<std::uint8_t>() {
+  return DType::u8;
+}
 
 NYSTROM_INLINE constexpr std::int64_t size_of(DType dtype) {
   switch (dtype) {
@@ -159,16 +173,23 @@ NYSTROM_INLINE constexpr const char* name_of(DType dtype) {
 }
 
 /// The floats of 16 bits.
-NYSTROM_INLINE constexpr bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
-NYSTROM_INLINE constexpr bool is_float(DType dtype) { return dtype == DType::f32 || is_half(dtype) || dtype == DType::f64; }
+NYSTROM_INLINE constexpr bool is_half(DType dtype) {
+  return dtype == DType::bf16 || dtype == DType::f16;
+}
+NYSTROM_INLINE constexpr bool is_float(DType dtype) {
+  return dtype == DType::f32 || is_half(dtype) || dtype == DType::f64;
+}
 
 /// The type of sums over `dtype` (accumulate_t at run time).
-NYSTROM_INLINE constexpr DType accumulate_dtype(DType dtype) { return is_half(dtype) ? DType::f32 : dtype; }
+NYSTROM_INLINE constexpr DType accumulate_dtype(DType dtype) {
+  return is_half(dtype) ? DType::f32 : dtype;
+}
 
 /// Not a float, or not one of those asked for. Never inlined, so that kernels carry only a call.
 [[noreturn]] void throw_not_a_float(DType dtype);
 
-/// Calls f(TypeTag<T>{}) with the floating type that `dtype` names, of those that the CPU computes in; throws for others.
+/// Calls f(TypeTag<T>{}) with the floating type that `dtype` names, of those that the CPU computes
+/// in; throws for others.
 template <class F>
 NYSTROM_INLINE void visit_float(DType dtype, F&& f) {
   switch (dtype) {

@@ -10,7 +10,8 @@ struct LibraryVersion {
   std::string name, version;
 };
 
-/// Of the libraries that core calls. A shared library tells what is loaded, not what was compiled against.
+/// Of the libraries that core calls. A shared library tells what is loaded, not what was compiled
+/// against.
 std::vector<LibraryVersion> core_library_versions();
 
 }  // namespace nystrom

@@ -1,5 +1,6 @@
-// Scalar functions, host and device: what element-wise kernels are made of. Floats are computed without library calls, so that
-// loops over them vectorise; doubles serve gradient checks and use the library.
+// Scalar functions, host and device: what element-wise kernels are made of. Floats are computed
+// without library calls, so that loops over them vectorise; doubles serve gradient checks and use
+// the library.
 #pragma once
 
 #include <bit>
@@ -12,9 +13,11 @@ namespace nystrom::math {
 
 #define NYSTROM_MATH NYSTROM_HOST_DEVICE NYSTROM_INLINE
 
-/// eˣ to about 1 ulp: x = k ln 2 + r, |r| ≤ ln 2 / 2, Taylor series of degree 7 in r. 0 below −87.3, at most e^88.
+/// eˣ to about 1 ulp: x = k ln 2 + r, |r| ≤ ln 2 / 2, Taylor series of degree 7 in r. 0 below
+/// −87.3, at most e^88.
 NYSTROM_MATH float exp(float x) {
-  constexpr float round_to_integer = 12582912.0f;  // 1.5 · 2²³: the sum's low mantissa bits are the rounded integer
+  constexpr float round_to_integer =
+      12582912.0f;  // 1.5 · 2²³: the sum's low mantissa bits are the rounded integer
   const float clamped = x > 88.0f ? 88.0f : x;
   const float shifted = clamped * 1.44269504f + round_to_integer;
   const float k = shifted - round_to_integer;
@@ -27,14 +30,18 @@ NYSTROM_MATH float exp(float x) {
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  const float power_of_two = std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) << 23) + 0x3f800000u);
+  const float power_of_two =
+      std::bit_cast<float>((std::bit_cast<std::uint32_t>(shifted) << 23) + 0x3f800000u);
   return x < -87.3f ? 0.0f : p * power_of_two;
 }
 NYSTROM_MATH double exp(double x) { return ::exp(x); }
 
-NYSTROM_MATH float abs(float x) { return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffu); }
+NYSTROM_MATH float abs(float x) {
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffu);
+}
 NYSTROM_MATH float with_sign(float magnitude, float sign) {
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) |
+                              (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));
 }
 
 NYSTROM_MATH float tanh(float x) {
@@ -42,13 +49,14 @@ NYSTROM_MATH float tanh(float x) {
   const float e = exp(-2 * a);
   const float s = x * x;
   // Near 0 the quotient cancels: Taylor series to x⁹.
-  const float near_zero = a * (1 + s * (-1.0f / 3 + s * (2.0f / 15 + s * (-17.0f / 315 + s * (62.0f / 2835)))));
+  const float near_zero =
+      a * (1 + s * (-1.0f / 3 + s * (2.0f / 15 + s * (-17.0f / 315 + s * (62.0f / 2835)))));
   return with_sign(a < 0.3f ? near_zero : (1 - e) / (1 + e), x);
 }
 NYSTROM_MATH double tanh(double x) { return ::tanh(x); }
 
-/// Complementary error function, relative error below 5e-7 up to 1 and 2e-5 in the far tail: the Chebyshev fit of Press et al., Numerical
-/// Recipes, section 6.2.
+/// Complementary error function, relative error below 5e-7 up to 1 and 2e-5 in the far tail: the
+/// Chebyshev fit of Press et al., Numerical Recipes, section 6.2.
 NYSTROM_MATH float erfc(float x) {
   const float a = abs(x);
   const float t = 1 / (1 + 0.5f * a);

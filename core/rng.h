@@ -1,5 +1,5 @@
-// Philox4x32-10: a counter-based generator. The same (key, counter) gives the same bits on every device, in any order.
-// Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
+// Philox4x32-10: a counter-based generator. The same (key, counter) gives the same bits on every
+// device, in any order. Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,10 @@ NYSTROM_HOST_DEVICE NYSTROM_INLINE PhiloxBlock philox(PhiloxKey key, PhiloxBlock
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t a = 0xD2511F53ull * counter.word[0];
     const std::uint64_t b = 0xCD9E8D57ull * counter.word[2];
-    counter = {{static_cast<std::uint32_t>(b >> 32) ^ counter.word[1] ^ key.word[0], static_cast<std::uint32_t>(b),
-                static_cast<std::uint32_t>(a >> 32) ^ counter.word[3] ^ key.word[1], static_cast<std::uint32_t>(a)}};
+    counter = {{static_cast<std::uint32_t>(b >> 32) ^ counter.word[1] ^ key.word[0],
+                static_cast<std::uint32_t>(b),
+                static_cast<std::uint32_t>(a >> 32) ^ counter.word[3] ^ key.word[1],
+                static_cast<std::uint32_t>(a)}};
     key.word[0] += 0x9E3779B9u;
     key.word[1] += 0xBB67AE85u;
   }
@@ -48,8 +50,9 @@ NYSTROM_HOST_DEVICE NYSTROM_INLINE double uniform_open(std::uint32_t bits) {
   return (static_cast<double>(bits) + 0.5) * (1.0 / 4294967296.0);
 }
 
-/// What decides a dropout mask: never the layout of a batch, so that padding, micro-batches and ranks change nothing.
-/// Element e of sample s is kept or dropped by word e % 4 of philox(key(seed, step), {e / 4, s low, s high, site}).
+/// What decides a dropout mask: never the layout of a batch, so that padding, micro-batches and
+/// ranks change nothing. Element e of sample s is kept or dropped by word e % 4 of philox(key(seed,
+/// step), {e / 4, s low, s high, site}).
 struct DropoutKey {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;

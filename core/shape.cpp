@@ -7,7 +7,8 @@
 namespace nystrom {
 
 void throw_not_a_float(DType dtype) {
-  throw Error(is_float(dtype) ? fmt::format("cannot compute in {} here", dtype) : fmt::format("expected a floating type, got {}", dtype));
+  throw Error(is_float(dtype) ? fmt::format("cannot compute in {} here", dtype)
+                              : fmt::format("expected a floating type, got {}", dtype));
 }
 
 Shape::Shape(std::span<const std::int64_t> sizes) : rank_(static_cast<int>(sizes.size())) {
@@ -39,7 +40,8 @@ Shape Shape::with(int axis, std::int64_t size) const {
   require(rank_ < max_rank, "a shape has at most {} axes", max_rank);
   Shape result = *this;
   const int at = axis < 0 ? axis + rank_ + 1 : axis;
-  std::copy_backward(sizes_.begin() + at, sizes_.begin() + rank_, result.sizes_.begin() + rank_ + 1);
+  std::copy_backward(sizes_.begin() + at, sizes_.begin() + rank_,
+                     result.sizes_.begin() + rank_ + 1);
   result.sizes_[at] = size;
   ++result.rank_;
   return result;
@@ -47,7 +49,9 @@ Shape Shape::with(int axis, std::int64_t size) const {
 
 Shape Shape::append(std::int64_t size) const { return with(rank_, size); }
 
-std::string Shape::to_string() const { return fmt::format("[{}]", fmt::join(begin(), end(), ", ")); }
+std::string Shape::to_string() const {
+  return fmt::format("[{}]", fmt::join(begin(), end(), ", "));
+}
 
 Shape broadcast(const Shape& a, const Shape& b) {
   const int rank = std::max(a.rank(), b.rank());

@@ -15,7 +15,8 @@ namespace nystrom {
 class Shape {
  public:
   Shape() = default;
-  Shape(std::initializer_list<std::int64_t> sizes) : Shape(std::span(sizes.begin(), sizes.size())) {}
+  Shape(std::initializer_list<std::int64_t> sizes)
+      : Shape(std::span(sizes.begin(), sizes.size())) {}
   explicit Shape(std::span<const std::int64_t> sizes);
 
   int rank() const { return rank_; }
@@ -33,7 +34,8 @@ class Shape {
   const std::int64_t* begin() const { return sizes_.data(); }
   const std::int64_t* end() const { return sizes_.data() + rank_; }
   friend bool operator==(const Shape& a, const Shape& b) {
-    return std::span(a.begin(), a.end()).size() == std::span(b.begin(), b.end()).size() && std::equal(a.begin(), a.end(), b.begin());
+    return std::span(a.begin(), a.end()).size() == std::span(b.begin(), b.end()).size() &&
+           std::equal(a.begin(), a.end(), b.begin());
   }
 
   /// "[2, 3]"

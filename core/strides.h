@@ -6,7 +6,8 @@
 namespace nystrom {
 namespace {
 
-/// N views of one shape with mergeable axes merged: as few axes as the strides of all allow, none where there is one element. Plain data.
+/// N views of one shape with mergeable axes merged: as few axes as the strides of all allow, none
+/// where there is one element. Plain data.
 template <int N>
 struct Strides {
   int rank = 0;
@@ -22,14 +23,16 @@ struct Strides {
     const std::int64_t size = views[0]->shape[axis];
     if (size == 1) return;
     bool mergeable = rank > 0;
-    for (int v = 0; v < N; ++v) mergeable = mergeable && stride[v][rank - 1] == size * views[v]->stride[axis];
+    for (int v = 0; v < N; ++v)
+      mergeable = mergeable && stride[v][rank - 1] == size * views[v]->stride[axis];
     if (!mergeable) shape[rank++] = 1;
     shape[rank - 1] *= size;
     for (int v = 0; v < N; ++v) stride[v][rank - 1] = views[v]->stride[axis];
   }
 };
 
-/// `view` with axes of size 1 repeated (stride 0) and missing leading axes added, to match `shape`. The caller has checked the shapes.
+/// `view` with axes of size 1 repeated (stride 0) and missing leading axes added, to match `shape`.
+/// The caller has checked the shapes.
 NYSTROM_INLINE ViewBase broadcast_view(const ViewBase& view, const ViewBase& shape) {
   ViewBase result = shape;
   for (int i = 1; i <= shape.rank; ++i) {

@@ -38,11 +38,14 @@ Tensor Tensor::full(const Shape& shape, double value, DType dtype, Device device
   return result;
 }
 
-Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) { return full(shape, 0, dtype, device); }
+Tensor Tensor::zeros(const Shape& shape, DType dtype, Device device) {
+  return full(shape, 0, dtype, device);
+}
 
 template <class T>
 Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
-  require(static_cast<std::int64_t>(values.size()) == shape.numel(), "{} values do not fill shape {}", values.size(), shape);
+  require(static_cast<std::int64_t>(values.size()) == shape.numel(),
+          "{} values do not fill shape {}", values.size(), shape);
   Tensor result = empty(shape, dtype_of<T>());
   if (!values.empty()) std::memcpy(result.address(), values.data(), values.size_bytes());
   return result;
@@ -98,7 +101,8 @@ double Tensor::item() const {
 }
 
 Tensor Tensor::reshape(const Shape& shape) const {
-  require(is_contiguous(), "reshape needs a contiguous tensor, got a strided one of shape {}", shape_);
+  require(is_contiguous(), "reshape needs a contiguous tensor, got a strided one of shape {}",
+          shape_);
   require(shape.numel() == numel(), "cannot reshape {} to {}", shape_, shape);
   Tensor result = *this;
   result.shape_ = shape;
@@ -117,7 +121,8 @@ Tensor Tensor::transpose(int axis_a, int axis_b) const {
 
 Tensor Tensor::slice(int axis, std::int64_t begin, std::int64_t end) const {
   const int a = shape_.normalise(axis);
-  require(begin >= 0 && begin <= end && end <= shape_[a], "slice {}…{} of axis {} lies outside shape {}", begin, end, axis, shape_);
+  require(begin >= 0 && begin <= end && end <= shape_[a],
+          "slice {}…{} of axis {} lies outside shape {}", begin, end, axis, shape_);
   Tensor result = *this;
   result.shape_[a] = end - begin;
   result.offset_ += begin * strides_[a];
@@ -152,7 +157,8 @@ Tensor Tensor::contiguous() const { return is_contiguous() ? *this : clone(); }
 
 Tensor Tensor::cast(DType dtype) const {
   if (dtype == dtype_) return *this;
-  require(is_float(dtype) && is_float(dtype_), "cast: only floating types convert; got {} to {}", dtype_, dtype);
+  require(is_float(dtype) && is_float(dtype_), "cast: only floating types convert; got {} to {}",
+          dtype_, dtype);
   Tensor result = empty(shape_, dtype, device_);
   kernels::copy(*this, result);
   return result;
@@ -179,7 +185,9 @@ Tensor::operator View() {
 }
 
 Tensor empty_like(const Tensor& x) { return Tensor::empty(x.shape(), x.dtype(), x.device()); }
-Tensor empty_like(const Tensor& x, DType dtype) { return Tensor::empty(x.shape(), dtype, x.device()); }
+Tensor empty_like(const Tensor& x, DType dtype) {
+  return Tensor::empty(x.shape(), dtype, x.device());
+}
 Tensor zeros_like(const Tensor& x) { return Tensor::zeros(x.shape(), x.dtype(), x.device()); }
 
 }  // namespace nystrom

@@ -10,7 +10,8 @@
 
 namespace nystrom {
 
-/// A handle: copies share the storage. Shape operations return views and never copy; kernels::copy makes things contiguous.
+/// A handle: copies share the storage. Shape operations return views and never copy; kernels::copy
+/// makes things contiguous.
 class Tensor {
  public:
   Tensor() = default;
@@ -60,7 +61,8 @@ class Tensor {
   Tensor slice(int axis, std::int64_t begin, std::int64_t end) const;
   Tensor expand(const Shape& shape) const;
 
-  /// A copy on `device`, or this tensor when it lives there already (or nowhere: undefined ones stay so).
+  /// A copy on `device`, or this tensor when it lives there already (or nowhere: undefined ones
+  /// stay so).
   Tensor to(Device device) const;
   /// This tensor, or a contiguous copy.
   Tensor contiguous() const;

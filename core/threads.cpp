@@ -28,7 +28,9 @@ void set_num_threads(int n) {
 int num_threads() { return omp_get_max_threads(); }
 #else
 void disable_dynamic_threads() {}
-void set_num_threads(int n) { require(n >= 1, "the number of threads must be at least 1, got {}", n); }
+void set_num_threads(int n) {
+  require(n >= 1, "the number of threads must be at least 1, got {}", n);
+}
 int num_threads() { return 1; }
 #endif
 

@@ -27,7 +27,9 @@ struct ViewBase {
   NYSTROM_INLINE std::int64_t dim(int i) const { return shape[i < 0 ? i + rank : i]; }
   NYSTROM_INLINE std::int64_t step(int i) const { return stride[i < 0 ? i + rank : i]; }
   /// Number of rows when all axes but the last are merged.
-  NYSTROM_INLINE std::int64_t rows() const { return rank == 0 || dim(-1) == 0 ? 0 : numel() / dim(-1); }
+  NYSTROM_INLINE std::int64_t rows() const {
+    return rank == 0 || dim(-1) == 0 ? 0 : numel() / dim(-1);
+  }
 };
 
 /// Read-only view. `data == nullptr` stands for an absent optional argument.

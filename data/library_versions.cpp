@@ -11,10 +11,11 @@ namespace nystrom {
 std::vector<LibraryVersion> data_library_versions() {
   unsigned major = 0, minor = 0, release = 0;
   H5get_libversion(&major, &minor, &release);
-  return {{"zlib", zlibVersion()},
-          {"zstd", ZSTD_versionString()},
-          {"HDF5", fmt::format("{}.{}.{}", major, minor, release)},
-          {"utf8proc", fmt::format("{} (Unicode {})", utf8proc_version(), utf8proc_unicode_version())}};
+  return {
+      {"zlib", zlibVersion()},
+      {"zstd", ZSTD_versionString()},
+      {"HDF5", fmt::format("{}.{}.{}", major, minor, release)},
+      {"utf8proc", fmt::format("{} (Unicode {})", utf8proc_version(), utf8proc_unicode_version())}};
 }
 
 }  // namespace nystrom

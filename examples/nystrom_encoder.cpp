@@ -1,4 +1,5 @@
-// An encoder from nystrom's parts: it reads random sequences, learns which of two tokens occurs more often, and is saved as safetensors.
+// An encoder from nystrom's parts: it reads random sequences, learns which of two tokens occurs
+// more often, and is saved as safetensors.
 #include <cstdio>
 #include <random>
 
@@ -53,12 +54,16 @@ int main() {
   double mean_loss = 0;
   for (std::int64_t step = 1; step <= steps; ++step) {
     const Batch batch = random_batch(random);
-    RunContext run{.training = true, .seed = 1, .step = static_cast<std::uint64_t>(step), .sample_ids = batch.sample_ids};
+    RunContext run{.training = true,
+                   .seed = 1,
+                   .step = static_cast<std::uint64_t>(step),
+                   .sample_ids = batch.sample_ids};
     Tape tape;
     const Var hidden = encoder(batch.input, SequenceMask(rows, length), run);
     const Var loss = cross_entropy(classifier(mean(hidden, 1)), batch.labels);
     tape.backward(loss);
-    optimizer.step(learning_rate(3e-3, schedule, steps, step), clip_factor(optimizer.gradient_norm(), /*limit=*/1));
+    optimizer.step(learning_rate(3e-3, schedule, steps, step),
+                   clip_factor(optimizer.gradient_norm(), /*limit=*/1));
     optimizer.zero_gradients();
     average.update(step);
     mean_loss += loss.value().item() / 50;
@@ -69,7 +74,8 @@ int main() {
 
   average.with_average([&] {
     std::vector<NamedTensor> weights;
-    for (const Parameter& each : parameters.parameters()) weights.push_back({each.name(), parameters.master(each.name())});
+    for (const Parameter& each : parameters.parameters())
+      weights.push_back({each.name(), parameters.master(each.name())});
     write_safetensors("nystrom_encoder.safetensors", weights);
   });
   return mean_loss < 0.5 ? 0 : 1;

@@ -18,9 +18,13 @@ Var activate(Activation activation, const Var& x) {
   return x;
 }
 
-Var split_heads(const Var& x, std::int64_t heads) { return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), 1, 2); }
+Var split_heads(const Var& x, std::int64_t heads) {
+  return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), 1, 2);
+}
 
-Var merge_heads(const Var& x) { return reshape(transpose(x, 1, 2), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)}); }
+Var merge_heads(const Var& x) {
+  return reshape(transpose(x, 1, 2), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
+}
 
 std::unique_ptr<AttentionMethod> make_attention(const Scope& scope, const ModelConfig& config) {
   switch (config.attention.kind) {
@@ -37,10 +41,12 @@ std::unique_ptr<AttentionMethod> make_attention(const Scope& scope, const ModelC
 
 SoftmaxAttention::SoftmaxAttention(const ModelConfig& config)
     : scale_(1 / std::sqrt(static_cast<double>(config.head_dim()))),
-      empty_rows_(config.attention.semantics == Semantics::transformers ? EmptyRows::uniform : EmptyRows::zero) {}
+      empty_rows_(config.attention.semantics == Semantics::transformers ? EmptyRows::uniform
+                                                                        : EmptyRows::zero) {}
 
 Var SoftmaxAttention::operator()(const AttentionInputs& in) const {
-  return attention(in.queries, in.keys, in.values, {scale_, in.mask.valid(), empty_rows_, in.queries.dtype()});
+  return attention(in.queries, in.keys, in.values,
+                   {scale_, in.mask.valid(), empty_rows_, in.queries.dtype()});
 }
 
 SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
@@ -49,23 +55,28 @@ SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
       query_(scope / "query", config.hidden_size, config.hidden_size),
       key_(config.attention.kind == AttentionKind::reformer
                ? std::nullopt
-               : std::optional<Linear>(std::in_place, scope / "key", config.hidden_size, config.hidden_size)),
+               : std::optional<Linear>(std::in_place, scope / "key", config.hidden_size,
+                                       config.hidden_size)),
       value_(scope / "value", config.hidden_size, config.hidden_size),
       method_(make_attention(scope, config)) {
-  if (config.attention.conv_kernel_size) conv_ = (scope / "conv").parameter("weight", {heads_, 1, *config.attention.conv_kernel_size, 1});
+  if (config.attention.conv_kernel_size)
+    conv_ =
+        (scope / "conv").parameter("weight", {heads_, 1, *config.attention.conv_kernel_size, 1});
 }
 
 Var SelfAttention::operator()(const Var& x, const SequenceMask& mask, const RunContext& run) const {
   const Var q = query_(x), k = key_ ? (*key_)(x) : q, v = value_(x);
-  const AttentionInputs inputs{x,      split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_), mask,
-                               query_, key_ ? *key_ : query_};
+  const AttentionInputs inputs{
+      x,      split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_), mask,
+      query_, key_ ? *key_ : query_};
   Var output = (*method_)(inputs);
   if (run.observe_attention) run.observe_attention(inputs, output);
   const Var heads = transpose(output, 1, 2);  // [b, n, h, d]
   if (!conv_) return reshape(heads, x.shape());
   const Var taps = reshape(*conv_, {heads_, conv_->shape()[2]});
   const Tensor valid = conv_sees_padding_ ? Tensor{} : mask.valid();
-  const Var skip = sequence_conv(reshape(v, {x.dim(0), x.dim(1), heads_, x.dim(2) / heads_}), taps, valid);
+  const Var skip =
+      sequence_conv(reshape(v, {x.dim(0), x.dim(1), heads_, x.dim(2) / heads_}), taps, valid);
   return reshape(heads + skip, x.shape());
 }
 

@@ -1,4 +1,5 @@
-// How the positions of a sequence see each other: the interface of every attention kind, and the module that uses one.
+// How the positions of a sequence see each other: the interface of every attention kind, and the
+// module that uses one.
 #pragma once
 
 #include <memory>
@@ -18,14 +19,16 @@ struct AttentionInputs {
   const Linear& key;    ///< under kind reformer the queries' own, as keys are queries there
 };
 
-/// One attention kind: [b, h, n, d] from its inputs. Outputs at padded positions are finite and otherwise unspecified.
+/// One attention kind: [b, h, n, d] from its inputs. Outputs at padded positions are finite and
+/// otherwise unspecified.
 class AttentionMethod {
  public:
   virtual ~AttentionMethod() = default;
   virtual Var operator()(const AttentionInputs& inputs) const = 0;
 };
 
-/// The method that `config.attention.kind` names. Its parameters, and its random numbers, belong to `scope`.
+/// The method that `config.attention.kind` names. Its parameters, and its random numbers, belong to
+/// `scope`.
 std::unique_ptr<AttentionMethod> make_attention(const Scope& scope, const ModelConfig& config);
 
 /// softmax(q kᵀ / √d) v: exact attention, O(n²).
@@ -39,7 +42,8 @@ class SoftmaxAttention : public AttentionMethod {
   EmptyRows empty_rows_;
 };
 
-/// Projections, one attention kind, and the convolution skip: x [b, n, hidden] → [b, n, hidden], before the output projection.
+/// Projections, one attention kind, and the convolution skip: x [b, n, hidden] → [b, n, hidden],
+/// before the output projection.
 class SelfAttention {
  public:
   SelfAttention(const Scope& scope, const ModelConfig& config);

@@ -10,11 +10,13 @@ namespace {
 /// Calls f(head, row) with the values of every row of x [1, h, n, c] that is a token's.
 template <class F>
 void each_token_row(const Tensor& x, const SequenceMask& mask, const F& f) {
-  require(x.rank() == 4 && x.dim(0) == 1 && mask.batch() == 1, "diagnostics take a batch of one sequence, got {}", x.shape());
+  require(x.rank() == 4 && x.dim(0) == 1 && mask.batch() == 1,
+          "diagnostics take a batch of one sequence, got {}", x.shape());
   const Tensor valid = mask.valid().defined() ? mask.valid().to(cpu_device) : Tensor{};
   for (std::int64_t head = 0; head < x.dim(1); ++head) {
     for (std::int64_t t = 0; t < x.dim(2); ++t) {
-      if (!valid.defined() || valid.data<std::uint8_t>()[t] != 0) f(static_cast<std::size_t>(head), (head * x.dim(2) + t) * x.dim(3));
+      if (!valid.defined() || valid.data<std::uint8_t>()[t] != 0)
+        f(static_cast<std::size_t>(head), (head * x.dim(2) + t) * x.dim(3));
     }
   }
 }
@@ -28,8 +30,11 @@ Tensor attention_matrix(const AttentionMethod& method, const AttentionInputs& in
   const std::int64_t heads = in.queries.dim(1), n = in.queries.dim(2);
   std::vector<double> identity(static_cast<std::size_t>(n * n), 0.0);
   for (std::int64_t i = 0; i < n; ++i) identity[static_cast<std::size_t>(i * (n + 1))] = 1;
-  const Tensor one = Tensor::from(identity, {1, 1, n, n}).cast(in.values.dtype()).to(in.values.value().device());
-  return method({in.hidden, in.queries, in.keys, Var(one.expand({1, heads, n, n})), in.mask, in.query, in.key}).value();
+  const Tensor one =
+      Tensor::from(identity, {1, 1, n, n}).cast(in.values.dtype()).to(in.values.value().device());
+  return method({in.hidden, in.queries, in.keys, Var(one.expand({1, heads, n, n})), in.mask,
+                 in.query, in.key})
+      .value();
 }
 
 std::vector<double> relative_errors(const Tensor& x, const Tensor& y, const SequenceMask& mask) {
@@ -37,16 +42,19 @@ std::vector<double> relative_errors(const Tensor& x, const Tensor& y, const Sequ
   std::vector<double> difference(static_cast<std::size_t>(y.dim(1)), 0.0), size = difference;
   each_token_row(y, mask, [&](std::size_t head, std::int64_t row) {
     for (std::int64_t i = row; i < row + y.dim(3); ++i) {
-      const double e = expected[static_cast<std::size_t>(i)], d = got[static_cast<std::size_t>(i)] - e;
+      const double e = expected[static_cast<std::size_t>(i)],
+                   d = got[static_cast<std::size_t>(i)] - e;
       difference[head] += d * d;
       size[head] += e * e;
     }
   });
-  for (std::size_t head = 0; head < size.size(); ++head) difference[head] = std::sqrt(difference[head] / size[head]);
+  for (std::size_t head = 0; head < size.size(); ++head)
+    difference[head] = std::sqrt(difference[head] / size[head]);
   return difference;
 }
 
-std::vector<std::vector<double>> inverse_residuals(const Tensor& matrices, std::int64_t iterations) {
+std::vector<std::vector<double>> inverse_residuals(const Tensor& matrices,
+                                                   std::int64_t iterations) {
   const NoGrad constant;
   const std::int64_t heads = matrices.dim(1), m = matrices.dim(2);
   const Tensor a = matrices.contiguous().reshape({heads, m, m});
@@ -56,7 +64,8 @@ std::vector<std::vector<double>> inverse_residuals(const Tensor& matrices, std::
   for (std::int64_t step = 0; step <= iterations; ++step) {
     const Var iterate = z.slice(0, step, step + 1).reshape({heads, m, m});
     const Tensor product = matmul(matmul(a, iterate), a).value();
-    result.push_back(relative_errors(product.reshape({1, heads, m, m}), a.reshape({1, heads, m, m}), {1, m}));
+    result.push_back(
+        relative_errors(product.reshape({1, heads, m, m}), a.reshape({1, heads, m, m}), {1, m}));
   }
   return result;
 }

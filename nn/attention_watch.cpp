@@ -19,7 +19,13 @@ struct Sequence {
   AttentionInputs inputs;
   Sequence(const AttentionInputs& in, std::int64_t row)
       : mask(in.mask.rows({row})),
-        inputs{part(in.hidden, row), part(in.queries, row), part(in.keys, row), part(in.values, row), mask, in.query, in.key} {}
+        inputs{part(in.hidden, row),
+               part(in.queries, row),
+               part(in.keys, row),
+               part(in.values, row),
+               mask,
+               in.query,
+               in.key} {}
   Sequence(const Sequence&) = delete;  // inputs refer to mask
   Sequence& operator=(const Sequence&) = delete;
 
@@ -33,15 +39,18 @@ std::vector<std::int64_t> sampled_positions(const SequenceMask& mask) {
   for (std::int64_t i = 0; i < mask.length(); ++i) {
     if (!valid.defined() || valid.data<std::uint8_t>()[i] != 0) tokens.push_back(i);
   }
-  const auto count = static_cast<std::int64_t>(tokens.size()), taken = std::min(count, max_positions);
+  const auto count = static_cast<std::int64_t>(tokens.size()),
+             taken = std::min(count, max_positions);
   std::vector<std::int64_t> positions;
-  for (std::int64_t i = 0; i < taken; ++i) positions.push_back(tokens[static_cast<std::size_t>(i * count / taken)]);
+  for (std::int64_t i = 0; i < taken; ++i)
+    positions.push_back(tokens[static_cast<std::size_t>(i * count / taken)]);
   return positions;
 }
 
 /// x [1, h, n, d] at these positions: [1, h, positions, d].
 Var at_positions(const Var& x, const std::vector<std::int64_t>& positions) {
-  const auto count = static_cast<std::int64_t>(positions.size()), heads = x.dim(1), width = x.dim(3);
+  const auto count = static_cast<std::int64_t>(positions.size()), heads = x.dim(1),
+             width = x.dim(3);
   const Tensor index = Tensor::from(positions, {count}).to(x.value().device());
   const Var rows = gather_rows(reshape(transpose(x, 1, 2), {x.dim(2), heads * width}), index);
   return transpose(reshape(rows, {1, count, heads, width}), 1, 2);
@@ -59,13 +68,17 @@ double relative_error(const Tensor& x, const Tensor& exact) {
   return size > 0 ? norm_of((Var(x.cast(y.dtype())) - y).value()) / size : 0;
 }
 
-/// Mean over heads and queries [1, h, q, d] of −Σ p log p, p = softmax(scale · query keysᵀ) over the tokens of `mask`.
+/// Mean over heads and queries [1, h, q, d] of −Σ p log p, p = softmax(scale · query keysᵀ) over
+/// the tokens of `mask`.
 double mean_entropy(const Var& queries, const Var& keys, const SequenceMask& mask, double scale) {
   const DType exact = accumulate_dtype(queries.dtype());
-  const Tensor on_device = matmul(scale * cast(queries, exact), transpose(cast(keys, exact), -1, -2)).value();
+  const Tensor on_device =
+      matmul(scale * cast(queries, exact), transpose(cast(keys, exact), -1, -2)).value();
   const std::vector<double> scores = on_device.to(cpu_device).contiguous().to_doubles();
   const Tensor valid = mask.valid().defined() ? mask.valid().to(cpu_device) : Tensor{};
-  const auto counts = [&](std::size_t key) { return !valid.defined() || valid.data<std::uint8_t>()[key] != 0; };
+  const auto counts = [&](std::size_t key) {
+    return !valid.defined() || valid.data<std::uint8_t>()[key] != 0;
+  };
   const auto length = static_cast<std::size_t>(mask.length());
   double total = 0;
   for (std::size_t row = 0; row < scores.size(); row += length) {
@@ -106,9 +119,10 @@ Var with_gradient_seen(const Var& x, std::function<void(const Tensor&)> see) {
 
 }  // namespace
 
-AttentionWatch::AttentionWatch(const ModelConfig& config) : config_(config), approximation_(config), exact_(config) {
-  require(config.attention.kind == AttentionKind::nystrom, "AttentionWatch is for attention.kind nystrom, got {}",
-          enum_name(config.attention.kind));
+AttentionWatch::AttentionWatch(const ModelConfig& config)
+    : config_(config), approximation_(config), exact_(config) {
+  require(config.attention.kind == AttentionKind::nystrom,
+          "AttentionWatch is for attention.kind nystrom, got {}", enum_name(config.attention.kind));
 }
 
 void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
@@ -126,17 +140,24 @@ void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
     const std::vector<std::int64_t> positions = sampled_positions(sequence->mask);
     const AttentionInputs& own = sequence->inputs;
     const Var queries = at_positions(own.queries, positions);
-    const AttentionInputs sampled{own.hidden, queries, own.keys, own.values, own.mask, own.query, own.key};
-    figures.error = relative_error(at_positions(Sequence::part(output, row), positions).value(), exact_(sampled).value());
-    figures.entropy = mean_entropy(queries, own.keys, own.mask, 1 / std::sqrt(static_cast<double>(config_.head_dim())));
+    const AttentionInputs sampled{own.hidden, queries,   own.keys, own.values,
+                                  own.mask,   own.query, own.key};
+    figures.error = relative_error(at_positions(Sequence::part(output, row), positions).value(),
+                                   exact_(sampled).value());
+    figures.entropy = mean_entropy(queries, own.keys, own.mask,
+                                   1 / std::sqrt(static_cast<double>(config_.head_dim())));
     if (!exact && config_.attention.inverse == Inverse::iterative) {
-      const auto residuals = inverse_residuals(approximation_.landmark_matrix(own).value(), config_.attention.inverse_iterations).back();
-      figures.residual = std::accumulate(residuals.begin(), residuals.end(), 0.0) / static_cast<double>(residuals.size());
+      const auto residuals = inverse_residuals(approximation_.landmark_matrix(own).value(),
+                                               config_.attention.inverse_iterations)
+                                 .back();
+      figures.residual = std::accumulate(residuals.begin(), residuals.end(), 0.0) /
+                         static_cast<double>(residuals.size());
     }
   }
   if (exact || config_.attention.inverse == Inverse::identity) return;
   output = with_gradient_seen(output, [this, sequence, row, &figures](const Tensor& dy) {
-    figures.inverse_gradient = norm_of(approximation_.landmark_matrix_gradient(sequence->inputs, dy.slice(0, row, row + 1)));
+    figures.inverse_gradient = norm_of(
+        approximation_.landmark_matrix_gradient(sequence->inputs, dy.slice(0, row, row + 1)));
   });
 }
 

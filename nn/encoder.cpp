@@ -13,17 +13,21 @@ Embeddings::Embeddings(const Scope& scope, const ModelConfig& config)
     projection_.emplace(scope / "projection", *config.embed_dim, config.hidden_size);
     return;
   }
-  words_ =
-      (scope / "word_embeddings").parameter("weight", {config.vocab_size, config.hidden_size}, {Init::Kind::normal, config.pad_token_id});
+  words_ = (scope / "word_embeddings")
+               .parameter("weight", {config.vocab_size, config.hidden_size},
+                          {Init::Kind::normal, config.pad_token_id});
   if (config.positions == Positions::absolute) {
-    positions_ =
-        (scope / "position_embeddings").parameter("weight", {config.max_position_embeddings + first_position_row, config.hidden_size});
+    positions_ = (scope / "position_embeddings")
+                     .parameter("weight", {config.max_position_embeddings + first_position_row,
+                                           config.hidden_size});
   }
-  types_ = (scope / "token_type_embeddings").parameter("weight", {config.type_vocab_size, config.hidden_size});
+  types_ = (scope / "token_type_embeddings")
+               .parameter("weight", {config.type_vocab_size, config.hidden_size});
   norm_.emplace(scope / "LayerNorm", config.hidden_size, config.layer_norm_eps);
 }
 
-Var Embeddings::operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run) const {
+Var Embeddings::operator()(const ModelInput& input, const SequenceMask& mask,
+                           const RunContext& run) const {
   if (!projection_) return dropout_(embed_tokens(input), run);
   require(input.features.defined(), "the model takes features [b, n, embed_dim], got token ids");
   // Padding may hold anything, NaN included, and must not reach a weight's gradient.
@@ -37,13 +41,17 @@ Var Embeddings::embed_tokens(const ModelInput& input) const {
   const Tensor& ids = input.input_ids;
   require(ids.rank() == 2, "input_ids must be [b, n], got {}", ids.shape());
   Tensor types = input.token_type_ids;
-  if (!types.defined()) types = Tensor::zeros(ids.shape(), DType::i64, types_->var().value().device());
-  require(types.shape() == ids.shape(), "token_type_ids are {}, expected {} as input_ids", types.shape(), ids.shape());
+  if (!types.defined())
+    types = Tensor::zeros(ids.shape(), DType::i64, types_->var().value().device());
+  require(types.shape() == ids.shape(), "token_type_ids are {}, expected {} as input_ids",
+          types.shape(), ids.shape());
   Var x = embedding(*words_, ids, padding_row_) + embedding(*types_, types);
   if (positions_) {
     const std::int64_t longest = positions_->shape()[0] - first_position_row;
     require_input(ids.dim(1) <= longest,
-                  "the sequence has {} positions, but max_position_embeddings is {}; shorten it, or extend the model", ids.dim(1), longest);
+                  "the sequence has {} positions, but max_position_embeddings is {}; shorten it, "
+                  "or extend the model",
+                  ids.dim(1), longest);
     x = x + slice(*positions_, 0, first_position_row, first_position_row + ids.dim(1));
   }
   return (*norm_)(x);
@@ -53,8 +61,10 @@ EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config)
     : norm_(config.norm),
       activation_(config.hidden_act),
       attention_(scope / "attention" / "self", config),
-      attention_output_(scope / "attention" / "output" / "dense", config.hidden_size, config.hidden_size),
-      attention_norm_(scope / "attention" / "output" / "LayerNorm", config.hidden_size, config.layer_norm_eps),
+      attention_output_(scope / "attention" / "output" / "dense", config.hidden_size,
+                        config.hidden_size),
+      attention_norm_(scope / "attention" / "output" / "LayerNorm", config.hidden_size,
+                      config.layer_norm_eps),
       attention_dropout_(scope, config.hidden_dropout_prob),
       intermediate_(scope / "intermediate" / "dense", config.hidden_size, config.intermediate_size),
       output_(scope / "output" / "dense", config.intermediate_size, config.hidden_size),
@@ -65,7 +75,9 @@ Var EncoderLayer::attend(const Var& x, const SequenceMask& mask, const RunContex
   return attention_output_(attention_(x, mask, run));
 }
 
-Var EncoderLayer::feed_forward(const Var& x) const { return output_(activate(activation_, intermediate_(x))); }
+Var EncoderLayer::feed_forward(const Var& x) const {
+  return output_(activate(activation_, intermediate_(x)));
+}
 
 Var EncoderLayer::operator()(const Var& x, const SequenceMask& mask, const RunContext& run) const {
   if (norm_ == Norm::pre) {
@@ -76,22 +88,27 @@ Var EncoderLayer::operator()(const Var& x, const SequenceMask& mask, const RunCo
   return output_norm_(feed_forward(y), y, output_dropout_.options(run));
 }
 
-Encoder::Encoder(const Scope& scope, const ModelConfig& config) : embeddings_(scope / "embeddings", config) {
+Encoder::Encoder(const Scope& scope, const ModelConfig& config)
+    : embeddings_(scope / "embeddings", config) {
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     places_.push_back(scope.next_offset());
     layers_.emplace_back(scope / "encoder" / "layer" / std::to_string(i), config);
   }
 }
 
-Var Encoder::operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run) const {
+Var Encoder::operator()(const ModelInput& input, const SequenceMask& mask,
+                        const RunContext& run) const {
   Var x = embeddings_(input, mask, run);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const EncoderLayer& layer = layers_[i];
-    // What is declared behind is used behind: when backward comes by here again, nothing adds to those gradients any more.
+    // What is declared behind is used behind: when backward comes by here again, nothing adds to
+    // those gradients any more.
     if (run.gradients_final && Tape::active())
-      Tape::active()->add_backward_hook([final = run.gradients_final, place = places_[i]] { final(place); });
+      Tape::active()->add_backward_hook(
+          [final = run.gradients_final, place = places_[i]] { final(place); });
     if (run.activation_checkpointing && Tape::active()) {
-      x = checkpoint([&layer, mask, run](const std::vector<Var>& in) { return layer(in[0], mask, run); }, {x});
+      x = checkpoint(
+          [&layer, mask, run](const std::vector<Var>& in) { return layer(in[0], mask, run); }, {x});
     } else {
       x = layer(x, mask, run);
     }

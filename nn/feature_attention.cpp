@@ -11,7 +11,8 @@ Var by_position(const Var& x) { return transpose(x, 1, 2); }
 /// x [b, n, h, c] with padded positions 0.
 Var mask_positions(const Var& x, const SequenceMask& mask) {
   if (!mask.valid().defined()) return x;
-  return reshape(mask_rows(reshape(x, {x.dim(0), x.dim(1), x.dim(2) * x.dim(3)}), mask.valid()), x.shape());
+  return reshape(mask_rows(reshape(x, {x.dim(0), x.dim(1), x.dim(2) * x.dim(3)}), mask.valid()),
+                 x.shape());
 }
 
 /// [b, 1, 1, 1]: 1 for an empty row, whose sums are 0 and would be divided by 0.
@@ -21,30 +22,37 @@ Var one_for_empty_rows(const SequenceMask& mask, DType dtype, Device device) {
   return Tensor::from(values, {mask.batch(), 1, 1, 1}).cast(dtype).to(device);
 }
 
-/// φ(q) (φ(k)ᵀ v) / φ(q) (φ(k)ᵀ 1): features [b, n, h, r], those of padded keys 0, values [b, h, n, d] → [b, h, n, d].
-Var normalised(const Var& query_features, const Var& key_features, const Var& values, const SequenceMask& mask) {
+/// φ(q) (φ(k)ᵀ v) / φ(q) (φ(k)ᵀ 1): features [b, n, h, r], those of padded keys 0, values [b, h, n,
+/// d] → [b, h, n, d].
+Var normalised(const Var& query_features, const Var& key_features, const Var& values,
+               const SequenceMask& mask) {
   const Var fq = transpose(query_features, 1, 2);
   const Var fkt = transpose(transpose(key_features, 1, 2), -1, -2);
   const Device device = values.value().device();
   const Var ones = Tensor::full({1, 1, mask.length(), 1}, 1, values.dtype(), device);
-  const Var total = matmul(fq, matmul(fkt, ones)) + one_for_empty_rows(mask, values.dtype(), device);
+  const Var total =
+      matmul(fq, matmul(fkt, ones)) + one_for_empty_rows(mask, values.dtype(), device);
   return matmul(fq, matmul(fkt, values)) / total;
 }
 
 Var elu_plus_one(const Var& x) { return relu(x) + exp(-relu(-x)); }
 
-/// log Σ exp(w k − |k|²/2) over the keys k [b, n, h, d], for each feature w: [b, 1, h, r], a constant.
-Tensor log_sums_of_keys(const Tensor& features, const Tensor& keys, const Tensor& half_squares, const SequenceMask& mask) {
+/// log Σ exp(w k − |k|²/2) over the keys k [b, n, h, d], for each feature w: [b, 1, h, r], a
+/// constant.
+Tensor log_sums_of_keys(const Tensor& features, const Tensor& keys, const Tensor& half_squares,
+                        const SequenceMask& mask) {
   const NoGrad constant;
   const std::int64_t b = keys.dim(0), h = keys.dim(2), r = features.dim(0), d = features.dim(1);
   const Tensor ones = Tensor::full({r, 1}, -1, keys.dtype(), keys.device());
-  const Tensor q = concat({features, ones}, 1).value().reshape({1, 1, r, d + 1}).expand({b, h, r, d + 1});
+  const Tensor q =
+      concat({features, ones}, 1).value().reshape({1, 1, r, d + 1}).expand({b, h, r, d + 1});
   const Tensor k = concat({keys, half_squares}, 3).value().transpose(1, 2);
   Tensor unused = Tensor::empty({b, h, r, 1}, keys.dtype(), keys.device());
   Tensor result = Tensor::empty({b, h, r}, keys.dtype(), keys.device());
   kernels::attention(q, k, k.slice(3, 0, 1), mask.valid(), EmptyRows::zero, 1, unused, result);
   for (std::int64_t i = 0; i < b; ++i) {
-    if (mask.counts()[static_cast<std::size_t>(i)] == 0) kernels::fill(result.slice(0, i, i + 1), 0);  // minus infinity
+    if (mask.counts()[static_cast<std::size_t>(i)] == 0)
+      kernels::fill(result.slice(0, i, i + 1), 0);  // minus infinity
   }
   return result.reshape({b, 1, h, r});
 }
@@ -56,9 +64,11 @@ Var DoubleSoftmaxAttention::operator()(const AttentionInputs& in) const {
   const std::int64_t b = in.queries.dim(0), h = in.queries.dim(1), d = in.queries.dim(3);
   std::vector<double> identity(static_cast<std::size_t>(d * d), 0.0);
   for (std::int64_t i = 0; i < d; ++i) identity[static_cast<std::size_t>(i * (d + 1))] = 1;
-  const Tensor one = Tensor::from(identity, {1, 1, d, d}).cast(exact).to(in.queries.value().device());
+  const Tensor one =
+      Tensor::from(identity, {1, 1, d, d}).cast(exact).to(in.queries.value().device());
   // A softmax over positions for each feature is attention whose queries are the unit vectors.
-  const Var context = attention(one.expand({b, h, d, d}), in.keys, in.values, {1, in.mask.valid(), EmptyRows::zero, exact});
+  const Var context = attention(one.expand({b, h, d, d}), in.keys, in.values,
+                                {1, in.mask.valid(), EmptyRows::zero, exact});
   return cast(matmul(softmax(cast(in.queries, exact)), context), in.queries.dtype());
 }
 
@@ -69,7 +79,8 @@ Var LinearAttention::operator()(const AttentionInputs& in) const {
   return cast(normalised(fq, fk, cast(in.values, exact), in.mask), in.queries.dtype());
 }
 
-Tensor orthogonal_features(std::uint64_t seed, const std::string& name, std::int64_t count, std::int64_t width) {
+Tensor orthogonal_features(std::uint64_t seed, const std::string& name, std::int64_t count,
+                           std::int64_t width) {
   std::vector<double> rows = normal_values(seed, name + ".directions", count * width);
   const std::vector<double> lengths = normal_values(seed, name + ".lengths", count * width);
   const auto norm = [width](const double* x) {
@@ -91,20 +102,23 @@ Tensor orthogonal_features(std::uint64_t seed, const std::string& name, std::int
   }
   for (std::int64_t row = 0; row < count; ++row) {
     const double length = norm(lengths.data() + row * width);
-    for (std::int64_t i = 0; i < width; ++i) rows[static_cast<std::size_t>(row * width + i)] *= length;
+    for (std::int64_t i = 0; i < width; ++i)
+      rows[static_cast<std::size_t>(row * width + i)] *= length;
   }
   return Tensor::from(rows, {count, width});
 }
 
 PerformerAttention::PerformerAttention(const Scope& scope, const ModelConfig& config)
-    : features_(orthogonal_features(static_cast<std::uint64_t>(config.attention.random_seed), scope.path() + ".features",
-                                    config.attention.num_features, config.head_dim())) {}
+    : features_(orthogonal_features(static_cast<std::uint64_t>(config.attention.random_seed),
+                                    scope.path() + ".features", config.attention.num_features,
+                                    config.head_dim())) {}
 
 Var PerformerAttention::operator()(const AttentionInputs& in) const {
   const DType exact = accumulate_dtype(in.queries.dtype());
   const Var w = features_.cast(exact).to(in.queries.value().device());
   const double scale = std::pow(static_cast<double>(in.queries.dim(3)), -0.25);
-  const Var q = scale * by_position(cast(in.queries, exact)), k = scale * by_position(cast(in.keys, exact));
+  const Var q = scale * by_position(cast(in.queries, exact)),
+            k = scale * by_position(cast(in.keys, exact));
   const Var half_squares = reshape(0.5 * sum(square(k), 3), {k.dim(0), k.dim(1), k.dim(2), 1});
   const Var shift = log_sums_of_keys(w.value(), k.value(), half_squares.value(), in.mask);
   const Var fq = softmax(linear(q, w) + shift);

@@ -17,11 +17,13 @@ Var MaskedLmHead::operator()(const Var& hidden) const {
   return linear_unrounded(norm_(activate(activation_, dense_(hidden))), words_, bias_);
 }
 
-SequenceClassificationHead::SequenceClassificationHead(const Scope& scope, const ModelConfig& config)
+SequenceClassificationHead::SequenceClassificationHead(const Scope& scope,
+                                                       const ModelConfig& config)
     : activation_(config.hidden_act),
       input_dropout_(scope, config.hidden_dropout_prob),
       dropout_(scope, config.hidden_dropout_prob),
-      dense_(scope / "dense", config.has_towers() ? 4 * config.hidden_size : config.hidden_size, config.hidden_size),
+      dense_(scope / "dense", config.has_towers() ? 4 * config.hidden_size : config.hidden_size,
+             config.hidden_size),
       out_proj_(scope / "out_proj", config.hidden_size, config.num_labels()) {}
 
 Var SequenceClassificationHead::operator()(const Var& pooled, const RunContext& run) const {
@@ -38,7 +40,8 @@ Var tower_features(const Var& pooled) {
 }
 
 TokenClassificationHead::TokenClassificationHead(const Scope& scope, const ModelConfig& config)
-    : dropout_(scope, config.hidden_dropout_prob), classifier_(scope / "classifier", config.hidden_size, config.num_labels()) {}
+    : dropout_(scope, config.hidden_dropout_prob),
+      classifier_(scope / "classifier", config.hidden_size, config.num_labels()) {}
 
 Var TokenClassificationHead::operator()(const Var& hidden, const RunContext& run) const {
   return classifier_.unrounded(dropout_(hidden, run));
@@ -54,8 +57,10 @@ Var MultipleChoiceHead::operator()(const Var& first_token) const {
 
 Var classification_loss(const Var& logits, const Tensor& labels, double normaliser) {
   const std::int64_t classes = logits.dim(-1), rows = logits.value().numel() / classes;
-  require(labels.numel() == rows, "labels are {}, but the logits {}", labels.shape(), logits.shape());
-  return cross_entropy(reshape(logits, {rows, classes}), labels.contiguous().reshape({rows}), normaliser);
+  require(labels.numel() == rows, "labels are {}, but the logits {}", labels.shape(),
+          logits.shape());
+  return cross_entropy(reshape(logits, {rows, classes}), labels.contiguous().reshape({rows}),
+                       normaliser);
 }
 
 namespace {
@@ -71,7 +76,8 @@ Tensor clamped(const Tensor& positions, std::int64_t length) {
 
 }  // namespace
 
-Var question_answering_loss(const Var& start_logits, const Var& end_logits, const Tensor& start_positions, const Tensor& end_positions,
+Var question_answering_loss(const Var& start_logits, const Var& end_logits,
+                            const Tensor& start_positions, const Tensor& end_positions,
                             double normaliser) {
   const std::int64_t length = start_logits.dim(1);
   const Var start = cross_entropy(start_logits, clamped(start_positions, length), normaliser);

@@ -16,12 +16,13 @@ struct RunContext {
   bool training = false;  ///< dropout on
   bool activation_checkpointing = false;
   std::uint64_t seed = 0, step = 0;  ///< with sample_ids decide the dropout masks
-  Tensor sample_ids{};               ///< [b] i64: global index of each row's sample; needed when training
-  /// Called by each layer with what its attention gets and gives (before the convolution), which it may exchange for the same value: for
-  /// studies of the attention. The first layer comes first; with checkpointing there is a second call, the last one first, in backward.
+  Tensor sample_ids{};  ///< [b] i64: global index of each row's sample; needed when training
+  /// Called by each layer with what its attention gets and gives (before the convolution), which it
+  /// may exchange for the same value: for studies of the attention. The first layer comes first;
+  /// with checkpointing there is a second call, the last one first, in backward.
   std::function<void(const AttentionInputs&, Var& output)> observe_attention = {};
-  /// Called in backward when the gradients from this place of the slab to its end are final in this pass: layer by layer, the last one
-  /// first.
+  /// Called in backward when the gradients from this place of the slab to its end are final in this
+  /// pass: layer by layer, the last one first.
   std::function<void(std::int64_t place)> gradients_final = {};
 };
 
@@ -29,9 +30,11 @@ struct RunContext {
 class Linear {
  public:
   Linear(const Scope& scope, std::int64_t in, std::int64_t out)
-      : weight_(scope.parameter("weight", {out, in})), bias_(scope.parameter("bias", {out}, {Init::Kind::zeros}, false)) {}
+      : weight_(scope.parameter("weight", {out, in})),
+        bias_(scope.parameter("bias", {out}, {Init::Kind::zeros}, false)) {}
   Var operator()(const Var& x) const { return linear(x, weight_, bias_); }
-  /// The same in the accumulate type. The last layer of a head: what decides is not rounded, so that there are no ties.
+  /// The same in the accumulate type. The last layer of a head: what decides is not rounded, so
+  /// that there are no ties.
   Var unrounded(const Var& x) const { return linear_unrounded(x, weight_, bias_); }
   const Parameter& weight() const { return weight_; }
   const Parameter& bias() const { return bias_; }
@@ -66,7 +69,8 @@ class Dropout {
   }
   /// The same, for ops that drop in passing.
   DropoutOptions options(const RunContext& run) const {
-    return run.training ? DropoutOptions{p_, {run.seed, run.step, site_}, run.sample_ids} : DropoutOptions{};
+    return run.training ? DropoutOptions{p_, {run.seed, run.step, site_}, run.sample_ids}
+                        : DropoutOptions{};
   }
 
  private:

@@ -11,19 +11,26 @@ const ModelConfig& checked(const ModelConfig& config) {
   return config;
 }
 
-Var first_token(const Var& hidden) { return reshape(slice(hidden, 1, 0, 1), {hidden.dim(0), hidden.dim(2)}); }
+Var first_token(const Var& hidden) {
+  return reshape(slice(hidden, 1, 0, 1), {hidden.dim(0), hidden.dim(2)});
+}
 
 }  // namespace
 
-Model::Model(const ModelConfig& config) : config_(checked(config)), encoder_(Scope(store_) / "nystromformer", config_) {
+Model::Model(const ModelConfig& config)
+    : config_(checked(config)), encoder_(Scope(store_) / "nystromformer", config_) {
   const Scope root(store_);
   if (config_.head == Head::masked_lm && config_.sentence_order)
     sentence_order_.emplace(root / "cls" / "seq_relationship", config_.hidden_size, 2);
   switch (config_.head) {
-    case Head::masked_lm: masked_lm_.emplace(root / "cls" / "predictions", config_, encoder_.embeddings().words()); break;
+    case Head::masked_lm:
+      masked_lm_.emplace(root / "cls" / "predictions", config_, encoder_.embeddings().words());
+      break;
     case Head::sequence_classification: sequence_.emplace(root / "classifier", config_); break;
     case Head::token_classification: tokens_.emplace(root, config_); break;
-    case Head::question_answering: questions_.emplace(root / "qa_outputs", config_.hidden_size, 2); break;
+    case Head::question_answering:
+      questions_.emplace(root / "qa_outputs", config_.hidden_size, 2);
+      break;
     case Head::multiple_choice: choice_.emplace(root, config_); break;
     case Head::none: break;
   }
@@ -33,7 +40,8 @@ struct Model::Pass {
   SequenceMask mask;
   ModelInput input;
   RunContext run;
-  Pass(const Model& model, const ModelInput& given, const RunContext& context) : mask(model.mask_of(given)), input(given), run(context) {
+  Pass(const Model& model, const ModelInput& given, const RunContext& context)
+      : mask(model.mask_of(given)), input(given), run(context) {
     const Device device = model.store_.values().device();
     // Ids stay: the op that looks them up checks them on the CPU.
     for (Tensor* tensor : {&input.features, &run.sample_ids}) *tensor = tensor->to(device);
@@ -44,8 +52,10 @@ SequenceMask Model::mask_of(const ModelInput& input) const {
   const Tensor& positions = config_.embed_dim ? input.features : input.input_ids;
   require(positions.defined(), "the model got no {}", config_.embed_dim ? "features" : "input_ids");
   if (!input.attention_mask.defined()) return {positions.dim(0), positions.dim(1)};
-  require(input.attention_mask.dim(0) == positions.dim(0) && input.attention_mask.dim(1) == positions.dim(1),
-          "attention_mask is {}, expected [{}, {}]", input.attention_mask.shape(), positions.dim(0), positions.dim(1));
+  require(input.attention_mask.dim(0) == positions.dim(0) &&
+              input.attention_mask.dim(1) == positions.dim(1),
+          "attention_mask is {}, expected [{}, {}]", input.attention_mask.shape(), positions.dim(0),
+          positions.dim(1));
   return SequenceMask(input.attention_mask, store_.values().device());
 }
 
@@ -54,7 +64,8 @@ Var Model::last_valid_step(const Var& hidden, const SequenceMask& mask) const {
   for (std::size_t b = 0; b < rows.size(); ++b) {
     if (rows[b] >= 0) rows[b] += static_cast<std::int64_t>(b) * mask.length();
   }
-  return gather_rows(reshape(hidden, {mask.batch() * mask.length(), hidden.dim(2)}), Tensor::from(rows, {mask.batch()}));
+  return gather_rows(reshape(hidden, {mask.batch() * mask.length(), hidden.dim(2)}),
+                     Tensor::from(rows, {mask.batch()}));
 }
 
 Var Model::classify(const ModelOutput& out, const Pass& pass) const {
@@ -62,13 +73,17 @@ Var Model::classify(const ModelOutput& out, const Pass& pass) const {
   const std::int64_t rows = hidden.dim(0);
   Var pooled = config_.embed_dim ? out.output : Var();
   if (config_.pooling == Pooling::mean) {
-    pooled = reshape(cast(segment_means(hidden, pass.mask.valid(), 1), hidden.dtype()), {rows, hidden.dim(2)});
+    pooled = reshape(cast(segment_means(hidden, pass.mask.valid(), 1), hidden.dtype()),
+                     {rows, hidden.dim(2)});
   } else if (!config_.embed_dim) {
     pooled = first_token(hidden);
   }
   if (!config_.has_towers()) return (*sequence_)(pooled, pass.run);
-  RunContext run = pass.run;  // a row is a pair from here on, and takes the number of its first text
-  if (run.sample_ids.defined()) run.sample_ids = run.sample_ids.reshape({rows / 2, 2}).slice(1, 0, 1).contiguous().reshape({rows / 2});
+  RunContext run =
+      pass.run;  // a row is a pair from here on, and takes the number of its first text
+  if (run.sample_ids.defined())
+    run.sample_ids =
+        run.sample_ids.reshape({rows / 2, 2}).slice(1, 0, 1).contiguous().reshape({rows / 2});
   return (*sequence_)(tower_features(pooled), run);
 }
 
@@ -90,20 +105,24 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
 }
 
 Var Model::encode_for_masked_lm(const ModelInput& input, const RunContext& run) const {
-  require(masked_lm_.has_value(), "masked_lm needs a model with the masked-LM head, got {}", enum_name(config_.head));
+  require(masked_lm_.has_value(), "masked_lm needs a model with the masked-LM head, got {}",
+          enum_name(config_.head));
   const Pass pass(*this, input, run);
   return encoder_(pass.input, pass.mask, pass.run);
 }
 
 Var Model::masked_lm_head(const Var& hidden, const Tensor& positions) const {
-  return (*masked_lm_)(gather_rows(reshape(hidden, {hidden.dim(0) * hidden.dim(1), hidden.dim(2)}), positions));
+  return (*masked_lm_)(
+      gather_rows(reshape(hidden, {hidden.dim(0) * hidden.dim(1), hidden.dim(2)}), positions));
 }
 
-Var Model::masked_lm_logits(const ModelInput& input, const Tensor& positions, const RunContext& run) const {
+Var Model::masked_lm_logits(const ModelInput& input, const Tensor& positions,
+                            const RunContext& run) const {
   return masked_lm_head(encode_for_masked_lm(input, run), positions);
 }
 
-MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, double normaliser, const RunContext& run) const {
+MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, double normaliser,
+                                const RunContext& run) const {
   const Tensor host = labels.to(cpu_device).contiguous();
   const auto* label = host.data<std::int64_t>();
   std::vector<std::int64_t> rows, chosen;

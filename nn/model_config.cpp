@@ -8,31 +8,38 @@ namespace nystrom {
 
 std::span<const EnumName<AttentionKind>> enum_names(AttentionKind) {
   static constexpr EnumName<AttentionKind> names[] = {
-      {AttentionKind::nystrom, "nystrom"},  {AttentionKind::softmax, "softmax"},     {AttentionKind::double_softmax, "double_softmax"},
-      {AttentionKind::linear, "linear"},    {AttentionKind::performer, "performer"}, {AttentionKind::linformer, "linformer"},
+      {AttentionKind::nystrom, "nystrom"},
+      {AttentionKind::softmax, "softmax"},
+      {AttentionKind::double_softmax, "double_softmax"},
+      {AttentionKind::linear, "linear"},
+      {AttentionKind::performer, "performer"},
+      {AttentionKind::linformer, "linformer"},
       {AttentionKind::reformer, "reformer"}};
   return names;
 }
 
 std::span<const EnumName<Semantics>> enum_names(Semantics) {
-  static constexpr EnumName<Semantics> names[] = {{Semantics::nystrom, "nystrom"}, {Semantics::transformers, "transformers"}};
+  static constexpr EnumName<Semantics> names[] = {{Semantics::nystrom, "nystrom"},
+                                                  {Semantics::transformers, "transformers"}};
   return names;
 }
 
 std::span<const EnumName<LandmarkSource>> enum_names(LandmarkSource) {
-  static constexpr EnumName<LandmarkSource> names[] = {{LandmarkSource::queries_and_keys, "queries_and_keys"},
-                                                       {LandmarkSource::keys, "keys"}};
+  static constexpr EnumName<LandmarkSource> names[] = {
+      {LandmarkSource::queries_and_keys, "queries_and_keys"}, {LandmarkSource::keys, "keys"}};
   return names;
 }
 
 std::span<const EnumName<Inverse>> enum_names(Inverse) {
-  static constexpr EnumName<Inverse> names[] = {
-      {Inverse::iterative, "iterative"}, {Inverse::exact, "exact"}, {Inverse::identity, "identity"}};
+  static constexpr EnumName<Inverse> names[] = {{Inverse::iterative, "iterative"},
+                                                {Inverse::exact, "exact"},
+                                                {Inverse::identity, "identity"}};
   return names;
 }
 
 std::span<const EnumName<ProjectionSharing>> enum_names(ProjectionSharing) {
-  static constexpr EnumName<ProjectionSharing> names[] = {{ProjectionSharing::shared, "shared"}, {ProjectionSharing::per_head, "per_head"}};
+  static constexpr EnumName<ProjectionSharing> names[] = {
+      {ProjectionSharing::shared, "shared"}, {ProjectionSharing::per_head, "per_head"}};
   return names;
 }
 
@@ -48,7 +55,8 @@ std::span<const EnumName<Norm>> enum_names(Norm) {
 }
 
 std::span<const EnumName<Positions>> enum_names(Positions) {
-  static constexpr EnumName<Positions> names[] = {{Positions::absolute, "absolute"}, {Positions::none, "none"}};
+  static constexpr EnumName<Positions> names[] = {{Positions::absolute, "absolute"},
+                                                  {Positions::none, "none"}};
   return names;
 }
 
@@ -63,12 +71,13 @@ std::span<const EnumName<Pairs>> enum_names(Pairs) {
 }
 
 std::span<const EnumName<Head>> enum_names(Head) {
-  static constexpr EnumName<Head> names[] = {{Head::masked_lm, "NystromformerForMaskedLM"},
-                                             {Head::sequence_classification, "NystromformerForSequenceClassification"},
-                                             {Head::token_classification, "NystromformerForTokenClassification"},
-                                             {Head::question_answering, "NystromformerForQuestionAnswering"},
-                                             {Head::multiple_choice, "NystromformerForMultipleChoice"},
-                                             {Head::none, "NystromformerModel"}};
+  static constexpr EnumName<Head> names[] = {
+      {Head::masked_lm, "NystromformerForMaskedLM"},
+      {Head::sequence_classification, "NystromformerForSequenceClassification"},
+      {Head::token_classification, "NystromformerForTokenClassification"},
+      {Head::question_answering, "NystromformerForQuestionAnswering"},
+      {Head::multiple_choice, "NystromformerForMultipleChoice"},
+      {Head::none, "NystromformerModel"}};
   return names;
 }
 
@@ -93,11 +102,13 @@ struct RangeCheck {
   void operator()(const T& value, const char* name, const char*, const Range& range) {
     if (range.contains(value)) return;
     constexpr bool whole = std::is_same_v<T, std::int64_t>;
-    lines.push_back(fmt::format("{}{} is {}; expected {}", prefix, name, value, describe(range, whole)));
+    lines.push_back(
+        fmt::format("{}{} is {}; expected {}", prefix, name, value, describe(range, whole)));
   }
 
   template <class T>
-  void operator()(const std::optional<T>& value, const char* name, const char* help, const Range& range) {
+  void operator()(const std::optional<T>& value, const char* name, const char* help,
+                  const Range& range) {
     if (value) (*this)(*value, name, help, range);
   }
 };
@@ -105,82 +116,113 @@ struct RangeCheck {
 /// Floating point, so that absurd sizes cannot overflow.
 double estimated_parameters(const ModelConfig& c) {
   const auto hidden = static_cast<double>(c.hidden_size);
-  const auto inputs = c.embed_dim ? static_cast<double>(*c.embed_dim) : static_cast<double>(c.vocab_size);
-  const double tables = static_cast<double>(c.max_position_embeddings) + static_cast<double>(c.type_vocab_size);
-  const double layer =
-      4 * hidden + 2 * static_cast<double>(c.intermediate_size) + static_cast<double>(c.attention.conv_kernel_size.value_or(0));
+  const auto inputs =
+      c.embed_dim ? static_cast<double>(*c.embed_dim) : static_cast<double>(c.vocab_size);
+  const double tables =
+      static_cast<double>(c.max_position_embeddings) + static_cast<double>(c.type_vocab_size);
+  const double layer = 4 * hidden + 2 * static_cast<double>(c.intermediate_size) +
+                       static_cast<double>(c.attention.conv_kernel_size.value_or(0));
   return hidden * (inputs + tables + static_cast<double>(c.num_hidden_layers) * layer);
 }
 
 void check_shapes(const ModelConfig& c, Lines& lines) {
   if (c.hidden_size % c.num_attention_heads != 0)
-    lines.push_back(fmt::format("hidden_size {} is not divisible by num_attention_heads {}; each head takes an equal share of the width",
-                                c.hidden_size, c.num_attention_heads));
+    lines.push_back(
+        fmt::format("hidden_size {} is not divisible by num_attention_heads {}; each head takes an "
+                    "equal share of the width",
+                    c.hidden_size, c.num_attention_heads));
   if (!c.embed_dim && (c.pad_token_id < 0 || c.pad_token_id >= c.vocab_size))
     lines.push_back(
-        fmt::format("pad_token_id {} is outside the vocabulary; expected an id below vocab_size {}", c.pad_token_id, c.vocab_size));
+        fmt::format("pad_token_id {} is outside the vocabulary; expected an id below vocab_size {}",
+                    c.pad_token_id, c.vocab_size));
   constexpr double max_parameters = 1e13;
   const double parameters = estimated_parameters(c);
   if (parameters > max_parameters)
     lines.push_back(
-        fmt::format("hidden_size {}, intermediate_size {}, num_hidden_layers {} and vocab_size {} make about {:.1e} "
+        fmt::format("hidden_size {}, intermediate_size {}, num_hidden_layers {} and vocab_size {} "
+                    "make about {:.1e} "
                     "parameters; expected at most {:.0e}: lower them",
-                    c.hidden_size, c.intermediate_size, c.num_hidden_layers, c.vocab_size, parameters, max_parameters));
+                    c.hidden_size, c.intermediate_size, c.num_hidden_layers, c.vocab_size,
+                    parameters, max_parameters));
 }
 
-/// Any inverse, landmark source, norm and kind go with either semantics; only Hugging Face's equal segments need a certain length.
+/// Any inverse, landmark source, norm and kind go with either semantics; only Hugging Face's equal
+/// segments need a certain length.
 void check_landmarks(const ModelConfig& c, Lines& lines) {
   const AttentionConfig& attention = c.attention;
   const std::int64_t landmarks = attention.num_landmarks;
   if (attention.kind != AttentionKind::nystrom) return;
   const bool transformers = attention.semantics == Semantics::transformers;
-  if (transformers && c.segment_means_seq_len == landmarks) return;  // Hugging Face's exact case: no landmarks at all
+  if (transformers && c.segment_means_seq_len == landmarks)
+    return;  // Hugging Face's exact case: no landmarks at all
   if (landmarks > c.max_position_embeddings)
-    lines.push_back(fmt::format("attention.num_landmarks {} exceeds max_position_embeddings {}; no sequence is long enough to have them",
-                                landmarks, c.max_position_embeddings));
+    lines.push_back(
+        fmt::format("attention.num_landmarks {} exceeds max_position_embeddings {}; no sequence is "
+                    "long enough to have them",
+                    landmarks, c.max_position_embeddings));
   if (!transformers) return;
   if (c.segment_means_seq_len < 1 || c.segment_means_seq_len % landmarks != 0)
-    lines.push_back(
-        fmt::format("attention.num_landmarks {} does not divide segment_means_seq_len {}, as attention.semantics transformers "
-                    "needs (Hugging Face refuses it too); change it or set attention.semantics to nystrom",
-                    landmarks, c.segment_means_seq_len));
+    lines.push_back(fmt::format(
+        "attention.num_landmarks {} does not divide segment_means_seq_len {}, as "
+        "attention.semantics transformers "
+        "needs (Hugging Face refuses it too); change it or set attention.semantics to nystrom",
+        landmarks, c.segment_means_seq_len));
   if (c.segment_means_seq_len > c.max_position_embeddings)
     lines.push_back(
-        fmt::format("max_position_embeddings {} is below segment_means_seq_len {}, the only length that attention.semantics "
+        fmt::format("max_position_embeddings {} is below segment_means_seq_len {}, the only length "
+                    "that attention.semantics "
                     "transformers accepts; raise it or set attention.semantics to nystrom",
                     c.max_position_embeddings, c.segment_means_seq_len));
 }
 
 void check_baselines(const ModelConfig& c, Lines& lines) {
   const AttentionConfig& attention = c.attention;
-  const bool baseline = attention.kind != AttentionKind::nystrom && attention.kind != AttentionKind::softmax;
+  const bool baseline =
+      attention.kind != AttentionKind::nystrom && attention.kind != AttentionKind::softmax;
   if (baseline && attention.semantics == Semantics::transformers)
     lines.push_back(
-        fmt::format("attention.kind {} has no attention.semantics transformers, which Hugging Face defines for nystrom and "
+        fmt::format("attention.kind {} has no attention.semantics transformers, which Hugging Face "
+                    "defines for nystrom and "
                     "softmax alone; set attention.semantics to nystrom",
                     enum_name(attention.kind)));
-  if (attention.kind == AttentionKind::linformer && attention.projected_length > c.max_position_embeddings)
-    lines.push_back(fmt::format("attention.projected_length {} exceeds max_position_embeddings {}; linformer would make sequences longer",
-                                attention.projected_length, c.max_position_embeddings));
+  if (attention.kind == AttentionKind::linformer &&
+      attention.projected_length > c.max_position_embeddings)
+    lines.push_back(
+        fmt::format("attention.projected_length {} exceeds max_position_embeddings {}; linformer "
+                    "would make sequences longer",
+                    attention.projected_length, c.max_position_embeddings));
 }
 
-bool needs_token_ids(Head head) { return head == Head::masked_lm || head == Head::question_answering || head == Head::multiple_choice; }
+bool needs_token_ids(Head head) {
+  return head == Head::masked_lm || head == Head::question_answering ||
+         head == Head::multiple_choice;
+}
 
 void check_input_and_head(const ModelConfig& c, Lines& lines) {
   if (c.embed_dim && c.norm == Norm::post)
-    lines.push_back(fmt::format("embed_dim {} needs norm: pre; input features belong to the sequence block, and norm: post takes token ids",
-                                *c.embed_dim));
+    lines.push_back(
+        fmt::format("embed_dim {} needs norm: pre; input features belong to the sequence block, "
+                    "and norm: post takes token ids",
+                    *c.embed_dim));
   if (c.embed_dim && needs_token_ids(c.head))
     lines.push_back(
-        fmt::format("embed_dim {} makes the input features, but the head {} needs token ids; leave embed_dim out or choose "
+        fmt::format("embed_dim {} makes the input features, but the head {} needs token ids; leave "
+                    "embed_dim out or choose "
                     "another head",
                     *c.embed_dim, enum_name(c.head)));
   if (c.embed_dim && c.positions != Positions::none)
-    lines.push_back("positions are absolute, but input features (embed_dim) have no position embeddings; set positions to none");
+    lines.push_back(
+        "positions are absolute, but input features (embed_dim) have no position embeddings; set "
+        "positions to none");
   if (c.embed_dim && c.pairs == Pairs::towers)
-    lines.push_back("pairs are towers, but input features (embed_dim) come one sequence a sample; set pairs to joined");
-  const bool labelled = c.head == Head::sequence_classification || c.head == Head::token_classification;
-  if (labelled && c.labels.empty()) lines.push_back(fmt::format("labels are empty; the head {} needs at least one", enum_name(c.head)));
+    lines.push_back(
+        "pairs are towers, but input features (embed_dim) come one sequence a sample; set pairs to "
+        "joined");
+  const bool labelled =
+      c.head == Head::sequence_classification || c.head == Head::token_classification;
+  if (labelled && c.labels.empty())
+    lines.push_back(
+        fmt::format("labels are empty; the head {} needs at least one", enum_name(c.head)));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// What a model is: every number and choice that shapes or evaluates it. Keys are Hugging Face's where it has one.
+// What a model is: every number and choice that shapes or evaluates it. Keys are Hugging Face's
+// where it has one.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +12,15 @@
 
 namespace nystrom {
 
-enum class AttentionKind { nystrom, softmax, double_softmax, linear, performer, linformer, reformer };
+enum class AttentionKind {
+  nystrom,
+  softmax,
+  double_softmax,
+  linear,
+  performer,
+  linformer,
+  reformer
+};
 enum class Semantics { nystrom, transformers };
 enum class LandmarkSource { queries_and_keys, keys };
 enum class Inverse { iterative, exact, identity };
@@ -25,7 +34,14 @@ enum class Pooling { first, mean };
 /// How an encoder reads a pair of texts.
 enum class Pairs { joined, towers };
 /// What stands on the encoder.
-enum class Head { masked_lm, sequence_classification, token_classification, question_answering, multiple_choice, none };
+enum class Head {
+  masked_lm,
+  sequence_classification,
+  token_classification,
+  question_answering,
+  multiple_choice,
+  none
+};
 
 std::span<const EnumName<AttentionKind>> enum_names(AttentionKind);
 std::span<const EnumName<Semantics>> enum_names(Semantics);
@@ -58,19 +74,31 @@ struct AttentionConfig {
 
 template <class V>
 void fields(V& v, AttentionConfig& c) {
-  v(c.kind, "kind", "nystrom: O(n) through landmarks; softmax: exact attention; the others: baselines in O(n), for comparison");
-  v(c.semantics, "semantics", "nystrom: padding-invariant; transformers: as Hugging Face computes it, for its checkpoints");
-  v(c.num_landmarks, "num_landmarks", "landmarks per head; shorter sequences get exact attention", at_least(1));
-  v(c.landmark_source, "landmark_source", "queries_and_keys: landmarks of both; keys: the key landmarks serve as both");
-  v(c.inverse, "inverse", "of the landmark matrix. iterative: as published; exact: by SVD; identity: none");
+  v(c.kind, "kind",
+    "nystrom: O(n) through landmarks; softmax: exact attention; the others: baselines in O(n), for "
+    "comparison");
+  v(c.semantics, "semantics",
+    "nystrom: padding-invariant; transformers: as Hugging Face computes it, for its checkpoints");
+  v(c.num_landmarks, "num_landmarks", "landmarks per head; shorter sequences get exact attention",
+    at_least(1));
+  v(c.landmark_source, "landmark_source",
+    "queries_and_keys: landmarks of both; keys: the key landmarks serve as both");
+  v(c.inverse, "inverse",
+    "of the landmark matrix. iterative: as published; exact: by SVD; identity: none");
   v(c.inverse_iterations, "inverse_iterations", "steps of the iterative inverse", between(0, 1000));
-  v(c.conv_kernel_size, "conv_kernel_size", "taps of the depthwise convolution skip, odd; null: no convolution", odd_positive);
+  v(c.conv_kernel_size, "conv_kernel_size",
+    "taps of the depthwise convolution skip, odd; null: no convolution", odd_positive);
   v(c.num_features, "num_features", "performer: random features per head", between(1, 65536));
-  v(c.projected_length, "projected_length", "linformer: positions that keys and values are projected to", at_least(1));
-  v(c.projection_sharing, "projection_sharing", "linformer: one pair of projections for all heads of a layer (shared), or per_head");
+  v(c.projected_length, "projected_length",
+    "linformer: positions that keys and values are projected to", at_least(1));
+  v(c.projection_sharing, "projection_sharing",
+    "linformer: one pair of projections for all heads of a layer (shared), or per_head");
   v(c.num_hashes, "num_hashes", "reformer: rounds of hashing", between(1, 64));
-  v(c.bucket_size, "bucket_size", "reformer: queries of a chunk, which see their chunk and the one before", between(1, 65536));
-  v(c.random_seed, "random_seed", "performer, reformer: decides the random features and rotations, which are drawn once", not_negative);
+  v(c.bucket_size, "bucket_size",
+    "reformer: queries of a chunk, which see their chunk and the one before", between(1, 65536));
+  v(c.random_seed, "random_seed",
+    "performer, reformer: decides the random features and rotations, which are drawn once",
+    not_negative);
 }
 
 struct ModelConfig {
@@ -94,58 +122,72 @@ struct ModelConfig {
 
   // Not options of `model:`: decided by the checkpoint, the task, the tokenizer or the data.
   std::int64_t pad_token_id = 1;
-  std::optional<std::int64_t> bos_token_id, eos_token_id;  ///< of the tokenizer, for others to read; null: it has none
+  std::optional<std::int64_t> bos_token_id,
+      eos_token_id;  ///< of the tokenizer, for others to read; null: it has none
   Head head = Head::masked_lm;
   std::vector<std::string> labels = {"LABEL_0", "LABEL_1"};
   /// With the masked-LM head: a second one says which of two segments came first.
   bool sentence_order = false;
-  /// The only length that `semantics: transformers` accepts in the Nyström branch (Hugging Face's reshape).
+  /// The only length that `semantics: transformers` accepts in the Nyström branch (Hugging Face's
+  /// reshape).
   std::int64_t segment_means_seq_len = 64;
 
-  /// The one length that the attention computes: segment_means_seq_len under semantics transformers, unless that is its exact case.
-  /// Nothing: any length.
+  /// The one length that the attention computes: segment_means_seq_len under semantics
+  /// transformers, unless that is its exact case. Nothing: any length.
   std::optional<std::int64_t> fixed_length() const {
-    const bool fixed = attention.kind == AttentionKind::nystrom && attention.semantics == Semantics::transformers &&
+    const bool fixed = attention.kind == AttentionKind::nystrom &&
+                       attention.semantics == Semantics::transformers &&
                        segment_means_seq_len != attention.num_landmarks;
     return fixed ? std::optional(segment_means_seq_len) : std::nullopt;
   }
   /// Tokens of the longest sequence, the special ones included; nothing: no limit.
   std::optional<std::int64_t> longest_sequence() const {
     if (fixed_length()) return fixed_length();
-    const bool limited = positions == Positions::absolute || attention.kind == AttentionKind::linformer;
+    const bool limited =
+        positions == Positions::absolute || attention.kind == AttentionKind::linformer;
     return limited ? std::optional(max_position_embeddings) : std::nullopt;
   }
 
-  /// Whether a sample is two rows of a batch, each encoded by itself (Tay et al., "Long Range Arena", ICLR 2021: retrieval).
-  bool has_towers() const { return head == Head::sequence_classification && pairs == Pairs::towers; }
+  /// Whether a sample is two rows of a batch, each encoded by itself (Tay et al., "Long Range
+  /// Arena", ICLR 2021: retrieval).
+  bool has_towers() const {
+    return head == Head::sequence_classification && pairs == Pairs::towers;
+  }
   std::int64_t head_dim() const { return hidden_size / num_attention_heads; }
   std::int64_t num_labels() const { return static_cast<std::int64_t>(labels.size()); }
 };
 
 template <class V>
 void fields(V& v, ModelConfig& c) {
-  v(c.vocab_size, "vocab_size", "rows of the word embedding; filled from the tokenizer when left out", at_least(1));
+  v(c.vocab_size, "vocab_size",
+    "rows of the word embedding; filled from the tokenizer when left out", at_least(1));
   v(c.hidden_size, "hidden_size", "width of the encoder", at_least(1));
   v(c.num_hidden_layers, "num_hidden_layers", "number of layers", at_least(0));
-  v(c.num_attention_heads, "num_attention_heads", "attention heads; divides hidden_size", at_least(1));
+  v(c.num_attention_heads, "num_attention_heads", "attention heads; divides hidden_size",
+    at_least(1));
   v(c.intermediate_size, "intermediate_size", "width of the feed-forward layer", at_least(1));
   v(c.hidden_act, "hidden_act", "gelu: with erf; gelu_new: with tanh; relu");
   v(c.max_position_embeddings, "max_position_embeddings", "longest sequence", at_least(1));
   v(c.type_vocab_size, "type_vocab_size", "number of token types (segments)", at_least(1));
-  v(c.hidden_dropout_prob, "hidden_dropout_prob", "dropout after the embeddings and before each residual", below_one);
+  v(c.hidden_dropout_prob, "hidden_dropout_prob",
+    "dropout after the embeddings and before each residual", below_one);
   v(c.layer_norm_eps, "layer_norm_eps", "added to the variance in layer normalisation", positive);
   v(c.initializer_range, "initializer_range", "standard deviation of fresh weights", not_negative);
   v(c.norm, "norm", "post: as BERT; pre: the sequence block");
   v(c.positions, "positions", "absolute: learned position embeddings; none");
   v(c.pooling, "pooling",
-    "what a classification or regression head reads. first: the first token (features: the last valid step); mean: the mean of all tokens");
+    "what a classification or regression head reads. first: the first token (features: the last "
+    "valid step); mean: the mean of all tokens");
   v(c.pairs, "pairs",
-    "a pair of texts to classify. joined: one sequence; towers: each is encoded by itself, and the head reads [a, b, a * b, a - b]");
-  v(c.embed_dim, "embed_dim", "width of input features of the sequence block; null: the input is token ids", at_least(1));
+    "a pair of texts to classify. joined: one sequence; towers: each is encoded by itself, and the "
+    "head reads [a, b, a * b, a - b]");
+  v(c.embed_dim, "embed_dim",
+    "width of input features of the sequence block; null: the input is token ids", at_least(1));
   v(c.attention, "attention", "the attention block");
 }
 
-/// Everything about `config` that cannot be built, one line each ("hidden_size 100 is not divisible by num_attention_heads 12; …").
+/// Everything about `config` that cannot be built, one line each ("hidden_size 100 is not divisible
+/// by num_attention_heads 12; …").
 std::vector<std::string> problems(const ModelConfig& config);
 
 }  // namespace nystrom

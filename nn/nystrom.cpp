@@ -42,7 +42,8 @@ Var NystromAttention::operator()(const AttentionInputs& in) const {
   if (config_.semantics == Semantics::transformers) {
     if (is_exact(in.mask.length())) return exact_(in);
     require_input(in.mask.length() == segment_means_seq_len_,
-                  "semantics transformers needs sequences padded to segment_means_seq_len {}, got length {}; pad them, or set "
+                  "semantics transformers needs sequences padded to segment_means_seq_len {}, got "
+                  "length {}; pad them, or set "
                   "model.attention.semantics=nystrom",
                   segment_means_seq_len_, in.mask.length());
     return approximate(in);
@@ -64,8 +65,9 @@ NystromAttention::Landmarks NystromAttention::landmarks(const AttentionInputs& i
   const bool rounded = is_half(in.hidden.dtype());
   const auto project = [&](const Linear& projection) {
     const DType exact = means.dtype();
-    const Var rows = linear(means, cast(projection.weight(), exact), cast(projection.bias(), exact),
-                            rounded ? Precision::tf32 : Precision::full);  // no coarser than what follows
+    const Var rows =
+        linear(means, cast(projection.weight(), exact), cast(projection.bias(), exact),
+               rounded ? Precision::tf32 : Precision::full);  // no coarser than what follows
     const Var heads = split_heads(rows, heads_);
     return rounded ? round_to(heads, in.hidden.dtype()) : heads;
   };
@@ -76,7 +78,8 @@ NystromAttention::Landmarks NystromAttention::landmarks(const AttentionInputs& i
 Var NystromAttention::apply_inverse(const Var& a, const Var& x) const {
   switch (config_.inverse) {
     case Inverse::iterative: {
-      const auto scale = config_.semantics == Semantics::transformers ? PinvScale::whole_batch : PinvScale::per_matrix;
+      const auto scale = config_.semantics == Semantics::transformers ? PinvScale::whole_batch
+                                                                      : PinvScale::per_matrix;
       return matmul(pseudo_inverse_iterative(a, config_.inverse_iterations, scale), x);
     }
     case Inverse::exact: return matmul(pseudo_inverse_exact(a), x);
@@ -85,21 +88,28 @@ Var NystromAttention::apply_inverse(const Var& a, const Var& x) const {
   return x;
 }
 
-Var NystromAttention::landmark_matrix(const Landmarks& l) const { return softmax(matmul(scale_ * l.queries, transpose(l.keys, -1, -2))); }
+Var NystromAttention::landmark_matrix(const Landmarks& l) const {
+  return softmax(matmul(scale_ * l.queries, transpose(l.keys, -1, -2)));
+}
 
-Var NystromAttention::landmark_matrix(const AttentionInputs& in) const { return landmark_matrix(landmarks(in)); }
+Var NystromAttention::landmark_matrix(const AttentionInputs& in) const {
+  return landmark_matrix(landmarks(in));
+}
 
 bool NystromAttention::is_exact(std::int64_t tokens) const {
-  if (config_.semantics == Semantics::transformers) return segment_means_seq_len_ == config_.num_landmarks;
+  if (config_.semantics == Semantics::transformers)
+    return segment_means_seq_len_ == config_.num_landmarks;
   return tokens <= config_.num_landmarks;
 }
 
 Var NystromAttention::read_values(const Landmarks& l, const AttentionInputs& in) const {
-  const EmptyRows empty = config_.semantics == Semantics::transformers ? EmptyRows::uniform : EmptyRows::zero;
+  const EmptyRows empty =
+      config_.semantics == Semantics::transformers ? EmptyRows::uniform : EmptyRows::zero;
   return attention(l.queries, in.keys, in.values, {scale_, in.mask.valid(), empty, l.keys.dtype()});
 }
 
-Var NystromAttention::read_landmarks(const Landmarks& l, const AttentionInputs& in, const Var& y) const {
+Var NystromAttention::read_landmarks(const Landmarks& l, const AttentionInputs& in,
+                                     const Var& y) const {
   return attention(in.queries, l.keys, y, {scale_, {}, EmptyRows::zero, in.queries.dtype()});
 }
 
@@ -110,7 +120,8 @@ Var NystromAttention::approximate(const AttentionInputs& in) const {
   return read_landmarks(l, in, y);
 }
 
-Tensor NystromAttention::landmark_matrix_gradient(const AttentionInputs& in, const Tensor& dy) const {
+Tensor NystromAttention::landmark_matrix_gradient(const AttentionInputs& in,
+                                                  const Tensor& dy) const {
   const auto constants = [&] {
     const NoGrad constant;
     const Landmarks l = landmarks(in);

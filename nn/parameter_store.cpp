@@ -14,13 +14,15 @@ constexpr std::int64_t slab_alignment = 16;  // elements: 64 bytes in f32
 
 }  // namespace
 
-std::vector<double> normal_values(std::uint64_t seed, std::string_view name, std::int64_t count, double scale) {
+std::vector<double> normal_values(std::uint64_t seed, std::string_view name, std::int64_t count,
+                                  double scale) {
   std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   const PhiloxKey key = philox_key(seed, hash);
   std::vector<double> values(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < values.size(); i += 4) {
-    const auto block = philox(key, {{static_cast<std::uint32_t>(i / 4), static_cast<std::uint32_t>(i >> 34), 0, 0}});
+    const auto block = philox(
+        key, {{static_cast<std::uint32_t>(i / 4), static_cast<std::uint32_t>(i >> 34), 0, 0}});
     for (std::size_t j = 0; j < 4 && i + j < values.size(); ++j) {
       const double radius = std::sqrt(-2 * std::log(uniform_open(block.word[j / 2 * 2])));
       const double angle = 2 * std::numbers::pi * uniform_open(block.word[j / 2 * 2 + 1]);
@@ -31,19 +33,23 @@ std::vector<double> normal_values(std::uint64_t seed, std::string_view name, std
 }
 
 const Var& Parameter::var() const {
-  require(entry_ && entry_->var.defined(), "parameter {} is used before its store was allocated", entry_ ? entry_->name : "(none)");
+  require(entry_ && entry_->var.defined(), "parameter {} is used before its store was allocated",
+          entry_ ? entry_->name : "(none)");
   return entry_->var;
 }
 
 Parameter ParameterStore::add(std::string name, const Shape& shape, Init init, bool decay) {
   require(!values_.defined(), "parameter {} is declared after the store was allocated", name);
-  for (const auto& entry : entries_) require(entry->name != name, "parameter {} is declared twice", name);
-  entries_.push_back(std::make_shared<Parameter::Entry>(Parameter::Entry{std::move(name), shape, init, decay, slab_size_, {}}));
+  for (const auto& entry : entries_)
+    require(entry->name != name, "parameter {} is declared twice", name);
+  entries_.push_back(std::make_shared<Parameter::Entry>(
+      Parameter::Entry{std::move(name), shape, init, decay, slab_size_, {}}));
   slab_size_ += (shape.numel() + slab_alignment - 1) / slab_alignment * slab_alignment;
   return Parameter(entries_.back());
 }
 
-void ParameterStore::allocate(DType dtype, StoreMode mode, Device device, std::optional<SlabRange> masters) {
+void ParameterStore::allocate(DType dtype, StoreMode mode, Device device,
+                              std::optional<SlabRange> masters) {
   require(!values_.defined(), "the parameter store is allocated already");
   require_computable(dtype, device);
   const AllocationLabel label("parameters");
@@ -61,9 +67,11 @@ void ParameterStore::allocate(DType dtype, StoreMode mode, Device device, std::o
   }
   for (auto& entry : entries_) {
     const auto view = [&](const Tensor& slab) {
-      return slab.slice(0, entry->offset, entry->offset + entry->shape.numel()).reshape(entry->shape);
+      return slab.slice(0, entry->offset, entry->offset + entry->shape.numel())
+          .reshape(entry->shape);
     };
-    entry->var = gradients_.defined() ? Var::leaf(view(values_), view(gradients_)) : Var(view(values_));
+    entry->var =
+        gradients_.defined() ? Var::leaf(view(values_), view(gradients_)) : Var(view(values_));
   }
 }
 
@@ -73,13 +81,17 @@ void ParameterStore::initialise(std::uint64_t seed, double standard_deviation) {
   initialise(seed, standard_deviation, names);
 }
 
-void ParameterStore::initialise(std::uint64_t seed, double standard_deviation, std::span<const std::string> names) {
+void ParameterStore::initialise(std::uint64_t seed, double standard_deviation,
+                                std::span<const std::string> names) {
   for (const std::string& name : names) {
     const Parameter::Entry& entry = find(name);
-    std::vector<float> values(static_cast<std::size_t>(entry.shape.numel()), entry.init.kind == Init::Kind::ones ? 1.0f : 0.0f);
+    std::vector<float> values(static_cast<std::size_t>(entry.shape.numel()),
+                              entry.init.kind == Init::Kind::ones ? 1.0f : 0.0f);
     if (entry.init.kind == Init::Kind::normal) {
-      const std::vector<double> normal = normal_values(seed, name, entry.shape.numel(), standard_deviation);
-      std::transform(normal.begin(), normal.end(), values.begin(), [](double value) { return static_cast<float>(value); });
+      const std::vector<double> normal =
+          normal_values(seed, name, entry.shape.numel(), standard_deviation);
+      std::transform(normal.begin(), normal.end(), values.begin(),
+                     [](double value) { return static_cast<float>(value); });
     }
     if (entry.init.zero_row >= 0) {
       const std::int64_t width = entry.shape[-1];
@@ -90,17 +102,20 @@ void ParameterStore::initialise(std::uint64_t seed, double standard_deviation, s
 }
 
 Parameter::Entry& ParameterStore::find(std::string_view name) const {
-  const auto found = std::find_if(entries_.begin(), entries_.end(), [&](const auto& entry) { return entry->name == name; });
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [&](const auto& entry) { return entry->name == name; });
   require(found != entries_.end(), "there is no parameter {}", name);
   return **found;
 }
 
 void ParameterStore::set(std::string_view name, const Tensor& values) {
   auto& entry = find(name);
-  require(values.shape() == entry.shape, "parameter {} has shape {}, got {}", name, entry.shape, values.shape());
+  require(values.shape() == entry.shape, "parameter {} has shape {}, got {}", name, entry.shape,
+          values.shape());
   const std::int64_t place = entry.offset, count = values.numel();
   const auto write = [&](const Tensor& slab, SlabRange range) {
-    const std::int64_t begin = std::max(place, range.begin), end = std::min(place + count, range.end);
+    const std::int64_t begin = std::max(place, range.begin),
+                       end = std::min(place + count, range.end);
     if (begin >= end) return;
     Tensor target = slab.slice(0, begin - range.begin, end - range.begin);
     const Tensor flat = values.cast(slab.dtype()).to(slab.device()).contiguous().reshape({count});
@@ -111,8 +126,9 @@ void ParameterStore::set(std::string_view name, const Tensor& values) {
 }
 
 Tensor ParameterStore::masters(SlabRange range) const {
-  require(masters_range_.begin <= range.begin && range.end <= masters_range_.end, "the store keeps masters {} to {}, not {} to {}",
-          masters_range_.begin, masters_range_.end, range.begin, range.end);
+  require(masters_range_.begin <= range.begin && range.end <= masters_range_.end,
+          "the store keeps masters {} to {}, not {} to {}", masters_range_.begin,
+          masters_range_.end, range.begin, range.end);
   return masters_.slice(0, range.begin - masters_range_.begin, range.end - masters_range_.begin);
 }
 
@@ -124,12 +140,14 @@ void ParameterStore::round_masters() {
 
 Tensor ParameterStore::part_of(const Tensor& slab, std::string_view name) const {
   const auto& entry = find(name);
-  require(slab.numel() == slab_size_, "a slab of {} elements is not laid out as the store's {}", slab.numel(), slab_size_);
+  require(slab.numel() == slab_size_, "a slab of {} elements is not laid out as the store's {}",
+          slab.numel(), slab_size_);
   return slab.slice(0, entry.offset, entry.offset + entry.shape.numel()).reshape(entry.shape);
 }
 
 Tensor ParameterStore::master(std::string_view name) const {
-  require(masters_range_.size() == slab_size_, "the store keeps a part of the masters, not the whole of {}", name);
+  require(masters_range_.size() == slab_size_,
+          "the store keeps a part of the masters, not the whole of {}", name);
   return part_of(masters_, name);
 }
 
@@ -164,7 +182,8 @@ ParameterStore::Segments ParameterStore::segments() const {
     }
   }
   const auto count = static_cast<std::int64_t>(ends.size());
-  return {Tensor::from(ends, {count}).to(values_.device()), Tensor::from(decay, {count}).to(values_.device())};
+  return {Tensor::from(ends, {count}).to(values_.device()),
+          Tensor::from(decay, {count}).to(values_.device())};
 }
 
 Scope Scope::operator/(std::string_view name) const {

@@ -1,8 +1,10 @@
 // Parameters: where they live and how they get their names.
 //
-// A Scope is a path; modules are constructed under one and extend it, and the path IS the Hugging Face parameter name:
+// A Scope is a path; modules are constructed under one and extend it, and the path IS the Hugging
+// Face parameter name:
 //
-//   SelfAttention(const Scope& s, …) : query_(s / "query", …)      // nystromformer.encoder.layer.0.attention.self.query.weight
+//   SelfAttention(const Scope& s, …) : query_(s / "query", …)      //
+//   nystromformer.encoder.layer.0.attention.self.query.weight
 #pragma once
 
 #include <memory>
@@ -23,10 +25,13 @@ struct Init {
   std::int64_t zero_row = -1;
 };
 
-/// `count` values of N(0, scale²) of the stream that belongs to `name` under `seed` (Box & Muller): fewer are a prefix of more.
-std::vector<double> normal_values(std::uint64_t seed, std::string_view name, std::int64_t count, double scale = 1);
+/// `count` values of N(0, scale²) of the stream that belongs to `name` under `seed` (Box & Muller):
+/// fewer are a prefix of more.
+std::vector<double> normal_values(std::uint64_t seed, std::string_view name, std::int64_t count,
+                                  double scale = 1);
 
-/// One parameter. Modules hold copies; all mean the same tensor, which exists once the store is allocated.
+/// One parameter. Modules hold copies; all mean the same tensor, which exists once the store is
+/// allocated.
 class Parameter {
  public:
   Parameter() = default;
@@ -61,7 +66,8 @@ struct SlabRange {
 /// What the slabs hold: values only, or values, gradients and (under bf16 and f16) f32 masters.
 enum class StoreMode { inference, training };
 
-/// All parameters of a model in one slab, their gradients in another: one launch updates, one range is reduced.
+/// All parameters of a model in one slab, their gradients in another: one launch updates, one range
+/// is reduced.
 class ParameterStore {
  public:
   ParameterStore() = default;
@@ -70,20 +76,25 @@ class ParameterStore {
 
   /// Declares a parameter; throws for a name that exists. Only before allocate.
   Parameter add(std::string name, const Shape& shape, Init init, bool decay);
-  /// Makes the slabs. Values are uninitialised until initialise or set. With `masters` the store keeps f32 masters of that range alone.
-  /// InputError when `device` does not compute in `dtype`.
-  void allocate(DType dtype, StoreMode mode, Device device = cpu_device, std::optional<SlabRange> masters = {});
-  /// Fresh values: N(0, standard_deviation) from (seed, name, element), so that they do not depend on the order of declaration.
+  /// Makes the slabs. Values are uninitialised until initialise or set. With `masters` the store
+  /// keeps f32 masters of that range alone. InputError when `device` does not compute in `dtype`.
+  void allocate(DType dtype, StoreMode mode, Device device = cpu_device,
+                std::optional<SlabRange> masters = {});
+  /// Fresh values: N(0, standard_deviation) from (seed, name, element), so that they do not depend
+  /// on the order of declaration.
   void initialise(std::uint64_t seed, double standard_deviation);
   /// The same for these parameters alone.
-  void initialise(std::uint64_t seed, double standard_deviation, std::span<const std::string> names);
+  void initialise(std::uint64_t seed, double standard_deviation,
+                  std::span<const std::string> names);
   /// Gives `name` the values of a CPU tensor of its shape and any floating type.
   void set(std::string_view name, const Tensor& values);
-  /// The most exact copy of a parameter: the f32 master under bf16 and f16 training. Throws where the store keeps a range of them alone.
+  /// The most exact copy of a parameter: the f32 master under bf16 and f16 training. Throws where
+  /// the store keeps a range of them alone.
   Tensor master(std::string_view name) const;
   Tensor gradient(std::string_view name) const;
 
-  /// The part of `slab`, laid out as the store's own (a moment, say), that belongs to parameter `name`.
+  /// The part of `slab`, laid out as the store's own (a moment, say), that belongs to parameter
+  /// `name`.
   Tensor part_of(const Tensor& slab, std::string_view name) const;
 
   /// In order of declaration.
@@ -96,16 +107,19 @@ class ParameterStore {
   std::int64_t offset_of(std::string_view name) const { return find(name).offset; }
   DType dtype() const { return dtype_; }
 
-  /// The slabs. `masters` is `values` itself unless these have 16 bits; a slab of masters_range() if that is all that is kept.
+  /// The slabs. `masters` is `values` itself unless these have 16 bits; a slab of masters_range()
+  /// if that is all that is kept.
   Tensor values() const { return values_; }
   Tensor gradients() const { return gradients_; }
   Tensor masters() const { return masters_; }
   SlabRange masters_range() const { return masters_range_; }
   /// The masters of a range that is kept.
   Tensor masters(SlabRange range) const;
-  /// Makes `values` the rounded masters again, where there are masters, after these were changed; nothing to do otherwise.
+  /// Makes `values` the rounded masters again, where there are masters, after these were changed;
+  /// nothing to do otherwise.
   void round_masters();
-  /// Ends of runs of parameters that are treated alike, and whether they decay: what kernels::adamw takes.
+  /// Ends of runs of parameters that are treated alike, and whether they decay: what kernels::adamw
+  /// takes.
   struct Segments {
     Tensor end;    ///< [k] i64
     Tensor decay;  ///< [k] f64: 1 or 0
@@ -133,7 +147,8 @@ class Scope {
 
   Scope operator/(std::string_view name) const;
   const std::string& path() const { return path_; }
-  Parameter parameter(std::string_view name, const Shape& shape, Init init = {}, bool decay = true) const;
+  Parameter parameter(std::string_view name, const Shape& shape, Init init = {},
+                      bool decay = true) const;
   std::uint32_t next_dropout_site() const { return store_->next_dropout_site(); }
   /// The offset in the slabs of the parameter that is declared next.
   std::int64_t next_offset() const { return store_->slab_size(); }

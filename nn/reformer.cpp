@@ -15,18 +15,22 @@ auto& at(T& values, std::int64_t i) {
   return values[static_cast<std::size_t>(i)];
 }
 
-/// The hash of a sequence of some length: one rotation, or two whose buckets are multiplied where there would be many.
+/// The hash of a sequence of some length: one rotation, or two whose buckets are multiplied where
+/// there would be many.
 class Hash {
  public:
-  Hash(std::int64_t tokens, std::int64_t chunk) : rotated_(std::max<std::int64_t>(1, ceil_divide(tokens, chunk))) {
+  Hash(std::int64_t tokens, std::int64_t chunk)
+      : rotated_(std::max<std::int64_t>(1, ceil_divide(tokens, chunk))) {
     constexpr std::int64_t most = 32;
     two_ = rotated_ > most;
-    if (two_) rotated_ = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(rotated_) / 2)));
+    if (two_)
+      rotated_ = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(rotated_) / 2)));
   }
   std::int64_t directions() const { return two_ ? 2 * rotated_ : rotated_; }
   /// Of a token whose product with direction i is x[i · stride].
   std::int64_t bucket(const double* x, std::int64_t stride) const {
-    return two_ ? place(x, stride) + 2 * rotated_ * place(x + rotated_ * stride, stride) : place(x, stride);
+    return two_ ? place(x, stride) + 2 * rotated_ * place(x + rotated_ * stride, stride)
+                : place(x, stride);
   }
 
  private:
@@ -47,22 +51,30 @@ class Hash {
   bool two_;
 };
 
-/// Who sees whom. A slot is a place in the sorted and chunked order of one round of one head of one row; there are as many for each as the
-/// row with most tokens needs. Rows and slots are counted through all of [b, h, n] and [b, h, rounds, chunks · chunk].
+/// Who sees whom. A slot is a place in the sorted and chunked order of one round of one head of one
+/// row; there are as many for each as the row with most tokens needs. Rows and slots are counted
+/// through all of [b, h, n] and [b, h, rounds, chunks · chunk].
 struct Plan {
   std::int64_t chunks = 0;                  // of a round
   std::vector<std::int64_t> token_of_slot;  // among [b, h, n], −1: none
-  std::vector<std::int64_t> window;         // of each chunk, the tokens of the one before and its own: [b, h, rounds, chunks, 2 · chunk]
+  std::vector<std::int64_t> window;  // of each chunk, the tokens of the one before and its own: [b,
+                                     // h, rounds, chunks, 2 · chunk]
   std::vector<std::int64_t> slot_of_token;  // [b, h, n, rounds], −1: padding
   std::vector<std::int64_t> place_of_slot;  // the converse: among [b, h, n, rounds], −1: none
-  std::vector<double> score;                // what is added: [b, h, rounds, chunks, chunk, 2 · chunk]
+  std::vector<double> score;  // what is added: [b, h, rounds, chunks, chunk, 2 · chunk]
 };
 
 /// Fills the plan of one head of one row.
 class HeadPlanner {
  public:
-  HeadPlanner(Plan& plan, std::int64_t head, std::int64_t length, std::int64_t rounds, std::int64_t chunk, const std::int64_t* buckets)
-      : plan_(plan), head_(head), length_(length), rounds_(rounds), chunk_(chunk), buckets_(buckets) {}
+  HeadPlanner(Plan& plan, std::int64_t head, std::int64_t length, std::int64_t rounds,
+              std::int64_t chunk, const std::int64_t* buckets)
+      : plan_(plan),
+        head_(head),
+        length_(length),
+        rounds_(rounds),
+        chunk_(chunk),
+        buckets_(buckets) {}
 
   void run() {
     for (std::int64_t r = 0; r < rounds_; ++r) sort(r);
@@ -72,7 +84,9 @@ class HeadPlanner {
   }
 
  private:
-  std::int64_t first_slot(std::int64_t round) const { return (head_ * rounds_ + round) * plan_.chunks * chunk_; }
+  std::int64_t first_slot(std::int64_t round) const {
+    return (head_ * rounds_ + round) * plan_.chunks * chunk_;
+  }
 
   void sort(std::int64_t round) {
     std::vector<std::pair<std::int64_t, std::int64_t>> order;  // bucket, position
@@ -94,7 +108,8 @@ class HeadPlanner {
     const std::int64_t group = (head_ * rounds_ + round) * plan_.chunks + chunk, width = 2 * chunk_;
     for (std::int64_t j = 0; j < width; ++j) {
       const bool before_all = chunk == 0 && j < chunk_;
-      at(plan_.window, group * width + j) = before_all ? -1 : at(plan_.token_of_slot, group * chunk_ - chunk_ + j);
+      at(plan_.window, group * width + j) =
+          before_all ? -1 : at(plan_.token_of_slot, group * chunk_ - chunk_ + j);
     }
     for (std::int64_t i = 0; i < chunk_; ++i) {
       const std::int64_t query = at(plan_.token_of_slot, group * chunk_ + i);
@@ -103,7 +118,8 @@ class HeadPlanner {
         const std::int64_t key = at(plan_.window, group * width + j);
         if (key < 0) continue;
         at(plan_.score, (group * chunk_ + i) * width + j) =
-            key == query ? self_score : -std::log(static_cast<double>(rounds_that_meet(query, key)));
+            key == query ? self_score
+                         : -std::log(static_cast<double>(rounds_that_meet(query, key)));
       }
     }
   }
@@ -112,7 +128,8 @@ class HeadPlanner {
   std::int64_t rounds_that_meet(std::int64_t query, std::int64_t key) const {
     std::int64_t count = 0;
     for (std::int64_t r = 0; r < rounds_; ++r) {
-      const std::int64_t back = at(plan_.slot_of_token, query * rounds_ + r) / chunk_ - at(plan_.slot_of_token, key * rounds_ + r) / chunk_;
+      const std::int64_t back = at(plan_.slot_of_token, query * rounds_ + r) / chunk_ -
+                                at(plan_.slot_of_token, key * rounds_ + r) / chunk_;
       count += back == 0 || back == 1;
     }
     return count;
@@ -123,28 +140,33 @@ class HeadPlanner {
   const std::int64_t* buckets_;
 };
 
-Plan make_plan(const SequenceMask& mask, std::int64_t heads, std::int64_t rounds, std::int64_t chunk,
-               const std::vector<std::int64_t>& buckets) {
+Plan make_plan(const SequenceMask& mask, std::int64_t heads, std::int64_t rounds,
+               std::int64_t chunk, const std::vector<std::int64_t>& buckets) {
   Plan plan;
   const std::int64_t longest = *std::max_element(mask.counts().begin(), mask.counts().end());
   plan.chunks = std::max<std::int64_t>(1, ceil_divide(longest, chunk));
-  const std::int64_t tokens = mask.batch() * heads * mask.length(), slots = mask.batch() * heads * rounds * plan.chunks * chunk;
+  const std::int64_t tokens = mask.batch() * heads * mask.length(),
+                     slots = mask.batch() * heads * rounds * plan.chunks * chunk;
   plan.token_of_slot.assign(static_cast<std::size_t>(slots), -1);
   plan.place_of_slot.assign(static_cast<std::size_t>(slots), -1);
   plan.slot_of_token.assign(static_cast<std::size_t>(tokens * rounds), -1);
   plan.window.assign(static_cast<std::size_t>(2 * slots), -1);
   plan.score.assign(static_cast<std::size_t>(2 * slots * chunk), no_score);
   for (std::int64_t head = 0; head < mask.batch() * heads; ++head) {
-    HeadPlanner(plan, head, mask.length(), rounds, chunk, buckets.data() + head * mask.length() * rounds).run();
+    HeadPlanner(plan, head, mask.length(), rounds, chunk,
+                buckets.data() + head * mask.length() * rounds)
+        .run();
   }
   return plan;
 }
 
-/// x over the root of its mean square: its length becomes √d. Layer normalisation of [x, −x], whose mean is 0.
+/// x over the root of its mean square: its length becomes √d. Layer normalisation of [x, −x], whose
+/// mean is 0.
 Var with_unit_mean_square(const Var& x) {
   constexpr double epsilon = 1e-6;
   const std::int64_t d = x.dim(-1);
-  const Tensor one = Tensor::full({2 * d}, 1, x.dtype(), x.value().device()), zero = zeros_like(one);
+  const Tensor one = Tensor::full({2 * d}, 1, x.dtype(), x.value().device()),
+               zero = zeros_like(one);
   return slice(layer_norm(concat({x, -x}, -1), one, zero, epsilon), -1, 0, d);
 }
 
@@ -156,17 +178,22 @@ ReformerAttention::ReformerAttention(const Scope& scope, const ModelConfig& conf
       seed_(static_cast<std::uint64_t>(config.attention.random_seed)),
       stream_(scope.path() + ".rotations") {}
 
-std::vector<std::int64_t> ReformerAttention::buckets(const Tensor& queries, const SequenceMask& mask) const {
+std::vector<std::int64_t> ReformerAttention::buckets(const Tensor& queries,
+                                                     const SequenceMask& mask) const {
   const std::int64_t b = queries.dim(0), h = queries.dim(1), n = queries.dim(2), d = queries.dim(3);
   std::int64_t directions = 1;
-  for (const std::int64_t count : mask.counts()) directions = std::max(directions, Hash(count, chunk_).directions());
+  for (const std::int64_t count : mask.counts())
+    directions = std::max(directions, Hash(count, chunk_).directions());
   // Stored as [directions, h, rounds, d], so that few directions are the first of many.
   const std::vector<double> values = normal_values(seed_, stream_, directions * h * rounds_ * d);
-  const Tensor rotations =
-      Tensor::from(values, {1, directions, h, rounds_ * d}).transpose(1, 2).contiguous().reshape({1, h, directions * rounds_, d});
-  Tensor projected = Tensor::empty({b, h, n, directions * rounds_}, queries.dtype(), queries.device());
-  kernels::matmul(queries, rotations.cast(queries.dtype()).to(queries.device()).transpose(2, 3), CView{}, projected, false,
-                  Precision::full);
+  const Tensor rotations = Tensor::from(values, {1, directions, h, rounds_ * d})
+                               .transpose(1, 2)
+                               .contiguous()
+                               .reshape({1, h, directions * rounds_, d});
+  Tensor projected =
+      Tensor::empty({b, h, n, directions * rounds_}, queries.dtype(), queries.device());
+  kernels::matmul(queries, rotations.cast(queries.dtype()).to(queries.device()).transpose(2, 3),
+                  CView{}, projected, false, Precision::full);
   const std::vector<double> x = projected.to(cpu_device).to_doubles();
   const Tensor valid = mask.valid().defined() ? mask.valid().to(cpu_device) : Tensor{};
   std::vector<std::int64_t> result(static_cast<std::size_t>(b * h * n * rounds_), -1);
@@ -174,7 +201,8 @@ std::vector<std::int64_t> ReformerAttention::buckets(const Tensor& queries, cons
     const std::int64_t sample = row / (h * n);
     if (valid.defined() && valid.data<std::uint8_t>()[sample * n + row % n] == 0) continue;
     const Hash hash(at(mask.counts(), sample), chunk_);
-    for (std::int64_t r = 0; r < rounds_; ++r) at(result, row * rounds_ + r) = hash.bucket(&at(x, row * directions * rounds_ + r), rounds_);
+    for (std::int64_t r = 0; r < rounds_; ++r)
+      at(result, row * rounds_ + r) = hash.bucket(&at(x, row * directions * rounds_ + r), rounds_);
   }
   return result;
 }
@@ -192,17 +220,25 @@ Var ReformerAttention::operator()(const AttentionInputs& in) const {
   const Tensor window = index(plan.window), slot_of_token = index(plan.slot_of_token);
   const auto rows_of = [&](const Var& x) { return reshape(x, {tokens, x.dim(-1)}); };
 
-  const Var queries = reshape(gather_rows(rows_of(q), index(plan.token_of_slot)), {groups, chunk_, d});
-  const Var keys = reshape(gather_rows(rows_of(with_unit_mean_square(q)), window), {groups, 2 * chunk_, d});
+  const Var queries =
+      reshape(gather_rows(rows_of(q), index(plan.token_of_slot)), {groups, chunk_, d});
+  const Var keys =
+      reshape(gather_rows(rows_of(with_unit_mean_square(q)), window), {groups, 2 * chunk_, d});
   const Var values = reshape(gather_rows(rows_of(v), window), {groups, 2 * chunk_, width});
   // The scores of a query in all rounds side by side: one softmax over them.
-  const Tensor added = Tensor::from(plan.score, {groups, chunk_, 2 * chunk_}).cast(exact).to(device);
-  const Var scores = matmul(queries, transpose(keys, 1, 2)) / std::sqrt(static_cast<double>(d)) + added;
+  const Tensor added =
+      Tensor::from(plan.score, {groups, chunk_, 2 * chunk_}).cast(exact).to(device);
+  const Var scores =
+      matmul(queries, transpose(keys, 1, 2)) / std::sqrt(static_cast<double>(d)) + added;
   const Var by_token = gather_rows(reshape(scores, {groups * chunk_, 2 * chunk_}), slot_of_token);
-  const Var weights = reshape(softmax(reshape(by_token, {tokens, rounds_ * 2 * chunk_})), {tokens * rounds_, 2 * chunk_});
-  const Var by_slot = reshape(gather_rows(weights, index(plan.place_of_slot)), {groups, chunk_, 2 * chunk_});
-  const Var parts = gather_rows(reshape(matmul(by_slot, values), {groups * chunk_, width}), slot_of_token);
-  return cast(reshape(sum(reshape(parts, {tokens, rounds_, width}), 1), {b, h, n, width}), in.queries.dtype());
+  const Var weights = reshape(softmax(reshape(by_token, {tokens, rounds_ * 2 * chunk_})),
+                              {tokens * rounds_, 2 * chunk_});
+  const Var by_slot =
+      reshape(gather_rows(weights, index(plan.place_of_slot)), {groups, chunk_, 2 * chunk_});
+  const Var parts =
+      gather_rows(reshape(matmul(by_slot, values), {groups * chunk_, width}), slot_of_token);
+  return cast(reshape(sum(reshape(parts, {tokens, rounds_, width}), 1), {b, h, n, width}),
+              in.queries.dtype());
 }
 
 }  // namespace nystrom

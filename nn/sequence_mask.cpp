@@ -11,11 +11,13 @@ SequenceMask::SequenceMask(std::int64_t batch, std::int64_t length)
 
 SequenceMask::SequenceMask(const Tensor& mask, Device device)
     : batch_(mask.dim(0)), length_(mask.dim(1)), device_(device), host_(mask.contiguous()) {
-  require(mask.rank() == 2 && mask.dtype() == DType::u8, "an attention mask must be u8 [b, n], got {} {}", mask.dtype(), mask.shape());
+  require(mask.rank() == 2 && mask.dtype() == DType::u8,
+          "an attention mask must be u8 [b, n], got {} {}", mask.dtype(), mask.shape());
   const auto* value = host_.data<std::uint8_t>();
   bool all = true;
   for (std::int64_t b = 0; b < batch_; ++b) {
-    const auto count = std::count_if(value + b * length_, value + (b + 1) * length_, [](std::uint8_t v) { return v != 0; });
+    const auto count = std::count_if(value + b * length_, value + (b + 1) * length_,
+                                     [](std::uint8_t v) { return v != 0; });
     counts_.push_back(count);
     all = all && count == length_;
   }
@@ -41,8 +43,10 @@ SequenceMask SequenceMask::rows(const std::vector<std::int64_t>& index) const {
   if (!valid_.defined()) return {static_cast<std::int64_t>(index.size()), length_};
   std::vector<std::uint8_t> chosen;
   const auto* value = host_.data<std::uint8_t>();
-  for (const std::int64_t row : index) chosen.insert(chosen.end(), value + row * length_, value + (row + 1) * length_);
-  return SequenceMask(Tensor::from(chosen, {static_cast<std::int64_t>(index.size()), length_}), device_);
+  for (const std::int64_t row : index)
+    chosen.insert(chosen.end(), value + row * length_, value + (row + 1) * length_);
+  return SequenceMask(Tensor::from(chosen, {static_cast<std::int64_t>(index.size()), length_}),
+                      device_);
 }
 
 }  // namespace nystrom

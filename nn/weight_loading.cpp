@@ -8,44 +8,55 @@
 namespace nystrom {
 namespace {
 
-/// Copies that files hold beside the parameters: the decoder is the word embedding, its bias cls.predictions.bias.
+/// Copies that files hold beside the parameters: the decoder is the word embedding, its bias
+/// cls.predictions.bias.
 bool is_redundant(std::string_view name) {
   return name == "cls.predictions.decoder.weight" || name == "cls.predictions.decoder.bias" ||
-         name == "nystromformer.embeddings.position_ids" || name == "nystromformer.embeddings.token_type_ids";
+         name == "nystromformer.embeddings.position_ids" ||
+         name == "nystromformer.embeddings.token_type_ids";
 }
 
 std::string listed(const std::string& title, const std::vector<std::string>& names) {
   if (names.empty()) return "";
   constexpr std::size_t most = 20;
-  const std::vector<std::string> shown(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(most, names.size())));
-  const std::string rest = names.size() > most ? fmt::format(" and {} more", names.size() - most) : "";
+  const std::vector<std::string> shown(
+      names.begin(), names.begin() + static_cast<std::ptrdiff_t>(std::min(most, names.size())));
+  const std::string rest =
+      names.size() > most ? fmt::format(" and {} more", names.size() - most) : "";
   return fmt::format("; {}: {}{}", title, fmt::join(shown, ", "), rest);
 }
 
 }  // namespace
 
-void check_weights(const ParameterStore& store, const WeightSource& source, std::span<const std::string> fresh) {
+void check_weights(const ParameterStore& store, const WeightSource& source,
+                   std::span<const std::string> fresh) {
   std::vector<std::string> missing, unexpected, mismatched, known;
   for (const Parameter& parameter : store.parameters()) {
     if (std::ranges::find(fresh, parameter.name()) != fresh.end()) continue;
     known.push_back(parameter.name());
     const auto found =
-        std::find_if(source.entries.begin(), source.entries.end(), [&](const auto& entry) { return entry.name == parameter.name(); });
+        std::find_if(source.entries.begin(), source.entries.end(),
+                     [&](const auto& entry) { return entry.name == parameter.name(); });
     if (found == source.entries.end()) {
       missing.push_back(parameter.name());
     } else if (found->shape != parameter.shape()) {
-      mismatched.push_back(fmt::format("{} is {}, expected {}", parameter.name(), found->shape, parameter.shape()));
+      mismatched.push_back(
+          fmt::format("{} is {}, expected {}", parameter.name(), found->shape, parameter.shape()));
     }
   }
   for (const auto& entry : source.entries) {
-    if (is_redundant(entry.name) || std::find(known.begin(), known.end(), entry.name) != known.end()) continue;
+    if (is_redundant(entry.name) ||
+        std::find(known.begin(), known.end(), entry.name) != known.end())
+      continue;
     unexpected.push_back(entry.name + did_you_mean(entry.name, missing));
   }
-  require_input(missing.empty() && unexpected.empty() && mismatched.empty(), "the weights do not fit the model{}{}{}",
-                listed("mismatched", mismatched), listed("unexpected", unexpected), listed("missing", missing));
+  require_input(missing.empty() && unexpected.empty() && mismatched.empty(),
+                "the weights do not fit the model{}{}{}", listed("mismatched", mismatched),
+                listed("unexpected", unexpected), listed("missing", missing));
 }
 
-void load_weights(ParameterStore& store, const WeightSource& source, std::span<const std::string> fresh) {
+void load_weights(ParameterStore& store, const WeightSource& source,
+                  std::span<const std::string> fresh) {
   check_weights(store, source, fresh);
   for (const Parameter& parameter : store.parameters()) {
     const std::string& name = parameter.name();

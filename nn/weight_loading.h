@@ -20,11 +20,14 @@ struct WeightSource {
   std::function<Tensor(const std::string& name)> read;
 };
 
-/// Strict: all missing, unexpected and mismatched names are reported at once, as one InputError. Copies that older files hold beside the
-/// parameters (the tied decoder, position buffers) are passed over, and parameters in `fresh` are not looked for. Needs no allocated store,
-/// so that a hostile file costs no memory.
-void check_weights(const ParameterStore& store, const WeightSource& source, std::span<const std::string> fresh = {});
+/// Strict: all missing, unexpected and mismatched names are reported at once, as one InputError.
+/// Copies that older files hold beside the parameters (the tied decoder, position buffers) are
+/// passed over, and parameters in `fresh` are not looked for. Needs no allocated store, so that a
+/// hostile file costs no memory.
+void check_weights(const ParameterStore& store, const WeightSource& source,
+                   std::span<const std::string> fresh = {});
 /// check_weights, then gives every parameter but those in `fresh` its values.
-void load_weights(ParameterStore& store, const WeightSource& source, std::span<const std::string> fresh = {});
+void load_weights(ParameterStore& store, const WeightSource& source,
+                  std::span<const std::string> fresh = {});
 
 }  // namespace nystrom

@@ -6,7 +6,8 @@ namespace nystrom {
 namespace {
 
 void require_one_dtype(const char* name, const Var& a, const Var& b) {
-  require(a.dtype() == b.dtype(), "{}: both inputs must have one type; got {} and {}", name, a.dtype(), b.dtype());
+  require(a.dtype() == b.dtype(), "{}: both inputs must have one type; got {} and {}", name,
+          a.dtype(), b.dtype());
 }
 
 Tensor binary_value(Binary op, const Tensor& a, const Tensor& b) {
@@ -56,8 +57,10 @@ Var operator*(const Var& a, const Var& b) {
   require_one_dtype("multiply", a, b);
   return record("multiply", binary_value(Binary::multiply, a.value(), b.value()), {a, b},
                 [x = a.value(), y = b.value()](const Tensor& dy, Grads grads) {
-                  if (grads.wants(0)) grads.add(0, sum_to(binary_value(Binary::multiply, dy, y), x.shape()));
-                  if (grads.wants(1)) grads.add(1, sum_to(binary_value(Binary::multiply, dy, x), y.shape()));
+                  if (grads.wants(0))
+                    grads.add(0, sum_to(binary_value(Binary::multiply, dy, y), x.shape()));
+                  if (grads.wants(1))
+                    grads.add(1, sum_to(binary_value(Binary::multiply, dy, x), y.shape()));
                 });
 }
 
@@ -65,11 +68,14 @@ Var operator/(const Var& a, const Var& b) {
   require_one_dtype("divide", a, b);
   Tensor quotient = binary_value(Binary::divide, a.value(), b.value());
   // d(a/b) = da/b − (a/b) db/b
-  return record("divide", quotient, {a, b}, [shape_a = a.shape(), quotient, y = b.value()](const Tensor& dy, Grads grads) {
-    const Tensor da = binary_value(Binary::divide, dy, y);
-    if (grads.wants(0)) grads.add(0, sum_to(da, shape_a));
-    if (grads.wants(1)) grads.add(1, sum_to(negated(binary_value(Binary::multiply, da, quotient)), y.shape()));
-  });
+  return record(
+      "divide", quotient, {a, b},
+      [shape_a = a.shape(), quotient, y = b.value()](const Tensor& dy, Grads grads) {
+        const Tensor da = binary_value(Binary::divide, dy, y);
+        if (grads.wants(0)) grads.add(0, sum_to(da, shape_a));
+        if (grads.wants(1))
+          grads.add(1, sum_to(negated(binary_value(Binary::multiply, da, quotient)), y.shape()));
+      });
 }
 
 Var affine(const Var& x, double scale, double shift) {
@@ -92,17 +98,19 @@ Var square(const Var& x) { return unary("square", Unary::square, x); }
 
 Var cast(const Var& x, DType dtype) {
   if (x.dtype() == dtype) return x;
-  return record("cast", x.value().cast(dtype), {x}, [](const Tensor& dy, Grads grads) { grads.add(0, dy); });
+  return record("cast", x.value().cast(dtype), {x},
+                [](const Tensor& dy, Grads grads) { grads.add(0, dy); });
 }
 
 Var round_to(const Var& x, DType dtype) {
-  return record("round_to", x.value().cast(dtype).cast(x.dtype()), {x}, [](const Tensor& dy, Grads grads) { grads.add(0, dy); });
+  return record("round_to", x.value().cast(dtype).cast(x.dtype()), {x},
+                [](const Tensor& dy, Grads grads) { grads.add(0, dy); });
 }
 
 Var dropout(const Var& x, double p, DropoutKey key, const Tensor& samples) {
   require(p >= 0 && p < 1, "dropout: p must be at least 0 and below 1, got {}", p);
-  require(x.rank() >= 1 && samples.shape() == Shape{x.dim(0)}, "dropout: expected one sample id a row of {}, got shape {}", x.shape(),
-          samples.shape());
+  require(x.rank() >= 1 && samples.shape() == Shape{x.dim(0)},
+          "dropout: expected one sample id a row of {}, got shape {}", x.shape(), samples.shape());
   if (p == 0) return x;
   const Tensor value = x.value().contiguous(), sample_ids = samples.to(value.device());
   Tensor y = empty_like(value);

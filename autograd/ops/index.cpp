@@ -6,14 +6,16 @@
 namespace nystrom {
 namespace {
 
-/// Throws when an index on the CPU lies outside lowest … rows − 1; those on a GPU were checked when the batch was made.
+/// Throws when an index on the CPU lies outside lowest … rows − 1; those on a GPU were checked when
+/// the batch was made.
 void check_range(const char* name, const Tensor& index, std::int64_t lowest, std::int64_t rows) {
   require(index.dtype() == DType::i64, "{}: indices must be i64, got {}", name, index.dtype());
   if (!index.device().is_cpu()) return;
   const auto* begin = index.data<std::int64_t>();
-  const auto bad = std::find_if(begin, begin + index.numel(), [&](std::int64_t i) { return i < lowest || i >= rows; });
-  require(bad == begin + index.numel(), "{}: index {} at place {} lies outside {} … {}", name, bad == begin + index.numel() ? 0 : *bad,
-          bad - begin, lowest, rows - 1);
+  const auto bad = std::find_if(begin, begin + index.numel(),
+                                [&](std::int64_t i) { return i < lowest || i >= rows; });
+  require(bad == begin + index.numel(), "{}: index {} at place {} lies outside {} … {}", name,
+          bad == begin + index.numel() ? 0 : *bad, bad - begin, lowest, rows - 1);
 }
 
 std::int64_t row_width(const Shape& shape) {
@@ -23,11 +25,13 @@ std::int64_t row_width(const Shape& shape) {
 }
 
 /// y[index[r]] += x[r] into input 0's gradient.
-void scatter_into_grad(Grads& grads, const Shape& shape, const Tensor& dy, const Tensor& index, std::int64_t skip) {
+void scatter_into_grad(Grads& grads, const Shape& shape, const Tensor& dy, const Tensor& index,
+                       std::int64_t skip) {
   auto dx = grads.into(0, shape, dy.device());
   if (!dx.accumulate) kernels::fill(dx.tensor, 0);
   const std::int64_t width = row_width(shape);
-  kernels::scatter_add_rows(dy.reshape({index.numel(), width}), index, skip, dx.tensor.reshape({shape[0], width}));
+  kernels::scatter_add_rows(dy.reshape({index.numel(), width}), index, skip,
+                            dx.tensor.reshape({shape[0], width}));
 }
 
 }  // namespace
@@ -38,41 +42,48 @@ Var embedding(const Var& table, const Tensor& ids, std::int64_t padding_row) {
   const Tensor index = ids.contiguous().to(table.value().device());
   Tensor y = Tensor::empty(ids.shape().append(table.dim(1)), table.dtype(), table.value().device());
   kernels::gather_rows(table.value(), index, y);
-  return record("embedding", y, {table}, [shape = table.shape(), index, padding_row](const Tensor& dy, Grads grads) {
-    scatter_into_grad(grads, shape, dy, index, padding_row);
-  });
+  return record("embedding", y, {table},
+                [shape = table.shape(), index, padding_row](const Tensor& dy, Grads grads) {
+                  scatter_into_grad(grads, shape, dy, index, padding_row);
+                });
 }
 
 Var gather_rows(const Var& x, const Tensor& rows) {
-  require(x.rank() >= 1 && rows.rank() == 1, "gather_rows: expected x [n, …] and indices [r]; got {} and {}", x.shape(), rows.shape());
+  require(x.rank() >= 1 && rows.rank() == 1,
+          "gather_rows: expected x [n, …] and indices [r]; got {} and {}", x.shape(), rows.shape());
   check_range("gather_rows", rows, -1, x.dim(0));
   const Tensor index = rows.to(x.value().device());
   const Tensor value = x.value().contiguous();
   const std::int64_t width = row_width(x.shape());
   Tensor y = Tensor::empty(x.shape().without(0).with(0, index.dim(0)), x.dtype(), value.device());
   kernels::gather_rows(value.reshape({x.dim(0), width}), index, y.reshape({index.dim(0), width}));
-  return record("gather_rows", y, {x},
-                [shape = x.shape(), index](const Tensor& dy, Grads grads) { scatter_into_grad(grads, shape, dy, index, -1); });
+  return record("gather_rows", y, {x}, [shape = x.shape(), index](const Tensor& dy, Grads grads) {
+    scatter_into_grad(grads, shape, dy, index, -1);
+  });
 }
 
 Var scatter_rows(const Var& x, const Tensor& targets, std::int64_t rows) {
-  require(x.rank() >= 1 && targets.shape() == Shape{x.dim(0)}, "scatter_rows: expected one index a row of {}, got {}", x.shape(),
-          targets.shape());
+  require(x.rank() >= 1 && targets.shape() == Shape{x.dim(0)},
+          "scatter_rows: expected one index a row of {}, got {}", x.shape(), targets.shape());
   check_range("scatter_rows", targets, 0, rows);
   const Tensor index = targets.to(x.value().device());
   const std::int64_t width = row_width(x.shape());
   Tensor y = Tensor::zeros(x.shape().without(0).with(0, rows), x.dtype(), x.value().device());
-  kernels::scatter_add_rows(x.value().contiguous().reshape({x.dim(0), width}), index, -1, y.reshape({rows, width}));
-  return record("scatter_rows", y, {x}, [shape = x.shape(), index, rows, width](const Tensor& dy, Grads grads) {
-    Tensor dx = Tensor::empty(shape, dy.dtype(), dy.device());
-    kernels::gather_rows(dy.reshape({rows, width}), index, dx.reshape({shape[0], width}));
-    grads.add(0, std::move(dx));
-  });
+  kernels::scatter_add_rows(x.value().contiguous().reshape({x.dim(0), width}), index, -1,
+                            y.reshape({rows, width}));
+  return record(
+      "scatter_rows", y, {x},
+      [shape = x.shape(), index, rows, width](const Tensor& dy, Grads grads) {
+        Tensor dx = Tensor::empty(shape, dy.dtype(), dy.device());
+        kernels::gather_rows(dy.reshape({rows, width}), index, dx.reshape({shape[0], width}));
+        grads.add(0, std::move(dx));
+      });
 }
 
 Var mask_rows(const Var& x, const Tensor& valid) {
   require(x.rank() == 3 && valid.shape() == x.shape().without(-1) && valid.dtype() == DType::u8,
-          "mask_rows: x is {}, the mask {} {}; expected [b, n, c] and u8 [b, n]", x.shape(), valid.dtype(), valid.shape());
+          "mask_rows: x is {}, the mask {} {}; expected [b, n, c] and u8 [b, n]", x.shape(),
+          valid.dtype(), valid.shape());
   const Tensor value = x.value().contiguous(), mask = valid.to(value.device());
   Tensor y = empty_like(value);
   kernels::mask_rows(value, mask, y);

@@ -5,12 +5,13 @@ namespace nystrom {
 namespace {
 
 void check(const char* name, const Var& x, const Var& gamma, const Var& beta) {
-  require(x.rank() >= 1 && x.dim(-1) >= 1, "{}: needs a last axis of at least one element, got shape {}", name, x.shape());
+  require(x.rank() >= 1 && x.dim(-1) >= 1,
+          "{}: needs a last axis of at least one element, got shape {}", name, x.shape());
   const Shape row{x.dim(-1)};
-  require(gamma.shape() == row && beta.shape() == row, "{}: gamma {} and beta {} do not fit x {}", name, gamma.shape(), beta.shape(),
-          x.shape());
-  require(x.dtype() == gamma.dtype() && x.dtype() == beta.dtype(), "{}: x is {}, but gamma {} and beta {}", name, x.dtype(), gamma.dtype(),
-          beta.dtype());
+  require(gamma.shape() == row && beta.shape() == row, "{}: gamma {} and beta {} do not fit x {}",
+          name, gamma.shape(), beta.shape(), x.shape());
+  require(x.dtype() == gamma.dtype() && x.dtype() == beta.dtype(),
+          "{}: x is {}, but gamma {} and beta {}", name, x.dtype(), gamma.dtype(), beta.dtype());
 }
 
 }  // namespace
@@ -22,39 +23,50 @@ Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double epsilon) 
   const Shape rows{value.numel() / x.dim(-1)};
   const DType sums = accumulate_dtype(x.dtype());
   Tensor y = empty_like(value);
-  Tensor mean = Tensor::empty(rows, sums, value.device()), rstd = Tensor::empty(rows, sums, value.device());
+  Tensor mean = Tensor::empty(rows, sums, value.device()),
+         rstd = Tensor::empty(rows, sums, value.device());
   kernels::layer_norm(value, gamma.value(), beta.value(), epsilon, y, mean, rstd);
-  return record("layer_norm", y, {x, gamma, beta}, [value, g = gamma.value(), mean, rstd, row, sums](const Tensor& dy, Grads grads) {
-    Tensor dx = empty_like(value);
-    Tensor dgamma = Tensor::zeros(row, sums, value.device()), dbeta = Tensor::zeros(row, sums, value.device());
-    kernels::layer_norm_grad(value, g, mean, rstd, dy, dx, dgamma, dbeta);
-    grads.add(0, std::move(dx));
-    grads.add(1, std::move(dgamma));
-    grads.add(2, std::move(dbeta));
-  });
+  return record("layer_norm", y, {x, gamma, beta},
+                [value, g = gamma.value(), mean, rstd, row, sums](const Tensor& dy, Grads grads) {
+                  Tensor dx = empty_like(value);
+                  Tensor dgamma = Tensor::zeros(row, sums, value.device()),
+                         dbeta = Tensor::zeros(row, sums, value.device());
+                  kernels::layer_norm_grad(value, g, mean, rstd, dy, dx, dgamma, dbeta);
+                  grads.add(0, std::move(dx));
+                  grads.add(1, std::move(dgamma));
+                  grads.add(2, std::move(dbeta));
+                });
 }
 
-Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions& dropout, const Var& gamma, const Var& beta,
-                        double epsilon) {
+Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions& dropout,
+                        const Var& gamma, const Var& beta, double epsilon) {
   check("residual_layer_norm", x, gamma, beta);
-  require(x.shape() == residual.shape() && x.dtype() == residual.dtype(), "residual_layer_norm: x is {} {}, but the residual {} {}",
-          x.dtype(), x.shape(), residual.dtype(), residual.shape());
-  require(dropout.p >= 0 && dropout.p < 1, "residual_layer_norm: p must be at least 0 and below 1, got {}", dropout.p);
+  require(x.shape() == residual.shape() && x.dtype() == residual.dtype(),
+          "residual_layer_norm: x is {} {}, but the residual {} {}", x.dtype(), x.shape(),
+          residual.dtype(), residual.shape());
+  require(dropout.p >= 0 && dropout.p < 1,
+          "residual_layer_norm: p must be at least 0 and below 1, got {}", dropout.p);
   const bool drops = dropout.p > 0;
-  require(!drops || dropout.sample_ids.shape() == Shape{x.dim(0)}, "residual_layer_norm: expected one sample id a row of {}, got shape {}",
-          x.shape(), dropout.sample_ids.shape());
-  const Tensor value = x.value().contiguous(), samples = drops ? dropout.sample_ids.to(value.device()) : Tensor{};
+  require(!drops || dropout.sample_ids.shape() == Shape{x.dim(0)},
+          "residual_layer_norm: expected one sample id a row of {}, got shape {}", x.shape(),
+          dropout.sample_ids.shape());
+  const Tensor value = x.value().contiguous(),
+               samples = drops ? dropout.sample_ids.to(value.device()) : Tensor{};
   const Shape rows{value.numel() / x.dim(-1)};
   const DType sums = accumulate_dtype(x.dtype());
   Tensor sum = empty_like(value), y = empty_like(value);
-  Tensor mean = Tensor::empty(rows, sums, value.device()), rstd = Tensor::empty(rows, sums, value.device());
-  kernels::residual_layer_norm(value, residual.value().contiguous(), samples, dropout.key, dropout.p, gamma.value(), beta.value(), epsilon,
-                               sum, y, mean, rstd);
-  const auto backward = [sum, g = gamma.value(), mean, rstd, samples, drops, dropout, sums](const Tensor& dy, Grads grads) {
+  Tensor mean = Tensor::empty(rows, sums, value.device()),
+         rstd = Tensor::empty(rows, sums, value.device());
+  kernels::residual_layer_norm(value, residual.value().contiguous(), samples, dropout.key,
+                               dropout.p, gamma.value(), beta.value(), epsilon, sum, y, mean, rstd);
+  const auto backward = [sum, g = gamma.value(), mean, rstd, samples, drops, dropout, sums](
+                            const Tensor& dy, Grads grads) {
     const Shape row{sum.dim(-1)};
     Tensor dsum = empty_like(sum), dx = drops ? empty_like(sum) : Tensor{};
-    Tensor dgamma = Tensor::zeros(row, sums, sum.device()), dbeta = Tensor::zeros(row, sums, sum.device());
-    kernels::residual_layer_norm_grad(sum, samples, dropout.key, dropout.p, g, mean, rstd, dy, dsum, dx, dgamma, dbeta);
+    Tensor dgamma = Tensor::zeros(row, sums, sum.device()),
+           dbeta = Tensor::zeros(row, sums, sum.device());
+    kernels::residual_layer_norm_grad(sum, samples, dropout.key, dropout.p, g, mean, rstd, dy, dsum,
+                                      dx, dgamma, dbeta);
     grads.add(0, drops ? std::move(dx) : dsum);
     grads.add(1, std::move(dsum));
     grads.add(2, std::move(dgamma));

@@ -5,20 +5,25 @@ namespace nystrom {
 namespace {
 
 /// scale · Σ over the middle axis of x seen as [outer, reduced, inner].
-Var scaled_sum(const char* name, const Var& x, const Shape& outer_reduced_inner, const Shape& result, double scale) {
+Var scaled_sum(const char* name, const Var& x, const Shape& outer_reduced_inner,
+               const Shape& result, double scale) {
   Tensor y = Tensor::empty(result, x.dtype(), x.value().device());
-  kernels::sum_middle(x.value().contiguous().reshape(outer_reduced_inner), y.reshape({outer_reduced_inner[0], outer_reduced_inner[2]}),
-                      false);
+  kernels::sum_middle(x.value().contiguous().reshape(outer_reduced_inner),
+                      y.reshape({outer_reduced_inner[0], outer_reduced_inner[2]}), false);
   if (scale != 1) kernels::affine(y, scale, 0, y);
-  return record(name, y, {x}, [shape = x.shape(), outer_reduced_inner, scale](const Tensor& dy, Grads grads) {
-    Tensor scaled = empty_like(dy);
-    kernels::affine(dy, scale, 0, scaled);
-    const Tensor repeated = scaled.reshape({outer_reduced_inner[0], 1, outer_reduced_inner[2]}).expand(outer_reduced_inner);
-    grads.add(0, repeated.contiguous().reshape(shape));
-  });
+  return record(
+      name, y, {x}, [shape = x.shape(), outer_reduced_inner, scale](const Tensor& dy, Grads grads) {
+        Tensor scaled = empty_like(dy);
+        kernels::affine(dy, scale, 0, scaled);
+        const Tensor repeated = scaled.reshape({outer_reduced_inner[0], 1, outer_reduced_inner[2]})
+                                    .expand(outer_reduced_inner);
+        grads.add(0, repeated.contiguous().reshape(shape));
+      });
 }
 
-Var over_all(const char* name, const Var& x, double scale) { return scaled_sum(name, x, {1, x.value().numel(), 1}, {1}, scale); }
+Var over_all(const char* name, const Var& x, double scale) {
+  return scaled_sum(name, x, {1, x.value().numel(), 1}, {1}, scale);
+}
 
 Var over_axis(const char* name, const Var& x, int axis, double scale) {
   const int at = x.shape().normalise(axis);
@@ -38,6 +43,8 @@ double one_over(const char* name, std::int64_t count) {
 Var sum(const Var& x) { return over_all("sum", x, 1); }
 Var sum(const Var& x, int axis) { return over_axis("sum", x, axis, 1); }
 Var mean(const Var& x) { return over_all("mean", x, one_over("mean", x.value().numel())); }
-Var mean(const Var& x, int axis) { return over_axis("mean", x, axis, one_over("mean", x.dim(axis))); }
+Var mean(const Var& x, int axis) {
+  return over_axis("mean", x, axis, one_over("mean", x.dim(axis)));
+}
 
 }  // namespace nystrom

@@ -4,14 +4,18 @@
 namespace nystrom {
 
 Var reshape(const Var& x, const Shape& shape) {
-  return record("reshape", x.value().contiguous().reshape(shape), {x},
-                [before = x.shape()](const Tensor& dy, Grads grads) { grads.add(0, dy.reshape(before)); });
+  return record(
+      "reshape", x.value().contiguous().reshape(shape), {x},
+      [before = x.shape()](const Tensor& dy, Grads grads) { grads.add(0, dy.reshape(before)); });
 }
 
 Var transpose(const Var& x, int axis_a, int axis_b) {
   return record(
       "transpose", x.value().transpose(axis_a, axis_b), {x},
-      [axis_a, axis_b](const Tensor& dy, Grads grads) { grads.add(0, dy.transpose(axis_a, axis_b)); }, DyLayout::strided);
+      [axis_a, axis_b](const Tensor& dy, Grads grads) {
+        grads.add(0, dy.transpose(axis_a, axis_b));
+      },
+      DyLayout::strided);
 }
 
 Var slice(const Var& x, int axis, std::int64_t begin, std::int64_t end) {
@@ -33,17 +37,21 @@ Var concat(const std::vector<Var>& parts, int axis) {
   std::vector<std::int64_t> ends;
   std::int64_t total = 0;
   for (const Var& part : parts) {
-    require(part.rank() == shape.rank() && part.shape().without(at) == shape.without(at) && part.dtype() == parts[0].dtype(),
-            "concat: part {} {} does not fit {} {} along axis {}", part.dtype(), part.shape(), parts[0].dtype(), shape, axis);
+    require(part.rank() == shape.rank() && part.shape().without(at) == shape.without(at) &&
+                part.dtype() == parts[0].dtype(),
+            "concat: part {} {} does not fit {} {} along axis {}", part.dtype(), part.shape(),
+            parts[0].dtype(), shape, axis);
     ends.push_back(total += part.dim(at));
   }
   shape[at] = total;
   Tensor y = Tensor::empty(shape, parts[0].dtype(), parts[0].value().device());
-  for (std::size_t i = 0; i < parts.size(); ++i) kernels::copy(parts[i].value(), y.slice(at, i == 0 ? 0 : ends[i - 1], ends[i]));
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    kernels::copy(parts[i].value(), y.slice(at, i == 0 ? 0 : ends[i - 1], ends[i]));
   return record(
       "concat", y, parts,
       [at, ends](const Tensor& dy, Grads grads) {
-        for (std::size_t i = 0; i < ends.size(); ++i) grads.add(i, dy.slice(at, i == 0 ? 0 : ends[i - 1], ends[i]));
+        for (std::size_t i = 0; i < ends.size(); ++i)
+          grads.add(i, dy.slice(at, i == 0 ? 0 : ends[i - 1], ends[i]));
       },
       DyLayout::strided);
 }

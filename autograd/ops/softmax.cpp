@@ -4,7 +4,8 @@
 namespace nystrom {
 
 Var softmax(const Var& x) {
-  require(x.rank() >= 1 && x.dim(-1) >= 1, "softmax: needs a last axis of at least one element, got shape {}", x.shape());
+  require(x.rank() >= 1 && x.dim(-1) >= 1,
+          "softmax: needs a last axis of at least one element, got shape {}", x.shape());
   Tensor y = empty_like(x.value());
   kernels::softmax(x.value().contiguous(), y);
   // Jᵀ dy = y ∘ (dy − ⟨y, dy⟩): the input itself is not needed.

@@ -34,21 +34,25 @@ std::optional<std::int64_t> number_of(const path& file) {
 
 /// Where Linux tells the memory of control groups, in their two versions.
 struct Hierarchy {
-  const char *mounted, *member;  ///< its folder, and what stands before the group's path in proc/self/cgroup
+  const char *mounted,
+      *member;  ///< its folder, and what stands before the group's path in proc/self/cgroup
   const char *limit, *used, *inactive_files, *active_files;
 };
 constexpr Hierarchy hierarchies[] = {
     {"sys/fs/cgroup", "0::/", "memory.max", "memory.current", "inactive_file", "active_file"},
-    {"sys/fs/cgroup/unified", "0::/", "memory.max", "memory.current", "inactive_file", "active_file"},
-    {"sys/fs/cgroup/memory", ":memory:/", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", "total_active_file"}};
+    {"sys/fs/cgroup/unified", "0::/", "memory.max", "memory.current", "inactive_file",
+     "active_file"},
+    {"sys/fs/cgroup/memory", ":memory:/", "memory.limit_in_bytes", "memory.usage_in_bytes",
+     "total_inactive_file", "total_active_file"}};
 
 std::int64_t available_in_group(const path& group, const Hierarchy& names) {
   const auto limit = number_of(group / names.limit), used = number_of(group / names.used);
   if (!limit || !used) return unlimited;
-  // Pages of files count as used, but make room when asked. The statistics lag behind: they may have more of them than is used.
+  // Pages of files count as used, but make room when asked. The statistics lag behind: they may
+  // have more of them than is used.
   const path statistics = group / "memory.stat";
-  const std::int64_t files =
-      number_in(statistics, names.inactive_files).value_or(0) + number_in(statistics, names.active_files).value_or(0);
+  const std::int64_t files = number_in(statistics, names.inactive_files).value_or(0) +
+                             number_in(statistics, names.active_files).value_or(0);
   return std::max<std::int64_t>(*limit - std::max<std::int64_t>(*used - files, 0), 0);
 }
 
@@ -69,9 +73,11 @@ std::int64_t available_memory_bytes(const path& root) {
   std::int64_t bytes = free_kib ? *free_kib * 1024 : unlimited;
   for (const Hierarchy& names : hierarchies) {
     const path mounted = root / names.mounted;
-    // In a container the own group may be what is mounted, under a path that does not exist there: a file that is missing limits nothing.
+    // In a container the own group may be what is mounted, under a path that does not exist there:
+    // a file that is missing limits nothing.
     path group = own_group(root, names);
-    for (; !group.empty(); group = group.parent_path()) bytes = std::min(bytes, available_in_group(mounted / group, names));
+    for (; !group.empty(); group = group.parent_path())
+      bytes = std::min(bytes, available_in_group(mounted / group, names));
     bytes = std::min(bytes, available_in_group(mounted, names));
   }
   return bytes;

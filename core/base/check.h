@@ -1,4 +1,5 @@
-// require(): the one way to check an argument, with a formatted message. For .cpp files only (fmt does not compile in .cu).
+// require(): the one way to check an argument, with a formatted message. For .cpp files only (fmt
+// does not compile in .cu).
 #pragma once
 
 #include <fmt/core.h>

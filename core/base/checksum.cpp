@@ -13,7 +13,9 @@ struct Checksum::State {
 
 Checksum::Checksum() : state_(new State) { XXH3_128bits_reset(&state_->value); }
 Checksum::~Checksum() { delete state_; }
-void Checksum::update(const void* data, std::size_t bytes) { XXH3_128bits_update(&state_->value, data, bytes); }
+void Checksum::update(const void* data, std::size_t bytes) {
+  XXH3_128bits_update(&state_->value, data, bytes);
+}
 Digest Checksum::digest() const {
   const XXH128_hash_t hash = XXH3_128bits_digest(&state_->value);
   return {hash.high64, hash.low64};

@@ -13,7 +13,8 @@ namespace nystrom {
 /// InputError when a word occurs twice; `where` says in what, as "--landmarks".
 inline void require_distinct(const std::string& where, const std::vector<std::string>& words) {
   for (auto word = words.begin(); word != words.end(); ++word)
-    require_input(std::find(words.begin(), word, *word) == word, "{}: {} is named twice; name each once", where, printable(*word, 80));
+    require_input(std::find(words.begin(), word, *word) == word,
+                  "{}: {} is named twice; name each once", where, printable(*word, 80));
 }
 
 }  // namespace nystrom

@@ -1,4 +1,5 @@
-// Errors a person can act on. Free of fmt so that CUDA units may include it; core/check.h adds formatting.
+// Errors a person can act on. Free of fmt so that CUDA units may include it; core/check.h adds
+// formatting.
 #pragma once
 
 #include <exception>
@@ -7,8 +8,9 @@
 
 namespace nystrom {
 
-/// Something went wrong: one line saying what, where, what was got and expected, and if known what to do.
-/// Contexts are added while the error travels up and stand in front: "while loading a.yaml: line 3: …".
+/// Something went wrong: one line saying what, where, what was got and expected, and if known what
+/// to do. Contexts are added while the error travels up and stand in front: "while loading a.yaml:
+/// line 3: …".
 class Error : public std::exception {
  public:
   explicit Error(std::string message) : message_(std::move(message)) {}

@@ -1,12 +1,14 @@
-// The vocabulary of field lists: each option of the program is stated once, as a line in its struct's `fields` function, and every
-// reader, writer, help text and schema is a visitor over that line (train/config/config_io.h).
+// The vocabulary of field lists: each option of the program is stated once, as a line in its
+// struct's `fields` function, and every reader, writer, help text and schema is a visitor over that
+// line (train/config/config_io.h).
 //
 //   template <class V> void fields(V& v, OptimizerOptions& c) {
 //     v(c.learning_rate, "learning_rate", "peak learning rate", positive);
 //   }
 //
-// A visitor is called as v(member, name, help, range…). A member is bool, int64, double, std::string, an enum with enum_names, an
-// optional or a vector of these (a range then holds for the value within), or a struct with its own `fields`.
+// A visitor is called as v(member, name, help, range…). A member is bool, int64, double,
+// std::string, an enum with enum_names, an optional or a vector of these (a range then holds for
+// the value within), or a struct with its own `fields`.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +21,8 @@
 
 namespace nystrom {
 
-/// Allowed values of a number: lower ≤ x ≤ upper, the ends excluded where `open` says so; `odd` for whole numbers.
+/// Allowed values of a number: lower ≤ x ≤ upper, the ends excluded where `open` says so; `odd` for
+/// whole numbers.
 struct Range {
   double lower = -std::numeric_limits<double>::infinity();
   double upper = std::numeric_limits<double>::infinity();
@@ -27,8 +30,12 @@ struct Range {
   bool upper_open = false;
   bool odd = false;
 
-  constexpr bool contains(double x) const { return (lower_open ? x > lower : x >= lower) && (upper_open ? x < upper : x <= upper); }
-  constexpr bool contains(std::int64_t x) const { return contains(static_cast<double>(x)) && (!odd || x % 2 != 0); }
+  constexpr bool contains(double x) const {
+    return (lower_open ? x > lower : x >= lower) && (upper_open ? x < upper : x <= upper);
+  }
+  constexpr bool contains(std::int64_t x) const {
+    return contains(static_cast<double>(x)) && (!odd || x % 2 != 0);
+  }
 };
 
 inline constexpr Range any_number{};
@@ -41,9 +48,11 @@ inline constexpr Range odd_positive{.lower = 1, .odd = true};
 constexpr Range at_least(double lower) { return {.lower = lower}; }
 constexpr Range between(double lower, double upper) { return {.lower = lower, .upper = upper}; }
 
-/// The limits alone: "at least 1", "greater than 0", "between 0 and 1"; empty where there are none. Oddness is not among them.
+/// The limits alone: "at least 1", "greater than 0", "between 0 and 1"; empty where there are none.
+/// Oddness is not among them.
 std::string describe_bounds(const Range& range);
-/// What a number must be, for messages: "a whole number at least 1", "an odd whole number at least 1", "a number greater than 0".
+/// What a number must be, for messages: "a whole number at least 1", "an odd whole number at least
+/// 1", "a number greater than 0".
 std::string describe(const Range& range, bool whole);
 
 /// A value of an enum and the word that stands for it in files.
@@ -53,7 +62,8 @@ struct EnumName {
   const char* name;
 };
 
-/// The word for `value`. An enum E takes part by overloading `std::span<const EnumName<E>> enum_names(E)`.
+/// The word for `value`. An enum E takes part by overloading `std::span<const EnumName<E>>
+/// enum_names(E)`.
 template <class E>
 const char* enum_name(E value) {
   for (const auto& entry : enum_names(value))
@@ -61,7 +71,7 @@ const char* enum_name(E value) {
   return "?";
 }
 
-// ---- What visitors ask of a member's type ------------------------------------------------------------------------------------------
+// ---- What visitors ask of a member's type -------------------------------------------------------
 
 template <class T>
 struct is_optional : std::false_type {};
@@ -74,6 +84,7 @@ struct is_vector<std::vector<T>> : std::true_type {};
 
 /// A struct with a field list of its own.
 template <class T>
-concept Section = std::is_class_v<T> && !std::is_same_v<T, std::string> && !is_optional<T>::value && !is_vector<T>::value;
+concept Section = std::is_class_v<T> && !std::is_same_v<T, std::string> && !is_optional<T>::value &&
+                  !is_vector<T>::value;
 
 }  // namespace nystrom

@@ -22,7 +22,9 @@ constexpr std::size_t max_transfer = std::size_t{1} << 30;
 
 std::string error_text() { return std::strerror(errno); }
 
-std::filesystem::path parent_of(const std::filesystem::path& path) { return path.has_parent_path() ? path.parent_path() : "."; }
+std::filesystem::path parent_of(const std::filesystem::path& path) {
+  return path.has_parent_path() ? path.parent_path() : ".";
+}
 
 /// Calls a system function again while a signal interrupts it.
 template <class F>
@@ -36,30 +38,37 @@ auto retry(F&& call) {
 
 InputFile InputFile::open(const std::filesystem::path& path) {
   // O_NONBLOCK: opening a pipe must not wait for its writer.
-  const int descriptor = retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
+  const int descriptor =
+      retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   require_input(descriptor >= 0, "{}: cannot open: {}", printable_path(path), error_text());
   return InputFile(descriptor, path);
 }
 
 InputFile InputFile::open_inside(const std::filesystem::path& folder, const std::string& name) {
   const std::filesystem::path path = folder / name;
-  const int directory = retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  const int directory =
+      retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   require_input(directory >= 0, "{}: cannot open: {}", printable_path(folder), error_text());
-  const int descriptor = retry([&] { return ::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW); });
+  const int descriptor = retry([&] {
+    return ::openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+  });
   const int error = errno;
   ::close(directory);
   errno = error;
-  require_input(descriptor >= 0 || error != ELOOP, "{}: is a symbolic link, which is not followed here; put the file in its place",
+  require_input(descriptor >= 0 || error != ELOOP,
+                "{}: is a symbolic link, which is not followed here; put the file in its place",
                 printable_path(path));
   require_input(descriptor >= 0, "{}: cannot open: {}", printable_path(path), error_text());
   return InputFile(descriptor, path);
 }
 
-InputFile::InputFile(int descriptor, std::filesystem::path path) : descriptor_(descriptor), path_(std::move(path)) {
+InputFile::InputFile(int descriptor, std::filesystem::path path)
+    : descriptor_(descriptor), path_(std::move(path)) {
   struct stat status {};
   const bool known = ::fstat(descriptor_, &status) == 0;
   if (!known || !S_ISREG(status.st_mode)) {
-    const std::string reason = known ? "is not a regular file" : "cannot be examined: " + error_text();
+    const std::string reason =
+        known ? "is not a regular file" : "cannot be examined: " + error_text();
     ::close(descriptor_);
     throw InputError(fmt::format("{}: {}", printable_path(path_), reason));
   }
@@ -67,7 +76,9 @@ InputFile::InputFile(int descriptor, std::filesystem::path path) : descriptor_(d
 }
 
 InputFile::InputFile(InputFile&& other) noexcept
-    : descriptor_(std::exchange(other.descriptor_, -1)), size_(other.size_), path_(std::move(other.path_)) {}
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_),
+      path_(std::move(other.path_)) {}
 
 InputFile& InputFile::operator=(InputFile&& other) noexcept {
   std::swap(descriptor_, other.descriptor_);
@@ -82,10 +93,12 @@ InputFile::~InputFile() {
 
 void InputFile::read(std::span<std::byte> buffer, std::int64_t offset) const {
   while (!buffer.empty()) {
-    const auto count = retry([&] { return ::pread(descriptor_, buffer.data(), std::min(buffer.size(), max_transfer), offset); });
+    const auto count = retry([&] {
+      return ::pread(descriptor_, buffer.data(), std::min(buffer.size(), max_transfer), offset);
+    });
     require_input(count >= 0, "{}: cannot read: {}", printable_path(path_), error_text());
-    require_input(count > 0, "{}: ends at byte {}, {} more expected: it changed while being read", printable_path(path_), offset,
-                  buffer.size());
+    require_input(count > 0, "{}: ends at byte {}, {} more expected: it changed while being read",
+                  printable_path(path_), offset, buffer.size());
     buffer = buffer.subspan(static_cast<std::size_t>(count));
     offset += count;
   }
@@ -95,7 +108,9 @@ OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
   std::random_device random;
   temporary_ = path_;
   temporary_ += fmt::format(".tmp-{:08x}{:08x}", random(), random());
-  descriptor_ = retry([&] { return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666); });
+  descriptor_ = retry([&] {
+    return ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+  });
   if (descriptor_ < 0) fail("cannot create");
   exists_ = true;
 }
@@ -119,14 +134,16 @@ void OutputFile::reserve(std::int64_t bytes) {
 void OutputFile::write(std::span<const std::byte> bytes) {
   checksum_.update(bytes.data(), bytes.size());
   while (!bytes.empty()) {
-    const auto count = retry([&] { return ::write(descriptor_, bytes.data(), std::min(bytes.size(), max_transfer)); });
+    const auto count = retry(
+        [&] { return ::write(descriptor_, bytes.data(), std::min(bytes.size(), max_transfer)); });
     if (count < 0) fail("cannot write");
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
 }
 
 void OutputFile::commit() {
-  // A failed fsync is not retried on this descriptor: the kernel may have dropped the pages and would then report success.
+  // A failed fsync is not retried on this descriptor: the kernel may have dropped the pages and
+  // would then report success.
   if (retry([&] { return ::fsync(descriptor_); }) != 0) fail("cannot make durable");
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot close");
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) fail("cannot rename into place");
@@ -136,8 +153,9 @@ void OutputFile::commit() {
 
 std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes) {
   const InputFile file = InputFile::open(path);
-  require_input(file.size() <= static_cast<std::int64_t>(max_bytes), "{}: the file has {} bytes; at most {} are read", printable_path(path),
-                file.size(), max_bytes);
+  require_input(file.size() <= static_cast<std::int64_t>(max_bytes),
+                "{}: the file has {} bytes; at most {} are read", printable_path(path), file.size(),
+                max_bytes);
   std::string text(static_cast<std::size_t>(file.size()), '\0');
   file.read(std::as_writable_bytes(std::span(text)), 0);
   return text;
@@ -155,7 +173,8 @@ std::string file_checksum(const std::filesystem::path& path) {
   std::vector<std::byte> buffer(std::size_t{1} << 20);
   Checksum checksum;
   for (std::int64_t at = 0; at < file.size();) {
-    const auto count = std::min<std::int64_t>(static_cast<std::int64_t>(buffer.size()), file.size() - at);
+    const auto count =
+        std::min<std::int64_t>(static_cast<std::int64_t>(buffer.size()), file.size() - at);
     file.read(std::span(buffer).first(static_cast<std::size_t>(count)), at);
     checksum.update(buffer.data(), static_cast<std::size_t>(count));
     at += count;
@@ -168,21 +187,26 @@ void make_folders(const std::filesystem::path& folder) {
   // Asked once: another process of the run may be making it.
   const std::filesystem::file_status status = std::filesystem::status(folder, error);
   if (std::filesystem::is_directory(status)) return;
-  require_input(!std::filesystem::exists(status), "{}: is no folder; name another place", printable_path(folder));
+  require_input(!std::filesystem::exists(status), "{}: is no folder; name another place",
+                printable_path(folder));
   const std::filesystem::path parent = parent_of(folder);
   if (parent != folder) make_folders(parent);
   std::filesystem::create_directory(folder, error);
-  require_input(!error, "{}: cannot create the folder: {}", printable_path(folder), error.message());
+  require_input(!error, "{}: cannot create the folder: {}", printable_path(folder),
+                error.message());
   sync_folder(parent);
 }
 
 void sync_folder(const std::filesystem::path& folder) {
-  const int directory = retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
-  require_input(directory >= 0, "{}: cannot open the folder: {}", printable_path(folder), error_text());
+  const int directory =
+      retry([&] { return ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  require_input(directory >= 0, "{}: cannot open the folder: {}", printable_path(folder),
+                error_text());
   const int result = retry([&] { return ::fsync(directory); });
   const std::string reason = error_text();
   ::close(directory);
-  require_input(result == 0, "{}: cannot make its names durable: {}", printable_path(folder), reason);
+  require_input(result == 0, "{}: cannot make its names durable: {}", printable_path(folder),
+                reason);
 }
 
 }  // namespace nystrom

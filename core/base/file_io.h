@@ -1,4 +1,5 @@
-// Files that may be hostile, vanish or meet a full disk: reading without surprises and writing all or nothing.
+// Files that may be hostile, vanish or meet a full disk: reading without surprises and writing all
+// or nothing.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +13,12 @@
 
 namespace nystrom {
 
-/// A regular file open for reading. Never mapped: a file truncated under us must end in an error, not in SIGBUS.
+/// A regular file open for reading. Never mapped: a file truncated under us must end in an error,
+/// not in SIGBUS.
 class InputFile {
  public:
-  /// Follows links, as model caches use them. InputError when the file is absent, unreadable or not regular.
+  /// Follows links, as model caches use them. InputError when the file is absent, unreadable or not
+  /// regular.
   static InputFile open(const std::filesystem::path& path);
   /// Opens `name` inside `folder` without following a link; `name` must be a checked basename.
   static InputFile open_inside(const std::filesystem::path& folder, const std::string& name);
@@ -26,7 +29,8 @@ class InputFile {
 
   const std::filesystem::path& path() const { return path_; }
   std::int64_t size() const { return size_; }
-  /// Fills `buffer` from byte `offset` on; InputError when the file ends before. May be called from several threads.
+  /// Fills `buffer` from byte `offset` on; InputError when the file ends before. May be called from
+  /// several threads.
   void read(std::span<std::byte> buffer, std::int64_t offset) const;
 
  private:
@@ -37,8 +41,9 @@ class InputFile {
   std::filesystem::path path_;
 };
 
-/// Writes a file under a temporary name beside its place; only commit() makes it appear, whole and durable.
-/// Every failure is an InputError naming the file and the cause, and the temporary file is removed.
+/// Writes a file under a temporary name beside its place; only commit() makes it appear, whole and
+/// durable. Every failure is an InputError naming the file and the cause, and the temporary file is
+/// removed.
 class OutputFile {
  public:
   explicit OutputFile(std::filesystem::path path);
@@ -47,7 +52,8 @@ class OutputFile {
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// Takes `bytes` of disk space in advance, so that a full disk shows before the work; where the file system cannot, nothing happens.
+  /// Takes `bytes` of disk space in advance, so that a full disk shows before the work; where the
+  /// file system cannot, nothing happens.
   void reserve(std::int64_t bytes);
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
@@ -68,15 +74,18 @@ class OutputFile {
 
 /// The most that is read of a file of settings.
 inline constexpr std::size_t max_config_bytes = std::size_t{1} << 20;
-/// All bytes of a regular file; InputError naming the file when it is absent, unreadable, not regular or larger than `max_bytes`.
-std::string read_text_file(const std::filesystem::path& path, std::size_t max_bytes = max_config_bytes);
+/// All bytes of a regular file; InputError naming the file when it is absent, unreadable, not
+/// regular or larger than `max_bytes`.
+std::string read_text_file(const std::filesystem::path& path,
+                           std::size_t max_bytes = max_config_bytes);
 
 /// Writes `text` as a whole file by OutputFile; its checksum.
 std::string write_text_file(const std::filesystem::path& path, std::string_view text);
 
 /// Checksum of a whole file, read in pieces.
 std::string file_checksum(const std::filesystem::path& path);
-/// Creates `folder` and the folders above it that are missing, durably. InputError when the system refuses.
+/// Creates `folder` and the folders above it that are missing, durably. InputError when the system
+/// refuses.
 void make_folders(const std::filesystem::path& folder);
 /// Makes the names in `folder` durable. InputError when the system refuses.
 void sync_folder(const std::filesystem::path& folder);

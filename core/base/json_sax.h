@@ -1,5 +1,5 @@
-// The event form of the strict JSON parser, for readers that must not build a tree of what they have not yet checked.
-// Pulls in all of nlohmann/json: include it in .cpp files only.
+// The event form of the strict JSON parser, for readers that must not build a tree of what they
+// have not yet checked. Pulls in all of nlohmann/json: include it in .cpp files only.
 #pragma once
 
 #include <string>
@@ -11,10 +11,12 @@
 
 namespace nystrom {
 
-/// Calls on_… of a derived class for each event; nlohmann's parser is told apart from what is accepted here: see parse_json.
+/// Calls on_… of a derived class for each event; nlohmann's parser is told apart from what is
+/// accepted here: see parse_json.
 class StrictSax : public nlohmann::json_sax<nlohmann::json> {
  public:
-  StrictSax(std::string source, int max_depth) : source_(std::move(source)), max_depth_(max_depth) {}
+  StrictSax(std::string source, int max_depth)
+      : source_(std::move(source)), max_depth_(max_depth) {}
 
   void parse(std::string_view text);
 
@@ -42,7 +44,8 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
   bool end_object() final;
   bool start_array(std::size_t count) final;
   bool end_array() final;
-  bool parse_error(std::size_t position, const std::string& token, const nlohmann::json::exception& error) final;
+  bool parse_error(std::size_t position, const std::string& token,
+                   const nlohmann::json::exception& error) final;
 
   void begin(bool is_array);
   bool end();

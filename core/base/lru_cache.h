@@ -9,7 +9,8 @@
 
 namespace nystrom {
 
-/// Keeps values of a bounded total cost; the least recently used go first. Not safe for several threads at once.
+/// Keeps values of a bounded total cost; the least recently used go first. Not safe for several
+/// threads at once.
 template <class Key, class Value>
 class LruCache {
  public:
@@ -23,7 +24,8 @@ class LruCache {
     return found->second->value;
   }
 
-  /// Keeps `value`, the newest, even if it alone exceeds the capacity. A value kept for `key` already stays.
+  /// Keeps `value`, the newest, even if it alone exceeds the capacity. A value kept for `key`
+  /// already stays.
   void insert(const Key& key, std::shared_ptr<const Value> value, std::int64_t cost) {
     if (places_.contains(key)) return;
     entries_.push_front({key, std::move(value), cost});

@@ -15,7 +15,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-fs::path parent_of(const fs::path& place) { return place.has_parent_path() ? place.parent_path() : "."; }
+fs::path parent_of(const fs::path& place) {
+  return place.has_parent_path() ? place.parent_path() : ".";
+}
 
 void remove_leftovers(const fs::path& place) {
   const std::string prefix = place.filename().string() + ".tmp-";
@@ -45,7 +47,8 @@ fs::path require_empty_target(const fs::path& folder) {
   require_input(!error, "{}: cannot create: {}", printable_path(folder), error.message());
   if (!place.has_filename()) place = place.parent_path();
   if (!fs::exists(place, error)) return place;
-  require_input(fs::is_directory(place, error), "{}: exists and is no folder; name a new one", printable_path(folder));
+  require_input(fs::is_directory(place, error), "{}: exists and is no folder; name a new one",
+                printable_path(folder));
   const bool empty = fs::is_empty(place, error);
   require_input(!error, "{}: cannot open the folder: {}", printable_path(folder), error.message());
   require_input(empty, "{}: is not empty; name a new folder", printable_path(folder));
@@ -79,7 +82,8 @@ NewFolder::~NewFolder() {
 void NewFolder::commit() {
   std::error_code error;
   fs::rename(temporary_, place_, error);
-  require_input(!error, "{}: cannot rename into place: {}", printable_path(place_), error.message());
+  require_input(!error, "{}: cannot rename into place: {}", printable_path(place_),
+                error.message());
   sync_folder(parent_of(place_));
 }
 

@@ -5,15 +5,17 @@
 
 namespace nystrom {
 
-/// The folder without links and trailing slashes. InputError when something is in it, or it is no folder.
+/// The folder without links and trailing slashes. InputError when something is in it, or it is no
+/// folder.
 std::filesystem::path require_empty_target(const std::filesystem::path& folder);
 
-/// A descriptor that holds the lock of a folder alone, until it is closed; −1 where that cannot be had: others hold it, or there is no
-/// folder.
+/// A descriptor that holds the lock of a folder alone, until it is closed; −1 where that cannot be
+/// had: others hold it, or there is no folder.
 int lock_folder(const std::filesystem::path& folder);
 
-/// Made under a temporary name beside its place, and locked while alive, so that what a killed process left can be told from what a living
-/// one still writes. Every failure is an InputError naming the folder.
+/// Made under a temporary name beside its place, and locked while alive, so that what a killed
+/// process left can be told from what a living one still writes. Every failure is an InputError
+/// naming the folder.
 class NewFolder {
  public:
   /// Makes the parents, removes leftovers of the same name, and makes the temporary folder.

@@ -12,7 +12,8 @@ std::string printable(std::string_view text, std::size_t max_bytes) {
     if (result.size() >= max_bytes) return result + "…";
     const auto lead = static_cast<unsigned char>(text[0]);
     const std::size_t length = valid_utf8_character(text);
-    const bool c1_control = lead == 0xc2 && length == 2 && static_cast<unsigned char>(text[1]) < 0xa0;
+    const bool c1_control =
+        lead == 0xc2 && length == 2 && static_cast<unsigned char>(text[1]) < 0xa0;
     if (length == 0 || lead < 0x20 || lead == 0x7f || c1_control) {
       result += fmt::format("\\x{:02x}", lead);
       text.remove_prefix(1);
@@ -24,6 +25,8 @@ std::string printable(std::string_view text, std::size_t max_bytes) {
   return result;
 }
 
-std::string printable_path(const std::filesystem::path& path) { return printable(path.native(), std::string::npos); }
+std::string printable_path(const std::filesystem::path& path) {
+  return printable(path.native(), std::string::npos);
+}
 
 }  // namespace nystrom

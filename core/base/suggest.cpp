@@ -17,7 +17,8 @@ std::optional<int> edit_distance(std::string_view a, std::string_view b, int lim
   const int rows = static_cast<int>(a.size());
   const int columns = static_cast<int>(b.size());
   if (std::abs(rows - columns) > limit) return std::nullopt;
-  // Row i holds the distances of a's first i letters to every beginning of b; a swap looks back two rows.
+  // Row i holds the distances of a's first i letters to every beginning of b; a swap looks back two
+  // rows.
   std::vector<int> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (int j = 0; j <= columns; ++j) row[j] = j;
   for (int i = 1; i <= rows; ++i) {
@@ -31,7 +32,8 @@ std::optional<int> edit_distance(std::string_view a, std::string_view b, int lim
       const bool swapped = i > 1 && j > 1 && x == lower(b[j - 2]) && lower(a[i - 2]) == y;
       if (swapped) row[j] = std::min(row[j], before[j - 2] + 1);
     }
-    const int best = std::min(*std::min_element(row.begin(), row.end()), *std::min_element(above.begin(), above.end()));
+    const int best = std::min(*std::min_element(row.begin(), row.end()),
+                              *std::min_element(above.begin(), above.end()));
     if (best > limit) return std::nullopt;
   }
   return row[columns] <= limit ? std::optional(row[columns]) : std::nullopt;
@@ -45,7 +47,8 @@ std::optional<std::string> nearest(std::string_view word, std::span<const std::s
     if (candidate.size() > longest_word) continue;
     const int longer = static_cast<int>(std::max(word.size(), candidate.size()));
     const int near = std::min(std::max(1, longer / 4), std::max(0, longer - 1));
-    const auto distance = edit_distance(word, candidate, best ? std::min(near, best_distance - 1) : near);
+    const auto distance =
+        edit_distance(word, candidate, best ? std::min(near, best_distance - 1) : near);
     if (!distance) continue;
     best = candidate;
     best_distance = *distance;

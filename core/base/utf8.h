@@ -8,7 +8,8 @@
 
 namespace nystrom {
 
-/// Bytes at the start of `text` that are valid UTF-8 (no surrogates, no overlong forms, at most U+10FFFF); text.size() if all are.
+/// Bytes at the start of `text` that are valid UTF-8 (no surrogates, no overlong forms, at most
+/// U+10FFFF); text.size() if all are.
 std::size_t valid_utf8_prefix(std::string_view text);
 inline bool is_valid_utf8(std::string_view text) { return valid_utf8_prefix(text) == text.size(); }
 
@@ -22,7 +23,9 @@ inline std::size_t utf8_length(char lead) {
 }
 
 /// Whether the byte goes on with a character begun before it.
-inline bool is_utf8_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) == 0x80; }
+inline bool is_utf8_continuation(char byte) {
+  return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+}
 
 /// The character at `position` of valid UTF-8; moves `position` behind it.
 char32_t next_code_point(std::string_view text, std::size_t& position);

@@ -1,5 +1,6 @@
-// Blockwise attention with online softmax: scores exist one block at a time (Rabe & Staats, arXiv 2112.05682; Dao et al.,
-// arXiv 2205.14135). Operands of any type are read into blocks of the accumulate type, so one template serves f32 and bf16.
+// Blockwise attention with online softmax: scores exist one block at a time (Rabe & Staats, arXiv
+// 2112.05682; Dao et al., arXiv 2205.14135). Operands of any type are read into blocks of the
+// accumulate type, so one template serves f32 and bf16.
 #include "core/cpu/level.h"
 
 #include <cmath>
@@ -28,15 +29,17 @@ NYSTROM_INLINE Head head_of(const ViewBase& view, std::int64_t index) {
 NYSTROM_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
 template <class A>
-NYSTROM_INLINE void load_rows(const CView& view, Head head, std::int64_t first, std::int64_t rows, A* target) {
+NYSTROM_INLINE void load_rows(const CView& view, Head head, std::int64_t first, std::int64_t rows,
+                              A* target) {
   const std::int64_t width = view.shape[3];
-  for (std::int64_t r = 0; r < rows; ++r) load_row(view, head.offset + (first + r) * head.row, target + r * width, width);
+  for (std::int64_t r = 0; r < rows; ++r)
+    load_row(view, head.offset + (first + r) * head.row, target + r * width, width);
 }
 
 /// As load_rows with masked rows read as 0: padding may hold anything, also infinities.
 template <class A>
-NYSTROM_INLINE void load_valid_rows(const CView& view, Head head, const std::uint8_t* valid, std::int64_t first, std::int64_t rows,
-                                    A* target) {
+NYSTROM_INLINE void load_valid_rows(const CView& view, Head head, const std::uint8_t* valid,
+                                    std::int64_t first, std::int64_t rows, A* target) {
   const std::int64_t width = view.shape[3];
   for (std::int64_t r = 0; r < rows; ++r) {
     if (!valid || valid[first + r]) {
@@ -48,9 +51,11 @@ NYSTROM_INLINE void load_valid_rows(const CView& view, Head head, const std::uin
 }
 
 template <class A>
-NYSTROM_INLINE void store_rows(const View& view, Head head, std::int64_t first, std::int64_t rows, const A* source) {
+NYSTROM_INLINE void store_rows(const View& view, Head head, std::int64_t first, std::int64_t rows,
+                               const A* source) {
   const std::int64_t width = view.shape[3];
-  for (std::int64_t r = 0; r < rows; ++r) store_row(view, head.offset + (first + r) * head.row, source + r * width, width);
+  for (std::int64_t r = 0; r < rows; ++r)
+    store_row(view, head.offset + (first + r) * head.row, source + r * width, width);
 }
 
 NYSTROM_INLINE bool any_valid(const std::uint8_t* valid, std::int64_t first, std::int64_t count) {
@@ -62,16 +67,18 @@ NYSTROM_INLINE bool any_valid(const std::uint8_t* valid, std::int64_t first, std
 
 /// scores[r, j] = −∞ where key first + j is masked.
 template <class A>
-NYSTROM_INLINE void mask_scores(A* scores, std::int64_t rows, std::int64_t keys, const std::uint8_t* valid, std::int64_t first) {
+NYSTROM_INLINE void mask_scores(A* scores, std::int64_t rows, std::int64_t keys,
+                                const std::uint8_t* valid, std::int64_t first) {
   if (!valid) return;
   for (std::int64_t j = 0; j < keys; ++j) {
     if (valid[first + j]) continue;
-    for (std::int64_t r = 0; r < rows; ++r) scores[r * block + j] = -std::numeric_limits<A>::infinity();
+    for (std::int64_t r = 0; r < rows; ++r)
+      scores[r * block + j] = -std::numeric_limits<A>::infinity();
   }
 }
 
-/// Folds one block of scores into a row's running maximum and sum; leaves its exponentials in `scores` and returns the factor by
-/// which what was summed before shrinks.
+/// Folds one block of scores into a row's running maximum and sum; leaves its exponentials in
+/// `scores` and returns the factor by which what was summed before shrinks.
 template <class A>
 NYSTROM_INLINE A online_softmax_row(A* scores, std::int64_t keys, A& largest, A& sum) {
   A block_max = scores[0];
@@ -96,8 +103,10 @@ struct Keys {
   const std::uint8_t* valid;  // null: all
   A scale;
 
-  NYSTROM_INLINE Keys(const CView& mask, std::int64_t sample, std::int64_t count, EmptyRows empty, double factor)
-      : valid(mask ? mask.as<std::uint8_t>() + sample * mask.shape[1] : nullptr), scale(static_cast<A>(factor)) {
+  NYSTROM_INLINE Keys(const CView& mask, std::int64_t sample, std::int64_t count, EmptyRows empty,
+                      double factor)
+      : valid(mask ? mask.as<std::uint8_t>() + sample * mask.shape[1] : nullptr),
+        scale(static_cast<A>(factor)) {
     if (empty == EmptyRows::zero || any_valid(valid, 0, count)) return;
     valid = nullptr;  // all scores equal: a uniform softmax over every key
     scale = 0;
@@ -108,13 +117,21 @@ template <class A>
 struct ForwardScratch {
   Scratch<A> q, kt, k, v, scores, sum_v, largest, sum;
   ForwardScratch(std::int64_t d, std::int64_t dv)
-      : q(block * d), kt(block * d), k(block * d), v(block * dv), scores(block * block), sum_v(block * dv), largest(block), sum(block) {}
+      : q(block * d),
+        kt(block * d),
+        k(block * d),
+        v(block * dv),
+        scores(block * block),
+        sum_v(block * dv),
+        largest(block),
+        sum(block) {}
 };
 
 /// Queries first … first + rows of one head against all keys.
 template <class A>
-void forward_block(const CView& q, const CView& k, const CView& v, Keys<A> valid_keys, std::int64_t index, std::int64_t first,
-                   std::int64_t rows, const ForwardScratch<A>& s, const View& out, const View& log_sum_exp) {
+void forward_block(const CView& q, const CView& k, const CView& v, Keys<A> valid_keys,
+                   std::int64_t index, std::int64_t first, std::int64_t rows,
+                   const ForwardScratch<A>& s, const View& out, const View& log_sum_exp) {
   const std::int64_t keys = k.shape[2], d = q.shape[3], dv = v.shape[3];
   const auto [valid, scale] = valid_keys;
   load_rows(q, head_of(q, index), first, rows, s.q.get());
@@ -128,20 +145,24 @@ void forward_block(const CView& q, const CView& k, const CView& v, Keys<A> valid
     if (!any_valid(valid, j, count)) continue;
     load_valid_rows(k, head_of(k, index), valid, j, count, s.k.get());
     transpose_block(s.k.get(), count, d, d, s.kt.get(), block);
-    tile_gemm<A>(rows, count, d, scale, {s.q.get(), d, 1}, s.kt.get(), block, s.scores.get(), block, false);
+    tile_gemm<A>(rows, count, d, scale, {s.q.get(), d, 1}, s.kt.get(), block, s.scores.get(), block,
+                 false);
     mask_scores(s.scores.get(), rows, count, valid, j);
     for (std::int64_t r = 0; r < rows; ++r) {
-      const A shrink = online_softmax_row(s.scores.get() + r * block, count, s.largest[r], s.sum[r]);
+      const A shrink =
+          online_softmax_row(s.scores.get() + r * block, count, s.largest[r], s.sum[r]);
       for (std::int64_t i = 0; i < dv; ++i) s.sum_v[r * dv + i] *= shrink;
     }
     load_valid_rows(v, head_of(v, index), valid, j, count, s.v.get());
-    tile_gemm<A>(rows, dv, count, A(1), {s.scores.get(), block, 1}, s.v.get(), dv, s.sum_v.get(), dv, true);
+    tile_gemm<A>(rows, dv, count, A(1), {s.scores.get(), block, 1}, s.v.get(), dv, s.sum_v.get(),
+                 dv, true);
   }
   A* lse = log_sum_exp.as<A>() + index * q.shape[2] + first;
   for (std::int64_t r = 0; r < rows; ++r) {
     const A norm = s.sum[r] > 0 ? 1 / s.sum[r] : A(0);
     for (std::int64_t i = 0; i < dv; ++i) s.sum_v[r * dv + i] *= norm;
-    lse[r] = s.sum[r] > 0 ? s.largest[r] + static_cast<A>(std::log(s.sum[r])) : -std::numeric_limits<A>::infinity();
+    lse[r] = s.sum[r] > 0 ? s.largest[r] + static_cast<A>(std::log(s.sum[r]))
+                          : -std::numeric_limits<A>::infinity();
   }
   store_rows(out, head_of(out, index), first, rows, s.sum_v.get());
 }
@@ -166,7 +187,8 @@ struct BackwardScratch {
 
 /// p = exp(scores − lse) and dp ← dS = scale · p ∘ (dp − inner) of one block of rows.
 template <class A>
-NYSTROM_INLINE void score_gradient(A* p, A* dp, const A* lse, const A* inner, std::int64_t rows, std::int64_t keys, A scale) {
+NYSTROM_INLINE void score_gradient(A* p, A* dp, const A* lse, const A* inner, std::int64_t rows,
+                                   std::int64_t keys, A scale) {
   for (std::int64_t r = 0; r < rows; ++r) {
     const bool empty = lse[r] == -std::numeric_limits<A>::infinity();
     const A total = lse[r], shift = inner[r];
@@ -180,11 +202,12 @@ NYSTROM_INLINE void score_gradient(A* p, A* dp, const A* lse, const A* inner, st
   }
 }
 
-/// All of one head: with P = softmax(scale · q kᵀ), dv = Pᵀ dout; dP = dout vᵀ; dS = scale · P ∘ (dP − rowsum(dout ∘ out));
-/// dq = dS k; dk = dSᵀ q.
+/// All of one head: with P = softmax(scale · q kᵀ), dv = Pᵀ dout; dP = dout vᵀ; dS = scale · P ∘
+/// (dP − rowsum(dout ∘ out)); dq = dS k; dk = dSᵀ q.
 template <class A>
-void backward_head(const CView& q, const CView& k, const CView& v, Keys<A> valid_keys, A scale, const CView& out, const A* lse,
-                   const CView& dout, std::int64_t index, const BackwardScratch<A>& s, const View& dq, const View& dk, const View& dv) {
+void backward_head(const CView& q, const CView& k, const CView& v, Keys<A> valid_keys, A scale,
+                   const CView& out, const A* lse, const CView& dout, std::int64_t index,
+                   const BackwardScratch<A>& s, const View& dq, const View& dk, const View& dv) {
   const std::int64_t queries = q.shape[2], keys = k.shape[2], d = q.shape[3], width = v.shape[3];
   const std::uint8_t* valid = valid_keys.valid;
   load_rows(q, head_of(q, index), 0, queries, s.q.get());
@@ -209,12 +232,17 @@ void backward_head(const CView& q, const CView& k, const CView& v, Keys<A> valid
         const std::int64_t rows = smaller(block, queries - first);
         const A* qb = s.q.get() + first * d;
         const A* ob = s.dout.get() + first * width;
-        tile_gemm<A>(rows, count, d, valid_keys.scale, {qb, d, 1}, s.kt.get(), block, s.p.get(), block, false);
+        tile_gemm<A>(rows, count, d, valid_keys.scale, {qb, d, 1}, s.kt.get(), block, s.p.get(),
+                     block, false);
         mask_scores(s.p.get(), rows, count, valid, j);
-        tile_gemm<A>(rows, count, width, A(1), {ob, width, 1}, s.vt.get(), block, s.dp.get(), block, false);
-        score_gradient(s.p.get(), s.dp.get(), lse + first, s.inner.get() + first, rows, count, scale);
-        tile_gemm<A>(count, width, rows, A(1), {s.p.get(), 1, block}, ob, width, s.dv.get(), width, true);
-        tile_gemm<A>(rows, d, count, A(1), {s.dp.get(), block, 1}, s.k.get(), d, s.dq.get() + first * d, d, true);
+        tile_gemm<A>(rows, count, width, A(1), {ob, width, 1}, s.vt.get(), block, s.dp.get(), block,
+                     false);
+        score_gradient(s.p.get(), s.dp.get(), lse + first, s.inner.get() + first, rows, count,
+                       scale);
+        tile_gemm<A>(count, width, rows, A(1), {s.p.get(), 1, block}, ob, width, s.dv.get(), width,
+                     true);
+        tile_gemm<A>(rows, d, count, A(1), {s.dp.get(), block, 1}, s.k.get(), d,
+                     s.dq.get() + first * d, d, true);
         tile_gemm<A>(count, d, rows, A(1), {s.dp.get(), 1, block}, qb, d, s.dk.get(), d, true);
       }
     }
@@ -226,7 +254,8 @@ void backward_head(const CView& q, const CView& k, const CView& v, Keys<A> valid
 
 }  // namespace
 
-void attention(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, View out, View log_sum_exp) {
+void attention(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, View out,
+               View log_sum_exp) {
   const std::int64_t heads = q.shape[1], queries = q.shape[2];
   const std::int64_t blocks = (queries + block - 1) / block;
   visit_accumulate(log_sum_exp.dtype, [&](auto tag) {
@@ -236,14 +265,15 @@ void attention(CView q, CView k, CView v, CView key_mask, EmptyRows empty, doubl
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t index = i / blocks, first = i % blocks * block;
         const Keys<A> keys(key_mask, index / heads, k.shape[2], empty, scale);
-        forward_block(q, k, v, keys, index, first, smaller(block, queries - first), scratch, out, log_sum_exp);
+        forward_block(q, k, v, keys, index, first, smaller(block, queries - first), scratch, out,
+                      log_sum_exp);
       }
     });
   });
 }
 
-void attention_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp, CView dout,
-                    View dq, View dk, View dv) {
+void attention_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
+                    CView out, CView log_sum_exp, CView dout, View dq, View dk, View dv) {
   const std::int64_t heads = q.shape[1], queries = q.shape[2];
   visit_accumulate(log_sum_exp.dtype, [&](auto tag) {
     using A = typename decltype(tag)::type;
@@ -251,7 +281,8 @@ void attention_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, 
       const BackwardScratch<A> scratch(queries, q.shape[3], v.shape[3]);
       for (std::int64_t index = begin; index < end; ++index) {
         const Keys<A> keys(key_mask, index / heads, k.shape[2], empty, scale);
-        backward_head(q, k, v, keys, static_cast<A>(scale), out, log_sum_exp.as<A>() + index * queries, dout, index, scratch, dq, dk, dv);
+        backward_head(q, k, v, keys, static_cast<A>(scale), out,
+                      log_sum_exp.as<A>() + index * queries, dout, index, scratch, dq, dk, dv);
       }
     });
   });

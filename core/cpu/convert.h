@@ -28,7 +28,8 @@ NYSTROM_INLINE To convert(From x) {
 }
 
 template <class To, class From>
-NYSTROM_INLINE void convert_row(const From* __restrict source, To* __restrict target, std::int64_t n) {
+NYSTROM_INLINE void convert_row(const From* __restrict source, To* __restrict target,
+                                std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) target[i] = convert<To>(source[i]);
 }
 
@@ -37,8 +38,11 @@ template <class T>
 class Scratch {
  public:
   NYSTROM_INLINE explicit Scratch(std::int64_t count)
-      : data_(static_cast<T*>(std::aligned_alloc(64, (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64 + 64))) {
-    if (!data_) __builtin_trap();  // a few hundred KiB at most: the arena has failed with a message long before
+      : data_(static_cast<T*>(std::aligned_alloc(
+            64, (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64 + 64))) {
+    if (!data_)
+      __builtin_trap();  // a few hundred KiB at most: the arena has failed with a message long
+                         // before
   }
   NYSTROM_INLINE ~Scratch() { std::free(data_); }
   Scratch(const Scratch&) = delete;
@@ -50,7 +54,8 @@ class Scratch {
   T* data_;
 };
 
-/// Reads `n` elements starting `offset` elements into the view, as A; the view's type is any that accumulates in A.
+/// Reads `n` elements starting `offset` elements into the view, as A; the view's type is any that
+/// accumulates in A.
 template <class A>
 NYSTROM_INLINE void load_row(const CView& view, std::int64_t offset, A* target, std::int64_t n) {
   if (view.dtype == DType::bf16) {
@@ -61,7 +66,8 @@ NYSTROM_INLINE void load_row(const CView& view, std::int64_t offset, A* target, 
 }
 
 template <class A>
-NYSTROM_INLINE void store_row(const View& view, std::int64_t offset, const A* source, std::int64_t n) {
+NYSTROM_INLINE void store_row(const View& view, std::int64_t offset, const A* source,
+                              std::int64_t n) {
   if (view.dtype == DType::bf16) {
     convert_row(source, view.as<bf16>() + offset, n);
   } else {

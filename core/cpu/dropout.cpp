@@ -16,18 +16,20 @@ void dropout(CView x, CView sample_ids, DropoutKey key, double p, View y) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     const DropoutMask<A> mask(key, p);
-    parallel_ranges(samples * blocks, elementwise_grain / block, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t s = i / blocks, first = i % blocks * block;
-        const std::int64_t n = size - first < block ? size - first : block;
-        A factor[block];
-        mask.factors(sample_ids.as<std::int64_t>()[s], first, n, factor);
-        const T* source = x.as<T>() + s * size + first;
-        T* target = y.as<T>() + s * size + first;
+    parallel_ranges(
+        samples * blocks, elementwise_grain / block, [&](std::int64_t begin, std::int64_t end) {
+          for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t s = i / blocks, first = i % blocks * block;
+            const std::int64_t n = size - first < block ? size - first : block;
+            A factor[block];
+            mask.factors(sample_ids.as<std::int64_t>()[s], first, n, factor);
+            const T* source = x.as<T>() + s * size + first;
+            T* target = y.as<T>() + s * size + first;
 #pragma omp simd
-        for (std::int64_t e = 0; e < n; ++e) target[e] = convert<T>(factor[e] != 0 ? factor[e] * load(source[e]) : A(0));
-      }
-    });
+            for (std::int64_t e = 0; e < n; ++e)
+              target[e] = convert<T>(factor[e] != 0 ? factor[e] * load(source[e]) : A(0));
+          }
+        });
   });
 }
 

@@ -45,10 +45,12 @@ void accumulate_typed(const CView& x, double scale, const View& y) {
     const From* __restrict source = x.as<From>() + offset[0];
     To* __restrict target = y.as<To>() + offset[1];
     if (sx == 1 && sy == 1) {
-      for (std::int64_t i = 0; i < n; ++i) target[i] = convert<To>(load(target[i]) + factor * static_cast<A>(load(source[i])));
+      for (std::int64_t i = 0; i < n; ++i)
+        target[i] = convert<To>(load(target[i]) + factor * static_cast<A>(load(source[i])));
     } else {
       for (std::int64_t i = 0; i < n; ++i)
-        target[i * sy] = convert<To>(load(target[i * sy]) + factor * static_cast<A>(load(source[i * sx])));
+        target[i * sy] =
+            convert<To>(load(target[i * sy]) + factor * static_cast<A>(load(source[i * sx])));
     }
   });
 }
@@ -59,7 +61,8 @@ void binary_typed(const CView& a, const CView& b, const View& y, const Op& op) {
   const ViewBase wide_b = broadcast_view(b, y);
   const StridedLoop<3> loop({&wide_a, &wide_b, &y});
   const int last = loop.rank - 1;
-  const std::int64_t sa = loop.stride[0][last], sb = loop.stride[1][last], sy = loop.stride[2][last];
+  const std::int64_t sa = loop.stride[0][last], sb = loop.stride[1][last],
+                     sy = loop.stride[2][last];
   loop.run([&](const std::int64_t* offset, std::int64_t n) {
     const T* pa = a.as<T>() + offset[0];
     const T* pb = b.as<T>() + offset[1];
@@ -68,7 +71,8 @@ void binary_typed(const CView& a, const CView& b, const View& y, const Op& op) {
 #pragma omp simd
       for (std::int64_t i = 0; i < n; ++i) py[i] = convert<T>(op(load(pa[i]), load(pb[i])));
     } else {
-      for (std::int64_t i = 0; i < n; ++i) py[i * sy] = convert<T>(op(load(pa[i * sa]), load(pb[i * sb])));
+      for (std::int64_t i = 0; i < n; ++i)
+        py[i * sy] = convert<T>(op(load(pa[i * sa]), load(pb[i * sb])));
     }
   });
 }
@@ -92,7 +96,8 @@ void map_grad(const CView& x, const CView& dy, const View& dx, const F& slope) {
   T* pdx = dx.as<T>();
   parallel_ranges(x.numel(), elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
 #pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i) pdx[i] = convert<T>(slope(load(px[i])) * load(pdy[i]));
+    for (std::int64_t i = begin; i < end; ++i)
+      pdx[i] = convert<T>(slope(load(px[i])) * load(pdy[i]));
   });
 }
 
@@ -107,7 +112,9 @@ void copy(CView x, View y) {
     }
   }
   visit_any_float(x.dtype, [&](auto from) {
-    visit_any_float(y.dtype, [&](auto to) { copy_typed<typename decltype(from)::type, typename decltype(to)::type>(x, y); });
+    visit_any_float(y.dtype, [&](auto to) {
+      copy_typed<typename decltype(from)::type, typename decltype(to)::type>(x, y);
+    });
   });
 }
 
@@ -126,7 +133,9 @@ void fill(View y, double value) {
 
 void accumulate(CView x, double scale, View y) {
   visit_float(x.dtype, [&](auto from) {
-    visit_float(y.dtype, [&](auto to) { accumulate_typed<typename decltype(from)::type, typename decltype(to)::type>(x, scale, y); });
+    visit_float(y.dtype, [&](auto to) {
+      accumulate_typed<typename decltype(from)::type, typename decltype(to)::type>(x, scale, y);
+    });
   });
 }
 
@@ -170,8 +179,10 @@ void unary_grad(Unary op, CView x, CView dy, View dx) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
     switch (op) {
-      case Unary::gelu_erf: return map_grad<T>(x, dy, dx, [](A v) { return math::gelu_erf_slope(v); });
-      case Unary::gelu_tanh: return map_grad<T>(x, dy, dx, [](A v) { return math::gelu_tanh_slope(v); });
+      case Unary::gelu_erf:
+        return map_grad<T>(x, dy, dx, [](A v) { return math::gelu_erf_slope(v); });
+      case Unary::gelu_tanh:
+        return map_grad<T>(x, dy, dx, [](A v) { return math::gelu_tanh_slope(v); });
       case Unary::relu: return map_grad<T>(x, dy, dx, [](A v) { return v > 0 ? A(1) : A(0); });
       case Unary::tanh:
         return map_grad<T>(x, dy, dx, [](A v) {
@@ -189,13 +200,15 @@ void mask_rows(CView x, CView mask, View y) {
   const auto* keep = mask.as<std::uint8_t>();
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    parallel_ranges(mask.numel(), elementwise_grain / (width + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        const T* source = x.as<T>() + r * width;
-        T* target = y.as<T>() + r * width;
-        for (std::int64_t i = 0; i < width; ++i) target[i] = keep[r] ? source[i] : convert<T>(0.0f);
-      }
-    });
+    parallel_ranges(mask.numel(), elementwise_grain / (width + 1) + 1,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t r = begin; r < end; ++r) {
+                        const T* source = x.as<T>() + r * width;
+                        T* target = y.as<T>() + r * width;
+                        for (std::int64_t i = 0; i < width; ++i)
+                          target[i] = keep[r] ? source[i] : convert<T>(0.0f);
+                      }
+                    });
   });
 }
 

@@ -12,17 +12,18 @@ void gather_rows(CView x, CView index, View y) {
   const auto* id = index.as<std::int64_t>();
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    parallel_ranges(index.numel(), elementwise_grain / (width + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) {
-        T* target = y.as<T>() + r * width;
-        if (id[r] < 0) {
-          for (std::int64_t i = 0; i < width; ++i) target[i] = convert<T>(0.0f);
-        } else {
-          const T* source = x.as<T>() + id[r] * width;
-          for (std::int64_t i = 0; i < width; ++i) target[i] = source[i];
-        }
-      }
-    });
+    parallel_ranges(index.numel(), elementwise_grain / (width + 1) + 1,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t r = begin; r < end; ++r) {
+                        T* target = y.as<T>() + r * width;
+                        if (id[r] < 0) {
+                          for (std::int64_t i = 0; i < width; ++i) target[i] = convert<T>(0.0f);
+                        } else {
+                          const T* source = x.as<T>() + id[r] * width;
+                          for (std::int64_t i = 0; i < width; ++i) target[i] = source[i];
+                        }
+                      }
+                    });
   });
 }
 
@@ -33,14 +34,16 @@ void scatter_add_rows(CView x, CView index, std::int64_t skip, View y) {
     using T = typename decltype(from)::type;
     visit_float(y.dtype, [&](auto to) {
       using Out = typename decltype(to)::type;
-      // Threads share out the columns: each adds the rows in order, so no two write one element and the sum is always the same.
+      // Threads share out the columns: each adds the rows in order, so no two write one element and
+      // the sum is always the same.
       parallel_ranges(width, 64, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t r = 0; r < rows; ++r) {
           if (id[r] < 0 || id[r] == skip) continue;
           const T* __restrict source = x.as<T>() + r * width;
           Out* __restrict target = y.as<Out>() + id[r] * width;
           for (std::int64_t i = begin; i < end; ++i) {
-            target[i] = convert<Out>(load(target[i]) + static_cast<accumulate_t<Out>>(load(source[i])));
+            target[i] =
+                convert<Out>(load(target[i]) + static_cast<accumulate_t<Out>>(load(source[i])));
           }
         }
       });
@@ -53,7 +56,8 @@ namespace {
 /// Positions of the valid tokens of each sample in order, and how many there are.
 class ValidTokens {
  public:
-  ValidTokens(const CView& mask, std::int64_t batch, std::int64_t length) : length_(length), position_(batch * length), count_(batch) {
+  ValidTokens(const CView& mask, std::int64_t batch, std::int64_t length)
+      : length_(length), position_(batch * length), count_(batch) {
     const auto* valid = mask.as<std::uint8_t>();
     for (std::int64_t b = 0; b < batch; ++b) {
       std::int64_t count = 0;
@@ -63,7 +67,9 @@ class ValidTokens {
     }
   }
   NYSTROM_INLINE std::int64_t count(std::int64_t b) const { return count_[b]; }
-  NYSTROM_INLINE std::int64_t position(std::int64_t b, std::int64_t i) const { return position_[b * length_ + i]; }
+  NYSTROM_INLINE std::int64_t position(std::int64_t b, std::int64_t i) const {
+    return position_[b * length_ + i];
+  }
 
  private:
   std::int64_t length_;
@@ -73,7 +79,8 @@ class ValidTokens {
 }  // namespace
 
 void segment_means(CView x, CView mask, View y) {
-  const std::int64_t batch = x.shape[0], length = x.shape[1], width = x.shape[2], segments = y.shape[1];
+  const std::int64_t batch = x.shape[0], length = x.shape[1], width = x.shape[2],
+                     segments = y.shape[1];
   const ValidTokens tokens(mask, batch, length);
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -96,7 +103,8 @@ void segment_means(CView x, CView mask, View y) {
 }
 
 void segment_means_grad(CView dy, CView mask, View dx) {
-  const std::int64_t batch = dx.shape[0], length = dx.shape[1], width = dx.shape[2], segments = dy.shape[1];
+  const std::int64_t batch = dx.shape[0], length = dx.shape[1], width = dx.shape[2],
+                     segments = dy.shape[1];
   const ValidTokens tokens(mask, batch, length);
   visit_float(dx.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -109,7 +117,8 @@ void segment_means_grad(CView dy, CView mask, View dx) {
         for (std::int64_t k = first; k < last; ++k) {
           T* __restrict row = dx.as<T>() + (b * length + tokens.position(b, k)) * width;
           const A scale = A(1) / static_cast<A>(last - first);
-          for (std::int64_t c = 0; c < width; ++c) row[c] = convert<T>(load(row[c]) + scale * grad[c]);
+          for (std::int64_t c = 0; c < width; ++c)
+            row[c] = convert<T>(load(row[c]) + scale * grad[c]);
         }
       }
     });

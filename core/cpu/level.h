@@ -1,4 +1,5 @@
-// Included first by every vector unit of core/cpu/: names the namespace of the level it is being compiled for.
+// Included first by every vector unit of core/cpu/: names the namespace of the level it is being
+// compiled for.
 #pragma once
 
 #ifndef NYSTROM_LEVEL

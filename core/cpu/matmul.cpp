@@ -1,4 +1,5 @@
-// f32 and bf16 matrix products through oneDNN, which chooses its own vector code (AVX2 … AMX). Versions 2.6 and 3.x.
+// f32 and bf16 matrix products through oneDNN, which chooses its own vector code (AVX2 … AMX).
+// Versions 2.6 and 3.x.
 #include <dnnl.hpp>
 
 #include <algorithm>
@@ -25,10 +26,13 @@ dnnl::stream& stream() {
   return instance;
 }
 
-memory::data_type type_of(DType dtype) { return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32; }
+memory::data_type type_of(DType dtype) {
+  return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+}
 
-/// Shape and strides at the rank of the result; missing leading axes have size 1. oneDNN reads the layout off the strides, also
-/// those of axes of size 1 that nobody walks, so these are made canonical.
+/// Shape and strides at the rank of the result; missing leading axes have size 1. oneDNN reads the
+/// layout off the strides, also those of axes of size 1 that nobody walks, so these are made
+/// canonical.
 memory::desc describe(const ViewBase& view, int rank) {
   memory::dims sizes(static_cast<std::size_t>(rank), 1), strides(static_cast<std::size_t>(rank), 1);
   for (int i = 1; i <= view.rank; ++i) {
@@ -39,7 +43,9 @@ memory::desc describe(const ViewBase& view, int rank) {
   if (sizes[column] == 1) strides[column] = 1;
   if (sizes[row] == 1) strides[row] = strides[column] == 1 ? sizes[column] : 1;
   for (std::size_t axis = row; axis-- > 0;) {
-    if (sizes[axis] == 1) strides[axis] = std::max(sizes[axis + 1] * strides[axis + 1], sizes[column] * strides[column]);
+    if (sizes[axis] == 1)
+      strides[axis] =
+          std::max(sizes[axis + 1] * strides[axis + 1], sizes[column] * strides[column]);
   }
   return {sizes, type_of(view.dtype), strides};
 }
@@ -49,10 +55,12 @@ struct Product {
   dnnl::matmul primitive;
 };
 
-Product make_product(const CView& a, const CView& b, const CView& bias, const View& c, bool accumulate) {
+Product make_product(const CView& a, const CView& b, const CView& bias, const View& c,
+                     bool accumulate) {
   Product p{describe(a, c.rank), describe(b, c.rank), describe(c, c.rank), {}, {}, {}};
   dnnl::primitive_attr attributes;
-  // The library's own scratchpad belongs to the thread that made the primitive; ours come and go with each call.
+  // The library's own scratchpad belongs to the thread that made the primitive; ours come and go
+  // with each call.
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (accumulate) {
     dnnl::post_ops operations;
@@ -63,10 +71,12 @@ Product make_product(const CView& a, const CView& b, const CView& bias, const Vi
     p.bias = describe(bias, c.rank);
   }
 #if DNNL_VERSION_MAJOR >= 3
-  const auto description = bias ? dnnl::matmul::primitive_desc(engine(), p.a, p.b, p.bias, p.c, attributes)
-                                : dnnl::matmul::primitive_desc(engine(), p.a, p.b, p.c, attributes);
+  const auto description =
+      bias ? dnnl::matmul::primitive_desc(engine(), p.a, p.b, p.bias, p.c, attributes)
+           : dnnl::matmul::primitive_desc(engine(), p.a, p.b, p.c, attributes);
 #else
-  const auto operation = bias ? dnnl::matmul::desc(p.a, p.b, p.bias, p.c) : dnnl::matmul::desc(p.a, p.b, p.c);
+  const auto operation =
+      bias ? dnnl::matmul::desc(p.a, p.b, p.bias, p.c) : dnnl::matmul::desc(p.a, p.b, p.c);
   const dnnl::matmul::primitive_desc description(operation, attributes, engine());
 #endif
   p.scratchpad = description.scratchpad_desc();
@@ -77,12 +87,15 @@ Product make_product(const CView& a, const CView& b, const CView& bias, const Vi
 void append_key(std::string& key, const ViewBase& view) {
   key.push_back(static_cast<char>(view.dtype));
   key.push_back(static_cast<char>(view.rank));
-  key.append(reinterpret_cast<const char*>(view.shape), sizeof(view.shape[0]) * static_cast<std::size_t>(view.rank));
-  key.append(reinterpret_cast<const char*>(view.stride), sizeof(view.stride[0]) * static_cast<std::size_t>(view.rank));
+  key.append(reinterpret_cast<const char*>(view.shape),
+             sizeof(view.shape[0]) * static_cast<std::size_t>(view.rank));
+  key.append(reinterpret_cast<const char*>(view.stride),
+             sizeof(view.stride[0]) * static_cast<std::size_t>(view.rank));
 }
 
 /// Creating a primitive costs more than a small product: they are kept by shape, strides and types.
-Product cached_product(const CView& a, const CView& b, const CView& bias, const View& c, bool accumulate) {
+Product cached_product(const CView& a, const CView& b, const CView& bias, const View& c,
+                       bool accumulate) {
   static auto& cache = *new std::unordered_map<std::string, Product>;
   static std::mutex mutex;
   constexpr std::size_t most = 4096;  // ragged batches bring ever new shapes
@@ -100,15 +113,19 @@ Product cached_product(const CView& a, const CView& b, const CView& bias, const 
   return found->second;
 }
 
-void run_product(const CView& a, const CView& b, const CView& bias, const View& c, bool accumulate) {
+void run_product(const CView& a, const CView& b, const CView& bias, const View& c,
+                 bool accumulate) {
   thread_local const bool whole_teams = (disable_dynamic_threads(), true);
   static_cast<void>(whole_teams);
   const Product p = cached_product(a, b, bias, c, accumulate);
-  std::unordered_map<int, memory> arguments{{DNNL_ARG_SRC, memory(p.a, engine(), const_cast<void*>(a.data))},
-                                            {DNNL_ARG_WEIGHTS, memory(p.b, engine(), const_cast<void*>(b.data))},
-                                            {DNNL_ARG_DST, memory(p.c, engine(), c.data)}};
-  if (bias) arguments.emplace(DNNL_ARG_BIAS, memory(p.bias, engine(), const_cast<void*>(bias.data)));
-  const auto scratchpad = Arena::of(cpu_device).allocate(static_cast<std::int64_t>(p.scratchpad.get_size()));
+  std::unordered_map<int, memory> arguments{
+      {DNNL_ARG_SRC, memory(p.a, engine(), const_cast<void*>(a.data))},
+      {DNNL_ARG_WEIGHTS, memory(p.b, engine(), const_cast<void*>(b.data))},
+      {DNNL_ARG_DST, memory(p.c, engine(), c.data)}};
+  if (bias)
+    arguments.emplace(DNNL_ARG_BIAS, memory(p.bias, engine(), const_cast<void*>(bias.data)));
+  const auto scratchpad =
+      Arena::of(cpu_device).allocate(static_cast<std::int64_t>(p.scratchpad.get_size()));
   arguments.emplace(DNNL_ARG_SCRATCHPAD, memory(p.scratchpad, engine(), scratchpad.get()));
   p.primitive.execute(stream(), arguments);
   stream().wait();
@@ -119,7 +136,8 @@ bool has_bf16() { return cpu_level() == CpuLevel::avx512; }
 
 Tensor as_f32(const CView& x) {
   if (!x) return {};
-  Tensor result = Tensor::empty(Shape(std::span<const std::int64_t>(x.shape, static_cast<std::size_t>(x.rank))), DType::f32);
+  Tensor result = Tensor::empty(
+      Shape(std::span<const std::int64_t>(x.shape, static_cast<std::size_t>(x.rank))), DType::f32);
   kernels::copy(x, result);
   return result;
 }
@@ -127,8 +145,10 @@ Tensor as_f32(const CView& x) {
 void run_as_f32(const CView& a, const CView& b, const CView& bias, const View& c, bool accumulate) {
   const Tensor wide_a = as_f32(a), wide_b = as_f32(b), wide_bias = as_f32(bias);
   if (c.dtype == DType::f32) return run_product(wide_a, wide_b, wide_bias, c, accumulate);
-  Tensor wide_c =
-      accumulate ? as_f32(c) : Tensor::empty(Shape(std::span<const std::int64_t>(c.shape, static_cast<std::size_t>(c.rank))), DType::f32);
+  Tensor wide_c = accumulate ? as_f32(c)
+                             : Tensor::empty(Shape(std::span<const std::int64_t>(
+                                                 c.shape, static_cast<std::size_t>(c.rank))),
+                                             DType::f32);
   run_product(wide_a, wide_b, wide_bias, wide_c, accumulate);
   kernels::copy(wide_c, c);
 }
@@ -137,7 +157,8 @@ void run_as_f32(const CView& a, const CView& b, const CView& bias, const View& c
 
 void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision) {
   if (c.numel() == 0) return;
-  if (a.dtype == DType::f64 || a.dim(-1) == 0) return kernels::matmul_plain(a, b, bias, c, accumulate);
+  if (a.dtype == DType::f64 || a.dim(-1) == 0)
+    return kernels::matmul_plain(a, b, bias, c, accumulate);
   if (a.dtype == DType::bf16 && !has_bf16()) return run_as_f32(a, b, bias, c, accumulate);
   run_product(a, b, bias, c, accumulate);
 }

@@ -1,4 +1,5 @@
-// Layer normalisation (Ba et al., arXiv 1607.06450), statistics in the accumulate type; alone, or of a residual sum.
+// Layer normalisation (Ba et al., arXiv 1607.06450), statistics in the accumulate type; alone, or
+// of a residual sum.
 #include "core/cpu/level.h"
 
 #include <cmath>
@@ -31,12 +32,13 @@ struct Norm {
     mean[r] = m;
     rstd[r] = s;
 #pragma omp simd
-    for (std::int64_t i = 0; i < n; ++i) out[i] = convert<T>((load(row[i]) - m) * s * load(gamma[i]) + load(beta[i]));
+    for (std::int64_t i = 0; i < n; ++i)
+      out[i] = convert<T>((load(row[i]) - m) * s * load(gamma[i]) + load(beta[i]));
   }
 };
 
-/// What a row's gradient needs. With x̂ = (x − mean) · rstd and g = dy ∘ gamma: dx = rstd (g − mean(g) − x̂ mean(g ∘ x̂)); dgamma = Σ dy ∘ x̂;
-/// dbeta = Σ dy.
+/// What a row's gradient needs. With x̂ = (x − mean) · rstd and g = dy ∘ gamma: dx = rstd (g −
+/// mean(g) − x̂ mean(g ∘ x̂)); dgamma = Σ dy ∘ x̂; dbeta = Σ dy.
 template <class T>
 struct NormGradient {
   using A = accumulate_t<T>;
@@ -74,9 +76,11 @@ struct NormGradient {
   }
 };
 
-/// Calls row(r, sums of its chunk) for all rows and adds the sums of dgamma and dbeta to where they belong.
+/// Calls row(r, sums of its chunk) for all rows and adds the sums of dgamma and dbeta to where they
+/// belong.
 template <class A, class Row>
-void sum_parameter_gradients(std::int64_t rows, std::int64_t n, A* dgamma, A* dbeta, const Row& row) {
+void sum_parameter_gradients(std::int64_t rows, std::int64_t n, A* dgamma, A* dbeta,
+                             const Row& row) {
   const ColumnSums<A> sums(rows, 2 * n);
   sums.run(row);
   for (std::int64_t i = 0; i < n; ++i) {
@@ -92,64 +96,81 @@ void layer_norm(CView x, CView gamma, CView beta, double epsilon, View y, View m
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    const Norm<T> norm{gamma.as<T>(), beta.as<T>(), static_cast<A>(epsilon), n, mean.as<A>(), rstd.as<A>()};
-    parallel_ranges(x.rows(), elementwise_grain / (n + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t r = begin; r < end; ++r) norm(x.as<T>() + r * n, r, y.as<T>() + r * n);
-    });
+    const Norm<T> norm{gamma.as<T>(), beta.as<T>(), static_cast<A>(epsilon), n,
+                       mean.as<A>(),  rstd.as<A>()};
+    parallel_ranges(x.rows(), elementwise_grain / (n + 1) + 1,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t r = begin; r < end; ++r)
+                        norm(x.as<T>() + r * n, r, y.as<T>() + r * n);
+                    });
   });
 }
 
-void layer_norm_grad(CView x, CView gamma, CView mean, CView rstd, CView dy, View dx, View dgamma, View dbeta) {
+void layer_norm_grad(CView x, CView gamma, CView mean, CView rstd, CView dy, View dx, View dgamma,
+                     View dbeta) {
   const std::int64_t n = x.dim(-1);
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    const NormGradient<T> gradient{x.as<T>(), gamma.as<T>(), dy.as<T>(), mean.as<A>(), rstd.as<A>(), n, dx.as<T>()};
-    sum_parameter_gradients(x.rows(), n, dgamma.as<A>(), dbeta.as<A>(), [&](std::int64_t r, A* chunk) { gradient(r, chunk); });
+    const NormGradient<T> gradient{x.as<T>(), gamma.as<T>(), dy.as<T>(), mean.as<A>(), rstd.as<A>(),
+                                   n,         dx.as<T>()};
+    sum_parameter_gradients(x.rows(), n, dgamma.as<A>(), dbeta.as<A>(),
+                            [&](std::int64_t r, A* chunk) { gradient(r, chunk); });
   });
 }
 
-void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, double p, CView gamma, CView beta, double epsilon,
-                         View sum, View y, View mean, View rstd) {
+void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, double p,
+                         CView gamma, CView beta, double epsilon, View sum, View y, View mean,
+                         View rstd) {
   const std::int64_t n = x.dim(-1), rows = x.rows(), per_sample = rows == 0 ? 1 : rows / x.shape[0];
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    const Norm<T> norm{gamma.as<T>(), beta.as<T>(), static_cast<A>(epsilon), n, mean.as<A>(), rstd.as<A>()};
+    const Norm<T> norm{gamma.as<T>(), beta.as<T>(), static_cast<A>(epsilon), n,
+                       mean.as<A>(),  rstd.as<A>()};
     const DropoutMask<A> mask(key, p);
-    parallel_ranges(rows, elementwise_grain / (n + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-      const Scratch<A> factor(n);
-      for (std::int64_t i = 0; i < n; ++i) factor[i] = 1;
-      for (std::int64_t r = begin; r < end; ++r) {
-        if (sample_ids) mask.factors(sample_ids.as<std::int64_t>()[r / per_sample], r % per_sample * n, n, factor.get());
-        const T* __restrict px = x.as<T>() + r * n;
-        const T* __restrict pr = residual.as<T>() + r * n;
-        T* __restrict ps = sum.as<T>() + r * n;
+    parallel_ranges(
+        rows, elementwise_grain / (n + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
+          const Scratch<A> factor(n);
+          for (std::int64_t i = 0; i < n; ++i) factor[i] = 1;
+          for (std::int64_t r = begin; r < end; ++r) {
+            if (sample_ids)
+              mask.factors(sample_ids.as<std::int64_t>()[r / per_sample], r % per_sample * n, n,
+                           factor.get());
+            const T* __restrict px = x.as<T>() + r * n;
+            const T* __restrict pr = residual.as<T>() + r * n;
+            T* __restrict ps = sum.as<T>() + r * n;
 #pragma omp simd
-        for (std::int64_t i = 0; i < n; ++i) ps[i] = convert<T>(load(pr[i]) + (factor[i] != 0 ? factor[i] * load(px[i]) : A(0)));
-        norm(ps, r, y.as<T>() + r * n);
-      }
-    });
+            for (std::int64_t i = 0; i < n; ++i)
+              ps[i] = convert<T>(load(pr[i]) + (factor[i] != 0 ? factor[i] * load(px[i]) : A(0)));
+            norm(ps, r, y.as<T>() + r * n);
+          }
+        });
   });
 }
 
-void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma, CView mean, CView rstd, CView dy,
-                              View dsum, View dx, View dgamma, View dbeta) {
-  const std::int64_t n = sum.dim(-1), rows = sum.rows(), per_sample = rows == 0 ? 1 : rows / sum.shape[0];
+void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma,
+                              CView mean, CView rstd, CView dy, View dsum, View dx, View dgamma,
+                              View dbeta) {
+  const std::int64_t n = sum.dim(-1), rows = sum.rows(),
+                     per_sample = rows == 0 ? 1 : rows / sum.shape[0];
   visit_float(sum.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    const NormGradient<T> gradient{sum.as<T>(), gamma.as<T>(), dy.as<T>(), mean.as<A>(), rstd.as<A>(), n, dsum.as<T>()};
+    const NormGradient<T> gradient{
+        sum.as<T>(), gamma.as<T>(), dy.as<T>(), mean.as<A>(), rstd.as<A>(), n, dsum.as<T>()};
     const DropoutMask<A> mask(key, p);
     sum_parameter_gradients(rows, n, dgamma.as<A>(), dbeta.as<A>(), [&](std::int64_t r, A* chunk) {
       gradient(r, chunk);
       if (!dx) return;
       const Scratch<A> factor(n);
-      mask.factors(sample_ids.as<std::int64_t>()[r / per_sample], r % per_sample * n, n, factor.get());
+      mask.factors(sample_ids.as<std::int64_t>()[r / per_sample], r % per_sample * n, n,
+                   factor.get());
       const T* __restrict from = dsum.as<T>() + r * n;
       T* __restrict to = dx.as<T>() + r * n;
 #pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) to[i] = convert<T>(factor[i] != 0 ? factor[i] * load(from[i]) : A(0));
+      for (std::int64_t i = 0; i < n; ++i)
+        to[i] = convert<T>(factor[i] != 0 ? factor[i] * load(from[i]) : A(0));
     });
   });
 }

@@ -11,8 +11,8 @@ namespace nystrom::kernels::NYSTROM_LEVEL {
 namespace {
 
 template <class A>
-NYSTROM_INLINE void adamw_range(A* __restrict p, const A* __restrict g, A* __restrict m, A* __restrict v, std::int64_t n, double decay,
-                                const AdamWStep& s) {
+NYSTROM_INLINE void adamw_range(A* __restrict p, const A* __restrict g, A* __restrict m,
+                                A* __restrict v, std::int64_t n, double decay, const AdamWStep& s) {
   const A keep = static_cast<A>(1 - s.learning_rate * decay);
   const A beta1 = static_cast<A>(s.beta1), beta2 = static_cast<A>(s.beta2);
   const A rest1 = static_cast<A>(1 - s.beta1), rest2 = static_cast<A>(1 - s.beta2);
@@ -30,22 +30,26 @@ NYSTROM_INLINE void adamw_range(A* __restrict p, const A* __restrict g, A* __res
 
 }  // namespace
 
-void adamw(View parameter, CView gradient, View moment1, View moment2, View low, CView segment_end, CView segment_decay, AdamWStep step) {
+void adamw(View parameter, CView gradient, View moment1, View moment2, View low, CView segment_end,
+           CView segment_decay, AdamWStep step) {
   const std::int64_t segments = segment_end.numel();
   const auto* ends = segment_end.as<std::int64_t>();
   visit_accumulate(parameter.dtype, [&](auto tag) {
     using A = typename decltype(tag)::type;
-    parallel_ranges(parameter.numel(), elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
-      std::int64_t segment = 0;
-      for (std::int64_t at = begin; at < end;) {
-        while (segment < segments - 1 && ends[segment] <= at) ++segment;
-        const std::int64_t stop = ends[segment] < end ? ends[segment] : end;
-        adamw_range(parameter.as<A>() + at, gradient.as<A>() + at, moment1.as<A>() + at, moment2.as<A>() + at, stop - at,
-                    segment_decay.as<double>()[segment] * step.weight_decay, step);
-        at = stop;
-      }
-      if (low) convert_row(parameter.as<A>() + begin, low.as<bf16>() + begin, end - begin);
-    });
+    parallel_ranges(parameter.numel(), elementwise_grain,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      std::int64_t segment = 0;
+                      for (std::int64_t at = begin; at < end;) {
+                        while (segment < segments - 1 && ends[segment] <= at) ++segment;
+                        const std::int64_t stop = ends[segment] < end ? ends[segment] : end;
+                        adamw_range(parameter.as<A>() + at, gradient.as<A>() + at,
+                                    moment1.as<A>() + at, moment2.as<A>() + at, stop - at,
+                                    segment_decay.as<double>()[segment] * step.weight_decay, step);
+                        at = stop;
+                      }
+                      if (low)
+                        convert_row(parameter.as<A>() + begin, low.as<bf16>() + begin, end - begin);
+                    });
   });
 }
 

@@ -1,4 +1,5 @@
-// The iterative pseudo-inverse of the landmark matrix, forward and backward, one matrix after another in cache.
+// The iterative pseudo-inverse of the landmark matrix, forward and backward, one matrix after
+// another in cache.
 #include "core/cpu/level.h"
 
 #include "core/cpu/parallel.h"
@@ -64,7 +65,8 @@ struct Square {
 template <class A>
 struct Factors {
   Scratch<A> m, u, w, t, product;
-  explicit Factors(std::int64_t size) : m(size * size), u(size * size), w(size * size), t(size * size), product(size * size) {}
+  explicit Factors(std::int64_t size)
+      : m(size * size), u(size * size), w(size * size), t(size * size), product(size * size) {}
 
   void compute(const Square<A>& square, const A* a, const A* z) const {
     square.product(1, a, z, m.get());
@@ -80,22 +82,26 @@ template <class A>
 struct GradScratch {
   Factors<A> factors;
   Scratch<A> dz, next_dz, dt, dm, dw, transposed;
-  explicit GradScratch(std::int64_t m) : factors(m), dz(m * m), next_dz(m * m), dt(m * m), dm(m * m), dw(m * m), transposed(m * m) {}
+  explicit GradScratch(std::int64_t m)
+      : factors(m), dz(m * m), next_dz(m * m), dt(m * m), dm(m * m), dw(m * m), transposed(m * m) {}
 };
 
 /// One iteration backwards: s.dz holds dZ⁺ and receives dZ; dA is accumulated.
 template <class A>
-void step_backwards(const Square<A>& square, const A* a, const A* z, const GradScratch<A>& s, A* da) {
+void step_backwards(const Square<A>& square, const A* a, const A* z, const GradScratch<A>& s,
+                    A* da) {
   const auto& f = s.factors;
   f.compute(square, a, z);
-  square.product_tn(A(0.25), z, s.dz.get(), s.dt.get());                                   // dT = Zᵀ dZ⁺ / 4
-  square.product_nt(-1, s.dt.get(), f.w.get(), s.transposed.get(), s.dm.get());            // dM = −dT Wᵀ
-  square.product_tn(-1, f.m.get(), s.dt.get(), s.dw.get());                                // dW = −Mᵀ dT
-  square.product_nt(-1, s.dw.get(), f.u.get(), s.transposed.get(), s.dm.get(), true);      // dM += −dW Uᵀ
-  square.product_tn(1, f.m.get(), s.dw.get(), s.dm.get(), true);                           // dM += Mᵀ dW
-  square.product_nt(1, s.dm.get(), z, s.transposed.get(), da, true);                       // dA += dM Zᵀ
-  square.product_nt(A(0.25), s.dz.get(), f.t.get(), s.transposed.get(), s.next_dz.get());  // dZ = dZ⁺ Tᵀ / 4
-  square.product_tn(1, a, s.dm.get(), s.next_dz.get(), true);                              // dZ += Aᵀ dM
+  square.product_tn(A(0.25), z, s.dz.get(), s.dt.get());  // dT = Zᵀ dZ⁺ / 4
+  square.product_nt(-1, s.dt.get(), f.w.get(), s.transposed.get(), s.dm.get());  // dM = −dT Wᵀ
+  square.product_tn(-1, f.m.get(), s.dt.get(), s.dw.get());                      // dW = −Mᵀ dT
+  square.product_nt(-1, s.dw.get(), f.u.get(), s.transposed.get(), s.dm.get(),
+                    true);                                            // dM += −dW Uᵀ
+  square.product_tn(1, f.m.get(), s.dw.get(), s.dm.get(), true);      // dM += Mᵀ dW
+  square.product_nt(1, s.dm.get(), z, s.transposed.get(), da, true);  // dA += dM Zᵀ
+  square.product_nt(A(0.25), s.dz.get(), f.t.get(), s.transposed.get(),
+                    s.next_dz.get());                          // dZ = dZ⁺ Tᵀ / 4
+  square.product_tn(1, a, s.dm.get(), s.next_dz.get(), true);  // dZ += Aᵀ dM
   for (std::int64_t i = 0; i < square.m * square.m; ++i) s.dz[i] = s.next_dz[i];
 }
 
@@ -150,7 +156,8 @@ void pseudo_inverse_iterative_grad(CView a, PinvScale scale, CView z, CView dz, 
   visit_accumulate(a.dtype, [&](auto tag) {
     using A = typename decltype(tag)::type;
     const bool whole = scale == PinvScale::whole_batch;
-    const auto best = whole && batch > 0 ? largest_of_batch(a.as<A>(), batch, m) : ColumnSum<A>{1, 0, 0};
+    const auto best =
+        whole && batch > 0 ? largest_of_batch(a.as<A>(), batch, m) : ColumnSum<A>{1, 0, 0};
     const Scratch<A> inner(batch);
     parallel_ranges(batch, 1, [&](std::int64_t begin, std::int64_t end) {
       const Square<A> square{m};
@@ -162,7 +169,8 @@ void pseudo_inverse_iterative_grad(CView a, PinvScale scale, CView z, CView dz, 
           dab[i] = 0;
           scratch.dz[i] = dz.as<A>()[b * size + i];
         }
-        for (std::int64_t k = iterations - 1; k >= 0; --k) step_backwards(square, ab, z.as<A>() + (k * batch + b) * size, scratch, dab);
+        for (std::int64_t k = iterations - 1; k >= 0; --k)
+          step_backwards(square, ab, z.as<A>() + (k * batch + b) * size, scratch, dab);
         const auto own = whole ? best : largest_column_sum(ab, b, m);
         inner[b] = start_backwards(ab, scratch.dz.get(), own.value, m, dab);
         if (!whole) add_to_column(dab, m, own.column, -inner[b] / (own.value * own.value));
@@ -171,7 +179,8 @@ void pseudo_inverse_iterative_grad(CView a, PinvScale scale, CView z, CView dz, 
     if (!whole || batch == 0) return;
     A total = 0;
     for (std::int64_t b = 0; b < batch; ++b) total += inner[b];
-    add_to_column(da.as<A>() + best.matrix * size, m, best.column, -total / (best.value * best.value));
+    add_to_column(da.as<A>() + best.matrix * size, m, best.column,
+                  -total / (best.value * best.value));
   });
 }
 

@@ -7,14 +7,16 @@
 namespace nystrom::kernels::cpu {
 namespace {
 
-/// In f64 whatever the type: one instance of Eigen's templates to compile, and no rounding beside that of A.
+/// In f64 whatever the type: one instance of Eigen's templates to compile, and no rounding beside
+/// that of A.
 template <class A>
 void invert(const A* a, std::int64_t m, A* z) {
   using Stored = Eigen::Matrix<A, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
   const Eigen::MatrixXd matrix = Eigen::Map<const Stored>(a, m, m).template cast<double>();
   const Eigen::JacobiSVD<Eigen::MatrixXd> svd(matrix, Eigen::ComputeFullU | Eigen::ComputeFullV);
   const auto& sigma = svd.singularValues();
-  const double cutoff = static_cast<double>(m) * static_cast<double>(Eigen::NumTraits<A>::epsilon()) * sigma(0);
+  const double cutoff =
+      static_cast<double>(m) * static_cast<double>(Eigen::NumTraits<A>::epsilon()) * sigma(0);
   Eigen::VectorXd inverse = sigma;
   for (std::int64_t i = 0; i < m; ++i) inverse(i) = sigma(i) > cutoff ? 1 / sigma(i) : 0;
   const Eigen::MatrixXd product = svd.matrixV() * inverse.asDiagonal() * svd.matrixU().transpose();
@@ -29,7 +31,8 @@ void pseudo_inverse_svd(CView a, View z) {
   visit_accumulate(a.dtype, [&](auto tag) {
     using A = typename decltype(tag)::type;
     parallel_ranges(a.shape[0], 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t b = begin; b < end; ++b) invert(a.as<A>() + b * m * m, m, z.as<A>() + b * m * m);
+      for (std::int64_t b = begin; b < end; ++b)
+        invert(a.as<A>() + b * m * m, m, z.as<A>() + b * m * m);
     });
   });
 }

@@ -1,4 +1,5 @@
-// Sums. Work is cut by size alone, never by the number of threads, so that results do not depend on it.
+// Sums. Work is cut by size alone, never by the number of threads, so that results do not depend on
+// it.
 #include "core/cpu/level.h"
 
 #include "core/cpu/convert.h"
@@ -12,21 +13,23 @@ namespace {
 template <class T, class Out>
 void store_sum(const View& y, std::int64_t index, accumulate_t<T> sum, bool accumulate) {
   Out* target = y.as<Out>() + index;
-  *target = convert<Out>(accumulate ? load(*target) + static_cast<accumulate_t<Out>>(sum) : static_cast<accumulate_t<Out>>(sum));
+  *target = convert<Out>(accumulate ? load(*target) + static_cast<accumulate_t<Out>>(sum)
+                                    : static_cast<accumulate_t<Out>>(sum));
 }
 
 template <class T, class Out>
 void sum_rows(const CView& x, const View& y, bool accumulate) {
   const std::int64_t outer = x.shape[0], reduced = x.shape[1];
-  parallel_ranges(outer, elementwise_grain / (reduced + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t o = begin; o < end; ++o) {
-      const T* row = x.as<T>() + o * reduced;
-      accumulate_t<T> sum = 0;
+  parallel_ranges(outer, elementwise_grain / (reduced + 1) + 1,
+                  [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t o = begin; o < end; ++o) {
+                      const T* row = x.as<T>() + o * reduced;
+                      accumulate_t<T> sum = 0;
 #pragma omp simd reduction(+ : sum)
-      for (std::int64_t r = 0; r < reduced; ++r) sum += load(row[r]);
-      store_sum<T, Out>(y, o, sum, accumulate);
-    }
-  });
+                      for (std::int64_t r = 0; r < reduced; ++r) sum += load(row[r]);
+                      store_sum<T, Out>(y, o, sum, accumulate);
+                    }
+                  });
 }
 
 template <class T, class Out>
@@ -39,7 +42,8 @@ void sum_columns(const CView& x, const View& y, bool accumulate) {
       const T* __restrict row = block + r * inner;
       for (std::int64_t i = 0; i < inner; ++i) sum[i] += load(row[i]);
     });
-    for (std::int64_t i = 0; i < inner; ++i) store_sum<T, Out>(y, o * inner + i, sums.total(i), accumulate);
+    for (std::int64_t i = 0; i < inner; ++i)
+      store_sum<T, Out>(y, o * inner + i, sums.total(i), accumulate);
   }
 }
 
@@ -50,19 +54,22 @@ NYSTROM_INLINE Sum sum_of_pieces(std::int64_t n, const Piece& piece) {
   const std::int64_t pieces = (n + most - 1) / most;
   const Scratch<Sum> partial(pieces);
   parallel_ranges(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t i = begin; i < end; ++i) partial[i] = piece(i * most, n - i * most < most ? n - i * most : most);
+    for (std::int64_t i = begin; i < end; ++i)
+      partial[i] = piece(i * most, n - i * most < most ? n - i * most : most);
   });
   Sum total = 0;
   for (std::int64_t i = 0; i < pieces; ++i) total += partial[i];
   return total;
 }
 
-/// Alone, so that nothing in the loop is read through a closure, which would keep it from being vectorised.
+/// Alone, so that nothing in the loop is read through a closure, which would keep it from being
+/// vectorised.
 template <class T>
 NYSTROM_INLINE double squares(const T* data, std::int64_t n) {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
-  for (std::int64_t i = 0; i < n; ++i) sum += static_cast<double>(load(data[i])) * static_cast<double>(load(data[i]));
+  for (std::int64_t i = 0; i < n; ++i)
+    sum += static_cast<double>(load(data[i])) * static_cast<double>(load(data[i]));
   return sum;
 }
 
@@ -72,7 +79,8 @@ NYSTROM_INLINE std::uint64_t weighted_bits(const Word* words, std::uint64_t firs
   std::uint64_t sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t i = 0; i < n; ++i)
-    sum += static_cast<std::uint64_t>(words[i]) * static_cast<std::uint32_t>(2 * (first + static_cast<std::uint64_t>(i)) + 1);
+    sum += static_cast<std::uint64_t>(words[i]) *
+           static_cast<std::uint32_t>(2 * (first + static_cast<std::uint64_t>(i)) + 1);
   return sum;
 }
 
@@ -92,15 +100,18 @@ void sum_middle(CView x, View y, bool accumulate) {
 void sum_of_squares(CView x, View y) {
   visit_float(x.dtype, [&](auto tag) {
     const auto* data = x.as<typename decltype(tag)::type>();
-    *y.as<double>() = sum_of_pieces<double>(x.numel(), [=](std::int64_t first, std::int64_t n) { return squares(data + first, n); });
+    *y.as<double>() = sum_of_pieces<double>(
+        x.numel(), [=](std::int64_t first, std::int64_t n) { return squares(data + first, n); });
   });
 }
 
 void bit_sum(CView x, View y) {
   visit_float(x.dtype, [&](auto tag) {
     const auto* words = x.as<bits_t<typename decltype(tag)::type>>();
-    *y.as<std::uint64_t>() = sum_of_pieces<std::uint64_t>(
-        x.numel(), [=](std::int64_t first, std::int64_t n) { return weighted_bits(words + first, static_cast<std::uint64_t>(first), n); });
+    *y.as<std::uint64_t>() =
+        sum_of_pieces<std::uint64_t>(x.numel(), [=](std::int64_t first, std::int64_t n) {
+          return weighted_bits(words + first, static_cast<std::uint64_t>(first), n);
+        });
   });
 }
 

@@ -7,12 +7,16 @@
 namespace nystrom {
 namespace {
 
-/// Cuts `rows` into at most 32 chunks of which each keeps its own sums of `columns` values; total() adds them in order.
+/// Cuts `rows` into at most 32 chunks of which each keeps its own sums of `columns` values; total()
+/// adds them in order.
 template <class A>
 class ColumnSums {
  public:
   NYSTROM_INLINE ColumnSums(std::int64_t rows, std::int64_t columns)
-      : rows_(rows), columns_(columns), chunks_(rows < 32 * 16 ? (rows + 15) / 16 : 32), partial_((chunks_ + 1) * columns) {}
+      : rows_(rows),
+        columns_(columns),
+        chunks_(rows < 32 * 16 ? (rows + 15) / 16 : 32),
+        partial_((chunks_ + 1) * columns) {}
 
   /// Calls body(row, sums of the row's chunk) for every row.
   template <class Body>
@@ -21,7 +25,8 @@ class ColumnSums {
       for (std::int64_t c = begin; c < end; ++c) {
         A* sums = partial_.get() + c * columns_;
         for (std::int64_t i = 0; i < columns_; ++i) sums[i] = 0;
-        for (std::int64_t r = rows_ * c / chunks_; r < rows_ * (c + 1) / chunks_; ++r) body(r, sums);
+        for (std::int64_t r = rows_ * c / chunks_; r < rows_ * (c + 1) / chunks_; ++r)
+          body(r, sums);
       }
     });
   }

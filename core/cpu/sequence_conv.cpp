@@ -1,5 +1,6 @@
-// Depthwise convolution along the sequence, one filter a head, as products with a small Toeplitz matrix: T[i, j] = w[j − i] maps
-// block + k − 1 input rows to `block` output rows, and is the same everywhere.
+// Depthwise convolution along the sequence, one filter a head, as products with a small Toeplitz
+// matrix: T[i, j] = w[j − i] maps block + k − 1 input rows to `block` output rows, and is the same
+// everywhere.
 #include "core/cpu/level.h"
 
 #include "core/cpu/parallel.h"
@@ -9,11 +10,14 @@
 namespace nystrom::kernels::NYSTROM_LEVEL {
 namespace {
 
-constexpr std::int64_t block = 8;  // output rows of one product: of block + k − 1 multiplications k are useful
+constexpr std::int64_t block =
+    8;  // output rows of one product: of block + k − 1 multiplications k are useful
 
-/// Rows of one head and sample in the accumulate type with `halo` rows of zeros on both sides; masked rows are zeros.
+/// Rows of one head and sample in the accumulate type with `halo` rows of zeros on both sides;
+/// masked rows are zeros.
 template <class A>
-void load_padded(const CView& x, const std::uint8_t* valid, std::int64_t b, std::int64_t h, std::int64_t halo, A* rows) {
+void load_padded(const CView& x, const std::uint8_t* valid, std::int64_t b, std::int64_t h,
+                 std::int64_t halo, A* rows) {
   const std::int64_t n = x.shape[1], d = x.shape[3];
   for (std::int64_t i = 0; i < halo * d; ++i) rows[i] = rows[(halo + n) * d + i] = 0;
   for (std::int64_t t = 0; t < n; ++t) {
@@ -40,12 +44,13 @@ void fill_toeplitz(const CView& w, std::int64_t h, bool reversed, A* matrix) {
 
 /// target[t, :] = Σ_j taps[j] · rows[t + j, :] for one head.
 template <class A>
-void convolve(const A* toeplitz, std::int64_t k, const A* rows, std::int64_t b, std::int64_t h, const std::uint8_t* valid, A* scratch,
-              const View& y) {
+void convolve(const A* toeplitz, std::int64_t k, const A* rows, std::int64_t b, std::int64_t h,
+              const std::uint8_t* valid, A* scratch, const View& y) {
   const std::int64_t n = y.shape[1], d = y.shape[3], columns = block + k - 1;
   for (std::int64_t t = 0; t < n; t += block) {
     const std::int64_t count = n - t < block ? n - t : block;
-    tile_gemm<A>(count, d, count + k - 1, A(1), {toeplitz, columns, 1}, rows + t * d, d, scratch, d, false);
+    tile_gemm<A>(count, d, count + k - 1, A(1), {toeplitz, columns, 1}, rows + t * d, d, scratch, d,
+                 false);
     for (std::int64_t i = 0; i < count; ++i) {
       if (valid && !valid[t + i])
         for (std::int64_t c = 0; c < d; ++c) scratch[i * d + c] = 0;
@@ -58,14 +63,17 @@ NYSTROM_INLINE const std::uint8_t* valid_rows(const CView& mask, std::int64_t b)
   return mask ? mask.as<std::uint8_t>() + b * mask.shape[1] : nullptr;
 }
 
-/// taps[j] = Σ_t ⟨dy[t], x[t + j − k/2]⟩: the diagonals of the Gram matrices of blocks of dy and x, summed over the blocks.
+/// taps[j] = Σ_t ⟨dy[t], x[t + j − k/2]⟩: the diagonals of the Gram matrices of blocks of dy and x,
+/// summed over the blocks.
 template <class A>
-void tap_gradient(const A* dy_rows, const A* x_columns, std::int64_t n, std::int64_t d, std::int64_t k, A* gram, A* taps) {
+void tap_gradient(const A* dy_rows, const A* x_columns, std::int64_t n, std::int64_t d,
+                  std::int64_t k, A* gram, A* taps) {
   const std::int64_t columns = block + k - 1, length = n + k - 1;
   for (std::int64_t i = 0; i < block * columns; ++i) gram[i] = 0;
   for (std::int64_t t = 0; t < n; t += block) {
     const std::int64_t count = n - t < block ? n - t : block;
-    tile_gemm<A>(count, count + k - 1, d, A(1), {dy_rows + t * d, d, 1}, x_columns + t, length, gram, columns, true);
+    tile_gemm<A>(count, count + k - 1, d, A(1), {dy_rows + t * d, d, 1}, x_columns + t, length,
+                 gram, columns, true);
   }
   for (std::int64_t j = 0; j < k; ++j) {
     taps[j] = 0;
@@ -92,12 +100,14 @@ void sequence_conv(CView x, CView w, CView mask, View y) {
 }
 
 void sequence_conv_grad(CView x, CView w, CView mask, CView dy, View dx, View dw) {
-  const std::int64_t n = x.shape[1], heads = x.shape[2], d = x.shape[3], k = w.shape[1], length = n + k - 1;
+  const std::int64_t n = x.shape[1], heads = x.shape[2], d = x.shape[3], k = w.shape[1],
+                     length = n + k - 1;
   visit_accumulate(accumulate_dtype(x.dtype), [&](auto tag) {
     using A = typename decltype(tag)::type;
     const Scratch<A> taps(x.shape[0] * heads * k);
     parallel_ranges(x.shape[0] * heads, 1, [&](std::int64_t begin, std::int64_t end) {
-      const Scratch<A> rows(length * d), columns(length * d), toeplitz(block * (block + k - 1)), out(block * d);
+      const Scratch<A> rows(length * d), columns(length * d), toeplitz(block * (block + k - 1)),
+          out(block * d);
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t b = i / heads, h = i % heads;
         load_padded(x, valid_rows(mask, b), b, h, k / 2, rows.get());
@@ -105,10 +115,12 @@ void sequence_conv_grad(CView x, CView w, CView mask, CView dy, View dx, View dw
         load_padded(dy, nullptr, b, h, k / 2, rows.get());
         fill_toeplitz(w, h, true, toeplitz.get());
         convolve<A>(toeplitz.get(), k, rows.get(), b, h, valid_rows(mask, b), out.get(), dx);
-        tap_gradient(rows.get() + k / 2 * d, columns.get(), n, d, k, toeplitz.get(), taps.get() + i * k);
+        tap_gradient(rows.get() + k / 2 * d, columns.get(), n, d, k, toeplitz.get(),
+                     taps.get() + i * k);
       }
     });
-    for (std::int64_t i = 0; i < x.shape[0] * heads * k; ++i) dw.as<A>()[i % (heads * k)] += taps[i];
+    for (std::int64_t i = 0; i < x.shape[0] * heads * k; ++i)
+      dw.as<A>()[i % (heads * k)] += taps[i];
   });
 }
 

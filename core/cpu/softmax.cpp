@@ -20,7 +20,8 @@ NYSTROM_INLINE accumulate_t<T> row_max(const T* row, std::int64_t n) {
 }
 
 template <class T>
-NYSTROM_INLINE accumulate_t<T> sum_of_exponentials(const T* row, accumulate_t<T> largest, std::int64_t n) {
+NYSTROM_INLINE accumulate_t<T> sum_of_exponentials(const T* row, accumulate_t<T> largest,
+                                                   std::int64_t n) {
   accumulate_t<T> sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (std::int64_t i = 0; i < n; ++i) sum += math::exp(load(row[i]) - largest);
@@ -29,9 +30,10 @@ NYSTROM_INLINE accumulate_t<T> sum_of_exponentials(const T* row, accumulate_t<T>
 
 template <class Body>
 NYSTROM_INLINE void each_row(std::int64_t rows, std::int64_t width, const Body& body) {
-  parallel_ranges(rows, elementwise_grain / (width + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t r = begin; r < end; ++r) body(r);
-  });
+  parallel_ranges(rows, elementwise_grain / (width + 1) + 1,
+                  [&](std::int64_t begin, std::int64_t end) {
+                    for (std::int64_t r = begin; r < end; ++r) body(r);
+                  });
 }
 
 }  // namespace
@@ -46,7 +48,8 @@ void softmax(CView x, View y) {
       const auto largest = row_max(row, n);
       const auto scale = 1 / sum_of_exponentials(row, largest, n);
 #pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) out[i] = convert<T>(math::exp(load(row[i]) - largest) * scale);
+      for (std::int64_t i = 0; i < n; ++i)
+        out[i] = convert<T>(math::exp(load(row[i]) - largest) * scale);
     });
   });
 }
@@ -110,7 +113,8 @@ void cross_entropy_grad(CView logits, CView labels, CView log_sum_exp, CView dlo
       const A scale = label[r] < 0 ? A(0) : dloss.as<A>()[r];
       const A chosen = label[r] < 0 ? A(0) : math::exp(load(row[label[r]]) - total);
 #pragma omp simd
-      for (std::int64_t i = 0; i < n; ++i) out[i] = convert<T>(scale * math::exp(load(row[i]) - total));
+      for (std::int64_t i = 0; i < n; ++i)
+        out[i] = convert<T>(scale * math::exp(load(row[i]) - total));
       if (label[r] >= 0) out[label[r]] = convert<T>(scale * (chosen - 1));
     });
   });

@@ -1,4 +1,5 @@
-// Loops over several equally shaped, strided views at once, in pieces that are as long as the strides allow.
+// Loops over several equally shaped, strided views at once, in pieces that are as long as the
+// strides allow.
 #pragma once
 
 #include "core/cpu/parallel.h"
@@ -26,20 +27,21 @@ struct StridedLoop : Strides<N> {
     // A single long row is cut into pieces too, else one thread would do it all.
     const std::int64_t piece = outer == 1 ? elementwise_grain : inner;
     const std::int64_t pieces = (inner + piece - 1) / piece;
-    parallel_ranges(outer * pieces, (elementwise_grain + piece - 1) / piece, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t start = i % pieces * piece;
-        std::int64_t offset[N];
-        for (int v = 0; v < N; ++v) offset[v] = start * stride[v][rank - 1];
-        std::int64_t rest = i / pieces;
-        for (int axis = rank - 2; axis >= 0; --axis) {
-          const std::int64_t index = rest % shape[axis];
-          rest /= shape[axis];
-          for (int v = 0; v < N; ++v) offset[v] += index * stride[v][axis];
-        }
-        body(offset, start + piece < inner ? piece : inner - start);
-      }
-    });
+    parallel_ranges(outer * pieces, (elementwise_grain + piece - 1) / piece,
+                    [&](std::int64_t begin, std::int64_t end) {
+                      for (std::int64_t i = begin; i < end; ++i) {
+                        const std::int64_t start = i % pieces * piece;
+                        std::int64_t offset[N];
+                        for (int v = 0; v < N; ++v) offset[v] = start * stride[v][rank - 1];
+                        std::int64_t rest = i / pieces;
+                        for (int axis = rank - 2; axis >= 0; --axis) {
+                          const std::int64_t index = rest % shape[axis];
+                          rest /= shape[axis];
+                          for (int v = 0; v < N; ++v) offset[v] += index * stride[v][axis];
+                        }
+                        body(offset, start + piece < inner ? piece : inner - start);
+                      }
+                    });
   }
 };
 

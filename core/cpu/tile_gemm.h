@@ -1,5 +1,6 @@
-// A small matrix product in registers, for blocks that fit the caches: the building block of attention, the pseudo-inverse and the
-// convolution, and (with loops around it) of the plain f64 matmul.
+// A small matrix product in registers, for blocks that fit the caches: the building block of
+// attention, the pseudo-inverse and the convolution, and (with loops around it) of the plain f64
+// matmul.
 #pragma once
 
 #include "core/cpu/convert.h"
@@ -23,8 +24,8 @@ struct Vector {
 
 /// c[R, V vectors] (+)= a[R, K] b[K, V vectors], everything in registers but the operands.
 template <class T, int R, int V>
-NYSTROM_INLINE void register_tile(std::int64_t K, T alpha, Strided<T> a, const T* b, std::int64_t ldb, T* c, std::int64_t ldc,
-                                  bool accumulate) {
+NYSTROM_INLINE void register_tile(std::int64_t K, T alpha, Strided<T> a, const T* b,
+                                  std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate) {
   using Vec = typename Vector<T>::type;
   constexpr int lanes = Vector<T>::lanes;
   Vec sum[R][V] = {};
@@ -51,8 +52,8 @@ NYSTROM_INLINE void register_tile(std::int64_t K, T alpha, Strided<T> a, const T
 
 /// The last columns, fewer than a vector.
 template <class T, int R>
-NYSTROM_INLINE void narrow_tile(std::int64_t N, std::int64_t K, T alpha, Strided<T> a, const T* b, std::int64_t ldb, T* c, std::int64_t ldc,
-                                bool accumulate) {
+NYSTROM_INLINE void narrow_tile(std::int64_t N, std::int64_t K, T alpha, Strided<T> a, const T* b,
+                                std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate) {
   for (int r = 0; r < R; ++r) {
     for (std::int64_t j = 0; j < N; ++j) {
       T sum = 0;
@@ -63,31 +64,38 @@ NYSTROM_INLINE void narrow_tile(std::int64_t N, std::int64_t K, T alpha, Strided
 }
 
 template <class T, int R>
-NYSTROM_INLINE void row_panel(std::int64_t N, std::int64_t K, T alpha, Strided<T> a, const T* b, std::int64_t ldb, T* c, std::int64_t ldc,
-                              bool accumulate) {
+NYSTROM_INLINE void row_panel(std::int64_t N, std::int64_t K, T alpha, Strided<T> a, const T* b,
+                              std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate) {
   constexpr int lanes = Vector<T>::lanes;
   constexpr int wide = NYSTROM_VECTOR_BYTES == 64 ? 4 : 2;
   std::int64_t j = 0;
-  for (; j + wide * lanes <= N; j += wide * lanes) register_tile<T, R, wide>(K, alpha, a, b + j, ldb, c + j, ldc, accumulate);
-  for (; j + lanes <= N; j += lanes) register_tile<T, R, 1>(K, alpha, a, b + j, ldb, c + j, ldc, accumulate);
+  for (; j + wide * lanes <= N; j += wide * lanes)
+    register_tile<T, R, wide>(K, alpha, a, b + j, ldb, c + j, ldc, accumulate);
+  for (; j + lanes <= N; j += lanes)
+    register_tile<T, R, 1>(K, alpha, a, b + j, ldb, c + j, ldc, accumulate);
   if (j < N) narrow_tile<T, R>(N - j, K, alpha, a, b + j, ldb, c + j, ldc, accumulate);
 }
 
-/// c[M, N] = alpha · a[M, K] b[K, N], or += where `accumulate`: a with any strides, b and c with unit columns.
+/// c[M, N] = alpha · a[M, K] b[K, N], or += where `accumulate`: a with any strides, b and c with
+/// unit columns.
 template <class T>
-__attribute__((noinline)) void tile_gemm(std::int64_t M, std::int64_t N, std::int64_t K, T alpha, Strided<T> a, const T* b,
-                                         std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate) {
+__attribute__((noinline)) void tile_gemm(std::int64_t M, std::int64_t N, std::int64_t K, T alpha,
+                                         Strided<T> a, const T* b, std::int64_t ldb, T* c,
+                                         std::int64_t ldc, bool accumulate) {
   std::int64_t i = 0;
   for (; i + 4 <= M; i += 4) {
-    row_panel<T, 4>(N, K, alpha, {a.data + i * a.row, a.row, a.column}, b, ldb, c + i * ldc, ldc, accumulate);
+    row_panel<T, 4>(N, K, alpha, {a.data + i * a.row, a.row, a.column}, b, ldb, c + i * ldc, ldc,
+                    accumulate);
   }
-  for (; i < M; ++i) row_panel<T, 1>(N, K, alpha, {a.data + i * a.row, a.row, a.column}, b, ldb, c + i * ldc, ldc, accumulate);
+  for (; i < M; ++i)
+    row_panel<T, 1>(N, K, alpha, {a.data + i * a.row, a.row, a.column}, b, ldb, c + i * ldc, ldc,
+                    accumulate);
 }
 
 /// target[j * ld_target + i] = source[i * ld_source + j].
 template <class T>
-NYSTROM_INLINE void transpose_block(const T* source, std::int64_t rows, std::int64_t columns, std::int64_t ld_source, T* target,
-                                    std::int64_t ld_target) {
+NYSTROM_INLINE void transpose_block(const T* source, std::int64_t rows, std::int64_t columns,
+                                    std::int64_t ld_source, T* target, std::int64_t ld_target) {
   for (std::int64_t i0 = 0; i0 < rows; i0 += 16) {
     const std::int64_t i1 = i0 + 16 < rows ? i0 + 16 : rows;
     for (std::int64_t j = 0; j < columns; ++j) {

@@ -1,8 +1,10 @@
-// The fused backward pass. With P = softmax(s q kᵀ): dv = Pᵀ dout; dP = dout vᵀ; dS = s P ∘ (dP − ⟨dout, out⟩); dq = dS k; dk = dSᵀ q.
+// The fused backward pass. With P = softmax(s q kᵀ): dv = Pᵀ dout; dP = dout vᵀ; dS = s P ∘ (dP −
+// ⟨dout, out⟩); dq = dS k; dk = dSᵀ q.
 //
-// A block owns 64 rows of one side and goes through the other side's: its own rows' gradients stay in registers. Sums over both sides need
-// both kernels, unless one side fits into a single tile, as landmarks do: then the block that owns it finishes the other side's rows in
-// passing, and everything is read once. No atomics: where a loop is cut into parts, these are summed in order.
+// A block owns 64 rows of one side and goes through the other side's: its own rows' gradients stay
+// in registers. Sums over both sides need both kernels, unless one side fits into a single tile, as
+// landmarks do: then the block that owns it finishes the other side's rows in passing, and
+// everything is read once. No atomics: where a loop is cut into parts, these are summed in order.
 #include "core/cuda/attention_fused.cuh"
 #include "core/cuda/attention_tiles.cuh"
 #include "core/cuda/reduce.cuh"
@@ -25,8 +27,10 @@ struct Gradients {
 };
 
 /// ⟨dout, out⟩ of each query: a warp a row.
-__global__ void inner_kernel(Heads<float, true> out, Heads<float, true> dout, std::int64_t batch, std::int64_t heads, float* inner) {
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / warp_size) + warp_index();
+__global__ void inner_kernel(Heads<float, true> out, Heads<float, true> dout, std::int64_t batch,
+                             std::int64_t heads, float* inner) {
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / warp_size) + warp_index();
   if (row >= batch * heads * out.rows) return;
   const std::int64_t b = row / out.rows / heads, h = row / out.rows % heads, r = row % out.rows;
   float sum = 0;
@@ -36,8 +40,8 @@ __global__ void inner_kernel(Heads<float, true> out, Heads<float, true> dout, st
   if (lane_index() == 0) inner[row] = sum;
 }
 
-/// The block's shared memory: own rows of the two operands, the loop's rows of theirs, P and dS where a transposed product needs them, and
-/// what belongs to queries and keys.
+/// The block's shared memory: own rows of the two operands, the loop's rows of theirs, P and dS
+/// where a transposed product needs them, and what belongs to queries and keys.
 template <class T, int Width>
 struct Tiles {
   T *own1, *own2, *loop1, *loop2, *p, *ds;
@@ -55,13 +59,15 @@ struct Tiles {
     valid = reinterpret_cast<std::uint8_t*>(inner + tile_rows);
   }
   static std::size_t bytes() {
-    return (4 * tile_size<Width> + 2 * tile_size<tile_rows>)*sizeof(T) + 2 * tile_rows * sizeof(float) + tile_rows;
+    return (4 * tile_size<Width> + 2 * tile_size<tile_rows>)*sizeof(T) +
+           2 * tile_rows * sizeof(float) + tile_rows;
   }
 };
 
 template <class T, int Width>
-NYSTROM_DEVICE void load_queries(const AttentionProblem<float>& p, const Gradients& g, std::int64_t b, std::int64_t h, std::int64_t first,
-                                 T* q, T* dout, const Tiles<T, Width>& s) {
+NYSTROM_DEVICE void load_queries(const AttentionProblem<float>& p, const Gradients& g,
+                                 std::int64_t b, std::int64_t h, std::int64_t first, T* q, T* dout,
+                                 const Tiles<T, Width>& s) {
   const auto inside = [&](std::int64_t r) { return r < p.q.rows; };
   load_tile<Width>(p.q, b, h, first, inside, q);
   load_tile<Width>(g.dout, b, h, first, inside, dout);
@@ -74,8 +80,9 @@ NYSTROM_DEVICE void load_queries(const AttentionProblem<float>& p, const Gradien
 }
 
 template <class T, int Width>
-NYSTROM_DEVICE void load_keys(const AttentionProblem<float>& p, const Keys<float>& keys, std::int64_t b, std::int64_t h, std::int64_t first,
-                              T* k, T* v, const Tiles<T, Width>& s) {
+NYSTROM_DEVICE void load_keys(const AttentionProblem<float>& p, const Keys<float>& keys,
+                              std::int64_t b, std::int64_t h, std::int64_t first, T* k, T* v,
+                              const Tiles<T, Width>& s) {
   load_tile<Width>(p.k, b, h, first, keys, k);
   load_tile<Width>(p.v, b, h, first, keys, v);
   if (threadIdx.x < tile_rows) s.valid[threadIdx.x] = keys(first + threadIdx.x);
@@ -83,14 +90,15 @@ NYSTROM_DEVICE void load_keys(const AttentionProblem<float>& p, const Keys<float
 
 /// Scores and dP of a tile become P and dS.
 template <Side Own, class T, int Width>
-NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_rows>& ds, const Tiles<T, Width>& s, float score_scale,
-                                   float scale) {
+NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_rows>& ds,
+                                   const Tiles<T, Width>& s, float score_scale, float scale) {
   NYSTROM_UNROLL
   for (int n = 0; n < tile_rows / 8; ++n) {
     NYSTROM_UNROLL
     for (int i = 0; i < 4; ++i) {
       const int own = row_of(i), other = column_of(n, i);
-      const int query = Own == Side::queries ? own : other, key = Own == Side::queries ? other : own;
+      const int query = Own == Side::queries ? own : other,
+                key = Own == Side::queries ? other : own;
       const float weight = s.valid[key] ? exp2f(p.part[n][i] * score_scale - s.shift[query]) : 0.0f;
       p.part[n][i] = weight;
       ds.part[n][i] = scale * weight * (ds.part[n][i] - s.inner[query]);
@@ -98,14 +106,17 @@ NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_r
   }
 }
 
-/// A block a head, a part of the loop and an own tile, the head fastest. OneTile: the own side has a single tile, and the loop's rows are
-/// finished in passing.
+/// A block a head, a part of the loop and an own tile, the head fastest. OneTile: the own side has
+/// a single tile, and the loop's rows are finished in passing.
 template <class T, int Width, Side Own, bool OneTile>
-__global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<float> p, Gradients g, std::int64_t splits) {
+__global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<float> p,
+                                                               Gradients g, std::int64_t splits) {
   constexpr bool owns_keys = Own == Side::keys;
   const Tiles<T, Width> s;
-  const std::int64_t heads = p.batch * p.heads, head = blockIdx.x % heads, b = head / p.heads, h = head % p.heads;
-  const std::int64_t split = blockIdx.x / heads % splits, first_own = blockIdx.x / heads / splits * tile_rows;
+  const std::int64_t heads = p.batch * p.heads, head = blockIdx.x % heads, b = head / p.heads,
+                     h = head % p.heads;
+  const std::int64_t split = blockIdx.x / heads % splits,
+                     first_own = blockIdx.x / heads / splits * tile_rows;
   const std::int64_t loop_tiles = ((owns_keys ? p.q.rows : p.k.rows) + tile_rows - 1) / tile_rows;
   const Keys<float> keys(p, b);
   if constexpr (owns_keys) {
@@ -116,7 +127,8 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
   Accumulator<Width> sum1, sum2;  // dk and dv of own keys, dq of own queries
   sum1.clear();
   sum2.clear();
-  for (std::int64_t tile = split * loop_tiles / splits; tile < (split + 1) * loop_tiles / splits; ++tile) {
+  for (std::int64_t tile = split * loop_tiles / splits; tile < (split + 1) * loop_tiles / splits;
+       ++tile) {
     const std::int64_t first = tile * tile_rows;
     __syncthreads();  // the last tile's readers are done
     if constexpr (owns_keys) {
@@ -164,22 +176,29 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
 }
 
 /// target = Σ over parts, in order.
-__global__ void sum_parts_kernel(const float* parts, std::int64_t splits, std::int64_t batch, std::int64_t heads,
-                                 Heads<float, false> target) {
+__global__ void sum_parts_kernel(const float* parts, std::int64_t splits, std::int64_t batch,
+                                 std::int64_t heads, Heads<float, false> target) {
   const std::int64_t count = batch * heads * target.rows * target.width;
   for (std::int64_t i = grid_index(); i < count; i += grid_size()) {
     float sum = 0;
     for (std::int64_t s = 0; s < splits; ++s) sum += parts[s * count + i];
     const std::int64_t row = i / target.width;
-    target.numbers.set(target.at(row / target.rows / heads, row / target.rows % heads, row % target.rows) + i % target.width, sum);
+    target.numbers.set(
+        target.at(row / target.rows / heads, row / target.rows % heads, row % target.rows) +
+            i % target.width,
+        sum);
   }
 }
 
 /// A gradient of the own side: itself, or parts that are summed when the kernel has run.
 class Destination {
  public:
-  Destination(const ViewBase& like, const AttentionProblem<float>& p, Heads<float, false>& target, std::int64_t splits)
-      : problem_(p), splits_(splits), final_(target), parts_(like, splits == 1 ? 0 : splits * count()) {
+  Destination(const ViewBase& like, const AttentionProblem<float>& p, Heads<float, false>& target,
+              std::int64_t splits)
+      : problem_(p),
+        splits_(splits),
+        final_(target),
+        parts_(like, splits == 1 ? 0 : splits * count()) {
     if (splits > 1)
       target = {{parts_.get(), DType::f32},
                 p.heads * target.rows * target.width,
@@ -190,11 +209,14 @@ class Destination {
   }
   void finish() const {
     if (splits_ > 1)
-      launch(sum_parts_kernel, dim3(blocks_for(count(), 256)), dim3(256), 0, parts_.get(), splits_, problem_.batch, problem_.heads, final_);
+      launch(sum_parts_kernel, dim3(blocks_for(count(), 256)), dim3(256), 0, parts_.get(), splits_,
+             problem_.batch, problem_.heads, final_);
   }
 
  private:
-  std::int64_t count() const { return problem_.batch * problem_.heads * final_.rows * final_.width; }
+  std::int64_t count() const {
+    return problem_.batch * problem_.heads * final_.rows * final_.width;
+  }
   const AttentionProblem<float>& problem_;
   std::int64_t splits_;
   Heads<float, false> final_;
@@ -205,12 +227,13 @@ template <class T, int Width, Side Own, bool OneTile>
 void backward_of(const AttentionProblem<float>& p, Gradients g, const ViewBase& like) {
   const std::int64_t heads = p.batch * p.heads;
   const std::int64_t own = divide_up(Own == Side::keys ? p.k.rows : p.q.rows, tile_rows);
-  const std::int64_t splits = splits_of(heads * own, divide_up(Own == Side::keys ? p.q.rows : p.k.rows, tile_rows));
+  const std::int64_t splits =
+      splits_of(heads * own, divide_up(Own == Side::keys ? p.q.rows : p.k.rows, tile_rows));
   const Destination first(like, p, Own == Side::keys ? g.dk : g.dq, splits);
   std::optional<Destination> second;
   if (Own == Side::keys) second.emplace(like, p, g.dv, splits);
-  launch(backward_kernel<T, Width, Own, OneTile>, dim3(static_cast<unsigned>(own * splits * heads)), dim3(fused_block),
-         Tiles<T, Width>::bytes(), p, g, splits);
+  launch(backward_kernel<T, Width, Own, OneTile>, dim3(static_cast<unsigned>(own * splits * heads)),
+         dim3(fused_block), Tiles<T, Width>::bytes(), p, g, splits);
   first.finish();
   if (second) second->finish();
 }
@@ -228,18 +251,20 @@ void backward(const AttentionProblem<float>& p, const Gradients& g, const ViewBa
 bool fused_attention_grad_fits(std::initializer_list<CView> operands) {
   if (!fused_attention_fits(operands)) return false;
   const std::int64_t width = operands.begin()->shape[3];
-  const std::size_t shared = width == 32 ? Tiles<f16, 32>::bytes() : width == 64 ? Tiles<f16, 64>::bytes() : Tiles<f16, 128>::bytes();
+  const std::size_t shared = width == 32   ? Tiles<f16, 32>::bytes()
+                             : width == 64 ? Tiles<f16, 64>::bytes()
+                                           : Tiles<f16, 128>::bytes();
   return shared <= shared_memory_of_a_block();
 }
 
-void attention_fused_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp,
-                          CView dout, View dq, View dk, View dv) {
+void attention_fused_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
+                          CView out, CView log_sum_exp, CView dout, View dq, View dk, View dv) {
   const AnyKey any(q, key_mask, empty);
   const auto problem = problem_of<float>(q, k, v, key_mask, any, scale);
   const std::int64_t rows = q.shape[0] * q.shape[1] * q.shape[2];
   const Workspace<float> inner(dq, rows);
-  launch(inner_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0, heads_of<float>(out), heads_of<float>(dout),
-         q.shape[0], q.shape[1], inner.get());
+  launch(inner_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0,
+         heads_of<float>(out), heads_of<float>(dout), q.shape[0], q.shape[1], inner.get());
   const Gradients gradients{heads_of<float>(dout), log_sum_exp.as<float>(), inner.get(),
                             heads_of<float>(dq),   heads_of<float>(dk),     heads_of<float>(dv)};
   const auto run = [&]<class T>(TypeTag<T>) {
@@ -249,7 +274,8 @@ void attention_fused_grad(CView q, CView k, CView v, CView key_mask, EmptyRows e
       default: return backward<T, 128>(problem, gradients, dq);
     }
   };
-  half_of({q, k, v, out, dout, dq, dk, dv}) == DType::f16 ? run(TypeTag<f16>{}) : run(TypeTag<bf16>{});
+  half_of({q, k, v, out, dout, dq, dk, dv}) == DType::f16 ? run(TypeTag<f16>{})
+                                                          : run(TypeTag<bf16>{});
 }
 
 }  // namespace nystrom::cuda

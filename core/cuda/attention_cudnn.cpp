@@ -16,14 +16,16 @@
 namespace nystrom::cuda {
 namespace {
 
-/// The backward pass keeps a bf16 matrix of scores of each head: beyond so many bytes it goes through samples, then heads, in pieces.
+/// The backward pass keeps a bf16 matrix of scores of each head: beyond so many bytes it goes
+/// through samples, then heads, in pieces.
 constexpr std::int64_t max_workspace = std::int64_t{1} << 28;
 
 std::int64_t bytes_of_scores(std::int64_t samples, std::int64_t heads, std::int64_t length) {
   return samples * heads * length * length * 2;
 }
 
-/// GPUs whose plans are known: Ampere, Ada and Hopper. On newer ones, settings of its own make the backward pass deterministic.
+/// GPUs whose plans are known: Ampere, Ada and Hopper. On newer ones, settings of its own make the
+/// backward pass deterministic.
 bool knows_gpu(int device) {
   const int major = compute_capability(device) / 10;
   return major == 8 || major == 9;
@@ -33,15 +35,19 @@ bool knows_gpu(int device) {
 cudnnHandle_t handle(int device) {
   static const cudnnHandle_t instance = [&] {
     cudnnHandle_t made = nullptr;
-    if (!cudnn::library().usable || !knows_gpu(device) || cudnn::library().create(&made) != CUDNN_STATUS_SUCCESS) return cudnnHandle_t{};
+    if (!cudnn::library().usable || !knows_gpu(device) ||
+        cudnn::library().create(&made) != CUDNN_STATUS_SUCCESS)
+      return cudnnHandle_t{};
     cudnn::check(cudnn::library().set_stream(made, stream()), "cuDNN's stream");
     return made;
   }();
   return instance;
 }
 
-/// Null: cuDNN refuses. A plan takes about a third of a second to make: it is kept by shapes and strides, and so is a refusal.
-const cudnn::Plan* cached_plan(cudnn::Graph (*graph_of)(std::span<const CView>), std::span<const CView> operands) {
+/// Null: cuDNN refuses. A plan takes about a third of a second to make: it is kept by shapes and
+/// strides, and so is a refusal.
+const cudnn::Plan* cached_plan(cudnn::Graph (*graph_of)(std::span<const CView>),
+                               std::span<const CView> operands) {
   static auto& cache = *new std::unordered_map<std::string, std::optional<cudnn::Plan>>;
   constexpr std::size_t most = 256;
   std::string key;
@@ -65,7 +71,8 @@ const cudnn::Plan* cached_plan(cudnn::Graph (*graph_of)(std::span<const CView>),
   return found->second ? &*found->second : nullptr;
 }
 
-void run(const cudnn::Plan& plan, std::span<const CView> operands, std::vector<cudnn::Binding> bindings) {
+void run(const cudnn::Plan& plan, std::span<const CView> operands,
+         std::vector<cudnn::Binding> bindings) {
   const Workspace<char> memory(operands.front(), plan.workspace);
   std::int64_t id = id_q;
   for (const CView& x : operands) bindings.push_back({id++, x.data});
@@ -75,7 +82,8 @@ void run(const cudnn::Plan& plan, std::span<const CView> operands, std::vector<c
 using GradientOperands = std::array<CView, id_dv>;
 
 /// Of each operand the part [first, first + count) of axis 0 (samples) or 1 (heads).
-GradientOperands part_of(GradientOperands operands, int axis, std::int64_t first, std::int64_t count) {
+GradientOperands part_of(GradientOperands operands, int axis, std::int64_t first,
+                         std::int64_t count) {
   for (CView& x : operands) {
     x.data = static_cast<const char*>(x.data) + first * x.stride[axis] * size_of(x.dtype);
     x.shape[axis] = count;
@@ -87,7 +95,9 @@ GradientOperands part_of(GradientOperands operands, int axis, std::int64_t first
 
 CudnnState cudnn_state() {
   const cudnn::Library& found = cudnn::library();
-  if (found.usable) return {true, found.text + ": for exact attention in bf16 of GPUs of compute capability 8 and 9", ""};
+  if (found.usable)
+    return {true,
+            found.text + ": for exact attention in bf16 of GPUs of compute capability 8 and 9", ""};
   return {false, found.text + ": exact attention runs on own kernels",
           "install cuDNN 9.19 or newer, or name its folder in LD_LIBRARY_PATH"};
 }
@@ -102,7 +112,8 @@ bool attention_cudnn(CView q, CView k, CView v, double scale, View out, View log
   return true;
 }
 
-bool attention_cudnn_grad(CView q, CView k, CView v, double scale, CView out, CView log_sum_exp, CView dout, View dq, View dk, View dv) {
+bool attention_cudnn_grad(CView q, CView k, CView v, double scale, CView out, CView log_sum_exp,
+                          CView dout, View dq, View dk, View dv) {
   if (!handle(q.device.index)) return false;
   const GradientOperands operands{q, k, v, out, log_sum_exp, dout, dq, dk, dv};
   const std::int64_t length = q.shape[2];
@@ -116,7 +127,8 @@ bool attention_cudnn_grad(CView q, CView k, CView v, double scale, CView out, CV
   const Workspace<float> inner(q, samples * heads * length);
   for (std::int64_t b = 0; b < q.shape[0]; b += samples) {
     for (std::int64_t h = 0; h < q.shape[1]; h += heads) {
-      const std::int64_t own_samples = std::min(samples, q.shape[0] - b), own_heads = std::min(heads, q.shape[1] - h);
+      const std::int64_t own_samples = std::min(samples, q.shape[0] - b),
+                         own_heads = std::min(heads, q.shape[1] - h);
       const auto piece = part_of(part_of(operands, 0, b, own_samples), 1, h, own_heads);
       const cudnn::Plan* plan = cached_plan(attention_grad_graph, piece);
       // An engine that keeps less sums dq in passing, by atomics: other bits in each run.

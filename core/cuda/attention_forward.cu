@@ -1,5 +1,5 @@
-// The fused forward pass: a block holds 64 queries of one head and goes through the keys, or, where few queries would leave the GPU idle,
-// through a part of them; the parts are then merged in order.
+// The fused forward pass: a block holds 64 queries of one head and goes through the keys, or, where
+// few queries would leave the GPU idle, through a part of them; the parts are then merged in order.
 #include "core/cuda/attention_fused.cuh"
 #include "core/cuda/attention_tiles.cuh"
 #include "core/cuda/shared.cuh"
@@ -9,7 +9,8 @@ namespace {
 
 constexpr float infinity = INFINITY;
 
-/// Where the results of one part of the keys go: [split, b · h, queries, …], normalised within the part.
+/// Where the results of one part of the keys go: [split, b · h, queries, …], normalised within the
+/// part.
 struct Parts {
   float *out, *log_sum_exp;
 };
@@ -20,10 +21,11 @@ struct Online {
   float sum[2] = {0, 0};                      // of this lane's columns
 };
 
-/// Turns scores into exponentials, updates the running maxima and sums, and shrinks what was summed before.
+/// Turns scores into exponentials, updates the running maxima and sums, and shrinks what was summed
+/// before.
 template <int Width>
-NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::uint8_t* valid, float scale, Online& state,
-                                   Accumulator<Width>& sum_v) {
+NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::uint8_t* valid,
+                                   float scale, Online& state, Accumulator<Width>& sum_v) {
   float block_max[2] = {-infinity, -infinity};
   NYSTROM_UNROLL
   for (int n = 0; n < tile_rows / 8; ++n) {
@@ -38,7 +40,9 @@ NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::ui
   NYSTROM_UNROLL
   for (int r = 0; r < 2; ++r) {
     const float updated = larger(state.largest[r], row_max(block_max[r]));
-    shift[r] = updated == -infinity ? 0.0f : updated;  // of a row without a key so far every exponential is 0
+    shift[r] = updated == -infinity
+                   ? 0.0f
+                   : updated;  // of a row without a key so far every exponential is 0
     shrink[r] = exp2f(state.largest[r] - shift[r]);
     state.largest[r] = updated;
     state.sum[r] *= shrink[r];
@@ -59,13 +63,17 @@ NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::ui
 }
 
 template <class T, int Width>
-__global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<float> p, std::int64_t splits, Heads<float, false> out,
+__global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<float> p,
+                                                              std::int64_t splits,
+                                                              Heads<float, false> out,
                                                               float* log_sum_exp) {
   T* k_tile = dynamic_shared<T>();
   T* v_tile = k_tile + tile_size<Width>;
   auto* valid = reinterpret_cast<std::uint8_t*>(v_tile + tile_size<Width>);
-  const std::int64_t heads = p.batch * p.heads, head = blockIdx.x % heads, b = head / p.heads, h = head % p.heads;
-  const std::int64_t split = blockIdx.x / heads % splits, first_query = blockIdx.x / heads / splits * tile_rows;
+  const std::int64_t heads = p.batch * p.heads, head = blockIdx.x % heads, b = head / p.heads,
+                     h = head % p.heads;
+  const std::int64_t split = blockIdx.x / heads % splits,
+                     first_query = blockIdx.x / heads / splits * tile_rows;
   const Keys<float> keys(p, b);
   const std::int64_t tiles = (p.k.rows + tile_rows - 1) / tile_rows;
 
@@ -104,7 +112,8 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
     }
     const std::int64_t row = first_query + row_of(2 * r);
     if (lane_index() % 4 == 0 && row < p.q.rows) {
-      log_sum_exp[(split * heads + head) * p.q.rows + row] = sum > 0 ? state.largest[r] * ln_2 + logf(sum) : -infinity;
+      log_sum_exp[(split * heads + head) * p.q.rows + row] =
+          sum > 0 ? state.largest[r] * ln_2 + logf(sum) : -infinity;
     }
   }
   // Parts are written as samples that follow each other.
@@ -112,39 +121,52 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
 }
 
 /// out = Σ over parts of exp(part's log-sum-exp − their log-sum-exp) · part. A warp a row.
-__global__ void merge_kernel(Parts parts, std::int64_t splits, std::int64_t batch, std::int64_t heads, Heads<float, false> out,
-                             float* log_sum_exp) {
+__global__ void merge_kernel(Parts parts, std::int64_t splits, std::int64_t batch,
+                             std::int64_t heads, Heads<float, false> out, float* log_sum_exp) {
   const std::int64_t rows = batch * heads * out.rows;
-  const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / warp_size) + warp_index();
+  const std::int64_t row =
+      static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / warp_size) + warp_index();
   if (row >= rows) return;
   float largest = -infinity;
-  for (std::int64_t s = 0; s < splits; ++s) largest = larger(largest, parts.log_sum_exp[s * rows + row]);
+  for (std::int64_t s = 0; s < splits; ++s)
+    largest = larger(largest, parts.log_sum_exp[s * rows + row]);
   float sum = 0;
-  for (std::int64_t s = 0; s < splits && largest > -infinity; ++s) sum += expf(parts.log_sum_exp[s * rows + row] - largest);
+  for (std::int64_t s = 0; s < splits && largest > -infinity; ++s)
+    sum += expf(parts.log_sum_exp[s * rows + row] - largest);
   const std::int64_t at = out.at(row / out.rows / heads, row / out.rows % heads, row % out.rows);
   for (std::int64_t c = lane_index(); c < out.width; c += warp_size) {
     float value = 0;
     for (std::int64_t s = 0; s < splits && sum > 0; ++s)
-      value += expf(parts.log_sum_exp[s * rows + row] - largest) / sum * parts.out[(s * rows + row) * out.width + c];
+      value += expf(parts.log_sum_exp[s * rows + row] - largest) / sum *
+               parts.out[(s * rows + row) * out.width + c];
     out.numbers.set(at + c, value);
   }
   if (lane_index() == 0) log_sum_exp[row] = sum > 0 ? largest + logf(sum) : -infinity;
 }
 
 template <class T, int Width>
-void forward(const AttentionProblem<float>& p, const ViewBase& like, const Heads<float, false>& out, float* log_sum_exp) {
+void forward(const AttentionProblem<float>& p, const ViewBase& like, const Heads<float, false>& out,
+             float* log_sum_exp) {
   const std::int64_t heads = p.batch * p.heads, query_tiles = divide_up(p.q.rows, tile_rows);
   const std::int64_t splits = splits_of(heads * query_tiles, divide_up(p.k.rows, tile_rows));
   const dim3 grid(static_cast<unsigned>(query_tiles * splits * heads));
   const std::size_t shared = 2 * tile_size<Width> * sizeof(T) + tile_rows;
-  if (splits == 1) return launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, out, log_sum_exp);
+  if (splits == 1)
+    return launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, out,
+                  log_sum_exp);
   const std::int64_t rows = heads * p.q.rows;
   const Workspace<float> work(like, splits * rows * (Width + 1));
   const Parts parts{work.get(), work.get() + splits * rows * Width};
-  const Heads<float, false> contiguous{{parts.out, DType::f32}, p.heads * p.q.rows * Width, p.q.rows * Width, Width, p.q.rows, Width};
-  launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, contiguous, parts.log_sum_exp);
-  launch(merge_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0, parts, splits, p.batch, p.heads, out,
-         log_sum_exp);
+  const Heads<float, false> contiguous{{parts.out, DType::f32},
+                                       p.heads * p.q.rows * Width,
+                                       p.q.rows * Width,
+                                       Width,
+                                       p.q.rows,
+                                       Width};
+  launch(forward_kernel<T, Width>, grid, dim3(fused_block), shared, p, splits, contiguous,
+         parts.log_sum_exp);
+  launch(merge_kernel, dim3(static_cast<unsigned>(divide_up(rows, 4))), dim3(4 * warp_size), 0,
+         parts, splits, p.batch, p.heads, out, log_sum_exp);
 }
 
 }  // namespace
@@ -164,10 +186,12 @@ bool fused_attention_fits(std::initializer_list<CView> operands) {
   const DType half = half_of(operands);
   for (const CView& x : operands)
     if (x.dtype == DType::f64 || x.shape[3] != width || !has_aligned_rows(x)) return false;
-  return is_half(half) && tensor_cores_take(half, operands.begin()->device.index) && (width == 32 || width == 64 || width == 128);
+  return is_half(half) && tensor_cores_take(half, operands.begin()->device.index) &&
+         (width == 32 || width == 64 || width == 128);
 }
 
-void attention_fused(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, View out, View log_sum_exp) {
+void attention_fused(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
+                     View out, View log_sum_exp) {
   const AnyKey any(q, key_mask, empty);
   const auto problem = problem_of<float>(q, k, v, key_mask, any, scale);
   const auto result = heads_of<float>(out);

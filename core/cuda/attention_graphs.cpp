@@ -42,11 +42,14 @@ struct Memory {
 Graph attention_graph(std::span<const CView> operands) {
   Graph g;
   const Memory memory{g, operands};
-  const Node scores = g.pointwise(CUDNN_POINTWISE_MUL, g.matmul(memory(id_q), memory.transposed(id_k)), g.scalar(id_scale));
+  const Node scores = g.pointwise(
+      CUDNN_POINTWISE_MUL, g.matmul(memory(id_q), memory.transposed(id_k)), g.scalar(id_scale));
   const Node largest = g.reduce(CUDNN_REDUCE_TENSOR_MAX, scores);
-  const Node e = g.pointwise(CUDNN_POINTWISE_EXP, g.pointwise(CUDNN_POINTWISE_SUB, scores, largest));
+  const Node e =
+      g.pointwise(CUDNN_POINTWISE_EXP, g.pointwise(CUDNN_POINTWISE_SUB, scores, largest));
   const Node sum = g.reduce(CUDNN_REDUCE_TENSOR_ADD, e);
-  g.pointwise(CUDNN_POINTWISE_ADD, largest, g.pointwise(CUDNN_POINTWISE_LOG, sum), memory.column(id_log_sum_exp));
+  g.pointwise(CUDNN_POINTWISE_ADD, largest, g.pointwise(CUDNN_POINTWISE_LOG, sum),
+              memory.column(id_log_sum_exp));
   const Node p = g.pointwise(CUDNN_POINTWISE_DIV, e, sum, g.internal(e, DType::bf16));
   g.matmul(p, memory(id_v), memory(id_out));
   return g;
@@ -55,13 +58,17 @@ Graph attention_graph(std::span<const CView> operands) {
 Graph attention_grad_graph(std::span<const CView> operands) {
   Graph g;
   const Memory memory{g, operands};
-  const Node q = memory(id_q), k = memory.transposed(id_k), v = memory.transposed(id_v), dout = memory(id_dout), scale = g.scalar(id_scale);
-  const Node row_sum = g.reduce(CUDNN_REDUCE_TENSOR_ADD, g.pointwise(CUDNN_POINTWISE_MUL, dout, memory(id_out)));
+  const Node q = memory(id_q), k = memory.transposed(id_k), v = memory.transposed(id_v),
+             dout = memory(id_dout), scale = g.scalar(id_scale);
+  const Node row_sum =
+      g.reduce(CUDNN_REDUCE_TENSOR_ADD, g.pointwise(CUDNN_POINTWISE_MUL, dout, memory(id_out)));
   // Times 1: engines expect a factor here, that of dropout.
-  const Node inner = g.pointwise(CUDNN_POINTWISE_MUL, row_sum, g.scalar(id_one), memory.column(id_inner));
+  const Node inner =
+      g.pointwise(CUDNN_POINTWISE_MUL, row_sum, g.scalar(id_one), memory.column(id_inner));
 
   const Node scores = g.pointwise(CUDNN_POINTWISE_MUL, g.matmul(q, k), scale);
-  const Node p = g.pointwise(CUDNN_POINTWISE_EXP, g.pointwise(CUDNN_POINTWISE_SUB, scores, memory.column(id_log_sum_exp)));
+  const Node p = g.pointwise(
+      CUDNN_POINTWISE_EXP, g.pointwise(CUDNN_POINTWISE_SUB, scores, memory.column(id_log_sum_exp)));
   g.matmul(g.transpose(p), dout, memory(id_dv));
 
   const Node dp = g.pointwise(CUDNN_POINTWISE_SUB, g.matmul(dout, v), inner);

@@ -13,7 +13,8 @@ constexpr int warps = 4;  // of a block
 
 template <class A, bool Constant>
 NYSTROM_DEVICE void load_row(const Heads<A, Constant>& x, std::int64_t at, A* target) {
-  for (std::int64_t i = lane_index(); i < x.width; i += warp_size) target[i] = x.numbers.get(at + i);
+  for (std::int64_t i = lane_index(); i < x.width; i += warp_size)
+    target[i] = x.numbers.get(at + i);
 }
 template <class A>
 NYSTROM_DEVICE void store_row(const Heads<A, false>& x, std::int64_t at, const A* source) {
@@ -25,10 +26,12 @@ NYSTROM_DEVICE A dot(const A* x, const Heads<A, true>& y, std::int64_t at) {
   for (std::int64_t i = 0; i < y.width; ++i) sum += x[i] * y.numbers.get(at + i);
   return sum;
 }
-/// target = target · shrink + Σ over the warp's lanes i with a bit in `lanes` of weight[i] · row first + i.
+/// target = target · shrink + Σ over the warp's lanes i with a bit in `lanes` of weight[i] · row
+/// first + i.
 template <class A>
-NYSTROM_DEVICE void add_rows(const Heads<A, true>& x, std::int64_t b, std::int64_t h, std::int64_t first, unsigned lanes, const A* weight,
-                             A shrink, A* target) {
+NYSTROM_DEVICE void add_rows(const Heads<A, true>& x, std::int64_t b, std::int64_t h,
+                             std::int64_t first, unsigned lanes, const A* weight, A shrink,
+                             A* target) {
   for (std::int64_t c = lane_index(); c < x.width; c += warp_size) {
     A sum = target[c] * shrink;
     for (int i = 0; i < warp_size; ++i)
@@ -44,7 +47,8 @@ NYSTROM_DEVICE void clear(A* target, std::int64_t count) {
 /// This warp's row of the grid: of `rows` rows a head.
 struct Row {
   std::int64_t b, h, index, flat;
-  NYSTROM_DEVICE Row(std::int64_t heads, std::int64_t rows) : flat(static_cast<std::int64_t>(blockIdx.x) * warps + warp_index()) {
+  NYSTROM_DEVICE Row(std::int64_t heads, std::int64_t rows)
+      : flat(static_cast<std::int64_t>(blockIdx.x) * warps + warp_index()) {
     index = flat % rows;
     h = flat / rows % heads;
     b = flat / rows / heads;
@@ -97,8 +101,8 @@ struct Pair {
 
 /// dq = dS k; also writes ⟨out, dout⟩ of each query for the other kernel.
 template <class A>
-__global__ void query_grad_kernel(AttentionProblem<A> p, Heads<A, true> out, const A* log_sum_exp, Heads<A, true> dout, Heads<A, false> dq,
-                                  A* inner) {
+__global__ void query_grad_kernel(AttentionProblem<A> p, Heads<A, true> out, const A* log_sum_exp,
+                                  Heads<A, true> dout, Heads<A, false> dq, A* inner) {
   const Row at(p.heads, p.q.rows);
   if (at.b >= p.batch) return;
   const Keys<A> keys(p, at.b);
@@ -109,7 +113,8 @@ __global__ void query_grad_kernel(AttentionProblem<A> p, Heads<A, true> out, con
   clear(sum, p.q.width);
   __syncwarp();
   A shift = 0;
-  for (std::int64_t i = lane_index(); i < p.v.width; i += warp_size) shift += grad[i] * out.numbers.get(out.at(at.b, at.h, at.index) + i);
+  for (std::int64_t i = lane_index(); i < p.v.width; i += warp_size)
+    shift += grad[i] * out.numbers.get(out.at(at.b, at.h, at.index) + i);
   shift = warp_sum(shift);
   if (lane_index() == 0) inner[at.flat] = shift;
   const A lse = log_sum_exp[at.flat];
@@ -118,7 +123,8 @@ __global__ void query_grad_kernel(AttentionProblem<A> p, Heads<A, true> out, con
     const bool valid = keys(j);
     const unsigned lanes = __ballot_sync(whole_warp, valid);
     if (valid) {
-      const A score = keys.scale * dot(q, p.k, p.k.at(at.b, at.h, j)), dp = dot(grad, p.v, p.v.at(at.b, at.h, j));
+      const A score = keys.scale * dot(q, p.k, p.k.at(at.b, at.h, j)),
+              dp = dot(grad, p.v, p.v.at(at.b, at.h, j));
       weight[lane_index()] = Pair<A>(score, lse, dp, shift, p.scale).ds;
     }
     __syncwarp();
@@ -130,13 +136,14 @@ __global__ void query_grad_kernel(AttentionProblem<A> p, Heads<A, true> out, con
 
 /// dv = Pᵀ dout, dk = dSᵀ q.
 template <class A>
-__global__ void key_grad_kernel(AttentionProblem<A> p, const A* log_sum_exp, Heads<A, true> dout, const A* inner, Heads<A, false> dk,
-                                Heads<A, false> dv) {
+__global__ void key_grad_kernel(AttentionProblem<A> p, const A* log_sum_exp, Heads<A, true> dout,
+                                const A* inner, Heads<A, false> dk, Heads<A, false> dv) {
   const Row at(p.heads, p.k.rows);
   if (at.b >= p.batch) return;
   const Keys<A> keys(p, at.b);
   A* k = dynamic_shared<A>() + warp_index() * 2 * (p.k.width + p.v.width + warp_size);
-  A *v = k + p.k.width, *sum_k = v + p.v.width, *sum_v = sum_k + p.k.width, *weight_p = sum_v + p.v.width, *weight_s = weight_p + warp_size;
+  A *v = k + p.k.width, *sum_k = v + p.v.width, *sum_v = sum_k + p.k.width,
+    *weight_p = sum_v + p.v.width, *weight_s = weight_p + warp_size;
   load_row(p.k, p.k.at(at.b, at.h, at.index), k);
   load_row(p.v, p.v.at(at.b, at.h, at.index), v);
   clear(sum_k, p.k.width);
@@ -146,7 +153,8 @@ __global__ void key_grad_kernel(AttentionProblem<A> p, const A* log_sum_exp, Hea
     const std::int64_t r = first + lane_index(), flat = (at.b * p.heads + at.h) * p.q.rows + r;
     const unsigned lanes = __ballot_sync(whole_warp, r < p.q.rows);
     if (r < p.q.rows) {
-      const A score = keys.scale * dot(k, p.q, p.q.at(at.b, at.h, r)), dp = dot(v, dout, dout.at(at.b, at.h, r));
+      const A score = keys.scale * dot(k, p.q, p.q.at(at.b, at.h, r)),
+              dp = dot(v, dout, dout.at(at.b, at.h, r));
       const Pair<A> pair(score, log_sum_exp[flat], dp, inner[flat], p.scale);
       weight_p[lane_index()] = pair.p;
       weight_s[lane_index()] = pair.ds;
@@ -167,30 +175,34 @@ std::size_t shared_bytes(std::int64_t numbers) {
 
 }  // namespace
 
-void attention_plain(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, View out, View log_sum_exp) {
+void attention_plain(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
+                     View out, View log_sum_exp) {
   const AnyKey any(q, key_mask, empty);
   visit_accumulate(log_sum_exp.dtype, [&](auto tag) {
     using A = typename decltype(tag)::type;
     const auto grid = static_cast<unsigned>(divide_up(q.shape[0] * q.shape[1] * q.shape[2], warps));
-    launch(forward_kernel<A>, dim3(grid), dim3(warps * warp_size), shared_bytes<A>(q.shape[3] + v.shape[3] + warp_size),
+    launch(forward_kernel<A>, dim3(grid), dim3(warps * warp_size),
+           shared_bytes<A>(q.shape[3] + v.shape[3] + warp_size),
            problem_of<A>(q, k, v, key_mask, any, scale), heads_of<A>(out), log_sum_exp.as<A>());
   });
 }
 
-void attention_plain_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp,
-                          CView dout, View dq, View dk, View dv) {
+void attention_plain_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
+                          CView out, CView log_sum_exp, CView dout, View dq, View dk, View dv) {
   const AnyKey any(q, key_mask, empty);
   visit_accumulate(log_sum_exp.dtype, [&](auto tag) {
     using A = typename decltype(tag)::type;
     const std::int64_t heads = q.shape[0] * q.shape[1];
     const Workspace<A> inner(dq, heads * q.shape[2]);
     const auto problem = problem_of<A>(q, k, v, key_mask, any, scale);
-    launch(query_grad_kernel<A>, dim3(static_cast<unsigned>(divide_up(heads * q.shape[2], warps))), dim3(warps * warp_size),
-           shared_bytes<A>(2 * q.shape[3] + v.shape[3] + warp_size), problem, heads_of<A>(out), log_sum_exp.as<A>(), heads_of<A>(dout),
-           heads_of<A>(dq), inner.get());
-    launch(key_grad_kernel<A>, dim3(static_cast<unsigned>(divide_up(heads * k.shape[2], warps))), dim3(warps * warp_size),
-           shared_bytes<A>(2 * (q.shape[3] + v.shape[3] + warp_size)), problem, log_sum_exp.as<A>(), heads_of<A>(dout), inner.get(),
-           heads_of<A>(dk), heads_of<A>(dv));
+    launch(query_grad_kernel<A>, dim3(static_cast<unsigned>(divide_up(heads * q.shape[2], warps))),
+           dim3(warps * warp_size), shared_bytes<A>(2 * q.shape[3] + v.shape[3] + warp_size),
+           problem, heads_of<A>(out), log_sum_exp.as<A>(), heads_of<A>(dout), heads_of<A>(dq),
+           inner.get());
+    launch(key_grad_kernel<A>, dim3(static_cast<unsigned>(divide_up(heads * k.shape[2], warps))),
+           dim3(warps * warp_size), shared_bytes<A>(2 * (q.shape[3] + v.shape[3] + warp_size)),
+           problem, log_sum_exp.as<A>(), heads_of<A>(dout), inner.get(), heads_of<A>(dk),
+           heads_of<A>(dv));
   });
 }
 

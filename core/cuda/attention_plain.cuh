@@ -1,4 +1,5 @@
-// Attention for any sizes and types, a warp a query or a key: right, not fast. The fused kernels are tested against it.
+// Attention for any sizes and types, a warp a query or a key: right, not fast. The fused kernels
+// are tested against it.
 #pragma once
 
 #include "core/kernels.h"
@@ -6,8 +7,9 @@
 namespace nystrom::cuda {
 
 /// As kernels::attention and kernels::attention_grad.
-void attention_plain(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, View out, View log_sum_exp);
-void attention_plain_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, CView out, CView log_sum_exp,
-                          CView dout, View dq, View dk, View dv);
+void attention_plain(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
+                     View out, View log_sum_exp);
+void attention_plain_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
+                          CView out, CView log_sum_exp, CView dout, View dq, View dk, View dv);
 
 }  // namespace nystrom::cuda

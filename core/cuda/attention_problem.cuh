@@ -11,13 +11,16 @@ template <class A, bool Constant>
 struct Heads {
   Mixed<A, Constant> numbers;
   std::int64_t sample, head, row, rows, width;
-  NYSTROM_DEVICE std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t r) const { return b * sample + h * head + r * row; }
+  NYSTROM_DEVICE std::int64_t at(std::int64_t b, std::int64_t h, std::int64_t r) const {
+    return b * sample + h * head + r * row;
+  }
 };
 
 template <class A, class V>
 auto heads_of(const V& view) {
   const auto numbers = mixed<A>(view);
-  return Heads<A, std::is_same_v<V, CView>>{numbers, view.stride[0], view.stride[1], view.stride[2], view.shape[2], view.shape[3]};
+  return Heads<A, std::is_same_v<V, CView>>{numbers,        view.stride[0], view.stride[1],
+                                            view.stride[2], view.shape[2],  view.shape[3]};
 }
 
 template <class A>
@@ -56,7 +59,8 @@ class AnyKey {
 };
 
 template <class A>
-AttentionProblem<A> problem_of(const CView& q, const CView& k, const CView& v, const CView& key_mask, const AnyKey& any, double scale) {
+AttentionProblem<A> problem_of(const CView& q, const CView& k, const CView& v,
+                               const CView& key_mask, const AnyKey& any, double scale) {
   return {heads_of<A>(q), heads_of<A>(k), heads_of<A>(v), key_mask.as<std::uint8_t>(),
           any.get(),      q.shape[0],     q.shape[1],     static_cast<A>(scale)};
 }

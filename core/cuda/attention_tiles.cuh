@@ -1,4 +1,5 @@
-// Tiles of the fused attention kernels: 64 rows of T, bf16 or f16, in shared memory, and what a warp does with them.
+// Tiles of the fused attention kernels: 64 rows of T, bf16 or f16, in shared memory, and what a
+// warp does with them.
 #pragma once
 
 #include "core/cuda/attention_problem.cuh"
@@ -37,17 +38,22 @@ struct LeftOperand {
 
 /// Eight numbers of a row in T; f32 is rounded.
 template <class T>
-NYSTROM_DEVICE Pack<std::uint32_t, 4> load_eight(const Mixed<float, true>& numbers, std::int64_t at) {
-  if (numbers.dtype != DType::f32) return *reinterpret_cast<const Pack<std::uint32_t, 4>*>(static_cast<const T*>(numbers.data) + at);
+NYSTROM_DEVICE Pack<std::uint32_t, 4> load_eight(const Mixed<float, true>& numbers,
+                                                 std::int64_t at) {
+  if (numbers.dtype != DType::f32)
+    return *reinterpret_cast<const Pack<std::uint32_t, 4>*>(static_cast<const T*>(numbers.data) +
+                                                            at);
   const auto* source = static_cast<const float*>(numbers.data) + at;
   const auto first = load_pack<4>(source), second = load_pack<4>(source + 4);
-  return {{pack<T>(first.value[0], first.value[1]), pack<T>(first.value[2], first.value[3]), pack<T>(second.value[0], second.value[1]),
-           pack<T>(second.value[2], second.value[3])}};
+  return {{pack<T>(first.value[0], first.value[1]), pack<T>(first.value[2], first.value[3]),
+           pack<T>(second.value[0], second.value[1]), pack<T>(second.value[2], second.value[3])}};
 }
 
-/// Rows first … first + 63 of one head, by the whole block; zeros where `keep(row)` says no: padding may hold anything.
+/// Rows first … first + 63 of one head, by the whole block; zeros where `keep(row)` says no:
+/// padding may hold anything.
 template <int Width, class T, class Keep>
-NYSTROM_DEVICE void load_tile(const Heads<float, true>& x, std::int64_t b, std::int64_t h, std::int64_t first, const Keep& keep, T* tile) {
+NYSTROM_DEVICE void load_tile(const Heads<float, true>& x, std::int64_t b, std::int64_t h,
+                              std::int64_t first, const Keep& keep, T* tile) {
   constexpr int packs = Width / 8;
   for (int i = static_cast<int>(threadIdx.x); i < tile_rows * packs; i += fused_block) {
     const int row = i / packs, column = i % packs * 8;
@@ -65,18 +71,22 @@ NYSTROM_DEVICE void load_left(LeftOperand<Width>& a, const T* tile) {
   NYSTROM_UNROLL
   for (int k = 0; k < Width / 16; ++k) load_matrices(a.part[k], row + k * 16);
 }
-/// Columns 16 · warp … of a tile, transposed, as left operand: its 64 rows become the operand's columns.
+/// Columns 16 · warp … of a tile, transposed, as left operand: its 64 rows become the operand's
+/// columns.
 template <int Width, class T>
 NYSTROM_DEVICE void load_left_transposed(LeftOperand<tile_rows>& a, const T* tile) {
   const int lane = lane_index();
-  const T* row = tile + (lane % 8 + lane / 16 * 8) * tile_stride<Width> + warp_index() * 16 + lane / 8 % 2 * 8;
+  const T* row =
+      tile + (lane % 8 + lane / 16 * 8) * tile_stride<Width> + warp_index() * 16 + lane / 8 % 2 * 8;
   NYSTROM_UNROLL
-  for (int k = 0; k < tile_rows / 16; ++k) load_matrices_transposed(a.part[k], row + k * 16 * tile_stride<Width>);
+  for (int k = 0; k < tile_rows / 16; ++k)
+    load_matrices_transposed(a.part[k], row + k * 16 * tile_stride<Width>);
 }
 
 /// c += a tileᵀ: c [16, 64] of a [16, Width] and the tile's 64 rows.
 template <int Width, class T>
-NYSTROM_DEVICE void multiply_by_rows(Accumulator<tile_rows>& c, const LeftOperand<Width>& a, const T* tile) {
+NYSTROM_DEVICE void multiply_by_rows(Accumulator<tile_rows>& c, const LeftOperand<Width>& a,
+                                     const T* tile) {
   const int lane = lane_index();
   const T* row = tile + (lane % 8 + lane / 16 * 8) * tile_stride<Width> + lane / 8 % 2 * 8;
   NYSTROM_UNROLL
@@ -93,7 +103,8 @@ NYSTROM_DEVICE void multiply_by_rows(Accumulator<tile_rows>& c, const LeftOperan
 
 /// c += a tile: c [16, Width] of a [16, 64] and the tile's 64 rows.
 template <int Width, class T>
-NYSTROM_DEVICE void multiply_by_columns(Accumulator<Width>& c, const LeftOperand<tile_rows>& a, const T* tile) {
+NYSTROM_DEVICE void multiply_by_columns(Accumulator<Width>& c, const LeftOperand<tile_rows>& a,
+                                        const T* tile) {
   const int lane = lane_index();
   const T* row = tile + (lane % 16) * tile_stride<Width> + lane / 16 * 8;
   NYSTROM_UNROLL
@@ -132,16 +143,17 @@ NYSTROM_DEVICE void store_tile(const Accumulator<tile_rows>& c, T* tile) {
   for (int n = 0; n < tile_rows / 8; ++n) {
     NYSTROM_UNROLL
     for (int i = 0; i < 4; i += 2) {
-      *reinterpret_cast<std::uint32_t*>(tile + row_of(i) * tile_stride<tile_rows> + column_of(n, i)) =
-          pack<T>(c.part[n][i], c.part[n][i + 1]);
+      *reinterpret_cast<std::uint32_t*>(tile + row_of(i) * tile_stride<tile_rows> +
+                                        column_of(n, i)) = pack<T>(c.part[n][i], c.part[n][i + 1]);
     }
   }
 }
 
-/// The warp's 16 rows, first + row …, into a head of the output (in T or f32), as far as there are rows.
+/// The warp's 16 rows, first + row …, into a head of the output (in T or f32), as far as there are
+/// rows.
 template <class T, int Width>
-NYSTROM_DEVICE void store_rows(const Accumulator<Width>& c, const Heads<float, false>& out, std::int64_t b, std::int64_t h,
-                               std::int64_t first) {
+NYSTROM_DEVICE void store_rows(const Accumulator<Width>& c, const Heads<float, false>& out,
+                               std::int64_t b, std::int64_t h, std::int64_t first) {
   NYSTROM_UNROLL
   for (int i = 0; i < 4; i += 2) {
     const std::int64_t row = first + row_of(i);
@@ -150,7 +162,8 @@ NYSTROM_DEVICE void store_rows(const Accumulator<Width>& c, const Heads<float, f
     NYSTROM_UNROLL
     for (int n = 0; n < Width / 8; ++n) {
       if (out.numbers.dtype != DType::f32) {
-        *reinterpret_cast<std::uint32_t*>(static_cast<T*>(out.numbers.data) + at + column_of(n, 0)) =
+        *reinterpret_cast<std::uint32_t*>(static_cast<T*>(out.numbers.data) + at +
+                                          column_of(n, 0)) =
             pack<T>(c.part[n][i], c.part[n][i + 1]);
       } else {
         *reinterpret_cast<Pack<float, 2>*>(static_cast<float*>(out.numbers.data) + at +
@@ -170,8 +183,8 @@ NYSTROM_DEVICE float row_sum(float value) {
   return value + __shfl_xor_sync(whole_warp, value, 2);
 }
 
-/// Into how many parts a loop over `tiles` tiles is cut so that `blocks` blocks a part fill a GPU. Decided by sizes alone: the same sums on
-/// every GPU.
+/// Into how many parts a loop over `tiles` tiles is cut so that `blocks` blocks a part fill a GPU.
+/// Decided by sizes alone: the same sums on every GPU.
 inline std::int64_t splits_of(std::int64_t blocks, std::int64_t tiles) {
   constexpr std::int64_t enough = 132 * 4, fewest_tiles = 4;
   const std::int64_t wanted = divide_up(enough, blocks), most = tiles / fewest_tiles;

@@ -5,10 +5,13 @@
 namespace nystrom::cuda {
 
 CudnnState cudnn_state() {
-  return {false, "not in this build: exact attention runs on own kernels", "install cuDNN 9.19 or newer and build again"};
+  return {false, "not in this build: exact attention runs on own kernels",
+          "install cuDNN 9.19 or newer and build again"};
 }
 
 bool attention_cudnn(CView, CView, CView, double, View, View) { return false; }
-bool attention_cudnn_grad(CView, CView, CView, double, CView, CView, CView, View, View, View) { return false; }
+bool attention_cudnn_grad(CView, CView, CView, double, CView, CView, CView, View, View, View) {
+  return false;
+}
 
 }  // namespace nystrom::cuda

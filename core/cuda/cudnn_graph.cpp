@@ -10,11 +10,13 @@
 namespace nystrom::cuda::cudnn {
 namespace {
 
-/// The oldest that plans were tried with. Some before it are known to compute the wrong thing, as 9.15 for lengths that 128 does not
-/// divide.
+/// The oldest that plans were tried with. Some before it are known to compute the wrong thing,
+/// as 9.15 for lengths that 128 does not divide.
 constexpr std::size_t oldest = 91900;
 
-std::string version_text(std::size_t version) { return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100); }
+std::string version_text(std::size_t version) {
+  return fmt::format("{}.{}.{}", version / 10000, version / 100 % 100, version % 100);
+}
 
 Library load() {
   Library made;
@@ -48,7 +50,9 @@ Library load() {
   return made;
 }
 
-cudnnDataType_t type_of(DType dtype) { return dtype == DType::bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT; }
+cudnnDataType_t type_of(DType dtype) {
+  return dtype == DType::bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
+}
 
 /// Engines that suit a graph on a GPU, the fastest first, as cuDNN's rules of thumb see it.
 std::vector<Descriptor> configurations(const Descriptor& graph, const Target& target) {
@@ -57,16 +61,20 @@ std::vector<Descriptor> configurations(const Descriptor& graph, const Target& ta
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, CUDNN_HEUR_MODE_A);
   if (target.device) heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target.device);
   heuristics.finalize();
-  const std::int64_t most = heuristics.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, nullptr);
+  const std::int64_t most =
+      heuristics.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 0, nullptr);
   std::vector<Descriptor> found;
   std::vector<cudnnBackendDescriptor_t> raw;
-  for (std::int64_t i = 0; i < most; ++i) raw.push_back(found.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).raw());
-  const std::int64_t count = heuristics.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, most, raw.data());
+  for (std::int64_t i = 0; i < most; ++i)
+    raw.push_back(found.emplace_back(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR).raw());
+  const std::int64_t count = heuristics.get(CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                            CUDNN_TYPE_BACKEND_DESCRIPTOR, most, raw.data());
   while (found.size() > static_cast<std::size_t>(count)) found.pop_back();
   return found;
 }
 
-// Plans that run are made with a handle, as NVIDIA's frontend makes them, though the headers call that deprecated.
+// Plans that run are made with a handle, as NVIDIA's frontend makes them, though the headers call
+// that deprecated.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 void name_target(Descriptor& graph, const Target& target) {
@@ -91,10 +99,13 @@ const Library& library() {
 }
 
 void check(cudnnStatus_t status, const char* what) {
-  if (status != CUDNN_STATUS_SUCCESS) throw Error(fmt::format("{}: {}", what, library().error_string(status)));
+  if (status != CUDNN_STATUS_SUCCESS)
+    throw Error(fmt::format("{}: {}", what, library().error_string(status)));
 }
 
-Descriptor::Descriptor(cudnnBackendDescriptorType_t type) { check(library().create_descriptor(type, &raw_), "asking cuDNN"); }
+Descriptor::Descriptor(cudnnBackendDescriptorType_t type) {
+  check(library().create_descriptor(type, &raw_), "asking cuDNN");
+}
 
 Descriptor::Descriptor(Descriptor&& other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
 
@@ -102,7 +113,8 @@ Descriptor::~Descriptor() {
   if (raw_) library().destroy_descriptor(raw_);
 }
 
-Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count, const void* values) {
+Descriptor& Descriptor::set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                            std::int64_t count, const void* values) {
   check(library().set_attribute(raw_, name, type, count, values), "describing a graph to cuDNN");
   return *this;
 }
@@ -112,15 +124,16 @@ Descriptor& Descriptor::finalize() {
   return *this;
 }
 
-std::int64_t Descriptor::get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t room, void* values) const {
+std::int64_t Descriptor::get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                             std::int64_t room, void* values) const {
   std::int64_t count = 0;
   check(library().get_attribute(raw_, name, type, room, &count, values), "asking cuDNN");
   return count;
 }
 
 Target::Target(const std::string& description) : device(CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR) {
-  device->set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, static_cast<std::int64_t>(description.size()),
-              description.data());
+  device->set(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+              static_cast<std::int64_t>(description.size()), description.data());
   device->finalize();
 }
 
@@ -142,21 +155,24 @@ void Plan::run(cudnnHandle_t handle, std::span<const Binding> bindings, void* me
 
 Descriptor& Graph::add(cudnnBackendDescriptorType_t type) { return parts_.emplace_back(type); }
 
-void Graph::add_operation(cudnnBackendDescriptorType_t type, std::initializer_list<Attribute> attributes) {
+void Graph::add_operation(cudnnBackendDescriptorType_t type,
+                          std::initializer_list<Attribute> attributes) {
   Descriptor& operation = add(type);
   for (const auto& [name, value] : attributes)
     if (value) operation.set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, value);
   operations_.push_back(operation.finalize().raw());
 }
 
-Node Graph::tensor(std::int64_t id, DType type, std::span<const std::int64_t, 4> shape, std::span<const std::int64_t, 4> stride,
+Node Graph::tensor(std::int64_t id, DType type, std::span<const std::int64_t, 4> shape,
+                   std::span<const std::int64_t, 4> stride,
                    std::optional<cudnnBackendAttributeName_t> kind) {
   Descriptor& made = add(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
   made.set(CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, id);
   made.set(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, type_of(type));
   made.set(CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, shape.data());
   made.set(CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, stride.data());
-  made.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, std::int64_t{type == DType::bf16 ? 16 : 4});
+  made.set(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64,
+           std::int64_t{type == DType::bf16 ? 16 : 4});
   if (kind) made.set(*kind, CUDNN_TYPE_BOOLEAN, true);
   made.finalize();
   Node node{};
@@ -167,7 +183,8 @@ Node Graph::tensor(std::int64_t id, DType type, std::span<const std::int64_t, 4>
 }
 
 Node Graph::memory(std::int64_t id, const ViewBase& view) {
-  return tensor(id, view.dtype, std::span<const std::int64_t, 4>(view.shape, 4), std::span<const std::int64_t, 4>(view.stride, 4), {});
+  return tensor(id, view.dtype, std::span<const std::int64_t, 4>(view.shape, 4),
+                std::span<const std::int64_t, 4>(view.stride, 4), {});
 }
 
 Node Graph::scalar(std::int64_t id) {
@@ -175,26 +192,35 @@ Node Graph::scalar(std::int64_t id) {
   return tensor(id, DType::f32, ones, ones, CUDNN_ATTR_TENSOR_IS_BY_VALUE);
 }
 
-Node Graph::internal(DType type, std::int64_t b, std::int64_t h, std::int64_t rows, std::int64_t columns) {
-  const std::int64_t shape[4] = {b, h, rows, columns}, stride[4] = {h * rows * columns, rows * columns, columns, 1};
+Node Graph::internal(DType type, std::int64_t b, std::int64_t h, std::int64_t rows,
+                     std::int64_t columns) {
+  const std::int64_t shape[4] = {b, h, rows, columns},
+                     stride[4] = {h * rows * columns, rows * columns, columns, 1};
   return tensor(next_id_++, type, shape, stride, CUDNN_ATTR_TENSOR_IS_VIRTUAL);
 }
 
-Node Graph::internal(const Node& x, DType type) { return internal(type, x.shape[0], x.shape[1], x.shape[2], x.shape[3]); }
+Node Graph::internal(const Node& x, DType type) {
+  return internal(type, x.shape[0], x.shape[1], x.shape[2], x.shape[3]);
+}
 
 Node Graph::pointwise(cudnnPointwiseMode_t mode, const Node& x, const Node* y, const Node& result) {
   Descriptor& kind = add(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
   kind.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, mode);
   kind.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT).finalize();
-  add_operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, {{CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, kind.raw()},
-                                                               {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x.descriptor},
-                                                               {CUDNN_ATTR_OPERATION_POINTWISE_BDESC, y ? y->descriptor : nullptr},
-                                                               {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, result.descriptor}});
+  add_operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+                {{CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, kind.raw()},
+                 {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x.descriptor},
+                 {CUDNN_ATTR_OPERATION_POINTWISE_BDESC, y ? y->descriptor : nullptr},
+                 {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, result.descriptor}});
   return result;
 }
 
-Node Graph::pointwise(cudnnPointwiseMode_t mode, const Node& x) { return pointwise(mode, x, nullptr, internal(x, DType::f32)); }
-Node Graph::pointwise(cudnnPointwiseMode_t mode, const Node& x, const Node& y) { return pointwise(mode, x, &y, internal(x, DType::f32)); }
+Node Graph::pointwise(cudnnPointwiseMode_t mode, const Node& x) {
+  return pointwise(mode, x, nullptr, internal(x, DType::f32));
+}
+Node Graph::pointwise(cudnnPointwiseMode_t mode, const Node& x, const Node& y) {
+  return pointwise(mode, x, &y, internal(x, DType::f32));
+}
 Node Graph::pointwise(cudnnPointwiseMode_t mode, const Node& x, const Node& y, const Node& result) {
   return pointwise(mode, x, &y, result);
 }
@@ -204,9 +230,10 @@ Node Graph::reduce(cudnnReduceTensorOp_t op, const Node& x) {
   Descriptor& kind = add(CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
   kind.set(CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, op);
   kind.set(CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT).finalize();
-  add_operation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, {{CUDNN_ATTR_OPERATION_REDUCTION_DESC, kind.raw()},
-                                                               {CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x.descriptor},
-                                                               {CUDNN_ATTR_OPERATION_REDUCTION_YDESC, result.descriptor}});
+  add_operation(CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR,
+                {{CUDNN_ATTR_OPERATION_REDUCTION_DESC, kind.raw()},
+                 {CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x.descriptor},
+                 {CUDNN_ATTR_OPERATION_REDUCTION_YDESC, result.descriptor}});
   return result;
 }
 
@@ -217,10 +244,11 @@ Node Graph::matmul(const Node& a, const Node& b) {
 Node Graph::matmul(const Node& a, const Node& b, const Node& result) {
   Descriptor& kind = add(CUDNN_BACKEND_MATMUL_DESCRIPTOR);
   kind.set(CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, CUDNN_DATA_FLOAT).finalize();
-  add_operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, {{CUDNN_ATTR_OPERATION_MATMUL_DESC, kind.raw()},
-                                                            {CUDNN_ATTR_OPERATION_MATMUL_ADESC, a.descriptor},
-                                                            {CUDNN_ATTR_OPERATION_MATMUL_BDESC, b.descriptor},
-                                                            {CUDNN_ATTR_OPERATION_MATMUL_CDESC, result.descriptor}});
+  add_operation(CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+                {{CUDNN_ATTR_OPERATION_MATMUL_DESC, kind.raw()},
+                 {CUDNN_ATTR_OPERATION_MATMUL_ADESC, a.descriptor},
+                 {CUDNN_ATTR_OPERATION_MATMUL_BDESC, b.descriptor},
+                 {CUDNN_ATTR_OPERATION_MATMUL_CDESC, result.descriptor}});
   return result;
 }
 
@@ -229,14 +257,15 @@ Node Graph::transpose(const Node& x) {
   const std::int64_t stride[4] = {x.stride[0], x.stride[1], x.stride[3], x.stride[2]};
   const Node result = tensor(next_id_++, DType::bf16, shape, stride, CUDNN_ATTR_TENSOR_IS_VIRTUAL);
   add_operation(CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
-                {{CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x.descriptor}, {CUDNN_ATTR_OPERATION_RESHAPE_YDESC, result.descriptor}});
+                {{CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x.descriptor},
+                 {CUDNN_ATTR_OPERATION_RESHAPE_YDESC, result.descriptor}});
   return result;
 }
 
 Plan Graph::plan(const Target& target) && {
   Descriptor& graph = add(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
-  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, static_cast<std::int64_t>(operations_.size()),
-            operations_.data());
+  graph.set(CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+            static_cast<std::int64_t>(operations_.size()), operations_.data());
   name_target(graph, target);
   graph.finalize();
   std::string reason = "cuDNN has no engine for this graph";

@@ -1,6 +1,7 @@
-// cuDNN's graphs: operations on tensors, of which it makes one kernel or a few. Through its C interface
-// (https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html), loaded when first asked for: programs start and
-// run without it.
+// cuDNN's graphs: operations on tensors, of which it makes one kernel or a few. Through its C
+// interface
+// (https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html), loaded
+// when first asked for: programs start and run without it.
 #pragma once
 
 #include <cudnn_graph.h>
@@ -45,17 +46,21 @@ class Descriptor {
   Descriptor& operator=(Descriptor&&) = delete;
   ~Descriptor();
 
-  Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count, const void* values);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                  std::int64_t count, const void* values);
   template <class T>
-  Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, const T& value) {
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                  const T& value) {
     return set(name, type, 1, &value);
   }
   Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& value) {
     return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, value.raw_);
   }
   Descriptor& finalize();
-  /// Writes up to `room` values and returns how many there are. Descriptors must have been made before.
-  std::int64_t get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t room, void* values) const;
+  /// Writes up to `room` values and returns how many there are. Descriptors must have been made
+  /// before.
+  std::int64_t get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                   std::int64_t room, void* values) const;
 
   cudnnBackendDescriptor_t raw() const { return raw_; }
 
@@ -63,8 +68,8 @@ class Descriptor {
   cudnnBackendDescriptor_t raw_ = nullptr;
 };
 
-/// The GPU that a plan is made for: a handle's, or one that is only described, by JSON as CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION gives
-/// it; plans for the latter cannot run here.
+/// The GPU that a plan is made for: a handle's, or one that is only described, by JSON as
+/// CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION gives it; plans for the latter cannot run here.
 struct Target {
   explicit Target(cudnnHandle_t of_handle) : handle(of_handle) {}
   explicit Target(const std::string& description);
@@ -94,7 +99,8 @@ struct Plan {
   void run(cudnnHandle_t handle, std::span<const Binding> bindings, void* memory) const;
 };
 
-/// Built operation by operation. A result that is not directed elsewhere is f32 and never leaves the graph; everything is summed in f32.
+/// Built operation by operation. A result that is not directed elsewhere is f32 and never leaves
+/// the graph; everything is summed in f32.
 class Graph {
  public:
   /// Memory bound at run time: rank 4, bf16 or f32, bf16 aligned to 16 bytes.
@@ -119,12 +125,16 @@ class Graph {
   Plan plan(const Target& target) &&;
 
  private:
-  Node tensor(std::int64_t id, DType type, std::span<const std::int64_t, 4> shape, std::span<const std::int64_t, 4> stride,
+  Node tensor(std::int64_t id, DType type, std::span<const std::int64_t, 4> shape,
+              std::span<const std::int64_t, 4> stride,
               std::optional<cudnnBackendAttributeName_t> kind);
-  Node internal(DType type, std::int64_t b, std::int64_t h, std::int64_t rows, std::int64_t columns);
+  Node internal(DType type, std::int64_t b, std::int64_t h, std::int64_t rows,
+                std::int64_t columns);
   Descriptor& add(cudnnBackendDescriptorType_t type);
-  using Attribute = std::pair<cudnnBackendAttributeName_t, cudnnBackendDescriptor_t>;  // a null one is left out
-  void add_operation(cudnnBackendDescriptorType_t type, std::initializer_list<Attribute> attributes);
+  using Attribute =
+      std::pair<cudnnBackendAttributeName_t, cudnnBackendDescriptor_t>;  // a null one is left out
+  void add_operation(cudnnBackendDescriptorType_t type,
+                     std::initializer_list<Attribute> attributes);
   Node pointwise(cudnnPointwiseMode_t mode, const Node& x, const Node* y, const Node& result);
 
   std::vector<Descriptor> parts_;

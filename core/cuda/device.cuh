@@ -37,7 +37,8 @@ NYSTROM_DEVICE To convert(From x) {
   }
 }
 
-/// Numbers of the type A, or bf16 or f16 that is read and written as A: for operands whose types may differ within one accumulate type.
+/// Numbers of the type A, or bf16 or f16 that is read and written as A: for operands whose types
+/// may differ within one accumulate type.
 template <class A, bool Constant>
 struct Mixed {
   std::conditional_t<Constant, const void*, void*> data;
@@ -82,12 +83,14 @@ NYSTROM_DEVICE A larger(A a, A b) {
 /// The sum over the 32 lanes, the same bits on each.
 template <class A>
 NYSTROM_DEVICE A warp_sum(A value) {
-  for (int distance = warp_size / 2; distance > 0; distance /= 2) value += __shfl_xor_sync(whole_warp, value, distance);
+  for (int distance = warp_size / 2; distance > 0; distance /= 2)
+    value += __shfl_xor_sync(whole_warp, value, distance);
   return value;
 }
 template <class A>
 NYSTROM_DEVICE A warp_max(A value) {
-  for (int distance = warp_size / 2; distance > 0; distance /= 2) value = larger(value, __shfl_xor_sync(whole_warp, value, distance));
+  for (int distance = warp_size / 2; distance > 0; distance /= 2)
+    value = larger(value, __shfl_xor_sync(whole_warp, value, distance));
   return value;
 }
 
@@ -95,7 +98,8 @@ NYSTROM_DEVICE A warp_max(A value) {
 NYSTROM_DEVICE int lane_index() { return static_cast<int>(threadIdx.x) % warp_size; }
 NYSTROM_DEVICE int warp_index() { return static_cast<int>(threadIdx.x) / warp_size; }
 
-/// The sum over all threads of a one-dimensional block of whole warps (at most 1024 threads), on each. Every thread must call it.
+/// The sum over all threads of a one-dimensional block of whole warps (at most 1024 threads), on
+/// each. Every thread must call it.
 template <class A>
 NYSTROM_DEVICE A block_sum(A value) {
   __shared__ A part[warp_size];
@@ -122,7 +126,11 @@ NYSTROM_DEVICE A block_max(A value) {
 }
 
 /// First index and step of a loop over a one-dimensional grid.
-NYSTROM_DEVICE std::int64_t grid_index() { return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; }
-NYSTROM_DEVICE std::int64_t grid_size() { return static_cast<std::int64_t>(gridDim.x) * blockDim.x; }
+NYSTROM_DEVICE std::int64_t grid_index() {
+  return static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+NYSTROM_DEVICE std::int64_t grid_size() {
+  return static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+}
 
 }  // namespace nystrom::cuda

@@ -1,4 +1,5 @@
-// Dropout by counters: the mask of an element depends on its sample and place alone (core/rng.h). A thread a Philox block of four.
+// Dropout by counters: the mask of an element depends on its sample and place alone (core/rng.h). A
+// thread a Philox block of four.
 #include "core/cuda/dropout_mask.cuh"
 #include "core/cuda/launch.cuh"
 #include "core/kernels.h"
@@ -9,7 +10,8 @@ namespace {
 using namespace nystrom::cuda;
 
 template <class T>
-__global__ void dropout_kernel(const T* x, const std::int64_t* sample_ids, DropoutMask<accumulate_t<T>> mask, std::int64_t samples,
+__global__ void dropout_kernel(const T* x, const std::int64_t* sample_ids,
+                               DropoutMask<accumulate_t<T>> mask, std::int64_t samples,
                                std::int64_t size, T* y) {
   using A = accumulate_t<T>;
   const std::int64_t quads = (size + 3) / 4;
@@ -32,8 +34,9 @@ void dropout(CView x, CView sample_ids, DropoutKey key, double p, View y) {
   const std::int64_t size = x.numel() / samples;
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(dropout_kernel<T>, dim3(blocks_for(samples * divide_up(size, 4), 256)), dim3(256), 0, x.as<T>(), sample_ids.as<std::int64_t>(),
-           DropoutMask<accumulate_t<T>>(key, p), samples, size, y.as<T>());
+    launch(dropout_kernel<T>, dim3(blocks_for(samples * divide_up(size, 4), 256)), dim3(256), 0,
+           x.as<T>(), sample_ids.as<std::int64_t>(), DropoutMask<accumulate_t<T>>(key, p), samples,
+           size, y.as<T>());
   });
 }
 

@@ -24,7 +24,8 @@ struct DropoutMask {
   /// The words of elements 4 quad … 4 quad + 3 of a sample.
   NYSTROM_DEVICE PhiloxBlock words(std::int64_t sample, std::int64_t quad) const {
     const auto id = static_cast<std::uint64_t>(sample);
-    return philox(key, {{static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(id), static_cast<std::uint32_t>(id >> 32), site}});
+    return philox(key, {{static_cast<std::uint32_t>(quad), static_cast<std::uint32_t>(id),
+                         static_cast<std::uint32_t>(id >> 32), site}});
   }
   /// The factor of an element: 0 or 1 / (1 − p).
   NYSTROM_DEVICE A factor(std::uint32_t word) const { return word < threshold ? A(0) : scale; }

@@ -153,14 +153,17 @@ void fill(View y, double value) {
     case DType::f16: return run(TypeTag<f16>{}, f16(static_cast<float>(value)));
     case DType::f32: return run(TypeTag<float>{}, static_cast<float>(value));
     case DType::f64: return run(TypeTag<double>{}, value);
-    default: visit_integer(y.dtype, [&](auto tag) { run(tag, static_cast<typename decltype(tag)::type>(value)); });
+    default:
+      visit_integer(y.dtype,
+                    [&](auto tag) { run(tag, static_cast<typename decltype(tag)::type>(value)); });
   }
 }
 
 void accumulate(CView x, double scale, View y) {
   visit_any_float(x.dtype, [&](auto from) {
     visit_any_float(y.dtype, [&](auto to) {
-      map_strided<typename decltype(to)::type, typename decltype(from)::type>(AddScaled{scale}, Access::read_write, y, x);
+      map_strided<typename decltype(to)::type, typename decltype(from)::type>(
+          AddScaled{scale}, Access::read_write, y, x);
     });
   });
 }

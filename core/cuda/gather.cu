@@ -1,4 +1,5 @@
-// Rows by index. The scatter sorts its rows by target first and adds those of a target in their order, piece by piece: no atomics.
+// Rows by index. The scatter sorts its rows by target first and adds those of a target in their
+// order, piece by piece: no atomics.
 #include "core/cuda/device.cuh"
 #include "core/cuda/launch.cuh"
 #include "core/cuda/sort.cuh"
@@ -12,7 +13,8 @@ using namespace nystrom::cuda;
 constexpr int block = 256;
 
 template <class T, int V>
-__global__ void gather_kernel(const T* x, const std::int64_t* index, std::int64_t rows, std::int64_t packs, T* y) {
+__global__ void gather_kernel(const T* x, const std::int64_t* index, std::int64_t rows,
+                              std::int64_t packs, T* y) {
   for (std::int64_t i = grid_index(); i < rows * packs; i += grid_size()) {
     const std::int64_t r = i / packs, from = index[r];
     Pack<T, V> pack{};
@@ -22,8 +24,8 @@ __global__ void gather_kernel(const T* x, const std::int64_t* index, std::int64_
 }
 
 /// Rows that go nowhere get the key behind all targets.
-__global__ void key_kernel(const std::int64_t* index, std::int64_t rows, std::int64_t skip, std::uint32_t targets, std::uint32_t* keys,
-                           std::uint32_t* row) {
+__global__ void key_kernel(const std::int64_t* index, std::int64_t rows, std::int64_t skip,
+                           std::uint32_t targets, std::uint32_t* keys, std::uint32_t* row) {
   for (std::int64_t i = grid_index(); i < rows; i += grid_size()) {
     keys[i] = index[i] < 0 || index[i] == skip ? targets : static_cast<std::uint32_t>(index[i]);
     row[i] = static_cast<std::uint32_t>(i);
@@ -32,24 +34,34 @@ __global__ void key_kernel(const std::int64_t* index, std::int64_t rows, std::in
 
 constexpr std::int64_t places_per_piece = 64;
 
-/// Sorted places, cut into pieces: a run of equal keys may be as long as the batch, and must not wait for one block.
+/// Sorted places, cut into pieces: a run of equal keys may be as long as the batch, and must not
+/// wait for one block.
 struct Runs {
   const std::uint32_t *keys, *row;
   std::int64_t rows;
   std::uint32_t nowhere;  ///< the key of rows that go nowhere
 
-  NYSTROM_DEVICE std::int64_t first_of(std::int64_t piece) const { return piece * places_per_piece; }
-  NYSTROM_DEVICE std::int64_t last_of(std::int64_t piece) const { return first_of(piece + 1) < rows ? first_of(piece + 1) - 1 : rows - 1; }
+  NYSTROM_DEVICE std::int64_t first_of(std::int64_t piece) const {
+    return piece * places_per_piece;
+  }
+  NYSTROM_DEVICE std::int64_t last_of(std::int64_t piece) const {
+    return first_of(piece + 1) < rows ? first_of(piece + 1) - 1 : rows - 1;
+  }
   /// Whether place and place + 1 belong to one run.
-  NYSTROM_DEVICE bool continues(std::int64_t place) const { return place + 1 < rows && keys[place] == keys[place + 1]; }
+  NYSTROM_DEVICE bool continues(std::int64_t place) const {
+    return place + 1 < rows && keys[place] == keys[place + 1];
+  }
 };
 
-/// The runs that lie within a piece go to y; of the others partial[2 · piece] gets what belongs to a run from before, and
-/// partial[2 · piece + 1] what belongs to a run that begins here and goes on. A thread a column.
+/// The runs that lie within a piece go to y; of the others partial[2 · piece] gets what belongs to
+/// a run from before, and partial[2 · piece + 1] what belongs to a run that begins here and goes
+/// on. A thread a column.
 template <class T, class Out>
-__global__ void scatter_kernel(const T* x, Runs runs, std::int64_t width, Out* y, accumulate_t<Out>* partial) {
+__global__ void scatter_kernel(const T* x, Runs runs, std::int64_t width, Out* y,
+                               accumulate_t<Out>* partial) {
   using S = accumulate_t<Out>;
-  const std::int64_t piece = blockIdx.x, column = static_cast<std::int64_t>(blockIdx.y) * block + threadIdx.x;
+  const std::int64_t piece = blockIdx.x,
+                     column = static_cast<std::int64_t>(blockIdx.y) * block + threadIdx.x;
   if (column >= width) return;
   const std::int64_t first = runs.first_of(piece), last = runs.last_of(piece);
   bool from_before = first > 0 && runs.continues(first - 1);
@@ -74,8 +86,10 @@ __global__ void scatter_kernel(const T* x, Runs runs, std::int64_t width, Out* y
 
 /// The runs that begin in a piece and go on: their parts, in order.
 template <class Out>
-__global__ void join_kernel(Runs runs, std::int64_t width, Out* y, const accumulate_t<Out>* partial) {
-  const std::int64_t piece = blockIdx.x, column = static_cast<std::int64_t>(blockIdx.y) * block + threadIdx.x;
+__global__ void join_kernel(Runs runs, std::int64_t width, Out* y,
+                            const accumulate_t<Out>* partial) {
+  const std::int64_t piece = blockIdx.x,
+                     column = static_cast<std::int64_t>(blockIdx.y) * block + threadIdx.x;
   const std::int64_t first = runs.first_of(piece), last = runs.last_of(piece);
   const std::uint32_t key = runs.keys[last];
   const bool from_before = runs.keys[first] == key && first > 0 && runs.continues(first - 1);
@@ -103,21 +117,23 @@ void gather_rows(CView x, CView index, View y) {
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     constexpr int V = 16 / sizeof(T);
-    const bool wide =
-        width % V == 0 && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 && reinterpret_cast<std::uintptr_t>(y.data) % 16 == 0;
+    const bool wide = width % V == 0 && reinterpret_cast<std::uintptr_t>(x.data) % 16 == 0 &&
+                      reinterpret_cast<std::uintptr_t>(y.data) % 16 == 0;
     const std::int64_t packs = wide ? width / V : width;
-    launch(wide ? gather_kernel<T, V> : gather_kernel<T, 1>, dim3(blocks_for(rows * packs, block)), dim3(block), 0, x.as<T>(),
-           index.as<std::int64_t>(), rows, packs, y.as<T>());
+    launch(wide ? gather_kernel<T, V> : gather_kernel<T, 1>, dim3(blocks_for(rows * packs, block)),
+           dim3(block), 0, x.as<T>(), index.as<std::int64_t>(), rows, packs, y.as<T>());
   });
 }
 
 void scatter_add_rows(CView x, CView index, std::int64_t skip, View y) {
-  const std::int64_t width = x.dim(-1), rows = index.numel(), targets = width == 0 ? 0 : y.numel() / width;
+  const std::int64_t width = x.dim(-1), rows = index.numel(),
+                     targets = width == 0 ? 0 : y.numel() / width;
   if (rows * width == 0) return;
   const Workspace<std::uint32_t> work(y, 4 * rows);
-  std::uint32_t *keys = work.get(), *row = keys + rows, *sorted_keys = row + rows, *sorted_row = sorted_keys + rows;
-  launch(key_kernel, dim3(blocks_for(rows, block)), dim3(block), 0, index.as<std::int64_t>(), rows, skip,
-         static_cast<std::uint32_t>(targets), keys, row);
+  std::uint32_t *keys = work.get(), *row = keys + rows, *sorted_keys = row + rows,
+                *sorted_row = sorted_keys + rows;
+  launch(key_kernel, dim3(blocks_for(rows, block)), dim3(block), 0, index.as<std::int64_t>(), rows,
+         skip, static_cast<std::uint32_t>(targets), keys, row);
   sort_pairs(y, keys, row, sorted_keys, sorted_row, rows, bits_of(targets));
   visit_any_float(x.dtype, [&](auto from) {
     using T = typename decltype(from)::type;
@@ -126,8 +142,10 @@ void scatter_add_rows(CView x, CView index, std::int64_t skip, View y) {
       const std::int64_t pieces = divide_up(rows, places_per_piece);
       const Workspace<accumulate_t<Out>> partial(y, 2 * pieces * width);
       const Runs runs{sorted_keys, sorted_row, rows, static_cast<std::uint32_t>(targets)};
-      const dim3 grid(static_cast<unsigned>(pieces), static_cast<unsigned>(divide_up(width, block)));
-      launch(scatter_kernel<T, Out>, grid, dim3(block), 0, x.as<T>(), runs, width, y.as<Out>(), partial.get());
+      const dim3 grid(static_cast<unsigned>(pieces),
+                      static_cast<unsigned>(divide_up(width, block)));
+      launch(scatter_kernel<T, Out>, grid, dim3(block), 0, x.as<T>(), runs, width, y.as<Out>(),
+             partial.get());
       launch(join_kernel<Out>, grid, dim3(block), 0, runs, width, y.as<Out>(), partial.get());
     });
   });

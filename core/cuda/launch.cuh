@@ -9,16 +9,20 @@
 
 namespace nystrom::cuda {
 
-/// More blocks than any GPU runs at once: kernels that loop over their work by grid strides ask for no more.
+/// More blocks than any GPU runs at once: kernels that loop over their work by grid strides ask for
+/// no more.
 inline constexpr std::int64_t max_blocks = 132 * 16;
 
-/// Runs `kernel` on the stream. `shared` bytes of dynamic shared memory may exceed the 48 KiB that need no asking.
+/// Runs `kernel` on the stream. `shared` bytes of dynamic shared memory may exceed the 48 KiB that
+/// need no asking.
 template <class... Parameters, class... Arguments>
-void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared, Arguments&&... arguments) {
+void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared,
+            Arguments&&... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   if (shared > 48 * 1024) {
     check(
-        cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
+        cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                             cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
         "shared memory of a kernel");
   }
   cudaLaunchConfig_t config{};
@@ -26,7 +30,8 @@ void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t sh
   config.blockDim = block;
   config.dynamicSmemBytes = shared;
   config.stream = stream();
-  check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...), "kernel launch");
+  check(cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...),
+        "kernel launch");
 }
 
 inline std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

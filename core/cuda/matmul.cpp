@@ -1,5 +1,6 @@
-// f32, bf16 and f16 matrix products through cuBLASLt. It counts in columns: our row-major C = A B is its column-major Cᵀ = Bᵀ Aᵀ, so that b
-// goes first and the bias, one number a row of Cᵀ, is its epilogue.
+// f32, bf16 and f16 matrix products through cuBLASLt. It counts in columns: our row-major C = A B
+// is its column-major Cᵀ = Bᵀ Aᵀ, so that b goes first and the bias, one number a row of Cᵀ, is its
+// epilogue.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -21,7 +22,8 @@ using namespace nystrom::cuda;
 constexpr std::size_t max_workspace = std::size_t{32} << 20;  // NVIDIA's advice for Hopper
 
 void check_blas(cublasStatus_t status, const char* what) {
-  if (status != CUBLAS_STATUS_SUCCESS) throw Error(fmt::format("{}: {}", what, cublasLtGetStatusString(status)));
+  if (status != CUBLAS_STATUS_SUCCESS)
+    throw Error(fmt::format("{}: {}", what, cublasLtGetStatusString(status)));
 }
 
 cublasLtHandle_t handle() {
@@ -41,7 +43,8 @@ cudaDataType_t type_of(DType dtype) {
   }
 }
 
-/// One operand as cuBLASLt sees it: column-major rows × columns, one stride between the matrices of a batch.
+/// One operand as cuBLASLt sees it: column-major rows × columns, one stride between the matrices of
+/// a batch.
 struct Matrix {
   const void* data;
   cudaDataType_t type;
@@ -49,7 +52,8 @@ struct Matrix {
   std::int64_t rows, columns, leading, batch_stride;
 };
 
-/// The stride from one matrix of the result's batch to the next, where one number says it: 0 repeats the matrix.
+/// The stride from one matrix of the result's batch to the next, where one number says it: 0
+/// repeats the matrix.
 std::optional<std::int64_t> batch_stride_of(const ViewBase& view, const ViewBase& result) {
   std::optional<std::int64_t> stride;
   std::int64_t inner = 1;
@@ -74,13 +78,18 @@ std::optional<Matrix> matrix_of(const CView& view, const ViewBase& result) {
   if (!stride) return {};
   // A row-major matrix is the transposed one in columns.
   if ((columns == 1 || view.step(-1) == 1) && (rows == 1 || view.step(-2) >= columns))
-    return Matrix{view.data, type_of(view.dtype), false, columns, rows, rows == 1 ? columns : view.step(-2), *stride};
+    return Matrix{
+        view.data, type_of(view.dtype), false, columns, rows, rows == 1 ? columns : view.step(-2),
+        *stride};
   if ((rows == 1 || view.step(-2) == 1) && (columns == 1 || view.step(-1) >= rows))
-    return Matrix{view.data, type_of(view.dtype), true, rows, columns, columns == 1 ? rows : view.step(-1), *stride};
+    return Matrix{
+        view.data, type_of(view.dtype), true, rows, columns, columns == 1 ? rows : view.step(-1),
+        *stride};
   return {};
 }
 
-/// An operand that cuBLASLt can read: `view` itself, or a contiguous copy that lives as long as this.
+/// An operand that cuBLASLt can read: `view` itself, or a contiguous copy that lives as long as
+/// this.
 class Operand {
  public:
   Operand(const CView& view, const ViewBase& result) {
@@ -88,13 +97,17 @@ class Operand {
       matrix_ = *direct;
       return;
     }
-    copy_ = Tensor::empty(Shape(std::span<const std::int64_t>(view.shape, static_cast<std::size_t>(view.rank))), view.dtype, view.device);
+    copy_ = Tensor::empty(
+        Shape(std::span<const std::int64_t>(view.shape, static_cast<std::size_t>(view.rank))),
+        view.dtype, view.device);
     kernels::copy(view, copy_);
     const auto contiguous = matrix_of(copy_, result);
     if (!contiguous) {  // batch axes that repeat between others that do not
       CView wide = view;
       static_cast<ViewBase&>(wide) = broadcast_batch(view, result);
-      copy_ = Tensor::empty(Shape(std::span<const std::int64_t>(wide.shape, static_cast<std::size_t>(wide.rank))), view.dtype, view.device);
+      copy_ = Tensor::empty(
+          Shape(std::span<const std::int64_t>(wide.shape, static_cast<std::size_t>(wide.rank))),
+          view.dtype, view.device);
       kernels::copy(wide, copy_);
     }
     matrix_ = contiguous ? *contiguous : *matrix_of(copy_, result);
@@ -130,16 +143,20 @@ struct Plan {
 
 template <class T>
 void set(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, const T& value) {
-  check_blas(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)), "describing a product");
+  check_blas(cublasLtMatmulDescSetAttribute(operation, attribute, &value, sizeof(value)),
+             "describing a product");
 }
 
 cublasLtMatrixLayout_t layout_of(const Matrix& m, std::int32_t batch) {
   cublasLtMatrixLayout_t layout = nullptr;
-  check_blas(
-      cublasLtMatrixLayoutCreate(&layout, m.type, static_cast<std::uint64_t>(m.rows), static_cast<std::uint64_t>(m.columns), m.leading),
-      "describing a matrix");
-  check_blas(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof(batch)), "describing a batch");
-  check_blas(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &m.batch_stride, sizeof(m.batch_stride)),
+  check_blas(cublasLtMatrixLayoutCreate(&layout, m.type, static_cast<std::uint64_t>(m.rows),
+                                        static_cast<std::uint64_t>(m.columns), m.leading),
+             "describing a matrix");
+  check_blas(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
+                                              sizeof(batch)),
+             "describing a batch");
+  check_blas(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                              &m.batch_stride, sizeof(m.batch_stride)),
              "describing a batch");
   return layout;
 }
@@ -156,19 +173,22 @@ void choose_algorithm(Plan& plan, const Problem& p) {
   cublasLtMatmulPreference_t preference = nullptr;
   check_blas(cublasLtMatmulPreferenceCreate(&preference), "choosing an algorithm");
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
-    check_blas(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)), "choosing an algorithm");
+    check_blas(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
+               "choosing an algorithm");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, max_workspace);
   // Parts of a long sum are added in f32, never in the result's type.
-  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.first.data));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.second.data));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment_of(p.result.data));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.result.data));
   cublasLtMatmulHeuristicResult_t found{};
   int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(handle(), plan.operation, plan.first, plan.second, plan.result, plan.result,
-                                                               preference, 1, &found, &count);
+  const cublasStatus_t status =
+      cublasLtMatmulAlgoGetHeuristic(handle(), plan.operation, plan.first, plan.second, plan.result,
+                                     plan.result, preference, 1, &found, &count);
   cublasLtMatmulPreferenceDestroy(preference);
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || count == 0) return;
   check_blas(status, "choosing an algorithm");
@@ -181,7 +201,8 @@ Plan make_plan(const Problem& p) {
   Plan plan;
   const bool tf32 = p.precision == Precision::tf32 && p.first.type == CUDA_R_32F;
   const cublasComputeType_t compute = tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
-  check_blas(cublasLtMatmulDescCreate(&plan.operation, compute, CUDA_R_32F), "describing a product");
+  check_blas(cublasLtMatmulDescCreate(&plan.operation, compute, CUDA_R_32F),
+             "describing a product");
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSA, p.first.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(plan.operation, CUBLASLT_MATMUL_DESC_TRANSB, p.second.transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   if (p.bias) {
@@ -197,13 +218,16 @@ Plan make_plan(const Problem& p) {
 }
 
 void destroy(Plan& plan) {
-  for (cublasLtMatrixLayout_t layout : {plan.first, plan.second, plan.result}) cublasLtMatrixLayoutDestroy(layout);
+  for (cublasLtMatrixLayout_t layout : {plan.first, plan.second, plan.result})
+    cublasLtMatrixLayoutDestroy(layout);
   cublasLtMatmulDescDestroy(plan.operation);
 }
 
 std::string key_of(const Problem& p) {
   std::string key;
-  const auto append = [&](const auto& value) { key.append(reinterpret_cast<const char*>(&value), sizeof(value)); };
+  const auto append = [&](const auto& value) {
+    key.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
   for (const Matrix* m : {&p.first, &p.second, &p.result}) {
     append(m->type);
     append(m->transposed);
@@ -220,7 +244,8 @@ std::string key_of(const Problem& p) {
   return key;
 }
 
-/// Choosing an algorithm costs more than a small product: plans are kept by shapes, strides, types and alignments.
+/// Choosing an algorithm costs more than a small product: plans are kept by shapes, strides, types
+/// and alignments.
 const Plan& cached_plan(const Problem& p) {
   static auto& cache = *new std::unordered_map<std::string, Plan>;
   constexpr std::size_t most = 4096;  // ragged batches bring ever new shapes
@@ -233,7 +258,8 @@ const Plan& cached_plan(const Problem& p) {
   return cache.emplace(std::move(key), make_plan(p)).first->second;
 }
 
-/// Plans know no bias pointer of their own: it is set before each run. False where cuBLASLt has no algorithm.
+/// Plans know no bias pointer of their own: it is set before each run. False where cuBLASLt has no
+/// algorithm.
 bool run(const Problem& p, const ViewBase& like, bool accumulate) {
   const Plan& plan = cached_plan(p);
   if (!plan.possible) return false;
@@ -241,8 +267,9 @@ bool run(const Problem& p, const ViewBase& like, bool accumulate) {
   const Workspace<char> workspace(like, static_cast<std::int64_t>(plan.workspace));
   const float one = 1, beta = accumulate ? 1.0f : 0.0f;
   void* c = const_cast<void*>(p.result.data);
-  check_blas(cublasLtMatmul(handle(), plan.operation, &one, p.first.data, plan.first, p.second.data, plan.second, &beta, c, plan.result, c,
-                            plan.result, &plan.algorithm, workspace.get(), plan.workspace, stream()),
+  check_blas(cublasLtMatmul(handle(), plan.operation, &one, p.first.data, plan.first, p.second.data,
+                            plan.second, &beta, c, plan.result, c, plan.result, &plan.algorithm,
+                            workspace.get(), plan.workspace, stream()),
              "matrix product");
   return true;
 }
@@ -251,7 +278,8 @@ bool run(const Problem& p, const ViewBase& like, bool accumulate) {
 
 void matmul(CView a, CView b, CView bias, View c, bool accumulate, Precision precision) {
   if (c.numel() == 0) return;
-  if (a.dtype == DType::f64 || a.dim(-1) == 0) return kernels::matmul_plain(a, b, bias, c, accumulate);
+  if (a.dtype == DType::f64 || a.dim(-1) == 0)
+    return kernels::matmul_plain(a, b, bias, c, accumulate);
   const Operand first(b, c), second(a, c);
   const auto result = matrix_of(c, c);
   require(result && !result->transposed, "matmul: the result must lie row by row");

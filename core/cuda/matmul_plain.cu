@@ -1,4 +1,5 @@
-// A plain matrix product, a thread an element: all of f64, and the oracle of the library's. Any strides, any types.
+// A plain matrix product, a thread an element: all of f64, and the oracle of the library's. Any
+// strides, any types.
 #include "core/cuda/strided.cuh"
 #include "core/kernels.h"
 
@@ -19,8 +20,8 @@ struct Sizes {
 };
 
 template <class A>
-__global__ void product_kernel(Mixed<A, true> a, Mixed<A, true> b, Mixed<A, true> bias, Mixed<A, false> c, Batch batch, Sizes s,
-                               bool accumulate) {
+__global__ void product_kernel(Mixed<A, true> a, Mixed<A, true> b, Mixed<A, true> bias,
+                               Mixed<A, false> c, Batch batch, Sizes s, bool accumulate) {
   for (std::int64_t i = grid_index(); i < s.count; i += grid_size()) {
     const std::int64_t column = i % s.columns, row = i / s.columns % s.rows;
     std::int64_t rest = i / s.columns / s.rows, offset[3] = {0, 0, 0};
@@ -32,7 +33,8 @@ __global__ void product_kernel(Mixed<A, true> a, Mixed<A, true> b, Mixed<A, true
     A sum = accumulate ? c.get(at) : A(0);
     if (bias.data) sum += bias.get(column);
     for (std::int64_t k = 0; k < s.depth; ++k)
-      sum += a.get(offset[0] + row * s.a_row + k * s.a_column) * b.get(offset[1] + k * s.b_row + column * s.b_column);
+      sum += a.get(offset[0] + row * s.a_row + k * s.a_column) *
+             b.get(offset[1] + k * s.b_row + column * s.b_column);
     c.set(at, sum);
   }
 }
@@ -55,11 +57,12 @@ Batch batch_of(const CView& a, const CView& b, const View& c) {
 
 void matmul_plain(CView a, CView b, CView bias, View c, bool accumulate) {
   if (c.numel() == 0) return;
-  const Sizes sizes{c.numel(), c.dim(-2), c.dim(-1), a.dim(-1), a.step(-2), a.step(-1), b.step(-2), b.step(-1), c.step(-2), c.step(-1)};
+  const Sizes sizes{c.numel(),  c.dim(-2),  c.dim(-1),  a.dim(-1),  a.step(-2),
+                    a.step(-1), b.step(-2), b.step(-1), c.step(-2), c.step(-1)};
   visit_accumulate(accumulate_dtype(a.dtype), [&](auto tag) {
     using A = typename decltype(tag)::type;
-    launch(product_kernel<A>, dim3(blocks_for(c.numel(), 128)), dim3(128), 0, mixed<A>(a), mixed<A>(b), mixed<A>(bias), mixed<A>(c),
-           batch_of(a, b, c), sizes, accumulate);
+    launch(product_kernel<A>, dim3(blocks_for(c.numel(), 128)), dim3(128), 0, mixed<A>(a),
+           mixed<A>(b), mixed<A>(bias), mixed<A>(c), batch_of(a, b, c), sizes, accumulate);
   });
 }
 

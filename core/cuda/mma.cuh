@@ -1,10 +1,14 @@
-// Instructions of the tensor cores, wrapped. (The tests' emulator has its own version of this file.) From sm_80 on there are all; sm_75 has
-// them for f16 alone (tensor_cores_take()), half as deep, and others end the kernel with an error.
+// Instructions of the tensor cores, wrapped. (The tests' emulator has its own version of this
+// file.) From sm_80 on there are all; sm_75 has them for f16 alone (tensor_cores_take()), half as
+// deep, and others end the kernel with an error.
 //
-// Fragments of m16n8k16, in a warp whose lane is 4 g + t: register i of the 16 × 16 operand A holds row g + 8 (i odd), columns 2t, 2t + 1
-// (+ 8 for i ≥ 2); register i of the 16 × 8 operand B holds rows 2t, 2t + 1 (+ 8 i) of column g; numbers 0, 1 of the result C stand in row
-// g, columns 2t, 2t + 1, numbers 2, 3 in row g + 8. (PTX ISA, "Matrix Fragments for mma.m16n8k16".) m16n8k8 of the same types takes
-// registers 0 and 1 of A and 0 of B for the first 8 of the depth, the others for the rest. Of m16n8k8 in TF32, register i of A holds row g
+// Fragments of m16n8k16, in a warp whose lane is 4 g + t: register i of the 16 × 16 operand A holds
+// row g + 8 (i odd), columns 2t, 2t + 1
+// (+ 8 for i ≥ 2); register i of the 16 × 8 operand B holds rows 2t, 2t + 1 (+ 8 i) of column g;
+// numbers 0, 1 of the result C stand in row g, columns 2t, 2t + 1, numbers 2, 3 in row g + 8. (PTX
+// ISA, "Matrix Fragments for mma.m16n8k16".) m16n8k8 of the same types takes registers 0 and 1 of A
+// and 0 of B for the first 8 of the depth, the others for the rest. Of m16n8k8 in TF32, register i
+// of A holds row g
 // + 8 (i odd), column t (+ 4 for i ≥ 2), register i of B row t + 4 i of column g; C is as before.
 #pragma once
 
@@ -30,25 +34,33 @@ NYSTROM_DEVICE std::uint32_t pack(float low, float high) {
 
 /// c += a b in f32, of operands in T (bf16 or f16).
 template <class T>
-NYSTROM_DEVICE void mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+NYSTROM_DEVICE void mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                        std::uint32_t b1) {
 #if __CUDA_ARCH__ >= 800
   if constexpr (std::is_same_v<T, bf16>) {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   } else {
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, "
+        "{%8, %9}, {%0, %1, %2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
 #else
   if constexpr (std::is_same_v<T, bf16>) {
     __trap();
   } else {
-    const auto half_as_deep = [](float(&sum)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t b) {
-      asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
-                   : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
-                   : "r"(a0), "r"(a1), "r"(b));
+    const auto half_as_deep = [](float(&sum)[4], std::uint32_t a0, std::uint32_t a1,
+                                 std::uint32_t b) {
+      asm volatile(
+          "mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, "
+          "%1, %2, %3};"
+          : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
+          : "r"(a0), "r"(a1), "r"(b));
     };
     half_as_deep(c, a[0], a[1], b0);
     half_as_deep(c, a[2], a[3], b1);
@@ -56,8 +68,9 @@ NYSTROM_DEVICE void mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_
 #endif
 }
 
-/// A float as the sum of two TF32 numbers, 11 bits of precision each, but for one bit at most. The first is rounded, so that what is lost
-/// in a product of both seconds has either sign; the second is cut, as the instruction would.
+/// A float as the sum of two TF32 numbers, 11 bits of precision each, but for one bit at most. The
+/// first is rounded, so that what is lost in a product of both seconds has either sign; the second
+/// is cut, as the instruction would.
 struct Tf32Parts {
   std::uint32_t high, low;
 };
@@ -68,18 +81,21 @@ NYSTROM_DEVICE Tf32Parts split_tf32(float x) {
 }
 
 /// c += a b in f32, of operands in TF32.
-NYSTROM_DEVICE void mma_tf32(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+NYSTROM_DEVICE void mma_tf32(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                             std::uint32_t b1) {
 #if __CUDA_ARCH__ >= 800
-  asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  asm volatile(
+      "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, "
+      "%9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 #else
   __trap();
 #endif
 }
 
-/// Four 8 × 8 matrices of 16-bit numbers from shared memory: lane i points at row i % 8 of matrix i / 8; register j holds row g, columns
-/// 2t, 2t + 1 of matrix j.
+/// Four 8 × 8 matrices of 16-bit numbers from shared memory: lane i points at row i % 8 of matrix i
+/// / 8; register j holds row g, columns 2t, 2t + 1 of matrix j.
 NYSTROM_DEVICE void load_matrices(std::uint32_t (&r)[4], const void* row) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"

@@ -1,5 +1,6 @@
-// Layer normalisation (Ba et al., arXiv 1607.06450), alone or of a residual sum: a warp a row, statistics in the accumulate type. Rows of
-// up to 1024 numbers stay in registers between the passes.
+// Layer normalisation (Ba et al., arXiv 1607.06450), alone or of a residual sum: a warp a row,
+// statistics in the accumulate type. Rows of up to 1024 numbers stay in registers between the
+// passes.
 #include <cmath>
 
 #include "core/cuda/dropout_mask.cuh"
@@ -62,15 +63,18 @@ struct RowMask {
   DropoutMask<A> mask;
   std::int64_t rows_per_sample;
 
-  /// Of element `column` of row r, which is n long; `words` are kept from one element to the next of the same four.
-  NYSTROM_DEVICE A operator()(std::int64_t r, std::int64_t n, std::int64_t column, std::int64_t& quad, PhiloxBlock& words) const {
+  /// Of element `column` of row r, which is n long; `words` are kept from one element to the next
+  /// of the same four.
+  NYSTROM_DEVICE A operator()(std::int64_t r, std::int64_t n, std::int64_t column,
+                              std::int64_t& quad, PhiloxBlock& words) const {
     const std::int64_t element = r % rows_per_sample * n + column;
     if (element / 4 != quad) {
       quad = element / 4;
       words = mask.words(sample_ids[r / rows_per_sample], quad);
     }
     // Chosen by conditions: an index would send the words through memory.
-    const std::uint32_t low = element & 1 ? words.word[1] : words.word[0], high = element & 1 ? words.word[3] : words.word[2];
+    const std::uint32_t low = element & 1 ? words.word[1] : words.word[0],
+                        high = element & 1 ? words.word[3] : words.word[2];
     return mask.factor(element & 2 ? high : low);
   }
   template <class R>
@@ -110,7 +114,8 @@ __global__ void forward_kernel(Forward<T> f) {
     NYSTROM_UNROLL
     for (int p = 0; p < Packs; ++p) {
       NYSTROM_UNROLL
-      for (int i = 0; i < V; ++i) row.value[p][i] = load(convert<T>(row.value[p][i] + residual.value[p][i]));
+      for (int i = 0; i < V; ++i)
+        row.value[p][i] = load(convert<T>(row.value[p][i] + residual.value[p][i]));
     }
     row.store_to(f.sum + r * n, n);
   }
@@ -119,7 +124,9 @@ __global__ void forward_kernel(Forward<T> f) {
   const A m = warp_sum(total) / static_cast<A>(n);
   row.each(n, [&](A& value, std::int64_t) { squares += (value - m) * (value - m); });
   const A s = 1 / sqrt(warp_sum(squares) / static_cast<A>(n) + f.epsilon);
-  row.each(n, [&](A& value, std::int64_t c) { value = (value - m) * s * load(f.gamma[c]) + load(f.beta[c]); });
+  row.each(n, [&](A& value, std::int64_t c) {
+    value = (value - m) * s * load(f.gamma[c]) + load(f.beta[c]);
+  });
   row.store_to(f.y + r * n, n);
   if (lane_index() == 0) {
     f.mean[r] = m;
@@ -139,14 +146,16 @@ __global__ void long_forward_kernel(Forward<T> f) {
     PhiloxBlock words{};
     for (std::int64_t i = lane_index(); i < n; i += warp_size) {
       const A factor = f.mask.sample_ids ? f.mask(r, n, i, quad, words) : A(1);
-      f.sum[r * n + i] = convert<T>(load(f.residual[r * n + i]) + (factor == 0 ? A(0) : factor * load(row[i])));
+      f.sum[r * n + i] =
+          convert<T>(load(f.residual[r * n + i]) + (factor == 0 ? A(0) : factor * load(row[i])));
     }
     row = f.sum + r * n;  // every lane reads what it wrote itself
   }
   A total = 0, squares = 0;
   for (std::int64_t i = lane_index(); i < n; i += warp_size) total += load(row[i]);
   const A m = warp_sum(total) / static_cast<A>(n);
-  for (std::int64_t i = lane_index(); i < n; i += warp_size) squares += (load(row[i]) - m) * (load(row[i]) - m);
+  for (std::int64_t i = lane_index(); i < n; i += warp_size)
+    squares += (load(row[i]) - m) * (load(row[i]) - m);
   const A s = 1 / sqrt(warp_sum(squares) / static_cast<A>(n) + f.epsilon);
   for (std::int64_t i = lane_index(); i < n; i += warp_size)
     f.y[r * n + i] = convert<T>((load(row[i]) - m) * s * load(f.gamma[i]) + load(f.beta[i]));
@@ -169,8 +178,8 @@ struct Backward {
 
 // With x̂ = (x − mean) · rstd and g = dy ∘ gamma: dx = rstd (g − mean(g) − x̂ mean(g ∘ x̂)).
 //
-/// A block takes a piece of rows_per_piece rows; each warp sums its rows' shares of dgamma and dbeta in registers, the block adds the
-/// warps'.
+/// A block takes a piece of rows_per_piece rows; each warp sums its rows' shares of dgamma and
+/// dbeta in registers, the block adds the warps'.
 template <class T, int V, int Packs>
 __global__ void backward_kernel(Backward<T> f) {
   using A = accumulate_t<T>;
@@ -204,7 +213,8 @@ __global__ void backward_kernel(Backward<T> f) {
     NYSTROM_UNROLL
     for (int p = 0; p < Packs; ++p) {
       NYSTROM_UNROLL
-      for (int i = 0; i < V; ++i) grad.value[p][i] = s * (grad.value[p][i] - mean_g - normal.value[p][i] * mean_gx);
+      for (int i = 0; i < V; ++i)
+        grad.value[p][i] = s * (grad.value[p][i] - mean_g - normal.value[p][i] * mean_gx);
     }
     grad.store_to(f.dsum + r * n, n);
     if (f.dx) {
@@ -263,7 +273,8 @@ __global__ void long_parameter_grad_kernel(Backward<T> f) {
   using A = accumulate_t<T>;
   const std::int64_t n = f.n, column = static_cast<std::int64_t>(blockIdx.x) * block + threadIdx.x;
   if (column >= n) return;
-  const std::int64_t first = blockIdx.y * rows_per_piece, last = first + rows_per_piece < f.rows ? first + rows_per_piece : f.rows;
+  const std::int64_t first = blockIdx.y * rows_per_piece,
+                     last = first + rows_per_piece < f.rows ? first + rows_per_piece : f.rows;
   A sum_gamma = 0, sum_beta = 0;
   for (std::int64_t r = first; r < last; ++r) {
     const A d = load(f.dy[r * n + column]);
@@ -279,7 +290,8 @@ template <int V, class F>
 bool with_packs(std::int64_t n, std::initializer_list<const void*> pointers, const F& f) {
   for (const void* p : pointers)
     if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
-  constexpr std::int64_t max_shared = 64 << 10;  // what every GPU since 7.5 has, for the backward pass
+  constexpr std::int64_t max_shared = 64
+                                      << 10;  // what every GPU since 7.5 has, for the backward pass
   constexpr std::int64_t bytes_of_sum = V == 2 ? 8 : 4;
   if (n % V != 0 || bytes_of_sum * warps * 2 * n > max_shared) return false;
   const std::int64_t packs = divide_up(n, V * warp_size);
@@ -297,25 +309,29 @@ inline constexpr int pack_size = 16 / static_cast<int>(sizeof(T));
 template <class T>
 void forward(const Forward<T>& f) {
   const dim3 grid(static_cast<unsigned>(divide_up(f.rows, warps)));
-  const bool held = with_packs<pack_size<T>>(
-      f.n, {f.x, f.residual, f.sum, f.y}, [&](auto packs) { launch(forward_kernel<T, pack_size<T>, packs()>, grid, dim3(block), 0, f); });
+  const bool held = with_packs<pack_size<T>>(f.n, {f.x, f.residual, f.sum, f.y}, [&](auto packs) {
+    launch(forward_kernel<T, pack_size<T>, packs()>, grid, dim3(block), 0, f);
+  });
   if (!held) launch(long_forward_kernel<T>, grid, dim3(block), 0, f);
 }
 
 template <class T>
-void backward(Backward<T> f, const ViewBase& like, accumulate_t<T>* dgamma, accumulate_t<T>* dbeta) {
+void backward(Backward<T> f, const ViewBase& like, accumulate_t<T>* dgamma,
+              accumulate_t<T>* dbeta) {
   using A = accumulate_t<T>;
   const std::int64_t pieces = divide_up(f.rows, rows_per_piece), n = f.n;
   const Workspace<A> partial(like, pieces * 2 * n);
   f.partial = partial.get();
   const bool held = with_packs<pack_size<T>>(n, {f.x, f.dy, f.dsum, f.dx}, [&](auto packs) {
-    launch(backward_kernel<T, pack_size<T>, packs()>, dim3(static_cast<unsigned>(pieces)), dim3(block),
-           sizeof(A) * static_cast<std::size_t>(warps * 2 * n), f);
+    launch(backward_kernel<T, pack_size<T>, packs()>, dim3(static_cast<unsigned>(pieces)),
+           dim3(block), sizeof(A) * static_cast<std::size_t>(warps * 2 * n), f);
   });
   if (!held) {
-    launch(long_input_grad_kernel<T>, dim3(static_cast<unsigned>(divide_up(f.rows, warps))), dim3(block), 0, f);
-    launch(long_parameter_grad_kernel<T>, dim3(static_cast<unsigned>(divide_up(n, block)), static_cast<unsigned>(pieces)), dim3(block), 0,
-           f);
+    launch(long_input_grad_kernel<T>, dim3(static_cast<unsigned>(divide_up(f.rows, warps))),
+           dim3(block), 0, f);
+    launch(long_parameter_grad_kernel<T>,
+           dim3(static_cast<unsigned>(divide_up(n, block)), static_cast<unsigned>(pieces)),
+           dim3(block), 0, f);
   }
   sum_pieces(partial.get(), 1, pieces, 2 * n, n, true, dgamma);
   sum_pieces(partial.get() + n, 1, pieces, 2 * n, n, true, dbeta);
@@ -344,7 +360,8 @@ void layer_norm(CView x, CView gamma, CView beta, double epsilon, View y, View m
   });
 }
 
-void layer_norm_grad(CView x, CView gamma, CView mean, CView rstd, CView dy, View dx, View dgamma, View dbeta) {
+void layer_norm_grad(CView x, CView gamma, CView mean, CView rstd, CView dy, View dx, View dgamma,
+                     View dbeta) {
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
@@ -363,8 +380,9 @@ void layer_norm_grad(CView x, CView gamma, CView mean, CView rstd, CView dy, Vie
   });
 }
 
-void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, double p, CView gamma, CView beta, double epsilon,
-                         View sum, View y, View mean, View rstd) {
+void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey key, double p,
+                         CView gamma, CView beta, double epsilon, View sum, View y, View mean,
+                         View rstd) {
   if (x.numel() == 0) return;
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -384,8 +402,9 @@ void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey k
   });
 }
 
-void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma, CView mean, CView rstd, CView dy,
-                              View dsum, View dx, View dgamma, View dbeta) {
+void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, double p, CView gamma,
+                              CView mean, CView rstd, CView dy, View dsum, View dx, View dgamma,
+                              View dbeta) {
   if (sum.numel() == 0) return;
   visit_any_float(sum.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;

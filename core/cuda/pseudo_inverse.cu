@@ -1,5 +1,6 @@
-// The iterative pseudo-inverse of the landmark matrix, forward and backward: a block a matrix. Products go through tiles in shared memory,
-// in the accumulate type. Sizes that people use go a faster way: pseudo_inverse_fused.cu, which is tested against this.
+// The iterative pseudo-inverse of the landmark matrix, forward and backward: a block a matrix.
+// Products go through tiles in shared memory, in the accumulate type. Sizes that people use go a
+// faster way: pseudo_inverse_fused.cu, which is tested against this.
 #include <cmath>
 
 #include "core/cuda/device.cuh"
@@ -18,7 +19,9 @@ constexpr int depth = 16;  // of a slab in shared memory
 
 template <class A>
 NYSTROM_DEVICE bool exceeds(const ColumnSum<A>& a, const ColumnSum<A>& b) {
-  return a.value > b.value || (a.value == b.value && (a.matrix < b.matrix || (a.matrix == b.matrix && a.column < b.column)));
+  return a.value > b.value ||
+         (a.value == b.value &&
+          (a.matrix < b.matrix || (a.matrix == b.matrix && a.column < b.column)));
 }
 
 /// The first of the largest of one value a thread; the result is valid on thread 0.
@@ -47,7 +50,8 @@ __global__ void column_sum_kernel(const A* a, std::int64_t m, ColumnSum<A>* resu
     if (exceeds(candidate, best)) best = candidate;
   }
   best = block_largest(best);
-  // NaNs compare with nothing: such a matrix has no largest column, and its inverse is NaN, but a place must be named.
+  // NaNs compare with nothing: such a matrix has no largest column, and its inverse is NaN, but a
+  // place must be named.
   if (best.column == m) best = {static_cast<A>(NAN), static_cast<std::int64_t>(blockIdx.x), 0};
   if (threadIdx.x == 0) result[blockIdx.x] = best;
 }
@@ -80,20 +84,26 @@ struct alignas(16) Tiles {
   A x[depth][tile + 4], y[depth][tile + 4];
 };
 
-/// One slab of x [tile, depth] and y [depth, tile]. Neighbouring threads read neighbours in memory, whichever way a factor lies.
+/// One slab of x [tile, depth] and y [depth, tile]. Neighbouring threads read neighbours in memory,
+/// whichever way a factor lies.
 template <class A>
-NYSTROM_DEVICE void load_slab(const Factor<A>& x, const Factor<A>& y, int row, int column, int k, int m, Tiles<A>& s) {
+NYSTROM_DEVICE void load_slab(const Factor<A>& x, const Factor<A>& y, int row, int column, int k,
+                              int m, Tiles<A>& s) {
   for (int i = static_cast<int>(threadIdx.x); i < tile * depth; i += block) {
-    const int along = x.transposed ? i % tile : i / depth, deep = x.transposed ? i / tile : i % depth;
+    const int along = x.transposed ? i % tile : i / depth,
+              deep = x.transposed ? i / tile : i % depth;
     s.x[deep][along] = x.at(row + along, k + deep, m);
-    const int across = y.transposed ? i / depth : i % tile, down = y.transposed ? i % depth : i / tile;
+    const int across = y.transposed ? i / depth : i % tile,
+              down = y.transposed ? i % depth : i / tile;
     s.y[down][across] = y.at(k + down, column + across, m);
   }
 }
 
-/// c = diagonal · I + alpha · x y [+ c], m × m, by the whole block. c is none of the factors. Ends with a barrier.
+/// c = diagonal · I + alpha · x y [+ c], m × m, by the whole block. c is none of the factors. Ends
+/// with a barrier.
 template <class A>
-NYSTROM_DEVICE void product(A alpha, Factor<A> x, Factor<A> y, A* c, std::int64_t size, bool accumulate = false, A diagonal = 0) {
+NYSTROM_DEVICE void product(A alpha, Factor<A> x, Factor<A> y, A* c, std::int64_t size,
+                            bool accumulate = false, A diagonal = 0) {
   __shared__ Tiles<A> s;
   const int m = static_cast<int>(size), first_row = static_cast<int>(threadIdx.x) / 16 * 4,
             first_column = static_cast<int>(threadIdx.x) % 16 * 4;
@@ -105,7 +115,8 @@ NYSTROM_DEVICE void product(A alpha, Factor<A> x, Factor<A> y, A* c, std::int64_
         __syncthreads();
         NYSTROM_UNROLL
         for (int d = 0; d < depth; ++d) {
-          const auto xs = load_pack<4>(&s.x[d][first_row]), ys = load_pack<4>(&s.y[d][first_column]);
+          const auto xs = load_pack<4>(&s.x[d][first_row]),
+                     ys = load_pack<4>(&s.y[d][first_column]);
           NYSTROM_UNROLL
           for (int i = 0; i < 4; ++i) {
             NYSTROM_UNROLL
@@ -135,17 +146,19 @@ NYSTROM_DEVICE void factors(const A* a, const A* z, std::int64_t m, A* am, A* w,
   product<A>(-1, {am}, {w}, t, m, false, 13);
 }
 
-/// Each block goes through matrices blockIdx.x, + gridDim.x, …, with working memory of its own: [3, m, m].
+/// Each block goes through matrices blockIdx.x, + gridDim.x, …, with working memory of its own: [3,
+/// m, m].
 template <class A>
-__global__ void iterate_kernel(const A* a, const ColumnSum<A>* sums, bool whole, std::int64_t batch, std::int64_t m,
-                               std::int64_t iterations, A* z, A* work) {
+__global__ void iterate_kernel(const A* a, const ColumnSum<A>* sums, bool whole, std::int64_t batch,
+                               std::int64_t m, std::int64_t iterations, A* z, A* work) {
   const std::int64_t size = m * m;
   A* am = work + blockIdx.x * 3 * size;
   for (std::int64_t b = blockIdx.x; b < batch; b += gridDim.x) {
     const A* matrix = a + b * size;
     const A c = sums[whole ? batch : b].value;
     A* current = z + b * size;
-    for (std::int64_t i = threadIdx.x; i < size; i += block) current[i] = matrix[i % m * m + i / m] / c;
+    for (std::int64_t i = threadIdx.x; i < size; i += block)
+      current[i] = matrix[i % m * m + i / m] / c;
     __syncthreads();
     for (std::int64_t k = 0; k < iterations; ++k) {
       factors(matrix, current, m, am, am + size, am + 2 * size);
@@ -159,7 +172,8 @@ constexpr std::int64_t grad_buffers = 8;
 
 /// One iteration backwards: dz holds dZ⁺, next receives dZ; da is accumulated. work: [6, m, m].
 template <class A>
-NYSTROM_DEVICE void step_backwards(const A* a, const A* z, const A* dz, std::int64_t m, A* work, A* next, A* da) {
+NYSTROM_DEVICE void step_backwards(const A* a, const A* z, const A* dz, std::int64_t m, A* work,
+                                   A* next, A* da) {
   const std::int64_t size = m * m;
   A *am = work, *w = am + size, *t = w + size, *dt = t + size, *dm = dt + size, *dw = dm + size;
   factors(a, z, m, am, w, t);
@@ -175,8 +189,9 @@ NYSTROM_DEVICE void step_backwards(const A* a, const A* z, const A* dz, std::int
 
 /// da and, per matrix, ⟨dZ0, Aᵀ⟩.
 template <class A>
-__global__ void iterate_grad_kernel(const A* a, const ColumnSum<A>* sums, bool whole, std::int64_t batch, std::int64_t m,
-                                    std::int64_t iterations, const A* z, const A* dz, A* da, A* inner, A* work) {
+__global__ void iterate_grad_kernel(const A* a, const ColumnSum<A>* sums, bool whole,
+                                    std::int64_t batch, std::int64_t m, std::int64_t iterations,
+                                    const A* z, const A* dz, A* da, A* inner, A* work) {
   const std::int64_t size = m * m;
   A* own = work + blockIdx.x * grad_buffers * size;
   for (std::int64_t b = blockIdx.x; b < batch; b += gridDim.x) {
@@ -204,14 +219,16 @@ __global__ void iterate_grad_kernel(const A* a, const ColumnSum<A>* sums, bool w
     if (threadIdx.x == 0) inner[b] = sum;
     __syncthreads();
     if (whole) continue;
-    for (std::int64_t i = threadIdx.x; i < m; i += block) grad[i * m + sums[b].column] -= sum / (c * c);
+    for (std::int64_t i = threadIdx.x; i < m; i += block)
+      grad[i * m + sums[b].column] -= sum / (c * c);
     __syncthreads();
   }
 }
 
 /// The gradient through the one scale of the whole batch: to the column that it came from.
 template <class A>
-__global__ void whole_scale_grad_kernel(const A* inner, const ColumnSum<A>* sums, std::int64_t batch, std::int64_t m, A* da) {
+__global__ void whole_scale_grad_kernel(const A* inner, const ColumnSum<A>* sums,
+                                        std::int64_t batch, std::int64_t m, A* da) {
   const ColumnSum<A> best = sums[batch];
   A total = 0;
   for (std::int64_t b = 0; b < batch; ++b) total += inner[b];
@@ -222,14 +239,17 @@ __global__ void whole_scale_grad_kernel(const A* inner, const ColumnSum<A>* sums
 /// Enough blocks to fill the GPU; more would only take more working memory.
 constexpr std::int64_t max_matrices = 132 * 4;
 
-unsigned blocks_of(std::int64_t batch) { return static_cast<unsigned>(batch < max_matrices ? batch : max_matrices); }
+unsigned blocks_of(std::int64_t batch) {
+  return static_cast<unsigned>(batch < max_matrices ? batch : max_matrices);
+}
 
 /// [batch + 1]: each matrix's largest column sum, and behind them the batch's.
 template <class A>
 Workspace<ColumnSum<A>> column_sums(const CView& a, bool whole) {
   const std::int64_t batch = a.shape[0];
   Workspace<ColumnSum<A>> sums(a, batch + 1);
-  launch(column_sum_kernel<A>, dim3(static_cast<unsigned>(batch)), dim3(block), 0, a.as<A>(), a.shape[1], sums.get());
+  launch(column_sum_kernel<A>, dim3(static_cast<unsigned>(batch)), dim3(block), 0, a.as<A>(),
+         a.shape[1], sums.get());
   if (whole) launch(batch_largest_kernel<A>, dim3(1), dim3(block), 0, sums.get(), batch);
   return sums;
 }
@@ -247,8 +267,8 @@ void pseudo_inverse_iterative(CView a, PinvScale scale, View z) {
       if (fuses_pseudo_inverse(a)) return pseudo_inverse_fused(a, sums.get(), whole, z);
     }
     const Workspace<A> work(z, blocks_of(batch) * 3 * m * m);
-    launch(iterate_kernel<A>, dim3(blocks_of(batch)), dim3(block), 0, a.as<A>(), sums.get(), whole, batch, m, z.shape[0] - 1, z.as<A>(),
-           work.get());
+    launch(iterate_kernel<A>, dim3(blocks_of(batch)), dim3(block), 0, a.as<A>(), sums.get(), whole,
+           batch, m, z.shape[0] - 1, z.as<A>(), work.get());
   });
 }
 
@@ -267,10 +287,13 @@ void pseudo_inverse_iterative_grad(CView a, PinvScale scale, CView z, CView dz, 
     }
     if (!fused) {
       const Workspace<A> work(da, blocks_of(batch) * grad_buffers * m * m);
-      launch(iterate_grad_kernel<A>, dim3(blocks_of(batch)), dim3(block), 0, a.as<A>(), sums.get(), whole, batch, m, z.shape[0] - 1,
-             z.as<A>(), dz.as<A>(), da.as<A>(), inner.get(), work.get());
+      launch(iterate_grad_kernel<A>, dim3(blocks_of(batch)), dim3(block), 0, a.as<A>(), sums.get(),
+             whole, batch, m, z.shape[0] - 1, z.as<A>(), dz.as<A>(), da.as<A>(), inner.get(),
+             work.get());
     }
-    if (whole) launch(whole_scale_grad_kernel<A>, dim3(1), dim3(block), 0, inner.get(), sums.get(), batch, m, da.as<A>());
+    if (whole)
+      launch(whole_scale_grad_kernel<A>, dim3(1), dim3(block), 0, inner.get(), sums.get(), batch, m,
+             da.as<A>());
   });
 }
 

@@ -8,7 +8,9 @@ namespace {
 
 /// Memory of `view` on the other side.
 Tensor host_like(const ViewBase& view) {
-  return Tensor::empty(Shape(std::span<const std::int64_t>(view.shape, static_cast<std::size_t>(view.rank))), view.dtype);
+  return Tensor::empty(
+      Shape(std::span<const std::int64_t>(view.shape, static_cast<std::size_t>(view.rank))),
+      view.dtype);
 }
 
 }  // namespace

@@ -11,24 +11,29 @@ constexpr int block = 256;
 
 /// One block a row.
 template <class T, class Out>
-__global__ void sum_row_kernel(const T* x, std::int64_t outer, std::int64_t reduced, bool accumulate, Out* y) {
+__global__ void sum_row_kernel(const T* x, std::int64_t outer, std::int64_t reduced,
+                               bool accumulate, Out* y) {
   using A = accumulate_t<T>;
   using S = accumulate_t<Out>;
   for (std::int64_t o = blockIdx.x; o < outer; o += gridDim.x) {
     A sum = 0;
-    for (std::int64_t r = threadIdx.x; r < reduced; r += blockDim.x) sum += load(x[o * reduced + r]);
+    for (std::int64_t r = threadIdx.x; r < reduced; r += blockDim.x)
+      sum += load(x[o * reduced + r]);
     sum = block_sum(sum);
-    if (threadIdx.x == 0) y[o] = convert<Out>(accumulate ? load(y[o]) + static_cast<S>(sum) : static_cast<S>(sum));
+    if (threadIdx.x == 0)
+      y[o] = convert<Out>(accumulate ? load(y[o]) + static_cast<S>(sum) : static_cast<S>(sum));
   }
 }
 
 /// One thread a column, one block row of the grid a piece of rows.
 template <class T>
-__global__ void column_pieces_kernel(const T* x, std::int64_t outer, std::int64_t reduced, std::int64_t inner, std::int64_t pieces,
+__global__ void column_pieces_kernel(const T* x, std::int64_t outer, std::int64_t reduced,
+                                     std::int64_t inner, std::int64_t pieces,
                                      accumulate_t<T>* partial) {
   const std::int64_t columns = (inner + block - 1) / block;
   for (std::int64_t unit = blockIdx.x; unit < outer * pieces * columns; unit += gridDim.x) {
-    const std::int64_t column = unit % columns * block + threadIdx.x, piece = unit / columns % pieces, o = unit / columns / pieces;
+    const std::int64_t column = unit % columns * block + threadIdx.x,
+                       piece = unit / columns % pieces, o = unit / columns / pieces;
     if (column >= inner) continue;
     const std::int64_t first = piece * rows_per_piece;
     const std::int64_t last = first + rows_per_piece < reduced ? first + rows_per_piece : reduced;
@@ -66,7 +71,8 @@ __global__ void bit_pieces_kernel(const Word* words, std::int64_t count, std::ui
     const std::int64_t last = first + words_per_block < count ? first + words_per_block : count;
     std::uint64_t sum = 0;
     for (std::int64_t i = first + threadIdx.x; i < last; i += blockDim.x)
-      sum += static_cast<std::uint64_t>(words[i]) * static_cast<std::uint32_t>(2 * static_cast<std::uint64_t>(i) + 1);
+      sum += static_cast<std::uint64_t>(words[i]) *
+             static_cast<std::uint32_t>(2 * static_cast<std::uint64_t>(i) + 1);
     sum = block_sum(sum);
     if (threadIdx.x == 0) partial[piece] = sum;
   }
@@ -83,13 +89,14 @@ void sum_middle(CView x, View y, bool accumulate) {
     const auto run = [&](auto out) {
       using Out = typename decltype(out)::type;
       if (inner == 1) {
-        launch(sum_row_kernel<T, Out>, dim3(blocks_for(outer, 1)), dim3(block), 0, x.as<T>(), outer, reduced, accumulate, y.as<Out>());
+        launch(sum_row_kernel<T, Out>, dim3(blocks_for(outer, 1)), dim3(block), 0, x.as<T>(), outer,
+               reduced, accumulate, y.as<Out>());
         return;
       }
       const std::int64_t pieces = reduced == 0 ? 0 : divide_up(reduced, rows_per_piece);
       const Workspace<A> partial(y, outer * pieces * inner);
-      launch(column_pieces_kernel<T>, dim3(blocks_for(outer * pieces * divide_up(inner, block), 1)), dim3(block), 0, x.as<T>(), outer,
-             reduced, inner, pieces, partial.get());
+      launch(column_pieces_kernel<T>, dim3(blocks_for(outer * pieces * divide_up(inner, block), 1)),
+             dim3(block), 0, x.as<T>(), outer, reduced, inner, pieces, partial.get());
       sum_pieces(partial.get(), outer, pieces, inner, inner, accumulate, y.as<Out>());
     };
     y.dtype == x.dtype ? run(TypeTag<T>{}) : run(TypeTag<A>{});
@@ -101,7 +108,8 @@ void sum_of_squares(CView x, View y) {
   const Workspace<double> partial(y, pieces);
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(square_pieces_kernel<T>, dim3(blocks_for(pieces, 1)), dim3(block), 0, x.as<T>(), count, partial.get());
+    launch(square_pieces_kernel<T>, dim3(blocks_for(pieces, 1)), dim3(block), 0, x.as<T>(), count,
+           partial.get());
   });
   sum_pieces(partial.get(), 1, pieces, 1, 1, false, y.as<double>());
 }
@@ -111,7 +119,8 @@ void bit_sum(CView x, View y) {
   const Workspace<std::uint64_t> partial(y, pieces);
   visit_any_float(x.dtype, [&](auto tag) {
     using Word = bits_t<typename decltype(tag)::type>;
-    launch(bit_pieces_kernel<Word>, dim3(blocks_for(pieces, 1)), dim3(block), 0, static_cast<const Word*>(x.data), count, partial.get());
+    launch(bit_pieces_kernel<Word>, dim3(blocks_for(pieces, 1)), dim3(block), 0,
+           static_cast<const Word*>(x.data), count, partial.get());
   });
   sum_pieces(partial.get(), 1, pieces, 1, 1, false, static_cast<std::uint64_t*>(y.data));
 }

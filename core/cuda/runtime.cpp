@@ -11,7 +11,8 @@
 namespace nystrom::cuda {
 namespace {
 
-/// Compute capability of the oldest GPUs whose tensor cores the fused kernels can use, with f16 alone.
+/// Compute capability of the oldest GPUs whose tensor cores the fused kernels can use, with f16
+/// alone.
 constexpr int oldest_capability = 75;
 
 /// Makes `device` the one that this thread's calls go to.
@@ -37,18 +38,23 @@ cudaStream_t stream() {
 std::size_t shared_memory_of_a_block() {
   int device = 0, bytes = 0;
   check(cudaGetDevice(&device), "asking for the GPU");
-  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "asking for the GPU's shared memory");
+  check(cudaDeviceGetAttribute(&bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device),
+        "asking for the GPU's shared memory");
   return static_cast<std::size_t>(bytes);
 }
 
 int compute_capability(int device) {
   int major = 0, minor = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "asking for the GPU's compute capability");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "asking for the GPU's compute capability");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device),
+        "asking for the GPU's compute capability");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device),
+        "asking for the GPU's compute capability");
   return 10 * major + minor;
 }
 
-bool tensor_cores_take(DType dtype, int device) { return dtype == DType::f16 || compute_capability(device) >= 80; }
+bool tensor_cores_take(DType dtype, int device) {
+  return dtype == DType::f16 || compute_capability(device) >= 80;
+}
 
 void* device_allocate(int device, std::int64_t bytes) {
   require_device(device);
@@ -70,13 +76,14 @@ void device_free(int device, void* block) {
 
 namespace {
 
-/// Pinned memory that small copies go through: the source may be used again at once, and nobody waits for the GPU, unless it is a whole
-/// ring of copies behind.
+/// Pinned memory that small copies go through: the source may be used again at once, and nobody
+/// waits for the GPU, unless it is a whole ring of copies behind.
 class Staging {
  public:
   static constexpr std::int64_t most = 1 << 20;
 
-  /// Copies `source` to pinned memory that stays as it is until the stream has passed the next call of taken().
+  /// Copies `source` to pinned memory that stays as it is until the stream has passed the next call
+  /// of taken().
   const void* take(const void* source, std::int64_t bytes) {
     Slot& slot = slots_[next_];
     if (!slot.memory) {
@@ -110,7 +117,9 @@ void copy_to_device(int device, void* destination, const void* source, std::int6
   use(device);
   const bool staged = bytes <= Staging::most;
   if (staged) source = staging.take(source, bytes);
-  check(cudaMemcpyAsync(destination, source, static_cast<std::size_t>(bytes), cudaMemcpyHostToDevice, stream()), "copy to the GPU");
+  check(cudaMemcpyAsync(destination, source, static_cast<std::size_t>(bytes),
+                        cudaMemcpyHostToDevice, stream()),
+        "copy to the GPU");
   if (staged) return staging.taken();
   synchronize(device);
 }
@@ -118,7 +127,9 @@ void copy_to_device(int device, void* destination, const void* source, std::int6
 void copy_to_host(int device, void* destination, const void* source, std::int64_t bytes) {
   if (bytes == 0) return;
   use(device);
-  check(cudaMemcpyAsync(destination, source, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToHost, stream()), "copy from the GPU");
+  check(cudaMemcpyAsync(destination, source, static_cast<std::size_t>(bytes),
+                        cudaMemcpyDeviceToHost, stream()),
+        "copy from the GPU");
   synchronize(device);
 }
 
@@ -138,15 +149,19 @@ void require_device(int device) {
   int count = 0;
   const cudaError_t status = cudaGetDeviceCount(&count);
   cudaGetLastError();
-  require_input(status == cudaSuccess && count > 0, "no GPU can be used: {}; use --device cpu, and see: nystrom doctor",
+  require_input(status == cudaSuccess && count > 0,
+                "no GPU can be used: {}; use --device cpu, and see: nystrom doctor",
                 status == cudaSuccess ? "there is none" : cudaGetErrorString(status));
-  require_input(device < count, "there is no GPU {}: this machine has {}, numbered from 0", device, count);
-  require_input(approved < 0, "a process computes on one GPU: it uses cuda:{} already, got cuda:{}", approved, device);
+  require_input(device < count, "there is no GPU {}: this machine has {}, numbered from 0", device,
+                count);
+  require_input(approved < 0, "a process computes on one GPU: it uses cuda:{} already, got cuda:{}",
+                approved, device);
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device), "asking for the GPU's properties");
   require_input(10 * properties.major + properties.minor >= oldest_capability,
-                "GPU {} ({}) is of compute capability {}.{}; {}.{} or newer is needed", device, properties.name, properties.major,
-                properties.minor, oldest_capability / 10, oldest_capability % 10);
+                "GPU {} ({}) is of compute capability {}.{}; {}.{} or newer is needed", device,
+                properties.name, properties.major, properties.minor, oldest_capability / 10,
+                oldest_capability % 10);
   use(device);
   approved = device;
 }

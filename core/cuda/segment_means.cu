@@ -1,4 +1,5 @@
-// Means over the segments of a sequence's valid tokens, and their gradient: a block a segment, a thread a column.
+// Means over the segments of a sequence's valid tokens, and their gradient: a block a segment, a
+// thread a column.
 #include "core/cuda/device.cuh"
 #include "core/cuda/launch.cuh"
 #include "core/kernels.h"
@@ -10,8 +11,10 @@ using namespace nystrom::cuda;
 
 constexpr int block = 256;
 
-/// Positions of the valid tokens of each sample in order: position [batch, length], count [batch]. A block a sample.
-__global__ void valid_positions_kernel(const std::uint8_t* mask, std::int64_t length, std::int32_t* position, std::int32_t* count) {
+/// Positions of the valid tokens of each sample in order: position [batch, length], count [batch].
+/// A block a sample.
+__global__ void valid_positions_kernel(const std::uint8_t* mask, std::int64_t length,
+                                       std::int32_t* position, std::int32_t* count) {
   __shared__ int before_warp[warp_size];
   const std::uint8_t* valid = mask + blockIdx.x * length;
   std::int32_t* target = position + blockIdx.x * length;
@@ -38,13 +41,17 @@ struct Tokens {
   const std::int32_t *position, *count;
   std::int64_t length;
   NYSTROM_DEVICE std::int64_t count_of(std::int64_t b) const { return count ? count[b] : length; }
-  NYSTROM_DEVICE std::int64_t row(std::int64_t b, std::int64_t i) const { return b * length + (position ? position[b * length + i] : i); }
+  NYSTROM_DEVICE std::int64_t row(std::int64_t b, std::int64_t i) const {
+    return b * length + (position ? position[b * length + i] : i);
+  }
 };
 
 template <class T>
-__global__ void means_kernel(const T* x, Tokens tokens, std::int64_t segments, std::int64_t width, accumulate_t<T>* y) {
+__global__ void means_kernel(const T* x, Tokens tokens, std::int64_t segments, std::int64_t width,
+                             accumulate_t<T>* y) {
   using A = accumulate_t<T>;
-  const std::int64_t b = blockIdx.x / segments, i = blockIdx.x % segments, count = tokens.count_of(b);
+  const std::int64_t b = blockIdx.x / segments, i = blockIdx.x % segments,
+                     count = tokens.count_of(b);
   const std::int64_t first = i * count / segments, last = (i + 1) * count / segments;
   const A scale = last > first ? A(1) / static_cast<A>(last - first) : A(0);
   for (std::int64_t c = threadIdx.x; c < width; c += blockDim.x) {
@@ -55,9 +62,11 @@ __global__ void means_kernel(const T* x, Tokens tokens, std::int64_t segments, s
 }
 
 template <class T>
-__global__ void means_grad_kernel(const accumulate_t<T>* dy, Tokens tokens, std::int64_t segments, std::int64_t width, T* dx) {
+__global__ void means_grad_kernel(const accumulate_t<T>* dy, Tokens tokens, std::int64_t segments,
+                                  std::int64_t width, T* dx) {
   using A = accumulate_t<T>;
-  const std::int64_t b = blockIdx.x / segments, i = blockIdx.x % segments, count = tokens.count_of(b);
+  const std::int64_t b = blockIdx.x / segments, i = blockIdx.x % segments,
+                     count = tokens.count_of(b);
   const std::int64_t first = i * count / segments, last = (i + 1) * count / segments;
   for (std::int64_t c = threadIdx.x; c < width; c += blockDim.x) {
     const A grad = A(1) / static_cast<A>(last - first) * dy[blockIdx.x * width + c];
@@ -76,7 +85,8 @@ class ValidTokens {
     if (!mask) return;
     std::int32_t* position = work_.get();
     std::int32_t* count = position + batch * length;
-    launch(valid_positions_kernel, dim3(static_cast<unsigned>(batch)), dim3(block), 0, mask.as<std::uint8_t>(), length, position, count);
+    launch(valid_positions_kernel, dim3(static_cast<unsigned>(batch)), dim3(block), 0,
+           mask.as<std::uint8_t>(), length, position, count);
     tokens_ = {position, count, length};
   }
   const Tokens& tokens() const { return tokens_; }
@@ -92,8 +102,8 @@ void segment_means(CView x, CView mask, View y) {
   const ValidTokens valid(mask, y, x.shape[0], x.shape[1]);
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(means_kernel<T>, dim3(static_cast<unsigned>(y.shape[0] * y.shape[1])), dim3(block), 0, x.as<T>(), valid.tokens(), y.shape[1],
-           x.shape[2], y.as<accumulate_t<T>>());
+    launch(means_kernel<T>, dim3(static_cast<unsigned>(y.shape[0] * y.shape[1])), dim3(block), 0,
+           x.as<T>(), valid.tokens(), y.shape[1], x.shape[2], y.as<accumulate_t<T>>());
   });
 }
 
@@ -101,8 +111,9 @@ void segment_means_grad(CView dy, CView mask, View dx) {
   const ValidTokens valid(mask, dx, dx.shape[0], dx.shape[1]);
   visit_any_float(dx.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch(means_grad_kernel<T>, dim3(static_cast<unsigned>(dy.shape[0] * dy.shape[1])), dim3(block), 0, dy.as<accumulate_t<T>>(),
-           valid.tokens(), dy.shape[1], dx.shape[2], dx.as<T>());
+    launch(means_grad_kernel<T>, dim3(static_cast<unsigned>(dy.shape[0] * dy.shape[1])),
+           dim3(block), 0, dy.as<accumulate_t<T>>(), valid.tokens(), dy.shape[1], dx.shape[2],
+           dx.as<T>());
   });
 }
 

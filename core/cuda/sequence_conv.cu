@@ -1,6 +1,6 @@
-// Depthwise convolution along the sequence, one filter a head. A block holds a tile of one head's rows with its halo in shared memory; a
-// thread computes several neighbouring rows of one channel. bf16 and f16 go to the tensor cores where their rows are aligned:
-// sequence_conv_fused.cu.
+// Depthwise convolution along the sequence, one filter a head. A block holds a tile of one head's
+// rows with its halo in shared memory; a thread computes several neighbouring rows of one channel.
+// bf16 and f16 go to the tensor cores where their rows are aligned: sequence_conv_fused.cu.
 #include <string>
 
 #include "core/base/error.h"
@@ -24,30 +24,36 @@ constexpr int rows_a_thread = 8;
 using Problem = ConvProblem<tile, channels>;
 using Place = ConvPlace<tile, channels>;
 
-/// Rows first − before … of one head into shared memory; zeros outside the sequence and where the mask is 0.
+/// Rows first − before … of one head into shared memory; zeros outside the sequence and where the
+/// mask is 0.
 template <class T, class A>
-NYSTROM_DEVICE void load_rows(const Rows<const T>& x, const std::uint8_t* mask, const Problem& p, const Place& at, std::int64_t before,
-                              int rows, A* target) {
+NYSTROM_DEVICE void load_rows(const Rows<const T>& x, const std::uint8_t* mask, const Problem& p,
+                              const Place& at, std::int64_t before, int rows, A* target) {
   for (int i = static_cast<int>(threadIdx.x); i < rows * channels; i += block) {
     const int c = i % channels;
     const std::int64_t t = at.first - before + i / channels;
-    const bool inside = t >= 0 && t < p.length && c < at.count && (!mask || mask[at.b * p.length + t]);
+    const bool inside =
+        t >= 0 && t < p.length && c < at.count && (!mask || mask[at.b * p.length + t]);
     target[i] = inside ? static_cast<A>(load(x.at(at.b, t, at.h)[at.column + c])) : A(0);
   }
 }
 
-/// y[t] = Σ_j w[j] x[t + j − k/2], or with the taps reversed. Masked rows of x count as 0 when `mask_input`, those of y become 0 otherwise.
+/// y[t] = Σ_j w[j] x[t + j − k/2], or with the taps reversed. Masked rows of x count as 0 when
+/// `mask_input`, those of y become 0 otherwise.
 template <class T>
-__global__ void convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t* mask, Problem p, bool reversed, bool mask_input,
-                                Rows<T> y) {
+__global__ void convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t* mask, Problem p,
+                                bool reversed, bool mask_input, Rows<T> y) {
   using A = accumulate_t<T>;
   A* taps = dynamic_shared<A>();
   A* rows = taps + p.taps;
   const Place at(p);
-  for (std::int64_t j = threadIdx.x; j < p.taps; j += block) taps[j] = load(w[at.h * p.taps + (reversed ? p.taps - 1 - j : j)]);
-  load_rows<T, A>(x, mask_input ? mask : nullptr, p, at, p.taps / 2, static_cast<int>(tile + p.taps - 1), rows);
+  for (std::int64_t j = threadIdx.x; j < p.taps; j += block)
+    taps[j] = load(w[at.h * p.taps + (reversed ? p.taps - 1 - j : j)]);
+  load_rows<T, A>(x, mask_input ? mask : nullptr, p, at, p.taps / 2,
+                  static_cast<int>(tile + p.taps - 1), rows);
   __syncthreads();
-  for (int unit = static_cast<int>(threadIdx.x); unit < tile / rows_a_thread * channels; unit += block) {
+  for (int unit = static_cast<int>(threadIdx.x); unit < tile / rows_a_thread * channels;
+       unit += block) {
     const int c = unit % channels, first = unit / channels * rows_a_thread;
     if (c >= at.count) continue;
     A sum[rows_a_thread] = {};
@@ -56,7 +62,8 @@ __global__ void convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t*
     for (std::int64_t j = 0; j < p.taps; ++j) {
       for (int i = 0; i < rows_a_thread; ++i) sum[i] += taps[j] * window[i];
       for (int i = 0; i + 1 < rows_a_thread; ++i) window[i] = window[i + 1];
-      if (j + 1 < p.taps) window[rows_a_thread - 1] = rows[(first + rows_a_thread + j) * channels + c];
+      if (j + 1 < p.taps)
+        window[rows_a_thread - 1] = rows[(first + rows_a_thread + j) * channels + c];
     }
     for (int i = 0; i < rows_a_thread; ++i) {
       const std::int64_t t = at.first + first + i;
@@ -69,7 +76,8 @@ __global__ void convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t*
 
 /// partial[piece, h, j] = Σ over a tile of dy[t, c] · x[t + j − k/2, c]: a warp a tap, in turn.
 template <class T>
-__global__ void tap_grad_kernel(Rows<const T> x, const std::uint8_t* mask, Rows<const T> dy, Problem p, accumulate_t<T>* partial) {
+__global__ void tap_grad_kernel(Rows<const T> x, const std::uint8_t* mask, Rows<const T> dy,
+                                Problem p, accumulate_t<T>* partial) {
   using A = accumulate_t<T>;
   A* grads = dynamic_shared<A>();
   A* rows = grads + tile * channels;
@@ -79,13 +87,16 @@ __global__ void tap_grad_kernel(Rows<const T> x, const std::uint8_t* mask, Rows<
   __syncthreads();
   for (std::int64_t j = warp_index(); j < p.taps; j += block / warp_size) {
     A sum = 0;
-    for (int i = lane_index(); i < tile * channels; i += warp_size) sum += grads[i] * rows[j * channels + i];
+    for (int i = lane_index(); i < tile * channels; i += warp_size)
+      sum += grads[i] * rows[j * channels + i];
     sum = warp_sum(sum);
     if (lane_index() == 0) partial[(at.piece * p.heads + at.h) * p.taps + j] = sum;
   }
 }
 
-Problem problem_of(const CView& x, const CView& w) { return {x.shape[0], x.shape[1], x.shape[2], x.shape[3], w.shape[1]}; }
+Problem problem_of(const CView& x, const CView& w) {
+  return {x.shape[0], x.shape[1], x.shape[2], x.shape[3], w.shape[1]};
+}
 
 }  // namespace
 }  // namespace nystrom::kernels::cuda
@@ -95,7 +106,8 @@ namespace nystrom::cuda {
 void require_room_for_taps(std::size_t shared, std::int64_t taps) {
   const std::size_t room = shared_memory_of_a_block();
   if (shared <= room) return;
-  throw InputError("a convolution of " + std::to_string(taps) + " taps needs " + std::to_string(shared / 1024 + 1) +
+  throw InputError("a convolution of " + std::to_string(taps) + " taps needs " +
+                   std::to_string(shared / 1024 + 1) +
                    " KiB of a GPU's shared memory, this one has " + std::to_string(room / 1024) +
                    "; lower model.attention.conv_kernel_size, or compute on the CPU");
 }
@@ -109,10 +121,11 @@ void sequence_conv(CView x, CView w, CView mask, View y) {
   if (fused_conv_fits({x, y})) return sequence_conv_fused(x, w, mask, y);
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const std::size_t shared = sizeof(accumulate_t<T>) * static_cast<std::size_t>(p.taps + (tile + p.taps - 1) * channels);
+    const std::size_t shared =
+        sizeof(accumulate_t<T>) * static_cast<std::size_t>(p.taps + (tile + p.taps - 1) * channels);
     require_room_for_taps(shared, p.taps);
-    launch(convolve_kernel<T>, p.blocks(), dim3(block), shared, rows_of<const T>(x), w.as<T>(), mask.as<std::uint8_t>(), p, false, true,
-           rows_of<T>(y));
+    launch(convolve_kernel<T>, p.blocks(), dim3(block), shared, rows_of<const T>(x), w.as<T>(),
+           mask.as<std::uint8_t>(), p, false, true, rows_of<T>(y));
   });
 }
 
@@ -125,11 +138,12 @@ void sequence_conv_grad(CView x, CView w, CView mask, CView dy, View dx, View dw
     using A = accumulate_t<T>;
     const std::size_t halo = sizeof(A) * static_cast<std::size_t>((tile + p.taps - 1) * channels);
     require_room_for_taps(halo + sizeof(A) * tile * channels, p.taps);
-    launch(convolve_kernel<T>, p.blocks(), dim3(block), halo + sizeof(A) * static_cast<std::size_t>(p.taps), rows_of<const T>(dy),
-           w.as<T>(), mask.as<std::uint8_t>(), p, true, false, rows_of<T>(dx));
+    launch(convolve_kernel<T>, p.blocks(), dim3(block),
+           halo + sizeof(A) * static_cast<std::size_t>(p.taps), rows_of<const T>(dy), w.as<T>(),
+           mask.as<std::uint8_t>(), p, true, false, rows_of<T>(dx));
     const Workspace<A> partial(dx, p.pieces() * p.heads * p.taps);
-    launch(tap_grad_kernel<T>, p.blocks(), dim3(block), halo + sizeof(A) * tile * channels, rows_of<const T>(x), mask.as<std::uint8_t>(),
-           rows_of<const T>(dy), p, partial.get());
+    launch(tap_grad_kernel<T>, p.blocks(), dim3(block), halo + sizeof(A) * tile * channels,
+           rows_of<const T>(x), mask.as<std::uint8_t>(), rows_of<const T>(dy), p, partial.get());
     sum_pieces(partial.get(), 1, p.pieces(), p.heads * p.taps, p.heads * p.taps, true, dw.as<A>());
   });
 }

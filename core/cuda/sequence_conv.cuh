@@ -1,4 +1,5 @@
-// What the two ways to the depthwise convolution share: the plain one for any type and width, and the one on tensor cores.
+// What the two ways to the depthwise convolution share: the plain one for any type and width, and
+// the one on tensor cores.
 #pragma once
 
 #include "core/cuda/launch.cuh"
@@ -11,12 +12,15 @@ template <class T>
 struct Rows {
   T* data;
   std::int64_t sample, row, head;
-  NYSTROM_DEVICE T* at(std::int64_t b, std::int64_t t, std::int64_t h) const { return data + b * sample + t * row + h * head; }
+  NYSTROM_DEVICE T* at(std::int64_t b, std::int64_t t, std::int64_t h) const {
+    return data + b * sample + t * row + h * head;
+  }
 };
 
 template <class T, class V>
 Rows<T> rows_of(const V& view) {
-  return {view.template as<std::remove_const_t<T>>(), view.stride[0], view.stride[1], view.stride[2]};
+  return {view.template as<std::remove_const_t<T>>(), view.stride[0], view.stride[1],
+          view.stride[2]};
 }
 
 /// A block computes `tile` rows of at most `channels` channels of one head.
@@ -48,10 +52,12 @@ struct ConvPlace {
 /// InputError, naming the taps, when a block has less than `shared` bytes of shared memory.
 void require_room_for_taps(std::size_t shared, std::int64_t taps);
 
-/// Whether the tensor cores take these operands: 16 bits, a multiple of 32 channels, rows aligned to 16 bytes.
+/// Whether the tensor cores take these operands: 16 bits, a multiple of 32 channels, rows aligned
+/// to 16 bytes.
 bool fused_conv_fits(std::initializer_list<CView> operands);
 /// As kernels::sequence_conv and kernels::sequence_conv_grad.
 void sequence_conv_fused(const CView& x, const CView& w, const CView& mask, const View& y);
-void sequence_conv_fused_grad(const CView& x, const CView& w, const CView& mask, const CView& dy, const View& dx, const View& dw);
+void sequence_conv_fused_grad(const CView& x, const CView& w, const CView& mask, const CView& dy,
+                              const View& dx, const View& dw);
 
 }  // namespace nystrom::cuda

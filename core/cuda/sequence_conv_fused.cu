@@ -1,5 +1,6 @@
-// Depthwise convolution along the sequence on tensor cores. The taps of a head are a band matrix: 16 rows of the result are
-// [16, taps + 15] times as many rows of x. The gradient of the taps is the sums along the diagonals of dy xᵀ.
+// Depthwise convolution along the sequence on tensor cores. The taps of a head are a band matrix:
+// 16 rows of the result are [16, taps + 15] times as many rows of x. The gradient of the taps is
+// the sums along the diagonals of dy xᵀ.
 #include <algorithm>
 #include <initializer_list>
 
@@ -28,20 +29,24 @@ template <int C>
 constexpr int stride = C + 8;
 
 /// How many times 16 rows of x a strip of the result reads.
-constexpr int spans_of(std::int64_t taps) { return static_cast<int>((taps + 2 * strip - 2) / strip); }
+constexpr int spans_of(std::int64_t taps) {
+  return static_cast<int>((taps + 2 * strip - 2) / strip);
+}
 constexpr int rows_read(std::int64_t taps) { return tile + (spans_of(taps) - 1) * strip; }
 
-/// Rows from `first` on of one head into shared memory; zeros outside the sequence and where the mask is 0.
+/// Rows from `first` on of one head into shared memory; zeros outside the sequence and where the
+/// mask is 0.
 template <class T, int C>
-NYSTROM_DEVICE void load_rows(const Rows<const T>& x, const std::uint8_t* mask, const Problem<C>& p, const Place<C>& at, std::int64_t first,
-                              int rows, T* target) {
+NYSTROM_DEVICE void load_rows(const Rows<const T>& x, const std::uint8_t* mask, const Problem<C>& p,
+                              const Place<C>& at, std::int64_t first, int rows, T* target) {
   constexpr int packs = C / 8;
   for (int i = static_cast<int>(threadIdx.x); i < rows * packs; i += block) {
     const int row = i / packs, column = i % packs * 8;
     const std::int64_t t = first + row;
     Pack<std::uint32_t, 4> eight{};
     if (t >= 0 && t < p.length && (!mask || mask[at.b * p.length + t]))
-      eight = *reinterpret_cast<const Pack<std::uint32_t, 4>*>(x.at(at.b, t, at.h) + at.column + column);
+      eight = *reinterpret_cast<const Pack<std::uint32_t, 4>*>(x.at(at.b, t, at.h) + at.column +
+                                                               column);
     *reinterpret_cast<Pack<std::uint32_t, 4>*>(target + row * stride<C> + column) = eight;
   }
 }
@@ -51,10 +56,12 @@ NYSTROM_DEVICE std::uint32_t pair(const T* numbers) {
   return numbers[0].bits | static_cast<std::uint32_t>(numbers[1].bits) << 16;
 }
 
-/// y[t] = Σ_j w[j] x[t + j − k/2], or with the taps reversed. Masked rows of x count as 0 when `mask_input`, those of y become 0 otherwise.
+/// y[t] = Σ_j w[j] x[t + j − k/2], or with the taps reversed. Masked rows of x count as 0 when
+/// `mask_input`, those of y become 0 otherwise.
 template <class T, int C>
 __global__ void __launch_bounds__(block)
-    convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t* mask, Problem<C> p, bool reversed, bool mask_input, Rows<T> y) {
+    convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t* mask, Problem<C> p,
+                    bool reversed, bool mask_input, Rows<T> y) {
   const int taps = static_cast<int>(p.taps), spans = spans_of(taps);
   auto* rows = dynamic_shared<T>();
   auto* band = rows + rows_read(taps) * stride<C>;  // the taps between zeros: band[16 + j] = w[j]
@@ -66,11 +73,13 @@ __global__ void __launch_bounds__(block)
   load_rows(x, mask_input ? mask : nullptr, p, at, at.first - taps / 2, rows_read(taps), rows);
   __syncthreads();
   const int g = lane_index() / 4, t = lane_index() % 4;
-  const T* own = rows + (warp_index() * strip + lane_index() % 16) * stride<C> + lane_index() / 16 * 8;
+  const T* own =
+      rows + (warp_index() * strip + lane_index() % 16) * stride<C> + lane_index() / 16 * 8;
   float sum[C / 8][4] = {};
   for (int span = 0; span < spans; ++span) {
     const T* diagonal = band + strip + span * strip + 2 * t - g;
-    const std::uint32_t middle = pair(diagonal), left[4] = {middle, pair(diagonal - 8), pair(diagonal + 8), middle};
+    const std::uint32_t middle = pair(diagonal),
+                        left[4] = {middle, pair(diagonal - 8), pair(diagonal + 8), middle};
     NYSTROM_UNROLL
     for (int c = 0; c < C / 16; ++c) {
       std::uint32_t right[4];
@@ -87,18 +96,21 @@ __global__ void __launch_bounds__(block)
     T* target = y.at(at.b, row, at.h) + at.column + 2 * t;
     NYSTROM_UNROLL
     for (int c = 0; c < C / 8; ++c)
-      *reinterpret_cast<std::uint32_t*>(target + c * 8) = zero ? 0u : pack<T>(sum[c][2 * half], sum[c][2 * half + 1]);
+      *reinterpret_cast<std::uint32_t*>(target + c * 8) =
+          zero ? 0u : pack<T>(sum[c][2 * half], sum[c][2 * half + 1]);
   }
 }
 
-/// What a warp adds its gradients of taps in: a product of 16 × 16 (rows 17 apart), and a sum for every diagonal.
+/// What a warp adds its gradients of taps in: a product of 16 × 16 (rows 17 apart), and a sum for
+/// every diagonal.
 constexpr int patch = strip * (strip + 1);
 constexpr int diagonals(std::int64_t taps) { return (spans_of(taps) + 1) * strip; }
 
 /// partial[piece, h, j] = Σ over a tile of dy[t, c] · x[t + j − k/2, c].
 template <class T, int C>
 __global__ void __launch_bounds__(block)
-    tap_grad_kernel(Rows<const T> x, const std::uint8_t* mask, Rows<const T> dy, Problem<C> p, float* partial) {
+    tap_grad_kernel(Rows<const T> x, const std::uint8_t* mask, Rows<const T> dy, Problem<C> p,
+                    float* partial) {
   const int taps = static_cast<int>(p.taps), spans = spans_of(taps);
   auto* products = dynamic_shared<float>();
   float* sums = products + warps * patch;
@@ -113,9 +125,11 @@ __global__ void __launch_bounds__(block)
   float *product = products + warp_index() * patch, *sum = sums + warp_index() * diagonals(taps);
   std::uint32_t left[C / 16][4];
   NYSTROM_UNROLL
-  for (int c = 0; c < C / 16; ++c) load_matrices(left[c], grads + (first + lane % 16) * stride<C> + lane / 16 * 8 + c * 16);
+  for (int c = 0; c < C / 16; ++c)
+    load_matrices(left[c], grads + (first + lane % 16) * stride<C> + lane / 16 * 8 + c * 16);
   for (int span = 0; span < spans; ++span) {
-    const T* own = rows + (first + span * strip + lane % 8 + lane / 16 * 8) * stride<C> + lane / 8 % 2 * 8;
+    const T* own =
+        rows + (first + span * strip + lane % 8 + lane / 16 * 8) * stride<C> + lane / 8 % 2 * 8;
     float part[2][4] = {};
     NYSTROM_UNROLL
     for (int c = 0; c < C / 16; ++c) {
@@ -127,10 +141,12 @@ __global__ void __launch_bounds__(block)
     NYSTROM_UNROLL
     for (int n = 0; n < 2; ++n) {
       NYSTROM_UNROLL
-      for (int i = 0; i < 4; ++i) product[(g + i / 2 * 8) * (strip + 1) + n * 8 + 2 * t + i % 2] = part[n][i];
+      for (int i = 0; i < 4; ++i)
+        product[(g + i / 2 * 8) * (strip + 1) + n * 8 + 2 * t + i % 2] = part[n][i];
     }
     __syncwarp();
-    // Lane l < 31 has the diagonal column − row = l − 15: tap span · 16 + l − 15, whose sum stands 16 places behind that.
+    // Lane l < 31 has the diagonal column − row = l − 15: tap span · 16 + l − 15, whose sum stands
+    // 16 places behind that.
     const int shift = lane - (strip - 1);
     float along = 0;
     for (int i = 0; i < strip; ++i)
@@ -152,31 +168,36 @@ Problem<C> problem_of(const CView& x, const CView& w) {
 }
 
 template <class T, int C>
-void convolve(const CView& x, const CView& w, const CView& mask, bool reversed, bool mask_input, const View& y) {
+void convolve(const CView& x, const CView& w, const CView& mask, bool reversed, bool mask_input,
+              const View& y) {
   const Problem<C> p = problem_of<C>(x, w);
-  const std::size_t shared = sizeof(T) * static_cast<std::size_t>(rows_read(p.taps) * stride<C> + (spans_of(p.taps) + 1) * strip);
+  const std::size_t shared = sizeof(T) * static_cast<std::size_t>(rows_read(p.taps) * stride<C> +
+                                                                  (spans_of(p.taps) + 1) * strip);
   require_room_for_taps(shared, p.taps);
-  launch(convolve_kernel<T, C>, p.blocks(), dim3(block), shared, rows_of<const T>(x), w.as<T>(), mask.as<std::uint8_t>(), p, reversed,
-         mask_input, rows_of<T>(y));
+  launch(convolve_kernel<T, C>, p.blocks(), dim3(block), shared, rows_of<const T>(x), w.as<T>(),
+         mask.as<std::uint8_t>(), p, reversed, mask_input, rows_of<T>(y));
 }
 
 template <class T, int C>
 void tap_grad(const CView& x, const CView& w, const CView& mask, const CView& dy, const View& dw) {
   const Problem<C> p = problem_of<C>(x, w);
   const Workspace<float> partial(dw, p.pieces() * p.heads * p.taps);
-  const std::size_t shared = sizeof(float) * static_cast<std::size_t>(warps * (patch + diagonals(p.taps))) +
-                             sizeof(T) * static_cast<std::size_t>((tile + rows_read(p.taps)) * stride<C>);
+  const std::size_t shared =
+      sizeof(float) * static_cast<std::size_t>(warps * (patch + diagonals(p.taps))) +
+      sizeof(T) * static_cast<std::size_t>((tile + rows_read(p.taps)) * stride<C>);
   require_room_for_taps(shared, p.taps);
-  launch(tap_grad_kernel<T, C>, p.blocks(), dim3(block), shared, rows_of<const T>(x), mask.as<std::uint8_t>(), rows_of<const T>(dy), p,
-         partial.get());
-  sum_pieces(partial.get(), 1, p.pieces(), p.heads * p.taps, p.heads * p.taps, true, dw.as<float>());
+  launch(tap_grad_kernel<T, C>, p.blocks(), dim3(block), shared, rows_of<const T>(x),
+         mask.as<std::uint8_t>(), rows_of<const T>(dy), p, partial.get());
+  sum_pieces(partial.get(), 1, p.pieces(), p.heads * p.taps, p.heads * p.taps, true,
+             dw.as<float>());
 }
 
 /// Calls f with the type, and the channels that a block takes at once.
 template <class F>
 void with_sizes(const CView& x, const F& f) {
   const auto of_type = [&]<class T>(TypeTag<T> type) {
-    x.shape[3] % 64 == 0 ? f(type, std::integral_constant<int, 64>{}) : f(type, std::integral_constant<int, 32>{});
+    x.shape[3] % 64 == 0 ? f(type, std::integral_constant<int, 64>{})
+                         : f(type, std::integral_constant<int, 32>{});
   };
   x.dtype == DType::f16 ? of_type(TypeTag<f16>{}) : of_type(TypeTag<bf16>{});
 }
@@ -185,15 +206,19 @@ void with_sizes(const CView& x, const F& f) {
 
 bool fused_conv_fits(std::initializer_list<CView> operands) {
   return std::all_of(operands.begin(), operands.end(), [](const CView& x) {
-    return is_half(x.dtype) && tensor_cores_take(x.dtype, x.device.index) && x.shape[3] % 32 == 0 && has_aligned_rows(x);
+    return is_half(x.dtype) && tensor_cores_take(x.dtype, x.device.index) && x.shape[3] % 32 == 0 &&
+           has_aligned_rows(x);
   });
 }
 
 void sequence_conv_fused(const CView& x, const CView& w, const CView& mask, const View& y) {
-  with_sizes(x, [&]<class T, int C>(TypeTag<T>, std::integral_constant<int, C>) { convolve<T, C>(x, w, mask, false, true, y); });
+  with_sizes(x, [&]<class T, int C>(TypeTag<T>, std::integral_constant<int, C>) {
+    convolve<T, C>(x, w, mask, false, true, y);
+  });
 }
 
-void sequence_conv_fused_grad(const CView& x, const CView& w, const CView& mask, const CView& dy, const View& dx, const View& dw) {
+void sequence_conv_fused_grad(const CView& x, const CView& w, const CView& mask, const CView& dy,
+                              const View& dx, const View& dw) {
   with_sizes(x, [&]<class T, int C>(TypeTag<T>, std::integral_constant<int, C>) {
     convolve<T, C>(dy, w, mask, true, false, dx);
     tap_grad<T, C>(x, w, mask, dy, dw);

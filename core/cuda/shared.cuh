@@ -1,4 +1,5 @@
-// Shared memory whose size is known at the launch. (The tests' emulator has its own version of this file.)
+// Shared memory whose size is known at the launch. (The tests' emulator has its own version of this
+// file.)
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,4 +1,5 @@
-// Softmax, cross-entropy and the largest entry, over rows: a warp a row where rows are short, else a block a row.
+// Softmax, cross-entropy and the largest entry, over rows: a warp a row where rows are short, else
+// a block a row.
 #include <cmath>
 
 #include "core/cuda/device.cuh"
@@ -19,7 +20,9 @@ template <bool WholeBlock>
 struct Team {
   static constexpr int rows_per_block = WholeBlock ? 1 : block / warp_size;
   static constexpr int size = WholeBlock ? block : warp_size;
-  NYSTROM_DEVICE static int index() { return WholeBlock ? static_cast<int>(threadIdx.x) : lane_index(); }
+  NYSTROM_DEVICE static int index() {
+    return WholeBlock ? static_cast<int>(threadIdx.x) : lane_index();
+  }
   NYSTROM_DEVICE static std::int64_t row() {
     return static_cast<std::int64_t>(blockIdx.x) * rows_per_block + (WholeBlock ? 0 : warp_index());
   }
@@ -38,14 +41,17 @@ struct Team {
 template <class T, class Group>
 NYSTROM_DEVICE accumulate_t<T> row_max(const T* row, std::int64_t n) {
   accumulate_t<T> largest = load(row[0]);
-  for (std::int64_t i = Group::index(); i < n; i += Group::size) largest = larger(largest, load(row[i]));
+  for (std::int64_t i = Group::index(); i < n; i += Group::size)
+    largest = larger(largest, load(row[i]));
   return Group::max(largest);
 }
 
 template <class T, class Group>
-NYSTROM_DEVICE accumulate_t<T> sum_of_exponentials(const T* row, accumulate_t<T> largest, std::int64_t n) {
+NYSTROM_DEVICE accumulate_t<T> sum_of_exponentials(const T* row, accumulate_t<T> largest,
+                                                   std::int64_t n) {
   accumulate_t<T> sum = 0;
-  for (std::int64_t i = Group::index(); i < n; i += Group::size) sum += math::exp(load(row[i]) - largest);
+  for (std::int64_t i = Group::index(); i < n; i += Group::size)
+    sum += math::exp(load(row[i]) - largest);
   return Group::sum(sum);
 }
 
@@ -58,16 +64,19 @@ __global__ void softmax_kernel(const T* x, std::int64_t rows, std::int64_t n, T*
   const T* row = x + r * n;
   const auto largest = row_max<T, Group>(row, n);
   const auto scale = 1 / sum_of_exponentials<T, Group>(row, largest, n);
-  for (std::int64_t i = Group::index(); i < n; i += Group::size) y[r * n + i] = convert<T>(math::exp(load(row[i]) - largest) * scale);
+  for (std::int64_t i = Group::index(); i < n; i += Group::size)
+    y[r * n + i] = convert<T>(math::exp(load(row[i]) - largest) * scale);
 }
 
 template <class T, bool WholeBlock>
-__global__ void softmax_grad_kernel(const T* y, const T* dy, std::int64_t rows, std::int64_t n, T* dx) {
+__global__ void softmax_grad_kernel(const T* y, const T* dy, std::int64_t rows, std::int64_t n,
+                                    T* dx) {
   using Group = Team<WholeBlock>;
   const std::int64_t r = Group::row();
   if (r >= rows) return;
   accumulate_t<T> inner = 0;
-  for (std::int64_t i = Group::index(); i < n; i += Group::size) inner += load(y[r * n + i]) * load(dy[r * n + i]);
+  for (std::int64_t i = Group::index(); i < n; i += Group::size)
+    inner += load(y[r * n + i]) * load(dy[r * n + i]);
   inner = Group::sum(inner);
   for (std::int64_t i = Group::index(); i < n; i += Group::size)
     dx[r * n + i] = convert<T>(load(y[r * n + i]) * (load(dy[r * n + i]) - inner));
@@ -80,8 +89,8 @@ __global__ void argmax_kernel(const T* x, std::int64_t rows, std::int64_t n, std
   if (r >= rows) return;
   const T* row = x + r * n;
   const auto largest = row_max<T, Group>(row, n);
-  // The first place that is not smaller: as a maximum of negated places, which doubles hold exactly. Of a row of NaNs: the last, as on
-  // the CPU.
+  // The first place that is not smaller: as a maximum of negated places, which doubles hold
+  // exactly. Of a row of NaNs: the last, as on the CPU.
   double first = -static_cast<double>(n - 1);
   for (std::int64_t i = Group::index(); i < n; i += Group::size)
     if (load(row[i]) >= largest) first = larger(first, -static_cast<double>(i));
@@ -90,7 +99,8 @@ __global__ void argmax_kernel(const T* x, std::int64_t rows, std::int64_t n, std
 }
 
 template <class T, bool WholeBlock>
-__global__ void cross_entropy_kernel(const T* logits, const std::int64_t* labels, std::int64_t rows, std::int64_t n, accumulate_t<T>* loss,
+__global__ void cross_entropy_kernel(const T* logits, const std::int64_t* labels, std::int64_t rows,
+                                     std::int64_t n, accumulate_t<T>* loss,
                                      accumulate_t<T>* log_sum_exp) {
   using Group = Team<WholeBlock>;
   using A = accumulate_t<T>;
@@ -106,8 +116,10 @@ __global__ void cross_entropy_kernel(const T* logits, const std::int64_t* labels
 
 // dlogits may be logits: every thread reads and writes its own entries alone.
 template <class T, bool WholeBlock>
-__global__ void cross_entropy_grad_kernel(const T* logits, const std::int64_t* labels, const accumulate_t<T>* log_sum_exp,
-                                          const accumulate_t<T>* dloss, std::int64_t rows, std::int64_t n, T* dlogits) {
+__global__ void cross_entropy_grad_kernel(const T* logits, const std::int64_t* labels,
+                                          const accumulate_t<T>* log_sum_exp,
+                                          const accumulate_t<T>* dloss, std::int64_t rows,
+                                          std::int64_t n, T* dlogits) {
   using Group = Team<WholeBlock>;
   using A = accumulate_t<T>;
   const std::int64_t r = Group::row();
@@ -122,9 +134,11 @@ __global__ void cross_entropy_grad_kernel(const T* logits, const std::int64_t* l
 
 /// Launches the form of a kernel that suits the length of its rows.
 template <class... Parameters, class... Arguments>
-void launch_rows(std::int64_t rows, std::int64_t n, void (*warp)(Parameters...), void (*whole)(Parameters...), Arguments&&... arguments) {
+void launch_rows(std::int64_t rows, std::int64_t n, void (*warp)(Parameters...),
+                 void (*whole)(Parameters...), Arguments&&... arguments) {
   if (n <= longest_of_warp) {
-    launch(warp, dim3(static_cast<unsigned>(divide_up(rows, Team<false>::rows_per_block))), dim3(block), 0, arguments...);
+    launch(warp, dim3(static_cast<unsigned>(divide_up(rows, Team<false>::rows_per_block))),
+           dim3(block), 0, arguments...);
   } else {
     launch(whole, dim3(static_cast<unsigned>(rows)), dim3(block), 0, arguments...);
   }
@@ -135,22 +149,24 @@ void launch_rows(std::int64_t rows, std::int64_t n, void (*warp)(Parameters...),
 void softmax(CView x, View y) {
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch_rows(x.rows(), x.dim(-1), softmax_kernel<T, false>, softmax_kernel<T, true>, x.as<T>(), x.rows(), x.dim(-1), y.as<T>());
+    launch_rows(x.rows(), x.dim(-1), softmax_kernel<T, false>, softmax_kernel<T, true>, x.as<T>(),
+                x.rows(), x.dim(-1), y.as<T>());
   });
 }
 
 void softmax_grad(CView y, CView dy, View dx) {
   visit_any_float(y.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch_rows(y.rows(), y.dim(-1), softmax_grad_kernel<T, false>, softmax_grad_kernel<T, true>, y.as<T>(), dy.as<T>(), y.rows(),
-                y.dim(-1), dx.as<T>());
+    launch_rows(y.rows(), y.dim(-1), softmax_grad_kernel<T, false>, softmax_grad_kernel<T, true>,
+                y.as<T>(), dy.as<T>(), y.rows(), y.dim(-1), dx.as<T>());
   });
 }
 
 void argmax_rows(CView x, View y) {
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    launch_rows(x.rows(), x.dim(-1), argmax_kernel<T, false>, argmax_kernel<T, true>, x.as<T>(), x.rows(), x.dim(-1), y.as<std::int64_t>());
+    launch_rows(x.rows(), x.dim(-1), argmax_kernel<T, false>, argmax_kernel<T, true>, x.as<T>(),
+                x.rows(), x.dim(-1), y.as<std::int64_t>());
   });
 }
 
@@ -158,8 +174,9 @@ void cross_entropy(CView logits, CView labels, View loss, View log_sum_exp) {
   visit_any_float(logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    launch_rows(logits.rows(), logits.dim(-1), cross_entropy_kernel<T, false>, cross_entropy_kernel<T, true>, logits.as<T>(),
-                labels.as<std::int64_t>(), logits.rows(), logits.dim(-1), loss.as<A>(), log_sum_exp.as<A>());
+    launch_rows(logits.rows(), logits.dim(-1), cross_entropy_kernel<T, false>,
+                cross_entropy_kernel<T, true>, logits.as<T>(), labels.as<std::int64_t>(),
+                logits.rows(), logits.dim(-1), loss.as<A>(), log_sum_exp.as<A>());
   });
 }
 
@@ -167,8 +184,9 @@ void cross_entropy_grad(CView logits, CView labels, CView log_sum_exp, CView dlo
   visit_any_float(logits.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = accumulate_t<T>;
-    launch_rows(logits.rows(), logits.dim(-1), cross_entropy_grad_kernel<T, false>, cross_entropy_grad_kernel<T, true>, logits.as<T>(),
-                labels.as<std::int64_t>(), log_sum_exp.as<A>(), dloss.as<A>(), logits.rows(), logits.dim(-1), dlogits.as<T>());
+    launch_rows(logits.rows(), logits.dim(-1), cross_entropy_grad_kernel<T, false>,
+                cross_entropy_grad_kernel<T, true>, logits.as<T>(), labels.as<std::int64_t>(),
+                log_sum_exp.as<A>(), dloss.as<A>(), logits.rows(), logits.dim(-1), dlogits.as<T>());
   });
 }
 

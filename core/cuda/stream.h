@@ -1,4 +1,5 @@
-// The stream that everything goes to, and memory for work queued on it: what host functions of kernels share.
+// The stream that everything goes to, and memory for work queued on it: what host functions of
+// kernels share.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -16,14 +17,14 @@ namespace nystrom::cuda {
 cudaStream_t stream();
 /// Bytes of shared memory that a block may ask for at a launch.
 std::size_t shared_memory_of_a_block();
-/// Whether the tensor cores of GPU `device` take operands of this type: f16 from compute capability 7.5 on, bf16 and (as TF32) f32
-/// from 8.0.
+/// Whether the tensor cores of GPU `device` take operands of this type: f16 from compute
+/// capability 7.5 on, bf16 and (as TF32) f32 from 8.0.
 bool tensor_cores_take(DType dtype, int device);
 /// Throws Error: "what: the driver's words" unless `status` is success.
 void check(cudaError_t status, const char* what);
 
-/// Working memory on the device of `like`. It may be given back while kernels that use it are still queued: whoever gets it next is queued
-/// behind them.
+/// Working memory on the device of `like`. It may be given back while kernels that use it are still
+/// queued: whoever gets it next is queued behind them.
 template <class T>
 class Workspace {
  public:

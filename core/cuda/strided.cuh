@@ -30,7 +30,8 @@ NYSTROM_DEVICE void offsets_of(const Strides<N>& strides, Index index, std::int6
 }
 
 template <int V, class F, class Out, class... In>
-__global__ void map_contiguous_kernel(F f, Access access, std::int64_t packs, Out* y, const In*... x) {
+__global__ void map_contiguous_kernel(F f, Access access, std::int64_t packs, Out* y,
+                                      const In*... x) {
   for (std::int64_t i = grid_index(); i < packs; i += grid_size()) {
     Pack<Out, V> result{};
     if (access == Access::read_write) result = load_pack<V>(y + i * V);
@@ -42,13 +43,15 @@ __global__ void map_contiguous_kernel(F f, Access access, std::int64_t packs, Ou
 }
 
 template <class F, class Out, std::size_t... K, class... In>
-NYSTROM_DEVICE Out apply_at(F f, Out before, std::index_sequence<K...>, const std::int64_t* offset, const In*... x) {
+NYSTROM_DEVICE Out apply_at(F f, Out before, std::index_sequence<K...>, const std::int64_t* offset,
+                            const In*... x) {
   return f(before, x[offset[K + 1]]...);
 }
 
 /// Index is 32 bits wide where the number of elements allows it: GPUs divide 64-bit numbers slowly.
 template <class Index, class F, class Out, class... In>
-__global__ void map_strided_kernel(F f, Access access, Strides<1 + sizeof...(In)> strides, Index count, Out* y, const In*... x) {
+__global__ void map_strided_kernel(F f, Access access, Strides<1 + sizeof...(In)> strides,
+                                   Index count, Out* y, const In*... x) {
   for (std::int64_t i = grid_index(); i < static_cast<std::int64_t>(count); i += grid_size()) {
     std::int64_t offset[1 + sizeof...(In)];
     offsets_of(strides, static_cast<Index>(i), offset);
@@ -64,7 +67,8 @@ bool map_packs(F f, Access access, std::int64_t count, Out* y, const In*... x) {
     return reinterpret_cast<std::uintptr_t>(p) % unit == 0;
   };
   if (count % V != 0 || !aligned(y, sizeof(Out)) || !(aligned(x, sizeof(In)) && ...)) return false;
-  launch(map_contiguous_kernel<V, F, Out, In...>, dim3(blocks_for(count / V, 256)), dim3(256), 0, f, access, count / V, y, x...);
+  launch(map_contiguous_kernel<V, F, Out, In...>, dim3(blocks_for(count / V, 256)), dim3(256), 0, f,
+         access, count / V, y, x...);
   return true;
 }
 
@@ -73,21 +77,24 @@ void map_strided(F f, Access access, const View& y, const Views&... x) {
   const std::int64_t count = y.numel();
   if (count == 0) return;
   const ViewBase views[] = {y, broadcast_view(x, y)...};
-  const auto strides = [&]<std::size_t... I>(std::index_sequence<I...>) { return Strides<sizeof...(I)>({&views[I]...}); }
+  const auto strides = [&]<std::size_t... I>(std::index_sequence<I...>) {
+    return Strides<sizeof...(I)>({&views[I]...});
+  }
   (std::make_index_sequence<1 + sizeof...(In)>());
   if (is_contiguous(strides)) {
     constexpr bool narrow = sizeof(Out) == 2 || ((sizeof(In) == 2) || ...);
-    if (map_packs < narrow ? 8 : 4 > (f, access, count, y.as<Out>(), x.template as<In>()...)) return;
+    if (map_packs < narrow ? 8 : 4 > (f, access, count, y.as<Out>(), x.template as<In>()...))
+      return;
     map_packs<1>(f, access, count, y.as<Out>(), x.template as<In>()...);
     return;
   }
   const dim3 grid(blocks_for(count, 256));
   if (count < (std::int64_t{1} << 31)) {
-    launch(map_strided_kernel<std::uint32_t, F, Out, In...>, grid, dim3(256), 0, f, access, strides, static_cast<std::uint32_t>(count),
-           y.as<Out>(), x.template as<In>()...);
+    launch(map_strided_kernel<std::uint32_t, F, Out, In...>, grid, dim3(256), 0, f, access, strides,
+           static_cast<std::uint32_t>(count), y.as<Out>(), x.template as<In>()...);
   } else {
-    launch(map_strided_kernel<std::int64_t, F, Out, In...>, grid, dim3(256), 0, f, access, strides, count, y.as<Out>(),
-           x.template as<In>()...);
+    launch(map_strided_kernel<std::int64_t, F, Out, In...>, grid, dim3(256), 0, f, access, strides,
+           count, y.as<Out>(), x.template as<In>()...);
   }
 }
 

@@ -13,13 +13,16 @@
 namespace nystrom {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "stored integers are used as they lie in the file");
+static_assert(std::endian::native == std::endian::little,
+              "stored integers are used as they lie in the file");
 
-/// Undoes the filter shuffle, which puts the first bytes of all elements in front, then all second ones, …
+/// Undoes the filter shuffle, which puts the first bytes of all elements in front, then all second
+/// ones, …
 template <std::size_t width>
 void unshuffle(const std::byte* planes, std::size_t count, std::byte* elements) {
   for (std::size_t i = 0; i < count; ++i) {
-    for (std::size_t plane = 0; plane < width; ++plane) elements[i * width + plane] = planes[plane * count + i];
+    for (std::size_t plane = 0; plane < width; ++plane)
+      elements[i * width + plane] = planes[plane * count + i];
   }
 }
 
@@ -48,10 +51,12 @@ const char* name_of(StoredInteger type) {
 
 std::uint32_t hdf5_block_checksum(std::span<const std::byte> bytes) {
   std::uint32_t state[3];
-  std::fill(std::begin(state), std::end(state), 0xdeadbeefu + static_cast<std::uint32_t>(bytes.size()));
+  std::fill(std::begin(state), std::end(state),
+            0xdeadbeefu + static_cast<std::uint32_t>(bytes.size()));
   auto& [a, b, c] = state;
   const auto add = [&](std::span<const std::byte> part) {
-    for (std::size_t i = 0; i < part.size(); ++i) state[i / 4] += std::to_integer<std::uint32_t>(part[i]) << (8 * (i % 4));
+    for (std::size_t i = 0; i < part.size(); ++i)
+      state[i / 4] += std::to_integer<std::uint32_t>(part[i]) << (8 * (i % 4));
   };
   while (bytes.size() > 12) {
     add(bytes.first(12));
@@ -102,29 +107,36 @@ std::uint32_t hdf5_fletcher32(std::span<const std::byte> bytes) {
 Hdf5File::Hdf5File(InputFile file) : file_(std::move(file)), arrays_(read_hdf5_structure(file_)) {}
 
 const Hdf5Array& Hdf5File::array(const std::string& name, StoredInteger type) const {
-  const auto found = std::find_if(arrays_.begin(), arrays_.end(), [&](const Hdf5Array& array) { return array.name == name; });
+  const auto found = std::find_if(arrays_.begin(), arrays_.end(),
+                                  [&](const Hdf5Array& array) { return array.name == name; });
   require_input(found != arrays_.end(), "{}: has no array {}", printable_path(path()), name);
-  require_input(found->type == type, "{}: array {} holds {}; {} expected", printable_path(path()), name, name_of(found->type),
-                name_of(type));
+  require_input(found->type == type, "{}: array {} holds {}; {} expected", printable_path(path()),
+                name, name_of(found->type), name_of(type));
   return *found;
 }
 
 std::vector<std::byte> Hdf5File::read_chunk(const Hdf5Array& array, std::int64_t index) const {
-  require(index >= 0 && index < static_cast<std::int64_t>(array.chunks.size()), "Hdf5File: array {} has no chunk {}", array.name, index);
+  require(index >= 0 && index < static_cast<std::int64_t>(array.chunks.size()),
+          "Hdf5File: array {} has no chunk {}", array.name, index);
   const Hdf5Array::Chunk place = array.chunks[static_cast<std::size_t>(index)];
-  const auto where = [&] { return fmt::format("{}: array {}, chunk {}", printable_path(path()), printable(array.name), index); };
+  const auto where = [&] {
+    return fmt::format("{}: array {}, chunk {}", printable_path(path()), printable(array.name),
+                       index);
+  };
   std::vector<std::byte> stored(static_cast<std::size_t>(place.bytes));
   file_.read(stored, place.address);
   std::uint32_t checksum;
   std::memcpy(&checksum, stored.data() + stored.size() - 4, 4);
   stored.resize(stored.size() - 4);
-  if (hdf5_fletcher32(stored) != checksum) throw InputError(where() + " does not fit its checksum: the file is damaged");
+  if (hdf5_fletcher32(stored) != checksum)
+    throw InputError(where() + " does not fit its checksum: the file is damaged");
   std::vector<std::byte> shuffled(static_cast<std::size_t>(array.chunk_bytes()));
   uLongf length = shuffled.size();
-  const int result =
-      ::uncompress(reinterpret_cast<Bytef*>(shuffled.data()), &length, reinterpret_cast<const Bytef*>(stored.data()), stored.size());
+  const int result = ::uncompress(reinterpret_cast<Bytef*>(shuffled.data()), &length,
+                                  reinterpret_cast<const Bytef*>(stored.data()), stored.size());
   if (result == Z_MEM_ERROR) throw Error("out of memory while reading " + where());
-  if (result != Z_OK || length != shuffled.size()) throw InputError(where() + " cannot be unpacked: the file is damaged");
+  if (result != Z_OK || length != shuffled.size())
+    throw InputError(where() + " cannot be unpacked: the file is damaged");
   std::vector<std::byte> rows = unshuffle(shuffled, array.type);
   const std::int64_t count = std::min(array.chunk_rows, array.rows - index * array.chunk_rows);
   rows.resize(static_cast<std::size_t>(count * size_of(array.type)));
@@ -132,8 +144,10 @@ std::vector<std::byte> Hdf5File::read_chunk(const Hdf5Array& array, std::int64_t
 }
 
 void Hdf5File::read(const Hdf5Array& array, std::int64_t first, std::span<std::byte> values) const {
-  const std::int64_t width = size_of(array.type), count = static_cast<std::int64_t>(values.size()) / width;
-  require(first >= 0 && first <= array.rows && count <= array.rows - first && count * width == static_cast<std::int64_t>(values.size()),
+  const std::int64_t width = size_of(array.type),
+                     count = static_cast<std::int64_t>(values.size()) / width;
+  require(first >= 0 && first <= array.rows && count <= array.rows - first &&
+              count * width == static_cast<std::int64_t>(values.size()),
           "Hdf5File: array {} has no {} rows from {} on", array.name, count, first);
   while (!values.empty()) {
     const std::int64_t index = first / array.chunk_rows, skip = first % array.chunk_rows;

@@ -1,9 +1,11 @@
-// The small part of HDF5 that data sets use: flat files of unsigned integer arrays, written once and read in pieces.
+// The small part of HDF5 that data sets use: flat files of unsigned integer arrays, written once
+// and read in pieces.
 //
-// Files are written by the HDF5 library. They are read without it: a file may come from anyone, and the library's reader is no
-// place for hostile bytes. The reader here knows one form only, the one that the writer makes (docs/formats.md), in which every block
-// of structure has a checksum and a checked place; links elsewhere, foreign storage, other types, filters or indexes have no code that
-// could follow them. What it does not know is an InputError that names the file and what.
+// Files are written by the HDF5 library. They are read without it: a file may come from anyone, and
+// the library's reader is no place for hostile bytes. The reader here knows one form only, the one
+// that the writer makes (docs/formats.md), in which every block of structure has a checksum and a
+// checked place; links elsewhere, foreign storage, other types, filters or indexes have no code
+// that could follow them. What it does not know is an InputError that names the file and what.
 #pragma once
 
 #include <cstddef>
@@ -29,9 +31,10 @@ std::int64_t size_of(StoredInteger type);
 /// "u16"
 const char* name_of(StoredInteger type);
 
-/// Writes a file under a temporary name beside its place; only commit() makes it appear, whole and durable. The same content gives the
-/// same bytes. Every failure is an InputError naming the file and the cause, and the temporary file is removed. Writers may be used
-/// in several threads, one thread each.
+/// Writes a file under a temporary name beside its place; only commit() makes it appear, whole and
+/// durable. The same content gives the same bytes. Every failure is an InputError naming the file
+/// and the cause, and the temporary file is removed. Writers may be used in several threads, one
+/// thread each.
 class Hdf5Writer {
  public:
   explicit Hdf5Writer(std::filesystem::path path);
@@ -40,8 +43,10 @@ class Hdf5Writer {
   Hdf5Writer(const Hdf5Writer&) = delete;
   Hdf5Writer& operator=(const Hdf5Writer&) = delete;
 
-  /// A new empty array that grows to at most `max_rows`, stored in chunks of `chunk_rows`: shuffled, deflated and checksummed.
-  void add(const std::string& name, StoredInteger type, std::int64_t chunk_rows, std::int64_t max_rows);
+  /// A new empty array that grows to at most `max_rows`, stored in chunks of `chunk_rows`:
+  /// shuffled, deflated and checksummed.
+  void add(const std::string& name, StoredInteger type, std::int64_t chunk_rows,
+           std::int64_t max_rows);
   /// Puts `values`, in the array's type, behind what it holds. Quickest in whole chunks.
   void append(const std::string& name, std::span<const std::byte> values);
   /// Closes, makes durable and renames to the final name, replacing an older file.
@@ -69,7 +74,8 @@ struct Hdf5Array {
   std::int64_t chunk_bytes() const { return chunk_rows * size_of(type); }
 };
 
-/// A file open for reading, its structure checked as a whole; the data is checked as it is read. Safe to use from several threads.
+/// A file open for reading, its structure checked as a whole; the data is checked as it is read.
+/// Safe to use from several threads.
 class Hdf5File {
  public:
   explicit Hdf5File(InputFile file);

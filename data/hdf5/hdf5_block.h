@@ -18,16 +18,19 @@ inline constexpr std::uint64_t undefined_hdf5_address = ~std::uint64_t{0};
 /// Little-endian numbers out of a block, never beyond its end.
 class Cursor {
  public:
-  Cursor(std::span<const std::byte> bytes, std::string where) : bytes_(bytes), where_(std::move(where)) {}
+  Cursor(std::span<const std::byte> bytes, std::string where)
+      : bytes_(bytes), where_(std::move(where)) {}
 
   std::uint64_t number(std::size_t width) {
     std::uint64_t value = 0;
     const auto bytes = take(width);
-    for (std::size_t i = 0; i < width; ++i) value |= std::to_integer<std::uint64_t>(bytes[i]) << (8 * i);
+    for (std::size_t i = 0; i < width; ++i)
+      value |= std::to_integer<std::uint64_t>(bytes[i]) << (8 * i);
     return value;
   }
   std::span<const std::byte> take(std::size_t count) {
-    require_input(count <= bytes_.size(), "{} ends before its parts do: the file is damaged", where_);
+    require_input(count <= bytes_.size(), "{} ends before its parts do: the file is damaged",
+                  where_);
     const auto result = bytes_.first(count);
     bytes_ = bytes_.subspan(count);
     return result;
@@ -38,7 +41,8 @@ class Cursor {
   }
   /// The next bytes must be `expected`.
   void signature(std::string_view expected) {
-    require_input(text(expected.size()) == expected, "{} does not start with {}: the file is damaged", where_, expected);
+    require_input(text(expected.size()) == expected,
+                  "{} does not start with {}: the file is damaged", where_, expected);
   }
   void expect(std::size_t width, std::uint64_t expected, const char* what) {
     const std::uint64_t got = number(width);
@@ -59,9 +63,10 @@ struct Block {
   Cursor cursor() const { return {bytes, where}; }
 };
 
-/// Bytes of the file from `address` on, `what` in messages; with `checksummed` the last four are the checksum of those before, which
-/// are returned.
-Block read_block(const InputFile& file, std::uint64_t address, std::int64_t count, const std::string& what, bool checksummed);
+/// Bytes of the file from `address` on, `what` in messages; with `checksummed` the last four are
+/// the checksum of those before, which are returned.
+Block read_block(const InputFile& file, std::uint64_t address, std::int64_t count,
+                 const std::string& what, bool checksummed);
 
 /// Where an array's chunks are said to lie.
 struct ChunkLayout {
@@ -69,7 +74,7 @@ struct ChunkLayout {
 };
 
 /// The places of the chunks of `array`, whose rows and type are known; `what` in messages.
-std::vector<Hdf5Array::Chunk> read_chunk_index(const InputFile& file, const ChunkLayout& layout, const Hdf5Array& array,
-                                               const std::string& what);
+std::vector<Hdf5Array::Chunk> read_chunk_index(const InputFile& file, const ChunkLayout& layout,
+                                               const Hdf5Array& array, const std::string& what);
 
 }  // namespace nystrom

@@ -33,11 +33,15 @@ void convert_integers(std::int64_t width, const std::byte* bytes, std::span<doub
 
 void convert(const ClassicArray& array, const std::byte* bytes, std::span<double> values) {
   switch (array.kind) {
-    case StoredNumber::floating: return array.element_bytes == 4 ? convert<float>(bytes, values) : convert<double>(bytes, values);
+    case StoredNumber::floating:
+      return array.element_bytes == 4 ? convert<float>(bytes, values)
+                                      : convert<double>(bytes, values);
     case StoredNumber::signed_integer:
-      return convert_integers<std::int8_t, std::int16_t, std::int32_t, std::int64_t>(array.element_bytes, bytes, values);
+      return convert_integers<std::int8_t, std::int16_t, std::int32_t, std::int64_t>(
+          array.element_bytes, bytes, values);
     case StoredNumber::unsigned_integer:
-      return convert_integers<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>(array.element_bytes, bytes, values);
+      return convert_integers<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>(
+          array.element_bytes, bytes, values);
   }
 }
 
@@ -50,19 +54,25 @@ std::int64_t ClassicArray::elements() const {
 }
 
 std::string ClassicArray::type() const {
-  const char letter = kind == StoredNumber::floating ? 'f' : kind == StoredNumber::signed_integer ? 'i' : 'u';
+  const char letter = kind == StoredNumber::floating         ? 'f'
+                      : kind == StoredNumber::signed_integer ? 'i'
+                                                             : 'u';
   return letter + std::to_string(8 * element_bytes);
 }
 
-ClassicHdf5File::ClassicHdf5File(InputFile file) : file_(std::move(file)), arrays_(read_classic_structure(file_)) {}
+ClassicHdf5File::ClassicHdf5File(InputFile file)
+    : file_(std::move(file)), arrays_(read_classic_structure(file_)) {}
 
 const ClassicArray* ClassicHdf5File::find(const std::string& name) const {
   const auto found = std::ranges::find(arrays_, name, &ClassicArray::name);
   return found == arrays_.end() ? nullptr : &*found;
 }
 
-ClassicHdf5File::Bytes ClassicHdf5File::read_chunk(const ClassicArray& array, const ClassicArray::Chunk& place) const {
-  const auto where = [&] { return fmt::format("{}: {}: a chunk", printable_path(path()), printable(array.name)); };
+ClassicHdf5File::Bytes ClassicHdf5File::read_chunk(const ClassicArray& array,
+                                                   const ClassicArray::Chunk& place) const {
+  const auto where = [&] {
+    return fmt::format("{}: {}: a chunk", printable_path(path()), printable(array.name));
+  };
   std::int64_t whole = array.element_bytes;
   for (const std::int64_t size : array.chunk_shape) whole *= size;
   Bytes bytes(static_cast<std::size_t>(place.bytes));
@@ -73,32 +83,36 @@ ClassicHdf5File::Bytes ClassicHdf5File::read_chunk(const ClassicArray& array, co
       require_input(bytes.size() >= 4, "{} is too short: the file is damaged", where());
       std::memcpy(&checksum, bytes.data() + bytes.size() - 4, 4);
       bytes.resize(bytes.size() - 4);
-      require_input(hdf5_fletcher32(bytes) == checksum, "{} does not fit its checksum: the file is damaged", where());
+      require_input(hdf5_fletcher32(bytes) == checksum,
+                    "{} does not fit its checksum: the file is damaged", where());
     } else if (*filter == 1) {
       // A checksum of 4 bytes may lie within what is packed.
       Bytes unpacked(static_cast<std::size_t>(whole) + 4);
       uLongf length = unpacked.size();
-      const int result =
-          ::uncompress(reinterpret_cast<Bytef*>(unpacked.data()), &length, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
+      const int result = ::uncompress(reinterpret_cast<Bytef*>(unpacked.data()), &length,
+                                      reinterpret_cast<const Bytef*>(bytes.data()), bytes.size());
       require_input(result == Z_OK, "{} cannot be unpacked: the file is damaged", where());
       unpacked.resize(length);
       bytes = std::move(unpacked);
     } else {
       Bytes elements(bytes.size());
-      const auto width = static_cast<std::size_t>(array.element_bytes), count = bytes.size() / width;
+      const auto width = static_cast<std::size_t>(array.element_bytes),
+                 count = bytes.size() / width;
       for (std::size_t i = 0; i < count; ++i)
-        for (std::size_t plane = 0; plane < width; ++plane) elements[i * width + plane] = bytes[plane * count + i];
+        for (std::size_t plane = 0; plane < width; ++plane)
+          elements[i * width + plane] = bytes[plane * count + i];
       std::copy(bytes.begin() + static_cast<std::ptrdiff_t>(count * width), bytes.end(),
                 elements.begin() + static_cast<std::ptrdiff_t>(count * width));
       bytes = std::move(elements);
     }
   }
-  require_input(static_cast<std::int64_t>(bytes.size()) == whole, "{} has {} bytes, expected {}: the file is damaged", where(),
-                bytes.size(), whole);
+  require_input(static_cast<std::int64_t>(bytes.size()) == whole,
+                "{} has {} bytes, expected {}: the file is damaged", where(), bytes.size(), whole);
   return bytes;
 }
 
-std::shared_ptr<const ClassicHdf5File::Bytes> ClassicHdf5File::chunk(const ClassicArray& array, std::size_t index) const {
+std::shared_ptr<const ClassicHdf5File::Bytes> ClassicHdf5File::chunk(const ClassicArray& array,
+                                                                     std::size_t index) const {
   const ClassicArray::Chunk& place = array.chunks[index];
   {
     const std::lock_guard lock(mutex_);
@@ -110,9 +124,11 @@ std::shared_ptr<const ClassicHdf5File::Bytes> ClassicHdf5File::chunk(const Class
   return bytes;
 }
 
-void ClassicHdf5File::read(const ClassicArray& array, std::int64_t first, std::span<double> values) const {
+void ClassicHdf5File::read(const ClassicArray& array, std::int64_t first,
+                           std::span<double> values) const {
   const auto count = static_cast<std::int64_t>(values.size());
-  require(first >= 0 && count <= array.elements() - first, "ClassicHdf5File: {} has no {} elements from {} on", array.name, count, first);
+  require(first >= 0 && count <= array.elements() - first,
+          "ClassicHdf5File: {} has no {} elements from {} on", array.name, count, first);
   if (array.chunk_shape.empty()) {
     Bytes bytes(static_cast<std::size_t>(count * array.element_bytes));
     file_.read(bytes, array.address + first * array.element_bytes);
@@ -128,11 +144,14 @@ void ClassicHdf5File::read(const ClassicArray& array, std::int64_t first, std::s
       rest /= array.shape[axis];
       corner[axis] = at[axis] / array.chunk_shape[axis] * array.chunk_shape[axis];
     }
-    const auto found = std::ranges::lower_bound(array.chunks, corner, {}, &ClassicArray::Chunk::first);
+    const auto found =
+        std::ranges::lower_bound(array.chunks, corner, {}, &ClassicArray::Chunk::first);
     std::int64_t offset = 0;
-    for (std::size_t axis = 0; axis < rank; ++axis) offset = offset * array.chunk_shape[axis] + at[axis] - corner[axis];
+    for (std::size_t axis = 0; axis < rank; ++axis)
+      offset = offset * array.chunk_shape[axis] + at[axis] - corner[axis];
     const std::int64_t run =
-        std::min({count - done, array.shape[rank - 1] - at[rank - 1], corner[rank - 1] + array.chunk_shape[rank - 1] - at[rank - 1]});
+        std::min({count - done, array.shape[rank - 1] - at[rank - 1],
+                  corner[rank - 1] + array.chunk_shape[rank - 1] - at[rank - 1]});
     const auto bytes = chunk(array, static_cast<std::size_t>(found - array.chunks.begin()));
     convert(array, bytes->data() + offset * array.element_bytes,
             values.subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(run)));

@@ -1,6 +1,7 @@
-// Arrays of numbers in HDF5 files as the HDF5 library, h5py and PyTables write them by default: superblock 0, one root group with a symbol
-// table, arrays of any rank in one piece or in chunks. As in data/hdf5/hdf5.h, files are read without the library, as they may come from
-// anyone; what is not known here is an InputError that names the file and what.
+// Arrays of numbers in HDF5 files as the HDF5 library, h5py and PyTables write them by default:
+// superblock 0, one root group with a symbol table, arrays of any rank in one piece or in chunks.
+// As in data/hdf5/hdf5.h, files are read without the library, as they may come from anyone; what is
+// not known here is an InputError that names the file and what.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +35,7 @@ struct ClassicArray {
   };
   std::vector<std::int64_t> chunk_shape;  ///< empty: in one piece at `address`
   std::vector<Chunk> chunks;              ///< sorted by first
-  std::vector<unsigned> filters;          ///< in the order of writing: 1 deflate, 2 shuffle, 3 fletcher32
+  std::vector<unsigned> filters;  ///< in the order of writing: 1 deflate, 2 shuffle, 3 fletcher32
   std::int64_t address = 0;
 
   std::int64_t elements() const;
@@ -52,7 +53,8 @@ class ClassicHdf5File {
   /// nullptr when there is none.
   const ClassicArray* find(const std::string& name) const;
 
-  /// Elements `first` … `first + values.size()` − 1 in row-major order, converted. InputError for what is damaged.
+  /// Elements `first` … `first + values.size()` − 1 in row-major order, converted. InputError for
+  /// what is damaged.
   void read(const ClassicArray& array, std::int64_t first, std::span<double> values) const;
 
   const std::filesystem::path& path() const { return file_.path(); }

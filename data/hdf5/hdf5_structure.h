@@ -1,4 +1,5 @@
-// The structure of the one form of HDF5 files that is read here: superblock 3, one group, arrays indexed by fixed arrays.
+// The structure of the one form of HDF5 files that is read here: superblock 3, one group, arrays
+// indexed by fixed arrays.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,8 @@
 
 namespace nystrom {
 
-/// All arrays of the file, their places checked against its size. InputError for everything that the writer does not make.
+/// All arrays of the file, their places checked against its size. InputError for everything that
+/// the writer does not make.
 std::vector<Hdf5Array> read_hdf5_structure(const InputFile& file);
 
 /// Bob Jenkins' lookup3, with which HDF5 protects its blocks.

@@ -21,7 +21,8 @@ namespace {
 class LibraryLock {
  public:
   LibraryLock() : lock_(mutex()) {
-    static const int no_exit_handler = H5dont_atexit();  // it would try again to write what a full disk refused
+    static const int no_exit_handler =
+        H5dont_atexit();  // it would try again to write what a full disk refused
     static_cast<void>(no_exit_handler);
     H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // of this thread: errors are ours to report
   }
@@ -69,7 +70,8 @@ hid_t library_type(StoredInteger type) {
   return -1;
 }
 
-/// What the system said, from the innermost entry of the library's error stack: "…, error message = 'No space left on device', …".
+/// What the system said, from the innermost entry of the library's error stack: "…, error message =
+/// 'No space left on device', …".
 herr_t take_system_message(unsigned, const H5E_error2_t* entry, void* result) {
   const std::string_view text = entry->desc == nullptr ? "" : entry->desc;
   const std::string_view mark = "error message = '";
@@ -93,19 +95,23 @@ struct Hdf5Writer::State {
   std::map<std::string, Array> arrays;  // closed before the file
 };
 
-Hdf5Writer::Hdf5Writer(std::filesystem::path path) : path_(std::move(path)), state_(std::make_unique<State>()) {
+Hdf5Writer::Hdf5Writer(std::filesystem::path path)
+    : path_(std::move(path)), state_(std::make_unique<State>()) {
   std::random_device random;
   temporary_ = path_;
   temporary_ += fmt::format(".tmp-{:08x}{:08x}", random(), random());
   const LibraryLock lock;
   // The format of HDF5 1.10, whatever newer library is installed.
-  const Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose), creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
+  const Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose),
+      creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110);
-  H5Pset_file_locking(access.get(), false, true);  // nobody else knows the name, and some network disks cannot lock
+  H5Pset_file_locking(access.get(), false,
+                      true);  // nobody else knows the name, and some network disks cannot lock
   H5Pset_obj_track_times(creation.get(), false);
   // Room for all links in the first block of the group: the reader knows no other.
   H5Pset_est_link_info(creation.get(), max_hdf5_arrays, 32);
-  state_->file = Id(H5Fcreate(temporary_.c_str(), H5F_ACC_EXCL, creation.get(), access.get()), H5Fclose);
+  state_->file =
+      Id(H5Fcreate(temporary_.c_str(), H5F_ACC_EXCL, creation.get(), access.get()), H5Fclose);
   if (state_->file.valid()) return;
   ::unlink(temporary_.c_str());
   fail("cannot create");
@@ -123,26 +129,34 @@ Hdf5Writer::~Hdf5Writer() {
 void Hdf5Writer::fail(const std::string& action) const {
   std::string reason;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_system_message, &reason);
-  throw InputError(fmt::format("{}: {}{}{}", printable_path(path_), action, reason.empty() ? "" : ": ", reason));
+  throw InputError(
+      fmt::format("{}: {}{}{}", printable_path(path_), action, reason.empty() ? "" : ": ", reason));
 }
 
-void Hdf5Writer::add(const std::string& name, StoredInteger type, std::int64_t chunk_rows, std::int64_t max_rows) {
+void Hdf5Writer::add(const std::string& name, StoredInteger type, std::int64_t chunk_rows,
+                     std::int64_t max_rows) {
   require(chunk_rows > 0 && max_rows >= 0 && chunk_rows * size_of(type) <= max_hdf5_chunk_bytes,
           "Hdf5Writer: cannot add array {} of {} rows in chunks of {}", name, max_rows, chunk_rows);
-  require(!state_->arrays.contains(name) && state_->arrays.size() < max_hdf5_arrays && name.size() <= 32,
-          "Hdf5Writer: cannot add array {}: a second one of that name, more than {} arrays, or a name over 32 bytes", name,
-          max_hdf5_arrays);
+  require(!state_->arrays.contains(name) && state_->arrays.size() < max_hdf5_arrays &&
+              name.size() <= 32,
+          "Hdf5Writer: cannot add array {}: a second one of that name, more than {} arrays, or a "
+          "name over 32 bytes",
+          name, max_hdf5_arrays);
   const LibraryLock lock;
   // Always more than one chunk: for a single one the library would choose another index.
-  const hsize_t none = 0, most = static_cast<hsize_t>(std::max(max_rows, chunk_rows + 1)), chunk = static_cast<hsize_t>(chunk_rows);
-  const Id space(H5Screate_simple(1, &none, &most), H5Sclose), creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
+  const hsize_t none = 0, most = static_cast<hsize_t>(std::max(max_rows, chunk_rows + 1)),
+                chunk = static_cast<hsize_t>(chunk_rows);
+  const Id space(H5Screate_simple(1, &none, &most), H5Sclose),
+      creation(H5Pcreate(H5P_DATASET_CREATE), H5Pclose);
   H5Pset_chunk(creation.get(), 1, &chunk);
   H5Pset_shuffle(creation.get());
   H5Pset_deflate(creation.get(), 1);
   H5Pset_fletcher32(creation.get());
   H5Pset_obj_track_times(creation.get(), false);
   H5Pset_fill_time(creation.get(), H5D_FILL_TIME_ALLOC);  // no stale memory behind the last row
-  Id id(H5Dcreate2(state_->file.get(), name.c_str(), library_type(type), space.get(), H5P_DEFAULT, creation.get(), H5P_DEFAULT), H5Dclose);
+  Id id(H5Dcreate2(state_->file.get(), name.c_str(), library_type(type), space.get(), H5P_DEFAULT,
+                   creation.get(), H5P_DEFAULT),
+        H5Dclose);
   if (!id.valid()) fail("cannot create the array " + name);
   state_->arrays.emplace(name, State::Array{type, 0, max_rows, std::move(id)});
 }
@@ -152,16 +166,20 @@ void Hdf5Writer::append(const std::string& name, std::span<const std::byte> valu
   require(found != state_->arrays.end(), "Hdf5Writer: no array {}", name);
   State::Array& array = found->second;
   const auto count = static_cast<std::int64_t>(values.size()) / size_of(array.type);
-  require(count * size_of(array.type) == static_cast<std::int64_t>(values.size()) && array.rows + count <= array.max_rows,
+  require(count * size_of(array.type) == static_cast<std::int64_t>(values.size()) &&
+              array.rows + count <= array.max_rows,
           "Hdf5Writer: {} more bytes do not fit array {}", values.size(), name);
   if (count == 0) return;
   const LibraryLock lock;
-  const auto first = static_cast<hsize_t>(array.rows), rows = static_cast<hsize_t>(count), total = first + rows;
+  const auto first = static_cast<hsize_t>(array.rows), rows = static_cast<hsize_t>(count),
+             total = first + rows;
   array.rows += count;
   if (H5Dset_extent(array.id.get(), &total) < 0) fail("cannot extend the array " + name);
-  const Id file_space(H5Dget_space(array.id.get()), H5Sclose), memory_space(H5Screate_simple(1, &rows, nullptr), H5Sclose);
+  const Id file_space(H5Dget_space(array.id.get()), H5Sclose),
+      memory_space(H5Screate_simple(1, &rows, nullptr), H5Sclose);
   H5Sselect_hyperslab(file_space.get(), H5S_SELECT_SET, &first, nullptr, &rows, nullptr);
-  if (H5Dwrite(array.id.get(), library_type(array.type), memory_space.get(), file_space.get(), H5P_DEFAULT, values.data()) < 0) {
+  if (H5Dwrite(array.id.get(), library_type(array.type), memory_space.get(), file_space.get(),
+               H5P_DEFAULT, values.data()) < 0) {
     fail("cannot write");
   }
 }
@@ -175,11 +193,13 @@ void Hdf5Writer::commit() {
     if (!state_->file.close()) fail("cannot write");
   }
   const auto fail_with_errno = [&](const char* action) {
-    throw InputError(fmt::format("{}: {}: {}", printable_path(path_), action, std::strerror(errno)));
+    throw InputError(
+        fmt::format("{}: {}: {}", printable_path(path_), action, std::strerror(errno)));
   };
   const int descriptor = ::open(temporary_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor < 0) fail_with_errno("cannot open");
-  // A failed fsync is not retried: the kernel may have dropped the pages and would then report success.
+  // A failed fsync is not retried: the kernel may have dropped the pages and would then report
+  // success.
   const bool durable = ::fsync(descriptor) == 0;
   const int error = errno;
   ::close(descriptor);

@@ -7,7 +7,8 @@
 
 namespace nystrom {
 
-/// On the CPU, `value` everywhere. Without kernels, unlike Tensor::full: a loader's worker is no place to start OpenMP's threads.
+/// On the CPU, `value` everywhere. Without kernels, unlike Tensor::full: a loader's worker is no
+/// place to start OpenMP's threads.
 template <class T>
 Tensor filled(const Shape& shape, T value) {
   Tensor result = Tensor::empty(shape, dtype_of<T>());

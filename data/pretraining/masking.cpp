@@ -16,7 +16,8 @@ constexpr std::uint64_t masking_stream = 0x6d61736b696e6721ull;
 /// The draws of one sample.
 class Draws {
  public:
-  explicit Draws(const MaskingKey& key) : key_(philox_key(mix64(key.seed ^ masking_stream), key.epoch)), sample_(key.sample) {}
+  explicit Draws(const MaskingKey& key)
+      : key_(philox_key(mix64(key.seed ^ masking_stream), key.epoch)), sample_(key.sample) {}
 
   /// Uniform below `range`; the i-th choice. 64 bits make the bias of the remainder vanish.
   std::uint64_t choice(std::size_t i, std::uint64_t range) const {
@@ -28,7 +29,9 @@ class Draws {
   std::size_t span_length(std::size_t i, const SpanOptions& options) const {
     const double uniform = uniform_open(block(i, 2).word[0]), go_on = 1 - 1 / options.mean;
     std::size_t length = 1;
-    for (double longer = go_on; uniform < longer && length < static_cast<std::size_t>(options.max); longer *= go_on) ++length;
+    for (double longer = go_on; uniform < longer && length < static_cast<std::size_t>(options.max);
+         longer *= go_on)
+      ++length;
     return length;
   }
 
@@ -43,10 +46,12 @@ class Draws {
   }
 
  private:
-  static std::uint64_t wide(std::uint32_t low, std::uint32_t high) { return static_cast<std::uint64_t>(high) << 32 | low; }
+  static std::uint64_t wide(std::uint32_t low, std::uint32_t high) {
+    return static_cast<std::uint64_t>(high) << 32 | low;
+  }
   PhiloxBlock block(std::size_t i, std::uint32_t purpose) const {
-    return philox(
-        key_, {{static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(sample_), static_cast<std::uint32_t>(sample_ >> 32), purpose}});
+    return philox(key_, {{static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(sample_),
+                          static_cast<std::uint32_t>(sample_ >> 32), purpose}});
   }
 
   PhiloxKey key_;
@@ -59,7 +64,8 @@ struct Unit {
   bool chosen = false;
 };
 
-std::vector<Unit> units_of(std::span<const std::int64_t> ids, const MaskingTable& table, bool whole_word) {
+std::vector<Unit> units_of(std::span<const std::int64_t> ids, const MaskingTable& table,
+                           bool whole_word) {
   std::vector<Unit> units;
   bool goes_on = false;  // the token before belongs to a word
   for (std::size_t i = 0; i < ids.size(); ++i) {
@@ -76,34 +82,45 @@ std::vector<Unit> units_of(std::span<const std::int64_t> ids, const MaskingTable
 
 }  // namespace
 
-MaskingTable::MaskingTable(std::int64_t vocab_size, std::int64_t mask_id, std::span<const std::int64_t> special,
+MaskingTable::MaskingTable(std::int64_t vocab_size, std::int64_t mask_id,
+                           std::span<const std::int64_t> special,
                            std::vector<std::uint8_t> starts_word)
-    : mask_id_(mask_id), special_(static_cast<std::size_t>(vocab_size), 0), starts_word_(std::move(starts_word)) {
-  require(mask_id >= 0 && mask_id < vocab_size, "MaskingTable: mask id {} is outside of the vocabulary of {}", mask_id, vocab_size);
+    : mask_id_(mask_id),
+      special_(static_cast<std::size_t>(vocab_size), 0),
+      starts_word_(std::move(starts_word)) {
+  require(mask_id >= 0 && mask_id < vocab_size,
+          "MaskingTable: mask id {} is outside of the vocabulary of {}", mask_id, vocab_size);
   require(starts_word_.empty() || static_cast<std::int64_t>(starts_word_.size()) == vocab_size,
-          "MaskingTable: word starts of {} ids, for a vocabulary of {}", starts_word_.size(), vocab_size);
+          "MaskingTable: word starts of {} ids, for a vocabulary of {}", starts_word_.size(),
+          vocab_size);
   special_[static_cast<std::size_t>(mask_id)] = 1;
   for (const std::int64_t id : special) {
-    require(id >= 0 && id < vocab_size, "MaskingTable: special id {} is outside of the vocabulary of {}", id, vocab_size);
+    require(id >= 0 && id < vocab_size,
+            "MaskingTable: special id {} is outside of the vocabulary of {}", id, vocab_size);
     special_[static_cast<std::size_t>(id)] = 1;
   }
   for (std::int64_t id = 0; id < vocab_size; ++id) {
     if (!is_special(id)) ordinary_.push_back(id);
   }
-  require_input(!ordinary_.empty(), "masking: all {} ids of the vocabulary are special", vocab_size);
+  require_input(!ordinary_.empty(), "masking: all {} ids of the vocabulary are special",
+                vocab_size);
 }
 
 void check_masking(const MaskingOptions& options, const MaskingTable& table) {
   const auto share = [](double rate) { return rate >= 0 && rate <= 1; };
-  require_input(options.probability > 0 && share(options.probability), "masking.probability: {} is not above 0 and at most 1",
-                options.probability);
-  require_input(share(options.mask) && share(options.random), "masking: mask {} and random {} are not between 0 and 1", options.mask,
+  require_input(options.probability > 0 && share(options.probability),
+                "masking.probability: {} is not above 0 and at most 1", options.probability);
+  require_input(share(options.mask) && share(options.random),
+                "masking: mask {} and random {} are not between 0 and 1", options.mask,
                 options.random);
-  require_input(options.mask + options.random <= 1 + 1e-9, "masking: mask {} and random {} are more than 1 together", options.mask,
+  require_input(options.mask + options.random <= 1 + 1e-9,
+                "masking: mask {} and random {} are more than 1 together", options.mask,
                 options.random);
-  require_input(!options.span || (options.span->mean >= 1 && options.span->max >= 1), "masking.span: mean {} and max {} are not at least 1",
+  require_input(!options.span || (options.span->mean >= 1 && options.span->max >= 1),
+                "masking.span: mean {} and max {} are not at least 1",
                 options.span ? options.span->mean : 0, options.span ? options.span->max : 0);
-  require_input(!options.whole_word || table.knows_words(), "masking.whole_word: this tokenizer does not say which tokens start a word");
+  require_input(!options.whole_word || table.knows_words(),
+                "masking.whole_word: this tokenizer does not say which tokens start a word");
 }
 
 namespace {
@@ -117,13 +134,16 @@ std::int64_t target_of(std::span<const Unit> units, double probability) {
 }
 
 /// Chooses units until they hold `target` tokens.
-void choose(std::span<Unit> units, std::int64_t target, const std::optional<SpanOptions>& span, const Draws& draws) {
+void choose(std::span<Unit> units, std::int64_t target, const std::optional<SpanOptions>& span,
+            const Draws& draws) {
   std::vector<std::size_t> order(units.size());
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t i = 0; target > 0; ++i) {
     // Fisher and Yates' shuffle, as far as it is needed.
     std::swap(order[i], order[i + draws.choice(i, order.size() - i)]);
-    const std::size_t first = order[i], end = std::min(units.size(), first + (span ? draws.span_length(i, *span) : 1));
+    const std::size_t first = order[i],
+                      end =
+                          std::min(units.size(), first + (span ? draws.span_length(i, *span) : 1));
     for (std::size_t u = first; u < end && target > 0 && !units[u].chosen; ++u) {
       if (u > first && units[u].begin != units[u - 1].end) break;  // a special token stands between
       units[u].chosen = true;
@@ -134,9 +154,11 @@ void choose(std::span<Unit> units, std::int64_t target, const std::optional<Span
 
 }  // namespace
 
-std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> labels, const MaskingTable& table,
-                         const MaskingOptions& options, const MaskingKey& key) {
-  require(ids.size() == labels.size(), "mask_tokens: {} ids and {} labels", ids.size(), labels.size());
+std::int64_t mask_tokens(std::span<std::int64_t> ids, std::span<std::int64_t> labels,
+                         const MaskingTable& table, const MaskingOptions& options,
+                         const MaskingKey& key) {
+  require(ids.size() == labels.size(), "mask_tokens: {} ids and {} labels", ids.size(),
+          labels.size());
   std::fill(labels.begin(), labels.end(), ignore_index);
   std::vector<Unit> units = units_of(ids, table, options.whole_word);
   const Draws draws(key);

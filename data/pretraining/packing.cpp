@@ -13,13 +13,16 @@ constexpr std::int64_t block_documents = 1024;
 }  // namespace
 
 Packing::Packing(std::shared_ptr<const TokenDataset> dataset, PackingOptions options)
-    : dataset_(std::move(dataset)), options_(options), piece_(options.sequence_length - options.reserved - 2) {
-  require_input(
-      options.minimum_piece >= 1 && piece_ >= 2 && options.minimum_piece <= piece_,
-      "packing: sequences of {} tokens, of which 2 are cls and sep, cannot hold pieces of {}; at least 4 and minimum_piece + 2 expected",
-      options.sequence_length, options.minimum_piece);
+    : dataset_(std::move(dataset)),
+      options_(options),
+      piece_(options.sequence_length - options.reserved - 2) {
+  require_input(options.minimum_piece >= 1 && piece_ >= 2 && options.minimum_piece <= piece_,
+                "packing: sequences of {} tokens, of which 2 are cls and sep, cannot hold pieces "
+                "of {}; at least 4 and minimum_piece + 2 expected",
+                options.sequence_length, options.minimum_piece);
   index_documents();
-  require_input(size_ > 0, "packing: no document of the data set has {} tokens", options.minimum_piece);
+  require_input(size_ > 0, "packing: no document of the data set has {} tokens",
+                options.minimum_piece);
 }
 
 std::int64_t Packing::samples_of(std::int64_t length) const {
@@ -29,7 +32,8 @@ std::int64_t Packing::samples_of(std::int64_t length) const {
 /// Starts of documents, and the end of the last.
 std::vector<std::int64_t> Packing::bounds(std::int64_t first, std::int64_t count) const {
   const std::int64_t documents = dataset_->documents(), last = std::min(first + count, documents);
-  std::vector<std::int64_t> result = dataset_->document_starts(first, std::min(last + 1, documents) - first);
+  std::vector<std::int64_t> result =
+      dataset_->document_starts(first, std::min(last + 1, documents) - first);
   if (last == documents) result.push_back(dataset_->tokens());
   return result;
 }
@@ -68,11 +72,13 @@ std::vector<TokenRange> Packing::across(std::int64_t sample) const {
   const std::int64_t begin = sample * piece_, end = begin + piece_;
   const auto block = std::upper_bound(blocks_.begin(), blocks_.end(), begin) - blocks_.begin() - 1;
   std::vector<TokenRange> result;
-  for (std::int64_t first = block * block_documents; first < dataset_->documents(); first += block_documents) {
+  for (std::int64_t first = block * block_documents; first < dataset_->documents();
+       first += block_documents) {
     const std::vector<std::int64_t> bound = bounds(first, block_documents);
     for (std::size_t i = 0; i + 1 < bound.size(); ++i) {
       const std::int64_t shift = first + static_cast<std::int64_t>(i);
-      const std::int64_t from = std::max(bound[i] + shift, begin), to = std::min(bound[i + 1] + shift, end);
+      const std::int64_t from = std::max(bound[i] + shift, begin),
+                         to = std::min(bound[i + 1] + shift, end);
       if (from < to) result.push_back({from - shift, to - from});
     }
     if (bound.back() + first + block_documents >= end) break;

@@ -1,4 +1,5 @@
-// From documents to training sequences: [cls] piece [sep], cut by rules that need only the places where documents start.
+// From documents to training sequences: [cls] piece [sep], cut by rules that need only the places
+// where documents start.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,10 @@ namespace nystrom {
 struct PackingOptions {
   std::int64_t sequence_length = 512;  ///< with cls and sep
   bool cross_documents = false;
-  std::int64_t minimum_piece = 2;  ///< shorter remains are dropped: there is nothing to learn from a token without neighbours
-  std::int64_t reserved = 0;       ///< tokens of sequence_length that stay free, for special tokens added later
+  std::int64_t minimum_piece = 2;  ///< shorter remains are dropped: there is nothing to learn from
+                                   ///< a token without neighbours
+  std::int64_t reserved =
+      0;  ///< tokens of sequence_length that stay free, for special tokens added later
 };
 
 /// Consecutive tokens of a data set.
@@ -22,12 +25,15 @@ struct TokenRange {
   friend bool operator==(const TokenRange&, const TokenRange&) = default;
 };
 
-/// The list of all samples of a data set, never held: any sample is found in O(log) from a small index made in one pass over the
-/// documents' starts. Same data set and options, same list. Safe to use from several threads.
+/// The list of all samples of a data set, never held: any sample is found in O(log) from a small
+/// index made in one pass over the documents' starts. Same data set and options, same list. Safe to
+/// use from several threads.
 ///
-/// Within documents (the default) each document is cut into pieces of sequence_length − reserved − 2 tokens; what remains at its end is a
-/// shorter sample, dropped below minimum_piece. Across documents all are joined into one stream with a sep between neighbours, and that is
-/// cut into pieces of that length (the last, if shorter than minimum_piece, is dropped); a sep at the end of a piece falls away.
+/// Within documents (the default) each document is cut into pieces of sequence_length − reserved −
+/// 2 tokens; what remains at its end is a shorter sample, dropped below minimum_piece. Across
+/// documents all are joined into one stream with a sep between neighbours, and that is cut into
+/// pieces of that length (the last, if shorter than minimum_piece, is dropped); a sep at the end of
+/// a piece falls away.
 class Packing {
  public:
   /// InputError when the options leave no sample.
@@ -54,7 +60,8 @@ class Packing {
   PackingOptions options_;
   std::int64_t piece_ = 0;  // longest piece
   std::int64_t size_ = 0;
-  // Of the first document of each block: the samples before it, or its place in the stream of all documents.
+  // Of the first document of each block: the samples before it, or its place in the stream of all
+  // documents.
   std::vector<std::int64_t> blocks_;
 };
 

@@ -1,12 +1,13 @@
-// The order of training: a permutation of the samples for each epoch, known at any place without the ones before.
+// The order of training: a permutation of the samples for each epoch, known at any place without
+// the ones before.
 #pragma once
 
 #include <cstdint>
 
 namespace nystrom {
 
-/// Samples in random order, epoch after epoch. The order depends on size, seed and epoch alone; any place costs O(1) time and memory,
-/// so that resuming costs nothing.
+/// Samples in random order, epoch after epoch. The order depends on size, seed and epoch alone; any
+/// place costs O(1) time and memory, so that resuming costs nothing.
 class SampleOrder {
  public:
   SampleOrder(std::int64_t size, std::uint64_t seed);

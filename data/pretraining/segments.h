@@ -16,8 +16,10 @@ struct Segments {
   bool swapped = false;             ///< A came behind B in the text
 };
 
-/// Cuts the text of a sample, cls text sep, at a drawn place into two segments that are not empty, and exchanges them half the time (Lan et
-/// al., ALBERT, arXiv 1909.11942). The cut is at the start of a word when the table knows words and one starts inside. The key decides.
-Segments cut_in_segments(std::span<const std::int64_t> sample, const MaskingTable& table, const MaskingKey& key);
+/// Cuts the text of a sample, cls text sep, at a drawn place into two segments that are not empty,
+/// and exchanges them half the time (Lan et al., ALBERT, arXiv 1909.11942). The cut is at the start
+/// of a word when the table knows words and one starts inside. The key decides.
+Segments cut_in_segments(std::span<const std::int64_t> sample, const MaskingTable& table,
+                         const MaskingKey& key);
 
 }  // namespace nystrom

@@ -36,7 +36,8 @@ struct ShardIndex {
 std::string shard_name(std::size_t number);
 /// The type in which ids of this vocabulary are stored.
 StoredInteger token_type(std::int64_t vocab_size);
-/// Throws InputError, starting with `where`, when a special id is outside of the vocabulary, or two roles share one.
+/// Throws InputError, starting with `where`, when a special id is outside of the vocabulary, or two
+/// roles share one.
 void check_info(const TokenSetInfo& info, const std::string& where);
 
 /// index.json as text, and back with every part checked; `where` names the file in messages.
@@ -46,6 +47,7 @@ ShardIndex parse_index(std::string_view text, const std::string& where);
 /// What a shard says of itself: a JSON object that repeats its part of the index.
 std::string shard_metadata(const TokenSetInfo& info, std::int64_t tokens, std::int64_t documents);
 /// InputError naming the first key in which `text` differs from shard_metadata of the same.
-void check_shard_metadata(std::string_view text, const std::string& where, const TokenSetInfo& info, const ShardEntry& entry);
+void check_shard_metadata(std::string_view text, const std::string& where, const TokenSetInfo& info,
+                          const ShardEntry& entry);
 
 }  // namespace nystrom

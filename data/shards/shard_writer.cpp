@@ -22,14 +22,17 @@ class Column {
   void push(std::uint64_t value, Hdf5Writer& file) {
     const std::size_t end = bytes_.size();
     bytes_.resize(end + static_cast<std::size_t>(size_of(type_)));
-    std::memcpy(bytes_.data() + end, &value, static_cast<std::size_t>(size_of(type_)));  // little-endian: the low bytes
+    std::memcpy(bytes_.data() + end, &value,
+                static_cast<std::size_t>(size_of(type_)));  // little-endian: the low bytes
     if (static_cast<std::int64_t>(bytes_.size()) == chunk_rows * size_of(type_)) flush(file);
   }
   void flush(Hdf5Writer& file) {
     file.append(name_, bytes_);
     bytes_.clear();
   }
-  void add_to(Hdf5Writer& file, std::int64_t max_rows) const { file.add(name_, type_, chunk_rows, max_rows); }
+  void add_to(Hdf5Writer& file, std::int64_t max_rows) const {
+    file.add(name_, type_, chunk_rows, max_rows);
+  }
 
  private:
   const char* name_;
@@ -41,7 +44,8 @@ class Column {
 void remove_leftovers(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
-    const bool shard = name.starts_with("tokens-") && (name.ends_with(".h5") || name.find(".h5.tmp-") != std::string::npos);
+    const bool shard = name.starts_with("tokens-") &&
+                       (name.ends_with(".h5") || name.find(".h5.tmp-") != std::string::npos);
     if (shard || name.starts_with("index.json.tmp-")) std::filesystem::remove(entry.path());
   }
 }
@@ -87,16 +91,19 @@ struct ShardWriter::State {
   }
 };
 
-ShardWriter::ShardWriter(std::filesystem::path folder, TokenSetInfo info, std::int64_t shard_tokens) {
+ShardWriter::ShardWriter(std::filesystem::path folder, TokenSetInfo info,
+                         std::int64_t shard_tokens) {
   require(shard_tokens > 0, "ShardWriter: shards of {} tokens", shard_tokens);
   check_info(info, printable_path(folder));
   try {
     std::filesystem::create_directories(folder);
-    require_input(!std::filesystem::exists(folder / index_file), "{}: holds a finished data set; remove the folder to write it anew",
+    require_input(!std::filesystem::exists(folder / index_file),
+                  "{}: holds a finished data set; remove the folder to write it anew",
                   printable_path(folder));
     remove_leftovers(folder);
   } catch (const std::filesystem::filesystem_error& error) {
-    throw InputError(fmt::format("{}: cannot make the folder ready: {}", printable_path(folder), error.code().message()));
+    throw InputError(fmt::format("{}: cannot make the folder ready: {}", printable_path(folder),
+                                 error.code().message()));
   }
   state_ = std::make_unique<State>(std::move(folder), std::move(info), shard_tokens);
 }
@@ -112,7 +119,8 @@ void ShardWriter::append(std::span<const std::uint32_t> ids) {
   State& s = *state_;
   require(s.documents > 0 || s.document_begins, "ShardWriter: append before begin_document");
   for (const std::uint32_t id : ids) {
-    require(id < s.index.info.vocab_size, "ShardWriter: id {} is outside of the vocabulary of {}", id, s.index.info.vocab_size);
+    require(id < s.index.info.vocab_size, "ShardWriter: id {} is outside of the vocabulary of {}",
+            id, s.index.info.vocab_size);
     if (!s.file) s.open_shard();
     if (s.document_begins) {
       s.starts.push(static_cast<std::uint64_t>(s.shard.tokens), *s.file);
@@ -130,7 +138,8 @@ void ShardWriter::append(std::span<const std::uint32_t> ids) {
 void ShardWriter::finish(const std::string& statistics) {
   State& s = *state_;
   if (s.file) s.close_shard();
-  require_input(!s.index.shards.empty(), "{}: the data set would be empty: no document has a token", printable_path(s.folder));
+  require_input(!s.index.shards.empty(), "{}: the data set would be empty: no document has a token",
+                printable_path(s.folder));
   s.index.statistics = statistics;
   write_text_file(s.folder / index_file, index_text(s.index));
 }

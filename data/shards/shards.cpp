@@ -28,7 +28,8 @@ struct Shard {
 using Chunk = std::vector<std::byte>;
 
 /// Sums of `part` over the shards before each, and over all at the end.
-std::vector<std::int64_t> bases(const std::vector<ShardEntry>& shards, std::int64_t ShardEntry::*part) {
+std::vector<std::int64_t> bases(const std::vector<ShardEntry>& shards,
+                                std::int64_t ShardEntry::*part) {
   std::vector<std::int64_t> sums{0};
   for (const ShardEntry& shard : shards) sums.push_back(sums.back() + shard.*part);
   return sums;
@@ -45,7 +46,8 @@ void for_each_of(const std::byte* bytes, std::int64_t begin, std::int64_t end, c
 
 /// Calls f with elements begin … end − 1.
 template <class F>
-void for_each(const Chunk& chunk, StoredInteger type, std::int64_t begin, std::int64_t end, const F& f) {
+void for_each(const Chunk& chunk, StoredInteger type, std::int64_t begin, std::int64_t end,
+              const F& f) {
   switch (type) {
     case StoredInteger::u8: return for_each_of<std::uint8_t>(chunk.data(), begin, end, f);
     case StoredInteger::u16: return for_each_of<std::uint16_t>(chunk.data(), begin, end, f);
@@ -54,25 +56,33 @@ void for_each(const Chunk& chunk, StoredInteger type, std::int64_t begin, std::i
   }
 }
 
-std::int64_t count_of(const Chunk& chunk, StoredInteger type) { return static_cast<std::int64_t>(chunk.size()) / size_of(type); }
+std::int64_t count_of(const Chunk& chunk, StoredInteger type) {
+  return static_cast<std::int64_t>(chunk.size()) / size_of(type);
+}
 
-std::shared_ptr<const Shard> open_shard(const std::filesystem::path& folder, const TokenSetInfo& info, const ShardEntry& entry) {
+std::shared_ptr<const Shard> open_shard(const std::filesystem::path& folder,
+                                        const TokenSetInfo& info, const ShardEntry& entry) {
   const std::string where = printable_path(folder / entry.name);
   InputFile input = InputFile::open_inside(folder, entry.name);
-  require_input(input.size() == entry.bytes, "{}: has {} bytes, the index says {}: it is cut short or another file", where, input.size(),
-                entry.bytes);
+  require_input(input.size() == entry.bytes,
+                "{}: has {} bytes, the index says {}: it is cut short or another file", where,
+                input.size(), entry.bytes);
   auto shard = std::make_shared<Shard>(Shard{Hdf5File(std::move(input)), nullptr, nullptr});
   shard->ids = &shard->file.array(tokens_array, token_type(info.vocab_size));
   shard->starts = &shard->file.array(documents_array, StoredInteger::u64);
   const Hdf5Array& metadata = shard->file.array(metadata_array, StoredInteger::u8);
-  require_input(shard->file.arrays().size() == 3, "{}: has {} arrays; 3 expected", where, shard->file.arrays().size());
-  require_input(metadata.rows <= max_metadata_bytes, "{}: metadata of {} bytes; at most {} are read", where, metadata.rows,
+  require_input(shard->file.arrays().size() == 3, "{}: has {} arrays; 3 expected", where,
+                shard->file.arrays().size());
+  require_input(metadata.rows <= max_metadata_bytes,
+                "{}: metadata of {} bytes; at most {} are read", where, metadata.rows,
                 max_metadata_bytes);
   std::string text(static_cast<std::size_t>(metadata.rows), '\0');
   shard->file.read(metadata, 0, std::as_writable_bytes(std::span(text)));
   check_shard_metadata(text, where + ": metadata", info, entry);
-  for (const auto& [array, count] : {std::pair(shard->ids, entry.tokens), std::pair(shard->starts, entry.documents)}) {
-    require_input(array->rows == count, "{}: array {} has {} rows, the index says {}", where, array->name, array->rows, count);
+  for (const auto& [array, count] :
+       {std::pair(shard->ids, entry.tokens), std::pair(shard->starts, entry.documents)}) {
+    require_input(array->rows == count, "{}: array {} has {} rows, the index says {}", where,
+                  array->name, array->rows, count);
   }
   return shard;
 }
@@ -96,7 +106,9 @@ struct TokenDataset::State {
         document_bases(bases(index.shards, &ShardEntry::documents)),
         chunks(cache_bytes) {}
 
-  std::string where(std::size_t number) const { return printable_path(folder / index.shards[number].name); }
+  std::string where(std::size_t number) const {
+    return printable_path(folder / index.shards[number].name);
+  }
 
   std::shared_ptr<const Shard> shard(std::size_t number) {
     {
@@ -110,13 +122,15 @@ struct TokenDataset::State {
     return shard;
   }
 
-  std::shared_ptr<const Chunk> chunk(std::size_t number, const Shard& shard, bool of_ids, std::int64_t place) {
+  std::shared_ptr<const Chunk> chunk(std::size_t number, const Shard& shard, bool of_ids,
+                                     std::int64_t place) {
     const ChunkKey key{number, of_ids, place};
     {
       const std::lock_guard lock(mutex);
       if (auto found = chunks.find(key)) return found;
     }
-    auto chunk = std::make_shared<const Chunk>(shard.file.read_chunk(of_ids ? *shard.ids : *shard.starts, place));
+    auto chunk = std::make_shared<const Chunk>(
+        shard.file.read_chunk(of_ids ? *shard.ids : *shard.starts, place));
     if (of_ids) {
       check_ids(*chunk, number);
     } else {
@@ -130,36 +144,47 @@ struct TokenDataset::State {
   void check_ids(const Chunk& chunk, std::size_t number) const {
     const StoredInteger type = token_type(index.info.vocab_size);
     std::uint64_t largest = 0;
-    for_each(chunk, type, 0, count_of(chunk, type), [&](std::uint64_t id) { largest = std::max(largest, id); });
-    require_input(largest < static_cast<std::uint64_t>(index.info.vocab_size), "{}: token id {} is outside of the vocabulary of {}",
-                  where(number), largest, index.info.vocab_size);
+    for_each(chunk, type, 0, count_of(chunk, type),
+             [&](std::uint64_t id) { largest = std::max(largest, id); });
+    require_input(largest < static_cast<std::uint64_t>(index.info.vocab_size),
+                  "{}: token id {} is outside of the vocabulary of {}", where(number), largest,
+                  index.info.vocab_size);
   }
 
   void check_starts(const Chunk& chunk, std::size_t number) const {
     const auto tokens = static_cast<std::uint64_t>(index.shards[number].tokens);
     std::uint64_t least = 0;
-    for_each(chunk, StoredInteger::u64, 0, count_of(chunk, StoredInteger::u64), [&](std::uint64_t start) {
-      if (start < least)
-        throw InputError(fmt::format("{}: a document starts at {}, the one before at {}", where(number), start, least - 1));
-      if (start >= tokens) throw InputError(fmt::format("{}: a document starts at {} of {} tokens", where(number), start, tokens));
-      least = start + 1;
-    });
+    for_each(chunk, StoredInteger::u64, 0, count_of(chunk, StoredInteger::u64),
+             [&](std::uint64_t start) {
+               if (start < least)
+                 throw InputError(fmt::format("{}: a document starts at {}, the one before at {}",
+                                              where(number), start, least - 1));
+               if (start >= tokens)
+                 throw InputError(fmt::format("{}: a document starts at {} of {} tokens",
+                                              where(number), start, tokens));
+               least = start + 1;
+             });
   }
 
-  /// Calls f(value, token base of the shard) for elements first … first + count − 1 of all shards' ids or starts in a row.
+  /// Calls f(value, token base of the shard) for elements first … first + count − 1 of all shards'
+  /// ids or starts in a row.
   template <class F>
   void visit(bool of_ids, std::int64_t first, std::int64_t count, const F& f) {
     const std::vector<std::int64_t>& base = of_ids ? token_bases : document_bases;
-    require(first >= 0 && count >= 0 && first <= base.back() && count <= base.back() - first, "TokenDataset: {} from {} on, of {}", count,
-            first, base.back());
+    require(first >= 0 && count >= 0 && first <= base.back() && count <= base.back() - first,
+            "TokenDataset: {} from {} on, of {}", count, first, base.back());
     while (count > 0) {
-      const auto number = static_cast<std::size_t>(std::upper_bound(base.begin(), base.end(), first) - base.begin() - 1);
+      const auto number = static_cast<std::size_t>(
+          std::upper_bound(base.begin(), base.end(), first) - base.begin() - 1);
       const auto source = shard(number);
       const Hdf5Array& array = of_ids ? *source->ids : *source->starts;
       const std::int64_t local = first - base[number];
       const auto part = chunk(number, *source, of_ids, local / array.chunk_rows);
-      const std::int64_t begin = local % array.chunk_rows, end = std::min(count_of(*part, array.type), begin + count);
-      for_each(*part, array.type, begin, end, [&, token_base = token_bases[number]](std::uint64_t value) { f(value, token_base); });
+      const std::int64_t begin = local % array.chunk_rows,
+                         end = std::min(count_of(*part, array.type), begin + count);
+      for_each(
+          *part, array.type, begin, end,
+          [&, token_base = token_bases[number]](std::uint64_t value) { f(value, token_base); });
       first += end - begin;
       count -= end - begin;
     }
@@ -172,14 +197,17 @@ TokenDataset::~TokenDataset() = default;
 
 TokenDataset TokenDataset::open(const std::filesystem::path& folder, std::int64_t cache_bytes) {
   std::error_code error;  // where it may not be looked for, it is not there
-  require_input(std::filesystem::is_directory(folder, error), "{}: not a folder", printable_path(folder));
+  require_input(std::filesystem::is_directory(folder, error), "{}: not a folder",
+                printable_path(folder));
   const std::filesystem::path path = folder / index_file;
-  require_input(std::filesystem::exists(path, error), "{}: has no {}: the data set was not written to its end", printable_path(folder),
+  require_input(std::filesystem::exists(path, error),
+                "{}: has no {}: the data set was not written to its end", printable_path(folder),
                 index_file);
   ShardIndex index = parse_index(read_text_file(path), printable_path(path));
   for (const ShardEntry& shard : index.shards) {
     const InputFile file = InputFile::open_inside(folder, shard.name);
-    require_input(file.size() == shard.bytes, "{}: has {} bytes, the index says {}: it is cut short or another file",
+    require_input(file.size() == shard.bytes,
+                  "{}: has {} bytes, the index says {}: it is cut short or another file",
                   printable_path(file.path()), file.size(), shard.bytes);
   }
   return TokenDataset(std::make_unique<State>(folder, std::move(index), cache_bytes));
@@ -193,19 +221,23 @@ std::int64_t TokenDataset::documents() const { return state_->document_bases.bac
 std::vector<std::uint32_t> TokenDataset::read(std::int64_t first, std::int64_t count) const {
   std::vector<std::uint32_t> ids;
   ids.reserve(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
-  state_->visit(true, first, count, [&](std::uint64_t id, std::int64_t) { ids.push_back(static_cast<std::uint32_t>(id)); });
+  state_->visit(true, first, count, [&](std::uint64_t id, std::int64_t) {
+    ids.push_back(static_cast<std::uint32_t>(id));
+  });
   return ids;
 }
 
-std::vector<std::int64_t> TokenDataset::document_starts(std::int64_t first, std::int64_t count) const {
+std::vector<std::int64_t> TokenDataset::document_starts(std::int64_t first,
+                                                        std::int64_t count) const {
   std::vector<std::int64_t> starts;
   starts.reserve(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
   state_->visit(false, first, count, [&](std::uint64_t start, std::int64_t base) {
     const std::int64_t place = static_cast<std::int64_t>(start) + base;
     // Chunks are checked alone: here what lies between them.
     const bool rises = starts.empty() ? first != 0 || place == 0 : place > starts.back();
-    require_input(rises, "{}: document {} starts at {}, out of order", printable_path(state_->folder),
-                  first + static_cast<std::int64_t>(starts.size()), place);
+    require_input(rises, "{}: document {} starts at {}, out of order",
+                  printable_path(state_->folder), first + static_cast<std::int64_t>(starts.size()),
+                  place);
     starts.push_back(place);
   });
   return starts;
@@ -214,14 +246,16 @@ std::vector<std::int64_t> TokenDataset::document_starts(std::int64_t first, std:
 void TokenDataset::verify() const {
   for (std::size_t number = 0; number < state_->index.shards.size(); ++number) {
     const std::string checksum = file_checksum(state_->folder / state_->index.shards[number].name);
-    require_input(checksum == state_->index.shards[number].checksum, "{}: does not fit the checksum in the index: the file is damaged",
+    require_input(checksum == state_->index.shards[number].checksum,
+                  "{}: does not fit the checksum in the index: the file is damaged",
                   state_->where(number));
   }
   constexpr std::int64_t block = 65536;
   for (std::int64_t at = 0; at < tokens(); at += block)
     state_->visit(true, at, std::min(block, tokens() - at), [](std::uint64_t, std::int64_t) {});
   // Blocks overlap by one: neighbours in different blocks are compared as well.
-  for (std::int64_t at = 0; at < documents(); at += block) document_starts(at, std::min(block + 1, documents() - at));
+  for (std::int64_t at = 0; at < documents(); at += block)
+    document_starts(at, std::min(block + 1, documents() - at));
 }
 
 std::int64_t TokenDataset::cached_bytes() const {

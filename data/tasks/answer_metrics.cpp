@@ -18,7 +18,8 @@ std::string lower(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const char32_t c = next_code_point(text, i);
     append_utf8(result, lower_case(c == 0x130 ? 'i' : c));
-    if (c == 0x130) append_utf8(result, 0x307);  // İ alone becomes two characters: i and a dot above
+    if (c == 0x130)
+      append_utf8(result, 0x307);  // İ alone becomes two characters: i and a dot above
   }
   return result;
 }
@@ -33,7 +34,8 @@ std::vector<std::string> words_of(std::string_view normalized) {
   return words;
 }
 
-double f1_of_words(const std::vector<std::string>& truth, const std::vector<std::string>& predicted) {
+double f1_of_words(const std::vector<std::string>& truth,
+                   const std::vector<std::string>& predicted) {
   if (truth.empty() || predicted.empty()) return truth.empty() && predicted.empty() ? 1 : 0;
   std::map<std::string, std::int64_t> left;
   for (const std::string& word : truth) ++left[word];
@@ -47,7 +49,8 @@ double f1_of_words(const std::vector<std::string>& truth, const std::vector<std:
 std::string normalize_answer(std::string_view text) {
   std::string bare = lower(text);
   std::erase_if(bare, [](char c) { return is_ascii_punctuation(static_cast<unsigned char>(c)); });
-  // Articles are runs of letters and digits of their own; what stands around them may be any other character.
+  // Articles are runs of letters and digits of their own; what stands around them may be any other
+  // character.
   std::string result;
   bool gap = false;
   const auto is_alphanumeric = [](char32_t c) { return is_letter(c) || is_number(c); };
@@ -66,7 +69,8 @@ std::string normalize_answer(std::string_view text) {
         put(std::string_view(bare).substr(begin, i - begin));
       continue;
     }
-    for (std::size_t next = i; i < bare.size() && is_alphanumeric(next_code_point(bare, next));) i = next;
+    for (std::size_t next = i; i < bare.size() && is_alphanumeric(next_code_point(bare, next));)
+      i = next;
     const std::string_view word = std::string_view(bare).substr(begin, i - begin);
     if (word == "a" || word == "an" || word == "the")
       gap = true;
@@ -76,7 +80,9 @@ std::string normalize_answer(std::string_view text) {
   return result;
 }
 
-double exact_match(std::string_view truth, std::string_view predicted) { return normalize_answer(truth) == normalize_answer(predicted); }
+double exact_match(std::string_view truth, std::string_view predicted) {
+  return normalize_answer(truth) == normalize_answer(predicted);
+}
 
 double answer_f1(std::string_view truth, std::string_view predicted) {
   return f1_of_words(words_of(normalize_answer(truth)), words_of(normalize_answer(predicted)));

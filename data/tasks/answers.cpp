@@ -13,38 +13,49 @@ namespace {
 
 /// Without the white space at its ends.
 TextRange trimmed_range(std::string_view text, TextRange range) {
-  const std::string_view inner =
-      trimmed(text.substr(static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.end - range.begin)));
-  return {inner.data() - text.data(), inner.data() - text.data() + static_cast<std::int64_t>(inner.size())};
+  const std::string_view inner = trimmed(text.substr(
+      static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.end - range.begin)));
+  return {inner.data() - text.data(),
+          inner.data() - text.data() + static_cast<std::int64_t>(inner.size())};
 }
 
-/// The places of the `count` largest scores at context positions, best first, equal ones by place. Scores that are not finite are none.
-std::vector<std::int64_t> best_places(std::span<const double> scores, const EncodedSample& window, std::int64_t count) {
+/// The places of the `count` largest scores at context positions, best first, equal ones by place.
+/// Scores that are not finite are none.
+std::vector<std::int64_t> best_places(std::span<const double> scores, const EncodedSample& window,
+                                      std::int64_t count) {
   std::vector<std::int64_t> places;
   const auto end = window.context_begin + static_cast<std::int64_t>(window.offsets.size());
   for (std::int64_t place = window.context_begin; place < end; ++place)
     if (std::isfinite(scores[static_cast<std::size_t>(place)])) places.push_back(place);
-  std::ranges::stable_sort(places, std::greater(), [&](std::int64_t place) { return scores[static_cast<std::size_t>(place)]; });
+  std::ranges::stable_sort(places, std::greater(), [&](std::int64_t place) {
+    return scores[static_cast<std::size_t>(place)];
+  });
   places.resize(std::min(places.size(), static_cast<std::size_t>(count)));
   return places;
 }
 
-using Candidates = std::map<std::pair<std::int64_t, std::int64_t>, double>;  // bytes of the context › best score
+using Candidates =
+    std::map<std::pair<std::int64_t, std::int64_t>, double>;  // bytes of the context › best score
 
-void add_candidates(std::string_view context, const WindowScores& scores, const AnswerOptions& options, Candidates& candidates) {
+void add_candidates(std::string_view context, const WindowScores& scores,
+                    const AnswerOptions& options, Candidates& candidates) {
   const EncodedSample& window = *scores.window;
   const std::size_t length = window.rows[0].ids.size();
-  require(scores.start.size() >= length && scores.end.size() >= length, "best_answers: {} and {} scores of {} tokens", scores.start.size(),
-          scores.end.size(), length);
+  require(scores.start.size() >= length && scores.end.size() >= length,
+          "best_answers: {} and {} scores of {} tokens", scores.start.size(), scores.end.size(),
+          length);
   const auto ends = best_places(scores.end, window, options.best);
   for (const std::int64_t start : best_places(scores.start, window, options.best)) {
     for (const std::int64_t end : ends) {
       if (end < start || end - start >= options.max_answer_length) continue;
-      const TextRange& first = window.offsets[static_cast<std::size_t>(start - window.context_begin)];
+      const TextRange& first =
+          window.offsets[static_cast<std::size_t>(start - window.context_begin)];
       const TextRange& last = window.offsets[static_cast<std::size_t>(end - window.context_begin)];
-      const TextRange range = trimmed_range(context, {first.begin, std::max(first.begin, last.end)});
+      const TextRange range =
+          trimmed_range(context, {first.begin, std::max(first.begin, last.end)});
       if (range.begin == range.end) continue;
-      const double score = scores.start[static_cast<std::size_t>(start)] + scores.end[static_cast<std::size_t>(end)];
+      const double score =
+          scores.start[static_cast<std::size_t>(start)] + scores.end[static_cast<std::size_t>(end)];
       const auto [found, added] = candidates.try_emplace({range.begin, range.end}, score);
       found->second = std::max(found->second, score);
     }
@@ -54,13 +65,16 @@ void add_candidates(std::string_view context, const WindowScores& scores, const 
 void set_probabilities(std::vector<PredictedAnswer>& answers) {
   double largest = -std::numeric_limits<double>::infinity(), sum = 0;
   for (const PredictedAnswer& answer : answers) largest = std::max(largest, answer.score);
-  for (PredictedAnswer& answer : answers) sum += answer.probability = std::exp(answer.score - largest);
+  for (PredictedAnswer& answer : answers)
+    sum += answer.probability = std::exp(answer.score - largest);
   for (PredictedAnswer& answer : answers) answer.probability /= sum;
 }
 
 }  // namespace
 
-std::vector<PredictedAnswer> best_answers(std::string_view context, std::span<const WindowScores> windows, const AnswerOptions& options) {
+std::vector<PredictedAnswer> best_answers(std::string_view context,
+                                          std::span<const WindowScores> windows,
+                                          const AnswerOptions& options) {
   Candidates candidates;
   double none = std::numeric_limits<double>::infinity();
   for (const WindowScores& window : windows) {
@@ -69,16 +83,20 @@ std::vector<PredictedAnswer> best_answers(std::string_view context, std::span<co
   }
   std::vector<PredictedAnswer> answers;
   for (const auto& [place, score] : candidates) {
-    const auto begin = static_cast<std::size_t>(place.first), end = static_cast<std::size_t>(place.second);
-    answers.push_back({std::string(context.substr(begin, end - begin)), {place.first, place.second}, score, 0});
+    const auto begin = static_cast<std::size_t>(place.first),
+               end = static_cast<std::size_t>(place.second);
+    answers.push_back(
+        {std::string(context.substr(begin, end - begin)), {place.first, place.second}, score, 0});
   }
   std::ranges::stable_sort(answers, std::greater(), &PredictedAnswer::score);
   if (options.no_answer && std::isfinite(none)) {
-    const auto behind =
-        std::ranges::find_if(answers, [&](const PredictedAnswer& answer) { return answer.score + options.no_answer_threshold < none; });
+    const auto behind = std::ranges::find_if(answers, [&](const PredictedAnswer& answer) {
+      return answer.score + options.no_answer_threshold < none;
+    });
     answers.insert(behind, {"", {}, none, 0});
   }
-  if (answers.empty()) return {PredictedAnswer{.text = "", .place = {}, .score = 0, .probability = 1}};
+  if (answers.empty())
+    return {PredictedAnswer{.text = "", .place = {}, .score = 0, .probability = 1}};
   answers.resize(std::min(answers.size(), static_cast<std::size_t>(options.best)));
   set_probabilities(answers);
   return answers;

@@ -1,4 +1,5 @@
-// Sentences out of CoNLL files: a word a line, its label in another column, an empty line behind each sentence.
+// Sentences out of CoNLL files: a word a line, its label in another column, an empty line behind
+// each sentence.
 #include <charconv>
 
 #include "core/base/printable.h"
@@ -57,12 +58,14 @@ class ConllExamples : public ExampleReader {
 
  private:
   /// From 0; nothing where none is named.
-  std::optional<std::size_t> column(const char* name, const std::optional<std::string>& given) const {
+  std::optional<std::size_t> column(const char* name,
+                                    const std::optional<std::string>& given) const {
     if (!given) return std::nullopt;
     std::size_t number = 0;
     const auto [end, error] = std::from_chars(given->data(), given->data() + given->size(), number);
     require_input(error == std::errc() && end == given->data() + given->size() && number >= 1,
-                  "task.columns.{} '{}' is no number; columns of CoNLL files are numbers from 1", name, printable(*given));
+                  "task.columns.{} '{}' is no number; columns of CoNLL files are numbers from 1",
+                  name, printable(*given));
     return number - 1;
   }
 
@@ -75,14 +78,16 @@ class ConllExamples : public ExampleReader {
     check_text(line, place);
     if (width_ == 0) width_ = parts.size();
     if (parts.size() != width_)
-      throw BadRow(
-          fmt::format("{}: the line has {} column{}, those before it {}", place, parts.size(), parts.size() == 1 ? "" : "s", width_));
+      throw BadRow(fmt::format("{}: the line has {} column{}, those before it {}", place,
+                               parts.size(), parts.size() == 1 ? "" : "s", width_));
     const std::size_t word = word_.value_or(0), label = label_.value_or(width_ - 1);
-    require_input(word < width_ && label < width_, "{}: the line has {} columns; task.columns asks for {}", place, width_,
+    require_input(word < width_ && label < width_,
+                  "{}: the line has {} columns; task.columns asks for {}", place, width_,
                   std::max(word, label) + 1);
     example.words.emplace_back(parts[word]);
     if (labelled_ == Labelled::optional) return;
-    require_input(label != word, "{}: the line has no label behind the word '{}'", place, printable(parts[word]));
+    require_input(label != word, "{}: the line has no label behind the word '{}'", place,
+                  printable(parts[word]));
     check_tag(task_, parts[label], place);
     example.word_labels.emplace_back(parts[label]);
   }
@@ -100,12 +105,14 @@ class ConllExamples : public ExampleReader {
 void check_tag(const TaskConfig& task, std::string_view tag, const std::string& place) {
   if (task.metric == TaskMetric::accuracy || is_entity_tag(tag)) return;
   throw BadRow(
-      fmt::format("{}: '{}' is no entity tag; expected O, or B-, I-, E- or S- and a type (for labels of another kind set "
+      fmt::format("{}: '{}' is no entity tag; expected O, or B-, I-, E- or S- and a type (for "
+                  "labels of another kind set "
                   "task.metric to accuracy)",
                   place, printable(tag)));
 }
 
-std::unique_ptr<ExampleReader> open_conll(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled) {
+std::unique_ptr<ExampleReader> open_conll(const TaskConfig& task, const std::filesystem::path& file,
+                                          Labelled labelled) {
   return std::make_unique<ConllExamples>(task, file, labelled);
 }
 

@@ -16,12 +16,15 @@ std::int64_t count_of(const T& values) {
   return static_cast<std::int64_t>(values.size());
 }
 
-/// How many tokens of each text stay so that both together have at most `room`, as Hugging Face's tokenizers cut "longest first".
-std::pair<std::int64_t, std::int64_t> longest_first(std::int64_t first, std::int64_t second, std::int64_t room) {
+/// How many tokens of each text stay so that both together have at most `room`, as Hugging Face's
+/// tokenizers cut "longest first".
+std::pair<std::int64_t, std::int64_t> longest_first(std::int64_t first, std::int64_t second,
+                                                    std::int64_t room) {
   if (first + second <= room) return {first, second};
   const std::int64_t half = room / 2, shorter = std::min(first, second);
   const std::int64_t kept_shorter = std::min(shorter, half), kept_longer = room - kept_shorter;
-  return first <= second ? std::pair{kept_shorter, kept_longer} : std::pair{kept_longer, kept_shorter};
+  return first <= second ? std::pair{kept_shorter, kept_longer}
+                         : std::pair{kept_longer, kept_shorter};
 }
 
 std::vector<std::int32_t> ids_of(std::span<const Token> tokens) {
@@ -30,13 +33,17 @@ std::vector<std::int32_t> ids_of(std::span<const Token> tokens) {
   return ids;
 }
 
-/// The first and the last token of the example's first answer, those that share a byte with it; −1 and −1 when there are none.
-std::pair<std::int64_t, std::int64_t> answer_tokens(const Example& example, std::span<const Token> tokens) {
+/// The first and the last token of the example's first answer, those that share a byte with it; −1
+/// and −1 when there are none.
+std::pair<std::int64_t, std::int64_t> answer_tokens(const Example& example,
+                                                    std::span<const Token> tokens) {
   std::int64_t first = -1, last = -1;
   if (example.answers.empty()) return {first, last};
-  const std::int64_t begin = example.answers[0].begin, end = begin + count_of(example.answers[0].text);
+  const std::int64_t begin = example.answers[0].begin,
+                     end = begin + count_of(example.answers[0].text);
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    if (tokens[i].begin >= tokens[i].end || tokens[i].end <= begin || tokens[i].begin >= end) continue;
+    if (tokens[i].begin >= tokens[i].end || tokens[i].end <= begin || tokens[i].begin >= end)
+      continue;
     if (first < 0) first = static_cast<std::int64_t>(i);
     last = static_cast<std::int64_t>(i);
   }
@@ -44,7 +51,9 @@ std::pair<std::int64_t, std::int64_t> answer_tokens(const Example& example, std:
 }
 
 /// How many tokens of a wrapped sequence stand before this one.
-std::int64_t place_of(const WrappedIds& wrapped, std::int32_t id) { return std::ranges::find(wrapped.ids, id) - wrapped.ids.begin(); }
+std::int64_t place_of(const WrappedIds& wrapped, std::int32_t id) {
+  return std::ranges::find(wrapped.ids, id) - wrapped.ids.begin();
+}
 
 /// Whether a text that the model reads is empty or white space. What choices begin with may be.
 bool has_blank_text(TaskKind kind, const Example& example) {
@@ -61,7 +70,8 @@ std::int64_t EncodedSample::length() const {
   return longest;
 }
 
-TaskEncoder::TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenizer& tokenizer, std::int64_t sequence_length, bool towers)
+TaskEncoder::TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenizer& tokenizer,
+                         std::int64_t sequence_length, bool towers)
     : task_(task),
       labels_(std::move(labels)),
       tokenizer_(tokenizer),
@@ -72,19 +82,27 @@ TaskEncoder::TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenize
   constexpr std::int32_t text = -1, none = -2;
   before_text_ = place_of(tokenizer.wrap(std::span(&text, 1)), text);
   before_second_ = place_of(tokenizer.wrap(std::span(&none, 1), std::span(&text, 1)), text) - 1;
-  require(task.kind && *task.kind != TaskKind::features, "TaskEncoder: the task is of features or not resolved");
-  require_input(sequence_length >= pair_specials_ + 4, "data.sequence_length {} leaves no room for text beside {} special tokens",
+  require(task.kind && *task.kind != TaskKind::features,
+          "TaskEncoder: the task is of features or not resolved");
+  require_input(sequence_length >= pair_specials_ + 4,
+                "data.sequence_length {} leaves no room for text beside {} special tokens",
                 sequence_length, pair_specials_);
-  require_input(tokenizer.special().pad != no_id, "the tokenizer has no padding token, which batches of texts of different lengths need");
+  require_input(
+      tokenizer.special().pad != no_id,
+      "the tokenizer has no padding token, which batches of texts of different lengths need");
   if (*task.kind != TaskKind::questions) return;
-  require_input(tokenizer.special().cls != no_id, "the tokenizer has no cls token, which stands for answers that are not there");
-  const std::int64_t context = sequence_length - pair_specials_ - (sequence_length - pair_specials_) / 2;
+  require_input(tokenizer.special().cls != no_id,
+                "the tokenizer has no cls token, which stands for answers that are not there");
+  const std::int64_t context =
+      sequence_length - pair_specials_ - (sequence_length - pair_specials_) / 2;
   require_input(task.stride < context,
-                "task.stride {} is too large for data.sequence_length {}: a window has {} tokens of context beside a long question",
+                "task.stride {} is too large for data.sequence_length {}: a window has {} tokens "
+                "of context beside a long question",
                 task.stride, sequence_length, context);
 }
 
-std::vector<EncodedSample> TaskEncoder::encode(const Example& example, EncodingCounts& counts) const {
+std::vector<EncodedSample> TaskEncoder::encode(const Example& example,
+                                               EncodingCounts& counts) const {
   std::vector<EncodedSample> samples(1);
   switch (*task_.kind) {
     case TaskKind::classification:
@@ -113,8 +131,9 @@ std::vector<EncodedSample> TaskEncoder::encode(const Example& example, EncodingC
 std::int64_t TaskEncoder::label_index(const std::string& label, const Example& example) const {
   const std::int64_t index = labels_.find(label);
   if (index < 0)
-    throw BadRow(fmt::format("{}: unknown label '{}'{}; {}{}", example.place(), printable(label), did_you_mean(label, labels_.names()),
-                             describe(labels_), header_hint(task_, example)));
+    throw BadRow(fmt::format("{}: unknown label '{}'{}; {}{}", example.place(), printable(label),
+                             did_you_mean(label, labels_.names()), describe(labels_),
+                             header_hint(task_, example)));
   return index;
 }
 
@@ -126,21 +145,26 @@ void TaskEncoder::add_single(Ids ids, EncodedSample& sample, EncodingCounts& cou
   sample.rows.push_back(tokenizer_.wrap(ids));
 }
 
-void TaskEncoder::add_pair(Ids first, Ids second, EncodedSample& sample, EncodingCounts& counts) const {
+void TaskEncoder::add_pair(Ids first, Ids second, EncodedSample& sample,
+                           EncodingCounts& counts) const {
   const std::int64_t all = count_of(first) + count_of(second);
   sample.full_length = std::max(sample.full_length, all + pair_specials_);
-  const auto [kept_first, kept_second] = longest_first(count_of(first), count_of(second), sequence_length_ - pair_specials_);
+  const auto [kept_first, kept_second] =
+      longest_first(count_of(first), count_of(second), sequence_length_ - pair_specials_);
   counts.removed_tokens += all - kept_first - kept_second;
   first.resize(static_cast<std::size_t>(kept_first));
   second.resize(static_cast<std::size_t>(kept_second));
   sample.rows.push_back(tokenizer_.wrap(first, second));
 }
 
-void TaskEncoder::encode_texts(const Example& example, EncodedSample& sample, EncodingCounts& counts) const {
+void TaskEncoder::encode_texts(const Example& example, EncodedSample& sample,
+                               EncodingCounts& counts) const {
   if (example.label) sample.label = label_index(*example.label, example);
   if (example.value) sample.value = *example.value;
-  Ids ids = example.pixels.empty() ? tokenizer_.encode(example.text) : byte_ids(tokenizer_, example.pixels);
-  if (towers_ && !example.pair) throw BadRow(example.place() + ": has one text, and a model of two towers compares two");
+  Ids ids = example.pixels.empty() ? tokenizer_.encode(example.text)
+                                   : byte_ids(tokenizer_, example.pixels);
+  if (towers_ && !example.pair)
+    throw BadRow(example.place() + ": has one text, and a model of two towers compares two");
   if (example.pair && !towers_) {
     add_pair(std::move(ids), tokenizer_.encode(*example.pair), sample, counts);
   } else {
@@ -149,17 +173,21 @@ void TaskEncoder::encode_texts(const Example& example, EncodedSample& sample, En
   }
 }
 
-void TaskEncoder::encode_choices(const Example& example, EncodedSample& sample, EncodingCounts& counts) const {
+void TaskEncoder::encode_choices(const Example& example, EncodedSample& sample,
+                                 EncodingCounts& counts) const {
   if (example.choice) sample.label = *example.choice;
   const Ids before = tokenizer_.encode(example.text);
   for (const std::string& choice : example.choices) {
-    const std::string text = example.pair && !example.pair->empty() ? *example.pair + " " + choice : choice;
+    const std::string text =
+        example.pair && !example.pair->empty() ? *example.pair + " " + choice : choice;
     add_pair(before, tokenizer_.encode(text), sample, counts);
   }
 }
 
-void TaskEncoder::encode_words(const Example& example, EncodedSample& sample, EncodingCounts& counts) const {
-  for (const std::string& label : example.word_labels) sample.word_labels.push_back(label_index(label, example));
+void TaskEncoder::encode_words(const Example& example, EncodedSample& sample,
+                               EncodingCounts& counts) const {
+  for (const std::string& label : example.word_labels)
+    sample.word_labels.push_back(label_index(label, example));
   const std::int64_t room = sequence_length_ - single_specials_;
   Ids ids;
   std::int64_t all = 0;
@@ -179,12 +207,14 @@ void TaskEncoder::encode_words(const Example& example, EncodedSample& sample, En
     if (start >= 0) start += before_text_;
 }
 
-std::vector<EncodedSample> TaskEncoder::encode_question(const Example& example, EncodingCounts& counts) const {
+std::vector<EncodedSample> TaskEncoder::encode_question(const Example& example,
+                                                        EncodingCounts& counts) const {
   const std::string& context = *example.pair;
   Ids question = tokenizer_.encode(example.text);
   const std::vector<Token> tokens = tokenizer_.encode_with_offsets(context);
   const std::int64_t room = sequence_length_ - pair_specials_, all = count_of(tokens);
-  const std::int64_t kept = std::min(count_of(question), room / 2), size = room - kept, removed = count_of(question) - kept;
+  const std::int64_t kept = std::min(count_of(question), room / 2), size = room - kept,
+                     removed = count_of(question) - kept;
   counts.removed_tokens += removed;
   question.resize(static_cast<std::size_t>(kept));
 
@@ -193,7 +223,8 @@ std::vector<EncodedSample> TaskEncoder::encode_question(const Example& example, 
   std::vector<EncodedSample> windows;
   for (std::int64_t begin = 0;; begin += size - task_.stride) {
     const std::int64_t end = std::min(begin + size, all);
-    const auto part = std::span(tokens).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+    const auto part = std::span(tokens).subspan(static_cast<std::size_t>(begin),
+                                                static_cast<std::size_t>(end - begin));
     EncodedSample window;
     window.rows.push_back(tokenizer_.wrap(question, ids_of(part)));
     window.full_length = count_of(window.rows[0].ids) + removed;

@@ -18,20 +18,25 @@ struct TextRange {
   std::int64_t begin = 0, end = 0;
 };
 
-/// What a model gets at once of an example: all of it, or for questions one window. Without padding.
+/// What a model gets at once of an example: all of it, or for questions one window. Without
+/// padding.
 struct EncodedSample {
   std::int64_t example = 0;      ///< its number in the data set, from 0
   std::vector<WrappedIds> rows;  ///< one; choice: one a choice; towers: the two texts
 
-  std::int64_t label = ignore_index;                        ///< classification, choice, features with classes
+  std::int64_t label = ignore_index;  ///< classification, choice, features with classes
   double value = std::numeric_limits<double>::quiet_NaN();  ///< regression, features with values
-  std::vector<std::int64_t> word_labels;                    ///< tokens: of every word of the example, cut off ones too
-  std::vector<std::int64_t> word_starts;                    ///< tokens: place of each word's first token in the row; −1: has none
-  std::int64_t start = 0, end = 0;                          ///< questions: first and last token of the answer; 0: cls, none in here
-  std::int64_t context_begin = 0;                           ///< questions: place of the context's first token in the row
-  std::vector<TextRange> offsets;                           ///< questions: of each token of the context, in the whole context
-  bool labelled = false;                                    ///< whether the example says what is right
-  std::int64_t full_length = 0;                             ///< length() as it would be if nothing had been cut
+  std::vector<std::int64_t>
+      word_labels;  ///< tokens: of every word of the example, cut off ones too
+  std::vector<std::int64_t>
+      word_starts;  ///< tokens: place of each word's first token in the row; −1: has none
+  std::int64_t start = 0,
+               end = 0;  ///< questions: first and last token of the answer; 0: cls, none in here
+  std::int64_t context_begin = 0;  ///< questions: place of the context's first token in the row
+  std::vector<TextRange>
+      offsets;                   ///< questions: of each token of the context, in the whole context
+  bool labelled = false;         ///< whether the example says what is right
+  std::int64_t full_length = 0;  ///< length() as it would be if nothing had been cut
 
   /// Tokens of the longest row.
   std::int64_t length() const;
@@ -48,24 +53,29 @@ struct EncodingCounts {
   std::int64_t removed_tokens = 0;  ///< tokens they lost
   std::int64_t removed_words = 0;   ///< tokens: words without a token, which cannot be labelled
   std::int64_t unknown = 0;         ///< unknown tokens
-  std::int64_t answers_cut = 0;     ///< questions: answerable ones whose answer lies whole in no window
+  std::int64_t answers_cut =
+      0;  ///< questions: answerable ones whose answer lies whole in no window
 };
 
 /// Encodes examples of one task. Safe to use from several threads.
 class TaskEncoder {
  public:
-  /// `task` resolved, not of features; rows have at most `sequence_length` tokens, special ones included. InputError when that leaves no
-  /// room for text, or none beside task.stride, or when the tokenizer lacks pad or, for questions, cls. It must live as long. With `towers`
-  /// the two texts of a pair are rows of their own, each of at most `sequence_length` tokens.
-  TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenizer& tokenizer, std::int64_t sequence_length, bool towers = false);
+  /// `task` resolved, not of features; rows have at most `sequence_length` tokens, special ones
+  /// included. InputError when that leaves no room for text, or none beside task.stride, or when
+  /// the tokenizer lacks pad or, for questions, cls. It must live as long. With `towers` the two
+  /// texts of a pair are rows of their own, each of at most `sequence_length` tokens.
+  TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenizer& tokenizer,
+              std::int64_t sequence_length, bool towers = false);
 
-  /// The samples of an example; one but for questions. Counts what it did in `counts`. BadRow "file:line: …" for a label that is not
-  /// among the known. InputError for an image, whose tokens are its pixels, when the tokenizer is not that of bytes.
+  /// The samples of an example; one but for questions. Counts what it did in `counts`. BadRow
+  /// "file:line: …" for a label that is not among the known. InputError for an image, whose tokens
+  /// are its pixels, when the tokenizer is not that of bytes.
   ///
-  /// Pairs that are too long lose tokens at their ends, of the longer text first, as Hugging Face's longest_first. Words are
-  /// tokenized each with a space in front, and their first token stands for them. Windows: [cls question sep context part sep] with
-  /// parts as long as fit, each beginning `stride` tokens before the end of the one before; a question that takes more than half of the row
-  /// is cut to that.
+  /// Pairs that are too long lose tokens at their ends, of the longer text first, as Hugging Face's
+  /// longest_first. Words are tokenized each with a space in front, and their first token stands
+  /// for them. Windows: [cls question sep context part sep] with parts as long as fit, each
+  /// beginning `stride` tokens before the end of the one before; a question that takes more than
+  /// half of the row is cut to that.
   std::vector<EncodedSample> encode(const Example& example, EncodingCounts& counts) const;
 
   const TaskConfig& task() const { return task_; }
@@ -90,7 +100,7 @@ class TaskEncoder {
   std::int64_t sequence_length_;
   bool towers_;
   std::int64_t single_specials_, pair_specials_;  // tokens that wrapping adds
-  std::int64_t before_text_, before_second_;      // … of these in front of a text, and of a second one
+  std::int64_t before_text_, before_second_;  // … of these in front of a text, and of a second one
 };
 
 }  // namespace nystrom

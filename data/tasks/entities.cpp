@@ -25,7 +25,8 @@ std::vector<TextRange> split_words(std::string_view text) {
     const auto end = static_cast<std::int64_t>(i);
     char32_t after = ' ';
     if (std::size_t next = i; next < text.size()) after = next_code_point(text, next);
-    const bool joins = (c == '-' || c == '\'' || c == '.' || c == ',' || c == 0x2019) && is_alphanumeric(before) && is_alphanumeric(after);
+    const bool joins = (c == '-' || c == '\'' || c == '.' || c == ',' || c == 0x2019) &&
+                       is_alphanumeric(before) && is_alphanumeric(after);
     const bool sign = (category_bit_of(c) & (punctuation_bits | symbol_bits)) != 0;
     if (is_white_space(c)) {
       open = false;
@@ -43,13 +44,16 @@ std::vector<TextRange> split_words(std::string_view text) {
   return words;
 }
 
-std::vector<WordLabel> word_labels(const EncodedSample& sample, std::span<const double> scores, std::int64_t labels) {
+std::vector<WordLabel> word_labels(const EncodedSample& sample, std::span<const double> scores,
+                                   std::int64_t labels) {
   std::vector<WordLabel> result;
   for (const std::int64_t start : sample.word_starts) {
     result.emplace_back();
     if (start < 0) continue;
-    const auto begin = static_cast<std::size_t>(start * labels), count = static_cast<std::size_t>(labels);
-    require(begin + count <= scores.size(), "word_labels: {} scores for position {} of {} labels", scores.size(), start, labels);
+    const auto begin = static_cast<std::size_t>(start * labels),
+               count = static_cast<std::size_t>(labels);
+    require(begin + count <= scores.size(), "word_labels: {} scores for position {} of {} labels",
+            scores.size(), start, labels);
     const auto row = scores.subspan(begin, count);
     const auto best = std::ranges::max_element(row);
     double sum = 0;
@@ -59,16 +63,20 @@ std::vector<WordLabel> word_labels(const EncodedSample& sample, std::span<const 
   return result;
 }
 
-std::vector<Entity> find_entities(std::span<const std::string> words, std::span<const WordLabel> predicted, const LabelSet& labels,
+std::vector<Entity> find_entities(std::span<const std::string> words,
+                                  std::span<const WordLabel> predicted, const LabelSet& labels,
                                   std::string_view text, std::span<const TextRange> places) {
   require(words.size() == predicted.size() && (places.empty() || places.size() == words.size()),
-          "find_entities: {} words, {} labels, {} places", words.size(), predicted.size(), places.size());
+          "find_entities: {} words, {} labels, {} places", words.size(), predicted.size(),
+          places.size());
   std::vector<std::string> tags;
-  for (const WordLabel& word : predicted) tags.push_back(word.label < 0 ? "O" : labels.name(word.label));
+  for (const WordLabel& word : predicted)
+    tags.push_back(word.label < 0 ? "O" : labels.name(word.label));
   std::vector<Entity> entities;
   for (const TaggedSpan& span : tagged_spans(tags)) {
     Entity entity{span.type, "", span.begin, span.end, {}, 0};
-    const auto first = static_cast<std::size_t>(span.begin), end = static_cast<std::size_t>(span.end);
+    const auto first = static_cast<std::size_t>(span.begin),
+               end = static_cast<std::size_t>(span.end);
     for (std::size_t word = first; word < end; ++word) {
       if (places.empty()) entity.text += (word > first ? " " : "") + words[word];
       entity.score += predicted[word].probability / static_cast<double>(end - first);

@@ -31,14 +31,17 @@ TaskFormat format_of(const TaskConfig& task, const fs::path& file, Labelled labe
   if (name == ".json" && *task.kind == TaskKind::questions) return TaskFormat::squad;
   if (name == ".bin") return TaskFormat::cifar10;
   if (name == ".npy") return TaskFormat::pathfinder;
-  throw InputError(fmt::format("{}: the ending of its name does not tell its form; set task.format", printable_path(file)));
+  throw InputError(fmt::format("{}: the ending of its name does not tell its form; set task.format",
+                               printable_path(file)));
 }
 
-std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& file, Labelled labelled) {
+std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& file,
+                                        Labelled labelled) {
   const TaskFormat format = format_of(task, file, labelled);
   const std::vector<TaskFormat> formats = formats_of(*task.kind);
-  require_input(std::ranges::find(formats, format) != formats.end(), "{}: {} does not hold a task of kind {}", printable_path(file),
-                enum_name(format), enum_name(*task.kind));
+  require_input(std::ranges::find(formats, format) != formats.end(),
+                "{}: {} does not hold a task of kind {}", printable_path(file), enum_name(format),
+                enum_name(*task.kind));
   switch (format) {
     case TaskFormat::tsv:
     case TaskFormat::csv:
@@ -47,7 +50,9 @@ std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& 
     case TaskFormat::squad: return open_squad(task, file, labelled);
     case TaskFormat::folders: return open_folders(task, file, labelled);
     case TaskFormat::lines:
-      require_input(labelled == Labelled::optional, "{}: task.format lines has no labels, and this file needs them", printable_path(file));
+      require_input(labelled == Labelled::optional,
+                    "{}: task.format lines has no labels, and this file needs them",
+                    printable_path(file));
       return open_lines(task, file);
     case TaskFormat::cifar10: return open_cifar10(file, labelled);
     case TaskFormat::pathfinder: return open_pathfinder(file, labelled);
@@ -93,7 +98,8 @@ class FilesReader : public ExampleReader {
 };
 
 bool are_folders(const TaskConfig& task, const std::vector<std::string>& patterns) {
-  return task.format ? *task.format == TaskFormat::folders : !patterns.empty() && fs::is_directory(patterns[0]);
+  return task.format ? *task.format == TaskFormat::folders
+                     : !patterns.empty() && fs::is_directory(patterns[0]);
 }
 
 }  // namespace
@@ -101,25 +107,34 @@ bool are_folders(const TaskConfig& task, const std::vector<std::string>& pattern
 std::string Example::place() const {
   if (!file) return fmt::format("the example '{}'", printable(text, 60));
   if (!pixels.empty() && line == 0) return fmt::format("{}: image {}", *file, id);
-  return line > 0 ? fmt::format("{}:{}", *file, line) : fmt::format("{}: question '{}'", *file, printable(id));
+  return line > 0 ? fmt::format("{}:{}", *file, line)
+                  : fmt::format("{}: question '{}'", *file, printable(id));
 }
 
 std::string header_hint(const TaskConfig& task, const Example& example) {
   const bool possible = task.header == false && example.line == 1;
-  return possible ? "; if this line names the columns, set task.header to true and their names in task.columns" : "";
+  return possible ? "; if this line names the columns, set task.header to true and their names in "
+                    "task.columns"
+                  : "";
 }
 
-std::string describe_unreadable(const std::vector<std::string>& patterns, const SkippedRows& skipped) {
-  return fmt::format("{}: none of its {} examples can be read; the first: {}", fmt::join(patterns, ", "), skipped.count, skipped.first);
+std::string describe_unreadable(const std::vector<std::string>& patterns,
+                                const SkippedRows& skipped) {
+  return fmt::format("{}: none of its {} examples can be read; the first: {}",
+                     fmt::join(patterns, ", "), skipped.count, skipped.first);
 }
 
-std::unique_ptr<ExampleReader> open_examples(const TaskConfig& task, const std::vector<std::string>& patterns, Labelled labelled) {
+std::unique_ptr<ExampleReader> open_examples(const TaskConfig& task,
+                                             const std::vector<std::string>& patterns,
+                                             Labelled labelled) {
   require(task.kind && task.bad_rows, "open_examples: the task is not resolved");
   require_input(!patterns.empty(), "the task names no files to read");
-  if (!are_folders(task, patterns)) return std::make_unique<FilesReader>(task, match_files(patterns), labelled);
+  if (!are_folders(task, patterns))
+    return std::make_unique<FilesReader>(task, match_files(patterns), labelled);
   std::vector<fs::path> folders;
   for (const std::string& pattern : patterns) {
-    require_input(fs::is_directory(pattern), "'{}' is no folder; task.format folders needs a folder with one a label in it",
+    require_input(fs::is_directory(pattern),
+                  "'{}' is no folder; task.format folders needs a folder with one a label in it",
                   printable(pattern));
     folders.emplace_back(pattern);
   }

@@ -13,10 +13,11 @@ namespace nystrom {
 
 /// A file with, at its root:
 ///   features  [samples, steps, width] f32 or f64
-///   lengths   [samples] integers, optional: the valid steps of each sample, from 1; without it all are
-///   labels    [samples] integers from 0, optional: classes; or
-///   values    [samples] f32 or f64, optional: numbers to predict
-/// Sizes, types and lengths are checked when it is opened, features as they are read. Safe to use from several threads.
+///   lengths   [samples] integers, optional: the valid steps of each sample, from 1; without it all
+///   are labels    [samples] integers from 0, optional: classes; or values    [samples] f32 or f64,
+///   optional: numbers to predict
+/// Sizes, types and lengths are checked when it is opened, features as they are read. Safe to use
+/// from several threads.
 class FeatureFile {
  public:
   /// InputError naming the file for one that is no such file. Error of `labels` and `values` both.
@@ -35,8 +36,8 @@ class FeatureFile {
   const std::vector<double>& values() const;
   const std::filesystem::path& path() const;
 
-  /// Fills `features` with the first length(sample) · width numbers of the sample. InputError naming file, sample, step and column
-  /// for a number that is not finite.
+  /// Fills `features` with the first length(sample) · width numbers of the sample. InputError
+  /// naming file, sample, step and column for a number that is not finite.
   void read(std::int64_t sample, std::span<float> features) const;
 
  private:

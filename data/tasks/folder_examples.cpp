@@ -15,17 +15,20 @@ constexpr std::string_view label_folders_example = "expected one a label, such a
 
 class FolderExamples : public ExampleReader {
  public:
-  FolderExamples(const TaskConfig& task, const fs::path& folder, Labelled labelled) : labelled_(labelled) {
+  FolderExamples(const TaskConfig& task, const fs::path& folder, Labelled labelled)
+      : labelled_(labelled) {
     std::vector<std::string> labels = task.labels;
     if (labels.empty())
       for (const auto& entry : fs::directory_iterator(folder))
-        if (entry.is_directory() && !hidden(entry.path())) labels.push_back(entry.path().filename().string());
-    require_input(!labels.empty(), "{}: there are no folders in it; {}", printable_path(folder), label_folders_example);
+        if (entry.is_directory() && !hidden(entry.path()))
+          labels.push_back(entry.path().filename().string());
+    require_input(!labels.empty(), "{}: there are no folders in it; {}", printable_path(folder),
+                  label_folders_example);
     std::sort(labels.begin(), labels.end());
     for (const std::string& label : labels) {
       const fs::path inner = folder / label;
-      require_input(fs::is_directory(inner), "{}: there is no folder '{}' in it; {}", printable_path(folder), printable(label),
-                    label_folders_example);
+      require_input(fs::is_directory(inner), "{}: there is no folder '{}' in it; {}",
+                    printable_path(folder), printable(label), label_folders_example);
       std::vector<fs::path> files;
       for (const auto& entry : fs::directory_iterator(inner))
         if (entry.is_regular_file() && !hidden(entry.path())) files.push_back(entry.path());
@@ -61,7 +64,8 @@ class FolderExamples : public ExampleReader {
 
 }  // namespace
 
-std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const fs::path& folder, Labelled labelled) {
+std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const fs::path& folder,
+                                            Labelled labelled) {
   return std::make_unique<FolderExamples>(task, folder, labelled);
 }
 

@@ -22,14 +22,17 @@ constexpr std::size_t cifar_record = 1 + 3 * cifar_pixels;
 class Cifar10 : public ExampleReader {
  public:
   Cifar10(const fs::path& file, Labelled labelled)
-      : file_(std::make_shared<std::string>(printable_path(file))), source_(open_byte_source(file)), labelled_(labelled) {}
+      : file_(std::make_shared<std::string>(printable_path(file))),
+        source_(open_byte_source(file)),
+        labelled_(labelled) {}
 
   std::optional<Example> next() override {
     std::vector<char> record(cifar_record);
     const std::size_t size = source_->read(record);
     if (size == 0) return std::nullopt;
-    require_input(size == cifar_record, "{}: ends after {} bytes of image {}; an image of CIFAR-10's binary files has {}", *file_, size,
-                  number_, cifar_record);
+    require_input(size == cifar_record,
+                  "{}: ends after {} bytes of image {}; an image of CIFAR-10's binary files has {}",
+                  *file_, size, number_, cifar_record);
     Example example;
     example.file = file_;
     example.id = std::to_string(number_++);
@@ -38,7 +41,8 @@ class Cifar10 : public ExampleReader {
       example.pixels.push_back(grey(byte(i), byte(i + cifar_pixels), byte(i + 2 * cifar_pixels)));
     if (labelled_ == Labelled::optional) return example;
     const std::vector<std::string> classes = cifar10_classes();
-    if (byte(0) >= classes.size()) throw BadRow(fmt::format("{}: has the class {}, expected 0 to 9", example.place(), byte(0)));
+    if (byte(0) >= classes.size())
+      throw BadRow(fmt::format("{}: has the class {}, expected 0 to 9", example.place(), byte(0)));
     example.label = classes[byte(0)];
     example.labelled = true;
     return example;
@@ -62,7 +66,9 @@ constexpr std::uint32_t max_png_side = 1024;
 
 /// BadRow "place: file: …" for one that cannot be read.
 Picture read_png(const fs::path& file, const std::string& place) {
-  const auto fail = [&](const std::string& message) { throw BadRow(fmt::format("{}: {}: {}", place, printable_path(file), message)); };
+  const auto fail = [&](const std::string& message) {
+    throw BadRow(fmt::format("{}: {}: {}", place, printable_path(file), message));
+  };
   std::error_code error;
   if (!fs::is_regular_file(file, error)) fail("no such file");
   if (const auto size = fs::file_size(file, error); error || size > max_png_bytes)
@@ -70,16 +76,20 @@ Picture read_png(const fs::path& file, const std::string& place) {
   const std::string bytes = read_whole(file, max_png_bytes);
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
-  if (png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()) == 0) fail(fmt::format("no PNG image: {}", image.message));
+  if (png_image_begin_read_from_memory(&image, bytes.data(), bytes.size()) == 0)
+    fail(fmt::format("no PNG image: {}", image.message));
   Picture picture{image.width, image.height, {}};
   if (image.width > max_png_side || image.height > max_png_side) {
     png_image_free(&image);
-    fail(fmt::format("is {} x {} pixels, expected at most {} on a side", picture.width, picture.height, max_png_side));
+    fail(fmt::format("is {} x {} pixels, expected at most {} on a side", picture.width,
+                     picture.height, max_png_side));
   }
   image.format = PNG_FORMAT_RGB;
   std::vector<std::uint8_t> colours(PNG_IMAGE_SIZE(image));
-  if (png_image_finish_read(&image, nullptr, colours.data(), 0, nullptr) == 0) fail(fmt::format("no whole PNG image: {}", image.message));
-  for (std::size_t i = 0; i < colours.size(); i += 3) picture.pixels.push_back(grey(colours[i], colours[i + 1], colours[i + 2]));
+  if (png_image_finish_read(&image, nullptr, colours.data(), 0, nullptr) == 0)
+    fail(fmt::format("no whole PNG image: {}", image.message));
+  for (std::size_t i = 0; i < colours.size(); i += 3)
+    picture.pixels.push_back(grey(colours[i], colours[i + 1], colours[i + 2]));
   return picture;
 }
 
@@ -103,15 +113,17 @@ class Pathfinder : public ExampleReader {
     const std::vector<std::string> words = words_of(line);
     if (words.size() < 4 || (words[3] != "0" && words[3] != "1"))
       throw BadRow(
-          fmt::format("{}: got '{}', expected a folder, a PNG file, a number and the label 0 or 1", example.place(), printable(line, 60)));
+          fmt::format("{}: got '{}', expected a folder, a PNG file, a number and the label 0 or 1",
+                      example.place(), printable(line, 60)));
     const fs::path image = fs::path(words[0]) / words[1];
     if (image.is_absolute() || std::ranges::find(image, fs::path("..")) != image.end())
-      throw BadRow(fmt::format("{}: '{}' lies outside of the data set's folder", example.place(), printable(image.string(), 60)));
+      throw BadRow(fmt::format("{}: '{}' lies outside of the data set's folder", example.place(),
+                               printable(image.string(), 60)));
     Picture picture = read_png(folder_ / image, example.place());
     if (width_ == 0) std::tie(width_, height_) = std::pair(picture.width, picture.height);
     if (picture.width != width_ || picture.height != height_)
-      throw BadRow(fmt::format("{}: the image is {} x {} pixels, those before it {} x {}", example.place(), picture.width, picture.height,
-                               width_, height_));
+      throw BadRow(fmt::format("{}: the image is {} x {} pixels, those before it {} x {}",
+                               example.place(), picture.width, picture.height, width_, height_));
     example.pixels = std::move(picture.pixels);
     example.labelled = labelled_ == Labelled::required;
     if (example.labelled) example.label = words[3];
@@ -142,14 +154,17 @@ std::vector<std::string> cifar10_classes() {
   return {"airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck"};
 }
 
-std::unique_ptr<ExampleReader> open_cifar10(const fs::path& file, Labelled labelled) { return std::make_unique<Cifar10>(file, labelled); }
+std::unique_ptr<ExampleReader> open_cifar10(const fs::path& file, Labelled labelled) {
+  return std::make_unique<Cifar10>(file, labelled);
+}
 
 std::unique_ptr<ExampleReader> open_pathfinder(const fs::path& file, Labelled labelled) {
   return std::make_unique<Pathfinder>(file, labelled);
 }
 
 std::uint8_t grey(std::uint8_t red, std::uint8_t green, std::uint8_t blue) {
-  return static_cast<std::uint8_t>(std::floor((0.2989 * red + 0.5870 * green + 0.1140 * blue) * 255.5 / 255));
+  return static_cast<std::uint8_t>(
+      std::floor((0.2989 * red + 0.5870 * green + 0.1140 * blue) * 255.5 / 255));
 }
 
 }  // namespace nystrom

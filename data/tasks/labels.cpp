@@ -22,24 +22,28 @@ constexpr std::size_t max_labels = 10000, max_named = 20;
 std::optional<std::int64_t> whole_number(const std::string& text) {
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value)
+                                                                  : std::nullopt;
 }
 
 /// As numbers if all are whole numbers, by bytes otherwise; sets are sorted by bytes already.
 std::vector<std::string> sorted(const std::set<std::string>& names) {
   std::vector<std::string> result(names.begin(), names.end());
-  if (std::ranges::all_of(result, [](const std::string& name) { return whole_number(name).has_value(); }))
-    std::ranges::stable_sort(result, {}, [](const std::string& name) { return *whole_number(name); });
+  if (std::ranges::all_of(result,
+                          [](const std::string& name) { return whole_number(name).has_value(); }))
+    std::ranges::stable_sort(result, {},
+                             [](const std::string& name) { return *whole_number(name); });
   return result;
 }
 
 /// Without white space around it, in lower case, in Unicode's normal form NFKC.
 std::string folded(const std::string& name) {
   const std::string_view inner = trimmed(name);
-  constexpr auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPAT | UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD);
+  constexpr auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPAT |
+                                                          UTF8PROC_COMPOSE | UTF8PROC_CASEFOLD);
   utf8proc_uint8_t* result = nullptr;
-  const auto size =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(inner.data()), static_cast<utf8proc_ssize_t>(inner.size()), &result, options);
+  const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(inner.data()),
+                                 static_cast<utf8proc_ssize_t>(inner.size()), &result, options);
   if (size < 0) return name;  // not UTF-8, as labels out of memory may be
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owned(result, &std::free);
   return {reinterpret_cast<const char*>(result), static_cast<std::size_t>(size)};
@@ -50,7 +54,8 @@ std::string folded(const std::string& name) {
 LabelSet::LabelSet(std::vector<std::string> names) : names_(std::move(names)) {
   for (const std::string& name : names_) {
     require_input(!name.empty(), "labels: one is empty");
-    require_input(index_.emplace(name, static_cast<std::int64_t>(index_.size())).second, "labels: '{}' is there twice", printable(name));
+    require_input(index_.emplace(name, static_cast<std::int64_t>(index_.size())).second,
+                  "labels: '{}' is there twice", printable(name));
   }
 }
 
@@ -70,7 +75,8 @@ std::string describe(const LabelSet& labels) {
     if (i > 0) text += i + 1 == labels.names().size() ? " and " : ", ";
     text += "'" + printable(labels.names()[i]) + "'";
   }
-  if (labels.names().size() > max_named) text += fmt::format(" and {} more", labels.names().size() - max_named);
+  if (labels.names().size() > max_named)
+    text += fmt::format(" and {} more", labels.names().size() - max_named);
   return text;
 }
 
@@ -80,7 +86,8 @@ LabelSet numbered_labels(std::int64_t count) {
   return LabelSet(std::move(names));
 }
 
-std::vector<std::pair<std::string, std::string>> labels_alike(const std::vector<std::string>& names) {
+std::vector<std::pair<std::string, std::string>> labels_alike(
+    const std::vector<std::string>& names) {
   std::map<std::string, std::string> known;
   std::vector<std::pair<std::string, std::string>> alike;
   for (const std::string& name : names) {
@@ -99,12 +106,16 @@ LabelSet task_labels(const TaskConfig& task) {
     if (example.label) names.insert(*example.label);
     names.insert(example.word_labels.begin(), example.word_labels.end());
     require_input(names.size() <= max_labels,
-                  "{}: more than {} different labels; task.columns.label names something else, or the task is a regression",
+                  "{}: more than {} different labels; task.columns.label names something else, or "
+                  "the task is a regression",
                   example.place(), max_labels);
   });
-  require_input(!names.empty() || skipped.count == 0, "{}", describe_unreadable(task.train, skipped));
-  require_input(names.size() >= 2, "{}: all labels are '{}'; there is nothing to learn: name the others in task.labels",
-                fmt::join(task.train, ", "), names.empty() ? "" : printable(*names.begin()));
+  require_input(!names.empty() || skipped.count == 0, "{}",
+                describe_unreadable(task.train, skipped));
+  require_input(
+      names.size() >= 2,
+      "{}: all labels are '{}'; there is nothing to learn: name the others in task.labels",
+      fmt::join(task.train, ", "), names.empty() ? "" : printable(*names.begin()));
   return LabelSet(sorted(names));
 }
 

@@ -31,32 +31,40 @@ bool LineReader::next(std::string& line) {
     ended |= end != waiting_.npos;
     line += waiting_.substr(0, end);
     waiting_.remove_prefix(end == waiting_.npos ? waiting_.size() : end + 1);
-    require_input(line.size() <= max_row_bytes, "{}:{}: the line is longer than {} bytes; this is no table of texts", name_, line_ + 1,
-                  max_row_bytes);
+    require_input(line.size() <= max_row_bytes,
+                  "{}:{}: the line is longer than {} bytes; this is no table of texts", name_,
+                  line_ + 1, max_row_bytes);
     if (end != std::string_view::npos) break;
   }
   if (!any) return false;
   if (line_++ == 0 && line.starts_with(byte_order_mark)) line.erase(0, byte_order_mark.size());
   if (line.ends_with('\r')) line.pop_back();
   require_input(line_ > 1 || ended || line.find('\r') == line.npos,
-                "{}: its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new", name_);
+                "{}: its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new",
+                name_);
   return true;
 }
 
 std::string utf16_hint(std::string_view text) {
   const auto nul = [&](std::size_t at) { return text[at] == '\0'; };
   const bool marked = text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF");
-  const bool every_other_nul = text.size() >= 4 && nul(0) != nul(1) && nul(0) == nul(2) && nul(1) == nul(3);  // as in ASCII
-  return marked || every_other_nul ? "; the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8" : "";
+  const bool every_other_nul =
+      text.size() >= 4 && nul(0) != nul(1) && nul(0) == nul(2) && nul(1) == nul(3);  // as in ASCII
+  return marked || every_other_nul
+             ? "; the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8"
+             : "";
 }
 
 void check_text(std::string_view text, const std::string& place) {
   const std::size_t valid = valid_utf8_prefix(text);
   if (valid < text.size()) {
-    throw BadRow(fmt::format("{}: byte {} is not UTF-8 ({}){}", place, valid + 1, printable(text.substr(valid, 1)), utf16_hint(text)));
+    throw BadRow(fmt::format("{}: byte {} is not UTF-8 ({}){}", place, valid + 1,
+                             printable(text.substr(valid, 1)), utf16_hint(text)));
   }
   const std::size_t nul = text.find('\0');
-  if (nul != text.npos) throw BadRow(fmt::format("{}: byte {} is NUL; this is no text{}", place, nul + 1, utf16_hint(text)));
+  if (nul != text.npos)
+    throw BadRow(
+        fmt::format("{}: byte {} is NUL; this is no text{}", place, nul + 1, utf16_hint(text)));
 }
 
 std::string read_whole(const std::filesystem::path& file, std::size_t max_bytes) {
@@ -66,7 +74,8 @@ std::string read_whole(const std::filesystem::path& file, std::size_t max_bytes)
   while (true) {
     const std::size_t count = source->read(block);
     text.append(block.data(), count);
-    require_input(text.size() <= max_bytes, "{}: more than {} bytes; at most that many are read", printable_path(file), max_bytes);
+    require_input(text.size() <= max_bytes, "{}: more than {} bytes; at most that many are read",
+                  printable_path(file), max_bytes);
     if (count < block.size()) break;
   }
   if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());

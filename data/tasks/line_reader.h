@@ -12,14 +12,15 @@
 
 namespace nystrom {
 
-/// Reads a file, maybe compressed (.gz, .zst), in memory of one line. A UTF-8 byte order mark at its beginning is dropped; a CR before the
-/// LF belongs to the line end. The end of the last line begins no further line.
+/// Reads a file, maybe compressed (.gz, .zst), in memory of one line. A UTF-8 byte order mark at
+/// its beginning is dropped; a CR before the LF belongs to the line end. The end of the last line
+/// begins no further line.
 class LineReader {
  public:
   explicit LineReader(const std::filesystem::path& file);
 
-  /// Puts the next line, without its end, into `line`; false after the last. InputError for a line beyond max_row_bytes, and for a
-  /// file whose lines end in CR alone.
+  /// Puts the next line, without its end, into `line`; false after the last. InputError for a line
+  /// beyond max_row_bytes, and for a file whose lines end in CR alone.
   bool next(std::string& line);
   /// The number of the line that next() gave last, from 1.
   std::int64_t line() const { return line_; }
@@ -35,7 +36,8 @@ class LineReader {
   std::int64_t line_ = 0;
 };
 
-/// "; the file is UTF-16: convert it, …" for the end of a message about a file that begins with these bytes, or nothing.
+/// "; the file is UTF-16: convert it, …" for the end of a message about a file that begins with
+/// these bytes, or nothing.
 std::string utf16_hint(std::string_view text);
 
 /// Throws BadRow unless `text` is UTF-8 without NUL. `place` is "file:line".

@@ -29,7 +29,8 @@ int value_of(Operator op, const std::vector<int>& values) {
     case Operator::min: return *std::ranges::min_element(values);
     case Operator::max: return *std::ranges::max_element(values);
     case Operator::med: return median(values);
-    case Operator::sm: return std::accumulate(values.begin(), values.end(), 0) % static_cast<int>(digits);
+    case Operator::sm:
+      return std::accumulate(values.begin(), values.end(), 0) % static_cast<int>(digits);
     case Operator::first: return values.front();
     case Operator::last: return values.back();
   }
@@ -38,7 +39,8 @@ int value_of(Operator op, const std::vector<int>& values) {
 
 std::optional<Operator> operator_of(std::string_view word) {
   const auto found = std::ranges::find(operators, word);
-  return found == std::end(operators) ? std::nullopt : std::optional(static_cast<Operator>(found - operators));
+  return found == std::end(operators) ? std::nullopt
+                                      : std::optional(static_cast<Operator>(found - operators));
 }
 
 /// The words of an expression, one by one.
@@ -76,21 +78,25 @@ int evaluate_listops(std::string_view source) {
   std::optional<int> result;
   Symbols symbols(source);
   for (std::string_view word = symbols.next(); !word.empty(); word = symbols.next()) {
-    require_input(!result, "word {}: got '{}' behind the end of the expression", symbols.number(), printable(word, 20));
+    require_input(!result, "word {}: got '{}' behind the end of the expression", symbols.number(),
+                  printable(word, 20));
     int value = 0;
     if (const auto op = operator_of(word)) {
       open.push_back({*op, {}});
       continue;
     }
     if (word == "]") {
-      require_input(!open.empty(), "word {}: got ']' without an operator before it", symbols.number());
-      require_input(!open.back().values.empty(), "word {}: got ']' behind {}, which needs arguments", symbols.number(),
+      require_input(!open.empty(), "word {}: got ']' without an operator before it",
+                    symbols.number());
+      require_input(!open.back().values.empty(),
+                    "word {}: got ']' behind {}, which needs arguments", symbols.number(),
                     operators[static_cast<std::size_t>(open.back().op)]);
       value = value_of(open.back().op, open.back().values);
       open.pop_back();
     } else {
-      require_input(word.size() == 1 && word[0] >= '0' && word[0] <= '9', "word {}: got '{}', expected a digit, ] or one of {}",
-                    symbols.number(), printable(word, 20), fmt::join(operators, " "));
+      require_input(word.size() == 1 && word[0] >= '0' && word[0] <= '9',
+                    "word {}: got '{}', expected a digit, ] or one of {}", symbols.number(),
+                    printable(word, 20), fmt::join(operators, " "));
       value = word[0] - '0';
     }
     if (open.empty()) {
@@ -106,14 +112,17 @@ int evaluate_listops(std::string_view source) {
 
 ListOpsGenerator::ListOpsGenerator(const ListOpsOptions& options) : options_(options) {
   require_input(options.max_depth >= 1, "max_depth {} must be at least 1", options.max_depth);
-  require_input(options.max_arguments >= 2, "max_arguments {} must be at least 2", options.max_arguments);
+  require_input(options.max_arguments >= 2, "max_arguments {} must be at least 2",
+                options.max_arguments);
   require_input(options.min_length >= 0 && options.max_length > options.min_length + 1,
-                "no expression is longer than {} and shorter than {} symbols", options.min_length, options.max_length);
+                "no expression is longer than {} and shorter than {} symbols", options.min_length,
+                options.max_length);
 }
 
 std::int64_t ListOpsGenerator::draw(std::int64_t choices) {
-  const PhiloxBlock block = philox(philox_key(options_.seed, 0x6c6973746f7073ull),
-                                   {{static_cast<std::uint32_t>(drawn_), static_cast<std::uint32_t>(drawn_ >> 32), 0, 0}});
+  const PhiloxBlock block = philox(
+      philox_key(options_.seed, 0x6c6973746f7073ull),
+      {{static_cast<std::uint32_t>(drawn_), static_cast<std::uint32_t>(drawn_ >> 32), 0, 0}});
   ++drawn_;
   return static_cast<std::int64_t>(block.word[0] * static_cast<std::uint64_t>(choices) >> 32);
 }
@@ -128,7 +137,8 @@ int ListOpsGenerator::grow(std::int64_t depth, Draft& draft) {
   const std::int64_t arguments = 2 + draw(options_.max_arguments - 1);
   const auto op = static_cast<std::size_t>(draw(generated_operators));
   draft.length += 2;
-  // A parenthesis for the operator with its first argument, one around that with the second, …, and one around all with the ].
+  // A parenthesis for the operator with its first argument, one around that with the second, …, and
+  // one around all with the ].
   for (std::int64_t i = 0; i <= arguments; ++i) draft.source += "( ";
   draft.source += operators[op];
   std::vector<int> values;
@@ -147,12 +157,16 @@ ListOpsSample ListOpsGenerator::next() {
   for (int attempt = 0; attempt < max_attempts; ++attempt) {
     Draft draft;
     const int target = grow(1, draft);
-    if (target < 0 || draft.length <= options_.min_length || !digests_.insert(text_checksum(draft.source)).second) continue;
-    require(evaluate_listops(draft.source) == target, "listops: {} is said to be {}", draft.source, target);
+    if (target < 0 || draft.length <= options_.min_length ||
+        !digests_.insert(text_checksum(draft.source)).second)
+      continue;
+    require(evaluate_listops(draft.source) == target, "listops: {} is said to be {}", draft.source,
+            target);
     return {std::move(draft.source), target};
   }
   throw InputError(
-      fmt::format("of {} expressions none is new, longer than {} and shorter than {} symbols; ask for fewer samples or other lengths",
+      fmt::format("of {} expressions none is new, longer than {} and shorter than {} symbols; ask "
+                  "for fewer samples or other lengths",
                   max_attempts, options_.min_length, options_.max_length));
 }
 

@@ -40,15 +40,19 @@ std::vector<std::int64_t> character_starts(const std::string& text) {
 class SquadExamples : public ExampleReader {
  public:
   SquadExamples(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled)
-      : labelled_(labelled), no_answer_(task.no_answer == true), file_(std::make_shared<std::string>(printable_path(file))) {
+      : labelled_(labelled),
+        no_answer_(task.no_answer == true),
+        file_(std::make_shared<std::string>(printable_path(file))) {
     const std::string text = read_whole(file, max_squad_bytes);
     try {
       document_ = parse_json(text, *file_);
     } catch (const InputError& error) {
       throw InputError(error.what() + utf16_hint(text));
     }
-    require_input(document_.is_object() && document_.contains("data"),
-                  "{}: there is no key 'data' at the top; expected SQuAD's form: data, paragraphs, qas", *file_);
+    require_input(
+        document_.is_object() && document_.contains("data"),
+        "{}: there is no key 'data' at the top; expected SQuAD's form: data, paragraphs, qas",
+        *file_);
     list(document_, "data", *file_);
   }
 
@@ -95,7 +99,8 @@ class SquadExamples : public ExampleReader {
   }
   static std::string text(const Json& object, const char* key, const std::string& place) {
     const Json& value = member(object, key, place);
-    require_input(value.is_string(), "{}: '{}' is {}, expected a text", place, key, describe(value));
+    require_input(value.is_string(), "{}: '{}' is {}, expected a text", place, key,
+                  describe(value));
     return value.get<std::string>();
   }
 
@@ -118,14 +123,17 @@ class SquadExamples : public ExampleReader {
     require_input(!is_blank(example.text), "{}: the question is empty", name);
     if (labelled_ == Labelled::optional) return example;
     const std::optional<bool> impossible = is_impossible(question, name);
-    if (impossible != true || question.contains("answers")) read_answers(list(question, "answers", name), example);
-    require_input(impossible != true || example.answers.empty(), "{}: 'is_impossible' is true, but it has an answer; correct one of them",
-                  name);
+    if (impossible != true || question.contains("answers"))
+      read_answers(list(question, "answers", name), example);
+    require_input(impossible != true || example.answers.empty(),
+                  "{}: 'is_impossible' is true, but it has an answer; correct one of them", name);
     example.labelled = true;
     require_input(!example.answers.empty() || impossible != false,
                   "{}: 'is_impossible' is false, but it has no answer; correct one of them", name);
     require_input(!example.answers.empty() || no_answer_,
-                  "{}: it has no answer; set task.no_answer to true if contexts may have none, as in SQuAD 2.0", name);
+                  "{}: it has no answer; set task.no_answer to true if contexts may have none, as "
+                  "in SQuAD 2.0",
+                  name);
     return example;
   }
 
@@ -133,7 +141,8 @@ class SquadExamples : public ExampleReader {
   static std::optional<bool> is_impossible(const Json& question, const std::string& name) {
     if (!question.contains("is_impossible")) return std::nullopt;
     const Json& value = question["is_impossible"];
-    require_input(value.is_boolean(), "{}: 'is_impossible' is {}, expected true or false", name, describe(value));
+    require_input(value.is_boolean(), "{}: 'is_impossible' is {}, expected true or false", name,
+                  describe(value));
     return value.get<bool>();
   }
 
@@ -145,33 +154,40 @@ class SquadExamples : public ExampleReader {
     for (const Json& entry : answers) {
       Answer answer{text(entry, "text", name), 0};
       const Json& start = member(entry, "answer_start", name);
-      require_input(start.is_number_integer(), "{}: 'answer_start' is {}, expected a whole number", name, describe(start));
+      require_input(start.is_number_integer(), "{}: 'answer_start' is {}, expected a whole number",
+                    name, describe(start));
       const auto character = start.get<std::int64_t>();
       require_input(!is_blank(answer.text), "{}: the text of an answer is {}", name,
                     answer.text.empty() ? "empty" : "nothing but white space");
-      require_input(character >= 0 && character < characters, "{}: answer_start {} lies outside the context of {} characters", name,
+      require_input(character >= 0 && character < characters,
+                    "{}: answer_start {} lies outside the context of {} characters", name,
                     character, characters);
       answer.begin = starts[static_cast<std::size_t>(character)];
       const auto begin = static_cast<std::size_t>(answer.begin);
       require_input(context.compare(begin, answer.text.size(), answer.text) == 0,
-                    "{}: at answer_start {} the context has '{}', not the answer's text '{}'{}", name, character,
-                    printable(characters_at(context, begin, answer.text), 40), printable(answer.text, 40),
-                    found_at(context, answer.text, starts));
+                    "{}: at answer_start {} the context has '{}', not the answer's text '{}'{}",
+                    name, character, printable(characters_at(context, begin, answer.text), 40),
+                    printable(answer.text, 40), found_at(context, answer.text, starts));
       example.answers.push_back(std::move(answer));
     }
   }
 
   /// As many characters of the context as `text` has.
-  static std::string_view characters_at(std::string_view context, std::size_t begin, std::string_view text) {
+  static std::string_view characters_at(std::string_view context, std::size_t begin,
+                                        std::string_view text) {
     std::size_t end = begin;
-    for (std::size_t i = 0; i < text.size() && end < context.size(); i += utf8_length(text[i])) end += utf8_length(context[end]);
+    for (std::size_t i = 0; i < text.size() && end < context.size(); i += utf8_length(text[i]))
+      end += utf8_length(context[end]);
     return context.substr(begin, end - begin);
   }
 
-  static std::string found_at(const std::string& context, const std::string& text, const std::vector<std::int64_t>& starts) {
+  static std::string found_at(const std::string& context, const std::string& text,
+                              const std::vector<std::int64_t>& starts) {
     const std::size_t place = context.find(text);
     if (place == std::string::npos) return ", which is nowhere in it";
-    const auto character = std::lower_bound(starts.begin(), starts.end(), static_cast<std::int64_t>(place)) - starts.begin();
+    const auto character =
+        std::lower_bound(starts.begin(), starts.end(), static_cast<std::int64_t>(place)) -
+        starts.begin();
     return fmt::format(", which is at {}", character);
   }
 
@@ -186,7 +202,8 @@ class SquadExamples : public ExampleReader {
 
 }  // namespace
 
-std::unique_ptr<ExampleReader> open_squad(const TaskConfig& task, const std::filesystem::path& file, Labelled labelled) {
+std::unique_ptr<ExampleReader> open_squad(const TaskConfig& task, const std::filesystem::path& file,
+                                          Labelled labelled) {
   return std::make_unique<SquadExamples>(task, file, labelled);
 }
 

@@ -16,7 +16,8 @@ namespace {
 
 class TableExamples : public ExampleReader {
  public:
-  TableExamples(const TaskConfig& task, const std::filesystem::path& file, TaskFormat format, Labelled labelled)
+  TableExamples(const TaskConfig& task, const std::filesystem::path& file, TaskFormat format,
+                Labelled labelled)
       : task_(task),
         labelled_(labelled),
         file_(std::make_shared<std::string>(printable_path(file))),
@@ -56,13 +57,15 @@ class TableExamples : public ExampleReader {
     };
     const bool words = kind == TaskKind::tokens;
     require_input(kind != TaskKind::questions || labelled_ == Labelled::optional,
-                  "{}: questions with answers are read from SQuAD's JSON (task.format squad)", *file_);
+                  "{}: questions with answers are read from SQuAD's JSON (task.format squad)",
+                  *file_);
     places.text = want(*names.text, true, words);
     if (names.pair) places.pair = want(*names.pair, true);
     if (labelled_ == Labelled::required) places.label = want(*names.label, true, words);
     if (names.id) places.id = want(*names.id, true);
     places.list_of_choices = format == TaskFormat::jsonl && names.choices.size() == 1;
-    for (const std::string& name : names.choices) places.choices.push_back(want(name, true, places.list_of_choices));
+    for (const std::string& name : names.choices)
+      places.choices.push_back(want(name, true, places.list_of_choices));
     return places;
   }
 
@@ -75,7 +78,8 @@ class TableExamples : public ExampleReader {
     example.word_labels = std::move(row.lists[*places_.label]);
     example.labelled = true;
     if (example.word_labels.size() != example.words.size())
-      throw BadRow(fmt::format("{}: there are {} words but {} labels", example.place(), example.words.size(), example.word_labels.size()));
+      throw BadRow(fmt::format("{}: there are {} words but {} labels", example.place(),
+                               example.words.size(), example.word_labels.size()));
     for (const std::string& tag : example.word_labels) check_tag(task_, tag, example.place());
   }
 
@@ -86,7 +90,8 @@ class TableExamples : public ExampleReader {
     if (!places_.label) return;
     std::string& label = *row.cells[*places_.label];
     if (label.empty())
-      throw BadRow(fmt::format("{}: the label (column '{}') is empty", example.place(), printable(places_.wanted[*places_.label].name)));
+      throw BadRow(fmt::format("{}: the label (column '{}') is empty", example.place(),
+                               printable(places_.wanted[*places_.label].name)));
     example.labelled = true;
     read_label(std::move(label), example);
   }
@@ -96,14 +101,18 @@ class TableExamples : public ExampleReader {
     if (places_.list_of_choices)
       example.choices = std::move(row.lists[places_.choices[0]]);
     else
-      for (const std::size_t place : places_.choices) example.choices.push_back(std::move(*row.cells[place]));
+      for (const std::size_t place : places_.choices)
+        example.choices.push_back(std::move(*row.cells[place]));
     if (example.choices.size() < 2)
-      throw BadRow(fmt::format("{}: {} to choose from, expected at least 2", example.place(), example.choices.size()));
+      throw BadRow(fmt::format("{}: {} to choose from, expected at least 2", example.place(),
+                               example.choices.size()));
     if (places_.label && !task_.labels.empty() && task_.labels.size() != example.choices.size())
-      throw BadRow(fmt::format("{}: {} to choose from, but task.labels names {}; give a label for each", example.place(),
-                               example.choices.size(), task_.labels.size()));
+      throw BadRow(
+          fmt::format("{}: {} to choose from, but task.labels names {}; give a label for each",
+                      example.place(), example.choices.size(), task_.labels.size()));
     for (std::size_t i = 0; i < example.choices.size(); ++i)
-      if (example.choices[i].empty()) throw BadRow(fmt::format("{}: choice {} is empty", example.place(), i));
+      if (example.choices[i].empty())
+        throw BadRow(fmt::format("{}: choice {} is empty", example.place(), i));
   }
 
   void read_label(std::string label, Example& example) const {
@@ -117,11 +126,15 @@ class TableExamples : public ExampleReader {
   double number(const std::string& text, const Example& example) const {
     double value = 0;
     const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data() + (text.starts_with('+') ? 1 : 0), end, value);
+    const auto [stop, error] =
+        std::from_chars(text.data() + (text.starts_with('+') ? 1 : 0), end, value);
     if (error != std::errc() || stop != end || !std::isfinite(value))
-      throw BadRow(fmt::format("{}: the label '{}' is no finite number{}", example.place(), printable(text), header_hint(task_, example)));
+      throw BadRow(fmt::format("{}: the label '{}' is no finite number{}", example.place(),
+                               printable(text), header_hint(task_, example)));
     if (std::abs(value) > std::numeric_limits<float>::max())
-      throw BadRow(fmt::format("{}: the label '{}' is no finite number in f32, which ends at 3.4e38", example.place(), printable(text)));
+      throw BadRow(
+          fmt::format("{}: the label '{}' is no finite number in f32, which ends at 3.4e38",
+                      example.place(), printable(text)));
     return value;
   }
 
@@ -130,14 +143,17 @@ class TableExamples : public ExampleReader {
     for (std::size_t i = 0; i < task_.labels.size(); ++i)
       if (task_.labels[i] == label) return static_cast<std::int64_t>(i);
     if (!task_.labels.empty())
-      throw BadRow(fmt::format("{}: label '{}' names no choice; {}{}", example.place(), printable(label), describe(LabelSet(task_.labels)),
+      throw BadRow(fmt::format("{}: label '{}' names no choice; {}{}", example.place(),
+                               printable(label), describe(LabelSet(task_.labels)),
                                header_hint(task_, example)));
     std::int64_t value = 0;
     const char* const end = label.data() + label.size();
     const auto [stop, error] = std::from_chars(label.data(), end, value);
     if (error != std::errc() || stop != end || value < 0 || value >= count)
-      throw BadRow(fmt::format("{}: label '{}' names no choice; there are {}, numbered from 0 to {}; other names go into task.labels{}",
-                               example.place(), printable(label), count, count - 1, header_hint(task_, example)));
+      throw BadRow(fmt::format(
+          "{}: label '{}' names no choice; there are {}, numbered from 0 to {}; other names go "
+          "into task.labels{}",
+          example.place(), printable(label), count, count - 1, header_hint(task_, example)));
     return value;
   }
 
@@ -151,7 +167,9 @@ class TableExamples : public ExampleReader {
 class LineExamples : public ExampleReader {
  public:
   LineExamples(const TaskConfig& task, const std::filesystem::path& file)
-      : words_(*task.kind == TaskKind::tokens), file_(std::make_shared<std::string>(printable_path(file))), lines_(file) {}
+      : words_(*task.kind == TaskKind::tokens),
+        file_(std::make_shared<std::string>(printable_path(file))),
+        lines_(file) {}
 
   std::optional<Example> next() override {
     std::string line;
@@ -164,7 +182,8 @@ class LineExamples : public ExampleReader {
     example.text = std::move(line);
     if (words_)
       for (const TextRange& word : split_words(example.text))
-        example.words.push_back(example.text.substr(static_cast<std::size_t>(word.begin), static_cast<std::size_t>(word.end - word.begin)));
+        example.words.push_back(example.text.substr(
+            static_cast<std::size_t>(word.begin), static_cast<std::size_t>(word.end - word.begin)));
     return example;
   }
 
@@ -176,11 +195,13 @@ class LineExamples : public ExampleReader {
 
 }  // namespace
 
-std::unique_ptr<ExampleReader> open_table(const TaskConfig& task, const std::filesystem::path& file, TaskFormat format, Labelled labelled) {
+std::unique_ptr<ExampleReader> open_table(const TaskConfig& task, const std::filesystem::path& file,
+                                          TaskFormat format, Labelled labelled) {
   return std::make_unique<TableExamples>(task, file, format, labelled);
 }
 
-std::unique_ptr<ExampleReader> open_lines(const TaskConfig& task, const std::filesystem::path& file) {
+std::unique_ptr<ExampleReader> open_lines(const TaskConfig& task,
+                                          const std::filesystem::path& file) {
   return std::make_unique<LineExamples>(task, file);
 }
 

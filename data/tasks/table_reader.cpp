@@ -17,7 +17,8 @@ namespace {
 std::string list_of(const std::vector<std::string>& names) {
   constexpr std::size_t most = 30;
   std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i > 0 ? ", '" : "'") + printable(names[i]) + "'";
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i)
+    text += (i > 0 ? ", '" : "'") + printable(names[i]) + "'";
   return names.size() > most ? text + ", …" : text;
 }
 
@@ -34,7 +35,8 @@ std::vector<std::string> split(std::string_view line, char separator) {
 /// The cells of one CSV record, which takes in further lines while a quote is open.
 class CsvRecord {
  public:
-  CsvRecord(LineReader& lines, std::string& line) : lines_(lines), line_(line), first_(lines.line()) {}
+  CsvRecord(LineReader& lines, std::string& line)
+      : lines_(lines), line_(line), first_(lines.line()) {}
 
   std::vector<std::string> read() {
     while (true) {
@@ -53,7 +55,8 @@ class CsvRecord {
     const std::size_t end = std::min(line_.find(',', at_), line_.size());
     cells_.back().assign(line_, at_, end - at_);
     if (cells_.back().find('"') != std::string::npos)
-      bad("has a quote inside a cell that does not begin with one; put the whole cell in quotes and double those inside");
+      bad("has a quote inside a cell that does not begin with one; put the whole cell in quotes "
+          "and double those inside");
     at_ = end;
   }
 
@@ -65,8 +68,9 @@ class CsvRecord {
       const std::size_t end = line_.find('"', at_);
       cell.append(line_, at_, end == line_.npos ? line_.npos : end - at_);
       if (end == line_.npos) {
-        require_input(cell.size() <= max_row_bytes && lines_.next(line_), "{}:{}: the quote that opens in column {} is not closed",
-                      lines_.name(), opened, cells_.size());
+        require_input(cell.size() <= max_row_bytes && lines_.next(line_),
+                      "{}:{}: the quote that opens in column {} is not closed", lines_.name(),
+                      opened, cells_.size());
         cell += '\n';
         at_ = 0;
       } else if (line_.compare(end + 1, 1, "\"") == 0) {
@@ -77,7 +81,8 @@ class CsvRecord {
         break;
       }
     }
-    if (at_ < line_.size() && line_[at_] != ',') bad("has text behind its closing quote; a quote inside a cell is written twice");
+    if (at_ < line_.size() && line_[at_] != ',')
+      bad("has text behind its closing quote; a quote inside a cell is written twice");
   }
 
   [[noreturn]] void bad(const char* what) const {
@@ -99,7 +104,10 @@ std::optional<std::string> scalar_text(const nlohmann::json& value) {
 }
 
 const char* describe(const nlohmann::json& value) {
-  return value.is_array() ? "a list" : value.is_object() ? "an object" : value.is_null() ? "null" : "a single value";
+  return value.is_array()    ? "a list"
+         : value.is_object() ? "an object"
+         : value.is_null()   ? "null"
+                             : "a single value";
 }
 
 }  // namespace
@@ -110,18 +118,26 @@ struct TableReader::State {
   bool header;
   std::vector<WantedColumn> wanted;
   std::vector<std::optional<std::size_t>> places;  // of the wanted columns in a row
-  std::size_t width = 0;                           // cells that a row has, or at least has without a header
+  std::size_t width = 0;  // cells that a row has, or at least has without a header
   std::string line;
 
-  State(const std::filesystem::path& file, TaskFormat kind, bool named, std::vector<WantedColumn> columns)
+  State(const std::filesystem::path& file, TaskFormat kind, bool named,
+        std::vector<WantedColumn> columns)
       : lines(file), format(kind), header(named), wanted(std::move(columns)) {}
 
-  std::string place(std::int64_t number) const { return fmt::format("{}:{}", lines.name(), number); }
+  std::string place(std::int64_t number) const {
+    return fmt::format("{}:{}", lines.name(), number);
+  }
 
-  std::vector<std::string> cells() { return format == TaskFormat::csv ? CsvRecord(lines, line).read() : split(line, '\t'); }
+  std::vector<std::string> cells() {
+    return format == TaskFormat::csv ? CsvRecord(lines, line).read() : split(line, '\t');
+  }
 
   void read_header() {
-    do require_input(lines.next(line), "{}: the file is empty; expected a row with the names of its columns", lines.name());
+    do
+      require_input(lines.next(line),
+                    "{}: the file is empty; expected a row with the names of its columns",
+                    lines.name());
     while (line.empty());
     const std::int64_t number = lines.line();
     const std::vector<std::string> names = cells();
@@ -130,14 +146,16 @@ struct TableReader::State {
     for (const WantedColumn& column : wanted) {
       const auto found = std::ranges::find(names, column.name);
       if (found == names.end()) {
-        require_input(!column.required, "{}: there is no column '{}'{}; columns: {}{}", place(number), printable(column.name),
-                      did_you_mean(column.name, names), list_of(names), hint(names));
+        require_input(!column.required, "{}: there is no column '{}'{}; columns: {}{}",
+                      place(number), printable(column.name), did_you_mean(column.name, names),
+                      list_of(names), hint(names));
         places.emplace_back();
         continue;
       }
       const auto again = std::find(found + 1, names.end(), column.name);
-      require_input(again == names.end(), "{}: columns {} and {} are both called '{}'", place(number), found - names.begin() + 1,
-                    again - names.begin() + 1, printable(column.name));
+      require_input(again == names.end(), "{}: columns {} and {} are both called '{}'",
+                    place(number), found - names.begin() + 1, again - names.begin() + 1,
+                    printable(column.name));
       places.emplace_back(found - names.begin());
     }
   }
@@ -145,8 +163,10 @@ struct TableReader::State {
   /// What a header of one column may mean.
   std::string hint(const std::vector<std::string>& names) const {
     if (names.size() > 1) return "";
-    if (format == TaskFormat::tsv && names[0].find(',') != std::string::npos) return "; if commas separate them, set task.format to csv";
-    if (format == TaskFormat::csv && names[0].find('\t') != std::string::npos) return "; if tabs separate them, set task.format to tsv";
+    if (format == TaskFormat::tsv && names[0].find(',') != std::string::npos)
+      return "; if commas separate them, set task.format to csv";
+    if (format == TaskFormat::csv && names[0].find('\t') != std::string::npos)
+      return "; if tabs separate them, set task.format to tsv";
     return "";
   }
 
@@ -154,8 +174,9 @@ struct TableReader::State {
     for (const WantedColumn& column : wanted) {
       std::size_t number = 0;
       std::from_chars(column.name.data(), column.name.data() + column.name.size(), number);
-      require_input(number >= 1, "{}: column '{}' is no number; without a header columns are numbers from 1", lines.name(),
-                    printable(column.name));
+      require_input(number >= 1,
+                    "{}: column '{}' is no number; without a header columns are numbers from 1",
+                    lines.name(), printable(column.name));
       places.emplace_back(number - 1);
       if (column.required) width = std::max(width, number);
     }
@@ -165,12 +186,15 @@ struct TableReader::State {
     TableRow row;
     row.line = lines.line();
     std::vector<std::string> all = cells();
-    for (std::size_t i = 0; i < all.size(); ++i) check_text(all[i], fmt::format("{}: column {}", place(row.line), i + 1));
+    for (std::size_t i = 0; i < all.size(); ++i)
+      check_text(all[i], fmt::format("{}: column {}", place(row.line), i + 1));
     const bool fits = header ? all.size() == width : all.size() >= width;
     if (!fits)
-      throw BadRow(fmt::format("{}: the row has {} column{}, expected {}{}", place(row.line), all.size(), all.size() == 1 ? "" : "s",
+      throw BadRow(fmt::format("{}: the row has {} column{}, expected {}{}", place(row.line),
+                               all.size(), all.size() == 1 ? "" : "s",
                                header ? "as many as the header: " : "at least ", width));
-    for (const auto& at : places) row.cells.push_back(at && *at < all.size() ? std::optional(all[*at]) : std::nullopt);
+    for (const auto& at : places)
+      row.cells.push_back(at && *at < all.size() ? std::optional(all[*at]) : std::nullopt);
     row.lists.resize(wanted.size());
     return row;
   }
@@ -179,7 +203,9 @@ struct TableReader::State {
     TableRow row;
     row.line = lines.line();
     const nlohmann::json object = parse_line(row.line);
-    if (!object.is_object()) throw BadRow(fmt::format("{}: the line is {}, expected a JSON object", place(row.line), describe(object)));
+    if (!object.is_object())
+      throw BadRow(fmt::format("{}: the line is {}, expected a JSON object", place(row.line),
+                               describe(object)));
     for (const WantedColumn& column : wanted) {
       row.cells.emplace_back();
       row.lists.emplace_back();
@@ -198,14 +224,16 @@ struct TableReader::State {
     } catch (const InputError& error) {  // "file:1:column: what"
       const std::string what = std::string(error.what()).substr(lines.name().size() + 3);
       const bool goes_on = what.find("unexpected end of input") != what.npos;
-      throw BadRow(
-          fmt::format("{}:{}{}{}", place(number), what, goes_on ? "; each line must hold one whole JSON object" : "", utf16_hint(line)));
+      throw BadRow(fmt::format("{}:{}{}{}", place(number), what,
+                               goes_on ? "; each line must hold one whole JSON object" : "",
+                               utf16_hint(line)));
     }
   }
 
   void read_value(const nlohmann::json& value, const WantedColumn& column, TableRow& row) const {
     const auto wrong = [&](const nlohmann::json& got, const char* expected) {
-      throw BadRow(fmt::format("{}: '{}' {} {}, expected {}", place(row.line), printable(column.name), &got == &value ? "is" : "holds",
+      throw BadRow(fmt::format("{}: '{}' {} {}, expected {}", place(row.line),
+                               printable(column.name), &got == &value ? "is" : "holds",
                                describe(got), expected));
     };
     if (!column.list) {
@@ -224,17 +252,19 @@ struct TableReader::State {
     row.cells.back() = "";
   }
 
-  [[noreturn]] void missing_key(const nlohmann::json& object, const std::string& name, std::int64_t number) const {
+  [[noreturn]] void missing_key(const nlohmann::json& object, const std::string& name,
+                                std::int64_t number) const {
     std::vector<std::string> keys;
     for (const auto& [key, value] : object.items()) keys.push_back(key);
     const bool null = object.contains(name);
     throw BadRow(null ? fmt::format("{}: '{}' is null", place(number), printable(name))
-                      : fmt::format("{}: there is no key '{}'{}; keys: {}", place(number), printable(name), did_you_mean(name, keys),
-                                    list_of(keys)));
+                      : fmt::format("{}: there is no key '{}'{}; keys: {}", place(number),
+                                    printable(name), did_you_mean(name, keys), list_of(keys)));
   }
 };
 
-TableReader::TableReader(const std::filesystem::path& file, TaskFormat format, bool header, std::vector<WantedColumn> columns)
+TableReader::TableReader(const std::filesystem::path& file, TaskFormat format, bool header,
+                         std::vector<WantedColumn> columns)
     : state_(std::make_unique<State>(file, format, header, std::move(columns))) {
   if (format == TaskFormat::jsonl) return;
   if (!header) {

@@ -14,26 +14,31 @@
 namespace nystrom {
 
 std::span<const EnumName<TaskKind>> enum_names(TaskKind) {
-  static constexpr EnumName<TaskKind> names[] = {
-      {TaskKind::classification, "classification"}, {TaskKind::regression, "regression"}, {TaskKind::tokens, "tokens"},
-      {TaskKind::questions, "questions"},           {TaskKind::choice, "choice"},         {TaskKind::features, "features"}};
+  static constexpr EnumName<TaskKind> names[] = {{TaskKind::classification, "classification"},
+                                                 {TaskKind::regression, "regression"},
+                                                 {TaskKind::tokens, "tokens"},
+                                                 {TaskKind::questions, "questions"},
+                                                 {TaskKind::choice, "choice"},
+                                                 {TaskKind::features, "features"}};
   return names;
 }
 
 std::span<const EnumName<TaskFormat>> enum_names(TaskFormat) {
-  static constexpr EnumName<TaskFormat> names[] = {{TaskFormat::tsv, "tsv"},         {TaskFormat::csv, "csv"},
-                                                   {TaskFormat::jsonl, "jsonl"},     {TaskFormat::conll, "conll"},
-                                                   {TaskFormat::squad, "squad"},     {TaskFormat::folders, "folders"},
-                                                   {TaskFormat::lines, "lines"},     {TaskFormat::hdf5, "hdf5"},
-                                                   {TaskFormat::cifar10, "cifar10"}, {TaskFormat::pathfinder, "pathfinder"}};
+  static constexpr EnumName<TaskFormat> names[] = {
+      {TaskFormat::tsv, "tsv"},         {TaskFormat::csv, "csv"},
+      {TaskFormat::jsonl, "jsonl"},     {TaskFormat::conll, "conll"},
+      {TaskFormat::squad, "squad"},     {TaskFormat::folders, "folders"},
+      {TaskFormat::lines, "lines"},     {TaskFormat::hdf5, "hdf5"},
+      {TaskFormat::cifar10, "cifar10"}, {TaskFormat::pathfinder, "pathfinder"}};
   return names;
 }
 
 std::span<const EnumName<TaskMetric>> enum_names(TaskMetric) {
-  static constexpr EnumName<TaskMetric> names[] = {{TaskMetric::accuracy, "accuracy"},      {TaskMetric::f1, "f1"},
-                                                   {TaskMetric::f1_macro, "f1_macro"},      {TaskMetric::matthews, "matthews"},
-                                                   {TaskMetric::pearson, "pearson"},        {TaskMetric::spearman, "spearman"},
-                                                   {TaskMetric::exact_match, "exact_match"}};
+  static constexpr EnumName<TaskMetric> names[] = {
+      {TaskMetric::accuracy, "accuracy"},      {TaskMetric::f1, "f1"},
+      {TaskMetric::f1_macro, "f1_macro"},      {TaskMetric::matthews, "matthews"},
+      {TaskMetric::pearson, "pearson"},        {TaskMetric::spearman, "spearman"},
+      {TaskMetric::exact_match, "exact_match"}};
   return names;
 }
 
@@ -55,8 +60,8 @@ struct Recipe {
   BadRows bad_rows = BadRows::stop;
 };
 
-/// The files of GLUE (Wang et al., ICLR 2019) as its download has them, IMDB (Maas et al., ACL 2011), TREC (Li & Roth, COLING 2002), those
-/// of Long Range Arena (Tay et al., ICLR 2021).
+/// The files of GLUE (Wang et al., ICLR 2019) as its download has them, IMDB (Maas et al., ACL
+/// 2011), TREC (Li & Roth, COLING 2002), those of Long Range Arena (Tay et al., ICLR 2021).
 const std::vector<Recipe>& recipes() {
   using enum TaskKind;
   using enum TaskFormat;
@@ -67,16 +72,50 @@ const std::vector<Recipe>& recipes() {
       {"cola", classification, tsv, false, "4", {}, "2", binary, matthews},
       {"mrpc", classification, tsv, true, "#1 String", "#2 String", "Quality", binary, f1},
       {"stsb", regression, tsv, true, "sentence1", "sentence2", "score", {}, pearson},
-      {"qqp", classification, tsv, true, "question1", "question2", "is_duplicate", binary, f1, BadRows::skip},  // some rows are cut
-      {"mnli", classification, tsv, true, "sentence1", "sentence2", "gold_label", {"entailment", "neutral", "contradiction"}, accuracy},
+      {"qqp", classification, tsv, true, "question1", "question2", "is_duplicate", binary, f1,
+       BadRows::skip},  // some rows are cut
+      {"mnli",
+       classification,
+       tsv,
+       true,
+       "sentence1",
+       "sentence2",
+       "gold_label",
+       {"entailment", "neutral", "contradiction"},
+       accuracy},
       {"qnli", classification, tsv, true, "question", "sentence", "label", entailment, accuracy},
       {"rte", classification, tsv, true, "sentence1", "sentence2", "label", entailment, accuracy},
       {"imdb", classification, folders, true, {}, {}, {}, {"neg", "pos"}, accuracy},
       {"trec", classification, tsv, true, "text", {}, "coarse", {}, accuracy},
-      {"listops", classification, tsv, true, "Source", {}, "Target", {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"}, accuracy},
+      {"listops",
+       classification,
+       tsv,
+       true,
+       "Source",
+       {},
+       "Target",
+       {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"},
+       accuracy},
       {"aan", classification, tsv, false, "4", "5", "1", {}, accuracy},
-      {"cifar10", classification, TaskFormat::cifar10, true, {}, {}, {}, cifar10_classes(), accuracy},
-      {"pathfinder", classification, TaskFormat::pathfinder, true, {}, {}, {}, binary, accuracy, BadRows::skip},  // some images are empty
+      {"cifar10",
+       classification,
+       TaskFormat::cifar10,
+       true,
+       {},
+       {},
+       {},
+       cifar10_classes(),
+       accuracy},
+      {"pathfinder",
+       classification,
+       TaskFormat::pathfinder,
+       true,
+       {},
+       {},
+       {},
+       binary,
+       accuracy,
+       BadRows::skip},  // some images are empty
   };
   return all;
 }
@@ -95,7 +134,8 @@ std::string words(const std::vector<E>& values) {
 }
 
 bool is_column_number(const std::string& text) {
-  return !text.empty() && text.size() <= 4 && text[0] != '0' && text.find_first_not_of("0123456789") == text.npos;
+  return !text.empty() && text.size() <= 4 && text[0] != '0' &&
+         text.find_first_not_of("0123456789") == text.npos;
 }
 
 /// Of one column as two things the model would see what it is to predict, or a text twice.
@@ -106,9 +146,11 @@ void check_distinct_columns(const TaskConfig& task, std::vector<std::string>& li
     if (!column) return;
     const auto [first, added] = first_use.emplace(*column, as);
     if (added) return;
-    lines.push_back(first->second == as ? fmt::format("task.columns.{} has '{}' twice", as, printable(*column))
-                                        : fmt::format("task.columns.{} and task.columns.{} are both '{}'; each needs a column of its own",
-                                                      first->second, as, printable(*column)));
+    lines.push_back(first->second == as
+                        ? fmt::format("task.columns.{} has '{}' twice", as, printable(*column))
+                        : fmt::format("task.columns.{} and task.columns.{} are both '{}'; each "
+                                      "needs a column of its own",
+                                      first->second, as, printable(*column)));
   };
   use("text", columns.text);
   use("pair", columns.pair);
@@ -120,22 +162,31 @@ void check_columns(const TaskConfig& task, std::vector<std::string>& lines) {
   const TaskColumns& columns = task.columns;
   const auto numbered = [&](const char* name, const std::string& value) {
     if (is_column_number(value)) return;
-    lines.push_back(fmt::format("task.columns.{} '{}' is no number; without a header columns are numbers from 1", name, printable(value)));
+    lines.push_back(fmt::format(
+        "task.columns.{} '{}' is no number; without a header columns are numbers from 1", name,
+        printable(value)));
   };
   if (task.header == false) {
-    for (const auto& [name, value] :
-         {std::pair{"text", columns.text}, {"pair", columns.pair}, {"label", columns.label}, {"id", columns.id}})
+    for (const auto& [name, value] : {std::pair{"text", columns.text},
+                                      {"pair", columns.pair},
+                                      {"label", columns.label},
+                                      {"id", columns.id}})
       if (value) numbered(name, *value);
     for (const std::string& column : columns.choices) numbered("choices", column);
   }
   check_distinct_columns(task, lines);
   const TaskKind kind = *task.kind;
   if (kind == TaskKind::choice && columns.choices.empty())
-    lines.push_back("task.columns.choices is empty; name the columns of the continuations, such as [ending0, ending1]");
+    lines.push_back(
+        "task.columns.choices is empty; name the columns of the continuations, such as [ending0, "
+        "ending1]");
   if (kind != TaskKind::choice && !columns.choices.empty())
-    lines.push_back(fmt::format("task.columns.choices is for tasks of kind choice; this one is of kind {}", enum_name(kind)));
+    lines.push_back(
+        fmt::format("task.columns.choices is for tasks of kind choice; this one is of kind {}",
+                    enum_name(kind)));
   if ((kind == TaskKind::tokens || kind == TaskKind::features) && columns.pair)
-    lines.push_back(fmt::format("task.columns.pair: a task of kind {} has no second text", enum_name(kind)));
+    lines.push_back(
+        fmt::format("task.columns.pair: a task of kind {} has no second text", enum_name(kind)));
 }
 
 void check_labels(const TaskConfig& task, std::vector<std::string>& lines) {
@@ -143,11 +194,14 @@ void check_labels(const TaskConfig& task, std::vector<std::string>& lines) {
   const TaskKind kind = *task.kind;
   if (kind == TaskKind::regression || kind == TaskKind::questions)
     lines.push_back(fmt::format("task.labels: a task of kind {} has no labels", enum_name(kind)));
-  if (task.labels.size() == 1) lines.push_back(fmt::format("task.labels has 1 entry, '{}'; a choice needs two", printable(task.labels[0])));
+  if (task.labels.size() == 1)
+    lines.push_back(fmt::format("task.labels has 1 entry, '{}'; a choice needs two",
+                                printable(task.labels[0])));
   std::set<std::string> seen;
   for (const std::string& label : task.labels) {
     if (label.empty()) lines.push_back("task.labels holds an empty label");
-    if (!seen.insert(label).second) lines.push_back(fmt::format("task.labels has '{}' twice", printable(label)));
+    if (!seen.insert(label).second)
+      lines.push_back(fmt::format("task.labels has '{}' twice", printable(label)));
   }
 }
 
@@ -195,33 +249,40 @@ std::vector<std::string> problems(const TaskConfig& given) {
   const Recipe* recipe = find_recipe(given);
   if (given.recipe && !recipe) {
     const std::vector<std::string> known = task_recipes();
-    lines.push_back(fmt::format("task.recipe '{}' is unknown{}; expected one of {}", printable(*given.recipe),
-                                did_you_mean(*given.recipe, known), fmt::join(known, ", ")));
+    lines.push_back(fmt::format("task.recipe '{}' is unknown{}; expected one of {}",
+                                printable(*given.recipe), did_you_mean(*given.recipe, known),
+                                fmt::join(known, ", ")));
     return lines;
   }
   if (!given.kind && !recipe) {
-    lines.push_back("task.kind is missing; expected classification, regression, tokens, questions, choice or features, or a task.recipe");
+    lines.push_back(
+        "task.kind is missing; expected classification, regression, tokens, questions, choice or "
+        "features, or a task.recipe");
     return lines;
   }
   if (recipe && given.kind && *given.kind != recipe->kind) {
-    lines.push_back(fmt::format("task.kind {} does not fit task.recipe {}, which is {}; leave it out", enum_name(*given.kind), recipe->name,
-                                enum_name(recipe->kind)));
+    lines.push_back(
+        fmt::format("task.kind {} does not fit task.recipe {}, which is {}; leave it out",
+                    enum_name(*given.kind), recipe->name, enum_name(recipe->kind)));
     return lines;
   }
   const TaskConfig task = resolve_task(given);
   const TaskKind kind = *task.kind;
   const auto formats = formats_of(kind);
   if (task.format && std::ranges::find(formats, *task.format) == formats.end())
-    lines.push_back(fmt::format("task.format {} does not hold a task of kind {}; expected one of {}", enum_name(*task.format),
-                                enum_name(kind), words(formats)));
+    lines.push_back(
+        fmt::format("task.format {} does not hold a task of kind {}; expected one of {}",
+                    enum_name(*task.format), enum_name(kind), words(formats)));
   const auto metrics = metrics_of(kind);
   if (task.metric && std::ranges::find(metrics, *task.metric) == metrics.end())
-    lines.push_back(fmt::format("task.metric {} does not measure a task of kind {}; expected one of {}", enum_name(*task.metric),
-                                enum_name(kind), words(metrics)));
+    lines.push_back(
+        fmt::format("task.metric {} does not measure a task of kind {}; expected one of {}",
+                    enum_name(*task.metric), enum_name(kind), words(metrics)));
   check_columns(task, lines);
   check_labels(task, lines);
   if (task.no_answer == true && kind != TaskKind::questions)
-    lines.push_back(fmt::format("task.no_answer is for tasks of kind questions; this one is of kind {}", enum_name(kind)));
+    lines.push_back(fmt::format(
+        "task.no_answer is for tasks of kind questions; this one is of kind {}", enum_name(kind)));
   return lines;
 }
 
@@ -238,7 +299,9 @@ std::vector<TaskFormat> formats_of(TaskKind kind) {
   return {};
 }
 
-bool has_labels(TaskKind kind) { return kind == TaskKind::classification || kind == TaskKind::tokens; }
+bool has_labels(TaskKind kind) {
+  return kind == TaskKind::classification || kind == TaskKind::tokens;
+}
 
 std::vector<TaskMetric> metrics_of(TaskKind kind) {
   using enum TaskMetric;

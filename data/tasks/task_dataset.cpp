@@ -63,9 +63,10 @@ struct TaskDataset::State {
   explicit State(const TaskConfig& features) : task(features) {}
 
   void add(const TaskEncoder& encoder, Example&& example) {
-    if (!samples.empty() && samples[0].rows.size() != example.choices.size() && target == TaskTarget::choice)
-      throw BadRow(fmt::format("{}: {} to choose from, the first example has {}; all need as many", example.place(), example.choices.size(),
-                               samples[0].rows.size()));
+    if (!samples.empty() && samples[0].rows.size() != example.choices.size() &&
+        target == TaskTarget::choice)
+      throw BadRow(fmt::format("{}: {} to choose from, the first example has {}; all need as many",
+                               example.place(), example.choices.size(), samples[0].rows.size()));
     for (EncodedSample& sample : encoder.encode(example, counts)) {
       lengths.push_back(sample.length());
       samples.push_back(std::move(sample));
@@ -76,7 +77,8 @@ struct TaskDataset::State {
 
   /// Opens a file behind those there are; its samples must be like theirs.
   void add_file(const std::filesystem::path& path, Labelled labelled, std::int64_t sequence_length);
-  void add_feature_sample(const FeatureFile& file, std::int64_t number, std::int64_t sequence_length);
+  void add_feature_sample(const FeatureFile& file, std::int64_t number,
+                          std::int64_t sequence_length);
 };
 
 TaskDataset::TaskDataset(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -84,38 +86,49 @@ TaskDataset::TaskDataset(TaskDataset&&) noexcept = default;
 TaskDataset& TaskDataset::operator=(TaskDataset&&) noexcept = default;
 TaskDataset::~TaskDataset() = default;
 
-TaskDataset TaskDataset::read(const TaskEncoder& encoder, const std::vector<std::string>& patterns, Labelled labelled, bool keep_examples) {
+TaskDataset TaskDataset::read(const TaskEncoder& encoder, const std::vector<std::string>& patterns,
+                              Labelled labelled, bool keep_examples) {
   auto state = std::make_unique<State>(encoder, keep_examples);
-  for_each_example(encoder.task(), patterns, labelled, state->skipped, [&](Example&& example) { state->add(encoder, std::move(example)); });
+  for_each_example(encoder.task(), patterns, labelled, state->skipped,
+                   [&](Example&& example) { state->add(encoder, std::move(example)); });
   require_input(!state->samples.empty(), "{}", describe_unreadable(patterns, state->skipped));
   return TaskDataset(std::move(state));
 }
 
-TaskDataset TaskDataset::from(const TaskEncoder& encoder, const std::vector<Example>& examples, bool keep_examples) {
+TaskDataset TaskDataset::from(const TaskEncoder& encoder, const std::vector<Example>& examples,
+                              bool keep_examples) {
   auto state = std::make_unique<State>(encoder, keep_examples);
   for (Example example : examples) state->add(encoder, std::move(example));
   return TaskDataset(std::move(state));
 }
 
-// ---- Features -----------------------------------------------------------------------------------------------------------------------
+// ---- Features -----------------------------------------------------------------------------------
 
-void TaskDataset::State::add_file(const std::filesystem::path& path, Labelled labelled, std::int64_t sequence_length) {
+void TaskDataset::State::add_file(const std::filesystem::path& path, Labelled labelled,
+                                  std::int64_t sequence_length) {
   FeatureFile file(path);
   const std::string name = printable_path(path);
-  const TaskTarget found = !file.labels().empty() ? TaskTarget::classes : !file.values().empty() ? TaskTarget::value : TaskTarget::none;
-  require_input(labelled == Labelled::optional || found != TaskTarget::none,
-                "{}: it holds neither 'labels' nor 'values'; one of them says what is to be predicted", name);
+  const TaskTarget found = !file.labels().empty()   ? TaskTarget::classes
+                           : !file.values().empty() ? TaskTarget::value
+                                                    : TaskTarget::none;
+  require_input(
+      labelled == Labelled::optional || found != TaskTarget::none,
+      "{}: it holds neither 'labels' nor 'values'; one of them says what is to be predicted", name);
   if (files.empty()) target = found;
-  require_input(target == found, "{}: '{}' holds classes and the other numbers, or one of them nothing, to predict", name,
-                printable_path(files.empty() ? path : files[0].path()));
-  require_input(files.empty() || files[0].width() == file.width(), "{}: its features are {} wide, those of '{}' {}", name, file.width(),
-                printable_path(files.empty() ? path : files[0].path()), files.empty() ? 0 : files[0].width());
+  require_input(target == found,
+                "{}: '{}' holds classes and the other numbers, or one of them nothing, to predict",
+                name, printable_path(files.empty() ? path : files[0].path()));
+  require_input(files.empty() || files[0].width() == file.width(),
+                "{}: its features are {} wide, those of '{}' {}", name, file.width(),
+                printable_path(files.empty() ? path : files[0].path()),
+                files.empty() ? 0 : files[0].width());
   first_of_file.push_back(static_cast<std::int64_t>(samples.size()));
   for (std::int64_t i = 0; i < file.samples(); ++i) add_feature_sample(file, i, sequence_length);
   files.push_back(std::move(file));
 }
 
-void TaskDataset::State::add_feature_sample(const FeatureFile& file, std::int64_t number, std::int64_t sequence_length) {
+void TaskDataset::State::add_feature_sample(const FeatureFile& file, std::int64_t number,
+                                            std::int64_t sequence_length) {
   const auto at = static_cast<std::size_t>(number);
   const std::int64_t length = file.length(number), kept_length = std::min(length, sequence_length);
   EncodedSample sample;
@@ -139,7 +152,8 @@ void TaskDataset::State::add_feature_sample(const FeatureFile& file, std::int64_
   digests.push_back(checksum.digest());
 }
 
-TaskDataset TaskDataset::read_features(const TaskConfig& task, const std::vector<std::string>& patterns, Labelled labelled,
+TaskDataset TaskDataset::read_features(const TaskConfig& task,
+                                       const std::vector<std::string>& patterns, Labelled labelled,
                                        const LabelSet& labels, std::int64_t sequence_length) {
   require(task.kind == TaskKind::features, "read_features: the task is not of features");
   require_input(!patterns.empty(), "the task names no files to read");
@@ -152,10 +166,13 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task, const std::vector
                   : task.labels.empty() ? numbered_labels(std::max<std::int64_t>(largest + 1, 2))
                                         : LabelSet(task.labels);
   for (std::size_t i = 0; i < state->samples.size(); ++i) {
-    const auto file = static_cast<std::size_t>(std::ranges::upper_bound(state->first_of_file, static_cast<std::int64_t>(i)) -
-                                               state->first_of_file.begin() - 1);
-    require_input(state->samples[i].label < state->labels.size(), "{}: labels[{}] is {}, but there are {} labels, numbered from 0",
-                  printable_path(state->files[file].path()), static_cast<std::int64_t>(i) - state->first_of_file[file],
+    const auto file = static_cast<std::size_t>(
+        std::ranges::upper_bound(state->first_of_file, static_cast<std::int64_t>(i)) -
+        state->first_of_file.begin() - 1);
+    require_input(state->samples[i].label < state->labels.size(),
+                  "{}: labels[{}] is {}, but there are {} labels, numbered from 0",
+                  printable_path(state->files[file].path()),
+                  static_cast<std::int64_t>(i) - state->first_of_file[file],
                   state->samples[i].label, state->labels.size());
   }
   return TaskDataset(std::move(state));
@@ -163,15 +180,17 @@ TaskDataset TaskDataset::read_features(const TaskConfig& task, const std::vector
 
 void TaskDataset::read_sample_features(std::int64_t index, std::span<float> features) const {
   const State& s = *state_;
-  const auto file = static_cast<std::size_t>(std::ranges::upper_bound(s.first_of_file, index) - s.first_of_file.begin() - 1);
+  const auto file = static_cast<std::size_t>(std::ranges::upper_bound(s.first_of_file, index) -
+                                             s.first_of_file.begin() - 1);
   const std::int64_t kept = length(index) * width(), number = index - s.first_of_file[file];
-  require(static_cast<std::int64_t>(features.size()) == kept, "read_sample_features: room for {} numbers of {}", features.size(), kept);
+  require(static_cast<std::int64_t>(features.size()) == kept,
+          "read_sample_features: room for {} numbers of {}", features.size(), kept);
   std::vector<float> all(static_cast<std::size_t>(s.files[file].length(number) * width()));
   s.files[file].read(number, all);
   std::copy_n(all.begin(), kept, features.begin());
 }
 
-// ---- What there is ------------------------------------------------------------------------------------------------------------------
+// ---- What there is ------------------------------------------------------------------------------
 
 TaskKind TaskDataset::kind() const { return *state_->task.kind; }
 TaskTarget TaskDataset::target() const { return state_->target; }
@@ -204,13 +223,15 @@ std::int64_t TaskDataset::length(std::int64_t index) const {
 }
 
 const Example& TaskDataset::example(std::int64_t index) const {
-  require(index >= 0 && index < static_cast<std::int64_t>(state_->kept.size()), "task data: example {} of {} kept", index,
-          state_->kept.size());
+  require(index >= 0 && index < static_cast<std::int64_t>(state_->kept.size()),
+          "task data: example {} of {} kept", index, state_->kept.size());
   return state_->kept[static_cast<std::size_t>(index)];
 }
 
 bool TaskDataset::keeps_examples() const { return state_->keep; }
-std::int64_t TaskDataset::width() const { return state_->files.empty() ? 0 : state_->files[0].width(); }
+std::int64_t TaskDataset::width() const {
+  return state_->files.empty() ? 0 : state_->files[0].width();
+}
 std::int32_t TaskDataset::pad_id() const { return state_->pad; }
 const EncodingCounts& TaskDataset::counts() const { return state_->counts; }
 const SkippedRows& TaskDataset::skipped() const { return state_->skipped; }

@@ -25,15 +25,20 @@ enum class TaskTarget {
 
 class TaskDataset {
  public:
-  /// Reads and encodes the examples of the files that `patterns` match. With `keep_examples` their text stays too, as questions need for
-  /// answers. InputError of the first thing wrong, "file:line: …".
-  static TaskDataset read(const TaskEncoder& encoder, const std::vector<std::string>& patterns, Labelled labelled, bool keep_examples);
+  /// Reads and encodes the examples of the files that `patterns` match. With `keep_examples` their
+  /// text stays too, as questions need for answers. InputError of the first thing wrong,
+  /// "file:line: …".
+  static TaskDataset read(const TaskEncoder& encoder, const std::vector<std::string>& patterns,
+                          Labelled labelled, bool keep_examples);
   /// From examples in memory, for tests and single predictions.
-  static TaskDataset from(const TaskEncoder& encoder, const std::vector<Example>& examples, bool keep_examples);
-  /// Opens feature files; all must have one width and the same kind of target. Classes are numbered: `labels` may name them; empty: as many
-  /// as the largest number asks for, called "0", "1", …. Sequences longer than `sequence_length` are cut behind and counted.
-  static TaskDataset read_features(const TaskConfig& task, const std::vector<std::string>& patterns, Labelled labelled,
-                                   const LabelSet& labels, std::int64_t sequence_length);
+  static TaskDataset from(const TaskEncoder& encoder, const std::vector<Example>& examples,
+                          bool keep_examples);
+  /// Opens feature files; all must have one width and the same kind of target. Classes are
+  /// numbered: `labels` may name them; empty: as many as the largest number asks for, called "0",
+  /// "1", …. Sequences longer than `sequence_length` are cut behind and counted.
+  static TaskDataset read_features(const TaskConfig& task, const std::vector<std::string>& patterns,
+                                   Labelled labelled, const LabelSet& labels,
+                                   std::int64_t sequence_length);
 
   TaskDataset(TaskDataset&&) noexcept;
   TaskDataset& operator=(TaskDataset&&) noexcept;

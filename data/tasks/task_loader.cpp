@@ -19,25 +19,31 @@ Tensor row_of(const std::vector<T>& values) {
 void check(const TaskDataset* dataset, const TaskLoaderOptions& options) {
   require(dataset != nullptr, "task loader: no data set");
   require_input(dataset->size() > 0, "task loader: the data set has no samples");
-  require_input(options.micro_batch_size >= 1, "task loader: micro_batch_size {} must be at least 1", options.micro_batch_size);
-  require(options.rank >= 0 && options.rank < options.world_size, "task loader: rank {} of {}", options.rank, options.world_size);
-  require(options.padding.multiple >= 1, "task loader: padding to a multiple of {}", options.padding.multiple);
+  require_input(options.micro_batch_size >= 1,
+                "task loader: micro_batch_size {} must be at least 1", options.micro_batch_size);
+  require(options.rank >= 0 && options.rank < options.world_size, "task loader: rank {} of {}",
+          options.rank, options.world_size);
+  require(options.padding.multiple >= 1, "task loader: padding to a multiple of {}",
+          options.padding.multiple);
 }
 
 /// Fills one batch.
 class BatchMaker {
  public:
-  BatchMaker(const TaskDataset& dataset, std::span<const std::int64_t> samples, std::span<const std::int64_t> ids,
-             const PaddingOptions& padding)
+  BatchMaker(const TaskDataset& dataset, std::span<const std::int64_t> samples,
+             std::span<const std::int64_t> ids, const PaddingOptions& padding)
       : data_(dataset), samples_(samples), ids_(ids) {
-    require(samples.size() == ids.size() && !samples.empty(), "task batch: {} samples with {} ids", samples.size(), ids.size());
+    require(samples.size() == ids.size() && !samples.empty(), "task batch: {} samples with {} ids",
+            samples.size(), ids.size());
     std::int64_t longest = 1;  // where all texts are empty, too
     for (const std::int64_t sample : samples) longest = std::max(longest, dataset.length(sample));
-    const std::int64_t rounded = (longest + padding.multiple - 1) / padding.multiple * padding.multiple;
+    const std::int64_t rounded =
+        (longest + padding.multiple - 1) / padding.multiple * padding.multiple;
     length_ = std::min(rounded, padding.sequence_length);
     require(longest <= length_, "task batch: {} tokens in a row of {}", longest, length_);
     batch_.samples.assign(samples.begin(), samples.end());
-    if (dataset.kind() != TaskKind::features) batch_.choices = static_cast<std::int64_t>(sample(0).rows.size());
+    if (dataset.kind() != TaskKind::features)
+      batch_.choices = static_cast<std::int64_t>(sample(0).rows.size());
     rows_ = size() * batch_.choices;
   }
 
@@ -49,13 +55,17 @@ class BatchMaker {
       fill_tokens();
     if (batch_.tokens == rows_ * length_) batch_.input.attention_mask = Tensor();
     fill_sample_ids();
-    if (std::ranges::all_of(samples_, [&](std::int64_t sample) { return data_.sample(sample).labelled; })) fill_targets();
+    if (std::ranges::all_of(samples_,
+                            [&](std::int64_t sample) { return data_.sample(sample).labelled; }))
+      fill_targets();
     return std::move(batch_);
   }
 
  private:
   std::int64_t size() const { return static_cast<std::int64_t>(samples_.size()); }
-  const EncodedSample& sample(std::int64_t i) const { return data_.sample(samples_[static_cast<std::size_t>(i)]); }
+  const EncodedSample& sample(std::int64_t i) const {
+    return data_.sample(samples_[static_cast<std::size_t>(i)]);
+  }
 
   void fill_tokens() {
     batch_.input.input_ids = filled({rows_, length_}, std::int64_t{data_.pad_id()});
@@ -66,7 +76,8 @@ class BatchMaker {
       for (const WrappedIds& row : sample(i).rows) {
         std::ranges::copy(row.ids, batch_.input.input_ids.data<std::int64_t>() + place);
         std::ranges::copy(row.type_ids, types.data<std::int64_t>() + place);
-        std::fill_n(batch_.input.attention_mask.data<std::uint8_t>() + place, row.ids.size(), std::uint8_t{1});
+        std::fill_n(batch_.input.attention_mask.data<std::uint8_t>() + place, row.ids.size(),
+                    std::uint8_t{1});
         any_type |= std::ranges::any_of(row.type_ids, [](std::int32_t type) { return type != 0; });
         batch_.tokens += static_cast<std::int64_t>(row.ids.size());
         place += length_;
@@ -81,8 +92,10 @@ class BatchMaker {
     for (std::int64_t i = 0; i < size(); ++i) {
       const std::int64_t steps = data_.length(samples_[static_cast<std::size_t>(i)]);
       data_.read_sample_features(samples_[static_cast<std::size_t>(i)],
-                                 {batch_.input.features.data<float>() + i * length_ * width, static_cast<std::size_t>(steps * width)});
-      std::fill_n(batch_.input.attention_mask.data<std::uint8_t>() + i * length_, steps, std::uint8_t{1});
+                                 {batch_.input.features.data<float>() + i * length_ * width,
+                                  static_cast<std::size_t>(steps * width)});
+      std::fill_n(batch_.input.attention_mask.data<std::uint8_t>() + i * length_, steps,
+                  std::uint8_t{1});
       batch_.tokens += steps;
     }
   }
@@ -90,7 +103,8 @@ class BatchMaker {
   void fill_sample_ids() {
     std::vector<std::int64_t> ids;
     for (const std::int64_t id : ids_)
-      for (std::int64_t choice = 0; choice < batch_.choices; ++choice) ids.push_back(id * batch_.choices + choice);
+      for (std::int64_t choice = 0; choice < batch_.choices; ++choice)
+        ids.push_back(id * batch_.choices + choice);
     batch_.sample_ids = row_of(ids);
   }
 
@@ -143,36 +157,43 @@ class BatchMaker {
 /// What a sample adds to Batch::targets.
 std::int64_t targets_of(const TaskDataset& dataset, std::int64_t index) {
   if (dataset.target() != TaskTarget::word_classes) return 1;
-  return std::ranges::count_if(dataset.sample(index).word_starts, [](std::int64_t start) { return start >= 0; });
+  return std::ranges::count_if(dataset.sample(index).word_starts,
+                               [](std::int64_t start) { return start >= 0; });
 }
 
 }  // namespace
 
-Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples, std::span<const std::int64_t> ids,
-                      const PaddingOptions& padding) {
+Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples,
+                      std::span<const std::int64_t> ids, const PaddingOptions& padding) {
   return BatchMaker(dataset, samples, ids, padding).make();
 }
 
 std::vector<int> micro_batch_ranks(const TaskLoaderOptions& options) {
-  const std::int64_t parts = (options.batch_size + options.micro_batch_size - 1) / options.micro_batch_size;
+  const std::int64_t parts =
+      (options.batch_size + options.micro_batch_size - 1) / options.micro_batch_size;
   std::vector<int> ranks;
-  for (std::int64_t part = 0; part < parts; ++part) ranks.push_back(static_cast<int>(part % options.world_size));
+  for (std::int64_t part = 0; part < parts; ++part)
+    ranks.push_back(static_cast<int>(part % options.world_size));
   return ranks;
 }
 
-TaskLoader::TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options, std::int64_t first_step)
+TaskLoader::TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options,
+                       std::int64_t first_step)
     : dataset_(std::move(dataset)),
       options_(options),
       order_((check(dataset_.get(), options), dataset_->size()), options.seed),
       step_(first_step) {
   require(first_step >= 0, "task loader: step {}", first_step);
-  require_input(dataset_->target() != TaskTarget::none, "task loader: the data says nothing to learn");
+  require_input(dataset_->target() != TaskTarget::none,
+                "task loader: the data says nothing to learn");
   for (std::int64_t i = 0; i < dataset_->size(); ++i)
-    require_input(dataset_->sample(i).labelled, "task loader: example {} (counted from 0) has no label", dataset_->sample(i).example);
+    require_input(dataset_->sample(i).labelled,
+                  "task loader: example {} (counted from 0) has no label",
+                  dataset_->sample(i).example);
   const std::size_t parts = micro_batch_ranks(options).size();
   require_input(static_cast<int>(parts) >= options.world_size,
-                "task loader: batch_size {} makes {} micro-batches of {}, too few for {} ranks", options.batch_size, parts,
-                options.micro_batch_size, options.world_size);
+                "task loader: batch_size {} makes {} micro-batches of {}, too few for {} ranks",
+                options.batch_size, parts, options.micro_batch_size, options.world_size);
 }
 
 std::vector<Batch> TaskLoader::next() {
@@ -189,9 +210,11 @@ std::vector<Batch> TaskLoader::next() {
     step_targets_ += targets_of(*dataset_, sample);
   }
   std::ranges::sort(uses);
-  const auto size = static_cast<std::size_t>(options_.micro_batch_size), stride = size * static_cast<std::size_t>(options_.world_size);
+  const auto size = static_cast<std::size_t>(options_.micro_batch_size),
+             stride = size * static_cast<std::size_t>(options_.world_size);
   std::vector<Batch> batches;
-  for (std::size_t begin = size * static_cast<std::size_t>(options_.rank); begin < uses.size(); begin += stride) {
+  for (std::size_t begin = size * static_cast<std::size_t>(options_.rank); begin < uses.size();
+       begin += stride) {
     std::vector<std::int64_t> samples, ids;
     for (std::size_t i = begin; i < std::min(begin + size, uses.size()); ++i) {
       samples.push_back(uses[i].sample);
@@ -203,15 +226,19 @@ std::vector<Batch> TaskLoader::next() {
   return batches;
 }
 
-TaskEvaluationLoader::TaskEvaluationLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options)
+TaskEvaluationLoader::TaskEvaluationLoader(std::shared_ptr<const TaskDataset> dataset,
+                                           TaskLoaderOptions options)
     : dataset_(std::move(dataset)), options_(options) {
   check(dataset_.get(), options);
   order_.resize(static_cast<std::size_t>(dataset_->size()));
   std::iota(order_.begin(), order_.end(), 0);
   const std::int64_t window = window_batches * options.micro_batch_size;
   for (std::int64_t begin = 0; begin < dataset_->size(); begin += window) {
-    const auto first = order_.begin() + begin, last = order_.begin() + std::min(begin + window, dataset_->size());
-    std::stable_sort(first, last, [&](std::int64_t a, std::int64_t b) { return dataset_->length(a) < dataset_->length(b); });
+    const auto first = order_.begin() + begin,
+               last = order_.begin() + std::min(begin + window, dataset_->size());
+    std::stable_sort(first, last, [&](std::int64_t a, std::int64_t b) {
+      return dataset_->length(a) < dataset_->length(b);
+    });
   }
   next_ = options.rank * options.micro_batch_size;
 }

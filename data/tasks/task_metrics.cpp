@@ -21,10 +21,12 @@ struct ClassCounts {
 
 template <class A, class B>
 void check_sizes(const A& truth, const B& predicted) {
-  require(truth.size() == predicted.size(), "metric: {} true values, {} predicted", truth.size(), predicted.size());
+  require(truth.size() == predicted.size(), "metric: {} true values, {} predicted", truth.size(),
+          predicted.size());
 }
 
-std::map<std::int64_t, ClassCounts> count_classes(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted) {
+std::map<std::int64_t, ClassCounts> count_classes(std::span<const std::int64_t> truth,
+                                                  std::span<const std::int64_t> predicted) {
   check_sizes(truth, predicted);
   std::map<std::int64_t, ClassCounts> classes;
   for (std::size_t i = 0; i < truth.size(); ++i) {
@@ -35,7 +37,9 @@ std::map<std::int64_t, ClassCounts> count_classes(std::span<const std::int64_t> 
   return classes;
 }
 
-double share(std::int64_t part, std::int64_t whole) { return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole); }
+double share(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0 : static_cast<double>(part) / static_cast<double>(whole);
+}
 
 PrecisionRecall precision_recall(const ClassCounts& counts) {
   return {share(counts.correct, counts.predicted), share(counts.correct, counts.truth),
@@ -51,7 +55,8 @@ std::vector<double> ranks(std::span<const double> values) {
   for (std::size_t begin = 0; begin < order.size();) {
     std::size_t end = begin;
     while (end < order.size() && values[order[end]] == values[order[begin]]) ++end;
-    for (std::size_t i = begin; i < end; ++i) result[order[i]] = static_cast<double>(begin + 1 + end) / 2;
+    for (std::size_t i = begin; i < end; ++i)
+      result[order[i]] = static_cast<double>(begin + 1 + end) / 2;
     begin = end;
   }
   return result;
@@ -78,7 +83,8 @@ double accuracy(std::span<const std::int64_t> truth, std::span<const std::int64_
   return share(correct, static_cast<std::int64_t>(truth.size()));
 }
 
-PrecisionRecall binary_f1(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted, std::int64_t positive) {
+PrecisionRecall binary_f1(std::span<const std::int64_t> truth,
+                          std::span<const std::int64_t> predicted, std::int64_t positive) {
   return precision_recall(count_classes(truth, predicted)[positive]);
 }
 
@@ -89,7 +95,8 @@ double macro_f1(std::span<const std::int64_t> truth, std::span<const std::int64_
   return classes.empty() ? 0 : sum / static_cast<double>(classes.size());
 }
 
-double matthews_correlation(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted) {
+double matthews_correlation(std::span<const std::int64_t> truth,
+                            std::span<const std::int64_t> predicted) {
   const auto n = static_cast<double>(truth.size());
   double correct = 0, both = 0, truth_squares = 0, predicted_squares = 0;
   for (const auto& [number, counts] : count_classes(truth, predicted)) {
@@ -105,7 +112,8 @@ double matthews_correlation(std::span<const std::int64_t> truth, std::span<const
 
 double pearson_correlation(std::span<const double> a, std::span<const double> b) {
   check_sizes(a, b);
-  if (a.size() < 2 || !all_finite(a) || !all_finite(b) || is_constant(a) || is_constant(b)) return nan;
+  if (a.size() < 2 || !all_finite(a) || !all_finite(b) || is_constant(a) || is_constant(b))
+    return nan;
   const double mean_a = mean(a), mean_b = mean(b);
   double aa = 0, bb = 0, ab = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -123,7 +131,7 @@ double spearman_correlation(std::span<const double> a, std::span<const double> b
   return pearson_correlation(ranks(a), ranks(b));
 }
 
-// ---- Entities -----------------------------------------------------------------------------------------------------------------------
+// ---- Entities -----------------------------------------------------------------------------------
 
 namespace {
 
@@ -149,7 +157,8 @@ bool goes_on(const Tag& before, const Tag& tag) {
 using Types = std::map<std::string, ClassCounts>;
 
 /// Counts the spans of one sentence by type.
-void count_spans(const std::vector<TaggedSpan>& truth, const std::vector<TaggedSpan>& predicted, Types& types) {
+void count_spans(const std::vector<TaggedSpan>& truth, const std::vector<TaggedSpan>& predicted,
+                 Types& types) {
   for (const TaggedSpan& span : truth) ++types[span.type].truth;
   for (const TaggedSpan& span : predicted) {
     ++types[span.type].predicted;
@@ -180,17 +189,20 @@ std::vector<TaggedSpan> tagged_spans(std::span<const std::string> tags) {
 
 bool is_entity_tag(std::string_view tag) {
   if (tag == "O") return true;
-  return tag.size() > 2 && tag[1] == '-' && std::string_view("BIES").find(tag[0]) != std::string_view::npos;
+  return tag.size() > 2 && tag[1] == '-' &&
+         std::string_view("BIES").find(tag[0]) != std::string_view::npos;
 }
 
-EntityScores score_entities(std::span<const std::vector<std::string>> truth, std::span<const std::vector<std::string>> predicted) {
+EntityScores score_entities(std::span<const std::vector<std::string>> truth,
+                            std::span<const std::vector<std::string>> predicted) {
   check_sizes(truth, predicted);
   Types types;
   std::int64_t words = 0, equal = 0;
   for (std::size_t i = 0; i < truth.size(); ++i) {
     check_sizes(truth[i], predicted[i]);
     count_spans(tagged_spans(truth[i]), tagged_spans(predicted[i]), types);
-    for (std::size_t word = 0; word < truth[i].size(); ++word) equal += truth[i][word] == predicted[i][word];
+    for (std::size_t word = 0; word < truth[i].size(); ++word)
+      equal += truth[i][word] == predicted[i][word];
     words += static_cast<std::int64_t>(truth[i].size());
   }
   EntityScores scores;

@@ -1,4 +1,5 @@
-// Published measures of predictions, as their reference implementations compute them. All are shares or correlations, none per cent.
+// Published measures of predictions, as their reference implementations compute them. All are
+// shares or correlations, none per cent.
 #pragma once
 
 #include <cstdint>
@@ -17,20 +18,24 @@ struct PrecisionRecall {
   double precision = 0, recall = 0, f1 = 0;
 };
 /// Of class `positive` against all others.
-PrecisionRecall binary_f1(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted, std::int64_t positive = 1);
+PrecisionRecall binary_f1(std::span<const std::int64_t> truth,
+                          std::span<const std::int64_t> predicted, std::int64_t positive = 1);
 
 /// Mean F1 of the classes that occur in truth or predictions; f1_score(average="macro").
 double macro_f1(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted);
 
-/// Matthews' correlation of any number of classes (Gorodkin 2004); 0 where truth or predictions are all one class. matthews_corrcoef.
-double matthews_correlation(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted);
+/// Matthews' correlation of any number of classes (Gorodkin 2004); 0 where truth or predictions are
+/// all one class. matthews_corrcoef.
+double matthews_correlation(std::span<const std::int64_t> truth,
+                            std::span<const std::int64_t> predicted);
 
-/// Pearson's r; NaN for fewer than 2 entries and where either side is constant. scipy.stats.pearsonr.
+/// Pearson's r; NaN for fewer than 2 entries and where either side is constant.
+/// scipy.stats.pearsonr.
 double pearson_correlation(std::span<const double> a, std::span<const double> b);
 /// Pearson's r of ranks, ties having the mean of theirs. scipy.stats.spearmanr.
 double spearman_correlation(std::span<const double> a, std::span<const double> b);
 
-// ---- Answers: Rajpurkar et al., "SQuAD", EMNLP 2016, and "Know What You Don't Know", ACL 2018 ----------------------------------------
+// ---- Answers: Rajpurkar et al., "SQuAD", EMNLP 2016, and "Know What You Don't Know", ACL 2018 ---
 
 /// Lower case without ASCII punctuation, the articles a, an, the, and white space beyond one space.
 std::string normalize_answer(std::string_view text);
@@ -42,10 +47,11 @@ double answer_f1(std::string_view truth, std::string_view predicted);
 struct AnswerScore {
   double exact = 0, f1 = 0;
 };
-/// The best over all right answers; none: the right one is "". An empty prediction says that there is no answer.
+/// The best over all right answers; none: the right one is "". An empty prediction says that there
+/// is no answer.
 AnswerScore score_answer(std::span<const std::string> truths, std::string_view predicted);
 
-// ---- Entities: Tjong Kim Sang & De Meulder, CoNLL 2003, as seqeval's default mode reads tags ------------------------------------------
+// ---- Entities: Tjong Kim Sang & De Meulder, CoNLL 2003, as seqeval's default mode reads tags ----
 
 /// Words begin … end − 1.
 struct TaggedSpan {
@@ -54,8 +60,8 @@ struct TaggedSpan {
   friend auto operator<=>(const TaggedSpan&, const TaggedSpan&) = default;
 };
 
-/// The entities of one sentence from tags O, B-X, I-X, E-X, S-X (IO, IOB1, BIO, BIOES alike): a tag that cannot go on with the entity
-/// before it begins one. A tag without a type is of type "_".
+/// The entities of one sentence from tags O, B-X, I-X, E-X, S-X (IO, IOB1, BIO, BIOES alike): a tag
+/// that cannot go on with the entity before it begins one. A tag without a type is of type "_".
 std::vector<TaggedSpan> tagged_spans(std::span<const std::string> tags);
 /// Whether a label is O, or one of B, I, E, S with "-" and a type: what CoNLL files may hold.
 bool is_entity_tag(std::string_view tag);
@@ -71,7 +77,9 @@ struct EntityScores {
   std::vector<EntityScore> types;  ///< of each type, sorted
   double accuracy = 0;             ///< share of equal tags
 };
-/// `truth` and `predicted` are sentences of as many tags. seqeval's precision_score, recall_score, f1_score and accuracy_score.
-EntityScores score_entities(std::span<const std::vector<std::string>> truth, std::span<const std::vector<std::string>> predicted);
+/// `truth` and `predicted` are sentences of as many tags. seqeval's precision_score, recall_score,
+/// f1_score and accuracy_score.
+EntityScores score_entities(std::span<const std::vector<std::string>> truth,
+                            std::span<const std::vector<std::string>> predicted);
 
 }  // namespace nystrom

@@ -43,15 +43,20 @@ void count_labels(const TaskDataset& data, TaskSetReport& report) {
   }
   report.unanswerable += !answerable;
   report.unanswerable -= report.encoding.answers_cut;
-  for (std::size_t i = 0; i < counts.size(); ++i) report.labels.emplace_back(data.labels().names()[i], counts[i]);
-  for (const auto& [place, count] : places) report.labels.emplace_back(std::to_string(place), count);
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    report.labels.emplace_back(data.labels().names()[i], counts[i]);
+  for (const auto& [place, count] : places)
+    report.labels.emplace_back(std::to_string(place), count);
 }
 
 /// A header that is read as a row makes a label of its own.
 std::string lone_first_label(const TaskDataset& data, const TaskSetReport& report) {
-  if (data.target() != TaskTarget::classes || data.task().header.value_or(true) || data.size() == 0 || !data.sample(0).labelled) return "";
+  if (data.target() != TaskTarget::classes || data.task().header.value_or(true) ||
+      data.size() == 0 || !data.sample(0).labelled)
+    return "";
   const auto& [label, count] = report.labels[static_cast<std::size_t>(data.sample(0).label)];
-  const bool others_repeat = std::ranges::any_of(report.labels, [](const auto& entry) { return entry.second > 1; });
+  const bool others_repeat =
+      std::ranges::any_of(report.labels, [](const auto& entry) { return entry.second > 1; });
   return count == 1 && others_repeat ? label : "";
 }
 
@@ -61,7 +66,8 @@ void count_duplicates(const TaskDataset& data, TaskSetReport& report) {
     const EncodedSample& sample = data.sample(i);
     if (i > 0 && data.sample(i - 1).example == sample.example) continue;
     const Truth truth{sample.label, sample.value, sample.word_labels};
-    const auto [first, added] = known.try_emplace(data.digests()[static_cast<std::size_t>(sample.example)], truth);
+    const auto [first, added] =
+        known.try_emplace(data.digests()[static_cast<std::size_t>(sample.example)], truth);
     report.duplicates += !added;
     report.contradictions += !added && first->second != truth;
   }
@@ -86,7 +92,8 @@ TaskSetReport report_set(const TaskDataset& data) {
 double majority_accuracy(const TaskReport& report) {
   const auto& train = report.train.labels;
   if (train.empty()) return 0;
-  const auto most = std::ranges::max_element(train, {}, [](const auto& entry) { return entry.second; });
+  const auto most =
+      std::ranges::max_element(train, {}, [](const auto& entry) { return entry.second; });
   std::int64_t all = 0, right = 0;
   for (const auto& [label, count] : report.validation.labels) {
     all += count;
@@ -95,33 +102,47 @@ double majority_accuracy(const TaskReport& report) {
   return all == 0 ? 0 : static_cast<double>(right) / static_cast<double>(all);
 }
 
-double percent(std::int64_t part, std::int64_t whole) { return 100.0 * static_cast<double>(part) / static_cast<double>(whole); }
+double percent(std::int64_t part, std::int64_t whole) {
+  return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+}
 
-void warn_about_set(const std::string& name, const TaskSetReport& report, std::vector<std::string>& lines) {
+void warn_about_set(const std::string& name, const TaskSetReport& report,
+                    std::vector<std::string>& lines) {
   const EncodingCounts& encoding = report.encoding;
   if (report.skipped.count > 0)
-    lines.push_back(fmt::format("{}: {} rows were left out; the first: {}", name, report.skipped.count, report.skipped.first));
+    lines.push_back(fmt::format("{}: {} rows were left out; the first: {}", name,
+                                report.skipped.count, report.skipped.first));
   if (encoding.blank.count > 0)
-    lines.push_back(fmt::format("{}: {} examples have an empty text, or one of white space alone; the first: {}", name,
-                                encoding.blank.count, encoding.blank.first));
+    lines.push_back(fmt::format(
+        "{}: {} examples have an empty text, or one of white space alone; the first: {}", name,
+        encoding.blank.count, encoding.blank.first));
   if (encoding.truncated.count * 10 > encoding.examples)
-    lines.push_back(fmt::format("{}: {:.0f} % of the examples are cut ({} of {}; the longest has {}); raise data.sequence_length", name,
-                                percent(encoding.truncated.count, encoding.examples), encoding.truncated.count, encoding.examples,
-                                encoding.longest));
-  if (report.values > 0 && report.smallest == report.largest)
-    lines.push_back(fmt::format("{}: all values are {}; the correlation with them is undefined", name, report.smallest));
-  if (report.contradictions > 0)
-    lines.push_back(fmt::format("{}: {} examples have the inputs of an earlier one and another label", name, report.contradictions));
-  if (encoding.answers_cut > 0)
-    lines.push_back(fmt::format("{}: the answers of {} questions lie whole in no window; raise task.stride", name, encoding.answers_cut));
-  if (encoding.unknown * 20 > encoding.tokens)
     lines.push_back(
-        fmt::format("{}: {:.0f} % of the tokens are unknown to the tokenizer", name, percent(encoding.unknown, encoding.tokens)));
+        fmt::format("{}: {:.0f} % of the examples are cut ({} of {}; the longest has {}); raise "
+                    "data.sequence_length",
+                    name, percent(encoding.truncated.count, encoding.examples),
+                    encoding.truncated.count, encoding.examples, encoding.longest));
+  if (report.values > 0 && report.smallest == report.largest)
+    lines.push_back(fmt::format("{}: all values are {}; the correlation with them is undefined",
+                                name, report.smallest));
+  if (report.contradictions > 0)
+    lines.push_back(
+        fmt::format("{}: {} examples have the inputs of an earlier one and another label", name,
+                    report.contradictions));
+  if (encoding.answers_cut > 0)
+    lines.push_back(
+        fmt::format("{}: the answers of {} questions lie whole in no window; raise task.stride",
+                    name, encoding.answers_cut));
+  if (encoding.unknown * 20 > encoding.tokens)
+    lines.push_back(fmt::format("{}: {:.0f} % of the tokens are unknown to the tokenizer", name,
+                                percent(encoding.unknown, encoding.tokens)));
   if (!report.lone_first_label.empty())
-    lines.push_back(fmt::format("{}: only the first row has the label '{}'; if it names the columns, set task.header: true", name,
-                                printable(report.lone_first_label)));
+    lines.push_back(fmt::format(
+        "{}: only the first row has the label '{}'; if it names the columns, set task.header: true",
+        name, printable(report.lone_first_label)));
   for (const auto& [label, count] : report.labels)
-    if (count == 0) lines.push_back(fmt::format("{}: the label '{}' never occurs", name, printable(label)));
+    if (count == 0)
+      lines.push_back(fmt::format("{}: the label '{}' never occurs", name, printable(label)));
 }
 
 }  // namespace
@@ -130,19 +151,22 @@ TaskReport report_task(const TaskDataset& train, const TaskDataset& validation) 
   TaskReport report{report_set(train), report_set(validation), 0, 0};
   std::vector<Digest> known = train.digests();
   std::ranges::sort(known);
-  report.overlap =
-      std::ranges::count_if(validation.digests(), [&](const Digest& digest) { return std::ranges::binary_search(known, digest); });
+  report.overlap = std::ranges::count_if(validation.digests(), [&](const Digest& digest) {
+    return std::ranges::binary_search(known, digest);
+  });
   report.majority = majority_accuracy(report);
   return report;
 }
 
-std::string describe_cut(TaskKind kind, const EncodingCounts& counts, std::int64_t sequence_length) {
+std::string describe_cut(TaskKind kind, const EncodingCounts& counts,
+                         std::int64_t sequence_length) {
   if (counts.truncated.count == 0) return "";
-  const std::string what = kind == TaskKind::questions  ? "with a question cut to half of a window"
-                           : kind == TaskKind::features ? fmt::format("cut to {} steps", sequence_length)
-                                                        : fmt::format("cut to {} tokens", sequence_length);
-  return fmt::format("{} {} ({:.1f} %; the first: {})", counts.truncated.count, what, percent(counts.truncated.count, counts.examples),
-                     counts.truncated.first);
+  const std::string what = kind == TaskKind::questions ? "with a question cut to half of a window"
+                           : kind == TaskKind::features
+                               ? fmt::format("cut to {} steps", sequence_length)
+                               : fmt::format("cut to {} tokens", sequence_length);
+  return fmt::format("{} {} ({:.1f} %; the first: {})", counts.truncated.count, what,
+                     percent(counts.truncated.count, counts.examples), counts.truncated.first);
 }
 
 std::vector<std::string> task_warnings(const TaskReport& report) {
@@ -152,13 +176,15 @@ std::vector<std::string> task_warnings(const TaskReport& report) {
   for (const auto& [label, count] : report.train.labels) labels.push_back(label);
   for (const auto& [first, second] : labels_alike(labels))
     lines.push_back(
-        fmt::format("the labels '{}' and '{}' differ only in white space, case or Unicode form; if they mean the same, correct "
+        fmt::format("the labels '{}' and '{}' differ only in white space, case or Unicode form; if "
+                    "they mean the same, correct "
                     "the files",
                     printable(first), printable(second)));
   warn_about_set("validation", report.validation, lines);
   if (report.overlap > 0)
-    lines.push_back(fmt::format("validation: {} of {} examples are in the training data too; their score is no test", report.overlap,
-                                report.validation.encoding.examples));
+    lines.push_back(fmt::format(
+        "validation: {} of {} examples are in the training data too; their score is no test",
+        report.overlap, report.validation.encoding.examples));
   return lines;
 }
 

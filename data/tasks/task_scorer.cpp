@@ -8,17 +8,20 @@
 namespace nystrom {
 namespace {
 
-std::int64_t largest(std::span<const double> scores) { return std::ranges::max_element(scores) - scores.begin(); }
+std::int64_t largest(std::span<const double> scores) {
+  return std::ranges::max_element(scores) - scores.begin();
+}
 
 }  // namespace
 
 struct TaskScorer::State {
   std::shared_ptr<const TaskDataset> data;
-  std::vector<std::uint8_t> seen;                                          // of each sample
-  std::vector<std::int64_t> predicted;                                     // classes, choice
-  std::vector<double> values;                                              // value
-  std::vector<std::vector<std::string>> tags;                              // word_classes
-  std::vector<std::pair<std::vector<double>, std::vector<double>>> spans;  // span: scores of start and end
+  std::vector<std::uint8_t> seen;              // of each sample
+  std::vector<std::int64_t> predicted;         // classes, choice
+  std::vector<double> values;                  // value
+  std::vector<std::vector<std::string>> tags;  // word_classes
+  std::vector<std::pair<std::vector<double>, std::vector<double>>>
+      spans;  // span: scores of start and end
 
   void mark(std::int64_t sample) {
     std::uint8_t& mark = seen.at(static_cast<std::size_t>(sample));
@@ -33,12 +36,15 @@ struct TaskScorer::State {
   std::vector<std::int64_t> true_labels() const;
 };
 
-TaskScorer::TaskScorer(std::shared_ptr<const TaskDataset> dataset) : state_(std::make_unique<State>()) {
+TaskScorer::TaskScorer(std::shared_ptr<const TaskDataset> dataset)
+    : state_(std::make_unique<State>()) {
   state_->data = std::move(dataset);
   const TaskDataset& data = *state_->data;
   const auto size = static_cast<std::size_t>(data.size());
-  for (std::int64_t i = 0; i < data.size(); ++i) require(data.sample(i).labelled, "TaskScorer: sample {} has no label", i);
-  require(data.target() != TaskTarget::span || data.keeps_examples(), "TaskScorer: questions need their contexts kept");
+  for (std::int64_t i = 0; i < data.size(); ++i)
+    require(data.sample(i).labelled, "TaskScorer: sample {} has no label", i);
+  require(data.target() != TaskTarget::span || data.keeps_examples(),
+          "TaskScorer: questions need their contexts kept");
   deciding_metric(data);
   state_->seen.resize(size);
   state_->predicted.resize(size);
@@ -52,8 +58,8 @@ TaskScorer::~TaskScorer() = default;
 void TaskScorer::add(const Batch& batch, const Tensor& logits) {
   State& s = *state_;
   const std::vector<double> scores = logits.contiguous().to_doubles();
-  require(!batch.samples.empty() && scores.size() % batch.samples.size() == 0, "TaskScorer: outputs {} for {} samples", logits.shape(),
-          batch.samples.size());
+  require(!batch.samples.empty() && scores.size() % batch.samples.size() == 0,
+          "TaskScorer: outputs {} for {} samples", logits.shape(), batch.samples.size());
   const std::size_t width = scores.size() / batch.samples.size();
   for (std::size_t i = 0; i < batch.samples.size(); ++i) {
     const std::int64_t sample = batch.samples[i];
@@ -65,7 +71,8 @@ void TaskScorer::add(const Batch& batch, const Tensor& logits) {
       case TaskTarget::choice: s.predicted[at] = largest(row); break;
       case TaskTarget::value: s.values[at] = row[0]; break;
       case TaskTarget::word_classes:
-        for (const WordLabel& word : word_labels(s.data->sample(sample), row, s.data->labels().size()))
+        for (const WordLabel& word :
+             word_labels(s.data->sample(sample), row, s.data->labels().size()))
           s.tags[at].push_back(word.label < 0 ? "O" : s.data->labels().name(word.label));
         break;
       default: throw Error("TaskScorer: this task has other outputs");
@@ -76,9 +83,11 @@ void TaskScorer::add(const Batch& batch, const Tensor& logits) {
 void TaskScorer::add(const Batch& batch, const Tensor& start_logits, const Tensor& end_logits) {
   State& s = *state_;
   require(s.data->target() == TaskTarget::span, "TaskScorer: this task has other outputs");
-  const std::vector<double> start = start_logits.contiguous().to_doubles(), end = end_logits.contiguous().to_doubles();
-  require(start.size() == end.size() && start.size() % batch.samples.size() == 0, "TaskScorer: outputs {} and {} for {} samples",
-          start_logits.shape(), end_logits.shape(), batch.samples.size());
+  const std::vector<double> start = start_logits.contiguous().to_doubles(),
+                            end = end_logits.contiguous().to_doubles();
+  require(start.size() == end.size() && start.size() % batch.samples.size() == 0,
+          "TaskScorer: outputs {} and {} for {} samples", start_logits.shape(), end_logits.shape(),
+          batch.samples.size());
   const std::size_t width = start.size() / batch.samples.size();
   for (std::size_t i = 0; i < batch.samples.size(); ++i) {
     const std::int64_t sample = batch.samples[i];
@@ -126,12 +135,18 @@ TaskScores TaskScorer::State::word_scores() const {
   std::vector<std::vector<std::string>> truth;
   for (std::int64_t i = 0; i < data->size(); ++i) {
     truth.emplace_back();
-    for (const std::int64_t label : data->sample(i).word_labels) truth.back().push_back(data->labels().name(label));
+    for (const std::int64_t label : data->sample(i).word_labels)
+      truth.back().push_back(data->labels().name(label));
   }
   const EntityScores scores = score_entities(truth, tags);
   if (data->task().metric == TaskMetric::accuracy) return {{{"accuracy", scores.accuracy}}, "", 0};
   const PrecisionRecall& all = scores.all.score;
-  return {{{"f1", all.f1}, {"precision", all.precision}, {"recall", all.recall}, {"accuracy", scores.accuracy}}, "", 0};
+  return {{{"f1", all.f1},
+           {"precision", all.precision},
+           {"recall", all.recall},
+           {"accuracy", scores.accuracy}},
+          "",
+          0};
 }
 
 TaskScores TaskScorer::State::span_scores() const {
@@ -144,11 +159,13 @@ TaskScores TaskScorer::State::span_scores() const {
     const std::int64_t number = data->sample(i).example;
     std::vector<WindowScores> windows;
     for (; i < data->size() && data->sample(i).example == number; ++i)
-      windows.push_back({&data->sample(i), spans[static_cast<std::size_t>(i)].first, spans[static_cast<std::size_t>(i)].second});
+      windows.push_back({&data->sample(i), spans[static_cast<std::size_t>(i)].first,
+                         spans[static_cast<std::size_t>(i)].second});
     const Example& example = data->example(number);
     std::vector<std::string> truths;
     for (const Answer& answer : example.answers) truths.push_back(answer.text);
-    const AnswerScore score = score_answer(truths, best_answers(*example.pair, windows, options)[0].text);
+    const AnswerScore score =
+        score_answer(truths, best_answers(*example.pair, windows, options)[0].text);
     sum.exact += score.exact;
     sum.f1 += score.f1;
   }
@@ -177,7 +194,8 @@ std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset) {
   std::erase_if(metrics, [&](TaskMetric metric) {
     const bool correlation = metric == TaskMetric::pearson || metric == TaskMetric::spearman;
     if (dataset.kind() == TaskKind::features && correlation != number) return true;
-    return dataset.target() == TaskTarget::classes && metric == TaskMetric::f1 && dataset.labels().size() != 2;
+    return dataset.target() == TaskTarget::classes && metric == TaskMetric::f1 &&
+           dataset.labels().size() != 2;
   });
   return metrics;
 }
@@ -187,9 +205,12 @@ TaskMetric deciding_metric(const TaskDataset& dataset) {
   const TaskMetric metric = dataset.task().metric.value_or(fitting[0]);
   std::vector<std::string> names;
   for (const TaskMetric each : fitting) names.emplace_back(enum_name(each));
-  require_input(std::ranges::find(fitting, metric) != fitting.end(), "task.metric {} does not measure this task: {}; expected one of {}",
+  require_input(std::ranges::find(fitting, metric) != fitting.end(),
+                "task.metric {} does not measure this task: {}; expected one of {}",
                 enum_name(metric),
-                dataset.target() == TaskTarget::value ? "it predicts numbers" : fmt::format("it has {} labels", dataset.labels().size()),
+                dataset.target() == TaskTarget::value
+                    ? "it predicts numbers"
+                    : fmt::format("it has {} labels", dataset.labels().size()),
                 fmt::join(names, ", "));
   return metric;
 }

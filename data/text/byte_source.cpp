@@ -20,7 +20,8 @@ class PlainSource : public ByteSource {
   explicit PlainSource(const std::filesystem::path& path) : file_(InputFile::open(path)) {}
 
   std::size_t read(std::span<char> buffer) override {
-    const auto count = static_cast<std::size_t>(std::min<std::int64_t>(static_cast<std::int64_t>(buffer.size()), left()));
+    const auto count = static_cast<std::size_t>(
+        std::min<std::int64_t>(static_cast<std::int64_t>(buffer.size()), left()));
     file_.read(std::as_writable_bytes(buffer.first(count)), position_);
     position_ += static_cast<std::int64_t>(count);
     return count;
@@ -38,7 +39,8 @@ class PlainSource : public ByteSource {
 /// What both formats share: blocks of the file, and the watch for bombs.
 class CompressedSource : public ByteSource {
  public:
-  explicit CompressedSource(const std::filesystem::path& path) : name_(printable_path(path)), file_(path), block_(block_bytes) {}
+  explicit CompressedSource(const std::filesystem::path& path)
+      : name_(printable_path(path)), file_(path), block_(block_bytes) {}
 
   std::size_t read(std::span<char> buffer) override {
     std::size_t filled = 0;
@@ -48,11 +50,14 @@ class CompressedSource : public ByteSource {
         block_used_ = 0;
       }
       if (block_used_ == block_size_ && !expects_more()) break;
-      // With the file at its end a decoder may still hold output; one that gives nothing then waits for bytes that do not come.
+      // With the file at its end a decoder may still hold output; one that gives nothing then waits
+      // for bytes that do not come.
       const bool at_end = block_used_ == block_size_;
       const std::size_t made = decode(buffer.subspan(filled));
-      require_input(made > 0 || !at_end || !expects_more(),
-                    "{}: the compressed data ends in the middle; the file is truncated: copy it again", name_);
+      require_input(
+          made > 0 || !at_end || !expects_more(),
+          "{}: the compressed data ends in the middle; the file is truncated: copy it again",
+          name_);
       filled += made;
       check_ratio(made);
     }
@@ -67,16 +72,20 @@ class CompressedSource : public ByteSource {
   /// Decodes from input() into `output`; the bytes made, maybe 0.
   virtual std::size_t decode(std::span<char> output) = 0;
 
-  std::span<const char> input() const { return std::span(block_).subspan(block_used_, block_size_ - block_used_); }
+  std::span<const char> input() const {
+    return std::span(block_).subspan(block_used_, block_size_ - block_used_);
+  }
   void consume(std::size_t bytes) { block_used_ += bytes; }
   const std::string& name() const { return name_; }
 
  private:
   void check_ratio(std::size_t made) {
     produced_ += static_cast<std::int64_t>(made);
-    const std::int64_t taken = file_.position() - static_cast<std::int64_t>(block_size_ - block_used_);
+    const std::int64_t taken =
+        file_.position() - static_cast<std::int64_t>(block_size_ - block_used_);
     if (produced_ > bomb_free_bytes && produced_ / bomb_ratio > taken)
-      throw DecompressionBomb(fmt::format("{}: {} bytes unpack to more than {} times as many", name_, taken, bomb_ratio));
+      throw DecompressionBomb(fmt::format("{}: {} bytes unpack to more than {} times as many",
+                                          name_, taken, bomb_ratio));
   }
 
   std::string name_;
@@ -91,7 +100,8 @@ class GzipSource : public CompressedSource {
  public:
   explicit GzipSource(const std::filesystem::path& path) : CompressedSource(path) {
     constexpr int gzip_with_largest_window = 15 + 16;
-    if (inflateInit2(&stream_, gzip_with_largest_window) != Z_OK) throw Error("zlib: cannot start; out of memory");
+    if (inflateInit2(&stream_, gzip_with_largest_window) != Z_OK)
+      throw Error("zlib: cannot start; out of memory");
   }
   ~GzipSource() override { inflateEnd(&stream_); }
   GzipSource(const GzipSource&) = delete;
@@ -114,7 +124,8 @@ class GzipSource : public CompressedSource {
     if (code == Z_STREAM_END) {
       in_member_ = false;
     } else {
-      require_input(code == Z_OK || code == Z_BUF_ERROR, "{}: not valid gzip data ({}); unpack it by hand or make it anew", name(),
+      require_input(code == Z_OK || code == Z_BUF_ERROR,
+                    "{}: not valid gzip data ({}); unpack it by hand or make it anew", name(),
                     stream_.msg != nullptr ? stream_.msg : "preset dictionary");
     }
     return room - stream_.avail_out;
@@ -127,7 +138,8 @@ class GzipSource : public CompressedSource {
 
 class ZstdSource : public CompressedSource {
  public:
-  explicit ZstdSource(const std::filesystem::path& path) : CompressedSource(path), stream_(ZSTD_createDStream()) {
+  explicit ZstdSource(const std::filesystem::path& path)
+      : CompressedSource(path), stream_(ZSTD_createDStream()) {
     if (stream_ == nullptr) throw Error("zstd: cannot start; out of memory");
   }
   ~ZstdSource() override { ZSTD_freeDStream(stream_); }
@@ -142,7 +154,8 @@ class ZstdSource : public CompressedSource {
     ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
     ZSTD_outBuffer out{output.data(), std::min(output.size(), block_bytes), 0};
     wanted_ = ZSTD_decompressStream(stream_, &out, &in);
-    require_input(ZSTD_isError(wanted_) == 0, "{}: not valid zstd data ({}); unpack it by hand or make it anew", name(),
+    require_input(ZSTD_isError(wanted_) == 0,
+                  "{}: not valid zstd data ({}); unpack it by hand or make it anew", name(),
                   ZSTD_getErrorName(wanted_));
     consume(in.pos);
     return out.pos;

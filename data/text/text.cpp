@@ -29,9 +29,12 @@ std::optional<BadByte> find_bad_byte(std::string_view text) {
   return std::nullopt;
 }
 
-std::int64_t count_lines(std::string_view text) { return std::count(text.begin(), text.end(), '\n'); }
+std::int64_t count_lines(std::string_view text) {
+  return std::count(text.begin(), text.end(), '\n');
+}
 
-/// Where to cut `text`, which has more than `limit` bytes: behind white space if there is some, else between characters.
+/// Where to cut `text`, which has more than `limit` bytes: behind white space if there is some,
+/// else between characters.
 std::size_t cut_position(std::string_view text, std::size_t limit) {
   const std::size_t space = text.find_last_of(white_space, limit - 1);
   if (space != text.npos) return space + 1;
@@ -42,14 +45,16 @@ std::size_t cut_position(std::string_view text, std::size_t limit) {
 
 /// The files of one pattern.
 std::vector<std::string> match(const std::string& pattern) {
-  require_input(!pattern.empty() && pattern.find('\0') == pattern.npos, "a file pattern is empty or holds a NUL byte");
+  require_input(!pattern.empty() && pattern.find('\0') == pattern.npos,
+                "a file pattern is empty or holds a NUL byte");
   glob_t found{};
   const int code = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
   std::vector<std::string> names(found.gl_pathv, found.gl_pathv + (code == 0 ? found.gl_pathc : 0));
   globfree(&found);
   if (code == GLOB_NOSPACE) throw Error("out of memory while listing files");
-  require_input(!names.empty(), "'{}' matches no file; relative names start at the current folder {}", printable(pattern),
-                printable_path(std::filesystem::current_path()));
+  require_input(!names.empty(),
+                "'{}' matches no file; relative names start at the current folder {}",
+                printable(pattern), printable_path(std::filesystem::current_path()));
   return names;
 }
 
@@ -77,7 +82,8 @@ std::string TextStatistics::summary() const {
   const char* separator = "; left out: ";
   for (std::size_t i = 0; i < skip_reasons; ++i) {
     if (skipped[i].count == 0) continue;
-    text += fmt::format("{}{} {} (first: {})", separator, skipped[i].count, describe(static_cast<SkipReason>(i)), skipped[i].first);
+    text += fmt::format("{}{} {} (first: {})", separator, skipped[i].count,
+                        describe(static_cast<SkipReason>(i)), skipped[i].first);
     separator = ", ";
   }
   return text;
@@ -87,7 +93,8 @@ std::vector<std::filesystem::path> match_files(std::span<const std::string> patt
   std::set<std::string> names;
   for (const std::string& pattern : patterns) {
     for (const std::string& name : match(pattern)) {
-      require_input(!std::filesystem::is_directory(name), "'{}' is a folder; name the files in it, as in '{}/*.txt'", printable(name),
+      require_input(!std::filesystem::is_directory(name),
+                    "'{}' is a folder; name the files in it, as in '{}/*.txt'", printable(name),
                     printable(name));
       names.insert(name);
     }
@@ -95,19 +102,23 @@ std::vector<std::filesystem::path> match_files(std::span<const std::string> patt
   return {names.begin(), names.end()};
 }
 
-// ---- One file -------------------------------------------------------------------------------------------------------------------
+// ---- One file -----------------------------------------------------------------------------------
 
 /// Cuts a file into documents and these into pieces, whatever the bytes are.
 class TextReader::FilePieces {
  public:
   FilePieces(const std::filesystem::path& path, Documents documents, std::size_t piece_bytes)
-      : path_(path), documents_(documents), piece_bytes_(piece_bytes), source_(open_byte_source(path)) {}
+      : path_(path),
+        documents_(documents),
+        piece_bytes_(piece_bytes),
+        source_(open_byte_source(path)) {}
 
   std::optional<TextPiece> next() {
     if (done_) return std::nullopt;
     while (true) {
       const std::string_view view = waiting();
-      const std::size_t end = documents_ == Documents::lines ? view.find('\n', searched_) : view.npos;
+      const std::size_t end =
+          documents_ == Documents::lines ? view.find('\n', searched_) : view.npos;
       if (end <= piece_bytes_) return take(view, end, 1, false);
       if (view.size() > piece_bytes_) return take(view, cut_position(view, piece_bytes_), 0, true);
       searched_ = view.size();
@@ -133,7 +144,8 @@ class TextReader::FilePieces {
     return piece;
   }
 
-  /// Appends a block; false at the end of the file. A CR is held back until it is known whether LF follows.
+  /// Appends a block; false at the end of the file. A CR is held back until it is known whether LF
+  /// follows.
   bool fill() {
     buffer_.erase(0, start_);
     start_ = 0;
@@ -167,18 +179,25 @@ class TextReader::FilePieces {
   bool done_ = false;
 };
 
-// ---- All files ------------------------------------------------------------------------------------------------------------------
+// ---- All files ----------------------------------------------------------------------------------
 
-TextReader::TextReader(std::vector<std::filesystem::path> files, Documents documents, std::size_t piece_bytes)
-    : files_(std::move(files)), documents_(documents), piece_bytes_(std::max(piece_bytes, std::size_t{4})) {}
+TextReader::TextReader(std::vector<std::filesystem::path> files, Documents documents,
+                       std::size_t piece_bytes)
+    : files_(std::move(files)),
+      documents_(documents),
+      piece_bytes_(std::max(piece_bytes, std::size_t{4})) {}
 
 TextReader::~TextReader() = default;
 
-std::int64_t TextReader::position() const { return passed_bytes_ + (pieces_ ? pieces_->position() : 0); }
+std::int64_t TextReader::position() const {
+  return passed_bytes_ + (pieces_ ? pieces_->position() : 0);
+}
 
 void TextReader::skip(SkipReason reason, const std::filesystem::path& file, std::int64_t line) {
   Skipped& entry = statistics_.skipped[static_cast<std::size_t>(reason)];
-  if (entry.count++ == 0) entry.first = line > 0 ? fmt::format("{}:{}", printable_path(file), line) : printable_path(file);
+  if (entry.count++ == 0)
+    entry.first =
+        line > 0 ? fmt::format("{}:{}", printable_path(file), line) : printable_path(file);
 }
 
 /// The first reading of a file: lists the documents longer than a piece that hold bad bytes.
@@ -193,7 +212,8 @@ void TextReader::find_long_rejects(const std::filesystem::path& file) {
     if (start == 0 && piece->continues) start = piece->line;
     if (start > 0 && !rejected) {
       if (const auto bad = find_bad_byte(piece->text)) {
-        long_rejects_.push_back({start, bad->reason, piece->line + count_lines(piece->text.substr(0, bad->position))});
+        long_rejects_.push_back(
+            {start, bad->reason, piece->line + count_lines(piece->text.substr(0, bad->position))});
         rejected = true;
       }
     }
@@ -226,7 +246,8 @@ bool TextReader::accepts(const TextPiece& piece) {
   inside_document_ = piece.continues;
   if (is_long) {
     if (first) {
-      rejecting_ = long_rejects_passed_ < long_rejects_.size() && long_rejects_[long_rejects_passed_].line == piece.line;
+      rejecting_ = long_rejects_passed_ < long_rejects_.size() &&
+                   long_rejects_[long_rejects_passed_].line == piece.line;
       if (rejecting_) {
         const LongReject& reject = long_rejects_[long_rejects_passed_++];
         skip(reject.reason, *piece.file, reject.bad_line);
@@ -234,7 +255,8 @@ bool TextReader::accepts(const TextPiece& piece) {
         ++statistics_.documents;
       }
     }
-    require_input(rejecting_ || !find_bad_byte(piece.text), "{}: the file changed while it was read", printable_path(*piece.file));
+    require_input(rejecting_ || !find_bad_byte(piece.text),
+                  "{}: the file changed while it was read", printable_path(*piece.file));
     return !rejecting_;
   }
   if (const auto bad = find_bad_byte(piece.text)) {

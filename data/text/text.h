@@ -1,4 +1,5 @@
-// Documents out of text files: plain, .gz or .zst, of any size, in bounded memory. What is no text is left out, counted and reported.
+// Documents out of text files: plain, .gz or .zst, of any size, in bounded memory. What is no text
+// is left out, counted and reported.
 #pragma once
 
 #include <array>
@@ -35,9 +36,12 @@ struct TextStatistics {
   std::int64_t documents = 0;  ///< handed out
   std::array<Skipped, skip_reasons> skipped;
 
-  const Skipped& operator[](SkipReason reason) const { return skipped[static_cast<std::size_t>(reason)]; }
+  const Skipped& operator[](SkipReason reason) const {
+    return skipped[static_cast<std::size_t>(reason)];
+  }
   std::int64_t skipped_documents() const;
-  /// "3 files, 1024 bytes, 17 documents; left out: 2 that are not UTF-8 (first: a.txt:7)", one line.
+  /// "3 files, 1024 bytes, 17 documents; left out: 2 that are not UTF-8 (first: a.txt:7)", one
+  /// line.
   std::string summary() const;
 };
 
@@ -49,27 +53,33 @@ struct TextPiece {
   const std::filesystem::path* file = nullptr;
 };
 
-/// The files that the patterns (shell wildcards * ? [a-z] within names, or plain names) match: sorted by bytes, each once.
-/// InputError for a pattern that matches nothing, and for one that matches a folder.
+/// The files that the patterns (shell wildcards * ? [a-z] within names, or plain names) match:
+/// sorted by bytes, each once. InputError for a pattern that matches nothing, and for one that
+/// matches a folder.
 std::vector<std::filesystem::path> match_files(std::span<const std::string> patterns);
 
-/// Reads the documents of files in order. A byte order mark is dropped and CRLF becomes LF. Left out and counted: documents that hold NUL
-/// or are not UTF-8, empty ones (nothing but white space), bombs, and files that are gone by the time they are read. Every file is read
-/// twice, first to find such documents among those longer than a piece, so that no part of one is ever handed out.
+/// Reads the documents of files in order. A byte order mark is dropped and CRLF becomes LF. Left
+/// out and counted: documents that hold NUL or are not UTF-8, empty ones (nothing but white space),
+/// bombs, and files that are gone by the time they are read. Every file is read twice, first to
+/// find such documents among those longer than a piece, so that no part of one is ever handed out.
 class TextReader {
  public:
   static constexpr std::size_t default_piece_bytes = std::size_t{1} << 20;
 
-  /// Longer documents come in pieces of at most `piece_bytes`, cut behind white space if there is some.
-  TextReader(std::vector<std::filesystem::path> files, Documents documents, std::size_t piece_bytes = default_piece_bytes);
+  /// Longer documents come in pieces of at most `piece_bytes`, cut behind white space if there is
+  /// some.
+  TextReader(std::vector<std::filesystem::path> files, Documents documents,
+             std::size_t piece_bytes = default_piece_bytes);
   ~TextReader();
   TextReader(const TextReader&) = delete;
   TextReader& operator=(const TextReader&) = delete;
 
-  /// The next piece, nothing after the last. InputError naming the file for what cannot be read, is truncated or corrupt.
+  /// The next piece, nothing after the last. InputError naming the file for what cannot be read, is
+  /// truncated or corrupt.
   std::optional<TextPiece> next();
   const TextStatistics& statistics() const { return statistics_; }
-  /// Bytes of the files, as they lie on disk, behind the place reached: for progress, against the sum of their sizes.
+  /// Bytes of the files, as they lie on disk, behind the place reached: for progress, against the
+  /// sum of their sizes.
   std::int64_t position() const;
 
  private:

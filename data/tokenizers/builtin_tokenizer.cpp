@@ -36,8 +36,12 @@ Json tokenizer_json(Json added, Json normalizer, Json pre_tokenizer, Json decode
 /// Byte-level BPE that merges nothing.
 Json bytes_json() {
   Json vocabulary = {{padding, 0}};
-  for (int byte = 0; byte < bytes; ++byte) vocabulary[byte_level_character(static_cast<unsigned char>(byte))] = first_byte_id + byte;
-  const Json level = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}};
+  for (int byte = 0; byte < bytes; ++byte)
+    vocabulary[byte_level_character(static_cast<unsigned char>(byte))] = first_byte_id + byte;
+  const Json level = {{"type", "ByteLevel"},
+                      {"add_prefix_space", false},
+                      {"trim_offsets", false},
+                      {"use_regex", false}};
   const Json model = {{"type", "BPE"},
                       {"dropout", nullptr},
                       {"unk_token", nullptr},
@@ -55,10 +59,12 @@ Json bytes_json() {
 Json listops_json() {
   Json vocabulary;
   int id = 0;
-  for (const char* piece :
-       {padding, unknown, "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "]", "[MIN", "[MAX", "[MED", "[SM", "[FIRST", "[LAST"})
+  for (const char* piece : {padding, unknown, "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "]",
+                            "[MIN", "[MAX", "[MED", "[SM", "[FIRST", "[LAST"})
     vocabulary[piece] = id++;
-  const auto removed = [](const char* sign) { return Json{{"type", "Replace"}, {"pattern", {{"String", sign}}}, {"content", ""}}; };
+  const auto removed = [](const char* sign) {
+    return Json{{"type", "Replace"}, {"pattern", {{"String", sign}}}, {"content", ""}};
+  };
   const Json normalizer = {{"type", "Sequence"}, {"normalizers", {removed("("), removed(")")}}};
   const Json model = {{"type", "WordPiece"},
                       {"unk_token", unknown},
@@ -66,20 +72,24 @@ Json listops_json() {
                       {"max_input_chars_per_word", 100},
                       {"vocab", vocabulary}};
   const Json decoder = {{"type", "WordPiece"}, {"prefix", "##"}, {"cleanup", false}};
-  return tokenizer_json({added_token(padding, 0), added_token(unknown, 1)}, normalizer, {{"type", "WhitespaceSplit"}}, decoder, model);
+  return tokenizer_json({added_token(padding, 0), added_token(unknown, 1)}, normalizer,
+                        {{"type", "WhitespaceSplit"}}, decoder, model);
 }
 
 }  // namespace
 
 std::span<const EnumName<BuiltinTokenizer>> enum_names(BuiltinTokenizer) {
-  static constexpr EnumName<BuiltinTokenizer> names[] = {{BuiltinTokenizer::bytes, "bytes"}, {BuiltinTokenizer::listops, "listops"}};
+  static constexpr EnumName<BuiltinTokenizer> names[] = {{BuiltinTokenizer::bytes, "bytes"},
+                                                         {BuiltinTokenizer::listops, "listops"}};
   return names;
 }
 
 std::unique_ptr<Tokenizer> make_builtin_tokenizer(BuiltinTokenizer kind) {
   const bool symbols = kind == BuiltinTokenizer::listops;
   const std::string text = (symbols ? listops_json() : bytes_json()).dump(1) + "\n";
-  Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"}, {"pad_token", padding}, {"clean_up_tokenization_spaces", false}};
+  Json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                 {"pad_token", padding},
+                 {"clean_up_tokenization_spaces", false}};
   if (symbols) config["unk_token"] = unknown;
   const std::string name = fmt::format("tokenizer.json of {}", enum_name(kind));
   TokenizerParts parts = parse_tokenizer_json(text, name);
@@ -91,11 +101,15 @@ std::unique_ptr<Tokenizer> make_builtin_tokenizer(BuiltinTokenizer kind) {
   return std::make_unique<PipelineTokenizer>(std::move(parts));
 }
 
-std::vector<std::int32_t> byte_ids(const Tokenizer& tokenizer, std::span<const std::uint8_t> values) {
+std::vector<std::int32_t> byte_ids(const Tokenizer& tokenizer,
+                                   std::span<const std::uint8_t> values) {
   bool fits = tokenizer.vocab_size() == first_byte_id + bytes;
   for (int byte = 0; fits && byte < bytes; ++byte)
-    fits = tokenizer.find(byte_level_character(static_cast<unsigned char>(byte))) == first_byte_id + byte;
-  require_input(fits, "images are read as bytes, one a pixel, and the tokenizer is another; set tokenizer.builtin: bytes");
+    fits = tokenizer.find(byte_level_character(static_cast<unsigned char>(byte))) ==
+           first_byte_id + byte;
+  require_input(fits,
+                "images are read as bytes, one a pixel, and the tokenizer is another; set "
+                "tokenizer.builtin: bytes");
   std::vector<std::int32_t> ids;
   ids.reserve(values.size());
   for (const std::uint8_t value : values) ids.push_back(first_byte_id + value);

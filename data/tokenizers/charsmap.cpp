@@ -1,5 +1,5 @@
-// The charsmap of a SentencePiece model: four bytes with the size of a double-array trie (Darts-clone's format), the trie, then strings
-// that end in NUL. The library walks it unchecked.
+// The charsmap of a SentencePiece model: four bytes with the size of a double-array trie
+// (Darts-clone's format), the trie, then strings that end in NUL. The library walks it unchecked.
 #include <algorithm>
 #include <cstring>
 
@@ -12,7 +12,8 @@ namespace {
 
 // The library keeps the keys found on one path in an array of this size.
 constexpr int max_keys_on_path = 32;
-// A longer one would let a few bytes of text become megabytes. The longest in Unicode's NFKC (of U+FDFA) has 33 bytes.
+// A longer one would let a few bytes of text become megabytes. The longest in Unicode's NFKC (of
+// U+FDFA) has 33 bytes.
 constexpr std::size_t max_replacement_bytes = 256;
 
 // A unit of the trie.
@@ -34,22 +35,28 @@ struct Parts {
 };
 
 Parts split(std::string_view charsmap, const std::string& source) {
-  require_input(charsmap.size() <= max_charsmap_bytes, "{}: the charsmap has {} bytes, expected at most {}", source, charsmap.size(),
+  require_input(charsmap.size() <= max_charsmap_bytes,
+                "{}: the charsmap has {} bytes, expected at most {}", source, charsmap.size(),
                 max_charsmap_bytes);
   std::uint32_t size = 0;
-  require_input(charsmap.size() > sizeof(size), "{}: the charsmap has {} bytes, too few for its own header", source, charsmap.size());
+  require_input(charsmap.size() > sizeof(size),
+                "{}: the charsmap has {} bytes, too few for its own header", source,
+                charsmap.size());
   std::memcpy(&size, charsmap.data(), sizeof(size));
   const std::size_t rest = charsmap.size() - sizeof(size);
   require_input(size > 0 && size < rest && size % sizeof(std::uint32_t) == 0,
-                "{}: the charsmap's trie has {} bytes, expected a multiple of 4 below {}", source, size, rest);
-  return {size / sizeof(std::uint32_t), charsmap.data() + sizeof(size), charsmap.substr(sizeof(size) + size)};
+                "{}: the charsmap's trie has {} bytes, expected a multiple of 4 below {}", source,
+                size, rest);
+  return {size / sizeof(std::uint32_t), charsmap.data() + sizeof(size),
+          charsmap.substr(sizeof(size) + size)};
 }
 
-/// Walks through everything that can be reached. Nodes may be shared (the format allows it), so each is looked at once and remembered
-/// with the largest number of keys on a path below it.
+/// Walks through everything that can be reached. Nodes may be shared (the format allows it), so
+/// each is looked at once and remembered with the largest number of keys on a path below it.
 class Walk {
  public:
-  Walk(const Parts& parts, const std::string& source) : parts_(parts), source_(source), keys_below_(parts.units, unseen) {}
+  Walk(const Parts& parts, const std::string& source)
+      : parts_(parts), source_(source), keys_below_(parts.units, unseen) {}
 
   void run() {
     enter(offset_of(parts_.unit(0)), false);
@@ -68,7 +75,8 @@ class Walk {
   };
 
   void enter(std::uint32_t base, bool is_key) {
-    require_input((base | 0xFF) < parts_.units, "{}: the charsmap's trie leads to unit {} of {}", source_, base | 0xFF, parts_.units);
+    require_input((base | 0xFF) < parts_.units, "{}: the charsmap's trie leads to unit {} of {}",
+                  source_, base | 0xFF, parts_.units);
     if (is_key) check_value(value_of(parts_.unit(base)));
     keys_below_[base] = open;
     path_.push_back({base, 0, 0, is_key});
@@ -84,8 +92,10 @@ class Walk {
     const std::uint32_t base = static_cast<std::uint32_t>(child) ^ offset_of(unit);
     const bool is_key = has_leaf(unit);
     if (base < parts_.units && keys_below_[base] != unseen) {
-      require_input(keys_below_[base] != open, "{}: the charsmap's trie goes round in a circle at unit {}", source_, base);
-      // Whether a node is a key is said by the unit that leads to it, which may differ between two of them.
+      require_input(keys_below_[base] != open,
+                    "{}: the charsmap's trie goes round in a circle at unit {}", source_, base);
+      // Whether a node is a key is said by the unit that leads to it, which may differ between two
+      // of them.
       if (is_key) check_value(value_of(parts_.unit(base)));
       add(node, keys_below_[base] + is_key);
     } else {
@@ -102,15 +112,18 @@ class Walk {
 
   void add(Node& node, int keys) const {
     node.below = std::max(node.below, keys);
-    require_input(keys <= max_keys_on_path, "{}: more than {} keys of the charsmap's trie begin with one another", source_,
+    require_input(keys <= max_keys_on_path,
+                  "{}: more than {} keys of the charsmap's trie begin with one another", source_,
                   max_keys_on_path);
   }
 
   void check_value(std::uint32_t value) const {
-    require_input(value < parts_.strings.size(), "{}: the charsmap leads to byte {} of strings of {} bytes", source_, value,
+    require_input(value < parts_.strings.size(),
+                  "{}: the charsmap leads to byte {} of strings of {} bytes", source_, value,
                   parts_.strings.size());
-    require_input(!is_utf8_continuation(parts_.strings[value]), "{}: the charsmap leads into a character at byte {} of its strings",
-                  source_, value);
+    require_input(!is_utf8_continuation(parts_.strings[value]),
+                  "{}: the charsmap leads into a character at byte {} of its strings", source_,
+                  value);
   }
 
   const Parts& parts_;
@@ -119,7 +132,8 @@ class Walk {
   std::vector<Node> path_;
 };
 
-/// Calls use(replacement) for the keys that `text` begins with, the shortest first, while it returns true.
+/// Calls use(replacement) for the keys that `text` begins with, the shortest first, while it
+/// returns true.
 template <class Use>
 void for_each_key(const Parts& parts, std::string_view text, const Use& use) {
   std::uint32_t position = offset_of(parts.unit(0));
@@ -134,10 +148,12 @@ void for_each_key(const Parts& parts, std::string_view text, const Use& use) {
 
 void check_strings(std::string_view strings, const std::string& source) {
   require_input(strings.back() == '\0', "{}: the charsmap's strings do not end in NUL", source);
-  require_input(is_valid_utf8(strings), "{}: the charsmap's strings are not valid UTF-8 at byte {}", source, valid_utf8_prefix(strings));
+  require_input(is_valid_utf8(strings), "{}: the charsmap's strings are not valid UTF-8 at byte {}",
+                source, valid_utf8_prefix(strings));
   for (std::size_t start = 0; start < strings.size();) {
     const std::size_t end = strings.find('\0', start);
-    require_input(end - start <= max_replacement_bytes, "{}: the charsmap holds a string of {} bytes, expected at most {}", source,
+    require_input(end - start <= max_replacement_bytes,
+                  "{}: the charsmap holds a string of {} bytes, expected at most {}", source,
                   end - start, max_replacement_bytes);
     start = end + 1;
   }
@@ -164,7 +180,8 @@ std::string Charsmap::replacement(std::string_view charsmap, std::string_view te
   return std::string(found);
 }
 
-std::optional<std::string_view> Charsmap::shortest(std::string_view charsmap, std::string_view text) {
+std::optional<std::string_view> Charsmap::shortest(std::string_view charsmap,
+                                                   std::string_view text) {
   if (charsmap.empty()) return std::nullopt;
   std::optional<std::string_view> found;
   for_each_key(split(charsmap, "charsmap"), text, [&](std::string_view replacement) {

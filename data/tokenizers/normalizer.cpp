@@ -13,16 +13,20 @@ namespace nystrom {
 namespace {
 
 // Python's str.isspace, and SentencePiece's own space.
-constexpr std::pair<char32_t, char32_t> spaces[] = {{0x09, 0x0D},     {0x1C, 0x20},     {0x85, 0x85},     {0xA0, 0xA0},
-                                                    {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
-                                                    {0x205F, 0x205F}, {0x2581, 0x2581}, {0x3000, 0x3000}};
+constexpr std::pair<char32_t, char32_t> spaces[] = {
+    {0x09, 0x0D},     {0x1C, 0x20},     {0x85, 0x85},     {0xA0, 0xA0},
+    {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
+    {0x205F, 0x205F}, {0x2581, 0x2581}, {0x3000, 0x3000}};
 
 bool is_space(char32_t code_point) {
-  return std::any_of(std::begin(spaces), std::end(spaces),
-                     [&](const auto& range) { return code_point >= range.first && code_point <= range.second; });
+  return std::any_of(std::begin(spaces), std::end(spaces), [&](const auto& range) {
+    return code_point >= range.first && code_point <= range.second;
+  });
 }
 
-bool is_accent(char32_t code_point) { return utf8proc_get_property(static_cast<utf8proc_int32_t>(code_point))->combining_class != 0; }
+bool is_accent(char32_t code_point) {
+  return utf8proc_get_property(static_cast<utf8proc_int32_t>(code_point))->combining_class != 0;
+}
 
 class Normalizer {
  public:
@@ -43,12 +47,14 @@ class Normalizer {
       }
       if (space_pending_ && !result_.text.empty()) put(' ');
       space_pending_ = false;
-      const bool quotes = (code_point == '`' || code_point == '\'') && position < source_.size() && source_[position] == source_[begin_];
+      const bool quotes = (code_point == '`' || code_point == '\'') && position < source_.size() &&
+                          source_[position] == source_[begin_];
       if (quotes) {
         put('"');
         ++position;
       } else if (code_point < 0x80) {
-        put(options_.lower_case && code_point >= 'A' && code_point <= 'Z' ? code_point + ('a' - 'A') : code_point);
+        put(options_.lower_case && code_point >= 'A' && code_point <= 'Z' ? code_point + ('a' - 'A')
+                                                                          : code_point);
       } else {
         decompose(code_point);
       }
@@ -58,7 +64,8 @@ class Normalizer {
 
  private:
   static bool is_ascii_space(char32_t code_point) {
-    return code_point == ' ' || (code_point >= 0x09 && code_point <= 0x0D) || (code_point >= 0x1C && code_point <= 0x1F);
+    return code_point == ' ' || (code_point >= 0x09 && code_point <= 0x0D) ||
+           (code_point >= 0x1C && code_point <= 0x1F);
   }
 
   void decompose(char32_t code_point) {
@@ -66,10 +73,11 @@ class Normalizer {
     // The longest decomposition (of U+FDFA) has 18 characters.
     std::array<utf8proc_int32_t, 32> parts;
     int last_class = 0;
-    const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(code_point), parts.data(), parts.size(),
-                                               static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT), &last_class);
-    require(count >= 0 && count <= static_cast<utf8proc_ssize_t>(parts.size()), "utf8proc cannot decompose U+{:04X}",
-            static_cast<std::uint32_t>(code_point));
+    const auto count = utf8proc_decompose_char(
+        static_cast<utf8proc_int32_t>(code_point), parts.data(), parts.size(),
+        static_cast<utf8proc_option_t>(UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT), &last_class);
+    require(count >= 0 && count <= static_cast<utf8proc_ssize_t>(parts.size()),
+            "utf8proc cannot decompose U+{:04X}", static_cast<std::uint32_t>(code_point));
     for (utf8proc_ssize_t i = 0; i < count; ++i) {
       const auto part = static_cast<char32_t>(parts[static_cast<std::size_t>(i)]);
       if (!is_accent(part)) lower(part);
@@ -91,7 +99,8 @@ class Normalizer {
       result_.text += static_cast<char>(code_point);
     else
       append_utf8(result_.text, code_point);
-    if (with_origin_) result_.origin.resize(result_.text.size(), static_cast<std::uint32_t>(begin_));
+    if (with_origin_)
+      result_.origin.resize(result_.text.size(), static_cast<std::uint32_t>(begin_));
   }
 
   std::string_view source_;
@@ -105,7 +114,8 @@ class Normalizer {
 }  // namespace
 
 NormalText normalize(std::string_view text, const NormalizerOptions& options, bool with_origin) {
-  require(text.size() < (std::uint64_t{1} << 32), "normalize: got a text of {} bytes, expected less than 4 GiB", text.size());
+  require(text.size() < (std::uint64_t{1} << 32),
+          "normalize: got a text of {} bytes, expected less than 4 GiB", text.size());
   return Normalizer(text, options, with_origin).run();
 }
 
@@ -121,6 +131,8 @@ std::vector<std::pair<char32_t, char32_t>> accent_ranges() {
   return ranges;
 }
 
-std::vector<std::pair<char32_t, char32_t>> white_space_ranges() { return {std::begin(spaces), std::end(spaces)}; }
+std::vector<std::pair<char32_t, char32_t>> white_space_ranges() {
+  return {std::begin(spaces), std::end(spaces)};
+}
 
 }  // namespace nystrom

@@ -1,4 +1,5 @@
-// The wire format of protocol buffers, read strictly: no read leaves the message, no malformed number passes.
+// The wire format of protocol buffers, read strictly: no read leaves the message, no malformed
+// number passes.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +34,8 @@ class ProtobufReader {
     const std::size_t start = position_;
     const std::uint64_t key = varint();
     WireField field{static_cast<std::uint32_t>(key >> 3), static_cast<WireType>(key & 7), 0, {}, 0};
-    require_input(key >> 3 != 0 && key >> 32 == 0, "{}: byte {}: field number {} is out of range", source_, offset_ + start, key >> 3);
+    require_input(key >> 3 != 0 && key >> 32 == 0, "{}: byte {}: field number {} is out of range",
+                  source_, offset_ + start, key >> 3);
     field.offset = offset_ + position_;
     switch (field.type) {
       case WireType::varint: field.value = varint(); break;
@@ -47,8 +49,10 @@ class ProtobufReader {
 
  private:
   template <class... Args>
-  [[noreturn]] void fail(std::size_t position, fmt::format_string<Args...> message, Args&&... args) const {
-    throw InputError(fmt::format("{}: byte {}: ", source_, offset_ + position) + fmt::format(message, std::forward<Args>(args)...));
+  [[noreturn]] void fail(std::size_t position, fmt::format_string<Args...> message,
+                         Args&&... args) const {
+    throw InputError(fmt::format("{}: byte {}: ", source_, offset_ + position) +
+                     fmt::format(message, std::forward<Args>(args)...));
   }
 
   std::uint64_t varint() {
@@ -65,9 +69,11 @@ class ProtobufReader {
   }
 
   std::uint64_t fixed(std::size_t size, std::size_t start) {
-    if (message_.size() - position_ < size) fail(start, "a number runs past the end of its message");
+    if (message_.size() - position_ < size)
+      fail(start, "a number runs past the end of its message");
     std::uint64_t value = 0;
-    std::memcpy(&value, message_.data() + position_, size);  // little-endian, as the machines this runs on
+    std::memcpy(&value, message_.data() + position_,
+                size);  // little-endian, as the machines this runs on
     position_ += size;
     return value;
   }
@@ -75,7 +81,8 @@ class ProtobufReader {
   std::string_view length_delimited(std::size_t start, std::size_t& value_offset) {
     const std::uint64_t length = varint();
     const std::size_t left = message_.size() - position_;
-    if (length > left) fail(start, "a field of {} bytes has only {} left in its message", length, left);
+    if (length > left)
+      fail(start, "a field of {} bytes has only {} left in its message", length, left);
     value_offset = offset_ + position_;
     const std::string_view bytes = message_.substr(position_, static_cast<std::size_t>(length));
     position_ += bytes.size();

@@ -14,7 +14,8 @@
 namespace nystrom {
 namespace {
 
-/// Whether a space, or the mark that stands for one, follows something else. Words are encoded one by one, and would miss such a piece.
+/// Whether a space, or the mark that stands for one, follows something else. Words are encoded one
+/// by one, and would miss such a piece.
 bool crosses_words(std::string_view piece) {
   constexpr std::string_view mark = "\xE2\x96\x81";
   while (piece.starts_with(mark)) piece.remove_prefix(mark.size());
@@ -26,8 +27,10 @@ class Scanner {
   Scanner(std::string_view bytes, const std::string& source) : bytes_(bytes), source_(source) {}
 
   SentencePieceModel run() {
-    require_input(!bytes_.empty(), "{}: the file is empty; expected a SentencePiece model", source_);
-    require_input(bytes_.size() <= max_sentencepiece_bytes, "{}: {} bytes are too many for a SentencePiece model; at most {}", source_,
+    require_input(!bytes_.empty(), "{}: the file is empty; expected a SentencePiece model",
+                  source_);
+    require_input(bytes_.size() <= max_sentencepiece_bytes,
+                  "{}: {} bytes are too many for a SentencePiece model; at most {}", source_,
                   bytes_.size(), max_sentencepiece_bytes);
     bool trainer_seen = false, normalizer_seen = false;
     ProtobufReader reader(bytes_, 0, source_);
@@ -35,9 +38,17 @@ class Scanner {
       const WireField field = reader.next();
       switch (field.number) {
         case 1: scan_piece(expect(field, WireType::bytes, "pieces")); break;
-        case 2: scan_trainer(once(expect(field, WireType::bytes, "trainer_spec"), trainer_seen, "trainer_spec")); break;
-        case 3: scan_normalizer(once(expect(field, WireType::bytes, "normalizer_spec"), normalizer_seen, "normalizer_spec")); break;
-        case 4: fail(field, "self-test data is not supported; train the model without --self_test_sample_size");
+        case 2:
+          scan_trainer(
+              once(expect(field, WireType::bytes, "trainer_spec"), trainer_seen, "trainer_spec"));
+          break;
+        case 3:
+          scan_normalizer(once(expect(field, WireType::bytes, "normalizer_spec"), normalizer_seen,
+                               "normalizer_spec"));
+          break;
+        case 4:
+          fail(field,
+               "self-test data is not supported; train the model without --self_test_sample_size");
         case 5: scan_denormalizer(expect(field, WireType::bytes, "denormalizer_spec")); break;
         default: break;
       }
@@ -48,12 +59,16 @@ class Scanner {
 
  private:
   template <class... Args>
-  [[noreturn]] void fail(const WireField& field, fmt::format_string<Args...> message, Args&&... args) const {
-    throw InputError(fmt::format("{}: byte {}: ", source_, field.offset) + fmt::format(message, std::forward<Args>(args)...));
+  [[noreturn]] void fail(const WireField& field, fmt::format_string<Args...> message,
+                         Args&&... args) const {
+    throw InputError(fmt::format("{}: byte {}: ", source_, field.offset) +
+                     fmt::format(message, std::forward<Args>(args)...));
   }
 
   const WireField& expect(const WireField& field, WireType type, const char* name) const {
-    if (field.type != type) fail(field, "{} has wire type {}, expected {}", name, static_cast<int>(field.type), static_cast<int>(type));
+    if (field.type != type)
+      fail(field, "{} has wire type {}, expected {}", name, static_cast<int>(field.type),
+           static_cast<int>(type));
     return field;
   }
 
@@ -63,7 +78,9 @@ class Scanner {
     return field;
   }
 
-  bool flag(const WireField& field, const char* name) const { return expect(field, WireType::varint, name).value != 0; }
+  bool flag(const WireField& field, const char* name) const {
+    return expect(field, WireType::varint, name).value != 0;
+  }
 
   void scan_piece(const WireField& message) {
     const std::size_t id = model_.pieces.size();
@@ -85,13 +102,19 @@ class Scanner {
       }
     }
     if (!text_seen) fail(message, "piece {} has no text", id);
-    // The library's BPE would take the character for the control token, and then misses it in the text.
-    if (piece.type == SentencePiece::Type::control && piece.text.size() == utf8_length(piece.text[0]))
-      fail(message, "piece {} is a control piece of one character, '{}', which text may hold", id, printable(piece.text));
-    const bool taken_from_text = piece.type == SentencePiece::Type::normal || piece.type == SentencePiece::Type::user_defined;
-    if (taken_from_text && crosses_words(piece.text))
-      fail(message, "piece {} is of several words, '{}'; only models that are trained with split_by_whitespace are supported", id,
+    // The library's BPE would take the character for the control token, and then misses it in the
+    // text.
+    if (piece.type == SentencePiece::Type::control &&
+        piece.text.size() == utf8_length(piece.text[0]))
+      fail(message, "piece {} is a control piece of one character, '{}', which text may hold", id,
            printable(piece.text));
+    const bool taken_from_text = piece.type == SentencePiece::Type::normal ||
+                                 piece.type == SentencePiece::Type::user_defined;
+    if (taken_from_text && crosses_words(piece.text))
+      fail(message,
+           "piece {} is of several words, '{}'; only models that are trained with "
+           "split_by_whitespace are supported",
+           id, printable(piece.text));
     unknown_ += piece.type == SentencePiece::Type::unknown;
     normal_ += piece.type == SentencePiece::Type::normal;
     model_.pieces.push_back(std::move(piece));
@@ -102,13 +125,16 @@ class Scanner {
       fail(field, "piece {} has {} bytes, expected 1 to {}", id, text.size(), max_piece_bytes);
     if (!is_valid_utf8(text)) fail(field, "piece {} is not valid UTF-8: '{}'", id, printable(text));
     if (text.find('\0') != text.npos) fail(field, "piece {} holds a NUL byte", id);
-    if (!texts_.insert(field.bytes).second) fail(field, "piece {} appears twice: '{}'", id, printable(text));
+    if (!texts_.insert(field.bytes).second)
+      fail(field, "piece {} appears twice: '{}'", id, printable(text));
   }
 
   SentencePiece::Type type_of(const WireField& field, std::size_t id) const {
     constexpr std::uint64_t byte_type = 6;
-    if (field.value == byte_type) fail(field, "piece {} is a byte; models with byte fallback are not supported", id);
-    if (field.value < 1 || field.value > byte_type) fail(field, "piece {} has type {}, expected 1 to 5", id, field.value);
+    if (field.value == byte_type)
+      fail(field, "piece {} is a byte; models with byte fallback are not supported", id);
+    if (field.value < 1 || field.value > byte_type)
+      fail(field, "piece {} has type {}, expected 1 to 5", id, field.value);
     return static_cast<SentencePiece::Type>(field.value);
   }
 
@@ -119,7 +145,8 @@ class Scanner {
       if (field.number == 3) {
         expect(field, WireType::varint, "model_type");
         if (field.value != 1 && field.value != 2)
-          fail(field, "model_type {} is not supported; expected 1 (unigram) or 2 (BPE)", field.value);
+          fail(field, "model_type {} is not supported; expected 1 (unigram) or 2 (BPE)",
+               field.value);
         model_.kind = static_cast<SentencePieceModel::Kind>(field.value);
       } else if (field.number == 24 && flag(field, "treat_whitespace_as_suffix")) {
         fail(field, "treat_whitespace_as_suffix is not supported; words must be marked in front");
@@ -135,14 +162,18 @@ class Scanner {
     while (!reader.at_end()) {
       const WireField field = reader.next();
       if (field.number == 2) {
-        model_.charsmap = once(expect(field, WireType::bytes, "precompiled_charsmap"), charsmap_seen, "precompiled_charsmap").bytes;
+        model_.charsmap = once(expect(field, WireType::bytes, "precompiled_charsmap"),
+                               charsmap_seen, "precompiled_charsmap")
+                              .bytes;
         Charsmap::check(field.bytes, fmt::format("{}: byte {}", source_, field.offset));
       } else if (field.number == 3 && !flag(field, "add_dummy_prefix")) {
-        fail(field, "add_dummy_prefix is off; only models that mark the first word too are supported");
+        fail(field,
+             "add_dummy_prefix is off; only models that mark the first word too are supported");
       } else if (field.number == 4 && !flag(field, "remove_extra_whitespaces")) {
         fail(field, "remove_extra_whitespaces is off; only models that join spaces are supported");
       } else if (field.number == 5 && !flag(field, "escape_whitespaces")) {
-        fail(field, "escape_whitespaces is off; only models that write a space as U+2581 are supported");
+        fail(field,
+             "escape_whitespaces is off; only models that write a space as U+2581 are supported");
       }
     }
   }
@@ -151,14 +182,17 @@ class Scanner {
     ProtobufReader reader(message.bytes, message.offset, source_);
     while (!reader.at_end()) {
       const WireField field = reader.next();
-      if (field.number == 2 && !expect(field, WireType::bytes, "precompiled_charsmap").bytes.empty())
+      if (field.number == 2 &&
+          !expect(field, WireType::bytes, "precompiled_charsmap").bytes.empty())
         fail(field, "rules for changing decoded text are not supported");
     }
   }
 
   void check_whole() const {
-    require_input(unknown_ == 1, "{}: {} pieces are of type unknown, expected exactly 1", source_, unknown_);
-    require_input(normal_ > 0, "{}: none of the {} pieces is a normal one; the vocabulary is empty", source_, model_.pieces.size());
+    require_input(unknown_ == 1, "{}: {} pieces are of type unknown, expected exactly 1", source_,
+                  unknown_);
+    require_input(normal_ > 0, "{}: none of the {} pieces is a normal one; the vocabulary is empty",
+                  source_, model_.pieces.size());
   }
 
   std::string_view bytes_;
@@ -170,6 +204,8 @@ class Scanner {
 
 }  // namespace
 
-SentencePieceModel scan_sentencepiece(std::string_view bytes, const std::string& source) { return Scanner(bytes, source).run(); }
+SentencePieceModel scan_sentencepiece(std::string_view bytes, const std::string& source) {
+  return Scanner(bytes, source).run();
+}
 
 }  // namespace nystrom

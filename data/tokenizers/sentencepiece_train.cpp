@@ -31,7 +31,8 @@ std::uint64_t mixed(std::uint64_t x) {  // splitmix64
   return x ^ x >> 31;
 }
 
-/// Keeps sentences up to a number of bytes. Each has a number by lot; those above a limit are dropped, and the limit falls as needed.
+/// Keeps sentences up to a number of bytes. Each has a number by lot; those above a limit are
+/// dropped, and the limit falls as needed.
 class Sample {
  public:
   Sample(std::uint64_t seed, std::int64_t max_bytes) : seed_(mixed(seed)), max_bytes_(max_bytes) {}
@@ -62,11 +63,13 @@ class Sample {
     limit_ -= limit_ / 8;
     std::erase_if(sentences_, [&](const Sentence& each) { return each.lot > limit_; });
     result_.taken_bytes = 0;
-    for (const Sentence& each : sentences_) result_.taken_bytes += static_cast<std::int64_t>(each.text.size());
+    for (const Sentence& each : sentences_)
+      result_.taken_bytes += static_cast<std::int64_t>(each.text.size());
   }
 
   std::int64_t different_words() const {
-    std::vector<std::size_t> hashes;  // about as large as the text, and gone before the trainer needs far more
+    std::vector<std::size_t>
+        hashes;  // about as large as the text, and gone before the trainer needs far more
     for (const Sentence& each : sentences_) {
       for (std::string_view rest = each.text; !rest.empty();) {
         const std::string_view word = rest.substr(0, rest.find(' '));
@@ -89,7 +92,8 @@ class Sample {
 /// Hands the sample to the trainer, which copies it: each sentence is released once passed.
 class SampleIterator : public sentencepiece::SentenceIterator {
  public:
-  explicit SampleIterator(std::vector<Sample::Sentence> sentences) : sentences_(std::move(sentences)) {}
+  explicit SampleIterator(std::vector<Sample::Sentence> sentences)
+      : sentences_(std::move(sentences)) {}
 
   bool done() const override { return position_ == sentences_.size(); }
   void Next() override { std::string().swap(sentences_[position_++].text); }
@@ -145,14 +149,17 @@ std::unordered_map<std::string, std::string> trainer_options(const SentencePiece
   };
 }
 
-[[noreturn]] void refuse_size(const SentencePieceTraining& options, const SentencePieceTrained& trained, const std::string& largest) {
+[[noreturn]] void refuse_size(const SentencePieceTraining& options,
+                              const SentencePieceTrained& trained, const std::string& largest) {
   throw InputError(
-      fmt::format("tokenizer: vocab_size {} is too large for {} bytes of text; expected at most {}: lower it or give more text",
+      fmt::format("tokenizer: vocab_size {} is too large for {} bytes of text; expected at most "
+                  "{}: lower it or give more text",
                   options.vocab_size, trained.taken_bytes, largest));
 }
 
 /// The trainer's refusal in our words.
-[[noreturn]] void refuse(const std::string& status, const SentencePieceTraining& options, const SentencePieceTrained& trained) {
+[[noreturn]] void refuse(const std::string& status, const SentencePieceTraining& options,
+                         const SentencePieceTrained& trained) {
   const auto number_behind = [&](std::string_view words) -> std::string {
     const std::size_t place = status.find(words);
     if (place == status.npos) return {};
@@ -165,14 +172,21 @@ std::unordered_map<std::string, std::string> trainer_options(const SentencePiece
   if (required != status.npos) {
     const std::size_t versus = status.find(" vs ", required);
     throw InputError(fmt::format(
-        "tokenizer: vocab_size {} is smaller than the {} characters and special tokens of the text; raise it", options.vocab_size,
-        versus == status.npos ? "" : status.substr(versus + 4, status.find_first_not_of("0123456789", versus + 4) - versus - 4)));
+        "tokenizer: vocab_size {} is smaller than the {} characters and special tokens of the "
+        "text; raise it",
+        options.vocab_size,
+        versus == status.npos
+            ? ""
+            : status.substr(versus + 4,
+                            status.find_first_not_of("0123456789", versus + 4) - versus - 4)));
   }
-  throw InputError(fmt::format("tokenizer: SentencePiece cannot train on this text: {}", printable(status)));
+  throw InputError(
+      fmt::format("tokenizer: SentencePiece cannot train on this text: {}", printable(status)));
 }
 
-/// Rounds the scores to multiples of 1/1024. Sums over a word are then exact in float and in double, so that the library and Hugging
-/// Face's, which sums in double, agree where two ways to cut a word have the same score ("---" as -- - or - --).
+/// Rounds the scores to multiples of 1/1024. Sums over a word are then exact in float and in
+/// double, so that the library and Hugging Face's, which sums in double, agree where two ways to
+/// cut a word have the same score ("---" as -- - or - --).
 void round_scores(std::string& model, const std::vector<SentencePiece>& pieces) {
   for (const SentencePiece& piece : pieces) {
     if (piece.score_offset == 0) continue;
@@ -186,13 +200,18 @@ struct Trained {
   std::string model;
 };
 
-/// The library's trainer in a thread that owns all it uses, so that `poll` may throw while it works.
-Trained run_trainer(const SentencePieceTraining& options, std::vector<Sample::Sentence> sentences, const std::function<void()>& poll) {
-  std::packaged_task<Trained()> task([words = trainer_options(options), iterator = std::make_shared<SampleIterator>(std::move(sentences))] {
-    Trained trained;
-    trained.status = sentencepiece::SentencePieceTrainer::Train(words, iterator.get(), &trained.model);
-    return trained;
-  });
+/// The library's trainer in a thread that owns all it uses, so that `poll` may throw while it
+/// works.
+Trained run_trainer(const SentencePieceTraining& options, std::vector<Sample::Sentence> sentences,
+                    const std::function<void()>& poll) {
+  std::packaged_task<Trained()> task(
+      [words = trainer_options(options),
+       iterator = std::make_shared<SampleIterator>(std::move(sentences))] {
+        Trained trained;
+        trained.status =
+            sentencepiece::SentencePieceTrainer::Train(words, iterator.get(), &trained.model);
+        return trained;
+      });
   std::future<Trained> trained = task.get_future();
   std::thread(std::move(task)).detach();
   while (trained.wait_for(std::chrono::milliseconds(5)) != std::future_status::ready) poll();
@@ -201,26 +220,31 @@ Trained run_trainer(const SentencePieceTraining& options, std::vector<Sample::Se
 
 }  // namespace
 
-SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTraining& options, const std::filesystem::path& file,
+SentencePieceTrained train_sentencepiece(TextReader& text, const SentencePieceTraining& options,
+                                         const std::filesystem::path& file,
                                          const std::function<void()>& poll) {
-  require_input(options.vocab_size >= 16 && options.vocab_size <= 1'000'000, "tokenizer: vocab_size is {}, expected 16 to 1000000",
-                options.vocab_size);
+  require_input(options.vocab_size >= 16 && options.vocab_size <= 1'000'000,
+                "tokenizer: vocab_size is {}, expected 16 to 1000000", options.vocab_size);
   require_input(options.character_coverage >= 0.9 && options.character_coverage <= 1,
-                "tokenizer: character_coverage is {}, expected 0.9 to 1", options.character_coverage);
+                "tokenizer: character_coverage is {}, expected 0.9 to 1",
+                options.character_coverage);
   Sample sample(options.seed, options.max_bytes);
   std::int64_t document = 0;
   while (const auto piece = text.next()) {
     poll();
-    if (!options.takes || options.takes(document)) add_lines(piece->text, options.normalizer, sample);
+    if (!options.takes || options.takes(document))
+      add_lines(piece->text, options.normalizer, sample);
     document += !piece->continues;
   }
   sample.reduce_words(options.max_words);
-  require_input(!sample.sentences().empty(), "tokenizer: there is no text to train on ({})", text.statistics().summary());
+  require_input(!sample.sentences().empty(), "tokenizer: there is no text to train on ({})",
+                text.statistics().summary());
 
   auto [status, model] = run_trainer(options, std::move(sample.sentences()), poll);
   if (!status.ok()) refuse(status.ToString(), options, sample.result());
   const auto pieces = scan_sentencepiece(model, "the trained tokenizer").pieces;
-  if (static_cast<std::int64_t>(pieces.size()) < options.vocab_size) refuse_size(options, sample.result(), std::to_string(pieces.size()));
+  if (static_cast<std::int64_t>(pieces.size()) < options.vocab_size)
+    refuse_size(options, sample.result(), std::to_string(pieces.size()));
   round_scores(model, pieces);
   OutputFile output(file);
   output.write(model);

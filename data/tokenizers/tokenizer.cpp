@@ -21,7 +21,8 @@ WrappedIds Tokenizer::wrap(std::span<const std::int32_t> first) const {
   return result;
 }
 
-WrappedIds Tokenizer::wrap(std::span<const std::int32_t> first, std::span<const std::int32_t> second) const {
+WrappedIds Tokenizer::wrap(std::span<const std::int32_t> first,
+                           std::span<const std::int32_t> second) const {
   WrappedIds result = wrap(first);
   result.ids.insert(result.ids.end(), second.begin(), second.end());
   result.ids.push_back(special().sep);
@@ -31,10 +32,12 @@ WrappedIds Tokenizer::wrap(std::span<const std::int32_t> first, std::span<const 
 
 void require_masked_lm_tokens(const Tokenizer& tokenizer) {
   const SpecialIds& ids = tokenizer.special();
-  const std::pair<const char*, std::int32_t> needed[] = {{"cls", ids.cls}, {"sep", ids.sep}, {"pad", ids.pad}, {"mask", ids.mask}};
+  const std::pair<const char*, std::int32_t> needed[] = {
+      {"cls", ids.cls}, {"sep", ids.sep}, {"pad", ids.pad}, {"mask", ids.mask}};
   for (const auto& [name, id] : needed) {
     require_input(id != no_id,
-                  "the tokenizer has no {0} token; masked language models need cls, sep, pad and mask: name it as {0}_token in "
+                  "the tokenizer has no {0} token; masked language models need cls, sep, pad and "
+                  "mask: name it as {0}_token in "
                   "tokenizer_config.json",
                   name);
   }
@@ -46,13 +49,16 @@ void require_masked_lm_tokens(const Tokenizer& tokenizer) {
     return printable(text);
   };
   require_input(around.ids == expected,
-                "the tokenizer makes '{}' of a text; masked language models are trained on '{}': give it that template, or other names as "
+                "the tokenizer makes '{}' of a text; masked language models are trained on '{}': "
+                "give it that template, or other names as "
                 "cls_token and sep_token in tokenizer_config.json",
                 pieces(around.ids), pieces(expected));
 }
 
-void write_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder, std::int64_t max_length) {
-  for (const TokenizerFile& each : tokenizer.files(max_length)) write_text_file(folder / each.name, each.content);
+void write_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder,
+                     std::int64_t max_length) {
+  for (const TokenizerFile& each : tokenizer.files(max_length))
+    write_text_file(folder / each.name, each.content);
 }
 
 }  // namespace nystrom

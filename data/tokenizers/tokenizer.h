@@ -1,5 +1,6 @@
-// Text to token ids and back. One interface for all kinds of vocabulary; implementations: data/tokenizers/sentencepiece_tokenizer.h and
-// data/tokenizers/pipeline/pipeline_tokenizer.h. data/tokenizers/tokenizer_folder.h opens them.
+// Text to token ids and back. One interface for all kinds of vocabulary; implementations:
+// data/tokenizers/sentencepiece_tokenizer.h and data/tokenizers/pipeline/pipeline_tokenizer.h.
+// data/tokenizers/tokenizer_folder.h opens them.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@ struct Token {
   friend bool operator==(const Token&, const Token&) = default;
 };
 
-/// Ids of the tokens that are no text, no_id for those that a tokenizer does not have. Others (unk, pad) may stand for none of it too.
+/// Ids of the tokens that are no text, no_id for those that a tokenizer does not have. Others (unk,
+/// pad) may stand for none of it too.
 struct SpecialIds {
   std::int32_t cls, sep, pad, mask, unk;
 };
@@ -28,7 +30,8 @@ inline constexpr std::int32_t no_id = -1;
 /// A sequence as models take it.
 struct WrappedIds {
   std::vector<std::int32_t> ids;
-  std::vector<std::int32_t> type_ids;  ///< 0 for the first text with its cls and sep; for the second with its sep mostly 1
+  std::vector<std::int32_t> type_ids;  ///< 0 for the first text with its cls and sep; for the
+                                       ///< second with its sep mostly 1
 };
 
 /// What the names of special tokens are when they stand in a text.
@@ -48,11 +51,13 @@ class Tokenizer {
   virtual ~Tokenizer() = default;
 
   /// Ids of `text`, without cls and sep. The text must be valid UTF-8 (InputError otherwise).
-  virtual std::vector<std::int32_t> encode(std::string_view text, SpecialNames names = SpecialNames::text) const = 0;
+  virtual std::vector<std::int32_t> encode(std::string_view text,
+                                           SpecialNames names = SpecialNames::text) const = 0;
   /// The same ids with their places in `text`.
-  virtual std::vector<Token> encode_with_offsets(std::string_view text, SpecialNames names = SpecialNames::text) const = 0;
-  /// The text of ids, special tokens left out or by their names, as Hugging Face's fast tokenizers decode them. Error for an id outside the
-  /// vocabulary.
+  virtual std::vector<Token> encode_with_offsets(std::string_view text,
+                                                 SpecialNames names = SpecialNames::text) const = 0;
+  /// The text of ids, special tokens left out or by their names, as Hugging Face's fast tokenizers
+  /// decode them. Error for an id outside the vocabulary.
   virtual std::string decode(std::span<const std::int32_t> ids, bool skip_special = true) const = 0;
 
   virtual std::int64_t vocab_size() const = 0;
@@ -67,8 +72,9 @@ class Tokenizer {
 
   /// All that decides what it gives: tokenizers with the same definition are the same.
   virtual std::string definition() const = 0;
-  /// The files that open_tokenizer and Hugging Face's AutoTokenizer read. `max_length` is the number of tokens, special ones included, that
-  /// the model takes; it goes into files that are written anew, and is left out of those that are carried on as they were.
+  /// The files that open_tokenizer and Hugging Face's AutoTokenizer read. `max_length` is the
+  /// number of tokens, special ones included, that the model takes; it goes into files that are
+  /// written anew, and is left out of those that are carried on as they were.
   virtual std::vector<TokenizerFile> files(std::int64_t max_length) const = 0;
 
   /// Whether id is cls, sep, pad, mask or unk.
@@ -76,14 +82,16 @@ class Tokenizer {
   /// The text as a model takes it: cls first sep, or what the tokenizer's template says.
   virtual WrappedIds wrap(std::span<const std::int32_t> first) const;
   /// Two texts: cls first sep second sep, or what the tokenizer's template says.
-  virtual WrappedIds wrap(std::span<const std::int32_t> first, std::span<const std::int32_t> second) const;
+  virtual WrappedIds wrap(std::span<const std::int32_t> first,
+                          std::span<const std::int32_t> second) const;
 };
 
-/// InputError unless the tokenizer has cls, sep, pad and mask, and wrap() puts cls before a text and sep behind it: what masked language
-/// models are trained on.
+/// InputError unless the tokenizer has cls, sep, pad and mask, and wrap() puts cls before a text
+/// and sep behind it: what masked language models are trained on.
 void require_masked_lm_tokens(const Tokenizer& tokenizer);
 
 /// Writes files() into an existing folder.
-void write_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder, std::int64_t max_length);
+void write_tokenizer(const Tokenizer& tokenizer, const std::filesystem::path& folder,
+                     std::int64_t max_length);
 
 }  // namespace nystrom

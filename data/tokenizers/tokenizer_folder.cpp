@@ -13,10 +13,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* sentencepiece_names[] = {"spiece.model", "tokenizer.model", "sentencepiece.bpe.model"};
+constexpr const char* sentencepiece_names[] = {"spiece.model", "tokenizer.model",
+                                               "sentencepiece.bpe.model"};
 
 /// Files beside the tokenizer's own that are part of it.
-constexpr const char* settings_names[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"};
+constexpr const char* settings_names[] = {"tokenizer_config.json", "special_tokens_map.json",
+                                          "added_tokens.json"};
 
 std::string read(const fs::path& file) { return read_text_file(file, max_tokenizer_bytes); }
 
@@ -38,7 +40,8 @@ fs::path deciding_file(const fs::path& folder) {
   return {};
 }
 
-TokenizerParts read_parts(const fs::path& file, const TokenizerSettings& settings, std::vector<std::string>& own_files) {
+TokenizerParts read_parts(const fs::path& file, const TokenizerSettings& settings,
+                          std::vector<std::string>& own_files) {
   const fs::path folder = file.parent_path();
   const std::string name = file.filename();
   if (name == "tokenizer.json") {
@@ -51,7 +54,8 @@ TokenizerParts read_parts(const fs::path& file, const TokenizerSettings& setting
   }
   const fs::path vocabulary = folder / "vocab.json", merges = folder / "merges.txt";
   own_files = {"vocab.json", "merges.txt"};
-  return parse_gpt2_vocabulary(read(vocabulary), printable_path(vocabulary), read(merges), printable_path(merges), settings);
+  return parse_gpt2_vocabulary(read(vocabulary), printable_path(vocabulary), read(merges),
+                               printable_path(merges), settings);
 }
 
 }  // namespace
@@ -60,15 +64,19 @@ std::unique_ptr<Tokenizer> open_tokenizer(const fs::path& place) {
   const bool is_folder = fs::is_directory(place);
   const fs::path file = is_folder ? deciding_file(place) : place;
   const std::string name = file.filename();
-  require_input(
-      !is_folder || !file.empty(),
-      "{}: holds no tokenizer; expected tokenizer.json, spiece.model or another SentencePiece model, vocab.txt, or vocab.json with "
-      "merges.txt",
-      printable_path(place));
-  if (is_sentencepiece(file)) return std::make_unique<SentencePieceTokenizer>(SentencePieceTokenizer::open_beside_config(file));
+  require_input(!is_folder || !file.empty(),
+                "{}: holds no tokenizer; expected tokenizer.json, spiece.model or another "
+                "SentencePiece model, vocab.txt, or vocab.json with "
+                "merges.txt",
+                printable_path(place));
+  if (is_sentencepiece(file))
+    return std::make_unique<SentencePieceTokenizer>(
+        SentencePieceTokenizer::open_beside_config(file));
   require_input(fs::exists(file), "{}: no such file or folder", printable_path(place));
-  require_input(name == "tokenizer.json" || name == "vocab.txt" || name == "vocab.json" || name == "merges.txt",
-                "{}: is no file of a tokenizer by its name; expected a folder, or a tokenizer.json, vocab.txt, vocab.json or *.model",
+  require_input(name == "tokenizer.json" || name == "vocab.txt" || name == "vocab.json" ||
+                    name == "merges.txt",
+                "{}: is no file of a tokenizer by its name; expected a folder, or a "
+                "tokenizer.json, vocab.txt, vocab.json or *.model",
                 printable_path(place));
   const TokenizerSettings settings = read_tokenizer_settings(file.parent_path());
   std::vector<std::string> names;
@@ -78,7 +86,8 @@ std::unique_ptr<Tokenizer> open_tokenizer(const fs::path& place) {
   parts.cleans_up_spaces = settings.clean_up_spaces;
   names.insert(names.end(), std::begin(settings_names), std::end(settings_names));
   for (const std::string& each : names)
-    if (fs::exists(file.parent_path() / each)) parts.files.push_back({each, read(file.parent_path() / each)});
+    if (fs::exists(file.parent_path() / each))
+      parts.files.push_back({each, read(file.parent_path() / each)});
   return std::make_unique<PipelineTokenizer>(std::move(parts));
 }
 

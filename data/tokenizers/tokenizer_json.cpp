@@ -22,7 +22,8 @@ std::string base64(std::string_view bytes) {
   text.reserve((bytes.size() + 2) / 3 * 4);
   for (std::size_t i = 0; i < bytes.size(); i += 3) {
     std::uint32_t group = 0;
-    for (std::size_t k = 0; k < 3; ++k) group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0);
+    for (std::size_t k = 0; k < 3; ++k)
+      group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0);
     for (int k = 3; k >= 0; --k) text += digits[group >> (6 * k) & 63];
   }
   const std::size_t padding = (3 - bytes.size() % 3) % 3;
@@ -43,9 +44,10 @@ std::string character_class(const std::vector<std::pair<char32_t, char32_t>>& ra
   return text + "]";
 }
 
-/// What normalize() and then the model's charsmap do. AlbertTokenizerFast differs in three places, all of which can change ids: it keeps
-/// spaces at the ends and joins fewer kinds of them; its StripAccents removes all marks, not only those of a combining class; and its
-/// Precompiled cannot put decomposed Korean together again (NFC does).
+/// What normalize() and then the model's charsmap do. AlbertTokenizerFast differs in three places,
+/// all of which can change ids: it keeps spaces at the ends and joins fewer kinds of them; its
+/// StripAccents removes all marks, not only those of a combining class; and its Precompiled cannot
+/// put decomposed Korean together again (NFC does).
 Json normalizer(const SentencePieceTokenizer& tokenizer) {
   const std::string& charsmap = tokenizer.model().charsmap;
   Json steps = Json::array();
@@ -74,15 +76,18 @@ double user_defined_score(const SentencePiece& piece, float largest) {
 }
 
 Json unigram(const SentencePieceModel& model, std::int32_t unknown) {
-  float largest = std::numeric_limits<float>::min();  // above 0: what the library starts from, so nearly every bonus is -0.1
+  float largest = std::numeric_limits<float>::min();  // above 0: what the library starts from, so
+                                                      // nearly every bonus is -0.1
   for (const SentencePiece& piece : model.pieces)
     if (piece.type == SentencePiece::Type::normal) largest = std::max(largest, piece.score);
   Json vocabulary = Json::array();
   for (const SentencePiece& piece : model.pieces) {
     const bool user_defined = piece.type == SentencePiece::Type::user_defined;
-    vocabulary.push_back({piece.text, user_defined ? user_defined_score(piece, largest) : static_cast<double>(piece.score)});
+    vocabulary.push_back({piece.text, user_defined ? user_defined_score(piece, largest)
+                                                   : static_cast<double>(piece.score)});
   }
-  return {{"type", "Unigram"}, {"unk_id", unknown}, {"vocab", vocabulary}, {"byte_fallback", false}};
+  return {
+      {"type", "Unigram"}, {"unk_id", unknown}, {"vocab", vocabulary}, {"byte_fallback", false}};
 }
 
 struct Merge {
@@ -91,15 +96,18 @@ struct Merge {
   std::size_t left;  // bytes
 };
 
-/// Every way to put a piece together from two others, the best first: as the library merges any two neighbours that make a piece.
+/// Every way to put a piece together from two others, the best first: as the library merges any two
+/// neighbours that make a piece.
 std::vector<Merge> merges(const SentencePieceModel& model) {
   std::unordered_map<std::string_view, std::size_t> ids;
   for (std::size_t id = 0; id < model.pieces.size(); ++id)
-    if (model.pieces[id].type == SentencePiece::Type::normal) ids.emplace(model.pieces[id].text, id);
+    if (model.pieces[id].type == SentencePiece::Type::normal)
+      ids.emplace(model.pieces[id].text, id);
   std::vector<Merge> result;
   for (const auto& [text, id] : ids) {
     for (std::size_t left = 1; left < text.size(); ++left)
-      if (ids.count(text.substr(0, left)) > 0 && ids.count(text.substr(left)) > 0) result.push_back({model.pieces[id].score, id, left});
+      if (ids.count(text.substr(0, left)) > 0 && ids.count(text.substr(left)) > 0)
+        result.push_back({model.pieces[id].score, id, left});
   }
   std::sort(result.begin(), result.end(), [](const Merge& a, const Merge& b) {
     return a.score != b.score ? a.score > b.score : a.id != b.id ? a.id < b.id : a.left < b.left;
@@ -112,15 +120,18 @@ std::vector<std::string_view> user_defined_pieces(const SentencePieceModel& mode
   std::vector<std::string_view> pieces;
   for (const SentencePiece& piece : model.pieces)
     if (piece.type == SentencePiece::Type::user_defined) pieces.push_back(piece.text);
-  std::sort(pieces.begin(), pieces.end(),
-            [](std::string_view a, std::string_view b) { return a.size() != b.size() ? a.size() > b.size() : a < b; });
+  std::sort(pieces.begin(), pieces.end(), [](std::string_view a, std::string_view b) {
+    return a.size() != b.size() ? a.size() > b.size() : a < b;
+  });
   return pieces;
 }
 
-/// Whether words that are pieces need no merges: no other way leads to a user-defined piece of several characters.
+/// Whether words that are pieces need no merges: no other way leads to a user-defined piece of
+/// several characters.
 bool ignores_merges(const SentencePieceModel& model) {
   const auto pieces = user_defined_pieces(model);
-  return std::any_of(pieces.begin(), pieces.end(), [](std::string_view piece) { return piece.size() > utf8_length(piece[0]); });
+  return std::any_of(pieces.begin(), pieces.end(),
+                     [](std::string_view piece) { return piece.size() > utf8_length(piece[0]); });
 }
 
 Json bpe(const SentencePieceModel& model, std::int32_t unknown) {
@@ -143,7 +154,8 @@ Json bpe(const SentencePieceModel& model, std::int32_t unknown) {
 }
 
 std::vector<std::int32_t> sorted_specials(const SpecialIds& special) {
-  std::vector<std::int32_t> ids = {special.cls, special.sep, special.pad, special.mask, special.unk};
+  std::vector<std::int32_t> ids = {special.cls, special.sep, special.pad, special.mask,
+                                   special.unk};
   std::sort(ids.begin(), ids.end());
   return ids;
 }
@@ -160,8 +172,12 @@ Json added_token(const SentencePieceTokenizer& tokenizer, std::int32_t id) {
 
 Json post_processor(const SentencePieceTokenizer& tokenizer) {
   const SpecialIds& special = tokenizer.special();
-  const auto token = [&](std::int32_t id, int type) { return Json{{"SpecialToken", {{"id", tokenizer.piece(id)}, {"type_id", type}}}}; };
-  const auto text = [](const char* name, int type) { return Json{{"Sequence", {{"id", name}, {"type_id", type}}}}; };
+  const auto token = [&](std::int32_t id, int type) {
+    return Json{{"SpecialToken", {{"id", tokenizer.piece(id)}, {"type_id", type}}}};
+  };
+  const auto text = [](const char* name, int type) {
+    return Json{{"Sequence", {{"id", name}, {"type_id", type}}}};
+  };
   Json single = Json::array({token(special.cls, 0), text("A", 0), token(special.sep, 0)});
   Json pair = single;
   pair.push_back(text("B", 1));
@@ -171,10 +187,18 @@ Json post_processor(const SentencePieceTokenizer& tokenizer) {
     const std::string& name = tokenizer.piece(id);
     tokens[name] = {{"id", name}, {"ids", Json::array({id})}, {"tokens", Json::array({name})}};
   }
-  return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", tokens}};
+  return {{"type", "TemplateProcessing"},
+          {"single", single},
+          {"pair", pair},
+          {"special_tokens", tokens}};
 }
 
-Json metaspace() { return {{"type", "Metaspace"}, {"replacement", "\xE2\x96\x81"}, {"prepend_scheme", "always"}, {"split", true}}; }
+Json metaspace() {
+  return {{"type", "Metaspace"},
+          {"replacement", "\xE2\x96\x81"},
+          {"prepend_scheme", "always"},
+          {"split", true}};
+}
 
 /// Words; of BPE each user-defined piece is a word of its own, which nothing merges with.
 Json pre_tokenizer(const SentencePieceModel& model) {
@@ -183,9 +207,13 @@ Json pre_tokenizer(const SentencePieceModel& model) {
   std::string any;
   for (const std::string_view piece : pieces) {
     if (!any.empty()) any += '|';
-    for (std::size_t at = 0; at < piece.size();) any += fmt::format("\\x{{{:X}}}", static_cast<std::uint32_t>(next_code_point(piece, at)));
+    for (std::size_t at = 0; at < piece.size();)
+      any += fmt::format("\\x{{{:X}}}", static_cast<std::uint32_t>(next_code_point(piece, at)));
   }
-  const Json split = {{"type", "Split"}, {"pattern", {{"Regex", any}}}, {"behavior", "Isolated"}, {"invert", false}};
+  const Json split = {{"type", "Split"},
+                      {"pattern", {{"Regex", any}}},
+                      {"behavior", "Isolated"},
+                      {"invert", false}};
   return {{"type", "Sequence"}, {"pretokenizers", Json::array({metaspace(), split})}};
 }
 
@@ -206,7 +234,8 @@ Json tokenizer_config(const SentencePieceTokenizer& tokenizer, std::int64_t max_
   Json config = special_tokens_map(tokenizer);
   config["mask_token"] = tokenizer.piece(tokenizer.special().mask);
   Json added = Json::object();
-  for (const std::int32_t id : sorted_specials(tokenizer.special())) added[std::to_string(id)] = added_token(tokenizer, id);
+  for (const std::int32_t id : sorted_specials(tokenizer.special()))
+    added[std::to_string(id)] = added_token(tokenizer, id);
   config["added_tokens_decoder"] = added;
   config["do_lower_case"] = tokenizer.options().lower_case;
   config["keep_accents"] = tokenizer.options().keep_accents;
@@ -223,7 +252,8 @@ void require_writable(const SentencePieceModel& model, const std::string& source
   if (model.kind != SentencePieceModel::Kind::bpe || !ignores_merges(model)) return;
   Vocabulary vocabulary;
   Merges pairs;
-  for (std::size_t id = 0; id < model.pieces.size(); ++id) vocabulary.add(model.pieces[id].text, static_cast<std::int32_t>(id));
+  for (std::size_t id = 0; id < model.pieces.size(); ++id)
+    vocabulary.add(model.pieces[id].text, static_cast<std::int32_t>(id));
   for (const Merge& merge : merges(model)) {
     const std::string& text = model.pieces[merge.id].text;
     pairs.emplace_back(text.substr(0, merge.left), text.substr(merge.left));
@@ -241,11 +271,12 @@ void require_writable(const SentencePieceModel& model, const std::string& source
     if (piece.type != SentencePiece::Type::normal || is_cut(piece.text)) continue;
     std::vector<Token> tokens;
     merged->encode(piece.text, tokens);
-    require_input(
-        tokens.size() == 1,
-        "{}: merging makes {} pieces of '{}', which is one itself; beside a user-defined piece of several characters, '{}', Hugging "
-        "Face's form of the model would give other ids",
-        source, tokens.size(), printable(piece.text), printable(user_defined_pieces(model).front()));
+    require_input(tokens.size() == 1,
+                  "{}: merging makes {} pieces of '{}', which is one itself; beside a user-defined "
+                  "piece of several characters, '{}', Hugging "
+                  "Face's form of the model would give other ids",
+                  source, tokens.size(), printable(piece.text),
+                  printable(user_defined_pieces(model).front()));
   }
 }
 
@@ -258,19 +289,22 @@ std::string tokenizer_json(const SentencePieceTokenizer& tokenizer) {
     token.update(added_token(tokenizer, id));
     added.push_back(token);
   }
-  const Json file = {{"version", "1.0"},
-                     {"truncation", nullptr},
-                     {"padding", nullptr},
-                     {"added_tokens", added},
-                     {"normalizer", normalizer(tokenizer)},
-                     {"pre_tokenizer", pre_tokenizer(model)},
-                     {"post_processor", post_processor(tokenizer)},
-                     {"decoder", metaspace()},
-                     {"model", model.kind == SentencePieceModel::Kind::bpe ? bpe(model, unknown) : unigram(model, unknown)}};
+  const Json file = {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", added},
+      {"normalizer", normalizer(tokenizer)},
+      {"pre_tokenizer", pre_tokenizer(model)},
+      {"post_processor", post_processor(tokenizer)},
+      {"decoder", metaspace()},
+      {"model", model.kind == SentencePieceModel::Kind::bpe ? bpe(model, unknown)
+                                                            : unigram(model, unknown)}};
   return file.dump() + "\n";
 }
 
-std::vector<TokenizerFile> sentencepiece_files(const SentencePieceTokenizer& tokenizer, std::int64_t max_length) {
+std::vector<TokenizerFile> sentencepiece_files(const SentencePieceTokenizer& tokenizer,
+                                               std::int64_t max_length) {
   return {{"tokenizer.json", tokenizer_json(tokenizer)},
           {"special_tokens_map.json", special_tokens_map(tokenizer).dump(2) + "\n"},
           {"tokenizer_config.json", tokenizer_config(tokenizer, max_length).dump(2) + "\n"},

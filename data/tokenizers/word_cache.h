@@ -13,8 +13,8 @@ namespace nystrom {
 /// Of one thread. It only ever saves time: what a tokenizer gives does not depend on it.
 class WordCache {
  public:
-  /// The tokens of `word` with their places in it, from encode(word, tokens), which appends them, or from an earlier call. Valid until the
-  /// next call.
+  /// The tokens of `word` with their places in it, from encode(word, tokens), which appends them,
+  /// or from an earlier call. Valid until the next call.
   template <class Encode>
   const std::vector<Token>& find(std::string_view word, const Encode& encode) {
     const bool keeps = word.size() <= max_word_bytes;

@@ -18,7 +18,9 @@ struct AttentionCase {
   EmptyRows empty_rows = EmptyRows::zero;
 };
 
-void PrintTo(const AttentionCase& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const AttentionCase& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 /// A mask of two samples: `first` keys of the one and of the other from the left.
 std::vector<std::uint8_t> padded(std::int64_t keys, std::int64_t first, std::int64_t second) {
@@ -52,8 +54,10 @@ Result run(Attention f, const AttentionCase& test, DType dtype) {
   const auto leaf = [&](std::int64_t rows, std::int64_t width, std::uint64_t seed) {
     return Var::leaf(random_normal({test.samples, test.heads, rows, width}, seed).cast(dtype));
   };
-  const Var q = leaf(test.queries, test.width, 1), k = leaf(test.keys, test.width, 2), v = leaf(test.keys, test.value_width, 3);
-  const Tensor mask = test.mask.empty() ? Tensor() : mask_tensor(test.mask, {test.samples, test.keys});
+  const Var q = leaf(test.queries, test.width, 1), k = leaf(test.keys, test.width, 2),
+            v = leaf(test.keys, test.value_width, 3);
+  const Tensor mask =
+      test.mask.empty() ? Tensor() : mask_tensor(test.mask, {test.samples, test.keys});
   const Var out = f(q, k, v, {test.scale, mask, test.empty_rows, dtype});
   tape.backward(out, random_normal(out.shape(), 4).cast(dtype));
   return {{out.value(), q.grad(), k.grad(), v.grad()}};
@@ -66,10 +70,13 @@ TEST_P(FusedAttention, EqualsTheUnfusedOne) {
   const Result expected = run(unfused_attention, GetParam(), DType::f64);
   for (const CpuLevel level : cpu_levels) {
     const AtLevel at(level);
-    const Result wide = run(attention, GetParam(), DType::f64), single = run(attention, GetParam(), DType::f32);
+    const Result wide = run(attention, GetParam(), DType::f64),
+                 single = run(attention, GetParam(), DType::f32);
     for (std::size_t i = 0; i < 4; ++i) {
-      EXPECT_LE(relative_difference(wide.tensors[i], expected.tensors[i]), 1e-12) << names[i] << " in f64, " << name_of(level);
-      EXPECT_LE(relative_difference(single.tensors[i], expected.tensors[i]), 2e-5) << names[i] << " in f32, " << name_of(level);
+      EXPECT_LE(relative_difference(wide.tensors[i], expected.tensors[i]), 1e-12)
+          << names[i] << " in f64, " << name_of(level);
+      EXPECT_LE(relative_difference(single.tensors[i], expected.tensors[i]), 2e-5)
+          << names[i] << " in f32, " << name_of(level);
     }
   }
 }
@@ -80,14 +87,17 @@ INSTANTIATE_TEST_SUITE_P(Shapes, FusedAttention, ::testing::ValuesIn(attention_c
 TEST(AttentionPadding, MayHoldInfinitiesAndNans) {
   constexpr float infinity = std::numeric_limits<float>::infinity();
   const std::vector<std::uint8_t> mask{1, 0, 1, 0, 1};
-  Tensor k = random_normal({1, 1, 5, 4}, 2).cast(DType::f32), v = random_normal({1, 1, 5, 4}, 3).cast(DType::f32);
+  Tensor k = random_normal({1, 1, 5, 4}, 2).cast(DType::f32),
+         v = random_normal({1, 1, 5, 4}, 3).cast(DType::f32);
   for (Tensor* x : {&k, &v}) {
     kernels::fill(x->slice(2, 1, 2), infinity);
     kernels::fill(x->slice(2, 3, 4), NAN);
   }
   Tape tape;
-  const Var q = Var::leaf(random_normal({1, 1, 3, 4}, 1).cast(DType::f32)), keys = Var::leaf(k), values = Var::leaf(v);
-  const Var out = attention(q, keys, values, {0.5, mask_tensor(mask, {1, 5}), EmptyRows::zero, DType::f32});
+  const Var q = Var::leaf(random_normal({1, 1, 3, 4}, 1).cast(DType::f32)), keys = Var::leaf(k),
+            values = Var::leaf(v);
+  const Var out =
+      attention(q, keys, values, {0.5, mask_tensor(mask, {1, 5}), EmptyRows::zero, DType::f32});
   tape.backward(out, Tensor::full(out.shape(), 1, DType::f32));
 
   for (const Tensor& x : {out.value(), q.grad(), keys.grad(), values.grad()}) {

@@ -12,7 +12,9 @@ namespace {
 
 Var x(const Shape& shape, DType dtype = DType::f32) { return Tensor::zeros(shape, dtype); }
 Tensor u8(const Shape& shape) { return Tensor::zeros(shape, DType::u8); }
-Tensor i64(const std::vector<std::int64_t>& values) { return int_tensor(values, {static_cast<std::int64_t>(values.size())}); }
+Tensor i64(const std::vector<std::int64_t>& values) {
+  return int_tensor(values, {static_cast<std::int64_t>(values.size())});
+}
 
 constexpr DType f64 = DType::f64, half = DType::bf16;
 
@@ -25,9 +27,6 @@ void expect(const std::vector<ErrorCase>& cases) {
   for (const auto& [call, message] : cases) EXPECT_EQ(message_of(call), message);
 }
 
-// One case a line:
-// clang-format off
-
 TEST(OpErrors, Elementwise) {
   expect({
       {[] { x({2}) + x({3}); }, "shapes [2] and [3] do not broadcast"},
@@ -35,21 +34,51 @@ TEST(OpErrors, Elementwise) {
       {[] { x({2}) - x({2}, f64); }, "subtract: both inputs must have one type; got f32 and f64"},
       {[] { x({2}, half) * x({2}); }, "multiply: both inputs must have one type; got bf16 and f32"},
       {[] { x({2}) / x({2}, f64); }, "divide: both inputs must have one type; got f32 and f64"},
-      {[] { dropout(x({2, 3}), 1, {}, i64({0, 1})); }, "dropout: p must be at least 0 and below 1, got 1"},
-      {[] { dropout(x({2, 3}), -0.5, {}, i64({0, 1})); }, "dropout: p must be at least 0 and below 1, got -0.5"},
-      {[] { dropout(x({2, 3}), 0.5, {}, i64({0})); }, "dropout: expected one sample id a row of [2, 3], got shape [1]"},
+      {[] {
+         dropout(x({2, 3}), 1, {}, i64({0, 1}));
+       },
+       "dropout: p must be at least 0 and below 1, got 1"},
+      {[] {
+         dropout(x({2, 3}), -0.5, {}, i64({0, 1}));
+       },
+       "dropout: p must be at least 0 and below 1, got -0.5"},
+      {[] {
+         dropout(x({2, 3}), 0.5, {}, i64({0}));
+       },
+       "dropout: expected one sample id a row of [2, 3], got shape [1]"},
   });
 }
 
 TEST(OpErrors, Products) {
   expect({
-      {[] { linear(x({2, 3}), x({4, 5})); }, "linear: x [2, 3] does not fit the weight [4, 5]; expected [out, in] for x […, in]"},
-      {[] { linear(x({2, 3}), x({4, 3}), x({3})); }, "linear: bias [3] does not fit the weight [4, 3]"},
-      {[] { linear(x({2, 3}), x({4, 3}, half)); }, "linear: x is f32, but the weight bf16"},
-      {[] { matmul(x({2, 3}), x({2, 3})); }, "matmul: [2, 3] times [2, 3] does not go; expected […, m, k] and […, k, n]"},
-      {[] { matmul(x({3}), x({3, 2})); }, "matmul: [3] times [3, 2] does not go; expected […, m, k] and […, k, n]"},
-      {[] { matmul(x({2, 2, 3}), x({5, 3, 2})); }, "shapes [2] and [5] do not broadcast"},
-      {[] { matmul(x({2, 3}), x({3, 2}, f64)); }, "matmul: both inputs must have one type; got f32 and f64"},
+      {[] {
+         linear(x({2, 3}), x({4, 5}));
+       },
+       "linear: x [2, 3] does not fit the weight [4, 5]; expected [out, in] for x […, in]"},
+      {[] {
+         linear(x({2, 3}), x({4, 3}), x({3}));
+       },
+       "linear: bias [3] does not fit the weight [4, 3]"},
+      {[] {
+         linear(x({2, 3}), x({4, 3}, half));
+       },
+       "linear: x is f32, but the weight bf16"},
+      {[] {
+         matmul(x({2, 3}), x({2, 3}));
+       },
+       "matmul: [2, 3] times [2, 3] does not go; expected […, m, k] and […, k, n]"},
+      {[] {
+         matmul(x({3}), x({3, 2}));
+       },
+       "matmul: [3] times [3, 2] does not go; expected […, m, k] and […, k, n]"},
+      {[] {
+         matmul(x({2, 2, 3}), x({5, 3, 2}));
+       },
+       "shapes [2] and [5] do not broadcast"},
+      {[] {
+         matmul(x({2, 3}), x({3, 2}, f64));
+       },
+       "matmul: both inputs must have one type; got f32 and f64"},
   });
 }
 
@@ -59,11 +88,18 @@ TEST(OpErrors, Attention) {
   };
   const Var q = x({1, 2, 3, 4}), k = x({1, 2, 5, 4});
   expect({
-      {[] { softmax(x({2, 0})); }, "softmax: needs a last axis of at least one element, got shape [2, 0]"},
-      {call(x({2, 3}), k, k), "attention: expected [b, h, n, d] three times; got [2, 3], [1, 2, 5, 4], [1, 2, 5, 4]"},
-      {call(q, x({1, 2, 5, 6}), k), "attention: queries [1, 2, 3, 4] and keys [1, 2, 5, 6] do not match"},
-      {call(q, k, x({1, 2, 6, 4})), "attention: keys [1, 2, 5, 4] and values [1, 2, 6, 4] do not match"},
-      {call(q, k, x({1, 2, 5, 4}, f64)), "attention: types f32, f32, f64 → f32 do not share an accumulate type"},
+      {[] {
+         softmax(x({2, 0}));
+       },
+       "softmax: needs a last axis of at least one element, got shape [2, 0]"},
+      {call(x({2, 3}), k, k),
+       "attention: expected [b, h, n, d] three times; got [2, 3], [1, 2, 5, 4], [1, 2, 5, 4]"},
+      {call(q, x({1, 2, 5, 6}), k),
+       "attention: queries [1, 2, 3, 4] and keys [1, 2, 5, 6] do not match"},
+      {call(q, k, x({1, 2, 6, 4})),
+       "attention: keys [1, 2, 5, 4] and values [1, 2, 6, 4] do not match"},
+      {call(q, k, x({1, 2, 5, 4}, f64)),
+       "attention: types f32, f32, f64 → f32 do not share an accumulate type"},
       {call(q, k, k, u8({1, 4})), "attention: the key mask is u8 [1, 4], expected u8 [1, 5]"},
       {call(q, k, k, i64({1})), "attention: the key mask is i64 [1], expected u8 [1, 5]"},
   });
@@ -72,62 +108,163 @@ TEST(OpErrors, Attention) {
 TEST(OpErrors, PartsOfNystromAttention) {
   const Var tokens = x({2, 5, 3}), heads = x({2, 5, 3, 4});
   expect({
-      {[] { segment_means(x({2, 3}), {}, 2); }, "segment_means: expected [b, n, c], got [2, 3]"},
+      {[] {
+         segment_means(x({2, 3}), {}, 2);
+       },
+       "segment_means: expected [b, n, c], got [2, 3]"},
       {[=] { segment_means(tokens, {}, 0); }, "segment_means: needs at least one segment, got 0"},
-      {[=] { segment_means(tokens, u8({2, 4}), 2); }, "segment_means: the mask is u8 [2, 4], expected u8 [2, 5]"},
-      {[] { pseudo_inverse_iterative(x({2, 3}), 1); }, "pseudo_inverse_iterative: expected square matrices […, m, m], got [2, 3]"},
-      {[] { pseudo_inverse_iterative(x({3, 3}), -1); }, "pseudo_inverse_iterative: iterations must be at least 0, got -1"},
-      {[] { pseudo_inverse_exact(x({3, 3}, half)); }, "pseudo_inverse_exact: bf16 is too coarse for an inverse; cast to f32 first"},
-      {[=] { sequence_conv(tokens, x({3, 3}), {}); }, "sequence_conv: expected [b, n, h, d], got [2, 5, 3]"},
-      {[=] { sequence_conv(heads, x({3, 4}), {}); }, "sequence_conv: the weight is [3, 4], expected [3, k] with k odd"},
-      {[=] { sequence_conv(heads, x({2, 3}), {}); }, "sequence_conv: the weight is [2, 3], expected [3, k] with k odd"},
-      {[=] { sequence_conv(heads, x({3, 3}), u8({2, 4})); }, "sequence_conv: the mask is u8 [2, 4], expected u8 [2, 5]"},
-      {[=] { sequence_conv(heads, x({3, 3}, half), {}); }, "sequence_conv: x is f32, but the weight bf16"},
-      {[] { layer_norm(x({2, 0}), x({0}), x({0}), 1e-5); }, "layer_norm: needs a last axis of at least one element, got shape [2, 0]"},
-      {[] { layer_norm(x({2, 3}), x({3}), x({2}), 1e-5); }, "layer_norm: gamma [3] and beta [2] do not fit x [2, 3]"},
-      {[] { layer_norm(x({2, 3}, half), x({3}), x({3}), 1e-5); }, "layer_norm: x is bf16, but gamma f32 and beta f32"},
+      {[=] {
+         segment_means(tokens, u8({2, 4}), 2);
+       },
+       "segment_means: the mask is u8 [2, 4], expected u8 [2, 5]"},
+      {[] {
+         pseudo_inverse_iterative(x({2, 3}), 1);
+       },
+       "pseudo_inverse_iterative: expected square matrices […, m, m], got [2, 3]"},
+      {[] {
+         pseudo_inverse_iterative(x({3, 3}), -1);
+       },
+       "pseudo_inverse_iterative: iterations must be at least 0, got -1"},
+      {[] {
+         pseudo_inverse_exact(x({3, 3}, half));
+       },
+       "pseudo_inverse_exact: bf16 is too coarse for an inverse; cast to f32 first"},
+      {[=] {
+         sequence_conv(tokens, x({3, 3}), {});
+       },
+       "sequence_conv: expected [b, n, h, d], got [2, 5, 3]"},
+      {[=] {
+         sequence_conv(heads, x({3, 4}), {});
+       },
+       "sequence_conv: the weight is [3, 4], expected [3, k] with k odd"},
+      {[=] {
+         sequence_conv(heads, x({2, 3}), {});
+       },
+       "sequence_conv: the weight is [2, 3], expected [3, k] with k odd"},
+      {[=] {
+         sequence_conv(heads, x({3, 3}), u8({2, 4}));
+       },
+       "sequence_conv: the mask is u8 [2, 4], expected u8 [2, 5]"},
+      {[=] {
+         sequence_conv(heads, x({3, 3}, half), {});
+       },
+       "sequence_conv: x is f32, but the weight bf16"},
+      {[] {
+         layer_norm(x({2, 0}), x({0}), x({0}), 1e-5);
+       },
+       "layer_norm: needs a last axis of at least one element, got shape [2, 0]"},
+      {[] {
+         layer_norm(x({2, 3}), x({3}), x({2}), 1e-5);
+       },
+       "layer_norm: gamma [3] and beta [2] do not fit x [2, 3]"},
+      {[] {
+         layer_norm(x({2, 3}, half), x({3}), x({3}), 1e-5);
+       },
+       "layer_norm: x is bf16, but gamma f32 and beta f32"},
   });
 }
 
 TEST(OpErrors, Rows) {
   expect({
-      {[] { embedding(x({2, 3, 4}), i64({0})); }, "embedding: expected a table [n, c], got [2, 3, 4]"},
-      {[] { embedding(x({2, 3}), i64({0, 2})); }, "embedding: index 2 at place 1 lies outside 0 … 1"},
-      {[] { embedding(x({2, 3}), i64({-1})); }, "embedding: index -1 at place 0 lies outside 0 … 1"},
-      {[] { embedding(x({2, 3}), u8({1})); }, "embedding: indices must be i64, got u8"},
-      {[] { gather_rows(x({2, 3}), i64({-2})); }, "gather_rows: index -2 at place 0 lies outside -1 … 1"},
-      {[] { gather_rows(x({2, 3}), int_tensor({0, 1}, {1, 2})); }, "gather_rows: expected x [n, …] and indices [r]; got [2, 3] and [1, 2]"},
-      {[] { scatter_rows(x({2, 3}), i64({0, 5}), 5); }, "scatter_rows: index 5 at place 1 lies outside 0 … 4"},
-      {[] { scatter_rows(x({2, 3}), i64({0}), 5); }, "scatter_rows: expected one index a row of [2, 3], got [1]"},
-      {[] { mask_rows(x({2, 3, 4}), u8({2, 4})); }, "mask_rows: x is [2, 3, 4], the mask u8 [2, 4]; expected [b, n, c] and u8 [b, n]"},
+      {[] {
+         embedding(x({2, 3, 4}), i64({0}));
+       },
+       "embedding: expected a table [n, c], got [2, 3, 4]"},
+      {[] {
+         embedding(x({2, 3}), i64({0, 2}));
+       },
+       "embedding: index 2 at place 1 lies outside 0 … 1"},
+      {[] {
+         embedding(x({2, 3}), i64({-1}));
+       },
+       "embedding: index -1 at place 0 lies outside 0 … 1"},
+      {[] {
+         embedding(x({2, 3}), u8({1}));
+       },
+       "embedding: indices must be i64, got u8"},
+      {[] {
+         gather_rows(x({2, 3}), i64({-2}));
+       },
+       "gather_rows: index -2 at place 0 lies outside -1 … 1"},
+      {[] {
+         gather_rows(x({2, 3}), int_tensor({0, 1}, {1, 2}));
+       },
+       "gather_rows: expected x [n, …] and indices [r]; got [2, 3] and [1, 2]"},
+      {[] {
+         scatter_rows(x({2, 3}), i64({0, 5}), 5);
+       },
+       "scatter_rows: index 5 at place 1 lies outside 0 … 4"},
+      {[] {
+         scatter_rows(x({2, 3}), i64({0}), 5);
+       },
+       "scatter_rows: expected one index a row of [2, 3], got [1]"},
+      {[] {
+         mask_rows(x({2, 3, 4}), u8({2, 4}));
+       },
+       "mask_rows: x is [2, 3, 4], the mask u8 [2, 4]; expected [b, n, c] and u8 [b, n]"},
   });
 }
 
 TEST(OpErrors, Shapes) {
   expect({
-      {[] { reshape(x({2, 3}), {5}); }, "cannot reshape [2, 3] to [5]"},
-      {[] { transpose(x({2, 3}), 0, 2); }, "axis 2 does not exist in shape [2, 3]"},
-      {[] { slice(x({2, 3}), 1, 0, 4); }, "slice 0…4 of axis 1 lies outside shape [2, 3]"},
+      {[] {
+         reshape(x({2, 3}), {5});
+       },
+       "cannot reshape [2, 3] to [5]"},
+      {[] {
+         transpose(x({2, 3}), 0, 2);
+       },
+       "axis 2 does not exist in shape [2, 3]"},
+      {[] {
+         slice(x({2, 3}), 1, 0, 4);
+       },
+       "slice 0…4 of axis 1 lies outside shape [2, 3]"},
       {[] { concat({}, 0); }, "concat: needs at least one part"},
-      {[] { concat({x({2, 3}), x({2, 4})}, 0); }, "concat: part f32 [2, 4] does not fit f32 [2, 3] along axis 0"},
-      {[] { concat({x({2, 3}), x({2, 3}, f64)}, 0); }, "concat: part f64 [2, 3] does not fit f32 [2, 3] along axis 0"},
-      {[] { sum(x({2, 3}), 2); }, "axis 2 does not exist in shape [2, 3]"},
-      {[] { mean(x({2, 0}), 1); }, "mean: nothing to average"},
+      {[] {
+         concat({x({2, 3}), x({2, 4})}, 0);
+       },
+       "concat: part f32 [2, 4] does not fit f32 [2, 3] along axis 0"},
+      {[] {
+         concat({x({2, 3}), x({2, 3}, f64)}, 0);
+       },
+       "concat: part f64 [2, 3] does not fit f32 [2, 3] along axis 0"},
+      {[] {
+         sum(x({2, 3}), 2);
+       },
+       "axis 2 does not exist in shape [2, 3]"},
+      {[] {
+         mean(x({2, 0}), 1);
+       },
+       "mean: nothing to average"},
   });
 }
 
 TEST(OpErrors, Losses) {
   expect({
-      {[] { cross_entropy(x({2, 3}), i64({0})); }, "cross_entropy: expected logits [r, c] and i64 labels [r]; got [2, 3] and i64 [1]"},
-      {[] { cross_entropy(x({2, 3}), u8({2})); }, "cross_entropy: expected logits [r, c] and i64 labels [r]; got [2, 3] and u8 [2]"},
-      {[] { cross_entropy(x({2, 3}), i64({0, 3})); }, "cross_entropy: label 3 at place 1 is neither -100 nor in 0 … 2"},
-      {[] { cross_entropy(x({2, 3}), i64({-1, 0})); }, "cross_entropy: label -1 at place 0 is neither -100 nor in 0 … 2"},
-      {[] { cross_entropy(x({0, 0}), i64({})); }, "cross_entropy: needs at least one class, got logits [0, 0]"},
-      {[] { mean_squared_error(x({2}), Tensor::zeros({3}, DType::f32)); }, "mean_squared_error: the target is [3], expected x's shape [2]"},
+      {[] {
+         cross_entropy(x({2, 3}), i64({0}));
+       },
+       "cross_entropy: expected logits [r, c] and i64 labels [r]; got [2, 3] and i64 [1]"},
+      {[] {
+         cross_entropy(x({2, 3}), u8({2}));
+       },
+       "cross_entropy: expected logits [r, c] and i64 labels [r]; got [2, 3] and u8 [2]"},
+      {[] {
+         cross_entropy(x({2, 3}), i64({0, 3}));
+       },
+       "cross_entropy: label 3 at place 1 is neither -100 nor in 0 … 2"},
+      {[] {
+         cross_entropy(x({2, 3}), i64({-1, 0}));
+       },
+       "cross_entropy: label -1 at place 0 is neither -100 nor in 0 … 2"},
+      {[] {
+         cross_entropy(x({0, 0}), i64({}));
+       },
+       "cross_entropy: needs at least one class, got logits [0, 0]"},
+      {[] { mean_squared_error(x({2}), Tensor::zeros({3}, DType::f32)); },
+       "mean_squared_error: the target is [3], expected x's shape [2]"},
   });
 }
-
-// clang-format on
 
 }  // namespace
 }  // namespace nystrom::testing

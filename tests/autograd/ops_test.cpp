@@ -26,7 +26,8 @@ TEST_P(OpTest, GradientEqualsNumericalOne) {
   };
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Tensor numerical = numerical_gradient(loss, inputs[i]);
-    EXPECT_LE(relative_difference(analytic.gradients[i], numerical), test.tolerance) << "input " << i;
+    EXPECT_LE(relative_difference(analytic.gradients[i], numerical), test.tolerance)
+        << "input " << i;
   }
 }
 
@@ -37,7 +38,8 @@ void expect_close_to_f64(const OpCase& test, DType dtype, double tolerance) {
   const auto got = evaluate(test, inputs, dtype);
   EXPECT_LE(relative_difference(got.output, expected.output), tolerance) << "output";
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    EXPECT_LE(relative_difference(got.gradients[i], expected.gradients[i]), tolerance) << "gradient of input " << i;
+    EXPECT_LE(relative_difference(got.gradients[i], expected.gradients[i]), tolerance)
+        << "gradient of input " << i;
   }
 }
 
@@ -46,7 +48,8 @@ TEST_P(OpTest, F32EqualsF64AtEveryVectorLevel) {
     limit_cpu_level(CpuLevel::avx512);
     limit_cpu_level(level);
     SCOPED_TRACE(name_of(level));
-    // What an inverse amplifies is not the kernel's fault: its cases are well conditioned, yet lose two digits.
+    // What an inverse amplifies is not the kernel's fault: its cases are well conditioned, yet lose
+    // two digits.
     expect_close_to_f64(GetParam(), DType::f32, GetParam().name.starts_with("pinv") ? 2e-3 : 1e-5);
   }
 }
@@ -79,14 +82,17 @@ TEST(DropoutOp, DropsInTheValueAndInTheGradient) {
   EXPECT_EQ(x.grad().to_doubles(), value);
 }
 
-TEST(Linear, TakesAVector) { EXPECT_EQ(linear(random_normal({5}, 1), random_normal({3, 5}, 2)).shape(), Shape{3}); }
+TEST(Linear, TakesAVector) {
+  EXPECT_EQ(linear(random_normal({5}, 1), random_normal({3, 5}, 2)).shape(), Shape{3});
+}
 
 TEST(LayerNorm, TakesAVector) {
   const Tensor ones = Tensor::full({4}, 1, DType::f64);
   EXPECT_EQ(layer_norm(random_normal({4}, 1), ones, ones, 1e-5).shape(), Shape{4});
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, OpTest, ::testing::ValuesIn(op_cases()), [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Ops, OpTest, ::testing::ValuesIn(op_cases()),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace nystrom::testing

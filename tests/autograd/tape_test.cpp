@@ -11,7 +11,9 @@ namespace {
 
 using Values = std::vector<double>;
 
-Var leaf(const Shape& shape, std::uint64_t seed, DType dtype = DType::f64) { return Var::leaf(random_normal(shape, seed).cast(dtype)); }
+Var leaf(const Shape& shape, std::uint64_t seed, DType dtype = DType::f64) {
+  return Var::leaf(random_normal(shape, seed).cast(dtype));
+}
 
 std::int64_t bytes_in_use() { return Arena::of(cpu_device).statistics().in_use_bytes; }
 
@@ -94,7 +96,8 @@ TEST(Tape, BackwardFreesWhileItWalks) {
 TEST(Tape, ASecondWalkSaysWhy) {
   const Var x = leaf({1}, 1);
   const std::string message =
-      "backward: nothing to differentiate; no leaf was used, or no tape was active, or this tape was walked already (gradients of "
+      "backward: nothing to differentiate; no leaf was used, or no tape was active, or this tape "
+      "was walked already (gradients of "
       "gradients "
       "are not supported)";
   EXPECT_EQ(message_of([&] {
@@ -123,8 +126,10 @@ TEST(Tape, TheGradientOfALeafByItselfIsTheSeed) {
 TEST(Tape, OtherErrors) {
   Tape tape;
   const Var x = leaf({2, 3}, 1);
-  EXPECT_EQ(message_of([&] { tape.backward(square(x)); }), "backward: the loss must have one element, got shape [2, 3]");
-  EXPECT_EQ(message_of([&] { tape.backward(square(x), random_normal({3}, 1)); }), "backward: the seed has shape [3], expected [2, 3]");
+  EXPECT_EQ(message_of([&] { tape.backward(square(x)); }),
+            "backward: the loss must have one element, got shape [2, 3]");
+  EXPECT_EQ(message_of([&] { tape.backward(square(x), random_normal({3}, 1)); }),
+            "backward: the seed has shape [3], expected [2, 3]");
   EXPECT_EQ(message_of([&] { (void)Var(x.value()).grad(); }), "a constant has no gradient");
   EXPECT_EQ(message_of([&] { (void)Var::leaf(x.value(), random_normal({3}, 1)); }),
             "a leaf's gradient must have its shape; got [3], expected [2, 3]");
@@ -132,7 +137,8 @@ TEST(Tape, OtherErrors) {
 
 TEST(Tape, AnErrorOnTheWayBackNamesTheOp) {
   Tape tape;
-  const Var y = record("stubborn", random_normal({1}, 1), {leaf({1}, 1)}, [](const Tensor&, Grads) { throw Error("no"); });
+  const Var y = record("stubborn", random_normal({1}, 1), {leaf({1}, 1)},
+                       [](const Tensor&, Grads) { throw Error("no"); });
   EXPECT_EQ(message_of([&] { tape.backward(y); }), "in the backward pass of stubborn: no");
 }
 
@@ -201,23 +207,30 @@ TEST(Checkpoint, ChangesNoBit) {
   EXPECT_EQ(checkpointed.dx, plain.dx);
 }
 
-/// A shared weight's gradient is summed over blocks in another grouping: within the tape by each product, else block by block.
+/// A shared weight's gradient is summed over blocks in another grouping: within the tape by each
+/// product, else block by block.
 TEST(Checkpoint, KeepsTheGradientOfASharedWeight) {
   const BlockRun plain = run_blocks(false), checkpointed = run_blocks(true);
   double largest_value = 0;
   for (const double v : plain.dw) largest_value = std::max(largest_value, std::abs(v));
-  for (std::size_t i = 0; i < plain.dw.size(); ++i) EXPECT_NEAR(checkpointed.dw[i], plain.dw[i], 1e-6 * largest_value);
+  for (std::size_t i = 0; i < plain.dw.size(); ++i)
+    EXPECT_NEAR(checkpointed.dw[i], plain.dw[i], 1e-6 * largest_value);
 }
 
-TEST(Checkpoint, HoldsLessMemory) { EXPECT_LT(run_blocks(true).bytes, run_blocks(false).bytes / 3); }
+TEST(Checkpoint, HoldsLessMemory) {
+  EXPECT_LT(run_blocks(true).bytes, run_blocks(false).bytes / 3);
+}
 
 TEST(Checkpoint, InsideACheckpoint) {
   const Var x = leaf({4, 2, 6}, 1), w = leaf({5, 6}, 2);
-  const auto twice = [](const std::vector<Var>& v) { return checkpoint(block, {checkpoint(block, v), v[1]}); };
+  const auto twice = [](const std::vector<Var>& v) {
+    return checkpoint(block, {checkpoint(block, v), v[1]});
+  };
   const auto gradient = [&](bool checkpointed) {
     const Var input = Var::leaf(x.value());
     Tape tape;
-    tape.backward(sum(square(checkpointed ? checkpoint(twice, {input, w}) : block({block({input, w}), w}))));
+    tape.backward(
+        sum(square(checkpointed ? checkpoint(twice, {input, w}) : block({block({input, w}), w}))));
     return elements(input.grad());
   };
   EXPECT_EQ(gradient(true), gradient(false));
@@ -239,7 +252,9 @@ TEST(Checkpoint, MayReturnAConstant) {
 
 TEST(Checkpoint, OfConstantsIsAConstant) {
   Tape tape;
-  EXPECT_FALSE(checkpoint([](const std::vector<Var>& v) { return square(v[0]); }, {random_normal({3}, 1)}).requires_grad());
+  EXPECT_FALSE(
+      checkpoint([](const std::vector<Var>& v) { return square(v[0]); }, {random_normal({3}, 1)})
+          .requires_grad());
   EXPECT_EQ(tape.size(), 0);
 }
 

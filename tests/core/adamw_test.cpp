@@ -27,7 +27,8 @@ struct Reference {
       moment1[i] = s.beta1 * moment1[i] + (1 - s.beta1) * g;
       moment2[i] = s.beta2 * moment2[i] + (1 - s.beta2) * g * g;
       parameter[i] *= 1 - s.learning_rate * s.weight_decay * segments[segment].decay;
-      parameter[i] -= s.learning_rate * (moment1[i] / s.bias_correction1) / (std::sqrt(moment2[i] / s.bias_correction2) + s.epsilon);
+      parameter[i] -= s.learning_rate * (moment1[i] / s.bias_correction1) /
+                      (std::sqrt(moment2[i] / s.bias_correction2) + s.epsilon);
     }
   }
 };
@@ -42,7 +43,8 @@ const std::vector<Segment> segments{{3, 1}, {17000, 0}, {33000, 0.5}, {count, 1}
 /// Five steps; the largest difference of parameters from the reference.
 double run(DType dtype, Slabs& slabs) {
   const Tensor start = random_normal({count}, 1).cast(dtype);
-  slabs = {start.clone(), zeros_like(start), zeros_like(start), Tensor::empty({count}, DType::bf16)};
+  slabs = {start.clone(), zeros_like(start), zeros_like(start),
+           Tensor::empty({count}, DType::bf16)};
   Reference reference{elements(start), Values(count, 0), Values(count, 0)};
   std::vector<std::int64_t> ends;
   Values decays;
@@ -53,8 +55,10 @@ double run(DType dtype, Slabs& slabs) {
   const Tensor segment_end = int_tensor(ends, {4}), segment_decay = Tensor::from(decays, {4});
   for (int t = 1; t <= 5; ++t) {
     const Tensor gradient = random_normal({count}, static_cast<std::uint64_t>(10 + t)).cast(dtype);
-    const AdamWStep step{0.01, 0.9, 0.99, 1e-8, 0.1, 1 - std::pow(0.9, t), 1 - std::pow(0.99, t), 0.7};
-    kernels::adamw(slabs.parameter, gradient, slabs.moment1, slabs.moment2, slabs.low, segment_end, segment_decay, step);
+    const AdamWStep step{0.01, 0.9, 0.99, 1e-8, 0.1, 1 - std::pow(0.9, t), 1 - std::pow(0.99, t),
+                         0.7};
+    kernels::adamw(slabs.parameter, gradient, slabs.moment1, slabs.moment2, slabs.low, segment_end,
+                   segment_decay, step);
     reference.step(elements(gradient), segments, step);
   }
   return max_difference(slabs.parameter, Tensor::from(reference.parameter, {count}));
@@ -76,8 +80,10 @@ TEST(AdamW, WritesTheBf16Copy) {
 }
 
 TEST(AdamW, NeedsNoBf16Copy) {
-  Tensor p = Tensor::full({2}, 1, DType::f32), g = zeros_like(p), m = zeros_like(p), v = zeros_like(p);
-  kernels::adamw(p, g, m, v, View{}, int_tensor({2}, {1}), Tensor::full({1}, 1, DType::f64), {0.1, 0.9, 0.99, 1e-8, 0.5, 1, 1, 1});
+  Tensor p = Tensor::full({2}, 1, DType::f32), g = zeros_like(p), m = zeros_like(p),
+         v = zeros_like(p);
+  kernels::adamw(p, g, m, v, View{}, int_tensor({2}, {1}), Tensor::full({1}, 1, DType::f64),
+                 {0.1, 0.9, 0.99, 1e-8, 0.5, 1, 1, 1});
   EXPECT_NEAR(element(p, 1), 0.95, 1e-7);
 }
 

@@ -17,7 +17,14 @@ TEST(Arena, BlocksAreAlignedAndRounded) {
   struct Case {
     std::int64_t asked, given;
   };
-  for (const auto [asked, given] : {Case{0, 64}, {1, 64}, {64, 64}, {65, 128}, {1000, 1024}, {1025, 1152}, {100000, 106496}, {mib, mib}}) {
+  for (const auto [asked, given] : {Case{0, 64},
+                                    {1, 64},
+                                    {64, 64},
+                                    {65, 128},
+                                    {1000, 1024},
+                                    {1025, 1152},
+                                    {100000, 106496},
+                                    {mib, mib}}) {
     Arena arena(cpu_device);
     const auto block = arena.allocate(asked);
     EXPECT_EQ(arena.statistics().in_use_bytes, given) << asked << " bytes";
@@ -88,8 +95,10 @@ TEST(Arena, OutOfMemoryNamesTheLargestHolders) {
   }
   held.push_back(arena.allocate(mib / 2));
   EXPECT_EQ(message_of([&] { (void)arena.allocate(4 * mib); }),
-            "out of memory on cpu: 4.0 MiB asked, 5.5 MiB in use; largest holders: large 4.0 MiB, small 1.0 MiB, other 0.5 MiB; lower "
-            "micro_batch_size or sequence_length, set activation_checkpointing: true, or make the model smaller");
+            "out of memory on cpu: 4.0 MiB asked, 5.5 MiB in use; largest holders: large 4.0 MiB, "
+            "small 1.0 MiB, other 0.5 MiB; lower "
+            "micro_batch_size or sequence_length, set activation_checkpointing: true, or make the "
+            "model smaller");
 }
 
 TEST(Arena, IsUsableAfterItRanOut) {
@@ -102,7 +111,8 @@ TEST(Arena, IsUsableAfterItRanOut) {
 TEST(Arena, OutOfMemoryWithoutHolders) {
   Arena arena(cpu_device);
   arena.set_limit(0);
-  EXPECT_NE(message_of([&] { (void)arena.allocate(1); }).find("largest holders: nothing;"), std::string::npos);
+  EXPECT_NE(message_of([&] { (void)arena.allocate(1); }).find("largest holders: nothing;"),
+            std::string::npos);
 }
 
 TEST(Arena, RefusesNegativeSizes) {
@@ -134,7 +144,8 @@ TEST(Arena, ThreadsNeverShareABlock) {
   };
   bool intact[4] = {true, true, true, true};
   std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) threads.emplace_back(work, static_cast<unsigned char>(i + 1), std::ref(intact[i]));
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back(work, static_cast<unsigned char>(i + 1), std::ref(intact[i]));
   for (auto& thread : threads) thread.join();
   for (const bool whole : intact) EXPECT_TRUE(whole);
   EXPECT_EQ(arena.statistics().in_use_bytes, 0);

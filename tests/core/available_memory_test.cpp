@@ -26,18 +26,23 @@ std::int64_t available_with(const Files& files) {
 const std::string v1 = "sys/fs/cgroup/memory/", v2 = "sys/fs/cgroup/";
 
 TEST(AvailableMemory, IsTheMachinesWithoutGroups) {
-  EXPECT_EQ(available_with({{"proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    3000 kB\n"}}), 3000 * 1024);
+  EXPECT_EQ(available_with({{"proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:    3000 kB\n"}}),
+            3000 * 1024);
   EXPECT_EQ(available_with({}), std::numeric_limits<std::int64_t>::max());
 }
 
 TEST(AvailableMemory, IsWhatTheMountedGroupLeaves) {
-  EXPECT_EQ(available_with(
-                {{v2 + "memory.max", "1000"}, {v2 + "memory.current", "700"}, {v2 + "memory.stat", "inactive_file 40\nactive_file 2\n"}}),
+  EXPECT_EQ(available_with({{v2 + "memory.max", "1000"},
+                            {v2 + "memory.current", "700"},
+                            {v2 + "memory.stat", "inactive_file 40\nactive_file 2\n"}}),
             342);
-  EXPECT_EQ(available_with({{v1 + "memory.limit_in_bytes", "1000"},
-                            {v1 + "memory.usage_in_bytes", "700"},
-                            {v1 + "memory.stat", "inactive_file 1\nactive_file 1\ntotal_inactive_file 40\ntotal_active_file 2\n"}}),
-            342);
+  EXPECT_EQ(
+      available_with(
+          {{v1 + "memory.limit_in_bytes", "1000"},
+           {v1 + "memory.usage_in_bytes", "700"},
+           {v1 + "memory.stat",
+            "inactive_file 1\nactive_file 1\ntotal_inactive_file 40\ntotal_active_file 2\n"}}),
+      342);
 }
 
 TEST(AvailableMemory, IsNothingBeyondTheLimit) {
@@ -46,8 +51,12 @@ TEST(AvailableMemory, IsNothingBeyondTheLimit) {
 
 TEST(AvailableMemory, IsTheMachinesInAGroupWithoutLimit) {
   const std::string meminfo = "MemAvailable: 3000 kB\n";
-  EXPECT_EQ(available_with({{"proc/meminfo", meminfo}, {v2 + "memory.max", "max"}, {v2 + "memory.current", "700"}}), 3000 * 1024);
-  // The statistics lag behind: when files have just been removed, they have more pages of files than is used.
+  EXPECT_EQ(
+      available_with(
+          {{"proc/meminfo", meminfo}, {v2 + "memory.max", "max"}, {v2 + "memory.current", "700"}}),
+      3000 * 1024);
+  // The statistics lag behind: when files have just been removed, they have more pages of files
+  // than is used.
   EXPECT_EQ(available_with({{"proc/meminfo", meminfo},
                             {v1 + "memory.limit_in_bytes", "9223372036854771712"},
                             {v1 + "memory.usage_in_bytes", "20000"},

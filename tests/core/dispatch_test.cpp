@@ -22,7 +22,8 @@ View elsewhere(Tensor& x) {
 
 TEST(Dispatch, ArgumentsMustLiveOnOneDevice) {
   Tensor x = Tensor::zeros({3}, DType::f32), y = Tensor::zeros({3}, DType::f32);
-  EXPECT_EQ(message_of([&] { kernels::copy(x, elsewhere(y)); }), "copy: all arguments must live on one device; got cuda:1, expected cpu");
+  EXPECT_EQ(message_of([&] { kernels::copy(x, elsewhere(y)); }),
+            "copy: all arguments must live on one device; got cuda:1, expected cpu");
 }
 
 TEST(Dispatch, AbsentArgumentsLiveAnywhere) {
@@ -37,7 +38,8 @@ TEST(Dispatch, WithoutCudaItSaysWhatToDo) {
   if (cuda::built_in()) GTEST_SKIP() << "a build with CUDA";
   Tensor x = Tensor::zeros({3}, DType::f32);
   EXPECT_EQ(message_of([&] { kernels::fill(elsewhere(x), 1); }),
-            "fill: this build of nystrom has no CUDA support; use --device cpu, or build with: ./dev build --cuda");
+            "fill: this build of nystrom has no CUDA support; use --device cpu, or build with: "
+            "./dev build --cuda");
 }
 
 TEST(Dispatch, TheLevelCanOnlyBeLowered) {
@@ -54,7 +56,9 @@ TEST(Dispatch, TheObserverSeesBothEndsOfACall) {
   static std::vector<std::string> seen;
   const KernelObserver before = detail::kernel_observer;
   Tensor x = Tensor::empty({3}, DType::f32);
-  set_kernel_observer([](const char* name, bool begin) { seen.push_back(std::string(name) + (begin ? " begins" : " ends")); });
+  set_kernel_observer([](const char* name, bool begin) {
+    seen.push_back(std::string(name) + (begin ? " begins" : " ends"));
+  });
   kernels::fill(x, 1);
   set_kernel_observer(before);
   EXPECT_EQ(seen, (std::vector<std::string>{"fill begins", "fill ends"}));

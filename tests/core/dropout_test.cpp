@@ -9,8 +9,8 @@ namespace {
 using Values = std::vector<double>;
 
 /// Dropout of ones: the mask divided by 1 − p.
-Tensor masks(const Shape& shape, const std::vector<std::int64_t>& samples, double p = 0.3, DropoutKey key = {7, 3, 2},
-             DType dtype = DType::f32) {
+Tensor masks(const Shape& shape, const std::vector<std::int64_t>& samples, double p = 0.3,
+             DropoutKey key = {7, 3, 2}, DType dtype = DType::f32) {
   Tensor y = Tensor::full(shape, 1, dtype);
   kernels::dropout(y, int_tensor(samples, {static_cast<std::int64_t>(samples.size())}), key, p, y);
   return y;
@@ -40,7 +40,8 @@ TEST(Dropout, TheMaskIsThatOfTheDefinition) {
   const Values got = elements(masks({1, 203}, {sample}, 0.3, key));
   for (std::uint32_t e = 0; e < 203; ++e) {
     const auto words = philox(philox_key(key.seed, key.step), {{e / 4, 11, 5, key.site}});
-    EXPECT_EQ(got[e] == 0, words.word[e % 4] < static_cast<std::uint32_t>(0.3 * 4294967296.0)) << "element " << e;
+    EXPECT_EQ(got[e] == 0, words.word[e % 4] < static_cast<std::uint32_t>(0.3 * 4294967296.0))
+        << "element " << e;
   }
 }
 
@@ -76,7 +77,8 @@ TEST(Dropout, EveryTypeAndVectorLevelHasTheSameMask) {
   for (const CpuLevel level : cpu_levels) {
     const AtLevel at(level);
     for (const DType dtype : {DType::f32, DType::bf16, DType::f64}) {
-      EXPECT_EQ(elements(masks({2, 999}, {4, 9}, 0.5, {7, 3, 2}, dtype)), expected) << name_of(level) << ' ' << name_of(dtype);
+      EXPECT_EQ(elements(masks({2, 999}, {4, 9}, 0.5, {7, 3, 2}, dtype)), expected)
+          << name_of(level) << ' ' << name_of(dtype);
     }
   }
 }

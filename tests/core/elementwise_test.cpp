@@ -14,8 +14,17 @@ constexpr DType float_types[] = {DType::f32, DType::bf16, DType::f64};
 constexpr DType converted_types[] = {DType::f32, DType::bf16, DType::f16, DType::f64};
 
 /// Shapes whose axes merge, do not merge, are long, short, 1 or 0.
-const std::vector<Shape> shapes{
-    {}, {1}, {7}, {3, 5}, {1, 5, 1}, {2, 3, 4, 5}, {40000}, {3, 17000}, {130, 131}, {0, 3}, {2, 2, 2, 2, 2, 2, 2, 2}};
+const std::vector<Shape> shapes{{},
+                                {1},
+                                {7},
+                                {3, 5},
+                                {1, 5, 1},
+                                {2, 3, 4, 5},
+                                {40000},
+                                {3, 17000},
+                                {130, 131},
+                                {0, 3},
+                                {2, 2, 2, 2, 2, 2, 2, 2}};
 
 double rounded(double value, DType dtype) {
   if (dtype == DType::f64) return value;
@@ -33,7 +42,8 @@ TEST(Copy, ConvertsBetweenAllStridesAndTypes) {
         kernels::copy(x, y);
         Values expected = elements(x);
         for (double& v : expected) v = rounded(v, to);
-        ASSERT_EQ(elements(y), expected) << shape.to_string() << ' ' << name_of(from) << " to " << name_of(to);
+        ASSERT_EQ(elements(y), expected)
+            << shape.to_string() << ' ' << name_of(from) << " to " << name_of(to);
       }
     }
   }
@@ -49,13 +59,15 @@ TEST(Copy, MovesIntegersUnchanged) {
 
 TEST(Copy, EveryVectorLevelRoundsToBf16Alike) {
   std::vector<float> values;
-  for (std::uint32_t bits = 0; bits < 0xffff0000u; bits += 0x1357fu) values.push_back(std::bit_cast<float>(bits));
+  for (std::uint32_t bits = 0; bits < 0xffff0000u; bits += 0x1357fu)
+    values.push_back(std::bit_cast<float>(bits));
   const Tensor x = Tensor::from(values, {static_cast<std::int64_t>(values.size())});
   for (const CpuLevel level : cpu_levels) {
     const AtLevel at(level);
     const Tensor y = x.cast(DType::bf16);
     bool equal = true;
-    for (std::size_t i = 0; i < values.size(); ++i) equal = equal && y.data<bf16>()[i].bits == bf16(values[i]).bits;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      equal = equal && y.data<bf16>()[i].bits == bf16(values[i]).bits;
     EXPECT_TRUE(equal) << name_of(level);
   }
 }
@@ -67,7 +79,8 @@ TEST(Fill, ReachesTheViewAndNothingElse) {
     Tensor middle = whole.slice(-1, 1, 2);
     kernels::fill(middle, 2);
     const Values all = elements(whole);
-    for (std::size_t i = 0; i < all.size(); ++i) ASSERT_EQ(all[i], i % 3 == 1 ? 2 : 0) << shape.to_string();
+    for (std::size_t i = 0; i < all.size(); ++i)
+      ASSERT_EQ(all[i], i % 3 == 1 ? 2 : 0) << shape.to_string();
   }
 }
 
@@ -78,7 +91,8 @@ TEST(Accumulate, AddsBetweenAllStridesAndTypes) {
         const Tensor x = scattered(shape, from, 1);
         Tensor y = scattered(shape, to, 2);
         Values expected = elements(y);
-        for (std::size_t i = 0; i < expected.size(); ++i) expected[i] += 0.5 * element(x, static_cast<std::int64_t>(i));
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          expected[i] += 0.5 * element(x, static_cast<std::int64_t>(i));
         kernels::accumulate(x, 0.5, y);
         const Values got = elements(y);
         const double tolerance = to == DType::f64 ? 1e-15 : to == DType::f32 ? 1e-6 : 0.01;
@@ -118,7 +132,8 @@ TEST(Binary, EqualsANaiveLoopOverBroadcastStridedViews) {
         const Tensor wide_a = a.expand(shape), wide_b = b.expand(shape);
         for (std::int64_t i = 0; i < y.numel(); ++i) {
           const double expected = apply(op, element(wide_a, i), element(wide_b, i));
-          ASSERT_NEAR(element(y, i), rounded(expected, dtype), 1e-6 * std::abs(expected)) << shape.to_string() << ' ' << name_of(dtype);
+          ASSERT_NEAR(element(y, i), rounded(expected, dtype), 1e-6 * std::abs(expected))
+              << shape.to_string() << ' ' << name_of(dtype);
         }
       }
     }
@@ -134,7 +149,8 @@ TEST(Affine, MayWriteWhatItReads) {
 TEST(MaskRows, RemovesWhatIsNotFinite) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   for (const DType dtype : float_types) {
-    const Tensor x = Tensor::from(Values{1, 2, NAN, infinity, -infinity, NAN, 3, 4}, {4, 2}).cast(dtype);
+    const Tensor x =
+        Tensor::from(Values{1, 2, NAN, infinity, -infinity, NAN, 3, 4}, {4, 2}).cast(dtype);
     Tensor y = empty_like(x);
     kernels::mask_rows(x, mask_tensor({1, 0, 0, 255}, {4}), y);
     EXPECT_EQ(elements(y), (Values{1, 2, 0, 0, 0, 0, 3, 4})) << name_of(dtype);

@@ -15,7 +15,8 @@ constexpr int infinity_bits = 0x7c00;
 
 f16 half_of(int bits) { return std::bit_cast<f16>(static_cast<std::uint16_t>(bits)); }
 
-/// What IEEE 754 says of the bits of a positive number; of those of infinity, the number that would follow the largest.
+/// What IEEE 754 says of the bits of a positive number; of those of infinity, the number that would
+/// follow the largest.
 double meaning_of(int bits) {
   const int exponent = bits >> 10, fraction = bits & 0x3ff;
   return exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
@@ -33,11 +34,13 @@ struct Rounding {
   int bits;
 };
 
-/// Every half, every middle between two neighbours, and the floats next to these middles: all places where rounding changes.
+/// Every half, every middle between two neighbours, and the floats next to these middles: all
+/// places where rounding changes.
 std::vector<Rounding> all_roundings() {
   std::vector<Rounding> cases;
   for (int bits = 0; bits < infinity_bits; ++bits) {
-    const auto own = static_cast<float>(meaning_of(bits)), next = static_cast<float>(meaning_of(bits + 1));
+    const auto own = static_cast<float>(meaning_of(bits)),
+               next = static_cast<float>(meaning_of(bits + 1));
     const float middle = own + (next - own) / 2;
     cases.push_back({own, bits});
     cases.push_back({std::nextafter(middle, 0.0f), bits});
@@ -48,7 +51,8 @@ std::vector<Rounding> all_roundings() {
   cases.push_back({3e38f, infinity_bits});
   cases.push_back({INFINITY, infinity_bits});
   cases.push_back({1e-45f, 0});
-  for (std::size_t i = 0, positive = cases.size(); i < positive; ++i) cases.push_back({-cases[i].value, cases[i].bits | 0x8000});
+  for (std::size_t i = 0, positive = cases.size(); i < positive; ++i)
+    cases.push_back({-cases[i].value, cases[i].bits | 0x8000});
   return cases;
 }
 
@@ -60,7 +64,8 @@ TEST(F16, EveryBitPatternMeansItsNumber) {
   }
   EXPECT_EQ(static_cast<float>(half_of(infinity_bits)), INFINITY);
   EXPECT_EQ(static_cast<float>(half_of(infinity_bits | 0x8000)), -INFINITY);
-  for (int bits = infinity_bits + 1; bits < 0x8000; ++bits) ASSERT_TRUE(std::isnan(static_cast<float>(half_of(bits)))) << bits;
+  for (int bits = infinity_bits + 1; bits < 0x8000; ++bits)
+    ASSERT_TRUE(std::isnan(static_cast<float>(half_of(bits)))) << bits;
 }
 
 TEST(F16, RoundsToNearestEven) {
@@ -85,22 +90,28 @@ TEST(F16, EveryVectorLevelConvertsAlike) {
     const Tensor wide = all.cast(DType::f32), rounded = floats.cast(DType::f16);
     for (std::size_t i = 0; i < halves.size(); ++i) {
       const auto expected = static_cast<float>(halves[i]);
-      ASSERT_TRUE(wide.data<float>()[i] == expected || (std::isnan(expected) && std::isnan(wide.data<float>()[i]))) << name_of(level) << i;
+      ASSERT_TRUE(wide.data<float>()[i] == expected ||
+                  (std::isnan(expected) && std::isnan(wide.data<float>()[i])))
+          << name_of(level) << i;
     }
     for (std::size_t i = 0; i < roundings.size(); ++i)
-      ASSERT_EQ(rounded.data<f16>()[i].bits, roundings[i].bits) << name_of(level) << ' ' << roundings[i].value;
+      ASSERT_EQ(rounded.data<f16>()[i].bits, roundings[i].bits)
+          << name_of(level) << ' ' << roundings[i].value;
   }
 }
 
 TEST(F16, TensorsAreFilledAndRead) {
-  EXPECT_EQ(Tensor::full({2}, 0.1, DType::f16).to_doubles(), std::vector<double>(2, meaning_of(0x2e66)));
+  EXPECT_EQ(Tensor::full({2}, 0.1, DType::f16).to_doubles(),
+            std::vector<double>(2, meaning_of(0x2e66)));
 }
 
 TEST(F16, TheCpuDoesNotComputeInIt) {
   Tensor x = Tensor::zeros({2, 3}, DType::f16);
-  EXPECT_EQ(message_of([&] { kernels::softmax(x, x); }), "softmax: the CPU converts f16, but does not compute in it; cast to bf16 or f32");
+  EXPECT_EQ(message_of([&] { kernels::softmax(x, x); }),
+            "softmax: the CPU converts f16, but does not compute in it; cast to bf16 or f32");
   EXPECT_EQ(message_of([&] {
-              kernels::matmul(x, x.transpose(0, 1), CView{}, Tensor::zeros({2, 2}, DType::f32), false, Precision::full);
+              kernels::matmul(x, x.transpose(0, 1), CView{}, Tensor::zeros({2, 2}, DType::f32),
+                              false, Precision::full);
             }),
             "matmul: the CPU converts f16, but does not compute in it; cast to bf16 or f32");
   EXPECT_EQ(message_of([] { require_computable(DType::f16, cpu_device); }),

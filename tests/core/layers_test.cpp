@@ -1,4 +1,5 @@
-// Which folder may include which: the rooms of docs/architecture.md and the direction of their arrows.
+// Which folder may include which: the rooms of docs/architecture.md and the direction of their
+// arrows.
 #include <gtest/gtest.h>
 #include "tests/support/places.h"
 
@@ -36,7 +37,8 @@ const std::vector<Room>& rooms() {
   return all;
 }
 
-/// The rooms of train/, each of which may include those before it that it names, and all of core, nn and data.
+/// The rooms of train/, each of which may include those before it that it names, and all of core,
+/// nn and data.
 const std::vector<Room>& rooms_of_train() {
   static const std::vector<Room> all = {
       {"logging", {}},
@@ -52,7 +54,8 @@ const std::vector<Room>& rooms_of_train() {
       {"plan", {"optim", "config", "distributed", "loop"}},
       {"report", {"logging", "config", "checkpoint", "pretrain"}},
       {"cli",
-       {"logging", "optim", "config", "formats", "distributed", "checkpoint", "loop", "pretrain", "finetune", "export", "plan", "report"}},
+       {"logging", "optim", "config", "formats", "distributed", "checkpoint", "loop", "pretrain",
+        "finetune", "export", "plan", "report"}},
   };
   return all;
 }
@@ -79,7 +82,8 @@ std::string room_of(std::string path, const std::map<std::string, std::set<std::
 }
 
 /// "file:line includes room" for each include of `file` that its room may not see.
-std::string forbidden_includes(const fs::path& root, const std::string& file, const std::map<std::string, std::set<std::string>>& allowed) {
+std::string forbidden_includes(const fs::path& root, const std::string& file,
+                               const std::map<std::string, std::set<std::string>>& allowed) {
   const std::string include = "#include \"";
   const std::string room = room_of(file, allowed);
   if (room.empty()) return file + " lies in no room\n";
@@ -88,9 +92,11 @@ std::string forbidden_includes(const fs::path& root, const std::string& file, co
   std::string text;
   for (int line = 1; std::getline(stream, text); ++line) {
     if (!text.starts_with(include)) continue;
-    const std::string other = room_of(text.substr(include.size(), text.rfind('"') - include.size()), allowed);
+    const std::string other =
+        room_of(text.substr(include.size(), text.rfind('"') - include.size()), allowed);
     if (allowed.at(room).contains(other)) continue;
-    found += file + ":" + std::to_string(line) + " includes " + (other.empty() ? "no room" : other) + "\n";
+    found += file + ":" + std::to_string(line) + " includes " +
+             (other.empty() ? "no room" : other) + "\n";
   }
   return found;
 }

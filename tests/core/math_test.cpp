@@ -24,7 +24,9 @@ double worst_error(F f, G g, double from, double to) {
 }
 
 TEST(Math, ExpIsAccurate) {
-  EXPECT_LT(worst_error([](float x) { return math::exp(x); }, [](double x) { return std::exp(x); }, -87, 88), 2e-7);
+  EXPECT_LT(worst_error([](float x) { return math::exp(x); }, [](double x) { return std::exp(x); },
+                        -87, 88),
+            2e-7);
 }
 
 TEST(Math, TanhIsAccurate) {
@@ -47,7 +49,8 @@ TEST(Math, ExpAtTheEdges) {
   EXPECT_EQ(math::exp(-infinity), 0.0f);
   EXPECT_EQ(math::exp(-1e30f), 0.0f);
   EXPECT_EQ(math::exp(-87.4f), 0.0f);
-  EXPECT_TRUE(std::isfinite(math::exp(infinity)) && math::exp(infinity) > 1e38f) << "clamped at e^88";
+  EXPECT_TRUE(std::isfinite(math::exp(infinity)) && math::exp(infinity) > 1e38f)
+      << "clamped at e^88";
   EXPECT_EQ(math::exp(1e30f), math::exp(88.0f));
   EXPECT_TRUE(std::isnan(math::exp(nan)));
 }

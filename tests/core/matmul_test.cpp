@@ -21,7 +21,9 @@ struct ProductCase {
   bool bias = false, accumulate = false;
 };
 
-void PrintTo(const ProductCase& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const ProductCase& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 const ProductCase product_cases[] = {
     {"one_element", {1, 1}, {1, 1}, {1, 1}},
@@ -36,11 +38,30 @@ const ProductCase product_cases[] = {
     {"bias", {33, 17}, {17, 9}, {33, 9}, {}, {}, {}, true},
     {"bias_of_one_column", {33, 17}, {17, 1}, {33, 1}, {}, {}, {}, true},
     {"accumulate", {33, 17}, {17, 9}, {33, 9}, {}, {}, {}, false, true},
-    {"accumulate_bias_gaps", {33, 17}, {17, 9}, {33, 9}, Layout::gaps, Layout::transposed, Layout::gaps, true, true},
+    {"accumulate_bias_gaps",
+     {33, 17},
+     {17, 9},
+     {33, 9},
+     Layout::gaps,
+     Layout::transposed,
+     Layout::gaps,
+     true,
+     true},
     {"batched", {3, 5, 7}, {3, 7, 4}, {3, 5, 4}},
     {"batched_twice", {2, 3, 5, 7}, {2, 3, 7, 4}, {2, 3, 5, 4}},
-    {"batched_heads", {2, 3, 5, 7}, {2, 3, 7, 4}, {2, 3, 5, 4}, Layout::gaps, Layout::gaps, Layout::gaps},
-    {"batched_transposed", {2, 3, 5, 7}, {2, 3, 7, 4}, {2, 3, 5, 4}, Layout::transposed, Layout::transposed},
+    {"batched_heads",
+     {2, 3, 5, 7},
+     {2, 3, 7, 4},
+     {2, 3, 5, 4},
+     Layout::gaps,
+     Layout::gaps,
+     Layout::gaps},
+    {"batched_transposed",
+     {2, 3, 5, 7},
+     {2, 3, 7, 4},
+     {2, 3, 5, 4},
+     Layout::transposed,
+     Layout::transposed},
     {"broadcast_missing_axis", {2, 3, 5, 7}, {7, 4}, {2, 3, 5, 4}},
     {"broadcast_both", {2, 1, 5, 7}, {3, 7, 4}, {2, 3, 5, 4}},
     {"broadcast_accumulate", {2, 1, 5, 7}, {3, 7, 4}, {2, 3, 5, 4}, {}, {}, {}, false, true},
@@ -61,8 +82,12 @@ Tensor operand(const Shape& shape, Layout layout, DType dtype, std::uint64_t see
 }
 
 using Product = void (*)(CView, CView, CView, View, bool);
-void library(CView a, CView b, CView bias, View c, bool accumulate) { kernels::matmul(a, b, bias, c, accumulate, Precision::full); }
-void plain(CView a, CView b, CView bias, View c, bool accumulate) { kernels::matmul_plain(a, b, bias, c, accumulate); }
+void library(CView a, CView b, CView bias, View c, bool accumulate) {
+  kernels::matmul(a, b, bias, c, accumulate, Precision::full);
+}
+void plain(CView a, CView b, CView bias, View c, bool accumulate) {
+  kernels::matmul_plain(a, b, bias, c, accumulate);
+}
 
 Tensor run(Product product, const ProductCase& test, DType in, DType out) {
   const Tensor a = operand(test.a, test.a_layout, in, 1), b = operand(test.b, test.b_layout, in, 2);
@@ -74,16 +99,19 @@ Tensor run(Product product, const ProductCase& test, DType in, DType out) {
 
 /// The definition, in f64.
 Tensor naive(const ProductCase& test) {
-  const Tensor a = operand(test.a, Layout::plain, DType::f64, 1), b = operand(test.b, Layout::plain, DType::f64, 2);
+  const Tensor a = operand(test.a, Layout::plain, DType::f64, 1),
+               b = operand(test.b, Layout::plain, DType::f64, 2);
   const Tensor bias = operand({test.c[-1]}, Layout::plain, DType::f64, 3);
   Tensor c = operand(test.c, Layout::plain, DType::f64, 4);
   const std::int64_t M = test.c[-2], N = test.c[-1], K = test.a[-1];
   const Shape batch = test.c.without(-1).without(-1);
-  const Tensor wide_a = a.expand(batch.append(M).append(K)), wide_b = b.expand(batch.append(K).append(N));
+  const Tensor wide_a = a.expand(batch.append(M).append(K)),
+               wide_b = b.expand(batch.append(K).append(N));
   for (std::int64_t i = 0; i < c.numel(); ++i) {
     const std::int64_t n = i % N, m = i / N % M, e = i / N / M;
     double sum = (test.accumulate ? element(c, i) : 0) + (test.bias ? element(bias, n) : 0);
-    for (std::int64_t k = 0; k < K; ++k) sum += element(wide_a, (e * M + m) * K + k) * element(wide_b, (e * K + k) * N + n);
+    for (std::int64_t k = 0; k < K; ++k)
+      sum += element(wide_a, (e * M + m) * K + k) * element(wide_b, (e * K + k) * N + n);
     c.data<double>()[i] = sum;
   }
   return c;
@@ -95,9 +123,12 @@ TEST_P(Matmul, PlainEqualsTheDefinitionAtEveryLevel) {
   const Tensor expected = naive(GetParam());
   for (const CpuLevel level : cpu_levels) {
     const AtLevel at(level);
-    EXPECT_LE(relative_difference(run(plain, GetParam(), DType::f64, DType::f64), expected), 1e-14) << name_of(level);
-    EXPECT_LE(relative_difference(run(plain, GetParam(), DType::f32, DType::f32), expected), 1e-6) << name_of(level);
-    EXPECT_LE(relative_difference(run(plain, GetParam(), DType::bf16, DType::f32), expected), 1e-6) << name_of(level);
+    EXPECT_LE(relative_difference(run(plain, GetParam(), DType::f64, DType::f64), expected), 1e-14)
+        << name_of(level);
+    EXPECT_LE(relative_difference(run(plain, GetParam(), DType::f32, DType::f32), expected), 1e-6)
+        << name_of(level);
+    EXPECT_LE(relative_difference(run(plain, GetParam(), DType::bf16, DType::f32), expected), 1e-6)
+        << name_of(level);
   }
 }
 
@@ -108,15 +139,21 @@ TEST_P(Matmul, LibraryEqualsPlainInF32) {
 
 TEST_P(Matmul, LibraryEqualsPlainInBf16) {
   const Tensor expected = run(plain, GetParam(), DType::f64, DType::f64);
-  for (const CpuLevel level : {CpuLevel::avx512, CpuLevel::avx2}) {  // with and without bf16 instructions
+  for (const CpuLevel level :
+       {CpuLevel::avx512, CpuLevel::avx2}) {  // with and without bf16 instructions
     const AtLevel at(level);
-    EXPECT_LE(relative_difference(run(library, GetParam(), DType::bf16, DType::f32), expected), 1e-6) << name_of(level) << " into f32";
-    EXPECT_LE(relative_difference(run(library, GetParam(), DType::bf16, DType::bf16), expected), 4e-3) << name_of(level);
+    EXPECT_LE(relative_difference(run(library, GetParam(), DType::bf16, DType::f32), expected),
+              1e-6)
+        << name_of(level) << " into f32";
+    EXPECT_LE(relative_difference(run(library, GetParam(), DType::bf16, DType::bf16), expected),
+              4e-3)
+        << name_of(level);
   }
 }
 
 TEST_P(Matmul, OfF64IsThePlainOne) {
-  EXPECT_EQ(elements(run(library, GetParam(), DType::f64, DType::f64)), elements(run(plain, GetParam(), DType::f64, DType::f64)));
+  EXPECT_EQ(elements(run(library, GetParam(), DType::f64, DType::f64)),
+            elements(run(plain, GetParam(), DType::f64, DType::f64)));
 }
 
 INSTANTIATE_TEST_SUITE_P(Products, Matmul, ::testing::ValuesIn(product_cases),
@@ -134,7 +171,8 @@ TEST(MatmulPlain, DoesNotDependOnTheNumberOfThreads) {
 
 /// The cache of products is shared: one made by this thread is run by others, at the same time.
 TEST(MatmulLibrary, RunsInSeveralThreadsAtOnce) {
-  const ProductCase test{"large", {4, 65, 33}, {4, 33, 129}, {4, 65, 129}, Layout::transposed, Layout::transposed};
+  const ProductCase test{"large",      {4, 65, 33},        {4, 33, 129},
+                         {4, 65, 129}, Layout::transposed, Layout::transposed};
   for (const DType dtype : {DType::f32, DType::bf16}) {
     const auto expected = elements(run(library, test, dtype, dtype));
     bool equal[3] = {false, false, false};
@@ -142,7 +180,8 @@ TEST(MatmulLibrary, RunsInSeveralThreadsAtOnce) {
     for (bool& result : equal) {
       threads.emplace_back([&] {
         result = true;
-        for (int i = 0; i < 20; ++i) result = result && elements(run(library, test, dtype, dtype)) == expected;
+        for (int i = 0; i < 20; ++i)
+          result = result && elements(run(library, test, dtype, dtype)) == expected;
       });
     }
     for (auto& thread : threads) thread.join();

@@ -42,7 +42,8 @@ TEST(BitSum, IsTheSumOfWeightedWords) {
   for (const CpuLevel level : cpu_levels) {
     const AtLevel at(level);
     for (const std::int64_t n : {0, 1, 17, 65536, 200001}) {
-      const Tensor x = random_normal({n}, 1), single = x.cast(DType::f32), half = x.cast(DType::bf16);
+      const Tensor x = random_normal({n}, 1), single = x.cast(DType::f32),
+                   half = x.cast(DType::bf16);
       std::uint64_t of_f64 = 0, of_f32 = 0, of_bf16 = 0;
       for (std::int64_t i = 0; i < n; ++i) {
         const std::uint64_t weight = 2 * static_cast<std::uint64_t>(i) + 1;
@@ -58,15 +59,18 @@ TEST(BitSum, IsTheSumOfWeightedWords) {
 }
 
 TEST(SumMiddle, EqualsANaiveSum) {
-  for (const Shape& shape : {Shape{2, 3, 4}, {1, 1000, 3}, {700, 3, 1}, {1, 40000, 1}, {3, 1, 5}, {2, 0, 3}}) {
+  for (const Shape& shape :
+       {Shape{2, 3, 4}, {1, 1000, 3}, {700, 3, 1}, {1, 40000, 1}, {3, 1, 5}, {2, 0, 3}}) {
     for (const bool accumulate : {false, true}) {
       const Tensor x = random_normal(shape, 1);
       Tensor y = random_normal({shape[0], shape[2]}, 2);
       Values expected = accumulate ? elements(y) : Values(static_cast<std::size_t>(y.numel()), 0);
       for (std::int64_t i = 0; i < x.numel(); ++i)
-        expected[static_cast<std::size_t>(i / shape[2] / shape[1] * shape[2] + i % shape[2])] += element(x, i);
+        expected[static_cast<std::size_t>(i / shape[2] / shape[1] * shape[2] + i % shape[2])] +=
+            element(x, i);
       kernels::sum_middle(x, y, accumulate);
-      for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(elements(y)[i], expected[i], 1e-11) << shape.to_string() << accumulate;
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        ASSERT_NEAR(elements(y)[i], expected[i], 1e-11) << shape.to_string() << accumulate;
     }
   }
 }
@@ -102,11 +106,14 @@ TEST(ArgmaxRows, StaysInARowOfNans) {
   }
 }
 
-Tensor normal(const Shape& shape, std::uint64_t seed) { return random_normal(shape, seed).cast(DType::f32); }
+Tensor normal(const Shape& shape, std::uint64_t seed) {
+  return random_normal(shape, seed).cast(DType::f32);
+}
 
 TEST(LayerNorm, TakesRowsThatAreMoreThanAThreadsShare) {
   const std::int64_t width = 20000;
-  const Tensor x = normal({2, width}, 1), gamma = Tensor::full({width}, 1, DType::f32), beta = Tensor::zeros({width}, DType::f32);
+  const Tensor x = normal({2, width}, 1), gamma = Tensor::full({width}, 1, DType::f32),
+               beta = Tensor::zeros({width}, DType::f32);
   Tensor y = empty_like(x), mean = Tensor::empty({2}, DType::f32), rstd = empty_like(mean);
   kernels::layer_norm(x, gamma, beta, 1e-5, y, mean, rstd);
   EXPECT_NEAR(element(y, width), (element(x, width) - element(mean, 1)) * element(rstd, 1), 1e-5);
@@ -114,7 +121,8 @@ TEST(LayerNorm, TakesRowsThatAreMoreThanAThreadsShare) {
 
 Tensor layer_norm_gradients() {
   const Tensor x = normal({3000, 20}, 1), gamma = normal({20}, 2), dy = normal({3000, 20}, 3);
-  Tensor y = empty_like(x), dx = empty_like(x), mean = Tensor::empty({3000}, DType::f32), rstd = empty_like(mean);
+  Tensor y = empty_like(x), dx = empty_like(x), mean = Tensor::empty({3000}, DType::f32),
+         rstd = empty_like(mean);
   kernels::layer_norm(x, gamma, gamma, 1e-5, y, mean, rstd);
   Tensor sums = Tensor::zeros({2, 20}, DType::f32);
   Tensor dgamma = sums.slice(0, 0, 1).reshape({20}), dbeta = sums.slice(0, 1, 2).reshape({20});
@@ -123,7 +131,8 @@ Tensor layer_norm_gradients() {
 }
 
 Tensor convolution_gradient() {
-  const Tensor x = normal({3, 200, 4, 16}, 1), w = normal({4, 33}, 2), dy = normal({3, 200, 4, 16}, 3);
+  const Tensor x = normal({3, 200, 4, 16}, 1), w = normal({4, 33}, 2),
+               dy = normal({3, 200, 4, 16}, 3);
   Tensor dx = empty_like(x), dw = zeros_like(w);
   kernels::sequence_conv_grad(x, w, CView{}, dy, dx, dw);
   return dw;
@@ -138,9 +147,10 @@ Tensor scattered_rows() {
 }
 
 Tensor attention_gradient() {
-  const Tensor q = normal({2, 2, 130, 16}, 1), k = normal({2, 2, 150, 16}, 2), v = normal({2, 2, 150, 16}, 3),
-               dout = normal({2, 2, 130, 16}, 4);
-  Tensor out = empty_like(q), lse = Tensor::empty({2, 2, 130}, DType::f32), dq = empty_like(q), dk = empty_like(k), dv = empty_like(v);
+  const Tensor q = normal({2, 2, 130, 16}, 1), k = normal({2, 2, 150, 16}, 2),
+               v = normal({2, 2, 150, 16}, 3), dout = normal({2, 2, 130, 16}, 4);
+  Tensor out = empty_like(q), lse = Tensor::empty({2, 2, 130}, DType::f32), dq = empty_like(q),
+         dk = empty_like(k), dv = empty_like(v);
   kernels::attention(q, k, v, CView{}, EmptyRows::zero, 0.25, out, lse);
   kernels::attention_grad(q, k, v, CView{}, EmptyRows::zero, 0.25, out, lse, dout, dq, dk, dv);
   kernels::accumulate(dv, 1, dk);
@@ -161,13 +171,18 @@ Tensor row_sums() {
 
 const std::map<std::string, std::function<Tensor()>> reductions{
     {"attention_grad", attention_gradient},
-    {"bit_sum", [] { return Tensor::full({1}, static_cast<double>(bit_sum(normal({300000}, 1)) >> 11), DType::f64); }},
+    {"bit_sum",
+     [] {
+       return Tensor::full({1}, static_cast<double>(bit_sum(normal({300000}, 1)) >> 11),
+                           DType::f64);
+     }},
     {"layer_norm_grad", layer_norm_gradients},
     {"scatter_add_rows", scattered_rows},
     {"sequence_conv_grad", convolution_gradient},
     {"sum_middle_of_columns", column_sums},
     {"sum_middle_of_rows", row_sums},
-    {"sum_of_squares", [] { return Tensor::full({1}, sum_of_squares(normal({300000}, 1)), DType::f64); }},
+    {"sum_of_squares",
+     [] { return Tensor::full({1}, sum_of_squares(normal({300000}, 1)), DType::f64); }},
 };
 
 TEST(Reductions, DoNotDependOnTheNumberOfThreads) {

@@ -49,10 +49,12 @@ TEST(Shape, BroadcastFollowsNumpy) {
     Shape a, b, expected;
   };
   const std::vector<Case> cases{
-      {{2, 3}, {2, 3}, {2, 3}}, {{2, 3}, {3}, {2, 3}}, {{3}, {2, 3}, {2, 3}},          {{2, 1}, {1, 3}, {2, 3}},
-      {{}, {2, 3}, {2, 3}},     {{1}, {0, 3}, {0, 3}}, {{4, 1, 3}, {2, 1}, {4, 2, 3}},
+      {{2, 3}, {2, 3}, {2, 3}},       {{2, 3}, {3}, {2, 3}}, {{3}, {2, 3}, {2, 3}},
+      {{2, 1}, {1, 3}, {2, 3}},       {{}, {2, 3}, {2, 3}},  {{1}, {0, 3}, {0, 3}},
+      {{4, 1, 3}, {2, 1}, {4, 2, 3}},
   };
-  for (const auto& [a, b, expected] : cases) EXPECT_EQ(broadcast(a, b), expected) << a.to_string() << " with " << b.to_string();
+  for (const auto& [a, b, expected] : cases)
+    EXPECT_EQ(broadcast(a, b), expected) << a.to_string() << " with " << b.to_string();
 }
 
 TEST(Shape, Errors) {
@@ -60,9 +62,14 @@ TEST(Shape, Errors) {
   EXPECT_EQ(message_of([&] { (void)shape[2]; }), "axis 2 does not exist in shape [2, 3]");
   EXPECT_EQ(message_of([&] { (void)shape.without(-3); }), "axis -3 does not exist in shape [2, 3]");
   EXPECT_EQ(message_of([] { Shape{2, -1}; }), "a shape needs sizes >= 0, got [2, -1]");
-  EXPECT_EQ(message_of([] { Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}; }), "a shape has at most 8 axes, got 9");
-  EXPECT_EQ(message_of([] { (void)Shape{1, 1, 1, 1, 1, 1, 1, 1}.append(2); }), "a shape has at most 8 axes");
-  EXPECT_EQ(message_of([] { (void)broadcast({2, 3}, {2, 4}); }), "shapes [2, 3] and [2, 4] do not broadcast");
+  EXPECT_EQ(message_of([] { Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}; }),
+            "a shape has at most 8 axes, got 9");
+  EXPECT_EQ(message_of([] { (void)Shape{1, 1, 1, 1, 1, 1, 1, 1}.append(2); }),
+            "a shape has at most 8 axes");
+  EXPECT_EQ(message_of([] {
+              (void)broadcast({2, 3}, {2, 4});
+            }),
+            "shapes [2, 3] and [2, 4] do not broadcast");
 }
 
 }  // namespace

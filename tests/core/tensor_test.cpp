@@ -24,7 +24,8 @@ Tensor counting(const Shape& shape) {
 TEST(Tensor, FactoriesFill) {
   EXPECT_EQ(elements(Tensor::zeros({3}, DType::bf16)), (Values{0, 0, 0}));
   EXPECT_EQ(elements(Tensor::full({2}, -1.5, DType::f64)), (Values{-1.5, -1.5}));
-  for (const DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i32, DType::i64, DType::u8}) {
+  for (const DType dtype :
+       {DType::f32, DType::bf16, DType::f64, DType::i32, DType::i64, DType::u8}) {
     EXPECT_EQ(elements(Tensor::full({3}, 7, dtype)), (Values{7, 7, 7})) << name_of(dtype);
     EXPECT_EQ(Tensor::empty({2, 3}, dtype).bytes(), 6 * size_of(dtype)) << name_of(dtype);
   }
@@ -70,7 +71,9 @@ TEST(Tensor, ExpandRepeatsWithoutCopying) {
   EXPECT_EQ(e.stride(2), 0);
 }
 
-TEST(Tensor, ReshapeKeepsTheOrder) { EXPECT_EQ(elements(counting({2, 3}).reshape({3, 2}).transpose(0, 1)), (Values{0, 2, 4, 1, 3, 5})); }
+TEST(Tensor, ReshapeKeepsTheOrder) {
+  EXPECT_EQ(elements(counting({2, 3}).reshape({3, 2}).transpose(0, 1)), (Values{0, 2, 4, 1, 3, 5}));
+}
 
 TEST(Tensor, SizesOfOneDoNotBreakContiguity) {
   EXPECT_TRUE(counting({4, 3}).slice(0, 1, 2).transpose(0, 1).is_contiguous());
@@ -95,8 +98,9 @@ TEST(Tensor, ToDoublesReadsEveryTypeAndStride) {
 
 TEST(Tensor, CastRoundsBf16ToNearestEven) {
   const float ulp = 1.0f / 128;  // of bf16 between 1 and 2
-  const Tensor x =
-      Tensor::from(std::vector<float>{1 + ulp / 2, 1 + 3 * ulp / 2, 1 + 0.51f * ulp, 1 + 0.49f * ulp, -1 - ulp / 2, 3.4e38f}, {6});
+  const Tensor x = Tensor::from(std::vector<float>{1 + ulp / 2, 1 + 3 * ulp / 2, 1 + 0.51f * ulp,
+                                                   1 + 0.49f * ulp, -1 - ulp / 2, 3.4e38f},
+                                {6});
   const float infinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(elements(x.cast(DType::bf16)), (Values{1, 1 + 2 * ulp, 1 + ulp, 1, -1, infinity}));
 }
@@ -104,7 +108,8 @@ TEST(Tensor, CastRoundsBf16ToNearestEven) {
 TEST(Tensor, CastKeepsInfinityAndNan) {
   const float infinity = std::numeric_limits<float>::infinity();
   // A NaN whose payload lies in the lower half only would turn into infinity by truncation.
-  const Tensor x = Tensor::from(std::vector<float>{infinity, -infinity, std::bit_cast<float>(0x7f800001u), -0.0f}, {4});
+  const Tensor x = Tensor::from(
+      std::vector<float>{infinity, -infinity, std::bit_cast<float>(0x7f800001u), -0.0f}, {4});
   const Values y = elements(x.cast(DType::bf16).cast(DType::f64));
   EXPECT_EQ(y[0], infinity);
   EXPECT_EQ(y[1], -infinity);
@@ -123,21 +128,34 @@ TEST(Tensor, Errors) {
             "reshape needs a contiguous tensor, got a strided one of shape [3, 2]");
   EXPECT_EQ(message_of([&] { (void)x.reshape({7}); }), "cannot reshape [2, 3] to [7]");
   EXPECT_EQ(message_of([&] { (void)x.transpose(0, 2); }), "axis 2 does not exist in shape [2, 3]");
-  EXPECT_EQ(message_of([&] { (void)x.slice(1, 2, 4); }), "slice 2…4 of axis 1 lies outside shape [2, 3]");
-  EXPECT_EQ(message_of([&] { (void)x.slice(1, 2, 1); }), "slice 2…1 of axis 1 lies outside shape [2, 3]");
-  EXPECT_EQ(message_of([&] { (void)x.slice(0, -1, 1); }), "slice -1…1 of axis 0 lies outside shape [2, 3]");
-  EXPECT_EQ(message_of([&] { (void)x.expand({4, 3}); }), "shapes [2, 3] and [4, 3] do not broadcast");
+  EXPECT_EQ(message_of([&] { (void)x.slice(1, 2, 4); }),
+            "slice 2…4 of axis 1 lies outside shape [2, 3]");
+  EXPECT_EQ(message_of([&] { (void)x.slice(1, 2, 1); }),
+            "slice 2…1 of axis 1 lies outside shape [2, 3]");
+  EXPECT_EQ(message_of([&] { (void)x.slice(0, -1, 1); }),
+            "slice -1…1 of axis 0 lies outside shape [2, 3]");
+  EXPECT_EQ(message_of([&] {
+              (void)x.expand({4, 3});
+            }),
+            "shapes [2, 3] and [4, 3] do not broadcast");
   EXPECT_EQ(message_of([&] { (void)x.expand({3}); }), "cannot expand [2, 3] to [3]");
-  EXPECT_EQ(message_of([&] { (void)x.cast(DType::i64); }), "cast: only floating types convert; got f32 to i64");
-  EXPECT_EQ(message_of([] { (void)int_tensor({1}, {1}).cast(DType::f32); }), "cast: only floating types convert; got i64 to f32");
+  EXPECT_EQ(message_of([&] { (void)x.cast(DType::i64); }),
+            "cast: only floating types convert; got f32 to i64");
+  EXPECT_EQ(message_of([] { (void)int_tensor({1}, {1}).cast(DType::f32); }),
+            "cast: only floating types convert; got i64 to f32");
   EXPECT_EQ(message_of([&] { (void)x.item(); }), "item() needs one element, got shape [2, 3]");
-  EXPECT_EQ(message_of([&] { (void)x.data<double>(); }), "tensor data asked as f64, but its type is f32");
+  EXPECT_EQ(message_of([&] { (void)x.data<double>(); }),
+            "tensor data asked as f64, but its type is f32");
   EXPECT_EQ(message_of([] { (void)Tensor().data<float>(); }), "an undefined tensor has no data");
-  EXPECT_EQ(message_of([] { (void)Tensor::from(std::vector<float>{1, 2}, {3}); }), "2 values do not fill shape [3]");
+  EXPECT_EQ(message_of([] {
+              (void)Tensor::from(std::vector<float>{1, 2}, {3});
+            }),
+            "2 values do not fill shape [3]");
   EXPECT_EQ(message_of([&] {
               (void)x.to({Device::Kind::cuda, 0});
             }),
-            "this build of nystrom has no CUDA support; use --device cpu, or build with: ./dev build --cuda");
+            "this build of nystrom has no CUDA support; use --device cpu, or build with: ./dev "
+            "build --cuda");
 }
 
 }  // namespace

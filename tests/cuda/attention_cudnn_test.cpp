@@ -1,4 +1,5 @@
-// Exact attention through cuDNN, forward and backward, against the CPU's f64 kernel on the same rounded numbers.
+// Exact attention through cuDNN, forward and backward, against the CPU's f64 kernel on the same
+// rounded numbers.
 #include "core/cuda/attention_cudnn.h"
 
 #include <cuda_runtime.h>
@@ -20,34 +21,50 @@ struct Case {
   std::int64_t samples, heads, length, width;
   double sharpness = 1;
 };
-void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const Case& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 const Case cases[] = {
-    {"a_tile", 2, 3, 128, 64},   {"three_tiles", 2, 3, 384, 64}, {"many_tiles", 2, 3, 512, 64},
-    {"narrow", 1, 2, 128, 32},   {"wide", 1, 2, 256, 128},       {"width_of_no_own_kernel", 1, 2, 128, 80},
+    {"a_tile", 2, 3, 128, 64},     {"three_tiles", 2, 3, 384, 64},
+    {"many_tiles", 2, 3, 512, 64}, {"narrow", 1, 2, 128, 32},
+    {"wide", 1, 2, 256, 128},      {"width_of_no_own_kernel", 1, 2, 128, 80},
     {"sharp", 1, 2, 256, 64, 8},
 };
 
 /// [b, h, n, d] laid out as the model does, [b, n, h, d], holding what bf16 can.
 Tensor heads_of(const Case& c, std::uint64_t seed, double scale = 1) {
-  return random_normal({c.samples, c.length, c.heads, c.width}, seed, scale).cast(DType::bf16).cast(DType::f64);
+  return random_normal({c.samples, c.length, c.heads, c.width}, seed, scale)
+      .cast(DType::bf16)
+      .cast(DType::f64);
 }
 
 struct Attention {
   Tensor q, k, v, dout, out, log_sum_exp, dq, dk, dv;
   double scale;
 
-  Attention(const Case& c, DType dtype, Device device) : scale(1 / std::sqrt(static_cast<double>(c.width))) {
+  Attention(const Case& c, DType dtype, Device device)
+      : scale(1 / std::sqrt(static_cast<double>(c.width))) {
     const auto place = [&](const Tensor& x) { return x.cast(dtype).to(device).transpose(1, 2); };
-    const auto like = [](const Tensor& x) { return Tensor::empty(x.transpose(1, 2).shape(), x.dtype(), x.device()).transpose(1, 2); };
-    q = place(heads_of(c, 1, c.sharpness)), k = place(heads_of(c, 2)), v = place(heads_of(c, 3)), dout = place(heads_of(c, 4));
+    const auto like = [](const Tensor& x) {
+      return Tensor::empty(x.transpose(1, 2).shape(), x.dtype(), x.device()).transpose(1, 2);
+    };
+    q = place(heads_of(c, 1, c.sharpness)), k = place(heads_of(c, 2)), v = place(heads_of(c, 3)),
+    dout = place(heads_of(c, 4));
     out = like(q), dq = like(q), dk = like(k), dv = like(v);
     log_sum_exp = Tensor::empty({c.samples, c.heads, c.length}, accumulate_dtype(dtype), device);
   }
-  void forward() { kernels::attention(q, k, v, Tensor{}, EmptyRows::zero, scale, out, log_sum_exp); }
-  void backward() { kernels::attention_grad(q, k, v, Tensor{}, EmptyRows::zero, scale, out, log_sum_exp, dout, dq, dk, dv); }
+  void forward() {
+    kernels::attention(q, k, v, Tensor{}, EmptyRows::zero, scale, out, log_sum_exp);
+  }
+  void backward() {
+    kernels::attention_grad(q, k, v, Tensor{}, EmptyRows::zero, scale, out, log_sum_exp, dout, dq,
+                            dk, dv);
+  }
   bool cudnn_forward() { return cuda::attention_cudnn(q, k, v, scale, out, log_sum_exp); }
-  bool cudnn_backward() { return cuda::attention_cudnn_grad(q, k, v, scale, out, log_sum_exp, dout, dq, dk, dv); }
+  bool cudnn_backward() {
+    return cuda::attention_cudnn_grad(q, k, v, scale, out, log_sum_exp, dout, dq, dk, dv);
+  }
 };
 
 void expect_close(const Attention& got, const Attention& expected) {
@@ -67,7 +84,9 @@ class CudnnAttentionTest : public GpuTest<::testing::TestWithParam<Case>> {
     if (!cuda::cudnn_state().usable) GTEST_SKIP() << cuda::cudnn_state().text;
     cudaDeviceProp properties{};
     ASSERT_EQ(cudaGetDeviceProperties(&properties, 0), cudaSuccess);
-    if (properties.major > 9) GTEST_SKIP() << "own kernels take the place of cuDNN on compute capability " << properties.major;
+    if (properties.major > 9)
+      GTEST_SKIP() << "own kernels take the place of cuDNN on compute capability "
+                   << properties.major;
   }
 };
 
@@ -81,7 +100,8 @@ TEST_P(CudnnAttentionTest, EqualsTheCpusF64) {
 }
 
 TEST_P(CudnnAttentionTest, SharesItsLogSumExpWithTheOwnKernels) {
-  Attention forward(GetParam(), DType::bf16, gpu), backward(GetParam(), DType::bf16, gpu), expected(GetParam(), DType::f64, cpu_device);
+  Attention forward(GetParam(), DType::bf16, gpu), backward(GetParam(), DType::bf16, gpu),
+      expected(GetParam(), DType::f64, cpu_device);
   ASSERT_TRUE(forward.cudnn_forward());
   forward.backward();  // too few tokens for cuDNN
   backward.forward();
@@ -104,34 +124,40 @@ TEST_P(CudnnAttentionTest, TwoRunsGiveEqualBits) {
   EXPECT_EQ(first.dv.to_doubles(), second.dv.to_doubles());
 }
 
-/// Every score lies near −100: exp(0 − log_sum_exp), as of keys behind the end of a tile, overflows.
+/// Every score lies near −100: exp(0 − log_sum_exp), as of keys behind the end of a tile,
+/// overflows.
 TEST_P(CudnnAttentionTest, ScoresFarBelowZeroHaveFiniteGradients) {
   Attention run(GetParam(), DType::bf16, gpu);
   kernels::fill(run.q, 1);
-  kernels::fill(run.k, -100 * std::sqrt(static_cast<double>(GetParam().width)) / static_cast<double>(GetParam().width));
+  kernels::fill(run.k, -100 * std::sqrt(static_cast<double>(GetParam().width)) /
+                           static_cast<double>(GetParam().width));
   ASSERT_TRUE(run.cudnn_forward());
   ASSERT_TRUE(run.cudnn_backward());
   for (const Tensor& gradient : {run.dq, run.dk, run.dv})
     for (const double value : gradient.to_doubles()) ASSERT_TRUE(std::isfinite(value));
 }
 
-/// Lengths whose backward pass would want more than 256 MiB: taken a few samples at a time, and a head at a time.
+/// Lengths whose backward pass would want more than 256 MiB: taken a few samples at a time, and a
+/// head at a time.
 class LongCudnnAttentionTest : public CudnnAttentionTest {};
 
 TEST_P(LongCudnnAttentionTest, EqualsTheOwnKernels) {
   Attention got(GetParam(), DType::bf16, gpu), own(GetParam(), DType::bf16, gpu);
   ASSERT_TRUE(got.cudnn_forward());
   ASSERT_TRUE(got.cudnn_backward());
-  cuda::attention_fused(own.q, own.k, own.v, Tensor{}, EmptyRows::zero, own.scale, own.out, own.log_sum_exp);
-  cuda::attention_fused_grad(own.q, own.k, own.v, Tensor{}, EmptyRows::zero, own.scale, own.out, own.log_sum_exp, own.dout, own.dq, own.dk,
-                             own.dv);
+  cuda::attention_fused(own.q, own.k, own.v, Tensor{}, EmptyRows::zero, own.scale, own.out,
+                        own.log_sum_exp);
+  cuda::attention_fused_grad(own.q, own.k, own.v, Tensor{}, EmptyRows::zero, own.scale, own.out,
+                             own.log_sum_exp, own.dout, own.dq, own.dk, own.dv);
   expect_close(got, own);
 }
 
 const Case long_cases[] = {{"samples", 3, 12, 4096, 64}, {"heads", 1, 5, 8192, 64}};
-INSTANTIATE_TEST_SUITE_P(Long, LongCudnnAttentionTest, ::testing::ValuesIn(long_cases), [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Long, LongCudnnAttentionTest, ::testing::ValuesIn(long_cases),
+                         [](const auto& test) { return test.param.name; });
 
-INSTANTIATE_TEST_SUITE_P(Shapes, CudnnAttentionTest, ::testing::ValuesIn(cases), [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Shapes, CudnnAttentionTest, ::testing::ValuesIn(cases),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace nystrom::testing

@@ -13,10 +13,13 @@ struct Case {
   std::int64_t samples, heads, queries, keys, width;
   enum class Mask { none, holes, empty_sample } mask = Mask::none;
   EmptyRows empty = EmptyRows::zero;
-  bool f32_queries = false, f32_keys = false, f32_values = false;  ///< landmarks and what follows from them are f32 beside 16 bits
+  bool f32_queries = false, f32_keys = false,
+       f32_values = false;  ///< landmarks and what follows from them are f32 beside 16 bits
   double sharpness = 1;
 };
-void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const Case& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 using Mask = Case::Mask;
 const Case cases[] = {
@@ -30,17 +33,22 @@ const Case cases[] = {
     {"holes", 2, 2, 90, 140, 32, Mask::holes},
     {"holes_in_landmark_attention", 2, 2, 64, 140, 32, Mask::holes},
     {"sample_without_keys_gives_zero", 2, 1, 40, 70, 32, Mask::empty_sample},
-    {"sample_without_keys_gives_the_mean", 2, 1, 40, 70, 32, Mask::empty_sample, EmptyRows::uniform},
+    {"sample_without_keys_gives_the_mean", 2, 1, 40, 70, 32, Mask::empty_sample,
+     EmptyRows::uniform},
     {"landmarks_ask", 2, 2, 16, 300, 64, Mask::none, EmptyRows::zero, true},
     {"landmarks_answer", 2, 2, 300, 16, 64, Mask::none, EmptyRows::zero, false, true, true},
     {"landmarks_ask_in_parts", 1, 1, 64, 64 * 9 + 5, 32, Mask::holes, EmptyRows::zero, true},
-    {"landmarks_answer_in_parts", 1, 1, 64 * 9 + 5, 64, 32, Mask::none, EmptyRows::zero, false, true, true},
+    {"landmarks_answer_in_parts", 1, 1, 64 * 9 + 5, 64, 32, Mask::none, EmptyRows::zero, false,
+     true, true},
     {"sharp", 1, 2, 64, 200, 64, Mask::none, EmptyRows::zero, false, false, false, 8},
 };
 
 /// [b, h, n, d] laid out as the model does, [b, n, h, d], holding what bf16 and f16 can.
 Tensor heads_of(const Case& c, std::int64_t rows, std::uint64_t seed, double scale = 1) {
-  return random_normal({c.samples, rows, c.heads, c.width}, seed, scale).cast(DType::bf16).cast(DType::f16).cast(DType::f64);
+  return random_normal({c.samples, rows, c.heads, c.width}, seed, scale)
+      .cast(DType::bf16)
+      .cast(DType::f16)
+      .cast(DType::f64);
 }
 
 Tensor key_mask(const Case& c) {
@@ -48,7 +56,8 @@ Tensor key_mask(const Case& c) {
   std::vector<std::uint8_t> values;
   for (std::int64_t b = 0; b < c.samples; ++b) {
     for (std::int64_t j = 0; j < c.keys; ++j)
-      values.push_back(c.mask == Mask::empty_sample ? b == 0 : (j + b) % 3 != 0 && (j < 64 || j > 90));
+      values.push_back(c.mask == Mask::empty_sample ? b == 0
+                                                    : (j + b) % 3 != 0 && (j < 64 || j > 90));
   }
   return Tensor::from(values, {c.samples, c.keys});
 }
@@ -62,15 +71,24 @@ struct Types {
 };
 
 Results run(const Case& c, Types types, Device device) {
-  const auto place = [&](const Tensor& x, DType dtype) { return x.cast(dtype).to(device).transpose(1, 2); };
-  const Tensor q = place(heads_of(c, c.queries, 1, c.sharpness), types.q), k = place(heads_of(c, c.keys, 2), types.k),
-               v = place(heads_of(c, c.keys, 3), types.v), dout = place(heads_of(c, c.queries, 4), types.out);
+  const auto place = [&](const Tensor& x, DType dtype) {
+    return x.cast(dtype).to(device).transpose(1, 2);
+  };
+  const Tensor q = place(heads_of(c, c.queries, 1, c.sharpness), types.q),
+               k = place(heads_of(c, c.keys, 2), types.k),
+               v = place(heads_of(c, c.keys, 3), types.v),
+               dout = place(heads_of(c, c.queries, 4), types.out);
   const Tensor mask = key_mask(c).to(device);
-  const auto like = [](const Tensor& x) { return Tensor::empty(x.transpose(1, 2).shape(), x.dtype(), x.device()).transpose(1, 2); };
-  Results r{like(dout), Tensor::empty({c.samples, c.heads, c.queries}, accumulate_dtype(types.q), device), like(q), like(k), like(v)};
+  const auto like = [](const Tensor& x) {
+    return Tensor::empty(x.transpose(1, 2).shape(), x.dtype(), x.device()).transpose(1, 2);
+  };
+  Results r{like(dout),
+            Tensor::empty({c.samples, c.heads, c.queries}, accumulate_dtype(types.q), device),
+            like(q), like(k), like(v)};
   const double scale = 1 / std::sqrt(static_cast<double>(c.width));
   kernels::attention(q, k, v, mask, c.empty, scale, r.out, r.log_sum_exp);
-  kernels::attention_grad(q, k, v, mask, c.empty, scale, r.out, r.log_sum_exp, dout, r.dq, r.dk, r.dv);
+  kernels::attention_grad(q, k, v, mask, c.empty, scale, r.out, r.log_sum_exp, dout, r.dq, r.dk,
+                          r.dv);
   return r;
 }
 
@@ -79,13 +97,15 @@ class FusedAttentionTest : public GpuTest<::testing::TestWithParam<std::tuple<Ca
   Results on_gpu() const {
     const auto& [c, half] = GetParam();
     const auto type = [half = half](bool wide) { return wide ? DType::f32 : half; };
-    return run(c, {type(c.f32_queries), type(c.f32_keys), type(c.f32_values), type(c.f32_queries)}, gpu);
+    return run(c, {type(c.f32_queries), type(c.f32_keys), type(c.f32_values), type(c.f32_queries)},
+               gpu);
   }
 };
 
 TEST_P(FusedAttentionTest, EqualsTheCpusF64) {
   const Results got = on_gpu();
-  const Results expected = run(std::get<Case>(GetParam()), {DType::f64, DType::f64, DType::f64, DType::f64}, cpu_device);
+  const Results expected =
+      run(std::get<Case>(GetParam()), {DType::f64, DType::f64, DType::f64, DType::f64}, cpu_device);
   const double tolerance = std::get<DType>(GetParam()) == DType::bf16 ? 2e-2 : 2.5e-3;
   EXPECT_LE(relative_difference(got.out, expected.out), tolerance / 2) << "out";
   EXPECT_LE(relative_difference(got.dq, expected.dq), tolerance) << "dq";
@@ -112,8 +132,11 @@ TEST_P(FusedAttentionTest, TwoRunsGiveEqualBits) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, FusedAttentionTest,
-                         ::testing::Combine(::testing::ValuesIn(cases), ::testing::Values(DType::bf16, DType::f16)), [](const auto& test) {
-                           return std::string(std::get<Case>(test.param).name) + "_" + name_of(std::get<DType>(test.param));
+                         ::testing::Combine(::testing::ValuesIn(cases),
+                                            ::testing::Values(DType::bf16, DType::f16)),
+                         [](const auto& test) {
+                           return std::string(std::get<Case>(test.param).name) + "_" +
+                                  name_of(std::get<DType>(test.param));
                          });
 
 }  // namespace

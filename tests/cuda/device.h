@@ -16,7 +16,8 @@ namespace nystrom::testing {
 
 inline constexpr Device gpu{Device::Kind::cuda, 0};
 
-/// Makes the second of two runs differ from the first where the order of threads matters. A GPU needs no help in that.
+/// Makes the second of two runs differ from the first where the order of threads matters. A GPU
+/// needs no help in that.
 inline void run_threads_backward() {
 #ifdef NYSTROM_CUDA_EMULATED
   emulation::set_order(emulation::Order::backward);

@@ -1,4 +1,5 @@
-// Stands in for libcuda.so.1 while cuDNN makes plans without a GPU: it loads the kernels that it has compiled, and would run them.
+// Stands in for libcuda.so.1 while cuDNN makes plans without a GPU: it loads the kernels that it
+// has compiled, and would run them.
 namespace {
 
 int place[64];  // what handles point to; nobody looks there

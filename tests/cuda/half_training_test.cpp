@@ -16,7 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Heads of 32 channels, whose attention and convolution go to the tensor cores; more tokens than landmarks.
+/// Heads of 32 channels, whose attention and convolution go to the tensor cores; more tokens than
+/// landmarks.
 ModelConfig model_config() {
   ModelConfig c;
   c.vocab_size = 40;
@@ -25,7 +26,8 @@ ModelConfig model_config() {
   c.num_attention_heads = 2;
   c.intermediate_size = 96;
   c.max_position_embeddings = 40;
-  c.attention.num_landmarks = 32;  // those whose inverse has a kernel of its own where the GPU is new enough
+  c.attention.num_landmarks =
+      32;  // those whose inverse has a kernel of its own where the GPU is new enough
   c.attention.conv_kernel_size = 5;
   return c;
 }
@@ -37,7 +39,9 @@ Batch some_batch() {
     ids.push_back(5 + words.word[0] % 35);
     labels.push_back(i % 4 == 0 ? ids.back() : ignore_index);
   }
-  return {.input = {.input_ids = int_tensor(ids, {2, 40})}, .labels = int_tensor(labels, {2, 40}), .sample_ids = int_tensor({0, 1}, {2})};
+  return {.input = {.input_ids = int_tensor(ids, {2, 40})},
+          .labels = int_tensor(labels, {2, 40}),
+          .sample_ids = int_tensor({0, 1}, {2})};
 }
 
 /// A model on the GPU in training.
@@ -45,7 +49,8 @@ struct Trained {
   explicit Trained(DType dtype, OptimizerKind kind = OptimizerKind::adamw) : model(model_config()) {
     ParameterStore& store = model.parameters();
     store.allocate(dtype, StoreMode::training, gpu);
-    for (const Parameter& parameter : store.parameters()) store.set(parameter.name(), weights_of(parameter, 2));
+    for (const Parameter& parameter : store.parameters())
+      store.set(parameter.name(), weights_of(parameter, 2));
     OptimizerOptions config;
     config.name = kind;
     optimizer.emplace(store, config);
@@ -72,7 +77,8 @@ TEST_F(HalfTrainingTest, LossesAreThoseOfF32) {
     for (std::uint64_t t = 0; t < 3; ++t) {
       const StepResult got = half.step(1024, t), expected = single.step(1, t);
       EXPECT_NEAR(got.loss, expected.loss, 2e-3 * expected.loss) << "step " << t;
-      EXPECT_NEAR(got.gradient_norm, expected.gradient_norm, 1e-2 * expected.gradient_norm) << "step " << t;
+      EXPECT_NEAR(got.gradient_norm, expected.gradient_norm, 1e-2 * expected.gradient_norm)
+          << "step " << t;
     }
   }
 }
@@ -82,7 +88,8 @@ TEST_F(HalfTrainingTest, TheScaleChangesNoStep) {
   const StepResult first = small.step(256), second = large.step(4096);
   EXPECT_EQ(first.loss, second.loss);
   EXPECT_NEAR(first.gradient_norm, second.gradient_norm, 1e-3 * first.gradient_norm);
-  EXPECT_LE(relative_difference(small.optimizer->moment1(), large.optimizer->moment1()), 1e-3);  // a tenth of the clipped gradient
+  EXPECT_LE(relative_difference(small.optimizer->moment1(), large.optimizer->moment1()),
+            1e-3);  // a tenth of the clipped gradient
 }
 
 TEST_F(HalfTrainingTest, AnOverflowIsSkippedAndChangesNothing) {
@@ -105,11 +112,13 @@ class HalfRunTest : public HalfTrainingTest {
   }
 
   RunConfig config(const std::string& run_dir, const std::vector<std::string>& more) const {
-    std::vector<std::string> overrides{"run_dir=" + (folder_ / run_dir).string(), "data.cache=" + (folder_ / "cache").string(),
+    std::vector<std::string> overrides{"run_dir=" + (folder_ / run_dir).string(),
+                                       "data.cache=" + (folder_ / "cache").string(),
                                        "data.train=[" + (folder_ / "text.txt").string() + "]"};
     overrides.insert(overrides.end(), more.begin(), more.end());
     return parse_config(
-        "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, max_position_embeddings: 32,\n"
+        "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: "
+        "32, max_position_embeddings: 32,\n"
         "  attention: {num_landmarks: 4, conv_kernel_size: 5}, initializer_range: 3.0}\n"
         "tokenizer: {train: {vocab_size: 32}}\n"
         "data: {validation_fraction: 0.02, documents: lines, sequence_length: 32}\n"
@@ -125,19 +134,24 @@ class HalfRunTest : public HalfTrainingTest {
     Communicator alone;
     pretrain(config(run_dir, more), log, gpu, alone);
   }
-  std::vector<double> metric(const std::string& run_dir, const std::string& name) const { return recorded_metric(folder_ / run_dir, name); }
+  std::vector<double> metric(const std::string& run_dir, const std::string& name) const {
+    return recorded_metric(folder_ / run_dir, name);
+  }
 
   TemporaryFolder folder_;
 };
 
 TEST_F(HalfRunTest, FindsItsScaleAndGoesOnInTheSameBits) {
   train("straight");
-  const std::vector<double> scales = metric("straight", "loss_scale"), norms = metric("straight", "grad_norm");
+  const std::vector<double> scales = metric("straight", "loss_scale"),
+                            norms = metric("straight", "grad_norm");
   ASSERT_EQ(scales.size(), 12U);
   EXPECT_EQ(scales[0], 65536);
   for (std::size_t t = 0; t + 1 < scales.size(); ++t)
-    EXPECT_EQ(scales[t + 1], std::isfinite(norms[t]) ? scales[t] : scales[t] / 2) << "step " << t + 1;
-  EXPECT_LT(scales.back(), 65536 / 4) << "more overflows in a row than failed steps would end the run: the test tests something";
+    EXPECT_EQ(scales[t + 1], std::isfinite(norms[t]) ? scales[t] : scales[t] / 2)
+        << "step " << t + 1;
+  EXPECT_LT(scales.back(), 65536 / 4)
+      << "more overflows in a row than failed steps would end the run: the test tests something";
   EXPECT_TRUE(std::isfinite(norms.back()));
 
   train("parts", {"training.steps=2"});  // among the overflows
@@ -146,18 +160,22 @@ TEST_F(HalfRunTest, FindsItsScaleAndGoesOnInTheSameBits) {
   EXPECT_EQ(metric("parts", "loss_scale"), scales);
   EXPECT_EQ(metric("parts", "loss"), metric("straight", "loss"));
   for (const char* file : {"model.safetensors", "optimizer.safetensors"}) {
-    const auto checksum = [&](const char* run) { return file_checksum(folder_ / run / "checkpoints" / "step-12" / file); };
+    const auto checksum = [&](const char* run) {
+      return file_checksum(folder_ / run / "checkpoints" / "step-12" / file);
+    };
     EXPECT_EQ(checksum("parts"), checksum("straight")) << file;
   }
 }
 
 TEST_F(HalfRunTest, FiguresOfAttentionAreOfTheLossAsItIs) {
-  const std::vector<std::string> watched{"training.steps=3", "model.initializer_range=0.05", "logging.attention_every=3"};
+  const std::vector<std::string> watched{"training.steps=3", "model.initializer_range=0.05",
+                                         "logging.attention_every=3"};
   train("half", watched);
   auto single_precision = watched;
   single_precision.push_back("training.dtype=f32");
   train("single", single_precision);
-  const std::vector<double> half = metric("half", "layer_0_inverse_gradient"), single = metric("single", "layer_0_inverse_gradient");
+  const std::vector<double> half = metric("half", "layer_0_inverse_gradient"),
+                            single = metric("single", "layer_0_inverse_gradient");
   ASSERT_EQ(half.size(), 1U);
   EXPECT_NEAR(half[0], single[0], 0.05 * single[0]);
 }
@@ -187,13 +205,16 @@ TEST_F(TuringTest, TrainsInF16) {
 }
 
 TEST_F(TuringTest, RefusesBf16) {
-  EXPECT_EQ(message_of([] { Trained(DType::bf16); }), "cuda:0 is of compute capability 7.5, bf16 needs 8.0 or newer; use f16 or f32");
+  EXPECT_EQ(message_of([] { Trained(DType::bf16); }),
+            "cuda:0 is of compute capability 7.5, bf16 needs 8.0 or newer; use f16 or f32");
 }
 
 TEST_F(TuringTest, WideHeadsAttendWithoutTheSharedMemoryOfNewerOnes) {
   const auto run = [] {
     Tape tape;
-    const auto leaf = [](std::uint64_t seed) { return Var::leaf(random_normal({1, 1, 70, 128}, seed).cast(DType::f16).to(gpu)); };
+    const auto leaf = [](std::uint64_t seed) {
+      return Var::leaf(random_normal({1, 1, 70, 128}, seed).cast(DType::f16).to(gpu));
+    };
     const Var q = leaf(1), k = leaf(2), v = leaf(3);
     const Var out = attention(q, k, v, {0.1, {}, EmptyRows::zero, DType::f16});
     tape.backward(out, random_normal({1, 1, 70, 128}, 4).cast(DType::f16).to(gpu));
@@ -202,7 +223,8 @@ TEST_F(TuringTest, WideHeadsAttendWithoutTheSharedMemoryOfNewerOnes) {
   const std::vector<Tensor> got = run();
   emulation::set_gpu(emulation::hopper);
   const std::vector<Tensor> expected = run();
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_LE(relative_difference(got[i], expected[i]), 3e-3) << i;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_LE(relative_difference(got[i], expected[i]), 3e-3) << i;
 }
 #endif
 

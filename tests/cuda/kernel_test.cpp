@@ -14,9 +14,11 @@ namespace {
 class CudaKernelTest : public GpuTest<> {};
 
 TEST_F(CudaKernelTest, ScatterAddsRunsLongerThanItsPieces) {
-  // Runs that begin, end and lie within pieces of 64 places, cover several, and rows that go nowhere.
+  // Runs that begin, end and lie within pieces of 64 places, cover several, and rows that go
+  // nowhere.
   std::vector<std::int64_t> index;
-  for (const auto& [target, count] : std::vector<std::pair<int, int>>{{3, 10}, {0, 300}, {5, 64}, {1, 1}, {-1, 70}, {2, 129}, {4, 200}})
+  for (const auto& [target, count] : std::vector<std::pair<int, int>>{
+           {3, 10}, {0, 300}, {5, 64}, {1, 1}, {-1, 70}, {2, 129}, {4, 200}})
     index.insert(index.end(), static_cast<std::size_t>(count), target);
   const auto rows = static_cast<std::int64_t>(index.size());
   const Tensor x = random_normal({rows, 5}, 1), where = Tensor::from(index, {rows});
@@ -29,20 +31,24 @@ TEST_F(CudaKernelTest, ScatterAddsRunsLongerThanItsPieces) {
 }
 
 TEST_F(CudaKernelTest, ANanMatrixSpoilsItsOwnInverseAlone) {
-  for (const auto& [m, dtype] : {std::pair{4, DType::f64}, {32, DType::f32}}) {  // the plain and the fused way
+  for (const auto& [m, dtype] :
+       {std::pair{4, DType::f64}, {32, DType::f32}}) {  // the plain and the fused way
     for (const PinvScale scale : {PinvScale::per_matrix, PinvScale::whole_batch}) {
       Tensor a = Tensor::full({3, m, m}, 1.0 / m, DType::f64);
       a.data<double>()[m * m + 5] = NAN;
       const Tensor on_gpu = a.cast(dtype).to(gpu);
-      Tensor z = Tensor::zeros({3, 3, m, m}, dtype, gpu), guarded = Tensor::full({5, m, m}, 7, dtype, gpu);
+      Tensor z = Tensor::zeros({3, 3, m, m}, dtype, gpu),
+             guarded = Tensor::full({5, m, m}, 7, dtype, gpu);
       Tensor da = guarded.slice(0, 1, 4);
       kernels::pseudo_inverse_iterative(on_gpu, scale, z);
-      kernels::pseudo_inverse_iterative_grad(on_gpu, scale, z, Tensor::full({3, m, m}, 1, dtype, gpu), da);
+      kernels::pseudo_inverse_iterative_grad(on_gpu, scale, z,
+                                             Tensor::full({3, m, m}, 1, dtype, gpu), da);
       const auto values = guarded.to_doubles();
       for (int i = 0; i < m * m; ++i) {
         ASSERT_EQ(values[static_cast<std::size_t>(i)], 7);
         ASSERT_EQ(values[static_cast<std::size_t>(4 * m * m + i)], 7);
-        ASSERT_TRUE(std::isnan(values[static_cast<std::size_t>(2 * m * m + i)])) << "m " << m << " at " << i;
+        ASSERT_TRUE(std::isnan(values[static_cast<std::size_t>(2 * m * m + i)]))
+            << "m " << m << " at " << i;
       }
     }
   }
@@ -82,7 +88,8 @@ TEST_F(CudaKernelTest, BitSumsAreTheCpus) {
       Tensor expected = Tensor::empty({1}, DType::i64), sum = Tensor::empty({1}, DType::i64, gpu);
       kernels::bit_sum(x, expected);
       kernels::bit_sum(x.to(gpu), sum);
-      EXPECT_EQ(*sum.to(cpu_device).data<std::int64_t>(), *expected.data<std::int64_t>()) << name_of(dtype) << ' ' << n;
+      EXPECT_EQ(*sum.to(cpu_device).data<std::int64_t>(), *expected.data<std::int64_t>())
+          << name_of(dtype) << ' ' << n;
     }
   }
 }
@@ -93,7 +100,8 @@ TEST_F(CudaKernelTest, AttentionOfNothingHasNoGradient) {
   Tape tape;
   const Var out = attention(q, none, none, {1, {}, EmptyRows::zero, DType::bf16});
   tape.backward(out, Tensor::full(out.shape(), 1, out.dtype(), gpu));
-  EXPECT_EQ(q.grad().to_doubles(), std::vector<double>(static_cast<std::size_t>(q.value().numel()), 0));
+  EXPECT_EQ(q.grad().to_doubles(),
+            std::vector<double>(static_cast<std::size_t>(q.value().numel()), 0));
 }
 
 }  // namespace

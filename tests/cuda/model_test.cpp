@@ -1,4 +1,5 @@
-// Whole models on the GPU, forward and backward, against the reference answers that the CPU's are tested against.
+// Whole models on the GPU, forward and backward, against the reference answers that the CPU's are
+// tested against.
 #include "tests/cuda/device.h"
 #include "tests/support/golden.h"
 

@@ -16,12 +16,17 @@ void expect_close(const OpCase& test, DType dtype, double tolerance) {
   const auto got = evaluate(test, inputs, dtype, gpu);
   EXPECT_LE(relative_difference(got.output, expected.output), tolerance) << "output";
   for (std::size_t i = 0; i < inputs.size(); ++i)
-    EXPECT_LE(relative_difference(got.gradients[i], expected.gradients[i]), tolerance) << "gradient of input " << i;
+    EXPECT_LE(relative_difference(got.gradients[i], expected.gradients[i]), tolerance)
+        << "gradient of input " << i;
 }
 
-TEST_P(CudaOpTest, F64EqualsTheCpu) { expect_close(GetParam(), DType::f64, GetParam().name.starts_with("pinv") ? 1e-10 : 1e-12); }
+TEST_P(CudaOpTest, F64EqualsTheCpu) {
+  expect_close(GetParam(), DType::f64, GetParam().name.starts_with("pinv") ? 1e-10 : 1e-12);
+}
 
-TEST_P(CudaOpTest, F32EqualsTheCpusF64) { expect_close(GetParam(), DType::f32, GetParam().name.starts_with("pinv") ? 2e-3 : 1e-5); }
+TEST_P(CudaOpTest, F32EqualsTheCpusF64) {
+  expect_close(GetParam(), DType::f32, GetParam().name.starts_with("pinv") ? 2e-3 : 1e-5);
+}
 
 TEST_P(CudaOpTest, Bf16EqualsF64UpToItsRounding) {
   if (!GetParam().low_precision) return;
@@ -43,7 +48,8 @@ TEST_P(CudaOpTest, TwoRunsGiveEqualBits) {
     EXPECT_EQ(first.gradients[i].to_doubles(), second.gradients[i].to_doubles()) << "input " << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(Ops, CudaOpTest, ::testing::ValuesIn(op_cases()), [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Ops, CudaOpTest, ::testing::ValuesIn(op_cases()),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace nystrom::testing

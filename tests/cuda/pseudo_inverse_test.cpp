@@ -1,4 +1,5 @@
-// The pseudo-inverse on tensor cores, forward and backward, against the CPU's f64 kernel on the same numbers.
+// The pseudo-inverse on tensor cores, forward and backward, against the CPU's f64 kernel on the
+// same numbers.
 #include <gtest/gtest.h>
 
 #include "autograd/ops.h"
@@ -13,9 +14,12 @@ struct Case {
   const char* name;
   std::int64_t batch, m, iterations;
   PinvScale scale = PinvScale::per_matrix;
-  double sharpness = 2;  ///< of the softmax: at 0.05 the matrix is nearly of rank one, as at a model's start
+  double sharpness =
+      2;  ///< of the softmax: at 0.05 the matrix is nearly of rank one, as at a model's start
 };
-void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const Case& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 const Case cases[] = {
     {"of_32", 3, 32, 6},
@@ -36,7 +40,8 @@ Results run(const Case& c, DType dtype, Device device) {
   const Tensor scores = random_normal({c.batch, c.m, c.m}, 1, c.sharpness);
   const Tensor a = softmax(scores).value().cast(DType::f32).cast(dtype).to(device);
   const Tensor dz = random_normal({c.batch, c.m, c.m}, 2).cast(DType::f32).cast(dtype).to(device);
-  Results r{Tensor::empty({c.iterations + 1, c.batch, c.m, c.m}, dtype, device), Tensor::empty(a.shape(), dtype, device)};
+  Results r{Tensor::empty({c.iterations + 1, c.batch, c.m, c.m}, dtype, device),
+            Tensor::empty(a.shape(), dtype, device)};
   kernels::pseudo_inverse_iterative(a, c.scale, r.z);
   kernels::pseudo_inverse_iterative_grad(a, c.scale, r.z, dz, r.da);
   return r;
@@ -44,12 +49,16 @@ Results run(const Case& c, DType dtype, Device device) {
 
 class FusedPseudoInverseTest : public GpuTest<::testing::TestWithParam<Case>> {};
 
-/// TF32 alone would be wrong by 1e-3, and its gradient by 1e-1 where the matrix is nearly of rank one.
+/// TF32 alone would be wrong by 1e-3, and its gradient by 1e-1 where the matrix is nearly of rank
+/// one.
 TEST_P(FusedPseudoInverseTest, IsAsGoodAsTheCpusF32) {
   const Case& c = GetParam();
-  const Results got = run(c, DType::f32, gpu), cpu = run(c, DType::f32, cpu_device), exact = run(c, DType::f64, cpu_device);
-  EXPECT_LE(relative_difference(got.z, exact.z), 1e-6 + 4 * relative_difference(cpu.z, exact.z)) << "z";
-  EXPECT_LE(relative_difference(got.da, exact.da), 1e-6 + 4 * relative_difference(cpu.da, exact.da)) << "da";
+  const Results got = run(c, DType::f32, gpu), cpu = run(c, DType::f32, cpu_device),
+                exact = run(c, DType::f64, cpu_device);
+  EXPECT_LE(relative_difference(got.z, exact.z), 1e-6 + 4 * relative_difference(cpu.z, exact.z))
+      << "z";
+  EXPECT_LE(relative_difference(got.da, exact.da), 1e-6 + 4 * relative_difference(cpu.da, exact.da))
+      << "da";
 }
 
 class FusedPseudoInverseOrderTest : public GpuTest<> {};
@@ -62,7 +71,8 @@ TEST_F(FusedPseudoInverseOrderTest, TwoRunsGiveEqualBits) {
   EXPECT_EQ(first.da.to_doubles(), second.da.to_doubles());
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, FusedPseudoInverseTest, ::testing::ValuesIn(cases), [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(Cases, FusedPseudoInverseTest, ::testing::ValuesIn(cases),
+                         [](const auto& test) { return test.param.name; });
 
 }  // namespace
 }  // namespace nystrom::testing

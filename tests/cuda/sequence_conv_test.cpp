@@ -1,4 +1,5 @@
-// The convolution on tensor cores, forward and backward, against the CPU's f64 kernel on the same rounded numbers.
+// The convolution on tensor cores, forward and backward, against the CPU's f64 kernel on the same
+// rounded numbers.
 #include <gtest/gtest.h>
 
 #include "core/kernels.h"
@@ -14,7 +15,9 @@ struct Case {
   std::int64_t samples, length, heads, width, taps;
   bool holes = false;
 };
-void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const Case& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 const Case cases[] = {
     {"usual", 2, 150, 2, 64, 33},
@@ -39,12 +42,17 @@ struct Results {
 /// x is a third of wider rows, as the values are of one projection to queries, keys and values.
 Results run(const Case& c, DType dtype, Device device) {
   const Shape shape{c.samples, c.length, c.heads, c.width};
-  const Tensor x = rounded({c.samples, c.length, 3 * c.heads, c.width}, 1).cast(dtype).to(device).slice(2, 2 * c.heads, 3 * c.heads);
-  const Tensor w = rounded({c.heads, c.taps}, 2).cast(dtype).to(device), dy = rounded(shape, 3).cast(dtype).to(device);
+  const Tensor x = rounded({c.samples, c.length, 3 * c.heads, c.width}, 1)
+                       .cast(dtype)
+                       .to(device)
+                       .slice(2, 2 * c.heads, 3 * c.heads);
+  const Tensor w = rounded({c.heads, c.taps}, 2).cast(dtype).to(device),
+               dy = rounded(shape, 3).cast(dtype).to(device);
   Tensor mask;
   if (c.holes) {
     std::vector<std::uint8_t> valid;
-    for (std::int64_t i = 0; i < c.samples * c.length; ++i) valid.push_back(i % 3 != 1 && (i < 60 || i > 95));
+    for (std::int64_t i = 0; i < c.samples * c.length; ++i)
+      valid.push_back(i % 3 != 1 && (i < 60 || i > 95));
     mask = Tensor::from(valid, {c.samples, c.length}).to(device);
   }
   Results r{Tensor::empty(shape, dtype, device), Tensor::empty(shape, dtype, device),
@@ -56,12 +64,15 @@ Results run(const Case& c, DType dtype, Device device) {
 
 class FusedConvTest : public GpuTest<::testing::TestWithParam<std::tuple<Case, DType>>> {
  protected:
-  Results on_gpu() const { return run(std::get<Case>(GetParam()), std::get<DType>(GetParam()), gpu); }
+  Results on_gpu() const {
+    return run(std::get<Case>(GetParam()), std::get<DType>(GetParam()), gpu);
+  }
 };
 
 TEST_P(FusedConvTest, EqualsTheCpusF64) {
   const Results got = on_gpu(), exact = run(std::get<Case>(GetParam()), DType::f64, cpu_device);
-  const double tolerance = std::get<DType>(GetParam()) == DType::bf16 ? 4e-3 : 5e-4;  // the result is rounded once
+  const double tolerance =
+      std::get<DType>(GetParam()) == DType::bf16 ? 4e-3 : 5e-4;  // the result is rounded once
   EXPECT_LE(relative_difference(got.y, exact.y), tolerance) << "y";
   EXPECT_LE(relative_difference(got.dx, exact.dx), tolerance) << "dx";
   EXPECT_LE(relative_difference(got.dw, exact.dw), 1e-5) << "dw";
@@ -76,9 +87,12 @@ TEST_P(FusedConvTest, TwoRunsGiveEqualBits) {
   EXPECT_EQ(first.dw.to_doubles(), second.dw.to_doubles());
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, FusedConvTest, ::testing::Combine(::testing::ValuesIn(cases), ::testing::Values(DType::bf16, DType::f16)),
+INSTANTIATE_TEST_SUITE_P(Cases, FusedConvTest,
+                         ::testing::Combine(::testing::ValuesIn(cases),
+                                            ::testing::Values(DType::bf16, DType::f16)),
                          [](const auto& test) {
-                           return std::string(std::get<Case>(test.param).name) + "_" + name_of(std::get<DType>(test.param));
+                           return std::string(std::get<Case>(test.param).name) + "_" +
+                                  name_of(std::get<DType>(test.param));
                          });
 
 class ConvSizeTest : public GpuTest<> {};
@@ -88,7 +102,9 @@ TEST_F(ConvSizeTest, TooManyTapsAreNamed) {
   for (const DType dtype : {DType::f32, DType::f16}) {
     const std::string message = message_of([&] { run(long_filter, dtype, gpu); });
     EXPECT_TRUE(message.starts_with("a convolution of 6001 taps needs ")) << message;
-    EXPECT_TRUE(message.ends_with("; lower model.attention.conv_kernel_size, or compute on the CPU")) << message;
+    EXPECT_TRUE(
+        message.ends_with("; lower model.attention.conv_kernel_size, or compute on the CPU"))
+        << message;
   }
 }
 

@@ -1,5 +1,5 @@
-// Threads of a block as fibers of one CPU thread, blocks one after another. A fiber runs until it waits at a barrier; threads that never
-// wait share one fiber.
+// Threads of a block as fibers of one CPU thread, blocks one after another. A fiber runs until it
+// waits at a barrier; threads that never wait share one fiber.
 
 // Its checked longjmp takes a jump to another stack for an error.
 #undef _FORTIFY_SOURCE
@@ -37,7 +37,8 @@ struct Warp {
   alignas(16) unsigned char slots[2][warp_size * slot_bytes];
 };
 
-/// Where a stack is left and taken up again. Unlike swapcontext, _setjmp and _longjmp make no system call.
+/// Where a stack is left and taken up again. Unlike swapcontext, _setjmp and _longjmp make no
+/// system call.
 using Place = jmp_buf;
 
 struct Fiber {
@@ -50,9 +51,11 @@ struct Fiber {
 /// One block while it runs.
 class Block {
  public:
-  Block(dim3 size, const std::function<void()>& thread) : size_(size), count_(static_cast<int>(size.x * size.y * size.z)), thread_(thread) {
+  Block(dim3 size, const std::function<void()>& thread)
+      : size_(size), count_(static_cast<int>(size.x * size.y * size.z)), thread_(thread) {
     if (count_ % warp_size != 0)
-      throw std::logic_error("emulation: a block of " + std::to_string(count_) + " threads is no whole number of warps");
+      throw std::logic_error("emulation: a block of " + std::to_string(count_) +
+                             " threads is no whole number of warps");
     warps_.resize(static_cast<std::size_t>(count_ / warp_size));
     for (Warp& warp : warps_) warp.barrier.expected = warp_size;
     block_.expected = count_;
@@ -64,7 +67,8 @@ class Block {
   Barrier& block_barrier() { return block_; }
   Warp& warp() { return warps_[static_cast<std::size_t>(current_->thread / warp_size)]; }
   int lane() const { return current_->thread % warp_size; }
-  /// Which of the two slots this thread's next exchange uses: who is one exchange ahead must not overwrite what others still read.
+  /// Which of the two slots this thread's next exchange uses: who is one exchange ahead must not
+  /// overwrite what others still read.
   int next_slot() { return exchanges_[static_cast<std::size_t>(current_->thread)]++ & 1; }
 
  private:
@@ -106,7 +110,8 @@ void Block::live() {
   for (;;) running->work();
 }
 
-/// In one block: threads not yet started, until one of them has waited. Then the fiber is that thread's alone.
+/// In one block: threads not yet started, until one of them has waited. Then the fiber is that
+/// thread's alone.
 void Block::work() {
   Fiber* self = current_;
   while (started_ < count_) {
@@ -191,7 +196,8 @@ void Block::run() {
     }
     waiting_ = std::move(still);
     if (!progress_ && !waiting_.empty()) {
-      error_ = std::make_exception_ptr(std::logic_error("emulation: threads of a block wait at different barriers"));
+      error_ = std::make_exception_ptr(
+          std::logic_error("emulation: threads of a block wait at different barriers"));
     }
   }
   // After an error the fibers still waiting are given up: what their stacks own is lost.
@@ -235,10 +241,12 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared, const std::function<voi
 
 }  // namespace nystrom::emulation
 
-// ---- The runtime's functions ------------------------------------------------------------------------------------------------------------
+// ---- The runtime's functions --------------------------------------------------------------------
 
 const char* cudaGetErrorString(cudaError_t status) {
-  return status == cudaSuccess ? "no error" : status == cudaErrorInvalidValue ? "invalid argument" : "out of memory";
+  return status == cudaSuccess             ? "no error"
+         : status == cudaErrorInvalidValue ? "invalid argument"
+                                           : "out of memory";
 }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaGetDeviceCount(int* count) {
@@ -257,9 +265,15 @@ cudaError_t cudaGetDevice(int* device) {
 }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   switch (attribute) {
-    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = nystrom::emulation::shared_memory_of_a_block(); break;
-    case cudaDevAttrComputeCapabilityMajor: *value = nystrom::emulation::compute_capability() / 10; break;
-    case cudaDevAttrComputeCapabilityMinor: *value = nystrom::emulation::compute_capability() % 10; break;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin:
+      *value = nystrom::emulation::shared_memory_of_a_block();
+      break;
+    case cudaDevAttrComputeCapabilityMajor:
+      *value = nystrom::emulation::compute_capability() / 10;
+      break;
+    case cudaDevAttrComputeCapabilityMinor:
+      *value = nystrom::emulation::compute_capability() % 10;
+      break;
   }
   return cudaSuccess;
 }
@@ -283,10 +297,12 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t*, unsigned) { return cudaSucces
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaEventSynchronize(cudaEvent_t) { return cudaSuccess; }
 cudaError_t cudaEventDestroy(cudaEvent_t) { return cudaSuccess; }
-cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, cudaMemcpyKind, cudaStream_t) {
+cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, cudaMemcpyKind,
+                            cudaStream_t) {
   std::memcpy(target, source, bytes);
   return cudaSuccess;
 }
 cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int value) {
-  return value <= nystrom::emulation::shared_memory_of_a_block() ? cudaSuccess : cudaErrorInvalidValue;
+  return value <= nystrom::emulation::shared_memory_of_a_block() ? cudaSuccess
+                                                                 : cudaErrorInvalidValue;
 }

@@ -7,7 +7,8 @@ namespace nystrom::emulation {
 enum class Order { forward, backward };
 void set_order(Order order);
 
-/// Which GPU is emulated: its compute capability, as 90 for 9.0, and the bytes of shared memory that a block may have.
+/// Which GPU is emulated: its compute capability, as 90 for 9.0, and the bytes of shared memory
+/// that a block may have.
 struct Gpu {
   int capability, shared_memory;
 };

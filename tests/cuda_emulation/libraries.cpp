@@ -23,8 +23,12 @@ struct EmulatedLayout {
   std::int64_t leading, stride = 0;
   std::int32_t batch = 1;
 
-  bool valid() const { return leading >= static_cast<std::int64_t>(rows) && rows > 0 && columns > 0; }
-  std::int64_t at(std::int64_t b, std::int64_t row, std::int64_t column) const { return b * stride + column * leading + row; }
+  bool valid() const {
+    return leading >= static_cast<std::int64_t>(rows) && rows > 0 && columns > 0;
+  }
+  std::int64_t at(std::int64_t b, std::int64_t row, std::int64_t column) const {
+    return b * stride + column * leading + row;
+  }
 };
 
 namespace {
@@ -42,7 +46,8 @@ double read(const void* data, cudaDataType_t type, std::int64_t at) {
 double operand(const EmulatedProduct& p, const void* data, cudaDataType_t type, std::int64_t at) {
   const double value = read(data, type, at);
   if (p.compute != CUBLAS_COMPUTE_32F_FAST_TF32) return value;
-  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) & 0xffffe000u);
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(static_cast<float>(value)) &
+                              0xffffe000u);
 }
 
 void write(void* data, cudaDataType_t type, std::int64_t at, double value) {
@@ -54,31 +59,37 @@ void write(void* data, cudaDataType_t type, std::int64_t at, double value) {
   }
 }
 
-bool fits(const EmulatedProduct& p, const EmulatedLayout& a, const EmulatedLayout& b, const EmulatedLayout& d) {
-  const auto depth_a = p.first == CUBLAS_OP_N ? a.columns : a.rows, rows = p.first == CUBLAS_OP_N ? a.rows : a.columns;
-  const auto depth_b = p.second == CUBLAS_OP_N ? b.rows : b.columns, columns = p.second == CUBLAS_OP_N ? b.columns : b.rows;
+bool fits(const EmulatedProduct& p, const EmulatedLayout& a, const EmulatedLayout& b,
+          const EmulatedLayout& d) {
+  const auto depth_a = p.first == CUBLAS_OP_N ? a.columns : a.rows,
+             rows = p.first == CUBLAS_OP_N ? a.rows : a.columns;
+  const auto depth_b = p.second == CUBLAS_OP_N ? b.rows : b.columns,
+             columns = p.second == CUBLAS_OP_N ? b.columns : b.rows;
   // Older tensor cores know no bf16.
   if (a.type == CUDA_R_16BF && nystrom::emulation::compute_capability() < 80) return false;
-  return a.valid() && b.valid() && d.valid() && depth_a == depth_b && rows == d.rows && columns == d.columns && a.batch == d.batch &&
-         b.batch == d.batch && a.type == b.type;
+  return a.valid() && b.valid() && d.valid() && depth_a == depth_b && rows == d.rows &&
+         columns == d.columns && a.batch == d.batch && b.batch == d.batch && a.type == b.type;
 }
 
 }  // namespace
 
 const char* cublasLtGetStatusString(cublasStatus_t status) {
-  return status == CUBLAS_STATUS_INVALID_VALUE ? "CUBLAS_STATUS_INVALID_VALUE" : "CUBLAS_STATUS_NOT_SUPPORTED";
+  return status == CUBLAS_STATUS_INVALID_VALUE ? "CUBLAS_STATUS_INVALID_VALUE"
+                                               : "CUBLAS_STATUS_NOT_SUPPORTED";
 }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t*) { return CUBLAS_STATUS_SUCCESS; }
 
-cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* operation, cublasComputeType_t compute, cudaDataType_t) {
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* operation,
+                                        cublasComputeType_t compute, cudaDataType_t) {
   *operation = new EmulatedProduct;
   (*operation)->compute = compute;
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation, cublasLtMatmulDescAttributes_t attribute, const void* value,
-                                              std::size_t size) {
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t operation,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void* value, std::size_t size) {
   const auto assign = [&](auto& target) {
     if (size != sizeof(target)) return CUBLAS_STATUS_INVALID_VALUE;
     std::memcpy(&target, value, size);
@@ -103,14 +114,16 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout) {
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type, std::uint64_t rows, std::uint64_t columns,
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDataType_t type,
+                                          std::uint64_t rows, std::uint64_t columns,
                                           std::int64_t leading) {
   *layout = new EmulatedLayout{type, rows, columns, leading};
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute, const void* value,
-                                                std::size_t size) {
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void* value, std::size_t size) {
   if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT) {
     if (size != sizeof(layout->batch)) return CUBLAS_STATUS_INVALID_VALUE;
     std::memcpy(&layout->batch, value, size);
@@ -121,26 +134,37 @@ cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout, c
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t*) { return CUBLAS_STATUS_SUCCESS; }
-cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t attribute, const void*,
-                                                    std::size_t size) {
-  const std::size_t expected = attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? sizeof(std::size_t) : sizeof(std::uint32_t);
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t*) {
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void*, std::size_t size) {
+  const std::size_t expected = attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES
+                                   ? sizeof(std::size_t)
+                                   : sizeof(std::uint32_t);
   return size == expected ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
-cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t) { return CUBLAS_STATUS_SUCCESS; }
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t) {
+  return CUBLAS_STATUS_SUCCESS;
+}
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
-                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
-                                              cublasLtMatmulPreference_t, int, cublasLtMatmulHeuristicResult_t* results, int* found) {
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t operation,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t, int,
+                                              cublasLtMatmulHeuristicResult_t* results,
+                                              int* found) {
   *found = fits(*operation, *a, *b, *d) ? 1 : 0;
   *results = {};
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha, const void* a,
-                              cublasLtMatrixLayout_t a_layout, const void* b, cublasLtMatrixLayout_t b_layout, const void* beta,
-                              const void* c, cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t d_layout, const cublasLtMatmulAlgo_t*,
-                              void*, std::size_t, cudaStream_t) {
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, const void* alpha,
+                              const void* a, cublasLtMatrixLayout_t a_layout, const void* b,
+                              cublasLtMatrixLayout_t b_layout, const void* beta, const void* c,
+                              cublasLtMatrixLayout_t, void* d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t*, void*, std::size_t, cudaStream_t) {
   const EmulatedProduct& p = *operation;
   const EmulatedLayout &la = *a_layout, &lb = *b_layout, &ld = *d_layout;
   if (!fits(p, la, lb, ld)) return CUBLAS_STATUS_INVALID_VALUE;
@@ -151,8 +175,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
       for (std::int64_t row = 0; row < static_cast<std::int64_t>(ld.rows); ++row) {
         double sum = 0;
         for (std::int64_t k = 0; k < depth; ++k) {
-          sum += operand(p, a, la.type, p.first == CUBLAS_OP_N ? la.at(batch, row, k) : la.at(batch, k, row)) *
-                 operand(p, b, lb.type, p.second == CUBLAS_OP_N ? lb.at(batch, k, column) : lb.at(batch, column, k));
+          sum +=
+              operand(p, a, la.type,
+                      p.first == CUBLAS_OP_N ? la.at(batch, row, k) : la.at(batch, k, row)) *
+              operand(p, b, lb.type,
+                      p.second == CUBLAS_OP_N ? lb.at(batch, k, column) : lb.at(batch, column, k));
         }
         const std::int64_t at = ld.at(batch, row, column);
         double value = factor * sum;
@@ -167,11 +194,12 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
 
 namespace nystrom::cuda {
 
-void sort_pairs(const ViewBase&, const std::uint32_t* keys, const std::uint32_t* values, std::uint32_t* sorted_keys,
-                std::uint32_t* sorted_values, std::int64_t count, int) {
+void sort_pairs(const ViewBase&, const std::uint32_t* keys, const std::uint32_t* values,
+                std::uint32_t* sorted_keys, std::uint32_t* sorted_values, std::int64_t count, int) {
   std::vector<std::int64_t> order(static_cast<std::size_t>(count));
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](std::int64_t i, std::int64_t j) { return keys[i] < keys[j]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::int64_t i, std::int64_t j) { return keys[i] < keys[j]; });
   for (std::int64_t i = 0; i < count; ++i) {
     sorted_keys[i] = keys[order[static_cast<std::size_t>(i)]];
     sorted_values[i] = values[order[static_cast<std::size_t>(i)]];

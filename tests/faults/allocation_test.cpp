@@ -1,5 +1,5 @@
-// Memory runs out at the k-th allocation, for every k: readers and a save end in std::bad_alloc or one of our errors, and work again
-// afterwards.
+// Memory runs out at the k-th allocation, for every k: readers and a save end in std::bad_alloc or
+// one of our errors, and work again afterwards.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -65,12 +65,15 @@ int fail_each_allocation(const std::function<void()>& subject) {
 TEST(AllocationFailure, InReadersEndsInATypedError) {
   const fs::path weights = fixture_folder() / "hf" / "mlm_exact_padded" / "model.safetensors";
   EXPECT_GT(fail_each_allocation([&] { SafetensorsFile::open(weights); }), 100);
-  EXPECT_GT(fail_each_allocation(
-                [&] { parse_config("seed: 3\nmodel: {hidden_size: 24, attention: {num_landmarks: 4}}\n", "run.yaml", start_defaults); }),
+  EXPECT_GT(fail_each_allocation([&] {
+              parse_config("seed: 3\nmodel: {hidden_size: 24, attention: {num_landmarks: 4}}\n",
+                           "run.yaml", start_defaults);
+            }),
             100);
 }
 
-/// In a process of its own, which may die of it: destructors of JSON allocate, and that they cannot report.
+/// In a process of its own, which may die of it: destructors of JSON allocate, and that they cannot
+/// report.
 bool save_dies_or_ends(CheckpointFolder& folder, int allocation) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -96,7 +99,8 @@ TEST(AllocationFailure, InASaveLosesNothing) {
   int allocation = 1;
   for (; !save_dies_or_ends(folder, allocation); ++allocation) {
     std::vector<std::string> passed_over;
-    ASSERT_GE(newest_checkpoint(checkpoints, passed_over).value_or(0), 3) << "allocation " << allocation;
+    ASSERT_GE(newest_checkpoint(checkpoints, passed_over).value_or(0), 3)
+        << "allocation " << allocation;
     ASSERT_TRUE(passed_over.empty()) << passed_over.front();
     folder.remove_leftovers();
   }

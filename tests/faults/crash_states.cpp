@@ -30,7 +30,8 @@ std::optional<int> DiskModel::find(const std::string& path) const {
   int node = 0;
   for (std::size_t begin = 0; begin < path.size();) {
     const std::size_t end = std::min(path.find('/', begin), path.size());
-    const auto found = nodes_[static_cast<std::size_t>(node)].now.find(path.substr(begin, end - begin));
+    const auto found =
+        nodes_[static_cast<std::size_t>(node)].now.find(path.substr(begin, end - begin));
     if (found == nodes_[static_cast<std::size_t>(node)].now.end()) return {};
     node = found->second;
     begin = end + 1;
@@ -62,7 +63,8 @@ void DiskModel::rename(const std::string& from, const std::string& to) {
   const auto old_place = place_of(from), new_place = place_of(to);
   const auto node = find(from);
   if (!node || !old_place || !new_place) return;
-  if (old_place->first == new_place->first) return change(old_place->first, {{old_place->second, {}}, {new_place->second, *node}});
+  if (old_place->first == new_place->first)
+    return change(old_place->first, {{old_place->second, {}}, {new_place->second, *node}});
   change(old_place->first, {{old_place->second, {}}});
   change(new_place->first, {{new_place->second, *node}});
 }
@@ -70,7 +72,8 @@ void DiskModel::rename(const std::string& from, const std::string& to) {
 void DiskModel::exchange(const std::string& a, const std::string& b) {
   const auto place = place_of(a), other_place = place_of(b);
   const auto node = find(a), other = find(b);
-  if (node && other && place->first == other_place->first) change(place->first, {{place->second, *other}, {other_place->second, *node}});
+  if (node && other && place->first == other_place->first)
+    change(place->first, {{place->second, *other}, {other_place->second, *node}});
 }
 
 void DiskModel::apply(const FileOperation& operation) {
@@ -104,12 +107,14 @@ std::string DiskModel::content_of(const Node& node, Unsynced unsynced, std::mt19
   for (const Write& write : node.writes) {
     if (unsynced == Unsynced::lost || (unsynced != Unsynced::kept && flip(random))) continue;
     const bool torn = unsynced == Unsynced::torn && flip(random);
-    put(content, write.offset, torn ? write.bytes.substr(0, random() % write.bytes.size()) : write.bytes);
+    put(content, write.offset,
+        torn ? write.bytes.substr(0, random() % write.bytes.size()) : write.bytes);
   }
   return content;
 }
 
-void DiskModel::collect(int index, const std::string& path, Unsynced unsynced, std::mt19937& random, Tree& tree) const {
+void DiskModel::collect(int index, const std::string& path, Unsynced unsynced, std::mt19937& random,
+                        Tree& tree) const {
   const Node& node = nodes_[static_cast<std::size_t>(index)];
   if (!node.folder) {
     tree[path] = content_of(node, unsynced, random);
@@ -118,8 +123,10 @@ void DiskModel::collect(int index, const std::string& path, Unsynced unsynced, s
   if (!path.empty()) tree[path + "/"] = "";
   Entries entries = node.durable_entries;
   for (const Change& edits : node.changes)
-    if (unsynced == Unsynced::kept || (unsynced != Unsynced::lost && flip(random))) edit(entries, edits);
-  for (const auto& [name, child] : entries) collect(child, path.empty() ? name : path + "/" + name, unsynced, random, tree);
+    if (unsynced == Unsynced::kept || (unsynced != Unsynced::lost && flip(random)))
+      edit(entries, edits);
+  for (const auto& [name, child] : entries)
+    collect(child, path.empty() ? name : path + "/" + name, unsynced, random, tree);
 }
 
 Tree DiskModel::after_power_loss(Unsynced unsynced, std::mt19937& random) const {

@@ -1,5 +1,6 @@
-// What a disk may hold after the power went, by the letter of POSIX: a file's bytes are there once it was synced, a name once its folder
-// was. What was not synced may be there or not, one by one and in any order; a write that was not synced may be torn.
+// What a disk may hold after the power went, by the letter of POSIX: a file's bytes are there once
+// it was synced, a name once its folder was. What was not synced may be there or not, one by one
+// and in any order; a write that was not synced may be torn.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ enum class Unsynced { lost, kept, dropped, torn };
 
 class DiskModel {
  public:
-  /// An operation on something that is not there does nothing: so that a history may be replayed with a part left out.
+  /// An operation on something that is not there does nothing: so that a history may be replayed
+  /// with a part left out.
   void apply(const FileOperation& operation);
   Tree after_power_loss(Unsynced unsynced, std::mt19937& random) const;
 
@@ -47,7 +49,8 @@ class DiskModel {
   void rename(const std::string& from, const std::string& to);
   void exchange(const std::string& a, const std::string& b);
   void change(int folder, const Change& edits);
-  void collect(int node, const std::string& path, Unsynced unsynced, std::mt19937& random, Tree& tree) const;
+  void collect(int node, const std::string& path, Unsynced unsynced, std::mt19937& random,
+               Tree& tree) const;
   static std::string content_of(const Node& node, Unsynced unsynced, std::mt19937& random);
 
   std::vector<Node> nodes_{{true, "", {}, {}, {}, {}}};

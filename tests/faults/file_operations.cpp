@@ -31,15 +31,21 @@ F* libc(const char* name) {
 
 std::string path_of(int descriptor) {
   char target[4096];
-  const auto length = ::readlink(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), target, sizeof(target));
+  const auto length =
+      ::readlink(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), target, sizeof(target));
   return length > 0 ? std::string(target, static_cast<std::size_t>(length)) : "";
 }
 
 std::string path_in(int folder, const char* name) {
-  return name[0] == '/' ? name : (folder == AT_FDCWD ? std::filesystem::current_path().string() : path_of(folder)) + "/" + name;
+  return name[0] == '/'
+             ? name
+             : (folder == AT_FDCWD ? std::filesystem::current_path().string() : path_of(folder)) +
+                   "/" + name;
 }
 
-bool watched(const std::string& path) { return recording && (path + "/").starts_with(recording->root + "/"); }
+bool watched(const std::string& path) {
+  return recording && (path + "/").starts_with(recording->root + "/");
+}
 
 /// What goes wrong with the call that is being counted; null: nothing.
 const Fault* fault_of_this_call() {
@@ -97,7 +103,8 @@ int rename_at(int from_folder, const char* from, int to_folder, const char* to, 
   }
   if (goes_wrong("rename", path)) return -1;
   const int result = real(from_folder, from, to_folder, to, flags);
-  if (result == 0) record({exchanges ? Kind::exchange : Kind::rename, path, path_in(to_folder, to)});
+  if (result == 0)
+    record({exchanges ? Kind::exchange : Kind::rename, path, path_in(to_folder, to)});
   return result;
 }
 
@@ -106,26 +113,34 @@ ssize_t read_at(int descriptor, void* buffer, std::size_t size, off_t offset) {
   return goes_wrong("read", path_of(descriptor)) ? -1 : real(descriptor, buffer, size, offset);
 }
 
-mode_t mode_of(int flags, std::va_list arguments) { return flags & O_CREAT ? static_cast<mode_t>(va_arg(arguments, int)) : 0; }
+mode_t mode_of(int flags, std::va_list arguments) {
+  return flags & O_CREAT ? static_cast<mode_t>(va_arg(arguments, int)) : 0;
+}
 
 }  // namespace
 
-FileRecorder::FileRecorder(std::filesystem::path root, Exchange exchange, std::vector<Fault> faults) {
+FileRecorder::FileRecorder(std::filesystem::path root, Exchange exchange,
+                           std::vector<Fault> faults) {
   if (recording) throw std::logic_error("one FileRecorder at a time");
-  recording = new State{std::filesystem::canonical(root).string(), exchange, std::move(faults), {}, 0, {}};
+  recording =
+      new State{std::filesystem::canonical(root).string(), exchange, std::move(faults), {}, 0, {}};
 }
 FileRecorder::~FileRecorder() {
   delete recording;
   recording = nullptr;
 }
-void FileRecorder::acknowledge(std::int64_t save) { recording->operations.push_back({Kind::acknowledge, "", "", 0, "", save}); }
+void FileRecorder::acknowledge(std::int64_t save) {
+  recording->operations.push_back({Kind::acknowledge, "", "", 0, "", save});
+}
 const std::vector<FileOperation>& FileRecorder::operations() const { return recording->operations; }
 int FileRecorder::calls() const { return recording->calls; }
-const std::vector<std::string>& FileRecorder::failed_calls() const { return recording->failed_calls; }
+const std::vector<std::string>& FileRecorder::failed_calls() const {
+  return recording->failed_calls;
+}
 
 }  // namespace nystrom::testing
 
-// ---- In the place of libc's -------------------------------------------------------------------------------------------------------------
+// ---- In the place of libc's ---------------------------------------------------------------------
 
 using namespace nystrom::testing;
 
@@ -157,12 +172,18 @@ ssize_t write(int descriptor, const void* data, std::size_t size) {
   }
   const auto offset = ::lseek(descriptor, 0, SEEK_CUR);
   const ssize_t written = real(descriptor, data, size);
-  if (written > 0) record({Kind::write, path, "", offset, std::string(static_cast<const char*>(data), static_cast<std::size_t>(written))});
+  if (written > 0)
+    record({Kind::write, path, "", offset,
+            std::string(static_cast<const char*>(data), static_cast<std::size_t>(written))});
   return written;
 }
 
-ssize_t pread(int descriptor, void* buffer, std::size_t size, off_t offset) { return read_at(descriptor, buffer, size, offset); }
-ssize_t pread64(int descriptor, void* buffer, std::size_t size, off_t offset) { return read_at(descriptor, buffer, size, offset); }
+ssize_t pread(int descriptor, void* buffer, std::size_t size, off_t offset) {
+  return read_at(descriptor, buffer, size, offset);
+}
+ssize_t pread64(int descriptor, void* buffer, std::size_t size, off_t offset) {
+  return read_at(descriptor, buffer, size, offset);
+}
 ssize_t __pread_chk(int descriptor, void* buffer, std::size_t size, off_t offset, std::size_t) {
   return read_at(descriptor, buffer, size, offset);
 }
@@ -172,7 +193,8 @@ int posix_fallocate(int descriptor, off_t offset, off_t size) {
   const std::string path = path_of(descriptor);
   if (goes_wrong("fallocate", path)) return errno;
   const int result = real(descriptor, offset, size);
-  if (result == 0) record({Kind::write, path, "", offset, std::string(static_cast<std::size_t>(size), '\0')});
+  if (result == 0)
+    record({Kind::write, path, "", offset, std::string(static_cast<std::size_t>(size), '\0')});
   return result;
 }
 

@@ -1,5 +1,5 @@
-// The system calls with which this program writes files: recorded, and failing on demand. Linking file_operations.cpp puts its functions in
-// the place of libc's.
+// The system calls with which this program writes files: recorded, and failing on demand. Linking
+// file_operations.cpp puts its functions in the place of libc's.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,17 @@ namespace nystrom::testing {
 
 /// What a call did. Paths are relative to the recorder's root.
 struct FileOperation {
-  enum class Kind { create, write, sync_file, make_folder, rename, exchange, remove, sync_folder, acknowledge };
+  enum class Kind {
+    create,
+    write,
+    sync_file,
+    make_folder,
+    rename,
+    exchange,
+    remove,
+    sync_folder,
+    acknowledge
+  };
   Kind kind;
   std::string path;
   std::string target = {};        ///< rename, exchange
@@ -30,11 +40,12 @@ struct Fault {
   int error;  ///< errno, or short_write: a write takes half of what it is given
 };
 
-/// Records what happens below `root` while alive, and lets calls fail. One at a time, for one thread. Nothing is really synced: no test
-/// waits for a disk.
+/// Records what happens below `root` while alive, and lets calls fail. One at a time, for one
+/// thread. Nothing is really synced: no test waits for a disk.
 class FileRecorder {
  public:
-  explicit FileRecorder(std::filesystem::path root, Exchange exchange, std::vector<Fault> faults = {});
+  explicit FileRecorder(std::filesystem::path root, Exchange exchange,
+                        std::vector<Fault> faults = {});
   ~FileRecorder();
   FileRecorder(const FileRecorder&) = delete;
   FileRecorder& operator=(const FileRecorder&) = delete;
@@ -42,7 +53,8 @@ class FileRecorder {
   void acknowledge(std::int64_t save);
   const std::vector<FileOperation>& operations() const;
   int calls() const;
-  /// The calls that went wrong: without those that were not reached, or could not go wrong in that way.
+  /// The calls that went wrong: without those that were not reached, or could not go wrong in that
+  /// way.
   const std::vector<std::string>& failed_calls() const;
 };
 

@@ -1,5 +1,5 @@
-// Saving a checkpoint while one system call fails, or two, whichever they are: the older checkpoint stays, the error is one clear line, and
-// nothing is left behind.
+// Saving a checkpoint while one system call fails, or two, whichever they are: the older checkpoint
+// stays, the error is one clear line, and nothing is left behind.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -24,7 +24,9 @@ struct FaultCase {
   const char* name;
   int error;
 };
-void PrintTo(const FaultCase& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const FaultCase& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 class FailingCall : public ::testing::TestWithParam<std::tuple<FaultCase, Exchange>> {};
 
@@ -53,7 +55,8 @@ Outcome save_with(const fs::path& root, Exchange exchange, std::vector<Fault> fa
   Outcome outcome;
   try {
     CheckpointFolder folder(checkpoints, 3);
-    for (; outcome.saved < std::size(saves); ++outcome.saved) save_step(folder, saves[outcome.saved].step, saves[outcome.saved].version);
+    for (; outcome.saved < std::size(saves); ++outcome.saved)
+      save_step(folder, saves[outcome.saved].step, saves[outcome.saved].version);
   } catch (const InputError& error) {
     outcome.error = error.what();
   }
@@ -70,16 +73,21 @@ void expect_whole(const fs::path& root, const Outcome& outcome) {
   EXPECT_TRUE(passed_over.empty()) << passed_over.front();
   const Save& last = saves[outcome.saved - 1];
   const std::string weights = read_bytes(checkpoint_path(checkpoints, *newest) / "weights");
-  const Save* next = outcome.saved < std::size(saves) ? &saves[outcome.saved] : nullptr;  // whole, but its name not known to be durable
-  EXPECT_TRUE(weights == weights_of(last.step, last.version) || (next && weights == weights_of(next->step, next->version)));
-  for (const std::int64_t step : checkpoint_steps(checkpoints)) EXPECT_EQ(checkpoint_problem(checkpoint_path(checkpoints, step)), "");
+  const Save* next = outcome.saved < std::size(saves)
+                         ? &saves[outcome.saved]
+                         : nullptr;  // whole, but its name not known to be durable
+  EXPECT_TRUE(weights == weights_of(last.step, last.version) ||
+              (next && weights == weights_of(next->step, next->version)));
+  for (const std::int64_t step : checkpoint_steps(checkpoints))
+    EXPECT_EQ(checkpoint_problem(checkpoint_path(checkpoints, step)), "");
   EXPECT_GE(checkpoint_steps(checkpoints).size(), 3u);
   const std::string& error = outcome.error;
   EXPECT_TRUE(error.empty() || error.starts_with(root.string())) << "names no file: " << error;
   CheckpointFolder(checkpoints, 3).remove_leftovers();
   for (const auto& entry : fs::recursive_directory_iterator(root)) {
     const std::string name = entry.path().filename().string();
-    EXPECT_TRUE(name.find(".tmp-") == std::string::npos && !name.starts_with(".trash-")) << "left behind: " << entry.path();
+    EXPECT_TRUE(name.find(".tmp-") == std::string::npos && !name.starts_with(".trash-"))
+        << "left behind: " << entry.path();
   }
 }
 
@@ -91,21 +99,31 @@ TEST_P(FailingCall, LosesNothing) {
   for (int call = 1; call <= calls; ++call) {
     const TemporaryFolder root;
     const Outcome outcome = save_with(root.path(), exchange, {{call, fault.error}});
-    SCOPED_TRACE(fmt::format("call {} ({}): {}", call, fmt::join(outcome.failed_calls, ""), outcome.error));
+    SCOPED_TRACE(
+        fmt::format("call {} ({}): {}", call, fmt::join(outcome.failed_calls, ""), outcome.error));
     ASSERT_NO_FATAL_FAILURE(expect_whole(root.path(), outcome));
     failed += !outcome.failed_calls.empty();
   }
   EXPECT_GT(failed, fault.error == Fault::short_write ? 6 : 100);
 }
 
-constexpr FaultCase fault_cases[] = {
-    {"NoSpace", ENOSPC}, {"InputOutputError", EIO}, {"Quota", EDQUOT}, {"Interrupted", EINTR}, {"ShortWrite", Fault::short_write}};
-std::string name_of(const ::testing::TestParamInfo<FailingCall::ParamType>& test) { return std::get<FaultCase>(test.param).name; }
+constexpr FaultCase fault_cases[] = {{"NoSpace", ENOSPC},
+                                     {"InputOutputError", EIO},
+                                     {"Quota", EDQUOT},
+                                     {"Interrupted", EINTR},
+                                     {"ShortWrite", Fault::short_write}};
+std::string name_of(const ::testing::TestParamInfo<FailingCall::ParamType>& test) {
+  return std::get<FaultCase>(test.param).name;
+}
 
-INSTANTIATE_TEST_SUITE_P(Saving, FailingCall, ::testing::Combine(::testing::ValuesIn(fault_cases), ::testing::Values(Exchange::possible)),
+INSTANTIATE_TEST_SUITE_P(Saving, FailingCall,
+                         ::testing::Combine(::testing::ValuesIn(fault_cases),
+                                            ::testing::Values(Exchange::possible)),
                          name_of);
 INSTANTIATE_TEST_SUITE_P(SavingWithoutExchange, FailingCall,
-                         ::testing::Combine(::testing::Values(fault_cases[1]), ::testing::Values(Exchange::impossible)), name_of);
+                         ::testing::Combine(::testing::Values(fault_cases[1]),
+                                            ::testing::Values(Exchange::impossible)),
+                         name_of);
 
 /// The second fault often meets what cleans up after the first.
 TEST(TwoFailingCalls, LoseNothing) {
@@ -117,9 +135,12 @@ TEST(TwoFailingCalls, LoseNothing) {
   int both = 0;
   for (int pair = 0; pair < 150 * test_rounds(); ++pair) {
     const TemporaryFolder root;
-    const int first = 1 + choose(calls - 1), second = first + 1 + (pair % 2 ? choose(calls) : choose(9));
-    const Outcome outcome = save_with(root.path(), Exchange(pair % 2), {{first, errors[choose(4)]}, {second, errors[choose(4)]}});
-    SCOPED_TRACE(fmt::format("calls {} and {} ({}): {}", first, second, fmt::join(outcome.failed_calls, ", "), outcome.error));
+    const int first = 1 + choose(calls - 1),
+              second = first + 1 + (pair % 2 ? choose(calls) : choose(9));
+    const Outcome outcome = save_with(root.path(), Exchange(pair % 2),
+                                      {{first, errors[choose(4)]}, {second, errors[choose(4)]}});
+    SCOPED_TRACE(fmt::format("calls {} and {} ({}): {}", first, second,
+                             fmt::join(outcome.failed_calls, ", "), outcome.error));
     ASSERT_NO_FATAL_FAILURE(expect_whole(root.path(), outcome));
     both += outcome.failed_calls.size() == 2;
   }

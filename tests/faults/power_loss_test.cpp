@@ -1,5 +1,6 @@
-// The power goes at any moment of saving: every checkpoint that was reported as saved is there, whole, and none that is not whole shows.
-// Every prefix of the recorded operations is taken, and what was not yet synced is lost, kept, or partly both, torn writes included.
+// The power goes at any moment of saving: every checkpoint that was reported as saved is there,
+// whole, and none that is not whole shows. Every prefix of the recorded operations is taken, and
+// what was not yet synced is lost, kept, or partly both, torn writes included.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -36,11 +37,13 @@ std::vector<FileOperation> history(Exchange exchange) {
   return recorder.operations();
 }
 
-/// What readers look at: they pass over names of what is being made or removed. `latest` is a hint to people.
+/// What readers look at: they pass over names of what is being made or removed. `latest` is a hint
+/// to people.
 Tree visible(const Tree& tree) {
   Tree seen;
   for (const auto& [path, content] : tree) {
-    if (path.find(".tmp-") == std::string::npos && path.find(".trash-") == std::string::npos && !path.ends_with("/latest"))
+    if (path.find(".tmp-") == std::string::npos && path.find(".trash-") == std::string::npos &&
+        !path.ends_with("/latest"))
       seen.emplace(path, content);
   }
   return seen;
@@ -77,7 +80,9 @@ std::string problem_of(const Tree& tree, std::int64_t acknowledged) {
     if (save_at(path) == 0) return "other weights";
     newest = std::max(newest, save_at(path));
   }
-  return newest >= acknowledged ? "" : fmt::format("save {} was acknowledged, save {} found", acknowledged, newest);
+  return newest >= acknowledged
+             ? ""
+             : fmt::format("save {} was acknowledged, save {} found", acknowledged, newest);
 }
 
 struct Checked {
@@ -87,11 +92,13 @@ struct Checked {
 
 /// `path` under the name that it has without the renaming.
 void undo_rename(std::string& path, const FileOperation& renaming) {
-  if ((path + "/").starts_with(renaming.target + "/")) path.replace(0, renaming.target.size(), renaming.path);
+  if ((path + "/").starts_with(renaming.target + "/"))
+    path.replace(0, renaming.target.size(), renaming.path);
 }
 
 /// Goes through the history without some operations; stops at the first problem.
-Checked check(std::vector<FileOperation> operations, int random_states, const std::set<std::size_t>& left_out = {}) {
+Checked check(std::vector<FileOperation> operations, int random_states,
+              const std::set<std::size_t>& left_out = {}) {
   std::mt19937 random(1);
   std::set<std::pair<std::int64_t, Tree>> known;  // most states are alike
   DiskModel disk;
@@ -110,7 +117,10 @@ Checked check(std::vector<FileOperation> operations, int random_states, const st
     if (operations[i].kind == Kind::acknowledge) acknowledged = operations[i].acknowledged;
     if (!left_out.empty() && i < *left_out.begin()) continue;  // as in the whole history
     for (int state = 0; state < 2 + random_states; ++state) {
-      const Unsynced unsynced = state == 0 ? Unsynced::lost : state == 1 ? Unsynced::kept : state % 2 ? Unsynced::dropped : Unsynced::torn;
+      const Unsynced unsynced = state == 0   ? Unsynced::lost
+                                : state == 1 ? Unsynced::kept
+                                : state % 2  ? Unsynced::dropped
+                                             : Unsynced::torn;
       Tree tree = visible(disk.after_power_loss(unsynced, random));
       ++checked.states;
       if (!known.emplace(acknowledged, tree).second) continue;
@@ -123,8 +133,8 @@ Checked check(std::vector<FileOperation> operations, int random_states, const st
   return checked;
 }
 
-/// Operation `i`, and where it syncs a folder all other syncs of that folder in the same save: several files of it were made durable one
-/// after another, and the last sync alone would do.
+/// Operation `i`, and where it syncs a folder all other syncs of that folder in the same save:
+/// several files of it were made durable one after another, and the last sync alone would do.
 std::set<std::size_t> with_its_like(const std::vector<FileOperation>& operations, std::size_t i) {
   std::set<std::size_t> like{i};
   if (operations[i].kind != Kind::sync_folder) return like;
@@ -132,7 +142,8 @@ std::set<std::size_t> with_its_like(const std::vector<FileOperation>& operations
   while (begin > 0 && operations[begin - 1].kind != Kind::acknowledge) --begin;
   while (operations[end].kind != Kind::acknowledge) ++end;
   for (std::size_t j = begin; j < end; ++j)
-    if (operations[j].kind == Kind::sync_folder && operations[j].path == operations[i].path) like.insert(j);
+    if (operations[j].kind == Kind::sync_folder && operations[j].path == operations[i].path)
+      like.insert(j);
   return like;
 }
 
@@ -149,9 +160,12 @@ TEST_P(PowerLoss, EverySyncAndRenameIsNeeded) {
   int needed = 0;
   for (std::size_t i = 0; i < operations.size(); ++i) {
     const auto& [kind, path, target, offset, bytes, acknowledged] = operations[i];
-    if (kind != Kind::sync_file && kind != Kind::sync_folder && kind != Kind::rename && kind != Kind::exchange) continue;
+    if (kind != Kind::sync_file && kind != Kind::sync_folder && kind != Kind::rename &&
+        kind != Kind::exchange)
+      continue;
     if (path.find("/latest.tmp-") != std::string::npos) continue;  // a hint
-    EXPECT_NE(check(operations, 30, with_its_like(operations, i)).problem, "") << "operation " << i << ": " << path;
+    EXPECT_NE(check(operations, 30, with_its_like(operations, i)).problem, "")
+        << "operation " << i << ": " << path;
     ++needed;
   }
   EXPECT_GT(needed, 70);
@@ -162,15 +176,20 @@ TEST_P(PowerLoss, RemovingWaitsForTheNewName) {
   const auto operations = history(GetParam());
   int found = 0;
   for (std::size_t i = 1; i + 1 < operations.size(); ++i) {
-    if (operations[i].kind != Kind::sync_folder || operations[i - 1].target.find(".trash-") == std::string::npos) continue;
+    if (operations[i].kind != Kind::sync_folder ||
+        operations[i - 1].target.find(".trash-") == std::string::npos)
+      continue;
     EXPECT_NE(check(operations, 30, {i}).problem, "") << "operation " << i;
     ++found;
   }
   EXPECT_EQ(found, 2);
 }
 
-INSTANTIATE_TEST_SUITE_P(Exchange, PowerLoss, ::testing::Values(Exchange::possible, Exchange::impossible),
-                         [](const auto& test) { return test.param == Exchange::possible ? "Possible" : "Impossible"; });
+INSTANTIATE_TEST_SUITE_P(Exchange, PowerLoss,
+                         ::testing::Values(Exchange::possible, Exchange::impossible),
+                         [](const auto& test) {
+                           return test.param == Exchange::possible ? "Possible" : "Impossible";
+                         });
 
 }  // namespace
 }  // namespace nystrom::testing

@@ -1,4 +1,5 @@
-// What the tests of faults do to a run directory: saving checkpoints that say which step they are of.
+// What the tests of faults do to a run directory: saving checkpoints that say which step they are
+// of.
 #pragma once
 
 #include <string>
@@ -10,23 +11,31 @@ namespace nystrom::testing {
 
 /// `version`: how often the step was saved before.
 inline std::string weights_of(std::int64_t step, int version = 0) {
-  return std::string(1500, static_cast<char>('a' + step)) + std::to_string(step) + "." + std::to_string(version);
+  return std::string(1500, static_cast<char>('a' + step)) + std::to_string(step) + "." +
+         std::to_string(version);
 }
 
-inline std::filesystem::path checkpoints_below(const std::filesystem::path& root) { return root / "runs" / "run" / "checkpoints"; }
+inline std::filesystem::path checkpoints_below(const std::filesystem::path& root) {
+  return root / "runs" / "run" / "checkpoints";
+}
 
-/// As training saves: a text, and a larger file whose space is taken in advance and that is written in pieces.
+/// As training saves: a text, and a larger file whose space is taken in advance and that is written
+/// in pieces.
 inline void save_step(CheckpointFolder& folder, std::int64_t step, int version = 0) {
   const auto write_weights = [step, version](const std::filesystem::path& path) {
     const std::string bytes = weights_of(step, version);
     OutputFile file(path);
     file.reserve(static_cast<std::int64_t>(bytes.size()));
-    for (std::size_t at = 0; at < bytes.size(); at += 600) file.write(std::string_view(bytes).substr(at, 600));
+    for (std::size_t at = 0; at < bytes.size(); at += 600)
+      file.write(std::string_view(bytes).substr(at, 600));
     file.commit();
     return file.checksum();
   };
-  folder.save(step, {CheckpointFolder::text_file("state.json", "{\"step\": " + std::to_string(step) + "}"), {"weights", write_weights}},
-              2000);
+  folder.save(
+      step,
+      {CheckpointFolder::text_file("state.json", "{\"step\": " + std::to_string(step) + "}"),
+       {"weights", write_weights}},
+      2000);
   folder.remove_old(step, {});
 }
 

@@ -1,4 +1,5 @@
-// Arbitrary bytes as config.json: only InputError may come out, and what is accepted must survive writing and reading again.
+// Arbitrary bytes as config.json: only InputError may come out, and what is accepted must survive
+// writing and reading again.
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   } catch (const nystrom::InputError&) {
     return 0;
   }
-  if (nystrom::hf_config_text(nystrom::parse_hf_config(first, "config.json")) != first) std::abort();
+  if (nystrom::hf_config_text(nystrom::parse_hf_config(first, "config.json")) != first)
+    std::abort();
   return 0;
 }

@@ -1,4 +1,5 @@
-// Arbitrary bytes as a feature file: only InputError may come out, and what is accepted must be readable or refused.
+// Arbitrary bytes as a feature file: only InputError may come out, and what is accepted must be
+// readable or refused.
 #include <algorithm>
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,6 @@
-// Arbitrary bytes as a shard: only InputError may come out, and what is accepted must lie inside the file and be readable or refused.
-// The checksums of changed inputs are put right half of the time: nothing else would pass the first block.
+// Arbitrary bytes as a shard: only InputError may come out, and what is accepted must lie inside
+// the file and be readable or refused. The checksums of changed inputs are put right half of the
+// time: nothing else would pass the first block.
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -9,13 +10,16 @@
 #include "tests/fuzz/input_files.h"
 #include "tests/support/hdf5_seal.h"
 
-extern "C" std::size_t LLVMFuzzerMutate(unsigned char* data, std::size_t size, std::size_t max_size);
+extern "C" std::size_t LLVMFuzzerMutate(unsigned char* data, std::size_t size,
+                                        std::size_t max_size);
 
-extern "C" std::size_t LLVMFuzzerCustomMutator(unsigned char* data, std::size_t size, std::size_t max_size, unsigned seed) {
+extern "C" std::size_t LLVMFuzzerCustomMutator(unsigned char* data, std::size_t size,
+                                               std::size_t max_size, unsigned seed) {
   std::string bytes(reinterpret_cast<const char*>(data), LLVMFuzzerMutate(data, size, max_size));
   if (seed % 2 == 0) {
     // Written in again: a length that does not fit hides everything else.
-    if (seed % 4 == 0) nystrom::testing::put_number(bytes, 28, static_cast<std::uint64_t>(bytes.size()));
+    if (seed % 4 == 0)
+      nystrom::testing::put_number(bytes, 28, static_cast<std::uint64_t>(bytes.size()));
     nystrom::testing::seal_all(bytes);
   }
   std::memcpy(data, bytes.data(), bytes.size());
@@ -27,10 +31,13 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   try {
     const nystrom::Hdf5File file(nystrom::InputFile::open(memory.path()));
     for (const nystrom::Hdf5Array& array : file.arrays()) {
-      if (static_cast<std::int64_t>(array.chunks.size()) != (array.rows + array.chunk_rows - 1) / array.chunk_rows) std::abort();
+      if (static_cast<std::int64_t>(array.chunks.size()) !=
+          (array.rows + array.chunk_rows - 1) / array.chunk_rows)
+        std::abort();
       for (std::size_t i = 0; i < array.chunks.size(); ++i) {
         const auto [address, bytes] = array.chunks[i];
-        if (address < 0 || bytes < 5 || address + bytes > static_cast<std::int64_t>(size)) std::abort();
+        if (address < 0 || bytes < 5 || address + bytes > static_cast<std::int64_t>(size))
+          std::abort();
         try {
           file.read_chunk(array, static_cast<std::int64_t>(i));
         } catch (const nystrom::InputError&) {

@@ -19,7 +19,9 @@ namespace nystrom::testing {
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view bytes) : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {
-    if (descriptor_ < 0 || write(descriptor_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) std::abort();
+    if (descriptor_ < 0 ||
+        write(descriptor_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size()))
+      std::abort();
   }
   ~MemoryFile() { close(descriptor_); }
   MemoryFile(const MemoryFile&) = delete;
@@ -31,8 +33,9 @@ class MemoryFile {
   int descriptor_;
 };
 
-/// A folder in memory that each input fills anew. An input is what its files hold, each behind a line "=== NAME"; only names that the
-/// target gave are written, so that no input reaches beyond the folder. "=== NAME/" makes a folder.
+/// A folder in memory that each input fills anew. An input is what its files hold, each behind a
+/// line "=== NAME"; only names that the target gave are written, so that no input reaches beyond
+/// the folder. "=== NAME/" makes a folder.
 class InputFolder {
  public:
   explicit InputFolder(std::initializer_list<std::string_view> names) : names_(names) {
@@ -47,9 +50,11 @@ class InputFolder {
   const std::filesystem::path& path() const { return path_; }
 
   void fill(std::string_view input) {
-    for (const auto& entry : std::filesystem::directory_iterator(path_)) std::filesystem::remove_all(entry.path());
+    for (const auto& entry : std::filesystem::directory_iterator(path_))
+      std::filesystem::remove_all(entry.path());
     constexpr std::string_view mark = "\n=== ";
-    std::size_t at = input.starts_with(mark.substr(1)) ? mark.size() - 1 : skip(input.find(mark), mark.size());
+    std::size_t at =
+        input.starts_with(mark.substr(1)) ? mark.size() - 1 : skip(input.find(mark), mark.size());
     while (at < input.size()) {
       const std::size_t line_end = std::min(input.find('\n', at), input.size());
       // The line feed before the next mark belongs to the mark, also where the file is empty.
@@ -61,7 +66,9 @@ class InputFolder {
   }
 
  private:
-  static std::size_t skip(std::size_t at, std::size_t count) { return at == std::string_view::npos ? at : at + count; }
+  static std::size_t skip(std::size_t at, std::size_t count) {
+    return at == std::string_view::npos ? at : at + count;
+  }
 
   void write_file(std::string_view name, std::string_view bytes) const {
     if (std::ranges::find(names_, name) == names_.end()) return;

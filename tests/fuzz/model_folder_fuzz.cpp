@@ -1,5 +1,6 @@
-// Arbitrary files as a model's folder, or as a run with checkpoints: config.json, a vocabulary, weights in shards with their index or in
-// one file. Only InputError may come out, and every tensor of weights that are accepted must be readable.
+// Arbitrary files as a model's folder, or as a run with checkpoints: config.json, a vocabulary,
+// weights in shards with their index or in one file. Only InputError may come out, and every tensor
+// of weights that are accepted must be readable.
 #include <cstdlib>
 #include <string_view>
 
@@ -27,7 +28,8 @@ void read_model(const std::filesystem::path& place) {
   const nystrom::ModelFolder folder = nystrom::open_model_folder(place, {}, quiet);
   if (nystrom::trained_length(folder) < 1) std::abort();
   try {
-    nystrom::parse_config("model: {from: " + place.string() + "}", "from.yaml", nystrom::start_defaults);
+    nystrom::parse_config("model: {from: " + place.string() + "}", "from.yaml",
+                          nystrom::start_defaults);
   } catch (const nystrom::InputError&) {
   }
   nystrom::open_masked_lm_tokenizer(folder);

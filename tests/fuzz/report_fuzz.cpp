@@ -1,5 +1,5 @@
-// Arbitrary files as what a report shows: runs of a sweep with its summary, filled masks, a study. A page or InputError may come out, and
-// filled masks survive writing and reading again.
+// Arbitrary files as what a report shows: runs of a sweep with its summary, filled masks, a study.
+// A page or InputError may come out, and filled masks survive writing and reading again.
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -14,7 +14,8 @@ namespace {
 
 std::string lines_of(const nystrom::MaskSamples& samples) {
   std::string lines;
-  for (const auto& step : samples.steps) lines += nystrom::mask_samples_line(samples.texts, step) + "\n";
+  for (const auto& step : samples.steps)
+    lines += nystrom::mask_samples_line(samples.texts, step) + "\n";
   return lines;
 }
 
@@ -40,7 +41,8 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   folder.fill({reinterpret_cast<const char*>(data), size});
   const auto run_path = folder.path() / "seed-1";
   try {
-    nystrom::run_report(nystrom::read_run(run_path), read_masks(run_path), nystrom::read_study(run_path));
+    nystrom::run_report(nystrom::read_run(run_path), read_masks(run_path),
+                        nystrom::read_study(run_path));
   } catch (const nystrom::InputError&) {
   }
   try {

@@ -1,5 +1,5 @@
-// Arbitrary files as what a run left: settings, metrics, log, and a checkpoint's manifest and state. Only InputError may come out, and what
-// is accepted survives writing and reading again.
+// Arbitrary files as what a run left: settings, metrics, log, and a checkpoint's manifest and
+// state. Only InputError may come out, and what is accepted survives writing and reading again.
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -28,7 +28,8 @@ void read_state(const fs::path& file) {
 void read_record(const fs::path& folder) {
   nystrom::RunRecord run = nystrom::read_run(folder);
   run.higher_is_better();
-  if (const auto* best = run.best(); best && !best->metrics.contains(run.metric_name())) std::abort();
+  if (const auto* best = run.best(); best && !best->metrics.contains(run.metric_name()))
+    std::abort();
   run.config.run_dir = folder;
   nystrom::write_resolved_config(run.config);
 }

@@ -1,5 +1,5 @@
-// Arbitrary bytes as a safetensors file, and as the index of a sharded model: only InputError may come out, and what is accepted
-// must lie inside the file and be readable.
+// Arbitrary bytes as a safetensors file, and as the index of a sharded model: only InputError may
+// come out, and what is accepted must lie inside the file and be readable.
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -38,10 +38,13 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   try {
     const auto file_size = static_cast<std::int64_t>(size);
     const auto length = nystrom::safetensors_header_length(bytes.substr(0, 8), file_size);
-    const auto header = nystrom::parse_safetensors_header(bytes.substr(8, static_cast<std::size_t>(length)), file_size - 8 - length);
+    const auto header = nystrom::parse_safetensors_header(
+        bytes.substr(8, static_cast<std::size_t>(length)), file_size - 8 - length);
     std::int64_t end = 0;
     for (const auto& tensor : header.tensors) {
-      if (tensor.begin != end || tensor.bytes() != tensor.shape.numel() * nystrom::stored_size(tensor.type)) std::abort();
+      if (tensor.begin != end ||
+          tensor.bytes() != tensor.shape.numel() * nystrom::stored_size(tensor.type))
+        std::abort();
       end = tensor.end;
     }
     if (end != file_size - 8 - length) std::abort();

@@ -1,4 +1,5 @@
-// Arbitrary bytes as a SentencePiece model: only InputError may come out, and the library must be able to load and use what is accepted.
+// Arbitrary bytes as a SentencePiece model: only InputError may come out, and the library must be
+// able to load and use what is accepted.
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -13,9 +14,11 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
     const auto model = nystrom::scan_sentencepiece(bytes, "fuzz.model");
     nystrom::Charsmap::replacement(model.charsmap, "A\xE1\x84\x80\xE1\x85\xA1");
     const auto tokenizer = nystrom::SentencePieceTokenizer::parse(bytes, "fuzz.model");
-    const std::string_view text = "The 12,345 caf\xC3\xA9s [MASK] ``ABC'' \xE6\x9D\xB1\xE4\xBA\xAC \xEF\xBC\xA1 abc";
+    const std::string_view text =
+        "The 12,345 caf\xC3\xA9s [MASK] ``ABC'' \xE6\x9D\xB1\xE4\xBA\xAC \xEF\xBC\xA1 abc";
     std::vector<std::int32_t> ids;
-    for (const auto& [id, begin, end] : tokenizer.encode_with_offsets(text, nystrom::SpecialNames::tokens)) {
+    for (const auto& [id, begin, end] :
+         tokenizer.encode_with_offsets(text, nystrom::SpecialNames::tokens)) {
       if (id < 0 || id >= tokenizer.vocab_size() || begin > end || end > text.size()) std::abort();
       if (!tokenizer.find(tokenizer.piece(id)) || tokenizer.definition().empty()) std::abort();
       tokenizer.starts_word(id);

@@ -1,5 +1,5 @@
-// Arbitrary files as a data set, an index with a shard: only InputError may come out, and what is accepted must hold as many ids and
-// documents as it says, the ids within the vocabulary.
+// Arbitrary files as a data set, an index with a shard: only InputError may come out, and what is
+// accepted must hold as many ids and documents as it says, the ids within the vocabulary.
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
@@ -19,8 +19,10 @@ void read(const std::filesystem::path& folder) {
   try {
     const auto ids = dataset.read(0, tokens);
     if (static_cast<std::int64_t>(ids.size()) != tokens) std::abort();
-    if (std::ranges::any_of(ids, [&](std::uint32_t id) { return id >= dataset.info().vocab_size; })) std::abort();
-    if (static_cast<std::int64_t>(dataset.document_starts(0, documents).size()) != documents) std::abort();
+    if (std::ranges::any_of(ids, [&](std::uint32_t id) { return id >= dataset.info().vocab_size; }))
+      std::abort();
+    if (static_cast<std::int64_t>(dataset.document_starts(0, documents).size()) != documents)
+      std::abort();
   } catch (const nystrom::InputError&) {
   }
   dataset.verify();
@@ -38,7 +40,9 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   }
   try {
     const auto index = nystrom::parse_index(input, "index.json");
-    if (nystrom::index_text(nystrom::parse_index(nystrom::index_text(index), "written")) != nystrom::index_text(index)) std::abort();
+    if (nystrom::index_text(nystrom::parse_index(nystrom::index_text(index), "written")) !=
+        nystrom::index_text(index))
+      std::abort();
     nystrom::check_shard_metadata(index.statistics, "metadata", index.info, index.shards[0]);
   } catch (const nystrom::InputError&) {
   }

@@ -1,5 +1,5 @@
-// Arbitrary bytes as a file of examples, the first byte telling the form: only InputError may come out, reading ends, and every example is
-// UTF-8 that can be encoded.
+// Arbitrary bytes as a file of examples, the first byte telling the form: only InputError may come
+// out, reading ends, and every example is UTF-8 that can be encoded.
 #include <cstdlib>
 #include <string>
 
@@ -14,15 +14,17 @@ namespace {
 using namespace nystrom;
 
 TaskConfig task_of(unsigned char choice) {
-  static constexpr TaskKind kinds[] = {TaskKind::classification, TaskKind::regression, TaskKind::tokens, TaskKind::questions,
-                                       TaskKind::choice};
+  static constexpr TaskKind kinds[] = {TaskKind::classification, TaskKind::regression,
+                                       TaskKind::tokens, TaskKind::questions, TaskKind::choice};
   TaskConfig task;
   task.kind = kinds[choice % 5];
   const auto formats = formats_of(*task.kind);
   task.format = formats[choice / 5 % formats.size()];
   task.header = choice / 25 % 2 == 0;
   const bool others = choice / 50 % 2 == 1;  // columns by number, a list of choices with names
-  if (task.kind == TaskKind::choice) task.columns.choices = others ? std::vector<std::string>{"3"} : std::vector<std::string>{"3", "4"};
+  if (task.kind == TaskKind::choice)
+    task.columns.choices =
+        others ? std::vector<std::string>{"3"} : std::vector<std::string>{"3", "4"};
   if (task.kind == TaskKind::choice && others) task.labels = {"no", "yes"};
   if (task.kind == TaskKind::tokens && others) {
     task.columns.text = "1";
@@ -55,7 +57,8 @@ void read(const TaskConfig& task, const std::string& file, std::size_t size, Lab
     try {
       const auto example = reader->next();
       if (!example) return;
-      if (!is_valid_utf8(example->text) || (example->pair && !is_valid_utf8(*example->pair))) std::abort();
+      if (!is_valid_utf8(example->text) || (example->pair && !is_valid_utf8(*example->pair)))
+        std::abort();
       evaluate(example->text);
       for (const EncodedSample& sample : encoder.encode(*example, counts))
         if (sample.length() > 300 || sample.end < sample.start) std::abort();

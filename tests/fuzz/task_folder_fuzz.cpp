@@ -1,5 +1,6 @@
-// Arbitrary files whose names tell their form (tables, CoNLL, SQuAD, a folder a label, CIFAR-10's batches, Pathfinder's PNG images):
-// only InputError may come out, reading ends, and all images of a file have one size.
+// Arbitrary files whose names tell their form (tables, CoNLL, SQuAD, a folder a label, CIFAR-10's
+// batches, Pathfinder's PNG images): only InputError may come out, reading ends, and all images of
+// a file have one size.
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -27,11 +28,13 @@ void read(const TaskConfig& task, const std::string& place, Labelled labelled) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t size) {
-  static nystrom::testing::InputFolder folder{"pos/1.txt",      "neg/1.txt",  "neg/.hidden", "empty/", "a.tsv",   "a.csv",
-                                              "a.csv.gz",       "a.jsonl",    "a.json",      "a.txt",  "a.conll", "a.bin",
-                                              "metadata/a.npy", "imgs/1.png", "imgs/2.png",  "a.xyz"};
+  static nystrom::testing::InputFolder folder{
+      "pos/1.txt",      "neg/1.txt",  "neg/.hidden", "empty/", "a.tsv",   "a.csv",
+      "a.csv.gz",       "a.jsonl",    "a.json",      "a.txt",  "a.conll", "a.bin",
+      "metadata/a.npy", "imgs/1.png", "imgs/2.png",  "a.xyz"};
   folder.fill({reinterpret_cast<const char*>(data), size});
-  std::vector<std::string> places{folder.path(), folder.path() / "empty", folder.path() / "metadata/a.npy"};
+  std::vector<std::string> places{folder.path(), folder.path() / "empty",
+                                  folder.path() / "metadata/a.npy"};
   for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
     if (entry.is_regular_file()) places.push_back(entry.path());
   for (const TaskKind kind : {TaskKind::classification, TaskKind::tokens, TaskKind::questions}) {

@@ -1,5 +1,6 @@
-// Arbitrary bytes as a corpus, the first byte telling whether and how they are compressed, what a document is and how long a piece: only
-// InputError may come out, and pieces are UTF-8 without NUL and within the length that was asked for.
+// Arbitrary bytes as a corpus, the first byte telling whether and how they are compressed, what a
+// document is and how long a piece: only InputError may come out, and pieces are UTF-8 without NUL
+// and within the length that was asked for.
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -13,22 +14,29 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   if (size == 0) return 0;
   static nystrom::testing::InputFolder folder{"text", "text.gz", "text.zst"};
   const char* const name = data[0] % 4 == 1 ? "text.gz" : data[0] % 4 == 2 ? "text.zst" : "text";
-  const auto documents = data[0] / 4 % 2 == 0 ? nystrom::Documents::lines : nystrom::Documents::files;
-  const std::size_t piece_bytes = data[0] / 8 % 2 == 0 ? nystrom::TextReader::default_piece_bytes : 64;
-  folder.fill("=== " + std::string(name) + "\n" + std::string(reinterpret_cast<const char*>(data + 1), size - 1));
+  const auto documents =
+      data[0] / 4 % 2 == 0 ? nystrom::Documents::lines : nystrom::Documents::files;
+  const std::size_t piece_bytes =
+      data[0] / 8 % 2 == 0 ? nystrom::TextReader::default_piece_bytes : 64;
+  folder.fill("=== " + std::string(name) + "\n" +
+              std::string(reinterpret_cast<const char*>(data + 1), size - 1));
   try {
     const std::string pattern = folder.path() / "text*";
     nystrom::TextReader reader(nystrom::match_files({&pattern, 1}), documents, piece_bytes);
     std::int64_t bytes = 0;
     while (const auto piece = reader.next()) {
       bytes += static_cast<std::int64_t>(piece->text.size());
-      if (piece->text.size() > piece_bytes || piece->line < 1 || !nystrom::is_valid_utf8(piece->text)) std::abort();
+      if (piece->text.size() > piece_bytes || piece->line < 1 ||
+          !nystrom::is_valid_utf8(piece->text))
+        std::abort();
       if (piece->text.find('\0') != piece->text.npos) std::abort();
     }
     const auto& statistics = reader.statistics();
-    if (statistics.skipped_documents() > static_cast<std::int64_t>(size) || reader.position() > static_cast<std::int64_t>(size))
+    if (statistics.skipped_documents() > static_cast<std::int64_t>(size) ||
+        reader.position() > static_cast<std::int64_t>(size))
       std::abort();
-    if (statistics.bytes != bytes || statistics.summary().find('\n') != std::string::npos) std::abort();
+    if (statistics.bytes != bytes || statistics.summary().find('\n') != std::string::npos)
+      std::abort();
   } catch (const nystrom::InputError&) {
   }
   return 0;

@@ -1,5 +1,6 @@
-// Arbitrary files as a tokenizer's folder, with vocab.txt, or vocab.json and merges.txt, or others, and their settings: only InputError may
-// come out, and a tokenizer that was read must give ids of its vocabulary.
+// Arbitrary files as a tokenizer's folder, with vocab.txt, or vocab.json and merges.txt, or others,
+// and their settings: only InputError may come out, and a tokenizer that was read must give ids of
+// its vocabulary.
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -24,7 +25,8 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   for (const char* place : {"", "vocab.txt", "vocab.bin", "tokenizer.model"}) {
     try {
       const auto tokenizer = nystrom::open_tokenizer(folder.path() / place);
-      const auto ids = tokenizer->encode("The 12,345 [MASK] caf\xC3\xA9s (ABC) \xE6\x9D\xB1\xE4\xBA\xAC \xEF\xBC\xA1 it's");
+      const auto ids = tokenizer->encode(
+          "The 12,345 [MASK] caf\xC3\xA9s (ABC) \xE6\x9D\xB1\xE4\xBA\xAC \xEF\xBC\xA1 it's");
       for (const std::int32_t id : ids)
         if (id < 0 || id >= tokenizer->vocab_size()) std::abort();
       tokenizer->decode(ids);

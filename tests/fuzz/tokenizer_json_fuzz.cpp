@@ -1,5 +1,5 @@
-// Arbitrary bytes as a tokenizer.json, and behind a zero byte a text: only InputError may come out, and a tokenizer that was read must give
-// ids of its vocabulary with places in the text.
+// Arbitrary bytes as a tokenizer.json, and behind a zero byte a text: only InputError may come out,
+// and a tokenizer that was read must give ids of its vocabulary with places in the text.
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -30,9 +30,12 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   const std::size_t end = std::min(bytes.find('\0'), size);
   const std::string_view text =
-      end < size ? bytes.substr(end + 1) : "The 12,345 [MASK] caf\xC3\xA9s (ABC) \xE6\x9D\xB1\xE4\xBA\xAC \xEF\xBC\xA1 it's";
+      end < size
+          ? bytes.substr(end + 1)
+          : "The 12,345 [MASK] caf\xC3\xA9s (ABC) \xE6\x9D\xB1\xE4\xBA\xAC \xEF\xBC\xA1 it's";
   try {
-    nystrom::TokenizerParts parts = nystrom::parse_tokenizer_json(bytes.substr(0, end), "fuzz.json");
+    nystrom::TokenizerParts parts =
+        nystrom::parse_tokenizer_json(bytes.substr(0, end), "fuzz.json");
     nystrom::find_special_ids(parts, {});
     const nystrom::PipelineTokenizer tokenizer(std::move(parts));
     use(tokenizer, text, nystrom::SpecialNames::tokens);

@@ -1,4 +1,5 @@
-// libFuzzer entry: whatever the text, reading a configuration ends in an InputError or in a config that survives being written.
+// libFuzzer entry: whatever the text, reading a configuration ends in an InputError or in a config
+// that survives being written.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -19,7 +20,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   if (config) {
     const std::string written = nystrom::to_yaml(*config);
-    if (nystrom::to_yaml(nystrom::parse_config(written, "written.yaml", nystrom::start_defaults)) != written) std::abort();
+    if (nystrom::to_yaml(nystrom::parse_config(written, "written.yaml", nystrom::start_defaults)) !=
+        written)
+      std::abort();
   }
   try {
     const std::string overrides[] = {text, "model.norm=" + text};

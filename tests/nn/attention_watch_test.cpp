@@ -27,7 +27,8 @@ const Layout layout{{"11111111110000000000", "01111011110111111011", "1100000000
 using Observer = std::function<void(const AttentionInputs&, Var&)>;
 
 /// The gradients of a loss, `factor` times as large as another, with `observer` at work.
-Tensor gradients(const Observer& observer, double factor = 1, bool checkpointing = false, const ModelConfig& config = watched_config()) {
+Tensor gradients(const Observer& observer, double factor = 1, bool checkpointing = false,
+                 const ModelConfig& config = watched_config()) {
   const auto model = make_model(config, DType::f64);
   RunContext run{true, checkpointing, 11, 5, int_tensor({0, 1, 2}, {3})};
   run.observe_attention = observer;
@@ -41,8 +42,12 @@ Observer of(AttentionWatch& watch) {
   return [&watch](const AttentionInputs& in, Var& output) { watch.observe(in, output); };
 }
 
-double norm(const std::vector<double>& x) { return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0)); }
-double mean(const std::vector<double>& x) { return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size()); }
+double norm(const std::vector<double>& x) {
+  return std::sqrt(std::inner_product(x.begin(), x.end(), x.begin(), 0.0));
+}
+double mean(const std::vector<double>& x) {
+  return std::accumulate(x.begin(), x.end(), 0.0) / static_cast<double>(x.size());
+}
 
 TEST(AttentionWatch, SaysWhatTheWholeMatricesSay) {
   const ModelConfig config = watched_config();
@@ -53,10 +58,14 @@ TEST(AttentionWatch, SaysWhatTheWholeMatricesSay) {
     const NoGrad constant;
     const auto row = [](const Var& x) { return Var(x.value().slice(0, 1, 2)); };
     const SequenceMask mask = in.mask.rows({1});
-    const AttentionInputs one{row(in.hidden), row(in.queries), row(in.keys), row(in.values), mask, in.query, in.key};
+    const AttentionInputs one{row(in.hidden), row(in.queries), row(in.keys), row(in.values),
+                              mask,           in.query,        in.key};
     const SoftmaxAttention exact(config);
     const auto of_tokens = [&](const Var& x) {
-      return mask_rows(reshape(transpose(x, 1, 2), {1, x.dim(2), x.dim(1) * x.dim(3)}), mask.valid()).value().to_doubles();
+      return mask_rows(reshape(transpose(x, 1, 2), {1, x.dim(2), x.dim(1) * x.dim(3)}),
+                       mask.valid())
+          .value()
+          .to_doubles();
     };
     const std::vector<double> out = of_tokens(row(output)), out_exact = of_tokens(exact(one));
     std::vector<double> difference;
@@ -64,7 +73,8 @@ TEST(AttentionWatch, SaysWhatTheWholeMatricesSay) {
     AttentionFigures figures;
     figures.error = norm(difference) / norm(out_exact);
     figures.entropy = mean(attention_entropies(attention_matrix(exact, one), mask));
-    figures.residual = mean(inverse_residuals(NystromAttention(config).landmark_matrix(one).value(), 6).back());
+    figures.residual =
+        mean(inverse_residuals(NystromAttention(config).landmark_matrix(one).value(), 6).back());
     expected.push_back(figures);
   });
   ASSERT_EQ(watch.layers().size(), expected.size());
@@ -136,14 +146,19 @@ TEST(NystromAttention, GradientOfTheLandmarkMatrix) {
     if (seen++ > 0) return;
     const Tensor got = NystromAttention(config).landmark_matrix_gradient(in, dy.value());
     const Var means = segment_means(in.hidden, {}, 4);
-    const auto project = [&](const Linear& by) { return split_heads(linear(means, by.weight(), by.bias()), 2); };
+    const auto project = [&](const Linear& by) {
+      return split_heads(linear(means, by.weight(), by.bias()), 2);
+    };
     const Var qs = project(in.query), ks = project(in.key);
-    const auto read = [&](const Var& q, const Var& k) { return softmax(scale * matmul(q, transpose(k, -1, -2))).detach(); };
+    const auto read = [&](const Var& q, const Var& k) {
+      return softmax(scale * matmul(q, transpose(k, -1, -2))).detach();
+    };
     const Var a = Var::leaf(read(qs, ks).value());
     Tape tape;
-    tape.backward(matmul(read(in.queries, ks),
-                         matmul(pseudo_inverse_iterative(a, 6, PinvScale::per_matrix), matmul(read(qs, in.keys), in.values.detach()))),
-                  dy.value());
+    tape.backward(
+        matmul(read(in.queries, ks), matmul(pseudo_inverse_iterative(a, 6, PinvScale::per_matrix),
+                                            matmul(read(qs, in.keys), in.values.detach()))),
+        dy.value());
     EXPECT_LE(relative_difference(got, a.grad()), 1e-12);
   };
   ModelInput input = input_of(config, layout);

@@ -1,5 +1,5 @@
-// What the other attention kinds are by definition, and what their approximations may be trusted with. (Their values are compared with
-// independent references in golden_test.)
+// What the other attention kinds are by definition, and what their approximations may be trusted
+// with. (Their values are compared with independent references in golden_test.)
 #include <gtest/gtest.h>
 
 #include "nn/attention_diagnostics.h"
@@ -24,13 +24,20 @@ struct Block {
     query.emplace(Scope(store) / "self" / "query", 16, 16);
     key.emplace(Scope(store) / "self" / "key", 16, 16);
     store.allocate(DType::f64, StoreMode::inference);
-    for (const Parameter& parameter : store.parameters()) store.set(parameter.name(), weights_of(parameter, sharpness));
+    for (const Parameter& parameter : store.parameters())
+      store.set(parameter.name(), weights_of(parameter, sharpness));
     hidden = random_normal({1, length, 16}, 1);
   }
 
   AttentionInputs inputs() const {
     const auto heads = [](const Var& x) { return split_heads(x, 2); };
-    return {hidden, heads((*query)(hidden)), heads((*key)(hidden)), heads(random_normal(hidden.shape(), 2)), mask, *query, *key};
+    return {hidden,
+            heads((*query)(hidden)),
+            heads((*key)(hidden)),
+            heads(random_normal(hidden.shape(), 2)),
+            mask,
+            *query,
+            *key};
   }
   std::unique_ptr<AttentionMethod> method(AttentionKind kind) {
     config.attention.kind = kind;
@@ -55,7 +62,8 @@ void expect_stochastic(const Tensor& matrix) {
 TEST(Baselines, GiveMeansOfValues) {
   Block block(17);
   for (const AttentionKind kind :
-       {AttentionKind::softmax, AttentionKind::double_softmax, AttentionKind::linear, AttentionKind::performer, AttentionKind::reformer}) {
+       {AttentionKind::softmax, AttentionKind::double_softmax, AttentionKind::linear,
+        AttentionKind::performer, AttentionKind::reformer}) {
     SCOPED_TRACE(enum_name(kind));
     block.config.attention.bucket_size = 4;
     AttentionInputs in = block.inputs();
@@ -75,10 +83,12 @@ TEST(Performer, FeaturesOfABlockAreOrthogonalAndTheirLengthsAreNot) {
   const std::vector<double> gram = matmul(w, transpose(Var(w), 0, 1)).value().to_doubles();
   double squares = 0;
   for (std::size_t i = 0; i < 20; ++i) {
-    for (std::size_t j = i / 8 * 8; j < i; ++j) EXPECT_NEAR(gram[i * 20 + j], 0, 1e-12) << i << " " << j;
+    for (std::size_t j = i / 8 * 8; j < i; ++j)
+      EXPECT_NEAR(gram[i * 20 + j], 0, 1e-12) << i << " " << j;
     squares += gram[i * 21];
   }
-  EXPECT_NEAR(squares / 20, 8, 2.5) << "the mean squared length of standard normal vectors in 8 dimensions";
+  EXPECT_NEAR(squares / 20, 8, 2.5)
+      << "the mean squared length of standard normal vectors in 8 dimensions";
   EXPECT_GT(std::abs(gram[0] - gram[21]), 0.1);
 }
 
@@ -86,12 +96,16 @@ TEST(Performer, FeaturesOfABlockAreOrthogonalAndTheirLengthsAreNot) {
 TEST(Performer, EstimatesTheSoftmaxKernelWithoutBias) {
   constexpr std::int64_t width = 8, count = 16;
   constexpr int draws = 4000;
-  const std::vector<double> x = random_normal({width}, 1, 0.5).to_doubles(), y = random_normal({width}, 2, 0.5).to_doubles();
+  const std::vector<double> x = random_normal({width}, 1, 0.5).to_doubles(),
+                            y = random_normal({width}, 2, 0.5).to_doubles();
   double inner = 0, half_squares = 0;
-  for (std::size_t i = 0; i < x.size(); ++i) inner += x[i] * y[i], half_squares += (x[i] * x[i] + y[i] * y[i]) / 2;
+  for (std::size_t i = 0; i < x.size(); ++i)
+    inner += x[i] * y[i], half_squares += (x[i] * x[i] + y[i] * y[i]) / 2;
   double sum = 0, squares = 0;
   for (int draw = 0; draw < draws; ++draw) {
-    const std::vector<double> w = orthogonal_features(static_cast<std::uint64_t>(draw), "features", count, width).to_doubles();
+    const std::vector<double> w =
+        orthogonal_features(static_cast<std::uint64_t>(draw), "features", count, width)
+            .to_doubles();
     double estimate = 0;
     for (std::size_t f = 0; f < static_cast<std::size_t>(count); ++f) {
       double projected = 0;
@@ -114,7 +128,9 @@ TEST(Performer, ComesNearerToSoftmaxWithMoreFeatures) {
     for (std::int64_t seed = 0; seed < 8; ++seed) {
       block.config.attention.num_features = features;
       block.config.attention.random_seed = seed;
-      sum += relative_errors((*block.method(AttentionKind::performer))(block.inputs()).value(), exact, block.mask)[0] / 8;
+      sum += relative_errors((*block.method(AttentionKind::performer))(block.inputs()).value(),
+                             exact, block.mask)[0] /
+             8;
     }
     return sum;
   };
@@ -128,24 +144,31 @@ TEST(Performer, FollowsFromItsSeedAlone) {
   Block block(9);
   const auto values = [&](std::int64_t seed) {
     block.config.attention.random_seed = seed;
-    return (*block.method(AttentionKind::performer))(block.inputs()).value().contiguous().to_doubles();
+    return (*block.method(AttentionKind::performer))(block.inputs())
+        .value()
+        .contiguous()
+        .to_doubles();
   };
   EXPECT_EQ(values(5), values(5));
   EXPECT_NE(values(5), values(6));
 }
 
-/// Scores of hundreds leave no feature that all share: what is subtracted must keep every sum from 0, in f32 too.
+/// Scores of hundreds leave no feature that all share: what is subtracted must keep every sum from
+/// 0, in f32 too.
 TEST(Performer, StaysFiniteForLargeScores) {
   for (const DType dtype : {DType::f32, DType::f64}) {
-    const Var q = random_normal({1, 2, 12, 8}, 1, 40).cast(dtype), k = random_normal({1, 2, 12, 8}, 2, 40).cast(dtype);
+    const Var q = random_normal({1, 2, 12, 8}, 1, 40).cast(dtype),
+              k = random_normal({1, 2, 12, 8}, 2, 40).cast(dtype);
     Block block(12);
     const AttentionInputs in{block.hidden, q, k, q, block.mask, *block.query, *block.key};
-    for (const double value : (*block.method(AttentionKind::performer))(in).value().contiguous().to_doubles())
+    for (const double value :
+         (*block.method(AttentionKind::performer))(in).value().contiguous().to_doubles())
       ASSERT_TRUE(std::isfinite(value));
   }
 }
 
-/// As many tokens as a chunk holds see each other, whatever they hash to: softmax(Q Q'ᵀ / √d) without the diagonal.
+/// As many tokens as a chunk holds see each other, whatever they hash to: softmax(Q Q'ᵀ / √d)
+/// without the diagonal.
 TEST(Reformer, OfOneChunkIsExactAttentionToOthers) {
   Block block(6);
   block.config.attention.bucket_size = 6;
@@ -154,7 +177,8 @@ TEST(Reformer, OfOneChunkIsExactAttentionToOthers) {
     AttentionInputs in = block.inputs();
     in.keys = in.queries;
     const Tensor matrix = attention_matrix(*block.method(AttentionKind::reformer), in);
-    const std::vector<double> q = in.queries.value().contiguous().to_doubles(), got = matrix.contiguous().to_doubles();
+    const std::vector<double> q = in.queries.value().contiguous().to_doubles(),
+                              got = matrix.contiguous().to_doubles();
     for (std::size_t h = 0; h < 2; ++h) {
       for (std::size_t i = 0; i < 6; ++i) {
         std::vector<double> row(6, 0.0);
@@ -167,7 +191,8 @@ TEST(Reformer, OfOneChunkIsExactAttentionToOthers) {
           }
           total += row[j] = i == j ? 0 : std::exp(inner / std::sqrt(squares + 8e-6));
         }
-        for (std::size_t j = 0; j < 6; ++j) EXPECT_NEAR(got[(h * 6 + i) * 6 + j], row[j] / total, 1e-12);
+        for (std::size_t j = 0; j < 6; ++j)
+          EXPECT_NEAR(got[(h * 6 + i) * 6 + j], row[j] / total, 1e-12);
       }
     }
   }
@@ -177,7 +202,9 @@ TEST(Reformer, LeavesATokenAloneWithItself) {
   Block block(1);
   AttentionInputs in = block.inputs();
   in.keys = in.queries;
-  EXPECT_LE(relative_difference((*block.method(AttentionKind::reformer))(in).value().contiguous(), in.values.value().contiguous()), 1e-12);
+  EXPECT_LE(relative_difference((*block.method(AttentionKind::reformer))(in).value().contiguous(),
+                                in.values.value().contiguous()),
+            1e-12);
 }
 
 TEST(Reformer, ModelHasNoKeyProjection) {
@@ -196,17 +223,20 @@ TEST(Linformer, RefusesLongerSequencesThanItsProjections) {
   EXPECT_EQ(config.longest_sequence(), 9);
   const auto model = make_model(config, DType::f64);
   EXPECT_EQ(message_of([&] { (*model)(input_of(config, {{"1111111111"}})); }),
-            "the sequence has 10 positions, but linformer's projections were made for max_position_embeddings 9; shorten it");
+            "the sequence has 10 positions, but linformer's projections were made for "
+            "max_position_embeddings 9; shorten it");
 }
 
-// ---- Diagnostics ------------------------------------------------------------------------------------------------------------------------
+// ---- Diagnostics --------------------------------------------------------------------------------
 
 TEST(Diagnostics, ObserverSeesEveryLayerInOrder) {
   const ModelConfig config = tiny_config();
   const auto model = make_model(config, DType::f64);
   std::vector<std::vector<double>> seen;
   RunContext run;
-  run.observe_attention = [&](const AttentionInputs& in, const Var&) { seen.push_back(in.hidden.value().to_doubles()); };
+  run.observe_attention = [&](const AttentionInputs& in, const Var&) {
+    seen.push_back(in.hidden.value().to_doubles());
+  };
   (*model)(input_of(config, {{"11111"}}), run);
   ASSERT_EQ(seen.size(), 2U);
   EXPECT_NE(seen[0], seen[1]);
@@ -214,11 +244,13 @@ TEST(Diagnostics, ObserverSeesEveryLayerInOrder) {
 
 TEST(Diagnostics, MatrixTimesValuesIsTheOutput) {
   Block block(13);
-  for (const AttentionKind kind : {AttentionKind::nystrom, AttentionKind::softmax, AttentionKind::performer}) {
+  for (const AttentionKind kind :
+       {AttentionKind::nystrom, AttentionKind::softmax, AttentionKind::performer}) {
     const auto method = block.method(kind);
     const AttentionInputs in = block.inputs();
     const Tensor product = matmul(attention_matrix(*method, in), in.values).value();
-    EXPECT_LE(relative_difference(product, (*method)(in).value().contiguous()), 1e-10) << enum_name(kind);
+    EXPECT_LE(relative_difference(product, (*method)(in).value().contiguous()), 1e-10)
+        << enum_name(kind);
   }
 }
 
@@ -240,7 +272,8 @@ TEST(Diagnostics, EntropyIsBetweenOneKeyAndAll) {
   const auto exact = block.method(AttentionKind::softmax);
   Var zero = Tensor::zeros({1, 2, 16, 8}, DType::f64);
   const AttentionInputs in{block.hidden, zero, zero, zero, block.mask, *block.query, *block.key};
-  EXPECT_NEAR(attention_entropies(attention_matrix(*exact, in), block.mask)[1], std::log(16), 1e-12);
+  EXPECT_NEAR(attention_entropies(attention_matrix(*exact, in), block.mask)[1], std::log(16),
+              1e-12);
   std::vector<double> identity(2 * 16 * 16, 0.0);
   for (std::size_t i = 0; i < 32; ++i) identity[i * 16 + i % 16] = 1;
   EXPECT_EQ(attention_entropies(Tensor::from(identity, {1, 2, 16, 16}), block.mask)[0], 0);

@@ -29,7 +29,8 @@ TEST(SequenceBlockHead, ReadsTheLastValidStep) {
 }
 
 /// Logits of a classifier of tokens.
-std::vector<double> text_logits(const std::vector<std::string>& rows, const std::vector<int>& sequences, int filler, Pairs pairs,
+std::vector<double> text_logits(const std::vector<std::string>& rows,
+                                const std::vector<int>& sequences, int filler, Pairs pairs,
                                 bool dropout = false) {
   ModelConfig config = tiny_config();
   config.head = Head::sequence_classification;
@@ -39,13 +40,16 @@ std::vector<double> text_logits(const std::vector<std::string>& rows, const std:
   const auto model = make_model(config, DType::f64);
   std::vector<std::int64_t> samples;
   for (const int sequence : sequences) samples.push_back(sequence);
-  const RunContext run{dropout, false, 3, 4, int_tensor(samples, {static_cast<std::int64_t>(samples.size())})};
+  const RunContext run{dropout, false, 3, 4,
+                       int_tensor(samples, {static_cast<std::int64_t>(samples.size())})};
   return (*model)(input_of(config, {rows, sequences, filler}), run).logits.value().to_doubles();
 }
 
 TEST(MeanPooling, DependsOnNoPadding) {
-  expect_near(text_logits({"111110"}, {4}, 1, Pairs::joined), text_logits({"11111"}, {4}, 0, Pairs::joined));
-  EXPECT_NE(text_logits({"11111"}, {4}, 0, Pairs::joined), text_logits({"11110"}, {4}, 0, Pairs::joined));
+  expect_near(text_logits({"111110"}, {4}, 1, Pairs::joined),
+              text_logits({"11111"}, {4}, 0, Pairs::joined));
+  EXPECT_NE(text_logits({"11111"}, {4}, 0, Pairs::joined),
+            text_logits({"11110"}, {4}, 0, Pairs::joined));
 }
 
 TEST(MeanPooling, OfNothingIsZero) {
@@ -56,30 +60,35 @@ TEST(MeanPooling, OfNothingIsZero) {
 
 TEST(TowerFeatures, AreBothTextsTheirProductAndTheirDifference) {
   const Var pooled(Tensor::from(std::vector<double>{1, 2, 3, 5, -1, 0, 4, 2}, {4, 2}));
-  EXPECT_EQ(tower_features(pooled).value().to_doubles(), (std::vector<double>{1, 2, 3, 5, 3, 10, -2, -3, -1, 0, 4, 2, -4, 0, -5, -2}));
+  EXPECT_EQ(tower_features(pooled).value().to_doubles(),
+            (std::vector<double>{1, 2, 3, 5, 3, 10, -2, -3, -1, 0, 4, 2, -4, 0, -5, -2}));
   EXPECT_THROW(tower_features(Var(Tensor::from(std::vector<double>{1, 2, 3}, {3, 1}))), Error);
 }
 
 TEST(Towers, DependOnNoPaddingAndOnNoOtherPair) {
   const auto alone = text_logits({"11111", "11000"}, {4, 7}, 0, Pairs::towers);
-  const auto padded = text_logits({"11111000", "11000000", "11111111", "10000000"}, {4, 7, 2, 3}, 1, Pairs::towers);
+  const auto padded =
+      text_logits({"11111000", "11000000", "11111111", "10000000"}, {4, 7, 2, 3}, 1, Pairs::towers);
   expect_near({padded.begin(), padded.begin() + 3}, alone);
 }
 
 TEST(Towers, ReadTheTextsInOrder) {
-  EXPECT_NE(text_logits({"11111", "11000"}, {4, 7}, 0, Pairs::towers), text_logits({"11000", "11111"}, {7, 4}, 0, Pairs::towers));
+  EXPECT_NE(text_logits({"11111", "11000"}, {4, 7}, 0, Pairs::towers),
+            text_logits({"11000", "11111"}, {7, 4}, 0, Pairs::towers));
 }
 
 TEST(Towers, DrawDropoutByTheSampleAlone) {
   const auto alone = text_logits({"11111", "11000"}, {4, 5}, 0, Pairs::towers, true);
-  const auto behind = text_logits({"11100000", "10000000", "11111000", "11000000"}, {8, 9, 4, 5}, 1, Pairs::towers, true);
+  const auto behind = text_logits({"11100000", "10000000", "11111000", "11000000"}, {8, 9, 4, 5}, 1,
+                                  Pairs::towers, true);
   expect_near({behind.begin() + 3, behind.end()}, alone);
 }
 
 /// Rounded to bf16 the logits of different texts are often the same, and metrics count ties.
 TEST(Heads, LogitsOfBf16AreNotRounded) {
   for (const Head head :
-       {Head::masked_lm, Head::sequence_classification, Head::token_classification, Head::question_answering, Head::multiple_choice}) {
+       {Head::masked_lm, Head::sequence_classification, Head::token_classification,
+        Head::question_answering, Head::multiple_choice}) {
     SCOPED_TRACE(enum_name(head));
     ModelConfig config = tiny_config();
     config.head = head;
@@ -88,14 +97,16 @@ TEST(Heads, LogitsOfBf16AreNotRounded) {
     for (const Var& logits : {out.logits, out.start_logits, out.end_logits}) {
       if (!logits.defined()) continue;
       EXPECT_EQ(logits.dtype(), DType::f32);
-      EXPECT_NE(logits.value().contiguous().to_doubles(), logits.value().cast(DType::bf16).to_doubles());
+      EXPECT_NE(logits.value().contiguous().to_doubles(),
+                logits.value().cast(DType::bf16).to_doubles());
     }
   }
 }
 
 TEST(QuestionAnsweringLoss, IsDividedByItsNormaliser) {
   const Var start(random_normal({3, 5}, 1)), end(random_normal({3, 5}, 2));
-  const Tensor from = Tensor::from(std::vector<std::int64_t>{0, 2, 4}, {3}), to = Tensor::from(std::vector<std::int64_t>{1, 3, 4}, {3});
+  const Tensor from = Tensor::from(std::vector<std::int64_t>{0, 2, 4}, {3}),
+               to = Tensor::from(std::vector<std::int64_t>{1, 3, 4}, {3});
   const double mean = question_answering_loss(start, end, from, to).value().item();
   EXPECT_NEAR(question_answering_loss(start, end, from, to, 12).value().item(), mean / 4, 1e-12);
 }

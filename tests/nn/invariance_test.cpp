@@ -1,4 +1,5 @@
-// Padding and company change nothing: neither what padding holds, nor how much there is, nor what else is in the batch.
+// Padding and company change nothing: neither what padding holds, nor how much there is, nor what
+// else is in the batch.
 #include <gtest/gtest.h>
 
 #include "tests/support/models.h"
@@ -12,7 +13,9 @@ struct Case {
   bool f64_alone = false;
   bool sees_places = false;  ///< where in its row a token stands matters
 };
-void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const Case& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 using C = ModelConfig;
 const Case cases[] = {
@@ -21,22 +24,31 @@ const Case cases[] = {
     {"no_conv", [](C& c) { c.attention.conv_kernel_size.reset(); }},
     {"keys", [](C& c) { c.attention.landmark_source = LandmarkSource::keys; }},
     {"identity_inverse", [](C& c) { c.attention.inverse = Inverse::identity; }},
-    // An exact inverse amplifies any rounding by the square of A's condition in gradients, which is nothing that padding does. Two
-    // landmarks that serve as queries and keys attend to themselves: A is well conditioned. f64 has the digits for any A.
-    {"exact_inverse", [](C& c) { c.attention = {.num_landmarks = 2, .landmark_source = LandmarkSource::keys, .inverse = Inverse::exact}; }},
+    // An exact inverse amplifies any rounding by the square of A's condition in gradients, which is
+    // nothing that padding does. Two landmarks that serve as queries and keys attend to themselves:
+    // A is well conditioned. f64 has the digits for any A.
+    {"exact_inverse",
+     [](C& c) {
+       c.attention = {
+           .num_landmarks = 2, .landmark_source = LandmarkSource::keys, .inverse = Inverse::exact};
+     }},
     {"exact_inverse_of_any_landmarks", [](C& c) { c.attention.inverse = Inverse::exact; }, true},
     {"softmax", [](C& c) { c.attention.kind = AttentionKind::softmax; }},
     {"double_softmax", [](C& c) { c.attention.kind = AttentionKind::double_softmax; }},
     {"linear", [](C& c) { c.attention.kind = AttentionKind::linear; }},
-    {"performer", [](C& c) { c.attention.kind = AttentionKind::performer, c.attention.num_features = 12; }},
-    {"linformer", [](C& c) { c.attention.kind = AttentionKind::linformer, c.attention.projected_length = 6; }, false, true},
+    {"performer",
+     [](C& c) { c.attention.kind = AttentionKind::performer, c.attention.num_features = 12; }},
+    {"linformer",
+     [](C& c) { c.attention.kind = AttentionKind::linformer, c.attention.projected_length = 6; },
+     false, true},
     {"linformer_per_head",
      [](C& c) {
        c.attention.kind = AttentionKind::linformer, c.attention.projected_length = 6;
        c.attention.projection_sharing = ProjectionSharing::per_head;
      },
      false, true},
-    {"reformer", [](C& c) { c.attention.kind = AttentionKind::reformer, c.attention.bucket_size = 4; }},
+    {"reformer",
+     [](C& c) { c.attention.kind = AttentionKind::reformer, c.attention.bucket_size = 4; }},
     {"pre_norm", [](C& c) { c.norm = Norm::pre; }},
     {"sequence_block", make_sequence_block},
 };
@@ -64,8 +76,10 @@ struct Results {
   std::vector<std::pair<std::string, Tensor>> gradients;
 };
 
-/// What a model makes of the tokens of `rows` in a batch, and the gradients of a loss of these tokens alone.
-Results evaluate(const ModelConfig& config, DType dtype, const Layout& layout, const std::vector<std::size_t>& rows, bool dropout = false) {
+/// What a model makes of the tokens of `rows` in a batch, and the gradients of a loss of these
+/// tokens alone.
+Results evaluate(const ModelConfig& config, DType dtype, const Layout& layout,
+                 const std::vector<std::size_t>& rows, bool dropout = false) {
   const auto model = make_model(config, dtype);
   std::vector<std::int64_t> samples;
   for (std::size_t b = 0; b < layout.rows.size(); ++b) samples.push_back(100 + layout.sequence(b));
@@ -75,11 +89,16 @@ Results evaluate(const ModelConfig& config, DType dtype, const Layout& layout, c
   const Var tokens = at_places(out.last_hidden_state, token_places(layout, rows));
   tape.backward(weighted_sum(tokens));
   Results results{tokens.value().clone(), {}};
-  const auto tokens_of_row = [&](std::size_t row) { return std::count(layout.rows[row].begin(), layout.rows[row].end(), '1'); };
-  const bool short_row = rows.size() == 1 && tokens_of_row(rows[0]) <= config.attention.num_landmarks;  // exact attention
+  const auto tokens_of_row = [&](std::size_t row) {
+    return std::count(layout.rows[row].begin(), layout.rows[row].end(), '1');
+  };
+  const bool short_row = rows.size() == 1 && tokens_of_row(rows[0]) <=
+                                                 config.attention.num_landmarks;  // exact attention
   for (const Parameter& parameter : model->parameters().parameters()) {
-    if (is_key_bias(parameter.name()) && (short_row || key_bias_is_inert(config))) continue;  // rounding around 0
-    results.gradients.emplace_back(parameter.name(), model->parameters().gradient(parameter.name()).clone());
+    if (is_key_bias(parameter.name()) && (short_row || key_bias_is_inert(config)))
+      continue;  // rounding around 0
+    results.gradients.emplace_back(parameter.name(),
+                                   model->parameters().gradient(parameter.name()).clone());
   }
   return results;
 }
@@ -87,24 +106,30 @@ Results evaluate(const ModelConfig& config, DType dtype, const Layout& layout, c
 void expect_equal(const Results& got, const Results& expected, const Tolerance& tolerance) {
   EXPECT_LE(relative_difference(got.outputs, expected.outputs), tolerance.outputs);
   for (std::size_t i = 0; i < got.gradients.size(); ++i) {
-    EXPECT_LE(relative_difference(got.gradients[i].second, expected.gradients[i].second), tolerance.gradients) << got.gradients[i].first;
+    EXPECT_LE(relative_difference(got.gradients[i].second, expected.gradients[i].second),
+              tolerance.gradients)
+        << got.gradients[i].first;
   }
 }
 
-/// Rows of one layout against rows of another that hold the same sequences, in all types of the case.
-void expect_same(const Case& test, const ModelConfig& config, const Layout& layout, const Layout& other, bool dropout = false,
-                 const std::vector<std::size_t>& rows = {}, const std::vector<std::size_t>& other_rows = {}) {
+/// Rows of one layout against rows of another that hold the same sequences, in all types of the
+/// case.
+void expect_same(const Case& test, const ModelConfig& config, const Layout& layout,
+                 const Layout& other, bool dropout = false,
+                 const std::vector<std::size_t>& rows = {},
+                 const std::vector<std::size_t>& other_rows = {}) {
   for (const Tolerance& tolerance : tolerances) {
     if (test.f64_alone && tolerance.dtype != DType::f64) continue;
     SCOPED_TRACE(name_of(tolerance.dtype));
-    expect_equal(evaluate(config, tolerance.dtype, other, other_rows, dropout), evaluate(config, tolerance.dtype, layout, rows, dropout),
-                 tolerance);
+    expect_equal(evaluate(config, tolerance.dtype, other, other_rows, dropout),
+                 evaluate(config, tolerance.dtype, layout, rows, dropout), tolerance);
   }
 }
 
 /// Long rows with holes and without, one as short as the landmarks, a shorter one, an empty one.
-const std::vector<std::string> rows = {"11111011110111111011", "11111111111111111111", "01001001000000010000",
-                                       "11000000000000000000", "00000000000000000000", "10101010101010101010"};
+const std::vector<std::string> rows = {"11111011110111111011", "11111111111111111111",
+                                       "01001001000000010000", "11000000000000000000",
+                                       "00000000000000000000", "10101010101010101010"};
 
 class Invariance : public ::testing::TestWithParam<Case> {};
 
@@ -127,7 +152,8 @@ TEST_P(Invariance, OfTheRestOfTheBatch) {
   for (std::size_t row = 0; row < rows.size(); ++row) {
     if (rows[row].find('1') == std::string::npos) continue;  // nothing to compare
     SCOPED_TRACE(rows[row]);
-    expect_same(GetParam(), config, {{rows[row]}, {static_cast<int>(row)}}, {rows}, false, {0}, {row});
+    expect_same(GetParam(), config, {{rows[row]}, {static_cast<int>(row)}}, {rows}, false, {0},
+                {row});
   }
 }
 
@@ -137,24 +163,29 @@ TEST_P(Invariance, OfPaddingAnywhere) {
   ModelConfig config = config_of(GetParam());
   config.positions = Positions::none;
   config.attention.conv_kernel_size.reset();
-  expect_same(GetParam(), config, {{"1111111111000", "1110000000000"}}, {{"000110010111001111", "000000100010000001"}, {}, 1});
+  expect_same(GetParam(), config, {{"1111111111000", "1110000000000"}},
+              {{"000110010111001111", "000000100010000001"}, {}, 1});
 }
 
 TEST_P(Invariance, OfDropoutMasks) {
   const ModelConfig config = config_of(GetParam());
   const Layout batch{{"1111111110", "1100000000", "1111101111"}, {0, 1, 2}};
-  const Layout other{{"11111011110000", "11111111110000", "11111111100000"}, {2, 3, 0}, 1};  // row 0 is the batch's row 2
+  const Layout other{{"11111011110000", "11111111110000", "11111111100000"},
+                     {2, 3, 0},
+                     1};  // row 0 is the batch's row 2
   expect_same(GetParam(), config, batch, other, true, {2}, {0});
 }
 
-INSTANTIATE_TEST_SUITE_P(Options, Invariance, ::testing::ValuesIn(cases), [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Options, Invariance, ::testing::ValuesIn(cases),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 TEST(DropoutOfModel, ChangesWithTheSample) {
   const ModelConfig config = config_of(cases[0]);
   const auto model = make_model(config, DType::f64);
   const ModelInput input = input_of(config, {{"11111"}});
   const auto hidden = [&](std::int64_t sample) {
-    return (*model)(input, {true, false, 11, 5, int_tensor({sample}, {1})}).last_hidden_state.value();
+    return (*model)(input, {true, false, 11, 5, int_tensor({sample}, {1})})
+        .last_hidden_state.value();
   };
   EXPECT_GT(relative_difference(hidden(1), hidden(2)), 0.1);
 }
@@ -169,7 +200,11 @@ TEST(ActivationCheckpointing, GivesTheSameBits) {
     const auto run = [&](bool checkpointing) {
       const auto model = make_model(config, dtype);
       Tape tape;
-      const Var loss = model->masked_lm(input, labels, 0, {true, checkpointing, 11, 5, int_tensor({0, 1, 2, 3, 4, 5}, {6})}).loss;
+      const Var loss =
+          model
+              ->masked_lm(input, labels, 0,
+                          {true, checkpointing, 11, 5, int_tensor({0, 1, 2, 3, 4, 5}, {6})})
+              .loss;
       tape.backward(loss);
       return std::pair(loss.value().item(), model->parameters().gradients().to_doubles());
     };

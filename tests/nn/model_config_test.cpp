@@ -41,65 +41,97 @@ void make_transformers(ModelConfig& c, std::int64_t landmarks, std::int64_t leng
 const Case buildable[] = {
     {"Defaults", [](ModelConfig&) {}, ""},
     {"SequenceBlock", make_features, ""},
-    {"SequenceBlockWithClassifier", [](ModelConfig& c) { make_features(c), c.head = Head::sequence_classification; }, ""},
+    {"SequenceBlockWithClassifier",
+     [](ModelConfig& c) { make_features(c), c.head = Head::sequence_classification; }, ""},
     {"PreNormOfTokens", [](ModelConfig& c) { c.norm = Norm::pre; }, ""},
     {"PostNormWithoutPositions", [](ModelConfig& c) { c.positions = Positions::none; }, ""},
     {"NoConvolution", [](ModelConfig& c) { c.attention.conv_kernel_size.reset(); }, ""},
     {"NoLayers", [](ModelConfig& c) { c.num_hidden_layers = 0; }, ""},
     {"AsManyLandmarksAsPositions", [](ModelConfig& c) { c.attention.num_landmarks = 512; }, ""},
-    {"SoftmaxNeedsNoLandmarks", [](ModelConfig& c) { c.attention = {.kind = AttentionKind::softmax, .num_landmarks = 900}; }, ""},
-    {"RivalNeedsNoLandmarks", [](ModelConfig& c) { c.attention = {.kind = AttentionKind::linear, .num_landmarks = 900}; }, ""},
+    {"SoftmaxNeedsNoLandmarks",
+     [](ModelConfig& c) { c.attention = {.kind = AttentionKind::softmax, .num_landmarks = 900}; },
+     ""},
+    {"RivalNeedsNoLandmarks",
+     [](ModelConfig& c) { c.attention = {.kind = AttentionKind::linear, .num_landmarks = 900}; },
+     ""},
     {"TransformersSegments", [](ModelConfig& c) { make_transformers(c, 64, 512); }, ""},
     {"TransformersExact", [](ModelConfig& c) { make_transformers(c, 900, 900); }, ""},
-    {"TransformersWithExactInverse", [](ModelConfig& c) { make_transformers(c, 64, 512), c.attention.inverse = Inverse::exact; }, ""},
-    {"LengthOfTransformersIsIdleElsewhere", [](ModelConfig& c) { c.segment_means_seq_len = 100; }, ""},
+    {"TransformersWithExactInverse",
+     [](ModelConfig& c) { make_transformers(c, 64, 512), c.attention.inverse = Inverse::exact; },
+     ""},
+    {"LengthOfTransformersIsIdleElsewhere", [](ModelConfig& c) { c.segment_means_seq_len = 100; },
+     ""},
 };
 
 const Case unbuildable[] = {
     {"Heads", [](ModelConfig& c) { c.hidden_size = 100; },
-     "hidden_size 100 is not divisible by num_attention_heads 12; each head takes an equal share of the width"},
-    {"NoHeads", [](ModelConfig& c) { c.num_attention_heads = 0; }, "num_attention_heads is 0; expected a whole number at least 1"},
+     "hidden_size 100 is not divisible by num_attention_heads 12; each head takes an equal share "
+     "of the width"},
+    {"NoHeads", [](ModelConfig& c) { c.num_attention_heads = 0; },
+     "num_attention_heads is 0; expected a whole number at least 1"},
     {"EvenConvolution", [](ModelConfig& c) { c.attention.conv_kernel_size = 32; },
      "attention.conv_kernel_size is 32; expected an odd whole number at least 1"},
-    {"Dropout", [](ModelConfig& c) { c.hidden_dropout_prob = 1; }, "hidden_dropout_prob is 1; expected a number at least 0 and below 1"},
-    {"Epsilon", [](ModelConfig& c) { c.layer_norm_eps = 0; }, "layer_norm_eps is 0; expected a number greater than 0"},
+    {"Dropout", [](ModelConfig& c) { c.hidden_dropout_prob = 1; },
+     "hidden_dropout_prob is 1; expected a number at least 0 and below 1"},
+    {"Epsilon", [](ModelConfig& c) { c.layer_norm_eps = 0; },
+     "layer_norm_eps is 0; expected a number greater than 0"},
     {"Iterations", [](ModelConfig& c) { c.attention.inverse_iterations = 1001; },
      "attention.inverse_iterations is 1001; expected a whole number between 0 and 1000"},
     {"Landmarks", [](ModelConfig& c) { c.attention.num_landmarks = 600; },
-     "attention.num_landmarks 600 exceeds max_position_embeddings 512; no sequence is long enough to have them"},
+     "attention.num_landmarks 600 exceeds max_position_embeddings 512; no sequence is long enough "
+     "to have them"},
     {"RivalWithTransformersSemantics",
-     [](ModelConfig& c) { c.attention = {.kind = AttentionKind::performer, .semantics = Semantics::transformers}; },
-     "attention.kind performer has no attention.semantics transformers, which Hugging Face defines for nystrom and softmax alone; set "
+     [](ModelConfig& c) {
+       c.attention = {.kind = AttentionKind::performer, .semantics = Semantics::transformers};
+     },
+     "attention.kind performer has no attention.semantics transformers, which Hugging Face defines "
+     "for nystrom and softmax alone; set "
      "attention.semantics to nystrom"},
-    {"ProjectedLength", [](ModelConfig& c) { c.attention = {.kind = AttentionKind::linformer, .projected_length = 513}; },
-     "attention.projected_length 513 exceeds max_position_embeddings 512; linformer would make sequences longer"},
+    {"ProjectedLength",
+     [](ModelConfig& c) {
+       c.attention = {.kind = AttentionKind::linformer, .projected_length = 513};
+     },
+     "attention.projected_length 513 exceeds max_position_embeddings 512; linformer would make "
+     "sequences longer"},
     {"Features", [](ModelConfig& c) { c.attention.num_features = 0; },
      "attention.num_features is 0; expected a whole number between 1 and 65536"},
     {"PaddingId", [](ModelConfig& c) { c.pad_token_id = 30000; },
      "pad_token_id 30000 is outside the vocabulary; expected an id below vocab_size 30000"},
     {"Segments", [](ModelConfig& c) { make_transformers(c, 64, 100); },
-     "attention.num_landmarks 64 does not divide segment_means_seq_len 100, as attention.semantics transformers needs (Hugging Face "
+     "attention.num_landmarks 64 does not divide segment_means_seq_len 100, as attention.semantics "
+     "transformers needs (Hugging Face "
      "refuses it too); change it or set attention.semantics to nystrom"},
     {"SegmentsBeyondPositions", [](ModelConfig& c) { make_transformers(c, 64, 1024); },
-     "max_position_embeddings 512 is below segment_means_seq_len 1024, the only length that attention.semantics transformers accepts; "
+     "max_position_embeddings 512 is below segment_means_seq_len 1024, the only length that "
+     "attention.semantics transformers accepts; "
      "raise it or set attention.semantics to nystrom"},
     {"FeaturesWithPostNorm", [](ModelConfig& c) { make_features(c), c.norm = Norm::post; },
-     "embed_dim 287 needs norm: pre; input features belong to the sequence block, and norm: post takes token ids"},
+     "embed_dim 287 needs norm: pre; input features belong to the sequence block, and norm: post "
+     "takes token ids"},
     {"FeaturesForMaskedLm", [](ModelConfig& c) { make_features(c), c.head = Head::masked_lm; },
-     "embed_dim 287 makes the input features, but the head NystromformerForMaskedLM needs token ids; leave embed_dim out or choose "
+     "embed_dim 287 makes the input features, but the head NystromformerForMaskedLM needs token "
+     "ids; leave embed_dim out or choose "
      "another head"},
-    {"FeaturesWithPositions", [](ModelConfig& c) { make_features(c), c.positions = Positions::absolute; },
-     "positions are absolute, but input features (embed_dim) have no position embeddings; set positions to none"},
+    {"FeaturesWithPositions",
+     [](ModelConfig& c) { make_features(c), c.positions = Positions::absolute; },
+     "positions are absolute, but input features (embed_dim) have no position embeddings; set "
+     "positions to none"},
     {"NoLabels", [](ModelConfig& c) { c.head = Head::sequence_classification, c.labels.clear(); },
      "labels are empty; the head NystromformerForSequenceClassification needs at least one"},
     {"Huge", [](ModelConfig& c) { c.hidden_size = 12'000'000'000'000'000; },
-     "hidden_size 12000000000000000, intermediate_size 3072, num_hidden_layers 12 and vocab_size 30000 make about 6.9e+33 parameters; "
+     "hidden_size 12000000000000000, intermediate_size 3072, num_hidden_layers 12 and vocab_size "
+     "30000 make about 6.9e+33 parameters; "
      "expected at most 1e+13: lower them"},
-    {"RangesBeforeRules", [](ModelConfig& c) { c.hidden_size = 100, c.attention.num_landmarks = 600, c.type_vocab_size = -1; },
+    {"RangesBeforeRules",
+     [](ModelConfig& c) {
+       c.hidden_size = 100, c.attention.num_landmarks = 600, c.type_vocab_size = -1;
+     },
      "type_vocab_size is -1; expected a whole number at least 1"},
     {"AllRulesAtOnce", [](ModelConfig& c) { c.hidden_size = 100, c.attention.num_landmarks = 600; },
-     "hidden_size 100 is not divisible by num_attention_heads 12; each head takes an equal share of the width\n"
-     "attention.num_landmarks 600 exceeds max_position_embeddings 512; no sequence is long enough to have them"},
+     "hidden_size 100 is not divisible by num_attention_heads 12; each head takes an equal share "
+     "of the width\n"
+     "attention.num_landmarks 600 exceeds max_position_embeddings 512; no sequence is long enough "
+     "to have them"},
 };
 
 std::string case_name(const testing::TestParamInfo<Case>& info) { return info.param.name; }
@@ -107,9 +139,13 @@ std::string case_name(const testing::TestParamInfo<Case>& info) { return info.pa
 INSTANTIATE_TEST_SUITE_P(Buildable, ModelProblems, testing::ValuesIn(buildable), case_name);
 INSTANTIATE_TEST_SUITE_P(Unbuildable, ModelProblems, testing::ValuesIn(unbuildable), case_name);
 
-TEST(EnumNames, OfHeadsAreHuggingFaceClasses) { EXPECT_STREQ(enum_name(Head::masked_lm), "NystromformerForMaskedLM"); }
+TEST(EnumNames, OfHeadsAreHuggingFaceClasses) {
+  EXPECT_STREQ(enum_name(Head::masked_lm), "NystromformerForMaskedLM");
+}
 
-TEST(Range, KeepsOddnessOfLargeWholeNumbers) { EXPECT_TRUE(odd_positive.contains(std::int64_t{9223372036854775807})); }
+TEST(Range, KeepsOddnessOfLargeWholeNumbers) {
+  EXPECT_TRUE(odd_positive.contains(std::int64_t{9223372036854775807}));
+}
 
 }  // namespace
 }  // namespace nystrom

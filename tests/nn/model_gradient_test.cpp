@@ -1,4 +1,5 @@
-// The gradient of a whole two-layer model in every option, against numerical differentiation: a line a case.
+// The gradient of a whole two-layer model in every option, against numerical differentiation: a
+// line a case.
 #include <gtest/gtest.h>
 
 #include "tests/support/gradcheck.h"
@@ -8,13 +9,15 @@
 namespace nystrom::testing {
 namespace {
 
-/// Holes, a row as short as two tokens, one of exactly as many tokens as landmarks, an empty one, and one token more than landmarks.
-/// (With transformers semantics an empty row has, by definition, a gradient that is not the derivative of what is computed, see EmptyRows;
-/// fixtures/hf checks it.)
+/// Holes, a row as short as two tokens, one of exactly as many tokens as landmarks, an empty one,
+/// and one token more than landmarks. (With transformers semantics an empty row has, by definition,
+/// a gradient that is not the derivative of what is computed, see EmptyRows; fixtures/hf checks
+/// it.)
 const std::vector<std::string> mixed = {"11011110", "11000000", "01010100", "00000000", "10101010"};
 const std::vector<std::string> holes = {"110111101", "101011010"};  // all longer than m
 const std::vector<std::string> full = {"1111111", "1111111"};
-const std::vector<std::string> padded = {"1111100", "1111111"};  // every row has a first token, as some heads need
+const std::vector<std::string> padded = {
+    "1111100", "1111111"};  // every row has a first token, as some heads need
 
 enum class Mode { plain, checkpointed, dropout };
 
@@ -25,7 +28,9 @@ struct Case {
   Mode mode = Mode::plain;
   double tolerance = 1e-6;
 };
-void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const Case& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 using C = ModelConfig;
 
@@ -73,10 +78,17 @@ const Case cases[] = {
     {"performer", [](C& c) { baseline(c, AttentionKind::performer); }, mixed},
     {"linformer", [](C& c) { baseline(c, AttentionKind::linformer); }, mixed},
     {"linformer_per_head",
-     [](C& c) { baseline(c, AttentionKind::linformer), c.attention.projection_sharing = ProjectionSharing::per_head; }, mixed},
+     [](C& c) {
+       baseline(c, AttentionKind::linformer),
+           c.attention.projection_sharing = ProjectionSharing::per_head;
+     },
+     mixed},
     {"reformer", [](C& c) { baseline(c, AttentionKind::reformer); }, mixed},
-    {"reformer_one_round_no_conv", [](C& c) { baseline(c, AttentionKind::reformer), c.attention.num_hashes = 1, no_conv(c); }, mixed},
-    {"performer_pre_norm", [](C& c) { baseline(c, AttentionKind::performer), c.norm = Norm::pre; }, full},
+    {"reformer_one_round_no_conv",
+     [](C& c) { baseline(c, AttentionKind::reformer), c.attention.num_hashes = 1, no_conv(c); },
+     mixed},
+    {"performer_pre_norm", [](C& c) { baseline(c, AttentionKind::performer), c.norm = Norm::pre; },
+     full},
     {"one_landmark", [](C& c) { c.attention.num_landmarks = 1; }},
     {"one_head", [](C& c) { c.num_attention_heads = 1; }},
     {"pre_norm", [](C& c) { c.norm = Norm::pre; }, mixed},
@@ -91,15 +103,19 @@ const Case cases[] = {
     {"transformers_no_conv", [](C& c) { transformers(c), no_conv(c); }},
     {"transformers_iterations_0", [](C& c) { transformers(c), iterations(c, 0); }},
     {"transformers_iterations_1", [](C& c) { transformers(c), iterations(c, 1); }},
-    {"transformers_exact_inverse", [](C& c) { transformers(c), exact(c); }, holes, Mode::plain, 1e-5},
+    {"transformers_exact_inverse", [](C& c) { transformers(c), exact(c); }, holes, Mode::plain,
+     1e-5},
     {"transformers_identity_inverse", [](C& c) { transformers(c), identity(c); }},
     {"transformers_keys", [](C& c) { transformers(c), keys(c); }},
     {"transformers_pre_norm", [](C& c) { transformers(c), c.norm = Norm::pre; }},
     {"transformers_softmax", [](C& c) { transformers(c), softmax_kind(c); }},
-    {"transformers_exact_case", [](C& c) { transformers(c), c.segment_means_seq_len = c.attention.num_landmarks; }},
+    {"transformers_exact_case",
+     [](C& c) { transformers(c), c.segment_means_seq_len = c.attention.num_landmarks; }},
     {"sequence_block", make_sequence_block, mixed},
     {"sequence_block_queries_and_keys",
-     [](C& c) { make_sequence_block(c), c.attention.landmark_source = LandmarkSource::queries_and_keys; }},
+     [](C& c) {
+       make_sequence_block(c), c.attention.landmark_source = LandmarkSource::queries_and_keys;
+     }},
     {"sequence_block_conv", [](C& c) { make_sequence_block(c), c.attention.conv_kernel_size = 3; }},
     {"sequence_block_softmax", [](C& c) { make_sequence_block(c), softmax_kind(c); }},
     {"sequence_block_checkpointed", make_sequence_block, holes, Mode::checkpointed},
@@ -107,29 +123,41 @@ const Case cases[] = {
     {"dropout", [](C&) {}, mixed, Mode::dropout},
     {"masked_lm", [](C& c) { c.head = Head::masked_lm; }, padded},
     {"sequence_classification", [](C& c) { c.head = Head::sequence_classification; }, padded},
-    {"mean_pooling", [](C& c) { c.head = Head::sequence_classification, c.pooling = Pooling::mean; }, mixed},
-    {"mean_pooling_of_features", [](C& c) { make_sequence_block(c), c.head = Head::sequence_classification, c.pooling = Pooling::mean; },
+    {"mean_pooling",
+     [](C& c) { c.head = Head::sequence_classification, c.pooling = Pooling::mean; }, mixed},
+    {"mean_pooling_of_features",
+     [](C& c) {
+       make_sequence_block(c), c.head = Head::sequence_classification, c.pooling = Pooling::mean;
+     },
      mixed},
     {"towers", [](C& c) { towers(c); }, {"11011110", "11000000", "01010100", "00000000"}},
     {"towers_first_token", [](C& c) { towers(c), c.pooling = Pooling::first; }, padded},
-    {"towers_dropout", [](C& c) { towers(c); }, {"11011110", "11000000", "01010100", "00000000"}, Mode::dropout},
+    {"towers_dropout",
+     [](C& c) { towers(c); },
+     {"11011110", "11000000", "01010100", "00000000"},
+     Mode::dropout},
     {"token_classification", [](C& c) { c.head = Head::token_classification; }, padded},
     {"question_answering", [](C& c) { c.head = Head::question_answering; }, padded},
     {"multiple_choice", [](C& c) { c.head = Head::multiple_choice; }, padded},
 };
 
 /// A loss of everything that a model computes and specifies: all but outputs at padded positions.
-Var loss_of(const Model& model, const Layout& layout, const ModelInput& input, const RunContext& run) {
+Var loss_of(const Model& model, const Layout& layout, const ModelInput& input,
+            const RunContext& run) {
   const ModelOutput out = model(input, run);
-  // What transformers computes at padded positions is specified: it reaches the landmarks of the next layer.
+  // What transformers computes at padded positions is specified: it reaches the landmarks of the
+  // next layer.
   const bool everywhere = model.config().attention.semantics == Semantics::transformers;
-  const Tensor places =
-      token_places(everywhere ? Layout{std::vector(layout.rows.size(), std::string(layout.rows[0].size(), '1'))} : layout);
+  const Tensor places = token_places(
+      everywhere ? Layout{std::vector(layout.rows.size(), std::string(layout.rows[0].size(), '1'))}
+                 : layout);
   const auto by_position = [&](const Var& x) { return weighted_sum(at_places(x, places)); };
   const auto column = [](const Var& x) { return reshape(x, {x.dim(0), x.dim(1), 1}); };
   Var loss = by_position(out.last_hidden_state);
-  if (out.logits.defined()) loss = loss + (out.logits.rank() == 3 ? by_position(out.logits) : weighted_sum(out.logits));
-  if (out.start_logits.defined()) loss = loss + (by_position(column(out.start_logits)) + 2 * by_position(column(out.end_logits)));
+  if (out.logits.defined())
+    loss = loss + (out.logits.rank() == 3 ? by_position(out.logits) : weighted_sum(out.logits));
+  if (out.start_logits.defined())
+    loss = loss + (by_position(column(out.start_logits)) + 2 * by_position(column(out.end_logits)));
   if (out.output.defined()) loss = loss + weighted_sum(out.output);
   return loss;
 }
@@ -145,7 +173,8 @@ TEST_P(ModelGradient, EqualsNumericalOne) {
   const ModelInput input = input_of(config, layout);
   std::vector<std::int64_t> samples(test.rows.size());
   for (std::size_t i = 0; i < samples.size(); ++i) samples[i] = static_cast<std::int64_t>(7 * i);
-  const RunContext run{test.mode == Mode::dropout, test.mode == Mode::checkpointed, 3, 4, int_tensor(samples, {layout.batch()})};
+  const RunContext run{test.mode == Mode::dropout, test.mode == Mode::checkpointed, 3, 4,
+                       int_tensor(samples, {layout.batch()})};
   {
     Tape tape;
     tape.backward(loss_of(*model, layout, input, run));
@@ -155,19 +184,24 @@ TEST_P(ModelGradient, EqualsNumericalOne) {
     const Tensor analytic = model->parameters().gradient(parameter.name());
     if (is_key_bias(parameter.name())) {
       if (key_bias_is_inert(config)) {
-        EXPECT_LE(largest(analytic), 1e-12 * largest_of_all) << parameter.name() << " has no influence";
+        EXPECT_LE(largest(analytic), 1e-12 * largest_of_all)
+            << parameter.name() << " has no influence";
         continue;
       }
-      EXPECT_GE(largest(analytic), 1e-4 * largest_of_all) << parameter.name() << " matters through the landmarks";
+      EXPECT_GE(largest(analytic), 1e-4 * largest_of_all)
+          << parameter.name() << " matters through the landmarks";
     }
-    if (sanitized) continue;  // ten thousand times the same forward pass: half an hour that shows nothing new
+    if (sanitized)
+      continue;  // ten thousand times the same forward pass: half an hour that shows nothing new
     const Tensor numerical =
-        numerical_gradient([&] { return loss_of(*model, layout, input, run).value().item(); }, parameter.var().value());
+        numerical_gradient([&] { return loss_of(*model, layout, input, run).value().item(); },
+                           parameter.var().value());
     EXPECT_LE(relative_difference(analytic, numerical), test.tolerance) << parameter.name();
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Options, ModelGradient, ::testing::ValuesIn(cases), [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Options, ModelGradient, ::testing::ValuesIn(cases),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace nystrom::testing

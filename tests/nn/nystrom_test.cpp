@@ -18,7 +18,8 @@ struct Block {
   Var hidden, values;
 
   Block(
-      const std::vector<std::string>& rows, DType dtype, void (*change)(ModelConfig&) = [](ModelConfig&) {}) {
+      const std::vector<std::string>& rows, DType dtype,
+      void (*change)(ModelConfig&) = [](ModelConfig&) {}) {
     config.hidden_size = 12;
     config.num_attention_heads = 3;
     config.attention.num_landmarks = 4;
@@ -26,7 +27,8 @@ struct Block {
     query.emplace(Scope(store) / "self" / "query", config.hidden_size, config.hidden_size);
     key.emplace(Scope(store) / "self" / "key", config.hidden_size, config.hidden_size);
     store.allocate(dtype, StoreMode::inference);
-    for (const Parameter& parameter : store.parameters()) store.set(parameter.name(), weights_of(parameter, 2));
+    for (const Parameter& parameter : store.parameters())
+      store.set(parameter.name(), weights_of(parameter, 2));
     const Layout layout{rows};
     mask.emplace(mask_of(layout));
     const Shape shape{layout.batch(), layout.length(), config.hidden_size};
@@ -39,7 +41,8 @@ struct Block {
   Var attend(AttentionKind kind) const {
     ModelConfig chosen = config;
     chosen.attention.kind = kind;
-    const AttentionInputs inputs{hidden, heads((*query)(hidden)), heads((*key)(hidden)), heads(values), *mask, *query, *key};
+    const AttentionInputs inputs{
+        hidden, heads((*query)(hidden)), heads((*key)(hidden)), heads(values), *mask, *query, *key};
     ParameterStore no_more;
     return (*make_attention(Scope(no_more), chosen))(inputs);
   }
@@ -58,12 +61,17 @@ Var unfused_nystrom(const Block& block) {
   const Tensor& valid = block.mask->valid();
   const Var key_landmarks = block.heads(segment_means(k, valid, attention.num_landmarks));
   const bool keys_alone = attention.landmark_source == LandmarkSource::keys;
-  const Var query_landmarks = keys_alone ? key_landmarks : block.heads(segment_means(q, valid, attention.num_landmarks));
+  const Var query_landmarks =
+      keys_alone ? key_landmarks : block.heads(segment_means(q, valid, attention.num_landmarks));
   const DType dtype = q.dtype();
-  const auto score = [&](const Var& a, const Var& b) { return block.scale() * matmul(a, transpose(b, -1, -2)); };
+  const auto score = [&](const Var& a, const Var& b) {
+    return block.scale() * matmul(a, transpose(b, -1, -2));
+  };
   const Var a = softmax(score(query_landmarks, key_landmarks));
-  Var y = unfused_attention(query_landmarks, block.heads(k), block.heads(block.values), {block.scale(), valid, EmptyRows::zero, dtype});
-  if (attention.inverse == Inverse::iterative) y = matmul(pseudo_inverse_iterative(a, attention.inverse_iterations), y);
+  Var y = unfused_attention(query_landmarks, block.heads(k), block.heads(block.values),
+                            {block.scale(), valid, EmptyRows::zero, dtype});
+  if (attention.inverse == Inverse::iterative)
+    y = matmul(pseudo_inverse_iterative(a, attention.inverse_iterations), y);
   if (attention.inverse == Inverse::exact) y = matmul(pseudo_inverse_exact(a), y);
   return matmul(softmax(score(block.heads(q), key_landmarks)), y);
 }
@@ -74,7 +82,9 @@ struct OracleCase {
   const char* name;
   void (*change)(ModelConfig&);
 };
-void PrintTo(const OracleCase& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const OracleCase& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 const OracleCase oracle_cases[] = {
     {"iterative", [](ModelConfig&) {}},
@@ -90,7 +100,9 @@ class NystromOracle : public ::testing::TestWithParam<OracleCase> {};
 TEST_P(NystromOracle, EqualsDefinitionWithMeansOfQueriesAndKeys) {
   const Block block(long_rows, DType::f64, GetParam().change);
   const Tensor expected = tokens_of(unfused_nystrom(block), long_rows);
-  EXPECT_LE(relative_difference(tokens_of(block.attend(AttentionKind::nystrom), long_rows), expected), 1e-10);
+  EXPECT_LE(
+      relative_difference(tokens_of(block.attend(AttentionKind::nystrom), long_rows), expected),
+      1e-10);
 }
 
 INSTANTIATE_TEST_SUITE_P(Options, NystromOracle, ::testing::ValuesIn(oracle_cases),
@@ -104,13 +116,17 @@ TEST(Nystrom, IsNotSoftmaxAttentionBeyondItsLandmarks) {
 }
 
 TEST(Nystrom, UpToAsManyTokensAsLandmarksEqualsSoftmaxAttention) {
-  const std::vector<std::string> rows = {"1111000000000", "0000100010000", "1000000000000", "1111111111111"};  // the last is long
+  const std::vector<std::string> rows = {"1111000000000", "0000100010000", "1000000000000",
+                                         "1111111111111"};  // the last is long
   const std::vector<std::string> short_rows = {rows[0], rows[1], rows[2], "0000000000000"};
-  for (const auto& [dtype, tolerance] : {std::pair(DType::f64, 1e-10), std::pair(DType::f32, 1e-5)}) {
+  for (const auto& [dtype, tolerance] :
+       {std::pair(DType::f64, 1e-10), std::pair(DType::f32, 1e-5)}) {
     SCOPED_TRACE(name_of(dtype));
     const Block block(rows, dtype);
     const Tensor expected = tokens_of(block.attend(AttentionKind::softmax), short_rows);
-    EXPECT_LE(relative_difference(tokens_of(block.attend(AttentionKind::nystrom), short_rows), expected), tolerance);
+    EXPECT_LE(
+        relative_difference(tokens_of(block.attend(AttentionKind::nystrom), short_rows), expected),
+        tolerance);
   }
 }
 
@@ -126,7 +142,8 @@ TEST(Nystrom, EmptySequenceGives0) {
 
 /// A whole model: short sequences, nystrom against softmax with the same weights, gradients too.
 TEST(Nystrom, ModelOfShortSequencesEqualsSoftmaxModel) {
-  for (const auto& [dtype, outputs, gradients] : {std::tuple(DType::f64, 1e-10, 1e-10), std::tuple(DType::f32, 1e-5, 1e-4)}) {
+  for (const auto& [dtype, outputs, gradients] :
+       {std::tuple(DType::f64, 1e-10, 1e-10), std::tuple(DType::f32, 1e-5, 1e-4)}) {
     SCOPED_TRACE(name_of(dtype));
     const Layout layout{{"111000", "010010", "100000"}};
     const auto run = [&, type = dtype](AttentionKind kind) {
@@ -134,7 +151,8 @@ TEST(Nystrom, ModelOfShortSequencesEqualsSoftmaxModel) {
       config.attention.kind = kind;
       const auto model = make_model(config, type);
       Tape tape;
-      const Var tokens = at_places((*model)(input_of(config, layout)).last_hidden_state, token_places(layout));
+      const Var tokens =
+          at_places((*model)(input_of(config, layout)).last_hidden_state, token_places(layout));
       tape.backward(weighted_sum(tokens));
       return std::pair(tokens.value(), model->parameters().gradients());
     };

@@ -23,12 +23,13 @@ std::vector<std::string> names_of(const ParameterStore& store) {
 std::vector<std::string> encoder_names() {
   std::vector<std::string> names;
   const std::string root = "nystromformer.", layer = root + "encoder.layer.0.";
-  for (const char* name :
-       {"word_embeddings.weight", "position_embeddings.weight", "token_type_embeddings.weight", "LayerNorm.weight", "LayerNorm.bias"}) {
+  for (const char* name : {"word_embeddings.weight", "position_embeddings.weight",
+                           "token_type_embeddings.weight", "LayerNorm.weight", "LayerNorm.bias"}) {
     names.push_back(root + "embeddings." + name);
   }
-  for (const char* module : {"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense",
-                             "attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"}) {
+  for (const char* module : {"attention.self.query", "attention.self.key", "attention.self.value",
+                             "attention.output.dense", "attention.output.LayerNorm",
+                             "intermediate.dense", "output.dense", "output.LayerNorm"}) {
     for (const char* part : {".weight", ".bias"}) names.push_back(layer + module + part);
   }
   names.push_back(layer + "attention.self.conv.weight");
@@ -39,18 +40,23 @@ struct HeadCase {
   Head head;
   std::vector<std::string> names;
 };
-void PrintTo(const HeadCase& test, std::ostream* out) { *out << enum_name(test.head); }  // NOLINT: GoogleTest's name
+void PrintTo(const HeadCase& test, std::ostream* out) {
+  *out << enum_name(test.head);
+}  // NOLINT: GoogleTest's name
 
 const HeadCase head_cases[] = {
     {Head::none, {}},
     {Head::masked_lm,
-     {"cls.predictions.bias", "cls.predictions.transform.dense.weight", "cls.predictions.transform.dense.bias",
-      "cls.predictions.transform.LayerNorm.weight", "cls.predictions.transform.LayerNorm.bias"}},
+     {"cls.predictions.bias", "cls.predictions.transform.dense.weight",
+      "cls.predictions.transform.dense.bias", "cls.predictions.transform.LayerNorm.weight",
+      "cls.predictions.transform.LayerNorm.bias"}},
     {Head::sequence_classification,
-     {"classifier.dense.weight", "classifier.dense.bias", "classifier.out_proj.weight", "classifier.out_proj.bias"}},
+     {"classifier.dense.weight", "classifier.dense.bias", "classifier.out_proj.weight",
+      "classifier.out_proj.bias"}},
     {Head::token_classification, {"classifier.weight", "classifier.bias"}},
     {Head::question_answering, {"qa_outputs.weight", "qa_outputs.bias"}},
-    {Head::multiple_choice, {"pre_classifier.weight", "pre_classifier.bias", "classifier.weight", "classifier.bias"}},
+    {Head::multiple_choice,
+     {"pre_classifier.weight", "pre_classifier.bias", "classifier.weight", "classifier.bias"}},
 };
 
 class NamesOfHead : public ::testing::TestWithParam<HeadCase> {};
@@ -72,13 +78,19 @@ INSTANTIATE_TEST_SUITE_P(All, NamesOfHead, ::testing::ValuesIn(head_cases),
 TEST(ParameterStore, RefusesMisuse) {
   ParameterStore store;
   const Parameter weight = (Scope(store) / "dense").parameter("weight", {2, 3});
-  EXPECT_EQ(message_of([&] { Scope(store).parameter("dense.weight", {2}); }), "parameter dense.weight is declared twice");
-  EXPECT_EQ(message_of([&] { weight.var(); }), "parameter dense.weight is used before its store was allocated");
-  EXPECT_EQ(message_of([] { Parameter().var(); }), "parameter (none) is used before its store was allocated");
+  EXPECT_EQ(message_of([&] { Scope(store).parameter("dense.weight", {2}); }),
+            "parameter dense.weight is declared twice");
+  EXPECT_EQ(message_of([&] { weight.var(); }),
+            "parameter dense.weight is used before its store was allocated");
+  EXPECT_EQ(message_of([] { Parameter().var(); }),
+            "parameter (none) is used before its store was allocated");
   store.allocate(DType::f32, StoreMode::inference);
-  EXPECT_EQ(message_of([&] { store.allocate(DType::f32, StoreMode::inference); }), "the parameter store is allocated already");
-  EXPECT_EQ(message_of([&] { Scope(store).parameter("late", {2}); }), "parameter late is declared after the store was allocated");
-  EXPECT_EQ(message_of([&] { store.gradient("dense.weight"); }), "the store was allocated for inference and has no gradients");
+  EXPECT_EQ(message_of([&] { store.allocate(DType::f32, StoreMode::inference); }),
+            "the parameter store is allocated already");
+  EXPECT_EQ(message_of([&] { Scope(store).parameter("late", {2}); }),
+            "parameter late is declared after the store was allocated");
+  EXPECT_EQ(message_of([&] { store.gradient("dense.weight"); }),
+            "the store was allocated for inference and has no gradients");
   EXPECT_EQ(message_of([&] { store.master("dense.bias"); }), "there is no parameter dense.bias");
   EXPECT_EQ(message_of([&] {
               store.set("dense.weight", Tensor::zeros({3, 2}, DType::f32));
@@ -99,13 +111,18 @@ TEST(ParameterStore, KeepsMastersOfARangeAlone) {
   EXPECT_EQ(part.values().to_doubles(), whole.values().to_doubles());
   EXPECT_EQ(part.masters().to_doubles(), whole.masters({16, 48}).to_doubles());
   EXPECT_EQ(part.masters({32, 40}).to_doubles(), whole.masters({32, 40}).to_doubles());
-  EXPECT_EQ(message_of([&] { part.masters({0, 20}); }), "the store keeps masters 16 to 48, not 0 to 20");
-  EXPECT_EQ(message_of([&] { part.master("b"); }), "the store keeps a part of the masters, not the whole of b");
+  EXPECT_EQ(message_of([&] {
+              part.masters({0, 20});
+            }),
+            "the store keeps masters 16 to 48, not 0 to 20");
+  EXPECT_EQ(message_of([&] { part.master("b"); }),
+            "the store keeps a part of the masters, not the whole of b");
   Tensor masters = part.masters();
   kernels::fill(masters, 2);
   part.round_masters();
   EXPECT_EQ(part.values().slice(0, 16, 48).contiguous().to_doubles(), std::vector<double>(32, 2));
-  EXPECT_EQ(part.values().slice(0, 0, 16).contiguous().to_doubles(), whole.values().slice(0, 0, 16).contiguous().to_doubles());
+  EXPECT_EQ(part.values().slice(0, 0, 16).contiguous().to_doubles(),
+            whole.values().slice(0, 0, 16).contiguous().to_doubles());
 }
 
 TEST(ParameterStore, InitialisesToItsDeviationWithZeroRowAndBias) {
@@ -153,8 +170,10 @@ TEST(ParameterStore, SegmentsCoverTheSlabAndSayWhatDecays) {
   for (const Parameter& parameter : store.parameters()) {
     const std::string& name = parameter.name();
     const auto begin = static_cast<double>(parameter.var().value().data<float>() - slab);
-    const auto segment = static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
-    EXPECT_LE(begin + static_cast<double>(parameter.shape().numel()), ends[segment]) << name << " lies in one segment";
+    const auto segment =
+        static_cast<std::size_t>(std::upper_bound(ends.begin(), ends.end(), begin) - ends.begin());
+    EXPECT_LE(begin + static_cast<double>(parameter.shape().numel()), ends[segment])
+        << name << " lies in one segment";
     const bool spared = name.ends_with("bias") || name.find("LayerNorm") != std::string::npos;
     EXPECT_EQ(decay[segment], spared ? 0 : 1) << name;
   }
@@ -182,10 +201,14 @@ void declare(ParameterStore& store) {
 TEST(LoadWeights, ReportsEverythingAtOnce) {
   ParameterStore store;
   declare(store);
-  const auto source = source_of({{"nystromformer.query.weight", {4, 5}}, {"nystromformer.qeury.bias", {4}}, {"surplus", {1}}});
+  const auto source = source_of({{"nystromformer.query.weight", {4, 5}},
+                                 {"nystromformer.qeury.bias", {4}},
+                                 {"surplus", {1}}});
   EXPECT_EQ(message_of([&] { check_weights(store, source); }),
-            "the weights do not fit the model; mismatched: nystromformer.query.weight is [4, 5], expected [4, 4]; unexpected: "
-            "nystromformer.qeury.bias; did you mean 'nystromformer.query.bias'?, surplus; missing: nystromformer.query.bias, "
+            "the weights do not fit the model; mismatched: nystromformer.query.weight is [4, 5], "
+            "expected [4, 4]; unexpected: "
+            "nystromformer.qeury.bias; did you mean 'nystromformer.query.bias'?, surplus; missing: "
+            "nystromformer.query.bias, "
             "nystromformer.LayerNorm.weight");
 }
 
@@ -208,7 +231,8 @@ TEST(LoadWeights, PassesOverCopiesThatFilesHold) {
                                  {"nystromformer.embeddings.position_ids", {1, 9}},
                                  {"nystromformer.embeddings.token_type_ids", {1, 9}}});
   load_weights(store, source);
-  for (const auto& name : names_of(store)) EXPECT_EQ(store.master(name).to_doubles(), source.read(name).to_doubles()) << name;
+  for (const auto& name : names_of(store))
+    EXPECT_EQ(store.master(name).to_doubles(), source.read(name).to_doubles()) << name;
 }
 
 TEST(LoadWeights, KeepsFullMastersUnderBf16) {
@@ -218,7 +242,8 @@ TEST(LoadWeights, KeepsFullMastersUnderBf16) {
   const Tensor values = random_normal({4}, 1).cast(DType::f32);
   store.set("nystromformer.query.bias", values);
   EXPECT_EQ(store.master("nystromformer.query.bias").to_doubles(), values.to_doubles());
-  EXPECT_EQ(store.parameters()[1].var().value().to_doubles(), values.cast(DType::bf16).to_doubles());
+  EXPECT_EQ(store.parameters()[1].var().value().to_doubles(),
+            values.cast(DType::bf16).to_doubles());
 }
 
 }  // namespace

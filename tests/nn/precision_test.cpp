@@ -1,8 +1,9 @@
 // bf16 against f64 of the same weights: how much of a model's results its 8 bits of mantissa leave.
 //
-// Measured (hidden 64, lengths 5 to 100, 8 landmarks; relative to each tensor's largest entry): fresh weights, 2 layers: logits 0.8 %,
-// loss 0.01 %, gradients 1.4 %; trained-like weights with sharp attention, 2 layers: 1.8 %, 0.08 %, 4.1 %; 4 layers: 4.1 %, 0.24 %, 17 %.
-// Exact softmax attention loses as much: it is the layers' rounding, not the inverse's.
+// Measured (hidden 64, lengths 5 to 100, 8 landmarks; relative to each tensor's largest entry):
+// fresh weights, 2 layers: logits 0.8 %, loss 0.01 %, gradients 1.4 %; trained-like weights with
+// sharp attention, 2 layers: 1.8 %, 0.08 %, 4.1 %; 4 layers: 4.1 %, 0.24 %, 17 %. Exact softmax
+// attention loses as much: it is the layers' rounding, not the inverse's.
 #include <gtest/gtest.h>
 
 #include "tests/support/models.h"
@@ -20,7 +21,8 @@ struct Results {
   std::vector<std::pair<std::string, Tensor>> gradients;
 };
 
-const Layout layout{{std::string(100, '1'), std::string(70, '1') + std::string(30, '0'), std::string(5, '1') + std::string(95, '0')}};
+const Layout layout{{std::string(100, '1'), std::string(70, '1') + std::string(30, '0'),
+                     std::string(5, '1') + std::string(95, '0')}};
 
 /// Weights as training starts, or far from it; rounded to bf16.
 void set_weights(Model& model, bool fresh) {
@@ -46,7 +48,9 @@ Results evaluate(const ModelConfig& config, DType dtype, bool fresh) {
   results.loss = loss.value().item();
   tape.backward(loss);
   for (const Parameter& parameter : model->parameters().parameters()) {
-    if (!is_key_bias(parameter.name())) results.gradients.emplace_back(parameter.name(), model->parameters().gradient(parameter.name()));
+    if (!is_key_bias(parameter.name()))
+      results.gradients.emplace_back(parameter.name(),
+                                     model->parameters().gradient(parameter.name()));
   }
   return results;
 }
@@ -57,21 +61,32 @@ struct Case {
   void (*change)(ModelConfig&);
   Bounds bounds;
 };
-void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const Case& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 constexpr Bounds of_fresh_weights{1.5e-2, 1e-3, 3e-2}, of_sharp_weights{3e-2, 3e-3, 8e-2};
 const Case cases[] = {
     {"nystrom_fresh", true, [](ModelConfig&) {}, of_fresh_weights},
-    {"softmax_fresh", true, [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax; }, of_fresh_weights},
+    {"softmax_fresh", true, [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax; },
+     of_fresh_weights},
     {"nystrom_sharp", false, [](ModelConfig&) {}, of_sharp_weights},
-    {"softmax_sharp", false, [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax; }, of_sharp_weights},
-    // (reformer: a rounded query may hash elsewhere)
-    {"double_softmax_sharp", false, [](ModelConfig& c) { c.attention.kind = AttentionKind::double_softmax; }, of_sharp_weights},
-    {"linear_sharp", false, [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; }, of_sharp_weights},
-    {"performer_sharp", false, [](ModelConfig& c) { c.attention.kind = AttentionKind::performer; }, of_sharp_weights},
-    {"linformer_sharp", false, [](ModelConfig& c) { c.attention.kind = AttentionKind::linformer, c.attention.projected_length = 16; },
+    {"softmax_sharp", false, [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax; },
      of_sharp_weights},
-    {"identity_sharp", false, [](ModelConfig& c) { c.attention.inverse = Inverse::identity; }, of_sharp_weights},
+    // (reformer: a rounded query may hash elsewhere)
+    {"double_softmax_sharp", false,
+     [](ModelConfig& c) { c.attention.kind = AttentionKind::double_softmax; }, of_sharp_weights},
+    {"linear_sharp", false, [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; },
+     of_sharp_weights},
+    {"performer_sharp", false, [](ModelConfig& c) { c.attention.kind = AttentionKind::performer; },
+     of_sharp_weights},
+    {"linformer_sharp", false,
+     [](ModelConfig& c) {
+       c.attention.kind = AttentionKind::linformer, c.attention.projected_length = 16;
+     },
+     of_sharp_weights},
+    {"identity_sharp", false, [](ModelConfig& c) { c.attention.inverse = Inverse::identity; },
+     of_sharp_weights},
 };
 
 class Bf16 : public ::testing::TestWithParam<Case> {};
@@ -88,15 +103,19 @@ TEST_P(Bf16, IsWithinItsBoundsOfF64) {
   config.head = Head::masked_lm;
   GetParam().change(config);
   const Bounds& bounds = GetParam().bounds;
-  const Results got = evaluate(config, DType::bf16, GetParam().fresh), expected = evaluate(config, DType::f64, GetParam().fresh);
+  const Results got = evaluate(config, DType::bf16, GetParam().fresh),
+                expected = evaluate(config, DType::f64, GetParam().fresh);
   EXPECT_LE(relative_difference(got.logits, expected.logits), bounds.logits);
   EXPECT_NEAR(got.loss, expected.loss, bounds.loss * expected.loss);
   for (std::size_t i = 0; i < got.gradients.size(); ++i) {
-    EXPECT_LE(relative_difference(got.gradients[i].second, expected.gradients[i].second), bounds.gradients) << got.gradients[i].first;
+    EXPECT_LE(relative_difference(got.gradients[i].second, expected.gradients[i].second),
+              bounds.gradients)
+        << got.gradients[i].first;
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, Bf16, ::testing::ValuesIn(cases), [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Models, Bf16, ::testing::ValuesIn(cases),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 }  // namespace
 }  // namespace nystrom::testing

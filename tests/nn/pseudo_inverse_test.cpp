@@ -23,20 +23,27 @@ double spectral_norm(const Tensor& matrix) {
   return std::sqrt(norm);
 }
 
-/// Softmax attention of l tokens through as many landmarks: F · A⁺ · B = F, and F V is exact attention, when A is invertible.
+/// Softmax attention of l tokens through as many landmarks: F · A⁺ · B = F, and F V is exact
+/// attention, when A is invertible.
 TEST(PseudoInverse, AsManyLandmarksAsTokensEqualsSoftmaxAttention) {
-  for (const auto& [dtype, tolerance] : {std::pair(DType::f64, 1e-10), std::pair(DType::f32, 1e-3)}) {
+  for (const auto& [dtype, tolerance] :
+       {std::pair(DType::f64, 1e-10), std::pair(DType::f32, 1e-3)}) {
     for (const std::int64_t length : {1, 2, 5, 8, 16, 32}) {
       SCOPED_TRACE(name_of(dtype) + std::string(" ") + std::to_string(length));
       const Shape shape{length, 24};
-      const Var q = random_normal(shape, 10 + static_cast<std::uint64_t>(length), 1.2), v = random_normal(shape, 12).cast(dtype);
-      const Var k = q + random_normal(shape, 11, 0.3);  // tokens that attend to themselves: A is well conditioned
+      const Var q = random_normal(shape, 10 + static_cast<std::uint64_t>(length), 1.2),
+                v = random_normal(shape, 12).cast(dtype);
+      const Var k =
+          q +
+          random_normal(shape, 11, 0.3);  // tokens that attend to themselves: A is well conditioned
       const Var scores = softmax(matmul(q, transposed(k)) / std::sqrt(24.0));
-      const double condition = spectral_norm(scores.value()) * spectral_norm(pseudo_inverse_exact(scores).value());
+      const double condition =
+          spectral_norm(scores.value()) * spectral_norm(pseudo_inverse_exact(scores).value());
       ASSERT_LE(condition, 1e4);
       const Var a = cast(scores, dtype);
       const Tensor got = matmul(a, matmul(pseudo_inverse_exact(a), matmul(a, v))).value();
-      EXPECT_LE(relative_difference(got, matmul(a, v).value()), tolerance) << "condition " << condition;
+      EXPECT_LE(relative_difference(got, matmul(a, v).value()), tolerance)
+          << "condition " << condition;
     }
   }
 }
@@ -47,10 +54,12 @@ TEST(PseudoInverse, FirstIterateContracts) {
     for (const double sharpness : {0.1, 1.0, 5.0}) {
       for (const auto scale : {PinvScale::per_matrix, PinvScale::whole_batch}) {
         SCOPED_TRACE(std::to_string(m) + " " + std::to_string(sharpness));
-        const Var a = softmax(Var(random_normal({3, m, m}, 20 + static_cast<std::uint64_t>(m), sharpness)));
+        const Var a =
+            softmax(Var(random_normal({3, m, m}, 20 + static_cast<std::uint64_t>(m), sharpness)));
         const Tensor products = matmul(a, pseudo_inverse_iterative(a, 0, scale)).value();
         for (std::int64_t i = 0; i < 3; ++i) {
-          Tensor residual = (-Var(products.slice(0, i, i + 1).contiguous().reshape({m, m}))).value().clone();
+          Tensor residual =
+              (-Var(products.slice(0, i, i + 1).contiguous().reshape({m, m}))).value().clone();
           for (std::int64_t j = 0; j < m; ++j) residual.data<double>()[j * m + j] += 1;
           EXPECT_LT(spectral_norm(residual), 1);
         }
@@ -83,8 +92,12 @@ TEST(PseudoInverse, RawScoresAreExactFromTheirRankOn) {
 TEST(PseudoInverse, OneLandmarkOfRawScoresIsExactInItsRowAndColumn) {
   const Var q = random_normal({9, 4}, 33), k = random_normal({9, 4}, 34);
   const Tensor scores = matmul(q, transposed(k)).value(), got = raw_approximation(q, k, 1);
-  EXPECT_LE(relative_difference(got.slice(0, 0, 1).contiguous(), scores.slice(0, 0, 1).contiguous()), 1e-10);
-  EXPECT_LE(relative_difference(got.slice(1, 0, 1).contiguous(), scores.slice(1, 0, 1).contiguous()), 1e-10);
+  EXPECT_LE(
+      relative_difference(got.slice(0, 0, 1).contiguous(), scores.slice(0, 0, 1).contiguous()),
+      1e-10);
+  EXPECT_LE(
+      relative_difference(got.slice(1, 0, 1).contiguous(), scores.slice(1, 0, 1).contiguous()),
+      1e-10);
 }
 
 }  // namespace

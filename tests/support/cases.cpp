@@ -21,12 +21,11 @@ const Tensor long_mask = [] {
 /// A row-stochastic matrix far from rank one, as landmark matrices of a trained model are.
 Var stochastic(const Var& x) { return softmax(3 * x); }
 
-AttentionOptions attention_options(const Vars& v, double scale, Tensor mask = {}, EmptyRows empty = EmptyRows::zero) {
+AttentionOptions attention_options(const Vars& v, double scale, Tensor mask = {},
+                                   EmptyRows empty = EmptyRows::zero) {
   return {scale, std::move(mask), empty, v[0].dtype()};
 }
 
-// A line an op:
-// clang-format off
 std::vector<OpCase> elementwise_cases() {
   return {
       {"add", {{3, 5}, {3, 5}}, [](const Vars& v) { return v[0] + v[1]; }},
@@ -36,7 +35,9 @@ std::vector<OpCase> elementwise_cases() {
       {"subtract_broadcast", {{2, 3, 4}, {1, 3, 1}}, [](const Vars& v) { return v[0] - v[1]; }},
       {"multiply_broadcast", {{2, 3, 4}, {3, 1}}, [](const Vars& v) { return v[0] * v[1]; }},
       {"multiply_itself", {{17}}, [](const Vars& v) { return v[0] * v[0]; }},
-      {"divide_broadcast", {{2, 3, 4}, {3, 4}}, [](const Vars& v) { return v[0] / (square(v[1]) + 1); }},
+      {"divide_broadcast",
+       {{2, 3, 4}, {3, 4}},
+       [](const Vars& v) { return v[0] / (square(v[1]) + 1); }},
       {"affine", {{3, 5}}, [](const Vars& v) { return affine(v[0], -2.5, 0.5); }},
       {"gelu_erf", {{3, 67}}, [](const Vars& v) { return gelu_erf(v[0]); }},
       {"gelu_erf_wide", {{3, 67}}, [](const Vars& v) { return gelu_erf(v[0]); }, 1e-7, 4},
@@ -46,8 +47,14 @@ std::vector<OpCase> elementwise_cases() {
       {"tanh", {{3, 67}}, [](const Vars& v) { return tanh(v[0]); }},
       {"exp", {{3, 67}}, [](const Vars& v) { return exp(v[0]); }},
       {"square", {{3, 67}}, [](const Vars& v) { return square(v[0]); }},
-      {"cast_there_and_back", {{3, 5}}, [](const Vars& v) { return cast(cast(v[0], DType::f64), v[0].dtype()); }},
-      {"dropout", {{3, 5, 13}}, [](const Vars& v) { return dropout(v[0], 0.3, {7, 3, 2}, int_tensor({4, 9, 100}, {3})); }},
+      {"cast_there_and_back",
+       {{3, 5}},
+       [](const Vars& v) { return cast(cast(v[0], DType::f64), v[0].dtype()); }},
+      {"dropout",
+       {{3, 5, 13}},
+       [](const Vars& v) {
+         return dropout(v[0], 0.3, {7, 3, 2}, int_tensor({4, 9, 100}, {3}));
+       }},
   };
 }
 
@@ -55,19 +62,43 @@ std::vector<OpCase> product_cases() {
   return {
       {"linear", {{2, 3, 5}, {7, 5}, {7}}, [](const Vars& v) { return linear(v[0], v[1], v[2]); }},
       {"linear_without_bias", {{3, 5}, {1, 5}}, [](const Vars& v) { return linear(v[0], v[1]); }},
-      {"linear_one_input", {{4, 1}, {3, 1}, {3}}, [](const Vars& v) { return linear(v[0], v[1], v[2]); }},
-      {"linear_wide", {{9, 70}, {40, 70}, {40}}, [](const Vars& v) { return linear(v[0], v[1], v[2]); }},
-      {"linear_unrounded", {{2, 3, 5}, {7, 5}, {7}}, [](const Vars& v) { return linear_unrounded(v[0], v[1], v[2]); }},
-      {"linear_unrounded_without_bias", {{3, 5}, {1, 5}}, [](const Vars& v) { return linear_unrounded(v[0], v[1]); }},
-      {"linear_twice_same_weight", {{3, 4}, {4, 4}}, [](const Vars& v) { return linear(linear(v[0], v[1]), v[1]); }},
-      {"linear_strided_input", {{5, 3, 2}, {4, 5}}, [](const Vars& v) { return linear(transpose(v[0], 0, 2), v[1]); }},
+      {"linear_one_input",
+       {{4, 1}, {3, 1}, {3}},
+       [](const Vars& v) { return linear(v[0], v[1], v[2]); }},
+      {"linear_wide",
+       {{9, 70}, {40, 70}, {40}},
+       [](const Vars& v) { return linear(v[0], v[1], v[2]); }},
+      {"linear_unrounded",
+       {{2, 3, 5}, {7, 5}, {7}},
+       [](const Vars& v) { return linear_unrounded(v[0], v[1], v[2]); }},
+      {"linear_unrounded_without_bias",
+       {{3, 5}, {1, 5}},
+       [](const Vars& v) { return linear_unrounded(v[0], v[1]); }},
+      {"linear_twice_same_weight",
+       {{3, 4}, {4, 4}},
+       [](const Vars& v) { return linear(linear(v[0], v[1]), v[1]); }},
+      {"linear_strided_input",
+       {{5, 3, 2}, {4, 5}},
+       [](const Vars& v) { return linear(transpose(v[0], 0, 2), v[1]); }},
       {"matmul", {{5, 3}, {3, 7}}, [](const Vars& v) { return matmul(v[0], v[1]); }},
-      {"matmul_batched", {{2, 3, 5, 4}, {2, 3, 4, 6}}, [](const Vars& v) { return matmul(v[0], v[1]); }},
-      {"matmul_broadcast", {{2, 1, 5, 4}, {3, 4, 6}}, [](const Vars& v) { return matmul(v[0], v[1]); }},
-      {"matmul_transposed", {{2, 5, 4}, {2, 6, 4}}, [](const Vars& v) { return matmul(v[0], transpose(v[1], 1, 2)); }},
-      {"matmul_transposed_left", {{2, 4, 5}, {2, 4, 6}}, [](const Vars& v) { return matmul(transpose(v[0], 1, 2), v[1]); }},
-      {"matmul_row_times_column", {{1, 9}, {9, 1}}, [](const Vars& v) { return matmul(v[0], v[1]); }},
-      {"matmul_column_times_row", {{9, 1}, {1, 9}}, [](const Vars& v) { return matmul(v[0], v[1]); }},
+      {"matmul_batched",
+       {{2, 3, 5, 4}, {2, 3, 4, 6}},
+       [](const Vars& v) { return matmul(v[0], v[1]); }},
+      {"matmul_broadcast",
+       {{2, 1, 5, 4}, {3, 4, 6}},
+       [](const Vars& v) { return matmul(v[0], v[1]); }},
+      {"matmul_transposed",
+       {{2, 5, 4}, {2, 6, 4}},
+       [](const Vars& v) { return matmul(v[0], transpose(v[1], 1, 2)); }},
+      {"matmul_transposed_left",
+       {{2, 4, 5}, {2, 4, 6}},
+       [](const Vars& v) { return matmul(transpose(v[0], 1, 2), v[1]); }},
+      {"matmul_row_times_column",
+       {{1, 9}, {9, 1}},
+       [](const Vars& v) { return matmul(v[0], v[1]); }},
+      {"matmul_column_times_row",
+       {{9, 1}, {1, 9}},
+       [](const Vars& v) { return matmul(v[0], v[1]); }},
   };
 }
 
@@ -75,76 +106,187 @@ std::vector<OpCase> attention_cases() {
   return {
       {"softmax", {{3, 5, 17}}, [](const Vars& v) { return softmax(v[0]); }},
       {"softmax_of_one", {{3, 1}}, [](const Vars& v) { return softmax(v[0]); }},
-      {"attention", {{2, 3, 7, 5}, {2, 3, 9, 5}, {2, 3, 9, 4}}, [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 0.7)); }},
-      {"attention_holes", {{2, 2, 7, 5}, {2, 2, 9, 5}, {2, 2, 9, 4}},
+      {"attention",
+       {{2, 3, 7, 5}, {2, 3, 9, 5}, {2, 3, 9, 4}},
+       [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 0.7)); }},
+      {"attention_holes",
+       {{2, 2, 7, 5}, {2, 2, 9, 5}, {2, 2, 9, 4}},
        [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 0.7, holes)); }},
-      {"attention_empty_row", {{2, 2, 3, 5}, {2, 2, 9, 5}, {2, 2, 9, 4}},
-       [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 0.7, one_empty)); }},
-      {"attention_many_blocks", {{2, 1, 70, 3}, {2, 1, 150, 3}, {2, 1, 150, 2}},
-       [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 0.5, long_mask)); }},
-      {"attention_strided_heads", {{2, 7, 15}, {2, 9, 15}, {2, 9, 15}},
+      {"attention_empty_row",
+       {{2, 2, 3, 5}, {2, 2, 9, 5}, {2, 2, 9, 4}},
        [](const Vars& v) {
-         const auto heads = [](const Var& x) { return transpose(reshape(x, {x.dim(0), x.dim(1), 3, 5}), 1, 2); };
-         const Var out = attention(heads(v[0]), heads(v[1]), heads(v[2]), attention_options(v, 0.4));
+         return attention(v[0], v[1], v[2], attention_options(v, 0.7, one_empty));
+       }},
+      {"attention_many_blocks",
+       {{2, 1, 70, 3}, {2, 1, 150, 3}, {2, 1, 150, 2}},
+       [](const Vars& v) {
+         return attention(v[0], v[1], v[2], attention_options(v, 0.5, long_mask));
+       }},
+      {"attention_strided_heads",
+       {{2, 7, 15}, {2, 9, 15}, {2, 9, 15}},
+       [](const Vars& v) {
+         const auto heads = [](const Var& x) {
+           return transpose(reshape(x, {x.dim(0), x.dim(1), 3, 5}), 1, 2);
+         };
+         const Var out =
+             attention(heads(v[0]), heads(v[1]), heads(v[2]), attention_options(v, 0.4));
          return reshape(transpose(out, 1, 2), {2, 7, 15});
        }},
-      {"attention_one_key", {{1, 1, 4, 3}, {1, 1, 1, 3}, {1, 1, 1, 3}}, [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 1)); }},
+      {"attention_one_key",
+       {{1, 1, 4, 3}, {1, 1, 1, 3}, {1, 1, 1, 3}},
+       [](const Vars& v) { return attention(v[0], v[1], v[2], attention_options(v, 1)); }},
       {"segment_means", {{2, 9, 5}}, [](const Vars& v) { return segment_means(v[0], {}, 4); }},
-      {"segment_means_holes", {{2, 9, 5}}, [](const Vars& v) { return segment_means(v[0], holes, 4); }},
-      {"segment_means_empty_row", {{2, 9, 5}}, [](const Vars& v) { return segment_means(v[0], one_empty, 3); }},
-      {"segment_means_more_segments_than_tokens", {{1, 3, 2}}, [](const Vars& v) { return segment_means(v[0], {}, 5); }},
-      {"pinv_iterative_6", {{3, 8, 8}}, [](const Vars& v) { return pseudo_inverse_iterative(stochastic(v[0]), 6); }, 1e-7, 1, false},
-      {"pinv_iterative_0", {{3, 5, 5}}, [](const Vars& v) { return pseudo_inverse_iterative(stochastic(v[0]), 0); }, 1e-7, 1, false},
-      {"pinv_iterative_1_of_1x1", {{3, 1, 1}}, [](const Vars& v) { return pseudo_inverse_iterative(affine(square(v[0]), 1, 1), 1); }, 1e-7, 1, false},
-      {"pinv_iterative_whole_batch", {{2, 3, 7, 7}},
-       [](const Vars& v) { return pseudo_inverse_iterative(stochastic(v[0]), 3, PinvScale::whole_batch); }, 1e-7, 1, false},
-      {"pinv_exact", {{2, 6, 6}}, [](const Vars& v) { return pseudo_inverse_exact(v[0]); }, 1e-5, 1, false},
-      {"pinv_exact_of_rank_2", {{2, 6, 2}, {2, 2, 6}}, [](const Vars& v) { return pseudo_inverse_exact(matmul(v[0], v[1])); }, 1e-5, 1, false},
-      {"sequence_conv", {{2, 9, 3, 5}, {3, 5}}, [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
-      {"sequence_conv_holes", {{2, 9, 3, 5}, {3, 3}}, [](const Vars& v) { return sequence_conv(v[0], v[1], holes); }},
-      {"sequence_conv_longer_than_sequence", {{2, 4, 2, 3}, {2, 33}}, [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
-      {"sequence_conv_long", {{1, 70, 2, 9}, {2, 65}}, [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
-      {"sequence_conv_one_tap", {{2, 4, 2, 3}, {2, 1}}, [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
-      {"sequence_conv_strided", {{2, 2, 9, 3}, {2, 5}}, [](const Vars& v) { return sequence_conv(transpose(v[0], 1, 2), v[1], {}); }},
+      {"segment_means_holes",
+       {{2, 9, 5}},
+       [](const Vars& v) { return segment_means(v[0], holes, 4); }},
+      {"segment_means_empty_row",
+       {{2, 9, 5}},
+       [](const Vars& v) { return segment_means(v[0], one_empty, 3); }},
+      {"segment_means_more_segments_than_tokens",
+       {{1, 3, 2}},
+       [](const Vars& v) { return segment_means(v[0], {}, 5); }},
+      {"pinv_iterative_6",
+       {{3, 8, 8}},
+       [](const Vars& v) { return pseudo_inverse_iterative(stochastic(v[0]), 6); },
+       1e-7,
+       1,
+       false},
+      {"pinv_iterative_0",
+       {{3, 5, 5}},
+       [](const Vars& v) { return pseudo_inverse_iterative(stochastic(v[0]), 0); },
+       1e-7,
+       1,
+       false},
+      {"pinv_iterative_1_of_1x1",
+       {{3, 1, 1}},
+       [](const Vars& v) { return pseudo_inverse_iterative(affine(square(v[0]), 1, 1), 1); },
+       1e-7,
+       1,
+       false},
+      {"pinv_iterative_whole_batch",
+       {{2, 3, 7, 7}},
+       [](const Vars& v) {
+         return pseudo_inverse_iterative(stochastic(v[0]), 3, PinvScale::whole_batch);
+       },
+       1e-7,
+       1,
+       false},
+      {"pinv_exact",
+       {{2, 6, 6}},
+       [](const Vars& v) { return pseudo_inverse_exact(v[0]); },
+       1e-5,
+       1,
+       false},
+      {"pinv_exact_of_rank_2",
+       {{2, 6, 2}, {2, 2, 6}},
+       [](const Vars& v) { return pseudo_inverse_exact(matmul(v[0], v[1])); },
+       1e-5,
+       1,
+       false},
+      {"sequence_conv",
+       {{2, 9, 3, 5}, {3, 5}},
+       [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
+      {"sequence_conv_holes",
+       {{2, 9, 3, 5}, {3, 3}},
+       [](const Vars& v) { return sequence_conv(v[0], v[1], holes); }},
+      {"sequence_conv_longer_than_sequence",
+       {{2, 4, 2, 3}, {2, 33}},
+       [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
+      {"sequence_conv_long",
+       {{1, 70, 2, 9}, {2, 65}},
+       [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
+      {"sequence_conv_one_tap",
+       {{2, 4, 2, 3}, {2, 1}},
+       [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
+      {"sequence_conv_strided",
+       {{2, 2, 9, 3}, {2, 5}},
+       [](const Vars& v) { return sequence_conv(transpose(v[0], 1, 2), v[1], {}); }},
   };
 }
 
 std::vector<OpCase> other_cases() {
   return {
-      {"layer_norm", {{3, 5, 17}, {17}, {17}}, [](const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-5); }},
-      {"residual_layer_norm", {{3, 5, 17}, {3, 5, 17}, {17}, {17}},
-       [](const Vars& v) { return residual_layer_norm(v[0], v[1], {0.3, {7, 3, 2}, int_tensor({4, 9, 100}, {3})}, v[2], v[3], 1e-5); }},
-      {"residual_layer_norm_without_dropout", {{3, 5, 17}, {3, 5, 17}, {17}, {17}},
+      {"layer_norm",
+       {{3, 5, 17}, {17}, {17}},
+       [](const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-5); }},
+      {"residual_layer_norm",
+       {{3, 5, 17}, {3, 5, 17}, {17}, {17}},
+       [](const Vars& v) {
+         return residual_layer_norm(v[0], v[1], {0.3, {7, 3, 2}, int_tensor({4, 9, 100}, {3})},
+                                    v[2], v[3], 1e-5);
+       }},
+      {"residual_layer_norm_without_dropout",
+       {{3, 5, 17}, {3, 5, 17}, {17}, {17}},
        [](const Vars& v) { return residual_layer_norm(v[0], v[1], {}, v[2], v[3], 1e-5); }},
-      {"residual_layer_norm_wide", {{2, 9, 264}, {2, 9, 264}, {264}, {264}},
-       [](const Vars& v) { return residual_layer_norm(v[0], v[1], {0.1, {7, 3, 2}, int_tensor({4, 9}, {2})}, v[2], v[3], 1e-5); }},
-      {"layer_norm_many_rows", {{600, 3}, {3}, {3}}, [](const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-5); }},
-      {"embedding", {{6, 4}}, [](const Vars& v) { return embedding(v[0], int_tensor({5, 1, 1, 0, 3, 1}, {2, 3}), -1); }},
-      {"gather_rows", {{6, 2, 3}}, [](const Vars& v) { return gather_rows(v[0], int_tensor({5, 1, -1, 1}, {4})); }},
-      {"scatter_rows", {{4, 2, 3}}, [](const Vars& v) { return scatter_rows(v[0], int_tensor({5, 1, 0, 1}, {4}), 7); }},
+      {"residual_layer_norm_wide",
+       {{2, 9, 264}, {2, 9, 264}, {264}, {264}},
+       [](const Vars& v) {
+         return residual_layer_norm(v[0], v[1], {0.1, {7, 3, 2}, int_tensor({4, 9}, {2})}, v[2],
+                                    v[3], 1e-5);
+       }},
+      {"layer_norm_many_rows",
+       {{600, 3}, {3}, {3}},
+       [](const Vars& v) { return layer_norm(v[0], v[1], v[2], 1e-5); }},
+      {"embedding",
+       {{6, 4}},
+       [](const Vars& v) {
+         return embedding(v[0], int_tensor({5, 1, 1, 0, 3, 1}, {2, 3}), -1);
+       }},
+      {"gather_rows",
+       {{6, 2, 3}},
+       [](const Vars& v) {
+         return gather_rows(v[0], int_tensor({5, 1, -1, 1}, {4}));
+       }},
+      {"scatter_rows",
+       {{4, 2, 3}},
+       [](const Vars& v) {
+         return scatter_rows(v[0], int_tensor({5, 1, 0, 1}, {4}), 7);
+       }},
       {"mask_rows", {{2, 9, 3}}, [](const Vars& v) { return mask_rows(v[0], holes); }},
-      {"reshape", {{3, 4, 5}}, [](const Vars& v) { return reshape(v[0], {6, 10}); }},
+      {"reshape",
+       {{3, 4, 5}},
+       [](const Vars& v) {
+         return reshape(v[0], {6, 10});
+       }},
       {"transpose", {{3, 4, 5}}, [](const Vars& v) { return transpose(v[0], 0, 2); }},
       {"slice", {{3, 4, 5}}, [](const Vars& v) { return slice(v[0], 1, 1, 3); }},
-      {"slice_twice", {{5}}, [](const Vars& v) { return slice(v[0], 0, 0, 3) + slice(v[0], 0, 2, 5); }},
-      {"concat", {{3, 2}, {3, 5}}, [](const Vars& v) { return concat({v[0], v[1], v[0]}, 1); }},
+      {"slice_twice",
+       {{5}},
+       [](const Vars& v) { return slice(v[0], 0, 0, 3) + slice(v[0], 0, 2, 5); }},
+      {"concat",
+       {{3, 2}, {3, 5}},
+       [](const Vars& v) {
+         return concat({v[0], v[1], v[0]}, 1);
+       }},
       {"sum", {{3, 4, 5}}, [](const Vars& v) { return sum(v[0]); }},
       {"sum_first_axis", {{300, 4}}, [](const Vars& v) { return sum(v[0], 0); }},
       {"sum_middle_axis", {{3, 4, 5}}, [](const Vars& v) { return sum(v[0], 1); }},
       {"sum_last_axis", {{3, 4, 5}}, [](const Vars& v) { return sum(v[0], -1); }},
       {"mean", {{3, 4, 5}}, [](const Vars& v) { return mean(v[0]); }},
       {"mean_axis", {{3, 4, 5}}, [](const Vars& v) { return mean(v[0], 1); }},
-      {"cross_entropy", {{5, 7}}, [](const Vars& v) { return cross_entropy(v[0], int_tensor({0, 6, ignore_index, 3, 3}, {5})); }},
-      {"cross_entropy_normaliser", {{3, 7}}, [](const Vars& v) { return cross_entropy(v[0], int_tensor({0, 6, 1}, {3}), 11); }},
-      {"mean_squared_error", {{3, 4}}, [](const Vars& v) { return mean_squared_error(v[0], random_normal({3, 4}, 99).cast(v[0].dtype())); }},
-      {"checkpoint", {{3, 5}, {4, 5}},
+      {"cross_entropy",
+       {{5, 7}},
        [](const Vars& v) {
-         return checkpoint([](const Vars& w) { return gelu_tanh(linear(w[0], w[1])); }, {v[0], v[1]});
+         return cross_entropy(v[0], int_tensor({0, 6, ignore_index, 3, 3}, {5}));
+       }},
+      {"cross_entropy_normaliser",
+       {{3, 7}},
+       [](const Vars& v) {
+         return cross_entropy(v[0], int_tensor({0, 6, 1}, {3}), 11);
+       }},
+      {"mean_squared_error",
+       {{3, 4}},
+       [](const Vars& v) {
+         return mean_squared_error(v[0], random_normal({3, 4}, 99).cast(v[0].dtype()));
+       }},
+      {"checkpoint",
+       {{3, 5}, {4, 5}},
+       [](const Vars& v) {
+         return checkpoint([](const Vars& w) { return gelu_tanh(linear(w[0], w[1])); },
+                           {v[0], v[1]});
        }},
   };
 }
-
-// clang-format on
 
 }  // namespace
 
@@ -161,12 +303,14 @@ const std::vector<OpCase>& op_cases() {
 std::vector<Tensor> case_inputs(const OpCase& test) {
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < test.inputs.size(); ++i) {
-    inputs.push_back(random_normal(test.inputs[i], 17 + i, test.input_scale).cast(DType::bf16).cast(DType::f64));
+    inputs.push_back(
+        random_normal(test.inputs[i], 17 + i, test.input_scale).cast(DType::bf16).cast(DType::f64));
   }
   return inputs;
 }
 
-Evaluation evaluate(const OpCase& test, const std::vector<Tensor>& inputs, DType dtype, Device device) {
+Evaluation evaluate(const OpCase& test, const std::vector<Tensor>& inputs, DType dtype,
+                    Device device) {
   Tape tape;
   Vars leaves;
   for (const Tensor& input : inputs) leaves.push_back(Var::leaf(input.cast(dtype).to(device)));

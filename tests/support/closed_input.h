@@ -1,4 +1,5 @@
-// A process without standard input, as daemons are started: the next file it opens gets the descriptor 0.
+// A process without standard input, as daemons are started: the next file it opens gets the
+// descriptor 0.
 #pragma once
 
 #include <fcntl.h>

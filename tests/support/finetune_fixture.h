@@ -17,8 +17,10 @@ using nlohmann::json;
 
 /// What every toy of text has: a model of one layer from scratch.
 inline const std::string tiny_model =
-    "model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, max_position_embeddings: 32, "
-    "initializer_range: 0.1, hidden_dropout_prob: 0.0, attention: {num_landmarks: 8, conv_kernel_size: 3}}\n"
+    "model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
+    "max_position_embeddings: 32, "
+    "initializer_range: 0.1, hidden_dropout_prob: 0.0, attention: {num_landmarks: 8, "
+    "conv_kernel_size: 3}}\n"
     "tokenizer: {path: tokenizer}\n"
     "data: {sequence_length: 32}\n"
     "run_dir: run\n"
@@ -31,12 +33,14 @@ class Words {
  public:
   explicit Words(std::uint32_t seed) : random_(seed) {}
   std::string word() {
-    const char* words[] = {"the", "was", "calm", "and", "old", "sailed", "home", "under", "pale", "while", "sang"};
+    const char* words[] = {"the",  "was",   "calm", "and",   "old", "sailed",
+                           "home", "under", "pale", "while", "sang"};
     return words[random_() % 11];
   }
   std::vector<std::string> words(std::size_t least, std::size_t most) {
     std::vector<std::string> result;
-    for (std::size_t left = least + random_() % (most - least + 1); left > 0; --left) result.push_back(word());
+    for (std::size_t left = least + random_() % (most - least + 1); left > 0; --left)
+      result.push_back(word());
     return result;
   }
   std::size_t below(std::size_t n) { return random_() % n; }
@@ -62,7 +66,8 @@ class FinetuneTest : public ::testing::Test {
     for (int i = 0; i < count; ++i) {
       auto line = words.words(2, 9);
       const bool sea = words.below(2) == 0;
-      line.insert(line.begin() + static_cast<std::ptrdiff_t>(words.below(line.size())), sea ? "sea" : "men");
+      line.insert(line.begin() + static_cast<std::ptrdiff_t>(words.below(line.size())),
+                  sea ? "sea" : "men");
       text += std::string(sea ? "water" : "people") + "\t" + joined(line) + "\n";
     }
     write_bytes(folder_ / name, text);
@@ -73,7 +78,8 @@ class FinetuneTest : public ::testing::Test {
     write_classification("train.tsv", 192, 1);
     write_classification("dev.tsv", 48, 2);
     write_bytes(folder_ / "run.yaml", tiny_model + extent +
-                                          "}\ntask: {kind: classification, train: [train.tsv], validation: [dev.tsv], columns: {text: "
+                                          "}\ntask: {kind: classification, train: [train.tsv], "
+                                          "validation: [dev.tsv], columns: {text: "
                                           "sentence, label: label}}\n");
   }
 

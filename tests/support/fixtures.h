@@ -1,4 +1,5 @@
-// The committed fixtures under tests/fixtures: a model folder, a batch and what the reference computes from it.
+// The committed fixtures under tests/fixtures: a model folder, a batch and what the reference
+// computes from it.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +18,8 @@ inline std::filesystem::path fixture_folder() { return source_folder() / "tests"
 /// Names of the folders below tests/fixtures/KIND, sorted.
 inline std::vector<std::string> fixture_names(const std::string& kind) {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(fixture_folder() / kind)) names.push_back(entry.path().filename().string());
+  for (const auto& entry : std::filesystem::directory_iterator(fixture_folder() / kind))
+    names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
 }

@@ -1,5 +1,5 @@
-// The comparison with reference answers (tests/fixtures): forward and backward of whole models. Tolerances are relative to each tensor's
-// largest entry; what is exactly 0 is compared absolutely.
+// The comparison with reference answers (tests/fixtures): forward and backward of whole models.
+// Tolerances are relative to each tensor's largest entry; what is exactly 0 is compared absolutely.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,9 @@ struct Tolerance {
 struct Golden {
   std::string kind, name;
 };
-inline void PrintTo(const Golden& golden, std::ostream* out) { *out << golden.kind << "/" << golden.name; }  // NOLINT: GoogleTest's name
+inline void PrintTo(const Golden& golden, std::ostream* out) {
+  *out << golden.kind << "/" << golden.name;
+}  // NOLINT: GoogleTest's name
 
 /// `tensor` with the positions that the mask leaves out set to 0.
 inline Tensor without_padding(const Tensor& tensor, const NamedTensors& inputs) {
@@ -37,16 +39,21 @@ inline Tensor without_padding(const Tensor& tensor, const NamedTensors& inputs) 
   return Tensor::from(values, tensor.shape());
 }
 
-inline void expect_equal(const Golden& golden, const Tolerance& tolerance, Device device = cpu_device) {
+inline void expect_equal(const Golden& golden, const Tolerance& tolerance,
+                         Device device = cpu_device) {
   const auto folder = fixture_folder() / golden.kind / golden.name;
-  const auto model = load_model(folder, read_model_config(folder, {}), tolerance.dtype, StoreMode::training, device);
+  const auto model = load_model(folder, read_model_config(folder, {}), tolerance.dtype,
+                                StoreMode::training, device);
   const auto inputs = read_tensors(folder / "batch.safetensors");
   auto expected = read_tensors(folder / "expected.safetensors");
-  // The loss of the sequence block's fixtures is a plain sum: what cancels there is noise of the gradients' size, not of 1.
+  // The loss of the sequence block's fixtures is a plain sum: what cancels there is noise of the
+  // gradients' size, not of 1.
   double zero_scale = 1;
-  for (const auto& [name, value] : expected) zero_scale = inputs.contains("features") ? std::max(zero_scale, largest(value)) : 1;
+  for (const auto& [name, value] : expected)
+    zero_scale = inputs.contains("features") ? std::max(zero_scale, largest(value)) : 1;
   for (const auto& [name, value] : run_forward(*model, inputs, true)) {
-    if (name == "last_hidden_state" && inputs.contains("features")) continue;  // the reference keeps the last step alone
+    if (name == "last_hidden_state" && inputs.contains("features"))
+      continue;  // the reference keeps the last step alone
     ASSERT_TRUE(expected.contains(name)) << "computed, but not expected: " << name;
     const bool ours = golden.kind != "hf";  // outputs at padded positions are unspecified there
     const bool by_position = name == "last_hidden_state" || (name == "logits" && value.rank() == 3);
@@ -61,7 +68,8 @@ inline void expect_equal(const Golden& golden, const Tolerance& tolerance, Devic
     }
     expected.erase(name);
   }
-  for (const auto& [name, value] : expected) ADD_FAILURE() << "expected, but not computed: " << name;
+  for (const auto& [name, value] : expected)
+    ADD_FAILURE() << "expected, but not computed: " << name;
 }
 
 inline std::vector<Golden> all_golden() {

@@ -8,7 +8,8 @@
 
 namespace nystrom::testing {
 
-/// d f / d x[i] for every element of x by the 4-point stencil (f(−2h) − 8 f(−h) + 8 f(h) − f(2h)) / 12h; x is restored.
+/// d f / d x[i] for every element of x by the 4-point stencil (f(−2h) − 8 f(−h) + 8 f(h) − f(2h)) /
+/// 12h; x is restored.
 inline Tensor numerical_gradient(const std::function<double()>& f, Tensor x, double h = 1e-4) {
   Tensor gradient = empty_like(x);
   auto* value = x.data<double>();
@@ -18,7 +19,8 @@ inline Tensor numerical_gradient(const std::function<double()>& f, Tensor x, dou
       value[i] = at + offset;
       return f();
     };
-    gradient.data<double>()[i] = (evaluate(-2 * h) - 8 * evaluate(-h) + 8 * evaluate(h) - evaluate(2 * h)) / (12 * h);
+    gradient.data<double>()[i] =
+        (evaluate(-2 * h) - 8 * evaluate(-h) + 8 * evaluate(h) - evaluate(2 * h)) / (12 * h);
     value[i] = at;
   }
   return gradient;

@@ -1,4 +1,5 @@
-// Small models whose weights are far from initialisation, batches for them, and what is compared of their results.
+// Small models whose weights are far from initialisation, batches for them, and what is compared of
+// their results.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +15,8 @@
 
 namespace nystrom::testing {
 
-/// Two layers, two heads, three landmarks, no head: as small as a model with every part of attention gets.
+/// Two layers, two heads, three landmarks, no head: as small as a model with every part of
+/// attention gets.
 inline ModelConfig tiny_config() {
   ModelConfig c;
   c.vocab_size = 9;
@@ -48,8 +50,9 @@ inline std::uint64_t hash_of(std::string_view text) {
   return hash;
 }
 
-/// Values that follow from a parameter's name and shape alone, rounded to bf16 so that every type computes with the same numbers. Query
-/// and key weights are `sharpness` times larger: near initialisation the landmark matrix is almost of rank one and proves little.
+/// Values that follow from a parameter's name and shape alone, rounded to bf16 so that every type
+/// computes with the same numbers. Query and key weights are `sharpness` times larger: near
+/// initialisation the landmark matrix is almost of rank one and proves little.
 inline Tensor weights_of(const Parameter& parameter, double sharpness) {
   const std::string& name = parameter.name();
   const Shape& shape = parameter.shape();
@@ -61,7 +64,8 @@ inline Tensor weights_of(const Parameter& parameter, double sharpness) {
   return values.cast(DType::bf16).cast(DType::f64);
 }
 
-inline std::unique_ptr<Model> make_model(const ModelConfig& config, DType dtype, double sharpness = 2) {
+inline std::unique_ptr<Model> make_model(const ModelConfig& config, DType dtype,
+                                         double sharpness = 2) {
   auto model = std::make_unique<Model>(config);
   model->parameters().allocate(dtype, StoreMode::training);
   for (const Parameter& parameter : model->parameters().parameters())
@@ -69,14 +73,17 @@ inline std::unique_ptr<Model> make_model(const ModelConfig& config, DType dtype,
   return model;
 }
 
-/// A batch by its layout: a string a row, '1' for a token and '0' for padding. A token follows from its row's sequence and its number in
-/// it, what padding holds from `filler`: so two layouts of the same sequences differ in padding only.
+/// A batch by its layout: a string a row, '1' for a token and '0' for padding. A token follows from
+/// its row's sequence and its number in it, what padding holds from `filler`: so two layouts of the
+/// same sequences differ in padding only.
 struct Layout {
   std::vector<std::string> rows;
   std::vector<int> sequences = {};  ///< one a row; empty: 0, 1, 2, …
-  int filler = 0;                   ///< features hold 0 at padding with filler 0, and what is not finite with others
+  int filler = 0;  ///< features hold 0 at padding with filler 0, and what is not finite with others
 
-  int sequence(std::size_t row) const { return sequences.empty() ? static_cast<int>(row) : sequences[row]; }
+  int sequence(std::size_t row) const {
+    return sequences.empty() ? static_cast<int>(row) : sequences[row];
+  }
   std::int64_t batch() const { return static_cast<std::int64_t>(rows.size()); }
   std::int64_t length() const { return static_cast<std::int64_t>(rows[0].size()); }
 };
@@ -85,10 +92,13 @@ namespace detail {
 
 inline std::int64_t mixed(std::int64_t a, std::int64_t b, std::int64_t c) {
   return static_cast<std::int64_t>(
-      mix64(mix64(mix64(static_cast<std::uint64_t>(a)) + static_cast<std::uint64_t>(b)) + static_cast<std::uint64_t>(c)) >> 1);
+      mix64(mix64(mix64(static_cast<std::uint64_t>(a)) + static_cast<std::uint64_t>(b)) +
+            static_cast<std::uint64_t>(c)) >>
+      1);
 }
 
-/// Calls f(row, position, key): key is the same for the same token of the same sequence in any layout, negative at padding.
+/// Calls f(row, position, key): key is the same for the same token of the same sequence in any
+/// layout, negative at padding.
 template <class F>
 void for_each_position(const Layout& layout, const F& f) {
   for (std::size_t b = 0; b < layout.rows.size(); ++b) {
@@ -96,7 +106,9 @@ void for_each_position(const Layout& layout, const F& f) {
     for (std::size_t t = 0; t < layout.rows[b].size(); ++t) {
       const bool valid = layout.rows[b][t] == '1';
       const std::int64_t key = valid ? mixed(1, layout.sequence(b), token++)
-                                     : -1 - (mixed(2 + layout.filler, static_cast<std::int64_t>(b), static_cast<std::int64_t>(t)) >> 1);
+                                     : -1 - (mixed(2 + layout.filler, static_cast<std::int64_t>(b),
+                                                   static_cast<std::int64_t>(t)) >>
+                                             1);
       f(b, t, key);
     }
   }
@@ -112,7 +124,8 @@ inline Tensor mask_of(const Layout& layout) {
   return Tensor::from(values, {layout.batch(), layout.length()});
 }
 
-/// Token ids (never the padding id, so that padding's gradients would show) with types, or features.
+/// Token ids (never the padding id, so that padding's gradients would show) with types, or
+/// features.
 inline ModelInput input_of(const ModelConfig& config, const Layout& layout) {
   std::vector<std::int64_t> ids, types;
   std::vector<double> features;
@@ -122,7 +135,8 @@ inline ModelInput input_of(const ModelConfig& config, const Layout& layout) {
     types.push_back(magnitude / 97 % config.type_vocab_size);
     for (std::int64_t i = 0; i < config.embed_dim.value_or(0); ++i) {
       const double padding = layout.filler == 0 ? 0 : (t % 2 == 0 ? std::nan("") : HUGE_VAL);
-      features.push_back(key < 0 ? padding : random_normal({1}, static_cast<std::uint64_t>(key + i)).item());
+      features.push_back(key < 0 ? padding
+                                 : random_normal({1}, static_cast<std::uint64_t>(key + i)).item());
     }
   });
   const Shape shape{layout.batch(), layout.length()};
@@ -142,19 +156,25 @@ inline Tensor token_places(const Layout& layout, const std::vector<std::size_t>&
   std::vector<std::int64_t> places;
   detail::for_each_position(layout, [&](std::size_t b, std::size_t t, std::int64_t key) {
     const bool wanted = rows.empty() || std::find(rows.begin(), rows.end(), b) != rows.end();
-    if (wanted && key >= 0) places.push_back(static_cast<std::int64_t>(b) * layout.length() + static_cast<std::int64_t>(t));
+    if (wanted && key >= 0)
+      places.push_back(static_cast<std::int64_t>(b) * layout.length() +
+                       static_cast<std::int64_t>(t));
   });
   return Tensor::from(places, {static_cast<std::int64_t>(places.size())});
 }
 
 /// Rows of x [b, n, c] at `places`: [k, c].
-inline Var at_places(const Var& x, const Tensor& places) { return gather_rows(reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}), places); }
+inline Var at_places(const Var& x, const Tensor& places) {
+  return gather_rows(reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}), places);
+}
 
 /// Σ w ∘ x with standard normal w: a loss to which every entry of x matters differently.
-inline Var weighted_sum(const Var& x) { return sum(x * random_normal(x.shape(), 5).cast(x.dtype())); }
+inline Var weighted_sum(const Var& x) {
+  return sum(x * random_normal(x.shape(), 5).cast(x.dtype()));
+}
 
-/// Whether the gradient of key biases is identically 0: they shift all scores of a query alike, unless the landmarks that serve as queries
-/// hold them too.
+/// Whether the gradient of key biases is identically 0: they shift all scores of a query alike,
+/// unless the landmarks that serve as queries hold them too.
 inline bool key_bias_is_inert(const ModelConfig& c) {
   switch (c.attention.kind) {
     case AttentionKind::nystrom: return c.attention.landmark_source != LandmarkSource::keys;

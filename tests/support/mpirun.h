@@ -5,10 +5,12 @@
 
 namespace nystrom::testing {
 
-/// What mpirun needs on a machine with fewer cores than processes, as root too. Shared memory by system calls between processes is refused
-/// in containers. Open MPI leaks, which the address sanitizer would tell of.
+/// What mpirun needs on a machine with fewer cores than processes, as root too. Shared memory by
+/// system calls between processes is refused in containers. Open MPI leaks, which the address
+/// sanitizer would tell of.
 inline const std::string mpirun =
-    "env ASAN_OPTIONS=detect_leaks=0 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 "
+    "env ASAN_OPTIONS=detect_leaks=0 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
+    "OMP_NUM_THREADS=1 "
     "OMPI_MCA_btl_vader_single_copy_mechanism=none "
     "OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none mpirun ";
 

@@ -38,20 +38,26 @@ inline RunConfig numbered_run(int processes) {
 }
 
 inline Batch micro_batch(std::int64_t number) {
-  Tensor ids = Tensor::full({2, 12}, 0, DType::i64), labels = Tensor::full({2, 12}, ignore_index, DType::i64);
+  Tensor ids = Tensor::full({2, 12}, 0, DType::i64),
+         labels = Tensor::full({2, 12}, ignore_index, DType::i64);
   Tensor samples = Tensor::full({2}, 0, DType::i64);
-  for (std::int64_t i = 0; i < 24; ++i) ids.data<std::int64_t>()[i] = 5 + (number * 31 + i * 17) % 35;
-  for (std::int64_t i = 0; i < 24; i += 3 + number % 3) labels.data<std::int64_t>()[i] = 5 + (number * 13 + i) % 35;
+  for (std::int64_t i = 0; i < 24; ++i)
+    ids.data<std::int64_t>()[i] = 5 + (number * 31 + i * 17) % 35;
+  for (std::int64_t i = 0; i < 24; i += 3 + number % 3)
+    labels.data<std::int64_t>()[i] = 5 + (number * 13 + i) % 35;
   for (std::int64_t i = 0; i < 2; ++i) samples.data<std::int64_t>()[i] = 2 * number + i;
   return {.input = {.input_ids = ids}, .labels = labels, .sample_ids = samples};
 }
 
-/// An objective of `processes` processes, with a micro-batch each in every step, whose evaluations say nothing.
+/// An objective of `processes` processes, with a micro-batch each in every step, whose evaluations
+/// say nothing.
 class NumberedObjective : public Objective {
  public:
   NumberedObjective(int rank, int processes) : rank_(rank), processes_(processes) {}
 
-  DataIdentity identity() const override { return {"tokenizer", "data", "validation", "data.train", "data.validation"}; }
+  DataIdentity identity() const override {
+    return {"tokenizer", "data", "validation", "data.train", "data.validation"};
+  }
   std::int64_t samples() const override { return 1000; }
   std::string metric_name() const override { return "loss"; }
   bool higher_is_better() const override { return false; }
@@ -79,7 +85,8 @@ class NumberedObjective : public Objective {
 class SpikingObjective : public NumberedObjective {
  public:
   using Far = std::function<bool(std::int64_t batch)>;
-  SpikingObjective(int rank, int processes, Far far) : NumberedObjective(rank, processes), far_(std::move(far)) {}
+  SpikingObjective(int rank, int processes, Far far)
+      : NumberedObjective(rank, processes), far_(std::move(far)) {}
 
   ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     const std::int64_t batch = next_;

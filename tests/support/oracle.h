@@ -1,23 +1,29 @@
-// Attention as the textbook has it, score matrix and all: the oracle of the fused op, output and gradients.
+// Attention as the textbook has it, score matrix and all: the oracle of the fused op, output and
+// gradients.
 #pragma once
 
 #include "autograd/ops.h"
 
 namespace nystrom::testing {
 
-/// softmax(scale · q kᵀ, masked) v from matmul, softmax and matmul; every type the same. For finite inputs only.
-inline Var unfused_attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& options) {
+/// softmax(scale · q kᵀ, masked) v from matmul, softmax and matmul; every type the same. For finite
+/// inputs only.
+inline Var unfused_attention(const Var& q, const Var& k, const Var& v,
+                             const AttentionOptions& options) {
   Var scores = options.scale * matmul(q, transpose(k, -1, -2));
   const Tensor& mask = options.key_mask;
   if (!mask.defined()) return matmul(softmax(scores), v);
   const std::int64_t samples = mask.dim(0), keys = mask.dim(1);
-  Tensor bias = Tensor::zeros({samples, 1, 1, keys}, q.dtype()), any = Tensor::zeros({samples, 1, 1, 1}, q.dtype());
+  Tensor bias = Tensor::zeros({samples, 1, 1, keys}, q.dtype()),
+         any = Tensor::zeros({samples, 1, 1, 1}, q.dtype());
   for (std::int64_t b = 0; b < samples; ++b) {
     for (std::int64_t j = 0; j < keys; ++j) {
       const bool counts = mask.data<std::uint8_t>()[b * keys + j] != 0;
-      // Finite, and so large that it swallows any score: a row of which nothing is left becomes uniform.
+      // Finite, and so large that it swallows any score: a row of which nothing is left becomes
+      // uniform.
       if (!counts) kernels::fill(bias.slice(0, b, b + 1).slice(3, j, j + 1), -1e30);
-      if (counts || options.empty_rows == EmptyRows::uniform) kernels::fill(any.slice(0, b, b + 1), 1);
+      if (counts || options.empty_rows == EmptyRows::uniform)
+        kernels::fill(any.slice(0, b, b + 1), 1);
     }
   }
   return matmul(softmax(scores + bias), v) * any;

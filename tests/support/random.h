@@ -16,17 +16,22 @@ inline Tensor random_normal(const Shape& shape, std::uint64_t seed, double scale
   std::vector<double> values(static_cast<std::size_t>(shape.numel()));
   for (std::size_t i = 0; i < values.size(); ++i) {
     const auto words = philox(philox_key(seed, 0), {{static_cast<std::uint32_t>(i), 0, 0, 0}});
-    values[i] =
-        scale * std::sqrt(-2 * std::log(uniform_open(words.word[0]))) * std::cos(2 * std::numbers::pi * uniform_open(words.word[1]));
+    values[i] = scale * std::sqrt(-2 * std::log(uniform_open(words.word[0]))) *
+                std::cos(2 * std::numbers::pi * uniform_open(words.word[1]));
   }
   return Tensor::from(values, shape);
 }
 
-inline Tensor int_tensor(const std::vector<std::int64_t>& values, const Shape& shape) { return Tensor::from(values, shape); }
+inline Tensor int_tensor(const std::vector<std::int64_t>& values, const Shape& shape) {
+  return Tensor::from(values, shape);
+}
 
-inline Tensor mask_tensor(const std::vector<std::uint8_t>& values, const Shape& shape) { return Tensor::from(values, shape); }
+inline Tensor mask_tensor(const std::vector<std::uint8_t>& values, const Shape& shape) {
+  return Tensor::from(values, shape);
+}
 
-/// Largest |a − b|, and that relative to the largest |b| (absolute where b is 0 but for rounding). Huge where a NaN is in either.
+/// Largest |a − b|, and that relative to the largest |b| (absolute where b is 0 but for rounding).
+/// Huge where a NaN is in either.
 inline double max_difference(const Tensor& a, const Tensor& b) {
   const auto x = a.to_doubles(), y = b.to_doubles();
   double worst = x.size() == y.size() ? 0 : 1e300;

@@ -11,13 +11,15 @@
 namespace nystrom::testing {
 
 /// A metric of every record that has it; NaN where it was not finite.
-inline std::vector<double> recorded_metric(const std::filesystem::path& run, const std::string& name) {
+inline std::vector<double> recorded_metric(const std::filesystem::path& run,
+                                           const std::string& name) {
   std::vector<double> values;
   std::ifstream file(run / "metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
     const nlohmann::json record = nlohmann::json::parse(line, nullptr, false);
     if (record.is_discarded()) break;  // the last line, half written
-    if (record.contains(name)) values.push_back(record[name].is_null() ? NAN : record[name].get<double>());
+    if (record.contains(name))
+      values.push_back(record[name].is_null() ? NAN : record[name].get<double>());
   }
   return values;
 }

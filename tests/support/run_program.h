@@ -26,8 +26,8 @@ struct Outcome {
   std::string out, err;
 };
 
-/// Shell words. What a launcher (mpirun, Slurm, torchrun) told the tests is not for the programs that they start, nor is a locale that may
-/// not be installed.
+/// Shell words. What a launcher (mpirun, Slurm, torchrun) told the tests is not for the programs
+/// that they start, nor is a locale that may not be installed.
 inline std::string clean_environment() {
   std::string words = "export LC_ALL=C; unset RANK LOCAL_RANK WORLD_SIZE";
   for (char** each = environ; *each != nullptr; ++each) {
@@ -39,7 +39,8 @@ inline std::string clean_environment() {
   return words + "; ";
 }
 
-/// Starts a shell in `folder`, the first of a process group. It ends with the test program at the latest.
+/// Starts a shell in `folder`, the first of a process group. It ends with the test program at the
+/// latest.
 inline pid_t start_shell(const TemporaryFolder& folder, const std::string& words) {
   const std::string line = clean_environment() + "cd '" + folder.path().string() + "' && " + words;
   const pid_t process = ::fork();
@@ -58,15 +59,18 @@ inline pid_t start_command(const TemporaryFolder& folder, const std::string& com
   return start_shell(folder, "exec " + command + " >log 2>&1 </dev/null");
 }
 
-/// How it ended: its exit code, or minus the signal that ended it. Going on for longer than `limit` is a failure, and ends its process
-/// group: first by request, as an mpirun that is killed leaves memory behind.
+/// How it ended: its exit code, or minus the signal that ended it. Going on for longer than `limit`
+/// is a failure, and ends its process group: first by request, as an mpirun that is killed leaves
+/// memory behind.
 inline int outcome(pid_t process, std::chrono::seconds limit = std::chrono::minutes(2)) {
   using Clock = std::chrono::steady_clock;
   int status = 0;
   auto end = Clock::now() + limit;
   for (int signal = SIGTERM; ::waitpid(process, &status, WNOHANG) == 0;) {
     if (Clock::now() > end) {
-      if (signal == SIGTERM) ADD_FAILURE() << "process " << process << " does not end within " << limit.count() << " seconds";
+      if (signal == SIGTERM)
+        ADD_FAILURE() << "process " << process << " does not end within " << limit.count()
+                      << " seconds";
       ::kill(-process, signal);
       signal = SIGKILL;
       end = Clock::now() + std::chrono::seconds(10);
@@ -78,7 +82,8 @@ inline int outcome(pid_t process, std::chrono::seconds limit = std::chrono::minu
 
 /// Runs `command` (shell words) in `folder`, for five minutes at most.
 inline Outcome run_command(const TemporaryFolder& folder, const std::string& command) {
-  const int code = outcome(start_shell(folder, command + " >.out 2>.err </dev/null"), std::chrono::minutes(5));
+  const int code =
+      outcome(start_shell(folder, command + " >.out 2>.err </dev/null"), std::chrono::minutes(5));
   Outcome outcome{code, read_bytes(folder / ".out"), read_bytes(folder / ".err")};
   for (const char* name : {".out", ".err"}) std::filesystem::remove(folder / name);
   return outcome;

@@ -13,7 +13,8 @@ inline void write_small_text(const std::filesystem::path& path) {
                          "home", "under", "pale", "stars", "while", "men", "sang"};
   std::uint32_t state = 1;
   for (int line = 0; line < 300; ++line) {
-    for (int word = 0; word < 12; ++word) text << words[((state = state * 1664525u + 1013904223u) >> 16) % 15] << ' ';
+    for (int word = 0; word < 12; ++word)
+      text << words[((state = state * 1664525u + 1013904223u) >> 16) % 15] << ' ';
     text << '\n';
   }
 }

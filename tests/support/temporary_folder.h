@@ -20,11 +20,13 @@ class TemporaryFolder {
  public:
   TemporaryFolder() {
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
-    std::string name = std::string("nystrom-") + test->test_suite_name() + "-" + test->name() + "-XXXXXX";
+    std::string name =
+        std::string("nystrom-") + test->test_suite_name() + "-" + test->name() + "-XXXXXX";
     for (char& c : name)
       if (c == '/') c = '-';
     name = (std::filesystem::canonical(::testing::TempDir()) / name).string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::filesystem::filesystem_error(name, {errno, std::generic_category()});
+    if (::mkdtemp(name.data()) == nullptr)
+      throw std::filesystem::filesystem_error(name, {errno, std::generic_category()});
     path_ = name;
   }
   ~TemporaryFolder() {
@@ -38,7 +40,9 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-inline void write_bytes(const std::filesystem::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+inline void write_bytes(const std::filesystem::path& path, const std::string& bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
 inline std::string read_bytes(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

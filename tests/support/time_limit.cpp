@@ -1,4 +1,5 @@
-// Ends a test program whose current test goes on for ten minutes, and names the test: one that waits for ever would say nothing.
+// Ends a test program whose current test goes on for ten minutes, and names the test: one that
+// waits for ever would say nothing.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -17,7 +18,8 @@ std::string message;  // written by the signal's handler, which may not allocate
 class TimeLimit : public ::testing::EmptyTestEventListener {
   void OnTestStart(const ::testing::TestInfo& test) override {
     const unsigned seconds = limit_s * static_cast<unsigned>(test_rounds());
-    message = std::string(test.test_suite_name()) + "." + test.name() + " took more than " + std::to_string(seconds) + " seconds\n";
+    message = std::string(test.test_suite_name()) + "." + test.name() + " took more than " +
+              std::to_string(seconds) + " seconds\n";
     std::signal(SIGALRM, [](int) {
       [[maybe_unused]] const auto written = ::write(STDERR_FILENO, message.data(), message.size());
       ::_exit(1);

@@ -1,4 +1,5 @@
-// A masked language model of a few hundred weights with a tokenizer of its own, as a folder that every command opens.
+// A masked language model of a few hundred weights with a tokenizer of its own, as a folder that
+// every command opens.
 #pragma once
 
 #include <memory>
@@ -18,11 +19,14 @@ namespace nystrom::testing {
 inline std::vector<std::string> tiny_lines(int count, std::uint32_t seed) {
   const char* words[] = {"the",  "sea",   "was",  "calm",  "and",   "old", "ships", "sailed",
                          "home", "under", "pale", "stars", "while", "men", "sang"};
-  const auto draw = [&](std::uint32_t range) { return ((seed = seed * 1664525u + 1013904223u) >> 16) % range; };
+  const auto draw = [&](std::uint32_t range) {
+    return ((seed = seed * 1664525u + 1013904223u) >> 16) % range;
+  };
   std::vector<std::string> lines;
   for (int i = 0; i < count; ++i) {
     std::string line;
-    for (std::uint32_t left = 3 + draw(8); left > 0; --left) line += std::string(words[draw(15)]) + (left > 1 ? " " : "");
+    for (std::uint32_t left = 3 + draw(8); left > 0; --left)
+      line += std::string(words[draw(15)]) + (left > 1 ? " " : "");
     lines.push_back(line);
   }
   return lines;
@@ -52,7 +56,8 @@ inline void write_tiny_tokenizer(const std::filesystem::path& folder) {
   SentencePieceTraining options;
   options.vocab_size = 36;
   train_sentencepiece(reader, options, folder / "trained.model");
-  write_tokenizer(SentencePieceTokenizer::open(folder / "trained.model", options.normalizer), folder, 24);
+  write_tokenizer(SentencePieceTokenizer::open(folder / "trained.model", options.normalizer),
+                  folder, 24);
   for (const char* name : {"text.txt", "trained.model"}) std::filesystem::remove(folder / name);
 }
 
@@ -61,8 +66,10 @@ struct TinyCheckpoint {
   SentencePieceTokenizer tokenizer;
   std::unique_ptr<Model> model;
 
-  explicit TinyCheckpoint(const std::filesystem::path& folder, const ModelConfig& config = tiny_masked_lm())
-      : tokenizer((write_tiny_tokenizer(folder), SentencePieceTokenizer::open_folder(folder))), model(make_model(config, DType::f32)) {
+  explicit TinyCheckpoint(const std::filesystem::path& folder,
+                          const ModelConfig& config = tiny_masked_lm())
+      : tokenizer((write_tiny_tokenizer(folder), SentencePieceTokenizer::open_folder(folder))),
+        model(make_model(config, DType::f32)) {
     write_bytes(folder / "config.json", hf_config_text(config));
     write_safetensors(folder / "model.safetensors", weight_tensors(*model));
   }

@@ -1,4 +1,5 @@
-// Twenty AdamW steps against float64 PyTorch: same start, same batches, no dropout, clipping and warm-up.
+// Twenty AdamW steps against float64 PyTorch: same start, same batches, no dropout, clipping and
+// warm-up.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -23,23 +24,30 @@ inline Tensor mask_of_ones(const Tensor& ones) {
   return Tensor::from(values, ones.shape());
 }
 
-/// Runs the trace with `parts` micro-batches a step and checks every loss and norm. In f16 the loss is scaled.
-inline void expect_trace(DType dtype, double tolerance, std::int64_t parts, Device device = cpu_device) {
+/// Runs the trace with `parts` micro-batches a step and checks every loss and norm. In f16 the loss
+/// is scaled.
+inline void expect_trace(DType dtype, double tolerance, std::int64_t parts,
+                         Device device = cpu_device) {
   const auto folder = fixture_folder() / "trace";
-  const auto model = load_model(folder, read_model_config(folder, {}), dtype, StoreMode::training, device);
+  const auto model =
+      load_model(folder, read_model_config(folder, {}), dtype, StoreMode::training, device);
   const auto batches = read_tensors(folder / "batches.safetensors");
   const auto expected = read_tensors(folder / "expected.safetensors");
-  const auto losses = expected.at("losses").to_doubles(), norms = expected.at("grad_norms").to_doubles();
+  const auto losses = expected.at("losses").to_doubles(),
+             norms = expected.at("grad_norms").to_doubles();
   const auto rates = expected.at("learning_rates").to_doubles();
   Optimizer optimizer(model->parameters(), OptimizerOptions{});
   for (std::size_t t = 0; t < losses.size(); ++t) {
     const auto step = static_cast<std::int64_t>(t);
-    const Tensor ids = at_step(batches.at("input_ids"), step), labels = at_step(batches.at("labels"), step);
+    const Tensor ids = at_step(batches.at("input_ids"), step),
+                 labels = at_step(batches.at("labels"), step);
     const Tensor mask = mask_of_ones(at_step(batches.at("attention_mask"), step));
     std::vector<Batch> micro;
     const std::int64_t rows = ids.dim(0) / parts;
     for (std::int64_t p = 0; p < parts; ++p) {
-      const auto part = [&](const Tensor& x) { return x.slice(0, p * rows, (p + 1) * rows).contiguous(); };
+      const auto part = [&](const Tensor& x) {
+        return x.slice(0, p * rows, (p + 1) * rows).contiguous();
+      };
       micro.push_back({.input = {part(ids), {}, part(mask), {}}, .labels = part(labels)});
     }
     StepOptions options;
@@ -49,7 +57,8 @@ inline void expect_trace(DType dtype, double tolerance, std::int64_t parts, Devi
     if (dtype == DType::f16) options.loss_scale = 4096;
     const StepResult result = train_step(*model, optimizer, micro, options);
     EXPECT_NEAR(result.loss, losses[t], tolerance * losses[t]) << "step " << t + 1;
-    // A norm is the root of many squares, each as exact as a gradient: ten times the loss's tolerance.
+    // A norm is the root of many squares, each as exact as a gradient: ten times the loss's
+    // tolerance.
     EXPECT_NEAR(result.gradient_norm, norms[t], 10 * tolerance * norms[t]) << "step " << t + 1;
   }
 }

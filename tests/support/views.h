@@ -50,16 +50,18 @@ inline std::vector<double> elements(const CView& view) {
   return values;
 }
 
-/// Standard normal values in memory whose axes are permuted and have gaps: no two neighbours of a row are neighbours in memory.
-/// With `unit_columns` the last axis has stride 1.
-inline Tensor scattered(const Shape& shape, DType dtype, std::uint64_t seed, bool unit_columns = false) {
+/// Standard normal values in memory whose axes are permuted and have gaps: no two neighbours of a
+/// row are neighbours in memory. With `unit_columns` the last axis has stride 1.
+inline Tensor scattered(const Shape& shape, DType dtype, std::uint64_t seed,
+                        bool unit_columns = false) {
   const int moved = shape.rank() - (unit_columns ? 1 : 0);
   Shape stored = shape;
   for (int axis = 0; axis < moved; ++axis) stored[axis] = shape[moved - 1 - axis] + 1 + axis % 2;
   if (unit_columns) stored[-1] = shape[-1] + 3;
   Tensor x = random_normal(stored, seed).cast(dtype);
   for (int axis = 0; axis < moved / 2; ++axis) x = x.transpose(axis, moved - 1 - axis);
-  for (int axis = 0; axis < shape.rank(); ++axis) x = x.slice(axis, x.dim(axis) - shape[axis], x.dim(axis));
+  for (int axis = 0; axis < shape.rank(); ++axis)
+    x = x.slice(axis, x.dim(axis) - shape[axis], x.dim(axis));
   return x;
 }
 

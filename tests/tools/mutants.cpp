@@ -1,4 +1,5 @@
-// The table of mutants: the file that NYSTROM_MUTANTS names, mapped, so that children and killed processes tell what they reached too.
+// The table of mutants: the file that NYSTROM_MUTANTS names, mapped, so that children and killed
+// processes tell what they reached too.
 #include "core/mutants.h"
 
 #include <fcntl.h>

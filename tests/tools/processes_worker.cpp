@@ -1,5 +1,5 @@
-// What several processes do together, asked in each of them: mpirun -np N processes_worker. distributed_test.cpp runs it. Ends with 0 when
-// all holds.
+// What several processes do together, asked in each of them: mpirun -np N processes_worker.
+// distributed_test.cpp runs it. Ends with 0 when all holds.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -25,7 +25,8 @@ void expect(bool condition, const std::string& what) {
 /// Values of process `rank` that every type holds exactly, sums included.
 Tensor values_of(int rank, std::int64_t count, DType dtype) {
   std::vector<double> values;
-  for (std::int64_t i = 0; i < count; ++i) values.push_back(static_cast<double>((i * 7 + rank * 3) % 16 - 8));
+  for (std::int64_t i = 0; i < count; ++i)
+    values.push_back(static_cast<double>((i * 7 + rank * 3) % 16 - 8));
   return Tensor::from(values, {count}).cast(dtype);
 }
 
@@ -48,11 +49,13 @@ void check_sums(Communicator& c) {
       c.reduce(one, root);
       c.wait();
       expect(all.to_doubles() == sum_over_ranks(c.size(), count), "all_reduce " + what);
-      if (c.rank() == root) expect(one.to_doubles() == sum_over_ranks(c.size(), count), "reduce " + what);
+      if (c.rank() == root)
+        expect(one.to_doubles() == sum_over_ranks(c.size(), count), "reduce " + what);
       const Tensor shared = values_of(c.rank(), count, dtype);
       c.broadcast(shared, root);
       c.wait();
-      expect(shared.to_doubles() == values_of(root, count, dtype).to_doubles(), "broadcast " + what);
+      expect(shared.to_doubles() == values_of(root, count, dtype).to_doubles(),
+             "broadcast " + what);
       const std::vector<std::int64_t> bounds = slab_bounds(count, c.size());
       Tensor gathered = Tensor::zeros({count}, dtype);
       const auto r = static_cast<std::size_t>(c.rank());
@@ -68,7 +71,8 @@ void check_sums(Communicator& c) {
         c.send(carried, (c.rank() + 1) % c.size());
         if (c.rank() == 0) c.receive(carried, c.size() - 1);
         c.wait();
-        expect(carried.to_doubles() == values_of(0, count, dtype).to_doubles(), "send and receive " + what);
+        expect(carried.to_doubles() == values_of(0, count, dtype).to_doubles(),
+               "send and receive " + what);
       }
     }
   }
@@ -76,28 +80,38 @@ void check_sums(Communicator& c) {
 
 void check_small_things(Communicator& c) {
   expect(c.sum(1.5) == 1.5 * c.size(), "sum");
-  expect(c.sum({1, static_cast<double>(c.rank())}) == std::vector<double>{1.0 * c.size(), c.size() * (c.size() - 1) / 2.0}, "sums");
-  const auto text_of = [](int rank) { return std::string(static_cast<std::size_t>(3 * rank), static_cast<char>('a' + rank)); };
+  expect(c.sum({1, static_cast<double>(c.rank())}) ==
+             std::vector<double>{1.0 * c.size(), c.size() * (c.size() - 1) / 2.0},
+         "sums");
+  const auto text_of = [](int rank) {
+    return std::string(static_cast<std::size_t>(3 * rank), static_cast<char>('a' + rank));
+  };
   const std::vector<std::string> texts = c.gather(text_of(c.rank()));  // the first is empty
-  for (int rank = 0; rank < c.size(); ++rank) expect(texts.at(static_cast<std::size_t>(rank)) == text_of(rank), "gather");
+  for (int rank = 0; rank < c.size(); ++rank)
+    expect(texts.at(static_cast<std::size_t>(rank)) == text_of(rank), "gather");
   expect(c.from_first(c.is_first() ? "word" : "other") == "word", "from_first");
   expect(c.from_first("").empty(), "from_first of nothing");
   expect(c.name_of(0).starts_with("rank 0 on "), "name_of");
 }
 
-/// Adding floats in another order gives other bits: sums of rank-dependent values must still be the same bits everywhere.
+/// Adding floats in another order gives other bits: sums of rank-dependent values must still be the
+/// same bits everywhere.
 void check_same_bits(Communicator& c) {
   std::vector<float> values;
-  for (int i = 0; i < 5000; ++i) values.push_back(std::sin(static_cast<float>(i + 1000 * c.rank())) * 1e-3F);
+  for (int i = 0; i < 5000; ++i)
+    values.push_back(std::sin(static_cast<float>(i + 1000 * c.rank())) * 1e-3F);
   const Tensor sums = Tensor::from(values, {5000});
   c.all_reduce(sums);
   c.wait();
   const std::string bytes(reinterpret_cast<const char*>(sums.data<float>()), 5000 * sizeof(float));
-  for (const std::string& other : c.gather(bytes)) expect(other == bytes, "all_reduce gives other bits elsewhere");
+  for (const std::string& other : c.gather(bytes))
+    expect(other == bytes, "all_reduce gives other bits elsewhere");
 }
 
-/// Three steps of four micro-batches with tiny buckets, so that reduction really happens in backward, beside the same in one process.
-void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpointing, GradientSumOptions how) {
+/// Three steps of four micro-batches with tiny buckets, so that reduction really happens in
+/// backward, beside the same in one process.
+void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpointing,
+                 GradientSumOptions how) {
   constexpr std::int64_t parts = 4;
   const auto train = [&](Communicator& with, GradientSumOptions options) {
     Model model(config_of(kind));
@@ -110,9 +124,11 @@ void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpoi
     }
     GradientSum sum(store, with, ranks, options);
     store.allocate(dtype, StoreMode::training, cpu_device, sum.own_range());
-    for (const Parameter& parameter : store.parameters()) store.set(parameter.name(), weights_of(parameter, 2));
+    for (const Parameter& parameter : store.parameters())
+      store.set(parameter.name(), weights_of(parameter, 2));
     OptimizerOptions adam;
-    adam.epsilon = 1e-3;  // parameters without influence have gradients of noise alone, which must not become steps
+    adam.epsilon = 1e-3;  // parameters without influence have gradients of noise alone, which must
+                          // not become steps
     Optimizer optimizer(store, adam, sum.own_range());
     StepOptions step;
     step.clip_norm = 0.1;
@@ -125,8 +141,10 @@ void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpoi
       losses.insert(losses.end(), {result.loss, result.gradient_norm, *result.accuracy});
     }
     const std::vector<double> values = store.values().to_doubles();
-    const std::string bytes(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
-    for (const std::string& other : with.gather(bytes)) expect(other == bytes, "a process has other weights");
+    const std::string bytes(reinterpret_cast<const char*>(values.data()),
+                            values.size() * sizeof(double));
+    for (const std::string& other : with.gather(bytes))
+      expect(other == bytes, "a process has other weights");
     const Tensor masters = sum.masters_for_first();
     return std::pair(losses, masters.defined() ? masters.to_doubles() : values);
   };
@@ -137,9 +155,12 @@ void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpoi
   const auto [expected_losses, exact_weights] = train(alone, single);
   // The others of several have the values alone.
   const std::vector<double> expected_weights =
-      c.is_first() ? exact_weights : Tensor::from(exact_weights, {std::ssize(exact_weights)}).cast(dtype).to_doubles();
-  const std::string what = fmt::format("{} {} deterministic={} sharded={} rounded={} checkpointing={}", dtype, enum_name(kind),
-                                       how.deterministic, how.sharded, how.rounded, checkpointing);
+      c.is_first()
+          ? exact_weights
+          : Tensor::from(exact_weights, {std::ssize(exact_weights)}).cast(dtype).to_doubles();
+  const std::string what =
+      fmt::format("{} {} deterministic={} sharded={} rounded={} checkpointing={}", dtype,
+                  enum_name(kind), how.deterministic, how.sharded, how.rounded, checkpointing);
   if (how.deterministic) {
     expect(losses == expected_losses, "losses of " + what);
     expect(weights == expected_weights, "weights of " + what);
@@ -151,8 +172,9 @@ void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpoi
     expect(std::abs(losses[i] - expected_losses[i]) <= relative * std::abs(expected_losses[i]),
            fmt::format("{} of {}: {} instead of {}", i, what, losses[i], expected_losses[i]));
   for (std::size_t i = 0; i < weights.size(); ++i)
-    expect(std::abs(weights[i] - expected_weights[i]) <= tolerance,
-           fmt::format("weight {} of {}: {} instead of {}", i, what, weights[i], expected_weights[i]));
+    expect(
+        std::abs(weights[i] - expected_weights[i]) <= tolerance,
+        fmt::format("weight {} of {}: {} instead of {}", i, what, weights[i], expected_weights[i]));
 }
 
 /// A loss that is not finite in one process makes all skip the step.
@@ -172,7 +194,8 @@ void check_skip(Communicator& c) {
   };
   const StepResult result = optimizer_step(optimizer, {&batch.sample_ids, 1}, loss, step);
   expect(result.skipped, "a step that is not finite was not skipped");
-  expect(model->parameters().masters().to_doubles() == before, "a skipped step changed the weights");
+  expect(model->parameters().masters().to_doubles() == before,
+         "a skipped step changed the weights");
 }
 
 /// What the memory of the last process does to one of its slabs, and what is to be said of it.
@@ -227,16 +250,20 @@ void check_corruption(Communicator& c, const Corruption& corruption) {
   } catch (const Error& error) {
     message = error.what();
   }
-  const std::string expected =
-      fmt::format("{} has other {} than {}: at step {} the memory or the processor of one of them is at fault; {}", c.name_of(c.size() - 1),
-                  corruption.zero ? "weights" : "weights or moments", c.name_of(0), corruption.found_at, corruption.reason);
+  const std::string expected = fmt::format(
+      "{} has other {} than {}: at step {} the memory or the processor of one of them is at fault; "
+      "{}",
+      c.name_of(c.size() - 1), corruption.zero ? "weights" : "weights or moments", c.name_of(0),
+      corruption.found_at, corruption.reason);
   expect(message == expected, "a flipped bit: " + message);
   const auto saved = checkpoint_steps(std::filesystem::path(config.run_dir) / "checkpoints");
-  for (const std::int64_t step : saved) expect(step < corruption.found_at, "what was corrupted is saved");
+  for (const std::int64_t step : saved)
+    expect(step < corruption.found_at, "what was corrupted is saved");
   c.barrier();  // the folder is the first one's
 }
 
-/// All roll back together, whoever keeps the masters: to the weights of a run that never had the skipped batches.
+/// All roll back together, whoever keeps the masters: to the weights of a run that never had the
+/// skipped batches.
 void check_rolling_back(Communicator& c, int zero) {
   const ScratchFolder own;
   RunConfig config = numbered_run(c.size());
@@ -255,7 +282,8 @@ void check_rolling_back(Communicator& c, int zero) {
       return std::make_unique<ShorterObjective>(c.rank(), c.size(), 28, 9);
     };
     train_run(config, make, log, cpu_device, c);
-    checksums[spikes] = file_checksum(std::filesystem::path(config.run_dir) / "checkpoints" / "step-44" / "model.safetensors");
+    checksums[spikes] = file_checksum(std::filesystem::path(config.run_dir) / "checkpoints" /
+                                      "step-44" / "model.safetensors");
   }
   expect(checksums[0] == checksums[1], "rolling back gives other weights");
   c.barrier();  // the folder is the first one's
@@ -274,14 +302,16 @@ void check_all(Communicator& c) {
     }
   }
   for (const bool sharded : {false, true})
-    check_steps(c, DType::f32, AttentionKind::nystrom, false, {.sharded = sharded, .rounded = true, .bucket = 500});
+    check_steps(c, DType::f32, AttentionKind::nystrom, false,
+                {.sharded = sharded, .rounded = true, .bucket = 500});
   check_skip(c);
   for (const int zero : {0, 1}) check_rolling_back(c, zero);
   const std::string over = "a new start goes on from the last checkpoint";
   for (const auto slab : {Corruption::masters, Corruption::moment1, Corruption::moment2})
     check_corruption(c, {slab, 0, 7, 1000, 100, over});
   check_corruption(c, {Corruption::masters, 0, 17, 10, 20, "nothing is saved"});
-  check_corruption(c, {Corruption::values, 1, 100, 1000, 100, over});  // later, others' values would come in its place
+  check_corruption(c, {Corruption::values, 1, 100, 1000, 100,
+                       over});  // later, others' values would come in its place
   // Last, for it makes all slower.
   if (c.rank() == c.size() - 1) limit_cpu_level(CpuLevel::baseline);
   use_common_cpu_level(c);
@@ -299,7 +329,9 @@ int main() {
     testing::check_all(*communicator);
     return 0;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}: {}\n", communicator ? communicator->name_of(communicator->rank()) : "not connected", error.what());
+    fmt::print(stderr, "{}: {}\n",
+               communicator ? communicator->name_of(communicator->rank()) : "not connected",
+               error.what());
     if (communicator) communicator->end_all(1);
     return 1;
   }

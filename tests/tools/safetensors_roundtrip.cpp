@@ -1,5 +1,6 @@
-// roundtrip IN OUT: reads every tensor and the metadata of IN and writes them to OUT. For comparing files with those of Hugging
-// Face's library (tests/reference/check_safetensors.py). Exits with 2 when IN is refused.
+// roundtrip IN OUT: reads every tensor and the metadata of IN and writes them to OUT. For comparing
+// files with those of Hugging Face's library (tests/reference/check_safetensors.py). Exits with 2
+// when IN is refused.
 #include <cstdio>
 
 #include "train/formats/safetensors.h"
@@ -12,7 +13,8 @@ int main(int argc, char** argv) {
   try {
     const auto file = nystrom::SafetensorsFile::open(argv[1]);
     std::vector<nystrom::NamedTensor> tensors;
-    for (const auto& stored : file.tensors()) tensors.push_back({stored.name, file.read(stored.name)});
+    for (const auto& stored : file.tensors())
+      tensors.push_back({stored.name, file.read(stored.name)});
     nystrom::write_safetensors(argv[2], tensors, file.metadata());
   } catch (const nystrom::InputError& error) {
     std::fprintf(stderr, "%s\n", error.what());

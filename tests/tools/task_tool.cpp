@@ -1,12 +1,13 @@
-// The data side of tasks on the command line, for tests/reference/check_tasks.py and for looking at data by hand. TASK is the section
-// `task` of a configuration in JSON.
-//   task_tool rows TASK                        reads task.train without labels and counts its examples
-//   task_tool listops TASK                     computes the values of the expressions of task.train, and counts labels that are others
-//   task_tool report TASK TOKENIZER LENGTH     statistics of task.train and task.validation
-//   task_tool encode TASK TOKENIZER LENGTH     a JSON line for each sample of task.train
-//   task_tool answers TASK TOKENIZER LENGTH    how many gold answers come back out of the windows of task.train
-//   task_tool features FILE                    the valid features and the targets of a feature file, as JSON
-//   task_tool metrics < CASES                  a JSON line of metrics for each JSON line {truth, predicted} of its kind
+// The data side of tasks on the command line, for tests/reference/check_tasks.py and for looking at
+// data by hand. TASK is the section `task` of a configuration in JSON.
+//   task_tool rows TASK                        reads task.train without labels and counts its
+//   examples task_tool listops TASK                     computes the values of the expressions of
+//   task.train, and counts labels that are others task_tool report TASK TOKENIZER LENGTH statistics
+//   of task.train and task.validation task_tool encode TASK TOKENIZER LENGTH     a JSON line for
+//   each sample of task.train task_tool answers TASK TOKENIZER LENGTH    how many gold answers come
+//   back out of the windows of task.train task_tool features FILE                    the valid
+//   features and the targets of a feature file, as JSON task_tool metrics < CASES a JSON line of
+//   metrics for each JSON line {truth, predicted} of its kind
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -78,7 +79,8 @@ void rows(const Arguments& arguments) {
   const TaskConfig task = task_of(arguments.at(1));
   std::int64_t examples = 0;
   SkippedRows skipped;
-  for_each_example(task, task.train, Labelled::optional, skipped, [&](const Example&) { ++examples; });
+  for_each_example(task, task.train, Labelled::optional, skipped,
+                   [&](const Example&) { ++examples; });
   fmt::print("{} examples, {} rows left out\n", examples, skipped.count);
 }
 
@@ -119,12 +121,17 @@ void report(const Arguments& arguments) {
   const Setup setup(arguments);
   const auto start = std::chrono::steady_clock::now();
   const auto train = TaskDataset::read(setup.encoder, setup.task.train, Labelled::required, false);
-  const auto& validation_files = setup.task.validation.empty() ? setup.task.train : setup.task.validation;
-  const auto validation = TaskDataset::read(setup.encoder, validation_files, Labelled::required, false);
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const auto& validation_files =
+      setup.task.validation.empty() ? setup.task.train : setup.task.validation;
+  const auto validation =
+      TaskDataset::read(setup.encoder, validation_files, Labelled::required, false);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const TaskReport report = report_task(train, validation);
-  const Json json = {{"train", to_json(report.train)}, {"validation", to_json(report.validation)}, {"overlap", report.overlap},
-                     {"majority", report.majority},    {"warnings", task_warnings(report)},        {"seconds", seconds}};
+  const Json json = {
+      {"train", to_json(report.train)},    {"validation", to_json(report.validation)},
+      {"overlap", report.overlap},         {"majority", report.majority},
+      {"warnings", task_warnings(report)}, {"seconds", seconds}};
   fmt::print("{}\n", json.dump(2));
 }
 
@@ -134,7 +141,8 @@ void encode(const Arguments& arguments) {
   for (std::int64_t i = 0; i < data.size(); ++i) {
     const EncodedSample& sample = data.sample(i);
     Json rows = Json::array(), offsets = Json::array();
-    for (const WrappedIds& row : sample.rows) rows.push_back({{"ids", row.ids}, {"types", row.type_ids}});
+    for (const WrappedIds& row : sample.rows)
+      rows.push_back({{"ids", row.ids}, {"types", row.type_ids}});
     for (const TextRange& range : sample.offsets) offsets.push_back({range.begin, range.end});
     const Json json = {{"example", sample.example},
                        {"rows", rows},
@@ -151,12 +159,16 @@ void encode(const Arguments& arguments) {
 
 void answers(const Arguments& arguments) {
   const Setup setup(arguments);
-  auto data = std::make_shared<TaskDataset>(TaskDataset::read(setup.encoder, setup.task.train, Labelled::required, true));
+  auto data = std::make_shared<TaskDataset>(
+      TaskDataset::read(setup.encoder, setup.task.train, Labelled::required, true));
   TaskScorer scorer(data);
-  TaskEvaluationLoader loader(data, {.padding = {.multiple = 8, .sequence_length = setup.encoder.sequence_length()}});
+  TaskEvaluationLoader loader(
+      data, {.padding = {.multiple = 8, .sequence_length = setup.encoder.sequence_length()}});
   std::int64_t exact = 0;
   while (const auto batch = loader.next()) {
-    Tensor start = Tensor::zeros({batch->input.input_ids.dim(0), batch->input.input_ids.dim(1)}, DType::f32), end = start.clone();
+    Tensor start = Tensor::zeros({batch->input.input_ids.dim(0), batch->input.input_ids.dim(1)},
+                                 DType::f32),
+           end = start.clone();
     for (std::size_t i = 0; i < batch->samples.size(); ++i) {
       const EncodedSample& sample = data->sample(batch->samples[i]);
       const std::int64_t row = static_cast<std::int64_t>(i) * start.dim(1);
@@ -164,25 +176,33 @@ void answers(const Arguments& arguments) {
       end.data<float>()[row + sample.end] = 10;
       if (sample.start == 0) continue;
       const std::vector<double> starts =
-          start.slice(0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1).contiguous().to_doubles();
+          start.slice(0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1)
+              .contiguous()
+              .to_doubles();
       const std::vector<double> ends =
-          end.slice(0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1).contiguous().to_doubles();
+          end.slice(0, static_cast<std::int64_t>(i), static_cast<std::int64_t>(i) + 1)
+              .contiguous()
+              .to_doubles();
       const WindowScores window{&sample, starts, ends};
       const Example& example = data->example(sample.example);
-      const auto best = best_answers(*example.pair, std::span(&window, 1), {.max_answer_length = 100});
+      const auto best =
+          best_answers(*example.pair, std::span(&window, 1), {.max_answer_length = 100});
       if (best[0].text == example.answers[0].text)
         ++exact;
       else
-        fmt::print(stderr, "window {}: '{}' instead of '{}'\n", batch->samples[i], best[0].text, example.answers[0].text);
+        fmt::print(stderr, "window {}: '{}' instead of '{}'\n", batch->samples[i], best[0].text,
+                   example.answers[0].text);
     }
     scorer.add(*batch, start, end);
   }
   const auto scores = scorer.scores();
   std::int64_t with_answer = 0;
   for (std::int64_t i = 0; i < data->size(); ++i) with_answer += data->sample(i).start > 0;
-  fmt::print("{} questions, {} windows, {} with the answer, {} give its text; in no window: {}; f1 {:.5f}, exact match {:.5f}\n",
-             data->examples(), data->size(), with_answer, exact, data->counts().answers_cut, scores.values[0].second,
-             scores.values[1].second);
+  fmt::print(
+      "{} questions, {} windows, {} with the answer, {} give its text; in no window: {}; f1 "
+      "{:.5f}, exact match {:.5f}\n",
+      data->examples(), data->size(), with_answer, exact, data->counts().answers_cut,
+      scores.values[0].second, scores.values[1].second);
 }
 
 void features(const Arguments& arguments) {
@@ -202,7 +222,8 @@ Json number(double value) { return std::isnan(value) ? Json() : Json(value); }
 Json metrics_of_case(const Json& test) {
   const std::string kind = test["kind"];
   if (kind == "classes") {
-    const auto truth = test["truth"].get<std::vector<std::int64_t>>(), predicted = test["predicted"].get<std::vector<std::int64_t>>();
+    const auto truth = test["truth"].get<std::vector<std::int64_t>>(),
+               predicted = test["predicted"].get<std::vector<std::int64_t>>();
     const PrecisionRecall binary = binary_f1(truth, predicted);
     return {{"accuracy", accuracy(truth, predicted)},
             {"precision", binary.precision},
@@ -212,18 +233,24 @@ Json metrics_of_case(const Json& test) {
             {"matthews", matthews_correlation(truth, predicted)}};
   }
   if (kind == "values") {
-    const auto truth = test["truth"].get<std::vector<double>>(), predicted = test["predicted"].get<std::vector<double>>();
-    return {{"pearson", number(pearson_correlation(truth, predicted))}, {"spearman", number(spearman_correlation(truth, predicted))}};
+    const auto truth = test["truth"].get<std::vector<double>>(),
+               predicted = test["predicted"].get<std::vector<double>>();
+    return {{"pearson", number(pearson_correlation(truth, predicted))},
+            {"spearman", number(spearman_correlation(truth, predicted))}};
   }
   if (kind == "answers") {
     const auto truths = test["truth"].get<std::vector<std::string>>();
     const AnswerScore score = score_answer(truths, test["predicted"].get<std::string>());
-    return {{"exact", score.exact}, {"f1", score.f1}, {"normalized", normalize_answer(test["predicted"].get<std::string>())}};
+    return {{"exact", score.exact},
+            {"f1", score.f1},
+            {"normalized", normalize_answer(test["predicted"].get<std::string>())}};
   }
   using Sentences = std::vector<std::vector<std::string>>;
-  const EntityScores scores = score_entities(test["truth"].get<Sentences>(), test["predicted"].get<Sentences>());
+  const EntityScores scores =
+      score_entities(test["truth"].get<Sentences>(), test["predicted"].get<Sentences>());
   Json types = Json::object();
-  for (const EntityScore& type : scores.types) types[type.type] = {type.score.precision, type.score.recall, type.score.f1, type.truth};
+  for (const EntityScore& type : scores.types)
+    types[type.type] = {type.score.precision, type.score.recall, type.score.f1, type.truth};
   return {{"precision", scores.all.score.precision},
           {"recall", scores.all.score.recall},
           {"f1", scores.all.score.f1},
@@ -232,7 +259,8 @@ Json metrics_of_case(const Json& test) {
 }
 
 void metrics() {
-  for (std::string line; std::getline(std::cin, line);) fmt::print("{}\n", metrics_of_case(Json::parse(line)).dump());
+  for (std::string line; std::getline(std::cin, line);)
+    fmt::print("{}\n", metrics_of_case(Json::parse(line)).dump());
 }
 
 void run(const Arguments& arguments) {

@@ -1,13 +1,15 @@
 // The tokenizer on the command line, for tests/reference/check_tokenizer.py and for measuring.
 //   tokenizer_tool train unigram|bpe VOCAB_SIZE MODEL lower|cased FILE…   trains
-//   tokenizer_tool export MODEL lower|cased FOLDER                        writes the Hugging Face form
-//   tokenizer_tool encode FOLDER text|tokens < TEXT                       a line of ids for each line; special names as tokens or text
-//   tokenizer_tool offsets FOLDER text|tokens < TEXT                      a line of id:begin:end for each line, places in bytes
-//   tokenizer_tool json FOLDER < JSON                                     a list of [id, begin, end] for each line, a text as JSON; or the
+//   tokenizer_tool export MODEL lower|cased FOLDER                        writes the Hugging Face
+//   form tokenizer_tool encode FOLDER text|tokens < TEXT                       a line of ids for
+//   each line; special names as tokens or text tokenizer_tool offsets FOLDER text|tokens < TEXT a
+//   line of id:begin:end for each line, places in bytes tokenizer_tool json FOLDER < JSON a list of
+//   [id, begin, end] for each line, a text as JSON; or the
 //                                                                         message of a refusal
-//   tokenizer_tool decode FOLDER keep|skip < IDS                          a JSON text for each line of ids; special ones kept or skipped
-//   tokenizer_tool wrap FOLDER < JSON                                     a line of id:type for each line, a list of one or two texts
-//   tokenizer_tool time FOLDER FILE…                                      reads documents, encodes them, prints figures
+//   tokenizer_tool decode FOLDER keep|skip < IDS                          a JSON text for each line
+//   of ids; special ones kept or skipped tokenizer_tool wrap FOLDER < JSON a line of id:type for
+//   each line, a list of one or two texts tokenizer_tool time FOLDER FILE… reads documents, encodes
+//   them, prints figures
 #include <chrono>
 #include <cstdio>
 #include <iostream>
@@ -37,12 +39,14 @@ TextReader reader_of(const Arguments& arguments, std::size_t first) {
 
 void train(const Arguments& arguments) {
   SentencePieceTraining options;
-  options.kind = arguments.at(1) == "bpe" ? SentencePieceModel::Kind::bpe : SentencePieceModel::Kind::unigram;
+  options.kind =
+      arguments.at(1) == "bpe" ? SentencePieceModel::Kind::bpe : SentencePieceModel::Kind::unigram;
   options.vocab_size = std::stoll(arguments.at(2));
   options.normalizer = normalizer_of(arguments.at(4));
   TextReader text = reader_of(arguments, 5);
   const auto trained = train_sentencepiece(text, options, arguments.at(3));
-  fmt::print("{}; trained on {} of {} bytes\n", text.statistics().summary(), trained.taken_bytes, trained.read_bytes);
+  fmt::print("{}; trained on {} of {} bytes\n", text.statistics().summary(), trained.taken_bytes,
+             trained.read_bytes);
 }
 
 /// Calls answer(line, out) for each line of the input and prints what it appends to out, as a line.
@@ -57,19 +61,23 @@ void for_each_line(const Answer& answer) {
   }
 }
 
-SpecialNames names_of(const std::string& word) { return word == "tokens" ? SpecialNames::tokens : SpecialNames::text; }
+SpecialNames names_of(const std::string& word) {
+  return word == "tokens" ? SpecialNames::tokens : SpecialNames::text;
+}
 
 void encode(const Arguments& arguments) {
   const auto tokenizer = open_tokenizer(arguments.at(1));
   for_each_line([&](const std::string& line, std::string& out) {
-    for (const std::int32_t id : tokenizer->encode(line, names_of(arguments.at(2)))) out += std::to_string(id) += ' ';
+    for (const std::int32_t id : tokenizer->encode(line, names_of(arguments.at(2))))
+      out += std::to_string(id) += ' ';
   });
 }
 
 void encode_with_offsets(const Arguments& arguments) {
   const auto tokenizer = open_tokenizer(arguments.at(1));
   for_each_line([&](const std::string& line, std::string& out) {
-    for (const auto& [id, begin, end] : tokenizer->encode_with_offsets(line, names_of(arguments.at(2))))
+    for (const auto& [id, begin, end] :
+         tokenizer->encode_with_offsets(line, names_of(arguments.at(2))))
       out += fmt::format("{}:{}:{} ", id, begin, end);
   });
 }
@@ -80,7 +88,9 @@ void encode_json(const Arguments& arguments) {
     nlohmann::json result = nlohmann::json::array();
     try {
       const auto text = nlohmann::json::parse(line).get<std::string>();
-      for (const auto& [id, begin, end] : tokenizer->encode_with_offsets(text, SpecialNames::tokens)) result.push_back({id, begin, end});
+      for (const auto& [id, begin, end] :
+           tokenizer->encode_with_offsets(text, SpecialNames::tokens))
+        result.push_back({id, begin, end});
     } catch (const InputError& error) {
       result = error.what();
     }
@@ -98,14 +108,18 @@ void decode(const Arguments& arguments) {
   });
 }
 
-/// A text or a pair as the model gets it, special tokens included. Texts come as JSON, for they may have several lines.
+/// A text or a pair as the model gets it, special tokens included. Texts come as JSON, for they may
+/// have several lines.
 void wrap(const Arguments& arguments) {
   const auto tokenizer = open_tokenizer(arguments.at(1));
   for_each_line([&](const std::string& line, std::string& out) {
     std::vector<std::vector<std::int32_t>> texts;
-    for (const auto& text : nlohmann::json::parse(line)) texts.push_back(tokenizer->encode(text.get<std::string>(), SpecialNames::tokens));
-    const WrappedIds wrapped = texts.size() == 1 ? tokenizer->wrap(texts.at(0)) : tokenizer->wrap(texts.at(0), texts.at(1));
-    for (std::size_t i = 0; i < wrapped.ids.size(); ++i) out += fmt::format("{}:{} ", wrapped.ids[i], wrapped.type_ids[i]);
+    for (const auto& text : nlohmann::json::parse(line))
+      texts.push_back(tokenizer->encode(text.get<std::string>(), SpecialNames::tokens));
+    const WrappedIds wrapped = texts.size() == 1 ? tokenizer->wrap(texts.at(0))
+                                                 : tokenizer->wrap(texts.at(0), texts.at(1));
+    for (std::size_t i = 0; i < wrapped.ids.size(); ++i)
+      out += fmt::format("{}:{} ", wrapped.ids[i], wrapped.type_ids[i]);
   });
 }
 
@@ -115,7 +129,8 @@ void time_encoding(const Arguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   std::size_t tokens = 0;
   while (const auto piece = text.next()) tokens += tokenizer->encode(piece->text).size();
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   fmt::print("{}; {} tokens, {:.2f} s, {:.1f} MB/s\n", text.statistics().summary(), tokens, seconds,
              static_cast<double>(text.statistics().bytes) / 1e6 / seconds);
 }
@@ -124,7 +139,9 @@ void run(const Arguments& arguments) {
   const std::string& command = arguments.at(0);
   if (command == "train") return train(arguments);
   if (command == "export")
-    return write_tokenizer(SentencePieceTokenizer::open(arguments.at(1), normalizer_of(arguments.at(2))), arguments.at(3), 512);
+    return write_tokenizer(
+        SentencePieceTokenizer::open(arguments.at(1), normalizer_of(arguments.at(2))),
+        arguments.at(3), 512);
   if (command == "encode") return encode(arguments);
   if (command == "offsets") return encode_with_offsets(arguments);
   if (command == "json") return encode_json(arguments);

@@ -1,7 +1,9 @@
-// What a fresh `nystrom pretrain` starts from and sees, for training the same elsewhere (bench/compare_training.py):
+// What a fresh `nystrom pretrain` starts from and sees, for training the same elsewhere
+// (bench/compare_training.py):
 //   training_batches CONFIG STEPS FOLDER [KEY=VALUE…]     overrides as of --set
-// writes config.json and model.safetensors (the first weights, f32) and batches.safetensors: for each step S = 1 … STEPS input_ids.S and
-// labels.S, [b, n] i64, and where something is padded attention_mask.S, [b, n] u8.
+// writes config.json and model.safetensors (the first weights, f32) and batches.safetensors: for
+// each step S = 1 … STEPS input_ids.S and labels.S, [b, n] i64, and where something is padded
+// attention_mask.S, [b, n] u8.
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -24,7 +26,8 @@ namespace fs = std::filesystem;
 void write_model(const RunConfig& config, const fs::path& folder) {
   Model model(config.model);
   model.parameters().allocate(DType::f32, StoreMode::inference);
-  model.parameters().initialise(static_cast<std::uint64_t>(config.seed), config.model.initializer_range);
+  model.parameters().initialise(static_cast<std::uint64_t>(config.seed),
+                                config.model.initializer_range);
   std::vector<NamedTensor> weights;
   for (const Parameter& parameter : model.parameters().parameters()) {
     weights.push_back({parameter.name(), model.parameters().master(parameter.name())});
@@ -33,7 +36,8 @@ void write_model(const RunConfig& config, const fs::path& folder) {
   write_safetensors(folder / "model.safetensors", weights);
 }
 
-void write_batches(const RunConfig& config, const Corpus& corpus, std::int64_t steps, const fs::path& file) {
+void write_batches(const RunConfig& config, const Corpus& corpus, std::int64_t steps,
+                   const fs::path& file) {
   // Whole steps: micro-batches are the same rows.
   const std::int64_t rows = config.training.batch_size;
   Loader loader(masked_samples(corpus.train, *corpus.tokenizer, config), {rows, rows});
@@ -42,7 +46,8 @@ void write_batches(const RunConfig& config, const Corpus& corpus, std::int64_t s
     const Batch batch = loader.next().front();
     tensors.push_back({fmt::format("input_ids.{}", step), batch.input.input_ids});
     tensors.push_back({fmt::format("labels.{}", step), batch.labels});
-    if (batch.input.attention_mask.defined()) tensors.push_back({fmt::format("attention_mask.{}", step), batch.input.attention_mask});
+    if (batch.input.attention_mask.defined())
+      tensors.push_back({fmt::format("attention_mask.{}", step), batch.input.attention_mask});
   }
   write_safetensors(file, tensors);
 }

@@ -29,9 +29,12 @@ std::string nonce() {
 void require_space(const fs::path& folder, std::int64_t bytes) {
   struct statvfs status {};
   if (::statvfs(folder.c_str(), &status) != 0) return;
-  const auto available = static_cast<double>(status.f_bavail) * static_cast<double>(status.f_frsize);
+  const auto available =
+      static_cast<double>(status.f_bavail) * static_cast<double>(status.f_frsize);
   const double needed = 1.2 * static_cast<double>(bytes);
-  require_input(available >= needed, "{}: no space for a checkpoint: {:.1f} MB free, {:.1f} MB needed; free some, or lower checkpoint.keep",
+  require_input(available >= needed,
+                "{}: no space for a checkpoint: {:.1f} MB free, {:.1f} MB needed; free some, or "
+                "lower checkpoint.keep",
                 folder.string(), available / 1e6, needed / 1e6);
 }
 
@@ -46,14 +49,17 @@ void rename_new(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
   const bool unknown_flag = errno == EINVAL || errno == ENOSYS;
   if (unknown_flag && !fs::exists(to) && std::rename(from.c_str(), to.c_str()) == 0) return;
-  throw InputError(fmt::format("{}: cannot rename into place: {}", to.string(), std::strerror(errno)));
+  throw InputError(
+      fmt::format("{}: cannot rename into place: {}", to.string(), std::strerror(errno)));
 }
 
-/// Gives each of two paths the other's name, in one step. False, with nothing changed, on a file system that cannot.
+/// Gives each of two paths the other's name, in one step. False, with nothing changed, on a file
+/// system that cannot.
 bool exchange(const fs::path& a, const fs::path& b) {
   if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
   if (errno == EINVAL || errno == ENOSYS) return false;
-  throw InputError(fmt::format("{}: cannot rename into place: {}", b.string(), std::strerror(errno)));
+  throw InputError(
+      fmt::format("{}: cannot rename into place: {}", b.string(), std::strerror(errno)));
 }
 
 }  // namespace
@@ -64,8 +70,9 @@ RunLock::RunLock(const fs::path& run_dir) {
   require_input(descriptor_ >= 0, "{}: cannot create: {}", path.string(), std::strerror(errno));
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
   ::close(descriptor_);
-  throw InputError(
-      fmt::format("{}: another process trains in this run directory; wait for it, or choose another run_dir", run_dir.string()));
+  throw InputError(fmt::format(
+      "{}: another process trains in this run directory; wait for it, or choose another run_dir",
+      run_dir.string()));
 }
 
 RunLock::~RunLock() { ::close(descriptor_); }
@@ -75,10 +82,15 @@ void remove_unfinished(const fs::path& folder) {
     if (entry.filename().string().find(".tmp-") != std::string::npos) remove_tree(entry);
 }
 
-CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep) : folder_(std::move(folder)), keep_(keep) { make_folders(folder_); }
+CheckpointFolder::CheckpointFolder(fs::path folder, std::int64_t keep)
+    : folder_(std::move(folder)), keep_(keep) {
+  make_folders(folder_);
+}
 
 CheckpointFolder::File CheckpointFolder::text_file(std::string name, std::string content) {
-  return {std::move(name), [content = std::move(content)](const fs::path& path) { return write_text_file(path, content); }};
+  return {std::move(name), [content = std::move(content)](const fs::path& path) {
+            return write_text_file(path, content);
+          }};
 }
 
 void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& files) const {
@@ -86,17 +98,20 @@ void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& fi
   try {
     std::error_code error;
     const bool made = fs::create_directory(temporary, error);
-    require_input(made, "{}: cannot create the folder: {}", temporary.string(), error ? error.message() : "it exists already");
+    require_input(made, "{}: cannot create the folder: {}", temporary.string(),
+                  error ? error.message() : "it exists already");
     Json list = Json::object();
     for (const File& file : files) {
       const std::string checksum = file.write(temporary / file.name);
-      list[file.name] = {{"bytes", InputFile::open(temporary / file.name).size()}, {"xxh3_128", checksum}};
+      list[file.name] = {{"bytes", InputFile::open(temporary / file.name).size()},
+                         {"xxh3_128", checksum}};
     }
     OutputFile manifest(temporary / checkpoint_manifest);
     manifest.write(Json{{"format", 1}, {"step", step}, {"files", list}}.dump(2) + "\n");
     manifest.commit();  // also makes the names in the folder durable
     const std::string problem = checkpoint_problem(temporary);
-    require_input(problem.empty(), "{}: written, but read back otherwise: {}", temporary.string(), problem);
+    require_input(problem.empty(), "{}: written, but read back otherwise: {}", temporary.string(),
+                  problem);
     take_name(temporary, step);
   } catch (...) {
     std::error_code ignored;
@@ -105,8 +120,9 @@ void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& fi
   }
 }
 
-/// Gives the whole checkpoint at `made` the name step-N, durably, and clears `made` once that name leads to it. At every moment one whole
-/// checkpoint of the step has a name that readers know. What cannot be removed here goes at the next start.
+/// Gives the whole checkpoint at `made` the name step-N, durably, and clears `made` once that name
+/// leads to it. At every moment one whole checkpoint of the step has a name that readers know. What
+/// cannot be removed here goes at the next start.
 void CheckpointFolder::take_name(fs::path& made, std::int64_t step) const {
   const fs::path temporary = made, place = folder_ / checkpoint_name(step);
   fs::path replaced = place;
@@ -132,7 +148,8 @@ void CheckpointFolder::save(std::int64_t step, const std::vector<File>& files, s
   try {
     write_once(step, files);
   } catch (const InputError&) {
-    write_once(step, files);  // pages lost in a failed fsync are gone: everything is written anew, never synced again
+    write_once(step, files);  // pages lost in a failed fsync are gone: everything is written anew,
+                              // never synced again
   }
   write_latest(step);
 }
@@ -143,15 +160,18 @@ void CheckpointFolder::write_latest(std::int64_t step) const {
   latest.commit();
 }
 
-void CheckpointFolder::remove_old(std::int64_t newest, const std::vector<std::int64_t>& wanted) const {
+void CheckpointFolder::remove_old(std::int64_t newest,
+                                  const std::vector<std::int64_t>& wanted) const {
   constexpr std::int64_t least = 2;
   const std::int64_t keep = std::max(keep_, least);
   const std::vector<std::int64_t> steps = checkpoint_steps(folder_);
-  if (static_cast<std::int64_t>(steps.size()) <= keep) return;  // nothing to remove, so nothing to verify
+  if (static_cast<std::int64_t>(steps.size()) <= keep)
+    return;  // nothing to remove, so nothing to verify
   std::int64_t whole = 0;
   for (const std::int64_t step : steps) {
     if (whole < keep) {
-      // Read again, not remembered: a disk that goes bad while a run lasts must not cost the last good one. A broken one does not count.
+      // Read again, not remembered: a disk that goes bad while a run lasts must not cost the last
+      // good one. A broken one does not count.
       if (step == newest || checkpoint_problem(path_of(step)).empty()) ++whole;
       continue;
     }

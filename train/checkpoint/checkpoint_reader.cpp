@@ -27,7 +27,8 @@ std::optional<std::int64_t> step_of(std::string_view name) {
   return error == std::errc() && stop == end && step >= 0 ? std::optional(step) : std::nullopt;
 }
 
-std::string file_problem(const fs::path& folder, const std::string& name, const nlohmann::json& entry) {
+std::string file_problem(const fs::path& folder, const std::string& name,
+                         const nlohmann::json& entry) {
   if (fs::path(name).filename() != name || name.empty())
     return fmt::format("{} names a file outside: {}", checkpoint_manifest, printable(name));
   const auto bytes = json_count(entry.at("bytes"), "bytes");
@@ -35,7 +36,9 @@ std::string file_problem(const fs::path& folder, const std::string& name, const 
   if (size != bytes) return fmt::format("{} has {} bytes, expected {}", name, size, bytes);
   const std::string checksum = file_checksum(folder / name);
   const auto expected = entry.at("xxh3_128").get<std::string>();
-  return checksum == expected ? "" : fmt::format("{} has checksum {}, expected {}", name, checksum, printable(expected));
+  return checksum == expected
+             ? ""
+             : fmt::format("{} has checksum {}, expected {}", name, checksum, printable(expected));
 }
 
 }  // namespace
@@ -43,7 +46,9 @@ std::string file_problem(const fs::path& folder, const std::string& name, const 
 std::vector<fs::path> folder_entries(const fs::path& folder) {
   std::vector<fs::path> entries;
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) entries.push_back(entry->path());
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error))
+    entries.push_back(entry->path());
   require_input(!error, "{}: cannot read the folder: {}", folder.string(), error.message());
   return entries;
 }
@@ -56,7 +61,8 @@ std::vector<std::int64_t> checkpoint_steps(const fs::path& folder) {
     if (const auto step = step_of(name)) found.push_back(*step);
   }
   std::sort(found.rbegin(), found.rend());
-  found.erase(std::unique(found.begin(), found.end()), found.end());  // beside the one that replaces it
+  found.erase(std::unique(found.begin(), found.end()),
+              found.end());  // beside the one that replaces it
   return found;
 }
 
@@ -68,7 +74,9 @@ fs::path checkpoint_path(const fs::path& folder, std::int64_t step) {
   return !fs::exists(place) && fs::exists(replaced) ? replaced : place;
 }
 
-std::optional<std::int64_t> newest_checkpoint(const fs::path& folder, std::vector<std::string>& passed_over, std::int64_t last) {
+std::optional<std::int64_t> newest_checkpoint(const fs::path& folder,
+                                              std::vector<std::string>& passed_over,
+                                              std::int64_t last) {
   for (const std::int64_t step : checkpoint_steps(folder)) {
     if (step > last) continue;
     const fs::path path = checkpoint_path(folder, step);
@@ -82,11 +90,13 @@ std::optional<std::int64_t> newest_checkpoint(const fs::path& folder, std::vecto
 std::string checkpoint_problem(const fs::path& path) {
   try {
     const nlohmann::json manifest = read_json_file(path / checkpoint_manifest);
-    if (manifest.at("format") != 1) return fmt::format("{} has an unknown format", checkpoint_manifest);
+    if (manifest.at("format") != 1)
+      return fmt::format("{} has an unknown format", checkpoint_manifest);
     const auto step = json_count(manifest.at("step"), "step");
     const std::string folder = path.filename().string(), expected = checkpoint_name(step);
     const bool named = folder == expected || folder == expected + std::string(replaced_suffix);
-    if (!named && !folder.starts_with(expected + ".tmp-")) return fmt::format("{} is of step {}", checkpoint_manifest, step);
+    if (!named && !folder.starts_with(expected + ".tmp-"))
+      return fmt::format("{} is of step {}", checkpoint_manifest, step);
     for (const auto& [name, entry] : manifest.at("files").items()) {
       const std::string problem = file_problem(path, name, entry);
       if (!problem.empty()) return problem;

@@ -16,34 +16,44 @@ namespace nystrom {
 namespace fs = std::filesystem;
 
 fs::path find_model(const fs::path& model, Log& log) {
-  require_input(fs::exists(model), "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint",
-                printable_path(model));
-  require_input(fs::is_directory(model), "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
+  require_input(
+      fs::exists(model),
+      "{}: no such folder; expected a Hugging Face folder, a run directory or a checkpoint",
+      printable_path(model));
+  require_input(fs::is_directory(model),
+                "{}: is no folder; expected a Hugging Face folder, a run directory or a checkpoint",
                 printable_path(model));
   const fs::path checkpoints = model / "checkpoints";
   if (fs::exists(model / "config.json")) return model;
   require_input(fs::is_directory(checkpoints),
-                "{}: holds neither config.json nor checkpoints; expected a Hugging Face folder, a run directory or a checkpoint",
+                "{}: holds neither config.json nor checkpoints; expected a Hugging Face folder, a "
+                "run directory or a checkpoint",
                 printable_path(model));
   std::vector<std::string> passed_over;
   const auto newest = newest_checkpoint(checkpoints, passed_over);
   for (const std::string& line : passed_over) log.warn(line);
-  require_input(newest.has_value(), "{}: the run has no whole checkpoint yet", printable_path(model));
+  require_input(newest.has_value(), "{}: the run has no whole checkpoint yet",
+                printable_path(model));
   const fs::path folder = checkpoint_path(checkpoints, *newest);
-  const auto best = fs::exists(folder / "state.json") ? RunState::read(folder / "state.json").best() : std::nullopt;
+  const auto best = fs::exists(folder / "state.json") ? RunState::read(folder / "state.json").best()
+                                                      : std::nullopt;
   if (!best || *best == *newest) return folder;
   const fs::path best_folder = checkpoint_path(checkpoints, *best);
   const std::string problem = checkpoint_problem(best_folder);
   if (!problem.empty()) {
-    log.warn(fmt::format("{}: passed over: {}; it is the best by its evaluations, taking the newest in its place, step {}",
-                         printable_path(best_folder), problem, *newest));
+    log.warn(
+        fmt::format("{}: passed over: {}; it is the best by its evaluations, taking the newest in "
+                    "its place, step {}",
+                    printable_path(best_folder), problem, *newest));
     return folder;
   }
-  log.say(fmt::format("{}: taking step {}, the best by its evaluations; the newest is step {}", printable_path(model), *best, *newest));
+  log.say(fmt::format("{}: taking step {}, the best by its evaluations; the newest is step {}",
+                      printable_path(model), *best, *newest));
   return best_folder;
 }
 
-ModelConfig read_model_config(const std::filesystem::path& folder, const std::vector<std::string>& overrides) {
+ModelConfig read_model_config(const std::filesystem::path& folder,
+                              const std::vector<std::string>& overrides) {
   if (overrides.empty()) return read_hf_config(folder);
   ModelConfig config = read_hf_keys(folder);
   override_model(config, printable_path(folder / "config.json"), overrides);
@@ -53,38 +63,45 @@ ModelConfig read_model_config(const std::filesystem::path& folder, const std::ve
 std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder) {
   if (!has_tokenizer(folder.path)) return nullptr;
   auto tokenizer = open_tokenizer(folder.path);
-  require_input(tokenizer->vocab_size() <= folder.config.vocab_size,
-                "{}: the tokenizer has {} pieces, the model only {} rows; they do not belong together", printable_path(folder.path),
-                tokenizer->vocab_size(), folder.config.vocab_size);
+  require_input(
+      tokenizer->vocab_size() <= folder.config.vocab_size,
+      "{}: the tokenizer has {} pieces, the model only {} rows; they do not belong together",
+      printable_path(folder.path), tokenizer->vocab_size(), folder.config.vocab_size);
   return tokenizer;
 }
 
 std::unique_ptr<Tokenizer> open_masked_lm_tokenizer(const ModelFolder& folder) {
   const std::string where = printable_path(folder.path);
-  require_input(folder.config.head == Head::masked_lm, "{}: is a {}; expected a masked language model, {}", where,
+  require_input(folder.config.head == Head::masked_lm,
+                "{}: is a {}; expected a masked language model, {}", where,
                 enum_name(folder.config.head), enum_name(Head::masked_lm));
   auto tokenizer = open_tokenizer_of(folder);
-  require_input(tokenizer != nullptr, "{}: has no tokenizer; bring its tokenizer.json or spiece.model", where);
+  require_input(tokenizer != nullptr,
+                "{}: has no tokenizer; bring its tokenizer.json or spiece.model", where);
   with_context(where, [&] { require_masked_lm_tokens(*tokenizer); });
   return tokenizer;
 }
 
 std::string semantics_notice(const ModelConfig& config) {
   const AttentionConfig& attention = config.attention;
-  if (attention.semantics != Semantics::transformers || attention.kind != AttentionKind::nystrom) return "";
+  if (attention.semantics != Semantics::transformers || attention.kind != AttentionKind::nystrom)
+    return "";
   if (config.segment_means_seq_len == attention.num_landmarks) {
     return fmt::format(
-        "note: segment_means_seq_len == num_landmarks == {}, so transformers runs exact softmax attention, and so does this; "
+        "note: segment_means_seq_len == num_landmarks == {}, so transformers runs exact softmax "
+        "attention, and so does this; "
         "--set model.attention.semantics=nystrom makes it Nyström",
         attention.num_landmarks);
   }
   return fmt::format(
-      "note: attention as transformers computes it (segments over padding, sequences of exactly {} positions); "
+      "note: attention as transformers computes it (segments over padding, sequences of exactly {} "
+      "positions); "
       "--set model.attention.semantics=nystrom chooses the padding-invariant one",
       config.segment_means_seq_len);
 }
 
-ModelFolder open_model_folder(const std::filesystem::path& model, const std::vector<std::string>& overrides, Log& log) {
+ModelFolder open_model_folder(const std::filesystem::path& model,
+                              const std::vector<std::string>& overrides, Log& log) {
   ModelFolder folder;
   folder.path = find_model(model, log);
   folder.config = read_model_config(folder.path, overrides);
@@ -107,7 +124,8 @@ StartDefaults start_defaults(const std::string& from) {
 std::int64_t trained_length(const ModelFolder& folder) {
   const ModelConfig& config = folder.config;
   const std::int64_t longest = config.longest_sequence().value_or(config.segment_means_seq_len);
-  if (config.segment_means_seq_len != config.attention.num_landmarks) return std::min(config.segment_means_seq_len, longest);
+  if (config.segment_means_seq_len != config.attention.num_landmarks)
+    return std::min(config.segment_means_seq_len, longest);
   if (const fs::path settings = folder.path / "config.yaml"; fs::exists(settings))
     return std::min(read_resolved_config(settings.string()).data.sequence_length, longest);
   const fs::path file = folder.path / "tokenizer_config.json";
@@ -116,7 +134,8 @@ std::int64_t trained_length(const ModelFolder& folder) {
   const auto found = tokenizer.find("model_max_length");
   if (found == tokenizer.end() || !found->is_number()) return longest;
   const double length = found->get<double>();
-  return length >= 1 && length < static_cast<double>(longest) ? static_cast<std::int64_t>(length) : longest;
+  return length >= 1 && length < static_cast<double>(longest) ? static_cast<std::int64_t>(length)
+                                                              : longest;
 }
 
 }  // namespace nystrom

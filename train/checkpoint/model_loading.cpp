@@ -17,42 +17,52 @@ constexpr std::string_view encoder_prefix = "nystromformer.";
 /// Hugging Face saves a bare encoder without the prefix that its parameters have below a head.
 bool lacks_prefix(const ModelConfig& config, const std::vector<std::string>& names) {
   return config.head == Head::none &&
-         std::none_of(names.begin(), names.end(), [](const auto& name) { return name.starts_with(encoder_prefix); });
+         std::none_of(names.begin(), names.end(),
+                      [](const auto& name) { return name.starts_with(encoder_prefix); });
 }
 
 /// The kernels of one tap that stand in for a convolution that the model does not have.
 std::vector<std::string> absent_convolutions(const ModelConfig& config) {
   std::vector<std::string> names;
-  if (config.attention.conv_kernel_size || config.norm != Norm::post) return names;  // transformers has no pre-LN layers
+  if (config.attention.conv_kernel_size || config.norm != Norm::post)
+    return names;  // transformers has no pre-LN layers
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
-    names.push_back(fmt::format("{}encoder.layer.{}.attention.self.conv.weight", encoder_prefix, i));
+    names.push_back(
+        fmt::format("{}encoder.layer.{}.attention.self.conv.weight", encoder_prefix, i));
   }
   return names;
 }
 
-Shape absent_convolution_shape(const ModelConfig& config) { return {config.num_attention_heads, 1, 1, 1}; }
+Shape absent_convolution_shape(const ModelConfig& config) {
+  return {config.num_attention_heads, 1, 1, 1};
+}
 
 void require_zero(const std::string& name, const Tensor& kernel) {
   require_input(std::ranges::all_of(kernel.to_doubles(), [](double v) { return v == 0; }),
-                "{} is not zero, but config.json says that there is no convolution; --set model.attention.conv_kernel_size=1 uses it",
+                "{} is not zero, but config.json says that there is no convolution; --set "
+                "model.attention.conv_kernel_size=1 uses it",
                 name);
 }
 
 /// The tensors of a folder under the names of a model of this configuration.
-WeightSource source_of(const ModelWeights& weights, const fs::path& folder, const ModelConfig& config) {
+WeightSource source_of(const ModelWeights& weights, const fs::path& folder,
+                       const ModelConfig& config) {
   const std::vector<std::string> names = weights.names();
   const std::string prefix(lacks_prefix(config, names) ? encoder_prefix : "");
   const std::vector<std::string> absent = absent_convolutions(config);
   WeightSource source;
   for (const std::string& name : names) {
     const Shape& shape = weights.stored(name).shape;
-    if (shape == absent_convolution_shape(config) && std::ranges::find(absent, prefix + name) != absent.end()) {
+    if (shape == absent_convolution_shape(config) &&
+        std::ranges::find(absent, prefix + name) != absent.end()) {
       with_context(folder.string(), [&] { require_zero(prefix + name, weights.read(name)); });
     } else {
       source.entries.push_back({prefix + name, shape});
     }
   }
-  source.read = [&weights, prefix](const std::string& name) { return weights.read(name.substr(prefix.size())); };
+  source.read = [&weights, prefix](const std::string& name) {
+    return weights.read(name.substr(prefix.size()));
+  };
   return source;
 }
 
@@ -61,23 +71,29 @@ void check_options(const ModelConfig& config, const ModelFolder& folder, bool sa
   const ModelConfig& from = folder.config;
   const std::string where = printable_path(folder.path);
   require_input(config.max_position_embeddings == from.max_position_embeddings,
-                "model.max_position_embeddings is {}, but {} has {}; nystrom extend makes a folder with a longer table",
+                "model.max_position_embeddings is {}, but {} has {}; nystrom extend makes a folder "
+                "with a longer table",
                 config.max_position_embeddings, where, from.max_position_embeddings);
-  if (!same_head || (config.head != Head::sequence_classification && config.head != Head::token_classification)) return;
+  if (!same_head ||
+      (config.head != Head::sequence_classification && config.head != Head::token_classification))
+    return;
   std::vector<std::string> unnamed;
-  for (std::size_t i = 0; i < from.labels.size(); ++i) unnamed.push_back(fmt::format("LABEL_{}", i));
+  for (std::size_t i = 0; i < from.labels.size(); ++i)
+    unnamed.push_back(fmt::format("LABEL_{}", i));
   const bool named_alike = from.labels == config.labels || from.labels == unnamed;
-  require_input(from.labels.size() == config.labels.size() && named_alike,
-                "{}: its head tells {} labels ({}), the task has {} ({}); name the same in task.labels, or start a new head with "
-                "model.fresh_head: true",
-                where, from.labels.size(), printable(fmt::format("{}", fmt::join(from.labels, ", ")), 200), config.labels.size(),
-                printable(fmt::format("{}", fmt::join(config.labels, ", ")), 200));
+  require_input(
+      from.labels.size() == config.labels.size() && named_alike,
+      "{}: its head tells {} labels ({}), the task has {} ({}); name the same in task.labels, or "
+      "start a new head with "
+      "model.fresh_head: true",
+      where, from.labels.size(), printable(fmt::format("{}", fmt::join(from.labels, ", ")), 200),
+      config.labels.size(), printable(fmt::format("{}", fmt::join(config.labels, ", ")), 200));
 }
 
 }  // namespace
 
-std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config, DType dtype, StoreMode mode,
-                                  Device device) {
+std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config,
+                                  DType dtype, StoreMode mode, Device device) {
   auto model = std::make_unique<Model>(config);
   const ModelWeights weights = ModelWeights::open(folder);
   const WeightSource source = source_of(weights, folder, config);
@@ -102,8 +118,8 @@ struct StartSource {
   StartWeights names;
 };
 
-StartSource start_source(const ParameterStore& store, const ModelConfig& config, const ModelFolder& folder, const ModelWeights& weights,
-                         bool fresh_head) {
+StartSource start_source(const ParameterStore& store, const ModelConfig& config,
+                         const ModelFolder& folder, const ModelWeights& weights, bool fresh_head) {
   const bool same_head = folder.config.head == config.head && !fresh_head;
   check_options(config, folder, same_head);
   ModelConfig stored = config;
@@ -112,7 +128,8 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
   const bool other_order = folder.config.sentence_order != config.sentence_order;
   if (!same_head || other_order) {
     const auto of_head = [&](std::string_view name) {
-      return same_head ? name.starts_with(sentence_order_prefix) : !name.starts_with(encoder_prefix);
+      return same_head ? name.starts_with(sentence_order_prefix)
+                       : !name.starts_with(encoder_prefix);
     };
     for (const Parameter& parameter : store.parameters())
       if (of_head(parameter.name())) result.names.fresh.push_back(parameter.name());
@@ -130,14 +147,17 @@ void check_start(const ModelConfig& config, const ModelFolder& folder, bool fres
   const Model model(config);
   const ModelWeights weights = ModelWeights::open(folder.path);
   const StartSource start = start_source(model.parameters(), config, folder, weights, fresh_head);
-  with_context(printable_path(folder.path), [&] { check_weights(model.parameters(), start.source, start.names.fresh); });
+  with_context(printable_path(folder.path),
+               [&] { check_weights(model.parameters(), start.source, start.names.fresh); });
 }
 
-StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint64_t seed, bool fresh_head) {
+StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint64_t seed,
+                             bool fresh_head) {
   const ModelWeights weights = ModelWeights::open(folder.path);
   ParameterStore& store = model.parameters();
   StartSource start = start_source(store, model.config(), folder, weights, fresh_head);
-  with_context(printable_path(folder.path), [&] { load_weights(store, start.source, start.names.fresh); });
+  with_context(printable_path(folder.path),
+               [&] { load_weights(store, start.source, start.names.fresh); });
   store.initialise(seed, model.config().initializer_range, start.names.fresh);
   return std::move(start.names);
 }
@@ -153,7 +173,8 @@ std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& master
   for (const Parameter& parameter : store.parameters())
     result.push_back({parameter.name(), store.part_of(masters, parameter.name()).to(cpu_device)});
   for (const std::string& name : absent_convolutions(model.config())) {
-    result.push_back({name, Tensor::zeros(absent_convolution_shape(model.config()), masters.dtype())});
+    result.push_back(
+        {name, Tensor::zeros(absent_convolution_shape(model.config()), masters.dtype())});
   }
   return result;
 }

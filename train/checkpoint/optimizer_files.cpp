@@ -21,13 +21,15 @@ std::pair<std::string, std::int64_t> split(const std::string& name) {
   if (mark == name.npos) return {name, 0};
   const char* end = name.data() + name.size();
   const auto [stop, error] = std::from_chars(name.data() + mark + from_mark.size(), end, from);
-  return error == std::errc() && stop == end && from >= 0 ? std::pair(name.substr(0, mark), from) : std::pair(name, std::int64_t{0});
+  return error == std::errc() && stop == end && from >= 0 ? std::pair(name.substr(0, mark), from)
+                                                          : std::pair(name, std::int64_t{0});
 }
 
 /// The elements of a parameter that lie in a range of the slabs, counted in the parameter.
 SlabRange overlap(const ParameterStore& store, const Parameter& parameter, SlabRange range) {
   const std::int64_t place = store.offset_of(parameter.name());
-  return {std::max<std::int64_t>(range.begin - place, 0), std::min(range.end - place, parameter.shape().numel())};
+  return {std::max<std::int64_t>(range.begin - place, 0),
+          std::min(range.end - place, parameter.shape().numel())};
 }
 
 /// What became of a file, for others: "=CHECKSUM" or "!MESSAGE".
@@ -47,10 +49,12 @@ std::string checksum_in(const std::string& report) {
 }  // namespace
 
 std::string optimizer_file_name(int rank, int size) {
-  return size == 1 ? "optimizer.safetensors" : fmt::format("optimizer-{:05}-of-{:05}.safetensors", rank, size);
+  return size == 1 ? "optimizer.safetensors"
+                   : fmt::format("optimizer-{:05}-of-{:05}.safetensors", rank, size);
 }
 
-std::vector<NamedTensor> tensors_of(const ParameterStore& store, SlabRange range, const std::vector<NamedSlab>& slabs) {
+std::vector<NamedTensor> tensors_of(const ParameterStore& store, SlabRange range,
+                                    const std::vector<NamedSlab>& slabs) {
   std::vector<NamedTensor> tensors;
   for (const Parameter& parameter : store.parameters()) {
     const auto [from, end] = overlap(store, parameter, range);
@@ -60,33 +64,41 @@ std::vector<NamedTensor> tensors_of(const ParameterStore& store, SlabRange range
     const std::string name = parameter.name() + (whole ? "" : fmt::format("{}{}", from_mark, from));
     for (const NamedSlab& slab : slabs) {
       const Tensor part = slab.values.slice(0, place + from, place + end).to(cpu_device);
-      tensors.push_back({fmt::format("{}.{}", slab.name, name), whole ? part.reshape(parameter.shape()) : part});
+      tensors.push_back(
+          {fmt::format("{}.{}", slab.name, name), whole ? part.reshape(parameter.shape()) : part});
     }
   }
   return tensors;
 }
 
-std::vector<CheckpointFolder::File> optimizer_files(std::vector<NamedTensor> tensors, bool sharded, Communicator& communicator) {
+std::vector<CheckpointFolder::File> optimizer_files(std::vector<NamedTensor> tensors, bool sharded,
+                                                    Communicator& communicator) {
   const auto own = std::make_shared<const std::vector<NamedTensor>>(std::move(tensors));
-  if (!sharded) return {{optimizer_file_name(0, 1), [own](const fs::path& path) { return write_safetensors(path, *own); }}};
+  if (!sharded)
+    return {{optimizer_file_name(0, 1),
+             [own](const fs::path& path) { return write_safetensors(path, *own); }}};
   const auto reports = std::make_shared<std::vector<std::string>>();  // of all processes
   const int size = communicator.size();
   std::vector<CheckpointFolder::File> files;
-  files.push_back({optimizer_file_name(0, size), [own, reports, &communicator](const fs::path& path) {
-                     communicator.from_first(path.parent_path().string());
-                     *reports = communicator.gather(report_of([&] { return write_safetensors(path, *own); }));
-                     return checksum_in((*reports)[0]);
-                   }});
+  files.push_back(
+      {optimizer_file_name(0, size), [own, reports, &communicator](const fs::path& path) {
+         communicator.from_first(path.parent_path().string());
+         *reports = communicator.gather(report_of([&] { return write_safetensors(path, *own); }));
+         return checksum_in((*reports)[0]);
+       }});
   for (int rank = 1; rank < size; ++rank) {
-    files.push_back({optimizer_file_name(rank, size), [reports, rank, &communicator](const fs::path&) {
-                       return with_context(communicator.name_of(rank),
-                                           [&] { return checksum_in((*reports)[static_cast<std::size_t>(rank)]); });
-                     }});
+    files.push_back(
+        {optimizer_file_name(rank, size), [reports, rank, &communicator](const fs::path&) {
+           return with_context(communicator.name_of(rank), [&] {
+             return checksum_in((*reports)[static_cast<std::size_t>(rank)]);
+           });
+         }});
   }
   return files;
 }
 
-void write_own_optimizer_files(const std::vector<NamedTensor>& tensors, Communicator& communicator) {
+void write_own_optimizer_files(const std::vector<NamedTensor>& tensors,
+                               Communicator& communicator) {
   while (true) {
     const fs::path folder = communicator.from_first("");
     if (folder.empty()) return;
@@ -109,7 +121,8 @@ OptimizerFiles::OptimizerFiles(const fs::path& checkpoint) : checkpoint_(checkpo
   }
 }
 
-void OptimizerFiles::read(const ParameterStore& store, SlabRange range, const NamedSlab& slab) const {
+void OptimizerFiles::read(const ParameterStore& store, SlabRange range,
+                          const NamedSlab& slab) const {
   for (const Parameter& parameter : store.parameters()) {
     const auto [wanted, wanted_end] = overlap(store, parameter, range);
     const std::string name = slab.name + "." + parameter.name();
@@ -118,14 +131,18 @@ void OptimizerFiles::read(const ParameterStore& store, SlabRange range, const Na
     const auto [first, last] = parts_.equal_range(name);
     for (auto it = first; it != last; ++it) {
       const Part& part = it->second;
-      const std::int64_t begin = std::max(wanted, part.from), end = std::min(wanted_end, part.from + part.count);
+      const std::int64_t begin = std::max(wanted, part.from),
+                         end = std::min(wanted_end, part.from + part.count);
       if (begin >= end) continue;
       const Tensor values = files_[part.file].read(part.tensor).reshape({part.count});
       Tensor target = slab.values.slice(0, place + begin, place + end);
-      kernels::copy(values.slice(0, begin - part.from, end - part.from).contiguous().to(target.device()), target);
+      kernels::copy(
+          values.slice(0, begin - part.from, end - part.from).contiguous().to(target.device()),
+          target);
       missing -= end - begin;
     }
-    require_input(missing == 0, "{}: its optimizer files do not hold all of {}", printable_path(checkpoint_), name);
+    require_input(missing == 0, "{}: its optimizer files do not hold all of {}",
+                  printable_path(checkpoint_), name);
   }
 }
 

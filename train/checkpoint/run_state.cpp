@@ -21,26 +21,30 @@ std::int64_t RunState::next_batch() const {
 }
 
 std::string RunState::to_json() const {
-  nlohmann::ordered_json json = {{"step", step},
-                                 {"updates", updates},
-                                 {"skipped_in_a_row", skipped_in_a_row},
-                                 {"best_value", best_value ? nlohmann::ordered_json(*best_value) : nullptr},
-                                 {"best_step", best_step},
-                                 {"evaluations_since_best", evaluations_since_best},
-                                 {"evaluated_step", evaluated_step},
-                                 {"tokenizer", tokenizer},
-                                 {"data", data},
-                                 {"validation", validation},
-                                 {"settings", settings},
-                                 {"version", version}};
-  if (loss_scale) json["loss_scale"] = {{"value", loss_scale->value()}, {"finite_steps", loss_scale->finite_steps()}};
+  nlohmann::ordered_json json = {
+      {"step", step},
+      {"updates", updates},
+      {"skipped_in_a_row", skipped_in_a_row},
+      {"best_value", best_value ? nlohmann::ordered_json(*best_value) : nullptr},
+      {"best_step", best_step},
+      {"evaluations_since_best", evaluations_since_best},
+      {"evaluated_step", evaluated_step},
+      {"tokenizer", tokenizer},
+      {"data", data},
+      {"validation", validation},
+      {"settings", settings},
+      {"version", version}};
+  if (loss_scale)
+    json["loss_scale"] = {{"value", loss_scale->value()},
+                          {"finite_steps", loss_scale->finite_steps()}};
   if (losses) {
     json["losses"] = {{"baseline", losses->baseline()}, {"outliers", losses->outliers()}};
     json["anchor"] = anchor;
   }
   if (!skipped_batches.empty()) {
     json["skipped_batches"] = nlohmann::ordered_json::array();
-    for (const SkippedBatches& each : skipped_batches) json["skipped_batches"].push_back({{"step", each.step}, {"batches", each.batches}});
+    for (const SkippedBatches& each : skipped_batches)
+      json["skipped_batches"].push_back({{"step", each.step}, {"batches", each.batches}});
   }
   return json.dump(2) + "\n";
 }
@@ -53,7 +57,8 @@ LossScale read_loss_scale(const json& saved) {
   const auto value = saved.at("value").get<double>();
   int exponent = 0;
   require_input(value >= LossScale::least && std::frexp(value, &exponent) == 0.5,
-                "loss_scale.value is {}, expected a power of two from {} on", value, LossScale::least);
+                "loss_scale.value is {}, expected a power of two from {} on", value,
+                LossScale::least);
   return {value, json_count(saved.at("finite_steps"), "loss_scale.finite_steps")};
 }
 
@@ -62,21 +67,28 @@ LossWatch read_losses(const json& saved) {
   const bool old = saved.contains("usual");
   auto baseline = saved.at(old ? "usual" : "baseline").get<std::vector<double>>();
   auto outliers = saved.at(old ? "far" : "outliers").get<std::vector<double>>();
-  require_input(baseline.size() <= LossWatch::window && outliers.size() < LossWatch::in_a_row,
-                "losses has {} in its baseline and {} outliers; expected at most {} and fewer than {}", baseline.size(), outliers.size(),
-                LossWatch::window, LossWatch::in_a_row);
+  require_input(
+      baseline.size() <= LossWatch::window && outliers.size() < LossWatch::in_a_row,
+      "losses has {} in its baseline and {} outliers; expected at most {} and fewer than {}",
+      baseline.size(), outliers.size(), LossWatch::window, LossWatch::in_a_row);
   return {std::move(baseline), std::move(outliers)};
 }
 
-std::vector<RunState::SkippedBatches> read_skipped_batches(const json& saved, std::int64_t last_step) {
+std::vector<RunState::SkippedBatches> read_skipped_batches(const json& saved,
+                                                           std::int64_t last_step) {
   std::int64_t total = 0;
   std::vector<RunState::SkippedBatches> list;
   for (const json& each : saved) {
-    list.push_back({json_count(each.at("step"), "skipped_batches.step"), json_count(each.at("batches"), "skipped_batches.batches")});
-    const std::int64_t before = list.size() > 1 ? list[list.size() - 2].step : 0, step = list.back().step;
-    require_input(before <= step && step <= last_step, "skipped_batches.step is {}, expected one from {} to {}", step, before, last_step);
+    list.push_back({json_count(each.at("step"), "skipped_batches.step"),
+                    json_count(each.at("batches"), "skipped_batches.batches")});
+    const std::int64_t before = list.size() > 1 ? list[list.size() - 2].step : 0,
+                       step = list.back().step;
+    require_input(before <= step && step <= last_step,
+                  "skipped_batches.step is {}, expected one from {} to {}", step, before,
+                  last_step);
     total += list.back().batches;
-    require_input(total <= max_json_count, "skipped_batches are {} in all, expected at most {}", total, max_json_count);
+    require_input(total <= max_json_count, "skipped_batches are {} in all, expected at most {}",
+                  total, max_json_count);
   }
   return list;
 }
@@ -99,7 +111,8 @@ RunState state_of(const json& saved) {
   if (saved.contains("loss_scale")) state.loss_scale = read_loss_scale(saved["loss_scale"]);
   if (saved.contains("losses")) state.losses = read_losses(saved["losses"]);
   if (saved.contains("anchor")) state.anchor = count("anchor");
-  if (saved.contains("skipped_batches")) state.skipped_batches = read_skipped_batches(saved["skipped_batches"], state.step);
+  if (saved.contains("skipped_batches"))
+    state.skipped_batches = read_skipped_batches(saved["skipped_batches"], state.step);
   return state;
 }
 
@@ -123,22 +136,30 @@ std::vector<std::string> changed_keys(const RunConfig& before, const RunConfig& 
   const auto old_values = option_values(before);
   std::vector<std::string> keys;
   for (const auto& option : option_values(after)) {
-    if (std::find(old_values.begin(), old_values.end(), option) == old_values.end()) keys.push_back(option.first);
+    if (std::find(old_values.begin(), old_values.end(), option) == old_values.end())
+      keys.push_back(option.first);
   }
   std::sort(keys.begin(), keys.end());
   return keys;
 }
 
-std::filesystem::path checkpoints_of(const RunConfig& config) { return std::filesystem::path(config.run_dir) / "checkpoints"; }
+std::filesystem::path checkpoints_of(const RunConfig& config) {
+  return std::filesystem::path(config.run_dir) / "checkpoints";
+}
 
-std::filesystem::path settings_file(const RunConfig& config) { return std::filesystem::path(config.run_dir) / "config.yaml"; }
+std::filesystem::path settings_file(const RunConfig& config) {
+  return std::filesystem::path(config.run_dir) / "config.yaml";
+}
 
 }  // namespace
 
 void check_run_place(const std::filesystem::path& run_dir) {
-  const bool foreign = std::filesystem::is_directory(run_dir) && !std::filesystem::is_empty(run_dir) &&
-                       !std::filesystem::exists(run_dir / ".lock") && !std::filesystem::exists(run_dir / "config.yaml");
-  require_input(!foreign, "{}: is not empty and holds no run; choose another run_dir", run_dir.string());
+  const bool foreign = std::filesystem::is_directory(run_dir) &&
+                       !std::filesystem::is_empty(run_dir) &&
+                       !std::filesystem::exists(run_dir / ".lock") &&
+                       !std::filesystem::exists(run_dir / "config.yaml");
+  require_input(!foreign, "{}: is not empty and holds no run; choose another run_dir",
+                run_dir.string());
 }
 
 void check_run_dir(const RunConfig& config) {
@@ -156,14 +177,17 @@ void check_run_dir(const RunConfig& config) {
   old.evaluation = config.evaluation;
   old.checkpoint = config.checkpoint;
   old.logging = config.logging;
-  // Older versions wrote down a default of 10000 steps, where today's depends on the steps; what comes to the same is no change.
+  // Older versions wrote down a default of 10000 steps, where today's depends on the steps; what
+  // comes to the same is no change.
   const auto steps = config.training.steps;
   if (steps && warmup_of(old.schedule, *steps) == warmup_of(config.schedule, *steps)) {
     old.schedule.warmup_steps = config.schedule.warmup_steps;
     old.schedule.warmup_share = config.schedule.warmup_share;
   }
   const auto changed = changed_keys(old, config);
-  require_input(changed.empty(), "{}: holds a run with other settings; changed: {}; choose another run_dir, or undo the changes",
+  require_input(changed.empty(),
+                "{}: holds a run with other settings; changed: {}; choose another run_dir, or undo "
+                "the changes",
                 config.run_dir, fmt::join(changed, ", "));
 }
 

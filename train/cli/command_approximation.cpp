@@ -1,4 +1,5 @@
-// nystrom approximation: how good Nyström attention is, on random matrices, in a trained model, and what it saves.
+// nystrom approximation: how good Nyström attention is, on random matrices, in a trained model, and
+// what it saves.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -47,7 +48,8 @@ void show(const Study& study, const StudyOptions& options) {
   }
   fmt::print("{}", study.text);
   for (const std::string& sentence : study.verdict) fmt::print("- {}\n", sentence);
-  if (!options.output.empty()) fmt::print("written: {}\n", printable_path(fs::path(options.output) / (study.name + "*")));
+  if (!options.output.empty())
+    fmt::print("written: {}\n", printable_path(fs::path(options.output) / (study.name + "*")));
 }
 
 /// Before anything is measured.
@@ -58,7 +60,8 @@ void check_output(const StudyOptions& options) {
 /// A progress bar of a study, which ends when the user asks to stop.
 class StudyBar {
  public:
-  StudyBar(const char* unit, std::int64_t total, const StudyOptions& options) : log_(options.common.quiet), bar_(unit, 0, total, log_) {}
+  StudyBar(const char* unit, std::int64_t total, const StudyOptions& options)
+      : log_(options.common.quiet), bar_(unit, 0, total, log_) {}
   void update(std::int64_t done, bool last) {
     if (stop_.requested()) throw Interrupted("stopped; nothing was kept");
     bar_.update(done, "", last);
@@ -73,14 +76,17 @@ class StudyBar {
 /// An option of words that stand for the values of an enum.
 template <class E, class Words>
 CLI::Option* add_words(CLI::App& command, const char* name, Words& words, const char* help) {
-  return command.add_option(name, words, help)->check(CLI::IsMember(names_of<E>()))->capture_default_str();
+  return command.add_option(name, words, help)
+      ->check(CLI::IsMember(names_of<E>()))
+      ->capture_default_str();
 }
 
-void add_size(CLI::App& command, const char* name, std::int64_t& value, const char* help, std::int64_t lowest, std::int64_t highest) {
+void add_size(CLI::App& command, const char* name, std::int64_t& value, const char* help,
+              std::int64_t lowest, std::int64_t highest) {
   command.add_option(name, value, help)->check(CLI::Range(lowest, highest))->capture_default_str();
 }
 
-// ---- matrices ---------------------------------------------------------------------------------------------------------------------------
+// ---- matrices -----------------------------------------------------------------------------------
 
 struct MatricesOptions : StudyOptions {
   MatrixStudyOptions study;
@@ -91,7 +97,8 @@ struct MatricesOptions : StudyOptions {
 
 void run_matrices(MatricesOptions options) {
   options.common.apply();
-  options.common.refuse_overrides("approximation matrices", "approximation matrices has no configuration");
+  options.common.refuse_overrides("approximation matrices",
+                                  "approximation matrices has no configuration");
   require_distinct("--landmarks", options.landmarks);
   require_distinct("--inverse", options.inverses);
   check_output(options);
@@ -101,36 +108,49 @@ void run_matrices(MatricesOptions options) {
   study.sequence = value_named<SequenceRule>(options.sequence);
   study.landmarks.clear();
   study.inverses.clear();
-  for (const std::string& name : options.landmarks) study.landmarks.push_back(value_named<LandmarkRule>(name));
-  for (const std::string& name : options.inverses) study.inverses.push_back(value_named<StudyInverse>(name));
+  for (const std::string& name : options.landmarks)
+    study.landmarks.push_back(value_named<LandmarkRule>(name));
+  for (const std::string& name : options.inverses)
+    study.inverses.push_back(value_named<StudyInverse>(name));
   StudyBar bar("landmarks", study.length, options);
-  show(study_matrices(study, [&](std::int64_t done) { bar.update(done, done == study.length); }), options);
+  show(study_matrices(study, [&](std::int64_t done) { bar.update(done, done == study.length); }),
+       options);
 }
 
 std::function<void()> add_matrices(CLI::App& parent) {
   auto options = std::make_shared<MatricesOptions>();
-  auto* command = parent.add_subcommand("matrices", "Approximate matrices of random queries and keys through 1, 2, 3 … landmarks");
+  auto* command = parent.add_subcommand(
+      "matrices", "Approximate matrices of random queries and keys through 1, 2, 3 … landmarks");
   command->footer(
-      "The error is the Frobenius norm of the difference over that of the matrix. Several --landmarks and --inverse words are compared;\n"
-      "--inverse iterative needs --kernel softmax, for whose rows, which sum to 1, its first step is scaled.\n\n"
+      "The error is the Frobenius norm of the difference over that of the matrix. Several "
+      "--landmarks and --inverse words are compared;\n"
+      "--inverse iterative needs --kernel softmax, for whose rows, which sum to 1, its first step "
+      "is scaled.\n\n"
       "Examples:\n  nystrom approximation matrices --output study\n"
-      "  nystrom approximation matrices --kernel softmax --sequence smooth --landmarks first random means --output study\n"
-      "  nystrom approximation matrices --kernel softmax --landmarks means --inverse exact iterative --iterations 6");
+      "  nystrom approximation matrices --kernel softmax --sequence smooth --landmarks first "
+      "random means --output study\n"
+      "  nystrom approximation matrices --kernel softmax --landmarks means --inverse exact "
+      "iterative --iterations 6");
   MatrixStudyOptions& study = options->study;
   add_size(*command, "--d-model", study.d_model, "features of a query and of a key", 1, 4096);
   add_size(*command, "--length", study.length, "queries, and keys", 1, 1024);
   add_size(*command, "--trials", study.trials, "matrices", 1, 100000);
   add_size(*command, "--iterations", study.iterations, "steps of the iterative inverse", 0, 1000);
-  add_size(*command, "--seed", options->seed, "decides all random numbers", 0, std::int64_t{1} << 62);
-  add_words<ScoreKernel>(*command, "--kernel", options->kernel, "raw: Q Kᵀ; softmax: softmax(Q Kᵀ / √d)");
-  add_words<SequenceRule>(*command, "--sequence", options->sequence, "rows of Q and K: independent, or smooth curves");
-  add_words<LandmarkRule>(*command, "--landmarks", options->landmarks, "first rows, random rows, or means of segments");
-  add_words<StudyInverse>(*command, "--inverse", options->inverses, "of the matrix between landmarks");
+  add_size(*command, "--seed", options->seed, "decides all random numbers", 0,
+           std::int64_t{1} << 62);
+  add_words<ScoreKernel>(*command, "--kernel", options->kernel,
+                         "raw: Q Kᵀ; softmax: softmax(Q Kᵀ / √d)");
+  add_words<SequenceRule>(*command, "--sequence", options->sequence,
+                          "rows of Q and K: independent, or smooth curves");
+  add_words<LandmarkRule>(*command, "--landmarks", options->landmarks,
+                          "first rows, random rows, or means of segments");
+  add_words<StudyInverse>(*command, "--inverse", options->inverses,
+                          "of the matrix between landmarks");
   options->add_to(*command);
   return [options] { run_matrices(*options); };
 }
 
-// ---- model ------------------------------------------------------------------------------------------------------------------------------
+// ---- model --------------------------------------------------------------------------------------
 
 struct ModelOptions : StudyOptions {
   std::string model;
@@ -149,37 +169,45 @@ void run_model(const ModelOptions& options) {
     const RunConfig config = masked_lm_settings(folder, overrides.run);
     const auto tokenizer = open_masked_lm_tokenizer(folder);
     const ScratchFolder scratch;
-    auto tokens = tokenize(match_files(options.text), config.data.documents, *tokenizer, scratch.path() / "tokens", log,
-                           [](std::int64_t) { return true; });
+    auto tokens = tokenize(match_files(options.text), config.data.documents, *tokenizer,
+                           scratch.path() / "tokens", log, [](std::int64_t) { return true; });
     const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
     std::optional<StudyBar> bar;
-    study = study_of(measure_model(folder, samples, options.sequences, [&](std::int64_t done, std::int64_t total) {
-      if (!bar) bar.emplace("part", total, options);
-      bar->update(done, done == total);
-    }));
+    study = study_of(measure_model(folder, samples, options.sequences,
+                                   [&](std::int64_t done, std::int64_t total) {
+                                     if (!bar) bar.emplace("part", total, options);
+                                     bar->update(done, done == total);
+                                   }));
   }
   show(study, options);
 }
 
 std::function<void()> add_model(CLI::App& parent) {
   auto options = std::make_shared<ModelOptions>();
-  auto* command = parent.add_subcommand("model", "Compare a trained model's attention with exact attention, layer by layer, on real text");
-  command->footer(
-      fmt::format("Looks into --sequences of the text's longest sequences, of at most {} tokens (exact attention matrices are formed), and "
-                  "measures the\n"
-                  "masked loss on eight times as many. Text is cut and masked as in the model's training; --set data.…, masking.… and "
-                  "model.… change that.\n"
-                  "\nExamples:\n  nystrom approximation model runs/small heldout.txt --output study\n"
-                  "  nystrom approximation model runs/small heldout.txt --set data.sequence_length=512 --sequences 2",
-                  longest_studied_sequence));
-  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")->required();
-  command->add_option("TEXT", options->text, "text files: paths and patterns; plain, .gz or .zst")->required();
+  auto* command = parent.add_subcommand(
+      "model",
+      "Compare a trained model's attention with exact attention, layer by layer, on real text");
+  command->footer(fmt::format(
+      "Looks into --sequences of the text's longest sequences, of at most {} tokens (exact "
+      "attention matrices are formed), and "
+      "measures the\n"
+      "masked loss on eight times as many. Text is cut and masked as in the model's training; "
+      "--set data.…, masking.… and "
+      "model.… change that.\n"
+      "\nExamples:\n  nystrom approximation model runs/small heldout.txt --output study\n"
+      "  nystrom approximation model runs/small heldout.txt --set data.sequence_length=512 "
+      "--sequences 2",
+      longest_studied_sequence));
+  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
+      ->required();
+  command->add_option("TEXT", options->text, "text files: paths and patterns; plain, .gz or .zst")
+      ->required();
   add_size(*command, "--sequences", options->sequences, "sequences to look into", 1, 10000);
   options->add_to(*command);
   return [options] { run_model(*options); };
 }
 
-// ---- cost -------------------------------------------------------------------------------------------------------------------------------
+// ---- cost ---------------------------------------------------------------------------------------
 
 struct CostOptions : StudyOptions {
   CostStudyOptions study;
@@ -192,7 +220,8 @@ void run_cost(CostOptions options) {
   options.common.refuse_overrides("approximation cost", "approximation cost has no configuration");
   require_distinct("--kinds", options.kinds);
   check_output(options);
-  for (const std::string& name : options.kinds) options.study.kinds.push_back(value_named<AttentionKind>(name));
+  for (const std::string& name : options.kinds)
+    options.study.kinds.push_back(value_named<AttentionKind>(name));
   options.study.train = options.mode == "train";
   options.study.dtype = value_named<DType>(options.dtype);
   std::optional<StudyBar> bar;
@@ -205,25 +234,35 @@ void run_cost(CostOptions options) {
 
 std::function<void()> add_cost(CLI::App& parent) {
   auto options = std::make_shared<CostOptions>();
-  auto* command = parent.add_subcommand("cost", "Measure time and memory of every attention kind against the length of the sequence");
+  auto* command = parent.add_subcommand(
+      "cost", "Measure time and memory of every attention kind against the length of the sequence");
   command->footer(
-      "One attention without projections: the fastest of --repeats runs after one more, and the exact peak of memory beyond the inputs.\n"
-      "Exponents are fitted to the three longest lengths. Nothing else should run on the machine.\n\n"
+      "One attention without projections: the fastest of --repeats runs after one more, and the "
+      "exact peak of memory beyond the inputs.\n"
+      "Exponents are fitted to the three longest lengths. Nothing else should run on the "
+      "machine.\n\n"
       "Examples:\n  nystrom approximation cost --output study\n"
-      "  nystrom approximation cost --kinds nystrom softmax --longest 32768 --mode forward --dtype bf16");
+      "  nystrom approximation cost --kinds nystrom softmax --longest 32768 --mode forward --dtype "
+      "bf16");
   CostStudyOptions& study = options->study;
-  add_words<AttentionKind>(*command, "--kinds", options->kinds, "attention kinds; without it all of them");
-  add_size(*command, "--shortest", study.shortest, "tokens of the first measurement", 16, std::int64_t{1} << 24);
-  add_size(*command, "--longest", study.longest, "tokens are doubled up to it", 16, std::int64_t{1} << 24);
+  add_words<AttentionKind>(*command, "--kinds", options->kinds,
+                           "attention kinds; without it all of them");
+  add_size(*command, "--shortest", study.shortest, "tokens of the first measurement", 16,
+           std::int64_t{1} << 24);
+  add_size(*command, "--longest", study.longest, "tokens are doubled up to it", 16,
+           std::int64_t{1} << 24);
   add_size(*command, "--batch", study.batch, "sequences", 1, 4096);
   add_size(*command, "--heads", study.heads, "heads", 1, 4096);
   add_size(*command, "--head-dim", study.head_dim, "width of a head", 1, 4096);
-  add_size(*command, "--landmarks", study.attention.num_landmarks, "landmarks of nystrom", 1, 65536);
+  add_size(*command, "--landmarks", study.attention.num_landmarks, "landmarks of nystrom", 1,
+           65536);
   add_size(*command, "--repeats", study.repeats, "runs of which the fastest counts", 1, 1000);
   command->add_option("--mode", options->mode, "forward and backward, or forward alone")
       ->check(CLI::IsMember({"train", "forward"}))
       ->capture_default_str();
-  command->add_option("--dtype", options->dtype, "type of the computation")->check(CLI::IsMember({"f32", "bf16"}))->capture_default_str();
+  command->add_option("--dtype", options->dtype, "type of the computation")
+      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->capture_default_str();
   options->add_to(*command);
   return [options] { run_cost(*options); };
 }
@@ -231,14 +270,17 @@ std::function<void()> add_cost(CLI::App& parent) {
 }  // namespace
 
 Command add_approximation_command(CLI::App& app) {
-  auto* command = app.add_subcommand("approximation", "Study how good Nyström attention is, and what it saves");
+  auto* command =
+      app.add_subcommand("approximation", "Study how good Nyström attention is, and what it saves");
   command->footer(
-      "nystrom approximation matrices|model|cost --help shows more.\n\nExample:\n  nystrom approximation matrices --output study");
+      "nystrom approximation matrices|model|cost --help shows more.\n\nExample:\n  nystrom "
+      "approximation matrices --output study");
   command->require_subcommand(1);
   std::vector<std::pair<CLI::App*, std::function<void()>>> studies;
   for (const auto& add : {add_matrices, add_model, add_cost}) {
     std::function<void()> run = add(*command);
-    studies.emplace_back(command->get_subcommands([](const CLI::App*) { return true; }).back(), std::move(run));
+    studies.emplace_back(command->get_subcommands([](const CLI::App*) { return true; }).back(),
+                         std::move(run));
   }
   return {command, [studies] {
             for (const auto& [study, run] : studies) {

@@ -29,15 +29,21 @@ void run(Options options) {
   bench.attention = value_named<AttentionKind>(options.attention);
   const BenchResult result = run_bench(bench);
   if (!options.json) {
-    fmt::print("median step  {:.4f} s\ntokens/s     {:.0f}\npeak memory  {:.2f} GB\nGFLOP/s      {:.0f}\n", result.median_step_seconds,
-               result.tokens_per_second, static_cast<double>(result.peak_memory_bytes) / 1e9,
-               result.flops_per_step / result.median_step_seconds / 1e9);
-    for (const auto& [kernel, seconds] : result.kernel_seconds) fmt::print("  {:<32} {:.4f} s\n", kernel, seconds);
+    fmt::print(
+        "median step  {:.4f} s\ntokens/s     {:.0f}\npeak memory  {:.2f} GB\nGFLOP/s      {:.0f}\n",
+        result.median_step_seconds, result.tokens_per_second,
+        static_cast<double>(result.peak_memory_bytes) / 1e9,
+        result.flops_per_step / result.median_step_seconds / 1e9);
+    for (const auto& [kernel, seconds] : result.kernel_seconds)
+      fmt::print("  {:<32} {:.4f} s\n", kernel, seconds);
     return;
   }
-  nlohmann::ordered_json out = {{"median_step_seconds", result.median_step_seconds}, {"step_seconds", result.step_seconds},
-                                {"tokens_per_second", result.tokens_per_second},     {"peak_memory_bytes", result.peak_memory_bytes},
-                                {"flops_per_step", result.flops_per_step},           {"losses", result.losses}};
+  nlohmann::ordered_json out = {{"median_step_seconds", result.median_step_seconds},
+                                {"step_seconds", result.step_seconds},
+                                {"tokens_per_second", result.tokens_per_second},
+                                {"peak_memory_bytes", result.peak_memory_bytes},
+                                {"flops_per_step", result.flops_per_step},
+                                {"losses", result.losses}};
   if (bench.profile) out["kernel_seconds"] = result.kernel_seconds;
   out["settings"] = {{"layers", bench.layers},
                      {"hidden", bench.hidden},
@@ -60,13 +66,19 @@ void run(Options options) {
 
 Command add_bench_command(CLI::App& app) {
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("bench", "Time training or inference steps of a model on random tokens");
+  auto* command =
+      app.add_subcommand("bench", "Time training or inference steps of a model on random tokens");
   command->footer(
-      "train: a whole step: 15 % of the tokens masked, dropout 0.1, loss, backward, clipping, AdamW. forward: logits at all positions.\n\n"
-      "Example:\n  nystrom bench --layers 12 --hidden 768 --heads 12 --length 512 --batch 4 --mode train --dtype bf16 --json");
+      "train: a whole step: 15 % of the tokens masked, dropout 0.1, loss, backward, clipping, "
+      "AdamW. forward: logits at all positions.\n\n"
+      "Example:\n  nystrom bench --layers 12 --hidden 768 --heads 12 --length 512 --batch 4 --mode "
+      "train --dtype bf16 --json");
   BenchOptions& b = options->bench;
-  const auto size = [&](const char* name, std::int64_t& value, const char* help, std::int64_t lowest = 1) {
-    command->add_option(name, value, help)->check(CLI::Range(lowest, std::int64_t{1} << 31))->capture_default_str();
+  const auto size = [&](const char* name, std::int64_t& value, const char* help,
+                        std::int64_t lowest = 1) {
+    command->add_option(name, value, help)
+        ->check(CLI::Range(lowest, std::int64_t{1} << 31))
+        ->capture_default_str();
   };
   size("--layers", b.layers, "encoder layers", 0);
   size("--hidden", b.hidden, "hidden size; the feed-forward layer has 4 times it");
@@ -77,7 +89,9 @@ Command add_bench_command(CLI::App& app) {
   size("--vocab", b.vocab, "vocabulary", 5);
   size("--conv", b.conv, "taps of the convolution skip, odd; 0: none", 0);
   size("--steps", b.steps, "steps to time");
-  command->add_option("--mode", options->mode, "what to time")->check(CLI::IsMember({"train", "forward"}))->capture_default_str();
+  command->add_option("--mode", options->mode, "what to time")
+      ->check(CLI::IsMember({"train", "forward"}))
+      ->capture_default_str();
   command->add_option("--dtype", options->dtype, "type of the computation; f16 on GPUs alone")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();

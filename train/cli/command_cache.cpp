@@ -25,7 +25,8 @@ struct CacheOptions {
 /// "2026-03-01T12:00:00Z".
 std::string time_text(std::filesystem::file_time_type time) {
   const auto system = std::chrono::file_clock::to_sys(time);
-  const std::time_t seconds = std::chrono::system_clock::to_time_t(std::chrono::time_point_cast<std::chrono::seconds>(system));
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(
+      std::chrono::time_point_cast<std::chrono::seconds>(system));
   std::tm parts{};
   ::gmtime_r(&seconds, &parts);
   char text[32];
@@ -35,23 +36,30 @@ std::string time_text(std::filesystem::file_time_type time) {
 
 void run(const CacheOptions& options) {
   options.common.apply();
-  options.common.refuse_overrides("cache", "name the folder instead, as in nystrom cache runs/cache");
-  const std::vector<CacheEntry> entries = options.prune ? prune_cache(options.folder) : cache_entries(options.folder);
+  options.common.refuse_overrides("cache",
+                                  "name the folder instead, as in nystrom cache runs/cache");
+  const std::vector<CacheEntry> entries =
+      options.prune ? prune_cache(options.folder) : cache_entries(options.folder);
   std::int64_t bytes = 0;
   auto list = nlohmann::ordered_json::array();
   for (const CacheEntry& entry : entries) {
     bytes += entry.bytes;
     const std::string name = entry.path.filename().string(), used = time_text(entry.last_use);
     if (options.json)
-      list.push_back({{"name", name}, {"bytes", entry.bytes}, {"last_use", used}, {"in_use", entry.in_use}});
+      list.push_back(
+          {{"name", name}, {"bytes", entry.bytes}, {"last_use", used}, {"in_use", entry.in_use}});
     else
-      fmt::print("{:>10}  {}  {}{}\n", memory_text(static_cast<double>(entry.bytes)), used, name, entry.in_use ? "  (in use)" : "");
+      fmt::print("{:>10}  {}  {}{}\n", memory_text(static_cast<double>(entry.bytes)), used, name,
+                 entry.in_use ? "  (in use)" : "");
   }
   if (options.json) {
-    fmt::print("{}\n", nlohmann::ordered_json{{"folder", options.folder}, {options.prune ? "removed" : "entries", list}}.dump());
+    fmt::print("{}\n", nlohmann::ordered_json{{"folder", options.folder},
+                                              {options.prune ? "removed" : "entries", list}}
+                           .dump());
     return;
   }
-  fmt::print("{}: {} entries, {}{}\n", printable_path(options.folder), entries.size(), memory_text(static_cast<double>(bytes)),
+  fmt::print("{}: {} entries, {}{}\n", printable_path(options.folder), entries.size(),
+             memory_text(static_cast<double>(bytes)),
              options.prune ? " removed" : "; --prune removes those that are not in use");
 }
 
@@ -59,11 +67,14 @@ void run(const CacheOptions& options) {
 
 Command add_cache_command(CLI::App& app) {
   auto options = std::make_shared<CacheOptions>();
-  auto* command = app.add_subcommand("cache", "Tell what the cache of tokenizers and token shards holds, and clean it");
+  auto* command = app.add_subcommand(
+      "cache", "Tell what the cache of tokenizers and token shards holds, and clean it");
   command->footer(
-      "Nothing in it is needed: a run makes its entries anew. Those that a run on this machine uses are kept.\n\n"
+      "Nothing in it is needed: a run makes its entries anew. Those that a run on this machine "
+      "uses are kept.\n\n"
       "Examples:\n  nystrom cache\n  nystrom cache runs/cache --prune");
-  command->add_option("FOLDER", options->folder, "the folder that data.cache names")->capture_default_str();
+  command->add_option("FOLDER", options->folder, "the folder that data.cache names")
+      ->capture_default_str();
   command->add_flag("--prune", options->prune, "remove what no run uses");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);

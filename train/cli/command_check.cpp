@@ -1,4 +1,5 @@
-// nystrom check: tell everything that is wrong with a configuration, and with its data, before any work.
+// nystrom check: tell everything that is wrong with a configuration, and with its data, before any
+// work.
 #include <unistd.h>
 
 #include <CLI/App.hpp>
@@ -55,7 +56,8 @@ struct Fit {
 struct Plan {
   RunConfig config;
   std::int64_t parameters = 0;
-  std::optional<std::int64_t> sequences;  // of training; unknown before the text was turned into tokens
+  std::optional<std::int64_t>
+      sequences;  // of training; unknown before the text was turned into tokens
   std::optional<DataReport> data;
   std::optional<TaskReport> task;
   std::optional<Fit> fit;
@@ -75,7 +77,8 @@ bool note(Lines& lines, const std::string& where, const F& f) {
 }
 
 void match_each(Lines& lines, const std::string& where, const std::vector<std::string>& patterns) {
-  for (const std::string& pattern : patterns) note(lines, where, [&] { match_files(std::span(&pattern, 1)); });
+  for (const std::string& pattern : patterns)
+    note(lines, where, [&] { match_files(std::span(&pattern, 1)); });
 }
 
 /// The same for a task, as far as its files are not read.
@@ -95,7 +98,8 @@ Lines find_task_problems(const std::string& file, RunConfig& config) {
   return lines;
 }
 
-/// Everything wrong around a configuration that is right in itself. Fits the model to a tokenizer that exists.
+/// Everything wrong around a configuration that is right in itself. Fits the model to a tokenizer
+/// that exists.
 Lines find_problems(const std::string& file, RunConfig& config) {
   if (has_task(config)) return find_task_problems(file, config);
   Lines lines;
@@ -103,8 +107,9 @@ Lines find_problems(const std::string& file, RunConfig& config) {
   match_each(lines, file + ": data.train", config.data.train);
   match_each(lines, file + ": data.validation", config.data.validation);
   const auto& path = config.tokenizer.path;
-  const bool tokenizer_fits =
-      !path || note(lines, file + ": tokenizer.path", [&] { fit_model_to_tokenizer(config, *open_tokenizer(*path)); });
+  const bool tokenizer_fits = !path || note(lines, file + ": tokenizer.path", [&] {
+    fit_model_to_tokenizer(config, *open_tokenizer(*path));
+  });
   // Without its tokenizer the settings of the run are not known in full.
   if (tokenizer_fits) {
     note(lines, file + ": run_dir", [&] { check_run_dir(config); });
@@ -138,7 +143,9 @@ void add_warmup_warning(Plan& plan) {
   const auto warmup = plan.config.schedule.warmup_steps;
   if (plan.sequences || plan.config.training.steps || warmup.value_or(0) == 0) return;
   plan.warnings.push_back(
-      fmt::format("training.epochs decide the steps: whether schedule.warmup_steps {} is fewer is known with --data", *warmup));
+      fmt::format("training.epochs decide the steps: whether schedule.warmup_steps {} is fewer is "
+                  "known with --data",
+                  *warmup));
 }
 
 void plan_task(Plan& plan, bool data, Log& log) {
@@ -163,7 +170,8 @@ Plan make_plan(const CheckOptions& options, Device device, Log& log) {
     return plan;
   }
   Communicator alone;
-  const std::optional<Corpus> corpus = options.data ? prepare_corpus(plan.config, log, alone) : cached_corpus(plan.config);
+  const std::optional<Corpus> corpus =
+      options.data ? prepare_corpus(plan.config, log, alone) : cached_corpus(plan.config);
   if (corpus) {
     fit_model_to_tokenizer(plan.config, *corpus->tokenizer);
     if (options.data) {
@@ -171,10 +179,12 @@ Plan make_plan(const CheckOptions& options, Device device, Log& log) {
       plan.sequences = plan.data->train.sequences;
       for (const std::string& line : data_warnings(*plan.data)) plan.warnings.push_back(line);
     } else {
-      plan.sequences = masked_samples(corpus->train, *corpus->tokenizer, plan.config).packing->size();
+      plan.sequences =
+          masked_samples(corpus->train, *corpus->tokenizer, plan.config).packing->size();
     }
     require_warmup_within_run(plan.config, *plan.sequences);
-    for (const std::string& line : epoch_warnings(epochs(plan.config, *plan.sequences))) plan.warnings.push_back(line);
+    for (const std::string& line : epoch_warnings(epochs(plan.config, *plan.sequences)))
+      plan.warnings.push_back(line);
   }
   plan.parameters = Model(plan.config.model).parameters().count();
   add_warmup_warning(plan);
@@ -186,16 +196,20 @@ Fit find_fit(const CheckOptions& options, const RunConfig& config) {
   fit.devices = options.devices.value_or(1);
   if (!options.memory.empty()) fit.memory = parse_amount("--memory", options.memory);
   const std::int64_t limit = config.training.batch_size / fit.devices;
-  require_input(limit > 0, "--gpus {}: training.batch_size {} leaves some of them without a sequence", fit.devices,
-                config.training.batch_size);
+  require_input(limit > 0,
+                "--gpus {}: training.batch_size {} leaves some of them without a sequence",
+                fit.devices, config.training.batch_size);
   fit.plan = plan_memory(config, fit.devices);
   if (fit.memory) fit.largest = fit.plan.largest_micro_batch(*fit.memory, limit);
-  while (fit.largest.value_or(0) > 0 && config.training.batch_size % *fit.largest != 0) --*fit.largest;  // it must divide the batch
-  require_input(options.speed.empty() || options.bandwidth || fit.devices == 1,
-                "--speed with several devices needs --bandwidth, the GB a second in and out of each");
+  while (fit.largest.value_or(0) > 0 && config.training.batch_size % *fit.largest != 0)
+    --*fit.largest;  // it must divide the batch
+  require_input(
+      options.speed.empty() || options.bandwidth || fit.devices == 1,
+      "--speed with several devices needs --bandwidth, the GB a second in and out of each");
   std::optional<double> speed;
   if (!options.speed.empty()) speed = static_cast<double>(parse_amount("--speed", options.speed));
-  if (speed || options.bandwidth) fit.time = plan_time(fit.plan, fit.devices, options.bandwidth.value_or(1) * 1e9, speed);
+  if (speed || options.bandwidth)
+    fit.time = plan_time(fit.plan, fit.devices, options.bandwidth.value_or(1) * 1e9, speed);
   return fit;
 }
 
@@ -204,19 +218,24 @@ void require_fit(const Fit& fit, const RunConfig& config) {
   const std::int64_t batch = config.training.micro_batch_size, needed = fit.plan.total(batch);
   if (!fit.memory || needed <= *fit.memory) return;
   const std::string advice =
-      *fit.largest > 0 ? fmt::format("training.micro_batch_size {} is the largest that fits", *fit.largest)
-                       : "not even one sequence fits: set training.activation_checkpointing: true, training.zero: 1 or a smaller model";
-  throw InputError(fmt::format("the run needs {} on each device, --memory allows {}; {}", memory_text(static_cast<double>(needed)),
+      *fit.largest > 0
+          ? fmt::format("training.micro_batch_size {} is the largest that fits", *fit.largest)
+          : "not even one sequence fits: set training.activation_checkpointing: true, "
+            "training.zero: 1 or a smaller model";
+  throw InputError(fmt::format("the run needs {} on each device, --memory allows {}; {}",
+                               memory_text(static_cast<double>(needed)),
                                memory_text(static_cast<double>(*fit.memory)), advice));
 }
 
-// ---- For programs ---------------------------------------------------------------------------------------------------------------
+// ---- For programs -------------------------------------------------------------------------------
 
 Json to_json(const DocumentReport& set) {
   Json left_out = Json::object();
   for (std::size_t i = 0; i < skip_reasons; ++i) {
     const Skipped& skipped = set.text.skipped[i];
-    if (skipped.count > 0) left_out[describe(static_cast<SkipReason>(i))] = {{"count", skipped.count}, {"first", skipped.first}};
+    if (skipped.count > 0)
+      left_out[describe(static_cast<SkipReason>(i))] = {{"count", skipped.count},
+                                                        {"first", skipped.first}};
   }
   return {{"files", set.text.files},
           {"documents_read", set.text.documents},
@@ -248,7 +267,9 @@ Json to_json(const Plan& plan) {
   const std::int64_t length = plan.config.data.sequence_length;
   Json json = {{"ok", true},
                {"parameters", plan.parameters},
-               {"steps", training.steps || plan.sequences ? Json(total_steps(training, plan.sequences.value_or(0))) : Json()},
+               {"steps", training.steps || plan.sequences
+                             ? Json(total_steps(training, plan.sequences.value_or(0)))
+                             : Json()},
                {"batch_size", training.batch_size},
                {"sequence_length", length},
                {"max_tokens_per_step", training.batch_size * length},
@@ -260,24 +281,28 @@ Json to_json(const Plan& plan) {
   if (!plan.data) return json;
   Json samples = Json::array();
   for (const auto& sample : plan.data->samples) samples.push_back(shown(sample, false));
-  json["data"] = {{"train", to_json(plan.data->train)},  {"validation", to_json(plan.data->validation)},
-                  {"duplicates", plan.data->duplicates}, {"overlap", plan.data->overlap},
-                  {"padding", plan.data->padding},       {"samples", samples}};
+  json["data"] = {
+      {"train", to_json(plan.data->train)},  {"validation", to_json(plan.data->validation)},
+      {"duplicates", plan.data->duplicates}, {"overlap", plan.data->overlap},
+      {"padding", plan.data->padding},       {"samples", samples}};
   return json;
 }
 
-// ---- For people -----------------------------------------------------------------------------------------------------------------
+// ---- For people ---------------------------------------------------------------------------------
 
 void print(const DataReport& report) {
   const DocumentReport &a = report.train, &b = report.validation;
   fmt::print("\n{:<40}{:>16}{:>16}\n", "", "training", "validation");
-  const auto row = [](const std::string& name, auto x, auto y) { fmt::print("{:<40}{:>16}{:>16}\n", name, x, y); };
+  const auto row = [](const std::string& name, auto x, auto y) {
+    fmt::print("{:<40}{:>16}{:>16}\n", name, x, y);
+  };
   row("files", a.text.files, b.text.files);
   row("documents read", a.text.documents, b.text.documents);
   row("bytes", a.text.bytes, b.text.bytes);
   for (std::size_t i = 0; i < skip_reasons; ++i) {
     const Skipped &x = a.text.skipped[i], &y = b.text.skipped[i];
-    if (x.count + y.count > 0) row(fmt::format("left out: {}", describe(static_cast<SkipReason>(i))), x.count, y.count);
+    if (x.count + y.count > 0)
+      row(fmt::format("left out: {}", describe(static_cast<SkipReason>(i))), x.count, y.count);
   }
   row("documents taken", a.documents, b.documents);
   row("tokens", a.tokens, b.tokens);
@@ -286,19 +311,26 @@ void print(const DataReport& report) {
   row("documents cut into several sequences", a.cut, b.cut);
   row("remainders dropped as too short", a.dropped, b.dropped);
   const auto share = [](const DocumentReport& set) {
-    return fmt::format("{:.3f} %", 100 * static_cast<double>(set.unknown) / static_cast<double>(set.tokens));
+    return fmt::format("{:.3f} %",
+                       100 * static_cast<double>(set.unknown) / static_cast<double>(set.tokens));
   };
   row("unknown tokens", share(a), share(b));
   row("sequences", a.sequences, b.sequences);
   for (std::size_t i = 0; i < skip_reasons; ++i) {
     for (const DocumentReport* set : {&a, &b}) {
       const Skipped& skipped = set->text.skipped[i];
-      if (skipped.count > 0) fmt::print("first left out as {}: {}\n", describe(static_cast<SkipReason>(i)), skipped.first);
+      if (skipped.count > 0)
+        fmt::print("first left out as {}: {}\n", describe(static_cast<SkipReason>(i)),
+                   skipped.first);
     }
   }
   fmt::print("\npadding: {:.1f} % of a batch\n", 100 * report.padding);
-  fmt::print("training documents that repeat another: {}; validation documents found in training: {}\n", report.duplicates, report.overlap);
-  fmt::print("(equal by a 128-bit hash of their tokens, of which 16 bytes a training document are held)\n");
+  fmt::print(
+      "training documents that repeat another: {}; validation documents found in training: {}\n",
+      report.duplicates, report.overlap);
+  fmt::print(
+      "(equal by a 128-bit hash of their tokens, of which 16 bytes a training document are "
+      "held)\n");
   const bool colour = ::isatty(STDOUT_FILENO) == 1;
   const char* key = colour ? "\x1b[33mmasked\x1b[0m, \x1b[31mreplaced\x1b[0m, \x1b[32mkept\x1b[0m"
                            : "[word→[MASK]] masked, [word→other] replaced, [word→word] kept";
@@ -308,25 +340,29 @@ void print(const DataReport& report) {
 
 void print(const Fit& fit, const RunConfig& config) {
   for (const std::string& line : describe(fit.plan, config, fit.devices)) fmt::print("{}\n", line);
-  if (fit.largest) fmt::print("largest micro_batch_size in {}: {}\n", memory_text(static_cast<double>(*fit.memory)), *fit.largest);
+  if (fit.largest)
+    fmt::print("largest micro_batch_size in {}: {}\n",
+               memory_text(static_cast<double>(*fit.memory)), *fit.largest);
   if (!fit.time) return;
   if (fit.devices > 1) fmt::print("communication of a step: {:.4g} s\n", fit.time->communication);
   if (!fit.time->step) return;
   fmt::print("computation of a step: {:.4g} s\n", *fit.time->computation);
   const auto tokens = static_cast<double>(config.training.batch_size * config.data.sequence_length);
-  fmt::print("a step: {:.4g} s, {:.0f} tokens a second, all sequences at full length\n", *fit.time->step, tokens / *fit.time->step);
+  fmt::print("a step: {:.4g} s, {:.0f} tokens a second, all sequences at full length\n",
+             *fit.time->step, tokens / *fit.time->step);
 }
 
 void print(const Plan& plan) {
   const TrainingConfig& training = plan.config.training;
   const std::int64_t length = plan.config.data.sequence_length;
   fmt::print("ok\nparameters: {}\n", plan.parameters);
-  const std::string extent =
-      training.steps ? fmt::format("{} steps", *training.steps) : fmt::format("{} epochs", training.epochs.value_or(1));
-  fmt::print("training: {} of {} sequences of at most {} tokens: at most {} tokens a step\n", extent, training.batch_size, length,
-             training.batch_size * length);
+  const std::string extent = training.steps ? fmt::format("{} steps", *training.steps)
+                                            : fmt::format("{} epochs", training.epochs.value_or(1));
+  fmt::print("training: {} of {} sequences of at most {} tokens: at most {} tokens a step\n",
+             extent, training.batch_size, length, training.batch_size * length);
   if (plan.sequences) {
-    fmt::print("data: {} sequences; the run goes over them {:.2f} times\n", *plan.sequences, epochs(plan.config, *plan.sequences));
+    fmt::print("data: {} sequences; the run goes over them {:.2f} times\n", *plan.sequences,
+               epochs(plan.config, *plan.sequences));
   } else {
     fmt::print("data: not read yet; --data reads it and tells what it is like\n");
   }
@@ -352,7 +388,8 @@ void run(const CheckOptions& options) {
     }
     if (plan.fit) require_fit(*plan.fit, plan.config);
   } catch (const InputError& error) {
-    if (options.json) fmt::print("{}\n", Json{{"ok", false}, {"errors", split_lines(error.what())}}.dump());
+    if (options.json)
+      fmt::print("{}\n", Json{{"ok", false}, {"errors", split_lines(error.what())}}.dump());
     throw;
   }
 }
@@ -361,20 +398,31 @@ void run(const CheckOptions& options) {
 
 Command add_check_command(CLI::App& app) {
   auto options = std::make_shared<CheckOptions>();
-  auto* command = app.add_subcommand("check", "Tell everything that is wrong with a configuration, and with its data, before any work");
+  auto* command = app.add_subcommand(
+      "check",
+      "Tell everything that is wrong with a configuration, and with its data, before any work");
   command->footer(
-      "--data turns the text into tokens, or uses those in the cache, and tells what the model will see of it; of a task it tells "
+      "--data turns the text into tokens, or uses those in the cache, and tells what the model "
+      "will see of it; of a task it tells "
       "lengths,\n"
       "what is cut, and labels.\n\n"
-      "--gpus, --memory, --bandwidth and --speed tell whether the run fits and how long a step takes; for that a few small steps run "
+      "--gpus, --memory, --bandwidth and --speed tell whether the run fits and how long a step "
+      "takes; for that a few small steps run "
       "here.\n\n"
-      "Examples:\n  nystrom check my.yaml --data\n  nystrom check my.yaml --gpus 8 --memory 80G --bandwidth 50 --speed 300T");
+      "Examples:\n  nystrom check my.yaml --data\n  nystrom check my.yaml --gpus 8 --memory 80G "
+      "--bandwidth 50 --speed 300T");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
-  command->add_flag("--data", options->data, "also report on the data: lengths, padding, unknown tokens, duplicates, masked samples");
-  command->add_option("--gpus", options->devices, "devices that share the run, or processes")->check(CLI::Range(1, 1000000));
+  command->add_flag(
+      "--data", options->data,
+      "also report on the data: lengths, padding, unknown tokens, duplicates, masked samples");
+  command->add_option("--gpus", options->devices, "devices that share the run, or processes")
+      ->check(CLI::Range(1, 1000000));
   command->add_option("--memory", options->memory, "memory of each: 80G, 512M");
-  command->add_option("--bandwidth", options->bandwidth, "GB a second in and out of each")->check(CLI::PositiveNumber);
-  command->add_option("--speed", options->speed, "operations a second that each really does, as nystrom bench finds them: 300T, 400G");
+  command->add_option("--bandwidth", options->bandwidth, "GB a second in and out of each")
+      ->check(CLI::PositiveNumber);
+  command->add_option(
+      "--speed", options->speed,
+      "operations a second that each really does, as nystrom bench finds them: 300T, 400G");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};

@@ -19,10 +19,13 @@ struct ConfigOptions {
 
 void run(const ConfigOptions& options) {
   options.common.apply();
-  require_input(options.common.overrides.empty(), "config prints recipes as they are; give --set to the command that reads the file");
-  const int asked = !options.recipe.empty() + !options.explain.empty() + options.list + options.schema + options.markdown;
+  require_input(options.common.overrides.empty(),
+                "config prints recipes as they are; give --set to the command that reads the file");
+  const int asked = !options.recipe.empty() + !options.explain.empty() + options.list +
+                    options.schema + options.markdown;
   require_input(asked == 1,
-                "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got {}; see nystrom config --help",
+                "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; "
+                "got {}; see nystrom config --help",
                 asked);
   if (options.list) {
     for (const Recipe& recipe : recipes()) fmt::print("{:<14} {}\n", recipe.name, summary(recipe));
@@ -49,11 +52,18 @@ std::string recipe_names() {
 Command add_config_command(CLI::App& app) {
   auto options = std::make_shared<ConfigOptions>();
   auto* command = app.add_subcommand("config", "List, print and explain configurations");
-  command->footer("Examples:\n  nystrom config small > my.yaml\n  nystrom config --explain training.batch_size");
-  command->add_option("RECIPE", options->recipe, "print this recipe, a commented YAML file to start from")->type_name(recipe_names());
+  command->footer(
+      "Examples:\n  nystrom config small > my.yaml\n  nystrom config --explain "
+      "training.batch_size");
+  command
+      ->add_option("RECIPE", options->recipe,
+                   "print this recipe, a commented YAML file to start from")
+      ->type_name(recipe_names());
   command->add_flag("--list", options->list, "list the recipes");
-  command->add_option("--explain", options->explain, "explain an option, such as training.batch_size, or all of a section");
-  command->add_flag("--schema", options->schema, "print the JSON Schema of a run's file, for editors");
+  command->add_option("--explain", options->explain,
+                      "explain an option, such as training.batch_size, or all of a section");
+  command->add_flag("--schema", options->schema,
+                    "print the JSON Schema of a run's file, for editors");
   command->add_flag("--markdown", options->markdown, "print docs/config.md: all options in tables");
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};

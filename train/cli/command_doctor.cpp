@@ -24,9 +24,11 @@ void run(const DoctorOptions& options) {
   for (const auto& findings : {examine_machine(), examine_gpus(), examine_libraries()}) {
     for (const Finding& finding : findings) {
       const char* status = name_of(finding.status);
-      object[finding.name] = {{"status", status}, {"text", finding.text}, {"advice", finding.advice}};
+      object[finding.name] = {
+          {"status", status}, {"text", finding.text}, {"advice", finding.advice}};
       if (options.json) continue;
-      fmt::print("{:<8} {:<13}  {}{}{}\n", status, finding.name, finding.text, finding.advice.empty() ? "" : "; ", finding.advice);
+      fmt::print("{:<8} {:<13}  {}{}{}\n", status, finding.name, finding.text,
+                 finding.advice.empty() ? "" : "; ", finding.advice);
     }
   }
   if (options.json) fmt::print("{}\n", object.dump());
@@ -36,9 +38,11 @@ void run(const DoctorOptions& options) {
 
 Command add_doctor_command(CLI::App& app) {
   auto options = std::make_shared<DoctorOptions>();
-  auto* command = app.add_subcommand("doctor", "Tell what this machine and this build have, and what to do about what is missing");
+  auto* command = app.add_subcommand(
+      "doctor", "Tell what this machine and this build have, and what to do about what is missing");
   command->footer(
-      "ok: in order; note: worth knowing; missing: this machine has something that this build cannot use.\n\nExample:\n  nystrom doctor");
+      "ok: in order; note: worth knowing; missing: this machine has something that this build "
+      "cannot use.\n\nExample:\n  nystrom doctor");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};

@@ -1,4 +1,5 @@
-// nystrom evaluate: measure how well a model predicts the masked tokens of a text, or does its task.
+// nystrom evaluate: measure how well a model predicts the masked tokens of a text, or does its
+// task.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -38,29 +39,34 @@ struct EvaluateOptions {
   Device device;
 };
 
-Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder, const RunConfig& config, Log& log,
-                   Communicator& communicator) {
+Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder,
+                   const RunConfig& config, Log& log, Communicator& communicator) {
   const std::vector<fs::path> files = match_files(options.text);
   const auto tokenizer = open_masked_lm_tokenizer(folder);
-  const auto model = load_model(folder.path, folder.config, value_named<DType>(options.dtype), StoreMode::inference, options.device);
+  const auto model = load_model(folder.path, folder.config, value_named<DType>(options.dtype),
+                                StoreMode::inference, options.device);
   const StopSignals stop;
   const auto stop_if_asked = [&] {
     if (stop.requested()) throw Interrupted("stopped; nothing was kept");
   };
   const ScratchFolder scratch;
-  auto tokens = tokenize(files, config.data.documents, *tokenizer, scratch.path() / "tokens", log, [&](std::int64_t) {
-    stop_if_asked();
-    return true;
-  });
-  communicator.require_same_files("--text", file_checksum(scratch.path() / "tokens" / "index.json"));
+  auto tokens = tokenize(files, config.data.documents, *tokenizer, scratch.path() / "tokens", log,
+                         [&](std::int64_t) {
+                           stop_if_asked();
+                           return true;
+                         });
+  communicator.require_same_files("--text",
+                                  file_checksum(scratch.path() / "tokens" / "index.json"));
   const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
   const std::int64_t total = samples.packing->size();
   Progress progress("sequence", 0, total, log);
   const auto start = std::chrono::steady_clock::now();
   return evaluate_masked_lm(*model, samples, options.batch, communicator, [&](std::int64_t done) {
     stop_if_asked();
-    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    progress.update(done, fmt::format("{:.1f} sequences/s", static_cast<double>(done) / seconds), done == total);
+    const double seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    progress.update(done, fmt::format("{:.1f} sequences/s", static_cast<double>(done) / seconds),
+                    done == total);
   });
 }
 
@@ -68,13 +74,17 @@ void print(const Evaluation& result) {
   const auto line = [](const char* name, double loss, double accuracy) {
     fmt::print("{:<22}{:>8.4f}{:>14.2f}{:>9.2f} %\n", name, loss, std::exp(loss), 100 * accuracy);
   };
-  fmt::print("{} tokens asked\n{:<22}{:>8}{:>14}{:>11}\n", result.tokens, "", "loss", "perplexity", "accuracy");
+  fmt::print("{} tokens asked\n{:<22}{:>8}{:>14}{:>11}\n", result.tokens, "", "loss", "perplexity",
+             "accuracy");
   line("model", result.loss, result.accuracy);
   line("by token frequency", result.frequency_loss, result.frequency_accuracy);
   const double gain = result.frequency_loss - result.loss;
-  fmt::print("the model is {} than always predicting by the token frequency of this text, by {:.4f} nats a token\n",
-             gain > 0 ? "better" : "no better", std::abs(gain));
-  if (result.order_accuracy) fmt::print("sentence order told right: {:.2f} %\n", 100 * *result.order_accuracy);
+  fmt::print(
+      "the model is {} than always predicting by the token frequency of this text, by {:.4f} nats "
+      "a token\n",
+      gain > 0 ? "better" : "no better", std::abs(gain));
+  if (result.order_accuracy)
+    fmt::print("sentence order told right: {:.2f} %\n", 100 * *result.order_accuracy);
 }
 
 void print_json(const Evaluation& result) {
@@ -89,7 +99,8 @@ void print_json(const Evaluation& result) {
   fmt::print("{}\n", json.dump());
 }
 
-void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder, const std::vector<std::string>& overrides, Log& log,
+void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder,
+                   const std::vector<std::string>& overrides, Log& log,
                    Communicator& communicator) {
   const RunConfig config = masked_lm_settings(folder, overrides);
   const Evaluation result = measure(options, folder, config, log, communicator);
@@ -101,30 +112,35 @@ void evaluate_text(const EvaluateOptions& options, const ModelFolder& folder, co
   }
 }
 
-// ---- Tasks --------------------------------------------------------------------------------------------------------------------------
+// ---- Tasks --------------------------------------------------------------------------------------
 
-TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset, Log& log,
+TaskEvaluation measure(const EvaluateOptions& options, const TaskModel& task,
+                       const std::shared_ptr<const TaskDataset>& dataset, Log& log,
                        Communicator& communicator) {
   const StopSignals stop;
   Progress progress("sample", 0, dataset->size(), log);
   Checksum inputs;
   inputs.update(dataset->digests().data(), dataset->digests().size() * sizeof(Digest));
   communicator.require_same_files("--file", inputs.hex());
-  return evaluate_task(*task.model, dataset, task.reader->padding(), options.batch, communicator, [&](std::int64_t done) {
-    if (stop.requested()) throw Interrupted("stopped; nothing was kept");
-    progress.update(done, "", done == dataset->size());
-  });
+  return evaluate_task(*task.model, dataset, task.reader->padding(), options.batch, communicator,
+                       [&](std::int64_t done) {
+                         if (stop.requested()) throw Interrupted("stopped; nothing was kept");
+                         progress.update(done, "", done == dataset->size());
+                       });
 }
 
-void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder, const std::vector<std::string>& overrides, Log& log,
+void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
+                    const std::vector<std::string>& overrides, Log& log,
                     Communicator& communicator) {
-  const TaskModel task =
-      open_task_model(folder, settings_of(folder, options.config, overrides), value_named<DType>(options.dtype), options.device);
+  const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides),
+                                         value_named<DType>(options.dtype), options.device);
   const auto dataset = task.reader->read(options.file, Labelled::required);
   if (dataset->skipped().count > 0) {
-    log.warn(fmt::format("{} rows left out; the first: {}", dataset->skipped().count, dataset->skipped().first));
+    log.warn(fmt::format("{} rows left out; the first: {}", dataset->skipped().count,
+                         dataset->skipped().first));
   }
-  const std::string cut = describe_cut(dataset->kind(), dataset->counts(), task.settings.data.sequence_length);
+  const std::string cut =
+      describe_cut(dataset->kind(), dataset->counts(), task.settings.data.sequence_length);
   if (!cut.empty()) log.say(fmt::format("{} examples: {}", dataset->counts().examples, cut));
   const TaskEvaluation result = measure(options, task, dataset, log, communicator);
   if (!communicator.is_first()) return;
@@ -135,25 +151,31 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder, c
     return;
   }
   fmt::print("{} examples\n", dataset->examples());
-  for (const auto& [name, value] : result.scores.values) fmt::print("{:<14}{:>8.4f}\n", name, value);
+  for (const auto& [name, value] : result.scores.values)
+    fmt::print("{:<14}{:>8.4f}\n", name, value);
   fmt::print("{:<14}{:>8.4f}\n", "loss", result.loss);
 }
 
 void run(EvaluateOptions options, Communicator& communicator, Device device) {
   options.device = device;
   require_input(!options.text.empty() || !options.file.empty(),
-                "nothing to evaluate on; give text files (nystrom evaluate {0} --text heldout.txt), or files of the model's task (nystrom "
+                "nothing to evaluate on; give text files (nystrom evaluate {0} --text "
+                "heldout.txt), or files of the model's task (nystrom "
                 "evaluate {0} --file dev.tsv)",
                 printable(options.model));
-  require_input(options.text.empty() || options.file.empty(), "--text is for masked language models, --file for tasks; give one of them");
-  require_input(options.text.empty() || !options.config, "--config says how files of a task are read; with --text leave it out");
+  require_input(options.text.empty() || options.file.empty(),
+                "--text is for masked language models, --file for tasks; give one of them");
+  require_input(options.text.empty() || !options.config,
+                "--config says how files of a task are read; with --text leave it out");
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
   const bool task = !options.file.empty();
   const SplitOverrides overrides(options.common.overrides,
-                                 task ? std::vector<std::string>{"task", "data"} : std::vector<std::string>{"data", "masking", "seed"});
+                                 task ? std::vector<std::string>{"task", "data"}
+                                      : std::vector<std::string>{"data", "masking", "seed"});
   const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
-  require_input(!task || folder.config.head != Head::masked_lm, "{}: is a masked language model and does no task; --text evaluates it",
+  require_input(!task || folder.config.head != Head::masked_lm,
+                "{}: is a masked language model and does no task; --text evaluates it",
                 printable_path(folder.path));
   if (task) {
     evaluate_files(options, folder, overrides.run, log, communicator);
@@ -162,13 +184,15 @@ void run(EvaluateOptions options, Communicator& communicator, Device device) {
   }
 }
 
-/// In several processes a request to stop ends all (130, as Interrupted does), whichever got it: the others would wait for its part.
+/// In several processes a request to stop ends all (130, as Interrupted does), whichever got it:
+/// the others would wait for its part.
 void run_or_end_all(const EvaluateOptions& options, Communicator& communicator, Device device) {
   try {
     run(options, communicator, device);
   } catch (const Interrupted& reason) {
     if (communicator.size() == 1) throw;
-    if (communicator.is_first()) std::fputs(fmt::format("nystrom: {}\n", reason.what()).c_str(), stderr);
+    if (communicator.is_first())
+      std::fputs(fmt::format("nystrom: {}\n", reason.what()).c_str(), stderr);
     communicator.end_all(130);
   }
 }
@@ -177,18 +201,28 @@ void run_or_end_all(const EvaluateOptions& options, Communicator& communicator, 
 
 Command add_evaluate_command(CLI::App& app) {
   auto options = std::make_shared<EvaluateOptions>();
-  auto* command = app.add_subcommand("evaluate", "Measure how well a model predicts the masked tokens of a text, or does its task");
+  auto* command = app.add_subcommand(
+      "evaluate",
+      "Measure how well a model predicts the masked tokens of a text, or does its task");
   command->footer(
-      "Text is cut and masked as in the model's training when its folder says how (config.yaml), else by the defaults; --set data.… and\n"
-      "--set masking.… change that, --set model.… the model. The files of a task are read as in fine-tuning; for a folder without\n"
-      "config.yaml say how by --config or --set task.…. Started by mpirun or srun, the processes share the work.\n\n"
+      "Text is cut and masked as in the model's training when its folder says how (config.yaml), "
+      "else by the defaults; --set data.… and\n"
+      "--set masking.… change that, --set model.… the model. The files of a task are read as in "
+      "fine-tuning; for a folder without\n"
+      "config.yaml say how by --config or --set task.…. Started by mpirun or srun, the processes "
+      "share the work.\n\n"
       "Examples:\n  nystrom evaluate runs/small --text heldout.txt --set data.documents=lines\n"
       "  nystrom evaluate runs/sst2 --file dev.tsv --json");
-  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")->required();
-  command->add_option("--text", options->text, "text files: paths and patterns; plain, .gz or .zst");
+  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
+      ->required();
+  command->add_option("--text", options->text,
+                      "text files: paths and patterns; plain, .gz or .zst");
   command->add_option("--file", options->file, "files of the model's task: paths and patterns");
-  command->add_option("--config", options->config, "YAML file whose task says how files are read; left out: the model's own");
-  command->add_option("--batch", options->batch, "sequences computed at once")->check(CLI::Range(1, 1 << 16))->capture_default_str();
+  command->add_option("--config", options->config,
+                      "YAML file whose task says how files are read; left out: the model's own");
+  command->add_option("--batch", options->batch, "sequences computed at once")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
   command->add_option("--dtype", options->dtype, "type of the computation; f16 on GPUs alone")
       ->check(CLI::IsMember(dtype_names))
       ->capture_default_str();
@@ -196,8 +230,9 @@ Command add_evaluate_command(CLI::App& app) {
   options->common.add_to(*command);
   return {command,
           [options] {
-            with_processes(options->common,
-                           [&](Communicator& communicator, Device device) { run_or_end_all(*options, communicator, device); });
+            with_processes(options->common, [&](Communicator& communicator, Device device) {
+              run_or_end_all(*options, communicator, device);
+            });
           },
           true};
 }

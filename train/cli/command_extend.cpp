@@ -24,24 +24,36 @@ void run(const ExtendCommand& options) {
   ExtendOptions extend = options.extend;
   extend.positions = value_named<NewPositions>(options.positions);
   const ExtendResult result = write_extended(source, extend, options.folder, log);
-  fmt::print("{}: {} positions instead of {}, {} landmarks, {} parameters; train on with model.from before use\n",
-             printable_path(options.folder), extend.length, source.config.max_position_embeddings, result.landmarks, result.parameters);
+  fmt::print(
+      "{}: {} positions instead of {}, {} landmarks, {} parameters; train on with model.from "
+      "before use\n",
+      printable_path(options.folder), extend.length, source.config.max_position_embeddings,
+      result.landmarks, result.parameters);
 }
 
 }  // namespace
 
 Command add_extend_command(CLI::App& app) {
   auto options = std::make_shared<ExtendCommand>();
-  auto* command = app.add_subcommand("extend", "Write a model with a longer position table, to train on at that length");
+  auto* command = app.add_subcommand(
+      "extend", "Write a model with a longer position table, to train on at that length");
   command->footer(
-      "The folder is one as checkpoints are; go on with model.from in the YAML file of a pretraining or fine-tuning run.\n\n"
+      "The folder is one as checkpoints are; go on with model.from in the YAML file of a "
+      "pretraining or fine-tuning run.\n\n"
       "Example:\n  nystrom extend runs/small longer --length 4096 --landmarks 64");
-  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")->required();
+  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
+      ->required();
   command->add_option("DIR", options->folder, "folder to write; must be new or empty")->required();
-  command->add_option("--length", options->extend.length, "positions of the new model")->required()->check(CLI::Range(1, 1 << 24));
-  command->add_option("--landmarks", options->extend.landmarks, "landmarks of the new model; left out: as many as before")
+  command->add_option("--length", options->extend.length, "positions of the new model")
+      ->required()
       ->check(CLI::Range(1, 1 << 24));
-  command->add_option("--positions", options->positions, "tile: new positions repeat the trained ones; interpolate: these are stretched")
+  command
+      ->add_option("--landmarks", options->extend.landmarks,
+                   "landmarks of the new model; left out: as many as before")
+      ->check(CLI::Range(1, 1 << 24));
+  command
+      ->add_option("--positions", options->positions,
+                   "tile: new positions repeat the trained ones; interpolate: these are stretched")
       ->check(CLI::IsMember({"tile", "interpolate"}))
       ->capture_default_str();
   options->common.add_to(*command);

@@ -1,4 +1,5 @@
-// nystrom finetune: train a downstream task from one YAML file, once or with several seeds and options.
+// nystrom finetune: train a downstream task from one YAML file, once or with several seeds and
+// options.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -22,10 +23,12 @@ void run_once(const FinetuneOptions& options, Log& log, Device device, Communica
   const RunConfig config = read_config(options.config, start_defaults, options.common.overrides);
   const RunResult result = finetune(config, log, device, communicator);
   require_finished(result, log);
-  const std::string score =
-      result.best_value ? fmt::format(", {} {:.4f} at step {}", result.metric_name, *result.best_value, *result.best) : "";
-  log.say(fmt::format("done: {} steps{}; the model is {}/checkpoints/step-{}", result.steps, score, config.run_dir,
-                      result.best.value_or(result.steps)));
+  const std::string score = result.best_value
+                                ? fmt::format(", {} {:.4f} at step {}", result.metric_name,
+                                              *result.best_value, *result.best)
+                                : "";
+  log.say(fmt::format("done: {} steps{}; the model is {}/checkpoints/step-{}", result.steps, score,
+                      config.run_dir, result.best.value_or(result.steps)));
 }
 
 void run(const FinetuneOptions& options, Communicator& communicator, Device device) {
@@ -35,7 +38,8 @@ void run(const FinetuneOptions& options, Communicator& communicator, Device devi
   SweepOptions sweep;
   sweep.seeds = options.seeds.value_or(1);
   for (const std::string& axis : options.grid) sweep.grid.push_back(parse_grid_axis(axis));
-  const SweepResult result = run_sweep(options.config, options.common.overrides, sweep, log, device, communicator);
+  const SweepResult result =
+      run_sweep(options.config, options.common.overrides, sweep, log, device, communicator);
   if (!result.points.empty() && communicator.is_first()) fmt::print("{}", sweep_table(result));
   if (result.interrupted) throw Interrupted("stopped; the same command goes on from there");
 }
@@ -44,20 +48,29 @@ void run(const FinetuneOptions& options, Communicator& communicator, Device devi
 
 Command add_finetune_command(CLI::App& app) {
   auto options = std::make_shared<FinetuneOptions>();
-  auto* command = app.add_subcommand("finetune", "Train a downstream task from one YAML file; resumes by itself");
+  auto* command = app.add_subcommand(
+      "finetune", "Train a downstream task from one YAML file; resumes by itself");
   command->footer(
-      "With --seeds or --grid each run has a folder of its own below run_dir; a table and run_dir/summary.json compare them.\n\n"
-      "Examples:\n  nystrom finetune sst2.yaml --set model.from=runs/small\n  nystrom finetune sst2.yaml --seeds 5 --grid "
+      "With --seeds or --grid each run has a folder of its own below run_dir; a table and "
+      "run_dir/summary.json compare them.\n\n"
+      "Examples:\n  nystrom finetune sst2.yaml --set model.from=runs/small\n  nystrom finetune "
+      "sst2.yaml --seeds 5 --grid "
       "learning_rate=2e-5,3e-5");
   command->add_option("CONFIG", options->config, "YAML file of the run, with a task")->required();
-  command->add_option("--seeds", options->seeds, "runs with as many seeds: that of the configuration, and the next ones")
+  command
+      ->add_option("--seeds", options->seeds,
+                   "runs with as many seeds: that of the configuration, and the next ones")
       ->check(CLI::Range(1, 1000));
-  command->add_option("--grid", options->grid, "option=value,value: a run for each value; several make the product")
+  command
+      ->add_option("--grid", options->grid,
+                   "option=value,value: a run for each value; several make the product")
       ->allow_extra_args(false);
   options->common.add_to(*command);
   return {command,
           [options] {
-            with_processes(options->common, [&](Communicator& communicator, Device device) { run(*options, communicator, device); });
+            with_processes(options->common, [&](Communicator& communicator, Device device) {
+              run(*options, communicator, device);
+            });
           },
           true};
 }

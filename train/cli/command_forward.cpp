@@ -23,13 +23,16 @@ void run(const ForwardOptions& options) {
   Log log(options.common.quiet);
   const ModelFolder folder = open_model_folder(options.model, options.common.overrides, log);
   // The loss is not scaled here: gradients of many tokens would be 0.
-  require_input(!options.gradients || options.dtype != "f16", "--grad: f16 holds no small gradients; use --dtype bf16 or f32");
+  require_input(!options.gradients || options.dtype != "f16",
+                "--grad: f16 holds no small gradients; use --dtype bf16 or f32");
   const auto mode = options.gradients ? StoreMode::training : StoreMode::inference;
-  const auto model = load_model(folder.path, folder.config, value_named<DType>(options.dtype), mode, device);
+  const auto model =
+      load_model(folder.path, folder.config, value_named<DType>(options.dtype), mode, device);
   const auto file = SafetensorsFile::open(options.input);
   NamedTensors inputs;
   for (const auto& tensor : file.tensors()) inputs.emplace(tensor.name, file.read(tensor.name));
-  const auto result = with_context(options.input, [&] { return run_forward(*model, inputs, options.gradients); });
+  const auto result =
+      with_context(options.input, [&] { return run_forward(*model, inputs, options.gradients); });
   write_safetensors(options.output, result);
 }
 
@@ -37,14 +40,21 @@ void run(const ForwardOptions& options) {
 
 Command add_forward_command(CLI::App& app) {
   auto options = std::make_shared<ForwardOptions>();
-  auto* command = app.add_subcommand("forward", "Run a model on given ids or features, exactly: logits, hidden states, loss and gradients");
+  auto* command = app.add_subcommand(
+      "forward",
+      "Run a model on given ids or features, exactly: logits, hidden states, loss and gradients");
   command->footer(
-      "Input tensors: input_ids, and where wanted attention_mask, token_type_ids, labels (-100: ignored) or start_positions and\n"
-      "end_positions. Output: logits, last_hidden_state, loss and grad.NAME. No dropout. A sequence block (model.embed_dim) takes\n"
-      "features [b, n, width] in place of input_ids; its output [b, hidden] is the last valid step, and loss_weights of that shape make\n"
+      "Input tensors: input_ids, and where wanted attention_mask, token_type_ids, labels (-100: "
+      "ignored) or start_positions and\n"
+      "end_positions. Output: logits, last_hidden_state, loss and grad.NAME. No dropout. A "
+      "sequence block (model.embed_dim) takes\n"
+      "features [b, n, width] in place of input_ids; its output [b, hidden] is the last valid "
+      "step, and loss_weights of that shape make\n"
       "a loss of it.\n\n"
-      "Example:\n  nystrom forward models/base --input batch.safetensors --output out.safetensors --grad");
-  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")->required();
+      "Example:\n  nystrom forward models/base --input batch.safetensors --output out.safetensors "
+      "--grad");
+  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
+      ->required();
   command->add_option("--input", options->input, "safetensors file with the batch")->required();
   command->add_option("--output", options->output, "safetensors file to write")->required();
   command->add_flag("--grad", options->gradients, "also write the gradient of every parameter");

@@ -25,7 +25,8 @@ struct InfoOptions {
   bool json = false;
 };
 
-/// The part of a model that a parameter belongs to: its path down to the layer, without what lies below.
+/// The part of a model that a parameter belongs to: its path down to the layer, without what lies
+/// below.
 std::string part_of(const std::string& name) {
   constexpr std::string_view layers = "nystromformer.encoder.layer.";
   if (name.starts_with(layers)) return name.substr(0, name.find('.', layers.size()));
@@ -43,8 +44,9 @@ std::string output_of(const ModelConfig& config) {
     case Head::multiple_choice: return "logits [b, choices]";
     case Head::none: break;
   }
-  return config.embed_dim ? fmt::format("output [b, {}], the last valid time step", config.hidden_size)
-                          : fmt::format("last_hidden_state [b, n, {}]", config.hidden_size);
+  return config.embed_dim
+             ? fmt::format("output [b, {}], the last valid time step", config.hidden_size)
+             : fmt::format("last_hidden_state [b, n, {}]", config.hidden_size);
 }
 
 /// Declares the model without allocating it.
@@ -55,7 +57,8 @@ Json describe(const ModelConfig& config) {
   std::vector<std::string> parts;
   for (const Parameter& parameter : model.parameters().parameters()) {
     const Shape& shape = parameter.shape();
-    parameters.push_back({{"name", parameter.name()}, {"shape", std::vector<std::int64_t>(shape.begin(), shape.end())}});
+    parameters.push_back({{"name", parameter.name()},
+                          {"shape", std::vector<std::int64_t>(shape.begin(), shape.end())}});
     const std::string part = part_of(parameter.name());
     if (!sizes.contains(part)) parts.push_back(part);
     sizes[part] += shape.numel();
@@ -63,20 +66,28 @@ Json describe(const ModelConfig& config) {
   Json by_part = Json::object();
   for (const auto& part : parts) by_part[part] = sizes[part];
   const std::int64_t count = model.parameters().count();
-  return {{"head", enum_name(config.head)}, {"output", output_of(config)}, {"parameters", count},
-          {"parameters_by_part", by_part},  {"bytes_f32", 4 * count},      {"options", Json::parse(hf_config_text(config))},
+  return {{"head", enum_name(config.head)},
+          {"output", output_of(config)},
+          {"parameters", count},
+          {"parameters_by_part", by_part},
+          {"bytes_f32", 4 * count},
+          {"options", Json::parse(hf_config_text(config))},
           {"tensors", parameters}};
 }
 
 void print(const Json& info) {
-  fmt::print("{}\noutput: {}\nparameters: {} ({:.1f} MB in f32)\n", info["head"].get<std::string>(), info["output"].get<std::string>(),
-             info["parameters"].get<std::int64_t>(), static_cast<double>(info["bytes_f32"].get<std::int64_t>()) / 1e6);
+  fmt::print("{}\noutput: {}\nparameters: {} ({:.1f} MB in f32)\n", info["head"].get<std::string>(),
+             info["output"].get<std::string>(), info["parameters"].get<std::int64_t>(),
+             static_cast<double>(info["bytes_f32"].get<std::int64_t>()) / 1e6);
   fmt::print("\nparameters by part:\n");
-  for (const auto& [part, count] : info["parameters_by_part"].items()) fmt::print("  {:<40} {:>12}\n", part, count.get<std::int64_t>());
+  for (const auto& [part, count] : info["parameters_by_part"].items())
+    fmt::print("  {:<40} {:>12}\n", part, count.get<std::int64_t>());
   fmt::print("\noptions:\n");
-  for (const auto& [key, value] : info["options"].items()) fmt::print("  {:<28} {}\n", key, value.dump());
+  for (const auto& [key, value] : info["options"].items())
+    fmt::print("  {:<28} {}\n", key, value.dump());
   fmt::print("\ntensors:\n");
-  for (const auto& tensor : info["tensors"]) fmt::print("  {:<72} {}\n", tensor["name"].get<std::string>(), tensor["shape"].dump());
+  for (const auto& tensor : info["tensors"])
+    fmt::print("  {:<72} {}\n", tensor["name"].get<std::string>(), tensor["shape"].dump());
 }
 
 void run(const InfoOptions& options) {
@@ -86,12 +97,14 @@ void run(const InfoOptions& options) {
   Log log(options.common.quiet);
   std::optional<RunConfig> run;
   if (yaml) run = read_config(options.target, start_defaults, options.common.overrides);
-  Json info = describe(run ? run->model : open_model_folder(target, options.common.overrides, log).config);
+  Json info =
+      describe(run ? run->model : open_model_folder(target, options.common.overrides, log).config);
   std::optional<MemoryPlan> memory;
   if (run) memory = plan_memory(*run, 1);
   if (options.json) {
     if (memory) {
-      for (const auto& [part, bytes] : bytes_by_part(*memory, run->training.micro_batch_size)) info["memory"][part] = bytes;
+      for (const auto& [part, bytes] : bytes_by_part(*memory, run->training.micro_batch_size))
+        info["memory"][part] = bytes;
     }
     fmt::print("{}\n", info.dump());
     return;
@@ -104,11 +117,16 @@ void run(const InfoOptions& options) {
 
 Command add_info_command(CLI::App& app) {
   auto options = std::make_shared<InfoOptions>();
-  auto* command = app.add_subcommand("info", "Show a model's parameters by part, shapes, options and output, without building it");
+  auto* command = app.add_subcommand(
+      "info", "Show a model's parameters by part, shapes, options and output, without building it");
   command->footer(
-      "Of a run's YAML file also the memory that training it takes, by part: for that a few small steps run here.\n\n"
-      "Examples:\n  nystrom info models/base\n  nystrom info configs/base.yaml --set model.num_hidden_layers=6 --json");
-  command->add_option("MODEL_OR_CONFIG", options->target, "Hugging Face folder, run directory or checkpoint, or the YAML file of a run")
+      "Of a run's YAML file also the memory that training it takes, by part: for that a few small "
+      "steps run here.\n\n"
+      "Examples:\n  nystrom info models/base\n  nystrom info configs/base.yaml --set "
+      "model.num_hidden_layers=6 --json");
+  command
+      ->add_option("MODEL_OR_CONFIG", options->target,
+                   "Hugging Face folder, run directory or checkpoint, or the YAML file of a run")
       ->required();
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);

@@ -32,7 +32,8 @@ void run(const ListOpsCommand& options) {
   const std::int64_t all = options.train + options.validation + options.test;
   Progress progress("sample", 0, all, log);
   std::int64_t done = 0;
-  for (const auto& [name, count] : {std::pair("train", options.train), {"val", options.validation}, {"test", options.test}}) {
+  for (const auto& [name, count] :
+       {std::pair("train", options.train), {"val", options.validation}, {"test", options.test}}) {
     std::string text = "Source\tTarget\n";
     for (std::int64_t i = 0; i < count; ++i) {
       const ListOpsSample sample = generator.next();
@@ -44,22 +45,30 @@ void run(const ListOpsCommand& options) {
     write_text_file(folder.path() / fmt::format("basic_{}.tsv", name), text);
   }
   folder.commit();
-  fmt::print("{}: {} samples to train on, {} to validate, {} to test\n", printable_path(options.folder), options.train, options.validation,
-             options.test);
+  fmt::print("{}: {} samples to train on, {} to validate, {} to test\n",
+             printable_path(options.folder), options.train, options.validation, options.test);
 }
 
 }  // namespace
 
 Command add_listops_command(CLI::App& app) {
   auto options = std::make_shared<ListOpsCommand>();
-  auto* command = app.add_subcommand("listops", "Write the ListOps task of Long Range Arena: nested lists of digits with their values");
+  auto* command = app.add_subcommand(
+      "listops",
+      "Write the ListOps task of Long Range Arena: nested lists of digits with their values");
   command->footer(
-      "Writes basic_train.tsv, basic_val.tsv and basic_test.tsv with the columns Source and Target, drawn as Long Range Arena's script "
+      "Writes basic_train.tsv, basic_val.tsv and basic_test.tsv with the columns Source and "
+      "Target, drawn as Long Range Arena's script "
       "draws\n"
-      "them; no sample is there twice, every value is computed twice. The same options give the same files.\n\n"
-      "Example:\n  nystrom listops listops --seed 1\n  nystrom config lra-listops > my.yaml && nystrom finetune my.yaml");
-  const auto count = [&](const char* name, std::int64_t& value, const char* help, std::int64_t lowest) {
-    command->add_option(name, value, help)->check(CLI::Range(lowest, std::int64_t{1} << 30))->capture_default_str();
+      "them; no sample is there twice, every value is computed twice. The same options give the "
+      "same files.\n\n"
+      "Example:\n  nystrom listops listops --seed 1\n  nystrom config lra-listops > my.yaml && "
+      "nystrom finetune my.yaml");
+  const auto count = [&](const char* name, std::int64_t& value, const char* help,
+                         std::int64_t lowest) {
+    command->add_option(name, value, help)
+        ->check(CLI::Range(lowest, std::int64_t{1} << 30))
+        ->capture_default_str();
   };
   command->add_option("DIR", options->folder, "folder to write; must be new or empty")->required();
   count("--train", options->train, "samples to train on", 1);
@@ -67,9 +76,11 @@ Command add_listops_command(CLI::App& app) {
   count("--test", options->test, "samples to test", 1);
   count("--max-depth", options->listops.max_depth, "lists within each other, plus one", 1);
   count("--max-args", options->listops.max_arguments, "most arguments of a list", 2);
-  count("--min-length", options->listops.min_length, "an expression has more symbols, parentheses not counted", 0);
+  count("--min-length", options->listops.min_length,
+        "an expression has more symbols, parentheses not counted", 0);
   count("--max-length", options->listops.max_length, "an expression has fewer symbols", 2);
-  command->add_option("--seed", options->listops.seed, "decides what is drawn")->capture_default_str();
+  command->add_option("--seed", options->listops.seed, "decides what is drawn")
+      ->capture_default_str();
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};
 }

@@ -27,22 +27,30 @@ void run(const PrepareOptions& options, Communicator& communicator) {
   if (!communicator.is_first()) log.mute();
   for (const std::string& line : shared_file_warnings(config)) log.warn(line);
   const Corpus corpus = prepare_corpus(config, log, communicator);
-  log.say(fmt::format("tokenizer of {} pieces: {}", corpus.tokenizer->vocab_size(), corpus.tokenizer_folder.string()));
-  log.say(fmt::format("training: {} documents, {} tokens; validation: {} documents, {} tokens: {}", corpus.train->documents(),
-                      corpus.train->tokens(), corpus.validation->documents(), corpus.validation->tokens(), corpus.token_folder.string()));
+  log.say(fmt::format("tokenizer of {} pieces: {}", corpus.tokenizer->vocab_size(),
+                      corpus.tokenizer_folder.string()));
+  log.say(fmt::format("training: {} documents, {} tokens; validation: {} documents, {} tokens: {}",
+                      corpus.train->documents(), corpus.train->tokens(),
+                      corpus.validation->documents(), corpus.validation->tokens(),
+                      corpus.token_folder.string()));
 }
 
 }  // namespace
 
 Command add_prepare_command(CLI::App& app) {
   auto options = std::make_shared<PrepareOptions>();
-  auto* command = app.add_subcommand("prepare", "Train the tokenizer if asked and turn the text of a run into token shards");
-  command->footer("Started by mpirun or srun, the processes tokenize together.\n\nExample:\n  nystrom prepare my.yaml");
+  auto* command = app.add_subcommand(
+      "prepare", "Train the tokenizer if asked and turn the text of a run into token shards");
+  command->footer(
+      "Started by mpirun or srun, the processes tokenize together.\n\nExample:\n  nystrom prepare "
+      "my.yaml");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   options->common.add_to(*command);
   return {command,
           [options] {
-            const auto work = [&](Communicator& communicator, Device) { run(*options, communicator); };
+            const auto work = [&](Communicator& communicator, Device) {
+              run(*options, communicator);
+            };
             if (can_connect_over_mpi()) return with_processes(options->common, work);
             Communicator alone;
             work(alone, options->common.apply());

@@ -25,25 +25,31 @@ void run(const PretrainOptions& options, Communicator& communicator, Device devi
   require_finished(result.run, log);
   if (result.evaluation.tokens > 0) {
     const Evaluation& last = result.evaluation;
-    log.say(fmt::format("validation loss {:.4f}; always predicting by token frequency: {:.4f}{}", last.loss, last.frequency_loss,
-                        last.loss < last.frequency_loss ? "" : ", which is no worse: train longer, or with another learning rate"));
+    log.say(fmt::format("validation loss {:.4f}; always predicting by token frequency: {:.4f}{}",
+                        last.loss, last.frequency_loss,
+                        last.loss < last.frequency_loss
+                            ? ""
+                            : ", which is no worse: train longer, or with another learning rate"));
   }
-  log.say(fmt::format("done: {} steps; the model is {}/checkpoints/step-{}", result.run.steps, config.run_dir,
-                      result.run.best.value_or(result.run.steps)));
+  log.say(fmt::format("done: {} steps; the model is {}/checkpoints/step-{}", result.run.steps,
+                      config.run_dir, result.run.best.value_or(result.run.steps)));
 }
 
 }  // namespace
 
 Command add_pretrain_command(CLI::App& app) {
   auto options = std::make_shared<PretrainOptions>();
-  auto* command =
-      app.add_subcommand("pretrain", "Pretrain a masked language model from one YAML file; prepares the data first, resumes by itself");
+  auto* command = app.add_subcommand("pretrain",
+                                     "Pretrain a masked language model from one YAML file; "
+                                     "prepares the data first, resumes by itself");
   command->footer("Example:\n  nystrom pretrain my.yaml --set training.steps=2000");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
   options->common.add_to(*command);
   return {command,
           [options] {
-            with_processes(options->common, [&](Communicator& communicator, Device device) { run(*options, communicator, device); });
+            with_processes(options->common, [&](Communicator& communicator, Device device) {
+              run(*options, communicator, device);
+            });
           },
           true};
 }

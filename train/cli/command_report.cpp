@@ -25,10 +25,13 @@ struct ReportCommand {
 
 std::string page_of_run(const ReportCommand& options, const RunRecord& run, Log& log) {
   const bool masked_lm = !has_task(run.config);
-  require_input(masked_lm || options.texts.empty(), "--text: {} trains a task; masks are filled by masked language models", run.name);
+  require_input(masked_lm || options.texts.empty(),
+                "--text: {} trains a task; masks are filled by masked language models", run.name);
   std::vector<std::string> texts;
   for (const std::string& text : options.texts) texts.push_back(unescape_brackets(text));
-  return run_report(run, texts.empty() ? read_mask_samples(run.path) : sample_masks(run, texts, log), read_study(run.path));
+  return run_report(run,
+                    texts.empty() ? read_mask_samples(run.path) : sample_masks(run, texts, log),
+                    read_study(run.path));
 }
 
 /// A sweep's folder stands for its runs.
@@ -38,7 +41,8 @@ std::string page_of_runs(const ReportCommand& options) {
   std::set<fs::path> seen;
   for (const std::string& run : options.runs) {
     const bool is_sweep = options.runs.size() == 1;
-    require_input(seen.insert(fs::weakly_canonical(run)).second, "{}: is given twice", printable(run));
+    require_input(seen.insert(fs::weakly_canonical(run)).second, "{}: is given twice",
+                  printable(run));
     if (is_sweep) sweep = read_sweep(run);
     if (!is_sweep) sweep.runs.push_back(read_run(run));
   }
@@ -50,9 +54,13 @@ void run(const ReportCommand& options) {
   options.common.refuse_overrides("report", "a report shows the settings that a run has");
   Log log(options.common.quiet);
   const fs::path first = options.runs[0];
-  const bool one = options.runs.size() == 1, sweep = one && !fs::exists(first / "config.yaml") && fs::exists(first / "summary.json");
-  const std::string page = one && !sweep ? page_of_run(options, read_run(first), log) : page_of_runs(options);
-  const fs::path output = !options.output.empty() ? fs::path(options.output) : one ? first / "report.html" : fs::path("report.html");
+  const bool one = options.runs.size() == 1, sweep = one && !fs::exists(first / "config.yaml") &&
+                                                     fs::exists(first / "summary.json");
+  const std::string page =
+      one && !sweep ? page_of_run(options, read_run(first), log) : page_of_runs(options);
+  const fs::path output = !options.output.empty() ? fs::path(options.output)
+                          : one                   ? first / "report.html"
+                                                  : fs::path("report.html");
   write_text_file(output, page);
   fmt::print("{}\n", printable_path(output));
 }
@@ -61,17 +69,21 @@ void run(const ReportCommand& options) {
 
 Command add_report_command(CLI::App& app) {
   auto options = std::make_shared<ReportCommand>();
-  auto* command = app.add_subcommand("report", "Write a page that shows a run, or compares several");
+  auto* command =
+      app.add_subcommand("report", "Write a page that shows a run, or compares several");
   command->footer(
-      "The page is one file that needs no network. Of a masked language model it shows how masks are filled; of a folder that --seeds or\n"
+      "The page is one file that needs no network. Of a masked language model it shows how masks "
+      "are filled; of a folder that --seeds or\n"
       "--grid made, the runs in it; and what nystrom approximation left in RUN/approximation.\n\n"
-      "Examples:\n  nystrom report runs/small\n  nystrom report runs/small runs/base --output both.html");
+      "Examples:\n  nystrom report runs/small\n  nystrom report runs/small runs/base --output "
+      "both.html");
   command->add_option("RUN", options->runs, "run directory; several are compared")->required();
-  command->add_option("--output", options->output, "file to write; left out: RUN/report.html, of several runs report.html");
+  command->add_option("--output", options->output,
+                      "file to write; left out: RUN/report.html, of several runs report.html");
   command
-      ->add_option(
-          "--text", options->texts,
-          "text with [MASK] to be filled by the checkpoints that are kept, instead of those that the run recorded (logging.fill_masks)")
+      ->add_option("--text", options->texts,
+                   "text with [MASK] to be filled by the checkpoints that are kept, instead of "
+                   "those that the run recorded (logging.fill_masks)")
       ->allow_extra_args(false);
   options->common.add_to(*command);
   return {command, [options] { run(*options); }};

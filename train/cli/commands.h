@@ -1,4 +1,5 @@
-// The subcommands of the program: each declares its options under CLI11's app and returns what runs it.
+// The subcommands of the program: each declares its options under CLI11's app and returns what runs
+// it.
 #pragma once
 
 #include <functional>
@@ -27,15 +28,17 @@ struct CommonOptions {
 
   /// Declares them.
   void add_to(CLI::App& app);
-  /// Sets the number of threads and gives the device to compute on; `gpu` is the one that is meant without a number. InputError when it
-  /// cannot be used.
+  /// Sets the number of threads and gives the device to compute on; `gpu` is the one that is meant
+  /// without a number. InputError when it cannot be used.
   Device apply(int gpu = 0) const;
-  /// For a command that reads no configuration: InputError where there are overrides. `why` says what it does instead.
+  /// For a command that reads no configuration: InputError where there are overrides. `why` says
+  /// what it does instead.
   void refuse_overrides(const std::string& command, const std::string& why) const;
 };
 
-/// A word of the command line as the user gave it. CLI11 takes one in brackets, such as the text "[MASK]", for a list; so main puts a space
-/// in front of it, and a command that takes free text takes it away again.
+/// A word of the command line as the user gave it. CLI11 takes one in brackets, such as the text
+/// "[MASK]", for a list; so main puts a space in front of it, and a command that takes free text
+/// takes it away again.
 std::string unescape_brackets(const std::string& word);
 
 /// The values of a --dtype option.
@@ -58,7 +61,8 @@ E value_named(const std::string& name) {
   throw Error("no value is called " + name);
 }
 
-/// A declared subcommand: run() is called when it was chosen, in several processes only when it spreads its work over them.
+/// A declared subcommand: run() is called when it was chosen, in several processes only when it
+/// spreads its work over them.
 struct Command {
   CLI::App* app;
   std::function<void()> run;
@@ -88,8 +92,10 @@ class Log;
 /// Throws Interrupted, and records it in the run's log, when the run was stopped before its end.
 void require_finished(const RunResult& result, Log& log);
 
-/// Runs `work` on `device` as one of the processes that mpirun or srun started, or alone. In several processes each machine's first one has
-/// its first GPU, and so on. An error of one ends all, with its message; where all have the same, the first one tells it.
-void with_processes(const CommonOptions& options, const std::function<void(Communicator&, Device)>& work);
+/// Runs `work` on `device` as one of the processes that mpirun or srun started, or alone. In
+/// several processes each machine's first one has its first GPU, and so on. An error of one ends
+/// all, with its message; where all have the same, the first one tells it.
+void with_processes(const CommonOptions& options,
+                    const std::function<void(Communicator&, Device)>& work);
 
 }  // namespace nystrom

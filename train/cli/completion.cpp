@@ -11,7 +11,8 @@
 namespace nystrom {
 namespace {
 
-/// The words of an option with a fixed set, with spaces between; empty for others. CLI11 shows a set as "TEXT:{f32,bf16}".
+/// The words of an option with a fixed set, with spaces between; empty for others. CLI11 shows a
+/// set as "TEXT:{f32,bf16}".
 std::string words_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t begin = type.find('{'), end = type.find('}');
@@ -33,8 +34,9 @@ std::vector<std::string> names_of(const CLI::Option& option) {
 struct CommandWords {
   std::vector<std::string> options;
   std::vector<std::string> valued;  ///< those that take a value
-  std::string choices;              ///< branches of a case over "command option", for those with a fixed set of words
-  std::string arguments;            ///< words of the command's argument
+  std::string
+      choices;  ///< branches of a case over "command option", for those with a fixed set of words
+  std::string arguments;  ///< words of the command's argument
 };
 
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
@@ -48,10 +50,12 @@ void add_words(CommandWords& found, const CLI::App& command, const std::string& 
     const std::string words = words_of(*option);
     if (names.empty() && !words.empty()) found.arguments = words;
     for (const std::string& name : names) {
-      if (std::find(found.options.begin(), found.options.end(), name) != found.options.end()) continue;
+      if (std::find(found.options.begin(), found.options.end(), name) != found.options.end())
+        continue;
       found.options.push_back(name);
       if (option->get_items_expected_max() > 0) found.valued.push_back(name);
-      if (!words.empty()) found.choices += fmt::format("    '{} {}') words='{}' ;;\n", first, name, words);
+      if (!words.empty())
+        found.choices += fmt::format("    '{} {}') words='{}' ;;\n", first, name, words);
     }
   }
 }
@@ -78,12 +82,14 @@ std::string bash_completion(const CLI::App& app) {
     const CommandWords words = words_of(*command);
     first_words.push_back(command->get_name());
     choices += words.choices;
-    options += fmt::format("    {}) options='{}' valued='{}' arguments='{}' ;;\n", command->get_name(), fmt::join(words.options, " "),
-                           fmt::join(words.valued, " "), words.arguments);
+    options +=
+        fmt::format("    {}) options='{}' valued='{}' arguments='{}' ;;\n", command->get_name(),
+                    fmt::join(words.options, " "), fmt::join(words.valued, " "), words.arguments);
   }
   for (const std::string& option : top.options) first_words.push_back(option);
   // bash makes "=" a word of its own. Where there are no words, `complete -o default` offers files.
-  return fmt::format(R"(# Completion of nystrom in bash. Put into ~/.bashrc: source <(nystrom --completion bash)
+  return fmt::format(
+      R"(# Completion of nystrom in bash. Put into ~/.bashrc: source <(nystrom --completion bash)
 _nystrom() {{
   local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}} command=${{COMP_WORDS[1]}}
   local words='' options='' valued='' arguments=''
@@ -105,7 +111,8 @@ _nystrom() {{
 }}
 complete -o default -F _nystrom nystrom
 )",
-                     fmt::arg("first_words", fmt::join(first_words, " ")), fmt::arg("choices", choices), fmt::arg("options", options));
+      fmt::arg("first_words", fmt::join(first_words, " ")), fmt::arg("choices", choices),
+      fmt::arg("options", options));
 }
 
 }  // namespace nystrom

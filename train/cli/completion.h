@@ -9,8 +9,9 @@ class App;
 
 namespace nystrom {
 
-/// A bash script that completes commands, their options, and the words of options and arguments with a fixed set of them; everything
-/// else completes to files. For `source <(nystrom --completion bash)`.
+/// A bash script that completes commands, their options, and the words of options and arguments
+/// with a fixed set of them; everything else completes to files. For `source <(nystrom --completion
+/// bash)`.
 std::string bash_completion(const CLI::App& app);
 
 }  // namespace nystrom

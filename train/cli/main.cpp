@@ -1,4 +1,5 @@
-// The program: parses the command line, runs one subcommand, and turns errors into one line and an exit code.
+// The program: parses the command line, runs one subcommand, and turns errors into one line and an
+// exit code.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -25,9 +26,12 @@
 namespace nystrom {
 
 void CommonOptions::add_to(CLI::App& app) {
-  app.add_option("--set", overrides, "override an option: --set model.attention.num_landmarks=32")->allow_extra_args(false);
+  app.add_option("--set", overrides, "override an option: --set model.attention.num_landmarks=32")
+      ->allow_extra_args(false);
   app.add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
-  app.add_option("--threads", threads, "CPU threads; 0: one a core")->check(CLI::Range(0, 4096))->capture_default_str();
+  app.add_option("--threads", threads, "CPU threads; 0: one a core")
+      ->check(CLI::Range(0, 4096))
+      ->capture_default_str();
   app.add_flag("--quiet", quiet, "print nothing but results and errors");
 }
 
@@ -35,29 +39,40 @@ Device CommonOptions::apply(int default_gpu) const {
   if (threads > 0) set_num_threads(threads);
   if (device == "cpu") return cpu_device;
   Device gpu{Device::Kind::cuda, default_gpu};
-  const std::string_view number = std::string_view(device).substr(std::min<std::size_t>(device.size(), 5));
-  const bool numbered = device.starts_with("cuda:") && !number.empty() &&
-                        std::from_chars(number.data(), number.data() + number.size(), gpu.index).ptr == number.data() + number.size() &&
-                        gpu.index >= 0;
-  require_input(device == "cuda" || device.starts_with("cuda:"), "--device {}: unknown device; expected cpu, cuda or cuda:N", device);
-  require_input(cuda::built_in(), "--device {}: this build of nystrom has no CUDA support; use --device cpu", device);
-  require_input(device == "cuda" || numbered, "--device {}: no number of a GPU; expected cuda:0, cuda:1, …", device);
+  const std::string_view number =
+      std::string_view(device).substr(std::min<std::size_t>(device.size(), 5));
+  const bool numbered =
+      device.starts_with("cuda:") && !number.empty() &&
+      std::from_chars(number.data(), number.data() + number.size(), gpu.index).ptr ==
+          number.data() + number.size() &&
+      gpu.index >= 0;
+  require_input(device == "cuda" || device.starts_with("cuda:"),
+                "--device {}: unknown device; expected cpu, cuda or cuda:N", device);
+  require_input(cuda::built_in(),
+                "--device {}: this build of nystrom has no CUDA support; use --device cpu", device);
+  require_input(device == "cuda" || numbered,
+                "--device {}: no number of a GPU; expected cuda:0, cuda:1, …", device);
   with_context("--device " + device, [&] { cuda::require_device(gpu.index); });
   return gpu;
 }
 
 void CommonOptions::refuse_overrides(const std::string& command, const std::string& why) const {
   if (overrides.empty()) return;
-  throw InputError(fmt::format("--set {}: {}; see nystrom {} --help", printable(overrides[0], 80), why, command));
+  throw InputError(fmt::format("--set {}: {}; see nystrom {} --help", printable(overrides[0], 80),
+                               why, command));
 }
 
-std::string unescape_brackets(const std::string& word) { return word.starts_with(" [") && word.ends_with(']') ? word.substr(1) : word; }
+std::string unescape_brackets(const std::string& word) {
+  return word.starts_with(" [") && word.ends_with(']') ? word.substr(1) : word;
+}
 
 namespace {
 
 enum ExitCode { done = 0, internal_error = 1, input_error = 2, interrupted = 130 };
 
-std::string with_guard(const std::string& word) { return word.starts_with('[') && word.ends_with(']') ? " " + word : word; }
+std::string with_guard(const std::string& word) {
+  return word.starts_with('[') && word.ends_with(']') ? " " + word : word;
+}
 
 struct Failure {
   ExitCode code;
@@ -90,23 +105,30 @@ int fail(const Failure& failure) {
   return failure.code;
 }
 
-std::string listed(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
+std::string listed(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, ", "));
+}
 
 /// Refuses what CLI11 would call a missing subcommand.
-void check_command(const CLI::App& app, const std::vector<Command>& commands, int argc, char** argv) {
+void check_command(const CLI::App& app, const std::vector<Command>& commands, int argc,
+                   char** argv) {
   std::vector<std::string> names;
   for (const Command& command : commands) names.push_back(command.app->get_name());
-  require_input(argc > 1, "no command given; expected one of {}; see nystrom --help", listed(names));
+  require_input(argc > 1, "no command given; expected one of {}; see nystrom --help",
+                listed(names));
   const std::string_view argument = argv[1];
-  const std::string word(argument.substr(0, argument.starts_with("--") ? argument.find('=') : argument.npos));
-  const bool known = std::find(names.begin(), names.end(), word) != names.end() || app.get_option_no_throw(word) != nullptr;
-  require_input(known || word.starts_with('-'), "unknown command {}{}; expected one of {}; see nystrom --help", word,
+  const std::string word(
+      argument.substr(0, argument.starts_with("--") ? argument.find('=') : argument.npos));
+  const bool known = std::find(names.begin(), names.end(), word) != names.end() ||
+                     app.get_option_no_throw(word) != nullptr;
+  require_input(known || word.starts_with('-'),
+                "unknown command {}{}; expected one of {}; see nystrom --help", word,
                 did_you_mean(word, names), listed(names));
   require_input(known, "unknown option {}; see nystrom --help", word);
 }
 
-/// One line for a command line that `command` (null: none yet) cannot read. A mistyped option comes first: what else is missing follows
-/// from it.
+/// One line for a command line that `command` (null: none yet) cannot read. A mistyped option comes
+/// first: what else is missing follows from it.
 std::string parse_message(const CLI::ParseError& error, const CLI::App* command) {
   std::string words = command ? "nystrom " + command->get_name() : "nystrom";
   while (command && !command->get_subcommands().empty()) {  // a command of a command
@@ -114,15 +136,18 @@ std::string parse_message(const CLI::ParseError& error, const CLI::App* command)
     words += " " + command->get_name();
   }
   const std::string help = words + " --help";
-  const std::vector<std::string> extras = command ? command->remaining() : std::vector<std::string>{};
+  const std::vector<std::string> extras =
+      command ? command->remaining() : std::vector<std::string>{};
   if (extras.empty()) return fmt::format("{}; see {}", error.what(), help);
   std::vector<std::string> names;
   for (const CLI::Option* option : command->get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
-  for (const CLI::App* inner : command->get_subcommands([](const CLI::App*) { return true; })) names.push_back(inner->get_name());
+  for (const CLI::App* inner : command->get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(inner->get_name());
   const std::string& first = extras.front();
-  return fmt::format("{} {}{}; see {}", first.starts_with('-') ? "unknown option" : "unexpected argument", first,
+  return fmt::format("{} {}{}; see {}",
+                     first.starts_with('-') ? "unknown option" : "unexpected argument", first,
                      did_you_mean(first, names), help);
 }
 
@@ -133,12 +158,14 @@ void add_completion_option(CLI::App& app) {
     fmt::print("{}", bash_completion(app));
     throw CLI::Success();
   };
-  app.add_option_function<std::string>("--completion", print, "print the completion script of a shell")
+  app.add_option_function<std::string>("--completion", print,
+                                       "print the completion script of a shell")
       ->type_name("{bash}")
       ->trigger_on_parse();
 }
 
-/// Refuses to do in each of several processes what one should do: results would be printed, and folders written, by all of them.
+/// Refuses to do in each of several processes what one should do: results would be printed, and
+/// folders written, by all of them.
 void require_one_process(const std::vector<Command>& commands, const std::string& name) {
   const StartedAs place = started_as();
   if (place.size <= 1) return;
@@ -151,8 +178,9 @@ void require_one_process(const std::vector<Command>& commands, const std::string
     throw InputError("");
   }
   throw InputError(
-      fmt::format("{} works in one process, and {} were started; start it without mpirun, srun or torchrun (in several work {})", name,
-                  place.size, listed(spread)));
+      fmt::format("{} works in one process, and {} were started; start it without mpirun, srun or "
+                  "torchrun (in several work {})",
+                  name, place.size, listed(spread)));
 }
 
 int run(int argc, char** argv) {
@@ -161,12 +189,13 @@ int run(int argc, char** argv) {
   add_completion_option(app);
   app.require_subcommand(1);
   app.footer("nystrom COMMAND --help shows a command's options and an example.");
-  const std::vector<Command> commands = {add_doctor_command(app),   add_config_command(app),   add_check_command(app),
-                                         add_prepare_command(app),  add_pretrain_command(app), add_finetune_command(app),
-                                         add_evaluate_command(app), add_predict_command(app),  add_export_command(app),
-                                         add_extend_command(app),   add_listops_command(app),  add_info_command(app),
-                                         add_forward_command(app),  add_bench_command(app),    add_approximation_command(app),
-                                         add_report_command(app),   add_cache_command(app)};
+  const std::vector<Command> commands = {
+      add_doctor_command(app),   add_config_command(app),   add_check_command(app),
+      add_prepare_command(app),  add_pretrain_command(app), add_finetune_command(app),
+      add_evaluate_command(app), add_predict_command(app),  add_export_command(app),
+      add_extend_command(app),   add_listops_command(app),  add_info_command(app),
+      add_forward_command(app),  add_bench_command(app),    add_approximation_command(app),
+      add_report_command(app),   add_cache_command(app)};
   check_command(app, commands, argc, argv);
   try {
     std::vector<std::string> words(argv, argv + argc);
@@ -176,15 +205,18 @@ int run(int argc, char** argv) {
   } catch (const CLI::Success& success) {  // --help, --version, --completion
     return app.exit(success);
   } catch (const CLI::ParseError& error) {
-    const auto chosen = std::find_if(commands.begin(), commands.end(), [](const Command& command) { return command.app->parsed(); });
-    return fail({input_error, parse_message(error, chosen == commands.end() ? nullptr : chosen->app)});
+    const auto chosen = std::find_if(commands.begin(), commands.end(),
+                                     [](const Command& command) { return command.app->parsed(); });
+    return fail(
+        {input_error, parse_message(error, chosen == commands.end() ? nullptr : chosen->app)});
   }
   for (const Command& command : commands) {
     if (!command.app->parsed()) continue;
     if (!command.spreads) require_one_process(commands, command.app->get_name());
     command.run();
   }
-  require_input(std::fflush(stdout) == 0 && std::ferror(stdout) == 0, "standard output: cannot write; is there space on the device?");
+  require_input(std::fflush(stdout) == 0 && std::ferror(stdout) == 0,
+                "standard output: cannot write; is there space on the device?");
   return done;
 }
 
@@ -192,17 +224,20 @@ int run(int argc, char** argv) {
 
 void require_finished(const RunResult& result, Log& log) {
   if (!result.interrupted) return;
-  const std::string message = fmt::format("stopped after step {}; the same command goes on from there", result.steps);
+  const std::string message =
+      fmt::format("stopped after step {}; the same command goes on from there", result.steps);
   log.record(message);
   throw Interrupted(message);
 }
 
-void with_processes(const CommonOptions& options, const std::function<void(Communicator&, Device)>& work) {
+void with_processes(const CommonOptions& options,
+                    const std::function<void(Communicator&, Device)>& work) {
   const bool on_gpus = cuda::built_in() && options.device.starts_with("cuda");
   const std::unique_ptr<Communicator> communicator = connect_processes(on_gpus);
   const auto require_own_gpu = [&] {
     require_input(!communicator->is_connected() || !options.device.starts_with("cuda:"),
-                  "--device {}: a process that mpirun, srun or torchrun started has the GPU of its number; give --device cuda",
+                  "--device {}: a process that mpirun, srun or torchrun started has the GPU of its "
+                  "number; give --device cuda",
                   options.device);
   };
   if (communicator->size() == 1) {
@@ -220,7 +255,8 @@ void with_processes(const CommonOptions& options, const std::function<void(Commu
     Failure failure = current_failure();
     // What is wrong for all is told once: by the first process, which ends the others meanwhile.
     if (!communicator->is_first()) std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    failure.message = fmt::format("{}: {}", communicator->name_of(communicator->rank()), failure.message);
+    failure.message =
+        fmt::format("{}: {}", communicator->name_of(communicator->rank()), failure.message);
     communicator->end_all(fail(failure));
   }
 }
@@ -231,13 +267,15 @@ int main(int argc, char** argv) {
   using namespace nystrom;
   // Until a command asks for StopSignals, it has nothing to save.
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1})
-    if (std::signal(signal, [](int) { std::_Exit(interrupted); }) == SIG_IGN) std::signal(signal, SIG_IGN);
+    if (std::signal(signal, [](int) { std::_Exit(interrupted); }) == SIG_IGN)
+      std::signal(signal, SIG_IGN);
   try {
     return run(argc, argv);
   } catch (...) {
     const int code = fail(current_failure());
     if (code != interrupted) return code;
     std::fflush(nullptr);
-    std::_Exit(code);  // a library may still be at work in a thread (train_sentencepiece): nothing is torn down under it
+    std::_Exit(code);  // a library may still be at work in a thread (train_sentencepiece): nothing
+                       // is torn down under it
   }
 }

@@ -1,4 +1,5 @@
-// What a run is: one struct a section of its YAML file. A new section is a struct with its `fields` and one line in RunConfig's.
+// What a run is: one struct a section of its YAML file. A new section is a struct with its `fields`
+// and one line in RunConfig's.
 #pragma once
 
 #include <cstdint>
@@ -50,10 +51,12 @@ struct TokenizerConfig {
 template <class V>
 void fields(V& v, TokenizerConfig& c) {
   v(c.path, "path",
-    "folder of a tokenizer to use (tokenizer.json, a SentencePiece model, vocab.txt, or vocab.json with merges.txt), or the file; null: "
+    "folder of a tokenizer to use (tokenizer.json, a SentencePiece model, vocab.txt, or vocab.json "
+    "with merges.txt), or the file; null: "
     "one is trained on data.train");
   v(c.builtin, "builtin",
-    "a fixed vocabulary instead of path, for tasks from scratch. bytes: of text and of images; listops: its symbols; null: none");
+    "a fixed vocabulary instead of path, for tasks from scratch. bytes: of text and of images; "
+    "listops: its symbols; null: none");
   v(c.train, "train", "the tokenizer to train when there is no path");
 }
 
@@ -71,10 +74,11 @@ template <class V>
 void fields(V& v, DataConfig& c) {
   v(c.train, "train", "text files to train on: paths and patterns; plain, .gz or .zst");
   v(c.validation, "validation", "held-out text files");
-  v(c.validation_fraction, "validation_fraction", "share of the training documents to hold out when no validation files are given",
-    below_one);
+  v(c.validation_fraction, "validation_fraction",
+    "share of the training documents to hold out when no validation files are given", below_one);
   v(c.documents, "documents", "files: one document a file; lines: one a line");
-  v(c.sequence_length, "sequence_length", "tokens of a training sequence, the two special ones included", at_least(8));
+  v(c.sequence_length, "sequence_length",
+    "tokens of a training sequence, the two special ones included", at_least(8));
   v(c.cross_documents, "cross_documents", "let a sequence go on into the next document");
   v(c.cache, "cache", "folder for tokenizers and token shards, shared by runs");
 }
@@ -86,7 +90,10 @@ struct SpanConfig {
 
 template <class V>
 void fields(V& v, SpanConfig& c) {
-  v(c.mean, "mean", "mean length of the spans before max cuts them, drawn from the geometric distribution; null: no spans", at_least(1));
+  v(c.mean, "mean",
+    "mean length of the spans before max cuts them, drawn from the geometric distribution; null: "
+    "no spans",
+    at_least(1));
   v(c.max, "max", "longest span", at_least(1));
 }
 
@@ -101,12 +108,14 @@ struct MaskingConfig {
 
 template <class V>
 void fields(V& v, MaskingConfig& c) {
-  v(c.probability, "probability", "share of a sequence's tokens that are to be predicted", positive_probability);
+  v(c.probability, "probability", "share of a sequence's tokens that are to be predicted",
+    positive_probability);
   v(c.mask, "mask", "share of these that become the mask token", probability);
   v(c.random, "random", "share of these that become a random token; the rest stays", probability);
   v(c.whole_word, "whole_word", "choose whole words instead of tokens");
   v(c.span, "span", "choose neighbouring tokens together, or neighbouring words with whole_word");
-  v(c.sentence_order, "sentence_order", "also predict whether the two segments of a sequence stand as in the text or are swapped");
+  v(c.sentence_order, "sentence_order",
+    "also predict whether the two segments of a sequence stand as in the text or are swapped");
 }
 
 struct EvaluationConfig {
@@ -116,8 +125,10 @@ struct EvaluationConfig {
 
 template <class V>
 void fields(V& v, EvaluationConfig& c) {
-  v(c.every, "every", "steps between evaluations on the validation data; null: an epoch", at_least(1));
-  v(c.early_stop_patience, "early_stop_patience", "evaluations that are not the best so far after which training stops; null: never",
+  v(c.every, "every", "steps between evaluations on the validation data; null: an epoch",
+    at_least(1));
+  v(c.early_stop_patience, "early_stop_patience",
+    "evaluations that are not the best so far after which training stops; null: never",
     at_least(1));
 }
 
@@ -137,7 +148,8 @@ struct LoggingConfig {
   bool tensorboard = true;
   std::optional<std::int64_t> attention_every = 100;
   double attention_error_limit = 0.5;
-  std::vector<std::string> fill_masks = {"He shook his [MASK] and said nothing.", "She looked out of the [MASK] at the garden.",
+  std::vector<std::string> fill_masks = {"He shook his [MASK] and said nothing.",
+                                         "She looked out of the [MASK] at the garden.",
                                          "It was a [MASK] morning, and the sun was shining."};
 };
 
@@ -146,12 +158,14 @@ void fields(V& v, LoggingConfig& c) {
   v(c.every, "every", "steps between records in metrics.jsonl", at_least(1));
   v(c.tensorboard, "tensorboard", "also write TensorBoard events");
   v(c.attention_every, "attention_every",
-    "steps between looks at the attention of every layer (attention.kind nystrom): its error against exact attention, and more; null: none",
+    "steps between looks at the attention of every layer (attention.kind nystrom): its error "
+    "against exact attention, and more; null: none",
     at_least(1));
-  v(c.attention_error_limit, "attention_error_limit", "error of a layer's attention above which, at three looks in a row, the run warns",
-    positive);
+  v(c.attention_error_limit, "attention_error_limit",
+    "error of a layer's attention above which, at three looks in a row, the run warns", positive);
   v(c.fill_masks, "fill_masks",
-    "texts with [MASK] that a masked language model fills at each evaluation, for nystrom report; what is too long for it is left out");
+    "texts with [MASK] that a masked language model fills at each evaluation, for nystrom report; "
+    "what is too long for it is left out");
 }
 
 /// In which type the gradients of several processes are added up: that of the masters, or rounded.
@@ -180,32 +194,46 @@ struct TrainingConfig {
 template <class V>
 void fields(V& v, TrainingConfig& c) {
   v(c.steps, "steps", "optimizer steps of the whole run; null: epochs decide", at_least(1));
-  v(c.epochs, "epochs", "passes over the training data of the whole run, instead of steps", positive);
+  v(c.epochs, "epochs", "passes over the training data of the whole run, instead of steps",
+    positive);
   v(c.batch_size, "batch_size", "sequences of one optimizer step, over all devices", at_least(1));
-  v(c.micro_batch_size, "micro_batch_size", "sequences computed at once on one device; divides batch_size", at_least(1));
+  v(c.micro_batch_size, "micro_batch_size",
+    "sequences computed at once on one device; divides batch_size", at_least(1));
   v(c.dtype, "dtype",
-    "type of the computation; weights and moments stay f32. f16: on GPUs alone, for those without bf16, with dynamic loss scaling: the "
-    "loss is multiplied by 65536 before its gradient is taken, by twice as much after 2000 steps without overflow, by half after an "
-    "overflow, whose step is skipped, and is none of the three failed steps in a row that end a run until the factor is down to 1; f64: on "
+    "type of the computation; weights and moments stay f32. f16: on GPUs alone, for those without "
+    "bf16, with dynamic loss scaling: the "
+    "loss is multiplied by 65536 before its gradient is taken, by twice as much after 2000 steps "
+    "without overflow, by half after an "
+    "overflow, whose step is skipped, and is none of the three failed steps in a row that end a "
+    "run until the factor is down to 1; f64: on "
     "CPU, for checks");
-  v(c.activation_checkpointing, "activation_checkpointing", "recompute activations in the backward pass: less memory, more time");
+  v(c.activation_checkpointing, "activation_checkpointing",
+    "recompute activations in the backward pass: less memory, more time");
   v(c.deterministic, "deterministic",
-    "the same bits in any number of processes: gradients of micro-batches are added up in their order, at the cost of memory and time. "
+    "the same bits in any number of processes: gradients of micro-batches are added up in their "
+    "order, at the cost of memory and time. "
     "Runs of one number of processes always repeat their bits on the same machine");
   v(c.zero, "zero",
-    "what is spread over the processes. 0: nothing, each holds the whole state; 1: moments, exact weights and average (ZeRO-1), each "
+    "what is spread over the processes. 0: nothing, each holds the whole state; 1: moments, exact "
+    "weights and average (ZeRO-1), each "
     "process updates its part of the weights",
     between(0, 1));
   v(c.reduction, "reduction",
-    "how the gradients of several processes are added up. exact: in the type of weights and moments; bf16: half the bytes, each sum "
+    "how the gradients of several processes are added up. exact: in the type of weights and "
+    "moments; bf16: half the bytes, each sum "
     "rounded");
-  v(c.timeout, "timeout", "seconds that processes wait for one that is slow, before all end and name it", positive);
+  v(c.timeout, "timeout",
+    "seconds that processes wait for one that is slow, before all end and name it", positive);
   v(c.on_loss_spike, "on_loss_spike",
-    "what pretraining does when the loss has spiked: three steps in a row whose robust z-score among the last 100 losses exceeds 6. warn: "
-    "tells; roll_back: also takes the last checkpoint before the spike, if there is one, and goes on from it with the batches that come "
-    "next, so that those since that checkpoint are not used; at the fourth spike after the same checkpoint the run ends");
+    "what pretraining does when the loss has spiked: three steps in a row whose robust z-score "
+    "among the last 100 losses exceeds 6. warn: "
+    "tells; roll_back: also takes the last checkpoint before the spike, if there is one, and goes "
+    "on from it with the batches that come "
+    "next, so that those since that checkpoint are not used; at the fourth spike after the same "
+    "checkpoint the run ends");
   v(c.ema, "ema",
-    "decay of an exponential moving average of the weights, which is what is evaluated, exported and used; after update t it is at most "
+    "decay of an exponential moving average of the weights, which is what is evaluated, exported "
+    "and used; after update t it is at most "
     "(1 + t) / (10 + t), so that short runs forget their first weights too; null: none",
     below_one);
 }
@@ -225,9 +253,11 @@ struct ModelSection {
 template <class V>
 void fields(V& v, ModelSection& c) {
   v(c.start.from, "from",
-    "Hugging Face folder, run directory or checkpoint to start from: its weights, and for all options below its values; null: fresh "
+    "Hugging Face folder, run directory or checkpoint to start from: its weights, and for all "
+    "options below its values; null: fresh "
     "weights");
-  v(c.start.fresh_head, "fresh_head", "with from: start the head anew even where the folder has one");
+  v(c.start.fresh_head, "fresh_head",
+    "with from: start the head anew even where the folder has one");
   fields(v, c.model);
 }
 
@@ -269,27 +299,32 @@ void fields(V& v, RunConfig& c) {
   v(c.logging, "logging", "records of the run");
 }
 
-/// Whether the run trains a downstream task, be it one whose kind is missing; masked language modelling otherwise.
+/// Whether the run trains a downstream task, be it one whose kind is missing; masked language
+/// modelling otherwise.
 bool has_task(const RunConfig& config);
-/// What stands on the encoder for a kind of task. Features have a head unless nothing is to be predicted.
+/// What stands on the encoder for a kind of task. Features have a head unless nothing is to be
+/// predicted.
 Head head_of(TaskKind kind);
-/// Changes the defaults to those of fine-tuning (Xiong et al., AAAI 2021: batches of 32, learning rate 3e-5, 4 epochs), with an evaluation
-/// an epoch.
+/// Changes the defaults to those of fine-tuning (Xiong et al., AAAI 2021: batches of 32, learning
+/// rate 3e-5, 4 epochs), with an evaluation an epoch.
 void set_finetuning_defaults(RunConfig& config);
 
 /// Optimizer steps of a whole run over `samples` training samples.
 std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples);
-/// InputError when the warm-up is longer than the whole run over `samples` training samples, which training.epochs may decide.
+/// InputError when the warm-up is longer than the whole run over `samples` training samples, which
+/// training.epochs may decide.
 void require_warmup_within_run(const RunConfig& config, std::int64_t samples);
 /// Steps between its evaluations.
 std::int64_t evaluation_interval(const RunConfig& config, std::int64_t samples);
 
-/// Everything about `config` that its options' ranges cannot say, a line each, beginning with the path of the option at fault:
-/// "schedule.warmup_steps 10000 exceeds training.steps 500; …". Empty: the run can start.
+/// Everything about `config` that its options' ranges cannot say, a line each, beginning with the
+/// path of the option at fault: "schedule.warmup_steps 10000 exceeds training.steps 500; …". Empty:
+/// the run can start.
 std::vector<std::string> validate(const RunConfig& config);
 /// InputError, naming training.dtype, when `device` does not compute in it.
 void require_computable(const RunConfig& config, Device device);
-/// validate, and what masked-LM pretraining needs beside a model: text to train on and text to evaluate on.
+/// validate, and what masked-LM pretraining needs beside a model: text to train on and text to
+/// evaluate on.
 std::vector<std::string> validate_pretraining(const RunConfig& config);
 /// validate, and what fine-tuning needs beside a model: a task with files, and a tokenizer.
 std::vector<std::string> validate_finetuning(const RunConfig& config);

@@ -91,7 +91,7 @@ std::vector<OptionDoc> all_options() {
   return options;
 }
 
-// ---- As text -----------------------------------------------------------------------------------------------------------------------
+// ---- As text ------------------------------------------------------------------------------------
 
 std::string type_of(const OptionDoc& option) {
   using Kind = OptionDoc::Kind;
@@ -117,12 +117,17 @@ std::string yaml_of(const Json& value) {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
-std::string default_of(const OptionDoc& option) { return option.value ? yaml_of(*option.value) : "the tokenizer's"; }
+std::string default_of(const OptionDoc& option) {
+  return option.value ? yaml_of(*option.value) : "the tokenizer's";
+}
 
 std::string explain(const OptionDoc& option) {
-  std::string text = fmt::format("{}\n  meaning  {}\n  type     {}\n", option.path(), option.meaning, type_of(option));
+  std::string text = fmt::format("{}\n  meaning  {}\n  type     {}\n", option.path(),
+                                 option.meaning, type_of(option));
   const std::string values = values_of(option);
-  if (!values.empty()) text += fmt::format("  {}    {}\n", option.kind == OptionDoc::Kind::word ? "words" : "range", values);
+  if (!values.empty())
+    text += fmt::format("  {}    {}\n", option.kind == OptionDoc::Kind::word ? "words" : "range",
+                        values);
   return text + fmt::format("  default  {}\n", default_of(option));
 }
 
@@ -135,12 +140,15 @@ std::string explain(const OptionDoc& option) {
   std::string hint = did_you_mean(key, paths);
   if (hint.empty()) {  // the right name under the wrong section, or under none
     if (const auto name = nearest(key.substr(key.rfind('.') + 1), names))
-      hint = fmt::format("; did you mean '{}'?", paths[static_cast<std::size_t>(std::ranges::find(names, *name) - names.begin())]);
+      hint = fmt::format(
+          "; did you mean '{}'?",
+          paths[static_cast<std::size_t>(std::ranges::find(names, *name) - names.begin())]);
   }
-  throw InputError(fmt::format("unknown option {}{}; nystrom config --markdown lists all", printable(key, 80), hint));
+  throw InputError(fmt::format("unknown option {}{}; nystrom config --markdown lists all",
+                               printable(key, 80), hint));
 }
 
-// ---- As a schema -------------------------------------------------------------------------------------------------------------------
+// ---- As a schema --------------------------------------------------------------------------------
 
 /// What one value must be; null is added where it is allowed.
 Json schema_of_value(const OptionDoc& option) {
@@ -154,9 +162,13 @@ Json schema_of_value(const OptionDoc& option) {
   if (option.optional) schema["type"] = {type, "null"};
   if (!option.words.empty()) schema["enum"] = option.words;
   // Whole bounds are written as such: editors show them.
-  const auto bound = [](double x) { return x == std::trunc(x) ? Json(static_cast<std::int64_t>(x)) : Json(x); };
-  if (std::isfinite(range.lower)) schema[range.lower_open ? "exclusiveMinimum" : "minimum"] = bound(range.lower);
-  if (std::isfinite(range.upper)) schema[range.upper_open ? "exclusiveMaximum" : "maximum"] = bound(range.upper);
+  const auto bound = [](double x) {
+    return x == std::trunc(x) ? Json(static_cast<std::int64_t>(x)) : Json(x);
+  };
+  if (std::isfinite(range.lower))
+    schema[range.lower_open ? "exclusiveMinimum" : "minimum"] = bound(range.lower);
+  if (std::isfinite(range.upper))
+    schema[range.upper_open ? "exclusiveMaximum" : "maximum"] = bound(range.upper);
   if (range.odd) schema["not"] = {{"type", "integer"}, {"multipleOf", 2}};
   return schema;
 }
@@ -173,10 +185,11 @@ Json schema_of_section(const std::vector<OptionDoc>& options, const std::string&
     if (option.value) schema["default"] = *option.value;
     properties[option.name] = std::move(schema);
   }
-  return {{"type", "object"}, {"additionalProperties", false}, {"properties", std::move(properties)}};
+  return {
+      {"type", "object"}, {"additionalProperties", false}, {"properties", std::move(properties)}};
 }
 
-// ---- As a page ---------------------------------------------------------------------------------------------------------------------
+// ---- As a page ----------------------------------------------------------------------------------
 
 constexpr const char* page_head = R"(# Configuration
 
@@ -198,7 +211,8 @@ std::string code(const std::string& text) { return text.empty() ? "" : "`" + tex
 std::string row(const OptionDoc& option) {
   const std::string values = values_of(option);
   return fmt::format("| {} | {} | {} | {} | {} |\n", code(option.name), type_of(option),
-                     option.value ? code(default_of(option)) : default_of(option), values, option.meaning);
+                     option.value ? code(default_of(option)) : default_of(option), values,
+                     option.meaning);
 }
 
 /// The options that stand in `section` itself.
@@ -216,13 +230,15 @@ std::string config_markdown() {
   std::string text = std::string(page_head) + "\n## At the top\n" + table(options, "");
   for (const OptionDoc& option : options) {
     if (option.kind != OptionDoc::Kind::section) continue;
-    text += fmt::format("\n## {}: {}\n{}", option.path(), option.meaning, table(options, option.path()));
+    text += fmt::format("\n## {}: {}\n{}", option.path(), option.meaning,
+                        table(options, option.path()));
   }
   return text;
 }
 
 std::string config_schema() {
-  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"}, {"title", "A run of nystrom"}};
+  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                 {"title", "A run of nystrom"}};
   schema.update(schema_of_section(all_options(), ""));
   return schema.dump(2) + "\n";
 }
@@ -247,7 +263,8 @@ std::string explain_option(std::string_view key) {
   if (found->kind != OptionDoc::Kind::section) return explain(*found);
   std::string text = fmt::format("{}: {}\n", key, found->meaning);
   for (const OptionDoc& option : options) {
-    const bool inside = option.kind != OptionDoc::Kind::section && option.path().starts_with(std::string(key) + ".");
+    const bool inside = option.kind != OptionDoc::Kind::section &&
+                        option.path().starts_with(std::string(key) + ".");
     if (inside) text += "\n" + explain(option);
   }
   return text;

@@ -21,7 +21,8 @@ void fields(V& v, ModelOverrides& c) {
   v(c.model, "model", "the model");
 }
 
-void report_duplicates(const YamlNode& node, const std::string& path, std::size_t source, ConfigErrors& errors) {
+void report_duplicates(const YamlNode& node, const std::string& path, std::size_t source,
+                       ConfigErrors& errors) {
   for (const YamlNode& item : node.items) report_duplicates(item, path, source, errors);
   std::map<std::string_view, int> lines;
   for (const YamlEntry& entry : node.entries) {
@@ -29,7 +30,8 @@ void report_duplicates(const YamlNode& node, const std::string& path, std::size_
     const auto [first, fresh] = lines.emplace(entry.key, entry.mark.line);
     if (!fresh)
       errors.add({source, entry.mark.line, entry.mark.column},
-                 fmt::format("duplicate key {}; first given in line {}: remove one", quote_for_message(entry_path), first->second));
+                 fmt::format("duplicate key {}; first given in line {}: remove one",
+                             quote_for_message(entry_path), first->second));
     report_duplicates(entry.value, entry_path, source, errors);
   }
 }
@@ -38,8 +40,10 @@ void report_duplicates(const YamlNode& node, const std::string& path, std::size_
 YamlNode override_tree(const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::string key = text.substr(0, equals);
-  const bool empty_part = key.empty() || key.front() == '.' || key.back() == '.' || key.find("..") != std::string::npos;
-  if (equals == std::string::npos || empty_part) throw YamlError({}, "expected key=value, such as optimizer.learning_rate=3e-4");
+  const bool empty_part =
+      key.empty() || key.front() == '.' || key.back() == '.' || key.find("..") != std::string::npos;
+  if (equals == std::string::npos || empty_part)
+    throw YamlError({}, "expected key=value, such as optimizer.learning_rate=3e-4");
   YamlNode tree = parse_yaml(std::string_view(text).substr(equals + 1));
   std::size_t end = key.size();
   for (int depth = 0; end != std::string::npos; ++depth) {
@@ -48,7 +52,8 @@ YamlNode override_tree(const std::string& text) {
     const std::size_t begin = dot == std::string::npos ? 0 : dot + 1;
     YamlNode parent;
     parent.kind = YamlNode::Kind::mapping;
-    parent.entries.push_back({.key = key.substr(begin, end - begin), .mark = {}, .value = std::move(tree)});
+    parent.entries.push_back(
+        {.key = key.substr(begin, end - begin), .mark = {}, .value = std::move(tree)});
     tree = std::move(parent);
     end = dot;
   }
@@ -74,7 +79,8 @@ class ConfigReader {
       if (node.kind == YamlNode::Kind::mapping)
         read(node, 0);
       else
-        errors_.add({0, node.mark.line, node.mark.column}, fmt::format("got {}, expected sections such as 'model:'", got));
+        errors_.add({0, node.mark.line, node.mark.column},
+                    fmt::format("got {}, expected sections such as 'model:'", got));
     } catch (const YamlError& error) {
       errors_.add({0, error.mark.line, error.mark.column}, error.what());
       errors_.throw_if_any();  // nothing was read: other lines would follow from this one
@@ -116,7 +122,8 @@ bool reads_back_unquoted(const std::string& text) {
   if (text.empty() || text == "null" || text == "Null" || text == "NULL") return false;
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   if (!letter(text[0]) && text[0] != '/') return false;
-  return std::ranges::all_of(text, [&](char c) { return letter(c) || (c >= '0' && c <= '9') || std::strchr("_./-", c); });
+  return std::ranges::all_of(
+      text, [&](char c) { return letter(c) || (c >= '0' && c <= '9') || std::strchr("_./-", c); });
 }
 
 std::string format_value(const std::string& text) {
@@ -182,10 +189,13 @@ struct SectionsOf {
   }
 };
 
-/// Reads into `config`, over the values that it has; where it has a start.from, its model is that folder's.
-RunConfig parse_over(RunConfig config, std::string_view text, const std::string& name, Overrides overrides, bool check_rules) {
+/// Reads into `config`, over the values that it has; where it has a start.from, its model is that
+/// folder's.
+RunConfig parse_over(RunConfig config, std::string_view text, const std::string& name,
+                     Overrides overrides, bool check_rules) {
   const bool folder_known = config.start.from.has_value();
-  // Of two options that exclude each other, one that is given takes the place of the other's default.
+  // Of two options that exclude each other, one that is given takes the place of the other's
+  // default.
   const auto steps = std::exchange(config.training.steps, std::nullopt);
   const auto epochs = std::exchange(config.training.epochs, std::nullopt);
   const auto warmup_steps = std::exchange(config.schedule.warmup_steps, std::nullopt);
@@ -208,10 +218,12 @@ RunConfig parse_over(RunConfig config, std::string_view text, const std::string&
   } else if (config.model.embed_dim) {
     config.model.head = Head::none;
   }
-  config.model.sentence_order = config.masking.sentence_order && config.model.head == Head::masked_lm;
+  config.model.sentence_order =
+      config.masking.sentence_order && config.model.head == Head::masked_lm;
   if (!config.start.from || config.model.attention.semantics == Semantics::nystrom) {
     config.model.segment_means_seq_len = config.data.sequence_length;
-  } else if (!folder_known) {  // it has a length of its own; any that fits the landmarks stands for it
+  } else if (!folder_known) {  // it has a length of its own; any that fits the landmarks stands for
+                               // it
     config.model.segment_means_seq_len = config.model.attention.num_landmarks;
   }
   if (check_rules) reader.errors().add_rules(validate(config));
@@ -229,18 +241,22 @@ RunConfig defaults() {
 }  // namespace
 
 RunConfig read_config(const std::string& path, const ReadStart& read_start, Overrides overrides) {
-  return parse_config(read_text_file(path, max_yaml_bytes), printable_path(path), read_start, overrides);
+  return parse_config(read_text_file(path, max_yaml_bytes), printable_path(path), read_start,
+                      overrides);
 }
 
 RunConfig read_resolved_config(const std::string& path, Overrides overrides) {
-  return parse_resolved_config(read_text_file(path, max_yaml_bytes), printable_path(path), overrides);
+  return parse_resolved_config(read_text_file(path, max_yaml_bytes), printable_path(path),
+                               overrides);
 }
 
-RunConfig parse_resolved_config(std::string_view text, const std::string& name, Overrides overrides) {
+RunConfig parse_resolved_config(std::string_view text, const std::string& name,
+                                Overrides overrides) {
   return parse_over(defaults(), text, name, overrides, true);
 }
 
-RunConfig parse_config(std::string_view text, const std::string& name, const ReadStart& read_start, Overrides overrides) {
+RunConfig parse_config(std::string_view text, const std::string& name, const ReadStart& read_start,
+                       Overrides overrides) {
   RunConfig start = defaults();
   const RunConfig given = parse_over(start, text, name, overrides, false);
   if (has_task(given)) set_finetuning_defaults(start);
@@ -285,7 +301,8 @@ std::vector<std::pair<std::string, std::string>> option_values(const RunConfig& 
     path.resize(indent / 2);
     path.push_back(line.substr(indent, colon - indent));
     const bool section = colon + 1 == line.size();
-    if (!section) values.emplace_back(fmt::format("{}", fmt::join(path, ".")), line.substr(colon + 2));
+    if (!section)
+      values.emplace_back(fmt::format("{}", fmt::join(path, ".")), line.substr(colon + 2));
   }
   return values;
 }

@@ -9,17 +9,22 @@ namespace {
 
 /// Whether `word` stands in `line` with no letter, digit or underscore next to it.
 bool mentions(std::string_view line, std::string_view word) {
-  const auto in_word = [](char c) { return c == '_' || std::isalnum(static_cast<unsigned char>(c)); };
+  const auto in_word = [](char c) {
+    return c == '_' || std::isalnum(static_cast<unsigned char>(c));
+  };
   for (auto at = line.find(word); at != std::string_view::npos; at = line.find(word, at + 1)) {
     const std::size_t end = at + word.size();
-    if ((at == 0 || !in_word(line[at - 1])) && (end == line.size() || !in_word(line[end]))) return true;
+    if ((at == 0 || !in_word(line[at - 1])) && (end == line.size() || !in_word(line[end])))
+      return true;
   }
   return false;
 }
 
 }  // namespace
 
-void ConfigErrors::misunderstood(std::string_view name) { given_.push_back({.name = std::string(name), .place = {}, .understood = false}); }
+void ConfigErrors::misunderstood(std::string_view name) {
+  given_.push_back({.name = std::string(name), .place = {}, .understood = false});
+}
 
 void ConfigErrors::add_rules(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
@@ -37,7 +42,8 @@ void ConfigErrors::add_rules(const std::vector<std::string>& lines) {
 std::string ConfigErrors::format(const Line& line) const {
   const std::string& source = sources_[line.place.source];
   const bool placed = line.place.source == 0 && line.place.line > 0;
-  if (placed) return fmt::format("{}:{}:{}: {}", source, line.place.line, line.place.column, line.message);
+  if (placed)
+    return fmt::format("{}:{}:{}: {}", source, line.place.line, line.place.column, line.message);
   return source.empty() ? line.message : fmt::format("{}: {}", source, line.message);
 }
 
@@ -46,13 +52,16 @@ void ConfigErrors::throw_if_any() {
   if (errors_.empty()) return;
   std::ranges::stable_sort(errors_, {}, &Line::place);
   std::string text;
-  for (std::size_t i = 0; i < errors_.size() && i < max_lines; ++i) text += (i > 0 ? "\n" : "") + format(errors_[i]);
-  if (errors_.size() > max_lines) text += fmt::format("\n… and {} more", errors_.size() - max_lines);
+  for (std::size_t i = 0; i < errors_.size() && i < max_lines; ++i)
+    text += (i > 0 ? "\n" : "") + format(errors_[i]);
+  if (errors_.size() > max_lines)
+    text += fmt::format("\n… and {} more", errors_.size() - max_lines);
   throw InputError(text);
 }
 
 std::optional<double> parse_number(std::string_view text) {
-  if (text.find_first_not_of("0123456789+-.eE") != std::string_view::npos) return std::nullopt;  // no inf, nan or hexadecimal
+  if (text.find_first_not_of("0123456789+-.eE") != std::string_view::npos)
+    return std::nullopt;  // no inf, nan or hexadecimal
   if (text.starts_with('+')) text.remove_prefix(1);
   if (text.starts_with('+')) return std::nullopt;
   double value = 0;
@@ -65,10 +74,14 @@ std::optional<std::int64_t> parse_whole_number(std::string_view text) {
   const std::string_view digits = text.starts_with('+') ? text.substr(1) : text;
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error == std::errc() && end == digits.data() + digits.size() && !digits.empty() && !text.starts_with("+-")) return value;
-  constexpr double largest_exact = 9007199254740992;  // 2^53: up to here 1e3 and the like name one whole number
+  if (error == std::errc() && end == digits.data() + digits.size() && !digits.empty() &&
+      !text.starts_with("+-"))
+    return value;
+  constexpr double largest_exact =
+      9007199254740992;  // 2^53: up to here 1e3 and the like name one whole number
   const auto number = parse_number(text);
-  if (!number || std::abs(*number) > largest_exact || *number != std::trunc(*number)) return std::nullopt;
+  if (!number || std::abs(*number) > largest_exact || *number != std::trunc(*number))
+    return std::nullopt;
   return static_cast<std::int64_t>(*number);
 }
 
@@ -82,11 +95,14 @@ std::string describe_node(const YamlNode& node) {
   return (node.quoted ? "the text " : "") + quote_for_message(node.text);
 }
 
-void ReaderContext::unknown_key(const YamlEntry& entry, const std::string& section, const std::vector<std::string>& known) const {
+void ReaderContext::unknown_key(const YamlEntry& entry, const std::string& section,
+                                const std::vector<std::string>& known) const {
   const std::string path = section.empty() ? entry.key : section + "." + entry.key;
   std::string hint;
   if (entry.key == "causal" || entry.key == "is_causal" || entry.key == "is_decoder") {
-    hint = "a causal Nyström model cannot be built: landmarks are means over the whole sequence, so every position would see the future";
+    hint =
+        "a causal Nyström model cannot be built: landmarks are means over the whole sequence, so "
+        "every position would see the future";
   } else if (const auto here = nearest(entry.key, known)) {
     hint = fmt::format("did you mean '{}'?", *here);
     errors.misunderstood(*here);
@@ -97,7 +113,8 @@ void ReaderContext::unknown_key(const YamlEntry& entry, const std::string& secti
     if (elsewhere) {
       const auto home = std::ranges::find(options, *elsewhere, &KnownOption::name);
       errors.misunderstood(*elsewhere);
-      hint = fmt::format("did you mean '{}'? ({})", *elsewhere, home->section.empty() ? "at the top" : "in '" + home->section + "'");
+      hint = fmt::format("did you mean '{}'? ({})", *elsewhere,
+                         home->section.empty() ? "at the top" : "in '" + home->section + "'");
     } else {
       hint = fmt::format("expected one of {}", fmt::join(known, ", "));
     }

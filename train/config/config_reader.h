@@ -1,4 +1,5 @@
-// The visitor that fills structs from YAML, private to config_io.cpp. It never stops at an error: it notes the place and goes on.
+// The visitor that fills structs from YAML, private to config_io.cpp. It never stops at an error:
+// it notes the place and goes on.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,7 +19,8 @@
 
 namespace nystrom {
 
-/// Where something was given: source 0 is the file, i the i-th override. Line 0: the source as a whole.
+/// Where something was given: source 0 is the file, i the i-th override. Line 0: the source as a
+/// whole.
 struct Place {
   std::size_t source = 0;
   int line = 0;
@@ -60,12 +62,14 @@ class ConfigErrors {
  public:
   explicit ConfigErrors(std::vector<std::string> sources) : sources_(std::move(sources)) {}
 
-  void add(const Place& place, std::string message) { errors_.push_back({place, std::move(message)}); }
+  void add(const Place& place, std::string message) {
+    errors_.push_back({place, std::move(message)});
+  }
   void add_given(GivenOption option) { given_.push_back(std::move(option)); }
   void misunderstood(std::string_view name);
 
-  /// Adds lines of validate(): each stands at the last place that gave one of the options it names, and is left out if one of them
-  /// was not understood, so that no line follows from another.
+  /// Adds lines of validate(): each stands at the last place that gave one of the options it names,
+  /// and is left out if one of them was not understood, so that no line follows from another.
   void add_rules(const std::vector<std::string>& lines);
 
   /// Throws InputError with all lines in order, if there are any.
@@ -98,7 +102,8 @@ struct ReaderContext {
 
   Place place(const YamlMark& mark) const { return {source, mark.line, mark.column}; }
   /// Notes that `section` knows only the keys `known`, with the nearest of them or of all options.
-  void unknown_key(const YamlEntry& entry, const std::string& section, const std::vector<std::string>& known) const;
+  void unknown_key(const YamlEntry& entry, const std::string& section,
+                   const std::vector<std::string>& known) const;
 };
 
 class SectionReader {
@@ -119,23 +124,28 @@ class SectionReader {
         return any_number;
     }();
     // A null has no place of its own.
-    const YamlMark mark = entry->value.kind == YamlNode::Kind::null ? entry->mark : entry->value.mark;
+    const YamlMark mark =
+        entry->value.kind == YamlNode::Kind::null ? entry->mark : entry->value.mark;
     if (!read(member, entry->value, mark, path(name), allowed)) context_.errors.misunderstood(name);
   }
 
   /// To call after the field list has been walked.
   void report_unknown_keys() const {
     for (const YamlEntry& entry : node_.entries) {
-      if (std::ranges::find(known_, entry.key) == known_.end()) context_.unknown_key(entry, section_, known_);
+      if (std::ranges::find(known_, entry.key) == known_.end())
+        context_.unknown_key(entry, section_, known_);
     }
   }
 
  private:
-  std::string path(std::string_view name) const { return section_.empty() ? std::string(name) : fmt::format("{}.{}", section_, name); }
+  std::string path(std::string_view name) const {
+    return section_.empty() ? std::string(name) : fmt::format("{}.{}", section_, name);
+  }
 
   /// Each `read` returns whether the value was understood; if not, it has noted why.
   template <class T>
-  bool read(T& value, const YamlNode& node, const YamlMark& mark, const std::string& path, const Range& range, const char* or_null = "") {
+  bool read(T& value, const YamlNode& node, const YamlMark& mark, const std::string& path,
+            const Range& range, const char* or_null = "") {
     using Kind = YamlNode::Kind;
     const bool plain = node.kind == Kind::scalar && !node.quoted;
     if constexpr (is_optional<T>::value) {
@@ -147,7 +157,8 @@ class SectionReader {
     } else if constexpr (std::is_enum_v<T>) {
       return read_word(value, node, mark, path);
     } else if constexpr (std::is_same_v<T, bool>) {
-      if (!plain || (node.text != "true" && node.text != "false")) return wrong(node, mark, path, "true or false");
+      if (!plain || (node.text != "true" && node.text != "false"))
+        return wrong(node, mark, path, "true or false");
       value = node.text == "true";
       return true;
     } else if constexpr (std::is_same_v<T, std::string>) {
@@ -163,14 +174,16 @@ class SectionReader {
         else
           return parse_number(node.text);
       }();
-      if (!number || !range.contains(*number)) return wrong(node, mark, path, describe(range, whole) + or_null);
+      if (!number || !range.contains(*number))
+        return wrong(node, mark, path, describe(range, whole) + or_null);
       value = *number;
       return true;
     }
   }
 
   template <class T>
-  bool read_optional(std::optional<T>& value, const YamlNode& node, const YamlMark& mark, const std::string& path, const Range& range) {
+  bool read_optional(std::optional<T>& value, const YamlNode& node, const YamlMark& mark,
+                     const std::string& path, const Range& range) {
     if (node.kind == YamlNode::Kind::null) {
       value.reset();
       return true;
@@ -182,13 +195,15 @@ class SectionReader {
   }
 
   template <class T>
-  bool read_list(std::vector<T>& value, const YamlNode& node, const YamlMark& mark, const std::string& path, const Range& range) {
+  bool read_list(std::vector<T>& value, const YamlNode& node, const YamlMark& mark,
+                 const std::string& path, const Range& range) {
     if (node.kind != YamlNode::Kind::list) return wrong(node, mark, path, "a list such as [a, b]");
     std::vector<T> items;
     bool understood = true;
     for (const YamlNode& item : node.items) {
       T element{};
-      understood &= read(element, item, item.mark, fmt::format("{}[{}]", path, items.size()), range);
+      understood &=
+          read(element, item, item.mark, fmt::format("{}[{}]", path, items.size()), range);
       items.push_back(std::move(element));
     }
     if (understood) value = std::move(items);
@@ -197,7 +212,8 @@ class SectionReader {
 
   template <class T>
   bool read_section(T& value, const YamlNode& node, const YamlMark& mark, const std::string& path) {
-    if (node.kind != YamlNode::Kind::mapping) return wrong(node, mark, path, "a mapping of options");
+    if (node.kind != YamlNode::Kind::mapping)
+      return wrong(node, mark, path, "a mapping of options");
     SectionReader inner(context_, node, path);
     fields(inner, value);
     inner.report_unknown_keys();
@@ -214,11 +230,14 @@ class SectionReader {
       }
       words.emplace_back(entry.name);
     }
-    return wrong(node, mark, path, fmt::format("{}{}", fmt::join(words, " or "), did_you_mean(node.text, words)));
+    return wrong(node, mark, path,
+                 fmt::format("{}{}", fmt::join(words, " or "), did_you_mean(node.text, words)));
   }
 
-  bool wrong(const YamlNode& node, const YamlMark& mark, const std::string& path, const std::string& expected) {
-    context_.errors.add(context_.place(mark), fmt::format("{}: got {}, expected {}", path, describe_node(node), expected));
+  bool wrong(const YamlNode& node, const YamlMark& mark, const std::string& path,
+             const std::string& expected) {
+    context_.errors.add(context_.place(mark), fmt::format("{}: got {}, expected {}", path,
+                                                          describe_node(node), expected));
     return false;
   }
 

@@ -15,8 +15,8 @@ const Recipe& find_recipe(std::string_view name) {
     if (recipe.name == name) return recipe;
     names.emplace_back(recipe.name);
   }
-  throw InputError(
-      fmt::format("unknown recipe {}{}; expected one of {}", printable(name, 80), did_you_mean(name, names), fmt::join(names, ", ")));
+  throw InputError(fmt::format("unknown recipe {}{}; expected one of {}", printable(name, 80),
+                               did_you_mean(name, names), fmt::join(names, ", ")));
 }
 
 std::string_view summary(const Recipe& recipe) {

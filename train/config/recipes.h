@@ -11,7 +11,8 @@ struct Recipe {
   std::string_view text;  ///< the file, byte for byte
 };
 
-/// All recipes, the smallest first. Defined in a file that the build makes (train/config/embed_recipes.cmake).
+/// All recipes, the smallest first. Defined in a file that the build makes
+/// (train/config/embed_recipes.cmake).
 std::span<const Recipe> recipes();
 
 /// The recipe called `name`; InputError with the nearest name when there is none.

@@ -1,4 +1,5 @@
-// Built on yaml-cpp's parsing events rather than its nodes: nodes drop duplicate keys and quotes, and expand aliases while walked.
+// Built on yaml-cpp's parsing events rather than its nodes: nodes drop duplicate keys and quotes,
+// and expand aliases while walked.
 #include "train/config/yaml.h"
 
 #include <fmt/format.h>
@@ -26,21 +27,27 @@ class TreeBuilder final : public YAML::EventHandler {
   YamlNode take_root() { return std::move(root_); }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
-    if (documents_++ > 0) throw YamlError(from_yaml_cpp(mark), "a second document begins here; expected one, so remove the '---'");
+    if (documents_++ > 0)
+      throw YamlError(from_yaml_cpp(mark),
+                      "a second document begins here; expected one, so remove the '---'");
   }
   void OnDocumentEnd() override {}
 
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { add(make_node(mark, YamlNode::Kind::null)); }
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
+    add(make_node(mark, YamlNode::Kind::null));
+  }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override {
     throw YamlError(from_yaml_cpp(mark), "aliases (*name) are not supported; write the value out");
   }
 
   void OnAnchor(const YAML::Mark& mark, const std::string&) override {
-    throw YamlError(from_yaml_cpp(mark), "anchors (&name) are not supported; write the value where it is used");
+    throw YamlError(from_yaml_cpp(mark),
+                    "anchors (&name) are not supported; write the value where it is used");
   }
 
-  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, const std::string& text) override {
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                const std::string& text) override {
     refuse_tag(mark, tag);
     YamlNode node = make_node(mark, YamlNode::Kind::scalar);
     node.text = text;
@@ -48,12 +55,14 @@ class TreeBuilder final : public YAML::EventHandler {
     add(std::move(node));
   }
 
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
     open(mark, tag, YamlNode::Kind::list);
   }
   void OnSequenceEnd() override { close(); }
 
-  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t, YAML::EmitterStyle::value) override {
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
     open(mark, tag, YamlNode::Kind::mapping);
   }
   void OnMapEnd() override { close(); }
@@ -73,12 +82,14 @@ class TreeBuilder final : public YAML::EventHandler {
 
   static void refuse_tag(const YAML::Mark& mark, const std::string& tag) {
     const bool plain_or_quoted = tag.empty() || tag == "?" || tag == "!";
-    if (!plain_or_quoted) throw YamlError(from_yaml_cpp(mark), "tags (!name) are not supported; write the plain value");
+    if (!plain_or_quoted)
+      throw YamlError(from_yaml_cpp(mark), "tags (!name) are not supported; write the plain value");
   }
 
   void open(const YAML::Mark& mark, const std::string& tag, YamlNode::Kind kind) {
     refuse_tag(mark, tag);
-    if (open_.size() == deepest) throw YamlError(from_yaml_cpp(mark), fmt::format("nested deeper than {} levels", deepest));
+    if (open_.size() == deepest)
+      throw YamlError(from_yaml_cpp(mark), fmt::format("nested deeper than {} levels", deepest));
     open_.push_back({make_node(mark, kind)});
   }
 
@@ -111,7 +122,10 @@ class TreeBuilder final : public YAML::EventHandler {
   int documents_ = 0;
 };
 
-bool is_control(char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r') || c == '\x7f'; }
+bool is_control(char c) {
+  return (static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r') ||
+         c == '\x7f';
+}
 
 /// yaml-cpp replaces broken letters silently and takes the byte 4 for the end of the file.
 void check_letters(std::string_view text) {
@@ -119,8 +133,10 @@ void check_letters(std::string_view text) {
   for (std::size_t i = 0; i < text.size();) {
     const std::size_t length = valid_utf8_character(text.substr(i));
     const auto byte = static_cast<unsigned char>(text[i]);
-    if (length == 0) throw YamlError(mark, fmt::format("not UTF-8: byte 0x{:02x}; save the file as UTF-8", byte));
-    if (is_control(text[i])) throw YamlError(mark, fmt::format("control character 0x{:02x}; remove it", byte));
+    if (length == 0)
+      throw YamlError(mark, fmt::format("not UTF-8: byte 0x{:02x}; save the file as UTF-8", byte));
+    if (is_control(text[i]))
+      throw YamlError(mark, fmt::format("control character 0x{:02x}; remove it", byte));
     if (text[i] == '\n')
       mark = {mark.line + 1, 1};
     else
@@ -138,7 +154,8 @@ const YamlEntry* YamlNode::find(std::string_view key) const {
 }
 
 YamlNode parse_yaml(std::string_view text) {
-  if (text.size() > max_yaml_bytes) throw YamlError({}, "larger than 1 MiB; a configuration is a short text");
+  if (text.size() > max_yaml_bytes)
+    throw YamlError({}, "larger than 1 MiB; a configuration is a short text");
   check_letters(text);
   std::istringstream stream{std::string(text)};
   TreeBuilder builder;

@@ -1,4 +1,5 @@
-// The part of YAML that configurations need, as a tree with places: one document of mappings, lists and scalars.
+// The part of YAML that configurations need, as a tree with places: one document of mappings, lists
+// and scalars.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,8 @@ struct YamlNode {
 
   Kind kind = Kind::null;
   std::string text;     // of a scalar
-  bool quoted = false;  // the scalar stood in quotes or was a block of text, so it is no number, true, false or null
+  bool quoted = false;  // the scalar stood in quotes or was a block of text, so it is no number,
+                        // true, false or null
   YamlMark mark;
   std::vector<YamlNode> items;     // of a list
   std::vector<YamlEntry> entries;  // of a mapping, as written: a key may be there twice
@@ -48,8 +50,9 @@ class YamlError : public InputError {
   YamlMark mark;
 };
 
-/// Reads a text of one document; an empty one is null. Throws YamlError for what is not YAML and for what configurations do without:
-/// more than max_yaml_bytes, nesting deeper than 32, anchors, aliases, tags, a second document, control characters, invalid UTF-8.
+/// Reads a text of one document; an empty one is null. Throws YamlError for what is not YAML and
+/// for what configurations do without: more than max_yaml_bytes, nesting deeper than 32, anchors,
+/// aliases, tags, a second document, control characters, invalid UTF-8.
 YamlNode parse_yaml(std::string_view text);
 
 /// `text` in single quotes for a message: cut after 80 bytes, control characters as \xNN.

@@ -23,20 +23,24 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 std::string own_host() {
   char name[256] = {};
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "an unknown host";
 }
 
-/// A tensor on its way: kept alive, and on a GPU with the place in its stream behind which it is ready.
+/// A tensor on its way: kept alive, and on a GPU with the place in its stream behind which it is
+/// ready.
 struct PendingTensor {
   Tensor values;
   std::shared_ptr<cuda::Event> ready{};
 
   explicit PendingTensor(const Tensor& tensor) : values(tensor) {
-    require(values.is_contiguous(), "communication needs contiguous tensors, got {}", values.shape());
+    require(values.is_contiguous(), "communication needs contiguous tensors, got {}",
+            values.shape());
     if (!values.device().is_cpu()) ready = std::make_shared<cuda::Event>(values.device().index);
   }
   Buffer buffer() const {
@@ -61,7 +65,8 @@ struct Communicator::Worker {
   std::condition_variable arrival, done;
   std::deque<Work> queue;
   std::int64_t posted = 0, completed = 0;
-  std::int64_t collectives = 0;  // among those completed: the same in all processes that are equally far
+  std::int64_t collectives =
+      0;  // among those completed: the same in all processes that are equally far
   Clock::time_point last_completed;
   std::exception_ptr error;
   double working_seconds = 0;
@@ -70,7 +75,8 @@ struct Communicator::Worker {
   double limit = 0;
   std::thread thread;
 
-  explicit Worker(std::function<std::unique_ptr<Transport>()> connector) : connect(std::move(connector)) {}
+  explicit Worker(std::function<std::unique_ptr<Transport>()> connector)
+      : connect(std::move(connector)) {}
 
   void run() {
     try {
@@ -94,7 +100,8 @@ struct Communicator::Worker {
     }
   }
 
-  /// Tells the caller, who ends the process. The transport is not taken down: that would wait for the others.
+  /// Tells the caller, who ends the process. The transport is not taken down: that would wait for
+  /// the others.
   void fail(std::unique_ptr<Transport>& connected) {
     std::unique_lock lock(mutex);
     error = std::current_exception();
@@ -127,7 +134,8 @@ struct Communicator::Worker {
 
 Communicator::Communicator() : hosts_{own_host()} {}
 
-Communicator::Communicator(std::function<std::unique_ptr<Transport>()> connect) : worker_(std::make_unique<Worker>(std::move(connect))) {
+Communicator::Communicator(std::function<std::unique_ptr<Transport>()> connect)
+    : worker_(std::make_unique<Worker>(std::move(connect))) {
   worker_->thread = std::thread([worker = worker_.get()] { worker->run(); });
   try {
     post([this](Transport& transport) {
@@ -159,7 +167,9 @@ Communicator::~Communicator() {
   worker_->thread.join();
 }
 
-std::string Communicator::name_of(int rank) const { return fmt::format("rank {} on {}", rank, hosts_.at(static_cast<std::size_t>(rank))); }
+std::string Communicator::name_of(int rank) const {
+  return fmt::format("rank {} on {}", rank, hosts_.at(static_cast<std::size_t>(rank)));
+}
 
 void Communicator::post(std::function<void(Transport&)> work, bool collective) {
   {
@@ -187,12 +197,14 @@ void Communicator::wait(bool limited) {
       heard = polled = w.last_completed;
       silence = 0;
     }
-    // While this process itself was stopped, or its machine stood still, it could have heard nobody.
+    // While this process itself was stopped, or its machine stood still, it could have heard
+    // nobody.
     silence += std::min(seconds_since(polled), 2 * moment);
     polled = Clock::now();
     const std::int64_t operation = w.collectives;
     lock.unlock();
-    if (const auto message = w.hang_detector->waiting(operation, silence)) throw ProcessLost(*message);
+    if (const auto message = w.hang_detector->waiting(operation, silence))
+      throw ProcessLost(*message);
     lock.lock();
   }
   if (w.error) std::rethrow_exception(w.error);
@@ -203,23 +215,31 @@ void Communicator::wait(bool limited) {
 
 void Communicator::all_reduce(const Tensor& values) {
   if (!worker_) return;
-  post([pending = PendingTensor(values)](Transport& transport) { transport.all_reduce(pending.buffer()); });
+  post([pending = PendingTensor(values)](Transport& transport) {
+    transport.all_reduce(pending.buffer());
+  });
 }
 
 void Communicator::reduce(const Tensor& values, int root) {
   if (!worker_) return;
-  post([pending = PendingTensor(values), root](Transport& transport) { transport.reduce(pending.buffer(), root); });
+  post([pending = PendingTensor(values), root](Transport& transport) {
+    transport.reduce(pending.buffer(), root);
+  });
 }
 
 void Communicator::broadcast(const Tensor& values, int root) {
   if (!worker_) return;
-  post([pending = PendingTensor(values), root](Transport& transport) { transport.broadcast(pending.buffer(), root); });
+  post([pending = PendingTensor(values), root](Transport& transport) {
+    transport.broadcast(pending.buffer(), root);
+  });
 }
 
 void Communicator::all_gather(const Tensor& all, std::vector<std::int64_t> bounds) {
   if (!worker_) return;
-  require(bounds.size() == static_cast<std::size_t>(size_) + 1 && bounds.front() == 0 && bounds.back() == all.numel(),
-          "all_gather: {} bounds for {} processes and {} elements", bounds.size(), size_, all.numel());
+  require(bounds.size() == static_cast<std::size_t>(size_) + 1 && bounds.front() == 0 &&
+              bounds.back() == all.numel(),
+          "all_gather: {} bounds for {} processes and {} elements", bounds.size(), size_,
+          all.numel());
   post([pending = PendingTensor(all), bounds = std::move(bounds)](Transport& transport) {
     transport.all_gather(pending.buffer(), bounds.data());
   });
@@ -227,12 +247,16 @@ void Communicator::all_gather(const Tensor& all, std::vector<std::int64_t> bound
 
 void Communicator::send(const Tensor& values, int to) {
   if (!worker_) return;
-  post([pending = PendingTensor(values), to](Transport& transport) { transport.send(pending.buffer(), to); }, false);
+  post([pending = PendingTensor(values),
+        to](Transport& transport) { transport.send(pending.buffer(), to); },
+       false);
 }
 
 void Communicator::receive(const Tensor& values, int from) {
   if (!worker_) return;
-  post([pending = PendingTensor(values), from](Transport& transport) { transport.receive(pending.buffer(), from); }, false);
+  post([pending = PendingTensor(values),
+        from](Transport& transport) { transport.receive(pending.buffer(), from); },
+       false);
 }
 
 std::vector<double> Communicator::sum(std::vector<double> values) {
@@ -263,7 +287,8 @@ std::vector<std::string> Communicator::gather(const std::string& text) {
   all_gather(all, bounds);
   wait();
   std::vector<std::string> texts;
-  for (std::size_t r = 0; r + 1 < bounds.size(); ++r) texts.emplace_back(bytes + bounds[r], bytes + bounds[r + 1]);
+  for (std::size_t r = 0; r + 1 < bounds.size(); ++r)
+    texts.emplace_back(bytes + bounds[r], bytes + bounds[r + 1]);
   return texts;
 }
 
@@ -277,28 +302,38 @@ std::optional<Communicator::DivergentRank> Communicator::find_divergent_rank(std
   halves = sum(halves);
   std::vector<std::pair<double, double>> values;
   for (std::size_t i = 0; i < halves.size(); i += 2) values.emplace_back(halves[i], halves[i + 1]);
-  if (std::all_of(values.begin(), values.end(), [&](const auto& each) { return each == values[0]; })) return std::nullopt;
-  const auto how_often = [&](const auto& each) { return std::count(values.begin(), values.end(), each); };
+  if (std::all_of(values.begin(), values.end(),
+                  [&](const auto& each) { return each == values[0]; }))
+    return std::nullopt;
+  const auto how_often = [&](const auto& each) {
+    return std::count(values.begin(), values.end(), each);
+  };
   const auto most =
-      std::max_element(values.begin(), values.end(), [&](const auto& a, const auto& b) { return how_often(a) < how_often(b); });
-  const auto odd = std::find_if(values.begin(), values.end(), [&](const auto& each) { return each != *most; });
-  return DivergentRank{static_cast<int>(odd - values.begin()), static_cast<int>(most - values.begin())};
+      std::max_element(values.begin(), values.end(),
+                       [&](const auto& a, const auto& b) { return how_often(a) < how_often(b); });
+  const auto odd =
+      std::find_if(values.begin(), values.end(), [&](const auto& each) { return each != *most; });
+  return DivergentRank{static_cast<int>(odd - values.begin()),
+                       static_cast<int>(most - values.begin())};
 }
 
-std::optional<Communicator::DivergentRank> Communicator::find_divergent_rank(std::string_view text) {
+std::optional<Communicator::DivergentRank> Communicator::find_divergent_rank(
+    std::string_view text) {
   return find_divergent_rank(std::stoull(text_checksum(text).substr(0, 16), nullptr, 16));
 }
 
 void Communicator::require_same_files(const std::string& option, const std::string& identity) {
   const auto found = find_divergent_rank(identity);
   if (!found) return;
-  throw InputError(fmt::format("{}: {} reads other files there than {}: copy the same ones to all machines", option, name_of(found->rank),
-                               name_of(found->majority)));
+  throw InputError(
+      fmt::format("{}: {} reads other files there than {}: copy the same ones to all machines",
+                  option, name_of(found->rank), name_of(found->majority)));
 }
 
 std::string Communicator::from_first(const std::string& text) {
   if (!worker_) return text;
-  const auto size = static_cast<std::int64_t>(sum(is_first() ? static_cast<double>(text.size()) : 0));
+  const auto size =
+      static_cast<std::int64_t>(sum(is_first() ? static_cast<double>(text.size()) : 0));
   Tensor bytes = Tensor::empty({size}, DType::u8);
   if (is_first()) std::copy(text.begin(), text.end(), bytes.data<std::uint8_t>());
   broadcast(bytes, 0);
@@ -306,11 +341,14 @@ std::string Communicator::from_first(const std::string& text) {
   return {bytes.data<std::uint8_t>(), bytes.data<std::uint8_t>() + size};
 }
 
-Communicator::TimeLimit::TimeLimit(Communicator& communicator, std::filesystem::path folder, double seconds) : communicator_(communicator) {
+Communicator::TimeLimit::TimeLimit(Communicator& communicator, std::filesystem::path folder,
+                                   double seconds)
+    : communicator_(communicator) {
   if (!communicator.worker_) return;
   communicator.worker_->limit = seconds;
-  communicator.worker_->hang_detector.emplace(std::move(folder), communicator.rank_, communicator.size_, seconds,
-                                              [&communicator](int rank) { return communicator.name_of(rank); });
+  communicator.worker_->hang_detector.emplace(
+      std::move(folder), communicator.rank_, communicator.size_, seconds,
+      [&communicator](int rank) { return communicator.name_of(rank); });
   communicator.barrier_without_limit();  // behind the clearing of the folder
 }
 
@@ -332,7 +370,8 @@ void Communicator::end_all(int code) {
       worker_->end_now = true;
     }
     worker_->arrival.notify_all();
-    std::this_thread::sleep_for(std::chrono::seconds(3));  // the thread ends this process; if it cannot, then here
+    std::this_thread::sleep_for(
+        std::chrono::seconds(3));  // the thread ends this process; if it cannot, then here
   }
   std::_Exit(code);
 }

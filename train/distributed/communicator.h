@@ -1,4 +1,5 @@
-// What the processes of one run do together: sums, broadcasts, and noticing that one of them is gone.
+// What the processes of one run do together: sums, broadcasts, and noticing that one of them is
+// gone.
 #pragma once
 
 #include <filesystem>
@@ -23,16 +24,18 @@ class ProcessLost : public Error {
   using Error::Error;
 };
 
-/// This process among those of its run. All calls are collective unless said otherwise: every process makes the same ones in the same
-/// order. In a process that no launcher started they do nothing, at no cost.
+/// This process among those of its run. All calls are collective unless said otherwise: every
+/// process makes the same ones in the same order. In a process that no launcher started they do
+/// nothing, at no cost.
 ///
-/// A thread of its own does the work, so that it goes on while the caller computes. Tensors are contiguous; on a GPU where NCCL
-/// connects the processes.
+/// A thread of its own does the work, so that it goes on while the caller computes. Tensors are
+/// contiguous; on a GPU where NCCL connects the processes.
 class Communicator {
  public:
   /// One process alone.
   Communicator();
-  /// `connect` and everything else of the transport happen on the communicator's thread. Throws what `connect` throws.
+  /// `connect` and everything else of the transport happen on the communicator's thread. Throws
+  /// what `connect` throws.
   explicit Communicator(std::function<std::unique_ptr<Transport>()> connect);
   ~Communicator();
   Communicator(const Communicator&) = delete;
@@ -48,7 +51,8 @@ class Communicator {
   /// "rank 3 on node7".
   std::string name_of(int rank) const;
 
-  // These return at once; wait() ends when all that were asked for are done. Until then their tensors are not to be touched.
+  // These return at once; wait() ends when all that were asked for are done. Until then their
+  // tensors are not to be touched.
   /// values ← their sum over all processes, the same bits in each: f64, f32, bf16.
   void all_reduce(const Tensor& values);
   /// The same in process `root` alone; the values of others are undefined afterwards.
@@ -70,20 +74,23 @@ class Communicator {
   std::vector<std::string> gather(const std::string& text);
   /// The text of the first process.
   std::string from_first(const std::string& text);
-  /// Where not all have the same value: the first process whose value is not that of most, and the first of those. Of equally many, as in
-  /// two processes, the value that comes first counts as that of most.
+  /// Where not all have the same value: the first process whose value is not that of most, and the
+  /// first of those. Of equally many, as in two processes, the value that comes first counts as
+  /// that of most.
   struct DivergentRank {
     int rank, majority;
   };
   std::optional<DivergentRank> find_divergent_rank(std::uint64_t value);
   /// The same of texts, by their hashes.
   std::optional<DivergentRank> find_divergent_rank(std::string_view text);
-  /// InputError unless `identity`, a hash of the files that `option` names, is the same in all processes.
+  /// InputError unless `identity`, a hash of the files that `option` names, is the same in all
+  /// processes.
   void require_same_files(const std::string& option, const std::string& identity);
   void barrier() { sum(0.0); }
 
-  /// While alive, a process that lets others wait for more than `seconds` ends the run: they throw ProcessLost. Those that wait say so in
-  /// files of `folder`, which all processes see, so that the one that does not is known.
+  /// While alive, a process that lets others wait for more than `seconds` ends the run: they throw
+  /// ProcessLost. Those that wait say so in files of `folder`, which all processes see, so that the
+  /// one that does not is known.
   class TimeLimit {
    public:
     TimeLimit(Communicator& communicator, std::filesystem::path folder, double seconds);
@@ -99,7 +106,8 @@ class Communicator {
   double waiting_seconds() const { return waiting_seconds_; }
   double working_seconds() const;
 
-  /// Ends all processes of the run, this one with `code`. Not collective: for a process that cannot go on.
+  /// Ends all processes of the run, this one with `code`. Not collective: for a process that cannot
+  /// go on.
   [[noreturn]] void end_all(int code);
 
  private:

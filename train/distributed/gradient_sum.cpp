@@ -14,17 +14,20 @@ std::vector<std::int64_t> slab_bounds(std::int64_t slab_size, int processes) {
   constexpr std::int64_t unit = 16;
   const std::int64_t units = (slab_size + unit - 1) / unit;
   std::vector<std::int64_t> bounds;
-  for (std::int64_t r = 0; r <= processes; ++r) bounds.push_back(std::min((units * r + processes - 1) / processes * unit, slab_size));
+  for (std::int64_t r = 0; r <= processes; ++r)
+    bounds.push_back(std::min((units * r + processes - 1) / processes * unit, slab_size));
   return bounds;
 }
 
-GradientSum::GradientSum(ParameterStore& store, Communicator& communicator, std::vector<int> micro_batch_ranks, GradientSumOptions options)
+GradientSum::GradientSum(ParameterStore& store, Communicator& communicator,
+                         std::vector<int> micro_batch_ranks, GradientSumOptions options)
     : store_(store),
       communicator_(communicator),
       options_(options),
       micro_batches_(static_cast<std::int64_t>(micro_batch_ranks.size())),
       bounds_(slab_bounds(store.slab_size(), communicator.size())) {
-  std::vector<std::size_t> counts(static_cast<std::size_t>(communicator.size()), 0);  // kept by each process so far
+  std::vector<std::size_t> counts(static_cast<std::size_t>(communicator.size()),
+                                  0);  // kept by each process so far
   bool leading = true;
   for (std::size_t m = 0; m < micro_batch_ranks.size(); ++m) {
     const int rank = micro_batch_ranks[m];
@@ -40,7 +43,8 @@ GradientSum::GradientSum(ParameterStore& store, Communicator& communicator, std:
     else
       rank_spans_.back().end = kept;
   }
-  require(!options.deterministic || !options.rounded, "GradientSum: deterministic sums are not rounded");
+  require(!options.deterministic || !options.rounded,
+          "GradientSum: deterministic sums are not rounded");
   require(!numbers_.empty(), "GradientSum: process {} has no micro-batch", communicator.rank());
 }
 
@@ -73,7 +77,8 @@ void GradientSum::reduce_from(std::int64_t place) {
     for (int owner = 0; options_.sharded && owner < communicator_.size(); ++owner) {
       const auto r = static_cast<std::size_t>(owner);
       const std::int64_t first = std::max(begin, bounds_[r]), last = std::min(end, bounds_[r + 1]);
-      if (first < last) communicator_.reduce(to_reduce({first, last}, owner == communicator_.rank()), owner);
+      if (first < last)
+        communicator_.reduce(to_reduce({first, last}, owner == communicator_.rank()), owner);
     }
     reduced_ = begin;
   }
@@ -110,8 +115,9 @@ double GradientSum::finish() {
     if (communicator_.size() == 1) return norm;
     // Sums that are not finite may differ in the bits of their NaNs.
     const std::uint64_t print = std::isfinite(norm) ? fingerprint({{store_.gradients()}}) : 0;
-    require_same_replicas(communicator_, print, "gradients after their sum",
-                          "the memory or the processor of one of them is at fault; the step is not done");
+    require_same_replicas(
+        communicator_, print, "gradients after their sum",
+        "the memory or the processor of one of them is at fault; the step is not done");
     return norm;
   }
   std::vector<double> of_all(static_cast<std::size_t>(communicator_.size()), 0);
@@ -132,11 +138,14 @@ void GradientSum::keep_gradients(std::size_t part) {
 }
 
 /// sum += what is kept, from `begin` of the slab on.
-void GradientSum::add_kept(std::size_t first, std::size_t end, std::int64_t begin, Tensor& sum) const {
-  for (std::size_t i = first; i < end; ++i) kernels::accumulate(kept_[i].slice(0, begin, begin + sum.numel()), 1, sum);
+void GradientSum::add_kept(std::size_t first, std::size_t end, std::int64_t begin,
+                           Tensor& sum) const {
+  for (std::size_t i = first; i < end; ++i)
+    kernels::accumulate(kept_[i].slice(0, begin, begin + sum.numel()), 1, sum);
 }
 
-/// The sum goes from process to process in pieces, so that all have something to do; the last one tells the others.
+/// The sum goes from process to process in pieces, so that all have something to do; the last one
+/// tells the others.
 void GradientSum::add_in_order() {
   constexpr std::int64_t piece = std::int64_t{1} << 18;
   const int own = communicator_.rank();
@@ -158,14 +167,17 @@ void GradientSum::add_in_order() {
     }
   }
   for (std::int64_t begin = 0; begin < store_.slab_size(); begin += options_.bucket)
-    communicator_.broadcast(part_of_gradients(begin, std::min(begin + options_.bucket, store_.slab_size())), rank_spans_.back().rank);
+    communicator_.broadcast(
+        part_of_gradients(begin, std::min(begin + options_.bucket, store_.slab_size())),
+        rank_spans_.back().rank);
   communicator_.wait();
   kept_.clear();
 }
 
 std::vector<double> GradientSum::losses_of_all(const std::vector<double>& own) {
   std::vector<double> all(static_cast<std::size_t>(micro_batches_), 0);
-  for (std::size_t part = 0; part < own.size(); ++part) all[static_cast<std::size_t>(numbers_.at(part))] = own[part];
+  for (std::size_t part = 0; part < own.size(); ++part)
+    all[static_cast<std::size_t>(numbers_.at(part))] = own[part];
   return communicator_.sum(all);
 }
 
@@ -187,7 +199,8 @@ Tensor GradientSum::masters_for_first() {
       const SlabRange range{begin, std::min(begin + options_.bucket, bounds_[r + 1])};
       const bool here = owner == communicator_.rank();
       if (!here && !first) continue;
-      const Tensor piece = here ? store_.masters(range) : Tensor::empty({range.size()}, own.dtype(), own.device());
+      const Tensor piece =
+          here ? store_.masters(range) : Tensor::empty({range.size()}, own.dtype(), own.device());
       if (here && !first) communicator_.send(piece, 0);
       if (!here) communicator_.receive(piece, owner);
       communicator_.wait();

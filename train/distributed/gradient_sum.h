@@ -10,16 +10,17 @@
 
 namespace nystrom {
 
-/// Bounds of equal ranges of a slab, one a process: range r is bounds[r] … bounds[r + 1] − 1. Multiples of 16 but for the end; some may be
-/// empty.
+/// Bounds of equal ranges of a slab, one a process: range r is bounds[r] … bounds[r + 1] − 1.
+/// Multiples of 16 but for the end; some may be empty.
 std::vector<std::int64_t> slab_bounds(std::int64_t slab_size, int processes);
 
 struct GradientSumOptions {
-  /// Adds up the gradients of single micro-batches in their order within the step: the same bits in any number of processes. Each process
-  /// keeps the gradients of its micro-batches until the end of the step.
+  /// Adds up the gradients of single micro-batches in their order within the step: the same bits in
+  /// any number of processes. Each process keeps the gradients of its micro-batches until the end
+  /// of the step.
   bool deterministic = false;
-  /// Each process gets the sum of its own range alone, updates that, and keeps the masters of that alone (ZeRO-1: Rajbhandari et al.,
-  /// arXiv 1910.02054).
+  /// Each process gets the sum of its own range alone, updates that, and keeps the masters of that
+  /// alone (ZeRO-1: Rajbhandari et al., arXiv 1910.02054).
   bool sharded = false;
   /// Sends and adds in bf16. Not with deterministic.
   bool rounded = false;
@@ -30,28 +31,32 @@ struct GradientSumOptions {
 /// Used by optimizer_step: begin and end around each micro-batch of this process, then finish.
 class GradientSum {
  public:
-  /// `micro_batch_ranks` says who computes each micro-batch of a step, in the order of the whole step. `store` is allocated for training
-  /// before the first step, with masters of own_range() at least.
-  GradientSum(ParameterStore& store, Communicator& communicator, std::vector<int> micro_batch_ranks, GradientSumOptions options);
+  /// `micro_batch_ranks` says who computes each micro-batch of a step, in the order of the whole
+  /// step. `store` is allocated for training before the first step, with masters of own_range() at
+  /// least.
+  GradientSum(ParameterStore& store, Communicator& communicator, std::vector<int> micro_batch_ranks,
+              GradientSumOptions options);
 
   Communicator& communicator() const { return communicator_; }
   /// What this process updates: all of the slabs unless sharded.
   SlabRange own_range() const;
 
-  /// Before micro-batch `part` of this process is computed. In the last one's backward, gradients are reduced as they become final.
+  /// Before micro-batch `part` of this process is computed. In the last one's backward, gradients
+  /// are reduced as they become final.
   void begin(std::size_t part, RunContext& run);
   /// After its backward.
   void end(std::size_t part);
-  /// Waits for the sum, and gives its norm: the same bits in all processes. Error where one has another sum than the others, unless each
-  /// has its own range alone.
+  /// Waits for the sum, and gives its norm: the same bits in all processes. Error where one has
+  /// another sum than the others, unless each has its own range alone.
   double finish();
 
   /// The losses of all micro-batches of the step, in its order, from those of this process.
   std::vector<double> losses_of_all(const std::vector<double>& own);
-  /// After an update of own_range(): everybody gets the others' values. Nothing to do unless sharded.
+  /// After an update of own_range(): everybody gets the others' values. Nothing to do unless
+  /// sharded.
   void share_parameters();
-  /// All masters, to be read by the first process: the store's own slab, or where it keeps a range alone a slab in the memory of the CPU,
-  /// collected piece by piece. Undefined in the others.
+  /// All masters, to be read by the first process: the store's own slab, or where it keeps a range
+  /// alone a slab in the memory of the CPU, collected piece by piece. Undefined in the others.
   Tensor masters_for_first();
 
  private:
@@ -60,7 +65,9 @@ class GradientSum {
   void keep_gradients(std::size_t part);
   void add_in_order();
   void add_kept(std::size_t first, std::size_t end, std::int64_t begin, Tensor& sum) const;
-  Tensor part_of_gradients(std::int64_t begin, std::int64_t end) const { return store_.gradients().slice(0, begin, end); }
+  Tensor part_of_gradients(std::int64_t begin, std::int64_t end) const {
+    return store_.gradients().slice(0, begin, end);
+  }
 
   ParameterStore& store_;
   Communicator& communicator_;
@@ -83,7 +90,8 @@ class GradientSum {
     std::size_t first, end;  // among kept_, in that process
   };
   std::vector<RankSpan> rank_spans_;
-  std::size_t leading_ = 0;  // micro-batches of this process at the beginning of the step: added up at once
+  std::size_t leading_ =
+      0;  // micro-batches of this process at the beginning of the step: added up at once
   std::vector<Tensor> kept_;
 };
 

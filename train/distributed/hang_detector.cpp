@@ -10,8 +10,13 @@ namespace nystrom {
 
 namespace fs = std::filesystem;
 
-HangDetector::HangDetector(fs::path folder, int rank, int size, double limit_seconds, std::function<std::string(int)> name_of)
-    : folder_(std::move(folder)), rank_(rank), size_(size), limit_(limit_seconds), name_of_(std::move(name_of)) {
+HangDetector::HangDetector(fs::path folder, int rank, int size, double limit_seconds,
+                           std::function<std::string(int)> name_of)
+    : folder_(std::move(folder)),
+      rank_(rank),
+      size_(size),
+      limit_(limit_seconds),
+      name_of_(std::move(name_of)) {
   std::error_code ignored;
   if (rank_ == 0) fs::remove_all(folder_, ignored);
 }
@@ -22,7 +27,8 @@ fs::path HangDetector::file_of(int rank) const { return folder_ / fmt::format("r
 
 std::optional<std::string> HangDetector::waiting(std::int64_t operation, double seconds) {
   std::error_code ignored;
-  // One who is asked answers at once: who began to wait late must not be taken for the one who is missing.
+  // One who is asked answers at once: who began to wait late must not be taken for the one who is
+  // missing.
   if (written_ != operation && (seconds >= limit_ / 2 || fs::exists(folder_, ignored))) {
     present_ = true;
     fs::create_directories(folder_, ignored);
@@ -36,7 +42,8 @@ std::optional<std::string> HangDetector::waiting(std::int64_t operation, double 
   constexpr double patience = 2;
   // The others have half of the limit to answer, whenever they were asked.
   if (written_ == operation && seconds < asked_at_ + limit_ / 2) return std::nullopt;
-  if (seconds < limit_ || (lowest_waiting() != rank_ && seconds < limit_ + patience)) return std::nullopt;
+  if (seconds < limit_ || (lowest_waiting() != rank_ && seconds < limit_ + patience))
+    return std::nullopt;
   present_ = false;  // the file stays: others may look for it still
   return verdict();
 }
@@ -72,13 +79,17 @@ std::string HangDetector::verdict() const {
     most = std::max(most, operation);
     if (operation == least) behind.push_back(name_of_(rank));
   }
-  constexpr std::string_view advice = "all processes end; the same command goes on from the last checkpoint";
+  constexpr std::string_view advice =
+      "all processes end; the same command goes on from the last checkpoint";
   if (!missing.empty())
-    return fmt::format("no answer from {} within {:g} seconds (training.timeout); {}", fmt::join(missing, ", "), limit_, advice);
+    return fmt::format("no answer from {} within {:g} seconds (training.timeout); {}",
+                       fmt::join(missing, ", "), limit_, advice);
   if (least < most)
-    return fmt::format("{} did not come along within {:g} seconds (training.timeout); {}", fmt::join(behind, ", "), limit_, advice);
+    return fmt::format("{} did not come along within {:g} seconds (training.timeout); {}",
+                       fmt::join(behind, ", "), limit_, advice);
   return fmt::format(
-      "all processes wait for each other, and nothing arrives within {:g} seconds (training.timeout): is the network between them down? {}",
+      "all processes wait for each other, and nothing arrives within {:g} seconds "
+      "(training.timeout): is the network between them down? {}",
       limit_, advice);
 }
 

@@ -1,7 +1,8 @@
-// Transport over MPI: the module libnystrom_mpi.so, loaded only by a process that mpirun or srun started.
+// Transport over MPI: the module libnystrom_mpi.so, loaded only by a process that mpirun or srun
+// started.
 //
-// Calls do not block inside the library but ask it again and again, less and less often: a waiting process leaves the cores to those that
-// compute, and can be told to end.
+// Calls do not block inside the library but ask it again and again, less and less often: a waiting
+// process leaves the cores to those that compute, and can be told to end.
 #include <mpi.h>
 
 #include <algorithm>
@@ -50,14 +51,15 @@ class MpiTransport : public Transport {
 
   void all_reduce(Buffer values) override {
     in_pieces(values, [&](void* data, int count, MPI_Request* request) {
-      MPI_Iallreduce(MPI_IN_PLACE, data, count, type_of(values.dtype), sum_of(values.dtype), MPI_COMM_WORLD, request);
+      MPI_Iallreduce(MPI_IN_PLACE, data, count, type_of(values.dtype), sum_of(values.dtype),
+                     MPI_COMM_WORLD, request);
     });
   }
   void reduce(Buffer values, int root) override {
     in_pieces(values, [&](void* data, int count, MPI_Request* request) {
       const bool here = root == rank_;
-      MPI_Ireduce(here ? MPI_IN_PLACE : data, here ? data : nullptr, count, type_of(values.dtype), sum_of(values.dtype), root,
-                  MPI_COMM_WORLD, request);
+      MPI_Ireduce(here ? MPI_IN_PLACE : data, here ? data : nullptr, count, type_of(values.dtype),
+                  sum_of(values.dtype), root, MPI_COMM_WORLD, request);
     });
   }
   void broadcast(Buffer values, int root) override {
@@ -79,8 +81,8 @@ class MpiTransport : public Transport {
       places.push_back(static_cast<int>(bounds[r]));
     }
     MPI_Request request;
-    MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data, counts.data(), places.data(), type_of(all.dtype), MPI_COMM_WORLD,
-                    &request);
+    MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, all.data, counts.data(), places.data(),
+                    type_of(all.dtype), MPI_COMM_WORLD, &request);
     finish(request);
   }
   void send(Buffer values, int to) override {
@@ -145,4 +147,6 @@ class MpiTransport : public Transport {
 }  // namespace
 }  // namespace nystrom
 
-extern "C" __attribute__((visibility("default"))) nystrom::Transport* nystrom_connect_mpi() { return new nystrom::MpiTransport; }
+extern "C" __attribute__((visibility("default"))) nystrom::Transport* nystrom_connect_mpi() {
+  return new nystrom::MpiTransport;
+}

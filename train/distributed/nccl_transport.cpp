@@ -1,5 +1,6 @@
-// Transport over NCCL: the module libnystrom_nccl.so of builds with CUDA. Values on GPUs travel by NCCL, on a stream of its own beside the
-// one that computes; those in the memory of the CPU by MPI, or where the processes were started without it through the GPUs as well.
+// Transport over NCCL: the module libnystrom_nccl.so of builds with CUDA. Values on GPUs travel by
+// NCCL, on a stream of its own beside the one that computes; those in the memory of the CPU by MPI,
+// or where the processes were started without it through the GPUs as well.
 //
 // It compiles and links; no GPU has run it yet.
 #include <cuda_runtime.h>
@@ -19,11 +20,13 @@ namespace nystrom {
 namespace {
 
 void check(cudaError_t status, const char* what) {
-  if (status != cudaSuccess) throw Error(std::string("NCCL: ") + what + ": " + cudaGetErrorString(status));
+  if (status != cudaSuccess)
+    throw Error(std::string("NCCL: ") + what + ": " + cudaGetErrorString(status));
 }
 
 void check(ncclResult_t status, const char* what) {
-  if (status != ncclSuccess && status != ncclInProgress) throw Error(std::string("NCCL: ") + what + ": " + ncclGetErrorString(status));
+  if (status != ncclSuccess && status != ncclInProgress)
+    throw Error(std::string("NCCL: ") + what + ": " + ncclGetErrorString(status));
 }
 
 ncclDataType_t type_of(DType dtype) {
@@ -39,11 +42,13 @@ ncclDataType_t type_of(DType dtype) {
 
 class NcclTransport : public Transport {
  public:
-  explicit NcclTransport(const NcclPlace& place) : host_(place.host), rank_(place.rank), size_(place.size), local_rank_(place.local_rank) {
+  explicit NcclTransport(const NcclPlace& place)
+      : host_(place.host), rank_(place.rank), size_(place.size), local_rank_(place.local_rank) {
     try {
       connect();
     } catch (...) {
-      static_cast<void>(host_.release());  // taking MPI down would wait for the others; the end of this process ends them
+      static_cast<void>(host_.release());  // taking MPI down would wait for the others; the end of
+                                           // this process ends them
       throw;
     }
   }
@@ -59,19 +64,25 @@ class NcclTransport : public Transport {
   void all_reduce(Buffer values) override {
     if (by_host(values)) return host_->all_reduce(values);
     on_gpu(values, [&](void* data) {
-      check(ncclAllReduce(data, data, count(values), type_of(values.dtype), ncclSum, communicator_, stream_), "all_reduce");
+      check(ncclAllReduce(data, data, count(values), type_of(values.dtype), ncclSum, communicator_,
+                          stream_),
+            "all_reduce");
     });
   }
   void reduce(Buffer values, int root) override {
     if (by_host(values)) return host_->reduce(values, root);
     on_gpu(values, [&](void* data) {
-      check(ncclReduce(data, data, count(values), type_of(values.dtype), ncclSum, root, communicator_, stream_), "reduce");
+      check(ncclReduce(data, data, count(values), type_of(values.dtype), ncclSum, root,
+                       communicator_, stream_),
+            "reduce");
     });
   }
   void broadcast(Buffer values, int root) override {
     if (by_host(values)) return host_->broadcast(values, root);
     on_gpu(values, [&](void* data) {
-      check(ncclBroadcast(data, data, count(values), type_of(values.dtype), root, communicator_, stream_), "broadcast");
+      check(ncclBroadcast(data, data, count(values), type_of(values.dtype), root, communicator_,
+                          stream_),
+            "broadcast");
     });
   }
   void all_gather(Buffer all, const std::int64_t* bounds) override {
@@ -81,19 +92,26 @@ class NcclTransport : public Transport {
       for (int r = 0; r < size_; ++r) {
         char* part = static_cast<char*>(data) + bounds[r] * size_of(all.dtype);
         const auto elements = static_cast<std::size_t>(bounds[r + 1] - bounds[r]);
-        if (elements > 0) check(ncclBroadcast(part, part, elements, type_of(all.dtype), r, communicator_, stream_), "all_gather");
+        if (elements > 0)
+          check(ncclBroadcast(part, part, elements, type_of(all.dtype), r, communicator_, stream_),
+                "all_gather");
       }
       check(ncclGroupEnd(), "all_gather");
     });
   }
   void send(Buffer values, int to) override {
     if (by_host(values)) return host_->send(values, to);
-    on_gpu(values, [&](void* data) { check(ncclSend(data, count(values), type_of(values.dtype), to, communicator_, stream_), "send"); });
+    on_gpu(values, [&](void* data) {
+      check(ncclSend(data, count(values), type_of(values.dtype), to, communicator_, stream_),
+            "send");
+    });
   }
   void receive(Buffer values, int from) override {
     if (by_host(values)) return host_->receive(values, from);
-    on_gpu(values,
-           [&](void* data) { check(ncclRecv(data, count(values), type_of(values.dtype), from, communicator_, stream_), "receive"); });
+    on_gpu(values, [&](void* data) {
+      check(ncclRecv(data, count(values), type_of(values.dtype), from, communicator_, stream_),
+            "receive");
+    });
   }
 
   void request_end(int code) override {
@@ -111,7 +129,8 @@ class NcclTransport : public Transport {
     check(cudaSetDevice(local_rank_), "choosing the GPU");
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
     ncclUniqueId id;
-    // Without MPI every process makes the same one from NCCL_COMM_ID, an address at which the first one listens.
+    // Without MPI every process makes the same one from NCCL_COMM_ID, an address at which the first
+    // one listens.
     if (rank_ == 0 || !host_) check(ncclGetUniqueId(&id), "making an id");
     if (host_) host_->broadcast({&id, sizeof id, DType::u8}, 0);
     check(ncclCommInitRank(&communicator_, size_, id, rank_), "connecting");
@@ -125,7 +144,8 @@ class NcclTransport : public Transport {
   void on_gpu(const Buffer& values, const Start& start) {
     if (values.count == 0) return;
     if (values.ready) {
-      check(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(values.ready), 0), "waiting for the values");
+      check(cudaStreamWaitEvent(stream_, static_cast<cudaEvent_t>(values.ready), 0),
+            "waiting for the values");
       start(values.data);
       return finish();
     }
@@ -133,9 +153,11 @@ class NcclTransport : public Transport {
     void* copy = nullptr;
     check(cudaMalloc(&copy, bytes), "memory for small values");
     const std::unique_ptr<void, decltype(&cudaFree)> owner(copy, &cudaFree);
-    check(cudaMemcpyAsync(copy, values.data, bytes, cudaMemcpyHostToDevice, stream_), "copy to the GPU");
+    check(cudaMemcpyAsync(copy, values.data, bytes, cudaMemcpyHostToDevice, stream_),
+          "copy to the GPU");
     start(copy);
-    check(cudaMemcpyAsync(values.data, copy, bytes, cudaMemcpyDeviceToHost, stream_), "copy from the GPU");
+    check(cudaMemcpyAsync(values.data, copy, bytes, cudaMemcpyDeviceToHost, stream_),
+          "copy from the GPU");
     finish();
   }
 
@@ -162,6 +184,7 @@ class NcclTransport : public Transport {
 }  // namespace
 }  // namespace nystrom
 
-extern "C" __attribute__((visibility("default"))) nystrom::Transport* nystrom_connect_nccl(const nystrom::NcclPlace* place) {
+extern "C" __attribute__((visibility("default"))) nystrom::Transport* nystrom_connect_nccl(
+    const nystrom::NcclPlace* place) {
   return new nystrom::NcclTransport(*place);
 }

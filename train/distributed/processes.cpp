@@ -20,7 +20,8 @@ namespace fs = std::filesystem;
 constexpr const char* mpi_name = "libnystrom_mpi.so";
 constexpr const char* nccl_name = "libnystrom_nccl.so";
 
-std::int64_t number_of(const std::map<std::string, std::string>& environment, const std::string& name) {
+std::int64_t number_of(const std::map<std::string, std::string>& environment,
+                       const std::string& name) {
   const auto found = environment.find(name);
   return found == environment.end() ? 0 : std::atoll(found->second.c_str());
 }
@@ -37,7 +38,8 @@ std::map<std::string, std::string> own_environment() {
 
 std::optional<fs::path> module_called(const char* name) {
   const fs::path folder = fs::read_symlink("/proc/self/exe").parent_path();
-  for (const fs::path& place : {folder / name, folder / "lib" / name, folder.parent_path() / "lib" / name})
+  for (const fs::path& place :
+       {folder / name, folder / "lib" / name, folder.parent_path() / "lib" / name})
     if (fs::exists(place)) return place;
   return std::nullopt;
 }
@@ -46,16 +48,19 @@ std::optional<fs::path> module_called(const char* name) {
 template <class Function>
 Function function_of(const char* module, const char* name, const char* packages) {
   const auto path = module_called(module);
-  require_input(
-      path.has_value(),
-      "started as one of several processes, but {} is not beside the program; build it where these are installed: {}; or start one "
-      "process",
-      module, packages);
-  // Global: parts of OpenMPI that it loads itself look for its symbols. Never closed: MPI leaves threads and handlers behind.
+  require_input(path.has_value(),
+                "started as one of several processes, but {} is not beside the program; build it "
+                "where these are installed: {}; or start one "
+                "process",
+                module, packages);
+  // Global: parts of OpenMPI that it loads itself look for its symbols. Never closed: MPI leaves
+  // threads and handlers behind.
   void* loaded = ::dlopen(path->c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!loaded) {
     const std::string reason = ::dlerror();
-    throw InputError(fmt::format("started as one of several processes, but {} cannot be loaded: {}; install {}", module, reason, packages));
+    throw InputError(
+        fmt::format("started as one of several processes, but {} cannot be loaded: {}; install {}",
+                    module, reason, packages));
   }
   const auto function = reinterpret_cast<Function>(::dlsym(loaded, name));
   require(function != nullptr, "{} lacks {}", module, name);
@@ -63,29 +68,37 @@ Function function_of(const char* module, const char* name, const char* packages)
 }
 
 std::unique_ptr<Transport> connect_mpi() {
-  return std::unique_ptr<Transport>(function_of<ConnectMpi>(mpi_name, "nystrom_connect_mpi", "openmpi-bin libopenmpi-dev")());
+  return std::unique_ptr<Transport>(
+      function_of<ConnectMpi>(mpi_name, "nystrom_connect_mpi", "openmpi-bin libopenmpi-dev")());
 }
 
 std::unique_ptr<Transport> connect_nccl(const NcclPlace& place) {
-  return std::unique_ptr<Transport>(function_of<ConnectNccl>(nccl_name, "nystrom_connect_nccl", "libnccl2 libnccl-dev")(&place));
+  return std::unique_ptr<Transport>(
+      function_of<ConnectNccl>(nccl_name, "nystrom_connect_nccl", "libnccl2 libnccl-dev")(&place));
 }
 
 std::unique_ptr<Transport> connect_nccl_over_mpi() {
   std::unique_ptr<Transport> host = connect_mpi();
   const NcclPlace place{host.get(), host->rank(), host->size(), host->local_rank()};
-  host.release();  // NCCL's own it from here on; where they cannot be made, the end of this process ends the others
+  host.release();  // NCCL's own it from here on; where they cannot be made, the end of this process
+                   // ends the others
   return connect_nccl(place);
 }
 
 /// A variable of torchrun, from `least` to `most`.
-int number_between(const std::map<std::string, std::string>& environment, const std::string& name, int least, int most) {
+int number_between(const std::map<std::string, std::string>& environment, const std::string& name,
+                   int least, int most) {
   const auto found = environment.find(name);
-  require_input(found != environment.end(), "WORLD_SIZE is set, but {} is not: start the processes with mpirun, srun or torchrun", name);
+  require_input(
+      found != environment.end(),
+      "WORLD_SIZE is set, but {} is not: start the processes with mpirun, srun or torchrun", name);
   const std::string& text = found->second;
   int number = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  require_input(error == std::errc() && stop == text.data() + text.size() && number >= least && number <= most,
-                "{} is {}: expected a number from {} to {}, as torchrun sets it", name, printable(text, 40), least, most);
+  require_input(error == std::errc() && stop == text.data() + text.size() && number >= least &&
+                    number <= most,
+                "{} is {}: expected a number from {} to {}, as torchrun sets it", name,
+                printable(text, 40), least, most);
   return number;
 }
 
@@ -99,9 +112,11 @@ TorchrunPlace torchrun_place(const std::map<std::string, std::string>& environme
   // torchrun may listen at MASTER_PORT itself, and says so; the next port is then ours.
   const auto agent = environment.find("TORCHELASTIC_USE_AGENT_STORE");
   const bool taken = agent != environment.end() && agent->second == "True";
-  const int port = number_between(environment, "MASTER_PORT", 1, taken ? 65534 : 65535) + (taken ? 1 : 0);
+  const int port =
+      number_between(environment, "MASTER_PORT", 1, taken ? 65534 : 65535) + (taken ? 1 : 0);
   require_input(environment.contains("MASTER_ADDR"),
-                "WORLD_SIZE is set, but MASTER_ADDR is not: start the processes with mpirun, srun or torchrun");
+                "WORLD_SIZE is set, but MASTER_ADDR is not: start the processes with mpirun, srun "
+                "or torchrun");
   place.address = fmt::format("{}:{}", environment.at("MASTER_ADDR"), port);
   return place;
 }
@@ -117,30 +132,38 @@ StartedAs started_as(const std::map<std::string, std::string>& environment) {
   // The nearest launcher comes first: mpirun may have been started by srun.
   using Names = std::vector<std::string>;
   const auto first_of = [&](const Names& names, std::int64_t absent) {
-    const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) { return environment.contains(name); });
+    const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
+      return environment.contains(name);
+    });
     return found == names.end() ? absent : number_of(environment, *found);
   };
   const Launcher launcher = launcher_of(environment);
   if (launcher == Launcher::none) return {};
-  if (launcher == Launcher::variables) return {number_of(environment, "RANK"), number_of(environment, "WORLD_SIZE")};
-  const std::int64_t rank = first_of({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}, 0);
+  if (launcher == Launcher::variables)
+    return {number_of(environment, "RANK"), number_of(environment, "WORLD_SIZE")};
+  const std::int64_t rank =
+      first_of({"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}, 0);
   return {rank, first_of({"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}, rank + 1)};
 }
 
 StartedAs started_as() { return started_as(own_environment()); }
 
 void use_common_cpu_level(Communicator& communicator) {
-  std::vector<double> processes(static_cast<std::size_t>(CpuLevel::avx512) + 1, 0);  // that have each level
+  std::vector<double> processes(static_cast<std::size_t>(CpuLevel::avx512) + 1,
+                                0);  // that have each level
   processes[static_cast<std::size_t>(cpu_level())] = 1;
   processes = communicator.sum(processes);
-  const auto lowest = std::find_if(processes.begin(), processes.end(), [](double count) { return count > 0; });
+  const auto lowest =
+      std::find_if(processes.begin(), processes.end(), [](double count) { return count > 0; });
   limit_cpu_level(static_cast<CpuLevel>(lowest - processes.begin()));
 }
 
 std::optional<fs::path> mpi_module() { return module_called(mpi_name); }
 std::optional<fs::path> nccl_module() { return module_called(nccl_name); }
 
-bool can_connect_over_mpi() { return launcher_of(own_environment()) == Launcher::mpi && mpi_module(); }
+bool can_connect_over_mpi() {
+  return launcher_of(own_environment()) == Launcher::mpi && mpi_module();
+}
 
 std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
   const auto environment = own_environment();
@@ -148,7 +171,8 @@ std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
   if (launcher == Launcher::none) return std::make_unique<Communicator>();
   if (launcher == Launcher::variables) {
     require_input(on_gpus,
-                  "WORLD_SIZE is {0}, but on CPUs nystrom's processes are started by mpirun or srun: mpirun -np {0} nystrom …; unset it to "
+                  "WORLD_SIZE is {0}, but on CPUs nystrom's processes are started by mpirun or "
+                  "srun: mpirun -np {0} nystrom …; unset it to "
                   "train in one process",
                   environment.at("WORLD_SIZE"));
     const TorchrunPlace place = torchrun_place(environment);
@@ -162,7 +186,8 @@ std::unique_ptr<Communicator> connect_processes(bool on_gpus) {
   auto communicator = std::make_unique<Communicator>(on_gpus ? connect_nccl_over_mpi : connect_mpi);
   const std::int64_t started = started_as(environment).size;
   require_input(communicator->size() > 1 || started == 1,
-                "{} processes were started, but MPI sees one: start them with the mpirun of the MPI that {} was built with, or with srun "
+                "{} processes were started, but MPI sees one: start them with the mpirun of the "
+                "MPI that {} was built with, or with srun "
                 "--mpi=pmix",
                 started, mpi_name);
   use_common_cpu_level(*communicator);

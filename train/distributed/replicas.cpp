@@ -13,15 +13,17 @@ std::uint64_t fingerprint(std::span<const Tensor> slabs) {
     kernels::bit_sum(slab, sums.back());
   }
   std::uint64_t all = 0;
-  for (const Tensor& sum : sums) all = mix64(all) ^ static_cast<std::uint64_t>(*sum.to(cpu_device).data<std::int64_t>());
+  for (const Tensor& sum : sums)
+    all = mix64(all) ^ static_cast<std::uint64_t>(*sum.to(cpu_device).data<std::int64_t>());
   return all;
 }
 
-void require_same_replicas(Communicator& communicator, std::uint64_t print, const std::string& what, const std::string& reason) {
+void require_same_replicas(Communicator& communicator, std::uint64_t print, const std::string& what,
+                           const std::string& reason) {
   const auto found = communicator.find_divergent_rank(print);
   if (!found) return;
-  throw Error(
-      fmt::format("{} has other {} than {}: {}", communicator.name_of(found->rank), what, communicator.name_of(found->majority), reason));
+  throw Error(fmt::format("{} has other {} than {}: {}", communicator.name_of(found->rank), what,
+                          communicator.name_of(found->majority), reason));
 }
 
 }  // namespace nystrom

@@ -1,5 +1,6 @@
-// What processes can do together, over raw memory: the contract of libnystrom_mpi.so and libnystrom_nccl.so, which alone know MPI and NCCL.
-// Everybody else uses train/distributed/communicator.h.
+// What processes can do together, over raw memory: the contract of libnystrom_mpi.so and
+// libnystrom_nccl.so, which alone know MPI and NCCL. Everybody else uses
+// train/distributed/communicator.h.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +14,13 @@ struct Buffer {
   void* data;
   std::int64_t count;
   DType dtype;            ///< f64, f32 and bf16; f16 and u8 only where nothing is added
-  void* ready = nullptr;  ///< null: they lie in the memory of the CPU; else on the GPU, ready behind this cudaEvent_t
+  void* ready = nullptr;  ///< null: they lie in the memory of the CPU; else on the GPU, ready
+                          ///< behind this cudaEvent_t
 };
 
-/// Every call returns when its part is done and the memory may be used again. All calls, construction and destruction come from one
-/// thread, in the same order in every process. A failure ends the job, with the message of the library below.
+/// Every call returns when its part is done and the memory may be used again. All calls,
+/// construction and destruction come from one thread, in the same order in every process. A failure
+/// ends the job, with the message of the library below.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -42,12 +45,14 @@ class Transport {
   virtual void serve_end() = 0;
 };
 
-/// The one symbol of libnystrom_mpi.so: `Transport* nystrom_connect_mpi()`. It carries values in the memory of the CPU.
+/// The one symbol of libnystrom_mpi.so: `Transport* nystrom_connect_mpi()`. It carries values in
+/// the memory of the CPU.
 using ConnectMpi = Transport* (*)();
 
 /// What NCCL needs to know of a process.
 struct NcclPlace {
-  Transport* host;  ///< carries the values of the CPU, and is owned from here on; null: NCCL's own way to connect, by NCCL_COMM_ID
+  Transport* host;  ///< carries the values of the CPU, and is owned from here on; null: NCCL's own
+                    ///< way to connect, by NCCL_COMM_ID
   int rank, size;
   int local_rank;  ///< picks the GPU
 };

@@ -1,4 +1,5 @@
-// Writing a model as a Hugging Face folder: config.json, weights, tokenizer and model card, whole or not at all.
+// Writing a model as a Hugging Face folder: config.json, weights, tokenizer and model card, whole
+// or not at all.
 #pragma once
 
 #include <filesystem>
@@ -24,14 +25,18 @@ struct ExportResult {
   std::vector<ExportDifference> differences;  ///< empty unless asked for
 };
 
-/// Writes `source` into `folder`, which must not exist or be empty; its parents are made. Everything is written into a folder beside it,
-/// which is renamed at the end and removed after an error. What transformers computes otherwise is said in `log` and in the card.
-/// InputError for what transformers cannot represent (see exported_config), for a tokenizer with more pieces than the model has rows, and
-/// when the system refuses; Error when the files read back are not what was written.
-ExportResult export_model(const ModelFolder& source, const std::filesystem::path& folder, const ExportOptions& options, Log& log);
+/// Writes `source` into `folder`, which must not exist or be empty; its parents are made.
+/// Everything is written into a folder beside it, which is renamed at the end and removed after an
+/// error. What transformers computes otherwise is said in `log` and in the card. InputError for
+/// what transformers cannot represent (see exported_config), for a tokenizer with more pieces than
+/// the model has rows, and when the system refuses; Error when the files read back are not what was
+/// written.
+ExportResult export_model(const ModelFolder& source, const std::filesystem::path& folder,
+                          const ExportOptions& options, Log& log);
 
-/// The configuration that an export of `config` gets. With `softmax`, and for models of that kind, segment_means_seq_len is num_landmarks:
-/// transformers then computes exact attention, at any length. InputError with the export_obstacle.
+/// The configuration that an export of `config` gets. With `softmax`, and for models of that kind,
+/// segment_means_seq_len is num_landmarks: transformers then computes exact attention, at any
+/// length. InputError with the export_obstacle.
 ModelConfig exported_config(const ModelConfig& config, bool softmax);
 
 /// What of the model transformers does not compute as nystrom does, a sentence each.

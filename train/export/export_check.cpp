@@ -25,13 +25,20 @@ using Ids = std::vector<std::int32_t>;
 
 /// Plain prose to measure on; repeated for texts that are longer.
 constexpr std::string_view sample_text =
-    "The harbour was quiet before dawn, and the first boats left with the tide. A woman stood on the quay and counted them, as she "
-    "had done every morning for eleven years. There were nine today. Her brother's boat had a new sail, red as rust, and it was the "
-    "last to round the lighthouse. She wrote the number in a small book, put the pencil behind her ear, and walked up the hill to the"
-    " school. The children were waiting at the gate because the door was locked, and nobody could say who had the key. \"It is in the"
-    " clock,\" said the youngest, and so it was. In the afternoon the wind turned. By 4 o'clock the sea had gone grey, the gulls sat "
-    "in rows along the wall, and people came out of their houses without being called. Eight sails came back before the rain. The "
-    "ninth, which was red, came an hour later, slowly, with another boat in tow; and when both were tied up, the whole town, wet to "
+    "The harbour was quiet before dawn, and the first boats left with the tide. A woman stood on "
+    "the quay and counted them, as she "
+    "had done every morning for eleven years. There were nine today. Her brother's boat had a new "
+    "sail, red as rust, and it was the "
+    "last to round the lighthouse. She wrote the number in a small book, put the pencil behind her "
+    "ear, and walked up the hill to the"
+    " school. The children were waiting at the gate because the door was locked, and nobody could "
+    "say who had the key. \"It is in the"
+    " clock,\" said the youngest, and so it was. In the afternoon the wind turned. By 4 o'clock "
+    "the sea had gone grey, the gulls sat "
+    "in rows along the wall, and people came out of their houses without being called. Eight sails "
+    "came back before the rain. The "
+    "ninth, which was red, came an hour later, slowly, with another boat in tow; and when both "
+    "were tied up, the whole town, wet to "
     "the skin, went home to supper as if nothing had happened. ";
 
 /// In exact attention both semantics are the same sums in the same or nearly the same order.
@@ -43,7 +50,8 @@ Ids sample_ids(const Tokenizer& tokenizer, std::int64_t length) {
   const auto inner = static_cast<std::size_t>(std::max<std::int64_t>(length - 2, 0));
   constexpr std::size_t mask_every = 7;
   Ids ids;
-  for (std::size_t i = 0; i < inner; ++i) ids.push_back(i % mask_every == 3 ? tokenizer.special().mask : once[i % once.size()]);
+  for (std::size_t i = 0; i < inner; ++i)
+    ids.push_back(i % mask_every == 3 ? tokenizer.special().mask : once[i % once.size()]);
   ids = tokenizer.wrap(ids).ids;
   ids.resize(static_cast<std::size_t>(length));
   return ids;
@@ -63,11 +71,13 @@ Ids random_ids(std::int64_t vocab_size, std::int64_t length) {
 std::set<std::int64_t> sample_lengths(std::int64_t longest) {
   constexpr std::int64_t shortest = 8;
   std::set<std::int64_t> lengths;
-  for (const std::int64_t sixteenths : {1, 4, 8, 12, 16}) lengths.insert(std::max(longest * sixteenths / 16, std::min(shortest, longest)));
+  for (const std::int64_t sixteenths : {1, 4, 8, 12, 16})
+    lengths.insert(std::max(longest * sixteenths / 16, std::min(shortest, longest)));
   return lengths;
 }
 
-/// Row-major with one text: what belongs to its tokens comes first, and all of it when the head gives one result a text.
+/// Row-major with one text: what belongs to its tokens comes first, and all of it when the head
+/// gives one result a text.
 std::vector<Tensor> results_of(const Model& model, const ModelInput& input) {
   const ModelOutput out = model(input);
   std::vector<Tensor> results;
@@ -78,7 +88,9 @@ std::vector<Tensor> results_of(const Model& model, const ModelInput& input) {
   return results;
 }
 
-std::span<const float> floats_of(const Tensor& tensor) { return {tensor.data<float>(), static_cast<std::size_t>(tensor.numel())}; }
+std::span<const float> floats_of(const Tensor& tensor) {
+  return {tensor.data<float>(), static_cast<std::size_t>(tensor.numel())};
+}
 
 /// The largest difference of entries, and our largest entry. What is not a number stays one.
 struct Comparison {
@@ -87,7 +99,8 @@ struct Comparison {
 Comparison compare(const std::vector<Tensor>& ours, const std::vector<Tensor>& theirs) {
   Comparison result;
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    const auto x = floats_of(ours[i]), y = floats_of(theirs[i]);  // the rows of padding come last in y
+    const auto x = floats_of(ours[i]),
+               y = floats_of(theirs[i]);  // the rows of padding come last in y
     for (std::size_t k = 0; k < x.size(); ++k) {
       const double difference = std::abs(static_cast<double>(x[k]) - static_cast<double>(y[k]));
       if (difference > result.absolute || std::isnan(difference)) result.absolute = difference;
@@ -106,22 +119,29 @@ ModelConfig config_in_transformers(const fs::path& folder) {
 
 void require_same_weights(const Model& source, const Model& written) {
   for (const Parameter& parameter : source.parameters().parameters()) {
-    const Tensor a = source.parameters().master(parameter.name()), b = written.parameters().master(parameter.name());
-    const bool same = a.bytes() == b.bytes() && std::memcmp(a.data<float>(), b.data<float>(), static_cast<std::size_t>(a.bytes())) == 0;
+    const Tensor a = source.parameters().master(parameter.name()),
+                 b = written.parameters().master(parameter.name());
+    const bool same =
+        a.bytes() == b.bytes() &&
+        std::memcmp(a.data<float>(), b.data<float>(), static_cast<std::size_t>(a.bytes())) == 0;
     require(same, "{} was written, but read back otherwise", parameter.name());
   }
 }
 
 void require_same_ids(const fs::path& folder, const Tokenizer& tokenizer) {
   const auto written = open_tokenizer(folder);
-  require(written->encode(sample_text) == tokenizer.encode(sample_text), "the tokenizer was written, but read back otherwise");
+  require(written->encode(sample_text) == tokenizer.encode(sample_text),
+          "the tokenizer was written, but read back otherwise");
 }
 
 }  // namespace
 
-const char* result_name(const ModelConfig& config) { return config.head == Head::none ? "last_hidden_state" : "logits"; }
+const char* result_name(const ModelConfig& config) {
+  return config.head == Head::none ? "last_hidden_state" : "logits";
+}
 
-std::vector<ExportDifference> check_export(const fs::path& folder, const Model& source, const Tokenizer* tokenizer, std::int64_t longest) {
+std::vector<ExportDifference> check_export(const fs::path& folder, const Model& source,
+                                           const Tokenizer* tokenizer, std::int64_t longest) {
   const ModelConfig written = read_hf_config(folder), theirs = config_in_transformers(folder);
   ModelConfig ours = written;
   ours.attention.semantics = Semantics::nystrom;
@@ -133,14 +153,17 @@ std::vector<ExportDifference> check_export(const fs::path& folder, const Model& 
   const bool exact = theirs.segment_means_seq_len == theirs.attention.num_landmarks;
   std::vector<ExportDifference> differences;
   for (const std::int64_t length : sample_lengths(longest)) {
-    const Ids ids = tokenizer != nullptr ? sample_ids(*tokenizer, length) : random_ids(written.vocab_size, length);
+    const Ids ids = tokenizer != nullptr ? sample_ids(*tokenizer, length)
+                                         : random_ids(written.vocab_size, length);
     const std::int64_t positions = exact ? length : theirs.segment_means_seq_len;
     const std::int64_t pad = tokenizer != nullptr ? tokenizer->special().pad : written.pad_token_id;
-    const auto a = results_of(*our_model, input_of(ids, length, pad)), b = results_of(*their_model, input_of(ids, positions, pad));
+    const auto a = results_of(*our_model, input_of(ids, length, pad)),
+               b = results_of(*their_model, input_of(ids, positions, pad));
     const auto [absolute, largest] = compare(a, b);
     differences.push_back({length, positions, absolute, largest > 0 ? absolute / largest : 0});
     require(written.attention.kind != AttentionKind::softmax || absolute <= rounding * largest,
-            "exact attention of transformers' kind differs by {:.1e} of the largest entry at {} tokens; expected rounding, below {:.0e}",
+            "exact attention of transformers' kind differs by {:.1e} of the largest entry at {} "
+            "tokens; expected rounding, below {:.0e}",
             differences.back().relative, length, rounding);
   }
   return differences;

@@ -19,34 +19,44 @@ constexpr std::int64_t rows_in_front = 2;
 ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& options) {
   ModelConfig config = source.config;
   const std::string where = printable_path(source.path);
-  const std::int64_t old = config.max_position_embeddings, landmarks = options.landmarks.value_or(config.attention.num_landmarks);
+  const std::int64_t old = config.max_position_embeddings,
+                     landmarks = options.landmarks.value_or(config.attention.num_landmarks);
   require_input(config.attention.kind != AttentionKind::linformer,
-                "{}: linformer's projections have weights for each of its {} positions, and none for more; pretrain a model with "
+                "{}: linformer's projections have weights for each of its {} positions, and none "
+                "for more; pretrain a model with "
                 "max_position_embeddings {} anew, or choose another attention.kind",
                 where, old, options.length);
-  require_input(config.positions == Positions::absolute, "{}: the model has no position table; it takes sequences of any length as it is",
+  require_input(config.positions == Positions::absolute,
+                "{}: the model has no position table; it takes sequences of any length as it is",
                 where);
-  require_input(options.length >= old, "--length {}: {} has {} positions already; choose a larger length", options.length, where, old);
-  require_input(options.length > old || landmarks != config.attention.num_landmarks,
-                "--length {}: {} has that many positions and {} landmarks already; choose a larger length", options.length, where,
-                landmarks);
+  require_input(options.length >= old,
+                "--length {}: {} has {} positions already; choose a larger length", options.length,
+                where, old);
+  require_input(
+      options.length > old || landmarks != config.attention.num_landmarks,
+      "--length {}: {} has that many positions and {} landmarks already; choose a larger length",
+      options.length, where, landmarks);
   require_input(!options.landmarks || landmarks <= options.length,
-                "--landmarks {} exceeds --length {}; a sequence has no more landmarks than tokens", landmarks, options.length);
-  const bool exact = is_exact_in_transformers(config) &&
-                     (config.attention.semantics == Semantics::transformers || config.attention.kind == AttentionKind::softmax);
+                "--landmarks {} exceeds --length {}; a sequence has no more landmarks than tokens",
+                landmarks, options.length);
+  const bool exact =
+      is_exact_in_transformers(config) && (config.attention.semantics == Semantics::transformers ||
+                                           config.attention.kind == AttentionKind::softmax);
   config.attention.num_landmarks = landmarks;
   config.max_position_embeddings = options.length;
   // Hugging Face's exact case stays one.
   config.segment_means_seq_len = exact ? landmarks : options.length;
   const std::vector<std::string> wrong = problems(config);
-  require_input(wrong.empty(), "{} with {} positions: {}", where, options.length, fmt::join(wrong, "; "));
+  require_input(wrong.empty(), "{} with {} positions: {}", where, options.length,
+                fmt::join(wrong, "; "));
   return config;
 }
 
 }  // namespace
 
 std::span<const EnumName<NewPositions>> enum_names(NewPositions) {
-  static constexpr EnumName<NewPositions> names[] = {{NewPositions::tile, "tile"}, {NewPositions::interpolate, "interpolate"}};
+  static constexpr EnumName<NewPositions> names[] = {{NewPositions::tile, "tile"},
+                                                     {NewPositions::interpolate, "interpolate"}};
   return names;
 }
 
@@ -54,15 +64,19 @@ Tensor extended_positions(const Tensor& table, std::int64_t length, NewPositions
   const std::int64_t width = table.dim(1), old = table.dim(0) - rows_in_front;
   require(old >= 1 && length >= 1, "extended_positions: from {} to {} positions", old, length);
   const std::vector<double> from = table.to_doubles();
-  const auto row = [&](std::int64_t position) { return from.data() + (rows_in_front + position) * width; };
+  const auto row = [&](std::int64_t position) {
+    return from.data() + (rows_in_front + position) * width;
+  };
   std::vector<float> to(from.begin(), from.begin() + rows_in_front * width);
   for (std::int64_t i = 0; i < length; ++i) {
     const double place = positions == NewPositions::tile || length == 1
                              ? static_cast<double>(i % old)
-                             : static_cast<double>(i) * static_cast<double>(old - 1) / static_cast<double>(length - 1);
+                             : static_cast<double>(i) * static_cast<double>(old - 1) /
+                                   static_cast<double>(length - 1);
     const auto lower = static_cast<std::int64_t>(place), upper = std::min(lower + 1, old - 1);
     const double share = place - static_cast<double>(lower);
-    for (std::int64_t j = 0; j < width; ++j) to.push_back(static_cast<float>((1 - share) * row(lower)[j] + share * row(upper)[j]));
+    for (std::int64_t j = 0; j < width; ++j)
+      to.push_back(static_cast<float>((1 - share) * row(lower)[j] + share * row(upper)[j]));
   }
   return Tensor::from(to, {rows_in_front + length, width});
 }
@@ -75,27 +89,34 @@ std::unique_ptr<Model> extend_model(const ModelFolder& source, const ExtendOptio
   for (const Parameter& parameter : old->parameters().parameters()) {
     const std::string& name = parameter.name();
     const Tensor values = old->parameters().master(name);
-    model->parameters().set(name, name == table_name ? extended_positions(values, options.length, options.positions) : values);
+    model->parameters().set(
+        name, name == table_name ? extended_positions(values, options.length, options.positions)
+                                 : values);
   }
   return model;
 }
 
-ExtendResult write_extended(const ModelFolder& source, const ExtendOptions& options, const std::filesystem::path& folder, Log& log) {
+ExtendResult write_extended(const ModelFolder& source, const ExtendOptions& options,
+                            const std::filesystem::path& folder, Log& log) {
   const std::filesystem::path place = require_empty_target(folder);  // before the weights are read
   const auto model = extend_model(source, options);
   const auto tokenizer = open_tokenizer_of(source);
   ModelConfig config = model->config();
-  if (tokenizer) set_text_ends(config, tokenizer->special());  // folders of older versions have the defaults of transformers' class
+  if (tokenizer)
+    set_text_ends(config, tokenizer->special());  // folders of older versions have the defaults of
+                                                  // transformers' class
   NewFolder written(place);
   write_text_file(written.path() / "config.json", hf_config_text(config));
   write_safetensors(written.path() / "model.safetensors", weight_tensors(*model));
   if (tokenizer) {
     write_tokenizer(*tokenizer, written.path(), options.length);
   } else {
-    log.say(fmt::format("note: {} has no tokenizer, so neither has {}", printable_path(source.path), printable_path(folder)));
+    log.say(fmt::format("note: {} has no tokenizer, so neither has {}", printable_path(source.path),
+                        printable_path(folder)));
   }
   const std::string obstacle = export_obstacle(model->config(), false);
-  if (!obstacle.empty()) log.say(fmt::format("note: transformers cannot run this model: {}", obstacle));
+  if (!obstacle.empty())
+    log.say(fmt::format("note: transformers cannot run this model: {}", obstacle));
   written.commit();
   return {model->parameters().count(), model->config().attention.num_landmarks};
 }

@@ -21,12 +21,16 @@ std::string place(const Shape& shape, std::int64_t index) {
 /// Elements of an i64 or i32 tensor; not by way of double, which holds no whole numbers beyond 2⁵³.
 std::vector<std::int64_t> whole_numbers(const Tensor& tensor) {
   const Tensor flat = tensor.contiguous();
-  const auto copied = [&](const auto* values) { return std::vector<std::int64_t>(values, values + flat.numel()); };
-  return flat.dtype() == DType::i64 ? copied(flat.data<std::int64_t>()) : copied(flat.data<std::int32_t>());
+  const auto copied = [&](const auto* values) {
+    return std::vector<std::int64_t>(values, values + flat.numel());
+  };
+  return flat.dtype() == DType::i64 ? copied(flat.data<std::int64_t>())
+                                    : copied(flat.data<std::int32_t>());
 }
 
 void require_not_empty(const char* name, const Shape& shape) {
-  require_input(shape.numel() > 0, "{} are {}; expected at least one sequence of at least one position", name, shape);
+  require_input(shape.numel() > 0,
+                "{} are {}; expected at least one sequence of at least one position", name, shape);
 }
 
 /// Inputs of one call, taken by name and checked one by one.
@@ -46,20 +50,23 @@ class Inputs {
   }
 
   /// Whole numbers as i64, each within lowest … highest, or the one value `also`.
-  Tensor integers(const std::string& name, const Shape& shape, std::int64_t lowest, std::int64_t highest, std::int64_t also) {
+  Tensor integers(const std::string& name, const Shape& shape, std::int64_t lowest,
+                  std::int64_t highest, std::int64_t also) {
     const Tensor& tensor = any(name);
-    require_input(tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32, "{} is {}; expected i64 or i32", name, tensor.dtype());
+    require_input(tensor.dtype() == DType::i64 || tensor.dtype() == DType::i32,
+                  "{} is {}; expected i64 or i32", name, tensor.dtype());
     require_input(tensor.shape() == shape, "{} is {}; expected {}", name, tensor.shape(), shape);
     std::vector<std::int64_t> values;
     for (const std::int64_t v : whole_numbers(tensor)) {
-      require_input((v >= lowest && v <= highest) || v == also, "{}[{}] is {}; expected {} … {}{}", name,
-                    place(shape, static_cast<std::int64_t>(values.size())), v, lowest, highest,
-                    also == lowest ? "" : fmt::format(" or {}", also));
+      require_input((v >= lowest && v <= highest) || v == also, "{}[{}] is {}; expected {} … {}{}",
+                    name, place(shape, static_cast<std::int64_t>(values.size())), v, lowest,
+                    highest, also == lowest ? "" : fmt::format(" or {}", also));
       values.push_back(v);
     }
     return Tensor::from(values, shape);
   }
-  Tensor integers(const std::string& name, const Shape& shape, std::int64_t lowest, std::int64_t highest) {
+  Tensor integers(const std::string& name, const Shape& shape, std::int64_t lowest,
+                  std::int64_t highest) {
     return integers(name, shape, lowest, highest, lowest);
   }
 
@@ -73,8 +80,9 @@ class Inputs {
   void require_all_used() const {
     const std::vector<std::string> known(known_.begin(), known_.end());
     for (const auto& [name, tensor] : tensors_) {
-      require_input(used_.contains(name), "the model has no use for the input tensor {}{}; it takes {}", name, did_you_mean(name, known),
-                    fmt::join(known, ", "));
+      require_input(used_.contains(name),
+                    "the model has no use for the input tensor {}{}; it takes {}", name,
+                    did_you_mean(name, known), fmt::join(known, ", "));
     }
   }
 
@@ -95,23 +103,30 @@ Tensor as_mask(const Tensor& ones_and_zeros) {
   return Tensor::from(values, ones_and_zeros.shape());
 }
 
-/// Whether a sample is several rows: choices, or the texts of two towers. Its tensors are [b, rows, n].
-bool has_rows(const ModelConfig& config) { return config.head == Head::multiple_choice || config.has_towers(); }
+/// Whether a sample is several rows: choices, or the texts of two towers. Its tensors are [b, rows,
+/// n].
+bool has_rows(const ModelConfig& config) {
+  return config.head == Head::multiple_choice || config.has_towers();
+}
 
-/// The model's input, with the choices of a multiple-choice batch, or the two texts of towers, as rows.
+/// The model's input, with the choices of a multiple-choice batch, or the two texts of towers, as
+/// rows.
 ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
   ModelInput result;
   Shape shape;
   if (config.embed_dim) {
     const Tensor& features = inputs.any("features");
-    require_input(features.rank() == 3, "features are {}; expected [b, n, {}]", features.shape(), *config.embed_dim);
+    require_input(features.rank() == 3, "features are {}; expected [b, n, {}]", features.shape(),
+                  *config.embed_dim);
     require_not_empty("features", features.shape());
-    result.features = inputs.floats("features", {features.dim(0), features.dim(1), *config.embed_dim});
+    result.features =
+        inputs.floats("features", {features.dim(0), features.dim(1), *config.embed_dim});
     shape = features.shape().without(-1);
   } else {
     const bool several = has_rows(config);
     shape = inputs.any("input_ids").shape();
-    require_input(shape.rank() == (several ? 3 : 2) && (!config.has_towers() || shape[1] == 2), "input_ids are {}; expected {}", shape,
+    require_input(shape.rank() == (several ? 3 : 2) && (!config.has_towers() || shape[1] == 2),
+                  "input_ids are {}; expected {}", shape,
                   config.has_towers() ? "[b, 2, n]"
                   : several           ? "[b, choices, n]"
                                       : "[b, n]");
@@ -119,12 +134,15 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
     const Shape rows = several ? Shape{shape[0] * shape[1], shape[2]} : shape;
     result.input_ids = inputs.integers("input_ids", shape, 0, config.vocab_size - 1).reshape(rows);
     if (inputs.has("token_type_ids")) {
-      result.token_type_ids = inputs.integers("token_type_ids", shape, 0, config.type_vocab_size - 1).reshape(rows);
+      result.token_type_ids =
+          inputs.integers("token_type_ids", shape, 0, config.type_vocab_size - 1).reshape(rows);
     }
-    if (inputs.has("attention_mask")) result.attention_mask = as_mask(inputs.integers("attention_mask", shape, 0, 1)).reshape(rows);
+    if (inputs.has("attention_mask"))
+      result.attention_mask = as_mask(inputs.integers("attention_mask", shape, 0, 1)).reshape(rows);
     return result;
   }
-  if (inputs.has("attention_mask")) result.attention_mask = as_mask(inputs.integers("attention_mask", shape, 0, 1));
+  if (inputs.has("attention_mask"))
+    result.attention_mask = as_mask(inputs.integers("attention_mask", shape, 0, 1));
   return result;
 }
 
@@ -139,31 +157,39 @@ Var loss_of(const ModelConfig& config, const ModelOutput& out, Inputs& inputs, s
     return question_answering_loss(out.start_logits, out.end_logits, start, end);
   }
   if (config.head == Head::none || !inputs.has("labels")) return {};
-  const std::int64_t last = config.head == Head::masked_lm ? config.vocab_size - 1 : config.num_labels() - 1;
+  const std::int64_t last =
+      config.head == Head::masked_lm ? config.vocab_size - 1 : config.num_labels() - 1;
   switch (config.head) {
     case Head::masked_lm:
     case Head::token_classification:
-      return classification_loss(out.logits, inputs.integers("labels", out.logits.shape().without(-1), 0, last, ignore_index));
+      return classification_loss(
+          out.logits,
+          inputs.integers("labels", out.logits.shape().without(-1), 0, last, ignore_index));
     case Head::sequence_classification:
-      if (config.num_labels() == 1) return mean_squared_error(reshape(out.logits, {rows}), inputs.floats("labels", {rows}));
-      return classification_loss(out.logits, inputs.integers("labels", {rows}, 0, last, ignore_index));
+      if (config.num_labels() == 1)
+        return mean_squared_error(reshape(out.logits, {rows}), inputs.floats("labels", {rows}));
+      return classification_loss(out.logits,
+                                 inputs.integers("labels", {rows}, 0, last, ignore_index));
     case Head::multiple_choice: {
       const std::int64_t samples = inputs.any("input_ids").dim(0), choices = rows / samples;
-      return classification_loss(reshape(out.logits, {samples, choices}),
-                                 inputs.integers("labels", {samples}, 0, choices - 1, ignore_index));
+      return classification_loss(
+          reshape(out.logits, {samples, choices}),
+          inputs.integers("labels", {samples}, 0, choices - 1, ignore_index));
     }
     default: return {};
   }
 }
 
-std::vector<NamedTensor> outputs(const ModelConfig& config, const ModelOutput& out, const Var& loss, const NamedTensors& inputs,
-                                 DType dtype) {
+std::vector<NamedTensor> outputs(const ModelConfig& config, const ModelOutput& out, const Var& loss,
+                                 const NamedTensors& inputs, DType dtype) {
   std::vector<NamedTensor> result;
   const auto put = [&](const std::string& name, const Var& value) {
-    if (value.defined()) result.push_back({name, value.value().contiguous().cast(dtype).to(cpu_device)});
+    if (value.defined())
+      result.push_back({name, value.value().contiguous().cast(dtype).to(cpu_device)});
   };
   put("last_hidden_state", out.last_hidden_state);
-  const Shape choices = config.head == Head::multiple_choice ? inputs.at("input_ids").shape().without(-1) : Shape{};
+  const Shape choices =
+      config.head == Head::multiple_choice ? inputs.at("input_ids").shape().without(-1) : Shape{};
   put("logits", config.head == Head::multiple_choice ? reshape(out.logits, choices) : out.logits);
   put("start_logits", out.start_logits);
   put("end_logits", out.end_logits);
@@ -174,7 +200,8 @@ std::vector<NamedTensor> outputs(const ModelConfig& config, const ModelOutput& o
 
 }  // namespace
 
-std::vector<NamedTensor> run_forward(const Model& model, const NamedTensors& tensors, bool gradients) {
+std::vector<NamedTensor> run_forward(const Model& model, const NamedTensors& tensors,
+                                     bool gradients) {
   const ModelConfig& config = model.config();
   Inputs inputs(tensors);
   const ModelInput input = model_input(config, inputs);
@@ -193,7 +220,8 @@ std::vector<NamedTensor> run_forward(const Model& model, const NamedTensors& ten
   require_input(loss.defined(), "gradients need a loss, and the input holds no labels");
   tape.backward(loss);
   for (const Parameter& parameter : model.parameters().parameters()) {
-    result.push_back({"grad." + parameter.name(), model.parameters().gradient(parameter.name()).cast(dtype).to(cpu_device)});
+    result.push_back({"grad." + parameter.name(),
+                      model.parameters().gradient(parameter.name()).cast(dtype).to(cpu_device)});
   }
   return result;
 }

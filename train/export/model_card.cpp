@@ -17,10 +17,14 @@ struct Task {
 Task task_of(Head head) {
   switch (head) {
     case Head::masked_lm: return {"fill-mask", "AutoModelForMaskedLM", "masked language model"};
-    case Head::sequence_classification: return {"text-classification", "AutoModelForSequenceClassification", "text classifier"};
-    case Head::token_classification: return {"token-classification", "AutoModelForTokenClassification", "token classifier"};
-    case Head::question_answering: return {"question-answering", "AutoModelForQuestionAnswering", "question answering model"};
-    case Head::multiple_choice: return {"multiple-choice", "AutoModelForMultipleChoice", "multiple choice model"};
+    case Head::sequence_classification:
+      return {"text-classification", "AutoModelForSequenceClassification", "text classifier"};
+    case Head::token_classification:
+      return {"token-classification", "AutoModelForTokenClassification", "token classifier"};
+    case Head::question_answering:
+      return {"question-answering", "AutoModelForQuestionAnswering", "question answering model"};
+    case Head::multiple_choice:
+      return {"multiple-choice", "AutoModelForMultipleChoice", "multiple choice model"};
     case Head::none: break;
   }
   return {"feature-extraction", "AutoModel", "encoder without head"};
@@ -40,13 +44,17 @@ std::string front_matter(const ModelCard& card) {
 
 std::string describe_attention(const ModelConfig& config) {
   const AttentionConfig& attention = config.attention;
-  const std::string conv =
-      attention.conv_kernel_size ? fmt::format("convolution of {} taps", *attention.conv_kernel_size) : "no convolution";
+  const std::string conv = attention.conv_kernel_size
+                               ? fmt::format("convolution of {} taps", *attention.conv_kernel_size)
+                               : "no convolution";
   if (attention.kind == AttentionKind::softmax) return "exact softmax, " + conv;
-  const std::string steps = attention.inverse == Inverse::iterative ? fmt::format(" ({} steps)", attention.inverse_iterations) : "";
-  return fmt::format("Nyström, {} landmarks of {}, inverse: {}{}, {}, semantics: {}", attention.num_landmarks,
-                     attention.landmark_source == LandmarkSource::keys ? "the keys" : "queries and keys", enum_name(attention.inverse),
-                     steps, conv, enum_name(attention.semantics));
+  const std::string steps = attention.inverse == Inverse::iterative
+                                ? fmt::format(" ({} steps)", attention.inverse_iterations)
+                                : "";
+  return fmt::format(
+      "Nyström, {} landmarks of {}, inverse: {}{}, {}, semantics: {}", attention.num_landmarks,
+      attention.landmark_source == LandmarkSource::keys ? "the keys" : "queries and keys",
+      enum_name(attention.inverse), steps, conv, enum_name(attention.semantics));
 }
 
 std::string what_it_is(const ModelCard& card) {
@@ -63,11 +71,14 @@ std::string what_it_is(const ModelCard& card) {
       "| length | {} tokens, the special ones included; {} rows of positions |\n"
       "| attention | {} |\n"
       "| in transformers | {} |\n\n",
-      printable(card.title), task_of(c.head).words, enum_name(c.head), card.parameters, c.num_hidden_layers, c.hidden_size,
-      c.num_attention_heads, c.intermediate_size, enum_name(c.hidden_act), c.vocab_size, card.longest, c.max_position_embeddings,
+      printable(card.title), task_of(c.head).words, enum_name(c.head), card.parameters,
+      c.num_hidden_layers, c.hidden_size, c.num_attention_heads, c.intermediate_size,
+      enum_name(c.hidden_act), c.vocab_size, card.longest, c.max_position_embeddings,
       describe_attention(c),
-      is_exact_in_transformers(c) ? "exact softmax attention, at any length up to the rows of positions"
-                                  : fmt::format("Nyström attention, on rows of exactly {} positions", c.segment_means_seq_len));
+      is_exact_in_transformers(c)
+          ? "exact softmax attention, at any length up to the rows of positions"
+          : fmt::format("Nyström attention, on rows of exactly {} positions",
+                        c.segment_means_seq_len));
 }
 
 /// Keyword arguments of a call of the tokenizer.
@@ -93,7 +104,9 @@ std::string call_code(const ModelCard& card) {
   const Task task = task_of(config.head);
   std::string code = "import torch\n";
   if (!card.has_tokenizer) {
-    const std::int64_t length = is_exact_in_transformers(config) ? std::min<std::int64_t>(3, card.longest) : config.segment_means_seq_len;
+    const std::int64_t length = is_exact_in_transformers(config)
+                                    ? std::min<std::int64_t>(3, card.longest)
+                                    : config.segment_means_seq_len;
     code += fmt::format(
         "from transformers import {0}\n\n"
         "model = {0}.from_pretrained(\".\").eval()\n"
@@ -109,43 +122,52 @@ std::string call_code(const ModelCard& card) {
         "inputs = tokenizer(\"The harbour was quiet before dawn.\", return_tensors=\"pt\", {1})\n",
         task.auto_class, tokenizer_arguments(card));
   }
-  if (config.head == Head::multiple_choice) code += "inputs = {name: value[None] for name, value in inputs.items()}  # one choice\n";
+  if (config.head == Head::multiple_choice)
+    code += "inputs = {name: value[None] for name, value in inputs.items()}  # one choice\n";
   return code + "with torch.no_grad():\n    outputs = model(**inputs)\n";
 }
 
 std::string in_transformers(const ModelCard& card) {
-  std::string text = "## With transformers\n\nUse version 4.57.1, which this folder's form was checked with.";
+  std::string text =
+      "## With transformers\n\nUse version 4.57.1, which this folder's form was checked with.";
   const ModelConfig& config = card.config;
   const bool exact = is_exact_in_transformers(config);
   if (!exact) text += " Versions 5.x crash on padding masks in Nyström attention.";
   text += " The code runs in this folder.\n\n```python\n";
   if (config.head == Head::masked_lm && !card.mask_token.empty()) text += fill_mask_code(card);
   text += call_code(card) + "```\n\n";
-  if (!card.has_tokenizer) text += "The model came without tokenizer; the ids must be those that it was trained with.\n\n";
+  if (!card.has_tokenizer)
+    text += "The model came without tokenizer; the ids must be those that it was trained with.\n\n";
   if (exact) return text;
   return text +
          fmt::format(
-             "Pad every text to {0} positions, as the code does. transformers cuts rows into {1} segments of {2} by a reshape that takes "
-             "{0} positions for granted: one text of another length fails there, or in a batch whose positions add up to a multiple of {0} "
+             "Pad every text to {0} positions, as the code does. transformers cuts rows into {1} "
+             "segments of {2} by a reshape that takes "
+             "{0} positions for granted: one text of another length fails there, or in a batch "
+             "whose positions add up to a multiple of {0} "
              "the texts are mixed into each other without an error (two texts of {3}, say).\n\n",
-             config.segment_means_seq_len, config.attention.num_landmarks, config.segment_means_seq_len / config.attention.num_landmarks,
+             config.segment_means_seq_len, config.attention.num_landmarks,
+             config.segment_means_seq_len / config.attention.num_landmarks,
              config.segment_means_seq_len / 2);
 }
 
 std::string differences_of(const ModelCard& card) {
   const bool exact = is_exact_in_transformers(card.config);
   if (card.differences.empty()) {
-    return "How large the difference is on sample texts tells\n\n    nystrom export THIS_FOLDER NEW_FOLDER --verify\n\n";
+    return "How large the difference is on sample texts tells\n\n    nystrom export THIS_FOLDER "
+           "NEW_FOLDER --verify\n\n";
   }
   std::string text = fmt::format(
-      "Measured on sample texts: the largest difference of any entry of `{}` at the text's tokens, between nystrom (the text as it is) and "
+      "Measured on sample texts: the largest difference of any entry of `{}` at the text's tokens, "
+      "between nystrom (the text as it is) and "
       "what "
       "transformers computes ({}).\n\n"
       "| tokens | positions in transformers | difference | relative to the largest entry |\n"
       "|---|---|---|---|\n",
       result_name(card.config), exact ? "the same" : "padded");
   for (const ExportDifference& each : card.differences) {
-    text += fmt::format("| {} | {} | {:.2g} | {:.2g} |\n", each.tokens, each.positions, each.absolute, each.relative);
+    text += fmt::format("| {} | {} | {:.2g} | {:.2g} |\n", each.tokens, each.positions,
+                        each.absolute, each.relative);
   }
   return text + "\n";
 }
@@ -155,17 +177,24 @@ std::string in_nystrom(const ModelCard& card) {
   const bool predicts = config.head == Head::masked_lm && !card.mask_token.empty();
   std::string text = fmt::format(
       "## With nystrom\n\n"
-      "Every command takes this folder as its MODEL; the block `nystrom` in config.json restores all options, and stays there when "
+      "Every command takes this folder as its MODEL; the block `nystrom` in config.json restores "
+      "all options, and stays there when "
       "transformers "
       "saves the model again.\n\n"
       "    nystrom {}\n\n",
-      predicts ? fmt::format("predict THIS_FOLDER \"She opened the {} and looked out.\"", card.mask_token) : "info THIS_FOLDER");
+      predicts ? fmt::format("predict THIS_FOLDER \"She opened the {} and looked out.\"",
+                             card.mask_token)
+               : "info THIS_FOLDER");
   if (!config.attention.conv_kernel_size) {
-    text += "The model has no convolution. For transformers, which always has one, the weights hold a kernel of one tap that is zero.\n\n";
+    text +=
+        "The model has no convolution. For transformers, which always has one, the weights hold a "
+        "kernel of one tap that is zero.\n\n";
   }
   text += "## Differences between the two\n\n";
   if (config.attention.semantics == Semantics::transformers) {
-    text += "- nystrom runs this model as transformers does; what is measured below is against `--set model.attention.semantics=nystrom`\n";
+    text +=
+        "- nystrom runs this model as transformers does; what is measured below is against `--set "
+        "model.attention.semantics=nystrom`\n";
   }
   for (const std::string& note : card.notes) text += "- " + note + "\n";
   if (text.ends_with("\n\n")) text += "- none: both compute the same\n";
@@ -174,6 +203,8 @@ std::string in_nystrom(const ModelCard& card) {
 
 }  // namespace
 
-std::string model_card(const ModelCard& card) { return front_matter(card) + what_it_is(card) + in_transformers(card) + in_nystrom(card); }
+std::string model_card(const ModelCard& card) {
+  return front_matter(card) + what_it_is(card) + in_transformers(card) + in_nystrom(card);
+}
 
 }  // namespace nystrom

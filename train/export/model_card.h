@@ -20,8 +20,8 @@ struct ModelCard {
   std::vector<ExportDifference> differences;  ///< empty: not measured
 };
 
-/// Markdown with YAML front matter: what the model is, how transformers and nystrom run it, and how far these are apart. The Python code in
-/// it runs in the folder of the card.
+/// Markdown with YAML front matter: what the model is, how transformers and nystrom run it, and how
+/// far these are apart. The Python code in it runs in the folder of the card.
 std::string model_card(const ModelCard& card);
 
 }  // namespace nystrom

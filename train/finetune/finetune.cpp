@@ -18,7 +18,9 @@ namespace {
 /// A hash of everything that samples hold.
 std::string checksum_of(const TaskDataset& dataset) {
   Checksum checksum;
-  const auto add = [&](const auto& values) { checksum.update(values.data(), values.size() * sizeof(values[0])); };
+  const auto add = [&](const auto& values) {
+    checksum.update(values.data(), values.size() * sizeof(values[0]));
+  };
   std::vector<float> features;
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     const EncodedSample& sample = dataset.sample(i);
@@ -27,8 +29,8 @@ std::string checksum_of(const TaskDataset& dataset) {
       add(row.type_ids);
     }
     add(sample.word_labels);
-    const double numbers[] = {static_cast<double>(sample.label), sample.value, static_cast<double>(sample.start),
-                              static_cast<double>(sample.end)};
+    const double numbers[] = {static_cast<double>(sample.label), sample.value,
+                              static_cast<double>(sample.start), static_cast<double>(sample.end)};
     checksum.update(numbers, sizeof(numbers));
     if (dataset.width() == 0) continue;
     features.resize(static_cast<std::size_t>(dataset.length(i) * dataset.width()));
@@ -40,8 +42,10 @@ std::string checksum_of(const TaskDataset& dataset) {
 
 class TaskObjective : public Objective {
  public:
-  TaskObjective(const RunConfig& config, const TaskReader& reader, std::shared_ptr<const TaskDataset> train,
-                std::shared_ptr<const TaskDataset> validation, std::shared_ptr<const Tokenizer> tokenizer, Communicator& communicator)
+  TaskObjective(const RunConfig& config, const TaskReader& reader,
+                std::shared_ptr<const TaskDataset> train,
+                std::shared_ptr<const TaskDataset> validation,
+                std::shared_ptr<const Tokenizer> tokenizer, Communicator& communicator)
       : config_(config),
         communicator_(communicator),
         train_(std::move(train)),
@@ -56,18 +60,23 @@ class TaskObjective : public Objective {
   }
 
   DataIdentity identity() const override {
-    return {tokenizer_ ? text_checksum(tokenizer_->definition()) : "", checksum_of(*train_), checksum_of(*validation_), "task.train",
-            "task.validation"};
+    return {tokenizer_ ? text_checksum(tokenizer_->definition()) : "", checksum_of(*train_),
+            checksum_of(*validation_), "task.train", "task.validation"};
   }
   std::int64_t samples() const override { return train_->size(); }
   std::string metric_name() const override { return enum_name(*config_.task.metric); }
   bool higher_is_better() const override { return true; }
   std::vector<TokenizerFile> tokenizer_files() const override {
-    return tokenizer_ ? tokenizer_->files(config_.data.sequence_length) : std::vector<TokenizerFile>();
+    return tokenizer_ ? tokenizer_->files(config_.data.sequence_length)
+                      : std::vector<TokenizerFile>();
   }
 
-  std::vector<int> micro_batch_ranks() const override { return nystrom::micro_batch_ranks(options_); }
-  void start(std::int64_t batch) override { loader_ = std::make_unique<TaskLoader>(train_, options_, batch); }
+  std::vector<int> micro_batch_ranks() const override {
+    return nystrom::micro_batch_ranks(options_);
+  }
+  void start(std::int64_t batch) override {
+    loader_ = std::make_unique<TaskLoader>(train_, options_, batch);
+  }
 
   ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     const std::vector<Batch> batches = loader_->next();
@@ -79,15 +88,17 @@ class TaskObjective : public Objective {
       sample_ids.push_back(batch.sample_ids);
     }
     const auto loss = [&](std::size_t part, const RunContext& run) {
-      return task_loss(model.config(), train_->target(), task_output(model, batches[part], run), batches[part], targets);
+      return task_loss(model.config(), train_->target(), task_output(model, batches[part], run),
+                       batches[part], targets);
     };
     done.result = optimizer_step(optimizer, sample_ids, loss, options);
     return done;
   }
 
   Score evaluate(const Model& model, const EvaluationProgress& progress) override {
-    const TaskEvaluation evaluation = evaluate_task(model, validation_, options_.padding, options_.micro_batch_size, communicator_,
-                                                    [&](std::int64_t done) { progress(done, validation_->size()); });
+    const TaskEvaluation evaluation = evaluate_task(
+        model, validation_, options_.padding, options_.micro_batch_size, communicator_,
+        [&](std::int64_t done) { progress(done, validation_->size()); });
     Score score{evaluation.scores.decisive, evaluation.scores.values, describe(evaluation.scores)};
     score.metrics.emplace_back("loss", evaluation.loss);
     score.text += fmt::format(", loss {:.4f}", evaluation.loss);
@@ -108,7 +119,8 @@ std::unique_ptr<Tokenizer> tokenizer_of(const RunConfig& config, Log& log) {
   if (config.tokenizer.builtin) return make_builtin_tokenizer(*config.tokenizer.builtin);
   if (!config.tokenizer.path) return open_tokenizer(find_model(*config.start.from, log));
   const std::filesystem::path path = *config.tokenizer.path;
-  return open_tokenizer(std::filesystem::is_directory(path / "checkpoints") ? find_model(path, log) : path);
+  return open_tokenizer(std::filesystem::is_directory(path / "checkpoints") ? find_model(path, log)
+                                                                            : path);
 }
 
 }  // namespace
@@ -116,7 +128,8 @@ std::unique_ptr<Tokenizer> tokenizer_of(const RunConfig& config, Log& log) {
 std::vector<std::string> describe(const TaskReport& report, const RunConfig& config) {
   std::vector<std::string> lines;
   const char* unit = config.task.kind == TaskKind::features ? "steps" : "tokens";
-  for (const auto& [name, set] : {std::pair("training", &report.train), std::pair("validation", &report.validation)}) {
+  for (const auto& [name, set] :
+       {std::pair("training", &report.train), std::pair("validation", &report.validation)}) {
     const EncodingCounts& counts = set->encoding;
     std::string line = fmt::format("{}: {} examples", name, counts.examples);
     if (counts.samples != counts.examples) line += fmt::format(" in {} windows", counts.samples);
@@ -127,13 +140,17 @@ std::vector<std::string> describe(const TaskReport& report, const RunConfig& con
     constexpr std::size_t max_labels = 30;
     std::vector<std::string> labels;
     for (const auto& [label, count] : set->labels) {
-      if (labels.size() < max_labels) labels.push_back(fmt::format("{} {}", printable(label), count));
+      if (labels.size() < max_labels)
+        labels.push_back(fmt::format("{} {}", printable(label), count));
     }
     const std::size_t more = set->labels.size() - labels.size();
     if (!labels.empty())
-      lines.push_back(fmt::format("  labels: {}{}", fmt::join(labels, ", "), more > 0 ? fmt::format(" and {} more", more) : ""));
+      lines.push_back(fmt::format("  labels: {}{}", fmt::join(labels, ", "),
+                                  more > 0 ? fmt::format(" and {} more", more) : ""));
   }
-  if (report.majority > 0) lines.push_back(fmt::format("always the most frequent label: accuracy {:.4f}", report.majority));
+  if (report.majority > 0)
+    lines.push_back(
+        fmt::format("always the most frequent label: accuracy {:.4f}", report.majority));
   return lines;
 }
 
@@ -142,30 +159,39 @@ std::shared_ptr<const Tokenizer> fit_model_to_task(RunConfig& config, Log& log) 
   if (config.task.kind == TaskKind::features) return nullptr;
   std::shared_ptr<const Tokenizer> tokenizer = tokenizer_of(config, log);
   fit_model_to_tokenizer(config, *tokenizer);
-  TaskEncoder(config.task, {}, *tokenizer, config.data.sequence_length);  // refuses lengths and tokenizers that no text fits
+  TaskEncoder(config.task, {}, *tokenizer,
+              config.data.sequence_length);  // refuses lengths and tokenizers that no text fits
   return tokenizer;
 }
 
 PreparedTask prepare_task(RunConfig config, Log& log) {
   PreparedTask run;
   run.tokenizer = fit_model_to_task(config, log);
-  const LabelSet given = config.task.kind == TaskKind::features ? LabelSet(config.task.labels) : task_labels(config.task);
+  const LabelSet given = config.task.kind == TaskKind::features ? LabelSet(config.task.labels)
+                                                                : task_labels(config.task);
   const auto reader = [&](const LabelSet& labels) {
-    return std::make_unique<TaskReader>(config.task, labels, run.tokenizer, config.model, config.data.sequence_length);
+    return std::make_unique<TaskReader>(config.task, labels, run.tokenizer, config.model,
+                                        config.data.sequence_length);
   };
   run.train = reader(given)->read(config.task.train, Labelled::required);
-  require_input(run.train->target() != TaskTarget::none, "task.train: its files hold neither labels nor values; there is nothing to learn");
+  require_input(run.train->target() != TaskTarget::none,
+                "task.train: its files hold neither labels nor values; there is nothing to learn");
   require_warmup_within_run(config, run.train->size());
-  config.task.metric = deciding_metric(*run.train);  // of features the files decide whether they are classes or numbers
+  config.task.metric = deciding_metric(
+      *run.train);  // of features the files decide whether they are classes or numbers
   run.reader = reader(run.train->labels());
   run.validation = run.reader->read(config.task.validation, Labelled::required);
-  const auto held = [](const TaskDataset& dataset) { return dataset.target() == TaskTarget::value ? "values" : "labels"; };
+  const auto held = [](const TaskDataset& dataset) {
+    return dataset.target() == TaskTarget::value ? "values" : "labels";
+  };
   require_input(run.validation->target() == run.train->target(),
-                "task.validation: its files hold {}, those of task.train {}; give both the same", held(*run.validation), held(*run.train));
+                "task.validation: its files hold {}, those of task.train {}; give both the same",
+                held(*run.validation), held(*run.train));
   const auto choices = [](const TaskDataset& dataset) { return dataset.sample(0).rows.size(); };
-  require_input(run.train->target() != TaskTarget::choice || choices(*run.validation) == choices(*run.train),
-                "task.validation: its examples have {} choices, those of task.train {}; all need as many", choices(*run.validation),
-                choices(*run.train));
+  require_input(
+      run.train->target() != TaskTarget::choice || choices(*run.validation) == choices(*run.train),
+      "task.validation: its examples have {} choices, those of task.train {}; all need as many",
+      choices(*run.validation), choices(*run.train));
   if (run.train->labels().size() > 0) config.task.labels = run.train->labels().names();
   config.model.labels = output_names(*run.train);
   run.config = std::move(config);
@@ -183,7 +209,8 @@ RunResult finetune(const RunConfig& config, Log& log, Device device, Communicato
     const TaskReport report = report_task(*run.train, *run.validation);
     for (const std::string& line : describe(report, complete)) log.say(line);
     for (const std::string& line : task_warnings(report)) log.warn(line);
-    return std::make_unique<TaskObjective>(complete, *run.reader, run.train, run.validation, run.tokenizer, communicator);
+    return std::make_unique<TaskObjective>(complete, *run.reader, run.train, run.validation,
+                                           run.tokenizer, communicator);
   };
   return train_run(config, make, log, device, communicator);
 }

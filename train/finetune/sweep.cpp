@@ -28,11 +28,14 @@ constexpr const char* result_name = "result.json";
 /// Whether a is the worse value: an undefined one is worse than any.
 bool is_below(double a, double b) { return std::isnan(a) ? !std::isnan(b) : a < b; }
 
-std::string shown(double value) { return std::isnan(value) ? "undefined" : fmt::format("{:.4f}", value); }
+std::string shown(double value) {
+  return std::isnan(value) ? "undefined" : fmt::format("{:.4f}", value);
+}
 
 std::string as_file_name(std::string text) {
   const auto plain = [](char c) {
-    return std::isalnum(static_cast<unsigned char>(c)) || std::string_view("._=,+-").find(c) != std::string_view::npos;
+    return std::isalnum(static_cast<unsigned char>(c)) ||
+           std::string_view("._=,+-").find(c) != std::string_view::npos;
   };
   std::replace_if(
       text.begin(), text.end(), [&](char c) { return !plain(c); }, '_');
@@ -58,16 +61,21 @@ std::vector<std::vector<std::string>> points_of(const std::vector<GridAxis>& gri
 constexpr double undefined = std::numeric_limits<double>::quiet_NaN();
 
 SweepRun run_of(const nlohmann::json& json, const fs::path& folder) {
-  return {json.at("seed"), folder.string(), json.at("steps"), json.at("best_step"), json.at("metric"), number_or_nan(json.at("value"))};
+  return {json.at("seed"),      folder.string(),   json.at("steps"),
+          json.at("best_step"), json.at("metric"), number_or_nan(json.at("value"))};
 }
 
-/// The finished run in `folder`, if its configuration has this hash. The first process looks: files may come late to others. (Older
-/// versions called the hash "asked", and an undefined metric 0: their runs are looked at again.)
-std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& hash, Communicator& communicator) {
+/// The finished run in `folder`, if its configuration has this hash. The first process looks: files
+/// may come late to others. (Older versions called the hash "asked", and an undefined metric 0:
+/// their runs are looked at again.)
+std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& hash,
+                                     Communicator& communicator) {
   const auto look = [&]() -> std::string {
     if (!communicator.is_first() || !fs::exists(folder / result_name)) return "";
     const nlohmann::json json = read_json_file(folder / result_name);
-    return json.is_object() && json.contains("config_hash") && json["config_hash"] == hash ? json.dump() : "";
+    return json.is_object() && json.contains("config_hash") && json["config_hash"] == hash
+               ? json.dump()
+               : "";
   };
   const std::string found = communicator.from_first(look());
   if (found.empty()) return std::nullopt;
@@ -89,10 +97,14 @@ void write_summary(const fs::path& folder, const SweepResult& result) {
     if (point.runs.empty()) continue;
     Json runs = Json::array();
     for (const SweepRun& run : point.runs) runs.push_back(json_of(run));
-    points.push_back({{"options", point.overrides}, {"mean", point.mean()}, {"deviation", point.deviation()}, {"runs", runs}});
+    points.push_back({{"options", point.overrides},
+                      {"mean", point.mean()},
+                      {"deviation", point.deviation()},
+                      {"runs", runs}});
   }
   fs::create_directories(folder);
-  write_text_file(folder / "summary.json", Json{{"metric", result.metric}, {"points", points}}.dump(2) + "\n");
+  write_text_file(folder / "summary.json",
+                  Json{{"metric", result.metric}, {"points", points}}.dump(2) + "\n");
 }
 
 }  // namespace
@@ -100,7 +112,8 @@ void write_summary(const fs::path& folder, const SweepResult& result) {
 GridAxis parse_grid_axis(const std::string& text) {
   const std::size_t equals = text.find('=');
   require_input(equals != text.npos && equals > 0 && equals + 1 < text.size(),
-                "--grid {}: expected option=value,value, such as learning_rate=2e-5,3e-5", printable(text, 80));
+                "--grid {}: expected option=value,value, such as learning_rate=2e-5,3e-5",
+                printable(text, 80));
   GridAxis axis{with_context("--grid", [&] { return option_path(text.substr(0, equals)); }), {}};
   std::size_t begin = equals + 1;
   while (begin <= text.size()) {
@@ -111,7 +124,9 @@ GridAxis parse_grid_axis(const std::string& text) {
   }
   require_distinct("--grid " + printable(text, 80), axis.values);
   for (const char* own : {"run_dir", "seed"}) {
-    require_input(axis.option != own, "--grid {}: {} is chosen for each run; --seeds N gives several seeds", printable(text, 80), own);
+    require_input(axis.option != own,
+                  "--grid {}: {} is chosen for each run; --seeds N gives several seeds",
+                  printable(text, 80), own);
   }
   return axis;
 }
@@ -120,7 +135,8 @@ std::string SweepPoint::name() const {
   std::vector<std::string> parts;
   for (const std::string& each : overrides) {
     const std::size_t equals = each.find('=');
-    parts.push_back(each.substr(each.rfind('.', equals) == each.npos ? 0 : each.rfind('.', equals) + 1));
+    parts.push_back(
+        each.substr(each.rfind('.', equals) == each.npos ? 0 : each.rfind('.', equals) + 1));
   }
   return fmt::format("{}", fmt::join(parts, ","));
 }
@@ -140,11 +156,14 @@ double SweepPoint::deviation() const {
 }
 
 const SweepPoint& SweepResult::best() const {
-  return *std::max_element(points.begin(), points.end(), [](const auto& a, const auto& b) { return is_below(a.mean(), b.mean()); });
+  return *std::max_element(points.begin(), points.end(), [](const auto& a, const auto& b) {
+    return is_below(a.mean(), b.mean());
+  });
 }
 
-SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides, const SweepOptions& options, Log& log,
-                      Device device, Communicator& communicator) {
+SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides,
+                      const SweepOptions& options, Log& log, Device device,
+                      Communicator& communicator) {
   struct Planned {
     std::size_t point;
     RunConfig config;
@@ -159,7 +178,8 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     std::vector<std::string> all = overrides;
     all.insert(all.end(), choice.begin(), choice.end());
     result.points.push_back({choice, {}});
-    RunConfig config = read_config(path, start_defaults, all);  // every point is checked before the first run
+    RunConfig config =
+        read_config(path, start_defaults, all);  // every point is checked before the first run
     const auto wrong = validate_finetuning(config);
     require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
     const fs::path folder = fs::path(base.run_dir) / as_file_name(result.points.back().name());
@@ -173,7 +193,8 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     const auto& [point, config] = plan[i];
     const std::string hash = text_checksum(to_yaml(config));
     std::optional<SweepRun> run = finished_run(config.run_dir, hash, communicator);
-    log.say(fmt::format("run {} of {}: {}{}", i + 1, plan.size(), config.run_dir, run ? " is finished" : ""));
+    log.say(fmt::format("run {} of {}: {}{}", i + 1, plan.size(), config.run_dir,
+                        run ? " is finished" : ""));
     if (!run) {
       Log of_run(log.quiet());
       if (!communicator.is_first()) of_run.mute();
@@ -185,7 +206,8 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
                      outcome.metric_name, outcome.best_value.value_or(undefined)};
       Json json = json_of(*run);
       json["config_hash"] = hash;
-      if (communicator.is_first()) write_text_file(fs::path(config.run_dir) / result_name, json.dump(2) + "\n");
+      if (communicator.is_first())
+        write_text_file(fs::path(config.run_dir) / result_name, json.dump(2) + "\n");
     }
     result.metric = run->metric;
     result.points[point].runs.push_back(*run);
@@ -198,18 +220,25 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
 std::string sweep_table(const SweepResult& result) {
   std::size_t width = 7;
   for (const SweepPoint& point : result.points) width = std::max(width, point.name().size());
-  std::string text = fmt::format("{:<{}}  runs  {:>10}  deviation        best\n", "options", width, result.metric);
-  const auto better = [](const SweepRun& a, const SweepRun& b) { return is_below(a.value, b.value); };
+  std::string text =
+      fmt::format("{:<{}}  runs  {:>10}  deviation        best\n", "options", width, result.metric);
+  const auto better = [](const SweepRun& a, const SweepRun& b) {
+    return is_below(a.value, b.value);
+  };
   for (const SweepPoint& point : result.points) {
     const SweepRun& top = *std::max_element(point.runs.begin(), point.runs.end(), better);
-    text += fmt::format("{:<{}}  {:>4}  {:>10}  {:>9}  {:>10}  (seed {})\n", point.name().empty() ? "-" : point.name(), width,
-                        point.runs.size(), shown(point.mean()), shown(point.deviation()), shown(top.value), top.seed);
+    text += fmt::format("{:<{}}  {:>4}  {:>10}  {:>9}  {:>10}  (seed {})\n",
+                        point.name().empty() ? "-" : point.name(), width, point.runs.size(),
+                        shown(point.mean()), shown(point.deviation()), shown(top.value), top.seed);
   }
   const SweepPoint& best = result.best();
-  if (std::isnan(best.mean())) return text + fmt::format("best: none, for {} is undefined in a run of every line\n", result.metric);
+  if (std::isnan(best.mean()))
+    return text +
+           fmt::format("best: none, for {} is undefined in a run of every line\n", result.metric);
   const SweepRun& top = *std::max_element(best.runs.begin(), best.runs.end(), better);
-  return text + fmt::format("best: {}{} {} ± {}; its best run is {}\n", best.name(), best.name().empty() ? result.metric : ":",
-                            shown(best.mean()), shown(best.deviation()), top.folder);
+  return text + fmt::format("best: {}{} {} ± {}; its best run is {}\n", best.name(),
+                            best.name().empty() ? result.metric : ":", shown(best.mean()),
+                            shown(best.deviation()), top.folder);
 }
 
 }  // namespace nystrom

@@ -17,7 +17,8 @@ struct GridAxis {
   std::vector<std::string> values;
 };
 
-/// From "learning_rate=2e-5,3e-5": the option by its path, or by its last part where only one option is called that. InputError.
+/// From "learning_rate=2e-5,3e-5": the option by its path, or by its last part where only one
+/// option is called that. InputError.
 GridAxis parse_grid_axis(const std::string& text);
 
 struct SweepOptions {
@@ -39,7 +40,8 @@ struct SweepPoint {
   std::vector<std::string> overrides;  ///< "optimizer.learning_rate=2e-5"
   std::vector<SweepRun> runs;
 
-  std::string name() const;  ///< the last parts of the overrides: "learning_rate=2e-5"; empty without a grid
+  std::string name()
+      const;  ///< the last parts of the overrides: "learning_rate=2e-5"; empty without a grid
   double mean() const;       ///< NaN where a run's value is
   double deviation() const;  ///< of the sample (n − 1); 0 for one run, NaN where the mean is
 };
@@ -53,10 +55,12 @@ struct SweepResult {
   const SweepPoint& best() const;
 };
 
-/// Fine-tunes the configuration at `path` once a point and seed, in RUN_DIR/POINT/seed-S. Runs that are finished are not run again, others
-/// go on where they were. RUN_DIR/summary.json holds what is finished, after every run.
-SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides, const SweepOptions& options, Log& log,
-                      Device device, Communicator& communicator);
+/// Fine-tunes the configuration at `path` once a point and seed, in RUN_DIR/POINT/seed-S. Runs that
+/// are finished are not run again, others go on where they were. RUN_DIR/summary.json holds what is
+/// finished, after every run.
+SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides,
+                      const SweepOptions& options, Log& log, Device device,
+                      Communicator& communicator);
 
 /// The table for people: a line a point, and the best.
 std::string sweep_table(const SweepResult& result);

@@ -6,20 +6,25 @@
 
 namespace nystrom {
 
-TaskReader::TaskReader(TaskConfig task, LabelSet labels, std::shared_ptr<const Tokenizer> tokenizer, const ModelConfig& model,
-                       std::int64_t sequence_length)
+TaskReader::TaskReader(TaskConfig task, LabelSet labels, std::shared_ptr<const Tokenizer> tokenizer,
+                       const ModelConfig& model, std::int64_t sequence_length)
     : task_(std::move(task)),
       labels_(std::move(labels)),
       tokenizer_(std::move(tokenizer)),
       model_(model),
-      sequence_length_(std::min(sequence_length, model.longest_sequence().value_or(sequence_length))),
+      sequence_length_(
+          std::min(sequence_length, model.longest_sequence().value_or(sequence_length))),
       padding_{8, sequence_length_} {
   if (const auto fixed = model.fixed_length()) padding_ = {*fixed, *fixed};
 }
 
-std::shared_ptr<const TaskDataset> TaskReader::read(const std::vector<std::string>& patterns, Labelled labelled) const {
-  if (task_.kind == TaskKind::features) return checked(TaskDataset::read_features(task_, patterns, labelled, labels_, sequence_length_));
-  return checked(TaskDataset::read(encoder(), patterns, labelled, task_.kind == TaskKind::questions));
+std::shared_ptr<const TaskDataset> TaskReader::read(const std::vector<std::string>& patterns,
+                                                    Labelled labelled) const {
+  if (task_.kind == TaskKind::features)
+    return checked(
+        TaskDataset::read_features(task_, patterns, labelled, labels_, sequence_length_));
+  return checked(
+      TaskDataset::read(encoder(), patterns, labelled, task_.kind == TaskKind::questions));
 }
 
 std::shared_ptr<const TaskDataset> TaskReader::from(const std::vector<Example>& examples) const {
@@ -28,7 +33,8 @@ std::shared_ptr<const TaskDataset> TaskReader::from(const std::vector<Example>& 
 
 std::shared_ptr<const TaskDataset> TaskReader::checked(TaskDataset dataset) const {
   if (task_.kind == TaskKind::features) {
-    require_input(dataset.width() == model_.embed_dim, "the features are {} numbers wide, but model.embed_dim is {}; set it to {}",
+    require_input(dataset.width() == model_.embed_dim,
+                  "the features are {} numbers wide, but model.embed_dim is {}; set it to {}",
                   dataset.width(), model_.embed_dim.value_or(0), dataset.width());
     return std::make_shared<TaskDataset>(std::move(dataset));
   }
@@ -38,10 +44,10 @@ std::shared_ptr<const TaskDataset> TaskReader::checked(TaskDataset dataset) cons
       for (const std::int32_t type : row.type_ids) last_type = std::max(last_type, type);
     }
   }
-  require_input(
-      last_type < model_.type_vocab_size,
-      "the task has pairs of texts, of which the second is of token type {}, but model.type_vocab_size is {}; choose another model",
-      last_type, model_.type_vocab_size);
+  require_input(last_type < model_.type_vocab_size,
+                "the task has pairs of texts, of which the second is of token type {}, but "
+                "model.type_vocab_size is {}; choose another model",
+                last_type, model_.type_vocab_size);
   return std::make_shared<TaskDataset>(std::move(dataset));
 }
 

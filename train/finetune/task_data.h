@@ -1,4 +1,5 @@
-// The data of a downstream task as a model takes it: its tokenizer, its labels, and the reading of its files.
+// The data of a downstream task as a model takes it: its tokenizer, its labels, and the reading of
+// its files.
 #pragma once
 
 #include <memory>
@@ -14,12 +15,15 @@ namespace nystrom {
 /// Reads the files of one task for one model.
 class TaskReader {
  public:
-  /// `task` is resolved and `labels` are its labels (for features: names of the classes, or none); `tokenizer` is null for features.
-  TaskReader(TaskConfig task, LabelSet labels, std::shared_ptr<const Tokenizer> tokenizer, const ModelConfig& model,
-             std::int64_t sequence_length);
+  /// `task` is resolved and `labels` are its labels (for features: names of the classes, or none);
+  /// `tokenizer` is null for features.
+  TaskReader(TaskConfig task, LabelSet labels, std::shared_ptr<const Tokenizer> tokenizer,
+             const ModelConfig& model, std::int64_t sequence_length);
 
-  /// InputError for the first thing wrong in the files, and for features of another width and token types that the model does not know.
-  std::shared_ptr<const TaskDataset> read(const std::vector<std::string>& patterns, Labelled labelled) const;
+  /// InputError for the first thing wrong in the files, and for features of another width and token
+  /// types that the model does not know.
+  std::shared_ptr<const TaskDataset> read(const std::vector<std::string>& patterns,
+                                          Labelled labelled) const;
   /// Examples in memory; not of features.
   std::shared_ptr<const TaskDataset> from(const std::vector<Example>& examples) const;
 
@@ -29,7 +33,9 @@ class TaskReader {
   PaddingOptions padding() const { return padding_; }
 
  private:
-  TaskEncoder encoder() const { return {task_, labels_, *tokenizer_, sequence_length_, model_.has_towers()}; }
+  TaskEncoder encoder() const {
+    return {task_, labels_, *tokenizer_, sequence_length_, model_.has_towers()};
+  }
   std::shared_ptr<const TaskDataset> checked(TaskDataset dataset) const;
 
   TaskConfig task_;
@@ -40,7 +46,8 @@ class TaskReader {
   PaddingOptions padding_;
 };
 
-/// Names of a model's outputs: those of `labels`, or one for a value, or Hugging Face's default where outputs are no labels.
+/// Names of a model's outputs: those of `labels`, or one for a value, or Hugging Face's default
+/// where outputs are no labels.
 std::vector<std::string> output_names(const TaskDataset& dataset);
 
 }  // namespace nystrom

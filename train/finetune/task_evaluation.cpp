@@ -11,7 +11,8 @@ namespace nystrom {
 
 namespace {
 
-/// What the model said to a batch, as bytes to exchange: the samples, then one or two outputs. All numbers are f64.
+/// What the model said to a batch, as bytes to exchange: the samples, then one or two outputs. All
+/// numbers are f64.
 std::string packed(const Batch& batch, const std::vector<Tensor>& outputs) {
   std::vector<double> numbers = {static_cast<double>(batch.samples.size())};
   for (const std::int64_t sample : batch.samples) numbers.push_back(static_cast<double>(sample));
@@ -47,8 +48,10 @@ void score_outputs(const std::string& bytes, TaskTarget target, TaskScorer& scor
 
 }  // namespace
 
-TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const TaskDataset>& dataset, const PaddingOptions& padding,
-                             std::int64_t batch_size, Communicator& communicator, const std::function<void(std::int64_t)>& progress) {
+TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const TaskDataset>& dataset,
+                             const PaddingOptions& padding, std::int64_t batch_size,
+                             Communicator& communicator,
+                             const std::function<void(std::int64_t)>& progress) {
   TaskScorer scorer(dataset);
   TaskLoaderOptions options;
   options.batch_size = options.micro_batch_size = batch_size;
@@ -64,12 +67,15 @@ TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const Tas
     std::string own;
     if (const auto batch = loader.next()) {
       const ModelOutput out = task_output(model, *batch);
-      losses[static_cast<std::size_t>(begin + options.rank)] = task_loss(model.config(), dataset->target(), out, *batch, 1).value().item();
+      losses[static_cast<std::size_t>(begin + options.rank)] =
+          task_loss(model.config(), dataset->target(), out, *batch, 1).value().item();
       targets += static_cast<double>(batch->targets);
-      own = dataset->target() == TaskTarget::span ? packed(*batch, {out.start_logits.value(), out.end_logits.value()})
-                                                  : packed(*batch, {out.logits.value()});
+      own = dataset->target() == TaskTarget::span
+                ? packed(*batch, {out.start_logits.value(), out.end_logits.value()})
+                : packed(*batch, {out.logits.value()});
     }
-    for (const std::string& bytes : communicator.gather(own)) score_outputs(bytes, dataset->target(), scorer);
+    for (const std::string& bytes : communicator.gather(own))
+      score_outputs(bytes, dataset->target(), scorer);
     if (progress) progress(std::min((begin + options.world_size) * batch_size, dataset->size()));
   }
   targets = communicator.sum(targets);

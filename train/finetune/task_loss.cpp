@@ -19,11 +19,13 @@ Tensor padding_penalty(const Tensor& mask, DType dtype, Device device) {
 
 ModelOutput task_output(const Model& model, const Batch& batch, const RunContext& run) {
   ModelOutput out = model(batch.input, run);
-  if (model.config().head == Head::multiple_choice) out.logits = reshape(out.logits, {out.logits.dim(0) / batch.choices, batch.choices});
+  if (model.config().head == Head::multiple_choice)
+    out.logits = reshape(out.logits, {out.logits.dim(0) / batch.choices, batch.choices});
   return out;
 }
 
-Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& out, const Batch& batch, double normaliser) {
+Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& out,
+              const Batch& batch, double normaliser) {
   const Device device = out.last_hidden_state.value().device();
   switch (target) {
     case TaskTarget::classes:
@@ -36,12 +38,14 @@ Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& o
     }
     case TaskTarget::span: {
       Var start = out.start_logits, end = out.end_logits;
-      if (batch.input.attention_mask.defined() && config.attention.semantics == Semantics::nystrom) {
+      if (batch.input.attention_mask.defined() &&
+          config.attention.semantics == Semantics::nystrom) {
         const Var penalty(padding_penalty(batch.input.attention_mask, start.dtype(), device));
         start = start + penalty;
         end = end + penalty;
       }
-      return question_answering_loss(start, end, batch.start_positions, batch.end_positions, normaliser);
+      return question_answering_loss(start, end, batch.start_positions, batch.end_positions,
+                                     normaliser);
     }
     case TaskTarget::none: break;
   }

@@ -29,27 +29,33 @@ std::vector<double> softmax_of(std::span<const double> scores) {
 std::vector<std::size_t> ranked(const std::vector<double>& scores, std::int64_t top_k) {
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return scores[a] > scores[b]; });
   order.resize(std::min(order.size(), static_cast<std::size_t>(top_k)));
   return order;
 }
 
 CharacterRange characters(std::string_view text, const TextRange& bytes) {
   const auto count = [&](std::int64_t end) {
-    return std::count_if(text.begin(), text.begin() + end, [](char c) { return !is_utf8_continuation(c); });
+    return std::count_if(text.begin(), text.begin() + end,
+                         [](char c) { return !is_utf8_continuation(c); });
   };
   return {count(bytes.begin), count(bytes.end)};
 }
 
 /// Whether words have tags of entities, such as B-PER; else any labels.
-bool tells_entities(const TaskModel& task) { return std::ranges::all_of(task.reader->labels().names(), is_entity_tag); }
+bool tells_entities(const TaskModel& task) {
+  return std::ranges::all_of(task.reader->labels().names(), is_entity_tag);
+}
 
 /// Turns the outputs for the samples of a data set into predictions.
 class Predictor {
  public:
-  Predictor(const TaskModel& task, const TaskDataset& dataset, std::int64_t top_k) : task_(task), dataset_(dataset), top_k_(top_k) {}
+  Predictor(const TaskModel& task, const TaskDataset& dataset, std::int64_t top_k)
+      : task_(task), dataset_(dataset), top_k_(top_k) {}
 
-  std::vector<Prediction> operator()(std::int64_t batch_size, const std::shared_ptr<const TaskDataset>& dataset) {
+  std::vector<Prediction> operator()(std::int64_t batch_size,
+                                     const std::shared_ptr<const TaskDataset>& dataset) {
     TaskLoaderOptions options;
     options.batch_size = options.micro_batch_size = batch_size;
     options.padding = task_.reader->padding();
@@ -58,17 +64,24 @@ class Predictor {
     while (const auto batch = loader.next()) {
       const ModelOutput out = task_output(*task_.model, *batch);
       const bool spans = dataset_.target() == TaskTarget::span;
-      const Tensor first = (spans ? out.start_logits : out.logits).value().to(cpu_device).cast(DType::f64).contiguous();
-      const Tensor second = spans ? out.end_logits.value().to(cpu_device).cast(DType::f64).contiguous() : Tensor();
+      const Tensor first = (spans ? out.start_logits : out.logits)
+                               .value()
+                               .to(cpu_device)
+                               .cast(DType::f64)
+                               .contiguous();
+      const Tensor second =
+          spans ? out.end_logits.value().to(cpu_device).cast(DType::f64).contiguous() : Tensor();
       const std::int64_t width = first.numel() / first.dim(0);
       for (std::size_t row = 0; row < batch->samples.size(); ++row) {
         const auto scores = [&](const Tensor& tensor) {
-          return std::span(tensor.data<double>() + static_cast<std::int64_t>(row) * width, static_cast<std::size_t>(width));
+          return std::span(tensor.data<double>() + static_cast<std::int64_t>(row) * width,
+                           static_cast<std::size_t>(width));
         };
         if (spans) {
           add_window(batch->samples[row], scores(first), scores(second));
         } else {
-          predictions_[static_cast<std::size_t>(example_of(batch->samples[row]))] = predict(batch->samples[row], scores(first));
+          predictions_[static_cast<std::size_t>(example_of(batch->samples[row]))] =
+              predict(batch->samples[row], scores(first));
         }
       }
     }
@@ -77,13 +90,17 @@ class Predictor {
   }
 
  private:
-  std::int64_t example_of(std::int64_t sample) const { return dataset_.width() > 0 ? sample : dataset_.sample(sample).example; }
+  std::int64_t example_of(std::int64_t sample) const {
+    return dataset_.width() > 0 ? sample : dataset_.sample(sample).example;
+  }
 
   Prediction predict(std::int64_t sample, std::span<const double> scores) const {
     Prediction result;
     switch (*task_.settings.task.kind) {
       case TaskKind::tokens: result.guesses = label_words(sample, scores); break;
-      case TaskKind::choice: result.guesses = rank(scores, dataset_.example(example_of(sample)).choices); break;
+      case TaskKind::choice:
+        result.guesses = rank(scores, dataset_.example(example_of(sample)).choices);
+        break;
       case TaskKind::classification:
       case TaskKind::regression:
       case TaskKind::features:
@@ -97,26 +114,33 @@ class Predictor {
     return result;
   }
 
-  std::vector<Guess> rank(std::span<const double> scores, const std::vector<std::string>& names) const {
+  std::vector<Guess> rank(std::span<const double> scores,
+                          const std::vector<std::string>& names) const {
     const std::vector<double> probabilities = softmax_of(scores);
     std::vector<Guess> guesses;
-    for (const std::size_t i : ranked(probabilities, top_k_)) guesses.push_back({names[i], probabilities[i]});
+    for (const std::size_t i : ranked(probabilities, top_k_))
+      guesses.push_back({names[i], probabilities[i]});
     return guesses;
   }
 
   std::vector<Guess> label_words(std::int64_t sample, std::span<const double> scores) const {
     const LabelSet& labels = task_.reader->labels();
     const Example& example = dataset_.example(example_of(sample));
-    const std::vector<WordLabel> predicted = word_labels(dataset_.sample(sample), scores, labels.size());
+    const std::vector<WordLabel> predicted =
+        word_labels(dataset_.sample(sample), scores, labels.size());
     std::vector<Guess> guesses;
     if (!tells_entities(task_)) {
       for (std::size_t i = 0; i < example.words.size(); ++i) {
-        if (predicted[i].label >= 0) guesses.push_back({labels.name(predicted[i].label), predicted[i].probability, example.words[i]});
+        if (predicted[i].label >= 0)
+          guesses.push_back(
+              {labels.name(predicted[i].label), predicted[i].probability, example.words[i]});
       }
       return guesses;
     }
-    const std::vector<TextRange> places = example.text.empty() ? std::vector<TextRange>() : split_words(example.text);
-    for (const Entity& entity : find_entities(example.words, predicted, labels, example.text, places)) {
+    const std::vector<TextRange> places =
+        example.text.empty() ? std::vector<TextRange>() : split_words(example.text);
+    for (const Entity& entity :
+         find_entities(example.words, predicted, labels, example.text, places)) {
       Guess guess{entity.type, entity.score, entity.text};
       if (!places.empty()) guess.place = characters(example.text, entity.place);
       guesses.push_back(std::move(guess));
@@ -125,7 +149,8 @@ class Predictor {
   }
 
   void add_window(std::int64_t sample, std::span<const double> start, std::span<const double> end) {
-    windows_[example_of(sample)].push_back({sample, {start.begin(), start.end()}, {end.begin(), end.end()}});
+    windows_[example_of(sample)].push_back(
+        {sample, {start.begin(), start.end()}, {end.begin(), end.end()}});
   }
 
   void answer() {
@@ -135,9 +160,11 @@ class Predictor {
     options.no_answer = task.no_answer.value_or(false);
     options.no_answer_threshold = task.no_answer_threshold;
     for (auto& [number, windows] : windows_) {
-      std::sort(windows.begin(), windows.end(), [](const Window& a, const Window& b) { return a.sample < b.sample; });
+      std::sort(windows.begin(), windows.end(),
+                [](const Window& a, const Window& b) { return a.sample < b.sample; });
       std::vector<WindowScores> scores;
-      for (const Window& window : windows) scores.push_back({&dataset_.sample(window.sample), window.start, window.end});
+      for (const Window& window : windows)
+        scores.push_back({&dataset_.sample(window.sample), window.start, window.end});
       const std::string& context = *dataset_.example(number).pair;
       std::vector<Guess>& guesses = predictions_[static_cast<std::size_t>(number)].guesses;
       for (const PredictedAnswer& found : best_answers(context, scores, options)) {
@@ -162,18 +189,20 @@ class Predictor {
   std::map<std::int64_t, std::vector<Window>> windows_;
 };
 
-Predictions predict_all(const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset, std::int64_t batch_size,
-                        std::int64_t top_k) {
+Predictions predict_all(const TaskModel& task, const std::shared_ptr<const TaskDataset>& dataset,
+                        std::int64_t batch_size, std::int64_t top_k) {
   return {Predictor(task, *dataset, top_k)(batch_size, dataset), dataset->counts()};
 }
 
 }  // namespace
 
-Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples, std::int64_t batch_size, std::int64_t top_k) {
+Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples,
+                             std::int64_t batch_size, std::int64_t top_k) {
   return predict_all(task, task.reader->from(examples), batch_size, top_k);
 }
 
-Predictions predict_features(const TaskModel& task, const std::vector<std::string>& files, std::int64_t batch_size, std::int64_t top_k) {
+Predictions predict_features(const TaskModel& task, const std::vector<std::string>& files,
+                             std::int64_t batch_size, std::int64_t top_k) {
   return predict_all(task, task.reader->read(files, Labelled::optional), batch_size, top_k);
 }
 
@@ -181,7 +210,10 @@ std::string prediction_json(const TaskModel& task, const Prediction& prediction)
   using Json = nlohmann::ordered_json;
   const TaskKind kind = *task.settings.task.kind;
   const bool entities = kind == TaskKind::tokens && tells_entities(task);
-  const char* name = kind == TaskKind::questions ? "answer" : kind == TaskKind::choice ? "choice" : entities ? "entity_group" : "label";
+  const char* name = kind == TaskKind::questions ? "answer"
+                     : kind == TaskKind::choice  ? "choice"
+                     : entities                  ? "entity_group"
+                                                 : "label";
   if (prediction.value) return Json{{"value", *prediction.value}}.dump();
   Json list = Json::array();
   for (const Guess& guess : prediction.guesses) {

@@ -11,17 +11,20 @@ namespace {
 
 /// Outputs of the head that are labels of the task.
 LabelSet labels_of(const ModelConfig& config, const TaskConfig& task) {
-  const bool classes = has_labels(*task.kind) || (task.kind == TaskKind::features && config.num_labels() > 1);
+  const bool classes =
+      has_labels(*task.kind) || (task.kind == TaskKind::features && config.num_labels() > 1);
   return classes ? LabelSet(config.labels) : LabelSet();
 }
 
 }  // namespace
 
-SplitOverrides::SplitOverrides(const std::vector<std::string>& overrides, const std::vector<std::string>& sections) {
+SplitOverrides::SplitOverrides(const std::vector<std::string>& overrides,
+                               const std::vector<std::string>& sections) {
   for (const std::string& each : overrides) {
     const std::string section = each.substr(0, each.find_first_of(".="));
     require_input(section == "model" || std::ranges::find(sections, section) != sections.end(),
-                  "--set {}: this command takes options of model, {}", printable(each, 80), fmt::join(sections, ", "));
+                  "--set {}: this command takes options of model, {}", printable(each, 80),
+                  fmt::join(sections, ", "));
     (section == "model" ? model : run).push_back(each);
   }
 }
@@ -40,7 +43,8 @@ std::optional<TaskKind> task_of(const ModelConfig& config) {
   return std::nullopt;
 }
 
-RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given, const std::vector<std::string>& overrides) {
+RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given,
+                      const std::vector<std::string>& overrides) {
   const std::filesystem::path file = folder.path / "config.yaml";
   RunConfig config;
   if (given || std::filesystem::exists(file)) {
@@ -48,7 +52,8 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
   } else {
     config.task.kind = task_of(folder.config);
     config.model = folder.config;
-    config.model.attention.semantics = Semantics::nystrom;  // the length that transformers' needs is the model's, not that of the data
+    config.model.attention.semantics = Semantics::nystrom;  // the length that transformers' needs
+                                                            // is the model's, not that of the data
     config.data.sequence_length = trained_length(folder);
     config.task.stride = std::min(config.task.stride, config.data.sequence_length / 4);
     if (config.task.kind == TaskKind::choice) config.task.columns.choices = {"choices"};
@@ -63,37 +68,45 @@ RunConfig masked_lm_settings(const ModelFolder& folder, const std::vector<std::s
   const RunConfig config = settings_of(folder, std::nullopt, overrides);
   const std::int64_t length = config.data.sequence_length;
   require_input(!longest || length <= *longest,
-                "data.sequence_length {} is more than the {} tokens that the model takes; --set data.sequence_length={}", length,
-                longest.value_or(0), longest.value_or(0));
+                "data.sequence_length {} is more than the {} tokens that the model takes; --set "
+                "data.sequence_length={}",
+                length, longest.value_or(0), longest.value_or(0));
   const auto fixed = config.model.fixed_length();
-  require_input(
-      !fixed || length == *fixed,
-      "data.sequence_length {}: with attention.semantics transformers this model takes {} alone; --set data.sequence_length={}, or "
-      "--set model.attention.semantics=nystrom",
-      length, fixed.value_or(0), fixed.value_or(0));
+  require_input(!fixed || length == *fixed,
+                "data.sequence_length {}: with attention.semantics transformers this model takes "
+                "{} alone; --set data.sequence_length={}, or "
+                "--set model.attention.semantics=nystrom",
+                length, fixed.value_or(0), fixed.value_or(0));
   return config;
 }
 
-TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype, Device device) {
+TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype,
+                          Device device) {
   const std::string where = printable_path(folder.path);
-  require_input(has_task(settings), "{}: is a {}, and no task is known; name one: --set task.kind=classification", where,
-                enum_name(folder.config.head));
-  const std::vector<std::string> given_labels = settings.task.labels;  // those of a recipe give way to the model's
+  require_input(has_task(settings),
+                "{}: is a {}, and no task is known; name one: --set task.kind=classification",
+                where, enum_name(folder.config.head));
+  const std::vector<std::string> given_labels =
+      settings.task.labels;  // those of a recipe give way to the model's
   settings.task = resolve_task(settings.task);
   TaskModel result;
   const TaskConfig& task = settings.task;
-  require_input(task_of(folder.config) == task.kind, "{}: is a {} for {}, but task.kind is {}; change it, or choose another model", where,
-                enum_name(folder.config.head), task_of(folder.config) ? enum_name(*task_of(folder.config)) : "no task",
+  require_input(task_of(folder.config) == task.kind,
+                "{}: is a {} for {}, but task.kind is {}; change it, or choose another model",
+                where, enum_name(folder.config.head),
+                task_of(folder.config) ? enum_name(*task_of(folder.config)) : "no task",
                 enum_name(*task.kind));
   const LabelSet labels = labels_of(folder.config, task);
   require_input(given_labels.empty() || labels.size() == 0 || given_labels == labels.names(),
-                "{}: its {}, but task.{}; leave task.labels out, or choose another model", where, describe(labels),
-                describe(LabelSet(given_labels)));
+                "{}: its {}, but task.{}; leave task.labels out, or choose another model", where,
+                describe(labels), describe(LabelSet(given_labels)));
   if (task.kind != TaskKind::features) {
     result.tokenizer = open_tokenizer_of(folder);
-    require_input(result.tokenizer != nullptr, "{}: has no tokenizer; bring its tokenizer.json or spiece.model", where);
+    require_input(result.tokenizer != nullptr,
+                  "{}: has no tokenizer; bring its tokenizer.json or spiece.model", where);
   }
-  result.reader = std::make_unique<TaskReader>(task, labels, result.tokenizer, folder.config, settings.data.sequence_length);
+  result.reader = std::make_unique<TaskReader>(task, labels, result.tokenizer, folder.config,
+                                               settings.data.sequence_length);
   result.model = load_model(folder.path, folder.config, dtype, StoreMode::inference, device);
   result.settings = std::move(settings);
   return result;

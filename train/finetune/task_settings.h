@@ -1,4 +1,5 @@
-// A trained model in use: how it was trained, its task, its tokenizer and its labels, from its folder.
+// A trained model in use: how it was trained, its task, its tokenizer and its labels, from its
+// folder.
 #pragma once
 
 #include <memory>
@@ -15,15 +16,18 @@ namespace nystrom {
 struct SplitOverrides {
   std::vector<std::string> model, run;
   /// InputError for an option whose section is neither `model` nor among `sections`.
-  SplitOverrides(const std::vector<std::string>& overrides, const std::vector<std::string>& sections);
+  SplitOverrides(const std::vector<std::string>& overrides,
+                 const std::vector<std::string>& sections);
 };
 
-/// How the model of a folder was trained: from the run's file `given`, else from the config.yaml of the folder, else the
-/// defaults, with the sequences that the model was trained with and the task that its head is for. `overrides` come last. model is the
-/// folder's.
-RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given, const std::vector<std::string>& overrides);
+/// How the model of a folder was trained: from the run's file `given`, else from the config.yaml of
+/// the folder, else the defaults, with the sequences that the model was trained with and the task
+/// that its head is for. `overrides` come last. model is the folder's.
+RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given,
+                      const std::vector<std::string>& overrides);
 
-/// settings_of for a masked language model. InputError when the model cannot take sequences of that length.
+/// settings_of for a masked language model. InputError when the model cannot take sequences of that
+/// length.
 RunConfig masked_lm_settings(const ModelFolder& folder, const std::vector<std::string>& overrides);
 
 /// The kind of task that a head is for; nothing for masked language models and bare encoders.
@@ -38,6 +42,7 @@ struct TaskModel {
 };
 
 /// InputError when model and task do not fit: another head, or another number of labels.
-TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype, Device device);
+TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype,
+                          Device device);
 
 }  // namespace nystrom

@@ -26,11 +26,13 @@ constexpr std::int64_t max_labels = 1'000'000;
 
 /// Fields of ModelConfig that Hugging Face's class does not have: they stand in our block.
 bool is_block_field(std::string_view name) {
-  constexpr std::string_view names[] = {"norm", "positions", "pooling", "pairs", "embed_dim", "attention"};
+  constexpr std::string_view names[] = {"norm",  "positions", "pooling",
+                                        "pairs", "embed_dim", "attention"};
   return std::ranges::find(names, name) != std::end(names);
 }
 
-/// What transformers calls what a head of sequences predicts; null for other heads, for which it has no word.
+/// What transformers calls what a head of sequences predicts; null for other heads, for which it
+/// has no word.
 const char* problem_type(const ModelConfig& config) {
   if (config.head != Head::sequence_classification) return nullptr;
   return config.num_labels() == 1 ? regression : classification;
@@ -42,9 +44,12 @@ std::string shown(const json& value) {
   return fmt::format("an {}{}", value.empty() ? "empty " : "", value.type_name());
 }
 
-std::string listed(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
+std::string listed(const std::vector<std::string>& words) {
+  return fmt::format("{}", fmt::join(words, ", "));
+}
 
-/// A visitor of field lists that takes each member's value from a JSON object; absent keys leave the member as it is.
+/// A visitor of field lists that takes each member's value from a JSON object; absent keys leave
+/// the member as it is.
 class Reader {
  public:
   /// `prefix` stands in front of keys in messages ("nystrom.attention.").
@@ -60,7 +65,8 @@ class Reader {
   /// Refuses keys that no field asked for.
   void refuse_unknown() const {
     for (const auto& [key, value] : object_.items())
-      if (!seen_.contains(key)) fail(printable(key), "unknown key; known are " + listed({seen_.begin(), seen_.end()}));
+      if (!seen_.contains(key))
+        fail(printable(key), "unknown key; known are " + listed({seen_.begin(), seen_.end()}));
   }
 
   /// Null when absent.
@@ -72,7 +78,8 @@ class Reader {
   [[noreturn]] void fail(const std::string& name, const std::string& message) const {
     throw InputError(fmt::format("{}: {}{}: {}", source_, prefix_, name, message));
   }
-  [[noreturn]] void fail_type(const std::string& name, const std::string& expected, const json& got) const {
+  [[noreturn]] void fail_type(const std::string& name, const std::string& expected,
+                              const json& got) const {
     fail(name, fmt::format("expected {}, got {}", expected, shown(got)));
   }
 
@@ -85,7 +92,8 @@ class Reader {
     } else if constexpr (std::is_arithmetic_v<T>) {
       constexpr bool whole = std::is_same_v<T, std::int64_t>;
       // A number above the largest int64 is unsigned in this library, and would wrap.
-      const bool fits = !value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t{INT64_MAX};
+      const bool fits =
+          !value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t{INT64_MAX};
       const bool typed = whole ? value.is_number_integer() && fits : value.is_number();
       if (!typed || !range.contains(value.get<T>())) fail_type(name, describe(range, whole), value);
       member = value.get<T>();
@@ -141,7 +149,8 @@ struct Part {
   }
 };
 
-/// Our block's fields for reading and writing, and those of the same name that Hugging Face keeps outside.
+/// Our block's fields for reading and writing, and those of the same name that Hugging Face keeps
+/// outside.
 template <class V>
 void block_fields(V& v, ModelConfig& config) {
   Part<V> part{v, true};
@@ -188,9 +197,11 @@ struct Writer {
 
 void check_kind_of_model(const Reader& reader) {
   if (const json* type = reader.find("model_type"); type != nullptr) {
-    if (*type != own_type && *type != transformers_type) reader.fail_type("model_type", "\"nystrom\" or \"nystromformer\"", *type);
+    if (*type != own_type && *type != transformers_type)
+      reader.fail_type("model_type", "\"nystrom\" or \"nystromformer\"", *type);
     if (*type == own_type && reader.find(block_name) == nullptr)
-      reader.fail(block_name, "is missing; a folder of model_type \"nystrom\" has its options there");
+      reader.fail(block_name,
+                  "is missing; a folder of model_type \"nystrom\" has its options there");
   }
   for (const char* key : {"is_decoder", "causal", "is_causal"}) {
     const json* value = reader.find(key);
@@ -198,27 +209,34 @@ void check_kind_of_model(const Reader& reader) {
     if (!value->is_boolean()) reader.fail_type(key, "true or false", *value);
     if (*value == true)
       reader.fail(key,
-                  "a causal Nyström model cannot be built: landmarks are means over the whole sequence, so every position would see "
+                  "a causal Nyström model cannot be built: landmarks are means over the whole "
+                  "sequence, so every position would see "
                   "the future; set it to false");
   }
   if (const json* value = reader.find("inv_coeff_init_option")) {
     if (!value->is_boolean()) reader.fail_type("inv_coeff_init_option", "true or false", *value);
-    if (*value == true) reader.fail("inv_coeff_init_option", "true crashes in transformers, so no model was made with it; set it to false");
+    if (*value == true)
+      reader.fail("inv_coeff_init_option",
+                  "true crashes in transformers, so no model was made with it; set it to false");
   }
 }
 
-/// A head with one output is a regression here, any other a classification; a folder that says otherwise would be run as what it is not.
+/// A head with one output is a regression here, any other a classification; a folder that says
+/// otherwise would be run as what it is not.
 void check_problem_type(const Reader& reader, const ModelConfig& config) {
   const json* value = reader.find("problem_type");
   if (value == nullptr || value->is_null()) return;
   if (!value->is_string()) reader.fail_type("problem_type", "a string or null", *value);
   if (*value == "multi_label_classification")
-    reader.fail("problem_type", "multi_label_classification is not supported; one label an example is");
+    reader.fail("problem_type",
+                "multi_label_classification is not supported; one label an example is");
   if (*value != regression && *value != classification)
-    reader.fail_type("problem_type", fmt::format("\"{}\", \"{}\" or null", classification, regression), *value);
+    reader.fail_type("problem_type",
+                     fmt::format("\"{}\", \"{}\" or null", classification, regression), *value);
   const char* expected = problem_type(config);
   if (expected != nullptr && *value != expected)
-    reader.fail("problem_type", fmt::format("{} with {} labels; here a head of one label is a regression, any other a classification",
+    reader.fail("problem_type", fmt::format("{} with {} labels; here a head of one label is a "
+                                            "regression, any other a classification",
                                             value->get<std::string>(), config.labels.size()));
 }
 
@@ -231,18 +249,23 @@ Head read_head(const Reader& reader) {
     known.emplace_back(entry.name);
   }
   const bool one = value->is_array() && value->size() == 1;
-  const std::string got = one ? shown(value->front()) : value->is_array() ? fmt::format("an array of {}", value->size()) : shown(*value);
-  reader.fail("architectures", fmt::format("expected an array with one of {}; got {}", listed(known), got));
+  const std::string got = one                 ? shown(value->front())
+                          : value->is_array() ? fmt::format("an array of {}", value->size())
+                                              : shown(*value);
+  reader.fail("architectures",
+              fmt::format("expected an array with one of {}; got {}", listed(known), got));
 }
 
 std::vector<std::string> read_labels(Reader& reader) {
   std::vector<std::string> labels;
   if (const json* names = reader.find("id2label")) {
-    if (!names->is_object() || names->empty()) reader.fail_type("id2label", "an object of labels", *names);
+    if (!names->is_object() || names->empty())
+      reader.fail_type("id2label", "an object of labels", *names);
     for (std::size_t i = 0; i < names->size(); ++i) {
       const std::string key = std::to_string(i);
       if (!names->contains(key))
-        reader.fail("id2label", fmt::format("expected the keys \"0\" to \"{}\", \"{}\" is missing", names->size() - 1, key));
+        reader.fail("id2label", fmt::format("expected the keys \"0\" to \"{}\", \"{}\" is missing",
+                                            names->size() - 1, key));
       const json& label = (*names)[key];
       if (!label.is_string()) reader.fail_type("id2label." + key, "a string", label);
       labels.push_back(label.get<std::string>());
@@ -255,7 +278,8 @@ std::vector<std::string> read_labels(Reader& reader) {
   return labels;
 }
 
-void read_block(const json& value, const std::string& source, const Reader& outer, ModelConfig& config) {
+void read_block(const json& value, const std::string& source, const Reader& outer,
+                ModelConfig& config) {
   if (!value.is_object()) outer.fail_type(block_name, "an object", value);
   Reader block(value, source, std::string(block_name) + ".");
   block_fields(block, config);
@@ -266,11 +290,14 @@ void read_block(const json& value, const std::string& source, const Reader& oute
 /// A token id that nothing here depends on: other programs write what they like.
 std::optional<std::int64_t> read_idle_id(const Reader& reader, const char* name) {
   const json* value = reader.find(name);
-  if (value == nullptr || !value->is_number_unsigned() || value->get<std::uint64_t>() > std::uint64_t{INT64_MAX}) return std::nullopt;
+  if (value == nullptr || !value->is_number_unsigned() ||
+      value->get<std::uint64_t>() > std::uint64_t{INT64_MAX})
+    return std::nullopt;
   return value->get<std::int64_t>();
 }
 
-/// What config.json states: of exact attention the segment_means_seq_len that makes transformers compute it too.
+/// What config.json states: of exact attention the segment_means_seq_len that makes transformers
+/// compute it too.
 ModelConfig stated(ModelConfig config) {
   if (config.attention.kind == AttentionKind::softmax && computed_by_transformers(config))
     config.segment_means_seq_len = config.attention.num_landmarks;
@@ -306,7 +333,8 @@ ModelConfig parse_keys(std::string_view text, const std::string& source) {
 
 std::filesystem::path config_path(const std::filesystem::path& folder_or_file) {
   std::error_code ignored;
-  return std::filesystem::is_directory(folder_or_file, ignored) ? folder_or_file / config_name : folder_or_file;
+  return std::filesystem::is_directory(folder_or_file, ignored) ? folder_or_file / config_name
+                                                                : folder_or_file;
 }
 
 }  // namespace
@@ -329,7 +357,9 @@ ModelConfig read_hf_keys(const std::filesystem::path& folder_or_file) {
 }
 
 void set_text_ends(ModelConfig& config, const SpecialIds& special) {
-  const auto id_or_none = [](std::int32_t id) { return id == no_id ? std::nullopt : std::optional<std::int64_t>(id); };
+  const auto id_or_none = [](std::int32_t id) {
+    return id == no_id ? std::nullopt : std::optional<std::int64_t>(id);
+  };
   config.bos_token_id = id_or_none(special.cls);
   config.eos_token_id = id_or_none(special.sep);
 }
@@ -346,7 +376,9 @@ std::string hf_config_text(const ModelConfig& config, ModelType type) {
   root[block_name] = block;
   root["conv_kernel_size"] = config.attention.conv_kernel_size.value_or(1);
   root["architectures"] = json::array({enum_name(config.head)});
-  root["model_type"] = type == ModelType::transformers || computed_by_transformers(config) ? transformers_type : own_type;
+  root["model_type"] = type == ModelType::transformers || computed_by_transformers(config)
+                           ? transformers_type
+                           : own_type;
   root["transformers_version"] = "4.57.1";
   root["attention_probs_dropout_prob"] = 0.1;  // declared by Hugging Face and applied nowhere
   root["inv_coeff_init_option"] = false;
@@ -362,7 +394,8 @@ std::string hf_config_text(const ModelConfig& config, ModelType type) {
   try {
     return root.dump(2, ' ', true) + "\n";
   } catch (const json::type_error&) {
-    throw InputError(fmt::format("labels: expected UTF-8, got {}", printable(listed(config.labels))));
+    throw InputError(
+        fmt::format("labels: expected UTF-8, got {}", printable(listed(config.labels))));
   }
 }
 

@@ -15,37 +15,47 @@ constexpr std::size_t max_index_bytes = std::size_t{16} << 20;
 
 bool is_shard_name(std::string_view name) {
   constexpr std::string_view suffix = ".safetensors";
-  return name.size() > suffix.size() && name.ends_with(suffix) && is_tensor_name(name);  // the same characters
+  return name.size() > suffix.size() && name.ends_with(suffix) &&
+         is_tensor_name(name);  // the same characters
 }
 
 [[noreturn]] void report_absent(const std::filesystem::path& folder) {
   std::error_code ignored;
-  const std::string looked_for = fmt::format("{}: has neither {} nor {}", printable_path(folder), single_name, index_name);
+  const std::string looked_for =
+      fmt::format("{}: has neither {} nor {}", printable_path(folder), single_name, index_name);
   for (const char* pickle : {"pytorch_model.bin", "pytorch_model.bin.index.json"})
     if (std::filesystem::exists(folder / pickle, ignored))
-      throw InputError(fmt::format(
-          "{}; {} is a pickle, which can run code and is never read; convert it where you trust it: python -c \"from transformers "
-          "import AutoModel; AutoModel.from_pretrained('IN').save_pretrained('OUT')\", with the model's own class for AutoModel",
-          looked_for, pickle));
+      throw InputError(
+          fmt::format("{}; {} is a pickle, which can run code and is never read; convert it where "
+                      "you trust it: python -c \"from transformers "
+                      "import AutoModel; AutoModel.from_pretrained('IN').save_pretrained('OUT')\", "
+                      "with the model's own class for AutoModel",
+                      looked_for, pickle));
   throw InputError(looked_for);
 }
 
 }  // namespace
 
-std::map<std::string, std::string> parse_weight_map(std::string_view text, const std::string& source) {
+std::map<std::string, std::string> parse_weight_map(std::string_view text,
+                                                    const std::string& source) {
   const nlohmann::json index = parse_json(text, source);
   require_input(index.is_object(), "{}: expected an object, got {}", source, index.type_name());
   const auto found = index.find("weight_map");
   require_input(found != index.end(), "{}: has no weight_map", source);
-  require_input(found->is_object() && !found->empty(), "{}: weight_map must be an object that names tensors, got {}", source,
+  require_input(found->is_object() && !found->empty(),
+                "{}: weight_map must be an object that names tensors, got {}", source,
                 found->is_object() ? "none" : found->type_name());
   std::map<std::string, std::string> shard_of;
   for (const auto& [tensor, shard] : found->items()) {
-    require_input(is_tensor_name(tensor), "{}: tensor name \"{}\" is not 1 to 256 of A-Z a-z 0-9 . _ -", source, printable(tensor));
-    require_input(shard.is_string(), "{}: the shard of {} must be a string, got {}", source, tensor, shard.type_name());
+    require_input(is_tensor_name(tensor),
+                  "{}: tensor name \"{}\" is not 1 to 256 of A-Z a-z 0-9 . _ -", source,
+                  printable(tensor));
+    require_input(shard.is_string(), "{}: the shard of {} must be a string, got {}", source, tensor,
+                  shard.type_name());
     const std::string name = shard.get<std::string>();
-    require_input(is_shard_name(name), "{}: tensor {}: \"{}\" is not the name of a .safetensors file in the same folder", source, tensor,
-                  printable(name));
+    require_input(is_shard_name(name),
+                  "{}: tensor {}: \"{}\" is not the name of a .safetensors file in the same folder",
+                  source, tensor, printable(name));
     shard_of[tensor] = name;
   }
   return shard_of;
@@ -57,13 +67,15 @@ ModelWeights ModelWeights::open(const std::filesystem::path& folder) {
   weights.folder_ = folder;
   if (std::filesystem::exists(folder / single_name, ignored)) {
     weights.files_.push_back(SafetensorsFile::open(folder / single_name));
-    for (const StoredTensor& tensor : weights.files_[0].tensors()) weights.file_of_[tensor.name] = 0;
+    for (const StoredTensor& tensor : weights.files_[0].tensors())
+      weights.file_of_[tensor.name] = 0;
     return weights;
   }
   if (!std::filesystem::exists(folder / index_name, ignored)) report_absent(folder);
 
   const std::string source = printable_path(folder / index_name);
-  const auto shard_of = parse_weight_map(read_text_file(folder / index_name, max_index_bytes), source);
+  const auto shard_of =
+      parse_weight_map(read_text_file(folder / index_name, max_index_bytes), source);
   std::map<std::string, std::size_t> position_of;
   for (const auto& [tensor, shard] : shard_of) {
     if (!position_of.contains(shard)) {
@@ -71,13 +83,14 @@ ModelWeights ModelWeights::open(const std::filesystem::path& folder) {
       weights.files_.push_back(SafetensorsFile::open_inside(folder, shard));
     }
     const std::size_t position = position_of[shard];
-    require_input(weights.files_[position].contains(tensor), "{}: places tensor {} in {}, which does not have it", source, tensor, shard);
+    require_input(weights.files_[position].contains(tensor),
+                  "{}: places tensor {} in {}, which does not have it", source, tensor, shard);
     weights.file_of_[tensor] = position;
   }
   for (const auto& [shard, position] : position_of)
     for (const StoredTensor& tensor : weights.files_[position].tensors())
-      require_input(shard_of.contains(tensor.name) && shard_of.at(tensor.name) == shard, "{}: does not list tensor {} of {}", source,
-                    tensor.name, shard);
+      require_input(shard_of.contains(tensor.name) && shard_of.at(tensor.name) == shard,
+                    "{}: does not list tensor {} of {}", source, tensor.name, shard);
   return weights;
 }
 
@@ -87,15 +100,19 @@ std::vector<std::string> ModelWeights::names() const {
   return names;
 }
 
-Tensor ModelWeights::read(const std::string& name, NonFinite non_finite) const { return file_with(name).read(name, non_finite); }
+Tensor ModelWeights::read(const std::string& name, NonFinite non_finite) const {
+  return file_with(name).read(name, non_finite);
+}
 
-void ModelWeights::read_into(const std::string& name, Tensor& destination, NonFinite non_finite) const {
+void ModelWeights::read_into(const std::string& name, Tensor& destination,
+                             NonFinite non_finite) const {
   file_with(name).read_into(name, destination, non_finite);
 }
 
 const SafetensorsFile& ModelWeights::file_with(const std::string& name) const {
   const auto found = file_of_.find(name);
-  require_input(found != file_of_.end(), "{}: has no tensor {}", printable_path(folder_), printable(name));
+  require_input(found != file_of_.end(), "{}: has no tensor {}", printable_path(folder_),
+                printable(name));
   return files_[found->second];
 }
 

@@ -51,11 +51,15 @@ std::int64_t convert(const std::byte* source, To* destination, std::int64_t coun
   return non_finite;
 }
 
-/// Takes the values of one chunk to element `first` of `destination`; returns the first non-finite one or -1.
-std::int64_t place(const std::vector<std::byte>& chunk, StoredType type, Tensor& destination, std::int64_t first) {
+/// Takes the values of one chunk to element `first` of `destination`; returns the first non-finite
+/// one or -1.
+std::int64_t place(const std::vector<std::byte>& chunk, StoredType type, Tensor& destination,
+                   std::int64_t first) {
   const std::int64_t count = static_cast<std::int64_t>(chunk.size()) / stored_size(type);
   if (!is_float(destination.dtype())) {
-    const auto copy = [&]<class T>(TypeTag<T>) { std::memcpy(destination.data<T>() + first, chunk.data(), chunk.size()); };
+    const auto copy = [&]<class T>(TypeTag<T>) {
+      std::memcpy(destination.data<T>() + first, chunk.data(), chunk.size());
+    };
     switch (destination.dtype()) {
       case DType::i64: copy(TypeTag<std::int64_t>{}); break;
       case DType::i32: copy(TypeTag<std::int32_t>{}); break;
@@ -67,7 +71,8 @@ std::int64_t place(const std::vector<std::byte>& chunk, StoredType type, Tensor&
   visit_stored_float(type, [&](auto from) {
     visit_float(destination.dtype(), [&](auto to) {
       using To = typename decltype(to)::type;
-      non_finite = convert<typename decltype(from)::type>(chunk.data(), destination.data<To>() + first, count);
+      non_finite = convert<typename decltype(from)::type>(chunk.data(),
+                                                          destination.data<To>() + first, count);
     });
   });
   return non_finite < 0 ? -1 : first + non_finite;
@@ -75,15 +80,20 @@ std::int64_t place(const std::vector<std::byte>& chunk, StoredType type, Tensor&
 
 }  // namespace
 
-SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) { return SafetensorsFile(InputFile::open(path)); }
+SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
+  return SafetensorsFile(InputFile::open(path));
+}
 
-SafetensorsFile SafetensorsFile::open_inside(const std::filesystem::path& folder, const std::string& name) {
+SafetensorsFile SafetensorsFile::open_inside(const std::filesystem::path& folder,
+                                             const std::string& name) {
   return SafetensorsFile(InputFile::open_inside(folder, name));
 }
 
 SafetensorsFile::SafetensorsFile(InputFile file) : file_(std::move(file)) {
   with_context(printable_path(file_.path()), [&] {
-    std::string first(std::min<std::size_t>(safetensors_length_bytes, static_cast<std::size_t>(file_.size())), '\0');
+    std::string first(
+        std::min<std::size_t>(safetensors_length_bytes, static_cast<std::size_t>(file_.size())),
+        '\0');
     file_.read(std::as_writable_bytes(std::span(first)), 0);
     const std::int64_t length = safetensors_header_length(first, file_.size());
     std::string text(static_cast<std::size_t>(length), '\0');
@@ -96,7 +106,8 @@ SafetensorsFile::SafetensorsFile(InputFile file) : file_(std::move(file)) {
 
 const StoredTensor& SafetensorsFile::stored(const std::string& name) const {
   const auto found = index_.find(name);
-  require_input(found != index_.end(), "{}: has no tensor {}", printable_path(path()), printable(name));
+  require_input(found != index_.end(), "{}: has no tensor {}", printable_path(path()),
+                printable(name));
   return header_.tensors[found->second];
 }
 
@@ -107,14 +118,18 @@ Tensor SafetensorsFile::read(const std::string& name, NonFinite non_finite) cons
   return result;
 }
 
-void SafetensorsFile::read_into(const std::string& name, Tensor& destination, NonFinite non_finite) const {
+void SafetensorsFile::read_into(const std::string& name, Tensor& destination,
+                                NonFinite non_finite) const {
   const StoredTensor& tensor = stored(name);
-  require(destination.device().is_cpu() && destination.is_contiguous(), "read_into needs a contiguous tensor on the CPU");
-  require_input(destination.shape() == tensor.shape, "{}: tensor {} has shape {}, expected {}", printable_path(path()), name, tensor.shape,
-                destination.shape());
+  require(destination.device().is_cpu() && destination.is_contiguous(),
+          "read_into needs a contiguous tensor on the CPU");
+  require_input(destination.shape() == tensor.shape, "{}: tensor {} has shape {}, expected {}",
+                printable_path(path()), name, tensor.shape, destination.shape());
   const DType stored_dtype = dtype_of_stored(tensor.type);
-  require_input(destination.dtype() == stored_dtype || (is_float(destination.dtype()) && is_float(stored_dtype)),
-                "{}: tensor {} has type {}, expected {}", printable_path(path()), name, stored_name(tensor.type), destination.dtype());
+  require_input(destination.dtype() == stored_dtype ||
+                    (is_float(destination.dtype()) && is_float(stored_dtype)),
+                "{}: tensor {} has type {}, expected {}", printable_path(path()), name,
+                stored_name(tensor.type), destination.dtype());
   Checksum checksum;
   std::int64_t bad = -1;
   std::vector<std::byte> chunk;
@@ -122,12 +137,15 @@ void SafetensorsFile::read_into(const std::string& name, Tensor& destination, No
     chunk.resize(static_cast<std::size_t>(std::min(chunk_bytes, tensor.bytes() - at)));
     file_.read(chunk, data_begin_ + tensor.begin + at);
     if (!tensor.checksum.empty()) checksum.update(chunk.data(), chunk.size());
-    const std::int64_t position = place(chunk, tensor.type, destination, at / stored_size(tensor.type));
+    const std::int64_t position =
+        place(chunk, tensor.type, destination, at / stored_size(tensor.type));
     if (bad < 0) bad = position;
   }
-  require_input(tensor.checksum.empty() || tensor.checksum == checksum.hex(), "{}: tensor {} is damaged: its checksum is not that in {}",
-                printable_path(path()), name, integrity_key);
-  require_input(bad < 0 || non_finite == NonFinite::allow, "{}: tensor {} is not finite at element {}", printable_path(path()), name, bad);
+  require_input(tensor.checksum.empty() || tensor.checksum == checksum.hex(),
+                "{}: tensor {} is damaged: its checksum is not that in {}", printable_path(path()),
+                name, integrity_key);
+  require_input(bad < 0 || non_finite == NonFinite::allow,
+                "{}: tensor {} is not finite at element {}", printable_path(path()), name, bad);
 }
 
 namespace {
@@ -138,10 +156,13 @@ std::span<const std::byte> bytes_of(const Tensor& tensor) {
   return {static_cast<const std::byte*>(view.data), static_cast<std::size_t>(tensor.bytes())};
 }
 
-void check_names(const std::vector<NamedTensor>& sorted, const std::map<std::string, std::string>& metadata) {
+void check_names(const std::vector<NamedTensor>& sorted,
+                 const std::map<std::string, std::string>& metadata) {
   std::map<std::string, int> count;
   for (const NamedTensor& entry : sorted) {
-    require(is_tensor_name(entry.name), "\"{}\" cannot be a tensor's name: 1 to 256 of A-Z a-z 0-9 . _ -", printable(entry.name));
+    require(is_tensor_name(entry.name),
+            "\"{}\" cannot be a tensor's name: 1 to 256 of A-Z a-z 0-9 . _ -",
+            printable(entry.name));
     require(++count[entry.name] == 1, "tensor {} would be written twice", entry.name);
   }
   for (const auto& [key, value] : metadata)
@@ -151,7 +172,8 @@ void check_names(const std::vector<NamedTensor>& sorted, const std::map<std::str
 
 }  // namespace
 
-std::string write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+std::string write_safetensors(const std::filesystem::path& path,
+                              const std::vector<NamedTensor>& tensors,
                               const std::map<std::string, std::string>& metadata) {
   std::vector<NamedTensor> sorted = tensors;
   std::sort(sorted.begin(), sorted.end(), [](const NamedTensor& a, const NamedTensor& b) {

@@ -1,5 +1,5 @@
-// Safetensors files: the format in which weights are kept and exchanged. Reading is strict (train/formats/safetensors_header.h says how)
-// and streams; writing is all or nothing.
+// Safetensors files: the format in which weights are kept and exchanged. Reading is strict
+// (train/formats/safetensors_header.h says how) and streams; writing is all or nothing.
 #pragma once
 
 #include <filesystem>
@@ -17,8 +17,8 @@ namespace nystrom {
 /// What to do about NaN and infinity in floating tensors.
 enum class NonFinite { allow, refuse };
 
-/// An open file whose header was checked. Reading tensors is const and may happen from several threads.
-/// Every error is an InputError "FILE: what is wrong".
+/// An open file whose header was checked. Reading tensors is const and may happen from several
+/// threads. Every error is an InputError "FILE: what is wrong".
 class SafetensorsFile {
  public:
   static SafetensorsFile open(const std::filesystem::path& path);
@@ -34,12 +34,14 @@ class SafetensorsFile {
   /// Throws when there is no such tensor.
   const StoredTensor& stored(const std::string& name) const;
 
-  /// The tensor on the CPU in dtype_of_stored(type). InputError when it is absent, its checksum is not that of its bytes (a tensor
-  /// without one is accepted), or it has a non-finite value and these are refused.
+  /// The tensor on the CPU in dtype_of_stored(type). InputError when it is absent, its checksum is
+  /// not that of its bytes (a tensor without one is accepted), or it has a non-finite value and
+  /// these are refused.
   Tensor read(const std::string& name, NonFinite non_finite = NonFinite::allow) const;
-  /// The same into a contiguous CPU tensor of the same shape. Between floating types values are converted; other types must be the
-  /// stored one. After an error `destination` is partly written.
-  void read_into(const std::string& name, Tensor& destination, NonFinite non_finite = NonFinite::allow) const;
+  /// The same into a contiguous CPU tensor of the same shape. Between floating types values are
+  /// converted; other types must be the stored one. After an error `destination` is partly written.
+  void read_into(const std::string& name, Tensor& destination,
+                 NonFinite non_finite = NonFinite::allow) const;
 
  private:
   explicit SafetensorsFile(InputFile file);
@@ -55,10 +57,13 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-/// Writes `tensors` (from any device) with their checksums and `metadata`, to which "format": "pt" is added. The layout is Hugging
-/// Face's: by type, then by name. The file appears whole and durable, or not at all. InputError when the system refuses; Error for
-/// names that are not tensor names, duplicates, and metadata keys reserved for checksums. Returns the checksum of the whole file.
-std::string write_safetensors(const std::filesystem::path& path, const std::vector<NamedTensor>& tensors,
+/// Writes `tensors` (from any device) with their checksums and `metadata`, to which "format": "pt"
+/// is added. The layout is Hugging Face's: by type, then by name. The file appears whole and
+/// durable, or not at all. InputError when the system refuses; Error for names that are not tensor
+/// names, duplicates, and metadata keys reserved for checksums. Returns the checksum of the whole
+/// file.
+std::string write_safetensors(const std::filesystem::path& path,
+                              const std::vector<NamedTensor>& tensors,
                               const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace nystrom

@@ -25,23 +25,28 @@ struct TypeEntry {
   DType dtype;
 };
 constexpr TypeEntry types[] = {
-    {StoredType::i64, "I64", 8, DType::i64}, {StoredType::f64, "F64", 8, DType::f64},     {StoredType::f32, "F32", 4, DType::f32},
-    {StoredType::i32, "I32", 4, DType::i32}, {StoredType::bf16, "BF16", 2, DType::bf16},  {StoredType::f16, "F16", 2, DType::f32},
-    {StoredType::u8, "U8", 1, DType::u8},    {StoredType::boolean, "BOOL", 1, DType::u8},
+    {StoredType::i64, "I64", 8, DType::i64},    {StoredType::f64, "F64", 8, DType::f64},
+    {StoredType::f32, "F32", 4, DType::f32},    {StoredType::i32, "I32", 4, DType::i32},
+    {StoredType::bf16, "BF16", 2, DType::bf16}, {StoredType::f16, "F16", 2, DType::f32},
+    {StoredType::u8, "U8", 1, DType::u8},       {StoredType::boolean, "BOOL", 1, DType::u8},
 };
-constexpr std::string_view other_types[] = {"U64", "C64",     "U32",     "U16",     "I16",     "I8",
-                                            "F4",  "F6_E2M3", "F6_E3M2", "F8_E4M3", "F8_E5M2", "F8_E8M0"};
+constexpr std::string_view other_types[] = {"U64",     "C64",     "U32",     "U16",
+                                            "I16",     "I8",      "F4",      "F6_E2M3",
+                                            "F6_E3M2", "F8_E4M3", "F8_E5M2", "F8_E8M0"};
 
 const TypeEntry& entry_of(StoredType type) {
-  return *std::find_if(std::begin(types), std::end(types), [&](const TypeEntry& entry) { return entry.type == type; });
+  return *std::find_if(std::begin(types), std::end(types),
+                       [&](const TypeEntry& entry) { return entry.type == type; });
 }
 
 StoredType parse_type(const std::string& tensor, const std::string& name) {
   for (const TypeEntry& entry : types)
     if (name == entry.name) return entry.type;
-  const bool known = std::find(std::begin(other_types), std::end(other_types), name) != std::end(other_types);
-  throw InputError(fmt::format("tensor {}: dtype {} is {}; read are F64, F32, BF16, F16, I64, I32, U8 and BOOL", tensor, printable(name),
-                               known ? "not supported" : "unknown"));
+  const bool known =
+      std::find(std::begin(other_types), std::end(other_types), name) != std::end(other_types);
+  throw InputError(
+      fmt::format("tensor {}: dtype {} is {}; read are F64, F32, BF16, F16, I64, I32, U8 and BOOL",
+                  tensor, printable(name), known ? "not supported" : "unknown"));
 }
 
 /// What `value` is, for messages.
@@ -56,7 +61,8 @@ std::string quoted(const std::string& text) {
   try {
     return nlohmann::json(text).dump();
   } catch (const nlohmann::json::type_error&) {
-    throw Error(fmt::format("\"{}\" cannot stand in a safetensors header: it is not UTF-8", printable(text)));
+    throw Error(fmt::format("\"{}\" cannot stand in a safetensors header: it is not UTF-8",
+                            printable(text)));
   }
 }
 
@@ -127,14 +133,17 @@ class HeaderReader final : public StrictSax {
       fail(fmt::format("tensor {}: {} is larger than any file", tensor_.name, number));
     std::vector<std::int64_t>& numbers = where_ == Where::shape ? shape_ : offsets_;
     const std::size_t limit = where_ == Where::shape ? max_rank : 2;
-    if (numbers.size() == limit) fail(fmt::format("tensor {}: {} has more than {} numbers", tensor_.name, key_, limit));
+    if (numbers.size() == limit)
+      fail(fmt::format("tensor {}: {} has more than {} numbers", tensor_.name, key_, limit));
     numbers.push_back(static_cast<std::int64_t>(number));
   }
 
   void finish_tensor() {
     for (const char* key : {"dtype", "shape", "data_offsets"})
       if (!seen_.contains(key)) fail(fmt::format("tensor {} has no {}", tensor_.name, key));
-    if (offsets_.size() != 2) fail(fmt::format("tensor {}: data_offsets has {} numbers instead of 2", tensor_.name, offsets_.size()));
+    if (offsets_.size() != 2)
+      fail(fmt::format("tensor {}: data_offsets has {} numbers instead of 2", tensor_.name,
+                       offsets_.size()));
     tensor_.type = parse_type(tensor_.name, dtype_);
     tensor_.shape = Shape(shape_);
     tensor_.begin = offsets_[0];
@@ -147,10 +156,11 @@ class HeaderReader final : public StrictSax {
                               : where_ == Where::root     ? "\"" + key_ + "\""
                               : where_ == Where::metadata ? "metadata \"" + printable(key_) + "\""
                                                           : "tensor " + tensor_.name + ": " + key_;
-    const char* expected = where_ == Where::outside || where_ == Where::root                           ? "an object"
-                           : where_ == Where::metadata || (where_ == Where::tensor && key_ == "dtype") ? "a string"
-                           : where_ == Where::tensor                                                   ? "an array"
-                                                     : "a whole number that is not negative";
+    const char* expected =
+        where_ == Where::outside || where_ == Where::root                           ? "an object"
+        : where_ == Where::metadata || (where_ == Where::tensor && key_ == "dtype") ? "a string"
+        : where_ == Where::tensor                                                   ? "an array"
+                                  : "a whole number that is not negative";
     fail(fmt::format("{} must be {}, got {}", place, expected, got));
   }
 
@@ -164,24 +174,32 @@ class HeaderReader final : public StrictSax {
   std::set<std::string> seen_;
 };
 
-/// Size of the tensor's elements, with zeros counted as ones so that strides cannot overflow either.
+/// Size of the tensor's elements, with zeros counted as ones so that strides cannot overflow
+/// either.
 void check_size(const StoredTensor& tensor) {
   std::int64_t product = stored_size(tensor.type);
   bool empty = false;
   bool overflow = false;
   for (const std::int64_t size : tensor.shape) {
     empty = empty || size == 0;
-    overflow = overflow || __builtin_mul_overflow(product, std::max<std::int64_t>(size, 1), &product);
+    overflow =
+        overflow || __builtin_mul_overflow(product, std::max<std::int64_t>(size, 1), &product);
   }
-  require_input(!overflow, "tensor {}: shape {} has more bytes than any file", tensor.name, tensor.shape);
+  require_input(!overflow, "tensor {}: shape {} has more bytes than any file", tensor.name,
+                tensor.shape);
   if (empty) product = 0;
-  require_input(tensor.end >= tensor.begin, "tensor {}: data_offsets [{}, {}] run backwards", tensor.name, tensor.begin, tensor.end);
-  require_input(tensor.bytes() == product, "tensor {}: {} {} needs {} bytes, but data_offsets [{}, {}] hold {}", tensor.name,
-                stored_name(tensor.type), tensor.shape, product, tensor.begin, tensor.end, tensor.bytes());
+  require_input(tensor.end >= tensor.begin, "tensor {}: data_offsets [{}, {}] run backwards",
+                tensor.name, tensor.begin, tensor.end);
+  require_input(tensor.bytes() == product,
+                "tensor {}: {} {} needs {} bytes, but data_offsets [{}, {}] hold {}", tensor.name,
+                stored_name(tensor.type), tensor.shape, product, tensor.begin, tensor.end,
+                tensor.bytes());
 }
 
 /// The order in which tensors are written.
-bool written_before(const StoredTensor& a, const StoredTensor& b) { return a.type != b.type ? a.type < b.type : a.name < b.name; }
+bool written_before(const StoredTensor& a, const StoredTensor& b) {
+  return a.type != b.type ? a.type < b.type : a.name < b.name;
+}
 
 void check_layout(std::vector<StoredTensor>& tensors, std::int64_t data_bytes) {
   for (const StoredTensor& tensor : tensors) check_size(tensor);
@@ -191,19 +209,26 @@ void check_layout(std::vector<StoredTensor>& tensors, std::int64_t data_bytes) {
   });
   std::int64_t position = 0;
   for (const StoredTensor& tensor : tensors) {
-    require_input(tensor.begin >= position, "tensor {} starts at byte {} of the data, inside the tensor before, which ends at {}",
-                  tensor.name, tensor.begin, position);
-    require_input(tensor.begin == position, "bytes {} to {} of the data, before tensor {}, belong to no tensor", position, tensor.begin,
-                  tensor.name);
-    require_input(tensor.end <= data_bytes, "tensor {} ends at byte {} of the data, but the file has only {}: it is cut short", tensor.name,
-                  tensor.end, data_bytes);
+    require_input(
+        tensor.begin >= position,
+        "tensor {} starts at byte {} of the data, inside the tensor before, which ends at {}",
+        tensor.name, tensor.begin, position);
+    require_input(tensor.begin == position,
+                  "bytes {} to {} of the data, before tensor {}, belong to no tensor", position,
+                  tensor.begin, tensor.name);
+    require_input(
+        tensor.end <= data_bytes,
+        "tensor {} ends at byte {} of the data, but the file has only {}: it is cut short",
+        tensor.name, tensor.end, data_bytes);
     position = tensor.end;
   }
-  require_input(position == data_bytes, "{} bytes after the last tensor belong to no tensor", data_bytes - position);
+  require_input(position == data_bytes, "{} bytes after the last tensor belong to no tensor",
+                data_bytes - position);
 }
 
 /// The header's JSON text as written here; Hugging Face's library writes the same.
-std::string header_text(const SafetensorsHeader& header, const std::map<std::string, std::string>& metadata) {
+std::string header_text(const SafetensorsHeader& header,
+                        const std::map<std::string, std::string>& metadata) {
   std::string text = "{";
   if (!metadata.empty()) {
     for (const auto& [key, value] : metadata) {
@@ -214,8 +239,9 @@ std::string header_text(const SafetensorsHeader& header, const std::map<std::str
   }
   for (const StoredTensor& tensor : header.tensors) {
     const std::vector<std::int64_t> sizes(tensor.shape.begin(), tensor.shape.end());
-    text += fmt::format("{}\"{}\":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", text.size() == 1 ? "" : ",", tensor.name,
-                        stored_name(tensor.type), fmt::join(sizes, ","), tensor.begin, tensor.end);
+    text += fmt::format("{}\"{}\":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}",
+                        text.size() == 1 ? "" : ",", tensor.name, stored_name(tensor.type),
+                        fmt::join(sizes, ","), tensor.begin, tensor.end);
   }
   return text + "}";
 }
@@ -228,12 +254,15 @@ std::string header_checksum(const SafetensorsHeader& header) {
   return checksum.hex();
 }
 
-bool is_checksum(const std::string& text) { return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos; }
+bool is_checksum(const std::string& text) {
+  return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+}
 
 /// The JSON text under integrity_key.
 class ChecksumReader final : public StrictSax {
  public:
-  explicit ChecksumReader(std::size_t max_entries) : StrictSax(integrity_key, 1), max_entries_(max_entries) {}
+  explicit ChecksumReader(std::size_t max_entries)
+      : StrictSax(integrity_key, 1), max_entries_(max_entries) {}
   std::map<std::string, std::string> take() { return std::move(checksums_); }
 
  private:
@@ -263,9 +292,11 @@ class ChecksumReader final : public StrictSax {
 void take_checksums(SafetensorsHeader& header) {
   for (const auto& [key, value] : header.metadata) {
     // A key one damaged byte away from ours would otherwise pass as a file without checksums.
-    const bool damaged = key.find("nystrom") != std::string::npos || key.find("integrity") != std::string::npos;
-    require_input(!damaged || key == integrity_key, "metadata key \"{}\" is unknown; the only one with such a name is {}", printable(key),
-                  integrity_key);
+    const bool damaged =
+        key.find("nystrom") != std::string::npos || key.find("integrity") != std::string::npos;
+    require_input(!damaged || key == integrity_key,
+                  "metadata key \"{}\" is unknown; the only one with such a name is {}",
+                  printable(key), integrity_key);
   }
   const auto found = header.metadata.find(integrity_key);
   if (found == header.metadata.end()) return;
@@ -279,9 +310,10 @@ void take_checksums(SafetensorsHeader& header) {
     tensor.checksum = node.mapped();
   }
   if (const auto own = checksums.extract(metadata_key))
-    require_input(own.mapped() == header_checksum(header), "the header is damaged: its checksum is not that in {}", integrity_key);
-  require_input(checksums.empty(), "{} has a checksum of {}, which is not in the file", integrity_key,
-                checksums.empty() ? "" : printable(checksums.begin()->first));
+    require_input(own.mapped() == header_checksum(header),
+                  "the header is damaged: its checksum is not that in {}", integrity_key);
+  require_input(checksums.empty(), "{} has a checksum of {}, which is not in the file",
+                integrity_key, checksums.empty() ? "" : printable(checksums.begin()->first));
 }
 
 }  // namespace
@@ -293,27 +325,35 @@ std::int64_t stored_size(StoredType type) { return entry_of(type).size; }
 StoredType stored_type_of(DType dtype) {
   if (dtype == DType::f16) return StoredType::f16;
   return std::find_if(std::begin(types), std::end(types),
-                      [&](const TypeEntry& entry) { return entry.dtype == dtype && entry.type != StoredType::f16; })
+                      [&](const TypeEntry& entry) {
+                        return entry.dtype == dtype && entry.type != StoredType::f16;
+                      })
       ->type;
 }
 
 bool is_tensor_name(std::string_view name) {
   const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
+           c == '_' || c == '-';
   };
-  return !name.empty() && name.size() <= 256 && name != metadata_key && std::all_of(name.begin(), name.end(), allowed);
+  return !name.empty() && name.size() <= 256 && name != metadata_key &&
+         std::all_of(name.begin(), name.end(), allowed);
 }
 
 std::int64_t safetensors_header_length(std::string_view first, std::int64_t file_size) {
   require_input(file_size >= safetensors_length_bytes && first.size() == safetensors_length_bytes,
-                "not a safetensors file: {} bytes, shorter than the 8 of its header length", file_size);
+                "not a safetensors file: {} bytes, shorter than the 8 of its header length",
+                file_size);
   std::uint64_t length = 0;
-  for (std::size_t i = 0; i < first.size(); ++i) length |= std::uint64_t{static_cast<unsigned char>(first[i])} << (8 * i);
+  for (std::size_t i = 0; i < first.size(); ++i)
+    length |= std::uint64_t{static_cast<unsigned char>(first[i])} << (8 * i);
   require_input(length <= static_cast<std::uint64_t>(max_safetensors_header),
-                "not a safetensors file, or damaged: a header of {} bytes; at most {} are read", length, max_safetensors_header);
+                "not a safetensors file, or damaged: a header of {} bytes; at most {} are read",
+                length, max_safetensors_header);
   const auto result = static_cast<std::int64_t>(length);
-  require_input(result <= file_size - safetensors_length_bytes, "the header of {} bytes does not fit into the file of {}: it is cut short",
-                result, file_size);
+  require_input(result <= file_size - safetensors_length_bytes,
+                "the header of {} bytes does not fit into the file of {}: it is cut short", result,
+                file_size);
   return result;
 }
 
@@ -338,7 +378,8 @@ std::string safetensors_header_bytes(const SafetensorsHeader& header) {
   std::string text = header_text(header, metadata);
   text.append((8 - text.size() % 8) % 8, ' ');
   std::string bytes;
-  for (int i = 0; i < 8; ++i) bytes += static_cast<char>(std::uint64_t{text.size()} >> (8 * i) & 0xff);
+  for (int i = 0; i < 8; ++i)
+    bytes += static_cast<char>(std::uint64_t{text.size()} >> (8 * i) & 0xff);
   return bytes + text;
 }
 

@@ -8,38 +8,55 @@ namespace {
 /// What is in the way whatever the attention computes.
 std::string obstacle_of_structure(const ModelConfig& config) {
   if (config.embed_dim)
-    return fmt::format("the input is features (embed_dim {}), and transformers' Nyströmformer takes token ids", *config.embed_dim);
-  if (config.norm != Norm::post) return "norm is pre, and transformers' Nyströmformer normalises after each residual only";
-  if (config.positions != Positions::absolute) return "positions are none, and transformers' Nyströmformer always adds position embeddings";
+    return fmt::format(
+        "the input is features (embed_dim {}), and transformers' Nyströmformer takes token ids",
+        *config.embed_dim);
+  if (config.norm != Norm::post)
+    return "norm is pre, and transformers' Nyströmformer normalises after each residual only";
+  if (config.positions != Positions::absolute)
+    return "positions are none, and transformers' Nyströmformer always adds position embeddings";
   if (config.head == Head::sequence_classification && config.pooling != Pooling::first)
-    return "pooling is mean, and transformers' NystromformerForSequenceClassification reads the first token";
-  if (config.has_towers()) return "pairs are towers, and transformers' Nyströmformer reads a pair as one sequence";
+    return "pooling is mean, and transformers' NystromformerForSequenceClassification reads the "
+           "first token";
+  if (config.has_towers())
+    return "pairs are towers, and transformers' Nyströmformer reads a pair as one sequence";
   const AttentionKind kind = config.attention.kind;
   if (kind != AttentionKind::nystrom && kind != AttentionKind::softmax)
-    return fmt::format("attention.kind is {}, and transformers' Nyströmformer has Nyström and exact attention only", enum_name(kind));
+    return fmt::format(
+        "attention.kind is {}, and transformers' Nyströmformer has Nyström and exact attention "
+        "only",
+        enum_name(kind));
   return "";
 }
 
 /// What is in the way of Nyström attention at the model's length.
 std::string obstacle_of_length(const ModelConfig& config) {
-  const std::int64_t length = config.segment_means_seq_len, landmarks = config.attention.num_landmarks;
+  const std::int64_t length = config.segment_means_seq_len,
+                     landmarks = config.attention.num_landmarks;
   if (length % landmarks != 0)
     return fmt::format(
-        "num_landmarks {} does not divide the sequence length {} (segment_means_seq_len), which transformers cuts into equal segments",
+        "num_landmarks {} does not divide the sequence length {} (segment_means_seq_len), which "
+        "transformers cuts into equal segments",
         landmarks, length);
   if (length > config.max_position_embeddings && !is_exact_in_transformers(config))
-    return fmt::format("segment_means_seq_len {} exceeds max_position_embeddings {}, and transformers needs rows of just that length",
-                       length, config.max_position_embeddings);
+    return fmt::format(
+        "segment_means_seq_len {} exceeds max_position_embeddings {}, and transformers needs rows "
+        "of just that length",
+        length, config.max_position_embeddings);
   return "";
 }
 
 }  // namespace
 
-bool is_exact_in_transformers(const ModelConfig& config) { return config.segment_means_seq_len == config.attention.num_landmarks; }
+bool is_exact_in_transformers(const ModelConfig& config) {
+  return config.segment_means_seq_len == config.attention.num_landmarks;
+}
 
 std::string export_obstacle(const ModelConfig& config, bool softmax) {
   const std::string obstacle = obstacle_of_structure(config);
-  return obstacle.empty() && !softmax && config.attention.kind == AttentionKind::nystrom ? obstacle_of_length(config) : obstacle;
+  return obstacle.empty() && !softmax && config.attention.kind == AttentionKind::nystrom
+             ? obstacle_of_length(config)
+             : obstacle;
 }
 
 bool computed_by_transformers(const ModelConfig& config) {
@@ -47,8 +64,9 @@ bool computed_by_transformers(const ModelConfig& config) {
   if (!obstacle_of_structure(config).empty()) return false;
   if (attention.kind == AttentionKind::softmax) return true;
   if (attention.semantics != Semantics::transformers) return false;
-  return is_exact_in_transformers(config) || (attention.inverse == Inverse::iterative && attention.inverse_iterations == 6 &&
-                                              attention.landmark_source == LandmarkSource::queries_and_keys);
+  return is_exact_in_transformers(config) ||
+         (attention.inverse == Inverse::iterative && attention.inverse_iterations == 6 &&
+          attention.landmark_source == LandmarkSource::queries_and_keys);
 }
 
 }  // namespace nystrom

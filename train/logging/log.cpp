@@ -11,7 +11,8 @@
 namespace nystrom {
 namespace {
 
-/// fmt::print throws where standard error cannot be written, on a full disk above all: that must not end a run.
+/// fmt::print throws where standard error cannot be written, on a full disk above all: that must
+/// not end a run.
 void put(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 }  // namespace
@@ -56,7 +57,8 @@ void Log::warn(const std::string& text) {
 
 void Log::draw(const std::string& text) {
   if (!draws()) return;
-  put("\r\x1b[K\x1b[?7l" + text + "\x1b[?7h");  // cut at the edge: a wrapped line could not be drawn over
+  put("\r\x1b[K\x1b[?7l" + text +
+      "\x1b[?7h");  // cut at the edge: a wrapped line could not be drawn over
   drawn_ = true;
 }
 

@@ -1,4 +1,5 @@
-// What a command tells its user while it works: lines on standard error, in a run also in its log.txt.
+// What a command tells its user while it works: lines on standard error, in a run also in its
+// log.txt.
 #pragma once
 
 #include <filesystem>
@@ -20,7 +21,8 @@ class Log {
   /// From here on nothing is printed, not even warnings: of all processes of a run one speaks.
   void mute() { muted_ = true; }
 
-  /// From here on every line also goes to the end of `file`, with the time in front, quiet or not. InputError when it cannot be written.
+  /// From here on every line also goes to the end of `file`, with the time in front, quiet or not.
+  /// InputError when it cannot be written.
   void append_to(const std::filesystem::path& file);
 
   /// A line.

@@ -32,7 +32,8 @@ std::uint32_t masked_crc(const std::string& bytes) {
     return values;
   }();
   std::uint32_t crc = 0xffffffffu;
-  for (const char byte : bytes) crc = table[(crc ^ static_cast<unsigned char>(byte)) & 0xff] ^ (crc >> 8);
+  for (const char byte : bytes)
+    crc = table[(crc ^ static_cast<unsigned char>(byte)) & 0xff] ^ (crc >> 8);
   crc = ~crc;
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
@@ -52,19 +53,26 @@ std::string varint(std::uint64_t value) {
   bytes.push_back(static_cast<char>(value));
   return bytes;
 }
-std::string key(int field, int wire_type) { return varint(static_cast<std::uint64_t>(field << 3 | wire_type)); }
-std::string text_field(int field, const std::string& text) { return key(field, 2) + varint(text.size()) + text; }
+std::string key(int field, int wire_type) {
+  return varint(static_cast<std::uint64_t>(field << 3 | wire_type));
+}
+std::string text_field(int field, const std::string& text) {
+  return key(field, 2) + varint(text.size()) + text;
+}
 
 std::string framed(const std::string& event) {
   const std::string length = little_endian(static_cast<std::uint64_t>(event.size()));
   return length + little_endian(masked_crc(length)) + event + little_endian(masked_crc(event));
 }
 
-double wall_time() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+double wall_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 }  // namespace
 
-void StepMeans::add(std::int64_t step, double loss, std::optional<double> accuracy, std::int64_t tokens, double seconds) {
+void StepMeans::add(std::int64_t step, double loss, std::optional<double> accuracy,
+                    std::int64_t tokens, double seconds) {
   if (step != last_ + 1) clear();
   last_ = step;
   tokens_ += tokens;
@@ -81,7 +89,8 @@ std::optional<double> StepMeans::accuracy() const {
 
 RecordFile::RecordFile(std::filesystem::path path, Log& log) : path_(std::move(path)), log_(log) {
   descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  require_input(descriptor_ >= 0, "{}: cannot open for writing: {}", printable_path(path_), std::strerror(errno));
+  require_input(descriptor_ >= 0, "{}: cannot open for writing: {}", printable_path(path_),
+                std::strerror(errno));
 }
 
 RecordFile::~RecordFile() { ::close(descriptor_); }
@@ -96,26 +105,33 @@ void RecordFile::append(std::string_view record) {
   }
   const bool failed = !record.empty();
   if (failed && !warned_)
-    log_.warn(fmt::format("{}: cannot write: {}; the run goes on without recording", printable_path(path_), std::strerror(errno)));
+    log_.warn(fmt::format("{}: cannot write: {}; the run goes on without recording",
+                          printable_path(path_), std::strerror(errno)));
   warned_ = failed;
-  if (failed) std::ignore = ::ftruncate(descriptor_, end);  // where that fails too, readers pass over half a record
+  if (failed)
+    std::ignore =
+        ::ftruncate(descriptor_, end);  // where that fails too, readers pass over half a record
 }
 
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder, Log& log)
-    : file_(folder / fmt::format("events.out.tfevents.{}.{}.nystrom", static_cast<std::int64_t>(wall_time()), ::getpid()), log) {
+    : file_(folder / fmt::format("events.out.tfevents.{}.{}.nystrom",
+                                 static_cast<std::int64_t>(wall_time()), ::getpid()),
+            log) {
   file_.append(framed(key(1, 1) + little_endian(wall_time()) + text_field(3, "brain.Event:2")));
 }
 
 void TensorBoardWriter::write(std::int64_t step, const Metrics& metrics) {
   std::string summary;
   for (const auto& [name, value] : metrics) {
-    summary += text_field(1, text_field(1, name) + key(2, 5) + little_endian(static_cast<float>(value)));
+    summary +=
+        text_field(1, text_field(1, name) + key(2, 5) + little_endian(static_cast<float>(value)));
   }
-  file_.append(
-      framed(key(1, 1) + little_endian(wall_time()) + key(2, 0) + varint(static_cast<std::uint64_t>(step)) + text_field(5, summary)));
+  file_.append(framed(key(1, 1) + little_endian(wall_time()) + key(2, 0) +
+                      varint(static_cast<std::uint64_t>(step)) + text_field(5, summary)));
 }
 
-RecordLog::RecordLog(std::filesystem::path path, std::int64_t resumed_step, Log& log) : path_(std::move(path)), log_(log) {
+RecordLog::RecordLog(std::filesystem::path path, std::int64_t resumed_step, Log& log)
+    : path_(std::move(path)), log_(log) {
   roll_back(resumed_step);
 }
 
@@ -124,9 +140,12 @@ void RecordLog::roll_back(std::int64_t last_step) {
   if (std::ifstream old(path_); old) {
     OutputFile kept(path_);
     for (std::string line; std::getline(old, line);) {
-      const auto record = nlohmann::json::parse(line, nullptr, false);  // a killed run may leave half a line
+      const auto record =
+          nlohmann::json::parse(line, nullptr, false);  // a killed run may leave half a line
       const auto step = record.find("step");
-      if (step != record.end() && step->is_number_integer() && step->get<std::int64_t>() <= last_step) kept.write(line + "\n");
+      if (step != record.end() && step->is_number_integer() &&
+          step->get<std::int64_t>() <= last_step)
+        kept.write(line + "\n");
     }
     kept.commit();
   }
@@ -135,14 +154,16 @@ void RecordLog::roll_back(std::int64_t last_step) {
 
 void RecordLog::write(const std::string& line) { file_->append(line + "\n"); }
 
-MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard, Log& log)
+MetricsLog::MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step,
+                       bool tensorboard, Log& log)
     : records_(run_dir / "metrics.jsonl", resumed_step, log) {
   if (tensorboard) tensorboard_.emplace(run_dir, log);
 }
 
 void MetricsLog::write(std::int64_t step, const Metrics& metrics) {
   nlohmann::ordered_json record = {{"step", step}};
-  for (const auto& [name, value] : metrics) record[name] = std::isfinite(value) ? nlohmann::ordered_json(value) : nullptr;
+  for (const auto& [name, value] : metrics)
+    record[name] = std::isfinite(value) ? nlohmann::ordered_json(value) : nullptr;
   records_.write(record.dump());
   if (tensorboard_) tensorboard_->write(step, metrics);
 }

@@ -16,11 +16,14 @@ namespace nystrom {
 /// Names and values of one record, in order.
 using Metrics = std::vector<std::pair<std::string, double>>;
 
-/// What steps give since the last record, one after another. A step alone says little: losses and speeds jump.
+/// What steps give since the last record, one after another. A step alone says little: losses and
+/// speeds jump.
 class StepMeans {
  public:
-  /// Takes up a step. One that does not follow the last one starts anew: the run went back to a checkpoint.
-  void add(std::int64_t step, double loss, std::optional<double> accuracy, std::int64_t tokens, double seconds);
+  /// Takes up a step. One that does not follow the last one starts anew: the run went back to a
+  /// checkpoint.
+  void add(std::int64_t step, double loss, std::optional<double> accuracy, std::int64_t tokens,
+           double seconds);
   void clear() { *this = {}; }
 
   /// Of the steps whose loss is finite; NaN without any.
@@ -35,8 +38,8 @@ class StepMeans {
   std::optional<double> accuracy_;
 };
 
-/// A file to which whole records are appended. A full disk costs records, never the run: one that cannot be written leaves nothing behind
-/// and is warned of, once until one is written again.
+/// A file to which whole records are appended. A full disk costs records, never the run: one that
+/// cannot be written leaves nothing behind and is warned of, once until one is written again.
 class RecordFile {
  public:
   /// Opens the file, creating it when absent. InputError when that fails. `log` outlives it.
@@ -65,7 +68,8 @@ class TensorBoardWriter {
   RecordFile file_;
 };
 
-/// The name of a run's record of what its model makes of a few texts, a line an evaluation (train/pretrain/mask_samples.h).
+/// The name of a run's record of what its model makes of a few texts, a line an evaluation
+/// (train/pretrain/mask_samples.h).
 inline constexpr const char* mask_samples_file = "fill-masks.jsonl";
 
 /// A file of a run with a JSON object of a step a line.
@@ -73,7 +77,8 @@ class RecordLog {
  public:
   /// Continues the file after `resumed_step`: rolls back to it. `log` outlives it.
   RecordLog(std::filesystem::path path, std::int64_t resumed_step, Log& log);
-  /// Removes the records of steps after `last_step`, which are about to be computed again. InputError when that fails.
+  /// Removes the records of steps after `last_step`, which are about to be computed again.
+  /// InputError when that fails.
   void roll_back(std::int64_t last_step);
   /// Appends a line, without its end, as RecordFile does.
   void write(const std::string& line);
@@ -88,11 +93,12 @@ class RecordLog {
 class MetricsLog {
  public:
   /// As RecordLog.
-  MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard, Log& log);
+  MetricsLog(const std::filesystem::path& run_dir, std::int64_t resumed_step, bool tensorboard,
+             Log& log);
   /// As RecordLog's.
   void roll_back(std::int64_t last_step) { records_.roll_back(last_step); }
-  /// Appends {"step": …, metrics…}; not-a-number and infinity become null. What cannot be written is left out, as
-  /// RecordFile does.
+  /// Appends {"step": …, metrics…}; not-a-number and infinity become null. What cannot be written
+  /// is left out, as RecordFile does.
   void write(std::int64_t step, const Metrics& metrics);
 
  private:

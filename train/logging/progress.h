@@ -14,8 +14,8 @@ class Progress {
   /// `unit` names what is counted ("step"); `done` of `total` are done at the start.
   Progress(std::string unit, std::int64_t done, std::int64_t total, Log& log);
 
-  /// `done` of the total are done; `details` stands behind. On a terminal redrawn at most ten times a second; a line of its own elsewhere,
-  /// and in the log's file, when `line`.
+  /// `done` of the total are done; `details` stands behind. On a terminal redrawn at most ten times
+  /// a second; a line of its own elsewhere, and in the log's file, when `line`.
   void update(std::int64_t done, const std::string& details, bool line);
 
  private:

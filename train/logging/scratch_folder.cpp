@@ -12,7 +12,8 @@ namespace nystrom {
 
 ScratchFolder::ScratchFolder() {
   std::string name = (std::filesystem::temp_directory_path() / "nystrom-XXXXXX").string();
-  require_input(::mkdtemp(name.data()) != nullptr, "{}: cannot make a folder: {}; set TMPDIR to where there is room", name,
+  require_input(::mkdtemp(name.data()) != nullptr,
+                "{}: cannot make a folder: {}; set TMPDIR to where there is room", name,
                 std::strerror(errno));
   path_ = name;
 }

@@ -10,7 +10,9 @@ void request(int) { stop_requested = 1; }
 }  // namespace
 
 StopSignals::StopSignals()
-    : interrupt_(std::signal(SIGINT, &request)), terminate_(std::signal(SIGTERM, &request)), user_(std::signal(SIGUSR1, &request)) {
+    : interrupt_(std::signal(SIGINT, &request)),
+      terminate_(std::signal(SIGTERM, &request)),
+      user_(std::signal(SIGUSR1, &request)) {
   stop_requested = 0;
 }
 

@@ -1,4 +1,5 @@
-// SIGINT, SIGTERM and SIGUSR1 as a request to stop at the next good place. The last is what mpirun passes on to its processes.
+// SIGINT, SIGTERM and SIGUSR1 as a request to stop at the next good place. The last is what mpirun
+// passes on to its processes.
 #pragma once
 
 #include <csignal>
@@ -7,7 +8,8 @@
 
 namespace nystrom {
 
-/// The user asked to stop, and what was done is saved: the program exits with 130. Without a message nothing is printed.
+/// The user asked to stop, and what was done is saved: the program exits with 130. Without a
+/// message nothing is printed.
 class Interrupted : public Error {
  public:
   using Error::Error;

@@ -10,15 +10,19 @@ constexpr double good_residual = 0.1;  // six steps leave up to 7 % in trained m
 
 }  // namespace
 
-AttentionMonitor::AttentionMonitor(const RunConfig& config, Log& log) : config_(config), log_(log) {}
+AttentionMonitor::AttentionMonitor(const RunConfig& config, Log& log)
+    : config_(config), log_(log) {}
 
 void AttentionMonitor::begin(std::int64_t step, StepOptions& options) {
   watch_.reset();
   const auto& every = config_.logging.attention_every;
-  if (!every || step % *every != 0 || config_.model.attention.kind != AttentionKind::nystrom) return;
+  if (!every || step % *every != 0 || config_.model.attention.kind != AttentionKind::nystrom)
+    return;
   watch_ = std::make_unique<AttentionWatch>(config_.model);
   loss_scale_ = options.loss_scale;
-  options.observe_attention = [this](const AttentionInputs& inputs, Var& output) { watch_->observe(inputs, output); };
+  options.observe_attention = [this](const AttentionInputs& inputs, Var& output) {
+    watch_->observe(inputs, output);
+  };
 }
 
 Metrics AttentionMonitor::end() {
@@ -26,10 +30,11 @@ Metrics AttentionMonitor::end() {
   if (!watch_) return metrics;
   for (const auto& [layer, figures] : watch_->layers()) {
     const std::string prefix = fmt::format("layer_{}_", layer);
-    metrics.insert(metrics.end(), {{prefix + "attention_error", figures.error},
-                                   {prefix + "attention_entropy", figures.entropy},
-                                   {prefix + "inverse_residual", figures.residual},
-                                   {prefix + "inverse_gradient", figures.inverse_gradient / loss_scale_}});
+    metrics.insert(metrics.end(),
+                   {{prefix + "attention_error", figures.error},
+                    {prefix + "attention_entropy", figures.entropy},
+                    {prefix + "inverse_residual", figures.residual},
+                    {prefix + "inverse_gradient", figures.inverse_gradient / loss_scale_}});
     judge(layer, figures);
   }
   watch_.reset();
@@ -42,13 +47,17 @@ void AttentionMonitor::judge(std::int64_t layer, const AttentionFigures& figures
   if (above != patience) return;
   const AttentionConfig& attention = config_.model.attention;
   const bool rough = attention.inverse == Inverse::iterative && figures.residual > good_residual;
-  const std::string remedy = rough ? fmt::format("its inverse is rough (residual {:.2f}): raise model.attention.inverse_iterations, now {}",
-                                                 figures.residual, attention.inverse_iterations)
-                                   : fmt::format("raise model.attention.num_landmarks, now {}", attention.num_landmarks);
-  log_.warn(
-      fmt::format("layer {}: its attention differs by {:.0f} % from exact attention, above {:.0f} % at {} looks in a row; {}; or "
-                  "raise logging.attention_error_limit if the loss is good",
-                  layer, 100 * figures.error, 100 * config_.logging.attention_error_limit, patience, remedy));
+  const std::string remedy =
+      rough ? fmt::format(
+                  "its inverse is rough (residual {:.2f}): raise "
+                  "model.attention.inverse_iterations, now {}",
+                  figures.residual, attention.inverse_iterations)
+            : fmt::format("raise model.attention.num_landmarks, now {}", attention.num_landmarks);
+  log_.warn(fmt::format(
+      "layer {}: its attention differs by {:.0f} % from exact attention, above {:.0f} % at {} "
+      "looks in a row; {}; or "
+      "raise logging.attention_error_limit if the loss is good",
+      layer, 100 * figures.error, 100 * config_.logging.attention_error_limit, patience, remedy));
 }
 
 }  // namespace nystrom

@@ -1,4 +1,5 @@
-// What a run tells of its approximation while it trains: figures of every layer, and a warning that names the layer and what helps.
+// What a run tells of its approximation while it trains: figures of every layer, and a warning that
+// names the layer and what helps.
 #pragma once
 
 #include <memory>
@@ -11,15 +12,16 @@
 
 namespace nystrom {
 
-/// Looks at every logging.attention_every-th step of a model whose attention.kind is nystrom; otherwise does nothing.
+/// Looks at every logging.attention_every-th step of a model whose attention.kind is nystrom;
+/// otherwise does nothing.
 class AttentionMonitor {
  public:
   AttentionMonitor(const RunConfig& config, Log& log);
 
   /// Before step number `step`, from 1: has it watched when it is due.
   void begin(std::int64_t step, StepOptions& options);
-  /// After it: "layer_0_attention_error", …; nothing when it was not watched. Warns when a layer's error was above
-  /// logging.attention_error_limit three times in a row, once until it falls below.
+  /// After it: "layer_0_attention_error", …; nothing when it was not watched. Warns when a layer's
+  /// error was above logging.attention_error_limit three times in a row, once until it falls below.
   Metrics end();
 
  private:

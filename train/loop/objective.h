@@ -1,5 +1,5 @@
-// What a run learns from, and by what it is judged: the part in which masked language models and tasks differ. The loop of
-// train/loop/trainer.h does all the rest.
+// What a run learns from, and by what it is judged: the part in which masked language models and
+// tasks differ. The loop of train/loop/trainer.h does all the rest.
 #pragma once
 
 #include <functional>
@@ -52,10 +52,11 @@ class Objective {
   virtual ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) = 0;
 
   using EvaluationProgress = std::function<void(std::int64_t done, std::int64_t total)>;
-  /// The score of the model on the held-out data; no dropout. Spread over the processes, the same in each. What `progress` throws passes
-  /// through.
+  /// The score of the model on the held-out data; no dropout. Spread over the processes, the same
+  /// in each. What `progress` throws passes through.
   virtual Score evaluate(const Model& model, const EvaluationProgress& progress) = 0;
-  /// A line for the run's mask_samples_file (train/logging/metrics.h); empty where there is nothing to show.
+  /// A line for the run's mask_samples_file (train/logging/metrics.h); empty where there is nothing
+  /// to show.
   virtual std::string samples(const Model&, std::int64_t /*step*/) const { return ""; }
 };
 

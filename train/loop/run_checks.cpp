@@ -22,7 +22,8 @@ void check_run(const RunConfig& config) {
 }
 
 void check_run_start(const RunConfig& config) {
-  if (!config.start.from || !checkpoint_steps(fs::path(config.run_dir) / "checkpoints").empty()) return;
+  if (!config.start.from || !checkpoint_steps(fs::path(config.run_dir) / "checkpoints").empty())
+    return;
   Log quiet(true);
   check_start(config.model, open_start_folder(*config.start.from, quiet), config.start.fresh_head);
 }
@@ -38,7 +39,8 @@ std::set<fs::path> canonical_paths(const std::vector<std::string>& patterns) {
       continue;
     }
     try {
-      for (const fs::path& file : match_files(std::span(&pattern, 1))) paths.insert(fs::canonical(file));
+      for (const fs::path& file : match_files(std::span(&pattern, 1)))
+        paths.insert(fs::canonical(file));
     } catch (const InputError&) {
       continue;  // no such file
     }
@@ -52,10 +54,14 @@ std::vector<std::string> shared_file_warnings(const RunConfig& config) {
   const bool task = has_task(config);
   const std::set<fs::path> train = canonical_paths(task ? config.task.train : config.data.train);
   std::vector<std::string> lines;
-  for (const fs::path& path : canonical_paths(task ? config.task.validation : config.data.validation)) {
+  for (const fs::path& path :
+       canonical_paths(task ? config.task.validation : config.data.validation)) {
     if (!train.contains(path)) continue;
-    lines.push_back(fmt::format("{} is matched by both {}: the model is judged on what it learns from; name different files",
-                                printable_path(path), task ? "task.train and task.validation" : "data.train and data.validation"));
+    lines.push_back(
+        fmt::format("{} is matched by both {}: the model is judged on what it learns from; name "
+                    "different files",
+                    printable_path(path),
+                    task ? "task.train and task.validation" : "data.train and data.validation"));
   }
   return lines;
 }
@@ -63,21 +69,27 @@ std::vector<std::string> shared_file_warnings(const RunConfig& config) {
 void require_same_config(const RunConfig& config, Communicator& communicator) {
   const auto found = communicator.find_divergent_rank(to_yaml(config));
   if (!found) return;
-  throw InputError(fmt::format("{} has another configuration than {}: give all processes the same file and options",
-                               communicator.name_of(found->rank), communicator.name_of(found->majority)));
+  throw InputError(fmt::format(
+      "{} has another configuration than {}: give all processes the same file and options",
+      communicator.name_of(found->rank), communicator.name_of(found->majority)));
 }
 
 void require_work_for_all(const TrainingConfig& training, bool task, int processes) {
-  const std::int64_t batch = training.batch_size, micro = training.micro_batch_size, parts = (batch + micro - 1) / micro;
-  require_input(batch >= processes, "training.batch_size {} leaves some of {} processes without a sequence; raise it, or start fewer",
+  const std::int64_t batch = training.batch_size, micro = training.micro_batch_size,
+                     parts = (batch + micro - 1) / micro;
+  require_input(batch >= processes,
+                "training.batch_size {} leaves some of {} processes without a sequence; raise it, "
+                "or start fewer",
                 batch, processes);
   // Tasks divide a step by length, in whole micro-batches.
   require_input(!task || parts >= processes,
-                "training.batch_size {} makes {} micro-batches of training.micro_batch_size {}, too few for {} processes; set "
+                "training.batch_size {} makes {} micro-batches of training.micro_batch_size {}, "
+                "too few for {} processes; set "
                 "training.micro_batch_size to {} or less",
                 batch, parts, micro, processes, batch / processes);
   require_input(task || !training.deterministic || batch % (micro * processes) == 0,
-                "training.deterministic with {} processes needs a batch_size that is divisible by {} x micro_batch_size {}; got {}",
+                "training.deterministic with {} processes needs a batch_size that is divisible by "
+                "{} x micro_batch_size {}; got {}",
                 processes, processes, micro, batch);
 }
 

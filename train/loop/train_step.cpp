@@ -16,7 +16,8 @@ std::int64_t chosen_tokens(std::span<const Batch> batches) {
   for (const Batch& batch : batches) {
     const Tensor labels = batch.labels.to(cpu_device).contiguous();
     const auto* label = labels.data<std::int64_t>();
-    count += std::count_if(label, label + labels.numel(), [](std::int64_t l) { return l != ignore_index; });
+    count += std::count_if(label, label + labels.numel(),
+                           [](std::int64_t l) { return l != ignore_index; });
   }
   return count;
 }
@@ -25,8 +26,9 @@ std::int64_t chosen_tokens(std::span<const Batch> batches) {
 
 std::int64_t count_equal(const Tensor& a, const Tensor& b) {
   const Tensor x = a.to(cpu_device), y = b.to(cpu_device);
-  return std::inner_product(x.data<std::int64_t>(), x.data<std::int64_t>() + x.numel(), y.data<std::int64_t>(), std::int64_t{0},
-                            std::plus<>(), std::equal_to<>());
+  return std::inner_product(x.data<std::int64_t>(), x.data<std::int64_t>() + x.numel(),
+                            y.data<std::int64_t>(), std::int64_t{0}, std::plus<>(),
+                            std::equal_to<>());
 }
 
 Tensor argmax(const Var& logits) {
@@ -35,21 +37,24 @@ Tensor argmax(const Var& logits) {
   return classes;
 }
 
-StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_ids, const PartOfLoss& loss_of, const StepOptions& options) {
+StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_ids,
+                          const PartOfLoss& loss_of, const StepOptions& options) {
   GradientSum* sum = options.gradient_sum;
   optimizer.zero_gradients();
   // Losses are read when all is under way: a read waits for the device.
   std::vector<Tensor> losses;
   for (std::size_t part = 0; part < sample_ids.size(); ++part) {
     const AllocationLabel label("activations");
-    RunContext run{options.dropout, options.activation_checkpointing, options.seed, options.step, sample_ids[part]};
+    RunContext run{options.dropout, options.activation_checkpointing, options.seed, options.step,
+                   sample_ids[part]};
     if (part == 0) run.observe_attention = options.observe_attention;
     if (sum) sum->begin(part, run);
     Tape tape;
     const Var part_loss = loss_of(part, run);
     losses.push_back(part_loss.value());
     const Tensor& value = part_loss.value();
-    tape.backward(part_loss, Tensor::full(value.shape(), options.loss_scale, value.dtype(), value.device()));
+    tape.backward(part_loss,
+                  Tensor::full(value.shape(), options.loss_scale, value.dtype(), value.device()));
     if (sum) sum->end(part);
   }
   const double norm = (sum ? sum->finish() : optimizer.gradient_norm()) / options.loss_scale;
@@ -73,10 +78,12 @@ std::vector<double> total(const StepOptions& options, const std::vector<double>&
 
 }  // namespace
 
-StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch> batches, const StepOptions& options) {
+StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch> batches,
+                      const StepOptions& options) {
   std::int64_t own_sequences = 0;
   for (const Batch& batch : batches) own_sequences += batch.labels.dim(0);
-  const std::vector<double> counts = total(options, {static_cast<double>(chosen_tokens(batches)), static_cast<double>(own_sequences)});
+  const std::vector<double> counts = total(
+      options, {static_cast<double>(chosen_tokens(batches)), static_cast<double>(own_sequences)});
   const double chosen = counts[0], sequences = counts[1];
   require(chosen > 0, "train_step: no token of the batch is chosen for prediction");
   std::vector<Tensor> sample_ids;
@@ -95,8 +102,10 @@ StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch>
   StepResult result = optimizer_step(optimizer, sample_ids, loss, options);
   std::int64_t correct = 0, ordered = 0;
   for (const MaskedLmOutput& out : outputs) correct += count_equal(out.predictions, out.labels);
-  for (std::size_t part = 0; part < orders.size(); ++part) ordered += count_equal(orders[part], batches[part].swapped);
-  const std::vector<double> right = total(options, {static_cast<double>(correct), static_cast<double>(ordered)});
+  for (std::size_t part = 0; part < orders.size(); ++part)
+    ordered += count_equal(orders[part], batches[part].swapped);
+  const std::vector<double> right =
+      total(options, {static_cast<double>(correct), static_cast<double>(ordered)});
   result.accuracy = right[0] / chosen;
   if (order) result.order_accuracy = right[1] / sequences;
   return result;

@@ -8,14 +8,16 @@ namespace nystrom {
 
 namespace fs = std::filesystem;
 
-TrainedModel::TrainedModel(const RunConfig& config, std::vector<int> micro_batch_ranks, Device device, Communicator& communicator)
+TrainedModel::TrainedModel(const RunConfig& config, std::vector<int> micro_batch_ranks,
+                           Device device, Communicator& communicator)
     : config_(config),
       communicator_(communicator),
       sharded_(communicator.is_connected() && config.training.zero > 0),
       model_(config.model) {
   if (communicator.is_connected() || config.training.deterministic)
     gradient_sum_.emplace(model_.parameters(), communicator, std::move(micro_batch_ranks),
-                          GradientSumOptions{config.training.deterministic, sharded_, config.training.reduction == Reduction::bf16});
+                          GradientSumOptions{config.training.deterministic, sharded_,
+                                             config.training.reduction == Reduction::bf16});
   const auto own_range = sharded_ ? std::optional(gradient_sum_->own_range()) : std::nullopt;
   model_.parameters().allocate(config.training.dtype, StoreMode::training, device, own_range);
   optimizer_.emplace(model_.parameters(), config.optimizer, own_range);
@@ -25,7 +27,8 @@ void TrainedModel::initialise(Log& log) {
   const auto seed = static_cast<std::uint64_t>(config_.seed);
   if (config_.start.from) {
     const ModelFolder folder = open_start_folder(*config_.start.from, log);
-    if (const std::string notice = semantics_notice(config_.model); !notice.empty()) log.say(notice);
+    if (const std::string notice = semantics_notice(config_.model); !notice.empty())
+      log.say(notice);
     log.say(initialise_from(model_, folder, seed, config_.start.fresh_head).summary(folder.path));
   } else {
     model_.parameters().initialise(seed, config_.model.initializer_range);
@@ -39,7 +42,8 @@ void TrainedModel::read(const fs::path& checkpoint, std::int64_t updates) {
   ParameterStore& store = model_.parameters();
   start_average();
   with_ema_weights([&] {  // model.safetensors holds the average
-    for (const Parameter& parameter : store.parameters()) store.set(parameter.name(), weights.read(parameter.name()));
+    for (const Parameter& parameter : store.parameters())
+      store.set(parameter.name(), weights.read(parameter.name()));
     for (const NamedSlab& slab : optimizer_slabs()) rest.read(store, optimizer_->range(), slab);
   });
   optimizer_->set_steps_taken(updates);
@@ -65,21 +69,26 @@ void TrainedModel::with_ema_weights(const std::function<void()>& f) {
 
 /// While the model has its averaged weights, the average is what is trained.
 std::vector<NamedSlab> TrainedModel::optimizer_slabs() const {
-  std::vector<NamedSlab> slabs = {{"moment1", optimizer_->moment1()}, {"moment2", optimizer_->moment2()}};
+  std::vector<NamedSlab> slabs = {{"moment1", optimizer_->moment1()},
+                                  {"moment2", optimizer_->moment2()}};
   if (average_) slabs.push_back({"weight", average_->slab()});
   return slabs;
 }
 
-void TrainedModel::save(CheckpointFolder& checkpoints, std::int64_t step, const std::vector<CheckpointFolder::File>& others) {
+void TrainedModel::save(CheckpointFolder& checkpoints, std::int64_t step,
+                        const std::vector<CheckpointFolder::File>& others) {
   const ParameterStore& store = model_.parameters();
   with_ema_weights([&] {
     const Tensor masters = gradient_sum_ ? gradient_sum_->masters_for_first() : store.masters();
     if (!communicator_.is_first() && !sharded_) return;
     std::vector<NamedTensor> tensors = tensors_of(store, optimizer_->range(), optimizer_slabs());
     if (!communicator_.is_first()) return write_own_optimizer_files(tensors, communicator_);
-    std::vector<CheckpointFolder::File> files = optimizer_files(std::move(tensors), sharded_, communicator_);
+    std::vector<CheckpointFolder::File> files =
+        optimizer_files(std::move(tensors), sharded_, communicator_);
     const std::vector<NamedTensor> weights = weight_tensors(model_, masters);
-    files.push_back({"model.safetensors", [&weights](const fs::path& path) { return write_safetensors(path, weights); }});
+    files.push_back({"model.safetensors", [&weights](const fs::path& path) {
+                       return write_safetensors(path, weights);
+                     }});
     files.insert(files.end(), others.begin(), others.end());
     const std::int64_t bytes = (average_ ? 4 : 3) * masters.bytes() + (std::int64_t{1} << 20);
     checkpoints.save(step, files, bytes);
@@ -89,10 +98,12 @@ void TrainedModel::save(CheckpointFolder& checkpoints, std::int64_t step, const 
 
 void TrainedModel::require_same_in_all(const std::string& reason) {
   if (communicator_.size() == 1) return;
-  std::vector<Tensor> slabs = {sharded_ ? model_.parameters().values() : model_.parameters().masters()};
+  std::vector<Tensor> slabs = {sharded_ ? model_.parameters().values()
+                                        : model_.parameters().masters()};
   if (!sharded_)
     for (const NamedSlab& slab : optimizer_slabs()) slabs.push_back(slab.values);
-  require_same_replicas(communicator_, fingerprint(slabs), sharded_ ? "weights" : "weights or moments", reason);
+  require_same_replicas(communicator_, fingerprint(slabs),
+                        sharded_ ? "weights" : "weights or moments", reason);
 }
 
 }  // namespace nystrom

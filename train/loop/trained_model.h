@@ -1,4 +1,5 @@
-// The model of a run with all that training moves: what a checkpoint holds beside the run's own state.
+// The model of a run with all that training moves: what a checkpoint holds beside the run's own
+// state.
 #pragma once
 
 #include <filesystem>
@@ -19,17 +20,21 @@
 
 namespace nystrom {
 
-/// Model, optimizer, average of the weights and sum of the gradients, in one of several processes. All of them call its functions together.
+/// Model, optimizer, average of the weights and sum of the gradients, in one of several processes.
+/// All of them call its functions together.
 class TrainedModel {
  public:
-  /// `config` and `communicator` outlive it; `micro_batch_ranks` as GradientSum's. Has no weights before initialise or read.
-  TrainedModel(const RunConfig& config, std::vector<int> micro_batch_ranks, Device device, Communicator& communicator);
+  /// `config` and `communicator` outlive it; `micro_batch_ranks` as GradientSum's. Has no weights
+  /// before initialise or read.
+  TrainedModel(const RunConfig& config, std::vector<int> micro_batch_ranks, Device device,
+               Communicator& communicator);
   TrainedModel(const TrainedModel&) = delete;
   TrainedModel& operator=(const TrainedModel&) = delete;
 
   Model& model() { return model_; }
   Optimizer& optimizer() { return *optimizer_; }
-  /// Of the steps; nullptr where there is but one process, and it does not matter how many there are.
+  /// Of the steps; nullptr where there is but one process, and it does not matter how many there
+  /// are.
   GradientSum* gradient_sum() { return gradient_sum_ ? &*gradient_sum_ : nullptr; }
 
   /// First weights: fresh ones, or those of model.from.
@@ -41,9 +46,10 @@ class TrainedModel {
   /// Runs f while the model has its averaged weights, if there are any.
   void with_ema_weights(const std::function<void()>& f);
   /// A checkpoint of `step`, with `others` beside the files of the weights and the optimizer.
-  void save(CheckpointFolder& checkpoints, std::int64_t step, const std::vector<CheckpointFolder::File>& others);
-  /// Error, naming the process and giving `reason`, unless all have the same weights and moments. What is sharded has no copy to be
-  /// compared with.
+  void save(CheckpointFolder& checkpoints, std::int64_t step,
+            const std::vector<CheckpointFolder::File>& others);
+  /// Error, naming the process and giving `reason`, unless all have the same weights and moments.
+  /// What is sharded has no copy to be compared with.
   void require_same_in_all(const std::string& reason);
 
  private:

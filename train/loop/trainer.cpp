@@ -31,16 +31,20 @@ using Clock = std::chrono::steady_clock;
 /// Several processes compare their weights as often as this, and before they save.
 constexpr std::int64_t steps_between_comparisons = 100;
 
-std::string fault_at(std::int64_t step) { return fmt::format("at step {} the memory or the processor of one of them is at fault; ", step); }
+std::string fault_at(std::int64_t step) {
+  return fmt::format("at step {} the memory or the processor of one of them is at fault; ", step);
+}
 
 /// One run while it trains.
 class Run {
  public:
-  Run(const RunConfig& config, Objective& objective, Log& log, Device device, Communicator& communicator);
+  Run(const RunConfig& config, Objective& objective, Log& log, Device device,
+      Communicator& communicator);
   RunResult train();
 
  private:
-  std::optional<std::int64_t> newest_of_first(std::int64_t last = std::numeric_limits<std::int64_t>::max());
+  std::optional<std::int64_t> newest_of_first(
+      std::int64_t last = std::numeric_limits<std::int64_t>::max());
   void resume();
   void restore_checkpoint(std::int64_t step);
   void require_same_data(const RunState& saved) const;
@@ -79,7 +83,8 @@ class Run {
   } communication_;  // seconds of the last step
 };
 
-Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device, Communicator& communicator)
+Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
+         Communicator& communicator)
     : config_(config),
       objective_(objective),
       identity_(objective.identity()),
@@ -98,20 +103,25 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
   if (config.training.dtype == DType::f16) state_.loss_scale.emplace();
   // Losses of tasks lie too unevenly: of a nearly solved one, a single wrong answer is a spike.
   if (!has_task(config)) state_.losses.emplace();
-  communicator.require_same_files(identity_.data_option, fmt::format("{} {} {}", identity_.tokenizer, identity_.data, objective.samples()));
+  communicator.require_same_files(
+      identity_.data_option,
+      fmt::format("{} {} {}", identity_.tokenizer, identity_.data, objective.samples()));
   communicator.require_same_files(identity_.validation_option, identity_.validation);
   if (communicator.is_first()) checkpoints_.remove_leftovers();
   resume();
-  if (communicator.is_first()) metrics_.emplace(config.run_dir, state_.step, config.logging.tensorboard, log_);
+  if (communicator.is_first())
+    metrics_.emplace(config.run_dir, state_.step, config.logging.tensorboard, log_);
 }
 
 /// The newest whole checkpoint of step `last` or before, as the first process finds it.
 std::optional<std::int64_t> Run::newest_of_first(std::int64_t last) {
   std::optional<std::int64_t> newest;
   std::vector<std::string> passed_over;
-  if (communicator_.is_first()) newest = newest_checkpoint(fs::path(config_.run_dir) / "checkpoints", passed_over, last);
+  if (communicator_.is_first())
+    newest = newest_checkpoint(fs::path(config_.run_dir) / "checkpoints", passed_over, last);
   for (const std::string& line : passed_over) log_.warn(line);
-  const auto step = static_cast<std::int64_t>(communicator_.sum(communicator_.is_first() ? static_cast<double>(newest.value_or(-1)) : 0));
+  const auto step = static_cast<std::int64_t>(
+      communicator_.sum(communicator_.is_first() ? static_cast<double>(newest.value_or(-1)) : 0));
   return step < 0 ? std::nullopt : std::optional(step);
 }
 
@@ -129,7 +139,8 @@ void Run::restore_checkpoint(std::int64_t step) {
   RunState saved = RunState::read(folder / "state.json");
   if (saved.validation.empty()) saved.validation = state_.validation;
   require_same_data(saved);
-  require_input(saved.loss_scale.has_value() == state_.loss_scale.has_value(), "{}: was not written by a run in training.dtype {}",
+  require_input(saved.loss_scale.has_value() == state_.loss_scale.has_value(),
+                "{}: was not written by a run in training.dtype {}",
                 (folder / "state.json").string(), config_.training.dtype);
   if (state_.losses && !saved.losses) saved.losses.emplace();  // by a version that did not watch
   trained_.read(folder, saved.updates);
@@ -137,29 +148,39 @@ void Run::restore_checkpoint(std::int64_t step) {
   state_ = std::move(saved);
 }
 
-/// Refuses a checkpoint that learned from, or was judged on, other data than there is now: its best score would be compared with others.
+/// Refuses a checkpoint that learned from, or was judged on, other data than there is now: its best
+/// score would be compared with others.
 void Run::require_same_data(const RunState& saved) const {
   const auto require_same = [&](bool same, const char* what, const std::string& option) {
-    require_input(same, "{}: its checkpoints {}; bring the files of {} back as they were, or choose another run_dir", config_.run_dir, what,
-                  option);
+    require_input(same,
+                  "{}: its checkpoints {}; bring the files of {} back as they were, or choose "
+                  "another run_dir",
+                  config_.run_dir, what, option);
   };
-  require_same(saved.tokenizer == state_.tokenizer, "come from another tokenizer", identity_.data_option);
+  require_same(saved.tokenizer == state_.tokenizer, "come from another tokenizer",
+               identity_.data_option);
   require_same(saved.data == state_.data, "come from other text", identity_.data_option);
-  require_same(saved.validation == state_.validation, "were judged on other data", identity_.validation_option);
+  require_same(saved.validation == state_.validation, "were judged on other data",
+               identity_.validation_option);
 }
 
-/// Takes up the last checkpoint before a spike of the loss that ends with the last step; the data goes on where it is. Nothing is saved at
-/// once: a run that is killed before its next checkpoint comes to the same spike.
+/// Takes up the last checkpoint before a spike of the loss that ends with the last step; the data
+/// goes on where it is. Nothing is saved at once: a run that is killed before its next checkpoint
+/// comes to the same spike.
 void Run::roll_back(const std::string& spike) {
   constexpr std::ptrdiff_t limit = 3;
   const std::int64_t last = state_.step, next_batch = state_.next_batch();
   const auto target = state_.anchor > 0 ? newest_of_first(state_.anchor) : std::nullopt;
-  if (!target) return log_.warn(fmt::format("step {}: {}; there is no checkpoint before it to roll back to", last, spike));
+  if (!target)
+    return log_.warn(
+        fmt::format("step {}: {}; there is no checkpoint before it to roll back to", last, spike));
   auto skipped = state_.skipped_batches;
   std::erase_if(skipped, [&](const auto& each) { return each.step > *target; });
-  if (std::count_if(skipped.begin(), skipped.end(), [&](const auto& each) { return each.step == *target; }) == limit) {
+  if (std::count_if(skipped.begin(), skipped.end(),
+                    [&](const auto& each) { return each.step == *target; }) == limit) {
     throw InputError(
-        fmt::format("step {}: {}, for the fourth time after the checkpoint of step {}; lower optimizer.learning_rate or raise "
+        fmt::format("step {}: {}, for the fourth time after the checkpoint of step {}; lower "
+                    "optimizer.learning_rate or raise "
                     "schedule.warmup_steps, in a new run_dir",
                     last, spike, *target));
   }
@@ -173,7 +194,8 @@ void Run::roll_back(const std::string& spike) {
   if (metrics_) metrics_->roll_back(*target);
   samples_.reset();
   progress_.emplace("step", *target, steps_, log_);
-  log_.warn(fmt::format("step {}: {}; rolling back to step {}, skipping the {} batches since then", last, spike, *target, batches));
+  log_.warn(fmt::format("step {}: {}; rolling back to step {}, skipping the {} batches since then",
+                        last, spike, *target, batches));
 }
 
 /// None while the loss is far off: rolling back needs the older ones.
@@ -193,10 +215,12 @@ void Run::save_as_planned() {
 void Run::save() {
   if (saved_ == state_.to_json()) return;
   trained_.require_same_in_all(fault_at(state_.step) + "nothing is saved");
-  std::vector<CheckpointFolder::File> files = {CheckpointFolder::text_file("state.json", state_.to_json()),
-                                               CheckpointFolder::text_file("config.json", hf_config_text(config_.model)),
-                                               CheckpointFolder::text_file("config.yaml", to_yaml(config_))};
-  for (const TokenizerFile& file : objective_.tokenizer_files()) files.push_back(CheckpointFolder::text_file(file.name, file.content));
+  std::vector<CheckpointFolder::File> files = {
+      CheckpointFolder::text_file("state.json", state_.to_json()),
+      CheckpointFolder::text_file("config.json", hf_config_text(config_.model)),
+      CheckpointFolder::text_file("config.yaml", to_yaml(config_))};
+  for (const TokenizerFile& file : objective_.tokenizer_files())
+    files.push_back(CheckpointFolder::text_file(file.name, file.content));
   trained_.save(checkpoints_, state_.step, files);
   remove_old();
   saved_ = state_.to_json();
@@ -205,7 +229,8 @@ void Run::save() {
 /// A file that cannot be opened, on a full disk above all, costs no step.
 void Run::record_samples(const std::string& samples) {
   try {
-    if (!samples_) samples_.emplace(fs::path(config_.run_dir) / mask_samples_file, state_.step - 1, log_);
+    if (!samples_)
+      samples_.emplace(fs::path(config_.run_dir) / mask_samples_file, state_.step - 1, log_);
     samples_->write(samples);
   } catch (const InputError& error) {
     log_.warn(error.what());
@@ -217,8 +242,8 @@ bool Run::evaluation_due() const {
   return now && state_.step > state_.evaluated_step;
 }
 
-/// Scores the model on the held-out data, and saves a checkpoint when it is the best so far. False, with nothing changed, when asked to
-/// stop; several processes come to an end first.
+/// Scores the model on the held-out data, and saves a checkpoint when it is the best so far. False,
+/// with nothing changed, when asked to stop; several processes come to an end first.
 bool Run::evaluate(const StopSignals& stop) {
   struct Stopped {};
   Score score;
@@ -235,11 +260,14 @@ bool Run::evaluate(const StopSignals& stop) {
     return false;  // a resumed run evaluates before it goes on
   }
   Metrics recorded;
-  for (const auto& [name, value] : score.metrics) recorded.emplace_back("validation_" + name, value);
+  for (const auto& [name, value] : score.metrics)
+    recorded.emplace_back("validation_" + name, value);
   if (metrics_) metrics_->write(state_.step, recorded);
   if (!samples.empty()) record_samples(samples);
   const auto& best = state_.best_value;
-  const bool better = std::isfinite(score.value) && (!best || (objective_.higher_is_better() ? score.value > *best : score.value < *best));
+  const bool better =
+      std::isfinite(score.value) &&
+      (!best || (objective_.higher_is_better() ? score.value > *best : score.value < *best));
   state_.evaluated_step = state_.step;
   state_.evaluations_since_best = better ? 0 : state_.evaluations_since_best + 1;
   if (better) {
@@ -247,7 +275,8 @@ bool Run::evaluate(const StopSignals& stop) {
     state_.best_step = state_.step;
     save_as_planned();  // so that the best is always on disk
   }
-  log_.say(fmt::format("step {}: validation {}{}", state_.step, score.text, better ? " (best so far)" : ""));
+  log_.say(fmt::format("step {}: validation {}{}", state_.step, score.text,
+                       better ? " (best so far)" : ""));
   return true;
 }
 
@@ -256,7 +285,8 @@ void Run::step(const StopSignals& stop) {
   communication_ = {-communicator_.working_seconds(), -communicator_.waiting_seconds()};
   const std::int64_t number = state_.step + 1;
   StepOptions options;
-  options.learning_rate = learning_rate(config_.optimizer.learning_rate, config_.schedule, steps_, number);
+  options.learning_rate =
+      learning_rate(config_.optimizer.learning_rate, config_.schedule, steps_, number);
   options.clip_norm = config_.optimizer.clip_norm;
   if (state_.loss_scale) options.loss_scale = state_.loss_scale->value();
   options.seed = static_cast<std::uint64_t>(config_.seed);
@@ -265,7 +295,8 @@ void Run::step(const StopSignals& stop) {
   if (communicator_.is_first()) attention_.begin(number, options);
   options.gradient_sum = trained_.gradient_sum();
   ObjectiveStep done = objective_.step(trained_.model(), trained_.optimizer(), options);
-  const std::vector<double> of_all = communicator_.sum({static_cast<double>(done.tokens), stop.requested() ? 1.0 : 0.0});
+  const std::vector<double> of_all =
+      communicator_.sum({static_cast<double>(done.tokens), stop.requested() ? 1.0 : 0.0});
   done.tokens = static_cast<std::int64_t>(of_all[0]);
   stop_agreed_ = of_all[1] > 0;
   communication_.working += communicator_.working_seconds();
@@ -286,14 +317,18 @@ void Run::judge(const StepResult& result) {
   const bool overflow = result.skipped && scale && scale->explains_skip(result.loss);
   if (scale && std::isfinite(result.loss)) scale->update(!result.skipped);
   if (overflow) {
-    log_.say(fmt::format("step {} skipped: its gradient overflows in f16; loss scale {:g} from here on", state_.step, scale->value()));
+    log_.say(
+        fmt::format("step {} skipped: its gradient overflows in f16; loss scale {:g} from here on",
+                    state_.step, scale->value()));
     return;
   }
   state_.skipped_in_a_row = result.skipped ? state_.skipped_in_a_row + 1 : 0;
-  if (result.skipped) log_.warn(fmt::format("step {} skipped: its gradient is not finite", state_.step));
+  if (result.skipped)
+    log_.warn(fmt::format("step {} skipped: its gradient is not finite", state_.step));
   if (state_.skipped_in_a_row == 3) {
     throw InputError(
-        fmt::format("steps {} to {} had no finite gradient; lower optimizer.learning_rate or lengthen the warm-up, in a new run_dir",
+        fmt::format("steps {} to {} had no finite gradient; lower optimizer.learning_rate or "
+                    "lengthen the warm-up, in a new run_dir",
                     state_.step - 2, state_.step));
   }
 }
@@ -303,38 +338,45 @@ void Run::watch_loss(double loss) {
   if (!spike) return;
   if (config_.training.on_loss_spike == OnLossSpike::roll_back) return roll_back(*spike);
   log_.warn(
-      fmt::format("step {}: {}; if it stays there, lower optimizer.learning_rate or raise schedule.warmup_steps in a new run_dir, or roll "
+      fmt::format("step {}: {}; if it stays there, lower optimizer.learning_rate or raise "
+                  "schedule.warmup_steps in a new run_dir, or roll "
                   "back behind it as the FAQ says",
                   state_.step, *spike));
 }
 
 void Run::report(const ObjectiveStep& done, const StepOptions& options, double seconds) {
   const Metrics of_attention = attention_.end();
-  const bool record = state_.step % config_.logging.every == 0 || state_.step == steps_ || !of_attention.empty();
+  const bool record =
+      state_.step % config_.logging.every == 0 || state_.step == steps_ || !of_attention.empty();
   const StepResult& result = done.result;
   means_.add(state_.step, result.loss, result.accuracy, done.tokens, seconds);
   const auto memory = static_cast<double>(Arena::of(device_).statistics().peak_in_use_bytes);
   if (record) {
     Metrics metrics = {{"loss", result.loss}};
     if (result.accuracy) metrics.emplace_back("accuracy", *result.accuracy);
-    if (result.order_accuracy) metrics.emplace_back("sentence_order_accuracy", *result.order_accuracy);
-    metrics.insert(metrics.end(), {{"learning_rate", options.learning_rate},
-                                   {"grad_norm", result.gradient_norm},
-                                   {"tokens_per_second", static_cast<double>(done.tokens) / seconds},
-                                   {"peak_memory_bytes", memory},
-                                   {"mean_loss", means_.loss()},
-                                   {"mean_tokens_per_second", means_.tokens_per_second()}});
+    if (result.order_accuracy)
+      metrics.emplace_back("sentence_order_accuracy", *result.order_accuracy);
+    metrics.insert(metrics.end(),
+                   {{"learning_rate", options.learning_rate},
+                    {"grad_norm", result.gradient_norm},
+                    {"tokens_per_second", static_cast<double>(done.tokens) / seconds},
+                    {"peak_memory_bytes", memory},
+                    {"mean_loss", means_.loss()},
+                    {"mean_tokens_per_second", means_.tokens_per_second()}});
     if (means_.accuracy()) metrics.emplace_back("mean_accuracy", *means_.accuracy());
     if (state_.loss_scale) metrics.emplace_back("loss_scale", options.loss_scale);
     metrics.insert(metrics.end(), of_attention.begin(), of_attention.end());
     if (communicator_.is_connected())
-      metrics.insert(metrics.end(), {{"communication_seconds", communication_.working}, {"waiting_seconds", communication_.waiting}});
+      metrics.insert(metrics.end(), {{"communication_seconds", communication_.working},
+                                     {"waiting_seconds", communication_.waiting}});
     if (metrics_) metrics_->write(state_.step, metrics);
   }
-  const std::string accuracy = means_.accuracy() ? fmt::format(", accuracy {:.1f} %", 100 * *means_.accuracy()) : "";
-  progress_->update(
-      state_.step,
-      fmt::format("loss {:.4f}{}, {:.0f} tokens/s, {:.2f} GB", means_.loss(), accuracy, means_.tokens_per_second(), memory / 1e9), record);
+  const std::string accuracy =
+      means_.accuracy() ? fmt::format(", accuracy {:.1f} %", 100 * *means_.accuracy()) : "";
+  progress_->update(state_.step,
+                    fmt::format("loss {:.4f}{}, {:.0f} tokens/s, {:.2f} GB", means_.loss(),
+                                accuracy, means_.tokens_per_second(), memory / 1e9),
+                    record);
   if (record) means_.clear();
 }
 
@@ -344,26 +386,30 @@ RunResult Run::train() {
   objective_.start(state_.next_batch());
   progress_.emplace("step", state_.step, steps_, log_);
   std::string place = device_.is_cpu() ? fmt::format("{} threads", num_threads()) : device_.name();
-  if (communicator_.size() > 1) place += fmt::format(" in each of {} processes", communicator_.size());
-  log_.say(
-      fmt::format("training {} parameters on {} in {}, to step {}", trained_.model().parameters().count(), place, config_.run_dir, steps_));
+  if (communicator_.size() > 1)
+    place += fmt::format(" in each of {} processes", communicator_.size());
+  log_.say(fmt::format("training {} parameters on {} in {}, to step {}",
+                       trained_.model().parameters().count(), place, config_.run_dir, steps_));
   const auto patience = config_.evaluation.early_stop_patience;
   const auto stalled = [&] { return patience && state_.evaluations_since_best >= *patience; };
-  const auto asked_to_stop = [&] { return communicator_.size() == 1 ? stop.requested() : stop_agreed_; };
+  const auto asked_to_stop = [&] {
+    return communicator_.size() == 1 ? stop.requested() : stop_agreed_;
+  };
   for (bool stepped = false;; stepped = true) {
     if (evaluation_due() && (asked_to_stop() || !evaluate(stop))) break;
     if (state_.step > 0 && state_.step % config_.checkpoint.every == 0)
       save_as_planned();  // compares too
     else if (stepped && state_.step % steps_between_comparisons == 0)
-      trained_.require_same_in_all(fault_at(state_.step) + "a new start goes on from the last checkpoint");
+      trained_.require_same_in_all(fault_at(state_.step) +
+                                   "a new start goes on from the last checkpoint");
     if (state_.step >= steps_ || asked_to_stop() || stalled()) break;
     step(stop);
   }
   save();
   communicator_.barrier();
   if (stalled()) {
-    log_.say(fmt::format("stopped early: {} evaluations without a better {} than step {}'s", *patience, objective_.metric_name(),
-                         state_.best_step));
+    log_.say(fmt::format("stopped early: {} evaluations without a better {} than step {}'s",
+                         *patience, objective_.metric_name(), state_.best_step));
   }
   return {state_.step, state_.best(), state_.best_value, objective_.metric_name(),
           !stalled() && (state_.step < steps_ || evaluation_due())};
@@ -371,7 +417,8 @@ RunResult Run::train() {
 
 }  // namespace
 
-RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Device device, Communicator& communicator) {
+RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Device device,
+                    Communicator& communicator) {
   require_same_config(config, communicator);
   require_work_for_all(config.training, has_task(config), communicator.size());
   std::optional<RunLock> lock;
@@ -384,7 +431,8 @@ RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Devic
   }
   try {
     const std::unique_ptr<Objective> objective = make(config);
-    const Communicator::TimeLimit limit(communicator, fs::path(config.run_dir) / ".waiting", config.training.timeout);
+    const Communicator::TimeLimit limit(communicator, fs::path(config.run_dir) / ".waiting",
+                                        config.training.timeout);
     if (communicator.is_first()) write_resolved_config(config);
     return Run(config, *objective, log, device, communicator).train();
   } catch (const Error& error) {

@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::size_t min_losses = 30;
 constexpr double limit = 6;
-/// A loss that hardly moves is not to make every ripple a spike: deviations count as at least this share of the median.
+/// A loss that hardly moves is not to make every ripple a spike: deviations count as at least this
+/// share of the median.
 constexpr double min_deviation = 1e-3;
 
 double median(std::vector<double> values) {
@@ -27,8 +28,10 @@ double LossWatch::score(double loss) const {
   const double centre = median(losses);
   std::vector<double> deviations;
   for (const double each : losses) deviations.push_back(std::abs(each - centre));
-  // 1.4826: the standard deviation of normal numbers is so many times their median absolute deviation.
-  return (loss - centre) / std::max(1.4826 * median(std::move(deviations)), min_deviation * std::abs(centre));
+  // 1.4826: the standard deviation of normal numbers is so many times their median absolute
+  // deviation.
+  return (loss - centre) /
+         std::max(1.4826 * median(std::move(deviations)), min_deviation * std::abs(centre));
 }
 
 std::optional<std::string> LossWatch::update(double loss) {
@@ -39,8 +42,9 @@ std::optional<std::string> LossWatch::update(double loss) {
   if (baseline_.size() >= min_losses && score(loss) > limit) {
     outliers_.push_back(loss);
     if (outliers_.size() < in_a_row) return std::nullopt;
-    std::string spike = fmt::format("the loss has spiked: {:.4f} in the last {} steps, where {:.4f} was usual", fmt::join(outliers_, ", "),
-                                    in_a_row, median(baseline()));
+    std::string spike =
+        fmt::format("the loss has spiked: {:.4f} in the last {} steps, where {:.4f} was usual",
+                    fmt::join(outliers_, ", "), in_a_row, median(baseline()));
     outliers_.clear();
     baseline_.clear();
     return spike;

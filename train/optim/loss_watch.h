@@ -8,8 +8,9 @@
 
 namespace nystrom {
 
-/// Looks at the loss of every step. An outlier is a loss whose robust z-score, (loss − median) / (1.4826 · median absolute deviation)
-/// over the baseline of the last 100 other losses, exceeds 6. Three outliers in a row are a spike. The first 30 losses are none.
+/// Looks at the loss of every step. An outlier is a loss whose robust z-score, (loss − median) /
+/// (1.4826 · median absolute deviation) over the baseline of the last 100 other losses, exceeds 6.
+/// Three outliers in a row are a spike. The first 30 losses are none.
 class LossWatch {
  public:
   static constexpr std::size_t window = 100, in_a_row = 3;

@@ -9,7 +9,8 @@
 namespace nystrom {
 
 std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind) {
-  static constexpr EnumName<OptimizerKind> names[] = {{OptimizerKind::adamw, "adamw"}, {OptimizerKind::lamb, "lamb"}};
+  static constexpr EnumName<OptimizerKind> names[] = {{OptimizerKind::adamw, "adamw"},
+                                                      {OptimizerKind::lamb, "lamb"}};
   return names;
 }
 
@@ -28,21 +29,25 @@ ParameterStore::Segments segments_in(const ParameterStore::Segments& all, SlabRa
     decay.push_back(all_decay[i]);
   }
   const auto count = static_cast<std::int64_t>(ends.size());
-  return {Tensor::from(ends, {count}).to(all.end.device()), Tensor::from(decay, {count}).to(all.end.device())};
+  return {Tensor::from(ends, {count}).to(all.end.device()),
+          Tensor::from(decay, {count}).to(all.end.device())};
 }
 
 }  // namespace
 
 double clip_factor(double norm, double limit) { return std::min(1.0, limit / (norm + 1e-6)); }
 
-Optimizer::Optimizer(ParameterStore& store, const OptimizerOptions& options, std::optional<SlabRange> range)
+Optimizer::Optimizer(ParameterStore& store, const OptimizerOptions& options,
+                     std::optional<SlabRange> range)
     : store_(store),
       options_(options),
       range_(range.value_or(SlabRange{0, store.slab_size()})),
       segments_(segments_in(store.segments(), range_)) {
-  require(store.gradients().defined(), "the optimizer needs a parameter store that was allocated for training");
+  require(store.gradients().defined(),
+          "the optimizer needs a parameter store that was allocated for training");
   require(options.betas.size() == 2, "the optimizer needs two betas, got {}", options.betas.size());
-  require(!range || options.name != OptimizerKind::lamb, "LAMB needs whole parameters, not a range of the slabs");
+  require(!range || options.name != OptimizerKind::lamb,
+          "LAMB needs whole parameters, not a range of the slabs");
   const AllocationLabel label("optimizer moments");
   moment1_ = zeros_like(store.masters(range_));
   moment2_ = zeros_like(moment1_);
@@ -67,9 +72,10 @@ void Optimizer::step(double learning_rate, double gradient_scale) {
 void Optimizer::adamw(Tensor& parameters, Tensor low, double learning_rate, double gradient_scale) {
   const auto t = static_cast<double>(steps_taken_);
   const double beta1 = options_.betas[0], beta2 = options_.betas[1];
-  kernels::adamw(parameters, store_.gradients().slice(0, range_.begin, range_.end), moment1_, moment2_, low, segments_.end, segments_.decay,
-                 {learning_rate, beta1, beta2, options_.epsilon, options_.weight_decay, 1 - std::pow(beta1, t), 1 - std::pow(beta2, t),
-                  gradient_scale});
+  kernels::adamw(parameters, store_.gradients().slice(0, range_.begin, range_.end), moment1_,
+                 moment2_, low, segments_.end, segments_.decay,
+                 {learning_rate, beta1, beta2, options_.epsilon, options_.weight_decay,
+                  1 - std::pow(beta1, t), 1 - std::pow(beta2, t), gradient_scale});
 }
 
 void Optimizer::lamb(double learning_rate, double gradient_scale) {
@@ -93,7 +99,8 @@ std::vector<double> Optimizer::trust_ratios(const Tensor& updates) const {
   const auto count = static_cast<std::int64_t>(parameters.size());
   // All sums before any is read: a GPU is waited for once.
   const Tensor squares = Tensor::zeros({2, count}, DType::f64, updates.device());
-  const Tensor of_parameters = squares.slice(0, 0, 1).reshape({count}), of_updates = squares.slice(0, 1, 2).reshape({count});
+  const Tensor of_parameters = squares.slice(0, 0, 1).reshape({count}),
+               of_updates = squares.slice(0, 1, 2).reshape({count});
   for (std::int64_t i = 0; i < count; ++i) {
     const Parameter& parameter = parameters[static_cast<std::size_t>(i)];
     if (!parameter.decays()) continue;

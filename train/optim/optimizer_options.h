@@ -23,9 +23,12 @@ struct OptimizerOptions {
 
 template <class V>
 void fields(V& v, OptimizerOptions& c) {
-  v(c.name, "name", "adamw: Adam with decoupled weight decay; lamb: the same with a trust ratio a parameter, for large batches");
+  v(c.name, "name",
+    "adamw: Adam with decoupled weight decay; lamb: the same with a trust ratio a parameter, for "
+    "large batches");
   v(c.learning_rate, "learning_rate", "peak learning rate", positive);
-  v(c.weight_decay, "weight_decay", "weight decay; not of biases and layer normalisation", not_negative);
+  v(c.weight_decay, "weight_decay", "weight decay; not of biases and layer normalisation",
+    not_negative);
   v(c.betas, "betas", "decay of the first and the second moment", below_one);
   v(c.epsilon, "epsilon", "added to the root of the second moment", positive);
   v(c.clip_norm, "clip_norm", "largest norm of the whole gradient; null: no clipping", positive);

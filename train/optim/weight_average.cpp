@@ -7,7 +7,8 @@
 
 namespace nystrom {
 
-WeightAverage::WeightAverage(ParameterStore& store, double decay, SlabRange range, std::function<void()> share)
+WeightAverage::WeightAverage(ParameterStore& store, double decay, SlabRange range,
+                             std::function<void()> share)
     : store_(store), decay_(decay), range_(range), share_(std::move(share)) {
   require(decay >= 0 && decay < 1, "WeightAverage: decay {} is not at least 0 and below 1", decay);
   const AllocationLabel label("weight average");
@@ -17,7 +18,8 @@ WeightAverage::WeightAverage(ParameterStore& store, double decay, SlabRange rang
 void WeightAverage::update(std::int64_t number) {
   require(number >= 1, "WeightAverage: update {} is not at least 1", number);
   if (range_.size() == 0) return;
-  const double decay = std::min(decay_, static_cast<double>(1 + number) / static_cast<double>(10 + number));
+  const double decay =
+      std::min(decay_, static_cast<double>(1 + number) / static_cast<double>(10 + number));
   kernels::affine(slab_, decay, 0, slab_);
   kernels::accumulate(store_.masters(range_), 1 - decay, slab_);
 }

@@ -18,7 +18,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 /// Waits until the device has done all that it was given.
 void finish(Device device) {
@@ -36,7 +38,8 @@ class KernelProfile {
   ~KernelProfile() { set_kernel_observer(nullptr); }
   static std::vector<std::pair<std::string, double>> sorted() {
     std::vector<std::pair<std::string, double>> result(times().begin(), times().end());
-    std::sort(result.begin(), result.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::sort(result.begin(), result.end(),
+              [](const auto& a, const auto& b) { return a.second > b.second; });
     return result;
   }
 
@@ -84,7 +87,8 @@ Batch random_batch(const BenchOptions& o) {
   for (std::int64_t b = 0; b < o.batch; ++b) {
     std::vector<std::pair<std::uint32_t, std::int64_t>> order;
     for (std::int64_t t = 0; t < o.length; ++t) {
-      const auto words = philox(philox_key(1, static_cast<std::uint64_t>(b)), {{static_cast<std::uint32_t>(t), 0, 0, 0}});
+      const auto words = philox(philox_key(1, static_cast<std::uint64_t>(b)),
+                                {{static_cast<std::uint32_t>(t), 0, 0, 0}});
       ids.push_back(2 + words.word[0] % (o.vocab - 2));
       labels.push_back(ignore_index);
       order.emplace_back(words.word[1], b * o.length + t);
@@ -119,7 +123,8 @@ std::int64_t peak_resident_bytes() {
 BenchResult run_bench(const BenchOptions& options) {
   const ModelConfig config = model_config(options);
   Model model(config);
-  model.parameters().allocate(options.dtype, options.train ? StoreMode::training : StoreMode::inference, options.device);
+  model.parameters().allocate(
+      options.dtype, options.train ? StoreMode::training : StoreMode::inference, options.device);
   model.parameters().initialise(42, config.initializer_range);
   std::optional<Optimizer> optimizer;
   std::optional<LossScale> scale;
@@ -150,9 +155,13 @@ BenchResult run_bench(const BenchOptions& options) {
   std::vector<double> sorted = result.step_seconds;
   std::sort(sorted.begin(), sorted.end());
   result.median_step_seconds = (sorted[(sorted.size() - 1) / 2] + sorted[sorted.size() / 2]) / 2;
-  result.tokens_per_second = static_cast<double>(options.batch * options.length) / result.median_step_seconds;
-  result.peak_memory_bytes = options.device.is_cpu() ? peak_resident_bytes() : Arena::of(options.device).statistics().peak_in_use_bytes;
-  const StepFlops flops = step_flops(config, options.batch, options.length, options.train ? 0.15 : 1);
+  result.tokens_per_second =
+      static_cast<double>(options.batch * options.length) / result.median_step_seconds;
+  result.peak_memory_bytes = options.device.is_cpu()
+                                 ? peak_resident_bytes()
+                                 : Arena::of(options.device).statistics().peak_in_use_bytes;
+  const StepFlops flops =
+      step_flops(config, options.batch, options.length, options.train ? 0.15 : 1);
   result.flops_per_step = flops.forward() + (options.train ? flops.backward() : 0);
   result.threads = num_threads();
   result.cpu_level = name_of(cpu_level());

@@ -25,7 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 using Status = Finding::Status;
 
-/// The text of a small file of the system, empty when there is none. These have no size, so read_text_file does not do.
+/// The text of a small file of the system, empty when there is none. These have no size, so
+/// read_text_file does not do.
 std::string read(const fs::path& path) {
   std::ifstream file(path);
   std::ostringstream text;
@@ -35,7 +36,9 @@ std::string read(const fs::path& path) {
 
 std::string trimmed(std::string_view text) {
   const std::size_t begin = text.find_first_not_of(" \t\n");
-  return begin == text.npos ? "" : printable(text.substr(begin, text.find_last_not_of(" \t\n") + 1 - begin), 120);
+  return begin == text.npos
+             ? ""
+             : printable(text.substr(begin, text.find_last_not_of(" \t\n") + 1 - begin), 120);
 }
 
 /// What stands behind "key   :" in the first such line of `text`.
@@ -43,7 +46,8 @@ std::string value_of(const std::string& text, std::string_view key) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const std::size_t colon = line.find(':');
-    if (colon != line.npos && trimmed(std::string_view(line).substr(0, colon)) == key) return std::string(line.substr(colon + 1));
+    if (colon != line.npos && trimmed(std::string_view(line).substr(0, colon)) == key)
+      return std::string(line.substr(colon + 1));
   }
   return "";
 }
@@ -51,7 +55,8 @@ std::string value_of(const std::string& text, std::string_view key) {
 std::optional<double> number_in(const std::string& text) {
   const std::string digits = trimmed(text);
   double value = 0;
-  if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc()) return std::nullopt;
+  if (std::from_chars(digits.data(), digits.data() + digits.size(), value).ec != std::errc())
+    return std::nullopt;
   return value;
 }
 
@@ -67,7 +72,7 @@ std::string gigabytes(double bytes) { return fmt::format("{:.1f} GB", bytes / 1e
 
 int cores() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
-// ---- The machine -------------------------------------------------------------------------------------------------------------------
+// ---- The machine --------------------------------------------------------------------------------
 
 void examine_processor(const fs::path& root, std::vector<Finding>& findings) {
   const std::string info = read(root / "proc/cpuinfo");
@@ -84,7 +89,8 @@ void examine_processor(const fs::path& root, std::vector<Finding>& findings) {
   if (amx || avx512)
     findings.push_back({"bf16", Status::ok, amx ? "AMX" : "AVX-512, no AMX", ""});
   else
-    findings.push_back({"bf16", Status::note, "no instructions for it", "training.dtype=f32 is likely faster: compare with nystrom bench"});
+    findings.push_back({"bf16", Status::note, "no instructions for it",
+                        "training.dtype=f32 is likely faster: compare with nystrom bench"});
 }
 
 /// Cores that a container may use, from "200000 100000" or "max 100000".
@@ -103,7 +109,8 @@ Finding examine_threads(const fs::path& root) {
   if (quota) finding.text += fmt::format(", of which this container may use {:g}", *quota);
   if (num_threads() <= usable) return finding;
   finding.status = Status::note;
-  finding.advice = fmt::format("more threads than cores wait for each other: give --threads {}", std::max(1, static_cast<int>(usable)));
+  finding.advice = fmt::format("more threads than cores wait for each other: give --threads {}",
+                               std::max(1, static_cast<int>(usable)));
   return finding;
 }
 
@@ -112,24 +119,32 @@ Finding examine_load(const fs::path& root) {
   if (!load) return {"load", Status::note, "unknown", ""};
   Finding finding{"load", Status::ok, fmt::format("{:.2f} on {} cores", *load, cores()), ""};
   const char* policy = std::getenv("OMP_WAIT_POLICY");
-  const bool passive = policy && (std::string_view(policy) == "passive" || std::string_view(policy) == "PASSIVE");
+  const bool passive =
+      policy && (std::string_view(policy) == "passive" || std::string_view(policy) == "PASSIVE");
   if (*load <= cores() || passive) return finding;
   finding.status = Status::note;
-  finding.advice = "others compute here too: set OMP_WAIT_POLICY=passive, so that waiting threads leave them the cores";
+  finding.advice =
+      "others compute here too: set OMP_WAIT_POLICY=passive, so that waiting threads leave them "
+      "the cores";
   return finding;
 }
 
 Finding examine_memory(const fs::path& root) {
   const std::string info = read(root / "proc/meminfo");
-  const auto total = number_in(value_of(info, "MemTotal")), available = number_in(value_of(info, "MemAvailable"));
+  const auto total = number_in(value_of(info, "MemTotal")),
+             available = number_in(value_of(info, "MemAvailable"));
   if (!total || !available) return {"memory", Status::note, "unknown", ""};
-  Finding finding{"memory", Status::ok, fmt::format("{}, {} available", gigabytes(*total * 1024), gigabytes(*available * 1024)), ""};
+  Finding finding{
+      "memory", Status::ok,
+      fmt::format("{}, {} available", gigabytes(*total * 1024), gigabytes(*available * 1024)), ""};
   const auto limit = number_in(read(root / "sys/fs/cgroup/memory.max"));
-  if (limit && *limit < *total * 1024) finding.text += fmt::format("; this container may use {}", gigabytes(*limit));
+  if (limit && *limit < *total * 1024)
+    finding.text += fmt::format("; this container may use {}", gigabytes(*limit));
   constexpr double little = 2e9;
   if (std::min(*available * 1024, limit.value_or(*total * 1024)) >= little) return finding;
   finding.status = Status::note;
-  finding.advice = "lower training.micro_batch_size when memory runs out; the result stays the same";
+  finding.advice =
+      "lower training.micro_batch_size when memory runs out; the result stays the same";
   return finding;
 }
 
@@ -137,22 +152,28 @@ Finding examine_disk() {
   std::error_code error;
   const fs::space_info space = fs::space(".", error);
   if (error) return {"disk", Status::note, "free space here is unknown: " + error.message(), ""};
-  Finding finding{"disk", Status::ok, gigabytes(static_cast<double>(space.available)) + " free in the current folder", ""};
+  Finding finding{"disk", Status::ok,
+                  gigabytes(static_cast<double>(space.available)) + " free in the current folder",
+                  ""};
   constexpr double little = 1e10;
   if (static_cast<double>(space.available) >= little) return finding;
   finding.status = Status::note;
-  finding.advice = "a checkpoint of the base model has 1.3 GB: lower checkpoint.keep, or set run_dir and data.cache to another disk";
+  finding.advice =
+      "a checkpoint of the base model has 1.3 GB: lower checkpoint.keep, or set run_dir and "
+      "data.cache to another disk";
   return finding;
 }
 
-// ---- GPUs --------------------------------------------------------------------------------------------------------------------------
+// ---- GPUs ---------------------------------------------------------------------------------------
 
 bool is_nvidia_gpu(const fs::path& pci_device) {
   const std::string kind = trimmed(read(pci_device / "class"));
-  return trimmed(read(pci_device / "vendor")) == "0x10de" && (kind.starts_with("0x0300") || kind.starts_with("0x0302"));
+  return trimmed(read(pci_device / "vendor")) == "0x10de" &&
+         (kind.starts_with("0x0300") || kind.starts_with("0x0302"));
 }
 
-/// "NVIDIA H100", one a GPU. Where the driver shows only device files, as in some containers, or there is no driver, names are unknown.
+/// "NVIDIA H100", one a GPU. Where the driver shows only device files, as in some containers, or
+/// there is no driver, names are unknown.
 std::vector<std::string> gpu_names(const fs::path& root) {
   const std::string unnamed = "an NVIDIA GPU of unknown name";
   std::vector<std::string> names;
@@ -162,7 +183,8 @@ std::vector<std::string> gpu_names(const fs::path& root) {
     names.push_back(model.empty() ? unnamed : model);
   }
   if (!names.empty()) return names;
-  for (int i = 0; fs::exists(root / fmt::format("dev/nvidia{}", i), ignored); ++i) names.push_back(unnamed);
+  for (int i = 0; fs::exists(root / fmt::format("dev/nvidia{}", i), ignored); ++i)
+    names.push_back(unnamed);
   if (!names.empty()) return names;
   for (const auto& entry : fs::directory_iterator(root / "sys/bus/pci/devices", ignored))
     if (is_nvidia_gpu(entry.path())) names.push_back(unnamed);
@@ -183,8 +205,10 @@ Finding examine_driver(const fs::path& root, bool has_gpu) {
   if (!version.empty()) return {"driver", Status::ok, version, ""};
   if (!has_gpu) return {"driver", Status::note, "none", ""};
   std::error_code ignored;
-  if (fs::exists(root / "dev/nvidia0", ignored)) return {"driver", Status::ok, "of unknown version", ""};
-  return {"driver", Status::missing, "none", "install the NVIDIA driver, or in a container pass the GPU through"};
+  if (fs::exists(root / "dev/nvidia0", ignored))
+    return {"driver", Status::ok, "of unknown version", ""};
+  return {"driver", Status::missing, "none",
+          "install the NVIDIA driver, or in a container pass the GPU through"};
 }
 
 }  // namespace
@@ -231,13 +255,17 @@ std::vector<Finding> examine_gpus(const fs::path& root) {
   } else if (names.empty()) {
     findings.push_back({"cuda", Status::note, "not in this build", ""});
   } else {
-    findings.push_back({"cuda", Status::missing, "not in this build: the GPU stays unused", "./dev build --cuda makes build/cuda/nystrom"});
+    findings.push_back({"cuda", Status::missing, "not in this build: the GPU stays unused",
+                        "./dev build --cuda makes build/cuda/nystrom"});
   }
   const cuda::CudnnState cudnn = cuda::cudnn_state();
   findings.push_back({"cudnn", cudnn.usable ? Status::ok : Status::note, cudnn.text, cudnn.advice});
-  findings.push_back({"nccl", Status::note, nccl_module() ? "in this build, and not tried on GPUs yet" : "not in this build", ""});
+  findings.push_back(
+      {"nccl", Status::note,
+       nccl_module() ? "in this build, and not tried on GPUs yet" : "not in this build", ""});
   if (mpi_module())
-    findings.push_back({"mpi", Status::ok, "in this build: mpirun -np N starts N processes of one run", ""});
+    findings.push_back(
+        {"mpi", Status::ok, "in this build: mpirun -np N starts N processes of one run", ""});
   else
     findings.push_back({"mpi", Status::note, "not in this build: one process", ""});
   return findings;
@@ -248,7 +276,8 @@ std::vector<Finding> examine_libraries() {
   for (const LibraryVersion& library : data_library_versions()) versions.push_back(library);
   versions.push_back({"yaml-cpp", NYSTROM_YAML_CPP_VERSION});
   std::vector<Finding> findings;
-  for (const LibraryVersion& library : versions) findings.push_back({library.name, Status::ok, library.version, ""});
+  for (const LibraryVersion& library : versions)
+    findings.push_back({library.name, Status::ok, library.version, ""});
   return findings;
 }
 

@@ -9,7 +9,8 @@ namespace nystrom {
 
 /// One line of the examination.
 struct Finding {
-  /// note: works, but could be better or is worth knowing; missing: the machine has something that this build cannot use.
+  /// note: works, but could be better or is worth knowing; missing: the machine has something that
+  /// this build cannot use.
   enum class Status { ok, note, missing };
 
   std::string name;
@@ -20,8 +21,8 @@ struct Finding {
 
 const char* name_of(Finding::Status status);
 
-/// The processor, threads, load, memory, and the disk of the current folder. `root` is where /proc and /sys are found: tests have their
-/// own.
+/// The processor, threads, load, memory, and the disk of the current folder. `root` is where /proc
+/// and /sys are found: tests have their own.
 std::vector<Finding> examine_machine(const std::filesystem::path& root = "/");
 
 /// GPUs and their driver, and the libraries for them that this build has.

@@ -28,25 +28,30 @@ ModelInput input_of(const RunConfig& config, std::int64_t sequences) {
 Tensor labels_of(const RunConfig& config, std::int64_t sequences) {
   const std::int64_t length = config.data.sequence_length;
   Tensor labels = Tensor::full({sequences, length}, ignore_index, DType::i64);
-  const auto asked = std::max<std::int64_t>(1, std::llround(config.masking.probability * static_cast<double>(length)));
-  for (std::int64_t row = 0; row < sequences; ++row) std::fill_n(labels.data<std::int64_t>() + row * length, asked, 5);
+  const auto asked = std::max<std::int64_t>(
+      1, std::llround(config.masking.probability * static_cast<double>(length)));
+  for (std::int64_t row = 0; row < sequences; ++row)
+    std::fill_n(labels.data<std::int64_t>() + row * length, asked, 5);
   return labels;
 }
 
-/// Most bytes that forward and backward of `sequences` sequences hold at once, beside the parameters.
+/// Most bytes that forward and backward of `sequences` sequences hold at once, beside the
+/// parameters.
 double measure(const RunConfig& config, std::int64_t layers, std::int64_t sequences) {
   ModelConfig small = config.model;
   small.num_hidden_layers = layers;
   if (has_task(config)) small.head = Head::none;
   Model model(small);
   const DType dtype = config.training.dtype;
-  model.parameters().allocate(dtype == DType::f16 ? DType::bf16 : dtype, StoreMode::training);  // f16 is as large
+  model.parameters().allocate(dtype == DType::f16 ? DType::bf16 : dtype,
+                              StoreMode::training);  // f16 is as large
   model.parameters().initialise(0, small.initializer_range);
   const ModelInput input = input_of(config, sequences);
   const Tensor labels = labels_of(config, sequences);
   std::vector<std::int64_t> ids(static_cast<std::size_t>(sequences));
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int64_t>(i);
-  const RunContext run{true, config.training.activation_checkpointing, 0, 0, Tensor::from(ids, {sequences})};
+  const RunContext run{true, config.training.activation_checkpointing, 0, 0,
+                       Tensor::from(ids, {sequences})};
   Arena& arena = Arena::of(cpu_device);
   const std::int64_t before = arena.statistics().in_use_bytes;
   arena.reset_peak();
@@ -63,16 +68,21 @@ double measure(const RunConfig& config, std::int64_t layers, std::int64_t sequen
 /// What the steps of a model of `elements` weights send and compute.
 void plan_step(const RunConfig& config, int devices, std::int64_t elements, MemoryPlan& plan) {
   const TrainingConfig& training = config.training;
-  const DType type = training.reduction == Reduction::bf16 ? DType::bf16 : accumulate_dtype(training.dtype);
+  const DType type =
+      training.reduction == Reduction::bf16 ? DType::bf16 : accumulate_dtype(training.dtype);
   const bool to_owners = training.zero > 0 && !training.deterministic;
   plan.reduced = (to_owners ? 1 : 2) * elements * size_of(type);
   plan.shared = training.zero > 0 ? plan.weights : 0;
   const double predicted = has_task(config) ? 0 : config.masking.probability;
-  const auto flops = [&](std::int64_t sequences) { return step_flops(config.model, sequences, config.data.sequence_length, predicted); };
+  const auto flops = [&](std::int64_t sequences) {
+    return step_flops(config.model, sequences, config.data.sequence_length, predicted);
+  };
   const StepFlops all = flops(training.batch_size);
   plan.flops = all.forward() + all.backward(training.activation_checkpointing);
   if (training.deterministic) return;  // its sums wait for the end
-  const std::int64_t last = (std::max<std::int64_t>(1, training.batch_size / devices) - 1) % training.micro_batch_size + 1;
+  const std::int64_t last =
+      (std::max<std::int64_t>(1, training.batch_size / devices) - 1) % training.micro_batch_size +
+      1;
   plan.last_backward = flops(last).backward(training.activation_checkpointing);
 }
 
@@ -80,12 +90,14 @@ void plan_step(const RunConfig& config, int devices, std::int64_t elements, Memo
 
 std::string memory_text(double bytes) {
   if (bytes < 1e6) return fmt::format("{:.1f} KB", bytes / 1e3);
-  return bytes < 1e9 ? fmt::format("{:.1f} MB", bytes / 1e6) : fmt::format("{:.2f} GB", bytes / 1e9);
+  return bytes < 1e9 ? fmt::format("{:.1f} MB", bytes / 1e6)
+                     : fmt::format("{:.2f} GB", bytes / 1e9);
 }
 
 std::int64_t MemoryPlan::activations(std::int64_t micro_batch) const {
   const auto b = static_cast<double>(micro_batch);
-  return std::llround(rest[0] + rest[1] * b + static_cast<double>(layers) * (layer[0] + layer[1] * b));
+  return std::llround(rest[0] + rest[1] * b +
+                      static_cast<double>(layers) * (layer[0] + layer[1] * b));
 }
 
 std::int64_t MemoryPlan::largest_micro_batch(std::int64_t memory, std::int64_t limit) const {
@@ -99,8 +111,10 @@ std::int64_t MemoryPlan::largest_micro_batch(std::int64_t memory, std::int64_t l
 MemoryPlan plan_memory(const RunConfig& config, int devices) {
   const Model model(config.model);
   const TrainingConfig& training = config.training;
-  const std::int64_t elements = model.parameters().slab_size(), exact = size_of(accumulate_dtype(training.dtype));
-  const std::int64_t slab = elements * exact, own = training.zero > 0 ? (slab + devices - 1) / devices : slab;
+  const std::int64_t elements = model.parameters().slab_size(),
+                     exact = size_of(accumulate_dtype(training.dtype));
+  const std::int64_t slab = elements * exact,
+                     own = training.zero > 0 ? (slab + devices - 1) / devices : slab;
   MemoryPlan plan;
   plan.weights = elements * size_of(training.dtype);
   plan.masters = is_half(training.dtype) ? own : 0;
@@ -111,11 +125,13 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
   plan.optimizer = 2 * own + (config.optimizer.name == OptimizerKind::lamb ? slab : 0);
   plan.average = training.ema ? own : 0;
   plan.communication = devices > 1 ? std::min(slab, GradientSumOptions{}.bucket * exact) : 0;
-  if (devices > 1 && training.reduction == Reduction::bf16) plan.communication += elements * size_of(DType::bf16);
+  if (devices > 1 && training.reduction == Reduction::bf16)
+    plan.communication += elements * size_of(DType::bf16);
   plan_step(config, devices, elements, plan);
   plan.layers = config.model.num_hidden_layers;
   // a(L, b) = rest[0] + rest[1] b + L (layer[0] + layer[1] b) from four measurements.
-  const double a11 = measure(config, 1, 1), a12 = measure(config, 1, 2), a21 = measure(config, 2, 1), a22 = measure(config, 2, 2);
+  const double a11 = measure(config, 1, 1), a12 = measure(config, 1, 2),
+               a21 = measure(config, 2, 1), a22 = measure(config, 2, 2);
   plan.layer[1] = a22 - a21 - a12 + a11;
   plan.layer[0] = a21 - a11 - plan.layer[1];
   plan.rest[1] = a12 - a11 - plan.layer[1];
@@ -123,7 +139,8 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
   return plan;
 }
 
-std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan& plan, std::int64_t micro_batch) {
+std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan& plan,
+                                                                std::int64_t micro_batch) {
   return {{"weights", plan.weights},
           {"exact_weights", plan.masters},
           {"gradients", plan.gradients},
@@ -131,11 +148,13 @@ std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan
           {"averaged_weights", plan.average},
           {"communication", plan.communication},
           {"activations", plan.activations(micro_batch)},
-          {"activations_per_layer", std::llround(plan.layer[0] + plan.layer[1] * static_cast<double>(micro_batch))},
+          {"activations_per_layer",
+           std::llround(plan.layer[0] + plan.layer[1] * static_cast<double>(micro_batch))},
           {"total", plan.total(micro_batch)}};
 }
 
-StepTime plan_time(const MemoryPlan& plan, int devices, double bandwidth, std::optional<double> speed) {
+StepTime plan_time(const MemoryPlan& plan, int devices, double bandwidth,
+                   std::optional<double> speed) {
   const double round = static_cast<double>(devices - 1) / devices / bandwidth;  // of a ring, a byte
   const double reducing = round * static_cast<double>(plan.reduced);
   const double sharing = round * static_cast<double>(plan.shared);
@@ -154,14 +173,16 @@ std::int64_t parse_amount(const std::string& option, const std::string& text) {
   const std::string_view rest(stop, static_cast<std::size_t>(text.data() + text.size() - stop));
   const std::size_t unit = rest.size() == 1 ? units.find(rest[0]) : units.npos;
   require_input(error == std::errc() && unit != units.npos && number > 0 && number < 1e6,
-                "{} {}: expected a number with K, M, G or T, such as 80G", option, printable(text, 40));
+                "{} {}: expected a number with K, M, G or T, such as 80G", option,
+                printable(text, 40));
   return std::llround(number * std::pow(1000.0, static_cast<double>(unit + 1)));
 }
 
 std::vector<std::string> describe(const MemoryPlan& plan, const RunConfig& config, int devices) {
   const std::int64_t batch = config.training.micro_batch_size;
   const auto b = static_cast<double>(batch);
-  std::vector<std::string> lines = {devices == 1 ? "memory:" : fmt::format("memory of each of {} devices:", devices)};
+  std::vector<std::string> lines = {
+      devices == 1 ? "memory:" : fmt::format("memory of each of {} devices:", devices)};
   const auto line = [&](const std::string& what, double bytes) {
     if (bytes != 0) lines.push_back(fmt::format("  {:<44}{:>12}", what, memory_text(bytes)));
   };
@@ -172,9 +193,12 @@ std::vector<std::string> describe(const MemoryPlan& plan, const RunConfig& confi
   line("averaged weights", static_cast<double>(plan.average));
   line("communication", static_cast<double>(plan.communication));
   const double layer = plan.layer[0] + plan.layer[1] * b;
-  line(fmt::format("activations of {} layers, {} each", plan.layers, memory_text(layer)), static_cast<double>(plan.layers) * layer);
-  line("activations of the rest", static_cast<double>(plan.activations(batch)) - static_cast<double>(plan.layers) * layer);
-  line(fmt::format("in all, with micro_batch_size {}", batch), static_cast<double>(plan.total(batch)));
+  line(fmt::format("activations of {} layers, {} each", plan.layers, memory_text(layer)),
+       static_cast<double>(plan.layers) * layer);
+  line("activations of the rest",
+       static_cast<double>(plan.activations(batch)) - static_cast<double>(plan.layers) * layer);
+  line(fmt::format("in all, with micro_batch_size {}", batch),
+       static_cast<double>(plan.total(batch)));
   return lines;
 }
 

@@ -8,21 +8,27 @@ namespace {
 /// Multiply-adds of the attention of one layer, projections of queries, keys and values left out.
 double attention_products(const ModelConfig& model, double sequences, double length) {
   const AttentionConfig& config = model.attention;
-  const auto hidden = static_cast<double>(model.hidden_size), heads = static_cast<double>(model.num_attention_heads);
+  const auto hidden = static_cast<double>(model.hidden_size),
+             heads = static_cast<double>(model.num_attention_heads);
   const auto landmarks = static_cast<double>(config.num_landmarks);
-  const double width = hidden / heads, values = sequences * length * hidden;  // of queries, of keys, of values
-  switch (length <= landmarks && config.kind == AttentionKind::nystrom ? AttentionKind::softmax : config.kind) {
+  const double width = hidden / heads,
+               values = sequences * length * hidden;  // of queries, of keys, of values
+  switch (length <= landmarks && config.kind == AttentionKind::nystrom ? AttentionKind::softmax
+                                                                       : config.kind) {
     case AttentionKind::nystrom: {
       const double projections = sequences * landmarks * 2 * hidden * hidden;
       const double cube = landmarks * landmarks * landmarks;
-      return values * 4 * landmarks + projections + sequences * heads * (6 * 4 * cube + 2 * landmarks * landmarks * width);
+      return values * 4 * landmarks + projections +
+             sequences * heads * (6 * 4 * cube + 2 * landmarks * landmarks * width);
     }
     case AttentionKind::softmax: return values * 2 * length;
     case AttentionKind::double_softmax: return values * 3 * width;
     case AttentionKind::linear: return values * 2 * width;
     case AttentionKind::performer: return values * 5 * static_cast<double>(config.num_features);
-    case AttentionKind::linformer: return values * 4 * std::min(static_cast<double>(config.projected_length), length);
-    case AttentionKind::reformer: {  // two chunks of keys, and as many directions to hash by as chunks
+    case AttentionKind::linformer:
+      return values * 4 * std::min(static_cast<double>(config.projected_length), length);
+    case AttentionKind::reformer: {  // two chunks of keys, and as many directions to hash by as
+                                     // chunks
       const auto bucket = static_cast<double>(config.bucket_size);
       return values * static_cast<double>(config.num_hashes) * (4 * bucket + length / bucket);
     }
@@ -32,14 +38,20 @@ double attention_products(const ModelConfig& model, double sequences, double len
 
 }  // namespace
 
-StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length, double predicted) {
-  const auto hidden = static_cast<double>(config.hidden_size), wide = static_cast<double>(config.intermediate_size);
+StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length,
+                     double predicted) {
+  const auto hidden = static_cast<double>(config.hidden_size),
+             wide = static_cast<double>(config.intermediate_size);
   const double tokens = static_cast<double>(sequences) * static_cast<double>(length);
   const double dense = tokens * (4 * hidden * hidden + 2 * hidden * wide);
-  const double convolution = tokens * hidden * static_cast<double>(config.attention.conv_kernel_size.value_or(0));
-  const double attention = attention_products(config, static_cast<double>(sequences), static_cast<double>(length));
-  const double head = predicted * tokens * hidden * (hidden + static_cast<double>(config.vocab_size));
-  return {2 * static_cast<double>(config.num_hidden_layers) * (dense + attention + convolution), 2 * head};
+  const double convolution =
+      tokens * hidden * static_cast<double>(config.attention.conv_kernel_size.value_or(0));
+  const double attention =
+      attention_products(config, static_cast<double>(sequences), static_cast<double>(length));
+  const double head =
+      predicted * tokens * hidden * (hidden + static_cast<double>(config.vocab_size));
+  return {2 * static_cast<double>(config.num_hidden_layers) * (dense + attention + convolution),
+          2 * head};
 }
 
 }  // namespace nystrom

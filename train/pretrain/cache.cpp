@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 std::int64_t bytes_in(const fs::path& folder) {
   std::int64_t bytes = 0;
   std::error_code error;
-  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
     std::error_code vanished;
     const auto size = entry->is_regular_file(vanished) ? entry->file_size(vanished) : 0;
     if (!vanished) bytes += static_cast<std::int64_t>(size);
@@ -29,7 +30,8 @@ std::int64_t bytes_in(const fs::path& folder) {
 
 }  // namespace
 
-CacheUse::CacheUse(const fs::path& entry) : descriptor_(::open(entry.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {
+CacheUse::CacheUse(const fs::path& entry)
+    : descriptor_(::open(entry.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {
   if (descriptor_ < 0) return;
   ::flock(descriptor_, LOCK_SH);  // held against it for a moment only, by a look at the cache
   ::futimens(descriptor_, nullptr);
@@ -40,13 +42,18 @@ CacheUse::~CacheUse() {
 }
 
 std::vector<CacheEntry> cache_entries(const fs::path& folder) {
-  require_input(fs::is_directory(folder), "{}: no such folder; name the one that data.cache of your runs names", printable_path(folder));
+  require_input(fs::is_directory(folder),
+                "{}: no such folder; name the one that data.cache of your runs names",
+                printable_path(folder));
   std::error_code error;
   std::vector<CacheEntry> entries;
-  for (fs::directory_iterator item(folder, error), end; !error && item != end; item.increment(error)) {
+  for (fs::directory_iterator item(folder, error), end; !error && item != end;
+       item.increment(error)) {
     const std::string name = item->path().filename().string();
     std::error_code vanished;
-    if (!item->is_directory(vanished) || !(name.starts_with("tokenizer-") || name.starts_with("tokens-"))) continue;
+    if (!item->is_directory(vanished) ||
+        !(name.starts_with("tokenizer-") || name.starts_with("tokens-")))
+      continue;
     CacheEntry entry{item->path(), bytes_in(item->path()), item->last_write_time(vanished)};
     const int lock = lock_folder(entry.path);  // users hold it shared, makers alone
     entry.in_use = lock < 0;
@@ -54,7 +61,8 @@ std::vector<CacheEntry> cache_entries(const fs::path& folder) {
     if (!vanished) entries.push_back(std::move(entry));
   }
   require_input(!error, "{}: cannot read the folder: {}", printable_path(folder), error.message());
-  std::sort(entries.begin(), entries.end(), [](const CacheEntry& a, const CacheEntry& b) { return a.last_use > b.last_use; });
+  std::sort(entries.begin(), entries.end(),
+            [](const CacheEntry& a, const CacheEntry& b) { return a.last_use > b.last_use; });
   return entries;
 }
 

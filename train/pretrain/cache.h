@@ -1,4 +1,5 @@
-// The cache that runs share (data.cache): tokenizers and token shards, which any run makes anew when they are gone.
+// The cache that runs share (data.cache): tokenizers and token shards, which any run makes anew
+// when they are gone.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +8,8 @@
 
 namespace nystrom {
 
-/// While alive, an entry of the cache counts as in use, and its last use is when this was made. A cache that cannot be written is used all
-/// the same.
+/// While alive, an entry of the cache counts as in use, and its last use is when this was made. A
+/// cache that cannot be written is used all the same.
 class CacheUse {
  public:
   explicit CacheUse(const std::filesystem::path& entry);
@@ -28,7 +29,8 @@ struct CacheEntry {
   bool in_use = false;  ///< by a run on this machine, or being made
 };
 
-/// What the cache at `folder` holds, the last used first; other files and folders in it are passed over. InputError when it cannot be read.
+/// What the cache at `folder` holds, the last used first; other files and folders in it are passed
+/// over. InputError when it cannot be read.
 std::vector<CacheEntry> cache_entries(const std::filesystem::path& folder);
 
 /// Removes the entries that nothing uses, and returns them. InputError when one cannot be removed.

@@ -27,23 +27,27 @@ using Files = std::vector<fs::path>;
 // Part of the name of a data set in the cache: one whose statistics have another form is made anew.
 constexpr int statistics_version = 2;
 
-// Part of the names of tokenizers and data sets in the cache. Raise it with every change of data/ after which some text has other ids, or
-// some training text another tokenizer: of normalisation, of words, of models, of added tokens, of reading text, of the trainer.
+// Part of the names of tokenizers and data sets in the cache. Raise it with every change of data/
+// after which some text has other ids, or some training text another tokenizer: of normalisation,
+// of words, of models, of added tokens, of reading text, of the trainer.
 constexpr int text_version = 1;
 
-/// Name, size and time of change of every file: what tells one state of a corpus from another without reading it.
+/// Name, size and time of change of every file: what tells one state of a corpus from another
+/// without reading it.
 std::string describe_files(const Files& files) {
   std::string text;
   for (const fs::path& file : files) {
-    text +=
-        fmt::format("{} {} {}\n", fs::absolute(file).string(), fs::file_size(file), fs::last_write_time(file).time_since_epoch().count());
+    text += fmt::format("{} {} {}\n", fs::absolute(file).string(), fs::file_size(file),
+                        fs::last_write_time(file).time_since_epoch().count());
   }
   return text;
 }
 
 std::string short_hash(const std::string& text) { return text_checksum(text).substr(0, 16); }
 
-std::string tokenizer_hash(const Tokenizer& tokenizer) { return short_hash(tokenizer.definition()); }
+std::string tokenizer_hash(const Tokenizer& tokenizer) {
+  return short_hash(tokenizer.definition());
+}
 
 /// Makes `folder` by `fill`, whole or not at all.
 template <class Fill>
@@ -53,7 +57,8 @@ void make_folder(const fs::path& folder, const Fill& fill) {
   try {
     made.commit();
   } catch (const InputError&) {
-    if (!fs::exists(folder)) throw;  // otherwise another process made the same of it in the meantime
+    if (!fs::exists(folder))
+      throw;  // otherwise another process made the same of it in the meantime
   }
 }
 
@@ -62,7 +67,8 @@ struct CorpusFiles {
   Files train, validation;
 
   explicit CorpusFiles(const DataConfig& data)
-      : train(match_files(data.train)), validation(data.validation.empty() ? Files{} : match_files(data.validation)) {}
+      : train(match_files(data.train)),
+        validation(data.validation.empty() ? Files{} : match_files(data.validation)) {}
 };
 
 /// Where the tokenizer is, or will be once it is trained.
@@ -71,49 +77,57 @@ fs::path tokenizer_folder(const RunConfig& config, const Files& files) {
   Log quiet(true);
   if (config.start.from) return find_model(*config.start.from, quiet);
   const TokenizerTrainingConfig& train = config.tokenizer.train;
-  const std::string key = describe_files(files) +
-                          fmt::format("{} {} {} {} {}", enum_name(train.kind), train.vocab_size, train.lower_case, config.seed,
-                                      enum_name(config.data.documents)) +
-                          fmt::format(" {} {}", config.data.validation_fraction.value_or(0), text_version);
+  const std::string key =
+      describe_files(files) +
+      fmt::format("{} {} {} {} {}", enum_name(train.kind), train.vocab_size, train.lower_case,
+                  config.seed, enum_name(config.data.documents)) +
+      fmt::format(" {} {}", config.data.validation_fraction.value_or(0), text_version);
   return fs::path(config.data.cache) / ("tokenizer-" + short_hash(key));
 }
 
 /// Where the tokens of this tokenizer are, or will be once they are written.
-fs::path token_folder(const RunConfig& config, const CorpusFiles& files, const Tokenizer& tokenizer) {
-  const std::string key = describe_files(files.train) + "\n" + describe_files(files.validation) +
-                          fmt::format("{} {} {} {} {} {}", tokenizer_hash(tokenizer), enum_name(config.data.documents),
-                                      config.data.validation_fraction.value_or(0), config.seed, statistics_version, text_version);
+fs::path token_folder(const RunConfig& config, const CorpusFiles& files,
+                      const Tokenizer& tokenizer) {
+  const std::string key =
+      describe_files(files.train) + "\n" + describe_files(files.validation) +
+      fmt::format("{} {} {} {} {} {}", tokenizer_hash(tokenizer), enum_name(config.data.documents),
+                  config.data.validation_fraction.value_or(0), config.seed, statistics_version,
+                  text_version);
   return fs::path(config.data.cache) / ("tokens-" + short_hash(key));
 }
 
-/// Whether data.validation_fraction holds a document out of the training text. Each is a draw of its own, so that the choice does not
-/// depend on how many there are.
+/// Whether data.validation_fraction holds a document out of the training text. Each is a draw of
+/// its own, so that the choice does not depend on how many there are.
 bool is_held_out(const RunConfig& config, std::int64_t document) {
-  const auto words =
-      philox(philox_key(static_cast<std::uint64_t>(config.seed), 0x76616c6964ull), {{static_cast<std::uint32_t>(document), 0, 0, 0}});
+  const auto words = philox(philox_key(static_cast<std::uint64_t>(config.seed), 0x76616c6964ull),
+                            {{static_cast<std::uint32_t>(document), 0, 0, 0}});
   return uniform_open(words.word[0]) < config.data.validation_fraction.value_or(0);
 }
 
 /// For a fraction that leaves a part of the run without a document.
 [[noreturn]] void refuse_fraction(std::int64_t documents) {
   throw InputError(
-      fmt::format("of {} documents data.validation_fraction gives none to this data set; name data.validation, set documents: lines, or "
+      fmt::format("of {} documents data.validation_fraction gives none to this data set; name "
+                  "data.validation, set documents: lines, or "
                   "choose another fraction",
                   documents));
 }
 
 [[noreturn]] void interrupt() {
-  throw Interrupted("stopped while the text was prepared; the same command goes on with what is finished of it");
+  throw Interrupted(
+      "stopped while the text was prepared; the same command goes on with what is finished of it");
 }
 
 /// On the training text alone: what is held out is to be new to the tokenizer too.
-void train_tokenizer(const RunConfig& config, const Files& files, const fs::path& folder, Log& log, const StopSignals& stop) {
+void train_tokenizer(const RunConfig& config, const Files& files, const fs::path& folder, Log& log,
+                     const StopSignals& stop) {
   const TokenizerTrainingConfig& train = config.tokenizer.train;
   log.say(fmt::format("training a tokenizer of {} pieces", train.vocab_size));
   make_folder(folder, [&](const fs::path& made) {
     TextReader text(files, config.data.documents);
     SentencePieceTraining options;
-    options.kind = train.kind == TokenizerKind::bpe ? SentencePieceModel::Kind::bpe : SentencePieceModel::Kind::unigram;
+    options.kind = train.kind == TokenizerKind::bpe ? SentencePieceModel::Kind::bpe
+                                                    : SentencePieceModel::Kind::unigram;
     options.vocab_size = train.vocab_size;
     options.normalizer.lower_case = train.lower_case;
     options.seed = static_cast<std::uint64_t>(config.seed);
@@ -128,7 +142,8 @@ void train_tokenizer(const RunConfig& config, const Files& files, const fs::path
         if (stop.requested()) interrupt();
       });
     } catch (const InputError&) {
-      if (!takes_one && text.statistics().documents > 0) refuse_fraction(text.statistics().documents);
+      if (!takes_one && text.statistics().documents > 0)
+        refuse_fraction(text.statistics().documents);
       throw;
     }
     const auto tokenizer = SentencePieceTokenizer::open(made / "trained.model", options.normalizer);
@@ -159,9 +174,10 @@ void encode(std::span<Piece> pieces, const Tokenizer& tokenizer) {
   for (auto& worker : workers) worker.get();
 }
 
-/// The same by all processes, each of which encodes a part; the first one gets all ids. InputError when one reads other text, or has
-/// another tokenizer.
-void encode_together(std::vector<Piece>& pieces, const Tokenizer& tokenizer, Communicator& communicator) {
+/// The same by all processes, each of which encodes a part; the first one gets all ids. InputError
+/// when one reads other text, or has another tokenizer.
+void encode_together(std::vector<Piece>& pieces, const Tokenizer& tokenizer,
+                     Communicator& communicator) {
   const auto size = static_cast<std::size_t>(communicator.size());
   const auto part = [&](std::size_t rank) {
     const std::size_t begin = pieces.size() * rank / size, end = pieces.size() * (rank + 1) / size;
@@ -187,7 +203,8 @@ void encode_together(std::vector<Piece>& pieces, const Tokenizer& tokenizer, Com
   const std::vector<std::string> all = communicator.gather(message);
   for (std::size_t rank = 0; rank < size; ++rank) {
     require_input(all[rank].compare(0, header, all[0], 0, header) == 0,
-                  "{} reads other text than {}, or has another tokenizer: copy the same files to all machines",
+                  "{} reads other text than {}, or has another tokenizer: copy the same files to "
+                  "all machines",
                   communicator.name_of(static_cast<int>(rank)), communicator.name_of(0));
     if (!communicator.is_first()) continue;
     const char* next = all[rank].data() + header;
@@ -206,29 +223,38 @@ std::string statistics_json(const TextStatistics& statistics) {
   nlohmann::json left_out = nlohmann::json::object();
   for (std::size_t i = 0; i < skip_reasons; ++i) {
     const Skipped& skipped = statistics.skipped[i];
-    if (skipped.count > 0) left_out[describe(static_cast<SkipReason>(i))] = {{"count", skipped.count}, {"first", skipped.first}};
+    if (skipped.count > 0)
+      left_out[describe(static_cast<SkipReason>(i))] = {{"count", skipped.count},
+                                                        {"first", skipped.first}};
   }
-  return nlohmann::json{
-      {"files", statistics.files}, {"documents", statistics.documents}, {"bytes", statistics.bytes}, {"left_out", left_out}}
+  return nlohmann::json{{"files", statistics.files},
+                        {"documents", statistics.documents},
+                        {"bytes", statistics.bytes},
+                        {"left_out", left_out}}
       .dump();
 }
 
 void open_datasets(Corpus& corpus) {
   corpus.train = std::make_shared<TokenDataset>(TokenDataset::open(corpus.token_folder / "train"));
-  corpus.validation = std::make_shared<TokenDataset>(TokenDataset::open(corpus.token_folder / "validation"));
+  corpus.validation =
+      std::make_shared<TokenDataset>(TokenDataset::open(corpus.token_folder / "validation"));
 }
 
-/// Tokenizes the documents whose number `takes` accepts into a data set at `folder`, which the first process writes. All processes stop
-/// where `stop_requested` says so in one.
-void write_tokens(const Files& files, Documents documents, const Tokenizer& tokenizer, const fs::path& folder, Log& log,
-                  const std::function<bool(std::int64_t)>& takes, Communicator& communicator, const std::function<bool()>& stop_requested) {
+/// Tokenizes the documents whose number `takes` accepts into a data set at `folder`, which the
+/// first process writes. All processes stop where `stop_requested` says so in one.
+void write_tokens(const Files& files, Documents documents, const Tokenizer& tokenizer,
+                  const fs::path& folder, Log& log, const std::function<bool(std::int64_t)>& takes,
+                  Communicator& communicator, const std::function<bool()>& stop_requested) {
   constexpr std::size_t piece_bytes = std::size_t{1} << 18;
   // A piece for each thread of all processes, as far as memory stays small.
   const double threads = communicator.sum(static_cast<double>(num_threads()));
-  const std::size_t batch_bytes = piece_bytes * static_cast<std::size_t>(std::clamp(threads, 16.0, 256.0));
+  const std::size_t batch_bytes =
+      piece_bytes * static_cast<std::size_t>(std::clamp(threads, 16.0, 256.0));
   TextReader text(files, documents, piece_bytes);
   std::optional<ShardWriter> writer;
-  if (communicator.is_first()) writer.emplace(folder, TokenSetInfo{tokenizer_hash(tokenizer), tokenizer.vocab_size(), tokenizer.special()});
+  if (communicator.is_first())
+    writer.emplace(folder, TokenSetInfo{tokenizer_hash(tokenizer), tokenizer.vocab_size(),
+                                        tokenizer.special()});
   std::int64_t total = 0;
   for (const fs::path& file : files) total += static_cast<std::int64_t>(fs::file_size(file));
   Progress progress("tokenizing: byte", 0, total, log);
@@ -262,23 +288,29 @@ void write_tokens(const Files& files, Documents documents, const Tokenizer& toke
   if (!writer) return;
   const TextStatistics& statistics = text.statistics();
   if (writer->tokens() == 0 && statistics.documents > 0) refuse_fraction(statistics.documents);
-  require_input(writer->tokens() > 0, "no document with a token was taken: {}", statistics.summary());
+  require_input(writer->tokens() > 0, "no document with a token was taken: {}",
+                statistics.summary());
   writer->finish(statistics_json(statistics));
-  log.say(fmt::format("{}; {} documents with {} tokens taken", statistics.summary(), writer->documents(), writer->tokens()));
+  log.say(fmt::format("{}; {} documents with {} tokens taken", statistics.summary(),
+                      writer->documents(), writer->tokens()));
 }
 
 /// Tokenizes the text of a run into two data sets below `folder`.
-void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tokenizer& tokenizer, const fs::path& folder, Log& log,
-                    Communicator& communicator, const StopSignals& stop) {
+void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tokenizer& tokenizer,
+                    const fs::path& folder, Log& log, Communicator& communicator,
+                    const StopSignals& stop) {
   const auto fill = [&](const fs::path& made) {
     const bool split = files.validation.empty();
-    const auto write = [&](const Files& text, const char* name, const std::function<bool(std::int64_t)>& takes) {
-      write_tokens(text, config.data.documents, tokenizer, made / name, log, takes, communicator, [&] { return stop.requested(); });
+    const auto write = [&](const Files& text, const char* name,
+                           const std::function<bool(std::int64_t)>& takes) {
+      write_tokens(text, config.data.documents, tokenizer, made / name, log, takes, communicator,
+                   [&] { return stop.requested(); });
     };
     log.say("turning the training text into tokens");
     write(files.train, "train", [&](std::int64_t i) { return !split || !is_held_out(config, i); });
     log.say("turning the validation text into tokens");
-    write(split ? files.train : files.validation, "validation", [&](std::int64_t i) { return !split || is_held_out(config, i); });
+    write(split ? files.train : files.validation, "validation",
+          [&](std::int64_t i) { return !split || is_held_out(config, i); });
   };
   if (communicator.is_first())
     make_folder(folder, fill);
@@ -288,8 +320,10 @@ void write_datasets(const RunConfig& config, const CorpusFiles& files, const Tok
 
 }  // namespace
 
-std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents documents, const Tokenizer& tokenizer, const fs::path& folder,
-                                             Log& log, const std::function<bool(std::int64_t)>& takes) {
+std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents documents,
+                                             const Tokenizer& tokenizer, const fs::path& folder,
+                                             Log& log,
+                                             const std::function<bool(std::int64_t)>& takes) {
   Communicator alone;
   write_tokens(files, documents, tokenizer, folder, log, takes, alone, [] { return false; });
   return std::make_shared<TokenDataset>(TokenDataset::open(folder));
@@ -304,10 +338,13 @@ TextStatistics text_statistics(const TokenDataset& dataset) {
     json.at("bytes").get_to(statistics.bytes);
     for (std::size_t i = 0; i < skip_reasons; ++i) {
       const auto found = json.at("left_out").find(describe(static_cast<SkipReason>(i)));
-      if (found != json.at("left_out").end()) statistics.skipped[i] = {found->at("count"), found->at("first")};
+      if (found != json.at("left_out").end())
+        statistics.skipped[i] = {found->at("count"), found->at("first")};
     }
   } catch (const nlohmann::json::exception&) {
-    throw InputError("the data set's index.json does not tell what its text was; remove the data set, and prepare it anew");
+    throw InputError(
+        "the data set's index.json does not tell what its text was; remove the data set, and "
+        "prepare it anew");
   }
   return statistics;
 }
@@ -343,7 +380,8 @@ Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communica
     if (communicator.sum(stopped || stop.requested() ? 1 : 0) > 0) interrupt();
   };
   const auto make_tokenizer = [&] {
-    if (!given && !fs::exists(corpus.tokenizer_folder)) train_tokenizer(config, files.train, corpus.tokenizer_folder, log, stop);
+    if (!given && !fs::exists(corpus.tokenizer_folder))
+      train_tokenizer(config, files.train, corpus.tokenizer_folder, log, stop);
   };
   if (communicator.is_first()) unless_stopped(make_tokenizer);
   stop_together();
@@ -351,17 +389,21 @@ Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communica
   stop_together();
   corpus.tokenizer = open_tokenizer(corpus.tokenizer_folder);
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
-  // Others do not look before it is written: a network file system may remember for a minute that there was nothing.
+  // Others do not look before it is written: a network file system may remember for a minute that
+  // there was nothing.
   const bool absent = communicator.is_first() && !fs::exists(corpus.token_folder);
-  if (communicator.sum(absent ? 1 : 0) > 0) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, communicator, stop);
+  if (communicator.sum(absent ? 1 : 0) > 0)
+    write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, communicator, stop);
   communicator.barrier();
   Communicator alone;
   unless_stopped([&] {
-    if (!fs::exists(corpus.token_folder)) write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, alone, stop);
+    if (!fs::exists(corpus.token_folder))
+      write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, alone, stop);
   });
   stop_together();
   corpus.token_use = std::make_shared<CacheUse>(corpus.token_folder);
-  if (!given) CacheUse(corpus.tokenizer_folder);  // read by now: the time of this use is all that matters
+  if (!given)
+    CacheUse(corpus.tokenizer_folder);  // read by now: the time of this use is all that matters
   open_datasets(corpus);
   return corpus;
 }
@@ -369,11 +411,12 @@ Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communica
 void fit_model_to_tokenizer(RunConfig& config, const Tokenizer& tokenizer) {
   if (config.vocab_size_from_tokenizer) config.model.vocab_size = tokenizer.vocab_size();
   require_input(config.model.vocab_size >= tokenizer.vocab_size(),
-                "model.vocab_size {} is below the tokenizer's {} pieces; raise it, or leave it out", config.model.vocab_size,
-                tokenizer.vocab_size());
+                "model.vocab_size {} is below the tokenizer's {} pieces; raise it, or leave it out",
+                config.model.vocab_size, tokenizer.vocab_size());
   if (!has_task(config)) require_masked_lm_tokens(tokenizer);
   require_input(tokenizer.special().pad != no_id,
-                "the tokenizer has no padding token; name one in its special_tokens_map.json, as in {{\"pad_token\": \"<pad>\"}}");
+                "the tokenizer has no padding token; name one in its special_tokens_map.json, as "
+                "in {{\"pad_token\": \"<pad>\"}}");
   config.model.pad_token_id = tokenizer.special().pad;
   set_text_ends(config.model, tokenizer.special());
 }

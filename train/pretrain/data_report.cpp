@@ -22,7 +22,8 @@ struct Document {
 };
 
 /// Reads a document, a part at a time.
-Document read_document(const TokenDataset& set, std::int64_t number, std::int64_t first, std::int64_t end) {
+Document read_document(const TokenDataset& set, std::int64_t number, std::int64_t first,
+                       std::int64_t end) {
   constexpr std::int64_t part = std::int64_t{1} << 16;
   const auto unknown = static_cast<std::uint32_t>(set.info().special.unk);
   Document document{number, first, end - first, 0, {}};
@@ -38,15 +39,18 @@ Document read_document(const TokenDataset& set, std::int64_t number, std::int64_
 
 /// Calls visit(document) for each, in order.
 template <class Visit>
-void for_each_document(const TokenDataset& set, const std::string& name, Log& log, const Visit& visit) {
+void for_each_document(const TokenDataset& set, const std::string& name, Log& log,
+                       const Visit& visit) {
   constexpr std::int64_t block = 4096;
   Progress progress(name + ": document", 0, set.documents(), log);
   for (std::int64_t first = 0; first < set.documents(); first += block) {
     const std::int64_t count = std::min(block, set.documents() - first);
-    std::vector<std::int64_t> bounds = set.document_starts(first, std::min(count + 1, set.documents() - first));
+    std::vector<std::int64_t> bounds =
+        set.document_starts(first, std::min(count + 1, set.documents() - first));
     if (first + count == set.documents()) bounds.push_back(set.tokens());
     for (std::int64_t i = 0; i < count; ++i) {
-      visit(read_document(set, first + i, bounds[static_cast<std::size_t>(i)], bounds[static_cast<std::size_t>(i) + 1]));
+      visit(read_document(set, first + i, bounds[static_cast<std::size_t>(i)],
+                          bounds[static_cast<std::size_t>(i) + 1]));
     }
     progress.update(first + count, fmt::format("{} tokens", bounds.back()), false);
   }
@@ -69,7 +73,8 @@ class DocumentCounter {
     ++lengths_[document.length];
     report_.unknown += document.unknown;
     if (across_) {  // one stream with a sep between neighbours
-      const std::int64_t begin = document.first + document.number, last = begin + document.length - 1;
+      const std::int64_t begin = document.first + document.number,
+                         last = begin + document.length - 1;
       report_.cut += begin / piece_ != last / piece_;
     } else {
       const std::int64_t rest = document.length % piece_;
@@ -104,14 +109,17 @@ std::string text_of(const Tokenizer& tokenizer, std::int64_t id) {
   const auto token = static_cast<std::int32_t>(id);
   std::string text = tokenizer.decode(std::span(&token, 1), false);
   if (text.starts_with(' ')) text.erase(0, 1);
-  return (tokenizer.starts_word(token) && !tokenizer.is_special(token) ? " " : "") + printable(text);
+  return (tokenizer.starts_word(token) && !tokenizer.is_special(token) ? " " : "") +
+         printable(text);
 }
 
 std::vector<ShownToken> show_row(const Batch& batch, std::int64_t row, const Tokenizer& tokenizer) {
   const std::int64_t length = batch.input.input_ids.dim(1);
-  const auto *ids = batch.input.input_ids.data<std::int64_t>() + row * length, *labels = batch.labels.data<std::int64_t>() + row * length;
+  const auto *ids = batch.input.input_ids.data<std::int64_t>() + row * length,
+             *labels = batch.labels.data<std::int64_t>() + row * length;
   std::vector<ShownToken> result;
-  for (std::int64_t i = 0; i < length && ids[i] != tokenizer.special().pad && result.size() < max_shown_tokens; ++i) {
+  for (std::int64_t i = 0;
+       i < length && ids[i] != tokenizer.special().pad && result.size() < max_shown_tokens; ++i) {
     if (labels[i] == ignore_index) {
       result.push_back({text_of(tokenizer, ids[i]), Masking::none, ""});
     } else {
@@ -125,15 +133,18 @@ std::vector<ShownToken> show_row(const Batch& batch, std::int64_t row, const Tok
 }
 
 /// Draws the first steps as training will.
-void try_batches(const RunConfig& config, const MaskedSamples& samples, const Tokenizer& tokenizer, DataReport& report) {
-  const std::int64_t steps = std::min<std::int64_t>(total_steps(config.training, samples.packing->size()), 8);
+void try_batches(const RunConfig& config, const MaskedSamples& samples, const Tokenizer& tokenizer,
+                 DataReport& report) {
+  const std::int64_t steps =
+      std::min<std::int64_t>(total_steps(config.training, samples.packing->size()), 8);
   Loader loader(samples, {config.training.batch_size, config.training.micro_batch_size});
   std::int64_t tokens = 0, positions = 0;
   for (std::int64_t step = 0; step < steps; ++step) {
     for (const Batch& batch : loader.next()) {
       tokens += batch.tokens;
       positions += batch.input.input_ids.numel();
-      for (std::int64_t row = 0; row < batch.input.input_ids.dim(0) && report.samples.size() < max_shown_samples; ++row) {
+      for (std::int64_t row = 0;
+           row < batch.input.input_ids.dim(0) && report.samples.size() < max_shown_samples; ++row) {
         report.samples.push_back(show_row(batch, row, tokenizer));
       }
     }
@@ -145,7 +156,8 @@ void try_batches(const RunConfig& config, const MaskedSamples& samples, const To
 
 DataReport report_data(const RunConfig& config, const Corpus& corpus, Log& log) {
   const MaskedSamples samples = masked_samples(corpus.train, *corpus.tokenizer, config);
-  const MaskedSamples held_out = with_context("validation", [&] { return masked_samples(corpus.validation, *corpus.tokenizer, config); });
+  const MaskedSamples held_out = with_context(
+      "validation", [&] { return masked_samples(corpus.validation, *corpus.tokenizer, config); });
   DataReport report;
   std::vector<Digest> digests;
   digests.reserve(static_cast<std::size_t>(corpus.train->documents()));
@@ -155,7 +167,8 @@ DataReport report_data(const RunConfig& config, const Corpus& corpus, Log& log) 
     digests.push_back(document.digest);
   });
   std::sort(digests.begin(), digests.end());
-  for (std::size_t i = 1; i < digests.size(); ++i) report.duplicates += digests[i] == digests[i - 1];
+  for (std::size_t i = 1; i < digests.size(); ++i)
+    report.duplicates += digests[i] == digests[i - 1];
   for_each_document(*corpus.validation, "validation data", log, [&](const Document& document) {
     validation.add(document);
     report.overlap += std::binary_search(digests.begin(), digests.end(), document.digest);
@@ -168,32 +181,43 @@ DataReport report_data(const RunConfig& config, const Corpus& corpus, Log& log) 
 
 double epochs(const RunConfig& config, std::int64_t sequences) {
   const std::int64_t steps = total_steps(config.training, sequences);
-  return static_cast<double>(steps) * static_cast<double>(config.training.batch_size) / static_cast<double>(sequences);
+  return static_cast<double>(steps) * static_cast<double>(config.training.batch_size) /
+         static_cast<double>(sequences);
 }
 
 std::vector<std::string> data_warnings(const DataReport& report) {
   std::vector<std::string> lines;
   if (report.overlap > 0) {
-    lines.push_back(fmt::format("{} of {} validation documents are training documents too; the validation loss will look better than it is",
-                                report.overlap, report.validation.documents));
+    lines.push_back(
+        fmt::format("{} of {} validation documents are training documents too; the validation loss "
+                    "will look better than it is",
+                    report.overlap, report.validation.documents));
   }
-  for (const auto& [name, set] : {std::pair("training", &report.train), std::pair("validation", &report.validation)}) {
+  for (const auto& [name, set] :
+       {std::pair("training", &report.train), std::pair("validation", &report.validation)}) {
     const double unknown = static_cast<double>(set->unknown) / static_cast<double>(set->tokens);
     if (unknown <= 0.01) continue;
-    lines.push_back(fmt::format("{:.1f} % of the {} tokens are unknown; the tokenizer does not fit the text", 100 * unknown, name));
+    lines.push_back(
+        fmt::format("{:.1f} % of the {} tokens are unknown; the tokenizer does not fit the text",
+                    100 * unknown, name));
   }
   if (report.padding > 0.5) {
-    lines.push_back(
-        fmt::format("{:.0f} % of a batch is padding; lower data.sequence_length, or set data.cross_documents", 100 * report.padding));
+    lines.push_back(fmt::format(
+        "{:.0f} % of a batch is padding; lower data.sequence_length, or set data.cross_documents",
+        100 * report.padding));
   }
   return lines;
 }
 
 std::vector<std::string> epoch_warnings(double epochs) {
   if (epochs < 1)
-    return {fmt::format("the run sees only {:.0f} % of the training data; raise training.steps, or give less text", 100 * epochs)};
+    return {fmt::format(
+        "the run sees only {:.0f} % of the training data; raise training.steps, or give less text",
+        100 * epochs)};
   if (epochs > 100)
-    return {fmt::format("the run goes over the training data {:.0f} times; lower training.steps, or give more text", epochs)};
+    return {fmt::format(
+        "the run goes over the training data {:.0f} times; lower training.steps, or give more text",
+        epochs)};
   return {};
 }
 
@@ -204,9 +228,13 @@ std::string shown(const std::vector<ShownToken>& sample, bool colour) {
       line += token.text;
       continue;
     }
-    const auto bare = [](const std::string& text) { return text.starts_with(' ') ? text.substr(1) : text; };
+    const auto bare = [](const std::string& text) {
+      return text.starts_with(' ') ? text.substr(1) : text;
+    };
     const std::string change = bare(token.text) + "→" + bare(token.now);
-    const int code = token.masking == Masking::masked ? 33 : token.masking == Masking::replaced ? 31 : 32;  // yellow, red, green
+    const int code = token.masking == Masking::masked     ? 33
+                     : token.masking == Masking::replaced ? 31
+                                                          : 32;  // yellow, red, green
     if (token.text.starts_with(' ')) line += ' ';
     line += colour ? fmt::format("\x1b[{}m{}\x1b[0m", code, change) : fmt::format("[{}]", change);
   }

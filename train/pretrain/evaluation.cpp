@@ -15,28 +15,35 @@ std::vector<std::int64_t> count_tokens(const TokenDataset& dataset) {
   constexpr std::int64_t block = std::int64_t{1} << 20;
   std::vector<std::int64_t> counts(static_cast<std::size_t>(dataset.info().vocab_size), 0);
   for (std::int64_t first = 0; first < dataset.tokens(); first += block) {
-    for (const std::uint32_t id : dataset.read(first, std::min(block, dataset.tokens() - first))) ++counts[id];
+    for (const std::uint32_t id : dataset.read(first, std::min(block, dataset.tokens() - first)))
+      ++counts[id];
   }
-  for (const std::int64_t id : ids_of(dataset.info().special)) counts[static_cast<std::size_t>(id)] = 0;
+  for (const std::int64_t id : ids_of(dataset.info().special))
+    counts[static_cast<std::size_t>(id)] = 0;
   return counts;
 }
 
 }  // namespace
 
-MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset, const Tokenizer& tokenizer, const RunConfig& config) {
+MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
+                             const Tokenizer& tokenizer, const RunConfig& config) {
   const TokenSetInfo& info = dataset->info();
   std::vector<std::uint8_t> starts;
   for (std::int64_t id = 0; tokenizer.marks_words() && id < info.vocab_size; ++id)
     starts.push_back(tokenizer.starts_word(static_cast<std::int32_t>(id)));
   MaskedSamples result;
-  result.packing = std::make_shared<Packing>(std::move(dataset), PackingOptions{.sequence_length = config.data.sequence_length,
-                                                                                .cross_documents = config.data.cross_documents,
-                                                                                .reserved = config.masking.sentence_order ? 1 : 0});
+  result.packing = std::make_shared<Packing>(
+      std::move(dataset), PackingOptions{.sequence_length = config.data.sequence_length,
+                                         .cross_documents = config.data.cross_documents,
+                                         .reserved = config.masking.sentence_order ? 1 : 0});
   result.sentence_order = config.masking.sentence_order;
-  result.table = std::make_shared<MaskingTable>(info.vocab_size, info.special.mask, ids_of(info.special), starts);
+  result.table = std::make_shared<MaskingTable>(info.vocab_size, info.special.mask,
+                                                ids_of(info.special), starts);
   const MaskingConfig& masking = config.masking;
   result.masking = {masking.probability, masking.mask, masking.random, masking.whole_word,
-                    masking.span.mean ? std::optional(SpanOptions{*masking.span.mean, masking.span.max}) : std::nullopt};
+                    masking.span.mean
+                        ? std::optional(SpanOptions{*masking.span.mean, masking.span.max})
+                        : std::nullopt};
   result.seed = static_cast<std::uint64_t>(config.seed);
   if (const auto fixed = config.model.fixed_length()) result.pad_multiple = *fixed;
   return result;
@@ -48,34 +55,46 @@ ModelInput input_of(std::span<const std::int32_t> ids, std::int64_t positions, s
   std::vector<std::uint8_t> valid(ids.size(), 1);
   row.resize(static_cast<std::size_t>(positions), pad);
   valid.resize(row.size(), 0);
-  return {Tensor::from(row, {1, positions}), {}, padded ? Tensor::from(valid, {1, positions}) : Tensor(), {}};
+  return {Tensor::from(row, {1, positions}),
+          {},
+          padded ? Tensor::from(valid, {1, positions}) : Tensor(),
+          {}};
 }
 
-Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples, std::int64_t micro_batch_size, Communicator& communicator,
+Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
+                              std::int64_t micro_batch_size, Communicator& communicator,
                               const std::function<void(std::int64_t)>& progress) {
   const std::vector<std::int64_t> counts = count_tokens(samples.packing->dataset());
   const auto most_frequent = std::max_element(counts.begin(), counts.end()) - counts.begin();
-  const double log_total = std::log(static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
+  const double log_total =
+      std::log(static_cast<double>(std::accumulate(counts.begin(), counts.end(), std::int64_t{0})));
   require_input(!samples.sentence_order || model.config().sentence_order,
-                "masking.sentence_order is true, but the model has no sentence-order head (cls.seq_relationship); set it to false");
+                "masking.sentence_order is true, but the model has no sentence-order head "
+                "(cls.seq_relationship); set it to false");
   LoaderOptions options{micro_batch_size, micro_batch_size};
   options.rank = communicator.rank();
   options.world_size = communicator.size();
   EvaluationLoader loader(samples, options);
-  // What each batch gives, at its place among those of all processes: added up in one order whatever their number.
+  // What each batch gives, at its place among those of all processes: added up in one order
+  // whatever their number.
   enum Quantity { loss, frequency_loss, correct, asked, ordered, most_frequent_asked, quantities };
-  const std::int64_t total = samples.packing->size(), batches = (total + micro_batch_size - 1) / micro_batch_size;
+  const std::int64_t total = samples.packing->size(),
+                     batches = (total + micro_batch_size - 1) / micro_batch_size;
   std::vector<double> found(static_cast<std::size_t>(batches * quantities), 0);
-  for (std::int64_t number = options.rank; const auto batch = loader.next(); number += options.world_size) {
+  for (std::int64_t number = options.rank; const auto batch = loader.next();
+       number += options.world_size) {
     const MaskedLmOutput out = model.masked_lm(batch->input, batch->labels, 1, {});
     double* here = found.data() + number * quantities;
     here[loss] = out.loss.value().item();
     here[correct] = static_cast<double>(count_equal(out.predictions, out.labels));
     here[asked] = static_cast<double>(batch->targets);
-    if (samples.sentence_order) here[ordered] = static_cast<double>(count_equal(argmax(out.order_logits), batch->swapped));
+    if (samples.sentence_order)
+      here[ordered] = static_cast<double>(count_equal(argmax(out.order_logits), batch->swapped));
     const Tensor labels = out.labels.to(cpu_device);
-    for (const std::int64_t label : std::span(labels.data<std::int64_t>(), static_cast<std::size_t>(labels.numel()))) {
-      here[frequency_loss] += log_total - std::log(static_cast<double>(counts[static_cast<std::size_t>(label)]));
+    for (const std::int64_t label :
+         std::span(labels.data<std::int64_t>(), static_cast<std::size_t>(labels.numel()))) {
+      here[frequency_loss] +=
+          log_total - std::log(static_cast<double>(counts[static_cast<std::size_t>(label)]));
       here[most_frequent_asked] += label == most_frequent;
     }
     if (progress) progress(std::min((number + options.world_size) * micro_batch_size, total));
@@ -85,8 +104,8 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples, 
   for (std::size_t i = 0; i < found.size(); ++i) sum[i % quantities] += found[i];
   const double tokens = sum[asked];
   require_input(tokens > 0, "the text holds no token to predict");
-  Evaluation mean{sum[loss] / tokens, sum[correct] / tokens, sum[frequency_loss] / tokens, sum[most_frequent_asked] / tokens,
-                  static_cast<std::int64_t>(tokens)};
+  Evaluation mean{sum[loss] / tokens, sum[correct] / tokens, sum[frequency_loss] / tokens,
+                  sum[most_frequent_asked] / tokens, static_cast<std::int64_t>(tokens)};
   if (samples.sentence_order) mean.order_accuracy = sum[ordered] / static_cast<double>(total);
   return mean;
 }

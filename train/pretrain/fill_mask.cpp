@@ -22,8 +22,10 @@ Ids encode(const ModelConfig& config, const Tokenizer& tokenizer, std::string_vi
   require_input(std::count(ids.begin(), ids.end(), tokenizer.special().mask) > 0,
                 "the text has no {}; write it where a word is to be filled in", mask);
   const auto longest = config.longest_sequence();
-  require_input(!longest || static_cast<std::int64_t>(ids.size()) <= *longest,
-                "the text has {} tokens with [CLS] and [SEP], the model takes at most {}; shorten it", ids.size(), longest.value_or(0));
+  require_input(
+      !longest || static_cast<std::int64_t>(ids.size()) <= *longest,
+      "the text has {} tokens with [CLS] and [SEP], the model takes at most {}; shorten it",
+      ids.size(), longest.value_or(0));
   return ids;
 }
 
@@ -41,15 +43,19 @@ std::vector<double> softmax_of(const Tensor& logits) {
 std::vector<std::size_t> largest(const std::vector<double>& scores, std::int64_t k) {
   std::vector<std::size_t> ids(scores.size());
   std::iota(ids.begin(), ids.end(), std::size_t{0});
-  std::partial_sort(ids.begin(), ids.begin() + k, ids.end(),
-                    [&](std::size_t a, std::size_t b) { return scores[a] > scores[b] || (scores[a] == scores[b] && a < b); });
+  std::partial_sort(ids.begin(), ids.begin() + k, ids.end(), [&](std::size_t a, std::size_t b) {
+    return scores[a] > scores[b] || (scores[a] == scores[b] && a < b);
+  });
   ids.resize(static_cast<std::size_t>(k));
   return ids;
 }
 
-/// The text of ids, without padding and without what the model has beyond the tokenizer's vocabulary.
+/// The text of ids, without padding and without what the model has beyond the tokenizer's
+/// vocabulary.
 std::string decode(const Tokenizer& tokenizer, Ids ids, bool skip_special) {
-  std::erase_if(ids, [&](std::int32_t id) { return id == tokenizer.special().pad || id >= tokenizer.vocab_size(); });
+  std::erase_if(ids, [&](std::int32_t id) {
+    return id == tokenizer.special().pad || id >= tokenizer.vocab_size();
+  });
   return tokenizer.decode(ids, skip_special);
 }
 
@@ -61,43 +67,52 @@ std::string json_text(const std::string& text) {
 /// The text with the tokenizer's own mask in the places of [MASK].
 std::string with_mask_of(const Tokenizer& tokenizer, std::string text) {
   const std::string &mask = tokenizer.piece(tokenizer.special().mask), usual = "[MASK]";
-  for (std::size_t at = text.find(usual); at != text.npos; at = text.find(usual, at + mask.size())) text.replace(at, usual.size(), mask);
+  for (std::size_t at = text.find(usual); at != text.npos; at = text.find(usual, at + mask.size()))
+    text.replace(at, usual.size(), mask);
   return text;
 }
 
 }  // namespace
 
-std::vector<std::vector<MaskFill>> fill_masks(const Model& model, const Tokenizer& tokenizer, std::string_view text, std::int64_t top_k) {
+std::vector<std::vector<MaskFill>> fill_masks(const Model& model, const Tokenizer& tokenizer,
+                                              std::string_view text, std::int64_t top_k) {
   const ModelConfig& config = model.config();
-  require(top_k >= 1 && top_k <= config.vocab_size, "fill_masks: {} of {} tokens", top_k, config.vocab_size);
+  require(top_k >= 1 && top_k <= config.vocab_size, "fill_masks: {} of {} tokens", top_k,
+          config.vocab_size);
   const Ids ids = encode(config, tokenizer, text);
   std::vector<std::int64_t> places;
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] == tokenizer.special().mask) places.push_back(static_cast<std::int64_t>(i));
   }
   const auto masks = static_cast<std::int64_t>(places.size());
-  const Var logits =
-      model.masked_lm_logits(input_of(ids, config.fixed_length().value_or(static_cast<std::int64_t>(ids.size())), tokenizer.special().pad),
-                             Tensor::from(places, {masks}));
+  const Var logits = model.masked_lm_logits(
+      input_of(ids, config.fixed_length().value_or(static_cast<std::int64_t>(ids.size())),
+               tokenizer.special().pad),
+      Tensor::from(places, {masks}));
   std::vector<std::vector<MaskFill>> result;
   for (std::int64_t mask = 0; mask < masks; ++mask) {
-    const std::vector<double> scores = softmax_of(logits.value().slice(0, mask, mask + 1).to(cpu_device));
+    const std::vector<double> scores =
+        softmax_of(logits.value().slice(0, mask, mask + 1).to(cpu_device));
     result.emplace_back();
     for (const std::size_t id : largest(scores, top_k)) {
       const auto token = static_cast<std::int32_t>(id);
       Ids filled = ids;
       filled[static_cast<std::size_t>(places[static_cast<std::size_t>(mask)])] = token;
       // Without special tokens the other masks would be missing too.
-      const std::string piece = token < tokenizer.vocab_size() ? tokenizer.decode(std::span(&token, 1), false) : "";
-      result.back().push_back({scores[id], token, piece, decode(tokenizer, std::move(filled), masks == 1)});
+      const std::string piece =
+          token < tokenizer.vocab_size() ? tokenizer.decode(std::span(&token, 1), false) : "";
+      result.back().push_back(
+          {scores[id], token, piece, decode(tokenizer, std::move(filled), masks == 1)});
     }
   }
   return result;
 }
 
-std::vector<std::vector<MaskFill>> sample_fills(const Model& model, const Tokenizer& tokenizer, std::string text) {
+std::vector<std::vector<MaskFill>> sample_fills(const Model& model, const Tokenizer& tokenizer,
+                                                std::string text) {
   constexpr std::int64_t words = 3;
-  return fill_masks(model, tokenizer, with_mask_of(tokenizer, std::move(text)), std::min(words, model.config().vocab_size));
+  return fill_masks(model, tokenizer, with_mask_of(tokenizer, std::move(text)),
+                    std::min(words, model.config().vocab_size));
 }
 
 std::string fill_mask_json(const std::vector<std::vector<MaskFill>>& masks) {
@@ -105,8 +120,10 @@ std::string fill_mask_json(const std::vector<std::vector<MaskFill>>& masks) {
   for (const auto& fills : masks) {
     std::vector<std::string> objects;
     for (const MaskFill& fill : fills) {
-      objects.push_back(fmt::format(R"({{"score": {}, "token": {}, "token_str": {}, "sequence": {}}})", nlohmann::json(fill.score).dump(),
-                                    fill.token, json_text(fill.token_str), json_text(fill.sequence)));
+      objects.push_back(
+          fmt::format(R"({{"score": {}, "token": {}, "token_str": {}, "sequence": {}}})",
+                      nlohmann::json(fill.score).dump(), fill.token, json_text(fill.token_str),
+                      json_text(fill.sequence)));
     }
     lists.push_back(fmt::format("[{}]", fmt::join(objects, ", ")));
   }

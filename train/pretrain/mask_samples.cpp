@@ -16,7 +16,9 @@ std::vector<std::vector<MaskFill>> masks_in(const Json& json) {
   std::vector<std::vector<MaskFill>> masks;
   for (const Json& mask : json) {
     masks.emplace_back();
-    for (const Json& fill : mask) masks.back().push_back({fill.at("score").get<double>(), 0, fill.at("token_str").get<std::string>(), ""});
+    for (const Json& fill : mask)
+      masks.back().push_back(
+          {fill.at("score").get<double>(), 0, fill.at("token_str").get<std::string>(), ""});
   }
   return masks;
 }
@@ -24,17 +26,20 @@ std::vector<std::vector<MaskFill>> masks_in(const Json& json) {
 }  // namespace
 
 std::string mask_samples_line(const std::vector<std::string>& texts, const FilledMasks& filled) {
-  require(texts.size() == filled.texts.size(), "mask_samples_line: {} texts, masks of {}", texts.size(), filled.texts.size());
+  require(texts.size() == filled.texts.size(), "mask_samples_line: {} texts, masks of {}",
+          texts.size(), filled.texts.size());
   Json samples = Json::array();
   for (std::size_t i = 0; i < texts.size(); ++i) {
     Json masks = Json::array();
     for (const auto& fills : filled.texts[i]) {
       masks.push_back(Json::array());
-      for (const MaskFill& fill : fills) masks.back().push_back({{"token_str", fill.token_str}, {"score", fill.score}});
+      for (const MaskFill& fill : fills)
+        masks.back().push_back({{"token_str", fill.token_str}, {"score", fill.score}});
     }
     samples.push_back({{"text", texts[i]}, {"masks", masks}});
   }
-  return Json{{"step", filled.step}, {"samples", samples}}.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return Json{{"step", filled.step}, {"samples", samples}}.dump(-1, ' ', false,
+                                                                Json::error_handler_t::replace);
 }
 
 MaskSamples read_mask_samples(const std::filesystem::path& run_dir) {
@@ -44,7 +49,10 @@ MaskSamples read_mask_samples(const std::filesystem::path& run_dir) {
   std::string line;
   std::int64_t number = 0;
   const auto damaged = [&] {
-    return MaskSamples{{"[MASK]"}, {}, fmt::format("{}:{}: is no record of filled masks", printable_path(path), number)};
+    return MaskSamples{
+        {"[MASK]"},
+        {},
+        fmt::format("{}:{}: is no record of filled masks", printable_path(path), number)};
   };
   while (std::getline(file, line) && !file.eof()) {
     ++number;

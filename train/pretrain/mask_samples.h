@@ -1,4 +1,5 @@
-// How a masked language model fills a few masks as it learns: recorded by its run at each evaluation, shown by its report.
+// How a masked language model fills a few masks as it learns: recorded by its run at each
+// evaluation, shown by its report.
 #pragma once
 
 #include <filesystem>
@@ -22,12 +23,12 @@ struct MaskSamples {
   std::string note;                ///< why there are none
 };
 
-/// A line of that file, of what the weights of a step make of `texts`: {"step": …, "samples": [{"text": …, "masks": [[{"token_str": …,
-/// "score": …}, …], …]}, …]}.
+/// A line of that file, of what the weights of a step make of `texts`: {"step": …, "samples":
+/// [{"text": …, "masks": [[{"token_str": …, "score": …}, …], …]}, …]}.
 std::string mask_samples_line(const std::vector<std::string>& texts, const FilledMasks& filled);
 
-/// What a run recorded; of texts that changed on the way the last ones. Nothing where there is no such file, and a note where it cannot be
-/// read. A last line without an end is passed over.
+/// What a run recorded; of texts that changed on the way the last ones. Nothing where there is no
+/// such file, and a note where it cannot be read. A last line without an end is passed over.
 MaskSamples read_mask_samples(const std::filesystem::path& run_dir);
 
 }  // namespace nystrom

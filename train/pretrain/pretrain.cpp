@@ -16,7 +16,8 @@ namespace {
 class MaskedLmObjective : public Objective {
  public:
   /// `last` gets what each evaluation says.
-  MaskedLmObjective(const RunConfig& config, Corpus corpus, Evaluation& last, Communicator& communicator)
+  MaskedLmObjective(const RunConfig& config, Corpus corpus, Evaluation& last,
+                    Communicator& communicator)
       : config_(config),
         communicator_(communicator),
         corpus_(std::move(corpus)),
@@ -30,17 +31,25 @@ class MaskedLmObjective : public Objective {
   }
 
   DataIdentity identity() const override {
-    const auto checksum = [&](const char* set) { return file_checksum(corpus_.token_folder / set / "index.json"); };
-    return {corpus_.train->info().tokenizer, checksum("train"), checksum("validation"), "data.train",
-            config_.data.validation.empty() ? "data.train" : "data.validation"};
+    const auto checksum = [&](const char* set) {
+      return file_checksum(corpus_.token_folder / set / "index.json");
+    };
+    return {corpus_.train->info().tokenizer, checksum("train"), checksum("validation"),
+            "data.train", config_.data.validation.empty() ? "data.train" : "data.validation"};
   }
   std::int64_t samples() const override { return train_.packing->size(); }
   std::string metric_name() const override { return "loss"; }
   bool higher_is_better() const override { return false; }
-  std::vector<TokenizerFile> tokenizer_files() const override { return corpus_.tokenizer->files(config_.data.sequence_length); }
+  std::vector<TokenizerFile> tokenizer_files() const override {
+    return corpus_.tokenizer->files(config_.data.sequence_length);
+  }
 
-  std::vector<int> micro_batch_ranks() const override { return nystrom::micro_batch_ranks(options_); }
-  void start(std::int64_t batch) override { loader_ = std::make_unique<Loader>(train_, options_, batch); }
+  std::vector<int> micro_batch_ranks() const override {
+    return nystrom::micro_batch_ranks(options_);
+  }
+  void start(std::int64_t batch) override {
+    loader_ = std::make_unique<Loader>(train_, options_, batch);
+  }
 
   ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     ObjectiveStep done;
@@ -52,11 +61,13 @@ class MaskedLmObjective : public Objective {
 
   Score evaluate(const Model& model, const EvaluationProgress& progress) override {
     const std::int64_t total = validation_.packing->size();
-    evaluation_ = evaluate_masked_lm(model, validation_, config_.training.micro_batch_size, communicator_,
-                                     [&](std::int64_t done) { progress(done, total); });
+    evaluation_ =
+        evaluate_masked_lm(model, validation_, config_.training.micro_batch_size, communicator_,
+                           [&](std::int64_t done) { progress(done, total); });
     Score score{evaluation_.loss,
                 {{"loss", evaluation_.loss}, {"accuracy", evaluation_.accuracy}},
-                fmt::format("loss {:.4f}, accuracy {:.1f} %", evaluation_.loss, 100 * evaluation_.accuracy)};
+                fmt::format("loss {:.4f}, accuracy {:.1f} %", evaluation_.loss,
+                            100 * evaluation_.accuracy)};
     if (const auto order = evaluation_.order_accuracy) {
       score.metrics.emplace_back("sentence_order_accuracy", *order);
       score.text += fmt::format(", sentence order {:.1f} %", 100 * *order);
@@ -91,22 +102,26 @@ class MaskedLmObjective : public Objective {
 
 }  // namespace
 
-PretrainResult pretrain(const RunConfig& given, Log& log, Device device, Communicator& communicator) {
+PretrainResult pretrain(const RunConfig& given, Log& log, Device device,
+                        Communicator& communicator) {
   RunConfig config = given;
   const auto wrong = validate_pretraining(config);
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
   require_computable(config, device);
-  // What can be refused at once is, before the text is turned into tokens and before anything is written.
+  // What can be refused at once is, before the text is turned into tokens and before anything is
+  // written.
   match_files(config.data.train);
   if (!config.data.validation.empty()) match_files(config.data.validation);
   for (const std::string& line : shared_file_warnings(config)) log.warn(line);
-  if (config.tokenizer.path) fit_model_to_tokenizer(config, *open_tokenizer(*config.tokenizer.path));
+  if (config.tokenizer.path)
+    fit_model_to_tokenizer(config, *open_tokenizer(*config.tokenizer.path));
   check_run(config);
   PretrainResult result;
   const auto make = [&](RunConfig& complete) {
     Corpus corpus = prepare_corpus(complete, log, communicator);
     fit_model_to_tokenizer(complete, *corpus.tokenizer);
-    auto objective = std::make_unique<MaskedLmObjective>(complete, std::move(corpus), result.evaluation, communicator);
+    auto objective = std::make_unique<MaskedLmObjective>(complete, std::move(corpus),
+                                                         result.evaluation, communicator);
     require_warmup_within_run(complete, objective->samples());
     return objective;
   };

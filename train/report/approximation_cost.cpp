@@ -29,7 +29,8 @@ struct Line {
 /// One attention with what it is given.
 class Subject {
  public:
-  Subject(const CostStudyOptions& o, AttentionKind kind, std::int64_t length) : options_(o), mask_(o.batch, length) {
+  Subject(const CostStudyOptions& o, AttentionKind kind, std::int64_t length)
+      : options_(o), mask_(o.batch, length) {
     ModelConfig config;
     config.hidden_size = o.heads * o.head_dim;
     config.num_attention_heads = o.heads;
@@ -44,12 +45,14 @@ class Subject {
     store_.initialise(1, 1 / std::sqrt(static_cast<double>(config.hidden_size)));
     for (const char* name : {"hidden", "queries", "keys", "values"}) {
       const Shape shape{o.batch, length, config.hidden_size};
-      const Tensor values = Tensor::from(normal_values(1, name, shape.numel()), shape).cast(o.dtype).to(o.device);
+      const Tensor values =
+          Tensor::from(normal_values(1, name, shape.numel()), shape).cast(o.dtype).to(o.device);
       inputs_.push_back(o.train ? Var::leaf(values) : Var(values));
     }
   }
 
-  /// The fastest of some runs, and the most memory that one took beyond the inputs and their gradients.
+  /// The fastest of some runs, and the most memory that one took beyond the inputs and their
+  /// gradients.
   Cost measure() {
     Arena& arena = Arena::of(options_.device);
     const std::int64_t before = arena.statistics().in_use_bytes;
@@ -59,7 +62,9 @@ class Subject {
       arena.reset_peak();
       const auto start = std::chrono::steady_clock::now();
       run();
-      cost.seconds = std::min(cost.seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+      cost.seconds =
+          std::min(cost.seconds,
+                   std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
       cost.bytes = std::max(cost.bytes, arena.statistics().peak_in_use_bytes - before);
     }
     return cost;
@@ -90,42 +95,55 @@ class Subject {
 /// The exponent at the longest lengths; NaN when there are too few.
 double exponent_of(const Line& line, const std::vector<double> Line::*cost) {
   if (std::ssize(line.lengths) < fitted_lengths) return std::nan("");
-  const auto last = [](const std::vector<double>& values) { return std::vector<double>(values.end() - fitted_lengths, values.end()); };
+  const auto last = [](const std::vector<double>& values) {
+    return std::vector<double>(values.end() - fitted_lengths, values.end());
+  };
   return fitted_exponent(last(line.lengths), last(line.*cost));
 }
 
-/// The length from which on `line` costs less than `exact`, by linear interpolation of logarithms; 0: from the first on; NaN: never.
-double crossover(const std::vector<double>& lengths, const std::vector<double>& line, const std::vector<double>& exact) {
+/// The length from which on `line` costs less than `exact`, by linear interpolation of logarithms;
+/// 0: from the first on; NaN: never.
+double crossover(const std::vector<double>& lengths, const std::vector<double>& line,
+                 const std::vector<double>& exact) {
   std::size_t first = line.size();
   while (first > 0 && line[first - 1] < exact[first - 1]) --first;
   if (first == line.size()) return std::nan("");
   if (first == 0) return 0;
-  const double above = std::log(line[first - 1] / exact[first - 1]), below = std::log(line[first] / exact[first]);
-  return std::exp(std::log(lengths[first - 1]) + above / (above - below) * std::log(lengths[first] / lengths[first - 1]));
+  const double above = std::log(line[first - 1] / exact[first - 1]),
+               below = std::log(line[first] / exact[first]);
+  return std::exp(std::log(lengths[first - 1]) +
+                  above / (above - below) * std::log(lengths[first] / lengths[first - 1]));
 }
 
 const Line* exact_line(const std::vector<Line>& lines) {
-  const auto found = std::find_if(lines.begin(), lines.end(), [](const Line& line) { return line.kind == AttentionKind::softmax; });
+  const auto found = std::find_if(lines.begin(), lines.end(), [](const Line& line) {
+    return line.kind == AttentionKind::softmax;
+  });
   return found == lines.end() ? nullptr : &*found;
 }
 
 StudyTable fit_table(const std::vector<Line>& lines) {
-  StudyTable table{"fits", {"kind", "time_exponent", "memory_exponent", "faster_from", "smaller_from"}};
+  StudyTable table{"fits",
+                   {"kind", "time_exponent", "memory_exponent", "faster_from", "smaller_from"}};
   const Line* exact = exact_line(lines);
   for (const Line& line : lines) {
     const auto against = [&](const std::vector<double> Line::*cost) {
-      return exact == nullptr || exact == &line ? std::nan("") : crossover(line.lengths, line.*cost, exact->*cost);
+      return exact == nullptr || exact == &line ? std::nan("")
+                                                : crossover(line.lengths, line.*cost, exact->*cost);
     };
-    table.rows.push_back({enum_name(line.kind), exponent_of(line, &Line::seconds), exponent_of(line, &Line::bytes), against(&Line::seconds),
+    table.rows.push_back({enum_name(line.kind), exponent_of(line, &Line::seconds),
+                          exponent_of(line, &Line::bytes), against(&Line::seconds),
                           against(&Line::bytes)});
   }
   return table;
 }
 
-Chart chart_of(const CostStudyOptions& o, const std::vector<Line>& lines, const std::vector<double> Line::*cost, double unit,
-               const char* quantity, const char* label) {
+Chart chart_of(const CostStudyOptions& o, const std::vector<Line>& lines,
+               const std::vector<double> Line::*cost, double unit, const char* quantity,
+               const char* label) {
   Chart chart;
-  chart.title = fmt::format("{} of one attention, {}", quantity, o.train ? "forward and backward" : "forward");
+  chart.title = fmt::format("{} of one attention, {}", quantity,
+                            o.train ? "forward and backward" : "forward");
   chart.x_label = fmt::format("tokens (batch {}, {} heads of {})", o.batch, o.heads, o.head_dim);
   chart.y_label = label;
   chart.x_axis = chart.y_axis = Axis::logarithmic;
@@ -143,33 +161,42 @@ std::vector<std::string> verdict_of(const std::vector<Line>& lines, const StudyT
     const auto number = [&](std::size_t column) { return std::get<double>(fits.rows[i][column]); };
     std::vector<std::string> parts;
     if (!std::isnan(number(1)))
-      parts.push_back(fmt::format("time grows with length to the {:.2f}, memory to the {:.2f}", number(1), number(2)));
+      parts.push_back(fmt::format("time grows with length to the {:.2f}, memory to the {:.2f}",
+                                  number(1), number(2)));
     if (exact_line(lines) != nullptr && exact_line(lines) != &lines[i]) {
       const double from = number(3);
       parts.push_back(std::isnan(from) ? "never faster than exact attention here"
-                      : from == 0      ? "faster than exact attention throughout"
-                                       : fmt::format("faster than exact attention from {:.0f} tokens on", from));
+                      : from == 0
+                          ? "faster than exact attention throughout"
+                          : fmt::format("faster than exact attention from {:.0f} tokens on", from));
     }
-    if (!parts.empty()) sentences.push_back(fmt::format("{}: {}", enum_name(lines[i].kind), fmt::join(parts, "; ")));
+    if (!parts.empty())
+      sentences.push_back(fmt::format("{}: {}", enum_name(lines[i].kind), fmt::join(parts, "; ")));
   }
   const std::int64_t lengths = std::ssize(lines[0].lengths);
   if (lengths < fitted_lengths)
-    sentences.push_back(fmt::format("an exponent is fitted to {} lengths; these are {}", fitted_lengths, lengths));
+    sentences.push_back(
+        fmt::format("an exponent is fitted to {} lengths; these are {}", fitted_lengths, lengths));
   if (exact_line(lines) != nullptr)
-    sentences.push_back("exact attention keeps no matrix here (it is computed in blocks), so its memory is linear in the length too");
+    sentences.push_back(
+        "exact attention keeps no matrix here (it is computed in blocks), so its memory is linear "
+        "in the length too");
   return sentences;
 }
 
 }  // namespace
 
-Study study_cost(const CostStudyOptions& options, const std::function<void(std::int64_t, std::int64_t)>& progress) {
+Study study_cost(const CostStudyOptions& options,
+                 const std::function<void(std::int64_t, std::int64_t)>& progress) {
   CostStudyOptions o = options;
-  require_input(o.shortest <= o.longest, "--shortest {} is more than --longest {}", o.shortest, o.longest);
+  require_input(o.shortest <= o.longest, "--shortest {} is more than --longest {}", o.shortest,
+                o.longest);
   if (o.kinds.empty()) {
     for (const auto& kind : enum_names(AttentionKind{})) o.kinds.push_back(kind.value);
   }
   std::vector<std::int64_t> lengths;
-  for (std::int64_t length = o.shortest; length <= o.longest; length *= 2) lengths.push_back(length);
+  for (std::int64_t length = o.shortest; length <= o.longest; length *= 2)
+    lengths.push_back(length);
   const auto total = static_cast<std::int64_t>(o.kinds.size() * lengths.size());
   std::int64_t done = 0;
   Study study{"cost", {}, {{"measurements", {"kind", "length", "seconds", "bytes"}}}, {}, {}, {}};

@@ -21,9 +21,11 @@ struct CostStudyOptions {
   Device device;
 };
 
-/// One attention, without projections and convolution, of random queries, keys and values: the fastest of some runs, and the peak of the
-/// arena above what the inputs take, which is exact. Exponents are fitted to the last three lengths. `progress` is called with the
-/// measurements done and their number.
-Study study_cost(const CostStudyOptions& options, const std::function<void(std::int64_t done, std::int64_t total)>& progress = {});
+/// One attention, without projections and convolution, of random queries, keys and values: the
+/// fastest of some runs, and the peak of the arena above what the inputs take, which is exact.
+/// Exponents are fitted to the last three lengths. `progress` is called with the measurements done
+/// and their number.
+Study study_cost(const CostStudyOptions& options,
+                 const std::function<void(std::int64_t done, std::int64_t total)>& progress = {});
 
 }  // namespace nystrom

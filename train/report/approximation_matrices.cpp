@@ -11,23 +11,27 @@
 namespace nystrom {
 
 std::span<const EnumName<ScoreKernel>> enum_names(ScoreKernel) {
-  static constexpr EnumName<ScoreKernel> names[] = {{ScoreKernel::raw, "raw"}, {ScoreKernel::softmax, "softmax"}};
+  static constexpr EnumName<ScoreKernel> names[] = {{ScoreKernel::raw, "raw"},
+                                                    {ScoreKernel::softmax, "softmax"}};
   return names;
 }
 
 std::span<const EnumName<LandmarkRule>> enum_names(LandmarkRule) {
-  static constexpr EnumName<LandmarkRule> names[] = {
-      {LandmarkRule::first, "first"}, {LandmarkRule::random, "random"}, {LandmarkRule::means, "means"}};
+  static constexpr EnumName<LandmarkRule> names[] = {{LandmarkRule::first, "first"},
+                                                     {LandmarkRule::random, "random"},
+                                                     {LandmarkRule::means, "means"}};
   return names;
 }
 
 std::span<const EnumName<SequenceRule>> enum_names(SequenceRule) {
-  static constexpr EnumName<SequenceRule> names[] = {{SequenceRule::random, "random"}, {SequenceRule::smooth, "smooth"}};
+  static constexpr EnumName<SequenceRule> names[] = {{SequenceRule::random, "random"},
+                                                     {SequenceRule::smooth, "smooth"}};
   return names;
 }
 
 std::span<const EnumName<StudyInverse>> enum_names(StudyInverse) {
-  static constexpr EnumName<StudyInverse> names[] = {{StudyInverse::exact, "exact"}, {StudyInverse::iterative, "iterative"}};
+  static constexpr EnumName<StudyInverse> names[] = {{StudyInverse::exact, "exact"},
+                                                     {StudyInverse::iterative, "iterative"}};
   return names;
 }
 
@@ -51,12 +55,14 @@ Tensor scores(ScoreKernel kernel, const Tensor& q, const Tensor& k) {
 }
 
 /// The numbers of `count` different rows of `length`, in order.
-Tensor random_rows(std::int64_t length, std::int64_t count, std::uint64_t seed, const std::string& name) {
+Tensor random_rows(std::int64_t length, std::int64_t count, std::uint64_t seed,
+                   const std::string& name) {
   const std::vector<double> keys = normal_values(seed, name, length);
   std::vector<std::int64_t> rows(static_cast<std::size_t>(length));
   for (std::int64_t i = 0; i < length; ++i) rows[static_cast<std::size_t>(i)] = i;
-  std::sort(rows.begin(), rows.end(),
-            [&](auto a, auto b) { return keys[static_cast<std::size_t>(a)] < keys[static_cast<std::size_t>(b)]; });
+  std::sort(rows.begin(), rows.end(), [&](auto a, auto b) {
+    return keys[static_cast<std::size_t>(a)] < keys[static_cast<std::size_t>(b)];
+  });
   rows.resize(static_cast<std::size_t>(count));
   std::sort(rows.begin(), rows.end());
   return Tensor::from(rows, {count});
@@ -66,21 +72,28 @@ Tensor landmarks_of(LandmarkRule rule, const Tensor& x, std::int64_t count, cons
   switch (rule) {
     case LandmarkRule::first: return x.slice(0, 0, count);
     case LandmarkRule::random: return gather_rows(x, random).value();
-    case LandmarkRule::means: return segment_means(x.reshape({1, x.dim(0), x.dim(1)}), {}, count).value().reshape({count, x.dim(1)});
+    case LandmarkRule::means:
+      return segment_means(x.reshape({1, x.dim(0), x.dim(1)}), {}, count)
+          .value()
+          .reshape({count, x.dim(1)});
   }
   return x;
 }
 
 std::string series_name(const MatrixStudyOptions& o, LandmarkRule rule, StudyInverse inverse) {
-  const char* rows = rule == LandmarkRule::first ? "first rows" : rule == LandmarkRule::random ? "random rows" : "segment means";
-  return inverse == StudyInverse::exact ? fmt::format("{}, exact inverse", rows) : fmt::format("{}, {} steps", rows, o.iterations);
+  const char* rows = rule == LandmarkRule::first    ? "first rows"
+                     : rule == LandmarkRule::random ? "random rows"
+                                                    : "segment means";
+  return inverse == StudyInverse::exact ? fmt::format("{}, exact inverse", rows)
+                                        : fmt::format("{}, {} steps", rows, o.iterations);
 }
 
 std::string matrix_text(const char* title, const Tensor& x) {
   std::string text = fmt::format("{}\n", title);
   const std::vector<double> values = x.to_doubles();
   for (std::int64_t i = 0; i < x.dim(0); ++i) {
-    for (std::int64_t j = 0; j < x.dim(1); ++j) text += fmt::format("{:>9.4f}", values[static_cast<std::size_t>(i * x.dim(1) + j)] + 0.0);
+    for (std::int64_t j = 0; j < x.dim(1); ++j)
+      text += fmt::format("{:>9.4f}", values[static_cast<std::size_t>(i * x.dim(1) + j)] + 0.0);
     text += '\n';
   }
   return text;
@@ -90,16 +103,20 @@ std::string matrix_text(const char* title, const Tensor& x) {
 std::string worked_example(std::uint64_t seed) {
   MatrixStudyOptions o;
   o.d_model = 2, o.length = 5, o.seed = seed;
-  const Tensor q = study_rows(o, 0, "queries"), k = study_rows(o, 0, "keys"), s = study_matrix(ScoreKernel::raw, q, k);
-  const Tensor approximated = approximate_matrix(o, LandmarkRule::first, StudyInverse::exact, q, k, 1, 0);
+  const Tensor q = study_rows(o, 0, "queries"), k = study_rows(o, 0, "keys"),
+               s = study_matrix(ScoreKernel::raw, q, k);
+  const Tensor approximated =
+      approximate_matrix(o, LandmarkRule::first, StudyInverse::exact, q, k, 1, 0);
   Tensor difference = (Var(approximated) - s).value();
   for (std::int64_t i = 0; i < difference.numel(); ++i) {
     double& value = difference.data<double>()[i];
     if (std::abs(value) < 1e-12) value = 0;
   }
-  return "A worked example: 5 tokens, d_model 2, the first of them the one landmark. S is approximated by column 1 · row 1 / corner,\n"
+  return "A worked example: 5 tokens, d_model 2, the first of them the one landmark. S is "
+         "approximated by column 1 · row 1 / corner,\n"
          "so the first row and the first column are exact.\n" +
-         matrix_text("S = Q Kᵀ", s) + matrix_text("approximation", approximated) + matrix_text("difference", difference) + "\n";
+         matrix_text("S = Q Kᵀ", s) + matrix_text("approximation", approximated) +
+         matrix_text("difference", difference) + "\n";
 }
 
 struct Curve {
@@ -111,10 +128,12 @@ struct Curve {
 /// "below 10 % from 5 landmarks on, below 1 % from 9 on".
 std::string thresholds(const std::vector<Summary>& errors) {
   std::vector<std::string> parts;
-  for (const auto& [bound, name] : {std::pair(0.1, "10 %"), std::pair(0.01, "1 %"), std::pair(rounding, "rounding")}) {
+  for (const auto& [bound, name] :
+       {std::pair(0.1, "10 %"), std::pair(0.01, "1 %"), std::pair(rounding, "rounding")}) {
     std::size_t first = errors.size();
     while (first > 0 && errors[first - 1].median < bound) --first;
-    parts.push_back(first < errors.size() ? fmt::format("{} from {} landmarks on", name, first + 1) : fmt::format("{} never", name));
+    parts.push_back(first < errors.size() ? fmt::format("{} from {} landmarks on", name, first + 1)
+                                          : fmt::format("{} never", name));
   }
   return fmt::format("{}", fmt::join(parts, ", "));
 }
@@ -122,26 +141,33 @@ std::string thresholds(const std::vector<Summary>& errors) {
 std::vector<std::string> verdict_of(const MatrixStudyOptions& o, const std::vector<Curve>& curves) {
   std::vector<std::string> lines;
   for (const Curve& curve : curves) {
-    lines.push_back(fmt::format("{}: the median error is below {}", series_name(o, curve.rule, curve.inverse), thresholds(curve.errors)));
-    const auto skewed = std::max_element(curve.errors.begin(), curve.errors.end(),
-                                         [](const Summary& a, const Summary& b) { return a.mean * b.median < b.mean * a.median; });
+    lines.push_back(fmt::format("{}: the median error is below {}",
+                                series_name(o, curve.rule, curve.inverse),
+                                thresholds(curve.errors)));
+    const auto skewed = std::max_element(
+        curve.errors.begin(), curve.errors.end(),
+        [](const Summary& a, const Summary& b) { return a.mean * b.median < b.mean * a.median; });
     if (skewed->median > rounding && skewed->mean > 5 * skewed->median) {
-      lines.push_back(fmt::format("{}: outliers rule the mean; with {} landmarks it is {:.0f} times the median",
-                                  series_name(o, curve.rule, curve.inverse), skewed - curve.errors.begin() + 1,
-                                  skewed->mean / skewed->median));
+      lines.push_back(
+          fmt::format("{}: outliers rule the mean; with {} landmarks it is {:.0f} times the median",
+                      series_name(o, curve.rule, curve.inverse), skewed - curve.errors.begin() + 1,
+                      skewed->mean / skewed->median));
     }
   }
   if (o.kernel == ScoreKernel::raw && o.d_model < o.length)
     lines.push_back(
-        fmt::format("raw scores are a matrix of rank {0}: {0} independent landmarks and the exact inverse give all of it", o.d_model));
+        fmt::format("raw scores are a matrix of rank {0}: {0} independent landmarks and the exact "
+                    "inverse give all of it",
+                    o.d_model));
   return lines;
 }
 
 Chart chart_of(const MatrixStudyOptions& o, const std::vector<Curve>& curves) {
   Chart chart;
-  chart.title =
-      fmt::format("Nyström approximation of {}, {} trials", o.kernel == ScoreKernel::raw ? "Q Kᵀ" : "softmax(Q Kᵀ / √d)", o.trials);
-  chart.x_label = fmt::format("landmarks (of {} rows, d_model {}, {} sequences)", o.length, o.d_model, enum_name(o.sequence));
+  chart.title = fmt::format("Nyström approximation of {}, {} trials",
+                            o.kernel == ScoreKernel::raw ? "Q Kᵀ" : "softmax(Q Kᵀ / √d)", o.trials);
+  chart.x_label = fmt::format("landmarks (of {} rows, d_model {}, {} sequences)", o.length,
+                              o.d_model, enum_name(o.sequence));
   chart.y_label = "Frobenius error / norm";
   chart.y_axis = Axis::logarithmic;
   chart.y_floor = 1e-17;
@@ -171,7 +197,8 @@ Chart chart_of(const MatrixStudyOptions& o, const std::vector<Curve>& curves) {
 
 Tensor study_rows(const MatrixStudyOptions& o, std::int64_t trial, const char* name) {
   const std::string stream = fmt::format("{}.{}", name, trial);
-  if (o.sequence == SequenceRule::random) return Tensor::from(normal_values(o.seed, stream, o.length * o.d_model), {o.length, o.d_model});
+  if (o.sequence == SequenceRule::random)
+    return Tensor::from(normal_values(o.seed, stream, o.length * o.d_model), {o.length, o.d_model});
   // Four waves a column, of at most two periods in the whole sequence.
   constexpr std::int64_t waves = 4;
   const std::vector<double> draws = normal_values(o.seed, stream, o.d_model * waves * 2);
@@ -181,8 +208,10 @@ Tensor study_rows(const MatrixStudyOptions& o, std::int64_t trial, const char* n
       double value = 0;
       for (std::int64_t w = 0; w < waves; ++w) {
         const double* draw = &draws[static_cast<std::size_t>((c * waves + w) * 2)];
-        const double angle = std::numbers::pi * static_cast<double>((w + 1) * t) / static_cast<double>(o.length);
-        value += (draw[0] * std::cos(angle) + draw[1] * std::sin(angle)) / std::sqrt(static_cast<double>(waves));
+        const double angle =
+            std::numbers::pi * static_cast<double>((w + 1) * t) / static_cast<double>(o.length);
+        value += (draw[0] * std::cos(angle) + draw[1] * std::sin(angle)) /
+                 std::sqrt(static_cast<double>(waves));
       }
       rows.push_back(value);
     }
@@ -190,21 +219,32 @@ Tensor study_rows(const MatrixStudyOptions& o, std::int64_t trial, const char* n
   return Tensor::from(rows, {o.length, o.d_model});
 }
 
-Tensor study_matrix(ScoreKernel kernel, const Tensor& q, const Tensor& k) { return scores(kernel, q, k); }
-
-Tensor approximate_matrix(const MatrixStudyOptions& o, LandmarkRule rule, StudyInverse inverse, const Tensor& q, const Tensor& k,
-                          std::int64_t landmarks, std::int64_t trial) {
-  const Tensor random = random_rows(q.dim(0), landmarks, o.seed, fmt::format("landmarks.{}", trial));
-  const Tensor qs = landmarks_of(rule, q, landmarks, random).contiguous(), ks = landmarks_of(rule, k, landmarks, random).contiguous();
-  const Tensor a = scores(o.kernel, qs, ks).reshape({1, landmarks, landmarks});
-  const Var z = inverse == StudyInverse::exact ? pseudo_inverse_exact(a) : pseudo_inverse_iterative(a, o.iterations);
-  return matmul(matmul(scores(o.kernel, q, ks), z.value().reshape({landmarks, landmarks})), scores(o.kernel, qs, k)).value();
+Tensor study_matrix(ScoreKernel kernel, const Tensor& q, const Tensor& k) {
+  return scores(kernel, q, k);
 }
 
-Study study_matrices(const MatrixStudyOptions& o, const std::function<void(std::int64_t)>& progress) {
-  const bool iterative = std::find(o.inverses.begin(), o.inverses.end(), StudyInverse::iterative) != o.inverses.end();
+Tensor approximate_matrix(const MatrixStudyOptions& o, LandmarkRule rule, StudyInverse inverse,
+                          const Tensor& q, const Tensor& k, std::int64_t landmarks,
+                          std::int64_t trial) {
+  const Tensor random =
+      random_rows(q.dim(0), landmarks, o.seed, fmt::format("landmarks.{}", trial));
+  const Tensor qs = landmarks_of(rule, q, landmarks, random).contiguous(),
+               ks = landmarks_of(rule, k, landmarks, random).contiguous();
+  const Tensor a = scores(o.kernel, qs, ks).reshape({1, landmarks, landmarks});
+  const Var z = inverse == StudyInverse::exact ? pseudo_inverse_exact(a)
+                                               : pseudo_inverse_iterative(a, o.iterations);
+  return matmul(matmul(scores(o.kernel, q, ks), z.value().reshape({landmarks, landmarks})),
+                scores(o.kernel, qs, k))
+      .value();
+}
+
+Study study_matrices(const MatrixStudyOptions& o,
+                     const std::function<void(std::int64_t)>& progress) {
+  const bool iterative =
+      std::find(o.inverses.begin(), o.inverses.end(), StudyInverse::iterative) != o.inverses.end();
   require_input(!iterative || o.kernel == ScoreKernel::softmax,
-                "--inverse iterative needs --kernel softmax: its first step is scaled for matrices whose rows sum to 1");
+                "--inverse iterative needs --kernel softmax: its first step is scaled for matrices "
+                "whose rows sum to 1");
   std::vector<Curve> curves;
   for (const LandmarkRule rule : o.landmarks) {
     for (const StudyInverse inverse : o.inverses) curves.push_back({rule, inverse, {}});
@@ -215,20 +255,30 @@ Study study_matrices(const MatrixStudyOptions& o, const std::function<void(std::
   };
   std::vector<Trial> trials;
   for (std::int64_t t = 0; t < o.trials; ++t) {
-    const Tensor q = study_rows(o, t, "queries"), k = study_rows(o, t, "keys"), s = study_matrix(o.kernel, q, k);
+    const Tensor q = study_rows(o, t, "queries"), k = study_rows(o, t, "keys"),
+                 s = study_matrix(o.kernel, q, k);
     trials.push_back({q, k, s, norm(s)});
   }
-  Study study{"matrices", {}, {{"errors", {"landmarks", "inverse", "count", "mean", "median", "low", "high"}}}, {}, {}, {}};
+  Study study{"matrices",
+              {},
+              {{"errors", {"landmarks", "inverse", "count", "mean", "median", "low", "high"}}},
+              {},
+              {},
+              {}};
   for (std::int64_t count = 1; count <= o.length; ++count) {
     for (Curve& curve : curves) {
       std::vector<double> errors;
       for (std::size_t t = 0; t < trials.size(); ++t) {
         const Trial& trial = trials[t];
         const auto number = static_cast<std::int64_t>(t);
-        errors.push_back(distance(approximate_matrix(o, curve.rule, curve.inverse, trial.q, trial.k, count, number), trial.s) / trial.size);
+        errors.push_back(distance(approximate_matrix(o, curve.rule, curve.inverse, trial.q, trial.k,
+                                                     count, number),
+                                  trial.s) /
+                         trial.size);
       }
       const Summary e = curve.errors.emplace_back(summarise(errors));
-      study.tables[0].rows.push_back({enum_name(curve.rule), enum_name(curve.inverse), count, e.mean, e.median, e.low, e.high});
+      study.tables[0].rows.push_back({enum_name(curve.rule), enum_name(curve.inverse), count,
+                                      e.mean, e.median, e.low, e.high});
     }
     if (progress) progress(count);
   }

@@ -13,7 +13,8 @@ namespace nystrom {
 enum class ScoreKernel { raw, softmax };
 /// Which rows stand for all: the first ones, random ones, or means of segments.
 enum class LandmarkRule { first, random, means };
-/// Rows of Q and K: independent normal ones, or smooth curves (each column a sum of slow waves), as neighbours in a text are alike.
+/// Rows of Q and K: independent normal ones, or smooth curves (each column a sum of slow waves), as
+/// neighbours in a text are alike.
 enum class SequenceRule { random, smooth };
 /// Of the matrix between landmarks.
 enum class StudyInverse { exact, iterative };
@@ -38,11 +39,14 @@ Tensor study_rows(const MatrixStudyOptions& options, std::int64_t trial, const c
 /// The matrix itself, [length, length] f64.
 Tensor study_matrix(ScoreKernel kernel, const Tensor& q, const Tensor& k);
 /// Its Nyström approximation through k landmarks.
-Tensor approximate_matrix(const MatrixStudyOptions& options, LandmarkRule rule, StudyInverse inverse, const Tensor& q, const Tensor& k,
+Tensor approximate_matrix(const MatrixStudyOptions& options, LandmarkRule rule,
+                          StudyInverse inverse, const Tensor& q, const Tensor& k,
                           std::int64_t landmarks, std::int64_t trial);
 
-/// Frobenius errors for 1 … length landmarks over the trials, and a worked example of five tokens. `progress` is called with the number
-/// of landmarks done. InputError for the iterative inverse of raw scores: its first step is scaled for rows that sum to 1.
-Study study_matrices(const MatrixStudyOptions& options, const std::function<void(std::int64_t)>& progress = {});
+/// Frobenius errors for 1 … length landmarks over the trials, and a worked example of five tokens.
+/// `progress` is called with the number of landmarks done. InputError for the iterative inverse of
+/// raw scores: its first step is scaled for rows that sum to 1.
+Study study_matrices(const MatrixStudyOptions& options,
+                     const std::function<void(std::int64_t)>& progress = {});
 
 }  // namespace nystrom

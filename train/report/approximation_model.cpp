@@ -22,25 +22,31 @@ ModelConfig with_kind(ModelConfig config, AttentionKind kind) {
   return config;
 }
 
-/// The Nyström attention that the others vary: the model's own if it has one, with fewer landmarks than tokens.
+/// The Nyström attention that the others vary: the model's own if it has one, with fewer landmarks
+/// than tokens.
 ModelConfig base_of(const ModelConfig& config, std::int64_t length) {
   ModelConfig base = with_kind(config, AttentionKind::nystrom);
-  base.attention.num_landmarks = std::min(base.attention.num_landmarks, std::max<std::int64_t>(1, length / 2));
+  base.attention.num_landmarks =
+      std::min(base.attention.num_landmarks, std::max<std::int64_t>(1, length / 2));
   return base;
 }
 
 std::vector<AttentionVariant> variants_of(const ModelConfig& config, std::int64_t length) {
   const ModelConfig base = base_of(config, length);
-  const bool own_parameters = config.attention.kind == AttentionKind::linformer || config.attention.kind == AttentionKind::reformer;
-  std::vector<AttentionVariant> list = {{"model", enum_name(config.attention.kind), config, true, !own_parameters}};
+  const bool own_parameters = config.attention.kind == AttentionKind::linformer ||
+                              config.attention.kind == AttentionKind::reformer;
+  std::vector<AttentionVariant> list = {
+      {"model", enum_name(config.attention.kind), config, true, !own_parameters}};
   const auto add = [&](const char* group, const std::string& setting, const auto& change) {
     list.push_back({group, setting, base});
     change(list.back().config.attention);
   };
   list.push_back({"kind", "softmax", with_kind(config, AttentionKind::softmax)});
-  for (std::int64_t m = 8; m <= 256 && m < length; m *= 2) add("landmarks", std::to_string(m), [m](auto& a) { a.num_landmarks = m; });
+  for (std::int64_t m = 8; m <= 256 && m < length; m *= 2)
+    add("landmarks", std::to_string(m), [m](auto& a) { a.num_landmarks = m; });
   for (std::int64_t k = 0; k <= max_steps; ++k) {
-    add("steps", std::to_string(k), [k](auto& a) { a.inverse = Inverse::iterative, a.inverse_iterations = k; });
+    add("steps", std::to_string(k),
+        [k](auto& a) { a.inverse = Inverse::iterative, a.inverse_iterations = k; });
   }
   for (const Inverse inverse : {Inverse::exact, Inverse::identity})
     add("inverse", enum_name(inverse), [=](auto& a) { a.inverse = inverse; });
@@ -49,16 +55,18 @@ std::vector<AttentionVariant> variants_of(const ModelConfig& config, std::int64_
     add("semantics", "transformers", [](auto& a) { a.semantics = Semantics::transformers; });
     list.back().config.segment_means_seq_len = length;
   }
-  for (const AttentionKind kind : {AttentionKind::performer, AttentionKind::double_softmax, AttentionKind::linear})
+  for (const AttentionKind kind :
+       {AttentionKind::performer, AttentionKind::double_softmax, AttentionKind::linear})
     list.push_back({"kind", enum_name(kind), with_kind(config, kind)});
   if (config.attention.conv_kernel_size) {
     list.push_back({"convolution", "none", config, false, false});
-    list.push_back({"convolution", "none, softmax", with_kind(config, AttentionKind::softmax), false, false});
+    list.push_back(
+        {"convolution", "none, softmax", with_kind(config, AttentionKind::softmax), false, false});
   }
   return list;
 }
 
-// ---- The text ---------------------------------------------------------------------------------------------------------------------------
+// ---- The text -----------------------------------------------------------------------------------
 
 /// A sample without padding.
 struct Sequence {
@@ -71,11 +79,14 @@ Sequence sequence_of(const MaskedSamples& samples, std::int64_t sample) {
   const SampleUse use{sample, 0, sample};
   const Batch batch = make_batch(samples, {&use, 1});
   const auto cut = [&](const Tensor& x) { return x.slice(1, 0, batch.tokens).contiguous(); };
-  const Tensor types = batch.input.token_type_ids.defined() ? cut(batch.input.token_type_ids) : Tensor();
-  return {{cut(batch.input.input_ids), {}, {}, types}, cut(batch.labels), batch.tokens, batch.targets};
+  const Tensor types =
+      batch.input.token_type_ids.defined() ? cut(batch.input.token_type_ids) : Tensor();
+  return {
+      {cut(batch.input.input_ids), {}, {}, types}, cut(batch.labels), batch.tokens, batch.targets};
 }
 
-/// The `count` longest of many samples spread over the text, in its order; of equally long ones some from everywhere.
+/// The `count` longest of many samples spread over the text, in its order; of equally long ones
+/// some from everywhere.
 std::vector<Sequence> longest_sequences(const MaskedSamples& samples, std::int64_t count) {
   const std::int64_t size = samples.packing->size(), looked_at = std::min(size, 32 * count);
   std::vector<std::pair<std::int64_t, std::int64_t>> order;  // minus tokens, sample
@@ -83,23 +94,27 @@ std::vector<Sequence> longest_sequences(const MaskedSamples& samples, std::int64
     const std::int64_t sample = i * size / looked_at;
     order.emplace_back(-sequence_of(samples, sample).tokens, sample);
   }
-  std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   const auto is_longest = [&](const auto& each) { return each.first == order.front().first; };
-  const auto longest = static_cast<std::size_t>(std::count_if(order.begin(), order.end(), is_longest));
+  const auto longest =
+      static_cast<std::size_t>(std::count_if(order.begin(), order.end(), is_longest));
   const std::size_t wanted = std::min(order.size(), static_cast<std::size_t>(count));
   std::vector<std::int64_t> chosen;
-  for (std::size_t i = 0; i < wanted; ++i) chosen.push_back(order[longest > wanted ? i * longest / wanted : i].second);
+  for (std::size_t i = 0; i < wanted; ++i)
+    chosen.push_back(order[longest > wanted ? i * longest / wanted : i].second);
   std::sort(chosen.begin(), chosen.end());
   std::vector<Sequence> result;
   for (const std::int64_t sample : chosen) result.push_back(sequence_of(samples, sample));
   return result;
 }
 
-// ---- Layer by layer ---------------------------------------------------------------------------------------------------------------------
+// ---- Layer by layer -----------------------------------------------------------------------------
 
 std::vector<double> singular_values(const double* matrix, std::int64_t n) {
   using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  const Eigen::VectorXd values = Eigen::BDCSVD<Matrix>(Eigen::Map<const Matrix>(matrix, n, n)).singularValues();
+  const Eigen::VectorXd values =
+      Eigen::BDCSVD<Matrix>(Eigen::Map<const Matrix>(matrix, n, n)).singularValues();
   return {values.begin(), values.end()};
 }
 
@@ -118,8 +133,10 @@ void add_to(std::vector<double>& sums, const std::vector<double>& values, double
   for (std::size_t i = 0; i < values.size(); ++i) sums[i] += scale * values[i];
 }
 
-/// Adds `share` of what is found in one layer's attention on one sequence to what is known of its heads.
-void look_into(const AttentionInputs& in, const ModelFindings& findings, double share, std::vector<HeadFindings>& heads) {
+/// Adds `share` of what is found in one layer's attention on one sequence to what is known of its
+/// heads.
+void look_into(const AttentionInputs& in, const ModelFindings& findings, double share,
+               std::vector<HeadFindings>& heads) {
   heads.resize(static_cast<std::size_t>(findings.config.num_attention_heads));
   const SoftmaxAttention exact(with_kind(findings.config, AttentionKind::softmax));
   const Tensor out = exact(in).value(), matrix = attention_matrix(exact, in).contiguous();
@@ -128,7 +145,9 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, double 
   const NystromAttention approximation(base_of(findings.config, n));
   const auto residuals = inverse_residuals(approximation.landmark_matrix(in).value(), max_steps);
   for (std::size_t h = 0; h < heads.size(); ++h) {
-    std::vector<double> sigma = singular_values(matrix.data<double>() + static_cast<std::int64_t>(h) * n * n, n), of_head;
+    std::vector<double> sigma = singular_values(
+                            matrix.data<double>() + static_cast<std::int64_t>(h) * n * n, n),
+                        of_head;
     for (const auto& step : residuals) of_head.push_back(step[h]);
     heads[h].entropy += share * entropies[h];
     heads[h].effective_rank += share * effective_rank(sigma);
@@ -144,7 +163,8 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, double 
     ParameterStore none;
     const auto method = make_attention(Scope(none) / "study", findings.variants[v].config);
     const std::vector<double> of_out = relative_errors((*method)(in).value(), out, in.mask);
-    const std::vector<double> of_matrix = relative_errors(attention_matrix(*method, in), matrix, in.mask);
+    const std::vector<double> of_matrix =
+        relative_errors(attention_matrix(*method, in), matrix, in.mask);
     for (std::size_t h = 0; h < heads.size(); ++h) {
       heads[h].errors[v].out += share * of_out[h];
       heads[h].errors[v].matrix += share * of_matrix[h];
@@ -152,10 +172,11 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, double 
   }
 }
 
-// ---- The loss ---------------------------------------------------------------------------------------------------------------------------
+// ---- The loss -----------------------------------------------------------------------------------
 
 /// The sum of the masked losses of each sequence.
-std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant& variant, const std::vector<Sequence>& sequences) {
+std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant& variant,
+                              const std::vector<Sequence>& sequences) {
   const auto model = load_model(folder.path, variant.config, DType::f32, StoreMode::inference);
   if (!variant.convolution) {
     for (const Parameter& parameter : model->parameters().parameters()) {
@@ -165,12 +186,16 @@ std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant&
   }
   std::vector<double> sums;
   for (const Sequence& sequence : sequences)
-    sums.push_back(sequence.chosen == 0 ? 0 : model->masked_lm(sequence.input, sequence.labels, 1, {}).loss.value().item());
+    sums.push_back(
+        sequence.chosen == 0
+            ? 0
+            : model->masked_lm(sequence.input, sequence.labels, 1, {}).loss.value().item());
   return sums;
 }
 
 /// `exact` may be empty: nothing to compare with.
-LossFindings compare_losses(const std::vector<double>& sums, const std::vector<double>& exact, const std::vector<Sequence>& sequences) {
+LossFindings compare_losses(const std::vector<double>& sums, const std::vector<double>& exact,
+                            const std::vector<Sequence>& sequences) {
   double tokens = 0, total = 0, difference = 0, squares = 0;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     tokens += static_cast<double>(sequences[i].chosen);
@@ -186,15 +211,19 @@ LossFindings compare_losses(const std::vector<double>& sums, const std::vector<d
   return {total / tokens, change, std::sqrt(squares) / tokens};
 }
 
-/// Whether the weights of a model of `own` kind are all that another kind needs: reformer has no key projection, linformer two more.
+/// Whether the weights of a model of `own` kind are all that another kind needs: reformer has no
+/// key projection, linformer two more.
 bool same_weights(AttentionKind own, AttentionKind other) {
-  const auto differs = [](AttentionKind kind) { return kind == AttentionKind::linformer || kind == AttentionKind::reformer; };
+  const auto differs = [](AttentionKind kind) {
+    return kind == AttentionKind::linformer || kind == AttentionKind::reformer;
+  };
   return own == other || (!differs(own) && !differs(other));
 }
 
 }  // namespace
 
-ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samples, std::int64_t count, const StudyProgress& progress) {
+ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samples,
+                            std::int64_t count, const StudyProgress& progress) {
   const std::vector<Sequence> sequences = longest_sequences(samples, loss_factor * count);
   ModelFindings findings;
   findings.config = folder.config;
@@ -202,39 +231,49 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
   findings.sequences = std::min(count, findings.loss_sequences);
   const auto is_shorter = [](const Sequence& a, const Sequence& b) { return a.tokens < b.tokens; };
   findings.length = std::min_element(sequences.begin(), sequences.end(), is_shorter)->tokens;
-  const std::int64_t longest = std::max_element(sequences.begin(), sequences.end(), is_shorter)->tokens;
+  const std::int64_t longest =
+      std::max_element(sequences.begin(), sequences.end(), is_shorter)->tokens;
   require_input(longest <= longest_studied_sequence,
-                "sequences of {} tokens are too long for exact attention matrices; --set data.sequence_length={}", longest,
-                longest_studied_sequence);
-  require_input(findings.length >= 4, "the text has sequences of {} tokens only; give a longer one", findings.length);
+                "sequences of {} tokens are too long for exact attention matrices; --set "
+                "data.sequence_length={}",
+                longest, longest_studied_sequence);
+  require_input(findings.length >= 4, "the text has sequences of {} tokens only; give a longer one",
+                findings.length);
   for (const Sequence& sequence : sequences) findings.loss_tokens += sequence.chosen;
   require_input(findings.loss_tokens > 0, "the text holds no token to predict");
   findings.variants = variants_of(folder.config, findings.length);
   // One length alone goes with the semantics of transformers.
-  if (longest != findings.length) std::erase_if(findings.variants, [](const auto& v) { return v.group == "semantics"; });
+  if (longest != findings.length)
+    std::erase_if(findings.variants, [](const auto& v) { return v.group == "semantics"; });
 
-  const auto variants = static_cast<std::int64_t>(findings.variants.size()), total = findings.sequences + variants;
+  const auto variants = static_cast<std::int64_t>(findings.variants.size()),
+             total = findings.sequences + variants;
   const auto model = load_model(folder.path, folder.config, DType::f64, StoreMode::inference);
   findings.layers.resize(static_cast<std::size_t>(folder.config.num_hidden_layers));
   for (std::int64_t s = 0; s < findings.sequences; ++s) {
     std::size_t layer = 0;
     RunContext run;
     run.observe_attention = [&](const AttentionInputs& in, const Var&) {
-      look_into(in, findings, 1 / static_cast<double>(findings.sequences), findings.layers[layer++]);
+      look_into(in, findings, 1 / static_cast<double>(findings.sequences),
+                findings.layers[layer++]);
     };
     const auto at = static_cast<std::size_t>(s * findings.loss_sequences / findings.sequences);
-    model->masked_lm_logits(sequences[at].input, Tensor::from(std::vector<std::int64_t>{0}, {1}), run);
+    model->masked_lm_logits(sequences[at].input, Tensor::from(std::vector<std::int64_t>{0}, {1}),
+                            run);
     if (progress) progress(s + 1, total);
   }
   // The second variant is exact attention.
   const auto fits = [&](const AttentionVariant& variant) {
     return same_weights(folder.config.attention.kind, variant.config.attention.kind);
   };
-  const std::vector<double> exact = fits(findings.variants[1]) ? loss_sums(folder, findings.variants[1], sequences) : std::vector<double>{};
+  const std::vector<double> exact = fits(findings.variants[1])
+                                        ? loss_sums(folder, findings.variants[1], sequences)
+                                        : std::vector<double>{};
   for (std::int64_t v = 0; v < variants; ++v) {
     const AttentionVariant& variant = findings.variants[static_cast<std::size_t>(v)];
-    findings.losses.push_back(fits(variant) ? compare_losses(loss_sums(folder, variant, sequences), exact, sequences)
-                                            : LossFindings{unknown, unknown, unknown});
+    findings.losses.push_back(
+        fits(variant) ? compare_losses(loss_sums(folder, variant, sequences), exact, sequences)
+                      : LossFindings{unknown, unknown, unknown});
     if (progress) progress(findings.sequences + v + 1, total);
   }
   return findings;

@@ -19,16 +19,19 @@ std::vector<double> over_heads(const ModelFindings& findings, const F& f) {
 }
 
 Summary out_errors(const ModelFindings& findings, std::size_t variant) {
-  return summarise(over_heads(findings, [&](const HeadFindings& head) { return head.errors[variant].out; }));
+  return summarise(
+      over_heads(findings, [&](const HeadFindings& head) { return head.errors[variant].out; }));
 }
 
 StudyTable head_table(const ModelFindings& findings) {
-  StudyTable table{"heads", {"layer", "head", "entropy", "effective_rank", "out_error", "matrix_error"}};
+  StudyTable table{"heads",
+                   {"layer", "head", "entropy", "effective_rank", "out_error", "matrix_error"}};
   for (std::size_t l = 0; l < findings.layers.size(); ++l) {
     for (std::size_t h = 0; h < findings.layers[l].size(); ++h) {
       const HeadFindings& head = findings.layers[l][h];
-      table.rows.push_back({static_cast<std::int64_t>(l), static_cast<std::int64_t>(h), head.entropy, head.effective_rank,
-                            head.errors[0].out, head.errors[0].matrix});
+      table.rows.push_back({static_cast<std::int64_t>(l), static_cast<std::int64_t>(h),
+                            head.entropy, head.effective_rank, head.errors[0].out,
+                            head.errors[0].matrix});
     }
   }
   return table;
@@ -42,8 +45,8 @@ StudyTable error_table(const ModelFindings& findings) {
     for (std::size_t l = 0; variant.has_errors && l < findings.layers.size(); ++l) {
       for (std::size_t h = 0; h < findings.layers[l].size(); ++h) {
         const HeadFindings::Errors& errors = findings.layers[l][h].errors[v];
-        table.rows.push_back(
-            {variant.group, variant.setting, static_cast<std::int64_t>(l), static_cast<std::int64_t>(h), errors.out, errors.matrix});
+        table.rows.push_back({variant.group, variant.setting, static_cast<std::int64_t>(l),
+                              static_cast<std::int64_t>(h), errors.out, errors.matrix});
       }
     }
   }
@@ -51,14 +54,15 @@ StudyTable error_table(const ModelFindings& findings) {
 }
 
 /// A number for each place of a list that each head has.
-StudyTable list_table(const ModelFindings& findings, const char* name, const char* place, const char* value,
-                      std::vector<double> HeadFindings::*list) {
+StudyTable list_table(const ModelFindings& findings, const char* name, const char* place,
+                      const char* value, std::vector<double> HeadFindings::*list) {
   StudyTable table{name, {"layer", "head", place, value}};
   for (std::size_t l = 0; l < findings.layers.size(); ++l) {
     for (std::size_t h = 0; h < findings.layers[l].size(); ++h) {
       const std::vector<double>& values = findings.layers[l][h].*list;
       for (std::size_t i = 0; i < values.size(); ++i) {
-        table.rows.push_back({static_cast<std::int64_t>(l), static_cast<std::int64_t>(h), static_cast<std::int64_t>(i), values[i]});
+        table.rows.push_back({static_cast<std::int64_t>(l), static_cast<std::int64_t>(h),
+                              static_cast<std::int64_t>(i), values[i]});
       }
     }
   }
@@ -68,28 +72,34 @@ StudyTable list_table(const ModelFindings& findings, const char* name, const cha
 /// Of every variant: the median error over layers and heads, the worst, and the loss.
 StudyTable variant_table(const ModelFindings& findings) {
   StudyTable table{"variants",
-                   {"group", "setting", "median_out_error", "worst_out_error", "median_matrix_error", "loss", "change", "standard_error"}};
+                   {"group", "setting", "median_out_error", "worst_out_error",
+                    "median_matrix_error", "loss", "change", "standard_error"}};
   for (std::size_t v = 0; v < findings.variants.size(); ++v) {
     const AttentionVariant& variant = findings.variants[v];
     const LossFindings& loss = findings.losses[v];
     std::vector<Cell> row = {variant.group, variant.setting, std::nan(""), std::nan(""),
                              std::nan(""),  loss.loss,       loss.change,  loss.standard_error};
     if (variant.has_errors && !findings.layers.empty()) {
-      const std::vector<double> out = over_heads(findings, [&](const HeadFindings& head) { return head.errors[v].out; });
+      const std::vector<double> out =
+          over_heads(findings, [&](const HeadFindings& head) { return head.errors[v].out; });
       row[2] = summarise(out).median;
       row[3] = *std::max_element(out.begin(), out.end());
-      row[4] = summarise(over_heads(findings, [&](const HeadFindings& head) { return head.errors[v].matrix; })).median;
+      row[4] = summarise(over_heads(findings, [&](const HeadFindings& head) {
+                 return head.errors[v].matrix;
+               })).median;
     }
     table.rows.push_back(row);
   }
   return table;
 }
 
-// ---- Charts -----------------------------------------------------------------------------------------------------------------------------
+// ---- Charts -------------------------------------------------------------------------------------
 
-/// One line a layer: the mean over its heads, in a band from the least to the largest. value(head, i) stands at places[i].
+/// One line a layer: the mean over its heads, in a band from the least to the largest. value(head,
+/// i) stands at places[i].
 template <class F>
-std::vector<ChartSeries> lines_of_layers(const ModelFindings& findings, const std::vector<double>& places, const F& value) {
+std::vector<ChartSeries> lines_of_layers(const ModelFindings& findings,
+                                         const std::vector<double>& places, const F& value) {
   std::vector<ChartSeries> lines;
   for (std::size_t l = 0; l < findings.layers.size(); ++l) {
     ChartSeries line;
@@ -114,7 +124,8 @@ std::vector<double> counting(std::size_t count, double first) {
 }
 
 /// Errors by a number that the settings of one group are.
-Chart error_chart(const ModelFindings& findings, const std::string& group, const char* title, const char* label, Axis x_axis) {
+Chart error_chart(const ModelFindings& findings, const std::string& group, const char* title,
+                  const char* label, Axis x_axis) {
   std::vector<std::size_t> variants;
   std::vector<double> places;
   for (std::size_t v = 0; v < findings.variants.size(); ++v) {
@@ -130,7 +141,9 @@ Chart error_chart(const ModelFindings& findings, const std::string& group, const
               Axis::logarithmic,
               1e-6,
               "lines: mean over the heads of a layer; bands: from the best head to the worst"};
-  chart.series = lines_of_layers(findings, places, [&](const HeadFindings& head, std::size_t i) { return head.errors[variants[i]].out; });
+  chart.series = lines_of_layers(findings, places, [&](const HeadFindings& head, std::size_t i) {
+    return head.errors[variants[i]].out;
+  });
   return chart;
 }
 
@@ -145,8 +158,9 @@ std::vector<StudyChart> charts_of(const ModelFindings& findings) {
                   Axis::logarithmic,
                   1e-12,
                   "lines: mean over the heads of a layer; bands: from the best head to the worst"};
-  residuals.series = lines_of_layers(findings, counting(first.residuals.size(), 0),
-                                     [](const HeadFindings& head, std::size_t i) { return head.residuals[i]; });
+  residuals.series =
+      lines_of_layers(findings, counting(first.residuals.size(), 0),
+                      [](const HeadFindings& head, std::size_t i) { return head.residuals[i]; });
   Chart spectrum{"Singular values of the exact attention matrix",
                  "number",
                  "singular value / largest",
@@ -155,18 +169,23 @@ std::vector<StudyChart> charts_of(const ModelFindings& findings) {
                  Axis::logarithmic,
                  1e-8,
                  "lines: mean over the heads of a layer; bands: from the least to the largest"};
-  spectrum.series = lines_of_layers(findings, counting(first.spectrum.size(), 1),
-                                    [](const HeadFindings& head, std::size_t i) { return head.spectrum[i]; });
-  return {
-      {"landmarks", error_chart(findings, "landmarks", "Nyström against exact attention, by landmarks", "landmarks", Axis::logarithmic)},
-      {"steps", error_chart(findings, "steps", "Nyström against exact attention, by steps of the inverse", "steps", Axis::linear)},
-      {"residuals", residuals},
-      {"spectrum", spectrum}};
+  spectrum.series =
+      lines_of_layers(findings, counting(first.spectrum.size(), 1),
+                      [](const HeadFindings& head, std::size_t i) { return head.spectrum[i]; });
+  return {{"landmarks",
+           error_chart(findings, "landmarks", "Nyström against exact attention, by landmarks",
+                       "landmarks", Axis::logarithmic)},
+          {"steps", error_chart(findings, "steps",
+                                "Nyström against exact attention, by steps of the inverse", "steps",
+                                Axis::linear)},
+          {"residuals", residuals},
+          {"spectrum", spectrum}};
 }
 
-// ---- Sentences --------------------------------------------------------------------------------------------------------------------------
+// ---- Sentences ----------------------------------------------------------------------------------
 
-std::size_t find(const ModelFindings& findings, const std::string& group, const std::string& setting) {
+std::size_t find(const ModelFindings& findings, const std::string& group,
+                 const std::string& setting) {
   for (std::size_t v = 0; v < findings.variants.size(); ++v) {
     if (findings.variants[v].group == group && findings.variants[v].setting == setting) return v;
   }
@@ -177,39 +196,50 @@ std::string worst_head(const ModelFindings& findings) {
   std::size_t layer = 0, head = 0;
   for (std::size_t l = 0; l < findings.layers.size(); ++l) {
     for (std::size_t h = 0; h < findings.layers[l].size(); ++h) {
-      if (findings.layers[l][h].errors[0].out > findings.layers[layer][head].errors[0].out) layer = l, head = h;
+      if (findings.layers[l][h].errors[0].out > findings.layers[layer][head].errors[0].out)
+        layer = l, head = h;
     }
   }
-  return fmt::format("worst in layer {}, head {} ({:.1f} %)", layer, head, 100 * findings.layers[layer][head].errors[0].out);
+  return fmt::format("worst in layer {}, head {} ({:.1f} %)", layer, head,
+                     100 * findings.layers[layer][head].errors[0].out);
 }
 
 std::vector<std::string> verdict_of(const ModelFindings& findings) {
   std::vector<std::string> lines;
   const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
   if (findings.variants[0].has_errors && !findings.layers.empty()) {
-    lines.push_back(fmt::format("attention as the model has it differs from exact attention by {} in the median head, {}",
-                                percent(out_errors(findings, 0).median), worst_head(findings)));
+    lines.push_back(fmt::format(
+        "attention as the model has it differs from exact attention by {} in the median head, {}",
+        percent(out_errors(findings, 0).median), worst_head(findings)));
   }
   const LossFindings& own = findings.losses[0];
   if (std::isfinite(own.change)) {
     const double change = -own.change;
     const bool clear = std::abs(change) > std::max(1e-3, 2 * own.standard_error);
-    lines.push_back(fmt::format("with exact attention instead, the masked loss would be {:.4f} {} than {:.4f} (± {:.4f}){}",
-                                std::abs(change), change > 0 ? "higher" : "lower", own.loss, own.standard_error,
-                                !clear       ? ": no clear difference"
-                                : change > 0 ? ": the model has learned to use its own attention"
-                                             : ": the approximation costs that much"));
+    lines.push_back(fmt::format(
+        "with exact attention instead, the masked loss would be {:.4f} {} than {:.4f} (± {:.4f}){}",
+        std::abs(change), change > 0 ? "higher" : "lower", own.loss, own.standard_error,
+        !clear       ? ": no clear difference"
+        : change > 0 ? ": the model has learned to use its own attention"
+                     : ": the approximation costs that much"));
   }
   if (findings.layers.empty()) return lines;
   const double exact = out_errors(findings, find(findings, "inverse", "exact")).median;
   const double identity = out_errors(findings, find(findings, "inverse", "identity")).median;
   const double six = out_errors(findings, find(findings, "steps", "6")).median;
-  lines.push_back(fmt::format("by inverse, the median head's error is {} with 6 steps, {} with the exact inverse and {} with none",
-                              percent(six), percent(exact), percent(identity)));
+  lines.push_back(
+      fmt::format("by inverse, the median head's error is {} with 6 steps, {} with the exact "
+                  "inverse and {} with none",
+                  percent(six), percent(exact), percent(identity)));
   if (identity < 0.9 * std::min(six, exact))
-    lines.push_back("the inverse does not help this model: leaving it out is nearer to exact attention");
-  const double rank = summarise(over_heads(findings, [](const HeadFindings& head) { return head.effective_rank; })).median;
-  lines.push_back(fmt::format("the median exact attention matrix has an effective rank of {:.0f} of {}", rank, findings.length));
+    lines.push_back(
+        "the inverse does not help this model: leaving it out is nearer to exact attention");
+  const double rank = summarise(over_heads(findings, [](const HeadFindings& head) {
+                        return head.effective_rank;
+                      })).median;
+  lines.push_back(
+      fmt::format("the median exact attention matrix has an effective rank of {:.0f} of {}", rank,
+                  findings.length));
   return lines;
 }
 
@@ -226,11 +256,13 @@ Study study_of(const ModelFindings& findings) {
                     {"length", findings.length},
                     {"loss_sequences", findings.loss_sequences},
                     {"loss_tokens", findings.loss_tokens}};
-  study.tables = {head_table(findings), variant_table(findings), error_table(findings),
-                  list_table(findings, "residuals", "steps", "residual", &HeadFindings::residuals),
-                  list_table(findings, "spectrum", "number", "singular_value", &HeadFindings::spectrum)};
+  study.tables = {
+      head_table(findings), variant_table(findings), error_table(findings),
+      list_table(findings, "residuals", "steps", "residual", &HeadFindings::residuals),
+      list_table(findings, "spectrum", "number", "singular_value", &HeadFindings::spectrum)};
   study.charts = charts_of(findings);
-  study.text = fmt::format("{}\n{}\n", aligned_text(study.tables[0]), aligned_text(study.tables[1]));
+  study.text =
+      fmt::format("{}\n{}\n", aligned_text(study.tables[0]), aligned_text(study.tables[1]));
   study.verdict = verdict_of(findings);
   return study;
 }

@@ -7,8 +7,8 @@
 
 namespace nystrom {
 
-/// A line through points in order of x. Points that are not finite, or not positive on a logarithmic axis, are left out, and the line is
-/// broken there.
+/// A line through points in order of x. Points that are not finite, or not positive on a
+/// logarithmic axis, are left out, and the line is broken there.
 struct ChartSeries {
   std::string name;  ///< in the legend
   std::vector<double> x, y;
@@ -31,12 +31,14 @@ struct Chart {
   double width = 640, plot_height = 320;
 };
 
-/// A whole SVG document with letters that stay readable when it shrinks to a phone (a page gives it max-width: 100 %), and
-/// colours that follow the reader's light or dark mode. A chart without any point to draw says so.
+/// A whole SVG document with letters that stay readable when it shrinks to a phone (a page gives it
+/// max-width: 100 %), and colours that follow the reader's light or dark mode. A chart without any
+/// point to draw says so.
 std::string render_svg(const Chart& chart);
 
-/// `series` with at most `most` points (at least 8): of each stretch of equal size, its lowest and its highest point stay, and one that is
-/// not finite, so that peaks and breaks are seen; the first and the last point stay too.
+/// `series` with at most `most` points (at least 8): of each stretch of equal size, its lowest and
+/// its highest point stay, and one that is not finite, so that peaks and breaks are seen; the first
+/// and the last point stay too.
 ChartSeries thinned(const ChartSeries& series, std::size_t most);
 
 /// `text` as content of an element or a quoted attribute of XML or HTML.

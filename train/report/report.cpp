@@ -48,9 +48,11 @@ std::string base_of(const std::string& metric) {
 /// First what people look at first, then the others by name.
 std::vector<std::string> ordered(const std::set<std::string>& metrics) {
   std::vector<std::string> order;
-  const auto of_training = {"learning_rate", "grad_norm", "loss_scale", "tokens_per_second", "peak_memory_bytes"};
+  const auto of_training = {"learning_rate", "grad_norm", "loss_scale", "tokens_per_second",
+                            "peak_memory_bytes"};
   const auto special = [&](const std::string& name) {
-    return base_of(name) == "loss" || std::find(of_training.begin(), of_training.end(), name) != of_training.end();
+    return base_of(name) == "loss" ||
+           std::find(of_training.begin(), of_training.end(), name) != of_training.end();
   };
   for (const char* name : {"loss", "mean_loss", "validation_loss"}) {
     if (metrics.contains(name)) order.emplace_back(name);
@@ -93,16 +95,20 @@ std::string family_of(const std::string& metric) {
   return family;
 }
 
-/// A picture a metric, training and validation together; metrics that differ in a number alone share one.
+/// A picture a metric, training and validation together; metrics that differ in a number alone
+/// share one.
 std::string curves_of(const RunRecord& run) {
   std::set<std::string> bases;
   for (const auto& [name, curve] : run.curves) bases.insert(base_of(name));
   std::vector<std::pair<std::string, Chart>> charts;
   for (const std::string& base : ordered(bases)) {
     const std::string family = family_of(base);
-    auto place = std::find_if(charts.begin(), charts.end(), [&](const auto& each) { return each.first == family; });
+    auto place = std::find_if(charts.begin(), charts.end(),
+                              [&](const auto& each) { return each.first == family; });
     const MetricView view = view_of(base);
-    if (place == charts.end()) place = charts.insert(place, {family, chart_of(family == base ? view.title : view_of(family).title, view)});
+    if (place == charts.end())
+      place = charts.insert(
+          place, {family, chart_of(family == base ? view.title : view_of(family).title, view)});
     const bool alone = family == base;
     const auto add = [&](const std::string& metric, const char* what) {
       const auto found = run.curves.find(metric);
@@ -126,7 +132,9 @@ std::string compared_curves(const std::vector<RunRecord>& runs) {
   }
   std::string html = "<div class=\"charts\">\n";
   for (const std::string& metric : ordered(metrics)) {
-    const char* kind = metric.starts_with(validation) ? ", validation" : metric.starts_with(mean) ? ", mean" : "";
+    const char* kind = metric.starts_with(validation) ? ", validation"
+                       : metric.starts_with(mean)     ? ", mean"
+                                                      : "";
     const MetricView view = view_of(base_of(metric));
     Chart chart = chart_of(view.title + kind, view);
     for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -172,7 +180,9 @@ std::string kind_of(const RunRecord& run) {
 }
 
 std::string state_of(const RunRecord& run) {
-  const std::string steps = run.total_steps ? fmt::format("step {} of {}", run.steps, *run.total_steps) : fmt::format("step {}", run.steps);
+  const std::string steps = run.total_steps
+                                ? fmt::format("step {} of {}", run.steps, *run.total_steps)
+                                : fmt::format("step {}", run.steps);
   if (run.stopped_early) return steps + ", stopped early";
   if (run.total_steps && run.steps >= *run.total_steps) return steps + ", finished";
   return steps + ", still going or stopped";
@@ -180,15 +190,17 @@ std::string state_of(const RunRecord& run) {
 
 std::string facts_of(const RunRecord& run) {
   const ModelConfig& model = run.config.model;
-  std::vector<std::pair<std::string, std::string>> facts = {{"Trains", kind_of(run)}, {"State", state_of(run)}};
+  std::vector<std::pair<std::string, std::string>> facts = {{"Trains", kind_of(run)},
+                                                            {"State", state_of(run)}};
   if (const EvaluationRecord* best = run.best()) {
     facts.emplace_back("Best evaluation",
-                       fmt::format("{} {} at step {}", run.metric_name(), short_number(best->metrics.at(run.metric_name())), best->step));
+                       fmt::format("{} {} at step {}", run.metric_name(),
+                                   short_number(best->metrics.at(run.metric_name())), best->step));
   } else {
     facts.emplace_back("Best evaluation", "none yet");
   }
-  facts.emplace_back(
-      "Model", fmt::format("{} layers of {}, {} attention", model.num_hidden_layers, model.hidden_size, enum_name(model.attention.kind)));
+  facts.emplace_back("Model", fmt::format("{} layers of {}, {} attention", model.num_hidden_layers,
+                                          model.hidden_size, enum_name(model.attention.kind)));
   if (run.parameters) facts.emplace_back("Parameters", fmt::format("{}", *run.parameters));
   facts.emplace_back("Sequence length", fmt::format("{}", run.config.data.sequence_length));
   if (const double speed = speed_of(run); std::isfinite(speed))
@@ -196,7 +208,8 @@ std::string facts_of(const RunRecord& run) {
   if (const double memory = largest_of(run, "peak_memory_bytes"); std::isfinite(memory))
     facts.emplace_back("Peak memory", fmt::format("{:.2f} GB", memory / 1e9));
   std::string html = "<div class=\"facts\">\n";
-  for (const auto& [name, value] : facts) html += fmt::format("<div><span>{}</span>{}</div>\n", html_text(name), html_text(value));
+  for (const auto& [name, value] : facts)
+    html += fmt::format("<div><span>{}</span>{}</div>\n", html_text(name), html_text(value));
   return html + "</div>\n";
 }
 
@@ -222,7 +235,8 @@ std::string evaluations_of(const RunRecord& run) {
   columns.insert(columns.end(), metrics.begin(), metrics.end());
   std::vector<std::vector<Cell>> rows;
   int best = -1;
-  const std::size_t first = run.evaluations.size() > max_evaluations ? run.evaluations.size() - max_evaluations : 0;
+  const std::size_t first =
+      run.evaluations.size() > max_evaluations ? run.evaluations.size() - max_evaluations : 0;
   for (std::size_t i = first; i < run.evaluations.size(); ++i) {
     const EvaluationRecord& evaluation = run.evaluations[i];
     if (&evaluation == run.best()) best = static_cast<int>(rows.size());
@@ -234,14 +248,17 @@ std::string evaluations_of(const RunRecord& run) {
   }
   const std::string table = html_table(columns, rows, best);
   if (rows.size() <= long_table) return table;
-  return html_folded(first > 0 ? fmt::format("the last {} of {}", rows.size(), run.evaluations.size()) : fmt::format("{}", rows.size()),
+  return html_folded(first > 0
+                         ? fmt::format("the last {} of {}", rows.size(), run.evaluations.size())
+                         : fmt::format("{}", rows.size()),
                      table);
 }
 
 /// The argmax words of one mask: “sea” 31 %, “ship” 4.2 %.
 std::string words_of(const std::vector<MaskFill>& fills) {
   std::vector<std::string> words;
-  for (const MaskFill& fill : fills) words.push_back(fmt::format("“{}” {:.2g} %", fill.token_str, 100 * fill.score));
+  for (const MaskFill& fill : fills)
+    words.push_back(fmt::format("“{}” {:.2g} %", fill.token_str, 100 * fill.score));
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
@@ -266,7 +283,8 @@ std::string samples_of(const MaskSamples& samples, const RunRecord& run) {
 using Options = std::vector<std::pair<std::string, std::string>>;
 
 std::string value_in(const Options& options, const std::string& key) {
-  const auto found = std::find_if(options.begin(), options.end(), [&](const auto& option) { return option.first == key; });
+  const auto found = std::find_if(options.begin(), options.end(),
+                                  [&](const auto& option) { return option.first == key; });
   return found == options.end() ? "–" : found->second;
 }
 
@@ -283,16 +301,18 @@ std::string settings_of(const RunRecord& run) {
     all.push_back({key, value});
     if (old != value) changed.push_back({key, value, old});
   }
-  const std::string table =
-      changed.empty() ? "<p>All settings have their defaults.</p>\n" : html_table({"option", "value", "default"}, changed);
-  return table + html_folded(fmt::format("all {} settings", all.size()), html_table({"option", "value"}, all));
+  const std::string table = changed.empty() ? "<p>All settings have their defaults.</p>\n"
+                                            : html_table({"option", "value", "default"}, changed);
+  return table + html_folded(fmt::format("all {} settings", all.size()),
+                             html_table({"option", "value"}, all));
 }
 
 std::string study_of(const StudyFindings& study) {
   std::string html = study.verdict.empty() ? "" : html_list(study.verdict);
   if (study.pictures.empty()) return html;
   html += "<div class=\"charts\">\n";
-  for (const std::string& picture : study.pictures) html += html_image(picture, "picture of the approximation study");
+  for (const std::string& picture : study.pictures)
+    html += html_image(picture, "picture of the approximation study");
   return html + "</div>\n";
 }
 
@@ -300,7 +320,8 @@ std::string log_of(const RunRecord& run) {
   if (run.log_end.empty()) return "";
   std::string text;
   for (const std::string& line : run.log_end) text += html_text(line) + "\n";
-  return html_folded(fmt::format("the last {} lines", run.log_end.size()), "<pre>" + text + "</pre>\n");
+  return html_folded(fmt::format("the last {} lines", run.log_end.size()),
+                     "<pre>" + text + "</pre>\n");
 }
 
 /// Runs under each other: how far they came, and what they reached.
@@ -321,7 +342,8 @@ std::string reached(const std::vector<RunRecord>& runs) {
     const EvaluationRecord* top = run.best();
     rows.push_back({run.name, state_of(run), top ? Cell(top->step) : Cell(unknown)});
     for (const std::string& metric : metrics) {
-      rows.back().emplace_back(top && top->metrics.contains(metric) ? top->metrics.at(metric) : unknown);
+      rows.back().emplace_back(top && top->metrics.contains(metric) ? top->metrics.at(metric)
+                                                                    : unknown);
     }
     rows.back().emplace_back(speed_of(run));
     rows.back().emplace_back(largest_of(run, "peak_memory_bytes") / 1e9);
@@ -362,12 +384,14 @@ std::string differences(const std::vector<RunRecord>& runs) {
 
 }  // namespace
 
-std::string run_report(const RunRecord& run, const MaskSamples& samples, const StudyFindings& study) {
+std::string run_report(const RunRecord& run, const MaskSamples& samples,
+                       const StudyFindings& study) {
   const std::string title = fmt::format("Run {}", run.name);
   std::string body = "<h1>" + html_text(title) + "</h1>\n" + facts_of(run) + notes_of(run, "");
   if (!run.curves.empty()) body += section("Curves", curves_of(run));
   body += section("Evaluations", evaluations_of(run));
-  if (!samples.texts.empty()) body += section("What the model puts in the place of masks", samples_of(samples, run));
+  if (!samples.texts.empty())
+    body += section("What the model puts in the place of masks", samples_of(samples, run));
   body += section("Quality of the approximation", study_of(study));
   body += section("Settings that differ from the defaults", settings_of(run));
   body += section("Log", log_of(run));

@@ -54,8 +54,10 @@ std::string base64(std::string_view bytes) {
   std::string result;
   for (std::size_t i = 0; i < bytes.size(); i += 3) {
     std::uint32_t three = 0;
-    for (std::size_t k = 0; k < 3; ++k) three = three << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
-    for (std::size_t k = 0; k < 4; ++k) result += i + k > bytes.size() ? '=' : digits[three >> (18 - 6 * k) & 63];
+    for (std::size_t k = 0; k < 3; ++k)
+      three = three << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0u);
+    for (std::size_t k = 0; k < 4; ++k)
+      result += i + k > bytes.size() ? '=' : digits[three >> (18 - 6 * k) & 63];
   }
   return result;
 }
@@ -72,22 +74,28 @@ std::string breakable(const std::string& html) {
 }
 
 std::string html_cell(const Cell& cell) {
-  if (const auto* text = std::get_if<std::string>(&cell)) return "<td class=\"text\">" + breakable(html_text(*text)) + "</td>";
+  if (const auto* text = std::get_if<std::string>(&cell))
+    return "<td class=\"text\">" + breakable(html_text(*text)) + "</td>";
   std::string number = "–";
   if (const auto* whole = std::get_if<std::int64_t>(&cell)) number = std::to_string(*whole);
-  if (const auto* value = std::get_if<double>(&cell); value && std::isfinite(*value)) number = short_number(*value);
+  if (const auto* value = std::get_if<double>(&cell); value && std::isfinite(*value))
+    number = short_number(*value);
   return "<td class=\"number\">" + number + "</td>";
 }
 
 }  // namespace
 
-std::string html_text(std::string_view text) { return escape_markup(printable(text, longest_text)); }
+std::string html_text(std::string_view text) {
+  return escape_markup(printable(text, longest_text));
+}
 
-std::string html_table(const std::vector<std::string>& columns, const std::vector<std::vector<Cell>>& rows, int best) {
+std::string html_table(const std::vector<std::string>& columns,
+                       const std::vector<std::vector<Cell>>& rows, int best) {
   std::string html = "<div class=\"wide\"><table>\n<thead><tr>";
   for (std::size_t i = 0; i < columns.size(); ++i) {
     const bool number = !rows.empty() && !std::holds_alternative<std::string>(rows[0].at(i));
-    html += fmt::format("<th{}>{}</th>", number ? " class=\"number\"" : "", breakable(html_text(columns[i])));
+    html += fmt::format("<th{}>{}</th>", number ? " class=\"number\"" : "",
+                        breakable(html_text(columns[i])));
   }
   html += "</tr></thead>\n<tbody>\n";
   for (std::size_t r = 0; r < rows.size(); ++r) {
@@ -108,14 +116,18 @@ std::string html_list(const std::vector<std::string>& texts) {
   return html + "</ul>\n";
 }
 
-std::string html_chart(const Chart& chart) { return "<figure>" + render_svg(chart) + "</figure>\n"; }
+std::string html_chart(const Chart& chart) {
+  return "<figure>" + render_svg(chart) + "</figure>\n";
+}
 
 std::string html_image(std::string_view svg, std::string_view name) {
-  return fmt::format("<figure><img alt=\"{}\" src=\"data:image/svg+xml;base64,{}\"></figure>\n", html_text(name), base64(svg));
+  return fmt::format("<figure><img alt=\"{}\" src=\"data:image/svg+xml;base64,{}\"></figure>\n",
+                     html_text(name), base64(svg));
 }
 
 std::string html_page(std::string_view title, const std::string& body) {
-  return fmt::format("{}<title>{}</title>\n{}</head>\n<body>\n{}</body>\n</html>\n", head, html_text(title), style, body);
+  return fmt::format("{}<title>{}</title>\n{}</head>\n<body>\n{}</body>\n</html>\n", head,
+                     html_text(title), style, body);
 }
 
 }  // namespace nystrom

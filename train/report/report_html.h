@@ -1,4 +1,5 @@
-// The few pieces that report pages are made of. Every text that goes in is escaped, whatever it holds.
+// The few pieces that report pages are made of. Every text that goes in is escaped, whatever it
+// holds.
 #pragma once
 
 #include <string>
@@ -9,11 +10,14 @@
 
 namespace nystrom {
 
-/// `text` as HTML shows it: escaped, control bytes and bytes that are not UTF-8 as \xNN, cut where it is very long.
+/// `text` as HTML shows it: escaped, control bytes and bytes that are not UTF-8 as \xNN, cut where
+/// it is very long.
 std::string html_text(std::string_view text);
 
-/// A table that scrolls within itself where it is wider than the page; `best` is the row that stands out.
-std::string html_table(const std::vector<std::string>& columns, const std::vector<std::vector<Cell>>& rows, int best = -1);
+/// A table that scrolls within itself where it is wider than the page; `best` is the row that
+/// stands out.
+std::string html_table(const std::vector<std::string>& columns,
+                       const std::vector<std::vector<Cell>>& rows, int best = -1);
 
 /// What unfolds when its summary is touched; open on paper.
 std::string html_folded(std::string_view summary, const std::string& content);

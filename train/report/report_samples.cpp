@@ -8,7 +8,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Checkpoints beside the best one are asked too where their weights are at most this large: a few seconds in all.
+/// Checkpoints beside the best one are asked too where their weights are at most this large: a few
+/// seconds in all.
 constexpr std::uintmax_t small_model_bytes = std::uintmax_t{64} << 20;
 
 /// The best checkpoint of a run, and of a small model the other whole ones, in order of steps.
@@ -20,7 +21,8 @@ std::vector<fs::path> checkpoints_to_ask(const RunRecord& run, Log& log) {
     std::error_code error;
     const std::uintmax_t bytes = fs::file_size(path / "model.safetensors", error);
     const bool small = !error && bytes <= small_model_bytes;
-    if (path == best || (small && checkpoint_problem(path).empty())) paths.insert(paths.begin(), path);
+    if (path == best || (small && checkpoint_problem(path).empty()))
+      paths.insert(paths.begin(), path);
   }
   return paths;
 }
@@ -33,7 +35,8 @@ FilledMasks ask(const fs::path& checkpoint, const std::vector<std::string>& text
   FilledMasks filled;
   const std::string name = checkpoint.filename().string();
   filled.step = std::stoll(name.substr(name.find('-') + 1));
-  for (const std::string& text : texts) filled.texts.push_back(sample_fills(*model, *tokenizer, text));
+  for (const std::string& text : texts)
+    filled.texts.push_back(sample_fills(*model, *tokenizer, text));
   return filled;
 }
 

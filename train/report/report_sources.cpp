@@ -24,13 +24,16 @@ StudyFindings read_study(const fs::path& run_dir) {
   for (const auto& entry : fs::directory_iterator(folder)) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   for (const fs::path& file : files) {
-    if (file.extension() == ".svg") findings.pictures.push_back(read_text_file(file, max_file_bytes));
+    if (file.extension() == ".svg")
+      findings.pictures.push_back(read_text_file(file, max_file_bytes));
     if (file.extension() != ".json") continue;
     const nlohmann::json study = read_json_file(file, max_file_bytes);
     try {
-      for (const auto& sentence : study.at("verdict")) findings.verdict.push_back(sentence.get<std::string>());
+      for (const auto& sentence : study.at("verdict"))
+        findings.verdict.push_back(sentence.get<std::string>());
     } catch (const nlohmann::json::exception&) {
-      throw InputError(fmt::format("{}: is no study of nystrom approximation", printable_path(file)));
+      throw InputError(
+          fmt::format("{}: is no study of nystrom approximation", printable_path(file)));
     }
   }
   return findings;
@@ -41,11 +44,14 @@ SweepRecord read_sweep(const fs::path& folder) {
   const nlohmann::json summary = read_json_file(file, max_file_bytes);
   SweepRecord sweep;
   try {
-    sweep.points = {"sweep", {"options", "runs", summary.at("metric").get<std::string>() + " (mean)", "deviation"}};
+    sweep.points = {
+        "sweep",
+        {"options", "runs", summary.at("metric").get<std::string>() + " (mean)", "deviation"}};
     for (const auto& point : summary.at("points")) {
       const auto options = point.at("options").get<std::vector<std::string>>();
       const std::string name = options.empty() ? "–" : fmt::format("{}", fmt::join(options, ", "));
-      sweep.points.rows.push_back({name, static_cast<std::int64_t>(point.at("runs").size()), number_or_nan(point.at("mean")),
+      sweep.points.rows.push_back({name, static_cast<std::int64_t>(point.at("runs").size()),
+                                   number_or_nan(point.at("mean")),
                                    number_or_nan(point.at("deviation"))});
       for (const auto& each : point.at("runs")) {
         // RUN_DIR/POINT/seed-S or RUN_DIR/seed-S, wherever RUN_DIR is now.

@@ -25,20 +25,24 @@ std::optional<std::int64_t> number_behind(std::string_view line, std::string_vie
   const std::size_t at = line.find(word);
   if (at == line.npos) return std::nullopt;
   std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(line.data() + at + word.size(), line.data() + line.size(), value);
+  const auto [end, error] =
+      std::from_chars(line.data() + at + word.size(), line.data() + line.size(), value);
   return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
 /// Adds one line of metrics.jsonl, whole or not at all. InputError for a line that is none.
 void add_record(RunRecord& run, const std::string& line, const std::string& source) {
   const nlohmann::json json = parse_json(line, source);
-  require_input(json.is_object() && json.contains("step") && json["step"].is_number_unsigned(), "{}: has no step", source);
+  require_input(json.is_object() && json.contains("step") && json["step"].is_number_unsigned(),
+                "{}: has no step", source);
   const auto step = json["step"].get<std::int64_t>();
   require_input(step >= run.steps, "{}: step {} stands behind step {}", source, step, run.steps);
   EvaluationRecord evaluation{step, {}};
   for (const auto& [name, value] : json.items()) {
-    require_input(value.is_number() || value.is_null(), "{}: {} is no number", source, printable(name, 60));
-    require_input(run.curves.contains(name) || run.curves.size() < max_metrics, "{}: more than {} metrics", source, max_metrics);
+    require_input(value.is_number() || value.is_null(), "{}: {} is no number", source,
+                  printable(name, 60));
+    require_input(run.curves.contains(name) || run.curves.size() < max_metrics,
+                  "{}: more than {} metrics", source, max_metrics);
   }
   for (const auto& [name, value] : json.items()) {
     if (name == "step") continue;
@@ -67,7 +71,9 @@ void read_metrics(RunRecord& run) {
     }
   }
   if (number == 0) run.notes.push_back("metrics.jsonl is empty: no step was recorded");
-  if (damaged > 0) run.notes.push_back(fmt::format("{} of {} lines of metrics.jsonl were left out; {}", damaged, number, first_problem));
+  if (damaged > 0)
+    run.notes.push_back(fmt::format("{} of {} lines of metrics.jsonl were left out; {}", damaged,
+                                    number, first_problem));
 }
 
 void read_log(RunRecord& run) {
@@ -108,17 +114,22 @@ const EvaluationRecord* RunRecord::best() const {
     const auto found = evaluation.metrics.find(metric);
     if (found == evaluation.metrics.end() || !std::isfinite(found->second)) continue;
     const double before = best ? best->metrics.at(metric) : 0;
-    if (!best || (higher_is_better() ? found->second > before : found->second < before)) best = &evaluation;
+    if (!best || (higher_is_better() ? found->second > before : found->second < before))
+      best = &evaluation;
   }
   return best;
 }
 
 RunRecord read_run(const fs::path& folder) {
   const std::string name = printable_path(folder);
-  require_input(fs::exists(folder), "{}: no such folder; expected the run_dir of nystrom pretrain or finetune", name);
-  require_input(fs::is_directory(folder), "{}: is no folder; expected the run_dir of nystrom pretrain or finetune", name);
-  require_input(fs::exists(folder / "config.yaml"),
-                "{}: holds no run (no config.yaml); expected the run_dir of nystrom pretrain or finetune", name);
+  require_input(fs::exists(folder),
+                "{}: no such folder; expected the run_dir of nystrom pretrain or finetune", name);
+  require_input(fs::is_directory(folder),
+                "{}: is no folder; expected the run_dir of nystrom pretrain or finetune", name);
+  require_input(
+      fs::exists(folder / "config.yaml"),
+      "{}: holds no run (no config.yaml); expected the run_dir of nystrom pretrain or finetune",
+      name);
   RunRecord run;
   run.path = folder;
   run.name = name;

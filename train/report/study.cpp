@@ -58,12 +58,14 @@ std::string aligned_text(const StudyTable& table) {
   }
   std::vector<std::size_t> widths(table.columns.size(), 0);
   for (const auto& line : lines) {
-    for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], line.at(i).size());
+    for (std::size_t i = 0; i < widths.size(); ++i)
+      widths[i] = std::max(widths[i], line.at(i).size());
   }
   std::string text;
   for (const auto& line : lines) {
     for (std::size_t i = 0; i < widths.size(); ++i) {
-      const bool words = !table.rows.empty() && std::holds_alternative<std::string>(table.rows[0][i]);
+      const bool words =
+          !table.rows.empty() && std::holds_alternative<std::string>(table.rows[0][i]);
       const std::string gap(widths[i] - line[i].size(), ' ');
       text += (i == 0 ? "" : "  ") + (words ? line[i] + gap : gap + line[i]);
     }
@@ -94,8 +96,10 @@ void check_study_folder(const std::filesystem::path& folder) {
   fs::path there = folder;  // or the nearest above it that exists
   while (!there.empty() && !fs::exists(there, ignored)) there = there.parent_path();
   if (there.empty()) there = ".";
-  require_input(fs::is_directory(there, ignored), "{}: is no folder; name another --output", printable_path(there));
-  require_input(::access(there.c_str(), W_OK | X_OK) == 0, "{}: cannot write there: {}; name another --output", printable_path(there),
+  require_input(fs::is_directory(there, ignored), "{}: is no folder; name another --output",
+                printable_path(there));
+  require_input(::access(there.c_str(), W_OK | X_OK) == 0,
+                "{}: cannot write there: {}; name another --output", printable_path(there),
                 std::strerror(errno));
 }
 
@@ -107,8 +111,10 @@ void write_study(const Study& study, const std::filesystem::path& folder) {
     return folder / (study.name + (part.empty() ? "" : "-" + part) + extension);
   };
   write_text_file(place("", ".json"), json_text(study));
-  for (const StudyTable& table : study.tables) write_text_file(place(table.name, ".csv"), csv_text(table));
-  for (const StudyChart& chart : study.charts) write_text_file(place(chart.name, ".svg"), render_svg(chart.chart));
+  for (const StudyTable& table : study.tables)
+    write_text_file(place(table.name, ".csv"), csv_text(table));
+  for (const StudyChart& chart : study.charts)
+    write_text_file(place(chart.name, ".svg"), render_svg(chart.chart));
 }
 
 Summary summarise(std::vector<double> values) {
@@ -120,7 +126,8 @@ Summary summarise(std::vector<double> values) {
     const double part = rank - static_cast<double>(below);
     return part == 0 ? values[below] : values[below] + part * (values[below + 1] - values[below]);
   };
-  const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+  const double mean =
+      std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   return {mean, quantile(0.5), quantile(0.1), quantile(0.9)};
 }
 

@@ -46,7 +46,9 @@ std::size_t spaces_end(std::string_view text, std::size_t begin) {
   return begin;
 }
 
-ByteRange range_of(std::size_t begin, std::size_t end) { return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)}; }
+ByteRange range_of(std::size_t begin, std::size_t end) {
+  return {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)};
+}
 
 }  // namespace
 
@@ -62,16 +64,21 @@ AddedToken read_added_token(const JsonPart& part) {
   return token;
 }
 
-void place_added_token(const AddedToken& token, const std::string& where, std::int32_t& next, Vocabulary& vocabulary) {
+void place_added_token(const AddedToken& token, const std::string& where, std::int32_t& next,
+                       Vocabulary& vocabulary) {
   const std::string name = printable(token.content);
   if (const auto known = vocabulary.find(token.content)) {
-    require_input(*known == token.id, "{}: '{}' has id {}, but the vocabulary says {}", where, name, token.id, *known);
+    require_input(*known == token.id, "{}: '{}' has id {}, but the vocabulary says {}", where, name,
+                  token.id, *known);
     return;
   }
-  require_input(!vocabulary.has(token.id), "{}: '{}' has id {}, which is '{}' in the vocabulary", where, name, token.id,
+  require_input(!vocabulary.has(token.id), "{}: '{}' has id {}, which is '{}' in the vocabulary",
+                where, name, token.id,
                 vocabulary.has(token.id) ? printable(vocabulary.piece(token.id)) : "");
-  require_input(token.id == next, "{}: '{}' has id {}, expected {}: new tokens are numbered from the number of pieces on, in order", where,
-                name, token.id, next);
+  require_input(token.id == next,
+                "{}: '{}' has id {}, expected {}: new tokens are numbered from the number of "
+                "pieces on, in order",
+                where, name, token.id, next);
   vocabulary.add(token.content, next++);
 }
 
@@ -106,14 +113,19 @@ void AddedTokenList::add(AddedToken token) {
   tokens_.push_back(std::move(token));
 }
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer* normalizer) : tokens_(std::move(tokens)) {
-  // Of tokens with the same form special ones go first, then those that stand first; of the trie's equal strings the last counts.
-  std::stable_partition(tokens_.begin(), tokens_.end(), [](const AddedToken& token) { return token.special; });
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer* normalizer)
+    : tokens_(std::move(tokens)) {
+  // Of tokens with the same form special ones go first, then those that stand first; of the trie's
+  // equal strings the last counts.
+  std::stable_partition(tokens_.begin(), tokens_.end(),
+                        [](const AddedToken& token) { return token.special; });
   std::vector<std::string> forms;
   for (const AddedToken& token : tokens_) {
     AlignedText form(token.content);
     if (token.normalized && normalizer != nullptr) normalizer->apply(form);
-    require_input(!form.empty(), "the tokenizer's normalizer leaves nothing of the added token '{}', which is to be found in normal text",
+    require_input(!form.empty(),
+                  "the tokenizer's normalizer leaves nothing of the added token '{}', which is to "
+                  "be found in normal text",
                   printable(token.content));
     forms.push_back(form.text());
   }
@@ -125,7 +137,8 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer* n
   for (const int which : {0, 1}) tries_[which] = PrefixTrie(std::move(entries[which]));
 }
 
-std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, bool normalized, SpecialNames names) const {
+std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, bool normalized,
+                                                  SpecialNames names) const {
   std::vector<Part> parts;
   const PrefixTrie& trie = tries_[normalized];
   const std::vector<bool>& begins = begins_[normalized];
@@ -145,8 +158,9 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, bool no
     at = end;
     if (token.special && names == SpecialNames::text) continue;
     if (token.single_word && (word_ends_at(text, begin) || word_begins_at(text, end))) continue;
-    // The spaces may already belong to the token before. A token of white space that is among them is one again, as in Hugging Face's
-    // tokenizers, unless nothing is left of it (where theirs give no answer either).
+    // The spaces may already belong to the token before. A token of white space that is among them
+    // is one again, as in Hugging Face's tokenizers, unless nothing is left of it (where theirs
+    // give no answer either).
     if (token.lstrip) begin = std::max(spaces_begin(text, begin), done);
     if (token.rstrip) end = spaces_end(text, end);
     if (begin >= end) continue;

@@ -12,16 +12,21 @@ constexpr std::size_t longest_growth = 64;
 }  // namespace
 
 AlignedText::AlignedText(std::string_view source, std::uint32_t offset)
-    : text_(source), origin_(source.size()), limit_((std::size_t{1} << 20) + longest_growth * source.size()) {
+    : text_(source),
+      origin_(source.size()),
+      limit_((std::size_t{1} << 20) + longest_growth * source.size()) {
   for (std::size_t begin = 0; begin < source.size();) {
     const std::size_t end = begin + utf8_length(source[begin]);
-    const ByteRange range{offset + static_cast<std::uint32_t>(begin), offset + static_cast<std::uint32_t>(end)};
+    const ByteRange range{offset + static_cast<std::uint32_t>(begin),
+                          offset + static_cast<std::uint32_t>(end)};
     for (; begin < end; ++begin) origin_[begin] = range;
   }
 }
 
 void AlignedText::check_size(std::size_t bytes) const {
-  require_input(bytes <= limit_, "the tokenizer's normalizer makes the text more than {} times as long", longest_growth);
+  require_input(bytes <= limit_,
+                "the tokenizer's normalizer makes the text more than {} times as long",
+                longest_growth);
 }
 
 void AlignedText::take(AlignedText made) {
@@ -31,7 +36,8 @@ void AlignedText::take(AlignedText made) {
 }
 
 bool AlignedText::is_ascii() const {
-  return std::all_of(text_.begin(), text_.end(), [](char byte) { return static_cast<unsigned char>(byte) < 0x80; });
+  return std::all_of(text_.begin(), text_.end(),
+                     [](char byte) { return static_cast<unsigned char>(byte) < 0x80; });
 }
 
 AlignedText AlignedText::slice(ByteRange part) const {
@@ -43,7 +49,8 @@ AlignedText AlignedText::slice(ByteRange part) const {
 
 void AlignedText::append(const AlignedText& other, ByteRange part) {
   text_.append(other.text_, part.begin, part.size());
-  origin_.insert(origin_.end(), other.origin_.begin() + part.begin, other.origin_.begin() + part.end);
+  origin_.insert(origin_.end(), other.origin_.begin() + part.begin,
+                 other.origin_.begin() + part.end);
 }
 
 void AlignedText::append(std::string_view text, ByteRange origin) {

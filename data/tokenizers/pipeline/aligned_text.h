@@ -18,16 +18,18 @@ struct ByteRange {
   friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
-/// A character of the new text, and what it does to the old: 0 takes the place of the next old character; −n does, and removes the n old
-/// ones behind; 1 is inserted and stands for what the character before it stands for. The alignments of Hugging Face's tokenizers follow
-/// from these, so offsets do too.
+/// A character of the new text, and what it does to the old: 0 takes the place of the next old
+/// character; −n does, and removes the n old ones behind; 1 is inserted and stands for what the
+/// character before it stands for. The alignments of Hugging Face's tokenizers follow from these,
+/// so offsets do too.
 struct Change {
   char32_t character;
   int change = 0;
 };
 
-/// Valid UTF-8, and for each byte the source bytes of the character it came from. InputError when changes make it many times as long as its
-/// source (no tokenizer does that, but a hostile one could).
+/// Valid UTF-8, and for each byte the source bytes of the character it came from. InputError when
+/// changes make it many times as long as its source (no tokenizer does that, but a hostile one
+/// could).
 class AlignedText {
  public:
   AlignedText() = default;
@@ -40,7 +42,9 @@ class AlignedText {
   /// What byte `i` came from.
   ByteRange origin(std::size_t i) const { return origin_[i]; }
   /// The source bytes of `part`, which is not empty.
-  ByteRange origin(ByteRange part) const { return {origin_[part.begin].begin, origin_[part.end - 1].end}; }
+  ByteRange origin(ByteRange part) const {
+    return {origin_[part.begin].begin, origin_[part.end - 1].end};
+  }
   bool is_ascii() const;
 
   AlignedText slice(ByteRange part) const;
@@ -58,9 +62,11 @@ class AlignedText {
   /// Puts another character in the place of each.
   template <class Map>
   void map(const Map& map);
-  /// Puts `content` in the place of each part (in order, apart); it stands for the last character that it replaces.
+  /// Puts `content` in the place of each part (in order, apart); it stands for the last character
+  /// that it replaces.
   void replace(const std::vector<ByteRange>& parts, std::string_view content);
-  /// Puts `prefix`, which stands for what the first character stands for, in front of a text that is not empty.
+  /// Puts `prefix`, which stands for what the first character stands for, in front of a text that
+  /// is not empty.
   void prepend(std::string_view prefix);
 
  private:

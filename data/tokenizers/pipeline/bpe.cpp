@@ -19,14 +19,18 @@ class Bpe final : public WordModel {
       const std::string &left = merges[rank].first, &right = merges[rank].second;
       const auto id_of = [&](const std::string& piece) {
         const auto id = vocabulary().find(piece);
-        require_input(id.has_value(), "{}: merge {} ('{}' and '{}'): '{}' is no piece of the vocabulary", where, rank, printable(left),
-                      printable(right), printable(piece));
+        require_input(id.has_value(),
+                      "{}: merge {} ('{}' and '{}'): '{}' is no piece of the vocabulary", where,
+                      rank, printable(left), printable(right), printable(piece));
         return *id;
       };
       const std::int32_t first = id_of(left), second = id_of(right);
-      require_input(right.size() >= options.continuing_prefix.size(), "{}: merge {} ('{}' and '{}'): '{}' is shorter than the prefix '{}'",
-                    where, rank, printable(left), printable(right), printable(right), printable(options.continuing_prefix));
-      merges_[key(first, second)] = {static_cast<std::uint32_t>(rank), id_of(left + right.substr(options.continuing_prefix.size()))};
+      require_input(right.size() >= options.continuing_prefix.size(),
+                    "{}: merge {} ('{}' and '{}'): '{}' is shorter than the prefix '{}'", where,
+                    rank, printable(left), printable(right), printable(right),
+                    printable(options.continuing_prefix));
+      merges_[key(first, second)] = {static_cast<std::uint32_t>(rank),
+                                     id_of(left + right.substr(options.continuing_prefix.size()))};
     }
   }
 
@@ -64,15 +68,19 @@ class Bpe final : public WordModel {
     std::int32_t id;
   };
 
-  /// A merge that may still be possible. The first is that of the lowest rank, of equals the leftmost.
+  /// A merge that may still be possible. The first is that of the lowest rank, of equals the
+  /// leftmost.
   struct Candidate {
     std::uint32_t rank, left;
     std::int32_t id;
-    bool operator<(const Candidate& other) const { return rank != other.rank ? rank > other.rank : left > other.left; }
+    bool operator<(const Candidate& other) const {
+      return rank != other.rank ? rank > other.rank : left > other.left;
+    }
   };
 
   static std::uint64_t key(std::int32_t left, std::int32_t right) {
-    return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 | static_cast<std::uint32_t>(right);
+    return std::uint64_t{static_cast<std::uint32_t>(left)} << 32 |
+           static_cast<std::uint32_t>(right);
   }
 
   static void add(std::vector<Symbol>& symbols, std::int32_t id, std::uint32_t length) {
@@ -109,7 +117,8 @@ class Bpe final : public WordModel {
         add(symbols, *id, static_cast<std::uint32_t>(character.size()));
         continue;
       }
-      if (const auto bytes = options_.byte_fallback ? byte_pieces(vocabulary(), piece) : std::nullopt) {
+      if (const auto bytes =
+              options_.byte_fallback ? byte_pieces(vocabulary(), piece) : std::nullopt) {
         for (const std::int32_t id : *bytes) add(symbols, id, 1);
         continue;
       }
@@ -122,7 +131,8 @@ class Bpe final : public WordModel {
     return symbols;
   }
 
-  void propose(const std::vector<Symbol>& symbols, std::uint32_t left, std::vector<Candidate>& heap) const {
+  void propose(const std::vector<Symbol>& symbols, std::uint32_t left,
+               std::vector<Candidate>& heap) const {
     if (left == none || symbols[left].next == none) return;
     const auto found = merges_.find(key(symbols[left].id, symbols[symbols[left].next].id));
     if (found == merges_.end()) return;
@@ -160,7 +170,8 @@ class Bpe final : public WordModel {
 
 }  // namespace
 
-std::unique_ptr<WordModel> bpe_model(Vocabulary vocabulary, const Merges& merges, const BpeOptions& options, const std::string& where) {
+std::unique_ptr<WordModel> bpe_model(Vocabulary vocabulary, const Merges& merges,
+                                     const BpeOptions& options, const std::string& where) {
   return std::make_unique<Bpe>(std::move(vocabulary), merges, options, where);
 }
 

@@ -1,4 +1,5 @@
-// How byte-level vocabularies write bytes: those that print in Latin-1 as themselves, the others as the characters from U+0100 on.
+// How byte-level vocabularies write bytes: those that print in Latin-1 as themselves, the others as
+// the characters from U+0100 on.
 #include <array>
 
 #include "data/tokenizers/pipeline/normalizers.h"
@@ -6,7 +7,9 @@
 namespace nystrom {
 namespace {
 
-bool prints(int byte) { return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE; }
+bool prints(int byte) {
+  return (byte >= '!' && byte <= '~') || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+}
 
 struct Table {
   std::array<std::string, 256> characters;
@@ -32,14 +35,17 @@ const Table& table() {
 
 const std::string& byte_level_character(unsigned char byte) { return table().characters[byte]; }
 
-int byte_of_character(char32_t character) { return character < table().bytes.size() ? table().bytes[character] : -1; }
+int byte_of_character(char32_t character) {
+  return character < table().bytes.size() ? table().bytes[character] : -1;
+}
 
 void to_byte_level(AlignedText& text) {
   std::vector<Change> changes;
   changes.reserve(text.size());
   for (const char byte : text.text()) {
     std::size_t start = 0;
-    const char32_t character = next_code_point(byte_level_character(static_cast<unsigned char>(byte)), start);
+    const char32_t character =
+        next_code_point(byte_level_character(static_cast<unsigned char>(byte)), start);
     changes.push_back({character, is_utf8_continuation(byte) ? 1 : 0});
   }
   text.transform(changes);

@@ -53,15 +53,19 @@ bool CharacterSet::finds_as_written(char32_t c) const {
   if (categories_ != 0 && (category_bit_of(c) & categories_) != 0) return true;
   if (white_space_ && is_white_space(c)) return true;
   if (word_ && is_word_character(c)) return true;
-  if (std::any_of(ranges_.begin(), ranges_.end(), [&](const auto& range) { return c >= range.first && c <= range.second; })) return true;
-  return std::any_of(sets_.begin(), sets_.end(), [&](const CharacterSet& set) { return set.finds(c); });
+  if (std::any_of(ranges_.begin(), ranges_.end(),
+                  [&](const auto& range) { return c >= range.first && c <= range.second; }))
+    return true;
+  return std::any_of(sets_.begin(), sets_.end(),
+                     [&](const CharacterSet& set) { return set.finds(c); });
 }
 
 bool CharacterSet::finds(char32_t c) const {
   bool found = finds_as_written(c);
   if (!found && ignores_case_) {
     const auto upper = static_cast<char32_t>(utf8proc_toupper(static_cast<utf8proc_int32_t>(c)));
-    found = finds_as_written(upper) || finds_as_written(lower_case(upper)) || finds_as_written(lower_case(c));
+    found = finds_as_written(upper) || finds_as_written(lower_case(upper)) ||
+            finds_as_written(lower_case(c));
   }
   return found != negated_;
 }

@@ -23,7 +23,8 @@ void replace_all(std::string& text, std::string_view searched, std::string_view 
   std::size_t done = 0;
   for (std::size_t at = text.find(searched); at != text.npos; at = text.find(searched, done)) {
     made.append(text, done, at - done).append(content);
-    require_input(made.size() <= longest_part, "the tokenizer's decoder makes a text of more than {} bytes", longest_part);
+    require_input(made.size() <= longest_part,
+                  "the tokenizer's decoder makes a text of more than {} bytes", longest_part);
     done = at + searched.size();
   }
   text = made.append(text, done);
@@ -122,9 +123,11 @@ void fuse(Parts& parts) {
 std::unique_ptr<Decoder> read_metaspace(const JsonPart& part) {
   const std::string mark = part["replacement"].text();
   if (mark.empty()) part["replacement"].fail("expected one character");
-  const bool prepends = part.boolean_or("add_prefix_space", true) && part.text_or("prepend_scheme", "always") != "never";
+  const bool prepends = part.boolean_or("add_prefix_space", true) &&
+                        part.text_or("prepend_scheme", "always") != "never";
   return step([mark, prepends](Parts& parts) {
-    for (std::size_t i = 0; i < parts.size(); ++i) replace_all(parts[i], mark, i == 0 && prepends ? "" : " ");
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      replace_all(parts[i], mark, i == 0 && prepends ? "" : " ");
   });
 }
 
@@ -144,7 +147,8 @@ std::unique_ptr<Decoder> read_replace(const JsonPart& part) {
       std::size_t done = 0;
       for (const ByteRange& match : compiled->find_all(each)) {
         made.append(each, done, match.begin - done).append(content);
-        require_input(made.size() <= longest_part, "the tokenizer's decoder makes a text of more than {} bytes", longest_part);
+        require_input(made.size() <= longest_part,
+                      "the tokenizer's decoder makes a text of more than {} bytes", longest_part);
         done = match.end;
       }
       each = made.append(each, done);
@@ -152,17 +156,21 @@ std::unique_ptr<Decoder> read_replace(const JsonPart& part) {
   });
 }
 
-/// Takes up to `start` characters like `content` off the beginning of each part, up to `stop` off its end.
+/// Takes up to `start` characters like `content` off the beginning of each part, up to `stop` off
+/// its end.
 std::unique_ptr<Decoder> read_strip(const JsonPart& part) {
   constexpr std::int64_t most = 1'000'000;
   const std::string content = part["content"].text();
-  if (content.empty() || utf8_length(content[0]) != content.size()) part["content"].fail("expected one character");
+  if (content.empty() || utf8_length(content[0]) != content.size())
+    part["content"].fail("expected one character");
   const std::int64_t start = part["start"].integer(0, most), stop = part["stop"].integer(0, most);
   return step([content, start, stop](Parts& parts) {
     for (std::string& each : parts) {
       std::string_view rest = each;
-      for (std::int64_t i = 0; i < start && rest.starts_with(content); ++i) rest.remove_prefix(content.size());
-      for (std::int64_t i = 0; i < stop && rest.ends_with(content); ++i) rest.remove_suffix(content.size());
+      for (std::int64_t i = 0; i < start && rest.starts_with(content); ++i)
+        rest.remove_prefix(content.size());
+      for (std::int64_t i = 0; i < stop && rest.ends_with(content); ++i)
+        rest.remove_suffix(content.size());
       each = std::string(rest);
     }
   });
@@ -179,10 +187,9 @@ std::unique_ptr<Decoder> read_sequence(const JsonPart& part) {
 }  // namespace
 
 std::string clean_up_spaces(std::string text) {
-  // clang-format off
   constexpr std::pair<std::string_view, std::string_view> rules[] = {
-      {" .", "."}, {" ?", "?"}, {" !", "!"}, {" ,", ","}, {" ' ", "'"}, {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
-  // clang-format on
+      {" .", "."},     {" ?", "?"},   {" !", "!"},   {" ,", ","},     {" ' ", "'"},
+      {" n't", "n't"}, {" 'm", "'m"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (const auto& [searched, content] : rules) replace_all(text, searched, content);
   return text;
 }
@@ -221,7 +228,8 @@ std::unique_ptr<Decoder> read_decoder(const JsonPart& part) {
   const std::string type = part["type"].text();
   if (type == "Sequence") return read_sequence(part);
   if (type == "ByteLevel") return byte_level_decoder();
-  if (type == "WordPiece") return wordpiece_decoder(part.text_or("prefix", "##"), part.boolean_or("cleanup", true));
+  if (type == "WordPiece")
+    return wordpiece_decoder(part.text_or("prefix", "##"), part.boolean_or("cleanup", true));
   if (type == "Metaspace") return read_metaspace(part);
   if (type == "Replace") return read_replace(part);
   if (type == "ByteFallback") return step(join_bytes);
@@ -229,11 +237,13 @@ std::unique_ptr<Decoder> read_decoder(const JsonPart& part) {
   if (type == "Strip") return read_strip(part);
   if (type == "BPEDecoder") {
     return step([suffix = part.text_or("suffix", "</w>")](Parts& parts) {
-      for (std::size_t i = 0; i < parts.size(); ++i) replace_all(parts[i], suffix, i + 1 == parts.size() ? "" : " ");
+      for (std::size_t i = 0; i < parts.size(); ++i)
+        replace_all(parts[i], suffix, i + 1 == parts.size() ? "" : " ");
     });
   }
   part.fail(
-      fmt::format("decoders of type '{}' are not supported; known are BPEDecoder, ByteFallback, ByteLevel, Fuse, Metaspace, Replace, "
+      fmt::format("decoders of type '{}' are not supported; known are BPEDecoder, ByteFallback, "
+                  "ByteLevel, Fuse, Metaspace, Replace, "
                   "Sequence, Strip and WordPiece",
                   printable(type)));
 }

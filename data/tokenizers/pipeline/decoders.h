@@ -17,7 +17,8 @@ class Decoder {
   virtual void apply(std::vector<std::string>& parts) const = 0;
 };
 
-/// The decoder that a part of a tokenizer.json describes. InputError that names a type which is not known.
+/// The decoder that a part of a tokenizer.json describes. InputError that names a type which is not
+/// known.
 std::unique_ptr<Decoder> read_decoder(const JsonPart& part);
 
 /// BERT's: a space before each piece without `prefix`; with `cleanup` none before signs.

@@ -8,10 +8,16 @@ namespace {
 enum class Kind { letter, number, space, other };
 
 Kind kind_of(char32_t c) {
-  if (c < 0x80) return is_letter(c) ? Kind::letter : is_number(c) ? Kind::number : is_white_space(c) ? Kind::space : Kind::other;
+  if (c < 0x80)
+    return is_letter(c)        ? Kind::letter
+           : is_number(c)      ? Kind::number
+           : is_white_space(c) ? Kind::space
+                               : Kind::other;
   if (is_white_space(c)) return Kind::space;
   const std::uint32_t bit = category_bit_of(c);
-  return (bit & letter_bits) != 0 ? Kind::letter : (bit & number_bits) != 0 ? Kind::number : Kind::other;
+  return (bit & letter_bits) != 0   ? Kind::letter
+         : (bit & number_bits) != 0 ? Kind::number
+                                    : Kind::other;
 }
 
 /// The end of 's, 't, 're, 've, 'm, 'll or 'd at `begin`; `begin` when it is none of them.
@@ -21,7 +27,8 @@ std::size_t end_of_contraction(std::string_view text, std::size_t begin) {
   if (first == 's' || first == 't' || first == 'm' || first == 'd') return begin + 2;
   if (begin + 2 >= text.size()) return begin;
   const char second = text[begin + 2];
-  const bool known = (first == 'r' && second == 'e') || (first == 'v' && second == 'e') || (first == 'l' && second == 'l');
+  const bool known = (first == 'r' && second == 'e') || (first == 'v' && second == 'e') ||
+                     (first == 'l' && second == 'l');
   return known ? begin + 3 : begin;
 }
 

@@ -5,15 +5,19 @@
 
 namespace nystrom {
 
-void JsonPart::fail(const std::string& message) const { throw InputError(where() + ": " + message); }
+void JsonPart::fail(const std::string& message) const {
+  throw InputError(where() + ": " + message);
+}
 
 void JsonPart::fail_type(const char* expected) const {
   const nlohmann::json& value = *value_;
-  fail(fmt::format("got {}, expected {}",
-                   value.is_object()  ? "an object"
-                   : value.is_array() ? "a list"
-                                      : printable(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 60),
-                   expected));
+  fail(fmt::format(
+      "got {}, expected {}",
+      value.is_object() ? "an object"
+      : value.is_array()
+          ? "a list"
+          : printable(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), 60),
+      expected));
 }
 
 JsonPart JsonPart::operator[](const char* key) const {
@@ -33,7 +37,8 @@ std::optional<JsonPart> JsonPart::find(const char* key) const {
 std::vector<JsonPart> JsonPart::elements() const {
   if (!value_->is_array()) fail_type("a list");
   std::vector<JsonPart> parts;
-  for (const nlohmann::json& each : *value_) parts.push_back({each, *this, fmt::format("{}[{}]", path_, parts.size())});
+  for (const nlohmann::json& each : *value_)
+    parts.push_back({each, *this, fmt::format("{}[{}]", path_, parts.size())});
   return parts;
 }
 
@@ -55,7 +60,8 @@ double JsonPart::number() const {
 std::int64_t JsonPart::integer(std::int64_t least, std::int64_t most) const {
   const std::string expected = fmt::format("a whole number from {} to {}", least, most);
   if (!value_->is_number_integer()) fail_type(expected.c_str());
-  if (value_->is_number_unsigned() && value_->get<std::uint64_t>() > std::uint64_t{INT64_MAX}) fail_type(expected.c_str());
+  if (value_->is_number_unsigned() && value_->get<std::uint64_t>() > std::uint64_t{INT64_MAX})
+    fail_type(expected.c_str());
   const auto number = value_->get<std::int64_t>();
   if (number < least || number > most) fail_type(expected.c_str());
   return number;

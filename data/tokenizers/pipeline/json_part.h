@@ -1,4 +1,5 @@
-// A value of a JSON file together with where it stands, for messages. Pulls in all of nlohmann/json: include it in .cpp files only.
+// A value of a JSON file together with where it stands, for messages. Pulls in all of
+// nlohmann/json: include it in .cpp files only.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,8 @@ namespace nystrom {
 class JsonPart {
  public:
   /// `where` is the file's name.
-  JsonPart(const nlohmann::json& value, std::string file) : value_(&value), file_(std::move(file)) {}
+  JsonPart(const nlohmann::json& value, std::string file)
+      : value_(&value), file_(std::move(file)) {}
 
   const nlohmann::json& value() const { return *value_; }
   const std::string& file() const { return file_; }

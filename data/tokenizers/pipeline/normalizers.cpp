@@ -43,8 +43,10 @@ void lower(AlignedText& text) {
 }
 
 bool is_ideograph(char32_t c) {
-  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) || (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B81F) ||
-         (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) || (c >= 0x2F800 && c <= 0x2FA1F);
+  return (c >= 0x4E00 && c <= 0x9FFF) || (c >= 0x3400 && c <= 0x4DBF) ||
+         (c >= 0x20000 && c <= 0x2A6DF) || (c >= 0x2A700 && c <= 0x2B81F) ||
+         (c >= 0x2B920 && c <= 0x2CEAF) || (c >= 0xF900 && c <= 0xFAFF) ||
+         (c >= 0x2F800 && c <= 0x2FA1F);
 }
 
 void clean(AlignedText& text) {
@@ -93,11 +95,13 @@ void strip(AlignedText& text, bool left, bool right) {
 /// What the normalisation of the WMT corpora's tokenizers does.
 void clean_as_nmt(AlignedText& text) {
   text.filter([](char32_t c) {
-    return !((c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F || c == 0x8F || c == 0x9F);
+    return !((c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F ||
+             c == 0x8F || c == 0x9F);
   });
   text.map([](char32_t c) {
-    const bool space = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 || (c >= 0x200B && c <= 0x200F) || c == 0x2028 ||
-                       c == 0x2029 || c == 0x2581 || c == 0xFEFF || c == 0xFFFD;
+    const bool space = c == 0x09 || c == 0x0A || c == 0x0C || c == 0x0D || c == 0x1680 ||
+                       (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 ||
+                       c == 0xFEFF || c == 0xFFFD;
     return space ? U' ' : c;
   });
 }
@@ -105,8 +109,10 @@ void clean_as_nmt(AlignedText& text) {
 std::vector<ByteRange> places_of(std::string_view text, std::string_view searched) {
   std::vector<ByteRange> found;
   if (searched.empty()) return found;
-  for (std::size_t at = text.find(searched); at != text.npos; at = text.find(searched, at + searched.size()))
-    found.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + searched.size())});
+  for (std::size_t at = text.find(searched); at != text.npos;
+       at = text.find(searched, at + searched.size()))
+    found.push_back(
+        {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + searched.size())});
   return found;
 }
 
@@ -114,8 +120,9 @@ std::unique_ptr<TextNormalizer> read_replace(const JsonPart& part) {
   const JsonPart pattern = part["pattern"];
   std::string content = part["content"].text();
   if (const auto text = pattern.find("String")) {
-    return step(
-        [searched = text->text(), content](AlignedText& aligned) { aligned.replace(places_of(aligned.text(), searched), content); });
+    return step([searched = text->text(), content](AlignedText& aligned) {
+      aligned.replace(places_of(aligned.text(), searched), content);
+    });
   }
   const JsonPart expression = pattern["Regex"];
   auto compiled = std::make_shared<Pattern>(expression.text(), expression.where());
@@ -128,7 +135,8 @@ std::unique_ptr<TextNormalizer> read_replace(const JsonPart& part) {
 
 std::unique_ptr<TextNormalizer> read_sequence(const JsonPart& part) {
   auto steps = std::make_shared<Steps>();
-  for (const JsonPart& each : part["normalizers"].elements()) steps->push_back(read_normalizer(each));
+  for (const JsonPart& each : part["normalizers"].elements())
+    steps->push_back(read_normalizer(each));
   return step([steps](AlignedText& text) {
     for (const auto& each : *steps) each->apply(text);
   });
@@ -168,7 +176,8 @@ std::unique_ptr<TextNormalizer> read_normalizer(const JsonPart& part) {
   if (type == "StripAccents") return step([](AlignedText& text) { strip_marks(text, is_mark); });
   if (type == "BertNormalizer") return read_bert(part);
   if (type == "Replace") return read_replace(part);
-  if (type == "Prepend") return step([prefix = part["prepend"].text()](AlignedText& text) { text.prepend(prefix); });
+  if (type == "Prepend")
+    return step([prefix = part["prepend"].text()](AlignedText& text) { text.prepend(prefix); });
   if (type == "Nmt") return step(clean_as_nmt);
   if (type == "ByteLevel") return step(to_byte_level);
   if (type == "Precompiled") {
@@ -177,11 +186,13 @@ std::unique_ptr<TextNormalizer> read_normalizer(const JsonPart& part) {
     return step([compiled](AlignedText& text) { compiled->apply(text); });
   }
   if (type == "Strip") {
-    const bool left = part.boolean_or("strip_left", true), right = part.boolean_or("strip_right", true);
+    const bool left = part.boolean_or("strip_left", true),
+               right = part.boolean_or("strip_right", true);
     return step([left, right](AlignedText& text) { strip(text, left, right); });
   }
   part.fail(
-      fmt::format("normalizers of type '{}' are not supported; known are BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, "
+      fmt::format("normalizers of type '{}' are not supported; known are BertNormalizer, "
+                  "ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, "
                   "Nmt, Precompiled, Prepend, Replace, Sequence, Strip and StripAccents",
                   printable(type)));
 }

@@ -16,10 +16,12 @@ class TextNormalizer {
   virtual void apply(AlignedText& text) const = 0;
 };
 
-/// The normalizer that a part of a tokenizer.json describes. InputError that names a type which is not known.
+/// The normalizer that a part of a tokenizer.json describes. InputError that names a type which is
+/// not known.
 std::unique_ptr<TextNormalizer> read_normalizer(const JsonPart& part);
 
-/// BERT's: `clean_text` drops control characters and makes all white space spaces, `handle_chinese_chars` puts spaces around ideographs.
+/// BERT's: `clean_text` drops control characters and makes all white space spaces,
+/// `handle_chinese_chars` puts spaces around ideographs.
 struct BertNormalizerOptions {
   bool clean_text = true, handle_chinese_chars = true, strip_accents = true, lower_case = true;
 };

@@ -14,7 +14,8 @@ namespace {
 /// Runs a program by backtracking, with a stack of its own.
 class Matcher {
  public:
-  Matcher(const PatternProgram& program, std::string_view text, const std::string& where) : program_(program), text_(text), where_(where) {
+  Matcher(const PatternProgram& program, std::string_view text, const std::string& where)
+      : program_(program), text_(text), where_(where) {
     // Tokenizers' expressions take a few steps a character.
     steps_left_ = std::size_t{10'000'000} + 1000 * text.size();
   }
@@ -36,7 +37,8 @@ class Matcher {
  private:
   enum class Outcome { going_on, failed, matched };
 
-  /// A place to go on from: at `position`, or for a repeated character at any character boundary down to `lowest`.
+  /// A place to go on from: at `position`, or for a repeated character at any character boundary
+  /// down to `lowest`.
   struct Choice {
     std::size_t at, position, lowest;
   };
@@ -69,7 +71,9 @@ class Matcher {
     return next_code_point(text_, position);
   }
 
-  bool is_word_at(std::size_t position) const { return position < text_.size() && is_word_character(next_code_point(text_, position)); }
+  bool is_word_at(std::size_t position) const {
+    return position < text_.size() && is_word_character(next_code_point(text_, position));
+  }
 
   Outcome repeat(const PatternInstruction& now, std::size_t& at, std::size_t& position) {
     const CharacterSet& set = program_.sets[now.set];
@@ -96,9 +100,15 @@ class Matcher {
       case Kind::line_begin: return position == 0 || text_[position - 1] == '\n';
       case Kind::line_end: return position == text_.size() || text_[position] == '\n';
       case Kind::text_begin: return position == 0;
-      case Kind::text_end: return position == text_.size() || (now.least == 1 && position + 1 == text_.size() && text_[position] == '\n');
-      case Kind::word_edge: return ((position > 0 && is_word_character(before(position))) != is_word_at(position)) == (now.least == 1);
-      default: return (position > 0 && program_.sets[now.set].contains(before(position))) == (now.least == 1);  // behind
+      case Kind::text_end:
+        return position == text_.size() ||
+               (now.least == 1 && position + 1 == text_.size() && text_[position] == '\n');
+      case Kind::word_edge:
+        return ((position > 0 && is_word_character(before(position))) != is_word_at(position)) ==
+               (now.least == 1);
+      default:
+        return (position > 0 && program_.sets[now.set].contains(before(position))) ==
+               (now.least == 1);  // behind
     }
   }
 
@@ -108,7 +118,9 @@ class Matcher {
     const PatternInstruction& now = program_.instructions[at];
     switch (now.kind) {
       case Kind::end: return Outcome::matched;
-      case Kind::character: return passes(program_.sets[now.set], position) ? (++at, Outcome::going_on) : Outcome::failed;
+      case Kind::character:
+        return passes(program_.sets[now.set], position) ? (++at, Outcome::going_on)
+                                                        : Outcome::failed;
       case Kind::repeat:
       case Kind::repeat_all: return repeat(now, at, position);
       case Kind::jump: at = now.target; return Outcome::going_on;
@@ -129,7 +141,8 @@ class Matcher {
   }
 
   void spend() {
-    require_input(steps_left_-- > 0 && stack_.size() < (std::size_t{1} << 24), "{}: the regular expression takes too long", where_);
+    require_input(steps_left_-- > 0 && stack_.size() < (std::size_t{1} << 24),
+                  "{}: the regular expression takes too long", where_);
   }
 
   const PatternProgram& program_;
@@ -144,7 +157,8 @@ class Matcher {
 struct Pattern::Program : PatternProgram {};
 
 Pattern::Pattern(std::string_view expression, const std::string& where)
-    : program_(std::make_unique<Program>(Program{compile_pattern(expression, where)})), where_(where) {}
+    : program_(std::make_unique<Program>(Program{compile_pattern(expression, where)})),
+      where_(where) {}
 Pattern::~Pattern() = default;
 Pattern::Pattern(Pattern&&) noexcept = default;
 Pattern& Pattern::operator=(Pattern&&) noexcept = default;
@@ -154,8 +168,8 @@ std::vector<ByteRange> Pattern::find_all(std::string_view text) const {
   Matcher matcher(*program_, text, where_);
   // Most expressions tell by their first instruction where no match can begin.
   const PatternInstruction& first = program_->instructions[0];
-  const bool begins =
-      first.kind == PatternInstruction::Kind::character || (first.kind == PatternInstruction::Kind::repeat && first.least > 0);
+  const bool begins = first.kind == PatternInstruction::Kind::character ||
+                      (first.kind == PatternInstruction::Kind::repeat && first.least > 0);
   const CharacterSet* beginnings = begins ? &program_->sets[first.set] : nullptr;
   std::size_t start = 0;
   while (start <= text.size()) {

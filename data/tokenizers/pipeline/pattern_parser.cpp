@@ -28,7 +28,8 @@ void append(Code& code, Code part) {
 /// Recursive descent; every function returns the code of what it read.
 class Parser : private PatternSetReader {
  public:
-  Parser(std::string_view expression, const std::string& where) : PatternSetReader(expression, where) {}
+  Parser(std::string_view expression, const std::string& where)
+      : PatternSetReader(expression, where) {}
 
   PatternProgram run() {
     PatternProgram program;
@@ -157,13 +158,14 @@ class Parser : private PatternSetReader {
   Code behind(std::uint32_t least) {
     Code code = alternatives();
     close();
-    if (code.size() != 1 || code[0].kind != Kind::character) fail("a look behind over more than one character");
+    if (code.size() != 1 || code[0].kind != Kind::character)
+      fail("a look behind over more than one character");
     code[0].kind = Kind::behind;
     code[0].least = least;
     return code;
   }
 
-  // ---- Repetition -----------------------------------------------------------------------------------------------------------------
+  // ---- Repetition -------------------------------------------------------------------------------
 
   std::optional<std::uint32_t> number() {
     const std::size_t start = position_;
@@ -214,7 +216,8 @@ class Parser : private PatternSetReader {
       item[0].most = most;
       return item;
     }
-    if (item.size() * (std::size_t{most == unlimited ? least + 1 : most} + 1) > max_instructions) fail("too many repetitions");
+    if (item.size() * (std::size_t{most == unlimited ? least + 1 : most} + 1) > max_instructions)
+      fail("too many repetitions");
     Code code;
     for (std::uint32_t i = 0; i < least; ++i) append(code, item);
     if (most == unlimited) {
@@ -286,6 +289,8 @@ class Parser : private PatternSetReader {
 
 }  // namespace
 
-PatternProgram compile_pattern(std::string_view expression, const std::string& where) { return Parser(expression, where).run(); }
+PatternProgram compile_pattern(std::string_view expression, const std::string& where) {
+  return Parser(expression, where).run();
+}
 
 }  // namespace nystrom

@@ -19,47 +19,49 @@ struct NamedCategories {
   std::uint32_t bits;
 };
 
-constexpr std::array named_categories{NamedCategories{"L", letter_bits},
-                                      NamedCategories{"Letter", letter_bits},
-                                      NamedCategories{"Lu", bit(UTF8PROC_CATEGORY_LU)},
-                                      NamedCategories{"Ll", bit(UTF8PROC_CATEGORY_LL)},
-                                      NamedCategories{"Lt", bit(UTF8PROC_CATEGORY_LT)},
-                                      NamedCategories{"Lm", bit(UTF8PROC_CATEGORY_LM)},
-                                      NamedCategories{"Lo", bit(UTF8PROC_CATEGORY_LO)},
-                                      NamedCategories{"M", mark_bits},
-                                      NamedCategories{"Mn", bit(UTF8PROC_CATEGORY_MN)},
-                                      NamedCategories{"Mc", bit(UTF8PROC_CATEGORY_MC)},
-                                      NamedCategories{"Me", bit(UTF8PROC_CATEGORY_ME)},
-                                      NamedCategories{"N", number_bits},
-                                      NamedCategories{"Nd", bit(UTF8PROC_CATEGORY_ND)},
-                                      NamedCategories{"Nl", bit(UTF8PROC_CATEGORY_NL)},
-                                      NamedCategories{"No", bit(UTF8PROC_CATEGORY_NO)},
-                                      NamedCategories{"P", punctuation_bits},
-                                      NamedCategories{"Pc", bit(UTF8PROC_CATEGORY_PC)},
-                                      NamedCategories{"Pd", bit(UTF8PROC_CATEGORY_PD)},
-                                      NamedCategories{"Ps", bit(UTF8PROC_CATEGORY_PS)},
-                                      NamedCategories{"Pe", bit(UTF8PROC_CATEGORY_PE)},
-                                      NamedCategories{"Pi", bit(UTF8PROC_CATEGORY_PI)},
-                                      NamedCategories{"Pf", bit(UTF8PROC_CATEGORY_PF)},
-                                      NamedCategories{"Po", bit(UTF8PROC_CATEGORY_PO)},
-                                      NamedCategories{"S", symbol_bits},
-                                      NamedCategories{"Sm", bit(UTF8PROC_CATEGORY_SM)},
-                                      NamedCategories{"Sc", bit(UTF8PROC_CATEGORY_SC)},
-                                      NamedCategories{"Sk", bit(UTF8PROC_CATEGORY_SK)},
-                                      NamedCategories{"So", bit(UTF8PROC_CATEGORY_SO)},
-                                      NamedCategories{"Z", separator_bits},
-                                      NamedCategories{"Zs", bit(UTF8PROC_CATEGORY_ZS)},
-                                      NamedCategories{"Zl", bit(UTF8PROC_CATEGORY_ZL)},
-                                      NamedCategories{"Zp", bit(UTF8PROC_CATEGORY_ZP)},
-                                      NamedCategories{"C", control_bits | bit(UTF8PROC_CATEGORY_CN)},
-                                      NamedCategories{"Cc", bit(UTF8PROC_CATEGORY_CC)},
-                                      NamedCategories{"Cf", bit(UTF8PROC_CATEGORY_CF)}};
+constexpr std::array named_categories{
+    NamedCategories{"L", letter_bits},
+    NamedCategories{"Letter", letter_bits},
+    NamedCategories{"Lu", bit(UTF8PROC_CATEGORY_LU)},
+    NamedCategories{"Ll", bit(UTF8PROC_CATEGORY_LL)},
+    NamedCategories{"Lt", bit(UTF8PROC_CATEGORY_LT)},
+    NamedCategories{"Lm", bit(UTF8PROC_CATEGORY_LM)},
+    NamedCategories{"Lo", bit(UTF8PROC_CATEGORY_LO)},
+    NamedCategories{"M", mark_bits},
+    NamedCategories{"Mn", bit(UTF8PROC_CATEGORY_MN)},
+    NamedCategories{"Mc", bit(UTF8PROC_CATEGORY_MC)},
+    NamedCategories{"Me", bit(UTF8PROC_CATEGORY_ME)},
+    NamedCategories{"N", number_bits},
+    NamedCategories{"Nd", bit(UTF8PROC_CATEGORY_ND)},
+    NamedCategories{"Nl", bit(UTF8PROC_CATEGORY_NL)},
+    NamedCategories{"No", bit(UTF8PROC_CATEGORY_NO)},
+    NamedCategories{"P", punctuation_bits},
+    NamedCategories{"Pc", bit(UTF8PROC_CATEGORY_PC)},
+    NamedCategories{"Pd", bit(UTF8PROC_CATEGORY_PD)},
+    NamedCategories{"Ps", bit(UTF8PROC_CATEGORY_PS)},
+    NamedCategories{"Pe", bit(UTF8PROC_CATEGORY_PE)},
+    NamedCategories{"Pi", bit(UTF8PROC_CATEGORY_PI)},
+    NamedCategories{"Pf", bit(UTF8PROC_CATEGORY_PF)},
+    NamedCategories{"Po", bit(UTF8PROC_CATEGORY_PO)},
+    NamedCategories{"S", symbol_bits},
+    NamedCategories{"Sm", bit(UTF8PROC_CATEGORY_SM)},
+    NamedCategories{"Sc", bit(UTF8PROC_CATEGORY_SC)},
+    NamedCategories{"Sk", bit(UTF8PROC_CATEGORY_SK)},
+    NamedCategories{"So", bit(UTF8PROC_CATEGORY_SO)},
+    NamedCategories{"Z", separator_bits},
+    NamedCategories{"Zs", bit(UTF8PROC_CATEGORY_ZS)},
+    NamedCategories{"Zl", bit(UTF8PROC_CATEGORY_ZL)},
+    NamedCategories{"Zp", bit(UTF8PROC_CATEGORY_ZP)},
+    NamedCategories{"C", control_bits | bit(UTF8PROC_CATEGORY_CN)},
+    NamedCategories{"Cc", bit(UTF8PROC_CATEGORY_CC)},
+    NamedCategories{"Cf", bit(UTF8PROC_CATEGORY_CF)}};
 
 }  // namespace
 
 void PatternSetReader::fail(const std::string& what) const {
-  throw InputError(fmt::format("{}: the regular expression '{}' holds {} near byte {}, which is not supported", where_, printable(text_),
-                               what, position_));
+  throw InputError(
+      fmt::format("{}: the regular expression '{}' holds {} near byte {}, which is not supported",
+                  where_, printable(text_), what, position_));
 }
 
 bool PatternSetReader::accept(std::string_view expected) {
@@ -155,7 +157,8 @@ std::optional<char32_t> PatternSetReader::member(CharacterSet& set) {
   if (c != '\\') return c;
   const std::size_t start = position_;
   const char32_t escaped = next();
-  if (std::string_view("sSdDwWpP").find(static_cast<char>(escaped)) != std::string_view::npos && escaped < 0x80) {
+  if (std::string_view("sSdDwWpP").find(static_cast<char>(escaped)) != std::string_view::npos &&
+      escaped < 0x80) {
     position_ = start;
     set.add(escaped_set());
     return std::nullopt;
@@ -175,7 +178,8 @@ CharacterSet PatternSetReader::bracket() {
     const auto first = member(set);
     if (!first) continue;
     char32_t last = *first;
-    const bool range = position_ + 1 < text_.size() && text_[position_] == '-' && text_[position_ + 1] != ']';
+    const bool range =
+        position_ + 1 < text_.size() && text_[position_] == '-' && text_[position_ + 1] != ']';
     if (range) {
       accept("-");
       const auto second = member(set);

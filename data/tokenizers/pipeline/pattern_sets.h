@@ -14,7 +14,8 @@ class PatternSetReader {
  protected:
   static constexpr int max_nesting = 50;  // of groups and brackets
 
-  PatternSetReader(std::string_view expression, const std::string& where) : text_(expression), where_(where) {}
+  PatternSetReader(std::string_view expression, const std::string& where)
+      : text_(expression), where_(where) {}
 
   /// InputError that says what stands before the place.
   [[noreturn]] void fail(const std::string& what) const;

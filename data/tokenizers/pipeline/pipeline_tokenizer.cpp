@@ -44,20 +44,26 @@ struct PipelineTokenizer::State {
   mutable WordCaches caches;
 
   explicit State(TokenizerParts given)
-      : parts(std::move(given)), added(parts.added.all(), (parts.added_normalizer ? parts.added_normalizer : parts.normalizer).get()) {
+      : parts(std::move(given)),
+        added(parts.added.all(),
+              (parts.added_normalizer ? parts.added_normalizer : parts.normalizer).get()) {
     const Vocabulary& vocabulary = parts.vocabulary;
     if (parts.pre_tokenizer) parts.pre_tokenizer->describe(marks);
     special.assign(static_cast<std::size_t>(vocabulary.size()), false);
-    for (const AddedToken& token : parts.added.all()) special[static_cast<std::size_t>(token.id)] = token.special;
-    if (parts.model->writes_unknown_text()) unknown_as_text = parts.model->unknown().value_or(no_id);
+    for (const AddedToken& token : parts.added.all())
+      special[static_cast<std::size_t>(token.id)] = token.special;
+    if (parts.model->writes_unknown_text())
+      unknown_as_text = parts.model->unknown().value_or(no_id);
     for (std::int32_t id = 0; id < vocabulary.size(); ++id) {
-      starts_word.push_back(special[static_cast<std::size_t>(id)] || begins_word(vocabulary.piece(id)));
+      starts_word.push_back(special[static_cast<std::size_t>(id)] ||
+                            begins_word(vocabulary.piece(id)));
       if (parts.post_processor.trims_offsets) spaces.push_back(spaces_of(vocabulary.piece(id)));
     }
   }
 
   bool begins_word(std::string_view piece) const {
-    if (const std::string_view prefix = parts.model->continuing_prefix(); !prefix.empty()) return !piece.starts_with(prefix);
+    if (const std::string_view prefix = parts.model->continuing_prefix(); !prefix.empty())
+      return !piece.starts_with(prefix);
     if (!marks.space.empty()) return piece.starts_with(marks.space);
     if (piece.empty() || !marks.byte_level) return false;
     std::size_t start = 0;
@@ -68,8 +74,11 @@ struct PipelineTokenizer::State {
   std::string config_json(std::int64_t max_length) const {
     nlohmann::ordered_json config = {{"tokenizer_class", parts.hugging_face_class}};
     const SpecialIds& ids = parts.special;
-    const std::pair<const char*, std::int32_t> roles[] = {
-        {"cls_token", ids.cls}, {"sep_token", ids.sep}, {"pad_token", ids.pad}, {"mask_token", ids.mask}, {"unk_token", ids.unk}};
+    const std::pair<const char*, std::int32_t> roles[] = {{"cls_token", ids.cls},
+                                                          {"sep_token", ids.sep},
+                                                          {"pad_token", ids.pad},
+                                                          {"mask_token", ids.mask},
+                                                          {"unk_token", ids.unk}};
     for (const auto& [role, id] : roles)
       if (id != no_id) config[role] = parts.vocabulary.piece(id);
     // Their classes take false for granted, whatever tokenizer.json says.
@@ -79,7 +88,7 @@ struct PipelineTokenizer::State {
     return config.dump(2) + "\n";
   }
 
-  // ---- Encoding -------------------------------------------------------------------------------------------------------------------
+  // ---- Encoding ---------------------------------------------------------------------------------
 
   /// A text on its way, and what it became so far.
   struct Encoding {
@@ -89,11 +98,14 @@ struct PipelineTokenizer::State {
   };
 
   /// Moves a place in the text by characters, no further than `limit`.
-  static std::uint32_t forward(std::string_view text, std::uint32_t place, std::uint32_t characters, std::uint32_t limit) {
-    for (; characters > 0 && place < limit; --characters) place += static_cast<std::uint32_t>(utf8_length(text[place]));
+  static std::uint32_t forward(std::string_view text, std::uint32_t place, std::uint32_t characters,
+                               std::uint32_t limit) {
+    for (; characters > 0 && place < limit; --characters)
+      place += static_cast<std::uint32_t>(utf8_length(text[place]));
     return std::min(place, limit);
   }
-  static std::uint32_t backward(std::string_view text, std::uint32_t place, std::uint32_t characters, std::uint32_t limit) {
+  static std::uint32_t backward(std::string_view text, std::uint32_t place,
+                                std::uint32_t characters, std::uint32_t limit) {
     for (; characters > 0 && place > limit; --characters) {
       do --place;
       while (place > limit && is_utf8_continuation(text[place]));
@@ -106,7 +118,8 @@ struct PipelineTokenizer::State {
     if (post.trims_offsets && (at_ends.leading > 0 || at_ends.trailing > 0)) {
       const bool first = encoding.tokens.empty() || place.begin == 0;
       const bool added_space = first && post.adds_prefix_space && at_ends.leading == 1;
-      if (!added_space) place.begin = forward(encoding.text, place.begin, at_ends.leading, place.end);
+      if (!added_space)
+        place.begin = forward(encoding.text, place.begin, at_ends.leading, place.end);
       place.end = backward(encoding.text, place.end, at_ends.trailing, place.begin);
     }
     encoding.tokens.push_back({id, place.begin, place.end});
@@ -124,14 +137,19 @@ struct PipelineTokenizer::State {
     words.ranges.push_back({0, text.size()});
     words.text = std::move(text);
     if (parts.pre_tokenizer) parts.pre_tokenizer->apply(words);
-    const auto encode = [&](std::string_view word, std::vector<Token>& tokens) { parts.model->encode(word, tokens); };
+    const auto encode = [&](std::string_view word, std::vector<Token>& tokens) {
+      parts.model->encode(word, tokens);
+    };
     for (std::size_t i = 0; i < words.ranges.size(); ++i) {
       const ByteRange word = words.ranges[i];
       for (const Token& token : cache.find(words[i], encode)) {
-        const ByteRange part{std::min(word.begin + token.begin, word.end), std::min(word.begin + token.end, word.end)};
+        const ByteRange part{std::min(word.begin + token.begin, word.end),
+                             std::min(word.begin + token.end, word.end)};
         const std::uint32_t nowhere = words.text.origin(word).begin;
-        put(encoding, token.id, part.size() > 0 ? words.text.origin(part) : ByteRange{nowhere, nowhere},
-            spaces_at(token.id, std::string_view(words.text.text()).substr(part.begin, part.size())));
+        put(encoding, token.id,
+            part.size() > 0 ? words.text.origin(part) : ByteRange{nowhere, nowhere},
+            spaces_at(token.id,
+                      std::string_view(words.text.text()).substr(part.begin, part.size())));
       }
     }
   }
@@ -141,18 +159,22 @@ struct PipelineTokenizer::State {
     AlignedText text(encoding.text.substr(section.begin, section.size()), section.begin);
     if (parts.normalizer) parts.normalizer->apply(text);
     const auto found = added.split(text.text(), true, encoding.names);
-    if (found.size() == 1 && found[0].token == nullptr) return encode_words(encoding, std::move(text), cache);
+    if (found.size() == 1 && found[0].token == nullptr)
+      return encode_words(encoding, std::move(text), cache);
     for (const auto& [range, token] : found) {
       if (token == nullptr)
         encode_words(encoding, text.slice(range), cache);
       else
-        put(encoding, token->id, text.origin(range), spaces_of(std::string_view(text.text()).substr(range.begin, range.size())));
+        put(encoding, token->id, text.origin(range),
+            spaces_of(std::string_view(text.text()).substr(range.begin, range.size())));
     }
   }
 
   std::vector<Token> run(std::string_view text, SpecialNames names) const {
-    require_input(is_valid_utf8(text), "the text is not valid UTF-8 at byte {}", valid_utf8_prefix(text));
-    require(text.size() < (std::uint64_t{1} << 31), "tokenizer: got a text of {} bytes, expected less than 2 GiB", text.size());
+    require_input(is_valid_utf8(text), "the text is not valid UTF-8 at byte {}",
+                  valid_utf8_prefix(text));
+    require(text.size() < (std::uint64_t{1} << 31),
+            "tokenizer: got a text of {} bytes, expected less than 2 GiB", text.size());
     Encoding encoding{text, names, {}};
     encoding.tokens.reserve(text.size() / 4 + 1);
     auto cache = caches.borrow();
@@ -167,18 +189,22 @@ struct PipelineTokenizer::State {
   }
 };
 
-PipelineTokenizer::PipelineTokenizer(TokenizerParts parts) : state_(std::make_unique<State>(std::move(parts))) {}
+PipelineTokenizer::PipelineTokenizer(TokenizerParts parts)
+    : state_(std::make_unique<State>(std::move(parts))) {}
 PipelineTokenizer::PipelineTokenizer(PipelineTokenizer&&) noexcept = default;
 PipelineTokenizer::~PipelineTokenizer() = default;
 
-std::vector<Token> PipelineTokenizer::encode_with_offsets(std::string_view text, SpecialNames names) const {
+std::vector<Token> PipelineTokenizer::encode_with_offsets(std::string_view text,
+                                                          SpecialNames names) const {
   return state_->run(text, names);
 }
 
-std::vector<std::int32_t> PipelineTokenizer::encode(std::string_view text, SpecialNames names) const {
+std::vector<std::int32_t> PipelineTokenizer::encode(std::string_view text,
+                                                    SpecialNames names) const {
   const std::vector<Token> tokens = state_->run(text, names);
   std::vector<std::int32_t> ids(tokens.size());
-  std::transform(tokens.begin(), tokens.end(), ids.begin(), [](const Token& token) { return token.id; });
+  std::transform(tokens.begin(), tokens.end(), ids.begin(),
+                 [](const Token& token) { return token.id; });
   return ids;
 }
 
@@ -198,25 +224,31 @@ std::string PipelineTokenizer::decode(std::span<const std::int32_t> ids, bool sk
 std::int64_t PipelineTokenizer::vocab_size() const { return state_->parts.vocabulary.size(); }
 
 const std::string& PipelineTokenizer::piece(std::int32_t id) const {
-  require(id >= 0 && id < vocab_size(), "tokenizer: got id {}, expected 0 to {}", id, vocab_size() - 1);
+  require(id >= 0 && id < vocab_size(), "tokenizer: got id {}, expected 0 to {}", id,
+          vocab_size() - 1);
   return state_->parts.vocabulary.piece(id);
 }
 
-std::optional<std::int32_t> PipelineTokenizer::find(std::string_view piece) const { return state_->parts.vocabulary.find(piece); }
+std::optional<std::int32_t> PipelineTokenizer::find(std::string_view piece) const {
+  return state_->parts.vocabulary.find(piece);
+}
 const SpecialIds& PipelineTokenizer::special() const { return state_->parts.special; }
 
 bool PipelineTokenizer::starts_word(std::int32_t id) const {
-  require(id >= 0 && id < vocab_size(), "tokenizer: got id {}, expected 0 to {}", id, vocab_size() - 1);
+  require(id >= 0 && id < vocab_size(), "tokenizer: got id {}, expected 0 to {}", id,
+          vocab_size() - 1);
   return state_->starts_word[static_cast<std::size_t>(id)];
 }
 
 bool PipelineTokenizer::marks_words() const {
-  return state_->marks.byte_level || !state_->marks.space.empty() || !state_->parts.model->continuing_prefix().empty();
+  return state_->marks.byte_level || !state_->marks.space.empty() ||
+         !state_->parts.model->continuing_prefix().empty();
 }
 
 std::string PipelineTokenizer::definition() const {
   std::string text;
-  for (const TokenizerFile& file : state_->parts.files) text += fmt::format("{} {}\n", file.name, file.content.size()) + file.content;
+  for (const TokenizerFile& file : state_->parts.files)
+    text += fmt::format("{} {}\n", file.name, file.content.size()) + file.content;
   return text;
 }
 
@@ -226,9 +258,11 @@ std::vector<TokenizerFile> PipelineTokenizer::files(std::int64_t max_length) con
     std::erase_if(files, [](const TokenizerFile& file) { return file.name == "tokenizer.json"; });
     files.push_back({"tokenizer.json", tokenizer_json_with_template(state_->parts)});
   }
-  const bool has_config =
-      std::any_of(files.begin(), files.end(), [](const TokenizerFile& file) { return file.name == "tokenizer_config.json"; });
-  // Without it AutoTokenizer would take ALBERT's class, as for every Nyströmformer, and its special tokens.
+  const bool has_config = std::any_of(files.begin(), files.end(), [](const TokenizerFile& file) {
+    return file.name == "tokenizer_config.json";
+  });
+  // Without it AutoTokenizer would take ALBERT's class, as for every Nyströmformer, and its special
+  // tokens.
   if (!has_config) files.push_back({"tokenizer_config.json", state_->config_json(max_length)});
   return files;
 }
@@ -237,7 +271,8 @@ WrappedIds PipelineTokenizer::wrap(std::span<const std::int32_t> first) const {
   return fill_template(state_->parts.post_processor.single, first, {});
 }
 
-WrappedIds PipelineTokenizer::wrap(std::span<const std::int32_t> first, std::span<const std::int32_t> second) const {
+WrappedIds PipelineTokenizer::wrap(std::span<const std::int32_t> first,
+                                   std::span<const std::int32_t> second) const {
   return fill_template(state_->parts.post_processor.pair, first, second);
 }
 

@@ -16,22 +16,28 @@ std::int32_t read_id(const JsonPart& part, const Vocabulary& vocabulary) {
   return static_cast<std::int32_t>(part.integer(0, vocabulary.size() - 1));
 }
 
-std::int32_t read_type(const JsonPart& part) { return static_cast<std::int32_t>(part["type_id"].integer(0, 1000)); }
+std::int32_t read_type(const JsonPart& part) {
+  return static_cast<std::int32_t>(part["type_id"].integer(0, 1000));
+}
 
-std::vector<TemplatePart> read_template(const JsonPart& part, const std::map<std::string, std::vector<std::int32_t>>& special) {
+std::vector<TemplatePart> read_template(
+    const JsonPart& part, const std::map<std::string, std::vector<std::int32_t>>& special) {
   std::vector<TemplatePart> parts;
   int first = 0, second = 0;
   for (const JsonPart& each : part.elements()) {
     if (const auto sequence = each.find("Sequence")) {
       const std::string name = (*sequence)["id"].text();
-      if (name != "A" && name != "B") (*sequence)["id"].fail(fmt::format("got '{}', expected A or B", printable(name)));
+      if (name != "A" && name != "B")
+        (*sequence)["id"].fail(fmt::format("got '{}', expected A or B", printable(name)));
       parts.push_back({name == "A" ? Kind::first : Kind::second, read_type(*sequence), {}});
       ++(name == "A" ? first : second);
       continue;
     }
     const JsonPart token = each["SpecialToken"];
     const auto found = special.find(token["id"].text());
-    if (found == special.end()) token["id"].fail(fmt::format("'{}' is not among special_tokens", printable(token["id"].text())));
+    if (found == special.end())
+      token["id"].fail(
+          fmt::format("'{}' is not among special_tokens", printable(token["id"].text())));
     parts.push_back({Kind::special, read_type(token), found->second});
   }
   if (first != 1 || second > 1) part.fail("expected each text once");
@@ -44,7 +50,8 @@ PostProcessor read_templates(const JsonPart& part, const Vocabulary& vocabulary)
   if (!tokens.value().is_object()) tokens.fail("expected an object");
   for (const auto& [name, value] : tokens.value().items()) {
     std::vector<std::int32_t> ids;
-    for (const JsonPart& id : tokens[name.c_str()]["ids"].elements()) ids.push_back(read_id(id, vocabulary));
+    for (const JsonPart& id : tokens[name.c_str()]["ids"].elements())
+      ids.push_back(read_id(id, vocabulary));
     special[name] = std::move(ids);
   }
   PostProcessor result;
@@ -80,7 +87,8 @@ void merge(PostProcessor& whole, const PostProcessor& part, const JsonPart& plac
     whole.adds_prefix_space = part.adds_prefix_space;
   }
   if (part.single.size() == 1) return;
-  if (whole.single.size() > 1) place.fail("a second template in a sequence of post-processors is not supported");
+  if (whole.single.size() > 1)
+    place.fail("a second template in a sequence of post-processors is not supported");
   whole.single = part.single;
   whole.pair = part.pair;
 }
@@ -106,7 +114,8 @@ PostProcessor PostProcessor::bert(std::int32_t cls, std::int32_t sep) {
 PostProcessor PostProcessor::roberta(std::int32_t cls, std::int32_t sep, bool adds_prefix_space) {
   PostProcessor result = bert(cls, sep);
   result.pair = result.single;
-  result.pair.insert(result.pair.end(), {{Kind::special, 0, {sep}}, {Kind::second, 0, {}}, {Kind::special, 0, {sep}}});
+  result.pair.insert(result.pair.end(),
+                     {{Kind::special, 0, {sep}}, {Kind::second, 0, {}}, {Kind::special, 0, {sep}}});
   result.trims_offsets = true;
   result.adds_prefix_space = adds_prefix_space;
   return result;
@@ -118,19 +127,23 @@ PostProcessor read_post_processor(const JsonPart& part, const Vocabulary& vocabu
   if (type == "TemplateProcessing") {
     result = read_templates(part, vocabulary);
   } else if (type == "BertProcessing") {
-    result = PostProcessor::bert(read_named_id(part["cls"], vocabulary), read_named_id(part["sep"], vocabulary));
+    result = PostProcessor::bert(read_named_id(part["cls"], vocabulary),
+                                 read_named_id(part["sep"], vocabulary));
   } else if (type == "RobertaProcessing") {
-    const std::int32_t cls = read_named_id(part["cls"], vocabulary), sep = read_named_id(part["sep"], vocabulary);
+    const std::int32_t cls = read_named_id(part["cls"], vocabulary),
+                       sep = read_named_id(part["sep"], vocabulary);
     result = PostProcessor::roberta(cls, sep, part.boolean_or("add_prefix_space", true));
     result.trims_offsets = part.boolean_or("trim_offsets", true);
   } else if (type == "ByteLevel") {
     result.trims_offsets = part.boolean_or("trim_offsets", true);
     result.adds_prefix_space = part.boolean_or("add_prefix_space", true);
   } else if (type == "Sequence") {
-    for (const JsonPart& each : part["processors"].elements()) merge(result, read_post_processor(each, vocabulary), each);
+    for (const JsonPart& each : part["processors"].elements())
+      merge(result, read_post_processor(each, vocabulary), each);
   } else {
     part.fail(
-        fmt::format("post-processors of type '{}' are not supported; known are BertProcessing, ByteLevel, RobertaProcessing, Sequence "
+        fmt::format("post-processors of type '{}' are not supported; known are BertProcessing, "
+                    "ByteLevel, RobertaProcessing, Sequence "
                     "and TemplateProcessing",
                     printable(type)));
   }
@@ -138,12 +151,15 @@ PostProcessor read_post_processor(const JsonPart& part, const Vocabulary& vocabu
   return result;
 }
 
-WrappedIds fill_template(const std::vector<TemplatePart>& parts, std::span<const std::int32_t> first,
+WrappedIds fill_template(const std::vector<TemplatePart>& parts,
+                         std::span<const std::int32_t> first,
                          std::span<const std::int32_t> second) {
   WrappedIds result;
   result.ids.reserve(first.size() + second.size() + parts.size());
   for (const TemplatePart& part : parts) {
-    const std::span<const std::int32_t> ids = part.kind == Kind::first ? first : part.kind == Kind::second ? second : part.ids;
+    const std::span<const std::int32_t> ids = part.kind == Kind::first    ? first
+                                              : part.kind == Kind::second ? second
+                                                                          : part.ids;
     result.ids.insert(result.ids.end(), ids.begin(), ids.end());
     result.type_ids.resize(result.ids.size(), part.type_id);
   }

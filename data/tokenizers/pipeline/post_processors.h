@@ -1,4 +1,5 @@
-// The post-processors of a tokenizer.json: what stands around texts, and whose spaces offsets leave out.
+// The post-processors of a tokenizer.json: what stands around texts, and whose spaces offsets leave
+// out.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +24,7 @@ struct TemplatePart {
 
 struct PostProcessor {
   std::vector<TemplatePart> single, pair;
-  bool trims_offsets = false;      ///< tokens leave out the spaces that their pieces begin or end with
+  bool trims_offsets = false;  ///< tokens leave out the spaces that their pieces begin or end with
   bool adds_prefix_space = false;  ///< … but for the one added in front of the text
   /// What stands before the first text and behind it, where there is such.
   std::optional<std::int32_t> cls, sep;
@@ -39,11 +40,13 @@ struct PostProcessor {
   static PostProcessor plain();
 };
 
-/// The post-processor that a part of a tokenizer.json describes. InputError that names a type which is not known, and for tokens that are
-/// not in the vocabulary.
+/// The post-processor that a part of a tokenizer.json describes. InputError that names a type which
+/// is not known, and for tokens that are not in the vocabulary.
 PostProcessor read_post_processor(const JsonPart& part, const Vocabulary& vocabulary);
 
-/// The template with the texts in their places. `second` is not looked at where the template has none.
-WrappedIds fill_template(const std::vector<TemplatePart>& parts, std::span<const std::int32_t> first, std::span<const std::int32_t> second);
+/// The template with the texts in their places. `second` is not looked at where the template has
+/// none.
+WrappedIds fill_template(const std::vector<TemplatePart>& parts,
+                         std::span<const std::int32_t> first, std::span<const std::int32_t> second);
 
 }  // namespace nystrom

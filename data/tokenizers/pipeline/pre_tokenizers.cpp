@@ -22,7 +22,9 @@ Delimiter read_delimiter(const JsonPart& part) {
   if (name == "MergedWithPrevious") return Delimiter::merged_with_previous;
   if (name == "MergedWithNext") return Delimiter::merged_with_next;
   if (name == "Contiguous") return Delimiter::contiguous;
-  part.fail(fmt::format("got '{}', expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous", printable(name)));
+  part.fail(fmt::format(
+      "got '{}', expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous",
+      printable(name)));
 }
 
 struct Part {
@@ -31,15 +33,17 @@ struct Part {
 };
 
 /// Joins the parts of a word by `delimiter` and appends what is left.
-void join_parts(const std::vector<Part>& parts, Delimiter delimiter, std::uint32_t offset, std::vector<ByteRange>& words) {
+void join_parts(const std::vector<Part>& parts, Delimiter delimiter, std::uint32_t offset,
+                std::vector<ByteRange>& words) {
   const std::size_t first = words.size();
   bool last_matched = false;
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const auto& [range, is_match] = parts[i];
     if (delimiter == Delimiter::removed && is_match) continue;
-    const bool follows = i > 0 && ((delimiter == Delimiter::contiguous && is_match == last_matched) ||
-                                   (delimiter == Delimiter::merged_with_previous && is_match && !last_matched) ||
-                                   (delimiter == Delimiter::merged_with_next && !is_match && last_matched));
+    const bool follows =
+        i > 0 && ((delimiter == Delimiter::contiguous && is_match == last_matched) ||
+                  (delimiter == Delimiter::merged_with_previous && is_match && !last_matched) ||
+                  (delimiter == Delimiter::merged_with_next && !is_match && last_matched));
     if (follows)
       words.back().end = offset + range.end;
     else
@@ -51,7 +55,8 @@ void join_parts(const std::vector<Part>& parts, Delimiter delimiter, std::uint32
               words.end());
 }
 
-/// Cuts each word by find(text of the word, its matches), which lists the matches in order; all else is in between.
+/// Cuts each word by find(text of the word, its matches), which lists the matches in order; all
+/// else is in between.
 template <class Find>
 void split(Words& words, Delimiter delimiter, bool invert, const Find& find) {
   std::vector<ByteRange> made, matches;
@@ -68,7 +73,8 @@ void split(Words& words, Delimiter delimiter, bool invert, const Find& find) {
       parts.push_back({match, !invert});
       done = match.end;
     }
-    if (done < word.size()) parts.push_back({{done, static_cast<std::uint32_t>(word.size())}, invert});
+    if (done < word.size())
+      parts.push_back({{done, static_cast<std::uint32_t>(word.size())}, invert});
     join_parts(parts, delimiter, words.ranges[i].begin, made);
   }
   words.ranges = std::move(made);
@@ -80,7 +86,9 @@ void split_at(Words& words, Delimiter delimiter, const Is& is) {
   split(words, delimiter, false, [&](std::string_view word, std::vector<ByteRange>& matches) {
     for (std::size_t position = 0; position < word.size();) {
       const std::size_t begin = position;
-      if (is(next_code_point(word, position))) matches.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(position)});
+      if (is(next_code_point(word, position)))
+        matches.push_back(
+            {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(position)});
     }
   });
 }
@@ -117,7 +125,8 @@ std::unique_ptr<PreTokenizer> splitter(Apply apply) {
 class Sequence final : public PreTokenizer {
  public:
   explicit Sequence(const JsonPart& part) {
-    for (const JsonPart& each : part["pretokenizers"].elements()) steps_.push_back(read_pre_tokenizer(each));
+    for (const JsonPart& each : part["pretokenizers"].elements())
+      steps_.push_back(read_pre_tokenizer(each));
   }
   void apply(Words& words) const override {
     for (const auto& each : steps_) each->apply(words);
@@ -132,22 +141,26 @@ class Sequence final : public PreTokenizer {
 
 class ByteLevel final : public PreTokenizer {
  public:
-  ByteLevel(bool add_prefix_space, bool use_regex) : add_prefix_space_(add_prefix_space), use_regex_(use_regex) {}
+  ByteLevel(bool add_prefix_space, bool use_regex)
+      : add_prefix_space_(add_prefix_space), use_regex_(use_regex) {}
 
   void apply(Words& words) const override {
     if (add_prefix_space_) add_spaces(words);
     if (use_regex_) {
-      split(words, Delimiter::isolated, false, [](std::string_view word, std::vector<ByteRange>& matches) {
-        for (std::size_t begin = 0; begin < word.size();) {
-          const std::size_t end = end_of_gpt2_word(word, begin);
-          matches.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
-          begin = end;
-        }
-      });
+      split(words, Delimiter::isolated, false,
+            [](std::string_view word, std::vector<ByteRange>& matches) {
+              for (std::size_t begin = 0; begin < word.size();) {
+                const std::size_t end = end_of_gpt2_word(word, begin);
+                matches.push_back(
+                    {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
+                begin = end;
+              }
+            });
     }
     rebuild(words, [&](AlignedText& text, std::size_t i) {
       for (std::uint32_t at = words.ranges[i].begin; at < words.ranges[i].end; ++at)
-        text.append(byte_level_character(static_cast<unsigned char>(words.text.text()[at])), words.text.origin(at));
+        text.append(byte_level_character(static_cast<unsigned char>(words.text.text()[at])),
+                    words.text.origin(at));
     });
   }
   void describe(WordMarks& marks) const override { marks.byte_level = true; }
@@ -165,21 +178,28 @@ class ByteLevel final : public PreTokenizer {
 
 class Metaspace final : public PreTokenizer {
  public:
-  explicit Metaspace(const JsonPart& part) : mark_(part["replacement"].text()), splits_(part.boolean_or("split", true)) {
-    if (mark_.empty() || utf8_length(mark_[0]) != mark_.size()) part["replacement"].fail("expected one character");
+  explicit Metaspace(const JsonPart& part)
+      : mark_(part["replacement"].text()), splits_(part.boolean_or("split", true)) {
+    if (mark_.empty() || utf8_length(mark_[0]) != mark_.size())
+      part["replacement"].fail("expected one character");
     const bool prepends = part.boolean_or("add_prefix_space", true);
     const std::string scheme = part.text_or("prepend_scheme", prepends ? "always" : "never");
     if (scheme != "always" && scheme != "first" && scheme != "never")
-      part["prepend_scheme"].fail(fmt::format("got '{}', expected always, first or never", printable(scheme)));
-    scheme_ = !prepends || scheme == "never" ? Prepend::never : scheme == "first" ? Prepend::first : Prepend::always;
+      part["prepend_scheme"].fail(
+          fmt::format("got '{}', expected always, first or never", printable(scheme)));
+    scheme_ = !prepends || scheme == "never" ? Prepend::never
+              : scheme == "first"            ? Prepend::first
+                                             : Prepend::always;
   }
 
   void apply(Words& words) const override {
     rebuild(words, [&](AlignedText& text, std::size_t i) {
       const std::string_view word = words[i];
       const std::uint32_t begin = words.ranges[i].begin;
-      const bool prepend = scheme_ == Prepend::always || (scheme_ == Prepend::first && words.text.origin(begin).begin == 0);
-      if (prepend && word.front() != ' ' && !word.starts_with(mark_)) text.append(mark_, words.text.origin(begin));
+      const bool prepend = scheme_ == Prepend::always ||
+                           (scheme_ == Prepend::first && words.text.origin(begin).begin == 0);
+      if (prepend && word.front() != ' ' && !word.starts_with(mark_))
+        text.append(mark_, words.text.origin(begin));
       std::uint32_t done = begin;
       for (std::uint32_t at = begin; at < words.ranges[i].end; ++at) {
         if (words.text.text()[at] != ' ') continue;
@@ -190,10 +210,13 @@ class Metaspace final : public PreTokenizer {
       text.append(words.text, {done, words.ranges[i].end});
     });
     if (!splits_) return;
-    split(words, Delimiter::merged_with_next, false, [&](std::string_view word, std::vector<ByteRange>& matches) {
-      for (std::size_t at = word.find(mark_); at != word.npos; at = word.find(mark_, at + mark_.size()))
-        matches.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + mark_.size())});
-    });
+    split(words, Delimiter::merged_with_next, false,
+          [&](std::string_view word, std::vector<ByteRange>& matches) {
+            for (std::size_t at = word.find(mark_); at != word.npos;
+                 at = word.find(mark_, at + mark_.size()))
+              matches.push_back(
+                  {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + mark_.size())});
+          });
   }
   void describe(WordMarks& marks) const override { marks.space = mark_; }
 
@@ -214,33 +237,39 @@ std::unique_ptr<PreTokenizer> read_split(const JsonPart& part) {
       split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) {
         for (std::size_t at = searched.empty() ? word.npos : word.find(searched); at != word.npos;
              at = word.find(searched, at + searched.size()))
-          matches.push_back({static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + searched.size())});
+          matches.push_back(
+              {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(at + searched.size())});
       });
     });
   }
   const JsonPart expression = pattern["Regex"];
   auto compiled = std::make_shared<Pattern>(expression.text(), expression.where());
   return splitter([compiled, delimiter, invert](Words& words) {
-    split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) { matches = compiled->find_all(word); });
+    split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) {
+      matches = compiled->find_all(word);
+    });
   });
 }
 
 /// Runs of \w, and runs of what is neither \w nor white space.
 void split_words_from_signs(Words& words) {
   enum class Kind { word, space, sign };
-  const auto kind_of = [](char32_t c) { return is_word_character(c) ? Kind::word : is_white_space(c) ? Kind::space : Kind::sign; };
-  split(words, Delimiter::removed, true, [&](std::string_view word, std::vector<ByteRange>& matches) {
-    Kind last = Kind::space;
-    for (std::size_t position = 0; position < word.size();) {
-      const auto begin = static_cast<std::uint32_t>(position);
-      const Kind kind = kind_of(next_code_point(word, position));
-      if (kind != Kind::space && kind == last)
-        matches.back().end = static_cast<std::uint32_t>(position);
-      else if (kind != Kind::space)
-        matches.push_back({begin, static_cast<std::uint32_t>(position)});
-      last = kind;
-    }
-  });
+  const auto kind_of = [](char32_t c) {
+    return is_word_character(c) ? Kind::word : is_white_space(c) ? Kind::space : Kind::sign;
+  };
+  split(words, Delimiter::removed, true,
+        [&](std::string_view word, std::vector<ByteRange>& matches) {
+          Kind last = Kind::space;
+          for (std::size_t position = 0; position < word.size();) {
+            const auto begin = static_cast<std::uint32_t>(position);
+            const Kind kind = kind_of(next_code_point(word, position));
+            if (kind != Kind::space && kind == last)
+              matches.back().end = static_cast<std::uint32_t>(position);
+            else if (kind != Kind::space)
+              matches.push_back({begin, static_cast<std::uint32_t>(position)});
+            last = kind;
+          }
+        });
 }
 
 }  // namespace
@@ -261,8 +290,11 @@ std::unique_ptr<PreTokenizer> read_pre_tokenizer(const JsonPart& part) {
   if (type == "Sequence") return std::make_unique<Sequence>(part);
   if (type == "BertPreTokenizer") return bert_pre_tokenizer();
   if (type == "Whitespace") return splitter(split_words_from_signs);
-  if (type == "WhitespaceSplit") return splitter([](Words& words) { split_at(words, Delimiter::removed, is_white_space); });
-  if (type == "ByteLevel") return byte_level_pre_tokenizer(part.boolean_or("add_prefix_space", true), part.boolean_or("use_regex", true));
+  if (type == "WhitespaceSplit")
+    return splitter([](Words& words) { split_at(words, Delimiter::removed, is_white_space); });
+  if (type == "ByteLevel")
+    return byte_level_pre_tokenizer(part.boolean_or("add_prefix_space", true),
+                                    part.boolean_or("use_regex", true));
   if (type == "Metaspace") return std::make_unique<Metaspace>(part);
   if (type == "Split") return read_split(part);
   if (type == "Punctuation") {
@@ -271,19 +303,22 @@ std::unique_ptr<PreTokenizer> read_pre_tokenizer(const JsonPart& part) {
     return splitter([delimiter](Words& words) { split_at(words, delimiter, is_punctuation); });
   }
   if (type == "Digits") {
-    const Delimiter delimiter = part.boolean_or("individual_digits", false) ? Delimiter::isolated : Delimiter::contiguous;
+    const Delimiter delimiter =
+        part.boolean_or("individual_digits", false) ? Delimiter::isolated : Delimiter::contiguous;
     return splitter([delimiter](Words& words) { split_at(words, delimiter, is_number); });
   }
   if (type == "CharDelimiterSplit") {
     const std::string delimiter = part["delimiter"].text();
-    if (delimiter.empty() || utf8_length(delimiter[0]) != delimiter.size()) part["delimiter"].fail("expected one character");
+    if (delimiter.empty() || utf8_length(delimiter[0]) != delimiter.size())
+      part["delimiter"].fail("expected one character");
     std::size_t start = 0;
     return splitter([wanted = next_code_point(delimiter, start)](Words& words) {
       split_at(words, Delimiter::removed, [wanted](char32_t c) { return c == wanted; });
     });
   }
   part.fail(
-      fmt::format("pre-tokenizers of type '{}' are not supported; known are BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, "
+      fmt::format("pre-tokenizers of type '{}' are not supported; known are BertPreTokenizer, "
+                  "ByteLevel, CharDelimiterSplit, Digits, "
                   "Metaspace, Punctuation, Sequence, Split, Whitespace and WhitespaceSplit",
                   printable(type)));
 }

@@ -17,12 +17,14 @@ struct Words {
   AlignedText text;
   std::vector<ByteRange> ranges;
 
-  std::string_view operator[](std::size_t i) const { return std::string_view(text.text()).substr(ranges[i].begin, ranges[i].size()); }
+  std::string_view operator[](std::size_t i) const {
+    return std::string_view(text.text()).substr(ranges[i].begin, ranges[i].size());
+  }
 };
 
 /// How pieces write words, which tells those that a word begins with.
 struct WordMarks {
-  std::string space;        ///< stands for the space before a word ("▁"), empty when there is none
+  std::string space;  ///< stands for the space before a word ("▁"), empty when there is none
   bool byte_level = false;  ///< pieces are bytes by their characters, spaces among them
 };
 
@@ -36,13 +38,15 @@ class PreTokenizer {
   virtual void describe(WordMarks&) const {}
 };
 
-/// The pre-tokenizer that a part of a tokenizer.json describes. InputError that names a type which is not known.
+/// The pre-tokenizer that a part of a tokenizer.json describes. InputError that names a type which
+/// is not known.
 std::unique_ptr<PreTokenizer> read_pre_tokenizer(const JsonPart& part);
 
 /// BERT's: words between white space, each punctuation mark by itself.
 std::unique_ptr<PreTokenizer> bert_pre_tokenizer();
 /// GPT-2's: words with the space before them, in bytes.
-std::unique_ptr<PreTokenizer> byte_level_pre_tokenizer(bool add_prefix_space, bool use_regex = true);
+std::unique_ptr<PreTokenizer> byte_level_pre_tokenizer(bool add_prefix_space,
+                                                       bool use_regex = true);
 
 /// Where the first word of `text` from `begin` on ends by GPT-2's expression
 /// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+

@@ -20,7 +20,8 @@ int digit_of(char c) {
 }
 
 std::string from_base64(std::string_view text, const std::string& where) {
-  require_input(text.size() % 4 == 0, "{}: base64 of {} characters; expected a multiple of 4", where, text.size());
+  require_input(text.size() % 4 == 0, "{}: base64 of {} characters; expected a multiple of 4",
+                where, text.size());
   const std::size_t padding = text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
   text.remove_suffix(padding);
   std::string bytes;
@@ -51,10 +52,12 @@ std::size_t grapheme_end(std::string_view text, std::size_t begin) {
 }
 
 std::size_t count_characters(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char byte) { return !is_utf8_continuation(byte); }));
+  return static_cast<std::size_t>(std::count_if(
+      text.begin(), text.end(), [](char byte) { return !is_utf8_continuation(byte); }));
 }
 
-/// `made` in the place of `count` characters: the surplus is inserted, and what lacks is removed behind the last.
+/// `made` in the place of `count` characters: the surplus is inserted, and what lacks is removed
+/// behind the last.
 void put(std::vector<Change>& changes, std::string_view made, std::size_t count) {
   std::size_t put = 0;
   for_each_character(made, [&](char32_t c) { changes.push_back({c, put++ < count ? 0 : 1}); });
@@ -63,7 +66,8 @@ void put(std::vector<Change>& changes, std::string_view made, std::size_t count)
 
 }  // namespace
 
-Precompiled::Precompiled(std::string_view base64, const std::string& where) : charsmap_(from_base64(base64, where)) {
+Precompiled::Precompiled(std::string_view base64, const std::string& where)
+    : charsmap_(from_base64(base64, where)) {
   Charsmap::check(charsmap_, where);
   for (std::size_t c = 1; c < changes_ascii_.size(); ++c) {
     const char character = static_cast<char>(c);
@@ -71,7 +75,9 @@ Precompiled::Precompiled(std::string_view base64, const std::string& where) : ch
   }
 }
 
-std::optional<std::string_view> Precompiled::replacement(std::string_view text) const { return Charsmap::shortest(charsmap_, text); }
+std::optional<std::string_view> Precompiled::replacement(std::string_view text) const {
+  return Charsmap::shortest(charsmap_, text);
+}
 
 void Precompiled::apply(AlignedText& aligned) const {
   const std::string_view text = aligned.text();
@@ -80,7 +86,8 @@ void Precompiled::apply(AlignedText& aligned) const {
   changes.reserve(text.size());
   bool changed = false;
   for (std::size_t begin = 0; begin < text.size();) {
-    const bool alone = is_plain(begin) && text[begin] != '\r' && (begin + 1 == text.size() || is_plain(begin + 1));
+    const bool alone =
+        is_plain(begin) && text[begin] != '\r' && (begin + 1 == text.size() || is_plain(begin + 1));
     if (alone && !changes_ascii_[static_cast<unsigned char>(text[begin])]) {
       changes.push_back({static_cast<char32_t>(text[begin++]), 0});
       continue;

@@ -10,8 +10,9 @@
 
 namespace nystrom {
 
-/// Replaces as Hugging Face's does, which differs from SentencePiece: a grapheme of up to five bytes becomes as a whole what its shortest
-/// beginning in the map stands for; otherwise each character is looked up by itself.
+/// Replaces as Hugging Face's does, which differs from SentencePiece: a grapheme of up to five
+/// bytes becomes as a whole what its shortest beginning in the map stands for; otherwise each
+/// character is looked up by itself.
 class Precompiled {
  public:
   /// InputError "where: …" when it is no base64 of a sound charsmap.

@@ -8,7 +8,8 @@ namespace nystrom {
 
 PrefixTrie::PrefixTrie(std::vector<std::pair<std::string_view, std::int32_t>> entries) {
   std::erase_if(entries, [](const auto& entry) { return entry.first.empty(); });
-  std::stable_sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
   roots_.assign(256, none);
   // Entries that share the bytes of a node.
   struct Job {
@@ -47,7 +48,8 @@ PrefixTrie::PrefixTrie(std::vector<std::pair<std::string_view, std::int32_t>> en
 std::uint32_t PrefixTrie::child(const Node& node, char byte) const {
   if (node.children == 0) return none;
   const char* first = bytes_.data() + node.first_child;
-  const auto* found = static_cast<const char*>(std::memchr(first, static_cast<unsigned char>(byte), node.children));
+  const auto* found =
+      static_cast<const char*>(std::memchr(first, static_cast<unsigned char>(byte), node.children));
   return found == nullptr ? none : node.first_child + static_cast<std::uint32_t>(found - first);
 }
 

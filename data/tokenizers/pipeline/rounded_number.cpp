@@ -31,10 +31,12 @@ double power_of_ten(int exponent) {
 
 double scaled(std::uint64_t digits, std::int64_t exponent) {
   auto value = static_cast<double>(digits);
-  for (; exponent < -largest_power && value != 0; exponent += largest_power) value /= power_of_ten(largest_power);
+  for (; exponent < -largest_power && value != 0; exponent += largest_power)
+    value /= power_of_ten(largest_power);
   if (value == 0) return 0;
   // Beyond the largest power theirs is an error, and ours has been one before.
-  if (exponent >= 0) return value * power_of_ten(static_cast<int>(std::min<std::int64_t>(exponent, largest_power)));
+  if (exponent >= 0)
+    return value * power_of_ten(static_cast<int>(std::min<std::int64_t>(exponent, largest_power)));
   return value / power_of_ten(static_cast<int>(-exponent));
 }
 

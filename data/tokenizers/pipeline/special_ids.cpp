@@ -18,18 +18,22 @@ std::int32_t first_of(const Vocabulary& vocabulary, std::initializer_list<const 
 
 void find_special_ids(TokenizerParts& parts, const TokenizerSettings& settings) {
   const Vocabulary& vocabulary = parts.vocabulary;
-  const auto choose = [&](const Name& name, std::optional<std::int32_t> known, std::initializer_list<const char*> usual) {
+  const auto choose = [&](const Name& name, std::optional<std::int32_t> known,
+                          std::initializer_list<const char*> usual) {
     if (!name) return known ? *known : first_of(vocabulary, usual);
     const auto id = vocabulary.find(name->token);
-    require_input(id.has_value(), "{}: '{}' is no piece of the vocabulary", name->place, printable(name->token));
+    require_input(id.has_value(), "{}: '{}' is no piece of the vocabulary", name->place,
+                  printable(name->token));
     return *id;
   };
-  parts.special = {.cls = choose(settings.cls, parts.post_processor.cls, {"[CLS]", "<s>"}),
-                   .sep = choose(settings.sep, parts.post_processor.sep, {"[SEP]", "</s>"}),
-                   .pad = choose(settings.pad, std::nullopt, {"[PAD]", "<pad>"}),
-                   .mask = choose(settings.mask, std::nullopt, {"[MASK]", "<mask>"}),
-                   .unk = choose(settings.unk, parts.model->unknown(), {"[UNK]", "<unk>", "<|endoftext|>"})};
-  if (!parts.post_processor.is_plain() || parts.special.cls == no_id || parts.special.sep == no_id) return;
+  parts.special = {
+      .cls = choose(settings.cls, parts.post_processor.cls, {"[CLS]", "<s>"}),
+      .sep = choose(settings.sep, parts.post_processor.sep, {"[SEP]", "</s>"}),
+      .pad = choose(settings.pad, std::nullopt, {"[PAD]", "<pad>"}),
+      .mask = choose(settings.mask, std::nullopt, {"[MASK]", "<mask>"}),
+      .unk = choose(settings.unk, parts.model->unknown(), {"[UNK]", "<unk>", "<|endoftext|>"})};
+  if (!parts.post_processor.is_plain() || parts.special.cls == no_id || parts.special.sep == no_id)
+    return;
   const PostProcessor made = PostProcessor::bert(parts.special.cls, parts.special.sep);
   parts.post_processor.single = made.single;
   parts.post_processor.pair = made.pair;

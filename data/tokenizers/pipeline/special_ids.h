@@ -6,11 +6,12 @@
 
 namespace nystrom {
 
-/// Fills in parts.special: what the settings name (InputError when it is no piece), else what the post-processor puts around texts, the
-/// model's unknown token, and pieces of the usual names.
+/// Fills in parts.special: what the settings name (InputError when it is no piece), else what the
+/// post-processor puts around texts, the model's unknown token, and pieces of the usual names.
 ///
-/// Where the post-processor puts nothing around texts, but cls and sep are known, it is made to: pretraining, tasks, prediction and exports
-/// all see cls text sep. Without them a text stays alone, and masked language models refuse the tokenizer.
+/// Where the post-processor puts nothing around texts, but cls and sep are known, it is made to:
+/// pretraining, tasks, prediction and exports all see cls text sep. Without them a text stays
+/// alone, and masked language models refuse the tokenizer.
 void find_special_ids(TokenizerParts& parts, const TokenizerSettings& settings);
 
 }  // namespace nystrom

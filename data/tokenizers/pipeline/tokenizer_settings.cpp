@@ -20,7 +20,7 @@ using Name = TokenizerSettings::Name;
 
 constexpr std::size_t max_settings_bytes = std::size_t{16} << 20;
 
-// ---- Reading --------------------------------------------------------------------------------------------------------------------
+// ---- Reading ------------------------------------------------------------------------------------
 
 /// A text, or an object with the token's flags.
 Name read_name(const JsonPart& part) {
@@ -38,8 +38,9 @@ Name read_name(const JsonPart& part) {
 /// Takes the names that the file gives; earlier ones stay where it gives none.
 void read_names(const JsonPart& file, TokenizerSettings& settings) {
   const std::pair<const char*, std::optional<Name>*> roles[] = {
-      {"bos_token", &settings.bos}, {"eos_token", &settings.eos}, {"unk_token", &settings.unk},  {"sep_token", &settings.sep},
-      {"pad_token", &settings.pad}, {"cls_token", &settings.cls}, {"mask_token", &settings.mask}};
+      {"bos_token", &settings.bos},  {"eos_token", &settings.eos}, {"unk_token", &settings.unk},
+      {"sep_token", &settings.sep},  {"pad_token", &settings.pad}, {"cls_token", &settings.cls},
+      {"mask_token", &settings.mask}};
   for (const auto& [key, name] : roles)
     if (const auto part = file.find(key)) *name = read_name(*part);
   const auto list = file.find("additional_special_tokens");
@@ -55,20 +56,22 @@ std::set<std::string_view> contents_of(const std::vector<const Name*>& names) {
 
 std::vector<const Name*> names_of(const TokenizerSettings& settings) {
   std::vector<const Name*> names;
-  for (const auto* each : {&settings.bos, &settings.eos, &settings.unk, &settings.sep, &settings.pad, &settings.cls, &settings.mask})
+  for (const auto* each : {&settings.bos, &settings.eos, &settings.unk, &settings.sep,
+                           &settings.pad, &settings.cls, &settings.mask})
     if (*each) names.push_back(&**each);
   for (const Name& each : settings.additional) names.push_back(&each);
   return names;
 }
 
 void read_flags(const JsonPart& config, TokenizerSettings& settings) {
-  const std::pair<const char*, std::optional<bool>*> flags[] = {{"do_lower_case", &settings.lower_case},
-                                                                {"strip_accents", &settings.strip_accents},
-                                                                {"tokenize_chinese_chars", &settings.tokenize_chinese_chars},
-                                                                {"add_prefix_space", &settings.add_prefix_space},
-                                                                {"trim_offsets", &settings.trim_offsets},
-                                                                {"add_bos_token", &settings.add_bos_token},
-                                                                {"add_eos_token", &settings.add_eos_token}};
+  const std::pair<const char*, std::optional<bool>*> flags[] = {
+      {"do_lower_case", &settings.lower_case},
+      {"strip_accents", &settings.strip_accents},
+      {"tokenize_chinese_chars", &settings.tokenize_chinese_chars},
+      {"add_prefix_space", &settings.add_prefix_space},
+      {"trim_offsets", &settings.trim_offsets},
+      {"add_bos_token", &settings.add_bos_token},
+      {"add_eos_token", &settings.add_eos_token}};
   for (const auto& [key, flag] : flags)
     if (const auto part = config.find(key)) *flag = part->boolean();
 }
@@ -81,7 +84,8 @@ void read_decoder(const JsonPart& part, TokenizerSettings& settings) {
   for (const auto& [key, value] : part.value().items()) {
     AddedToken token = read_added_token(part[key.c_str()]);
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token.id);
-    if (error != std::errc() || end != key.data() + key.size() || token.id < 0) part.fail(fmt::format("'{}' is no id", printable(key)));
+    if (error != std::errc() || end != key.data() + key.size() || token.id < 0)
+      part.fail(fmt::format("'{}' is no id", printable(key)));
     settings.added.push_back(std::move(token));
   }
 }
@@ -94,7 +98,8 @@ void read_added_file(const std::filesystem::path& file, TokenizerSettings& setti
   settings.added_place = map.file();
   const auto named = contents_of(names_of(settings));
   for (const auto& [content, value] : json.items()) {
-    AddedToken token{.content = content, .id = static_cast<std::int32_t>(map[content.c_str()].integer(0, max_pieces))};
+    AddedToken token{.content = content,
+                     .id = static_cast<std::int32_t>(map[content.c_str()].integer(0, max_pieces))};
     if (content.empty()) map.fail("a token is empty");
     token.special = named.count(content) > 0;
     token.normalized = !token.special;
@@ -102,19 +107,22 @@ void read_added_file(const std::filesystem::path& file, TokenizerSettings& setti
   }
 }
 
-// ---- Classes of transformers ----------------------------------------------------------------------------------------------------
+// ---- Classes of transformers --------------------------------------------------------------------
 
 /// Classes whose constructors do the same to a tokenizer.json.
 enum class Family { plain, bert, roberta, gpt2, gpt_neox, llama };
 
 Family family_of(const std::string& name) {
   static const std::map<std::string, Family> families = {
-      {"BertTokenizer", Family::bert},       {"ConvBertTokenizer", Family::bert},      {"DistilBertTokenizer", Family::bert},
-      {"ElectraTokenizer", Family::bert},    {"FunnelTokenizer", Family::bert},        {"LayoutLMTokenizer", Family::bert},
-      {"LxmertTokenizer", Family::bert},     {"MobileBertTokenizer", Family::bert},    {"SqueezeBertTokenizer", Family::bert},
-      {"RobertaTokenizer", Family::roberta}, {"BartTokenizer", Family::roberta},       {"BlenderbotTokenizer", Family::roberta},
-      {"LEDTokenizer", Family::roberta},     {"LongformerTokenizer", Family::roberta}, {"MvpTokenizer", Family::roberta},
-      {"GPT2Tokenizer", Family::gpt2},       {"GPTNeoXTokenizer", Family::gpt_neox},   {"LlamaTokenizer", Family::llama}};
+      {"BertTokenizer", Family::bert},        {"ConvBertTokenizer", Family::bert},
+      {"DistilBertTokenizer", Family::bert},  {"ElectraTokenizer", Family::bert},
+      {"FunnelTokenizer", Family::bert},      {"LayoutLMTokenizer", Family::bert},
+      {"LxmertTokenizer", Family::bert},      {"MobileBertTokenizer", Family::bert},
+      {"SqueezeBertTokenizer", Family::bert}, {"RobertaTokenizer", Family::roberta},
+      {"BartTokenizer", Family::roberta},     {"BlenderbotTokenizer", Family::roberta},
+      {"LEDTokenizer", Family::roberta},      {"LongformerTokenizer", Family::roberta},
+      {"MvpTokenizer", Family::roberta},      {"GPT2Tokenizer", Family::gpt2},
+      {"GPTNeoXTokenizer", Family::gpt_neox}, {"LlamaTokenizer", Family::llama}};
   const auto found = families.find(name);
   return found == families.end() ? Family::plain : found->second;
 }
@@ -132,32 +140,36 @@ std::vector<const char*> usual_names(Family family) {
   return {};
 }
 
-/// The mask of classes that let it take the space before it unless a file says otherwise. Most look for it in normal text.
+/// The mask of classes that let it take the space before it unless a file says otherwise. Most look
+/// for it in normal text.
 std::optional<AddedToken> mask_of_class(const std::string& name) {
   static const std::map<std::string, bool> normalized = {
-      {"AlbertTokenizer", false},     {"BartTokenizer", true},       {"BarthezTokenizer", true},     {"BigBirdTokenizer", true},
-      {"BlenderbotTokenizer", false}, {"CamembertTokenizer", false}, {"CpmTokenizer", true},         {"FNetTokenizer", true},
-      {"LEDTokenizer", true},         {"LayoutXLMTokenizer", true},  {"LongformerTokenizer", false}, {"MBart50Tokenizer", true},
-      {"MBartTokenizer", true},       {"MPNetTokenizer", true},      {"MarkupLMTokenizer", true},    {"MvpTokenizer", true},
-      {"RemBertTokenizer", true},     {"RobertaTokenizer", false},   {"XLMRobertaTokenizer", true},  {"XLNetTokenizer", true}};
+      {"AlbertTokenizer", false},    {"BartTokenizer", true},        {"BarthezTokenizer", true},
+      {"BigBirdTokenizer", true},    {"BlenderbotTokenizer", false}, {"CamembertTokenizer", false},
+      {"CpmTokenizer", true},        {"FNetTokenizer", true},        {"LEDTokenizer", true},
+      {"LayoutXLMTokenizer", true},  {"LongformerTokenizer", false}, {"MBart50Tokenizer", true},
+      {"MBartTokenizer", true},      {"MPNetTokenizer", true},       {"MarkupLMTokenizer", true},
+      {"MvpTokenizer", true},        {"RemBertTokenizer", true},     {"RobertaTokenizer", false},
+      {"XLMRobertaTokenizer", true}, {"XLNetTokenizer", true}};
   const auto found = normalized.find(name);
   if (found == normalized.end()) return std::nullopt;
   return AddedToken{.content = "", .normalized = found->second, .lstrip = true};
 }
 
 bool is_type(const Json& tokenizer, const char* key, const char* type) {
-  return tokenizer.contains(key) && tokenizer[key].is_object() && tokenizer[key].contains("type") && tokenizer[key]["type"] == type;
+  return tokenizer.contains(key) && tokenizer[key].is_object() && tokenizer[key].contains("type") &&
+         tokenizer[key]["type"] == type;
 }
 
 /// Text between bos and eos, each where its flag says so; of a pair both texts are.
-void put_bos_and_eos(const TokenizerSettings& settings, bool adds_bos, bool adds_eos, const char* bos, const char* eos,
-                     TokenizerParts& parts) {
+void put_bos_and_eos(const TokenizerSettings& settings, bool adds_bos, bool adds_eos,
+                     const char* bos, const char* eos, TokenizerParts& parts) {
   using Kind = TemplatePart::Kind;
   const auto id_of = [&](const std::optional<Name>& name, const char* usual) {
     const std::string token = name ? name->token : usual;
     const auto id = parts.vocabulary.find(token);
-    require_input(id.has_value(), "{}: '{}' stands around texts, but is no piece of the vocabulary", settings.config_place,
-                  printable(token));
+    require_input(id.has_value(), "{}: '{}' stands around texts, but is no piece of the vocabulary",
+                  settings.config_place, printable(token));
     return *id;
   };
   PostProcessor made;
@@ -187,16 +199,19 @@ TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder) {
     if (const auto part = config.find("added_tokens_decoder")) read_decoder(*part, settings);
     settings.clean_up_spaces = config.boolean_or("clean_up_tokenization_spaces", false);
     settings.tokenizer_class = config.text_or("tokenizer_class", "");
-    if (settings.tokenizer_class.ends_with("Fast")) settings.tokenizer_class.resize(settings.tokenizer_class.size() - 4);
+    if (settings.tokenizer_class.ends_with("Fast"))
+      settings.tokenizer_class.resize(settings.tokenizer_class.size() - 4);
   }
   if (!settings.has_decoder) {
     if (const auto file = folder / "special_tokens_map.json"; std::filesystem::exists(file)) {
       const auto json = read_json_file(file, max_settings_bytes);
       read_names(JsonPart(json, printable_path(file)), settings);
     }
-    if (const auto file = folder / "added_tokens.json"; std::filesystem::exists(file)) read_added_file(file, settings);
+    if (const auto file = folder / "added_tokens.json"; std::filesystem::exists(file))
+      read_added_file(file, settings);
   }
-  std::sort(settings.added.begin(), settings.added.end(), [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
+  std::sort(settings.added.begin(), settings.added.end(),
+            [](const AddedToken& a, const AddedToken& b) { return a.id < b.id; });
   return settings;
 }
 
@@ -204,15 +219,18 @@ void apply_settings(nlohmann::json& tokenizer, const TokenizerSettings& settings
   if (settings.config_place.empty() || !tokenizer.is_object()) return;
   const Family family = family_of(settings.tokenizer_class);
   const bool adds_space = settings.add_prefix_space.value_or(false);
-  const bool says_space = settings.add_prefix_space || family != Family::llama;  // Llama's class has no default
-  if (says_space && is_type(tokenizer, "pre_tokenizer", "ByteLevel")) tokenizer["pre_tokenizer"]["add_prefix_space"] = adds_space;
+  const bool says_space =
+      settings.add_prefix_space || family != Family::llama;  // Llama's class has no default
+  if (says_space && is_type(tokenizer, "pre_tokenizer", "ByteLevel"))
+    tokenizer["pre_tokenizer"]["add_prefix_space"] = adds_space;
   if (family == Family::bert && is_type(tokenizer, "normalizer", "BertNormalizer")) {
     Json& normalizer = tokenizer["normalizer"];
     normalizer["lowercase"] = settings.lower_case.value_or(true);
     normalizer["strip_accents"] = settings.strip_accents ? Json(*settings.strip_accents) : Json();
     normalizer["handle_chinese_chars"] = settings.tokenize_chinese_chars.value_or(true);
   }
-  const bool trims = is_type(tokenizer, "post_processor", "RobertaProcessing") || is_type(tokenizer, "post_processor", "ByteLevel");
+  const bool trims = is_type(tokenizer, "post_processor", "RobertaProcessing") ||
+                     is_type(tokenizer, "post_processor", "ByteLevel");
   if (family == Family::roberta && trims) {
     tokenizer["post_processor"]["add_prefix_space"] = adds_space;
     tokenizer["post_processor"]["trim_offsets"] = settings.trim_offsets.value_or(true);
@@ -224,13 +242,19 @@ void apply_settings(TokenizerParts& parts, const TokenizerSettings& settings) {
   const Family family = family_of(settings.tokenizer_class);
   const bool adds_eos = settings.add_eos_token.value_or(false);
   if (family == Family::gpt_neox)
-    put_bos_and_eos(settings, settings.add_bos_token.value_or(false), adds_eos, "<|endoftext|>", "<|endoftext|>", parts);
-  if (family == Family::llama) put_bos_and_eos(settings, settings.add_bos_token.value_or(true), adds_eos, "<s>", "</s>", parts);
+    put_bos_and_eos(settings, settings.add_bos_token.value_or(false), adds_eos, "<|endoftext|>",
+                    "<|endoftext|>", parts);
+  if (family == Family::llama)
+    put_bos_and_eos(settings, settings.add_bos_token.value_or(true), adds_eos, "<s>", "</s>",
+                    parts);
 }
 
-bool knows_special_tokens(const TokenizerSettings& settings) { return family_of(settings.tokenizer_class) != Family::plain; }
+bool knows_special_tokens(const TokenizerSettings& settings) {
+  return family_of(settings.tokenizer_class) != Family::plain;
+}
 
-void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts, bool has_tokenizer_json) {
+void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
+                   bool has_tokenizer_json) {
   const auto names = names_of(settings);
   const Family family = family_of(settings.tokenizer_class);
   const std::vector<const char*> usual = usual_names(family);
@@ -243,7 +267,8 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts, boo
   for (AddedToken token : settings.added) {
     if (described.count(token.content) > 0) continue;
     place_added_token(token, settings.added_place, next, parts.vocabulary);
-    token.special |= named.count(token.content) > 0 || std::find(usual.begin(), usual.end(), token.content) != usual.end();
+    token.special |= named.count(token.content) > 0 ||
+                     std::find(usual.begin(), usual.end(), token.content) != usual.end();
     parts.added.add(std::move(token));
   }
   if (settings.has_decoder)
@@ -256,12 +281,13 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts, boo
     parts.added.add(std::move(token));
   };
   const std::optional<AddedToken> class_mask = mask_of_class(settings.tokenizer_class);
-  // Made from vocab.json, these classes take their special tokens for plain ones, whatever the files say.
+  // Made from vocab.json, these classes take their special tokens for plain ones, whatever the
+  // files say.
   const bool resets = !has_tokenizer_json && (family == Family::roberta || family == Family::gpt2);
   const AddedToken plain{.content = "", .normalized = resets};
   for (const Name* name : names) {
-    require_input(parts.vocabulary.find(name->token).has_value(), "{}: '{}' is no piece of the vocabulary", name->place,
-                  printable(name->token));
+    require_input(parts.vocabulary.find(name->token).has_value(),
+                  "{}: '{}' is no piece of the vocabulary", name->place, printable(name->token));
     if (described.count(name->token) > 0) continue;
     const bool is_mask = settings.mask && name == &*settings.mask;
     if (name->flags)
@@ -272,7 +298,8 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts, boo
       add(name->token, plain);
   }
   for (const std::string name : usual)
-    if (parts.vocabulary.find(name) && named.count(name) == 0 && (!parts.added.has(name) || resets)) add(name, plain);
+    if (parts.vocabulary.find(name) && named.count(name) == 0 && (!parts.added.has(name) || resets))
+      add(name, plain);
   if (class_mask && !settings.mask)
     for (const std::string name : {"<mask>", "[MASK]"})
       if (parts.added.has(name)) add(name, *class_mask);

@@ -14,7 +14,9 @@ struct CharacterRange {
 #include "data/tokenizers/pipeline/unicode_tables.inc"
 
 bool is_in(std::span<const CharacterRange> ranges, char32_t c) {
-  const auto above = std::upper_bound(ranges.begin(), ranges.end(), c, [](char32_t a, const CharacterRange& b) { return a < b.first; });
+  const auto above =
+      std::upper_bound(ranges.begin(), ranges.end(), c,
+                       [](char32_t a, const CharacterRange& b) { return a < b.first; });
   return above != ranges.begin() && c <= std::prev(above)->last;
 }
 

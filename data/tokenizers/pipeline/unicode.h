@@ -1,5 +1,5 @@
-// What tokenizers ask about characters: by utf8proc's tables of Unicode, but for those that Hugging Face's tokenizers have in older
-// versions.
+// What tokenizers ask about characters: by utf8proc's tables of Unicode, but for those that Hugging
+// Face's tokenizers have in older versions.
 #pragma once
 
 #include <cstdint>
@@ -9,20 +9,29 @@
 namespace nystrom {
 
 inline std::uint32_t category_bit(int category) { return std::uint32_t{1} << category; }
-inline std::uint32_t category_bit_of(char32_t c) { return category_bit(utf8proc_category(static_cast<utf8proc_int32_t>(c))); }
+inline std::uint32_t category_bit_of(char32_t c) {
+  return category_bit(utf8proc_category(static_cast<utf8proc_int32_t>(c)));
+}
 
-inline constexpr std::uint32_t letter_bits = 1u << UTF8PROC_CATEGORY_LU | 1u << UTF8PROC_CATEGORY_LL | 1u << UTF8PROC_CATEGORY_LT |
-                                             1u << UTF8PROC_CATEGORY_LM | 1u << UTF8PROC_CATEGORY_LO;
-inline constexpr std::uint32_t mark_bits = 1u << UTF8PROC_CATEGORY_MN | 1u << UTF8PROC_CATEGORY_MC | 1u << UTF8PROC_CATEGORY_ME;
-inline constexpr std::uint32_t number_bits = 1u << UTF8PROC_CATEGORY_ND | 1u << UTF8PROC_CATEGORY_NL | 1u << UTF8PROC_CATEGORY_NO;
-inline constexpr std::uint32_t punctuation_bits = 1u << UTF8PROC_CATEGORY_PC | 1u << UTF8PROC_CATEGORY_PD | 1u << UTF8PROC_CATEGORY_PS |
-                                                  1u << UTF8PROC_CATEGORY_PE | 1u << UTF8PROC_CATEGORY_PI | 1u << UTF8PROC_CATEGORY_PF |
-                                                  1u << UTF8PROC_CATEGORY_PO;
+inline constexpr std::uint32_t letter_bits =
+    1u << UTF8PROC_CATEGORY_LU | 1u << UTF8PROC_CATEGORY_LL | 1u << UTF8PROC_CATEGORY_LT |
+    1u << UTF8PROC_CATEGORY_LM | 1u << UTF8PROC_CATEGORY_LO;
+inline constexpr std::uint32_t mark_bits =
+    1u << UTF8PROC_CATEGORY_MN | 1u << UTF8PROC_CATEGORY_MC | 1u << UTF8PROC_CATEGORY_ME;
+inline constexpr std::uint32_t number_bits =
+    1u << UTF8PROC_CATEGORY_ND | 1u << UTF8PROC_CATEGORY_NL | 1u << UTF8PROC_CATEGORY_NO;
+inline constexpr std::uint32_t punctuation_bits =
+    1u << UTF8PROC_CATEGORY_PC | 1u << UTF8PROC_CATEGORY_PD | 1u << UTF8PROC_CATEGORY_PS |
+    1u << UTF8PROC_CATEGORY_PE | 1u << UTF8PROC_CATEGORY_PI | 1u << UTF8PROC_CATEGORY_PF |
+    1u << UTF8PROC_CATEGORY_PO;
 inline constexpr std::uint32_t symbol_bits =
-    1u << UTF8PROC_CATEGORY_SM | 1u << UTF8PROC_CATEGORY_SC | 1u << UTF8PROC_CATEGORY_SK | 1u << UTF8PROC_CATEGORY_SO;
-inline constexpr std::uint32_t separator_bits = 1u << UTF8PROC_CATEGORY_ZS | 1u << UTF8PROC_CATEGORY_ZL | 1u << UTF8PROC_CATEGORY_ZP;
+    1u << UTF8PROC_CATEGORY_SM | 1u << UTF8PROC_CATEGORY_SC | 1u << UTF8PROC_CATEGORY_SK |
+    1u << UTF8PROC_CATEGORY_SO;
+inline constexpr std::uint32_t separator_bits =
+    1u << UTF8PROC_CATEGORY_ZS | 1u << UTF8PROC_CATEGORY_ZL | 1u << UTF8PROC_CATEGORY_ZP;
 inline constexpr std::uint32_t control_bits =
-    1u << UTF8PROC_CATEGORY_CC | 1u << UTF8PROC_CATEGORY_CF | 1u << UTF8PROC_CATEGORY_CO | 1u << UTF8PROC_CATEGORY_CS;
+    1u << UTF8PROC_CATEGORY_CC | 1u << UTF8PROC_CATEGORY_CF | 1u << UTF8PROC_CATEGORY_CO |
+    1u << UTF8PROC_CATEGORY_CS;
 
 // Characters beyond ASCII as Hugging Face's tables of older versions of Unicode have them.
 bool is_punctuation_beyond_ascii(char32_t c);
@@ -38,7 +47,8 @@ bool is_undecomposed(char32_t c);
 inline bool is_white_space(char32_t c) {
   if (c < 0x80) return c == ' ' || (c >= 0x09 && c <= 0x0D);
   if (c < 0x1680) return c == 0x85 || c == 0xA0;
-  return c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+  return c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
+         c == 0x205F || c == 0x3000;
 }
 
 inline bool is_letter(char32_t c) {
@@ -52,19 +62,24 @@ inline bool is_number(char32_t c) {
 }
 
 inline bool is_ascii_punctuation(char32_t c) {
-  return c < 0x80 && ((c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') || (c >= '{' && c <= '~'));
+  return c < 0x80 && ((c >= '!' && c <= '/') || (c >= ':' && c <= '@') || (c >= '[' && c <= '`') ||
+                      (c >= '{' && c <= '~'));
 }
 
 /// Unicode's punctuation, and all of ASCII's signs.
-inline bool is_punctuation(char32_t c) { return c < 0x80 ? is_ascii_punctuation(c) : is_punctuation_beyond_ascii(c); }
+inline bool is_punctuation(char32_t c) {
+  return c < 0x80 ? is_ascii_punctuation(c) : is_punctuation_beyond_ascii(c);
+}
 
-/// The \w of regular expressions: letters, marks, decimal digits, letter numbers, connectors, circled letters, the joiners.
+/// The \w of regular expressions: letters, marks, decimal digits, letter numbers, connectors,
+/// circled letters, the joiners.
 inline bool is_word_character(char32_t c) {
   if (c < 0x80) return is_letter(c) || is_number(c) || c == '_';
-  constexpr std::uint32_t bits =
-      letter_bits | mark_bits | 1u << UTF8PROC_CATEGORY_ND | 1u << UTF8PROC_CATEGORY_NL | 1u << UTF8PROC_CATEGORY_PC;
+  constexpr std::uint32_t bits = letter_bits | mark_bits | 1u << UTF8PROC_CATEGORY_ND |
+                                 1u << UTF8PROC_CATEGORY_NL | 1u << UTF8PROC_CATEGORY_PC;
   if ((category_bit_of(c) & bits) != 0) return true;
-  return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
+  return c == 0x200C || c == 0x200D || (c >= 0x24B6 && c <= 0x24E9) ||
+         (c >= 0x1F130 && c <= 0x1F149) || (c >= 0x1F150 && c <= 0x1F169) ||
          (c >= 0x1F170 && c <= 0x1F189);
 }
 

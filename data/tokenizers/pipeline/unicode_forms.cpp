@@ -22,11 +22,14 @@ int combining_class(char32_t c) {
 void sort_marks(std::vector<Change>& changes, std::size_t first) {
   if (changes.size() - first < 2) return;
   std::stable_sort(changes.begin() + static_cast<std::ptrdiff_t>(first), changes.end(),
-                   [](const Change& a, const Change& b) { return combining_class(a.character) < combining_class(b.character); });
+                   [](const Change& a, const Change& b) {
+                     return combining_class(a.character) < combining_class(b.character);
+                   });
 }
 
 std::vector<Change> decompose(std::string_view text, bool compatible) {
-  const auto options = static_cast<utf8proc_option_t>(compatible ? UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT : UTF8PROC_DECOMPOSE);
+  const auto options = static_cast<utf8proc_option_t>(
+      compatible ? UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT : UTF8PROC_DECOMPOSE);
   std::vector<Change> changes;
   changes.reserve(text.size());
   std::size_t marks = 0;  // where those behind the last starter begin
@@ -37,11 +40,13 @@ std::vector<Change> decompose(std::string_view text, bool compatible) {
       marks = changes.size();
       return;
     }
-    std::array<utf8proc_int32_t, 32> parts;  // the longest decomposition (of U+FDFA) has 18 characters
+    std::array<utf8proc_int32_t, 32>
+        parts;  // the longest decomposition (of U+FDFA) has 18 characters
     int last_class = 0;
-    const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(), parts.size(), options, &last_class);
-    require(count >= 0 && count <= static_cast<utf8proc_ssize_t>(parts.size()), "utf8proc cannot decompose U+{:04X}",
-            static_cast<std::uint32_t>(c));
+    const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(),
+                                               parts.size(), options, &last_class);
+    require(count >= 0 && count <= static_cast<utf8proc_ssize_t>(parts.size()),
+            "utf8proc cannot decompose U+{:04X}", static_cast<std::uint32_t>(c));
     for (utf8proc_ssize_t i = 0; i < count; ++i) {
       const auto part = static_cast<char32_t>(parts[static_cast<std::size_t>(i)]);
       if (combining_class(part) == 0) {
@@ -58,14 +63,16 @@ std::vector<Change> decompose(std::string_view text, bool compatible) {
 /// What two characters make, if anything.
 std::optional<char32_t> composed(char32_t first, char32_t second) {
   if (second < 0x80) return std::nullopt;
-  std::array<utf8proc_int32_t, 3> pair{static_cast<utf8proc_int32_t>(first), static_cast<utf8proc_int32_t>(second), 0};
+  std::array<utf8proc_int32_t, 3> pair{static_cast<utf8proc_int32_t>(first),
+                                       static_cast<utf8proc_int32_t>(second), 0};
   const auto options = static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE);
   if (utf8proc_normalize_utf32(pair.data(), 2, options) != 1) return std::nullopt;
   const auto made = static_cast<char32_t>(pair[0]);
   return is_undecomposed(made) ? std::nullopt : std::optional(made);
 }
 
-/// Unicode's composition (UAX 15) of decomposed text. A character made of two stands for what both took.
+/// Unicode's composition (UAX 15) of decomposed text. A character made of two stands for what both
+/// took.
 std::vector<Change> compose(const std::vector<Change>& changes) {
   std::vector<Change> result;
   result.reserve(changes.size());

@@ -12,10 +12,15 @@ constexpr double unknown_penalty = 10;  // below the worst piece
 
 class Unigram final : public WordModel {
  public:
-  Unigram(Vocabulary pieces, std::vector<double> scores, std::optional<std::int32_t> unknown, bool byte_fallback)
-      : WordModel(std::move(pieces)), scores_(std::move(scores)), unknown_(unknown), byte_fallback_(byte_fallback) {
+  Unigram(Vocabulary pieces, std::vector<double> scores, std::optional<std::int32_t> unknown,
+          bool byte_fallback)
+      : WordModel(std::move(pieces)),
+        scores_(std::move(scores)),
+        unknown_(unknown),
+        byte_fallback_(byte_fallback) {
     std::vector<std::pair<std::string_view, std::int32_t>> entries;
-    for (std::int32_t id = 0; id < vocabulary().size(); ++id) entries.emplace_back(vocabulary().piece(id), id);
+    for (std::int32_t id = 0; id < vocabulary().size(); ++id)
+      entries.emplace_back(vocabulary().piece(id), id);
     trie_ = PrefixTrie(std::move(entries));
     unknown_score_ = *std::min_element(scores_.begin(), scores_.end()) - unknown_penalty;
   }
@@ -49,7 +54,8 @@ class Unigram final : public WordModel {
     bool reached = false, unknown = false;
   };
 
-  static void improve(Node& node, double score, std::uint32_t begin, std::int32_t id, bool unknown) {
+  static void improve(Node& node, double score, std::uint32_t begin, std::int32_t id,
+                      bool unknown) {
     if (!node.reached || score > node.score) node = {score, begin, id, true, unknown};
   }
 
@@ -61,7 +67,8 @@ class Unigram final : public WordModel {
       bool single = false;
       trie_.for_each_prefix(word.substr(begin), [&](std::size_t length, std::int32_t id) {
         // The unknown piece itself, written out in a text, is unknown too.
-        improve(nodes[begin + length], scores_[static_cast<std::size_t>(id)] + so_far, begin, id, id == unknown_);
+        improve(nodes[begin + length], scores_[static_cast<std::size_t>(id)] + so_far, begin, id,
+                id == unknown_);
         single |= length == length_of_one;
       });
       if (!single) improve(nodes[begin + length_of_one], unknown_score_ + so_far, begin, 0, true);
@@ -70,7 +77,8 @@ class Unigram final : public WordModel {
     return nodes;
   }
 
-  /// What is unknown becomes a piece after all when joining made one, else bytes if those are pieces, else the unknown piece.
+  /// What is unknown becomes a piece after all when joining made one, else bytes if those are
+  /// pieces, else the unknown piece.
   void resolve_unknown(std::string_view word, std::size_t first, std::vector<Token>& tokens) const {
     for (std::size_t i = first; i < tokens.size(); ++i) {
       if (tokens[i].id != unknown_mark) continue;
@@ -81,13 +89,16 @@ class Unigram final : public WordModel {
         continue;
       }
       const auto bytes = byte_fallback_ ? byte_pieces(vocabulary(), text) : std::nullopt;
-      require_input(bytes || unknown_, "the text holds what is no piece of the tokenizer, which has no unknown token");
+      require_input(bytes || unknown_,
+                    "the text holds what is no piece of the tokenizer, which has no unknown token");
       if (!bytes) {
         tokens[i].id = *unknown_;
         continue;
       }
       tokens.erase(tokens.begin() + static_cast<std::ptrdiff_t>(i));
-      for (const std::int32_t id : *bytes) tokens.insert(tokens.begin() + static_cast<std::ptrdiff_t>(i++), {id, token.begin, token.end});
+      for (const std::int32_t id : *bytes)
+        tokens.insert(tokens.begin() + static_cast<std::ptrdiff_t>(i++),
+                      {id, token.begin, token.end});
       --i;
     }
   }
@@ -101,12 +112,14 @@ class Unigram final : public WordModel {
 
 }  // namespace
 
-std::unique_ptr<WordModel> unigram_model(Vocabulary vocabulary, std::vector<double> scores, std::optional<std::int32_t> unknown,
-                                         bool byte_fallback) {
-  return std::make_unique<Unigram>(std::move(vocabulary), std::move(scores), unknown, byte_fallback);
+std::unique_ptr<WordModel> unigram_model(Vocabulary vocabulary, std::vector<double> scores,
+                                         std::optional<std::int32_t> unknown, bool byte_fallback) {
+  return std::make_unique<Unigram>(std::move(vocabulary), std::move(scores), unknown,
+                                   byte_fallback);
 }
 
-std::optional<std::vector<std::int32_t>> byte_pieces(const Vocabulary& vocabulary, std::string_view text) {
+std::optional<std::vector<std::int32_t>> byte_pieces(const Vocabulary& vocabulary,
+                                                     std::string_view text) {
   std::vector<std::int32_t> ids;
   for (const char byte : text) {
     const auto id = vocabulary.find(fmt::format("<0x{:02X}>", static_cast<unsigned char>(byte)));

@@ -11,14 +11,18 @@ namespace nystrom {
 Vocabulary Vocabulary::read(const JsonPart& part) {
   if (!part.value().is_object()) part.fail("expected an object from pieces to ids");
   Vocabulary vocabulary;
-  // A file cannot leave out more ids than it could have named as added tokens; far beyond lies a mistake.
+  // A file cannot leave out more ids than it could have named as added tokens; far beyond lies a
+  // mistake.
   const std::size_t largest = std::min(max_pieces, 2 * part.value().size() + 1000);
   for (const auto& [piece, value] : part.value().items()) {
     const bool fits = value.is_number_unsigned() && value.get<std::uint64_t>() < largest;
-    if (!fits) part.fail(fmt::format("the id of '{}' is {}, expected 0 to {}", printable(piece), printable(value.dump(), 60), largest - 1));
+    if (!fits)
+      part.fail(fmt::format("the id of '{}' is {}, expected 0 to {}", printable(piece),
+                            printable(value.dump(), 60), largest - 1));
     const auto id = value.get<std::int32_t>();
     if (!vocabulary.add(piece, id))
-      part.fail(fmt::format("id {} belongs to '{}' and to '{}'", id, printable(vocabulary.piece(id)), printable(piece)));
+      part.fail(fmt::format("id {} belongs to '{}' and to '{}'", id,
+                            printable(vocabulary.piece(id)), printable(piece)));
   }
   if (vocabulary.size() == 0) part.fail("the vocabulary is empty");
   return vocabulary;

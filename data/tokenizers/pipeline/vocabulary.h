@@ -18,10 +18,12 @@ inline constexpr std::size_t max_pieces = std::size_t{1} << 24;
 
 class Vocabulary {
  public:
-  /// An object from piece to id. InputError when an id is no whole number from 0 on or stands twice. Ids may be left out.
+  /// An object from piece to id. InputError when an id is no whole number from 0 on or stands
+  /// twice. Ids may be left out.
   static Vocabulary read(const JsonPart& part);
 
-  /// Adds a piece; `id` may lie behind the last: what is between stays empty. False when the id or the piece is taken.
+  /// Adds a piece; `id` may lie behind the last: what is between stays empty. False when the id or
+  /// the piece is taken.
   bool add(std::string piece, std::int32_t id);
 
   /// The largest id, and 1.

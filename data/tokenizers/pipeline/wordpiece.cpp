@@ -10,12 +10,15 @@ namespace {
 class WordPiece final : public WordModel {
  public:
   WordPiece(Vocabulary pieces, const WordPieceOptions& options)
-      : WordModel(std::move(pieces)), options_(options), unknown_(vocabulary().find(options.unknown)) {
+      : WordModel(std::move(pieces)),
+        options_(options),
+        unknown_(vocabulary().find(options.unknown)) {
     std::vector<std::pair<std::string_view, std::int32_t>> first, continuing;
     for (std::int32_t id = 0; id < vocabulary().size(); ++id) {
       const std::string_view piece = vocabulary().piece(id);
       first.emplace_back(piece, id);
-      if (piece.starts_with(options.prefix)) continuing.emplace_back(piece.substr(options.prefix.size()), id);
+      if (piece.starts_with(options.prefix))
+        continuing.emplace_back(piece.substr(options.prefix.size()), id);
     }
     first_ = PrefixTrie(std::move(first));
     continuing_ = PrefixTrie(std::move(continuing));
@@ -25,8 +28,9 @@ class WordPiece final : public WordModel {
     const std::size_t before = tokens.size();
     const auto end_of_word = static_cast<std::uint32_t>(word.size());
     const auto is_first_byte = [](char byte) { return !is_utf8_continuation(byte); };
-    const bool fits = word.size() <= static_cast<std::size_t>(options_.max_characters) ||
-                      std::count_if(word.begin(), word.end(), is_first_byte) <= options_.max_characters;
+    const bool fits =
+        word.size() <= static_cast<std::size_t>(options_.max_characters) ||
+        std::count_if(word.begin(), word.end(), is_first_byte) <= options_.max_characters;
     for (std::uint32_t begin = 0; fits && begin < end_of_word;) {
       const auto [length, id] = (begin == 0 ? first_ : continuing_).longest(word.substr(begin));
       if (length == 0) break;

@@ -1,5 +1,6 @@
-// Stands in for CUDA's header, so that the kernels of core/cuda/ compile as C++ and run on the CPU: see tests/cuda_emulation/README.md.
-// Only what core/cuda/ uses is here, with CUDA's names and meanings.
+// Stands in for CUDA's header, so that the kernels of core/cuda/ compile as C++ and run on the CPU:
+// see tests/cuda_emulation/README.md. Only what core/cuda/ uses is here, with CUDA's names and
+// meanings.
 #pragma once
 
 #include <cmath>
@@ -32,7 +33,7 @@ struct dim3 {
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 
-// ---- What kernels call ------------------------------------------------------------------------------------------------------------------
+// ---- What kernels call --------------------------------------------------------------------------
 
 namespace nystrom::emulation {
 
@@ -42,7 +43,8 @@ inline constexpr int warp_size = 32;
 void block_barrier();
 void warp_barrier();
 int lane();
-/// Publishes `size` bytes (at most 64) of this lane, waits for the others, and returns where lane i's stand: + i · 64.
+/// Publishes `size` bytes (at most 64) of this lane, waits for the others, and returns where lane
+/// i's stand: + i · 64.
 const unsigned char* exchange(const void* mine, std::size_t size);
 
 template <class T>
@@ -81,7 +83,7 @@ inline unsigned __ballot_sync(unsigned, bool vote) {
 }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 
-// ---- What host functions call -----------------------------------------------------------------------------------------------------------
+// ---- What host functions call -------------------------------------------------------------------
 
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };
@@ -122,11 +124,13 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
 cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
-cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemcpyAsync(void* target, const void* source, std::size_t bytes,
+                            cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
 
 template <class... Parameters, class... Arguments>
-cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments&&... arguments) {
+cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
+                               Arguments&&... arguments) {
   // Every thread gets its own copies of the parameters.
   nystrom::emulation::run_grid(config->gridDim, config->blockDim, config->dynamicSmemBytes,
                                [&] { kernel(static_cast<Parameters>(arguments)...); });

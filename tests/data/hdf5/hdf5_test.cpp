@@ -24,12 +24,13 @@ std::vector<T> values_of(std::size_t count, std::uint64_t seed) {
 }
 
 template <class T>
-void write_array(Hdf5Writer& file, const std::string& name, StoredInteger type, const std::vector<T>& values, std::int64_t chunk_rows,
-                 std::int64_t max_rows) {
+void write_array(Hdf5Writer& file, const std::string& name, StoredInteger type,
+                 const std::vector<T>& values, std::int64_t chunk_rows, std::int64_t max_rows) {
   file.add(name, type, chunk_rows, max_rows);
   // In pieces that fit no chunk.
   for (std::size_t at = 0; at < values.size(); at += 1000) {
-    file.append(name, std::as_bytes(std::span(values).subspan(at, std::min<std::size_t>(1000, values.size() - at))));
+    file.append(name, std::as_bytes(std::span(values).subspan(
+                          at, std::min<std::size_t>(1000, values.size() - at))));
   }
 }
 
@@ -63,16 +64,21 @@ TEST(Hdf5, ReadsBackEveryTypeAndPlace) {
   }
   const Hdf5File file(InputFile::open(folder / "x.h5"));
   ASSERT_EQ(file.arrays().size(), 5);
-  EXPECT_EQ(read_array<std::uint8_t>(file, "bytes", StoredInteger::u8), values_of<std::uint8_t>(5000, 1));
-  EXPECT_EQ(read_array<std::uint16_t>(file, "shorts", StoredInteger::u16), values_of<std::uint16_t>(15000, 2));
-  EXPECT_EQ(read_array<std::uint32_t>(file, "ints", StoredInteger::u32), values_of<std::uint32_t>(3, 3));
-  EXPECT_EQ(read_array<std::uint64_t>(file, "longs", StoredInteger::u64), values_of<std::uint64_t>(12345, 4));
+  EXPECT_EQ(read_array<std::uint8_t>(file, "bytes", StoredInteger::u8),
+            values_of<std::uint8_t>(5000, 1));
+  EXPECT_EQ(read_array<std::uint16_t>(file, "shorts", StoredInteger::u16),
+            values_of<std::uint16_t>(15000, 2));
+  EXPECT_EQ(read_array<std::uint32_t>(file, "ints", StoredInteger::u32),
+            values_of<std::uint32_t>(3, 3));
+  EXPECT_EQ(read_array<std::uint64_t>(file, "longs", StoredInteger::u64),
+            values_of<std::uint64_t>(12345, 4));
   EXPECT_TRUE(read_array<std::uint64_t>(file, "empty", StoredInteger::u64).empty());
   const auto all = values_of<std::uint64_t>(12345, 4);
-  for (const auto& [first, count] :
-       {std::pair(999, 2), std::pair(12344, 1), std::pair(12345, 0), std::pair(1000, 1000), std::pair(0, 12345)}) {
+  for (const auto& [first, count] : {std::pair(999, 2), std::pair(12344, 1), std::pair(12345, 0),
+                                     std::pair(1000, 1000), std::pair(0, 12345)}) {
     std::vector<std::uint64_t> part(static_cast<std::size_t>(count));
-    file.read(file.array("longs", StoredInteger::u64), first, std::as_writable_bytes(std::span(part)));
+    file.read(file.array("longs", StoredInteger::u64), first,
+              std::as_writable_bytes(std::span(part)));
     EXPECT_TRUE(std::equal(part.begin(), part.end(), all.begin() + first));
   }
 }
@@ -85,7 +91,8 @@ TEST(Hdf5, TheLibraryReadsTheSame) {
     write_array(file, "shorts", StoredInteger::u16, values, 100, 40000);
     file.commit();
   }
-  const hid_t file = H5Fopen((folder / "x.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), array = H5Dopen2(file, "shorts", H5P_DEFAULT);
+  const hid_t file = H5Fopen((folder / "x.h5").c_str(), H5F_ACC_RDONLY, H5P_DEFAULT),
+              array = H5Dopen2(file, "shorts", H5P_DEFAULT);
   std::vector<std::uint16_t> read(values.size());
   EXPECT_GE(H5Dread(array, H5T_NATIVE_UINT16, H5S_ALL, H5S_ALL, H5P_DEFAULT, read.data()), 0);
   EXPECT_EQ(read, values);
@@ -116,7 +123,8 @@ TEST(Hdf5, LeavesNothingUnlessCommitted) {
 TEST(Hdf5, NamesWhatCannotBeWritten) {
   const TemporaryFolder folder;
   const auto path = folder / "absent" / "x.h5";
-  EXPECT_EQ(input_error([&] { Hdf5Writer file(path); }), path.string() + ": cannot create: No such file or directory");
+  EXPECT_EQ(input_error([&] { Hdf5Writer file(path); }),
+            path.string() + ": cannot create: No such file or directory");
 }
 
 TEST(Hdf5, AFullDiskIsAnErrorThatLeavesNothing) {
@@ -130,11 +138,14 @@ TEST(Hdf5, AFullDiskIsAnErrorThatLeavesNothing) {
     setrlimit(RLIMIT_FSIZE, &small);
     const std::string message = input_error([&] {
       Hdf5Writer file(folder / "x.h5");
-      write_array(file, "x", StoredInteger::u32, values_of<std::uint32_t>(100000, 7), 1000, 1 << 20);
+      write_array(file, "x", StoredInteger::u32, values_of<std::uint32_t>(100000, 7), 1000,
+                  1 << 20);
       file.commit();
     });
     setrlimit(RLIMIT_FSIZE, &before);
-    EXPECT_TRUE(message.starts_with((folder / "x.h5").string() + ": cannot ") && message.ends_with(": File too large")) << message;
+    EXPECT_TRUE(message.starts_with((folder / "x.h5").string() + ": cannot ") &&
+                message.ends_with(": File too large"))
+        << message;
     EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
   }
   std::signal(SIGXFSZ, handler);

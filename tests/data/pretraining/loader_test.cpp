@@ -50,7 +50,8 @@ TEST(SampleOrder, EverySampleIsEquallyLikelyAtEveryPlace) {
       ++hits[static_cast<std::size_t>(place)][static_cast<std::size_t>(order(epoch, place))];
   }
   for (const auto& row : hits) {
-    for (const int count : row) EXPECT_NEAR(count, epochs / size, 5 * 43);  // 43: the standard deviation
+    for (const int count : row)
+      EXPECT_NEAR(count, epochs / size, 5 * 43);  // 43: the standard deviation
   }
 }
 
@@ -68,7 +69,8 @@ class LoaderTest : public ::testing::Test {
     std::vector<std::size_t> lengths;
     for (std::uint64_t i = 0; i < 97; ++i) lengths.push_back(2 + mix64(i) % 60);
     write_set(folder_ / "x", documents_of(lengths), 500);
-    source_ = {std::make_shared<const Packing>(open_set(folder_ / "x"), PackingOptions{.sequence_length = 30}),
+    source_ = {std::make_shared<const Packing>(open_set(folder_ / "x"),
+                                               PackingOptions{.sequence_length = 30}),
                std::make_shared<const MaskingTable>(1000, 4, ids_of(small_info().special)),
                {},
                42,
@@ -100,7 +102,8 @@ void collect(const Batch& batch, Rows& rows) {
     const auto* labels = batch.labels.data<std::int64_t>() + b * length;
     Row row;
     for (std::int64_t i = 0; i < length; ++i) {
-      const bool valid = !batch.input.attention_mask.defined() || batch.input.attention_mask.data<std::uint8_t>()[b * length + i] == 1;
+      const bool valid = !batch.input.attention_mask.defined() ||
+                         batch.input.attention_mask.data<std::uint8_t>()[b * length + i] == 1;
       if (valid) {
         row.ids.push_back(ids[i]);
         row.labels.push_back(labels[i]);
@@ -139,7 +142,8 @@ TEST_F(LoaderTest, IsTheSameForAnyWorkersMicroBatchesAndRanks) {
           Loader loader(source_, options);
           rows.merge(rows_of(loader, 30));
         }
-        EXPECT_EQ(rows, expected) << workers << " workers, micro-batches of " << micro << ", " << world << " ranks";
+        EXPECT_EQ(rows, expected) << workers << " workers, micro-batches of " << micro << ", "
+                                  << world << " ranks";
       }
     }
   }
@@ -153,7 +157,8 @@ TEST_F(LoaderTest, ResumesAtAnyStep) {
   for (std::size_t step = 0; step < expected.size(); ++step) {
     Loader resumed(source_, options, static_cast<std::int64_t>(step));
     EXPECT_EQ(resumed.step(), step);
-    for (std::size_t s = step; s < std::min(step + 3, expected.size()); ++s) EXPECT_EQ(rows_of(resumed, 1), expected[s]);
+    for (std::size_t s = step; s < std::min(step + 3, expected.size()); ++s)
+      EXPECT_EQ(rows_of(resumed, 1), expected[s]);
   }
   Loader far(source_, options, std::int64_t{1} << 40);
   EXPECT_EQ(rows_of(far, 1).begin()->first, 12 * (std::int64_t{1} << 40));
@@ -190,7 +195,8 @@ TEST_F(LoaderTest, PadsToTheLongestOfTheBatch) {
     for (int i = 0; i < 100; ++i) seen.insert(loader.next()[0].input.input_ids.dim(1));
     return seen;
   };
-  for (const std::int64_t length : lengths(8)) EXPECT_TRUE(length % 8 == 0 || length == 30) << length;
+  for (const std::int64_t length : lengths(8))
+    EXPECT_TRUE(length % 8 == 0 || length == 30) << length;
   EXPECT_EQ(lengths(30), std::set<std::int64_t>{30});
   EXPECT_GT(lengths(1).size(), 5);
   source_.pad_multiple = 1;
@@ -208,7 +214,9 @@ TEST_F(LoaderTest, EvaluationTakesEverySampleOnceInOrder) {
     for (const int workers : {1, 4}) {
       Rows rows;
       for (int rank = 0; rank < world; ++rank) {
-        EvaluationLoader loader(source_, {.micro_batch_size = 7, .rank = rank, .world_size = world, .workers = workers});
+        EvaluationLoader loader(
+            source_,
+            {.micro_batch_size = 7, .rank = rank, .world_size = world, .workers = workers});
         while (const auto batch = loader.next()) collect(*batch, rows);
         EXPECT_FALSE(loader.next());
       }
@@ -226,7 +234,9 @@ TEST_F(LoaderTest, ErrorsOfWorkersSurfaceInTheirPlace) {
   bytes[bytes.find("FADB") + 20] ^= 1;
   write_bytes(path, bytes);
   const auto set = open_set(folder_ / "x");
-  EXPECT_TRUE(input_error([&] { Packing(set, {.sequence_length = 30}); }).ends_with("does not fit its checksum: the file is damaged"));
+  EXPECT_TRUE(input_error([&] {
+                Packing(set, {.sequence_length = 30});
+              }).ends_with("does not fit its checksum: the file is damaged"));
   Prefetcher prefetcher(0, 100, 4, 10, [](std::int64_t number) -> Batch {
     if (number == 7) throw InputError("the seventh");
     Batch batch;
@@ -248,9 +258,11 @@ TEST_F(LoaderTest, StopsAtAnyTime) {
 TEST_F(LoaderTest, RefusesOptionsThatDoNotFitTogether) {
   EXPECT_EQ(input_error([&] { Loader(source_, {.batch_size = 2, .rank = 0, .world_size = 3}); }),
             "loader: batch_size 2 leaves some of the 3 ranks without a sequence");
-  EXPECT_EQ(input_error([&] { Loader(source_, {.batch_size = 0}); }), "loader: batch_size 0 and micro_batch_size 32 must be at least 1");
+  EXPECT_EQ(input_error([&] { Loader(source_, {.batch_size = 0}); }),
+            "loader: batch_size 0 and micro_batch_size 32 must be at least 1");
   source_.masking.whole_word = true;
-  EXPECT_EQ(input_error([&] { Loader(source_, {}); }), "masking.whole_word: this tokenizer does not say which tokens start a word");
+  EXPECT_EQ(input_error([&] { Loader(source_, {}); }),
+            "masking.whole_word: this tokenizer does not say which tokens start a word");
 }
 
 }  // namespace

@@ -16,12 +16,15 @@ namespace {
 constexpr std::int64_t vocab_size = 1000;
 const std::vector<std::int64_t> special{0, 1, 2, 3, 4};
 
-MaskingTable table(std::vector<std::uint8_t> starts_word = {}) { return {vocab_size, 4, special, std::move(starts_word)}; }
+MaskingTable table(std::vector<std::uint8_t> starts_word = {}) {
+  return {vocab_size, 4, special, std::move(starts_word)};
+}
 
 /// [cls] then `count` ordinary tokens then [sep] and two of padding.
 std::vector<std::int64_t> sequence(std::int64_t count, std::uint64_t seed = 0) {
   std::vector<std::int64_t> ids{2};
-  for (std::int64_t i = 0; i < count; ++i) ids.push_back(5 + static_cast<std::int64_t>(mix64(seed + static_cast<std::uint64_t>(i)) % 995));
+  for (std::int64_t i = 0; i < count; ++i)
+    ids.push_back(5 + static_cast<std::int64_t>(mix64(seed + static_cast<std::uint64_t>(i)) % 995));
   ids.insert(ids.end(), {3, 0, 0});
   return ids;
 }
@@ -39,8 +42,8 @@ struct Masked {
   }
 };
 
-Masked masked(const std::vector<std::int64_t>& original, const MaskingOptions& options, const MaskingKey& key,
-              const MaskingTable& t = table()) {
+Masked masked(const std::vector<std::int64_t>& original, const MaskingOptions& options,
+              const MaskingKey& key, const MaskingTable& t = table()) {
   Masked result{original, original, std::vector<std::int64_t>(original.size()), 0};
   result.count = mask_tokens(result.ids, result.labels, t, options, key);
   return result;
@@ -49,14 +52,17 @@ Masked masked(const std::vector<std::int64_t>& original, const MaskingOptions& o
 /// Within 5 standard deviations of a binomial distribution.
 void expect_rate(std::int64_t hits, std::int64_t draws, double rate) {
   const double mean = static_cast<double>(draws) * rate;
-  EXPECT_NEAR(static_cast<double>(hits), mean, 5 * std::sqrt(mean * (1 - rate)) + 1e-9) << hits << " of " << draws;
+  EXPECT_NEAR(static_cast<double>(hits), mean, 5 * std::sqrt(mean * (1 - rate)) + 1e-9)
+      << hits << " of " << draws;
 }
 
 TEST(Masking, ChoosesTheExactNumber) {
   for (const double probability : {0.01, 0.15, 0.5, 0.99, 1.0}) {
     for (std::int64_t k = 0; k <= 300; ++k) {
-      const Masked m = masked(sequence(k), {.probability = probability}, {1, 2, static_cast<std::uint64_t>(k)});
-      const std::int64_t expected = std::min<std::int64_t>(k, std::max<std::int64_t>(1, std::lround(probability * static_cast<double>(k))));
+      const Masked m =
+          masked(sequence(k), {.probability = probability}, {1, 2, static_cast<std::uint64_t>(k)});
+      const std::int64_t expected = std::min<std::int64_t>(
+          k, std::max<std::int64_t>(1, std::lround(probability * static_cast<double>(k))));
       ASSERT_EQ(m.count, expected) << k;
       ASSERT_EQ(m.chosen().size(), expected) << k;
     }
@@ -88,12 +94,13 @@ TEST(Masking, LeavesSpecialTokensAndTheUnchosenAlone) {
 }
 
 TEST(Masking, MeetsTheRates) {
-  for (const auto& [mask, random] :
-       {std::pair(0.8, 0.1), std::pair(0.0, 1.0), std::pair(0.5, 0.5), std::pair(0.25, 0.0), std::pair(1.0, 0.0)}) {
+  for (const auto& [mask, random] : {std::pair(0.8, 0.1), std::pair(0.0, 1.0), std::pair(0.5, 0.5),
+                                     std::pair(0.25, 0.0), std::pair(1.0, 0.0)}) {
     std::int64_t chosen = 0, masks = 0, randoms = 0;
     for (std::uint64_t sample = 0; sample < 5000; ++sample) {
       // One id everywhere, so that a replacement shows (but for one in 995).
-      const Masked m = masked(std::vector<std::int64_t>(128, 500), {.mask = mask, .random = random}, {11, 0, sample});
+      const Masked m = masked(std::vector<std::int64_t>(128, 500), {.mask = mask, .random = random},
+                              {11, 0, sample});
       ASSERT_EQ(m.count, 19);
       for (const std::size_t i : m.chosen()) {
         ++chosen;
@@ -112,21 +119,25 @@ TEST(Masking, EveryPlaceAndEveryReplacementIsEquallyLikely) {
   std::vector<std::int64_t> places(64), replacements(vocab_size);
   constexpr std::int64_t draws = 20000;
   for (std::uint64_t sample = 0; sample < draws; ++sample) {
-    const Masked m = masked(std::vector<std::int64_t>(64, 500), {.mask = 0, .random = 1}, {5, 0, sample});
+    const Masked m =
+        masked(std::vector<std::int64_t>(64, 500), {.mask = 0, .random = 1}, {5, 0, sample});
     for (const std::size_t i : m.chosen()) {
       ++places[i];
       ++replacements[static_cast<std::size_t>(m.ids[i])];
     }
   }
   for (const std::int64_t hits : places) expect_rate(hits, draws, 10.0 / 64);
-  for (std::size_t id = 0; id < replacements.size(); ++id) expect_rate(replacements[id], 10 * draws, id < 5 ? 0 : 1.0 / 995);
+  for (std::size_t id = 0; id < replacements.size(); ++id)
+    expect_rate(replacements[id], 10 * draws, id < 5 ? 0 : 1.0 / 995);
 }
 
 TEST(Masking, PairsOfPlacesAreEquallyLikely) {
   std::map<std::pair<std::size_t, std::size_t>, std::int64_t> pairs;
   constexpr std::int64_t draws = 30000;
   for (std::uint64_t sample = 0; sample < draws; ++sample) {
-    const auto chosen = masked(std::vector<std::int64_t>(6, 500), {.probability = 1.0 / 3}, {6, 0, sample}).chosen();
+    const auto chosen =
+        masked(std::vector<std::int64_t>(6, 500), {.probability = 1.0 / 3}, {6, 0, sample})
+            .chosen();
     ASSERT_EQ(chosen.size(), 2);
     ++pairs[{chosen[0], chosen[1]}];
   }
@@ -140,8 +151,8 @@ TEST(Masking, DependsOnSeedEpochAndSampleAlone) {
   const Masked again = masked(ids, {}, {1, 2, 3});
   EXPECT_EQ(first.ids, again.ids);
   EXPECT_EQ(first.labels, again.labels);
-  for (const MaskingKey& key :
-       {MaskingKey{2, 2, 3}, MaskingKey{1, 3, 3}, MaskingKey{1, 2, 4}, MaskingKey{1, 2, 3 + (std::uint64_t{1} << 32)}}) {
+  for (const MaskingKey& key : {MaskingKey{2, 2, 3}, MaskingKey{1, 3, 3}, MaskingKey{1, 2, 4},
+                                MaskingKey{1, 2, 3 + (std::uint64_t{1} << 32)}}) {
     EXPECT_NE(masked(ids, {}, key).labels, first.labels);
   }
   // Padding behind changes nothing of what stands before it.
@@ -157,7 +168,8 @@ TEST(Masking, NeverChangesItsDraws) {
   std::vector<std::int64_t> ids(20);
   std::iota(ids.begin(), ids.end(), 100);
   const Masked m = masked(ids, {.probability = 0.5}, {42, 1, 7});
-  EXPECT_EQ(m.ids, (std::vector<std::int64_t>{100, 101, 250, 4, 931, 4, 4, 287, 108, 109, 110, 111, 112, 4, 114, 115, 4, 117, 4, 119}));
+  EXPECT_EQ(m.ids, (std::vector<std::int64_t>{100, 101, 250, 4, 931, 4,   4, 287, 108, 109,
+                                              110, 111, 112, 4, 114, 115, 4, 117, 4,   119}));
 }
 
 TEST(Masking, WholeWordsAreChosenWhole) {
@@ -174,7 +186,8 @@ TEST(Masking, WholeWordsAreChosenWhole) {
     for (std::size_t i = 1; i < ids.size(); ++i) {
       const bool inside = ids[i] >= 5 && ids[i - 1] >= 5 && ids[i] % 3 != 0;
       if (inside) {
-        ASSERT_EQ(m.labels[i] == ignore_index, m.labels[i - 1] == ignore_index) << sample << " " << i;
+        ASSERT_EQ(m.labels[i] == ignore_index, m.labels[i - 1] == ignore_index)
+            << sample << " " << i;
       }
       length = inside ? length + 1 : 1;
       longest = std::max(longest, length);
@@ -189,7 +202,8 @@ TEST(Masking, WholeWordsAreChosenWhole) {
 TEST(Masking, WholeWordsOfOneTokenAreChosenAsTokensAre) {
   const auto ids = sequence(200);
   const MaskingTable words = table(std::vector<std::uint8_t>(vocab_size, 1));
-  EXPECT_EQ(masked(ids, {.whole_word = true}, {1, 2, 3}, words).ids, masked(ids, {}, {1, 2, 3}).ids);
+  EXPECT_EQ(masked(ids, {.whole_word = true}, {1, 2, 3}, words).ids,
+            masked(ids, {}, {1, 2, 3}).ids);
 }
 
 /// Lengths of runs of chosen tokens.
@@ -209,8 +223,12 @@ TEST(Masking, SpansChooseTheExactNumber) {
       std::vector<std::int64_t> ids = sequence(k);
       if (k > 10) ids[7] = 1;  // a span does not reach over it, and it does not count
       const std::int64_t maskable = k > 10 ? k - 1 : k;
-      const Masked m = masked(ids, {.probability = probability, .span = SpanOptions{}}, {1, 2, static_cast<std::uint64_t>(k)});
-      ASSERT_EQ(m.count, std::min(maskable, std::max<std::int64_t>(1, std::lround(probability * static_cast<double>(maskable))))) << k;
+      const Masked m = masked(ids, {.probability = probability, .span = SpanOptions{}},
+                              {1, 2, static_cast<std::uint64_t>(k)});
+      ASSERT_EQ(m.count, std::min(maskable,
+                                  std::max<std::int64_t>(
+                                      1, std::lround(probability * static_cast<double>(maskable)))))
+          << k;
       ASSERT_EQ(m.chosen().size(), m.count);
       for (const std::size_t i : m.chosen()) ASSERT_GE(ids[i], 5);
     }
@@ -218,24 +236,29 @@ TEST(Masking, SpansChooseTheExactNumber) {
 }
 
 TEST(Masking, SpansAreGeometricAndCapped) {
-  // So few spans in so long a row that they hardly ever meet: a run is a span, but for the last, which ends at the number to choose.
+  // So few spans in so long a row that they hardly ever meet: a run is a span, but for the last,
+  // which ends at the number to choose.
   std::map<std::size_t, std::int64_t> lengths;
   std::int64_t spans = 0;
   for (std::uint64_t sample = 0; sample < 3000; ++sample) {
-    const auto row = runs(masked(std::vector<std::int64_t>(20000, 500), {.probability = 0.003, .span = SpanOptions{}}, {5, 0, sample}));
+    const auto row = runs(masked(std::vector<std::int64_t>(20000, 500),
+                                 {.probability = 0.003, .span = SpanOptions{}}, {5, 0, sample}));
     for (const std::size_t length : row) ++lengths[length], ++spans;
   }
   EXPECT_NEAR(static_cast<double>(3000 * 60) / static_cast<double>(spans), 2.9, 0.1);
   double longer = 1;  // (2/3)ⁿ
   for (std::size_t length = 1; length < 10; ++length, longer *= 2.0 / 3)
-    EXPECT_NEAR(static_cast<double>(lengths[length]) / static_cast<double>(spans), longer / 3, 0.02) << length;
+    EXPECT_NEAR(static_cast<double>(lengths[length]) / static_cast<double>(spans), longer / 3, 0.02)
+        << length;
   EXPECT_NEAR(static_cast<double>(lengths[10]) / static_cast<double>(spans), longer, 0.01);
 }
 
 TEST(Masking, SpansOfOneAreTokensChosenAlone) {
   const auto ids = sequence(200);
-  EXPECT_EQ(masked(ids, {.span = SpanOptions{1, 10}}, {1, 2, 3}).ids, masked(ids, {}, {1, 2, 3}).ids);
-  EXPECT_EQ(masked(ids, {.span = SpanOptions{5, 1}}, {1, 2, 3}).ids, masked(ids, {}, {1, 2, 3}).ids);
+  EXPECT_EQ(masked(ids, {.span = SpanOptions{1, 10}}, {1, 2, 3}).ids,
+            masked(ids, {}, {1, 2, 3}).ids);
+  EXPECT_EQ(masked(ids, {.span = SpanOptions{5, 1}}, {1, 2, 3}).ids,
+            masked(ids, {}, {1, 2, 3}).ids);
 }
 
 TEST(Masking, SpansOfWholeWordsHoldWholeWords) {
@@ -245,10 +268,12 @@ TEST(Masking, SpansOfWholeWordsHoldWholeWords) {
   std::size_t spans = 0, single = 0;
   for (std::uint64_t sample = 0; sample < 300; ++sample) {
     const std::vector<std::int64_t> ids = sequence(600, 1000 * sample);
-    const Masked m = masked(ids, {.whole_word = true, .span = SpanOptions{}}, {9, 0, sample}, words);
+    const Masked m =
+        masked(ids, {.whole_word = true, .span = SpanOptions{}}, {9, 0, sample}, words);
     for (std::size_t i = 2; i + 3 < ids.size(); ++i) {
       if (ids[i] % 3 != 0) {
-        ASSERT_EQ(m.labels[i] == ignore_index, m.labels[i - 1] == ignore_index) << sample << " " << i;
+        ASSERT_EQ(m.labels[i] == ignore_index, m.labels[i - 1] == ignore_index)
+            << sample << " " << i;
       }
     }
     ASSERT_GE(m.count, 90);
@@ -266,18 +291,24 @@ TEST(Masking, NeverChangesItsSpans) {
 }
 
 TEST(Masking, RefusesRatesThatAreNone) {
-  const auto error = [](MaskingOptions options) { return input_error([&] { check_masking(options, table()); }); };
+  const auto error = [](MaskingOptions options) {
+    return input_error([&] { check_masking(options, table()); });
+  };
   EXPECT_EQ(error({}), "no error");
   EXPECT_EQ(error({.probability = 0}), "masking.probability: 0 is not above 0 and at most 1");
   EXPECT_EQ(error({.probability = 1.5}), "masking.probability: 1.5 is not above 0 and at most 1");
   EXPECT_EQ(error({.probability = NAN}), "masking.probability: nan is not above 0 and at most 1");
   EXPECT_EQ(error({.mask = -1}), "masking: mask -1 and random 0.1 are not between 0 and 1");
   EXPECT_EQ(error({.mask = 0.95}), "masking: mask 0.95 and random 0.1 are more than 1 together");
-  EXPECT_EQ(error({.span = SpanOptions{0.5, 10}}), "masking.span: mean 0.5 and max 10 are not at least 1");
-  EXPECT_EQ(error({.span = SpanOptions{3, 0}}), "masking.span: mean 3 and max 0 are not at least 1");
-  EXPECT_EQ(error({.whole_word = true}), "masking.whole_word: this tokenizer does not say which tokens start a word");
+  EXPECT_EQ(error({.span = SpanOptions{0.5, 10}}),
+            "masking.span: mean 0.5 and max 10 are not at least 1");
+  EXPECT_EQ(error({.span = SpanOptions{3, 0}}),
+            "masking.span: mean 3 and max 0 are not at least 1");
+  EXPECT_EQ(error({.whole_word = true}),
+            "masking.whole_word: this tokenizer does not say which tokens start a word");
   const std::vector<std::int64_t> all{0, 1};
-  EXPECT_EQ(input_error([&] { MaskingTable(3, 2, all); }), "masking: all 3 ids of the vocabulary are special");
+  EXPECT_EQ(input_error([&] { MaskingTable(3, 2, all); }),
+            "masking: all 3 ids of the vocabulary are special");
 }
 
 }  // namespace

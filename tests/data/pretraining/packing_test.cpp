@@ -7,7 +7,9 @@
 
 namespace nystrom {
 
-std::ostream& operator<<(std::ostream& stream, const TokenRange& range) { return stream << range.first << "+" << range.count; }
+std::ostream& operator<<(std::ostream& stream, const TokenRange& range) {
+  return stream << range.first << "+" << range.count;
+}
 
 namespace testing {
 namespace {
@@ -24,11 +26,20 @@ TEST(Packing, CutsDocumentsAndDropsShortRemains) {
   const TemporaryFolder folder;
   write_set(folder / "x", documents_of({8, 9, 10, 1, 2, 17}));
   const Packing packing(open_set(folder / "x"), {.sequence_length = 10});
-  EXPECT_EQ(all_ranges(packing), (std::vector<Ranges>{{{0, 8}}, {{8, 8}}, {{17, 8}}, {{25, 2}}, {{28, 2}}, {{30, 8}}, {{38, 8}}}));
+  EXPECT_EQ(all_ranges(packing),
+            (std::vector<Ranges>{
+                {{0, 8}}, {{8, 8}}, {{17, 8}}, {{25, 2}}, {{28, 2}}, {{30, 8}}, {{38, 8}}}));
   const Packing all(open_set(folder / "x"), {.sequence_length = 10, .minimum_piece = 1});
-  EXPECT_EQ(
-      all_ranges(all),
-      (std::vector<Ranges>{{{0, 8}}, {{8, 8}}, {{16, 1}}, {{17, 8}}, {{25, 2}}, {{27, 1}}, {{28, 2}}, {{30, 8}}, {{38, 8}}, {{46, 1}}}));
+  EXPECT_EQ(all_ranges(all), (std::vector<Ranges>{{{0, 8}},
+                                                  {{8, 8}},
+                                                  {{16, 1}},
+                                                  {{17, 8}},
+                                                  {{25, 2}},
+                                                  {{27, 1}},
+                                                  {{28, 2}},
+                                                  {{30, 8}},
+                                                  {{38, 8}},
+                                                  {{46, 1}}}));
 }
 
 TEST(Packing, JoinsDocumentsWithSepWhenAsked) {
@@ -61,10 +72,12 @@ class ManyDocuments : public ::testing::TestWithParam<bool> {};
 TEST_P(ManyDocuments, EqualThePlainRule) {
   const TemporaryFolder folder;
   std::vector<std::size_t> lengths;
-  for (std::uint64_t i = 0; i < 5000; ++i) lengths.push_back(1 + mix64(i) % (i % 100 == 0 ? 300 : 30));
+  for (std::uint64_t i = 0; i < 5000; ++i)
+    lengths.push_back(1 + mix64(i) % (i % 100 == 0 ? 300 : 30));
   const Documents documents = documents_of(lengths);
   write_set(folder / "x", documents, 10000);
-  const Packing packing(open_set(folder / "x"), {.sequence_length = 34, .cross_documents = GetParam()});
+  const Packing packing(open_set(folder / "x"),
+                        {.sequence_length = 34, .cross_documents = GetParam()});
 
   std::vector<std::vector<std::int64_t>> streams;
   for (const auto& document : documents) {
@@ -82,27 +95,30 @@ TEST_P(ManyDocuments, EqualThePlainRule) {
       std::size_t first = at, last = end;
       while (stream[first] == 3) ++first;
       while (stream[last - 1] == 3) --last;
-      std::vector<std::int64_t>& sample =
-          expected.emplace_back(stream.begin() + static_cast<long>(first), stream.begin() + static_cast<long>(last));
+      std::vector<std::int64_t>& sample = expected.emplace_back(
+          stream.begin() + static_cast<long>(first), stream.begin() + static_cast<long>(last));
       sample.insert(sample.begin(), 2);
       sample.push_back(3);
     }
   }
   ASSERT_EQ(packing.size(), expected.size());
-  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(packing.ids(static_cast<std::int64_t>(i)), expected[i]) << i;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    EXPECT_EQ(packing.ids(static_cast<std::int64_t>(i)), expected[i]) << i;
 }
 
-INSTANTIATE_TEST_SUITE_P(Packing, ManyDocuments, ::testing::Bool(),
-                         [](const auto& test) { return std::string(test.param ? "Across" : "Within"); });
+INSTANTIATE_TEST_SUITE_P(Packing, ManyDocuments, ::testing::Bool(), [](const auto& test) {
+  return std::string(test.param ? "Across" : "Within");
+});
 
 TEST(Packing, RefusesOptionsThatLeaveNothing) {
   const TemporaryFolder folder;
   write_set(folder / "x", {{5}, {6}});
   const auto set = open_set(folder / "x");
-  EXPECT_EQ(input_error([&] { Packing(set, {.sequence_length = 10}); }), "packing: no document of the data set has 2 tokens");
-  EXPECT_EQ(
-      input_error([&] { Packing(set, {.sequence_length = 3}); }),
-      "packing: sequences of 3 tokens, of which 2 are cls and sep, cannot hold pieces of 2; at least 4 and minimum_piece + 2 expected");
+  EXPECT_EQ(input_error([&] { Packing(set, {.sequence_length = 10}); }),
+            "packing: no document of the data set has 2 tokens");
+  EXPECT_EQ(input_error([&] { Packing(set, {.sequence_length = 3}); }),
+            "packing: sequences of 3 tokens, of which 2 are cls and sep, cannot hold pieces of 2; "
+            "at least 4 and minimum_piece + 2 expected");
 }
 
 }  // namespace

@@ -42,7 +42,8 @@ TEST(Segments, AreTheTextInTwoParts) {
     std::size_t cut = 0;
     ASSERT_EQ(text_of(s, cut), std::vector<std::int64_t>(ids.begin() + 1, ids.end() - 1));
     cuts.insert(cut);
-    const auto behind = static_cast<std::size_t>(std::find(s.ids.begin(), s.ids.end(), 3) - s.ids.begin()) + 1;
+    const auto behind =
+        static_cast<std::size_t>(std::find(s.ids.begin(), s.ids.end(), 3) - s.ids.begin()) + 1;
     for (std::size_t i = 0; i < s.types.size(); ++i) ASSERT_EQ(s.types[i], i < behind ? 0 : 1);
     swapped += s.swapped;
   }

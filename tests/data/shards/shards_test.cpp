@@ -51,9 +51,10 @@ TEST(Shards, GivesBackDocumentsForEverySizeOfShard) {
     EXPECT_EQ(set.read(0, set.tokens()), all);
     EXPECT_EQ(set.document_starts(0, set.documents()), starts_of(documents));
     EXPECT_NO_THROW(set.verify());
-    for (const auto& [first, count] :
-         {std::pair(0, 1), std::pair(16383, 2), std::pair(9998, 20003), std::pair(60012, 1), std::pair(60013, 0)}) {
-      EXPECT_EQ(set.read(first, count), std::vector(all.begin() + first, all.begin() + first + count));
+    for (const auto& [first, count] : {std::pair(0, 1), std::pair(16383, 2), std::pair(9998, 20003),
+                                       std::pair(60012, 1), std::pair(60013, 0)}) {
+      EXPECT_EQ(set.read(first, count),
+                std::vector(all.begin() + first, all.begin() + first + count));
     }
     EXPECT_THROW(set.read(60013, 1), Error);
     EXPECT_THROW(set.read(-1, 1), Error);
@@ -94,7 +95,8 @@ TEST(Shards, SeveralThreadsReadTheSame) {
     threads.emplace_back([&, t] {
       for (std::uint64_t i = 0; i < 200; ++i) {
         const auto first = static_cast<std::int64_t>(mix64(1000 * t + i) % (all.size() - 512));
-        wrong += set.read(first, 512) != std::vector(all.begin() + first, all.begin() + first + 512);
+        wrong +=
+            set.read(first, 512) != std::vector(all.begin() + first, all.begin() + first + 512);
       }
     });
   }
@@ -123,8 +125,9 @@ TEST(Shards, AKilledWriterLeavesNothingThatLooksWhole) {
       EXPECT_EQ(set.tokens(), 100000);
       std::filesystem::remove(folder / "index.json");
     } else {
-      EXPECT_EQ(input_error([&] { TokenDataset::open(folder.path()); }),
-                folder.path().string() + ": has no index.json: the data set was not written to its end");
+      EXPECT_EQ(
+          input_error([&] { TokenDataset::open(folder.path()); }),
+          folder.path().string() + ": has no index.json: the data set was not written to its end");
     }
     write_set(folder.path(), documents, 7000);
     // No temporary file of the killed process is left.
@@ -136,15 +139,20 @@ TEST(Shards, AKilledWriterLeavesNothingThatLooksWhole) {
 TEST(Shards, RefusesToWriteWhatIsNoDataSet) {
   const TemporaryFolder folder;
   const std::string place = (folder / "x").string();
-  EXPECT_EQ(input_error([&] { write_set(place, {{}, {}}); }), place + ": the data set would be empty: no document has a token");
+  EXPECT_EQ(input_error([&] {
+              write_set(place, {{}, {}});
+            }),
+            place + ": the data set would be empty: no document has a token");
   write_set(place, {{5}});
-  EXPECT_EQ(input_error([&] { write_set(place, {{5}}); }), place + ": holds a finished data set; remove the folder to write it anew");
+  EXPECT_EQ(input_error([&] { write_set(place, {{5}}); }),
+            place + ": holds a finished data set; remove the folder to write it anew");
   TokenSetInfo info = small_info(10);
   info.special.mask = 10;
   EXPECT_EQ(input_error([&] { write_set(folder / "y", {{5}}, 10, info); }),
             (folder / "y").string() + ": special id 10 is outside of the vocabulary of 10");
   info.special.mask = 3;
-  EXPECT_EQ(input_error([&] { write_set(folder / "y", {{5}}, 10, info); }), (folder / "y").string() + ": two special ids are the same");
+  EXPECT_EQ(input_error([&] { write_set(folder / "y", {{5}}, 10, info); }),
+            (folder / "y").string() + ": two special ids are the same");
   EXPECT_THROW(write_set(folder / "z", {{10}}, 10, small_info(10)), Error);
   write_bytes(folder / "file", "");
   EXPECT_EQ(input_error([&] { write_set(folder / "file" / "x", {{5}}); }),
@@ -152,8 +160,9 @@ TEST(Shards, RefusesToWriteWhatIsNoDataSet) {
 }
 
 /// Writes a shard by hand: what ShardWriter would never write.
-void write_shard(const std::filesystem::path& folder, const std::vector<std::uint16_t>& ids, const std::vector<std::uint64_t>& starts,
-                 std::int64_t documents, const std::function<std::string(std::string)>& edit_metadata = nullptr) {
+void write_shard(const std::filesystem::path& folder, const std::vector<std::uint16_t>& ids,
+                 const std::vector<std::uint64_t>& starts, std::int64_t documents,
+                 const std::function<std::string(std::string)>& edit_metadata = nullptr) {
   std::filesystem::create_directories(folder);
   const auto tokens = static_cast<std::int64_t>(ids.size());
   const std::string metadata = shard_metadata(small_info(), tokens, documents);
@@ -169,7 +178,8 @@ void write_shard(const std::filesystem::path& folder, const std::vector<std::uin
     file.commit();
   }
   const auto path = folder / "tokens-00000.h5";
-  const ShardEntry entry{"tokens-00000.h5", tokens, documents, static_cast<std::int64_t>(std::filesystem::file_size(path)),
+  const ShardEntry entry{"tokens-00000.h5", tokens, documents,
+                         static_cast<std::int64_t>(std::filesystem::file_size(path)),
                          file_checksum(path)};
   write_bytes(folder / "index.json", index_text({small_info(), "{}", {entry}}));
 }
@@ -191,24 +201,36 @@ TEST(Shards, RefusesContentThatContradictsItself) {
   EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, 2, 4}, 3), "no error");
   EXPECT_EQ(error(std::vector<std::uint16_t>{5, 6, 7, 8, 1000}, std::vector<std::uint64_t>{0}, 1),
             shard + "token id 1000 is outside of the vocabulary of 1000");
-  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, 0}, 2), shard + "a document starts at 0, the one before at 0");
-  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, 3, 2, 4}, 4), ": document 2 starts at 2, out of order");
-  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{1, 3}, 2), ": document 0 starts at 1, out of order");
-  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, 6}, 2), shard + "a document starts at 6 of 6 tokens");
-  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, ~0ull}, 2), shard + "a document starts at 18446744073709551615 of 6 tokens");
-  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, 3, 4}, 2), shard + "array documents has 3 rows, the index says 2");
+  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, 0}, 2),
+            shard + "a document starts at 0, the one before at 0");
+  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, 3, 2, 4}, 4),
+            ": document 2 starts at 2, out of order");
+  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{1, 3}, 2),
+            ": document 0 starts at 1, out of order");
+  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, 6}, 2),
+            shard + "a document starts at 6 of 6 tokens");
+  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, ~0ull}, 2),
+            shard + "a document starts at 18446744073709551615 of 6 tokens");
+  EXPECT_EQ(error(ids, std::vector<std::uint64_t>{0, 3, 4}, 2),
+            shard + "array documents has 3 rows, the index says 2");
   const auto replace = [](std::string from, std::string to) {
     return [=](std::string text) { return text.replace(text.find(from), from.size(), to); };
   };
   const std::vector<std::uint64_t> starts{0};
-  EXPECT_EQ(error(ids, starts, 1, replace(R"("tokens":6)", R"("tokens":7)")),
-            shard + R"(metadata: "tokens" is 7; the index says 6: the shard belongs to another data set)");
+  EXPECT_EQ(
+      error(ids, starts, 1, replace(R"("tokens":6)", R"("tokens":7)")),
+      shard +
+          R"(metadata: "tokens" is 7; the index says 6: the shard belongs to another data set)");
   EXPECT_EQ(
       error(ids, starts, 1, replace("0123456789", "9876543210")),
-      shard + R"(metadata: "tokenizer" is "9876543210abcdef"; the index says "0123456789abcdef": the shard belongs to another data set)");
-  EXPECT_EQ(error(ids, starts, 1, replace(R"("version":1,)", "")).substr(0, 100), "/tokens-00000.h5: metadata: key \"version\" is missing");
-  EXPECT_EQ(error(ids, starts, 1, replace(R"("version":1)", R"("version":1,"extra":1)")), shard + "metadata: unknown keys");
-  EXPECT_EQ(error(ids, starts, 1, replace("{", "[")).substr(0, 40), "/tokens-00000.h5: metadata:1:13: syntax ");
+      shard +
+          R"(metadata: "tokenizer" is "9876543210abcdef"; the index says "0123456789abcdef": the shard belongs to another data set)");
+  EXPECT_EQ(error(ids, starts, 1, replace(R"("version":1,)", "")).substr(0, 100),
+            "/tokens-00000.h5: metadata: key \"version\" is missing");
+  EXPECT_EQ(error(ids, starts, 1, replace(R"("version":1)", R"("version":1,"extra":1)")),
+            shard + "metadata: unknown keys");
+  EXPECT_EQ(error(ids, starts, 1, replace("{", "[")).substr(0, 40),
+            "/tokens-00000.h5: metadata:1:13: syntax ");
 }
 
 TEST(Shards, RefusesFilesOfAnotherFormThanTheIndexSays) {
@@ -219,16 +241,20 @@ TEST(Shards, RefusesFilesOfAnotherFormThanTheIndexSays) {
   const auto verify = [&] { return verify_error(folder / "x"); };
   EXPECT_EQ(verify(), "no error");
   write_bytes(shard, bytes.substr(0, bytes.size() - 1));
-  EXPECT_EQ(verify(), "/tokens-00001.h5: has " + std::to_string(bytes.size() - 1) + " bytes, the index says " +
-                          std::to_string(bytes.size()) + ": it is cut short or another file");
+  EXPECT_EQ(verify(), "/tokens-00001.h5: has " + std::to_string(bytes.size() - 1) +
+                          " bytes, the index says " + std::to_string(bytes.size()) +
+                          ": it is cut short or another file");
   std::string flipped = bytes;
   flipped[bytes.size() / 2] ^= 1;
   write_bytes(shard, flipped);
-  EXPECT_EQ(verify(), "/tokens-00001.h5: does not fit the checksum in the index: the file is damaged");
+  EXPECT_EQ(verify(),
+            "/tokens-00001.h5: does not fit the checksum in the index: the file is damaged");
   std::filesystem::remove(shard);
   EXPECT_EQ(verify(), "/tokens-00001.h5: cannot open: No such file or directory");
   std::filesystem::create_symlink("tokens-00000.h5", shard);
-  EXPECT_EQ(verify(), "/tokens-00001.h5: is a symbolic link, which is not followed here; put the file in its place");
+  EXPECT_EQ(verify(),
+            "/tokens-00001.h5: is a symbolic link, which is not followed here; put the file in its "
+            "place");
   std::filesystem::remove(shard);
   write_bytes(shard, bytes);
   const auto with = [&](const std::string& from, const std::string& to) {
@@ -237,19 +263,29 @@ TEST(Shards, RefusesFilesOfAnotherFormThanTheIndexSays) {
     return verify();
   };
   const std::string name = "/index.json: ";
-  EXPECT_EQ(with(R"("version": 1)", R"("version": 2)"), name + "version 2; only 1 is read by this program: write the data set anew");
-  EXPECT_EQ(with("nystrom token shards", "else"), name + R"(format "else"; only "nystrom token shards" is read)");
-  EXPECT_EQ(with("tokens-00001.h5", "../tokens.h5"), name + R"(shard 1: the name is "../tokens.h5"; expected "tokens-00001.h5")");
-  EXPECT_EQ(with(R"("tokens": 600)", R"("tokens": 601)"), name + R"("tokens" is 601; those of the shards are 600)");
-  EXPECT_EQ(with(R"("tokens": 600)", R"("tokens": -1)"), name + R"("tokens" is -1; expected 1 to 281474976710656)");
-  EXPECT_EQ(with(R"("tokens": 600)", R"("tokens": 6e2)"), name + R"("tokens" is 600.0; expected 1 to 281474976710656)");
+  EXPECT_EQ(with(R"("version": 1)", R"("version": 2)"),
+            name + "version 2; only 1 is read by this program: write the data set anew");
+  EXPECT_EQ(with("nystrom token shards", "else"),
+            name + R"(format "else"; only "nystrom token shards" is read)");
+  EXPECT_EQ(with("tokens-00001.h5", "../tokens.h5"),
+            name + R"(shard 1: the name is "../tokens.h5"; expected "tokens-00001.h5")");
+  EXPECT_EQ(with(R"("tokens": 600)", R"("tokens": 601)"),
+            name + R"("tokens" is 601; those of the shards are 600)");
+  EXPECT_EQ(with(R"("tokens": 600)", R"("tokens": -1)"),
+            name + R"("tokens" is -1; expected 1 to 281474976710656)");
+  EXPECT_EQ(with(R"("tokens": 600)", R"("tokens": 6e2)"),
+            name + R"("tokens" is 600.0; expected 1 to 281474976710656)");
   EXPECT_EQ(with(R"("documents": 3)", R"("document": 3)"), name + R"(key "documents" is missing)");
-  EXPECT_EQ(with(R"("cls": 2)", R"("cls": 1000)"), name + R"(special_ids: "cls" is 1000; expected 0 to 999)");
+  EXPECT_EQ(with(R"("cls": 2)", R"("cls": 1000)"),
+            name + R"(special_ids: "cls" is 1000; expected 0 to 999)");
   EXPECT_EQ(with(R"("cls": 2)", R"("cls": 3)"), name + "two special ids are the same");
-  EXPECT_EQ(with(R"("vocab_size": 1000)", R"("vocab_size": 999)"),
-            R"(/tokens-00000.h5: metadata: "vocab_size" is 1000; the index says 999: the shard belongs to another data set)");
-  EXPECT_EQ(with(R"("statistics": {})", R"("statistics": [])"), name + R"("statistics" is not a JSON object)");
-  EXPECT_EQ(with("xxh3_128\": \"", "xxh3_128\": \"?"), name + R"(shard 0: "xxh3_128" is not 32 hexadecimal digits)");
+  EXPECT_EQ(
+      with(R"("vocab_size": 1000)", R"("vocab_size": 999)"),
+      R"(/tokens-00000.h5: metadata: "vocab_size" is 1000; the index says 999: the shard belongs to another data set)");
+  EXPECT_EQ(with(R"("statistics": {})", R"("statistics": [])"),
+            name + R"("statistics" is not a JSON object)");
+  EXPECT_EQ(with("xxh3_128\": \"", "xxh3_128\": \"?"),
+            name + R"(shard 0: "xxh3_128" is not 32 hexadecimal digits)");
   EXPECT_EQ(with("{", "{\"more\": 1,"), name + R"(unknown key "more")");
 }
 
@@ -262,7 +298,9 @@ std::int64_t resident_bytes() {
 }
 
 /// Token `i` of document `d`: with as few different bytes as make the disk quick.
-std::uint32_t id_at(std::int64_t d, std::size_t i) { return 5 + static_cast<std::uint32_t>(i % 7 + static_cast<std::size_t>(d)) % 29995; }
+std::uint32_t id_at(std::int64_t d, std::size_t i) {
+  return 5 + static_cast<std::uint32_t>(i % 7 + static_cast<std::size_t>(d)) % 29995;
+}
 
 TEST(Shards, FiftyMillionTokensStayOnDisk) {
   const TemporaryFolder folder;

@@ -13,9 +13,11 @@ namespace {
 using Scores = std::vector<double>;
 constexpr const char* context = "The ship  sailed home";
 
-/// A window [cls question sep context… sep] over the words of `context` from `first` to before `end`, a token each.
+/// A window [cls question sep context… sep] over the words of `context` from `first` to before
+/// `end`, a token each.
 EncodedSample window_of(std::int64_t first, std::int64_t end) {
-  static const std::vector<TextRange> words{{0, 3}, {3, 8}, {10, 16}, {16, 21}};  // two with the space in front
+  static const std::vector<TextRange> words{
+      {0, 3}, {3, 8}, {10, 16}, {16, 21}};  // two with the space in front
   EncodedSample sample;
   sample.context_begin = 3;
   sample.offsets.assign(words.begin() + first, words.begin() + end);
@@ -58,7 +60,8 @@ TEST(Answers, EndNotBeforeTheyStartAndAreNotTooLong) {
 
 TEST(Answers, OfOverlappingWindowsCountOnce) {
   const EncodedSample windows[] = {window_of(0, 3), window_of(2, 4)};
-  const Scores start{0, 0, 0, 0, 0, 4, 0}, end{0, 0, 0, 0, 0, 4, 0}, start2{0, 0, 0, 6, 0, 0}, end2{0, 0, 0, 6, 5, 0};
+  const Scores start{0, 0, 0, 0, 0, 4, 0}, end{0, 0, 0, 0, 0, 4, 0}, start2{0, 0, 0, 6, 0, 0},
+      end2{0, 0, 0, 6, 5, 0};
   const WindowScores scores[] = {{&windows[0], start, end}, {&windows[1], start2, end2}};
   const auto answers = best_answers(context, scores, {});
   EXPECT_EQ(answers[0].text, "sailed");
@@ -69,22 +72,28 @@ TEST(Answers, OfOverlappingWindowsCountOnce) {
 
 TEST(Answers, MayBeThatThereIsNone) {
   const EncodedSample windows[] = {window_of(0, 2), window_of(2, 4)};
-  const Scores start{4, 0, 0, 3, 0, 0}, end{4, 0, 0, 3, 0, 0}, start2{6, 0, 0, 1, 0, 0}, end2{6, 0, 0, 1, 0, 0};
+  const Scores start{4, 0, 0, 3, 0, 0}, end{4, 0, 0, 3, 0, 0}, start2{6, 0, 0, 1, 0, 0},
+      end2{6, 0, 0, 1, 0, 0};
   const WindowScores scores[] = {{&windows[0], start, end}, {&windows[1], start2, end2}};
   EXPECT_EQ(best_answers(context, scores, {})[0].text, "The");
   const auto none = best_answers(context, scores, {.no_answer = true});
   EXPECT_EQ(none[0].text, "");
   EXPECT_EQ(none[0].score, 8);  // the smallest over the windows
   EXPECT_EQ(none[1].text, "The");
-  EXPECT_EQ(texts_of(best_answers(context, scores, {.no_answer = true, .no_answer_threshold = 2}))[0], "The");
-  EXPECT_EQ(texts_of(best_answers(context, scores, {.no_answer = true, .no_answer_threshold = 1.9}))[0], "");
+  EXPECT_EQ(
+      texts_of(best_answers(context, scores, {.no_answer = true, .no_answer_threshold = 2}))[0],
+      "The");
+  EXPECT_EQ(
+      texts_of(best_answers(context, scores, {.no_answer = true, .no_answer_threshold = 1.9}))[0],
+      "");
 }
 
 TEST(Answers, OfScoresThatAreNotNumbersAreNone) {
   const EncodedSample window = window_of(0, 4);
   const Scores broken(8, NAN);
   const WindowScores scores{&window, broken, broken};
-  EXPECT_EQ(texts_of(best_answers(context, std::span(&scores, 1), {.no_answer = true})), std::vector<std::string>{""});
+  EXPECT_EQ(texts_of(best_answers(context, std::span(&scores, 1), {.no_answer = true})),
+            std::vector<std::string>{""});
 }
 
 TEST(Entities, AreFoundInRunningText) {
@@ -92,10 +101,13 @@ TEST(Entities, AreFoundInRunningText) {
   const auto places = split_words(text);
   std::vector<std::string> words;
   for (const TextRange& place : places)
-    words.push_back(text.substr(static_cast<std::size_t>(place.begin), static_cast<std::size_t>(place.end - place.begin)));
-  ASSERT_EQ(words, (std::vector<std::string>{"Dr", ".", "Ann", "Lee", ",", "of", "Łódź-West", "."}));
+    words.push_back(text.substr(static_cast<std::size_t>(place.begin),
+                                static_cast<std::size_t>(place.end - place.begin)));
+  ASSERT_EQ(words,
+            (std::vector<std::string>{"Dr", ".", "Ann", "Lee", ",", "of", "Łódź-West", "."}));
   const LabelSet labels({"O", "B-PER", "I-PER", "B-LOC"});
-  const std::vector<WordLabel> predicted{{0, 1}, {0, 1}, {1, 0.5}, {2, 0.7}, {0, 1}, {-1, 0}, {3, 0.9}, {0, 1}};
+  const std::vector<WordLabel> predicted{{0, 1}, {0, 1},  {1, 0.5}, {2, 0.7},
+                                         {0, 1}, {-1, 0}, {3, 0.9}, {0, 1}};
   const auto entities = find_entities(words, predicted, labels, text, places);
   ASSERT_EQ(entities.size(), 2);
   EXPECT_EQ(entities[0].text, "Ann Lee");

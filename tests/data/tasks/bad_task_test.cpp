@@ -21,7 +21,9 @@ struct BadFile {
   std::string text;
   std::string message;  // DIR/ stands for the folder
 };
-void PrintTo(const BadFile& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const BadFile& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 void two_labels(TaskConfig& task) { task.labels = {"neg", "pos"}; }
 void no_header(TaskConfig& task) {
@@ -46,8 +48,9 @@ void cola(TaskConfig& task) {
 }
 void no_answer(TaskConfig& task) { task.no_answer = true; }
 
-constexpr auto classification = TaskKind::classification, regression = TaskKind::regression, tokens = TaskKind::tokens,
-               questions = TaskKind::questions, choice = TaskKind::choice;
+constexpr auto classification = TaskKind::classification, regression = TaskKind::regression,
+               tokens = TaskKind::tokens, questions = TaskKind::questions,
+               choice = TaskKind::choice;
 
 /// As some editors save text: two bytes a character, of ASCII one of them NUL.
 std::string utf16(const std::string& ascii) {
@@ -58,7 +61,8 @@ std::string utf16(const std::string& ascii) {
 
 /// A SQuAD file of one question, or of several between commas.
 std::string squad(const std::string& question) {
-  return R"({"data": [{"paragraphs": [{"context": "The año 1900 began.", "qas": [)" + question + "]}]}]}";
+  return R"({"data": [{"paragraphs": [{"context": "The año 1900 began.", "qas": [)" + question +
+         "]}]}]}";
 }
 
 const BadFile bad_files[] = {
@@ -66,48 +70,66 @@ const BadFile bad_files[] = {
     {"missing_column", classification, unchanged, "a.tsv", "sentence\tlabel\nx\t1\n",
      "DIR/a.tsv:1: there is no column 'text'; columns: 'sentence', 'label'"},
     {"mistyped_column", classification, with_pair, "a.tsv", "text\tpairs\tlabel\nx\ty\t1\n",
-     "DIR/a.tsv:1: there is no column 'pair'; did you mean 'pairs'?; columns: 'text', 'pairs', 'label'"},
+     "DIR/a.tsv:1: there is no column 'pair'; did you mean 'pairs'?; columns: 'text', 'pairs', "
+     "'label'"},
     {"label_column_missing", classification, unchanged, "a.csv", "text,score\nx,1\n",
      "DIR/a.csv:1: there is no column 'label'; columns: 'text', 'score'"},
     {"commas_in_tsv", classification, unchanged, "a.tsv", "text,label\nx,1\n",
-     "DIR/a.tsv:1: there is no column 'text'; columns: 'text,label'; if commas separate them, set task.format to csv"},
-    {"comma_in_one_of_two_columns", classification, unchanged, "a.tsv", "text,label\tother\nx,1\t2\n",
+     "DIR/a.tsv:1: there is no column 'text'; columns: 'text,label'; if commas separate them, set "
+     "task.format to csv"},
+    {"comma_in_one_of_two_columns", classification, unchanged, "a.tsv",
+     "text,label\tother\nx,1\t2\n",
      "DIR/a.tsv:1: there is no column 'text'; columns: 'text,label', 'other'"},
     {"tabs_in_csv", classification, unchanged, "a.csv", "text\tlabel\nx\t1\n",
-     "DIR/a.csv:1: there is no column 'text'; columns: 'text\\x09label'; if tabs separate them, set task.format to tsv"},
+     "DIR/a.csv:1: there is no column 'text'; columns: 'text\\x09label'; if tabs separate them, "
+     "set task.format to tsv"},
     {"duplicate_column", classification, unchanged, "a.tsv", "text\tlabel\ttext\nx\t1\ty\n",
      "DIR/a.tsv:1: columns 1 and 3 are both called 'text'"},
-    {"empty_file", classification, unchanged, "a.tsv", "", "DIR/a.tsv: the file is empty; expected a row with the names of its columns"},
+    {"empty_file", classification, unchanged, "a.tsv", "",
+     "DIR/a.tsv: the file is empty; expected a row with the names of its columns"},
     {"only_a_mark", classification, unchanged, "a.tsv", "\xEF\xBB\xBF",
      "DIR/a.tsv: the file is empty; expected a row with the names of its columns"},
-    {"header_alone", classification, unchanged, "a.tsv", "text\tlabel\n", "DIR/a.tsv: there is no example in it"},
-    {"empty_without_header", classification, no_header, "a.tsv", "", "DIR/a.tsv: there is no example in it"},
+    {"header_alone", classification, unchanged, "a.tsv", "text\tlabel\n",
+     "DIR/a.tsv: there is no example in it"},
+    {"empty_without_header", classification, no_header, "a.tsv", "",
+     "DIR/a.tsv: there is no example in it"},
     {"too_few_cells", classification, unchanged, "a.tsv", "text\tlabel\nx\t1\ny\n",
      "DIR/a.tsv:3: the row has 1 column, expected as many as the header: 2"},
     {"too_many_cells", classification, unchanged, "a.csv", "text,label\nx, y,1\n",
      "DIR/a.csv:2: the row has 3 columns, expected as many as the header: 2"},
-    {"too_few_columns", classification, no_header, "a.tsv", "1\t\tx\n0\ty\n", "DIR/a.tsv:2: the row has 2 columns, expected at least 3"},
+    {"too_few_columns", classification, no_header, "a.tsv", "1\t\tx\n0\ty\n",
+     "DIR/a.tsv:2: the row has 2 columns, expected at least 3"},
     {"unclosed_quote", classification, unchanged, "a.csv", "text,label\n\"x,1\ny,0\n",
      "DIR/a.csv:2: the quote that opens in column 1 is not closed"},
     {"text_behind_quote", classification, unchanged, "a.csv", "text,label\n\"x\" y,1\n",
-     "DIR/a.csv:2: column 1 has text behind its closing quote; a quote inside a cell is written twice"},
+     "DIR/a.csv:2: column 1 has text behind its closing quote; a quote inside a cell is written "
+     "twice"},
     {"quote_inside", classification, unchanged, "a.csv", "text,label\n5\" disk,1\n",
-     "DIR/a.csv:2: column 1 has a quote inside a cell that does not begin with one; put the whole cell in quotes and double those inside"},
-    {"latin_1", classification, unchanged, "a.tsv", "text\tlabel\ncaf\xE9\t1\n", "DIR/a.tsv:2: column 1: byte 4 is not UTF-8 (\\xe9)"},
+     "DIR/a.csv:2: column 1 has a quote inside a cell that does not begin with one; put the whole "
+     "cell in quotes and double those inside"},
+    {"latin_1", classification, unchanged, "a.tsv", "text\tlabel\ncaf\xE9\t1\n",
+     "DIR/a.tsv:2: column 1: byte 4 is not UTF-8 (\\xe9)"},
     {"utf_16", classification, unchanged, "a.tsv", "\xFF\xFEt\x01",
-     "DIR/a.tsv:1: byte 1 is not UTF-8 (\\xff); the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8"},
-    {"utf_16_without_mark", classification, unchanged, "a.tsv", utf16("text\tlabel\nx\t1\n").substr(2),
-     "DIR/a.tsv:1: byte 2 is NUL; this is no text; the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8"},
+     "DIR/a.tsv:1: byte 1 is not UTF-8 (\\xff); the file is UTF-16: convert it, as with iconv -f "
+     "UTF-16 -t UTF-8"},
+    {"utf_16_without_mark", classification, unchanged, "a.tsv",
+     utf16("text\tlabel\nx\t1\n").substr(2),
+     "DIR/a.tsv:1: byte 2 is NUL; this is no text; the file is UTF-16: convert it, as with iconv "
+     "-f UTF-16 -t UTF-8"},
     {"returns_alone", classification, unchanged, "a.tsv", "text\tlabel\rx\t1\ry\t2\r",
      "DIR/a.tsv: its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new"},
-    {"returns_alone_in_quotes", classification, unchanged, "a.csv", "\"text\",\"label\"\r\"x\",\"1\"\r",
+    {"returns_alone_in_quotes", classification, unchanged, "a.csv",
+     "\"text\",\"label\"\r\"x\",\"1\"\r",
      "DIR/a.csv: its lines end in CR alone; convert it, as with tr '\\r' '\\n' < old > new"},
-    {"header_of_a_recipe_without", classification, cola, "a.tsv", "id\tlabel\tstar\tsentence\ngj04\t1\t\tThe cat sat.\n",
-     "DIR/a.tsv:1: unknown label 'label'; labels are '0' and '1'; if this line names the columns, set task.header to true and their names "
+    {"header_of_a_recipe_without", classification, cola, "a.tsv",
+     "id\tlabel\tstar\tsentence\ngj04\t1\t\tThe cat sat.\n",
+     "DIR/a.tsv:1: unknown label 'label'; labels are '0' and '1'; if this line names the columns, "
+     "set task.header to true and their names "
      "in task.columns"},
     {"nul", classification, unchanged, "a.tsv", std::string("text\tlabel\nx\0y\t1\n", 17),
      "DIR/a.tsv:2: column 1: byte 2 is NUL; this is no text"},
-    {"label_empty", classification, unchanged, "a.tsv", "text\tlabel\nx\t1\ny\t\n", "DIR/a.tsv:3: the label (column 'label') is empty"},
+    {"label_empty", classification, unchanged, "a.tsv", "text\tlabel\nx\t1\ny\t\n",
+     "DIR/a.tsv:3: the label (column 'label') is empty"},
     {"unknown_label", classification, two_labels, "a.tsv", "text\tlabel\nx\tpso\n",
      "DIR/a.tsv:2: unknown label 'pso'; did you mean 'pos'?; labels are 'neg' and 'pos'"},
     {"one_label", classification, unchanged, "a.tsv", "text\tlabel\nx\t1\ny\t1\n",
@@ -115,114 +137,156 @@ const BadFile bad_files[] = {
     {"unknown_ending", classification, unchanged, "a.dat", "x",
      "DIR/a.dat: the ending of its name does not tell its form; set task.format"},
     // Numbers
-    {"word_for_a_number", regression, unchanged, "a.tsv", "text\tlabel\nx\thigh\n", "DIR/a.tsv:2: the label 'high' is no finite number"},
-    {"not_a_number", regression, unchanged, "a.tsv", "text\tlabel\nx\tnan\n", "DIR/a.tsv:2: the label 'nan' is no finite number"},
-    {"infinite", regression, unchanged, "a.tsv", "text\tlabel\nx\t1e999\n", "DIR/a.tsv:2: the label '1e999' is no finite number"},
-    {"decimal_comma", regression, unchanged, "a.tsv", "text\tlabel\nx\t2,5\n", "DIR/a.tsv:2: the label '2,5' is no finite number"},
+    {"word_for_a_number", regression, unchanged, "a.tsv", "text\tlabel\nx\thigh\n",
+     "DIR/a.tsv:2: the label 'high' is no finite number"},
+    {"not_a_number", regression, unchanged, "a.tsv", "text\tlabel\nx\tnan\n",
+     "DIR/a.tsv:2: the label 'nan' is no finite number"},
+    {"infinite", regression, unchanged, "a.tsv", "text\tlabel\nx\t1e999\n",
+     "DIR/a.tsv:2: the label '1e999' is no finite number"},
+    {"decimal_comma", regression, unchanged, "a.tsv", "text\tlabel\nx\t2,5\n",
+     "DIR/a.tsv:2: the label '2,5' is no finite number"},
     {"beyond_f32", regression, unchanged, "a.tsv", "text\tlabel\nx\t3.4e38\ny\t-3.5e38\n",
      "DIR/a.tsv:3: the label '-3.5e38' is no finite number in f32, which ends at 3.4e38"},
     {"header_for_a_number", regression, no_header, "a.tsv", "score\tid\ttext\n1\t7\tx\n",
-     "DIR/a.tsv:1: the label 'score' is no finite number; if this line names the columns, set task.header to true and their names in "
+     "DIR/a.tsv:1: the label 'score' is no finite number; if this line names the columns, set "
+     "task.header to true and their names in "
      "task.columns"},
     // JSON Lines
-    {"no_json", classification, unchanged, "a.jsonl", "{\"text\": \"x\", \"label\": 1}\n{\"text\": x}\n",
-     "DIR/a.jsonl:2:10: syntax error while parsing value - invalid literal; last read: '\"text\": x'"},
-    {"object_on_several_lines", classification, unchanged, "a.jsonl", "{\n  \"text\": \"x\",\n  \"label\": 1\n}\n",
-     "DIR/a.jsonl:1:1: syntax error while parsing object key - unexpected end of input; expected string literal; each line must hold one "
+    {"no_json", classification, unchanged, "a.jsonl",
+     "{\"text\": \"x\", \"label\": 1}\n{\"text\": x}\n",
+     "DIR/a.jsonl:2:10: syntax error while parsing value - invalid literal; last read: '\"text\": "
+     "x'"},
+    {"object_on_several_lines", classification, unchanged, "a.jsonl",
+     "{\n  \"text\": \"x\",\n  \"label\": 1\n}\n",
+     "DIR/a.jsonl:1:1: syntax error while parsing object key - unexpected end of input; expected "
+     "string literal; each line must hold one "
      "whole JSON object"},
-    {"utf_16_json", classification, unchanged, "a.jsonl", utf16("{\"text\": \"x\", \"label\": 1}\n"),
-     "DIR/a.jsonl:1:4: a NUL byte; the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8"},
-    {"no_object", classification, unchanged, "a.jsonl", "[1]\n", "DIR/a.jsonl:1: the line is a list, expected a JSON object"},
+    {"utf_16_json", classification, unchanged, "a.jsonl",
+     utf16("{\"text\": \"x\", \"label\": 1}\n"),
+     "DIR/a.jsonl:1:4: a NUL byte; the file is UTF-16: convert it, as with iconv -f UTF-16 -t "
+     "UTF-8"},
+    {"no_object", classification, unchanged, "a.jsonl", "[1]\n",
+     "DIR/a.jsonl:1: the line is a list, expected a JSON object"},
     {"missing_key", classification, unchanged, "a.jsonl", "{\"txt\": \"x\", \"label\": 1}\n",
      "DIR/a.jsonl:1: there is no key 'text'; did you mean 'txt'?; keys: 'label', 'txt'"},
-    {"null_value", classification, unchanged, "a.jsonl", "{\"text\": null, \"label\": 1}\n", "DIR/a.jsonl:1: 'text' is null"},
+    {"null_value", classification, unchanged, "a.jsonl", "{\"text\": null, \"label\": 1}\n",
+     "DIR/a.jsonl:1: 'text' is null"},
     {"list_for_text", classification, unchanged, "a.jsonl", "{\"text\": [1], \"label\": 1}\n",
      "DIR/a.jsonl:1: 'text' is a list, expected a text or a number"},
-    {"key_twice", classification, unchanged, "a.jsonl", "{\"text\": \"x\", \"text\": \"y\", \"label\": 1}\n",
+    {"key_twice", classification, unchanged, "a.jsonl",
+     "{\"text\": \"x\", \"text\": \"y\", \"label\": 1}\n",
      "DIR/a.jsonl:1:20: key \"text\" appears twice"},
     // Words
     {"no_tag", tokens, unchanged, "a.conll", "The O\nship B_SHIP\n",
-     "DIR/a.conll:2: 'B_SHIP' is no entity tag; expected O, or B-, I-, E- or S- and a type (for labels of another kind set task.metric to "
+     "DIR/a.conll:2: 'B_SHIP' is no entity tag; expected O, or B-, I-, E- or S- and a type (for "
+     "labels of another kind set task.metric to "
      "accuracy)"},
-    {"ragged_words", tokens, unchanged, "a.conll", "The O\nship\n", "DIR/a.conll:2: the line has 1 column, those before it 2"},
-    {"words_alone", tokens, unchanged, "a.conll", "The\nship\n", "DIR/a.conll:1: the line has no label behind the word 'The'"},
-    {"no_sentence", tokens, unchanged, "a.conll", "\n-DOCSTART- O\n\n", "DIR/a.conll: there is no example in it"},
-    {"words_without_labels", tokens, unchanged, "a.jsonl", "{\"tokens\": [\"a\", \"b\"], \"tags\": [\"O\"]}",
+    {"ragged_words", tokens, unchanged, "a.conll", "The O\nship\n",
+     "DIR/a.conll:2: the line has 1 column, those before it 2"},
+    {"words_alone", tokens, unchanged, "a.conll", "The\nship\n",
+     "DIR/a.conll:1: the line has no label behind the word 'The'"},
+    {"no_sentence", tokens, unchanged, "a.conll", "\n-DOCSTART- O\n\n",
+     "DIR/a.conll: there is no example in it"},
+    {"words_without_labels", tokens, unchanged, "a.jsonl",
+     "{\"tokens\": [\"a\", \"b\"], \"tags\": [\"O\"]}",
      "DIR/a.jsonl:1: there are 2 words but 1 labels"},
     {"text_for_words", tokens, unchanged, "a.jsonl", "{\"tokens\": \"a b\", \"tags\": [\"O\"]}",
      "DIR/a.jsonl:1: 'tokens' is a single value, expected a list"},
-    {"words_in_csv", tokens, unchanged, "a.csv", "a,O\n", "DIR/a.csv: csv does not hold a task of kind tokens"},
-    {"latin_1_word", tokens, unchanged, "a.conll", "caf\xE9 O\n", "DIR/a.conll:1: byte 4 is not UTF-8 (\\xe9)"},
+    {"words_in_csv", tokens, unchanged, "a.csv", "a,O\n",
+     "DIR/a.csv: csv does not hold a task of kind tokens"},
+    {"latin_1_word", tokens, unchanged, "a.conll", "caf\xE9 O\n",
+     "DIR/a.conll:1: byte 4 is not UTF-8 (\\xe9)"},
     // Questions
     {"offset_beside", questions, unchanged, "a.json",
      squad(R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": 9}]})"),
-     "DIR/a.json: question '7': at answer_start 9 the context has '900 ', not the answer's text '1900', which is at 8"},
+     "DIR/a.json: question '7': at answer_start 9 the context has '900 ', not the answer's text "
+     "'1900', which is at 8"},
     {"answer_elsewhere", questions, unchanged, "a.json",
      squad(R"({"id": "7", "question": "When?", "answers": [{"text": "1901", "answer_start": 4}]})"),
-     "DIR/a.json: question '7': at answer_start 4 the context has 'año ', not the answer's text '1901', which is nowhere in it"},
+     "DIR/a.json: question '7': at answer_start 4 the context has 'año ', not the answer's text "
+     "'1901', which is nowhere in it"},
     {"offset_outside", questions, unchanged, "a.json",
-     squad(R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": 19}]})"),
+     squad(
+         R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": 19}]})"),
      "DIR/a.json: question '7': answer_start 19 lies outside the context of 19 characters"},
     {"offset_far_outside", questions, unchanged, "a.json",
-     squad(R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": 25}]})"),
+     squad(
+         R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": 25}]})"),
      "DIR/a.json: question '7': answer_start 25 lies outside the context of 19 characters"},
     {"offset_as_text", questions, unchanged, "a.json",
-     squad(R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": "8"}]})"),
+     squad(
+         R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": "8"}]})"),
      "DIR/a.json: question '7': 'answer_start' is a text, expected a whole number"},
     {"empty_answer", questions, unchanged, "a.json",
      squad(R"({"id": "7", "question": "When?", "answers": [{"text": "", "answer_start": 8}]})"),
      "DIR/a.json: question '7': the text of an answer is empty"},
     {"no_answers", questions, unchanged, "a.json", squad(R"({"id": "7", "question": "When?"})"),
      "DIR/a.json: question '7': there is no key 'answers'"},
-    {"unanswerable", questions, unchanged, "a.json", squad(R"({"id": "7", "question": "When?", "answers": [], "is_impossible": true})"),
-     "DIR/a.json: question '7': it has no answer; set task.no_answer to true if contexts may have none, as in SQuAD 2.0"},
+    {"unanswerable", questions, unchanged, "a.json",
+     squad(R"({"id": "7", "question": "When?", "answers": [], "is_impossible": true})"),
+     "DIR/a.json: question '7': it has no answer; set task.no_answer to true if contexts may have "
+     "none, as in SQuAD 2.0"},
     {"blank_answer", questions, unchanged, "a.json",
      squad(R"({"id": "7", "question": "When?", "answers": [{"text": " ", "answer_start": 3}]})"),
      "DIR/a.json: question '7': the text of an answer is nothing but white space"},
     {"impossible_with_an_answer", questions, no_answer, "a.json",
-     squad(R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": 8}], "is_impossible": true})"),
-     "DIR/a.json: question '7': 'is_impossible' is true, but it has an answer; correct one of them"},
+     squad(
+         R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": 8}], "is_impossible": true})"),
+     "DIR/a.json: question '7': 'is_impossible' is true, but it has an answer; correct one of "
+     "them"},
     {"possible_without_an_answer", questions, no_answer, "a.json",
      squad(R"({"id": "7", "question": "When?", "answers": [], "is_impossible": false})"),
-     "DIR/a.json: question '7': 'is_impossible' is false, but it has no answer; correct one of them"},
+     "DIR/a.json: question '7': 'is_impossible' is false, but it has no answer; correct one of "
+     "them"},
     {"impossible_as_text", questions, no_answer, "a.json",
      squad(R"({"id": "7", "question": "When?", "answers": [], "is_impossible": "no"})"),
      "DIR/a.json: question '7': 'is_impossible' is a text, expected true or false"},
     {"id_twice", questions, no_answer, "a.json",
-     squad(R"({"id": "7", "question": "When?", "answers": []}, {"id": "7", "question": "Who?", "answers": []})"),
+     squad(
+         R"({"id": "7", "question": "When?", "answers": []}, {"id": "7", "question": "Who?", "answers": []})"),
      "DIR/a.json: question '7': an earlier question has the same id"},
     {"utf_16_document", questions, unchanged, "a.json", utf16("{\"data\": []}"),
-     "DIR/a.json:1:4: a NUL byte; the file is UTF-16: convert it, as with iconv -f UTF-16 -t UTF-8"},
-    {"empty_question", questions, unchanged, "a.json", squad(R"({"id": "7", "question": " ", "answers": []})"),
+     "DIR/a.json:1:4: a NUL byte; the file is UTF-16: convert it, as with iconv -f UTF-16 -t "
+     "UTF-8"},
+    {"empty_question", questions, unchanged, "a.json",
+     squad(R"({"id": "7", "question": " ", "answers": []})"),
      "DIR/a.json: question '7': the question is empty"},
     {"no_id", questions, unchanged, "a.json", squad(R"({"question": "When?", "answers": []})"),
      "DIR/a.json: data[0].paragraphs[0].qas[0]: there is no key 'id'"},
     {"no_context", questions, unchanged, "a.json", R"({"data": [{"paragraphs": [{"qas": []}]}]})",
      "DIR/a.json: data[0].paragraphs[0]: there is no key 'context'"},
-    {"no_paragraphs", questions, unchanged, "a.json", R"({"data": [[]]})", "DIR/a.json: data[0] is a list, expected an object"},
+    {"no_paragraphs", questions, unchanged, "a.json", R"({"data": [[]]})",
+     "DIR/a.json: data[0] is a list, expected an object"},
     {"no_data", questions, unchanged, "a.json", "[]",
      "DIR/a.json: there is no key 'data' at the top; expected SQuAD's form: data, paragraphs, qas"},
     {"cut_json", questions, unchanged, "a.json", "{\"data\": [",
-     "DIR/a.json:1:10: syntax error while parsing value - unexpected end of input; expected '[', '{', or a literal"},
-    {"no_question", questions, unchanged, "a.json", R"({"data": []})", "DIR/a.json: there is no example in it"},
+     "DIR/a.json:1:10: syntax error while parsing value - unexpected end of input; expected '[', "
+     "'{', or a literal"},
+    {"no_question", questions, unchanged, "a.json", R"({"data": []})",
+     "DIR/a.json: there is no example in it"},
     {"questions_in_a_table", questions, unchanged, "a.tsv", "question\tcontext\nx\ty\n",
      "DIR/a.tsv: questions with answers are read from SQuAD's JSON (task.format squad)"},
     // Choices
     {"choice_missing", choice, two_choices, "a.tsv", "text\ta\tlabel\nx\ty\t0\n",
      "DIR/a.tsv:1: there is no column 'b'; columns: 'text', 'a', 'label'"},
-    {"choice_empty", choice, two_choices, "a.tsv", "text\ta\tb\tlabel\nx\ty\t\t0\n", "DIR/a.tsv:2: choice 1 is empty"},
+    {"choice_empty", choice, two_choices, "a.tsv", "text\ta\tb\tlabel\nx\ty\t\t0\n",
+     "DIR/a.tsv:2: choice 1 is empty"},
     {"choice_beyond", choice, two_choices, "a.tsv", "text\ta\tb\tlabel\nx\ty\tz\t2\n",
-     "DIR/a.tsv:2: label '2' names no choice; there are 2, numbered from 0 to 1; other names go into task.labels"},
+     "DIR/a.tsv:2: label '2' names no choice; there are 2, numbered from 0 to 1; other names go "
+     "into task.labels"},
     {"choice_unknown", choice, named_choices, "a.tsv", "text\ta\tb\tlabel\nx\ty\tz\tC\n",
      "DIR/a.tsv:2: label 'C' names no choice; labels are 'A' and 'B'"},
     {"names_for_other_choices", choice, three_names, "a.tsv", "text\ta\tb\tlabel\nx\ty\tz\tA\n",
      "DIR/a.tsv:2: 2 to choose from, but task.labels names 3; give a label for each"},
-    {"one_choice", choice, list_of_choices, "a.jsonl", R"({"text": "x", "endings": ["a"], "label": 0})",
+    {"one_choice", choice, list_of_choices, "a.jsonl",
+     R"({"text": "x", "endings": ["a"], "label": 0})",
      "DIR/a.jsonl:1: 1 to choose from, expected at least 2"},
     {"other_number_of_choices", choice, list_of_choices, "a.jsonl",
-     "{\"text\": \"x\", \"endings\": [\"a\", \"b\"], \"label\": 0}\n{\"text\": \"x\", \"endings\": [\"a\", \"b\", \"c\"], \"label\": 0}\n",
+     "{\"text\": \"x\", \"endings\": [\"a\", \"b\"], \"label\": 0}\n{\"text\": \"x\", \"endings\": "
+     "[\"a\", \"b\", \"c\"], \"label\": 0}\n",
      "DIR/a.jsonl:2: 3 to choose from, the first example has 2; all need as many"},
-    {"choices_as_text", choice, list_of_choices, "a.jsonl", R"({"text": "x", "endings": "a", "label": 0})",
+    {"choices_as_text", choice, list_of_choices, "a.jsonl",
+     R"({"text": "x", "endings": "a", "label": 0})",
      "DIR/a.jsonl:1: 'endings' is a single value, expected a list"},
 };
 
@@ -248,7 +312,8 @@ TEST_P(BadTaskFile, IsRefusedWithOneLine) {
   EXPECT_EQ(message, test.message);
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, BadTaskFile, ::testing::ValuesIn(bad_files), [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Files, BadTaskFile, ::testing::ValuesIn(bad_files),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 TEST(BadTask, FolderWithoutLabels) {
   const TemporaryFolder folder;
@@ -257,10 +322,16 @@ TEST(BadTask, FolderWithoutLabels) {
   task.train = {folder.path().string()};
   task = resolve_task(task);
   SkippedRows skipped;
-  const auto read = [&] { for_each_example(task, task.train, Labelled::required, skipped, [](const Example&) {}); };
-  EXPECT_EQ(input_error(read), folder.path().string() + ": there is no folder 'neg' in it; expected one a label, such as pos and neg");
+  const auto read = [&] {
+    for_each_example(task, task.train, Labelled::required, skipped, [](const Example&) {});
+  };
+  EXPECT_EQ(input_error(read),
+            folder.path().string() +
+                ": there is no folder 'neg' in it; expected one a label, such as pos and neg");
   task.labels.clear();
-  EXPECT_EQ(input_error(read), folder.path().string() + ": there are no folders in it; expected one a label, such as pos and neg");
+  EXPECT_EQ(input_error(read),
+            folder.path().string() +
+                ": there are no folders in it; expected one a label, such as pos and neg");
 }
 
 TEST(BadTask, SkippedRowsAloneAreNoData) {
@@ -274,7 +345,8 @@ TEST(BadTask, SkippedRowsAloneAreNoData) {
   const std::string file = (folder / "a.tsv").string();
   const TaskEncoder encoder(resolve_task(task), LabelSet(task.labels), tokenizer, 16);
   EXPECT_EQ(input_error([&] { TaskDataset::read(encoder, {file}, Labelled::required, false); }),
-            file + ": none of its 2 examples can be read; the first: " + file + ":2: unknown label '7'; labels are '0' and '1'");
+            file + ": none of its 2 examples can be read; the first: " + file +
+                ":2: unknown label '7'; labels are '0' and '1'");
 }
 
 TEST(BadTask, SkippedRowsAloneHaveNoLabels) {
@@ -285,8 +357,9 @@ TEST(BadTask, SkippedRowsAloneHaveNoLabels) {
   task.bad_rows = BadRows::skip;
   const std::string file = (folder / "a.tsv").string();
   task.train = {file};
-  EXPECT_EQ(input_error([&] { task_labels(resolve_task(task)); }), file + ": none of its 2 examples can be read; the first: " + file +
-                                                                       ":2: the row has 1 column, expected as many as the header: 2");
+  EXPECT_EQ(input_error([&] { task_labels(resolve_task(task)); }),
+            file + ": none of its 2 examples can be read; the first: " + file +
+                ":2: the row has 1 column, expected as many as the header: 2");
 }
 
 TEST(BadTask, ABadHeaderIsNoRowToSkip) {
@@ -297,8 +370,13 @@ TEST(BadTask, ABadHeaderIsNoRowToSkip) {
   task.bad_rows = BadRows::skip;
   const std::string file = (folder / "a.csv").string();
   SkippedRows skipped;
-  EXPECT_EQ(input_error([&] { for_each_example(resolve_task(task), {file}, Labelled::required, skipped, [](const Example&) {}); }),
-            file + ":1: column 2 has text behind its closing quote; a quote inside a cell is written twice");
+  EXPECT_EQ(
+      input_error([&] {
+        for_each_example(resolve_task(task), {file}, Labelled::required, skipped,
+                         [](const Example&) {});
+      }),
+      file +
+          ":1: column 2 has text behind its closing quote; a quote inside a cell is written twice");
 }
 
 TEST(BadTask, ExamplesInMemoryAreNamedByTheirText) {
@@ -321,7 +399,8 @@ TEST(BadTask, NoRoomForText) {
   EXPECT_EQ(input_error([&] { TaskEncoder(task, {}, tokenizer, 6); }),
             "data.sequence_length 6 leaves no room for text beside 3 special tokens");
   EXPECT_EQ(input_error([&] { TaskEncoder(task, {}, tokenizer, 256); }),
-            "task.stride 128 is too large for data.sequence_length 256: a window has 127 tokens of context beside a long question");
+            "task.stride 128 is too large for data.sequence_length 256: a window has 127 tokens of "
+            "context beside a long question");
 }
 
 }  // namespace

@@ -21,7 +21,9 @@ class Encoder : public ::testing::Test {
     return encoder.encode(example, counts_);
   }
 
-  std::string text_of(const EncodedSample& sample, std::size_t row = 0) const { return row_text(tokenizer_, sample.rows.at(row).ids); }
+  std::string text_of(const EncodedSample& sample, std::size_t row = 0) const {
+    return row_text(tokenizer_, sample.rows.at(row).ids);
+  }
 
   LetterTokenizer tokenizer_;
   EncodingCounts counts_;
@@ -54,7 +56,8 @@ TEST_F(Encoder, PairsLoseTokensOfTheLongerFirst) {
   EXPECT_EQ(pair("abcdef", "ghijkl"), "[abc]ghij]");  // the odd one goes to the second of equals
   EXPECT_EQ(pair("abcdefg", "hijkl"), "[abcd]hij]");
   EXPECT_EQ(counts_.truncated.count, 4);
-  EXPECT_EQ(encode(TaskKind::classification, 10, example_of("a", "b"))[0].rows[0].type_ids, (std::vector<std::int32_t>{0, 0, 0, 1, 1}));
+  EXPECT_EQ(encode(TaskKind::classification, 10, example_of("a", "b"))[0].rows[0].type_ids,
+            (std::vector<std::int32_t>{0, 0, 0, 1, 1}));
 }
 
 TEST_F(Encoder, WordsAreLabelledAtTheirFirstTokens) {
@@ -106,7 +109,8 @@ TEST_F(Encoder, LongContextsBecomeWindowsThatOverlap) {
 TEST_F(Encoder, AnswersLongerThanAnyWindowAreCounted) {
   Example example = example_of("q", "abcdefghij");
   example.answers = {{"abcdefghi", 0}};
-  for (const EncodedSample& window : encode(TaskKind::questions, 11, example)) EXPECT_EQ(window.start, 0);
+  for (const EncodedSample& window : encode(TaskKind::questions, 11, example))
+    EXPECT_EQ(window.start, 0);
   EXPECT_EQ(counts_.answers_cut, 1);
 }
 
@@ -152,7 +156,9 @@ TEST_F(Encoder, QuestionsWithoutAnswerPointToTheFirstToken) {
   EXPECT_EQ(counts_.answers_cut, 0);
 }
 
-TEST_F(Encoder, EmptyContextsAreOneWindow) { EXPECT_EQ(text_of(encode(TaskKind::questions, 11, example_of("q", "")).at(0)), "[q]]"); }
+TEST_F(Encoder, EmptyContextsAreOneWindow) {
+  EXPECT_EQ(text_of(encode(TaskKind::questions, 11, example_of("q", "")).at(0)), "[q]]");
+}
 
 }  // namespace
 }  // namespace nystrom

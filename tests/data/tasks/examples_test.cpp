@@ -19,10 +19,12 @@ class Examples : public ::testing::Test {
     return {(folder_ / name).string()};
   }
 
-  std::vector<Example> read(const TaskConfig& task, const std::vector<std::string>& files, Labelled labelled = Labelled::required) {
+  std::vector<Example> read(const TaskConfig& task, const std::vector<std::string>& files,
+                            Labelled labelled = Labelled::required) {
     EXPECT_EQ(problems(task), std::vector<std::string>());
     std::vector<Example> examples;
-    for_each_example(resolve_task(task), files, labelled, skipped_, [&](Example&& example) { examples.push_back(std::move(example)); });
+    for_each_example(resolve_task(task), files, labelled, skipped_,
+                     [&](Example&& example) { examples.push_back(std::move(example)); });
     return examples;
   }
 
@@ -43,7 +45,9 @@ Words texts_of(const std::vector<Example>& examples) {
 }
 
 TEST_F(Examples, TsvHasNoQuotesAndDropsByteOrderMarkAndCarriageReturns) {
-  const auto read_rows = read(task_of(TaskKind::classification), write("a.tsv", "\xEF\xBB\xBFlabel\ttext\r\nx\tsay \"hi\r\n\r\ny\t\r\n"));
+  const auto read_rows =
+      read(task_of(TaskKind::classification),
+           write("a.tsv", "\xEF\xBB\xBFlabel\ttext\r\nx\tsay \"hi\r\n\r\ny\t\r\n"));
   ASSERT_EQ(texts_of(read_rows), (Words{"say \"hi", ""}));
   EXPECT_EQ(read_rows[0].label, "x");
   EXPECT_TRUE(read_rows[0].labelled);
@@ -55,7 +59,9 @@ TEST_F(Examples, CsvQuotesCommasLineEndsAndQuotes) {
   TaskConfig task = task_of(TaskKind::regression);
   task.columns.pair = "other, one";
   task.columns.id = "id";
-  const auto rows = read(task, write("a.csv", "id,text,\"other, one\",label\n7,\"a, \"\"b\"\"\nc\",,-1.5e1\n8,\"\",d,+2"));
+  const auto rows = read(
+      task,
+      write("a.csv", "id,text,\"other, one\",label\n7,\"a, \"\"b\"\"\nc\",,-1.5e1\n8,\"\",d,+2"));
   ASSERT_EQ(texts_of(rows), (Words{"a, \"b\"\nc", ""}));
   EXPECT_EQ(rows[0].pair, "");
   EXPECT_EQ(rows[0].value, -15);
@@ -65,9 +71,10 @@ TEST_F(Examples, CsvQuotesCommasLineEndsAndQuotes) {
 }
 
 TEST_F(Examples, JsonLinesTakeTextsNumbersAndWords) {
-  const auto rows =
-      read(task_of(TaskKind::classification),
-           write("a.jsonl", "{\"text\": \"caf\\u00e9\", \"label\": 3, \"more\": [1]}\n \n{\"label\": true, \"text\": 1.5}\n"));
+  const auto rows = read(task_of(TaskKind::classification),
+                         write("a.jsonl",
+                               "{\"text\": \"caf\\u00e9\", \"label\": 3, \"more\": [1]}\n "
+                               "\n{\"label\": true, \"text\": 1.5}\n"));
   ASSERT_EQ(texts_of(rows), (Words{"caf\xC3\xA9", "1.5"}));
   EXPECT_EQ(rows[0].label, "3");
   EXPECT_EQ(rows[1].label, "true");
@@ -77,7 +84,8 @@ TEST_F(Examples, JsonLinesTakeTextsNumbersAndWords) {
 TEST_F(Examples, ColumnsByNumberWithoutAHeader) {
   TaskConfig task;
   task.recipe = "cola";
-  const auto rows = read(task, write("a.tsv", "gj04\t1\t\tThe cat sat.\ngj04\t0\t*\tSat cat the.\textra\n"));
+  const auto rows =
+      read(task, write("a.tsv", "gj04\t1\t\tThe cat sat.\ngj04\t0\t*\tSat cat the.\textra\n"));
   EXPECT_EQ(texts_of(rows), (Words{"The cat sat.", "Sat cat the."}));
   EXPECT_EQ(rows[1].label, "0");
 }
@@ -89,27 +97,38 @@ TEST_F(Examples, RecipesKnowTheColumnsOfGlue) {
     return read(task, write("a.tsv", text)).at(0);
   };
   EXPECT_EQ(first("sst2", "sentence\tlabel\nfine\t1\n").label, "1");
-  const Example mrpc = first("mrpc", "\xEF\xBB\xBFQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t7\t8\t\"a\tb\r\n");
+  const Example mrpc = first(
+      "mrpc", "\xEF\xBB\xBFQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\r\n1\t7\t8\t\"a\tb\r\n");
   EXPECT_EQ(mrpc.text, "\"a");
   EXPECT_EQ(mrpc.pair, "b");
   EXPECT_EQ(first("stsb", "index\tsentence1\tsentence2\tscore\n0\ta\tb\t3.8\n").value, 3.8);
-  EXPECT_EQ(first("mnli", "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta\tb\tneutral\tentailment\n").label, "entailment");
+  EXPECT_EQ(first("mnli",
+                  "index\tsentence1\tsentence2\tlabel1\tgold_label\n0\ta\tb\tneutral\tentailment\n")
+                .label,
+            "entailment");
   EXPECT_EQ(first("qnli", "index\tquestion\tsentence\tlabel\n0\ta\tb\tentailment\n").pair, "b");
-  EXPECT_EQ(first("rte", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tnot_entailment\n").label, "not_entailment");
+  EXPECT_EQ(first("rte", "index\tsentence1\tsentence2\tlabel\n0\ta\tb\tnot_entailment\n").label,
+            "not_entailment");
   EXPECT_EQ(first("trec", "coarse\tfine\ttext\nNUM\tdist\tHow far?\n").label, "NUM");
 }
 
 TEST_F(Examples, QqpLeavesOutCutRowsAndCountsThem) {
   TaskConfig task;
   task.recipe = "qqp";
-  const auto rows = read(task, write("a.tsv", "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t1\t2\ta?\n2\t3\t4\tb?\tc?\t1\n"));
+  const auto rows = read(
+      task,
+      write(
+          "a.tsv",
+          "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n1\t1\t2\ta?\n2\t3\t4\tb?\tc?\t1\n"));
   EXPECT_EQ(texts_of(rows), (Words{"b?"}));
   EXPECT_EQ(skipped_.count, 1);
-  EXPECT_EQ(skipped_.first, (folder_ / "a.tsv").string() + ":2: the row has 4 columns, expected as many as the header: 6");
+  EXPECT_EQ(skipped_.first, (folder_ / "a.tsv").string() +
+                                ":2: the row has 4 columns, expected as many as the header: 6");
 }
 
 TEST_F(Examples, FoldersAreLabels) {
-  for (const char* label : {"neg", "pos", "unsup"}) std::filesystem::create_directories(folder_ / "train" / label);
+  for (const char* label : {"neg", "pos", "unsup"})
+    std::filesystem::create_directories(folder_ / "train" / label);
   write_bytes(folder_ / "train" / "pos" / "1_9.txt", "good\nfilm");
   write_bytes(folder_ / "train" / "pos" / "0_8.txt", "fine");
   write_bytes(folder_ / "train" / "neg" / "0_1.txt", "bad");
@@ -124,7 +143,8 @@ TEST_F(Examples, FoldersAreLabels) {
 }
 
 TEST_F(Examples, FoldersAreAllLabelsWhereNoneAreNamed) {
-  for (const char* label : {"b", "a", ".hidden"}) std::filesystem::create_directories(folder_ / label);
+  for (const char* label : {"b", "a", ".hidden"})
+    std::filesystem::create_directories(folder_ / label);
   write_bytes(folder_ / "readme.txt", "no example");
   write_bytes(folder_ / "a" / "1.txt", "first");
   write_bytes(folder_ / "b" / "1.txt", "second");
@@ -136,7 +156,8 @@ TEST_F(Examples, FoldersAreAllLabelsWhereNoneAreNamed) {
 
 TEST_F(Examples, ConllSentencesEndAtEmptyLinesAndDocuments) {
   const std::string text =
-      "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\n\n-DOCSTART- -X- O O\n\nPeter NNP I-NP I-PER\r\nBlackburn NNP I-NP "
+      "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\n\n-DOCSTART- -X- O "
+      "O\n\nPeter NNP I-NP I-PER\r\nBlackburn NNP I-NP "
       "I-PER";
   const auto sentences = read(task_of(TaskKind::tokens), write("a.conll", text));
   ASSERT_EQ(sentences.size(), 2);
@@ -157,13 +178,16 @@ TEST_F(Examples, ConllColumnsMayBeNamed) {
 }
 
 TEST_F(Examples, WordsInJsonLines) {
-  const auto rows = read(task_of(TaskKind::tokens), write("a.jsonl", "{\"tokens\": [\"A\", \"b\"], \"tags\": [\"B-X\", \"O\"]}"));
+  const auto rows =
+      read(task_of(TaskKind::tokens),
+           write("a.jsonl", "{\"tokens\": [\"A\", \"b\"], \"tags\": [\"B-X\", \"O\"]}"));
   EXPECT_EQ(rows.at(0).words, (Words{"A", "b"}));
   EXPECT_EQ(rows.at(0).word_labels, (Words{"B-X", "O"}));
 }
 
 TEST_F(Examples, SquadCountsCharactersNotBytes) {
-  const std::string text = R"({"version": "2.0", "data": [{"title": "t", "paragraphs": [{"context": "Łódź is großartig, Łódź!", "qas": [
+  const std::string text =
+      R"({"version": "2.0", "data": [{"title": "t", "paragraphs": [{"context": "Łódź is großartig, Łódź!", "qas": [
       {"id": "1", "question": "What?", "answers": [{"text": "großartig", "answer_start": 8}, {"text": "Łódź", "answer_start": 19}]},
       {"id": "2", "question": "Who?", "is_impossible": true, "answers": [], "plausible_answers": [{"text": "x", "answer_start": 99}]}]}]}]})";
   TaskConfig task = task_of(TaskKind::questions);
@@ -172,7 +196,8 @@ TEST_F(Examples, SquadCountsCharactersNotBytes) {
   ASSERT_EQ(questions.size(), 2);
   ASSERT_EQ(questions[0].answers.size(), 2);
   EXPECT_EQ(questions[0].answers[0].begin, 11);
-  EXPECT_EQ(questions[0].pair->substr(static_cast<std::size_t>(questions[0].answers[1].begin), 7), "Łódź");
+  EXPECT_EQ(questions[0].pair->substr(static_cast<std::size_t>(questions[0].answers[1].begin), 7),
+            "Łódź");
   EXPECT_TRUE(questions[1].answers.empty());
   EXPECT_TRUE(questions[1].labelled);
 }
@@ -181,39 +206,52 @@ TEST_F(Examples, ChoicesInColumnsAndInLists) {
   TaskConfig task = task_of(TaskKind::choice);
   task.columns.choices = {"a", "b"};
   task.columns.pair = "start";
-  const auto rows = read(task, write("a.tsv", "text\tstart\ta\tb\tlabel\nOnce\tThe\tcat\tdog\t1\n"));
+  const auto rows =
+      read(task, write("a.tsv", "text\tstart\ta\tb\tlabel\nOnce\tThe\tcat\tdog\t1\n"));
   EXPECT_EQ(rows.at(0).choices, (Words{"cat", "dog"}));
   EXPECT_EQ(rows.at(0).choice, 1);
   TaskConfig list = task_of(TaskKind::choice);
   list.columns.choices = {"endings"};
   list.labels = {"A", "B", "C"};
-  const auto lists = read(list, write("a.jsonl", R"({"text": "x", "endings": ["a", "b", "c"], "label": "C"})"));
+  const auto lists =
+      read(list, write("a.jsonl", R"({"text": "x", "endings": ["a", "b", "c"], "label": "C"})"));
   EXPECT_EQ(lists.at(0).choices.size(), 3);
   EXPECT_EQ(lists.at(0).choice, 2);
 }
 
 TEST_F(Examples, PredictionsNeedNoLabels) {
-  const auto table = read(task_of(TaskKind::classification), write("a.tsv", "text\nfirst\nsecond\n"), Labelled::optional);
+  const auto table = read(task_of(TaskKind::classification),
+                          write("a.tsv", "text\nfirst\nsecond\n"), Labelled::optional);
   EXPECT_EQ(texts_of(table), (Words{"first", "second"}));
   EXPECT_FALSE(table[0].labelled);
-  const auto lines = read(task_of(TaskKind::tokens), write("a.txt", "Don't go, Ann-Marie (now).\n"), Labelled::optional);
+  const auto lines = read(task_of(TaskKind::tokens), write("a.txt", "Don't go, Ann-Marie (now).\n"),
+                          Labelled::optional);
   EXPECT_EQ(lines.at(0).words, (Words{"Don't", "go", ",", "Ann-Marie", "(", "now", ")", "."}));
   EXPECT_EQ(lines.at(0).text, "Don't go, Ann-Marie (now).");
-  const auto questions = read(task_of(TaskKind::questions), write("b.tsv", "question\tcontext\nWho?\tAnn.\n"), Labelled::optional);
+  const auto questions =
+      read(task_of(TaskKind::questions), write("b.tsv", "question\tcontext\nWho?\tAnn.\n"),
+           Labelled::optional);
   EXPECT_EQ(questions.at(0).pair, "Ann.");
-  const auto words = read(task_of(TaskKind::tokens), write("c.conll", "one\ntwo\n"), Labelled::optional);
+  const auto words =
+      read(task_of(TaskKind::tokens), write("c.conll", "one\ntwo\n"), Labelled::optional);
   EXPECT_EQ(words.at(0).words, (Words{"one", "two"}));
 }
 
 TEST_F(Examples, PredictionsDoNotReadLabels) {
-  const auto numbers = read(task_of(TaskKind::regression), write("a.tsv", "text\tlabel\nfirst\t?\nsecond\t\n"), Labelled::optional);
+  const auto numbers =
+      read(task_of(TaskKind::regression), write("a.tsv", "text\tlabel\nfirst\t?\nsecond\t\n"),
+           Labelled::optional);
   EXPECT_EQ(texts_of(numbers), (Words{"first", "second"}));
   EXPECT_FALSE(numbers[0].labelled || numbers[0].value);
-  const auto words = read(task_of(TaskKind::tokens), write("c.conll", "one NN\ntwo ?\n"), Labelled::optional);
+  const auto words =
+      read(task_of(TaskKind::tokens), write("c.conll", "one NN\ntwo ?\n"), Labelled::optional);
   EXPECT_EQ(words.at(0).words, (Words{"one", "two"}));
   EXPECT_TRUE(words[0].word_labels.empty());
-  const std::string squad = R"({"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "1", "question": "y", "answers": 7}]}]}]})";
-  EXPECT_FALSE(read(task_of(TaskKind::questions), write("a.json", squad), Labelled::optional).at(0).labelled);
+  const std::string squad =
+      R"({"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "1", "question": "y", "answers": 7}]}]}]})";
+  EXPECT_FALSE(read(task_of(TaskKind::questions), write("a.json", squad), Labelled::optional)
+                   .at(0)
+                   .labelled);
 }
 
 TEST_F(Examples, ReadersGoOnBehindABadRow) {
@@ -233,13 +271,16 @@ TEST_F(Examples, AreReadCompressedAndFromManyFiles) {
   gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
   gzclose(file);
   write("a.tsv", "label\ttext\ny\tplain\n");
-  EXPECT_EQ(texts_of(read(task_of(TaskKind::classification), {(folder_ / "*.tsv*").string()})), (Words{"plain", "packed"}));
+  EXPECT_EQ(texts_of(read(task_of(TaskKind::classification), {(folder_ / "*.tsv*").string()})),
+            (Words{"plain", "packed"}));
 }
 
 TEST_F(Examples, LongFilesAreReadRowByRow) {
   std::string text = "text\tlabel\n";
-  for (int i = 0; i < 20000; ++i) text += "row " + std::to_string(i) + "\t" + std::to_string(i % 3) + "\n";
-  const auto reader = open_examples(resolve_task(task_of(TaskKind::classification)), write("a.tsv", text), Labelled::required);
+  for (int i = 0; i < 20000; ++i)
+    text += "row " + std::to_string(i) + "\t" + std::to_string(i % 3) + "\n";
+  const auto reader = open_examples(resolve_task(task_of(TaskKind::classification)),
+                                    write("a.tsv", text), Labelled::required);
   std::int64_t rows = 0;
   while (const auto example = reader->next()) EXPECT_EQ(example->line, ++rows + 1);
   EXPECT_EQ(rows, 20000);

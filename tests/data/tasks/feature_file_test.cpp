@@ -25,12 +25,15 @@ class Writer {
   ~Writer() { H5Fclose(file_); }
   hid_t file() const { return file_; }
 
-  void add(const char* name, hid_t type, const Sizes& shape, const Values& values, const std::function<void(hid_t)>& create = {}) {
-    const hid_t options = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
+  void add(const char* name, hid_t type, const Sizes& shape, const Values& values,
+           const std::function<void(hid_t)>& create = {}) {
+    const hid_t options = H5Pcreate(H5P_DATASET_CREATE),
+                space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
     if (create) create(options);
     const hid_t set = H5Dcreate2(file_, name, type, space, H5P_DEFAULT, options, H5P_DEFAULT);
     ASSERT_GE(set, 0);
-    if (!values.empty()) H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
+    if (!values.empty())
+      H5Dwrite(set, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, values.data());
     H5Dclose(set);
     H5Sclose(space);
     H5Pclose(options);
@@ -65,7 +68,8 @@ TEST(FeatureFiles, AreReadInOnePieceAndInChunks) {
   for (const auto& create : {std::function<void(hid_t)>(), std::function<void(hid_t)>(packed)}) {
     {
       Writer writer(folder / "a.h5");
-      writer.add("features", create ? H5T_IEEE_F64LE : H5T_IEEE_F32LE, {3, 4, 5}, counting(60), create);
+      writer.add("features", create ? H5T_IEEE_F64LE : H5T_IEEE_F32LE, {3, 4, 5}, counting(60),
+                 create);
       writer.add("lengths", H5T_STD_I64LE, {3}, {4, 1, 2});
       writer.add("labels", H5T_STD_U8LE, {3}, {0, 2, 1});
       writer.add("names of other things", H5T_STD_I16LE, {2}, {1, 2});
@@ -93,8 +97,8 @@ TEST(FeatureFiles, BecomeBatches) {
   }
   TaskConfig task;
   task.kind = TaskKind::features;
-  const auto data = std::make_shared<TaskDataset>(
-      TaskDataset::read_features(resolve_task(task), {(folder / "a.h5").string()}, Labelled::required, {}, 2));
+  const auto data = std::make_shared<TaskDataset>(TaskDataset::read_features(
+      resolve_task(task), {(folder / "a.h5").string()}, Labelled::required, {}, 2));
   EXPECT_EQ(data->target(), TaskTarget::value);
   EXPECT_EQ(data->outputs(), 1);
   EXPECT_EQ(data->counts().truncated.count, 1);
@@ -116,22 +120,30 @@ TEST(FeatureFiles, NumberTheirClasses) {
   TaskConfig task;
   task.kind = TaskKind::features;
   const std::vector<std::string> files{(folder / "a.h5").string()};
-  const auto data = TaskDataset::read_features(resolve_task(task), files, Labelled::required, {}, 8);
+  const auto data =
+      TaskDataset::read_features(resolve_task(task), files, Labelled::required, {}, 8);
   EXPECT_EQ(data.labels().names(), (std::vector<std::string>{"0", "1", "2", "3"}));
-  EXPECT_EQ(input_error([&] { TaskDataset::read_features(resolve_task(task), files, Labelled::required, numbered_labels(3), 8); }),
+  EXPECT_EQ(input_error([&] {
+              TaskDataset::read_features(resolve_task(task), files, Labelled::required,
+                                         numbered_labels(3), 8);
+            }),
             files[0] + ": labels[0] is 3, but there are 3 labels, numbered from 0");
 }
 
-// ---- What is refused ----------------------------------------------------------------------------------------------------------------
+// ---- What is refused ----------------------------------------------------------------------------
 
 struct Refused {
   const char* name;
   std::function<void(Writer&)> fill;
   const char* message;  // behind "DIR/a.h5: "
 };
-void PrintTo(const Refused& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const Refused& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
-void add_features(Writer& writer) { writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12)); }
+void add_features(Writer& writer) {
+  writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12));
+}
 
 const Refused refused[] = {
     {"no_features",
@@ -230,7 +242,8 @@ const Refused refused[] = {
      "root group: other is a soft link; only arrays are read"},
     {"compact",
      [](Writer& writer) {
-       writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12), [](hid_t options) { H5Pset_layout(options, H5D_COMPACT); });
+       writer.add("features", H5T_IEEE_F32LE, {2, 3, 2}, counting(12),
+                  [](hid_t options) { H5Pset_layout(options, H5D_COMPACT); });
      },
      "features: compact storage is not read"},
     {"other_filter",
@@ -272,11 +285,13 @@ TEST(FeatureFiles, OfTheLatestFormAreRefusedWithAWayOut) {
     add_features(writer);
   }
   H5Pclose(access);
-  EXPECT_EQ(
-      input_error([&] { FeatureFile file(folder / "a.h5"); }),
-      (folder / "a.h5").string() + ": HDF5 superblock of version 3; only 0 is read, which h5py writes by default (libver='earliest')");
+  EXPECT_EQ(input_error([&] { FeatureFile file(folder / "a.h5"); }),
+            (folder / "a.h5").string() +
+                ": HDF5 superblock of version 3; only 0 is read, which h5py writes by default "
+                "(libver='earliest')");
   write_bytes(folder / "b.h5", std::string(200, 'x'));
-  EXPECT_EQ(input_error([&] { FeatureFile file(folder / "b.h5"); }), (folder / "b.h5").string() + ": not an HDF5 file");
+  EXPECT_EQ(input_error([&] { FeatureFile file(folder / "b.h5"); }),
+            (folder / "b.h5").string() + ": not an HDF5 file");
 }
 
 TEST(FeatureFiles, DamagedAnywhereEndInAnErrorOrInNumbers) {
@@ -291,14 +306,17 @@ TEST(FeatureFiles, DamagedAnywhereEndInAnErrorOrInNumbers) {
   const auto try_file = [&] {
     try {
       const FeatureFile file(folder / "a.h5");
-      for (std::int64_t i = 0; i < std::min<std::int64_t>(file.samples(), 9); ++i) read_sample(file, i);
+      for (std::int64_t i = 0; i < std::min<std::int64_t>(file.samples(), 9); ++i)
+        read_sample(file, i);
     } catch (const InputError& error) {
       ++refusals;
       EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos);
     }
   };
   std::fstream file(folder / "a.h5", std::ios::binary | std::ios::in | std::ios::out);
-  const auto put = [&](std::size_t place, char byte) { file.seekp(static_cast<std::streamoff>(place)).put(byte).flush(); };
+  const auto put = [&](std::size_t place, char byte) {
+    file.seekp(static_cast<std::streamoff>(place)).put(byte).flush();
+  };
   for (std::size_t i = 0; i < whole.size(); ++i) {
     for (const int flip : {0x01, 0x80, 0xFF}) {
       put(i, static_cast<char>(whole[i] ^ flip));

@@ -22,17 +22,20 @@ std::string record(int label, int red, int green, int blue) {
   return bytes;
 }
 
-void write_png(const fs::path& file, std::uint32_t width, std::uint32_t height, const Pixels& samples, std::uint32_t format) {
+void write_png(const fs::path& file, std::uint32_t width, std::uint32_t height,
+               const Pixels& samples, std::uint32_t format) {
   fs::create_directories(file.parent_path());
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   image.width = width;
   image.height = height;
   image.format = format;
-  ASSERT_NE(png_image_write_to_file(&image, file.c_str(), 0, samples.data(), 0, nullptr), 0) << image.message;
+  ASSERT_NE(png_image_write_to_file(&image, file.c_str(), 0, samples.data(), 0, nullptr), 0)
+      << image.message;
 }
 
-std::vector<Example> examples_of(const char* recipe, const fs::path& file, Labelled labelled = Labelled::required) {
+std::vector<Example> examples_of(const char* recipe, const fs::path& file,
+                                 Labelled labelled = Labelled::required) {
   TaskConfig task;
   task.recipe = recipe;
   task.bad_rows = BadRows::stop;
@@ -54,7 +57,8 @@ TEST(Grey, IsTensorFlows) {
 TEST(Cifar10, ImagesAreGreyRowByRow) {
   const TemporaryFolder folder;
   std::string second = record(9, 0, 0, 0);
-  for (const std::size_t plane : {0, 1, 2}) second[1 + plane * 1024 + 33] = static_cast<char>(200);  // row 1, column 1
+  for (const std::size_t plane : {0, 1, 2})
+    second[1 + plane * 1024 + 33] = static_cast<char>(200);  // row 1, column 1
   write_bytes(folder / "batch.bin", record(3, 255, 0, 0) + second);
   const auto images = examples_of("cifar10", folder / "batch.bin");
   ASSERT_EQ(images.size(), 2);
@@ -70,13 +74,15 @@ TEST(Cifar10, WhatIsWrong) {
   const TemporaryFolder folder;
   const std::string file = (folder / "batch.bin").string();
   write_bytes(file, record(3, 1, 2, 3) + record(10, 1, 2, 3));
-  EXPECT_EQ(input_error([&] { examples_of("cifar10", file); }), file + ": image 1: has the class 10, expected 0 to 9");
+  EXPECT_EQ(input_error([&] { examples_of("cifar10", file); }),
+            file + ": image 1: has the class 10, expected 0 to 9");
   EXPECT_EQ(examples_of("cifar10", file, Labelled::optional).size(), 2);
   write_bytes(file, record(3, 1, 2, 3) + "abc");
   EXPECT_EQ(input_error([&] { examples_of("cifar10", file); }),
             file + ": ends after 3 bytes of image 1; an image of CIFAR-10's binary files has 3073");
   write_bytes(file, "");
-  EXPECT_EQ(input_error([&] { examples_of("cifar10", file); }), file + ": there is no example in it");
+  EXPECT_EQ(input_error([&] { examples_of("cifar10", file); }),
+            file + ": there is no example in it");
 }
 
 TEST(Images, AreTokensOfTheByteTokenizer) {
@@ -86,22 +92,29 @@ TEST(Images, AreTokensOfTheByteTokenizer) {
   TaskConfig task;
   task.recipe = "cifar10";
   task = resolve_task(task);
-  const auto bytes = make_builtin_tokenizer(BuiltinTokenizer::bytes), other = make_builtin_tokenizer(BuiltinTokenizer::listops);
-  const TaskDataset dataset = TaskDataset::read(TaskEncoder(task, task_labels(task), *bytes, 1024), {file}, Labelled::required, false);
+  const auto bytes = make_builtin_tokenizer(BuiltinTokenizer::bytes),
+             other = make_builtin_tokenizer(BuiltinTokenizer::listops);
+  const TaskDataset dataset = TaskDataset::read(TaskEncoder(task, task_labels(task), *bytes, 1024),
+                                                {file}, Labelled::required, false);
   EXPECT_EQ(dataset.sample(0).rows[0].ids, std::vector<std::int32_t>(1024, 1));
   EXPECT_EQ(dataset.sample(1).rows[0].ids, std::vector<std::int32_t>(1024, 256));
   EXPECT_EQ(dataset.sample(1).label, 1);
   EXPECT_NE(dataset.digests()[0], dataset.digests()[1]);
   EXPECT_EQ(dataset.digests()[0], dataset.digests()[2]);
-  EXPECT_EQ(input_error([&] { TaskDataset::read(TaskEncoder(task, task_labels(task), *other, 1024), {file}, Labelled::required, false); }),
-            "images are read as bytes, one a pixel, and the tokenizer is another; set tokenizer.builtin: bytes");
+  EXPECT_EQ(input_error([&] {
+              TaskDataset::read(TaskEncoder(task, task_labels(task), *other, 1024), {file},
+                                Labelled::required, false);
+            }),
+            "images are read as bytes, one a pixel, and the tokenizer is another; set "
+            "tokenizer.builtin: bytes");
 }
 
 class PathfinderTest : public ::testing::Test {
  protected:
   void SetUp() override {
     write_png(folder_ / "imgs/0/sample_0.png", 3, 2, {0, 50, 100, 150, 200, 255}, PNG_FORMAT_GRAY);
-    write_png(folder_ / "imgs/0/sample_1.png", 3, 2, {255, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5}, PNG_FORMAT_RGB);
+    write_png(folder_ / "imgs/0/sample_1.png", 3, 2,
+              {255, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5}, PNG_FORMAT_RGB);
     write_png(folder_ / "imgs/0/small.png", 2, 2, {1, 2, 3, 4}, PNG_FORMAT_GRAY);
   }
   std::vector<Example> read(const std::string& lines) {
@@ -136,8 +149,8 @@ TEST_F(PathfinderTest, ItsRecipePassesOverEmptyFiles) {
   task.recipe = "pathfinder";
   SkippedRows skipped;
   int read = 0;
-  for_each_example(resolve_task(task), {(folder_ / "metadata/0.npy").string()}, Labelled::required, skipped,
-                   [&](const Example&) { ++read; });
+  for_each_example(resolve_task(task), {(folder_ / "metadata/0.npy").string()}, Labelled::required,
+                   skipped, [&](const Example&) { ++read; });
   EXPECT_EQ(read, 1);
   EXPECT_EQ(skipped.count, 1);
 }
@@ -145,10 +158,13 @@ TEST_F(PathfinderTest, ItsRecipePassesOverEmptyFiles) {
 TEST_F(PathfinderTest, WhatIsWrong) {
   EXPECT_EQ(wrong(""), "DIR/metadata/0.npy: there is no example in it");
   EXPECT_EQ(wrong("imgs/0 sample_0.png 0\n"),
-            "DIR/metadata/0.npy:1: got 'imgs/0 sample_0.png 0', expected a folder, a PNG file, a number and the label 0 or 1");
+            "DIR/metadata/0.npy:1: got 'imgs/0 sample_0.png 0', expected a folder, a PNG file, a "
+            "number and the label 0 or 1");
   EXPECT_EQ(wrong("imgs/0 sample_0.png 0 2\n"),
-            "DIR/metadata/0.npy:1: got 'imgs/0 sample_0.png 0 2', expected a folder, a PNG file, a number and the label 0 or 1");
-  EXPECT_EQ(wrong("imgs/0 sample_0.png 0 1\nimgs/0 sample_9.png 0 1\n"), "DIR/metadata/0.npy:2: DIR/imgs/0/sample_9.png: no such file");
+            "DIR/metadata/0.npy:1: got 'imgs/0 sample_0.png 0 2', expected a folder, a PNG file, a "
+            "number and the label 0 or 1");
+  EXPECT_EQ(wrong("imgs/0 sample_0.png 0 1\nimgs/0 sample_9.png 0 1\n"),
+            "DIR/metadata/0.npy:2: DIR/imgs/0/sample_9.png: no such file");
   EXPECT_EQ(wrong("imgs/0 sample_0.png 0 1\nimgs/0 small.png 0 1\n"),
             "DIR/metadata/0.npy:2: the image is 2 x 2 pixels, those before it 3 x 2");
   EXPECT_EQ(wrong("\x93NUMPY\x01"), "DIR/metadata/0.npy:1: byte 1 is not UTF-8 (\\x93)");
@@ -156,11 +172,14 @@ TEST_F(PathfinderTest, WhatIsWrong) {
 
 TEST_F(PathfinderTest, DamagedPictures) {
   write_bytes(folder_ / "imgs/0/text.png", "no picture");
-  EXPECT_TRUE(wrong("imgs/0 text.png 0 1\n").starts_with("DIR/metadata/0.npy:1: DIR/imgs/0/text.png: no PNG image: "));
+  EXPECT_TRUE(wrong("imgs/0 text.png 0 1\n")
+                  .starts_with("DIR/metadata/0.npy:1: DIR/imgs/0/text.png: no PNG image: "));
   const std::string whole = read_bytes(folder_ / "imgs/0/sample_0.png");
   write_bytes(folder_ / "imgs/0/cut.png", whole.substr(0, whole.size() - 30));
-  EXPECT_TRUE(wrong("imgs/0 cut.png 0 1\n").starts_with("DIR/metadata/0.npy:1: DIR/imgs/0/cut.png: no whole PNG image: "));
-  for (std::size_t i = 0; i < whole.size(); ++i) {  // any byte wrong: an image or an error, and no crash
+  EXPECT_TRUE(wrong("imgs/0 cut.png 0 1\n")
+                  .starts_with("DIR/metadata/0.npy:1: DIR/imgs/0/cut.png: no whole PNG image: "));
+  for (std::size_t i = 0; i < whole.size();
+       ++i) {  // any byte wrong: an image or an error, and no crash
     std::string damaged = whole;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x55);
     write_bytes(folder_ / "imgs/0/damaged.png", damaged);

@@ -10,16 +10,19 @@ class LetterTokenizer : public Tokenizer {
  public:
   static constexpr std::int32_t cls = 0, sep = 1, pad = 2, unk = 4;
 
-  std::vector<std::int32_t> encode(std::string_view text, SpecialNames names = SpecialNames::text) const override {
+  std::vector<std::int32_t> encode(std::string_view text,
+                                   SpecialNames names = SpecialNames::text) const override {
     std::vector<std::int32_t> ids;
     for (const Token& token : encode_with_offsets(text, names)) ids.push_back(token.id);
     return ids;
   }
 
-  std::vector<Token> encode_with_offsets(std::string_view text, SpecialNames = SpecialNames::text) const override {
+  std::vector<Token> encode_with_offsets(std::string_view text,
+                                         SpecialNames = SpecialNames::text) const override {
     std::vector<Token> tokens;
     for (std::uint32_t i = 0; i < text.size(); ++i)
-      if (text[i] != ' ' && text[i] != '\n') tokens.push_back({static_cast<unsigned char>(text[i]), i, i + 1});
+      if (text[i] != ' ' && text[i] != '\n')
+        tokens.push_back({static_cast<unsigned char>(text[i]), i, i + 1});
     return tokens;
   }
 
@@ -31,8 +34,12 @@ class LetterTokenizer : public Tokenizer {
   }
 
   std::int64_t vocab_size() const override { return 256; }
-  const std::string& piece(std::int32_t id) const override { return pieces_.at(static_cast<std::size_t>(id)); }
-  std::optional<std::int32_t> find(std::string_view piece) const override { return static_cast<unsigned char>(piece.at(0)); }
+  const std::string& piece(std::int32_t id) const override {
+    return pieces_.at(static_cast<std::size_t>(id));
+  }
+  std::optional<std::int32_t> find(std::string_view piece) const override {
+    return static_cast<unsigned char>(piece.at(0));
+  }
   const SpecialIds& special() const override { return special_; }
   bool starts_word(std::int32_t) const override { return true; }
   std::string definition() const override { return "letters"; }
@@ -50,6 +57,8 @@ class LetterTokenizer : public Tokenizer {
 };
 
 /// The letters of a row, special tokens as [ ] and _.
-inline std::string row_text(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) { return tokenizer.decode(ids, false); }
+inline std::string row_text(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) {
+  return tokenizer.decode(ids, false);
+}
 
 }  // namespace nystrom

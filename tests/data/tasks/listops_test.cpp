@@ -37,11 +37,14 @@ TEST(ListOps, Values) {
       {"( ( ( ( [SM ( ( ( [MAX 3 ) 8 ) ] ) ) 5 ) 9 ) ] )", 2},
       {"  [MIN\t3\n4 ] ", 3},
   };
-  for (const Value& each : values) EXPECT_EQ(evaluate_listops(each.source), each.value) << each.source;
+  for (const Value& each : values)
+    EXPECT_EQ(evaluate_listops(each.source), each.value) << each.source;
 }
 
 TEST(ListOps, WhatIsNoExpression) {
-  const auto message = [](const char* source) { return input_error([&] { evaluate_listops(source); }); };
+  const auto message = [](const char* source) {
+    return input_error([&] { evaluate_listops(source); });
+  };
   EXPECT_EQ(message(""), "the expression is empty");
   EXPECT_EQ(message("( )"), "the expression is empty");
   EXPECT_EQ(message("[MIN 3 4"), "the expression ends before 1 of its lists");
@@ -49,8 +52,10 @@ TEST(ListOps, WhatIsNoExpression) {
   EXPECT_EQ(message("3 ]"), "word 2: got ']' behind the end of the expression");
   EXPECT_EQ(message("]"), "word 1: got ']' without an operator before it");
   EXPECT_EQ(message("[MIN [MED ] 3 ]"), "word 3: got ']' behind [MED, which needs arguments");
-  EXPECT_EQ(message("( [MIN ( 3 12 ] )"), "word 5: got '12', expected a digit, ] or one of [MIN [MAX [MED [SM [FIRST [LAST");
-  EXPECT_EQ(message("[SUM 1 ]"), "word 1: got '[SUM', expected a digit, ] or one of [MIN [MAX [MED [SM [FIRST [LAST");
+  EXPECT_EQ(message("( [MIN ( 3 12 ] )"),
+            "word 5: got '12', expected a digit, ] or one of [MIN [MAX [MED [SM [FIRST [LAST");
+  EXPECT_EQ(message("[SUM 1 ]"),
+            "word 1: got '[SUM', expected a digit, ] or one of [MIN [MAX [MED [SM [FIRST [LAST");
 }
 
 /// Symbols, parentheses not counted, and lists within each other.
@@ -66,7 +71,8 @@ std::pair<std::int64_t, std::int64_t> size_of(const std::string& source) {
 }
 
 TEST(ListOpsGenerator, KeepsToItsLimits) {
-  ListOpsGenerator generator({.max_depth = 4, .max_arguments = 5, .min_length = 20, .max_length = 60, .seed = 3});
+  ListOpsGenerator generator(
+      {.max_depth = 4, .max_arguments = 5, .min_length = 20, .max_length = 60, .seed = 3});
   for (int i = 0; i < 200; ++i) {
     const ListOpsSample sample = generator.next();
     const auto [symbols, depth] = size_of(sample.source);
@@ -89,8 +95,10 @@ TEST(ListOpsGenerator, FollowsFromItsSeed) {
 }
 
 TEST(ListOpsGenerator, DrawsOperatorsAndNumbersOfArgumentsAlikeOften) {
-  // Lists of digits alone, of 2 to 4 arguments; the shortest length leaves out what is a digit itself.
-  ListOpsGenerator generator({.max_depth = 2, .max_arguments = 4, .min_length = 1, .max_length = 7, .seed = 5});
+  // Lists of digits alone, of 2 to 4 arguments; the shortest length leaves out what is a digit
+  // itself.
+  ListOpsGenerator generator(
+      {.max_depth = 2, .max_arguments = 4, .min_length = 1, .max_length = 7, .seed = 5});
   std::map<std::string, int> operators;
   std::map<std::int64_t, int> lengths;
   for (int i = 0; i < 300; ++i) {
@@ -105,14 +113,17 @@ TEST(ListOpsGenerator, DrawsOperatorsAndNumbersOfArgumentsAlikeOften) {
 }
 
 TEST(ListOpsGenerator, RefusesWhatCannotBe) {
-  EXPECT_EQ(input_error([] { ListOpsGenerator({.max_depth = 0}); }), "max_depth 0 must be at least 1");
-  EXPECT_EQ(input_error([] { ListOpsGenerator({.max_arguments = 1}); }), "max_arguments 1 must be at least 2");
+  EXPECT_EQ(input_error([] { ListOpsGenerator({.max_depth = 0}); }),
+            "max_depth 0 must be at least 1");
+  EXPECT_EQ(input_error([] { ListOpsGenerator({.max_arguments = 1}); }),
+            "max_arguments 1 must be at least 2");
   EXPECT_EQ(input_error([] { ListOpsGenerator({.min_length = 5, .max_length = 6}); }),
             "no expression is longer than 5 and shorter than 6 symbols");
   ListOpsGenerator digits({.max_depth = 1, .min_length = 0, .max_length = 9});
   for (int i = 0; i < 10; ++i) digits.next();
   EXPECT_EQ(input_error([&] { digits.next(); }),
-            "of 1000000 expressions none is new, longer than 0 and shorter than 9 symbols; ask for fewer samples or other lengths");
+            "of 1000000 expressions none is new, longer than 0 and shorter than 9 symbols; ask for "
+            "fewer samples or other lengths");
 }
 
 /// Files of `nystrom listops`, as Long Range Arena has them.
@@ -120,7 +131,8 @@ TEST(ListOpsFile, IsReadByItsRecipe) {
   TaskConfig task;
   task.recipe = "listops";
   task = resolve_task(task);
-  const std::string file = testing::source_folder().string() + "/tests/fixtures/tasks/listops/basic_train.tsv";
+  const std::string file =
+      testing::source_folder().string() + "/tests/fixtures/tasks/listops/basic_train.tsv";
   const auto tokenizer = make_builtin_tokenizer(BuiltinTokenizer::listops);
   const TaskEncoder encoder(task, task_labels(task), *tokenizer, 2000);
   const TaskDataset dataset = TaskDataset::read(encoder, {file}, Labelled::required, true);

@@ -14,13 +14,17 @@ struct BadConfig {
   Change change;
   const char* message;
 };
-void PrintTo(const BadConfig& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const BadConfig& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 const BadConfig bad_configs[] = {
     {"no_kind", [](TaskConfig&) {},
-     "task.kind is missing; expected classification, regression, tokens, questions, choice or features, or a task.recipe"},
+     "task.kind is missing; expected classification, regression, tokens, questions, choice or "
+     "features, or a task.recipe"},
     {"unknown_recipe", [](TaskConfig& task) { task.recipe = "sst"; },
-     "task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of sst2, cola, mrpc, stsb, qqp, mnli, qnli, rte, imdb, trec, "
+     "task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of sst2, cola, mrpc, stsb, "
+     "qqp, mnli, qnli, rte, imdb, trec, "
      "listops, aan, cifar10, pathfinder"},
     {"kind_beside_recipe",
      [](TaskConfig& task) {
@@ -39,7 +43,8 @@ const BadConfig bad_configs[] = {
        task.kind = TaskKind::regression;
        task.metric = TaskMetric::accuracy;
      },
-     "task.metric accuracy does not measure a task of kind regression; expected one of pearson, spearman"},
+     "task.metric accuracy does not measure a task of kind regression; expected one of pearson, "
+     "spearman"},
     {"name_without_header",
      [](TaskConfig& task) {
        task.kind = TaskKind::classification;
@@ -48,7 +53,8 @@ const BadConfig bad_configs[] = {
      },
      "task.columns.text 'sentence' is no number; without a header columns are numbers from 1"},
     {"no_choices", [](TaskConfig& task) { task.kind = TaskKind::choice; },
-     "task.columns.choices is empty; name the columns of the continuations, such as [ending0, ending1]"},
+     "task.columns.choices is empty; name the columns of the continuations, such as [ending0, "
+     "ending1]"},
     {"choices_of_another_kind",
      [](TaskConfig& task) {
        task.kind = TaskKind::regression;

@@ -1,4 +1,5 @@
-// Batches of tasks: what a step holds depends on seed and step alone, whatever the lengths, micro-batches and ranks.
+// Batches of tasks: what a step holds depends on seed and step alone, whatever the lengths,
+// micro-batches and ranks.
 #include "data/tasks/task_loader.h"
 
 #include <gtest/gtest.h>
@@ -24,11 +25,14 @@ std::vector<T> values_of(const Tensor& tensor) {
 
 const LetterTokenizer tokenizer;
 
-std::shared_ptr<const TaskDataset> dataset_of(TaskKind kind, const std::vector<Example>& examples, std::int64_t length = 32) {
+std::shared_ptr<const TaskDataset> dataset_of(TaskKind kind, const std::vector<Example>& examples,
+                                              std::int64_t length = 32) {
   TaskConfig task;
   task.kind = kind;
   task.stride = 2;
-  const TaskEncoder encoder(resolve_task(task), has_labels(kind) ? LabelSet({"O", "B-X"}) : LabelSet(), tokenizer, length);
+  const TaskEncoder encoder(resolve_task(task),
+                            has_labels(kind) ? LabelSet({"O", "B-X"}) : LabelSet(), tokenizer,
+                            length);
   return std::make_shared<TaskDataset>(TaskDataset::from(encoder, examples, false));
 }
 
@@ -37,7 +41,8 @@ std::shared_ptr<const TaskDataset> texts(int count) {
   std::vector<Example> examples;
   for (int i = 0; i < count; ++i) {
     Example example;
-    example.text = static_cast<char>('A' + i) + std::string(static_cast<std::size_t>(i * 7 % 20), 'x');
+    example.text =
+        static_cast<char>('A' + i) + std::string(static_cast<std::size_t>(i * 7 % 20), 'x');
     example.label = i % 2 == 0 ? "O" : "B-X";
     example.labelled = true;
     examples.push_back(example);
@@ -71,7 +76,8 @@ TEST(TaskLoader, AStepHoldsTheSameSamplesInAnyMicroBatches) {
   for (std::int64_t step = 0; step < 9; ++step) {
     const auto expected = uses(whole.next());
     EXPECT_EQ(uses(small.next()), expected);
-    for (const auto& [place, letter] : expected) EXPECT_EQ(letter, 'A' + order(place / 23, place % 23));
+    for (const auto& [place, letter] : expected)
+      EXPECT_EQ(letter, 'A' + order(place / 23, place % 23));
     EXPECT_EQ(expected.begin()->first, step * 8);
     EXPECT_EQ(expected.rbegin()->first, step * 8 + 7);
   }
@@ -81,7 +87,8 @@ TEST(TaskLoader, ShortSamplesMeetShortOnes) {
   TaskLoader loader(texts(23), options_of(16, 4));
   const auto batches = loader.next();
   ASSERT_EQ(batches.size(), 4);
-  for (std::size_t i = 1; i < batches.size(); ++i) EXPECT_LE(batches[i - 1].input.input_ids.dim(1), batches[i].input.input_ids.dim(1));
+  for (std::size_t i = 1; i < batches.size(); ++i)
+    EXPECT_LE(batches[i - 1].input.input_ids.dim(1), batches[i].input.input_ids.dim(1));
   EXPECT_LT(batches[0].input.input_ids.dim(1), batches[3].input.input_ids.dim(1));
   for (const Batch& batch : batches) EXPECT_EQ(batch.input.input_ids.dim(1) % 4, 0);
 }
@@ -114,9 +121,11 @@ TEST(TaskLoader, RefusesDataWithoutLabels) {
   Example example;
   example.text = "a";
   const auto data = dataset_of(TaskKind::classification, {example});
-  EXPECT_EQ(message_of([&] { TaskLoader(data, options_of(8, 8)); }), "task loader: example 0 (counted from 0) has no label");
-  EXPECT_EQ(message_of([&] { TaskLoader(dataset_of(TaskKind::classification, {}), options_of(8, 8)); }),
-            "task loader: the data set has no samples");
+  EXPECT_EQ(message_of([&] { TaskLoader(data, options_of(8, 8)); }),
+            "task loader: example 0 (counted from 0) has no label");
+  EXPECT_EQ(
+      message_of([&] { TaskLoader(dataset_of(TaskKind::classification, {}), options_of(8, 8)); }),
+      "task loader: the data set has no samples");
 }
 
 TEST(TaskBatches, ArePaddedBehindWithTypes) {
@@ -127,20 +136,25 @@ TEST(TaskBatches, ArePaddedBehindWithTypes) {
   first.label = second.label = "B-X";
   first.labelled = second.labelled = true;
   const auto data = dataset_of(TaskKind::classification, {first, second});
-  const Batch batch = make_task_batch(*data, Numbers{0, 1}, Numbers{7, 9}, {.multiple = 8, .sequence_length = 32});
+  const Batch batch =
+      make_task_batch(*data, Numbers{0, 1}, Numbers{7, 9}, {.multiple = 8, .sequence_length = 32});
   EXPECT_EQ(batch.input.input_ids.shape(), (Shape{2, 8}));
   EXPECT_EQ(values_of<std::uint8_t>(batch.input.attention_mask),
             (std::vector<std::uint8_t>{1, 1, 1, 1, 1, 1, 1, 0, 1, 1, 1, 1, 1, 0, 0, 0}));
-  EXPECT_EQ(values_of<std::int64_t>(batch.input.token_type_ids), (Numbers{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0}));
+  EXPECT_EQ(values_of<std::int64_t>(batch.input.token_type_ids),
+            (Numbers{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0}));
   EXPECT_EQ(values_of<std::int64_t>(batch.labels), (Numbers{1, 1}));
   EXPECT_EQ(values_of<std::int64_t>(batch.sample_ids), (Numbers{7, 9}));
   EXPECT_EQ(batch.input.input_ids.data<std::int64_t>()[15], LetterTokenizer::pad);
   EXPECT_EQ(batch.tokens, 12);
   EXPECT_EQ(batch.targets, 2);
-  const Batch full = make_task_batch(*data, Numbers{0}, Numbers{0}, {.multiple = 7, .sequence_length = 32});
+  const Batch full =
+      make_task_batch(*data, Numbers{0}, Numbers{0}, {.multiple = 7, .sequence_length = 32});
   EXPECT_FALSE(full.input.attention_mask.defined());
   EXPECT_FALSE(full.input.token_type_ids.defined());
-  EXPECT_EQ(make_task_batch(*data, Numbers{1}, Numbers{0}, {.multiple = 32, .sequence_length = 32}).input.input_ids.dim(1), 32);
+  EXPECT_EQ(make_task_batch(*data, Numbers{1}, Numbers{0}, {.multiple = 32, .sequence_length = 32})
+                .input.input_ids.dim(1),
+            32);
 }
 
 TEST(TaskBatches, LabelFirstTokensOfWords) {
@@ -148,9 +162,10 @@ TEST(TaskBatches, LabelFirstTokensOfWords) {
   example.words = {"ab", "c"};
   example.word_labels = {"B-X", "O"};
   example.labelled = true;
-  const Batch batch =
-      make_task_batch(*dataset_of(TaskKind::tokens, {example}), Numbers{0}, Numbers{0}, {.multiple = 8, .sequence_length = 32});
-  EXPECT_EQ(values_of<std::int64_t>(batch.labels), (Numbers{-100, 1, -100, 0, -100, -100, -100, -100}));
+  const Batch batch = make_task_batch(*dataset_of(TaskKind::tokens, {example}), Numbers{0},
+                                      Numbers{0}, {.multiple = 8, .sequence_length = 32});
+  EXPECT_EQ(values_of<std::int64_t>(batch.labels),
+            (Numbers{-100, 1, -100, 0, -100, -100, -100, -100}));
   EXPECT_EQ(batch.targets, 2);
 }
 
@@ -162,7 +177,8 @@ TEST(TaskBatches, HaveARowForEachChoice) {
     example.choice = 2;
     example.labelled = true;
   }
-  const Batch batch = make_task_batch(*dataset_of(TaskKind::choice, examples), Numbers{1, 0}, Numbers{4, 5}, {});
+  const Batch batch =
+      make_task_batch(*dataset_of(TaskKind::choice, examples), Numbers{1, 0}, Numbers{4, 5}, {});
   EXPECT_EQ(batch.input.input_ids.shape(), (Shape{6, 8}));
   EXPECT_EQ(batch.choices, 3);
   EXPECT_EQ(values_of<std::int64_t>(batch.sample_ids), (Numbers{12, 13, 14, 15, 16, 17}));
@@ -175,7 +191,8 @@ TEST(TaskBatches, HoldPositionsOfAnswersAndNumbers) {
   question.pair = "abc";
   question.answers = {{"bc", 1}};
   question.labelled = true;
-  const Batch spans = make_task_batch(*dataset_of(TaskKind::questions, {question}), Numbers{0}, Numbers{0}, {});
+  const Batch spans =
+      make_task_batch(*dataset_of(TaskKind::questions, {question}), Numbers{0}, Numbers{0}, {});
   EXPECT_EQ(values_of<std::int64_t>(spans.start_positions), Numbers{4});
   EXPECT_EQ(values_of<std::int64_t>(spans.end_positions), Numbers{5});
   EXPECT_FALSE(spans.labels.defined());
@@ -183,10 +200,13 @@ TEST(TaskBatches, HoldPositionsOfAnswersAndNumbers) {
   number.text = "a";
   number.value = 2.5;
   number.labelled = true;
-  const Batch values = make_task_batch(*dataset_of(TaskKind::regression, {number}), Numbers{0}, Numbers{0}, {});
+  const Batch values =
+      make_task_batch(*dataset_of(TaskKind::regression, {number}), Numbers{0}, Numbers{0}, {});
   EXPECT_EQ(values_of<float>(values.labels), std::vector<float>{2.5F});
   number.labelled = false;
-  EXPECT_FALSE(make_task_batch(*dataset_of(TaskKind::regression, {number}), Numbers{0}, Numbers{0}, {}).labels.defined());
+  EXPECT_FALSE(
+      make_task_batch(*dataset_of(TaskKind::regression, {number}), Numbers{0}, Numbers{0}, {})
+          .labels.defined());
 }
 
 TEST(TaskEvaluationLoader, GivesEverySampleOnce) {
@@ -197,7 +217,8 @@ TEST(TaskEvaluationLoader, GivesEverySampleOnce) {
     options.rank = rank;
     options.world_size = 2;
     TaskEvaluationLoader loader(data, options);
-    while (const auto batch = loader.next()) seen.insert(batch->samples.begin(), batch->samples.end());
+    while (const auto batch = loader.next())
+      seen.insert(batch->samples.begin(), batch->samples.end());
   }
   EXPECT_EQ(seen.size(), 23);
   EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), 23);

@@ -1,4 +1,5 @@
-// Metrics against the reference implementations (fixtures/tasks/metrics.jsonl, made by tests/reference/check_tasks.py) and at their edges.
+// Metrics against the reference implementations (fixtures/tasks/metrics.jsonl, made by
+// tests/reference/check_tasks.py) and at their edges.
 #include "data/tasks/task_metrics.h"
 #include "tests/support/places.h"
 
@@ -53,14 +54,16 @@ void check_answers(const Json& test) {
 
 void check_entities(const Json& test) {
   using Sentences = std::vector<Tags>;
-  const EntityScores scores = score_entities(test["truth"].get<Sentences>(), test["predicted"].get<Sentences>());
+  const EntityScores scores =
+      score_entities(test["truth"].get<Sentences>(), test["predicted"].get<Sentences>());
   const Json& expected = test["expected"];
   expect_number(expected["precision"], scores.all.score.precision, test);
   expect_number(expected["recall"], scores.all.score.recall, test);
   expect_number(expected["f1"], scores.all.score.f1, test);
   expect_number(expected["accuracy"], scores.accuracy, test);
   ASSERT_EQ(expected["types"].size(), scores.types.size()) << test;
-  for (const EntityScore& type : scores.types) expect_number(expected["types"][type.type][2], type.score.f1, test);
+  for (const EntityScore& type : scores.types)
+    expect_number(expected["types"][type.type][2], type.score.f1, test);
 }
 
 TEST(TaskMetrics, EqualTheReferences) {
@@ -101,16 +104,21 @@ TEST(TaskMetrics, ARightAnswerOfSeveralSuffices) {
 }
 
 TEST(TaskMetrics, SpansOfEveryScheme) {
-  EXPECT_EQ(tagged_spans(Tags{"B-PER", "I-PER", "O", "B-LOC"}), (Spans{{"PER", 0, 2}, {"LOC", 3, 4}}));
-  EXPECT_EQ(tagged_spans(Tags{"I-PER", "I-PER", "B-PER", "I-LOC"}), (Spans{{"PER", 0, 2}, {"PER", 2, 3}, {"LOC", 3, 4}}));
-  EXPECT_EQ(tagged_spans(Tags{"S-X", "B-X", "E-X", "I-X", "E-X", "E-X"}), (Spans{{"X", 0, 1}, {"X", 1, 3}, {"X", 3, 5}, {"X", 5, 6}}));
+  EXPECT_EQ(tagged_spans(Tags{"B-PER", "I-PER", "O", "B-LOC"}),
+            (Spans{{"PER", 0, 2}, {"LOC", 3, 4}}));
+  EXPECT_EQ(tagged_spans(Tags{"I-PER", "I-PER", "B-PER", "I-LOC"}),
+            (Spans{{"PER", 0, 2}, {"PER", 2, 3}, {"LOC", 3, 4}}));
+  EXPECT_EQ(tagged_spans(Tags{"S-X", "B-X", "E-X", "I-X", "E-X", "E-X"}),
+            (Spans{{"X", 0, 1}, {"X", 1, 3}, {"X", 3, 5}, {"X", 5, 6}}));
   EXPECT_EQ(tagged_spans(Tags{"I", "I", "B"}), (Spans{{"_", 0, 2}, {"_", 2, 3}}));
   EXPECT_TRUE(tagged_spans(Tags{"O", "O"}).empty());
 }
 
 TEST(TaskMetrics, TagsOfEntities) {
-  for (const char* tag : {"O", "B-PER", "I-A-B", "E-X", "S-X"}) EXPECT_TRUE(is_entity_tag(tag)) << tag;
-  for (const char* tag : {"", "o", "B", "B-", "X-PER", "BPER", "NN"}) EXPECT_FALSE(is_entity_tag(tag)) << tag;
+  for (const char* tag : {"O", "B-PER", "I-A-B", "E-X", "S-X"})
+    EXPECT_TRUE(is_entity_tag(tag)) << tag;
+  for (const char* tag : {"", "o", "B", "B-", "X-PER", "BPER", "NN"})
+    EXPECT_FALSE(is_entity_tag(tag)) << tag;
 }
 
 }  // namespace

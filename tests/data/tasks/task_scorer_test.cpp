@@ -17,8 +17,10 @@ using Named = std::vector<std::pair<std::string, double>>;
 
 const LetterTokenizer tokenizer;
 
-TaskDataset dataset_of(TaskConfig task, const std::vector<Example>& examples, std::vector<std::string> labels = {}) {
-  const TaskEncoder encoder(resolve_task(std::move(task)), LabelSet(std::move(labels)), tokenizer, 16);
+TaskDataset dataset_of(TaskConfig task, const std::vector<Example>& examples,
+                       std::vector<std::string> labels = {}) {
+  const TaskEncoder encoder(resolve_task(std::move(task)), LabelSet(std::move(labels)), tokenizer,
+                            16);
   return TaskDataset::from(encoder, examples, true);
 }
 
@@ -52,21 +54,25 @@ std::vector<Example> labelled(const std::vector<std::pair<std::string, std::stri
 TEST(TaskScorer, ClassesOfTwoAndOfMore) {
   TaskConfig f1 = task_of(TaskKind::classification);
   f1.metric = TaskMetric::f1;
-  const auto scores =
-      scores_of(dataset_of(f1, labelled({{"a", "n"}, {"b", "p"}, {"c", "p"}, {"d", "p"}}), {"n", "p"}), {1, 0, 0, 1, 0, 1, 1, 0}, {4, 2});
+  const auto scores = scores_of(
+      dataset_of(f1, labelled({{"a", "n"}, {"b", "p"}, {"c", "p"}, {"d", "p"}}), {"n", "p"}),
+      {1, 0, 0, 1, 0, 1, 1, 0}, {4, 2});
   ASSERT_EQ(scores.values.size(), 4);
   EXPECT_EQ(scores.values[0], (std::pair<std::string, double>("accuracy", 0.75)));
   EXPECT_EQ(scores.metric, "f1");
   EXPECT_NEAR(scores.decisive, 0.8, 1e-12);
-  const auto three = scores_of(dataset_of(task_of(TaskKind::classification), labelled({{"a", "x"}, {"b", "z"}}), {"x", "y", "z"}),
+  const auto three = scores_of(dataset_of(task_of(TaskKind::classification),
+                                          labelled({{"a", "x"}, {"b", "z"}}), {"x", "y", "z"}),
                                {1, 0, 0, 0, 0, 1}, {2, 3});
   EXPECT_EQ(three.values.size(), 3);
   EXPECT_EQ(three.metric, "accuracy");
   EXPECT_EQ(three.decisive, 1);
   EXPECT_EQ(message_of([&] {
-              TaskScorer(std::make_shared<TaskDataset>(dataset_of(f1, labelled({{"a", "x"}}), {"x", "y", "z"})));
+              TaskScorer(std::make_shared<TaskDataset>(
+                  dataset_of(f1, labelled({{"a", "x"}}), {"x", "y", "z"})));
             }),
-            "task.metric f1 does not measure this task: it has 3 labels; expected one of accuracy, f1_macro, matthews");
+            "task.metric f1 does not measure this task: it has 3 labels; expected one of accuracy, "
+            "f1_macro, matthews");
 }
 
 TEST(TaskScorer, Numbers) {
@@ -76,12 +82,14 @@ TEST(TaskScorer, Numbers) {
     examples[i].value = static_cast<double>(i);
     examples[i].labelled = true;
   }
-  const auto scores = scores_of(dataset_of(task_of(TaskKind::regression), examples), {0, 2, 4}, {3, 1});
+  const auto scores =
+      scores_of(dataset_of(task_of(TaskKind::regression), examples), {0, 2, 4}, {3, 1});
   ASSERT_EQ(scores.values.size(), 3);
   EXPECT_NEAR(scores.values[0].second, 1, 1e-12);
   EXPECT_NEAR(scores.values[1].second, 1, 1e-12);
   EXPECT_NEAR(scores.values[2].second, 5.0 / 3, 1e-12);
-  const auto constant = scores_of(dataset_of(task_of(TaskKind::regression), examples), {2, 2, 2}, {3});
+  const auto constant =
+      scores_of(dataset_of(task_of(TaskKind::regression), examples), {2, 2, 2}, {3});
   EXPECT_TRUE(std::isnan(constant.decisive));
   EXPECT_TRUE(better(-0.5, constant.decisive));
   EXPECT_FALSE(better(constant.decisive, -0.5));
@@ -95,7 +103,8 @@ TEST(TaskScorer, WordsThatWereCutOffCountAsOutside) {
   std::vector<float> outputs(2 * 16, 0);
   outputs[2 * 1 + 1] = 1;   // first word
   outputs[2 * 13 + 1] = 1;  // second word; the third has no token
-  const auto scores = scores_of(dataset_of(task_of(TaskKind::tokens), {example}, {"O", "B-X"}), outputs, {1, 16, 2});
+  const auto scores = scores_of(dataset_of(task_of(TaskKind::tokens), {example}, {"O", "B-X"}),
+                                outputs, {1, 16, 2});
   EXPECT_EQ(scores.values[0].first, "f1");
   EXPECT_NEAR(scores.decisive, 0.8, 1e-12);
   EXPECT_EQ(scores.values[1], (std::pair<std::string, double>("precision", 1)));
@@ -108,7 +117,8 @@ TEST(TaskScorer, QuestionsOverTheirWindows) {
   example.pair = "abcdefghijklmno";
   example.answers = {{"no", 13}};
   example.labelled = true;
-  const auto data = std::make_shared<TaskDataset>(dataset_of(task_of(TaskKind::questions), {example}));
+  const auto data =
+      std::make_shared<TaskDataset>(dataset_of(task_of(TaskKind::questions), {example}));
   ASSERT_EQ(data->size(), 2);
   TaskScorer scorer(data);
   TaskLoaderOptions one_by_one;
@@ -125,20 +135,23 @@ TEST(TaskScorer, QuestionsOverTheirWindows) {
 }
 
 TEST(TaskScorer, WantsEverySampleOnce) {
-  const auto data =
-      std::make_shared<TaskDataset>(dataset_of(task_of(TaskKind::classification), labelled({{"a", "x"}, {"b", "y"}}), {"x", "y"}));
+  const auto data = std::make_shared<TaskDataset>(dataset_of(
+      task_of(TaskKind::classification), labelled({{"a", "x"}, {"b", "y"}}), {"x", "y"}));
   TaskScorer scorer(data);
-  const auto batch = make_task_batch(*data, std::vector<std::int64_t>{1}, std::vector<std::int64_t>{1}, {});
+  const auto batch =
+      make_task_batch(*data, std::vector<std::int64_t>{1}, std::vector<std::int64_t>{1}, {});
   const Tensor outputs = Tensor::from(std::vector<float>{0, 1}, {1, 2});
   scorer.add(batch, outputs);
-  EXPECT_EQ(message_of([&] { scorer.add(batch, outputs); }), "TaskScorer: sample 1 was added twice");
+  EXPECT_EQ(message_of([&] { scorer.add(batch, outputs); }),
+            "TaskScorer: sample 1 was added twice");
   EXPECT_EQ(message_of([&] { scorer.scores(); }), "TaskScorer: sample 0 was not added");
 }
 
 TEST(TaskReport, CountsLabelsDuplicatesAndOverlap) {
   const auto task = task_of(TaskKind::classification);
-  const auto train =
-      dataset_of(task, labelled({{"a", "x"}, {"b", "y"}, {"a", "x"}, {"b", "x"}, {"abcdefghijklmnopq", "x"}}), {"x", "y", "z"});
+  const auto train = dataset_of(
+      task, labelled({{"a", "x"}, {"b", "y"}, {"a", "x"}, {"b", "x"}, {"abcdefghijklmnopq", "x"}}),
+      {"x", "y", "z"});
   const auto validation = dataset_of(task, labelled({{"a", "x"}, {"c", "y"}}), {"x", "y", "z"});
   const TaskReport report = report_task(train, validation);
   using Counts = std::vector<std::pair<std::string, std::int64_t>>;
@@ -148,11 +161,14 @@ TEST(TaskReport, CountsLabelsDuplicatesAndOverlap) {
   EXPECT_EQ(report.train.median_length, 3);
   EXPECT_EQ(report.overlap, 1);
   EXPECT_EQ(report.majority, 0.5);
-  EXPECT_EQ(task_warnings(report),
-            (std::vector<std::string>{"training: 20 % of the examples are cut (1 of 5; the longest has 19); raise data.sequence_length",
-                                      "training: 1 examples have the inputs of an earlier one and another label",
-                                      "training: the label 'z' never occurs", "validation: the label 'z' never occurs",
-                                      "validation: 1 of 2 examples are in the training data too; their score is no test"}));
+  EXPECT_EQ(
+      task_warnings(report),
+      (std::vector<std::string>{
+          "training: 20 % of the examples are cut (1 of 5; the longest has 19); raise "
+          "data.sequence_length",
+          "training: 1 examples have the inputs of an earlier one and another label",
+          "training: the label 'z' never occurs", "validation: the label 'z' never occurs",
+          "validation: 1 of 2 examples are in the training data too; their score is no test"}));
 }
 
 TEST(TaskReport, KnowsQuestionsAndNumbers) {
@@ -181,49 +197,66 @@ TEST(TaskReport, KnowsQuestionsAndNumbers) {
 }
 
 TEST(TaskReport, SaysWhatIsCutAndNamesTheFirst) {
-  const auto texts = dataset_of(task_of(TaskKind::classification), labelled({{"a", "x"}, {"abcdefghijklmnopq", "x"}}), {"x", "y"});
+  const auto texts = dataset_of(task_of(TaskKind::classification),
+                                labelled({{"a", "x"}, {"abcdefghijklmnopq", "x"}}), {"x", "y"});
   EXPECT_EQ(describe_cut(TaskKind::classification, texts.counts(), 16),
             "1 cut to 16 tokens (50.0 %; the first: the example 'abcdefghijklmnopq')");
   Example example;
   example.text = "abcdefgh";
   example.pair = "xyz";
   const auto questions = dataset_of(task_of(TaskKind::questions), {example});
-  EXPECT_EQ(describe_cut(TaskKind::questions, questions.counts(), 16),
-            "1 with a question cut to half of a window (100.0 %; the first: the example 'abcdefgh')");
-  EXPECT_EQ(report_task(questions, questions).train.median_length, 14) << "as it would be if nothing had been cut";
+  EXPECT_EQ(
+      describe_cut(TaskKind::questions, questions.counts(), 16),
+      "1 with a question cut to half of a window (100.0 %; the first: the example 'abcdefgh')");
+  EXPECT_EQ(report_task(questions, questions).train.median_length, 14)
+      << "as it would be if nothing had been cut";
   EXPECT_EQ(describe_cut(TaskKind::classification, EncodingCounts(), 16), "");
 }
 
 TEST(TaskReport, WarnsOfBlankTexts) {
-  const auto train = dataset_of(task_of(TaskKind::classification), labelled({{"a", "x"}, {" ", "y"}, {"", "x"}}), {"x", "y"});
-  const auto validation = dataset_of(task_of(TaskKind::classification), labelled({{"b", "x"}, {"c", "y"}}), {"x", "y"});
+  const auto train = dataset_of(task_of(TaskKind::classification),
+                                labelled({{"a", "x"}, {" ", "y"}, {"", "x"}}), {"x", "y"});
+  const auto validation =
+      dataset_of(task_of(TaskKind::classification), labelled({{"b", "x"}, {"c", "y"}}), {"x", "y"});
   EXPECT_EQ(task_warnings(report_task(train, validation)),
-            std::vector<std::string>{"training: 2 examples have an empty text, or one of white space alone; the first: the example ' '"});
+            std::vector<std::string>{"training: 2 examples have an empty text, or one of white "
+                                     "space alone; the first: the example ' '"});
 }
 
 TEST(TaskReport, WarnsOfALabelThatLooksLikeAHeader) {
   auto task = task_of(TaskKind::classification);
   const std::vector<std::string> labels{"label", "x", "y"};
   const auto rows = labelled({{"sentence", "label"}, {"a", "x"}, {"b", "y"}, {"c", "x"}});
-  const auto validation = dataset_of(task, labelled({{"d", "x"}, {"e", "label"}, {"f", "y"}}), labels);
-  EXPECT_EQ(task_warnings(report_task(dataset_of(task, rows, labels), validation)), std::vector<std::string>{});
+  const auto validation =
+      dataset_of(task, labelled({{"d", "x"}, {"e", "label"}, {"f", "y"}}), labels);
+  EXPECT_EQ(task_warnings(report_task(dataset_of(task, rows, labels), validation)),
+            std::vector<std::string>{});
   task.header = false;
   EXPECT_EQ(task_warnings(report_task(dataset_of(task, rows, labels), validation)),
-            std::vector<std::string>{"training: only the first row has the label 'label'; if it names the columns, set task.header: true"});
+            std::vector<std::string>{"training: only the first row has the label 'label'; if it "
+                                     "names the columns, set task.header: true"});
 }
 
 TEST(TaskReport, WarnsOfLabelsThatAreAlike) {
-  const std::vector<std::string> labels{"Pos", "caf\u00e9", "cafe\u0301", "neg", "pos", "pos\u00a0"};
-  const auto train =
-      dataset_of(task_of(TaskKind::classification),
-                 labelled({{"a", "Pos"}, {"b", labels[1]}, {"c", labels[2]}, {"d", "neg"}, {"e", "pos"}, {"f", labels[5]}}), labels);
+  const std::vector<std::string> labels{"Pos", "caf\u00e9", "cafe\u0301",
+                                        "neg", "pos",       "pos\u00a0"};
+  const auto train = dataset_of(task_of(TaskKind::classification),
+                                labelled({{"a", "Pos"},
+                                          {"b", labels[1]},
+                                          {"c", labels[2]},
+                                          {"d", "neg"},
+                                          {"e", "pos"},
+                                          {"f", labels[5]}}),
+                                labels);
   const auto warning = [](const std::string& first, const std::string& second) {
     return "the labels '" + first + "' and '" + second +
-           "' differ only in white space, case or Unicode form; if they mean the same, correct the files";
+           "' differ only in white space, case or Unicode form; if they mean the same, correct the "
+           "files";
   };
   std::vector<std::string> warnings = task_warnings(report_task(train, train));
   std::erase_if(warnings, [](const std::string& line) { return !line.starts_with("the labels "); });
-  EXPECT_EQ(warnings, (std::vector<std::string>{warning(labels[1], labels[2]), warning("Pos", "pos"), warning("Pos", labels[5])}));
+  EXPECT_EQ(warnings, (std::vector<std::string>{warning(labels[1], labels[2]),
+                                                warning("Pos", "pos"), warning("Pos", labels[5])}));
 }
 
 TEST(TaskReport, WarnsOfConstantValues) {
@@ -237,9 +270,14 @@ TEST(TaskReport, WarnsOfConstantValues) {
     }
     return dataset_of(task_of(TaskKind::regression), examples);
   };
-  std::vector<std::string> warnings = task_warnings(report_task(values_of({1, 2}), values_of({0.5, 0.5, 0.5})));
-  std::erase_if(warnings, [](const std::string& line) { return line.find("training data too") != line.npos; });
-  EXPECT_EQ(warnings, std::vector<std::string>{"validation: all values are 0.5; the correlation with them is undefined"});
+  std::vector<std::string> warnings =
+      task_warnings(report_task(values_of({1, 2}), values_of({0.5, 0.5, 0.5})));
+  std::erase_if(warnings, [](const std::string& line) {
+    return line.find("training data too") != line.npos;
+  });
+  EXPECT_EQ(warnings,
+            std::vector<std::string>{
+                "validation: all values are 0.5; the correlation with them is undefined"});
 }
 
 }  // namespace

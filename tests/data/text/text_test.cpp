@@ -1,4 +1,5 @@
-// Documents out of files: every kind of bad text with its exact count and report, any size in pieces, compressed or not.
+// Documents out of files: every kind of bad text with its exact count and report, any size in
+// pieces, compressed or not.
 #include "data/text/text.h"
 
 #include <gtest/gtest.h>
@@ -39,7 +40,8 @@ Read read_all(TextReader& reader) {
   return result;
 }
 
-Read read_files(std::vector<std::filesystem::path> files, Documents documents, std::size_t piece_bytes = TextReader::default_piece_bytes) {
+Read read_files(std::vector<std::filesystem::path> files, Documents documents,
+                std::size_t piece_bytes = TextReader::default_piece_bytes) {
   TextReader reader(std::move(files), documents, piece_bytes);
   return read_all(reader);
 }
@@ -72,7 +74,7 @@ std::string zstd(const std::string& text) {
   return packed;
 }
 
-// ---- UTF-8 ----------------------------------------------------------------------------------------------------------------------
+// ---- UTF-8 --------------------------------------------------------------------------------------
 
 TEST(Utf8, ValidPrefix) {
   const std::pair<std::string, std::size_t> cases[] = {
@@ -96,11 +98,13 @@ TEST(Utf8, ValidPrefix) {
       {"\xF4\x8F\xBF\xBF end", 8},  // U+10FFFF
       {"\xED\x9F\xBF\xEE\x80\x80", 6},
   };
-  for (const auto& [text, valid] : cases) EXPECT_EQ(valid_utf8_prefix(text), valid) << testing::PrintToString(text);
+  for (const auto& [text, valid] : cases)
+    EXPECT_EQ(valid_utf8_prefix(text), valid) << testing::PrintToString(text);
 }
 
 TEST(Utf8, CodePointsBackAndForth) {
-  for (const char32_t code_point : {0x24u, 0xA2u, 0x7FFu, 0x800u, 0x20ACu, 0xFFFFu, 0x10000u, 0x10FFFFu}) {
+  for (const char32_t code_point :
+       {0x24u, 0xA2u, 0x7FFu, 0x800u, 0x20ACu, 0xFFFFu, 0x10000u, 0x10FFFFu}) {
     std::string text;
     append_utf8(text, code_point);
     EXPECT_TRUE(is_valid_utf8(text));
@@ -110,28 +114,34 @@ TEST(Utf8, CodePointsBackAndForth) {
   }
 }
 
-// ---- Finding files --------------------------------------------------------------------------------------------------------------
+// ---- Finding files ------------------------------------------------------------------------------
 
 TEST(MatchFiles, SortedAndEachOnce) {
   const TemporaryFolder folder;
   for (const char* name : {"b.txt", "a.txt", "A.txt", "c.md"}) write_bytes(folder / name, "x");
-  const std::string patterns[] = {(folder / "*.txt").string(), (folder / "b.txt").string(), (folder / "[c]*").string()};
+  const std::string patterns[] = {(folder / "*.txt").string(), (folder / "b.txt").string(),
+                                  (folder / "[c]*").string()};
   const auto files = match_files(patterns);
-  const std::vector<std::filesystem::path> expected = {folder / "A.txt", folder / "a.txt", folder / "b.txt", folder / "c.md"};
+  const std::vector<std::filesystem::path> expected = {folder / "A.txt", folder / "a.txt",
+                                                       folder / "b.txt", folder / "c.md"};
   EXPECT_EQ(files, expected);
 }
 
 TEST(MatchFiles, Errors) {
   const TemporaryFolder folder;
-  const auto error = [](const std::string& pattern) { return input_error([&] { match_files(std::span(&pattern, 1)); }); };
+  const auto error = [](const std::string& pattern) {
+    return input_error([&] { match_files(std::span(&pattern, 1)); });
+  };
   const std::string none = (folder / "*.zst").string(), inside = folder.path().string();
-  EXPECT_EQ(error(none),
-            "'" + none + "' matches no file; relative names start at the current folder " + std::filesystem::current_path().string());
-  EXPECT_EQ(error(inside), "'" + inside + "' is a folder; name the files in it, as in '" + inside + "/*.txt'");
+  EXPECT_EQ(error(none), "'" + none +
+                             "' matches no file; relative names start at the current folder " +
+                             std::filesystem::current_path().string());
+  EXPECT_EQ(error(inside),
+            "'" + inside + "' is a folder; name the files in it, as in '" + inside + "/*.txt'");
   EXPECT_EQ(error(""), "a file pattern is empty or holds a NUL byte");
 }
 
-// ---- What is in the files -------------------------------------------------------------------------------------------------------
+// ---- What is in the files -----------------------------------------------------------------------
 
 struct Hostile {
   const char* name;
@@ -143,8 +153,18 @@ struct Hostile {
 };
 
 const Hostile hostile_texts[] = {
-    {"plain", "one\ntwo\n", {"one\ntwo\n"}, {"one", "two"}, "1 files, 8 bytes, 1 documents", "1 files, 6 bytes, 2 documents"},
-    {"no_last_line_end", "one\ntwo", {"one\ntwo"}, {"one", "two"}, "1 files, 7 bytes, 1 documents", "1 files, 6 bytes, 2 documents"},
+    {"plain",
+     "one\ntwo\n",
+     {"one\ntwo\n"},
+     {"one", "two"},
+     "1 files, 8 bytes, 1 documents",
+     "1 files, 6 bytes, 2 documents"},
+    {"no_last_line_end",
+     "one\ntwo",
+     {"one\ntwo"},
+     {"one", "two"},
+     "1 files, 7 bytes, 1 documents",
+     "1 files, 6 bytes, 2 documents"},
     {"empty",
      "",
      {},
@@ -163,15 +183,30 @@ const Hostile hostile_texts[] = {
      {"a", "b"},
      "1 files, 6 bytes, 1 documents",
      "1 files, 2 bytes, 2 documents; left out: 2 empty (first: F:2)"},
-    {"byte_order_mark", "\xEF\xBB\xBFone\n", {"one\n"}, {"one"}, "1 files, 4 bytes, 1 documents", "1 files, 3 bytes, 1 documents"},
+    {"byte_order_mark",
+     "\xEF\xBB\xBFone\n",
+     {"one\n"},
+     {"one"},
+     "1 files, 4 bytes, 1 documents",
+     "1 files, 3 bytes, 1 documents"},
     {"only_byte_order_mark",
      "\xEF\xBB\xBF",
      {},
      {},
      "1 files, 0 bytes, 0 documents; left out: 1 empty (first: F:1)",
      "1 files, 0 bytes, 0 documents; left out: 1 empty (first: F:1)"},
-    {"crlf", "one\r\ntwo\r\n", {"one\ntwo\n"}, {"one", "two"}, "1 files, 8 bytes, 1 documents", "1 files, 6 bytes, 2 documents"},
-    {"lone_cr", "one\rtwo\r", {"one\rtwo\r"}, {"one\rtwo\r"}, "1 files, 8 bytes, 1 documents", "1 files, 8 bytes, 1 documents"},
+    {"crlf",
+     "one\r\ntwo\r\n",
+     {"one\ntwo\n"},
+     {"one", "two"},
+     "1 files, 8 bytes, 1 documents",
+     "1 files, 6 bytes, 2 documents"},
+    {"lone_cr",
+     "one\rtwo\r",
+     {"one\rtwo\r"},
+     {"one\rtwo\r"},
+     "1 files, 8 bytes, 1 documents",
+     "1 files, 8 bytes, 1 documents"},
     {"bad_utf8",
      "one\ntw\xFFo\nthree\n",
      {},
@@ -209,11 +244,13 @@ TEST(TextReader, HostileTexts) {
   for (const Hostile& each : hostile_texts) {
     const auto file = folder / each.name;
     write_bytes(file, each.bytes);
-    // Pieces large and small (four bytes) hold the same documents; those of a few bytes still go through the path for long ones.
+    // Pieces large and small (four bytes) hold the same documents; those of a few bytes still go
+    // through the path for long ones.
     for (const std::size_t piece_bytes : {TextReader::default_piece_bytes, std::size_t{4}}) {
       const auto check = [&](Documents kind, const Texts& expected, std::string report) {
         const Read read = read_files({file}, kind, piece_bytes);
-        if (const std::size_t place = report.find("F:"); place != report.npos) report.replace(place, 1, file.string());
+        if (const std::size_t place = report.find("F:"); place != report.npos)
+          report.replace(place, 1, file.string());
         EXPECT_EQ(texts_of(read), expected) << each.name << ' ' << piece_bytes;
         EXPECT_EQ(read.statistics.summary(), report) << each.name << ' ' << piece_bytes;
       };
@@ -231,7 +268,8 @@ TEST(TextReader, LongDocumentsComeInPiecesCutAtSpaces) {
   TextReader reader({folder / "a"}, Documents::lines, 8);
   std::vector<std::pair<std::string, bool>> pieces;
   while (const auto piece = reader.next()) pieces.emplace_back(piece->text, piece->continues);
-  const std::vector<std::pair<std::string, bool>> expected = {{"aaa bb ", true}, {"cccc", false}, {"short", false}};
+  const std::vector<std::pair<std::string, bool>> expected = {
+      {"aaa bb ", true}, {"cccc", false}, {"short", false}};
   EXPECT_EQ(pieces, expected);
   EXPECT_EQ(reader.statistics().documents, 2);
 }
@@ -239,7 +277,8 @@ TEST(TextReader, LongDocumentsComeInPiecesCutAtSpaces) {
 TEST(TextReader, CharactersAreNeverCut) {
   const TemporaryFolder folder;
   std::string text;
-  for (int i = 0; i < 1000; ++i) text += i % 3 == 0 ? "\xF0\x9F\x99\x82" : i % 3 == 1 ? "\xE2\x96\x88" : "\xC3\xA9";
+  for (int i = 0; i < 1000; ++i)
+    text += i % 3 == 0 ? "\xF0\x9F\x99\x82" : i % 3 == 1 ? "\xE2\x96\x88" : "\xC3\xA9";
   write_bytes(folder / "a", text);
   for (const std::size_t piece_bytes : {4, 5, 6, 7, 64}) {
     TextReader reader({folder / "a"}, Documents::files, piece_bytes);
@@ -256,7 +295,8 @@ TEST(TextReader, CharactersAreNeverCut) {
 TEST(TextReader, NoPartOfALongBadDocumentIsHandedOut) {
   const TemporaryFolder folder;
   const std::string words(3000, 'w');
-  write_bytes(folder / "a", "first\n" + words + "\xFF" + words + "\n" + words + "\n" + words + std::string(1, '\0') + "\nlast\n");
+  write_bytes(folder / "a", "first\n" + words + "\xFF" + words + "\n" + words + "\n" + words +
+                                std::string(1, '\0') + "\nlast\n");
   const Read read = read_files({folder / "a"}, Documents::lines, 100);
   EXPECT_EQ(texts_of(read), (Texts{"first", words, "last"}));
   EXPECT_EQ(read.documents[1].pieces, 30);
@@ -271,7 +311,8 @@ TEST(TextReader, LineEndsAcrossBlocks) {
   for (const int shift : {-2, -1, 0, 1}) {
     const std::string head(static_cast<std::size_t>((1 << 18) + shift), 'x');
     write_bytes(folder / "a", head + "\r\nnext\rone\r\n");
-    EXPECT_EQ(texts_of(read_files({folder / "a"}, Documents::lines)), (Texts{head, "next\rone"})) << shift;
+    EXPECT_EQ(texts_of(read_files({folder / "a"}, Documents::lines)), (Texts{head, "next\rone"}))
+        << shift;
   }
 }
 
@@ -281,10 +322,11 @@ TEST(TextReader, VanishedFilesAreCounted) {
   const Read read = read_files({folder / "gone", folder / "a"}, Documents::lines);
   EXPECT_EQ(texts_of(read), Texts{"here"});
   EXPECT_EQ(read.statistics.summary(),
-            "1 files, 4 bytes, 1 documents; left out: 1 files that vanished (first: " + (folder / "gone").string() + ")");
+            "1 files, 4 bytes, 1 documents; left out: 1 files that vanished (first: " +
+                (folder / "gone").string() + ")");
 }
 
-// ---- Compressed files -----------------------------------------------------------------------------------------------------------
+// ---- Compressed files ---------------------------------------------------------------------------
 
 TEST(TextReader, Compressed) {
   const TemporaryFolder folder;
@@ -295,8 +337,10 @@ TEST(TextReader, Compressed) {
   write_bytes(folder / "c.zst", zstd(text));
   write_bytes(folder / "d.zst", zstd("first\n") + zstd("second\n"));
   for (const char* name : {"a.gz", "c.zst"})
-    EXPECT_EQ(texts_of(read_files({folder / name}, Documents::files, 1 << 22)), Texts{text}) << name;
-  for (const char* name : {"b.gz", "d.zst"}) EXPECT_EQ(texts_of(read_files({folder / name}, Documents::lines)), (Texts{"first", "second"}));
+    EXPECT_EQ(texts_of(read_files({folder / name}, Documents::files, 1 << 22)), Texts{text})
+        << name;
+  for (const char* name : {"b.gz", "d.zst"})
+    EXPECT_EQ(texts_of(read_files({folder / name}, Documents::lines)), (Texts{"first", "second"}));
 }
 
 TEST(TextReader, DamagedCompressedFilesAreErrors) {
@@ -306,27 +350,40 @@ TEST(TextReader, DamagedCompressedFilesAreErrors) {
     write_bytes(folder / name, bytes);
     std::string message = input_error([&] { read_files({folder / name}, Documents::files); });
     const std::size_t place = message.find(folder.path().string() + "/");
-    return place == message.npos ? message : message.erase(place, folder.path().string().size() + 1);
+    return place == message.npos ? message
+                                 : message.erase(place, folder.path().string().size() + 1);
   };
-  const std::string truncated = "the compressed data ends in the middle; the file is truncated: copy it again";
+  const std::string truncated =
+      "the compressed data ends in the middle; the file is truncated: copy it again";
   EXPECT_EQ(error("a.gz", ""), "a.gz: " + truncated);
   EXPECT_EQ(error("a.zst", ""), "a.zst: " + truncated);
-  for (std::size_t size = 1; size < gz.size(); ++size) EXPECT_EQ(error("a.gz", gz.substr(0, size)), "a.gz: " + truncated) << size;
-  for (std::size_t size = 4; size < zst.size(); ++size) EXPECT_EQ(error("a.zst", zst.substr(0, size)), "a.zst: " + truncated) << size;
+  for (std::size_t size = 1; size < gz.size(); ++size)
+    EXPECT_EQ(error("a.gz", gz.substr(0, size)), "a.gz: " + truncated) << size;
+  for (std::size_t size = 4; size < zst.size(); ++size)
+    EXPECT_EQ(error("a.zst", zst.substr(0, size)), "a.zst: " + truncated) << size;
   std::string damaged = gz;
   damaged[damaged.size() - 6] ^= 1;
-  EXPECT_EQ(error("a.gz", damaged), "a.gz: not valid gzip data (incorrect data check); unpack it by hand or make it anew");
-  EXPECT_EQ(error("a.gz", gz + "trailing"), "a.gz: not valid gzip data (incorrect header check); unpack it by hand or make it anew");
-  EXPECT_EQ(error("a.gz", "plain text"), "a.gz: not valid gzip data (incorrect header check); unpack it by hand or make it anew");
-  EXPECT_EQ(error("a.zst", "plain text"), "a.zst: not valid zstd data (Unknown frame descriptor); unpack it by hand or make it anew");
+  EXPECT_EQ(error("a.gz", damaged),
+            "a.gz: not valid gzip data (incorrect data check); unpack it by hand or make it anew");
+  EXPECT_EQ(
+      error("a.gz", gz + "trailing"),
+      "a.gz: not valid gzip data (incorrect header check); unpack it by hand or make it anew");
+  EXPECT_EQ(
+      error("a.gz", "plain text"),
+      "a.gz: not valid gzip data (incorrect header check); unpack it by hand or make it anew");
+  EXPECT_EQ(
+      error("a.zst", "plain text"),
+      "a.zst: not valid zstd data (Unknown frame descriptor); unpack it by hand or make it anew");
 }
 
 TEST(TextReader, BombsAreLeftOut) {
   const TemporaryFolder folder;
   write_bytes(folder / "bomb.gz", gzip(std::string(4 << 20, 'b')));
   write_bytes(folder / "bomb.zst", zstd(std::string(4 << 20, 'b')));
-  write_bytes(folder / "small.zst", zstd(std::string(1 << 19, 's')));  // high ratio, but below the first megabyte
-  const Read read = read_files({folder / "bomb.gz", folder / "bomb.zst", folder / "small.zst"}, Documents::files);
+  write_bytes(folder / "small.zst",
+              zstd(std::string(1 << 19, 's')));  // high ratio, but below the first megabyte
+  const Read read =
+      read_files({folder / "bomb.gz", folder / "bomb.zst", folder / "small.zst"}, Documents::files);
   EXPECT_EQ(texts_of(read), Texts{std::string(1 << 19, 's')});
   EXPECT_EQ(read.statistics[SkipReason::decompression_bomb].count, 2);
   EXPECT_EQ(read.statistics[SkipReason::decompression_bomb].first, (folder / "bomb.gz").string());

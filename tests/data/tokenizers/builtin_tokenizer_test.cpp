@@ -21,7 +21,8 @@ TEST(BuiltinTokenizer, BytesAreOneMoreThanTheirValue) {
   EXPECT_EQ(tokenizer->encode(""), Ids{});
   EXPECT_EQ(tokenizer->decode(tokenizer->encode("A b\n\xC3\xA9")), "A b\n\xC3\xA9");
   EXPECT_EQ(tokenizer->special().pad, 0);
-  for (const std::int32_t id : {tokenizer->special().cls, tokenizer->special().sep, tokenizer->special().mask, tokenizer->special().unk})
+  for (const std::int32_t id : {tokenizer->special().cls, tokenizer->special().sep,
+                                tokenizer->special().mask, tokenizer->special().unk})
     EXPECT_EQ(id, no_id);
 }
 
@@ -30,10 +31,13 @@ TEST(BuiltinTokenizer, EveryByteOfALongTextIsATokenInItsPlace) {
   for (int i = 0; i < 5000; ++i) text += static_cast<char>(' ' + i % 95);
   const std::vector<Token> tokens = bytes()->encode_with_offsets(text);
   ASSERT_EQ(tokens.size(), text.size());
-  for (std::uint32_t i = 0; i < tokens.size(); ++i) EXPECT_EQ(tokens[i], (Token{text[i] + 1, i, i + 1}));
+  for (std::uint32_t i = 0; i < tokens.size(); ++i)
+    EXPECT_EQ(tokens[i], (Token{text[i] + 1, i, i + 1}));
 }
 
-TEST(BuiltinTokenizer, NamesOfSpecialTokensInATextAreBytes) { EXPECT_EQ(bytes()->encode("[PAD]").size(), 5); }
+TEST(BuiltinTokenizer, NamesOfSpecialTokensInATextAreBytes) {
+  EXPECT_EQ(bytes()->encode("[PAD]").size(), 5);
+}
 
 TEST(BuiltinTokenizer, ListOpsHasAnIdForEachSymbol) {
   const auto tokenizer = listops();
@@ -68,7 +72,8 @@ TEST(ByteIds, AreThoseOfTheByteTokenizer) {
   const std::vector<std::uint8_t> pixels{0, 1, 255};
   EXPECT_EQ(byte_ids(*bytes(), pixels), (Ids{1, 2, 256}));
   EXPECT_EQ(input_error([&] { byte_ids(*listops(), pixels); }),
-            "images are read as bytes, one a pixel, and the tokenizer is another; set tokenizer.builtin: bytes");
+            "images are read as bytes, one a pixel, and the tokenizer is another; set "
+            "tokenizer.builtin: bytes");
 }
 
 }  // namespace

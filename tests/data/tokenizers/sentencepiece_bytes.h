@@ -10,10 +10,13 @@ namespace nystrom::testing {
 
 inline std::string varint(std::uint64_t value) {
   std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(static_cast<unsigned char>(value | 0x80));
+  for (; value >= 0x80; value >>= 7)
+    bytes += static_cast<char>(static_cast<unsigned char>(value | 0x80));
   return bytes + static_cast<char>(value);
 }
-inline std::string number_field(std::uint32_t number, std::uint64_t value) { return varint(number << 3) + varint(value); }
+inline std::string number_field(std::uint32_t number, std::uint64_t value) {
+  return varint(number << 3) + varint(value);
+}
 inline std::string bytes_field(std::uint32_t number, const std::string& bytes) {
   return varint(number << 3 | 2) + varint(bytes.size()) + bytes;
 }
@@ -32,7 +35,8 @@ inline std::string smallest_model() { return piece("<unk>", 0, 2) + piece("abcd"
 
 /// The pieces that SentencePieceTokenizer needs, and letters of which words can be made.
 inline std::string small_model() {
-  std::string bytes = piece("<pad>", 0, 3) + piece("<unk>", 0, 2) + piece("[CLS]", 0, 3) + piece("[SEP]", 0, 3) + piece("[MASK]", 0, 3);
+  std::string bytes = piece("<pad>", 0, 3) + piece("<unk>", 0, 2) + piece("[CLS]", 0, 3) +
+                      piece("[SEP]", 0, 3) + piece("[MASK]", 0, 3);
   for (const char* text : {"\xE2\x96\x81", "a", "b", "c", "1", "2", ","}) bytes += piece(text, -4);
   bytes += piece(
                "\xE2\x96\x81"
@@ -42,7 +46,8 @@ inline std::string small_model() {
   return bytes;
 }
 
-// ---- Charsmaps: a trie in units of four bytes (label in the low byte, flag for a key, offset above), then strings
+// ---- Charsmaps: a trie in units of four bytes (label in the low byte, flag for a key, offset ----
+// above), then strings
 // ------------------------
 
 inline constexpr std::uint32_t key_flag = 1u << 8;
@@ -69,6 +74,8 @@ inline std::vector<std::uint32_t> one_key_trie() {
   return units;
 }
 
-inline std::string with_charsmap(const std::string& bytes) { return smallest_model() + bytes_field(3, bytes_field(2, bytes)); }
+inline std::string with_charsmap(const std::string& bytes) {
+  return smallest_model() + bytes_field(3, bytes_field(2, bytes));
+}
 
 }  // namespace nystrom::testing

@@ -17,17 +17,21 @@ inline TokenSetInfo small_info(std::int64_t vocab_size = 1000) {
 using Documents = std::vector<std::vector<std::uint32_t>>;
 
 /// Documents of these lengths, of ordinary ids, the same for the same seed.
-inline Documents documents_of(const std::vector<std::size_t>& lengths, std::uint64_t seed = 1, std::uint32_t vocab_size = 1000) {
+inline Documents documents_of(const std::vector<std::size_t>& lengths, std::uint64_t seed = 1,
+                              std::uint32_t vocab_size = 1000) {
   Documents documents;
   for (const std::size_t length : lengths) {
     std::vector<std::uint32_t>& document = documents.emplace_back(length);
-    for (std::uint32_t& id : document) id = 5 + static_cast<std::uint32_t>(mix64(seed++) % (vocab_size - 5));
+    for (std::uint32_t& id : document)
+      id = 5 + static_cast<std::uint32_t>(mix64(seed++) % (vocab_size - 5));
   }
   return documents;
 }
 
-inline void write_set(const std::filesystem::path& folder, const Documents& documents, std::int64_t shard_tokens = default_shard_tokens,
-                      const TokenSetInfo& info = small_info(), const std::string& statistics = "{}") {
+inline void write_set(const std::filesystem::path& folder, const Documents& documents,
+                      std::int64_t shard_tokens = default_shard_tokens,
+                      const TokenSetInfo& info = small_info(),
+                      const std::string& statistics = "{}") {
   ShardWriter writer(folder, info, shard_tokens);
   for (const auto& document : documents) {
     writer.begin_document();

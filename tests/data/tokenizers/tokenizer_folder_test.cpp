@@ -19,14 +19,17 @@ using Ids = std::vector<std::int32_t>;
 
 const fs::path fixtures = testing::fixture_folder() / "tokenizers";
 
-bool is_sentencepiece(const fs::path& place) { return dynamic_cast<const SentencePieceTokenizer*>(open_tokenizer(place).get()) != nullptr; }
+bool is_sentencepiece(const fs::path& place) {
+  return dynamic_cast<const SentencePieceTokenizer*>(open_tokenizer(place).get()) != nullptr;
+}
 
 TEST(OpenTokenizer, TheFilesOfAFolderDecide) {
   const TemporaryFolder folder;
   EXPECT_FALSE(has_tokenizer(folder.path()));
   EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
             folder.path().string() +
-                ": holds no tokenizer; expected tokenizer.json, spiece.model or another SentencePiece model, vocab.txt, or vocab.json with "
+                ": holds no tokenizer; expected tokenizer.json, spiece.model or another "
+                "SentencePiece model, vocab.txt, or vocab.json with "
                 "merges.txt");
   fs::copy_file(fixtures / "small/byte_level/vocab.json", folder / "vocab.json");
   EXPECT_FALSE(has_tokenizer(folder.path())) << "without merges.txt";
@@ -46,13 +49,16 @@ TEST(OpenTokenizer, TheFilesOfAFolderDecide) {
   EXPECT_EQ(open_tokenizer(folder / "merges.txt")->vocab_size(), 501);
   EXPECT_EQ(input_error([&] { open_tokenizer(folder / "tokenizer_config.json"); }),
             std::string(folder / "tokenizer_config.json") +
-                ": is no file of a tokenizer by its name; expected a folder, or a tokenizer.json, vocab.txt, vocab.json or *.model");
-  EXPECT_EQ(input_error([&] { open_tokenizer(folder / "absent"); }), std::string(folder / "absent") + ": no such file or folder");
+                ": is no file of a tokenizer by its name; expected a folder, or a tokenizer.json, "
+                "vocab.txt, vocab.json or *.model");
+  EXPECT_EQ(input_error([&] { open_tokenizer(folder / "absent"); }),
+            std::string(folder / "absent") + ": no such file or folder");
 }
 
 TEST(OpenTokenizer, CarriesItsFiles) {
   const TemporaryFolder folder;
-  for (const char* name : {"tokenizer.json", "vocab.txt"}) fs::copy_file(fixtures / "small/wordpiece" / name, folder / name);
+  for (const char* name : {"tokenizer.json", "vocab.txt"})
+    fs::copy_file(fixtures / "small/wordpiece" / name, folder / name);
   write_bytes(folder / "tokenizer_config.json", "{ }");
   write_bytes(folder / "model.bin", "no part of it");
   const auto tokenizer = open_tokenizer(folder.path());
@@ -66,10 +72,12 @@ TEST(OpenTokenizer, CarriesItsFiles) {
   EXPECT_EQ(open_tokenizer(folder / "vocab.txt")->files(7).size(), 2u);
   // AutoTokenizer needs to be told the class.
   fs::remove(folder / "tokenizer_config.json");
-  EXPECT_EQ(open_tokenizer(folder / "vocab.txt")->files(7).back().content,
-            "{\n  \"tokenizer_class\": \"BertTokenizer\",\n  \"cls_token\": \"[CLS]\",\n  \"sep_token\": \"[SEP]\",\n"
-            "  \"pad_token\": \"[PAD]\",\n  \"mask_token\": \"[MASK]\",\n  \"unk_token\": \"[UNK]\",\n"
-            "  \"clean_up_tokenization_spaces\": false,\n  \"model_max_length\": 7\n}\n");
+  EXPECT_EQ(
+      open_tokenizer(folder / "vocab.txt")->files(7).back().content,
+      "{\n  \"tokenizer_class\": \"BertTokenizer\",\n  \"cls_token\": \"[CLS]\",\n  \"sep_token\": "
+      "\"[SEP]\",\n"
+      "  \"pad_token\": \"[PAD]\",\n  \"mask_token\": \"[MASK]\",\n  \"unk_token\": \"[UNK]\",\n"
+      "  \"clean_up_tokenization_spaces\": false,\n  \"model_max_length\": 7\n}\n");
 }
 
 TEST(OpenTokenizer, SettingsOfBert) {
@@ -77,29 +85,37 @@ TEST(OpenTokenizer, SettingsOfBert) {
   const std::string pieces = "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\nab\nAb\n\xC3\xA1\nAB\n";
   write_bytes(folder / "vocab.txt", pieces);
   EXPECT_EQ(open_tokenizer(folder.path())->encode("Ab ab"), (Ids{5, 5}));
-  write_bytes(folder / "tokenizer_config.json", R"({"do_lower_case": false, "cls_token": {"content": "AB"}})");
+  write_bytes(folder / "tokenizer_config.json",
+              R"({"do_lower_case": false, "cls_token": {"content": "AB"}})");
   const auto cased = open_tokenizer(folder.path());
   EXPECT_EQ(cased->encode("Ab ab \xC3\xA1"), (Ids{6, 5, 7}));
   EXPECT_EQ(cased->wrap(Ids{5}).ids, (Ids{8, 5, 2}));
   EXPECT_EQ(cased->special().cls, 8);
   write_bytes(folder / "special_tokens_map.json", R"({"mask_token": "<mask>"})");
   EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
-            std::string(folder / "special_tokens_map.json") + ": mask_token: '<mask>' is no piece of the vocabulary");
+            std::string(folder / "special_tokens_map.json") +
+                ": mask_token: '<mask>' is no piece of the vocabulary");
   write_bytes(folder / "added_tokens.json", R"({"<mask>": 9})");
   EXPECT_EQ(open_tokenizer(folder.path())->encode("ab <mask>", SpecialNames::tokens), (Ids{5, 9}));
   write_bytes(folder / "added_tokens.json", R"({"<mask>": 8})");
   EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
-            std::string(folder / "added_tokens.json") + ": '<mask>' has id 8, which is 'AB' in the vocabulary");
+            std::string(folder / "added_tokens.json") +
+                ": '<mask>' has id 8, which is 'AB' in the vocabulary");
   write_bytes(folder / "tokenizer_config.json", R"({"do_lower_case": 1})");
   EXPECT_EQ(input_error([&] { open_tokenizer(folder.path()); }),
-            std::string(folder / "tokenizer_config.json") + ": do_lower_case: got 1, expected true or false");
+            std::string(folder / "tokenizer_config.json") +
+                ": do_lower_case: got 1, expected true or false");
 }
 
 TEST(OpenTokenizer, SpecialTokens) {
-  const auto special_of = [](const char* name) { return open_tokenizer(fixtures / "small" / name)->special(); };
-  const SpecialIds bert = special_of("wordpiece"), roberta = special_of("byte_level"), none = special_of("bytes_for_unknown");
+  const auto special_of = [](const char* name) {
+    return open_tokenizer(fixtures / "small" / name)->special();
+  };
+  const SpecialIds bert = special_of("wordpiece"), roberta = special_of("byte_level"),
+                   none = special_of("bytes_for_unknown");
   EXPECT_EQ((Ids{bert.cls, bert.sep, bert.pad, bert.mask, bert.unk}), (Ids{2, 3, 0, 4, 1}));
-  EXPECT_EQ((Ids{roberta.cls, roberta.sep, roberta.pad, roberta.mask, roberta.unk}), (Ids{0, 2, 1, 500, 3}));
+  EXPECT_EQ((Ids{roberta.cls, roberta.sep, roberta.pad, roberta.mask, roberta.unk}),
+            (Ids{0, 2, 1, 500, 3}));
   EXPECT_EQ(none.cls, 5);  // by its usual name
   const TemporaryFolder folder;
   write_bytes(folder / "vocab.json", R"({"a": 0, "<|endoftext|>": 1})");
@@ -109,15 +125,17 @@ TEST(OpenTokenizer, SpecialTokens) {
   EXPECT_EQ(gpt2->special().unk, 1);
   EXPECT_EQ(gpt2->encode("a<|endoftext|>", SpecialNames::tokens), (Ids{0, 1}));
   EXPECT_EQ(gpt2->wrap(Ids{0}, Ids{0}).type_ids, (Ids{0, 1}));
-  EXPECT_EQ(
-      input_error([&] { require_masked_lm_tokens(*gpt2); }),
-      "the tokenizer has no cls token; masked language models need cls, sep, pad and mask: name it as cls_token in tokenizer_config.json");
+  EXPECT_EQ(input_error([&] { require_masked_lm_tokens(*gpt2); }),
+            "the tokenizer has no cls token; masked language models need cls, sep, pad and mask: "
+            "name it as cls_token in tokenizer_config.json");
 }
 
 /// What pretraining puts around a text, everything else does too, in transformers as well.
 TEST(OpenTokenizer, MakesTheTemplateThatIsMissing) {
-  const std::string small = R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3, "[C]": 4, "[S]": 5, "[P]": 6, "[M]": 7})";
-  const std::string config = R"({"tokenizer_class": "GPT2Tokenizer", "cls_token": "[C]", "sep_token": "[S]", "pad_token": "[P]",
+  const std::string small =
+      R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3, "[C]": 4, "[S]": 5, "[P]": 6, "[M]": 7})";
+  const std::string config =
+      R"({"tokenizer_class": "GPT2Tokenizer", "cls_token": "[C]", "sep_token": "[S]", "pad_token": "[P]",
     "mask_token": "[M]"})";
   const TemporaryFolder folder;
   write_bytes(folder / "vocab.json", small);
@@ -125,7 +143,8 @@ TEST(OpenTokenizer, MakesTheTemplateThatIsMissing) {
   write_bytes(folder / "tokenizer_config.json", config);
   const auto expect_template = [](const Tokenizer& tokenizer) {
     require_masked_lm_tokens(tokenizer);
-    EXPECT_EQ(tokenizer.wrap(tokenizer.encode("ab[M]", SpecialNames::tokens)).ids, (Ids{4, 2, 7, 5}));
+    EXPECT_EQ(tokenizer.wrap(tokenizer.encode("ab[M]", SpecialNames::tokens)).ids,
+              (Ids{4, 2, 7, 5}));
     const WrappedIds pair = tokenizer.wrap(Ids{0}, Ids{1});
     EXPECT_EQ(pair.ids, (Ids{4, 0, 5, 1, 5}));
     EXPECT_EQ(pair.type_ids, (Ids{0, 0, 0, 1, 1}));
@@ -135,11 +154,13 @@ TEST(OpenTokenizer, MakesTheTemplateThatIsMissing) {
   // A tokenizer.json tells transformers.
   const TemporaryFolder copy, again;
   write_tokenizer(*files, copy.path(), 7);
-  EXPECT_EQ(read_json_file(copy / "tokenizer.json")["post_processor"]["type"], "TemplateProcessing");
+  EXPECT_EQ(read_json_file(copy / "tokenizer.json")["post_processor"]["type"],
+            "TemplateProcessing");
   expect_template(*open_tokenizer(copy.path()));
   // One that has only offsets to care for keeps doing so.
   nlohmann::json json = read_json_file(copy / "tokenizer.json");
-  json["post_processor"] = {{"type", "ByteLevel"}, {"trim_offsets", true}, {"add_prefix_space", false}};
+  json["post_processor"] = {
+      {"type", "ByteLevel"}, {"trim_offsets", true}, {"add_prefix_space", false}};
   write_bytes(copy / "tokenizer.json", json.dump());
   const auto trimming = open_tokenizer(copy.path());
   expect_template(*trimming);
@@ -148,7 +169,8 @@ TEST(OpenTokenizer, MakesTheTemplateThatIsMissing) {
   EXPECT_EQ(written["processors"][0]["type"], "ByteLevel");
   EXPECT_EQ(written["processors"][1]["type"], "TemplateProcessing");
   expect_template(*open_tokenizer(again.path()));
-  EXPECT_EQ(open_tokenizer(again.path())->encode_with_offsets("a b")[1].begin, 1u) << "there is no piece for the space";
+  EXPECT_EQ(open_tokenizer(again.path())->encode_with_offsets("a b")[1].begin, 1u)
+      << "there is no piece for the space";
 }
 
 TEST(OpenTokenizer, RefusesATemplateThatPretrainingDoesNotMake) {
@@ -156,43 +178,63 @@ TEST(OpenTokenizer, RefusesATemplateThatPretrainingDoesNotMake) {
   nlohmann::json json = read_json_file(fixtures / "small/wordpiece/tokenizer.json");
   json["post_processor"] = {
       {"type", "TemplateProcessing"},
-      {"single", {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}, {{"SpecialToken", {{"id", "[SEP]"}, {"type_id", 0}}}}}},
+      {"single",
+       {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+        {{"SpecialToken", {{"id", "[SEP]"}, {"type_id", 0}}}}}},
       {"pair", {{{"Sequence", {{"id", "A"}, {"type_id", 0}}}}}},
       {"special_tokens", {{"[SEP]", {{"id", "[SEP]"}, {"ids", {3}}, {"tokens", {"[SEP]"}}}}}}};
   write_bytes(folder / "tokenizer.json", json.dump());
   EXPECT_EQ(input_error([&] { require_masked_lm_tokens(*open_tokenizer(folder.path())); }),
-            "the tokenizer makes '[MASK] [SEP]' of a text; masked language models are trained on '[CLS] [MASK] [SEP]': give it that "
+            "the tokenizer makes '[MASK] [SEP]' of a text; masked language models are trained on "
+            "'[CLS] [MASK] [SEP]': give it that "
             "template, or other names as cls_token and sep_token in tokenizer_config.json");
 }
 
-/// tokenizer_config.json goes before tokenizer.json, as in transformers; tests/reference/check_tokenizer_files.py draws folders.
+/// tokenizer_config.json goes before tokenizer.json, as in transformers;
+/// tests/reference/check_tokenizer_files.py draws folders.
 TEST(OpenTokenizer, SettingsGoBeforeTokenizerJson) {
   const TemporaryFolder folder;
-  const nlohmann::json vocabulary = {{"[UNK]", 0}, {"[CLS]", 1}, {"[SEP]", 2}, {"ab", 3}, {"AB", 4}, {"\xC3\xA1", 5}, {"a", 6}};
-  nlohmann::json json = {{"added_tokens", nlohmann::json::array()},
-                         {"normalizer", {{"type", "BertNormalizer"}, {"lowercase", false}, {"strip_accents", nullptr}}},
-                         {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
-                         {"post_processor", {{"type", "BertProcessing"}, {"cls", {"[CLS]", 1}}, {"sep", {"[SEP]", 2}}}},
-                         {"model", {{"type", "WordPiece"}, {"unk_token", "[UNK]"}, {"vocab", vocabulary}}}};
+  const nlohmann::json vocabulary = {{"[UNK]", 0}, {"[CLS]", 1},    {"[SEP]", 2}, {"ab", 3},
+                                     {"AB", 4},    {"\xC3\xA1", 5}, {"a", 6}};
+  nlohmann::json json = {
+      {"added_tokens", nlohmann::json::array()},
+      {"normalizer",
+       {{"type", "BertNormalizer"}, {"lowercase", false}, {"strip_accents", nullptr}}},
+      {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+      {"post_processor",
+       {{"type", "BertProcessing"}, {"cls", {"[CLS]", 1}}, {"sep", {"[SEP]", 2}}}},
+      {"model", {{"type", "WordPiece"}, {"unk_token", "[UNK]"}, {"vocab", vocabulary}}}};
   const auto encode = [&](const std::string& config, const char* text) {
     write_bytes(folder / "tokenizer.json", json.dump());
     write_bytes(folder / "tokenizer_config.json", config);
     return open_tokenizer(folder.path())->encode(text, SpecialNames::tokens);
   };
   const char* text = "AB \xC3\xA1";
-  EXPECT_EQ(encode(R"({"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": true})", text), (Ids{4, 5}));
-  EXPECT_EQ(encode(R"({"tokenizer_class": "BertTokenizerFast"})", text), (Ids{3, 6})) << "lower case, unless told otherwise";
-  EXPECT_EQ(encode(R"({"tokenizer_class": "BertTokenizer", "do_lower_case": false})", text), (Ids{4, 5}));
-  EXPECT_EQ(encode(R"({"tokenizer_class": "BertTokenizer", "strip_accents": false})", text), (Ids{3, 5}));
+  EXPECT_EQ(
+      encode(R"({"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": true})", text),
+      (Ids{4, 5}));
+  EXPECT_EQ(encode(R"({"tokenizer_class": "BertTokenizerFast"})", text), (Ids{3, 6}))
+      << "lower case, unless told otherwise";
+  EXPECT_EQ(encode(R"({"tokenizer_class": "BertTokenizer", "do_lower_case": false})", text),
+            (Ids{4, 5}));
+  EXPECT_EQ(encode(R"({"tokenizer_class": "BertTokenizer", "strip_accents": false})", text),
+            (Ids{3, 5}));
   // Special tokens by name, and tokens with ids.
-  EXPECT_EQ(encode(R"({"tokenizer_class": "PreTrainedTokenizerFast", "mask_token": "ab"})", "abab"), (Ids{3, 3}));
-  EXPECT_EQ(encode(R"({"added_tokens_decoder": {"7": {"content": "<x>", "special": true}}})", "ab<x>"), (Ids{3, 7}));
-  EXPECT_EQ(input_error([&] { encode(R"({"added_tokens_decoder": {"9": {"content": "<x>"}}})", ""); }),
-            std::string(folder / "tokenizer_config.json") +
-                ": added_tokens_decoder: '<x>' has id 9, expected 7: new tokens are numbered from the number of pieces on, in order");
-  EXPECT_EQ(input_error([&] { encode(R"({"added_tokens_decoder": {"x": {"content": "<x>"}}})", ""); }),
-            std::string(folder / "tokenizer_config.json") + ": added_tokens_decoder: 'x' is no id");
-  // Where an added_tokens_decoder is, special_tokens_map.json does not count; elsewhere it goes first.
+  EXPECT_EQ(encode(R"({"tokenizer_class": "PreTrainedTokenizerFast", "mask_token": "ab"})", "abab"),
+            (Ids{3, 3}));
+  EXPECT_EQ(
+      encode(R"({"added_tokens_decoder": {"7": {"content": "<x>", "special": true}}})", "ab<x>"),
+      (Ids{3, 7}));
+  EXPECT_EQ(
+      input_error([&] { encode(R"({"added_tokens_decoder": {"9": {"content": "<x>"}}})", ""); }),
+      std::string(folder / "tokenizer_config.json") +
+          ": added_tokens_decoder: '<x>' has id 9, expected 7: new tokens are numbered from the "
+          "number of pieces on, in order");
+  EXPECT_EQ(
+      input_error([&] { encode(R"({"added_tokens_decoder": {"x": {"content": "<x>"}}})", ""); }),
+      std::string(folder / "tokenizer_config.json") + ": added_tokens_decoder: 'x' is no id");
+  // Where an added_tokens_decoder is, special_tokens_map.json does not count; elsewhere it goes
+  // first.
   write_bytes(folder / "special_tokens_map.json", R"({"cls_token": "ab"})");
   encode(R"({"cls_token": "[CLS]"})", "");
   EXPECT_EQ(open_tokenizer(folder.path())->special().cls, 3);
@@ -215,19 +257,25 @@ TEST(OpenTokenizer, SettingsOfByteLevel) {
   write_bytes(folder / "tokenizer_config.json", "{}");
   EXPECT_NE(open_tokenizer(folder.path())->encode("the"), alone->encode("the"));
   // Whose spaces offsets leave out, RoBERTa's class decides; what stands around a text, GPT-NeoX's.
-  write_bytes(folder / "tokenizer_config.json", R"({"tokenizer_class": "RobertaTokenizer", "trim_offsets": false})");
+  write_bytes(folder / "tokenizer_config.json",
+              R"({"tokenizer_class": "RobertaTokenizer", "trim_offsets": false})");
   EXPECT_EQ(open_tokenizer(folder.path())->encode_with_offsets("a the")[1].begin, 1u);
   write_bytes(folder / "tokenizer_config.json", R"({"tokenizer_class": "RobertaTokenizer"})");
   EXPECT_EQ(open_tokenizer(folder.path())->encode_with_offsets("a the")[1].begin, 2u);
-  write_bytes(folder / "tokenizer_config.json",
-              R"({"tokenizer_class": "GPTNeoXTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "add_eos_token": true})");
+  write_bytes(
+      folder / "tokenizer_config.json",
+      R"({"tokenizer_class": "GPTNeoXTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "add_eos_token": true})");
   EXPECT_EQ(open_tokenizer(folder.path())->wrap(Ids{9}, Ids{8}).ids, (Ids{9, 2, 8, 2}));
 }
 
 TEST(OpenTokenizer, WordsBegin) {
-  const auto starts = [](const Tokenizer& tokenizer, const char* piece) { return tokenizer.starts_word(tokenizer.find(piece).value()); };
-  const auto wordpiece = open_tokenizer(fixtures / "small/wordpiece"), bytes = open_tokenizer(fixtures / "small/byte_level"),
-             unigram = open_tokenizer(fixtures / "small/unigram"), suffixes = open_tokenizer(fixtures / "small/suffixes");
+  const auto starts = [](const Tokenizer& tokenizer, const char* piece) {
+    return tokenizer.starts_word(tokenizer.find(piece).value());
+  };
+  const auto wordpiece = open_tokenizer(fixtures / "small/wordpiece"),
+             bytes = open_tokenizer(fixtures / "small/byte_level"),
+             unigram = open_tokenizer(fixtures / "small/unigram"),
+             suffixes = open_tokenizer(fixtures / "small/suffixes");
   EXPECT_TRUE(starts(*wordpiece, "the"));
   EXPECT_FALSE(starts(*wordpiece, "##ing"));
   EXPECT_TRUE(starts(*wordpiece, "[MASK]"));
@@ -245,9 +293,12 @@ TEST(OpenTokenizer, PiecesAndErrors) {
   EXPECT_EQ(tokenizer->piece(1996), "the");
   EXPECT_EQ(tokenizer->find("the"), 1996);
   EXPECT_EQ(tokenizer->find("no such piece"), std::nullopt);
-  EXPECT_EQ(testing::message_of([&] { tokenizer->piece(30522); }), "tokenizer: got id 30522, expected 0 to 30521");
-  EXPECT_EQ(testing::message_of([&] { tokenizer->decode(Ids{-1}); }), "tokenizer: got id -1, expected 0 to 30521");
-  EXPECT_EQ(input_error([&] { tokenizer->encode("ab\xFF"); }), "the text is not valid UTF-8 at byte 2");
+  EXPECT_EQ(testing::message_of([&] { tokenizer->piece(30522); }),
+            "tokenizer: got id 30522, expected 0 to 30521");
+  EXPECT_EQ(testing::message_of([&] { tokenizer->decode(Ids{-1}); }),
+            "tokenizer: got id -1, expected 0 to 30521");
+  EXPECT_EQ(input_error([&] { tokenizer->encode("ab\xFF"); }),
+            "the text is not valid UTF-8 at byte 2");
 }
 
 TEST(OpenTokenizer, IdsDoNotDependOnThePlace) {

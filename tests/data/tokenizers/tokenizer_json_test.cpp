@@ -1,4 +1,5 @@
-// What is written for Hugging Face's tokenizers. That it gives the same ids is for tests/reference/check_tokenizer.py.
+// What is written for Hugging Face's tokenizers. That it gives the same ids is for
+// tests/reference/check_tokenizer.py.
 #include "data/tokenizers/tokenizer_json.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +36,7 @@ TEST(TokenizerJson, Unigram) {
                                              "ab",
                                              -2.0}));
   EXPECT_EQ(model["vocab"][14], Json::array({"2,", -101.0}));  // a comma joined to a digit
-  EXPECT_EQ(model["vocab"][15][1], -0.1);                      // what the library gives user-defined pieces
+  EXPECT_EQ(model["vocab"][15][1], -0.1);  // what the library gives user-defined pieces
 }
 
 TEST(TokenizerJson, MergesOfBpe) {
@@ -44,20 +45,25 @@ TEST(TokenizerJson, MergesOfBpe) {
   EXPECT_EQ(model["type"], "BPE");
   EXPECT_EQ(model["vocab"]["bc"], 13);
   EXPECT_EQ(model["unk_token"], "<unk>");
-  // Best score first; ▁ab only from parts that are pieces, and no such parts exist here; no penalty for commas.
+  // Best score first; ▁ab only from parts that are pieces, and no such parts exist here; no penalty
+  // for commas.
   EXPECT_EQ(model["merges"], Json::array({Json::array({"2", ","}), Json::array({"b", "c"})}));
 }
 
-/// A normal piece that begins with the user-defined one, and is better than its parts: the library prefers the user-defined one.
+/// A normal piece that begins with the user-defined one, and is better than its parts: the library
+/// prefers the user-defined one.
 TEST(TokenizerJson, UserDefinedPieces) {
   using testing::piece;
   for (const int kind : {1, 2}) {
-    const std::string bytes = testing::small_model() + piece("(", 0, 4) + piece("(a", -4.5) + piece("<x>", 0, 4) + piece("x", -4) +
-                              piece("a)", -3.5) + piece(")", -4) + piece("ab", -2.5) + piece("\xF0\x90\x8D\x88", 0, 4) +
-                              testing::bytes_field(2, testing::number_field(3, static_cast<std::uint64_t>(kind)));
+    const std::string bytes =
+        testing::small_model() + piece("(", 0, 4) + piece("(a", -4.5) + piece("<x>", 0, 4) +
+        piece("x", -4) + piece("a)", -3.5) + piece(")", -4) + piece("ab", -2.5) +
+        piece("\xF0\x90\x8D\x88", 0, 4) +
+        testing::bytes_field(2, testing::number_field(3, static_cast<std::uint64_t>(kind)));
     const auto model = SentencePieceTokenizer::parse(bytes, "m");
     const PipelineTokenizer written(parse_tokenizer_json(tokenizer_json(model), "tokenizer.json"));
-    for (const char* text : {"(a", "ab(abc", "a<x>bc", "<x>", "(<x>(bc (", "x <x", "a) (a)", "a\xF0\x90\x8D\x88<x>"})
+    for (const char* text :
+         {"(a", "ab(abc", "a<x>bc", "<x>", "(<x>(bc (", "x <x", "a) (a)", "a\xF0\x90\x8D\x88<x>"})
       EXPECT_EQ(written.encode(text), model.encode(text)) << text;
     EXPECT_EQ(model.encode("ab(a"), (std::vector<std::int32_t>{12, 15, 6})) << kind;
   }
@@ -69,28 +75,37 @@ TEST(TokenizerJson, UserDefinedPiecesThatCannotBeWritten) {
   const auto error = [](const std::string& bytes) {
     return input_error([&] { SentencePieceTokenizer::parse(bytes, "m", {false, true}); });
   };
-  const std::string bpe = bytes_field(2, testing::number_field(3, 2)), small = testing::small_model();
+  const std::string bpe = bytes_field(2, testing::number_field(3, 2)),
+                    small = testing::small_model();
   EXPECT_EQ(error(small + piece("<x>", 0, 4) + piece("ab", -3) + piece("acb", -5) + bpe),
-            "m: merging makes 3 pieces of 'acb', which is one itself; beside a user-defined piece of several characters, '<x>', Hugging "
+            "m: merging makes 3 pieces of 'acb', which is one itself; beside a user-defined piece "
+            "of several characters, '<x>', Hugging "
             "Face's form of the model would give other ids");
   const std::string charsmap = testing::charsmap(testing::one_key_trie(), std::string("a\0", 2));
   EXPECT_EQ(error(small + piece("A", 0, 4) + bytes_field(3, bytes_field(2, charsmap))),
-            "m: the user-defined piece 'A' becomes 'a' in normal text, where Hugging Face's tokenizers miss it");
+            "m: the user-defined piece 'A' becomes 'a' in normal text, where Hugging Face's "
+            "tokenizers miss it");
 }
 
 TEST(TokenizerJson, Normalizers) {
   using Types = std::vector<std::string>;
   const std::string plain = testing::small_model();
   EXPECT_EQ(normalizer_types(json_of(plain)),
-            (Types{"Replace", "Strip", "Replace", "Replace", "NFKD", "Replace", "Lowercase", "Replace", "Strip"}));
-  EXPECT_EQ(normalizer_types(json_of(plain, {false, true})), (Types{"Replace", "Strip", "Replace", "Replace", "Replace", "Strip"}));
-  const auto albert = SentencePieceTokenizer::open(testing::fixture_folder() / "tokenizers/albert/spiece.model");
+            (Types{"Replace", "Strip", "Replace", "Replace", "NFKD", "Replace", "Lowercase",
+                   "Replace", "Strip"}));
+  EXPECT_EQ(normalizer_types(json_of(plain, {false, true})),
+            (Types{"Replace", "Strip", "Replace", "Replace", "Replace", "Strip"}));
+  const auto albert =
+      SentencePieceTokenizer::open(testing::fixture_folder() / "tokenizers/albert/spiece.model");
   const Json file = Json::parse(tokenizer_json(albert));
   EXPECT_EQ(normalizer_types(file),
-            (Types{"Replace", "Strip", "Replace", "Replace", "NFKD", "Replace", "Lowercase", "NFC", "Precompiled", "Replace", "Strip"}));
+            (Types{"Replace", "Strip", "Replace", "Replace", "NFKD", "Replace", "Lowercase", "NFC",
+                   "Precompiled", "Replace", "Strip"}));
   const Json& steps = file["normalizer"]["normalizers"];
-  EXPECT_EQ(steps[0]["pattern"]["Regex"].get<std::string>().substr(0, 30), "[\\x{9}-\\x{D}\\x{1C}-\\x{20}\\x{85");
-  EXPECT_EQ(steps[5]["pattern"]["Regex"].get<std::string>().substr(0, 30), "[\\x{300}-\\x{34E}\\x{350}-\\x{36F");
+  EXPECT_EQ(steps[0]["pattern"]["Regex"].get<std::string>().substr(0, 30),
+            "[\\x{9}-\\x{D}\\x{1C}-\\x{20}\\x{85");
+  EXPECT_EQ(steps[5]["pattern"]["Regex"].get<std::string>().substr(0, 30),
+            "[\\x{300}-\\x{34E}\\x{350}-\\x{36F");
   EXPECT_EQ(steps[8]["precompiled_charsmap"].get<std::string>().size(), (237539u + 2) / 3 * 4);
   EXPECT_EQ(steps[8]["precompiled_charsmap"].get<std::string>().substr(0, 16), "ALQCAACEAAAAAACA");
 }

@@ -1,4 +1,5 @@
-// SentencePiece tokenizers: the golden encodings of ALBERT's, offsets, decoding, special tokens, and training.
+// SentencePiece tokenizers: the golden encodings of ALBERT's, offsets, decoding, special tokens,
+// and training.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -41,7 +42,8 @@ TEST(Normalizer, AsAlberts) {
       {"\xC4\xB0stanbul", "istanbul"},
       {"\xCE\xA3\xCE\x91\xCE\xA3", "\xCF\x83\xCE\xB1\xCF\x83"},
   };
-  for (const auto& [text, expected] : cases) EXPECT_EQ(normalize(text, lower).text, expected) << text;
+  for (const auto& [text, expected] : cases)
+    EXPECT_EQ(normalize(text, lower).text, expected) << text;
   EXPECT_EQ(normalize("Caf\xC3\xA9  \xEF\xBC\xA1", cased).text, "Caf\xC3\xA9 \xEF\xBC\xA1");
   EXPECT_EQ(normalize("\xC4\xB0", {true, true}).text, "i\xCC\x87");
 }
@@ -72,7 +74,8 @@ TEST(SentencePieceTokenizer, GoldenEncodings) {
     EXPECT_EQ(trimmed(albert().decode(albert().wrap(ids).ids)), each["decoded"].get<std::string>());
   }
   const auto& pair = golden["pair"];
-  const auto wrapped = albert().wrap(albert().encode(pair["a"].get<std::string>()), albert().encode(pair["b"].get<std::string>()));
+  const auto wrapped = albert().wrap(albert().encode(pair["a"].get<std::string>()),
+                                     albert().encode(pair["b"].get<std::string>()));
   EXPECT_EQ(wrapped.ids, pair["ids"].get<Ids>());
   EXPECT_EQ(wrapped.type_ids, pair["type_ids"].get<Ids>());
 }
@@ -85,7 +88,8 @@ TEST(SentencePieceTokenizer, SpecialTokens) {
   EXPECT_EQ(special.sep, 3);
   EXPECT_EQ(special.mask, 4);
   for (std::int32_t id = 0; id < 8; ++id) EXPECT_EQ(albert().is_special(id), id < 5);
-  // As text the name is characters like others; asked for, it is the token, with or without spaces around it.
+  // As text the name is characters like others; asked for, it is the token, with or without spaces
+  // around it.
   const Ids as_text = albert().encode("a [MASK] b");
   EXPECT_EQ(std::count(as_text.begin(), as_text.end(), special.mask), 0);
   const Ids expected = {21, 4, 334};
@@ -101,9 +105,12 @@ TEST(SentencePieceTokenizer, PiecesAndWords) {
   EXPECT_TRUE(albert().starts_word(14));
   EXPECT_TRUE(albert().starts_word(4));
   EXPECT_FALSE(albert().starts_word(15));  // ,
-  EXPECT_EQ(testing::message_of([] { albert().piece(30000); }), "tokenizer: got id 30000, expected 0 to 29999");
-  EXPECT_EQ(testing::message_of([] { albert().decode(Ids{-1}); }), "tokenizer: got id -1, expected 0 to 29999");
-  EXPECT_EQ(input_error([] { albert().encode("ab\xFF"); }), "the text is not valid UTF-8 at byte 2");
+  EXPECT_EQ(testing::message_of([] { albert().piece(30000); }),
+            "tokenizer: got id 30000, expected 0 to 29999");
+  EXPECT_EQ(testing::message_of([] { albert().decode(Ids{-1}); }),
+            "tokenizer: got id -1, expected 0 to 29999");
+  EXPECT_EQ(input_error([] { albert().encode("ab\xFF"); }),
+            "the text is not valid UTF-8 at byte 2");
 }
 
 TEST(SentencePieceTokenizer, Offsets) {
@@ -141,7 +148,8 @@ TEST(SentencePieceTokenizer, NoPieceJoinsACommaToADigit) {
                            "12,",
                            "a3,"})
     EXPECT_TRUE(joins_comma_to_digit(text)) << text;
-  for (const char* text : {",", "a,", "1", "1,2", "\xE2\x96\x81,"}) EXPECT_FALSE(joins_comma_to_digit(text)) << text;
+  for (const char* text : {",", "a,", "1", "1,2", "\xE2\x96\x81,"})
+    EXPECT_FALSE(joins_comma_to_digit(text)) << text;
   const auto tokenizer = SentencePieceTokenizer::parse(testing::small_model(), "small");
   EXPECT_EQ(tokenizer.encode("ab 2,1"), (Ids{12, 5, 10, 11, 9}));
   EXPECT_EQ(tokenizer.bytes(), testing::small_model());  // as read
@@ -162,20 +170,25 @@ TEST(SentencePieceTokenizer, IdsDoNotDependOnThePlace) {
 TEST(SentencePieceTokenizer, Errors) {
   const TemporaryFolder folder;
   EXPECT_EQ(input_error([] { SentencePieceTokenizer::parse(testing::smallest_model(), "m"); }),
-            "m: the vocabulary has no piece '[CLS]'; expected [CLS], [SEP], <pad> and [MASK], as ALBERT's has");
+            "m: the vocabulary has no piece '[CLS]'; expected [CLS], [SEP], <pad> and [MASK], as "
+            "ALBERT's has");
   write_bytes(folder / "spiece.model", testing::small_model());
-  write_bytes(folder / "tokenizer_config.json", R"({"do_lower_case": false, "keep_accents": true})");
-  EXPECT_EQ(SentencePieceTokenizer::open_folder(folder.path()).options(), (NormalizerOptions{false, true}));
+  write_bytes(folder / "tokenizer_config.json",
+              R"({"do_lower_case": false, "keep_accents": true})");
+  EXPECT_EQ(SentencePieceTokenizer::open_folder(folder.path()).options(),
+            (NormalizerOptions{false, true}));
   write_bytes(folder / "tokenizer_config.json", R"({"do_lower_case": "no"})");
   EXPECT_EQ(input_error([&] { SentencePieceTokenizer::open_folder(folder.path()); }),
-            (folder / "tokenizer_config.json").string() + ": 'do_lower_case' is string, expected true or false");
+            (folder / "tokenizer_config.json").string() +
+                ": 'do_lower_case' is string, expected true or false");
 }
 
-// ---- Training -------------------------------------------------------------------------------------------------------------------
+// ---- Training -----------------------------------------------------------------------------------
 
 /// 60 KB of sentences made of three thousand words.
 std::string training_text() {
-  const char* syllables[] = {"al", "ice", "fo", "und", "the", "lit", "tle", "gol", "den", "key", "do", "or", "op", "en", "ing", "won"};
+  const char* syllables[] = {"al",  "ice", "fo", "und", "the", "lit", "tle", "gol",
+                             "den", "key", "do", "or",  "op",  "en",  "ing", "won"};
   std::string text = "caf\xC3\xA9s 1,234 times. ";
   std::uint32_t state = 1;
   const auto draw = [&](std::uint32_t below) {
@@ -191,7 +204,8 @@ std::string training_text() {
   return text;
 }
 
-std::string train(const TemporaryFolder& folder, const std::string& text, const SentencePieceTraining& options) {
+std::string train(const TemporaryFolder& folder, const std::string& text,
+                  const SentencePieceTraining& options) {
   write_bytes(folder / "text", text);
   TextReader reader({folder / "text"}, Documents::files);
   train_sentencepiece(reader, options, folder / "model");
@@ -212,10 +226,12 @@ TEST(TrainSentencePiece, RoundTripAndDeterminism) {
       const auto tokenizer = SentencePieceTokenizer::open(folder / "model", options.normalizer);
       EXPECT_EQ(tokenizer.vocab_size(), 100);
       EXPECT_EQ(tokenizer.model().kind, kind);
-      for (const char* name : {"<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"}) EXPECT_LT(tokenizer.find(name).value(), 5) << name;
+      for (const char* name : {"<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]"})
+        EXPECT_LT(tokenizer.find(name).value(), 5) << name;
       const std::string text = "Alice opening the golden door 1,234 times.";
       EXPECT_EQ(tokenizer.decode(tokenizer.encode(text)), normalize(text, options.normalizer).text);
-      EXPECT_EQ(tokenizer.decode(tokenizer.encode("caf\xC3\xA9s")), lower ? "cafes" : "caf\xC3\xA9s");
+      EXPECT_EQ(tokenizer.decode(tokenizer.encode("caf\xC3\xA9s")),
+                lower ? "cafes" : "caf\xC3\xA9s");
     }
   }
 }
@@ -240,11 +256,13 @@ TEST(TrainSentencePiece, TakesAnEvenSampleOfMuchText) {
   EXPECT_NE(run(2), first);
 }
 
-/// Each different word costs the trainer memory: hostile or unusual text must not take more than any other.
+/// Each different word costs the trainer memory: hostile or unusual text must not take more than
+/// any other.
 TEST(TrainSentencePiece, TakesLessOfTextWhoseWordsAllDiffer) {
   const TemporaryFolder folder;
   std::string text;
-  for (int word = 0; word < 20000; ++word) text += std::to_string(word * 7919 % 100003) + (word % 10 == 9 ? '\n' : ' ');
+  for (int word = 0; word < 20000; ++word)
+    text += std::to_string(word * 7919 % 100003) + (word % 10 == 9 ? '\n' : ' ');
   write_bytes(folder / "text", text);
   SentencePieceTraining options;
   options.vocab_size = 80;
@@ -265,13 +283,18 @@ TEST(TrainSentencePiece, Errors) {
     return input_error([&] { train(folder, text, options); });
   };
   EXPECT_EQ(error("hello", 20),
-            "tokenizer: vocab_size 20 is too large for 5 bytes of text; expected at most 10: lower it or give more text");
+            "tokenizer: vocab_size 20 is too large for 5 bytes of text; expected at most 10: lower "
+            "it or give more text");
   EXPECT_EQ(error("hello", 40, SentencePieceModel::Kind::bpe),
-            "tokenizer: vocab_size 40 is too large for 5 bytes of text; expected at most 20: lower it or give more text");
+            "tokenizer: vocab_size 40 is too large for 5 bytes of text; expected at most 20: lower "
+            "it or give more text");
   EXPECT_EQ(error(training_text(), 16),
-            "tokenizer: vocab_size 16 is smaller than the 25 characters and special tokens of the text; raise it");
-  EXPECT_EQ(error("", 100), "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 empty (first: " +
-                                (folder / "text").string() + ":1))");
+            "tokenizer: vocab_size 16 is smaller than the 25 characters and special tokens of the "
+            "text; raise it");
+  EXPECT_EQ(error("", 100),
+            "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 "
+            "empty (first: " +
+                (folder / "text").string() + ":1))");
   EXPECT_EQ(error("x", 5), "tokenizer: vocab_size is 5, expected 16 to 1000000");
   EXPECT_FALSE(std::filesystem::exists(folder / "model"));
 }

@@ -1,4 +1,5 @@
-// Saving, finding and removing checkpoints, and what happens when one is damaged or a save is interrupted.
+// Saving, finding and removing checkpoints, and what happens when one is damaged or a save is
+// interrupted.
 #include "train/checkpoint/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -15,16 +16,17 @@ namespace {
 namespace fs = std::filesystem;
 
 void save(CheckpointFolder& folder, std::int64_t step, std::optional<std::int64_t> best = {}) {
-  folder.save(
-      step,
-      {CheckpointFolder::text_file("state.json", "{}"), CheckpointFolder::text_file("weights", "weights of step " + std::to_string(step))},
-      100);
+  folder.save(step,
+              {CheckpointFolder::text_file("state.json", "{}"),
+               CheckpointFolder::text_file("weights", "weights of step " + std::to_string(step))},
+              100);
   folder.remove_old(step, best ? std::vector{*best} : std::vector<std::int64_t>{});
 }
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  for (const auto& entry : fs::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -60,7 +62,8 @@ TEST_F(CheckpointTest, TheNewestIsFound) {
 
 TEST_F(CheckpointTest, TheNewestAndTheBestStay) {
   for (std::int64_t step = 1; step <= 6; ++step) save(folder_, step, 2);
-  EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-2", "step-4", "step-5", "step-6"}));
+  EXPECT_EQ(names_in(path_),
+            (std::vector<std::string>{"latest", "step-2", "step-4", "step-5", "step-6"}));
 }
 
 TEST_F(CheckpointTest, ADamagedOneIsPassedOverWithTheReason) {
@@ -69,7 +72,8 @@ TEST_F(CheckpointTest, ADamagedOneIsPassedOverWithTheReason) {
   damage(folder_.path_of(2) / "weights");
   EXPECT_EQ(newest(), 1);
   ASSERT_EQ(passed_over_.size(), 1u);
-  EXPECT_NE(passed_over_[0].find("step-2: passed over: weights has checksum "), std::string::npos) << passed_over_[0];
+  EXPECT_NE(passed_over_[0].find("step-2: passed over: weights has checksum "), std::string::npos)
+      << passed_over_[0];
 }
 
 TEST_F(CheckpointTest, EveryFlippedBitAndTruncationIsFound) {
@@ -84,7 +88,8 @@ TEST_F(CheckpointTest, EveryFlippedBitAndTruncationIsFound) {
       write_bytes(file, damaged);
       ASSERT_EQ(newest(), 1) << name << ", bit " << bit;
     }
-    const std::size_t needed = name == "MANIFEST.json" ? whole.size() - 1 : whole.size();  // a line's end says nothing
+    const std::size_t needed =
+        name == "MANIFEST.json" ? whole.size() - 1 : whole.size();  // a line's end says nothing
     for (std::size_t size = 0; size < needed; ++size) {
       write_bytes(file, whole.substr(0, size));
       ASSERT_EQ(newest(), 1) << name << ", cut to " << size;
@@ -98,8 +103,10 @@ TEST_F(CheckpointTest, FilesOfAnotherAreFound) {
   for (const std::int64_t step : {1, 2, 3}) save(folder_, step);
   fs::rename(path_ / "step-3", path_ / "step-4");
   EXPECT_EQ(newest(), 2);
-  EXPECT_EQ(passed_over_, std::vector<std::string>{(path_ / "step-4").string() + ": passed over: MANIFEST.json is of step 3"});
-  fs::copy_file(path_ / "step-1" / "weights", path_ / "step-2" / "weights", fs::copy_options::overwrite_existing);
+  EXPECT_EQ(passed_over_, std::vector<std::string>{(path_ / "step-4").string() +
+                                                   ": passed over: MANIFEST.json is of step 3"});
+  fs::copy_file(path_ / "step-1" / "weights", path_ / "step-2" / "weights",
+                fs::copy_options::overwrite_existing);
   EXPECT_EQ(newest(), 1);
 }
 
@@ -125,7 +132,9 @@ TEST_F(CheckpointTest, AnOldOneStaysWhileTheNewerOnesAreDamaged) {
 TEST_F(CheckpointTest, AFailedSaveLeavesTheOldOnesAndNothingElse) {
   save(folder_, 1);
   const auto broken = [](const fs::path&) -> std::string { throw InputError("no space left"); };
-  EXPECT_THROW(folder_.save(2, {CheckpointFolder::text_file("state.json", "{}"), {"weights", broken}}, 100), InputError);
+  EXPECT_THROW(
+      folder_.save(2, {CheckpointFolder::text_file("state.json", "{}"), {"weights", broken}}, 100),
+      InputError);
   EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-1"}));
   EXPECT_EQ(newest(), 1);
 }
@@ -153,7 +162,8 @@ TEST_F(CheckpointTest, WhatAKilledSaveDidNotRemoveGoesLater) {
   CheckpointFolder generous(path_, 10);
   for (const std::int64_t step : {1, 2, 3, 4, 5}) save(generous, step);
   folder_.remove_old(5, {1});
-  EXPECT_EQ(names_in(path_), (std::vector<std::string>{"latest", "step-1", "step-3", "step-4", "step-5"}));
+  EXPECT_EQ(names_in(path_),
+            (std::vector<std::string>{"latest", "step-1", "step-3", "step-4", "step-5"}));
 }
 
 TEST_F(CheckpointTest, RollingBackRemovesWhatIsLater) {
@@ -216,7 +226,9 @@ TEST_F(CheckpointTest, AReplacedOneGoesOnceItHasASuccessor) {
 }
 
 TEST_F(CheckpointTest, WithoutSpaceNothingIsWritten) {
-  EXPECT_THROW(folder_.save(1, {CheckpointFolder::text_file("weights", "x")}, std::int64_t{1} << 60), InputError);
+  EXPECT_THROW(
+      folder_.save(1, {CheckpointFolder::text_file("weights", "x")}, std::int64_t{1} << 60),
+      InputError);
   EXPECT_TRUE(names_in(path_).empty());
 }
 
@@ -226,9 +238,10 @@ TEST_F(CheckpointTest, ASecondTrainerIsRefused) {
     const RunLock second(temporary_.path());
     FAIL() << "expected a refusal";
   } catch (const InputError& error) {
-    EXPECT_EQ(std::string(error.what()), temporary_.path().string() +
-                                             ": another process trains in this run directory; wait for it, or "
-                                             "choose another run_dir");
+    EXPECT_EQ(std::string(error.what()),
+              temporary_.path().string() +
+                  ": another process trains in this run directory; wait for it, or "
+                  "choose another run_dir");
   }
 }
 

@@ -65,7 +65,9 @@ TEST(RunState, LossesOfAnOlderVersionHaveOtherNames) {
   EXPECT_EQ(RunState::read(folder / "state.json").to_json(), everything().to_json());
 }
 
-TEST(RunState, TheNextBatchComesBehindThoseThatAreSkipped) { EXPECT_EQ(everything().next_batch(), 70 + 3 + 12); }
+TEST(RunState, TheNextBatchComesBehindThoseThatAreSkipped) {
+  EXPECT_EQ(everything().next_batch(), 70 + 3 + 12);
+}
 
 /// state.json with `patch` merged into it (RFC 7396: null removes a key).
 std::string refusal(const char* patch) {
@@ -73,7 +75,8 @@ std::string refusal(const char* patch) {
   auto json = nlohmann::json::parse(everything().to_json());
   json.merge_patch(nlohmann::json::parse(patch));
   write_bytes(folder / "state.json", json.dump());
-  const std::string message = input_error([&] { RunState::read(folder / "state.json"); }), path = (folder / "state.json").string() + ": ";
+  const std::string message = input_error([&] { RunState::read(folder / "state.json"); }),
+                    path = (folder / "state.json").string() + ": ";
   EXPECT_TRUE(message.starts_with(path)) << message;
   return message.substr(path.size());
 }
@@ -83,19 +86,27 @@ TEST(RunState, AnythingElseIsRefused) {
   EXPECT_EQ(refusal(R"({"tokenizer": 3})"), "is not the state of a run");
   EXPECT_EQ(refusal(R"({"losses": {"baseline": [null]}})"), "is not the state of a run");
   EXPECT_EQ(refusal(R"({"skipped_batches": [3]})"), "is not the state of a run");
-  EXPECT_EQ(refusal(R"({"step": -1})"), "step is -1, expected a whole number from 0 to 9007199254740992");
-  EXPECT_EQ(refusal(R"({"updates": 2.5})"), "updates is 2.5, expected a whole number from 0 to 9007199254740992");
+  EXPECT_EQ(refusal(R"({"step": -1})"),
+            "step is -1, expected a whole number from 0 to 9007199254740992");
+  EXPECT_EQ(refusal(R"({"updates": 2.5})"),
+            "updates is 2.5, expected a whole number from 0 to 9007199254740992");
   EXPECT_EQ(refusal(R"({"best_step": 9007199254740993})"),
             "best_step is 9007199254740993, expected a whole number from 0 to 9007199254740992");
-  EXPECT_EQ(refusal(R"({"loss_scale": {"value": 3}})"), "loss_scale.value is 3, expected a power of two from 1 on");
-  EXPECT_EQ(refusal(R"({"loss_scale": {"value": 0.5}})"), "loss_scale.value is 0.5, expected a power of two from 1 on");
+  EXPECT_EQ(refusal(R"({"loss_scale": {"value": 3}})"),
+            "loss_scale.value is 3, expected a power of two from 1 on");
+  EXPECT_EQ(refusal(R"({"loss_scale": {"value": 0.5}})"),
+            "loss_scale.value is 0.5, expected a power of two from 1 on");
   EXPECT_EQ(refusal(R"({"losses": {"outliers": [9, 9, 9]}})"),
             "losses has 2 in its baseline and 3 outliers; expected at most 100 and fewer than 3");
-  EXPECT_EQ(refusal(R"({"skipped_batches": [{"step": 80, "batches": 3}]})"), "skipped_batches.step is 80, expected one from 0 to 70");
-  EXPECT_EQ(refusal(R"({"skipped_batches": [{"step": 5, "batches": 3}, {"step": 4, "batches": 3}]})"),
-            "skipped_batches.step is 4, expected one from 5 to 70");
-  EXPECT_EQ(refusal(R"({"skipped_batches": [{"step": 4, "batches": 9007199254740992}, {"step": 5, "batches": 1}]})"),
-            "skipped_batches are 9007199254740993 in all, expected at most 9007199254740992");
+  EXPECT_EQ(refusal(R"({"skipped_batches": [{"step": 80, "batches": 3}]})"),
+            "skipped_batches.step is 80, expected one from 0 to 70");
+  EXPECT_EQ(
+      refusal(R"({"skipped_batches": [{"step": 5, "batches": 3}, {"step": 4, "batches": 3}]})"),
+      "skipped_batches.step is 4, expected one from 5 to 70");
+  EXPECT_EQ(
+      refusal(
+          R"({"skipped_batches": [{"step": 4, "batches": 9007199254740992}, {"step": 5, "batches": 1}]})"),
+      "skipped_batches are 9007199254740993 in all, expected at most 9007199254740992");
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Everything that a user can give wrongly, through the program: one exact line, exit code 2, nothing left behind.
+// Everything that a user can give wrongly, through the program: one exact line, exit code 2,
+// nothing left behind.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -19,8 +20,10 @@ fs::path model_folder() { return fixture_folder() / "hf" / "mlm_exact_padded"; }
 void furnish_models(const TemporaryFolder& folder) {
   fs::create_directory_symlink(model_folder(), folder / "model");
   fs::copy_file(model_folder() / "batch.safetensors", folder / "batch.safetensors");
-  for (const char* name : {"weightless", "truncated", "occupied"}) fs::create_directory(folder / name);
-  for (const char* name : {"weightless", "truncated"}) fs::copy_file(model_folder() / "config.json", folder / name / "config.json");
+  for (const char* name : {"weightless", "truncated", "occupied"})
+    fs::create_directory(folder / name);
+  for (const char* name : {"weightless", "truncated"})
+    fs::copy_file(model_folder() / "config.json", folder / name / "config.json");
   const std::string weights = read_bytes(model_folder() / "model.safetensors");
   write_bytes(folder / "truncated" / "model.safetensors", weights.substr(0, weights.size() - 1));
 }
@@ -28,7 +31,8 @@ void furnish_models(const TemporaryFolder& folder) {
 /// A run that would work, `run.yaml` on `text.txt`, and files that do not.
 void furnish_run(const TemporaryFolder& folder) {
   std::string text;
-  for (int i = 0; i < 40; ++i) text += "the sea was calm and the old ships sailed home under pale stars\n";
+  for (int i = 0; i < 40; ++i)
+    text += "the sea was calm and the old ships sailed home under pale stars\n";
   write_bytes(folder / "text.txt", text);
   write_bytes(folder / "latin1.txt", "caf\xe9\n");
   write_bytes(folder / "nul.txt", std::string("a\0b\n", 4));
@@ -36,10 +40,12 @@ void furnish_run(const TemporaryFolder& folder) {
   write_bytes(folder / "fake.gz", "not gzip");
   write_bytes(folder / "fake.zst", "not zstd");
   write_bytes(folder / "run.yaml",
-              "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, max_position_embeddings: 32,\n"
+              "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
+              "intermediate_size: 32, max_position_embeddings: 32,\n"
               "        attention: {num_landmarks: 4}}\n"
               "tokenizer: {train: {vocab_size: 26}}\n"
-              "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, sequence_length: 32, cache: occupied}\n"
+              "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, "
+              "sequence_length: 32, cache: occupied}\n"
               "schedule: {warmup_steps: 1}\n"
               "training: {steps: 2, batch_size: 4, micro_batch_size: 4, dtype: f32}\n");
   write_bytes(folder / "two_errors.yaml", "sead: 1\nmodel: {hidden_size: -4}\n");
@@ -49,7 +55,8 @@ void furnish_run(const TemporaryFolder& folder) {
 /// The folder of a model with its tokenizer, made once for all tests.
 fs::path base_model() {
   struct Made {
-    fs::path path = fs::path(::testing::TempDir()) / ("nystrom-bad-input-" + std::to_string(::getpid()));
+    fs::path path =
+        fs::path(::testing::TempDir()) / ("nystrom-bad-input-" + std::to_string(::getpid()));
     Made() { TinyCheckpoint made(path); }
     ~Made() { fs::remove_all(path); }
   };
@@ -57,24 +64,30 @@ fs::path base_model() {
   return made.path;
 }
 
-/// A task that would work, `task.yaml` on `train.tsv`, with a model to start from, `base`, and labels that it does not know in `other.tsv`.
+/// A task that would work, `task.yaml` on `train.tsv`, with a model to start from, `base`, and
+/// labels that it does not know in `other.tsv`.
 void furnish_task(const TemporaryFolder& folder) {
   fs::create_directory_symlink(base_model(), folder / "base");
   write_bytes(folder / "train.tsv", "sentence\tlabel\nthe sea\twater\nold men\tpeople\n");
   write_bytes(folder / "other.tsv", "sentence\tlabel\nthe stars\tsky\n");
-  write_bytes(folder / "two.jsonl", "{\"text\": \"the sea\", \"endings\": [\"was calm\", \"sang\"], \"label\": 0}\n");
-  write_bytes(folder / "three.jsonl", "{\"text\": \"the sea\", \"endings\": [\"was calm\", \"sang\", \"sailed\"], \"label\": 0}\n");
+  write_bytes(folder / "two.jsonl",
+              "{\"text\": \"the sea\", \"endings\": [\"was calm\", \"sang\"], \"label\": 0}\n");
+  write_bytes(
+      folder / "three.jsonl",
+      "{\"text\": \"the sea\", \"endings\": [\"was calm\", \"sang\", \"sailed\"], \"label\": 0}\n");
   write_bytes(folder / "image.bin", std::string(3073, '\0') + std::string(3073, '\1'));
   write_bytes(folder / "base.yaml", "model: {from: base}\nrun_dir: tuned\n");
   write_bytes(folder / "task.yaml",
               "model: {from: base}\nrun_dir: tuned\n"
-              "task: {kind: classification, train: [train.tsv], validation: [train.tsv], columns: {text: sentence, label: label}}\n");
+              "task: {kind: classification, train: [train.tsv], validation: [train.tsv], columns: "
+              "{text: sentence, label: label}}\n");
 }
 
 /// Every file and folder, at any depth.
 std::vector<std::string> contents(const TemporaryFolder& folder) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::recursive_directory_iterator(folder.path())) names.push_back(entry.path().string());
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path()))
+    names.push_back(entry.path().string());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -84,10 +97,13 @@ struct Case {
   const char* arguments;
   const char* message;  // after "nystrom: "
 };
-void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const Case& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
-#define COMMANDS                                                                                                                          \
-  "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, listops, info, forward, bench, approximation, " \
+#define COMMANDS                                                                            \
+  "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, " \
+  "listops, info, forward, bench, approximation, "                                          \
   "report, cache"
 #define FORWARD "forward model --quiet --input batch.safetensors --output out.safetensors "
 #define PREPARE "prepare run.yaml --quiet --set "
@@ -95,90 +111,127 @@ void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOL
 
 const Case command_lines[] = {
     {"no_command", "", "no command given; expected one of " COMMANDS "; see nystrom --help"},
-    {"unknown_command", "forwrd", "unknown command forwrd; did you mean 'forward'?; expected one of " COMMANDS "; see nystrom --help"},
+    {"unknown_command", "forwrd",
+     "unknown command forwrd; did you mean 'forward'?; expected one of " COMMANDS
+     "; see nystrom --help"},
     {"unknown_option_of_program", "--bogus", "unknown option --bogus; see nystrom --help"},
     {"unknown_shell", "--completion zsh", "--completion zsh: unknown shell; expected bash"},
     {"overrides_of_the_doctor", "doctor --set seed=1",
-     "--set seed=1: doctor looks at the machine and has no configuration; see nystrom doctor --help"},
+     "--set seed=1: doctor looks at the machine and has no configuration; see nystrom doctor "
+     "--help"},
     {"overrides_of_a_benchmark", "bench --set model.hidden_size=8",
-     "--set model.hidden_size=8: bench has options of its own and no configuration; see nystrom bench --help"},
+     "--set model.hidden_size=8: bench has options of its own and no configuration; see nystrom "
+     "bench --help"},
     {"task_of_masks", "predict base 'the [MASK]' --set task.kind=classification",
-     "--set task.kind=classification: a masked language model has no task; it takes options of model alone"},
+     "--set task.kind=classification: a masked language model has no task; it takes options of "
+     "model alone"},
     {"configuration_of_masks", "predict base 'the [MASK]' --config task.yaml",
      "--config: a masked language model has no task; leave it out"},
     {"configuration_of_a_text", "evaluate base --text text.txt --config task.yaml",
      "--config says how files of a task are read; with --text leave it out"},
     {"no_shell", "--completion", "--completion: 1 required {bash} missing; see nystrom --help"},
     {"unknown_option_with_a_value", "--bogus=1", "unknown option --bogus; see nystrom --help"},
-    {"report_of_nothing", "report absent", "absent: no such folder; expected the run_dir of nystrom pretrain or finetune"},
-    {"report_of_a_file", "report run.yaml", "run.yaml: is no folder; expected the run_dir of nystrom pretrain or finetune"},
+    {"report_of_nothing", "report absent",
+     "absent: no such folder; expected the run_dir of nystrom pretrain or finetune"},
+    {"report_of_a_file", "report run.yaml",
+     "run.yaml: is no folder; expected the run_dir of nystrom pretrain or finetune"},
     {"report_of_another_folder", "report model",
      "model: holds no run (no config.yaml); expected the run_dir of nystrom pretrain or finetune"},
     {"comparison_with_no_run", "report occupied model",
-     "occupied: holds no run (no config.yaml); expected the run_dir of nystrom pretrain or finetune"},
-    {"text_for_several_reports", "report occupied model --text [MASK]", "--text: goes with one run"},
+     "occupied: holds no run (no config.yaml); expected the run_dir of nystrom pretrain or "
+     "finetune"},
+    {"text_for_several_reports", "report occupied model --text [MASK]",
+     "--text: goes with one run"},
     {"overrides_of_a_report", "report occupied --set seed=1",
      "--set seed=1: a report shows the settings that a run has; see nystrom report --help"},
-    {"mistyped_file", "predict base nofile.tsv", "nofile.tsv: no such file; --as-text takes it for a text"},
+    {"mistyped_file", "predict base nofile.tsv",
+     "nofile.tsv: no such file; --as-text takes it for a text"},
     {"mistyped_file_among_texts", "predict base 'the [MASK]' absent/texts.jsonl.zst",
      "absent/texts.jsonl.zst: no such file; --as-text takes it for a text"},
-    {"folder_as_text", "predict base base", "base: is a folder; give a text, or the name of a file; --as-text takes it for a text"},
-    {"empty_text", "predict base ''", "an empty TEXT says nothing to predict; give a text, or the name of a file"},
-    {"rules_named_twice", "approximation matrices --landmarks first means first", "--landmarks: first is named twice; name each once"},
-    {"inverses_named_twice", "approximation matrices --inverse exact exact", "--inverse: exact is named twice; name each once"},
-    {"kinds_named_twice", "approximation cost --kinds nystrom nystrom", "--kinds: nystrom is named twice; name each once"},
+    {"folder_as_text", "predict base base",
+     "base: is a folder; give a text, or the name of a file; --as-text takes it for a text"},
+    {"empty_text", "predict base ''",
+     "an empty TEXT says nothing to predict; give a text, or the name of a file"},
+    {"rules_named_twice", "approximation matrices --landmarks first means first",
+     "--landmarks: first is named twice; name each once"},
+    {"inverses_named_twice", "approximation matrices --inverse exact exact",
+     "--inverse: exact is named twice; name each once"},
+    {"kinds_named_twice", "approximation cost --kinds nystrom nystrom",
+     "--kinds: nystrom is named twice; name each once"},
     {"study_into_a_file", "approximation matrices --trials 100000 --length 1024 --output run.yaml",
      "run.yaml: is no folder; name another --output"},
-    {"study_below_a_file", "approximation cost --longest 1048576 --output run.yaml/study", "run.yaml: is no folder; name another --output"},
+    {"study_below_a_file", "approximation cost --longest 1048576 --output run.yaml/study",
+     "run.yaml: is no folder; name another --output"},
     {"study_of_a_model_into_a_file", "approximation model base text.txt --output run.yaml",
      "run.yaml: is no folder; name another --output"},
     {"no_study", "approximation", "A subcommand is required; see nystrom approximation --help"},
-    {"unknown_study", "approximation matrixes", "unexpected argument matrixes; did you mean 'matrices'?; see nystrom approximation --help"},
+    {"unknown_study", "approximation matrixes",
+     "unexpected argument matrixes; did you mean 'matrices'?; see nystrom approximation --help"},
     {"unknown_option_of_a_study", "approximation matrices --kernl raw",
      "unknown option --kernl; did you mean '--kernel'?; see nystrom approximation matrices --help"},
     {"iterative_inverse_of_raw_scores", "approximation matrices --inverse iterative",
-     "--inverse iterative needs --kernel softmax: its first step is scaled for matrices whose rows sum to 1"},
+     "--inverse iterative needs --kernel softmax: its first step is scaled for matrices whose rows "
+     "sum to 1"},
     {"overrides_of_a_study", "approximation cost --set model.hidden_size=3",
-     "--set model.hidden_size=3: approximation cost has no configuration; see nystrom approximation cost --help"},
-    {"lengths_of_a_study", "approximation cost --shortest 64 --longest 32", "--shortest 64 is more than --longest 32"},
+     "--set model.hidden_size=3: approximation cost has no configuration; see nystrom "
+     "approximation cost --help"},
+    {"lengths_of_a_study", "approximation cost --shortest 64 --longest 32",
+     "--shortest 64 is more than --longest 32"},
     {"nothing_to_show", "config",
-     "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got 0; see nystrom config --help"},
+     "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got 0; see "
+     "nystrom config --help"},
     {"two_things_to_show", "config small --list",
-     "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got 2; see nystrom config --help"},
+     "config needs exactly one of RECIPE, --list, --explain KEY, --schema, --markdown; got 2; see "
+     "nystrom config --help"},
     {"unknown_recipe", "config smal",
-     "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, base, base-1024, base-2048, base-4096, sst2, "
-     "long-document, ner, squad, features, lra-listops, lra-text, lra-retrieval, lra-image, lra-pathfinder"},
+     "unknown recipe smal; did you mean 'small'?; expected one of quickstart, small, base, "
+     "base-1024, base-2048, base-4096, sst2, "
+     "long-document, ner, squad, features, lra-listops, lra-text, lra-retrieval, lra-image, "
+     "lra-pathfinder"},
     {"unknown_key_to_explain", "config --explain training.batch_sise",
-     "unknown option training.batch_sise; did you mean 'training.batch_size'?; nystrom config --markdown lists all"},
+     "unknown option training.batch_sise; did you mean 'training.batch_size'?; nystrom config "
+     "--markdown lists all"},
     {"unknown_option", FORWARD "--bogus", "unknown option --bogus; see nystrom forward --help"},
     {"misspelt_option", "forward model --inptu batch.safetensors --output o",
      "unknown option --inptu; did you mean '--input'?; see nystrom forward --help"},
     {"surplus_argument", "info model other", "unexpected argument other; see nystrom info --help"},
-    {"no_model", "forward --input batch.safetensors --output o", "MODEL is required; see nystrom forward --help"},
+    {"no_model", "forward --input batch.safetensors --output o",
+     "MODEL is required; see nystrom forward --help"},
     {"no_input", "forward model --output o", "--input is required; see nystrom forward --help"},
-    {"type", FORWARD "--dtype f8", "--dtype: f8 not in {f32,bf16,f16,f64}; see nystrom forward --help"},
-    {"f16_without_a_gpu", FORWARD "--quiet --dtype f16", "f16 is computed on GPUs alone; use bf16 or f32, or --device cuda"},
-    {"gradients_in_f16", FORWARD "--quiet --grad --dtype f16", "--grad: f16 holds no small gradients; use --dtype bf16 or f32"},
-    {"bench_of_f16_without_a_gpu", "bench --dtype f16", "f16 is computed on GPUs alone; use bf16 or f32, or --device cuda"},
-    {"unknown_device", FORWARD "--device tpu", "--device tpu: unknown device; expected cpu, cuda or cuda:N"},
+    {"type", FORWARD "--dtype f8",
+     "--dtype: f8 not in {f32,bf16,f16,f64}; see nystrom forward --help"},
+    {"f16_without_a_gpu", FORWARD "--quiet --dtype f16",
+     "f16 is computed on GPUs alone; use bf16 or f32, or --device cuda"},
+    {"gradients_in_f16", FORWARD "--quiet --grad --dtype f16",
+     "--grad: f16 holds no small gradients; use --dtype bf16 or f32"},
+    {"bench_of_f16_without_a_gpu", "bench --dtype f16",
+     "f16 is computed on GPUs alone; use bf16 or f32, or --device cuda"},
+    {"unknown_device", FORWARD "--device tpu",
+     "--device tpu: unknown device; expected cpu, cuda or cuda:N"},
     {"bench_heads", "bench --hidden 100 --heads 12",
-     "the model cannot be built: hidden_size 100 is not divisible by num_attention_heads 12; each head takes an equal share of the width"},
+     "the model cannot be built: hidden_size 100 is not divisible by num_attention_heads 12; each "
+     "head takes an equal share of the width"},
     {"bench_convolution", "bench --conv 4",
-     "the model cannot be built: attention.conv_kernel_size is 4; expected an odd whole number at least 1"},
-    {"bench_steps", "bench --steps 0", "--steps: Value 0 not in range 1 to 2147483648; see nystrom bench --help"},
+     "the model cannot be built: attention.conv_kernel_size is 4; expected an odd whole number at "
+     "least 1"},
+    {"bench_steps", "bench --steps 0",
+     "--steps: Value 0 not in range 1 to 2147483648; see nystrom bench --help"},
 };
 
 const Case models[] = {
     {"no_folder", "forward absent --input batch.safetensors --output o",
      "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
-    {"no_folder_of_info", "info absent", "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
+    {"no_folder_of_info", "info absent",
+     "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
     {"no_yaml", "info absent.yaml", "absent.yaml: cannot open: No such file or directory"},
     {"no_config", "info occupied",
-     "occupied: holds neither config.json nor checkpoints; expected a Hugging Face folder, a run directory or a checkpoint"},
+     "occupied: holds neither config.json nor checkpoints; expected a Hugging Face folder, a run "
+     "directory or a checkpoint"},
     {"no_weights", "forward weightless --quiet --input batch.safetensors --output o",
      "weightless: has neither model.safetensors nor model.safetensors.index.json"},
     {"truncated_weights", "forward truncated --quiet --input batch.safetensors --output o",
-     "truncated/model.safetensors: tensor nystromformer.encoder.layer.1.output.dense.weight ends at byte 20640 of the data, but "
+     "truncated/model.safetensors: tensor nystromformer.encoder.layer.1.output.dense.weight ends "
+     "at byte 20640 of the data, but "
      "the file has only 20639: it is cut short"},
     {"no_batch", "forward model --quiet --input absent.safetensors --output o",
      "absent.safetensors: cannot open: No such file or directory"},
@@ -187,95 +240,133 @@ const Case models[] = {
     {"output_is_a_folder", "forward model --quiet --input batch.safetensors --output occupied",
      "occupied: cannot rename into place: Is a directory"},
     {"unknown_key", FORWARD "--set model.attention.landmarks=3",
-     "--set model.attention.landmarks=3: unknown key 'model.attention.landmarks'; expected one of kind, semantics, num_landmarks, "
-     "landmark_source, inverse, inverse_iterations, conv_kernel_size, num_features, projected_length, projection_sharing, num_hashes, "
+     "--set model.attention.landmarks=3: unknown key 'model.attention.landmarks'; expected one of "
+     "kind, semantics, num_landmarks, "
+     "landmark_source, inverse, inverse_iterations, conv_kernel_size, num_features, "
+     "projected_length, projection_sharing, num_hashes, "
      "bucket_size, random_seed"},
-    {"no_key", FORWARD "--set foo", "--set foo: expected key=value, such as optimizer.learning_rate=3e-4"},
+    {"no_key", FORWARD "--set foo",
+     "--set foo: expected key=value, such as optimizer.learning_rate=3e-4"},
 };
 
 const Case configurations[] = {
     {"no_configuration", "pretrain", "CONFIG is required; see nystrom pretrain --help"},
-    {"absent_configuration", "pretrain absent.yaml", "absent.yaml: cannot open: No such file or directory"},
+    {"absent_configuration", "pretrain absent.yaml",
+     "absent.yaml: cannot open: No such file or directory"},
     {"folder_as_configuration", "pretrain occupied", "occupied: is not a regular file"},
     {"text_as_configuration", "pretrain text.txt",
-     "text.txt:1:1: got 'the sea was calm and the old ships sailed home under pale stars the sea was calm…', expected sections such as "
+     "text.txt:1:1: got 'the sea was calm and the old ships sailed home under pale stars the sea "
+     "was calm…', expected sections such as "
      "'model:'"},
-    {"broken_yaml", "pretrain broken.yaml", "broken.yaml:2:1: not valid YAML: end of map flow not found"},
+    {"broken_yaml", "pretrain broken.yaml",
+     "broken.yaml:2:1: not valid YAML: end of map flow not found"},
     {"several_errors", "pretrain two_errors.yaml",
      "two_errors.yaml:1:1: unknown key 'sead'; did you mean 'seed'?\n"
      "two_errors.yaml:2:22: model.hidden_size: got '-4', expected a whole number at least 1"},
     {"zero_steps", PRETRAIN "training.steps=0",
-     "--set training.steps=0: training.steps: got '0', expected a whole number at least 1, or null"},
+     "--set training.steps=0: training.steps: got '0', expected a whole number at least 1, or "
+     "null"},
     {"batch", PRETRAIN "training.batch_size=3",
-     "--set training.batch_size=3: training.batch_size 3 is not divisible by micro_batch_size 4; a step is a whole number of "
+     "--set training.batch_size=3: training.batch_size 3 is not divisible by micro_batch_size 4; a "
+     "step is a whole number of "
      "micro-batches"},
     {"micro_batch", PRETRAIN "training.micro_batch_size=0",
-     "--set training.micro_batch_size=0: training.micro_batch_size: got '0', expected a whole number at least 1"},
+     "--set training.micro_batch_size=0: training.micro_batch_size: got '0', expected a whole "
+     "number at least 1"},
     {"run_type", PRETRAIN "training.dtype=fp16",
-     "--set training.dtype=fp16: training.dtype: got 'fp16', expected bf16 or f16 or f32 or f64; did you mean 'f16'?"},
+     "--set training.dtype=fp16: training.dtype: got 'fp16', expected bf16 or f16 or f32 or f64; "
+     "did you mean 'f16'?"},
     {"run_of_f16_without_a_gpu", PRETRAIN "training.dtype=f16",
      "training.dtype: f16 is computed on GPUs alone; use bf16 or f32, or --device cuda"},
-    {"zero", PRETRAIN "training.zero=2", "--set training.zero=2: training.zero: got '2', expected a whole number between 0 and 1"},
+    {"zero", PRETRAIN "training.zero=2",
+     "--set training.zero=2: training.zero: got '2', expected a whole number between 0 and 1"},
     {"learning_rate", PRETRAIN "optimizer.learning_rate=0",
-     "--set optimizer.learning_rate=0: optimizer.learning_rate: got '0', expected a number greater than 0"},
-    {"optimizer", PRETRAIN "optimizer.name=sgd", "--set optimizer.name=sgd: optimizer.name: got 'sgd', expected adamw or lamb"},
+     "--set optimizer.learning_rate=0: optimizer.learning_rate: got '0', expected a number greater "
+     "than 0"},
+    {"optimizer", PRETRAIN "optimizer.name=sgd",
+     "--set optimizer.name=sgd: optimizer.name: got 'sgd', expected adamw or lamb"},
     {"ema_of_one", PRETRAIN "training.ema=1",
-     "--set training.ema=1: training.ema: got '1', expected a number at least 0 and below 1, or null"},
+     "--set training.ema=1: training.ema: got '1', expected a number at least 0 and below 1, or "
+     "null"},
     {"one_beta", PRETRAIN "'optimizer.betas=[0.9]'",
      "--set optimizer.betas=[0.9]: optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got 1"},
     {"beta_of_one", PRETRAIN "'optimizer.betas=[0.9,1]'",
-     "--set optimizer.betas=[0.9,1]: optimizer.betas[1]: got '1', expected a number at least 0 and below 1"},
+     "--set optimizer.betas=[0.9,1]: optimizer.betas[1]: got '1', expected a number at least 0 and "
+     "below 1"},
     {"decay", PRETRAIN "schedule.decay=step",
-     "--set schedule.decay=step: schedule.decay: got 'step', expected linear or cosine or constant"},
+     "--set schedule.decay=step: schedule.decay: got 'step', expected linear or cosine or "
+     "constant"},
     {"warmup", PRETRAIN "schedule.warmup_steps=5",
-     "--set schedule.warmup_steps=5: schedule.warmup_steps 5 exceeds training.steps 2; the learning rate would never reach its peak"},
+     "--set schedule.warmup_steps=5: schedule.warmup_steps 5 exceeds training.steps 2; the "
+     "learning rate would never reach its peak"},
     {"no_masking", PRETRAIN "masking.probability=0",
-     "--set masking.probability=0: masking.probability: got '0', expected a number greater than 0 and at most 1"},
+     "--set masking.probability=0: masking.probability: got '0', expected a number greater than 0 "
+     "and at most 1"},
     {"too_much_masking", PRETRAIN "masking.probability=1.5",
-     "--set masking.probability=1.5: masking.probability: got '1.5', expected a number greater than 0 and at most 1"},
+     "--set masking.probability=1.5: masking.probability: got '1.5', expected a number greater "
+     "than 0 and at most 1"},
     {"masking_shares", PRETRAIN "masking.random=0.5",
-     "--set masking.random=0.5: masking.mask 0.8 and masking.random 0.5 add up to more than 1; what they leave stays as it is"},
+     "--set masking.random=0.5: masking.mask 0.8 and masking.random 0.5 add up to more than 1; "
+     "what they leave stays as it is"},
     {"short_spans", PRETRAIN "'masking.span={mean: 0.5}'",
-     "--set masking.span={mean: 0.5}: masking.span.mean: got '0.5', expected a number at least 1, or null"},
+     "--set masking.span={mean: 0.5}: masking.span.mean: got '0.5', expected a number at least 1, "
+     "or null"},
     {"spans_of_nothing", PRETRAIN "masking.span.max=0",
      "--set masking.span.max=0: masking.span.max: got '0', expected a whole number at least 1"},
     {"spans_cut", PRETRAIN "'masking.span={mean: 12}'",
-     "--set masking.span={mean: 12}: masking.span.mean 12 exceeds masking.span.max 10; most spans would be cut: raise max"},
-    {"order_across_documents", PRETRAIN "masking.sentence_order=true --set data.cross_documents=true",
-     "--set data.cross_documents=true: masking.sentence_order and data.cross_documents exclude each other; both segments come from one "
+     "--set masking.span={mean: 12}: masking.span.mean 12 exceeds masking.span.max 10; most spans "
+     "would be cut: raise max"},
+    {"order_across_documents",
+     PRETRAIN "masking.sentence_order=true --set data.cross_documents=true",
+     "--set data.cross_documents=true: masking.sentence_order and data.cross_documents exclude "
+     "each other; both segments come from one "
      "document"},
     {"order_without_types", PRETRAIN "masking.sentence_order=true --set model.type_vocab_size=1",
-     "--set model.type_vocab_size=1: masking.sentence_order needs model.type_vocab_size 2, got 1; each segment has a type of its own"},
-    {"span_as_number", PRETRAIN "masking.span=3", "--set masking.span=3: masking.span: got '3', expected a mapping of options"},
-    {"keep", PRETRAIN "checkpoint.keep=1", "--set checkpoint.keep=1: checkpoint.keep: got '1', expected a whole number at least 2"},
+     "--set model.type_vocab_size=1: masking.sentence_order needs model.type_vocab_size 2, got 1; "
+     "each segment has a type of its own"},
+    {"span_as_number", PRETRAIN "masking.span=3",
+     "--set masking.span=3: masking.span: got '3', expected a mapping of options"},
+    {"keep", PRETRAIN "checkpoint.keep=1",
+     "--set checkpoint.keep=1: checkpoint.keep: got '1', expected a whole number at least 2"},
     {"evaluation", PRETRAIN "evaluation.every=0",
-     "--set evaluation.every=0: evaluation.every: got '0', expected a whole number at least 1, or null"},
+     "--set evaluation.every=0: evaluation.every: got '0', expected a whole number at least 1, or "
+     "null"},
     {"heads", PRETRAIN "model.num_attention_heads=3",
-     "--set model.num_attention_heads=3: model.hidden_size 16 is not divisible by num_attention_heads 3; each head takes an equal share of "
+     "--set model.num_attention_heads=3: model.hidden_size 16 is not divisible by "
+     "num_attention_heads 3; each head takes an equal share of "
      "the width"},
     {"landmarks", PRETRAIN "model.attention.num_landmarks=64",
-     "--set model.attention.num_landmarks=64: model.attention.num_landmarks 64 exceeds max_position_embeddings 32; no sequence is long "
+     "--set model.attention.num_landmarks=64: model.attention.num_landmarks 64 exceeds "
+     "max_position_embeddings 32; no sequence is long "
      "enough to have them"},
     {"even_kernel", PRETRAIN "model.attention.conv_kernel_size=4",
-     "--set model.attention.conv_kernel_size=4: model.attention.conv_kernel_size: got '4', expected an odd whole number at least 1, or "
+     "--set model.attention.conv_kernel_size=4: model.attention.conv_kernel_size: got '4', "
+     "expected an odd whole number at least 1, or "
      "null"},
     {"activation", PRETRAIN "model.hidden_act=swish",
-     "--set model.hidden_act=swish: model.hidden_act: got 'swish', expected gelu or gelu_new or relu"},
+     "--set model.hidden_act=swish: model.hidden_act: got 'swish', expected gelu or gelu_new or "
+     "relu"},
     {"attention", PRETRAIN "model.attention.kind=sparse",
-     "--set model.attention.kind=sparse: model.attention.kind: got 'sparse', expected nystrom or softmax or double_softmax or linear or "
+     "--set model.attention.kind=sparse: model.attention.kind: got 'sparse', expected nystrom or "
+     "softmax or double_softmax or linear or "
      "performer or linformer or reformer"},
     {"causal", PRETRAIN "model.causal=true",
-     "--set model.causal=true: unknown key 'model.causal'; a causal Nyström model cannot be built: landmarks are means over the whole "
+     "--set model.causal=true: unknown key 'model.causal'; a causal Nyström model cannot be built: "
+     "landmarks are means over the whole "
      "sequence, so every position would see the future"},
     {"vast", PRETRAIN "model.hidden_size=4000000000",
-     "--set model.hidden_size=4000000000: model.hidden_size 4000000000, intermediate_size 32, num_hidden_layers 1 and vocab_size 26 make "
+     "--set model.hidden_size=4000000000: model.hidden_size 4000000000, intermediate_size 32, "
+     "num_hidden_layers 1 and vocab_size 26 make "
      "about 6.4e+19 parameters; expected at most 1e+13: lower them"},
     {"not_a_number", PRETRAIN "model.hidden_size=many",
-     "--set model.hidden_size=many: model.hidden_size: got 'many', expected a whole number at least 1"},
-    {"negative_seed", PRETRAIN "seed=-1", "--set seed=-1: seed: got '-1', expected a whole number at least 0"},
+     "--set model.hidden_size=many: model.hidden_size: got 'many', expected a whole number at "
+     "least 1"},
+    {"negative_seed", PRETRAIN "seed=-1",
+     "--set seed=-1: seed: got '-1', expected a whole number at least 0"},
     {"not_a_boolean", PRETRAIN "data.cross_documents=yes",
      "--set data.cross_documents=yes: data.cross_documents: got 'yes', expected true or false"},
-    {"null_section", PRETRAIN "logging=null", "--set logging=null: logging: got null, expected a mapping of options"},
+    {"null_section", PRETRAIN "logging=null",
+     "--set logging=null: logging: got null, expected a mapping of options"},
     {"number_for_section", PRETRAIN "tokenizer.train=5",
      "--set tokenizer.train=5: tokenizer.train: got '5', expected a mapping of options"},
     {"text_for_list", PRETRAIN "data.train=text.txt",
@@ -283,162 +374,229 @@ const Case configurations[] = {
     {"unit_of_documents", PRETRAIN "data.documents=words",
      "--set data.documents=words: data.documents: got 'words', expected files or lines"},
     {"short_sequences", PRETRAIN "data.sequence_length=7",
-     "--set data.sequence_length=7: data.sequence_length: got '7', expected a whole number at least 8"},
+     "--set data.sequence_length=7: data.sequence_length: got '7', expected a whole number at "
+     "least 8"},
     {"long_sequences", PRETRAIN "data.sequence_length=64",
-     "--set data.sequence_length=64: data.sequence_length 64 exceeds model.max_position_embeddings 32; shorten the sequences or enlarge "
+     "--set data.sequence_length=64: data.sequence_length 64 exceeds model.max_position_embeddings "
+     "32; shorten the sequences or enlarge "
      "the "
      "model's position table"},
     {"two_validations", PRETRAIN "'data.validation=[text.txt]'",
-     "--set data.validation=[text.txt]: data.validation_fraction and data.validation exclude each other; give one of them"},
+     "--set data.validation=[text.txt]: data.validation_fraction and data.validation exclude each "
+     "other; give one of them"},
     {"no_validation", PRETRAIN "data.validation_fraction=null",
-     "data.validation is empty; name held-out text files, or set data.validation_fraction, such as 0.01"},
-    {"no_training_text", PRETRAIN "'data.train=[]'", "data.train is empty; name the text files to train on, such as [corpus/*.txt]"},
-    {"run_in_a_file", PRETRAIN "run_dir=text.txt/run", "text.txt: is no folder; name another place"},
-    {"run_in_a_foreign_folder", PRETRAIN "run_dir=weightless", "weightless: is not empty and holds no run; choose another run_dir"},
-    {"negative_threads", "pretrain run.yaml --threads -1", "--threads: Value -1 not in range 0 to 4096; see nystrom pretrain --help"},
+     "data.validation is empty; name held-out text files, or set data.validation_fraction, such as "
+     "0.01"},
+    {"no_training_text", PRETRAIN "'data.train=[]'",
+     "data.train is empty; name the text files to train on, such as [corpus/*.txt]"},
+    {"run_in_a_file", PRETRAIN "run_dir=text.txt/run",
+     "text.txt: is no folder; name another place"},
+    {"run_in_a_foreign_folder", PRETRAIN "run_dir=weightless",
+     "weightless: is not empty and holds no run; choose another run_dir"},
+    {"negative_threads", "pretrain run.yaml --threads -1",
+     "--threads: Value -1 not in range 0 to 4096; see nystrom pretrain --help"},
 };
 
 const Case texts[] = {
-    {"folder", PREPARE "'data.train=[occupied]'", "'occupied' is a folder; name the files in it, as in 'occupied/*.txt'"},
+    {"folder", PREPARE "'data.train=[occupied]'",
+     "'occupied' is a folder; name the files in it, as in 'occupied/*.txt'"},
     {"latin1", PREPARE "'data.train=[latin1.txt]'",
-     "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 not UTF-8 (first: latin1.txt:1))"},
+     "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 not "
+     "UTF-8 (first: latin1.txt:1))"},
     {"nul", PREPARE "'data.train=[nul.txt]'",
-     "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 with NUL bytes (first: nul.txt:1))"},
+     "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 with NUL "
+     "bytes (first: nul.txt:1))"},
     {"empty", PREPARE "'data.train=[empty.txt]'",
-     "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 empty (first: empty.txt:1))"},
-    {"gzip", PREPARE "'data.train=[fake.gz]'", "fake.gz: not valid gzip data (incorrect header check); unpack it by hand or make it anew"},
+     "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 empty "
+     "(first: empty.txt:1))"},
+    {"gzip", PREPARE "'data.train=[fake.gz]'",
+     "fake.gz: not valid gzip data (incorrect header check); unpack it by hand or make it anew"},
     {"zstd", PREPARE "'data.train=[fake.zst]'",
      "fake.zst: not valid zstd data (Unknown frame descriptor); unpack it by hand or make it anew"},
     {"small_vocabulary", PREPARE "tokenizer.train.vocab_size=16",
-     "tokenizer: vocab_size 16 is smaller than the 22 characters and special tokens of the text; raise it"},
+     "tokenizer: vocab_size 16 is smaller than the 22 characters and special tokens of the text; "
+     "raise it"},
     {"large_vocabulary", PREPARE "tokenizer.train.vocab_size=5000",
-     "tokenizer: vocab_size 5000 is too large for 2394 bytes of text; expected at most 26: lower it or give more text"},
+     "tokenizer: vocab_size 5000 is too large for 2394 bytes of text; expected at most 26: lower "
+     "it or give more text"},
     {"tiny_vocabulary", PREPARE "tokenizer.train.vocab_size=8",
-     "--set tokenizer.train.vocab_size=8: tokenizer.train.vocab_size: got '8', expected a whole number at least 16"},
+     "--set tokenizer.train.vocab_size=8: tokenizer.train.vocab_size: got '8', expected a whole "
+     "number at least 16"},
     {"kind_of_tokenizer", PREPARE "tokenizer.train.kind=wordpiece",
-     "--set tokenizer.train.kind=wordpiece: tokenizer.train.kind: got 'wordpiece', expected unigram or bpe"},
+     "--set tokenizer.train.kind=wordpiece: tokenizer.train.kind: got 'wordpiece', expected "
+     "unigram or bpe"},
     {"no_tokenizer", PREPARE "tokenizer.path=absent", "absent: no such file or folder"},
-    {"cache_in_a_file", PREPARE "data.cache=text.txt/cache", "text.txt: is no folder; name another place"},
+    {"cache_in_a_file", PREPARE "data.cache=text.txt/cache",
+     "text.txt: is no folder; name another place"},
 };
 
 #define FINETUNE "finetune task.yaml --quiet --set "
 
 const Case tasks[] = {
     {"no_task", "finetune base.yaml --quiet",
-     "task names neither recipe nor kind; say what is to be learned, such as task: {kind: classification, …}"},
+     "task names neither recipe nor kind; say what is to be learned, such as task: {kind: "
+     "classification, …}"},
     {"task_for_pretraining", "pretrain task.yaml --quiet",
      "task is set, but pretraining predicts masked tokens; nystrom finetune trains a task"},
     {"recipe_of_a_task", FINETUNE "task.recipe=sst",
-     "--set task.recipe=sst: task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of sst2, cola, mrpc, stsb, qqp, mnli, qnli, "
+     "--set task.recipe=sst: task.recipe 'sst' is unknown; did you mean 'sst2'?; expected one of "
+     "sst2, cola, mrpc, stsb, qqp, mnli, qnli, "
      "rte, imdb, trec, listops, aan, cifar10, pathfinder"},
     {"kind_of_task", FINETUNE "task.kind=class",
-     "--set task.kind=class: task.kind: got 'class', expected classification or regression or tokens or questions or choice or features"},
-    {"no_training_files", FINETUNE "'task.train=[]'", "task.train is empty; name the files to train on"},
+     "--set task.kind=class: task.kind: got 'class', expected classification or regression or "
+     "tokens or questions or choice or features"},
+    {"no_training_files", FINETUNE "'task.train=[]'",
+     "task.train is empty; name the files to train on"},
     {"no_validation_files", FINETUNE "'task.validation=[]'",
      "task.validation is empty; name held-out files, which choose the best checkpoint"},
-    {"column", FINETUNE "task.columns.text=txt", "train.tsv:1: there is no column 'txt'; columns: 'sentence', 'label'"},
-    {"unknown_label", FINETUNE "'task.labels=[good,bad]'", "train.tsv:2: unknown label 'water'; labels are 'good' and 'bad'"},
+    {"column", FINETUNE "task.columns.text=txt",
+     "train.tsv:1: there is no column 'txt'; columns: 'sentence', 'label'"},
+    {"unknown_label", FINETUNE "'task.labels=[good,bad]'",
+     "train.tsv:2: unknown label 'water'; labels are 'good' and 'bad'"},
     {"label_of_validation_alone", FINETUNE "'task.validation=[other.tsv]'",
      "other.tsv:2: unknown label 'sky'; labels are 'people' and 'water'"},
-    {"not_a_number_to_learn", FINETUNE "task.kind=regression", "train.tsv:2: the label 'water' is no finite number"},
+    {"not_a_number_to_learn", FINETUNE "task.kind=regression",
+     "train.tsv:2: the label 'water' is no finite number"},
     {"metric", FINETUNE "task.metric=pearson",
-     "--set task.metric=pearson: task.metric pearson does not measure a task of kind classification; expected one of accuracy, f1, "
+     "--set task.metric=pearson: task.metric pearson does not measure a task of kind "
+     "classification; expected one of accuracy, f1, "
      "f1_macro, matthews"},
     {"metric_of_two_labels", FINETUNE "task.metric=f1 --set 'task.labels=[water,people,sky]'",
-     "task.metric f1 does not measure this task: it has 3 labels; expected one of accuracy, f1_macro, matthews"},
-    {"metric_of_two_labels_in_check", "check task.yaml --data --set task.metric=f1 --set 'task.labels=[water,people,sky]'",
-     "task.metric f1 does not measure this task: it has 3 labels; expected one of accuracy, f1_macro, matthews"},
+     "task.metric f1 does not measure this task: it has 3 labels; expected one of accuracy, "
+     "f1_macro, matthews"},
+    {"metric_of_two_labels_in_check",
+     "check task.yaml --data --set task.metric=f1 --set 'task.labels=[water,people,sky]'",
+     "task.metric f1 does not measure this task: it has 3 labels; expected one of accuracy, "
+     "f1_macro, matthews"},
     {"other_number_of_choices",
-     FINETUNE "task.kind=choice --set 'task.columns={text: text, choices: [endings]}' --set 'task.train=[two.jsonl]' --set "
+     FINETUNE "task.kind=choice --set 'task.columns={text: text, choices: [endings]}' --set "
+              "'task.train=[two.jsonl]' --set "
               "'task.validation=[three.jsonl]'",
      "task.validation: its examples have 3 choices, those of task.train 2; all need as many"},
     {"task_without_kind", "finetune base.yaml --set 'task.train=[train.tsv]'",
-     "--set task.train=[train.tsv]: task.kind is missing; expected classification, regression, tokens, questions, choice or features, or "
+     "--set task.train=[train.tsv]: task.kind is missing; expected classification, regression, "
+     "tokens, questions, choice or features, or "
      "a task.recipe"},
     {"task_without_kind_in_check", "check base.yaml --set 'task.train=[train.tsv]'",
-     "--set task.train=[train.tsv]: task.kind is missing; expected classification, regression, tokens, questions, choice or features, or "
+     "--set task.train=[train.tsv]: task.kind is missing; expected classification, regression, "
+     "tokens, questions, choice or features, or "
      "a task.recipe"},
     {"small_model_in_check", "check task.yaml --set model.vocab_size=35",
-     "task.yaml: model.vocab_size 35 is below the tokenizer's 36 pieces; raise it, or leave it out"},
+     "task.yaml: model.vocab_size 35 is below the tokenizer's 36 pieces; raise it, or leave it "
+     "out"},
     {"another_model_in_check", "check task.yaml --set model.type_vocab_size=1",
-     "task.yaml: model.from: base: the weights do not fit the model; mismatched: nystromformer.embeddings.token_type_embeddings.weight is "
+     "task.yaml: model.from: base: the weights do not fit the model; mismatched: "
+     "nystromformer.embeddings.token_type_embeddings.weight is "
      "[2, 6], expected [1, 6]"},
     {"another_model_to_pretrain_in_check",
-     "check base.yaml --set model.type_vocab_size=1 --set 'data.train=[text.txt]' --set data.validation_fraction=0.1",
-     "base.yaml: model.from: base: the weights do not fit the model; mismatched: nystromformer.embeddings.token_type_embeddings.weight is "
+     "check base.yaml --set model.type_vocab_size=1 --set 'data.train=[text.txt]' --set "
+     "data.validation_fraction=0.1",
+     "base.yaml: model.from: base: the weights do not fit the model; mismatched: "
+     "nystromformer.embeddings.token_type_embeddings.weight is "
      "[2, 6], expected [1, 6]"},
     {"wide_stride_in_check", "check task.yaml --set task.kind=questions",
-     "task.yaml: task.stride 128 is too large for data.sequence_length 24: a window has 11 tokens of context beside a long question"},
+     "task.yaml: task.stride 128 is too large for data.sequence_length 24: a window has 11 tokens "
+     "of context beside a long question"},
     {"choices_of_masks", "predict base '[MASK]' --choice a",
      "--choice goes with a text on the command line, for a task; this is a masked language model"},
     {"steps_and_epochs", FINETUNE "training.steps=3 --set training.epochs=2",
-     "--set training.epochs=2: training.steps 3 and training.epochs 2 exclude each other; set one of them to null"},
+     "--set training.epochs=2: training.steps 3 and training.epochs 2 exclude each other; set one "
+     "of them to null"},
     {"no_epochs", FINETUNE "training.epochs=0",
-     "--set training.epochs=0: training.epochs: got '0', expected a number greater than 0, or null"},
+     "--set training.epochs=0: training.epochs: got '0', expected a number greater than 0, or "
+     "null"},
     {"rolling_back_in_a_task", FINETUNE "training.on_loss_spike=roll_back",
-     "--set training.on_loss_spike=roll_back: training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a single "
+     "--set training.on_loss_spike=roll_back: training.on_loss_spike roll_back is for pretraining; "
+     "the loss of a task spikes at a single "
      "wrong "
      "answer"},
     {"warm_up_of_more_steps_than_epochs", FINETUNE "schedule.warmup_steps=500",
-     "schedule.warmup_steps 500 exceeds the number of steps, 1, that training.epochs 4 make of 2 samples in batches of 32; the learning "
+     "schedule.warmup_steps 500 exceeds the number of steps, 1, that training.epochs 4 make of 2 "
+     "samples in batches of 32; the learning "
      "rate "
      "would never reach its peak: lower it, or give schedule.warmup_share in its place"},
     {"two_warmups", FINETUNE "schedule.warmup_steps=1 --set schedule.warmup_share=0.2",
-     "--set schedule.warmup_share=0.2: schedule.warmup_steps 1 and schedule.warmup_share 0.2 exclude each other; set one of them to null"},
+     "--set schedule.warmup_share=0.2: schedule.warmup_steps 1 and schedule.warmup_share 0.2 "
+     "exclude each other; set one of them to null"},
     {"nothing_to_start_from", FINETUNE "model.from=null",
-     "model.from is null and tokenizer.path too; start from a model, or name a folder with a tokenizer"},
+     "model.from is null and tokenizer.path too; start from a model, or name a folder with a "
+     "tokenizer"},
     {"two_tokenizers", FINETUNE "tokenizer.builtin=bytes --set tokenizer.path=tokenizer",
-     "--set tokenizer.path=tokenizer: tokenizer.builtin bytes and tokenizer.path exclude each other; give one of them"},
+     "--set tokenizer.path=tokenizer: tokenizer.builtin bytes and tokenizer.path exclude each "
+     "other; give one of them"},
     {"unknown_tokenizer", FINETUNE "tokenizer.builtin=letters",
-     "--set tokenizer.builtin=letters: tokenizer.builtin: got 'letters', expected bytes or listops"},
+     "--set tokenizer.builtin=letters: tokenizer.builtin: got 'letters', expected bytes or "
+     "listops"},
     {"pretraining_of_bytes", PREPARE "tokenizer.builtin=bytes",
-     "tokenizer.builtin bytes has no token to mask, which pretraining needs; name a tokenizer.path, or train one"},
+     "tokenizer.builtin bytes has no token to mask, which pretraining needs; name a "
+     "tokenizer.path, or train one"},
     {"towers_of_one_text", FINETUNE "model.pairs=towers",
-     "model.pairs towers: task.columns.pair is null; name the column of the second text, or set model.pairs to joined"},
+     "model.pairs towers: task.columns.pair is null; name the column of the second text, or set "
+     "model.pairs to joined"},
     {"towers_of_questions", FINETUNE "model.pairs=towers --set task.kind=questions",
      "model.pairs towers: a task of kind questions is read as one sequence; set it to joined"},
-    {"towers_of_features", FINETUNE "model.pairs=towers --set model.norm=pre --set model.positions=none --set model.embed_dim=5",
-     "--set model.embed_dim=5: model.pairs are towers, but input features (embed_dim) come one sequence a sample; set pairs to joined"},
-    {"images_of_other_tokens", FINETUNE "'task.train=[image.bin]' --set task.recipe=cifar10 --set 'task.validation=[image.bin]'",
-     "images are read as bytes, one a pixel, and the tokenizer is another; set tokenizer.builtin: bytes"},
+    {"towers_of_features",
+     FINETUNE
+     "model.pairs=towers --set model.norm=pre --set model.positions=none --set model.embed_dim=5",
+     "--set model.embed_dim=5: model.pairs are towers, but input features (embed_dim) come one "
+     "sequence a sample; set pairs to joined"},
+    {"images_of_other_tokens",
+     FINETUNE
+     "'task.train=[image.bin]' --set task.recipe=cifar10 --set 'task.validation=[image.bin]'",
+     "images are read as bytes, one a pixel, and the tokenizer is another; set tokenizer.builtin: "
+     "bytes"},
     {"listops_into_a_folder_in_use", "listops base", "base: is not empty; name a new folder"},
-    {"listops_of_no_length", "listops data --min-length 5 --max-length 6", "no expression is longer than 5 and shorter than 6 symbols"},
+    {"listops_of_no_length", "listops data --min-length 5 --max-length 6",
+     "no expression is longer than 5 and shorter than 6 symbols"},
     {"listops_of_nothing_new", "listops data --max-depth 1 --min-length 0 --max-length 3 --quiet",
-     "of 1000000 expressions none is new, longer than 0 and shorter than 3 symbols; ask for fewer samples or other lengths"},
+     "of 1000000 expressions none is new, longer than 0 and shorter than 3 symbols; ask for fewer "
+     "samples or other lengths"},
     {"listops_of_one_argument", "listops data --max-args 1",
      "--max-args: Value 1 not in range 2 to 1073741824; see nystrom listops --help"},
-    {"listops_with_options", "listops data --set seed=1", "--set: nystrom listops reads no configuration"},
+    {"listops_with_options", "listops data --set seed=1",
+     "--set: nystrom listops reads no configuration"},
     {"absent_model", FINETUNE "model.from=absent",
      "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"},
     {"another_model", FINETUNE "model.type_vocab_size=1",
-     "base: the weights do not fit the model; mismatched: nystromformer.embeddings.token_type_embeddings.weight is [2, 6], expected [1, "
+     "base: the weights do not fit the model; mismatched: "
+     "nystromformer.embeddings.token_type_embeddings.weight is [2, 6], expected [1, "
      "6]"},
     {"another_number_of_positions", FINETUNE "model.max_position_embeddings=64",
-     "model.max_position_embeddings is 64, but base has 24; nystrom extend makes a folder with a longer table"},
+     "model.max_position_embeddings is 64, but base has 24; nystrom extend makes a folder with a "
+     "longer table"},
     {"longer_than_the_model", FINETUNE "data.sequence_length=48",
-     "--set data.sequence_length=48: data.sequence_length 48 exceeds model.max_position_embeddings 24; shorten the sequences or enlarge "
+     "--set data.sequence_length=48: data.sequence_length 48 exceeds model.max_position_embeddings "
+     "24; shorten the sequences or enlarge "
      "the "
      "model's position table"},
-    {"width_without_features", FINETUNE "task.kind=features --set 'task.columns={text: null, label: null}'",
-     "model.embed_dim is null; give the width of the features, with model.norm: pre and model.positions: none"},
+    {"width_without_features",
+     FINETUNE "task.kind=features --set 'task.columns={text: null, label: null}'",
+     "model.embed_dim is null; give the width of the features, with model.norm: pre and "
+     "model.positions: none"},
     {"wide_stride", FINETUNE "task.kind=questions",
-     "task.stride 128 is too large for data.sequence_length 24: a window has 11 tokens of context beside a long question"},
+     "task.stride 128 is too large for data.sequence_length 24: a window has 11 tokens of context "
+     "beside a long question"},
     {"grid_without_values", "finetune task.yaml --grid learning_rate",
      "--grid learning_rate: expected option=value,value, such as learning_rate=2e-5,3e-5"},
     {"grid_of_nothing", "finetune task.yaml --grid learning_rat=1,2",
-     "--grid: unknown option learning_rat; did you mean 'optimizer.learning_rate'?; nystrom config --markdown lists all"},
+     "--grid: unknown option learning_rat; did you mean 'optimizer.learning_rate'?; nystrom config "
+     "--markdown lists all"},
     {"ambiguous_grid", "finetune task.yaml --grid every=1,2",
      "--grid: every may be evaluation.every or checkpoint.every or logging.every; name one"},
     {"grid_of_folders", "finetune task.yaml --grid run_dir=a,b",
      "--grid run_dir=a,b: run_dir is chosen for each run; --seeds N gives several seeds"},
-    {"empty_value_in_a_grid", "finetune task.yaml --grid learning_rate=1e-3,,2", "--grid learning_rate=1e-3,,2: a value is empty"},
+    {"empty_value_in_a_grid", "finetune task.yaml --grid learning_rate=1e-3,,2",
+     "--grid learning_rate=1e-3,,2: a value is empty"},
     {"value_named_twice_in_a_grid", "finetune task.yaml --grid learning_rate=1e-3,1e-4,1e-3",
      "--grid learning_rate=1e-3,1e-4,1e-3: 1e-3 is named twice; name each once"},
-    {"option_named_twice_in_a_grid", "finetune task.yaml --grid learning_rate=1e-3 --grid optimizer.learning_rate=1e-4",
+    {"option_named_twice_in_a_grid",
+     "finetune task.yaml --grid learning_rate=1e-3 --grid optimizer.learning_rate=1e-4",
      "--grid: optimizer.learning_rate is named twice; name each once"},
     {"bad_value_in_a_grid", "finetune task.yaml --grid learning_rate=1e-3,-2",
-     "--set optimizer.learning_rate=-2: optimizer.learning_rate: got '-2', expected a number greater than 0"},
-    {"no_seeds", "finetune task.yaml --seeds 0", "--seeds: Value 0 not in range 1 to 1000; see nystrom finetune --help"},
+     "--set optimizer.learning_rate=-2: optimizer.learning_rate: got '-2', expected a number "
+     "greater than 0"},
+    {"no_seeds", "finetune task.yaml --seeds 0",
+     "--seeds: Value 0 not in range 1 to 1000; see nystrom finetune --help"},
     {"task_of_a_masked_lm", "evaluate base --quiet --file train.tsv",
      "base: is a masked language model and does no task; --text evaluates it"},
     {"text_and_task", "evaluate base --quiet --file train.tsv --text text.txt",

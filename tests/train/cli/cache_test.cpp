@@ -23,7 +23,8 @@ class CacheTest : public ::testing::Test {
   }
   std::vector<std::string> names() const {
     std::vector<std::string> found;
-    for (const auto& entry : fs::directory_iterator(folder_.path())) found.push_back(entry.path().filename().string());
+    for (const auto& entry : fs::directory_iterator(folder_.path()))
+      found.push_back(entry.path().filename().string());
     std::sort(found.begin(), found.end());
     return found;
   }
@@ -67,7 +68,8 @@ TEST_F(CacheTest, TheCommandTellsAndPrunes) {
 TEST_F(CacheTest, AFolderThatIsNotThereIsNamed) {
   const Outcome outcome = run_program(folder_, "cache absent");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err, "nystrom: absent: no such folder; name the one that data.cache of your runs names\n");
+  EXPECT_EQ(outcome.err,
+            "nystrom: absent: no such folder; name the one that data.cache of your runs names\n");
 }
 
 }  // namespace

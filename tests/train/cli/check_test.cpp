@@ -41,7 +41,8 @@ class CheckTest : public ::testing::Test {
   }
   Lines contents() const {
     Lines names;
-    for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) names.push_back(entry.path().string());
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path()))
+      names.push_back(entry.path().string());
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -61,45 +62,57 @@ TEST_F(CheckTest, TellsWhatTheRunWillBeAndWritesNothing) {
   config.num_hidden_layers = 1;
   config.max_position_embeddings = 16;
   config.attention.num_landmarks = 4;
-  EXPECT_EQ(outcome.out, "ok\nparameters: " + std::to_string(Model(config).parameters().count()) +
-                             "\ntraining: 30 steps of 4 sequences of at most 16 tokens: at most 64 tokens a step\n"
-                             "data: not read yet; --data reads it and tells what it is like\n");
+  EXPECT_EQ(
+      outcome.out,
+      "ok\nparameters: " + std::to_string(Model(config).parameters().count()) +
+          "\ntraining: 30 steps of 4 sequences of at most 16 tokens: at most 64 tokens a step\n"
+          "data: not read yet; --data reads it and tells what it is like\n");
   EXPECT_EQ(contents(), before);
 }
 
 TEST_F(CheckTest, TellsWhetherTheRunFits) {
-  const Outcome fits = run_program(folder_, "check run.yaml --gpus 2 --memory 1G --bandwidth 10 --speed 1G");
+  const Outcome fits =
+      run_program(folder_, "check run.yaml --gpus 2 --memory 1G --bandwidth 10 --speed 1G");
   EXPECT_EQ(fits.code, 0) << fits.err;
-  for (const char* part : {"memory of each of 2 devices:\n", "  weights ", "  gradients ", "  optimizer ", "  communication ",
-                           "  activations of 1 layers, ", "largest micro_batch_size in 1.00 GB: 2\n", "communication of a step: ",
-                           "computation of a step: ", "a step: ", " tokens a second, all sequences at full length\n"})
+  for (const char* part :
+       {"memory of each of 2 devices:\n", "  weights ", "  gradients ", "  optimizer ",
+        "  communication ", "  activations of 1 layers, ",
+        "largest micro_batch_size in 1.00 GB: 2\n", "communication of a step: ",
+        "computation of a step: ", "a step: ", " tokens a second, all sequences at full length\n"})
     EXPECT_NE(fits.out.find(part), std::string::npos) << part << "\n" << fits.out;
   const Outcome too_large = run_program(folder_, "check run.yaml --memory 10K");
   EXPECT_EQ(too_large.code, 2);
   EXPECT_TRUE(too_large.err.starts_with("nystrom: the run needs ")) << too_large.err;
-  EXPECT_TRUE(
-      too_large.err.ends_with(" KB on each device, --memory allows 10.0 KB; not even one sequence fits: set "
-                              "training.activation_checkpointing: true, training.zero: 1 or a smaller model\n"))
+  EXPECT_TRUE(too_large.err.ends_with(
+      " KB on each device, --memory allows 10.0 KB; not even one sequence fits: set "
+      "training.activation_checkpointing: true, training.zero: 1 or a smaller model\n"))
       << too_large.err;
-  const auto json = nlohmann::json::parse(run_program(folder_, "check run.yaml --memory 1G --json").out);
+  const auto json =
+      nlohmann::json::parse(run_program(folder_, "check run.yaml --memory 1G --json").out);
   EXPECT_EQ(json["memory"]["largest_micro_batch_size"], 4);
   EXPECT_GT(json["memory"]["total"], json["memory"]["activations"]);
   const Outcome vague = run_program(folder_, "check run.yaml --gpus 2 --speed 1G");
-  EXPECT_EQ(vague.err, "nystrom: --speed with several devices needs --bandwidth, the GB a second in and out of each\n");
+  EXPECT_EQ(vague.err,
+            "nystrom: --speed with several devices needs --bandwidth, the GB a second in and out "
+            "of each\n");
 }
 
 TEST_F(CheckTest, TellsAllErrorsOfTheFile) {
   expect_errors("run.yaml --set model.hidden_size=9 --set masking.mask=0.95",
-                "--set model.hidden_size=9: model.hidden_size 9 is not divisible by num_attention_heads 2; each head takes an equal share "
+                "--set model.hidden_size=9: model.hidden_size 9 is not divisible by "
+                "num_attention_heads 2; each head takes an equal share "
                 "of the width\n"
-                "--set masking.mask=0.95: masking.mask 0.95 and masking.random 0.1 add up to more than 1; what they leave stays as it is");
+                "--set masking.mask=0.95: masking.mask 0.95 and masking.random 0.1 add up to more "
+                "than 1; what they leave stays as it is");
 }
 
 TEST_F(CheckTest, TellsAllErrorsAroundTheFile) {
   fs::create_directory(folder_ / "corpus");
-  const std::string nowhere = " matches no file; relative names start at the current folder " + here();
+  const std::string nowhere =
+      " matches no file; relative names start at the current folder " + here();
   expect_errors(
-      "run.yaml --set data.train=[train.txt,no.txt,corpus] --set data.validation=['also*no'] --set tokenizer.path=no "
+      "run.yaml --set data.train=[train.txt,no.txt,corpus] --set data.validation=['also*no'] --set "
+      "tokenizer.path=no "
       "--set model.embed_dim=3 --set model.norm=pre --set model.positions=none",
       "run.yaml: model.embed_dim is set, but pretraining predicts tokens of text; leave it out\n"
       "run.yaml: data.train: 'no.txt'" +
@@ -113,50 +126,60 @@ TEST_F(CheckTest, TellsAllErrorsAroundTheFile) {
 }
 
 TEST_F(CheckTest, TellsOfATypeThatTheDeviceLacks) {
-  expect_errors("run.yaml --set training.dtype=f16",
-                "run.yaml: training.dtype: f16 is computed on GPUs alone; use bf16 or f32, or --device cuda");
-  const Outcome planned = run_program(folder_, "check run.yaml --set training.dtype=f16 --memory 1G");
+  expect_errors(
+      "run.yaml --set training.dtype=f16",
+      "run.yaml: training.dtype: f16 is computed on GPUs alone; use bf16 or f32, or --device cuda");
+  const Outcome planned =
+      run_program(folder_, "check run.yaml --set training.dtype=f16 --memory 1G");
   EXPECT_EQ(planned.code, 0) << planned.err << "a plan for other machines needs no GPU here";
 }
 
 TEST_F(CheckTest, TellsOfARunOfOtherSettings) {
   ASSERT_EQ(run_program(folder_, "pretrain run.yaml --quiet --set training.steps=1").code, 0);
   EXPECT_EQ(run_program(folder_, "check run.yaml").code, 0) << "the number of steps may change";
-  expect_errors(
-      "run.yaml --set seed=1 --set optimizer.learning_rate=0.5",
-      "run.yaml: run_dir: run: holds a run with other settings; changed: optimizer.learning_rate, seed; choose another run_dir, or "
-      "undo the changes");
+  expect_errors("run.yaml --set seed=1 --set optimizer.learning_rate=0.5",
+                "run.yaml: run_dir: run: holds a run with other settings; changed: "
+                "optimizer.learning_rate, seed; choose another run_dir, or "
+                "undo the changes");
 }
 
-/// As a run of an older version, which wrote down the steps of its default, and one of this, which leaves them out.
+/// As a run of an older version, which wrote down the steps of its default, and one of this, which
+/// leaves them out.
 TEST_F(CheckTest, TheSameWarmUpInOtherWordsIsNoOtherSetting) {
   ASSERT_EQ(run_program(folder_, "pretrain run.yaml --quiet --set training.steps=10").code, 0);
   const std::string by_default = "run.yaml --set schedule.warmup_steps=null --set training.steps=";
-  EXPECT_EQ(run_program(folder_, "check " + by_default + "10").err, "") << "a tenth of the steps is the one step of the run";
-  expect_errors(
-      by_default + "30",
-      "run.yaml: run_dir: run: holds a run with other settings; changed: schedule.warmup_steps; choose another run_dir, or undo the "
-      "changes");
+  EXPECT_EQ(run_program(folder_, "check " + by_default + "10").err, "")
+      << "a tenth of the steps is the one step of the run";
+  expect_errors(by_default + "30",
+                "run.yaml: run_dir: run: holds a run with other settings; changed: "
+                "schedule.warmup_steps; choose another run_dir, or undo the "
+                "changes");
 }
 
 TEST_F(CheckTest, TellsOfAVocabularyThatTheTokenizerExceeds) {
   expect_errors("run.yaml --set model.vocab_size=35",
-                "run.yaml: tokenizer.path: model.vocab_size 35 is below the tokenizer's 36 pieces; raise it, or leave it out");
+                "run.yaml: tokenizer.path: model.vocab_size 35 is below the tokenizer's 36 pieces; "
+                "raise it, or leave it out");
 }
 
 TEST_F(CheckTest, TakesTheTokenizersFileToo) {
-  EXPECT_EQ(run_program(folder_, "check run.yaml --data --set tokenizer.path=tokenizer/spiece.model").code, 0);
+  EXPECT_EQ(
+      run_program(folder_, "check run.yaml --data --set tokenizer.path=tokenizer/spiece.model")
+          .code,
+      0);
 }
 
 TEST_F(CheckTest, ErrorsInJson) {
-  const Outcome outcome = run_program(folder_, "check run.yaml --json --set data.train=[] --set data.validation=[]");
+  const Outcome outcome =
+      run_program(folder_, "check run.yaml --json --set data.train=[] --set data.validation=[]");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(
-      nlohmann::json::parse(outcome.out),
-      nlohmann::json({{"ok", false},
-                      {"errors",
-                       {"run.yaml: data.train is empty; name the text files to train on, such as [corpus/*.txt]",
-                        "run.yaml: data.validation is empty; name held-out text files, or set data.validation_fraction, such as 0.01"}}}));
+  EXPECT_EQ(nlohmann::json::parse(outcome.out),
+            nlohmann::json({{"ok", false},
+                            {"errors",
+                             {"run.yaml: data.train is empty; name the text files to train on, "
+                              "such as [corpus/*.txt]",
+                              "run.yaml: data.validation is empty; name held-out text files, or "
+                              "set data.validation_fraction, such as 0.01"}}}));
 }
 
 TEST_F(CheckTest, KnowsTheEpochsOnceTheDataIsInTheCache) {
@@ -174,7 +197,9 @@ TEST_F(CheckTest, KnowsTheEpochsOnceTheDataIsInTheCache) {
 /// The third special token of a sequence of two segments makes other sequences.
 TEST_F(CheckTest, CountsTheSequencesThatTheRunTrainsOnWithAndWithoutTheReport) {
   Lines lines;
-  for (int i = 0; i < 30; ++i) lines.push_back(tiny_lines(8, 3 + static_cast<std::uint32_t>(i))[0] + " " + tiny_lines(8, 90)[1]);
+  for (int i = 0; i < 30; ++i)
+    lines.push_back(tiny_lines(8, 3 + static_cast<std::uint32_t>(i))[0] + " " +
+                    tiny_lines(8, 90)[1]);
   write_lines(folder_ / "train.txt", lines);
   const std::string order = " --set masking.sentence_order=true --set data.sequence_length=12";
   ASSERT_EQ(run_program(folder_, "prepare run.yaml" + order).code, 0);
@@ -184,28 +209,37 @@ TEST_F(CheckTest, CountsTheSequencesThatTheRunTrainsOnWithAndWithoutTheReport) {
     return nlohmann::json::parse(outcome.out, nullptr, false).at("sequences").get<std::int64_t>();
   };
   EXPECT_EQ(sequences(order), sequences(order + " --data"));
-  EXPECT_NE(sequences(order), sequences(" --set data.sequence_length=12")) << "they are others, or the test cannot fail";
+  EXPECT_NE(sequences(order), sequences(" --set data.sequence_length=12"))
+      << "they are others, or the test cannot fail";
 }
 
 TEST_F(CheckTest, RefusesAWarmUpThatIsLongerThanTheEpochs) {
-  const std::string epochs = " --set training.steps=null --set training.epochs=1 --set schedule.warmup_steps=";
+  const std::string epochs =
+      " --set training.steps=null --set training.epochs=1 --set schedule.warmup_steps=";
   const Outcome outcome = run_program(folder_, "check run.yaml --data --quiet" + epochs + "1000");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("nystrom: schedule.warmup_steps 1000 exceeds the number of steps, "), std::string::npos) << outcome.err;
-  EXPECT_EQ(run_program(folder_, "check run.yaml --quiet" + epochs + "1000").err, outcome.err) << "the data is in the cache now";
+  EXPECT_NE(outcome.err.find("nystrom: schedule.warmup_steps 1000 exceeds the number of steps, "),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(run_program(folder_, "check run.yaml --quiet" + epochs + "1000").err, outcome.err)
+      << "the data is in the cache now";
   EXPECT_EQ(run_program(folder_, "pretrain run.yaml --quiet" + epochs + "1000").err, outcome.err);
   EXPECT_FALSE(fs::exists(folder_ / "run" / "config.yaml"));
-  EXPECT_EQ(run_program(folder_, "pretrain run.yaml --quiet" + epochs + "null").code, 0) << "the default is a share of the steps";
+  EXPECT_EQ(run_program(folder_, "pretrain run.yaml --quiet" + epochs + "null").code, 0)
+      << "the default is a share of the steps";
 }
 
-/// The planted: two lines twice, one of them in the validation text too; a bad line of each kind; a long line, a line of one token.
+/// The planted: two lines twice, one of them in the validation text too; a bad line of each kind; a
+/// long line, a line of one token.
 class PlantedData : public CheckTest {
  protected:
   PlantedData() : tokenizer_(SentencePieceTokenizer::open_folder(folder_ / "tokenizer")) {
     train_ = tiny_lines(20, 5);
     train_.insert(train_.begin() + 3, train_[10]);
     train_.push_back(train_[12]);
-    train_.push_back("the sea was calm and old ships sailed home under pale stars while men sang the sea was calm and old ships");
+    train_.push_back(
+        "the sea was calm and old ships sailed home under pale stars while men sang the sea was "
+        "calm and old ships");
     train_.push_back("the");
     train_.push_back("sea \xE2\x98\x83 \xE2\x98\x83 \xE2\x98\x83 \xE2\x98\x83");
     validation_.push_back(train_[12]);
@@ -222,7 +256,8 @@ class PlantedData : public CheckTest {
   }
   std::vector<std::int64_t> lengths(const Lines& lines) const {
     std::vector<std::int64_t> result;
-    for (const std::string& line : lines) result.push_back(static_cast<std::int64_t>(tokenizer_.encode(line).size()));
+    for (const std::string& line : lines)
+      result.push_back(static_cast<std::int64_t>(tokenizer_.encode(line).size()));
     return result;
   }
 
@@ -234,7 +269,8 @@ TEST_F(PlantedData, IsFound) {
   EXPECT_EQ(data.at("duplicates"), 2);
   EXPECT_EQ(data.at("overlap"), 1);
   EXPECT_EQ(train.at("left_out"),
-            nlohmann::json({{"empty", {{"count", 2}, {"first", "train.txt:1"}}}, {"not UTF-8", {{"count", 1}, {"first", "train.txt:2"}}}}));
+            nlohmann::json({{"empty", {{"count", 2}, {"first", "train.txt:1"}}},
+                            {"not UTF-8", {{"count", 1}, {"first", "train.txt:2"}}}}));
   EXPECT_EQ(train.at("files"), 1);
   EXPECT_EQ(train.at("documents"), train_.size());
   EXPECT_EQ(train.at("documents_read"), train_.size());
@@ -254,7 +290,9 @@ TEST_F(PlantedData, LengthsAreCounted) {
   std::int64_t tokens = 0, cut = 0, dropped = 0, sequences = 0;
   for (const std::int64_t count : counts) {
     const std::int64_t pieces =
-        count / 14 + (count % 14 >= 2);  // 16 positions, two of them cls and sep; remainders of one token are dropped
+        count / 14 +
+        (count % 14 >=
+         2);  // 16 positions, two of them cls and sep; remainders of one token are dropped
     tokens += count;
     cut += pieces > 1;
     dropped += count % 14 == 1;
@@ -285,20 +323,25 @@ TEST_F(PlantedData, LengthsAreCountedAcrossDocuments) {
 }
 
 TEST_F(PlantedData, PaddingIsThatOfTheFirstSteps) {
-  // Steps of all sequences once, in rows of 16 as the longest needs them: the share follows from the lengths.
+  // Steps of all sequences once, in rows of 16 as the longest needs them: the share follows from
+  // the lengths.
   const auto sequences = report().at("data").at("train").at("sequences").get<std::int64_t>();
   std::int64_t tokens = 0;
   for (const std::int64_t count : lengths(train_)) {
-    for (std::int64_t rest = count; rest >= 2; rest -= 14) tokens += std::min<std::int64_t>(rest, 14) + 2;
+    for (std::int64_t rest = count; rest >= 2; rest -= 14)
+      tokens += std::min<std::int64_t>(rest, 14) + 2;
   }
   const std::string number = std::to_string(sequences);
-  const auto data =
-      report("--set training.steps=1 --set training.batch_size=" + number + " --set training.micro_batch_size=" + number).at("data");
-  EXPECT_DOUBLE_EQ(data.at("padding").get<double>(), 1 - static_cast<double>(tokens) / static_cast<double>(16 * sequences));
+  const auto data = report("--set training.steps=1 --set training.batch_size=" + number +
+                           " --set training.micro_batch_size=" + number)
+                        .at("data");
+  EXPECT_DOUBLE_EQ(data.at("padding").get<double>(),
+                   1 - static_cast<double>(tokens) / static_cast<double>(16 * sequences));
 }
 
 TEST_F(PlantedData, IsWarnedOf) {
-  const Outcome outcome = run_program(folder_, "check run.yaml --data --quiet --set training.steps=1000");
+  const Outcome outcome =
+      run_program(folder_, "check run.yaml --data --quiet --set training.steps=1000");
   EXPECT_EQ(outcome.code, 0);
   const auto plan = report("--set training.steps=1000");
   const auto number = [&](const char* format, double value) {
@@ -308,36 +351,47 @@ TEST_F(PlantedData, IsWarnedOf) {
   };
   const auto& train = plan.at("data").at("train");
   const Lines lines = {
-      "1 of 6 validation documents are training documents too; the validation loss will look better than it is",
-      number("%.1f", 100 * train.at("unknown_tokens").get<double>() / train.at("tokens").get<double>()) +
+      "1 of 6 validation documents are training documents too; the validation loss will look "
+      "better than it is",
+      number("%.1f",
+             100 * train.at("unknown_tokens").get<double>() / train.at("tokens").get<double>()) +
           " % of the training tokens are unknown; the tokenizer does not fit the text",
-      "the run goes over the training data " + number("%.0f", plan.at("epochs")) + " times; lower training.steps, or give more text"};
+      "the run goes over the training data " + number("%.0f", plan.at("epochs")) +
+          " times; lower training.steps, or give more text"};
   EXPECT_EQ(plan.at("warnings"), nlohmann::json(lines));
-  EXPECT_EQ(outcome.err, "warning: " + lines[0] + "\nwarning: " + lines[1] + "\nwarning: " + lines[2] + "\n");
+  EXPECT_EQ(outcome.err,
+            "warning: " + lines[0] + "\nwarning: " + lines[1] + "\nwarning: " + lines[2] + "\n");
 }
 
 TEST_F(PlantedData, AllIsPrintedForPeople) {
   const Outcome outcome = run_program(folder_, "check run.yaml --data --quiet");
   ASSERT_EQ(outcome.code, 0);
   for (const char* line :
-       {"\nleft out: not UTF-8                                    1               0\n", "\nfirst left out as empty: train.txt:1\n",
+       {"\nleft out: not UTF-8                                    1               0\n",
+        "\nfirst left out as empty: train.txt:1\n",
         "\ntraining documents that repeat another: 2; validation documents found in training: 1\n",
-        "\n(equal by a 128-bit hash of their tokens, of which 16 bytes a training document are held)\n",
-        "\nas the model sees it; original→seen: [word→[MASK]] masked, [word→other] replaced, [word→word] kept\n  [CLS]"}) {
+        "\n(equal by a 128-bit hash of their tokens, of which 16 bytes a training document are "
+        "held)\n",
+        "\nas the model sees it; original→seen: [word→[MASK]] masked, [word→other] replaced, "
+        "[word→word] kept\n  [CLS]"}) {
     EXPECT_NE(outcome.out.find(line), std::string::npos) << line << outcome.out;
   }
 }
 
 TEST_F(PlantedData, SamplesAreTheTextWithItsMasks) {
-  const auto samples = report("--set masking.mask=1 --set masking.random=0").at("data").at("samples");
+  const auto samples =
+      report("--set masking.mask=1 --set masking.random=0").at("data").at("samples");
   ASSERT_EQ(samples.size(), 3u);
   for (std::string text : samples) {
     EXPECT_NE(text.find("→[MASK]]"), std::string::npos) << text;
-    for (std::size_t at = text.find("→[MASK]]"); at != text.npos; at = text.find("→[MASK]]")) text.replace(at, 10, "");
+    for (std::size_t at = text.find("→[MASK]]"); at != text.npos; at = text.find("→[MASK]]"))
+      text.replace(at, 10, "");
     std::erase(text, '[');
     text = text.substr(4, text.size() - 8);  // CLS] … SEP]
     const std::string bare = text.substr(text.find(' ') + 1);
-    EXPECT_TRUE(std::any_of(train_.begin(), train_.end(), [&](const std::string& line) { return line.find(bare) != line.npos; })) << bare;
+    EXPECT_TRUE(std::any_of(train_.begin(), train_.end(), [&](const std::string& line) {
+      return line.find(bare) != line.npos;
+    })) << bare;
   }
 }
 
@@ -348,7 +402,8 @@ TEST(DataReport, SamplesAreShownInColourOrBrackets) {
                                           {"s", Masking::replaced, " men"},
                                           {" was", Masking::kept, " was"}};
   EXPECT_EQ(shown(sample, false), "[CLS] the [sea→[MASK]][s→men] [was→was]");
-  EXPECT_EQ(shown(sample, true), "[CLS] the \x1b[33msea→[MASK]\x1b[0m\x1b[31ms→men\x1b[0m \x1b[32mwas→was\x1b[0m");
+  EXPECT_EQ(shown(sample, true),
+            "[CLS] the \x1b[33msea→[MASK]\x1b[0m\x1b[31ms→men\x1b[0m \x1b[32mwas→was\x1b[0m");
 }
 
 TEST(DataReport, WarnsOfPaddingAndOfTooFewEpochs) {
@@ -358,11 +413,17 @@ TEST(DataReport, WarnsOfPaddingAndOfTooFewEpochs) {
   report.padding = 0.5;
   EXPECT_EQ(data_warnings(report), Lines{});
   report.padding = 0.756;
-  EXPECT_EQ(data_warnings(report), Lines{"76 % of a batch is padding; lower data.sequence_length, or set data.cross_documents"});
+  EXPECT_EQ(
+      data_warnings(report),
+      Lines{"76 % of a batch is padding; lower data.sequence_length, or set data.cross_documents"});
   EXPECT_EQ(epoch_warnings(1), Lines{});
   EXPECT_EQ(epoch_warnings(100), Lines{});
-  EXPECT_EQ(epoch_warnings(0.25), Lines{"the run sees only 25 % of the training data; raise training.steps, or give less text"});
-  EXPECT_EQ(epoch_warnings(101), Lines{"the run goes over the training data 101 times; lower training.steps, or give more text"});
+  EXPECT_EQ(
+      epoch_warnings(0.25),
+      Lines{
+          "the run sees only 25 % of the training data; raise training.steps, or give less text"});
+  EXPECT_EQ(epoch_warnings(101), Lines{"the run goes over the training data 101 times; lower "
+                                       "training.steps, or give more text"});
 }
 
 }  // namespace

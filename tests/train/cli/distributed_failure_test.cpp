@@ -1,4 +1,5 @@
-// Several processes in one run: nothing is lost when one of them dies, hangs, fails or is told to stop, and what cannot work is refused.
+// Several processes in one run: nothing is lost when one of them dies, hangs, fails or is told to
+// stop, and what cannot work is refused.
 #include <random>
 
 #include "tests/support/rounds.h"
@@ -14,7 +15,8 @@ TEST_F(DistributedTest, AKilledProcessEndsAllAndTheRunGoesOn) {
   const pid_t job = start(2, "killed", sets + " training.timeout=5");
   signal_rank(1, SIGKILL, "killed");
   EXPECT_NE(outcome_of(job), 0);
-  EXPECT_NE(read_bytes(folder_ / "log").find("rank 1"), std::string::npos) << read_bytes(folder_ / "log");
+  EXPECT_NE(read_bytes(folder_ / "log").find("rank 1"), std::string::npos)
+      << read_bytes(folder_ / "log");
   std::vector<std::string> passed_over;
   EXPECT_GE(newest_checkpoint(folder_ / "killed" / "checkpoints", passed_over).value_or(0), 5);
   const Outcome again = train(2, "killed", sets);
@@ -25,7 +27,8 @@ TEST_F(DistributedTest, AKilledProcessEndsAllAndTheRunGoesOn) {
 TEST_F(DistributedTest, AHangingProcessIsNamedAndEndsAll) {
   ASSERT_EQ(train(4, "hung", "training.steps=5").code, 0);
   // No saves: a disk may well take two seconds.
-  const std::string sets = "training.steps=100000 training.timeout=2 checkpoint.every=100000 evaluation.every=100000";
+  const std::string sets =
+      "training.steps=100000 training.timeout=2 checkpoint.every=100000 evaluation.every=100000";
   const pid_t job = start(4, "hung", sets);
   wait_until([&] { return metric("hung", "loss").size() > 7; });
   signal_process(2, SIGSTOP);
@@ -35,8 +38,8 @@ TEST_F(DistributedTest, AHangingProcessIsNamedAndEndsAll) {
   const std::string log = read_bytes(folder_ / "log");
   char host[256] = {};
   ::gethostname(host, sizeof host - 1);
-  const std::string line =
-      std::string("nystrom: no answer from rank 2 on ") + host + " within 2 seconds (training.timeout); all processes end";
+  const std::string line = std::string("nystrom: no answer from rank 2 on ") + host +
+                           " within 2 seconds (training.timeout); all processes end";
   const std::size_t place = log.find(line);
   EXPECT_NE(place, std::string::npos) << log;
   EXPECT_EQ(log.find("no answer from", place + line.size()), std::string::npos) << log;
@@ -46,7 +49,8 @@ TEST_F(DistributedTest, AHangingProcessIsNamedAndEndsAll) {
 }
 
 /// Steps, evaluations and saves take turns quickly: chance meets them all.
-const std::string restless = "training.zero=1 training.steps=400 evaluation.every=3 checkpoint.every=4 ";
+const std::string restless =
+    "training.zero=1 training.steps=400 evaluation.every=3 checkpoint.every=4 ";
 
 TEST_F(DistributedTest, ADeathAtAnyMomentLosesNothing) {
   ASSERT_EQ(train(3, "straight", restless).code, 0);
@@ -56,16 +60,18 @@ TEST_F(DistributedTest, ADeathAtAnyMomentLosesNothing) {
   for (int attempt = 0; attempt < 4 * wanted && while_training < wanted; ++attempt) {
     const std::size_t before = metric("killed", "loss").size();
     const pid_t job = start(3, "killed", restless);
-    // One in four before the first step; the others once the run has got on. None while MPI starts: mpirun (Open MPI 4.1.4) then waits for
-    // ever once in 200 times, with any program.
+    // One in four before the first step; the others once the run has got on. None while MPI starts:
+    // mpirun (Open MPI 4.1.4) then waits for ever once in 200 times, with any program.
     const bool early = attempt % 4 == 0;
     wait_until([&] {
-      return early ? read_bytes(folder_ / "log").find("training ") != std::string::npos : metric("killed", "loss").size() > before;
+      return early ? read_bytes(folder_ / "log").find("training ") != std::string::npos
+                   : metric("killed", "loss").size() > before;
     });
     std::this_thread::sleep_for(milliseconds(std::uniform_int_distribution(0, 150)(random)));
     signal_process(attempt % 3, SIGKILL);
     while_training += outcome_of(job) != 0 && metric("killed", "loss").size() > before;
-    if (metric("killed", "loss").size() == 400) fs::remove_all(folder_ / "killed");  // it had come to its end
+    if (metric("killed", "loss").size() == 400)
+      fs::remove_all(folder_ / "killed");  // it had come to its end
   }
   EXPECT_EQ(while_training, wanted);
   const Outcome again = train(3, "killed", restless);
@@ -73,14 +79,17 @@ TEST_F(DistributedTest, ADeathAtAnyMomentLosesNothing) {
   EXPECT_EQ(checksum("killed", 400), checksum("straight", 400));
   for (const auto& entry : fs::directory_iterator(folder_ / "killed" / "checkpoints")) {
     const std::string name = entry.path().filename().string();
-    EXPECT_TRUE(name.find(".tmp-") == std::string::npos && name.find(".trash-") == std::string::npos) << "left over: " << name;
+    EXPECT_TRUE(name.find(".tmp-") == std::string::npos &&
+                name.find(".trash-") == std::string::npos)
+        << "left over: " << name;
   }
 }
 
 TEST_F(DistributedTest, AStopAtAnyMomentIsNamedAndAShortOneOutlasted) {
   std::minstd_rand random(4);
   for (int stop = 0; stop < 4 * test_rounds(); ++stop) {
-    const pid_t job = start(3, "stopped", "training.steps=100000 training.timeout=4 evaluation.every=7");
+    const pid_t job =
+        start(3, "stopped", "training.steps=100000 training.timeout=4 evaluation.every=7");
     wait_until([&] { return metric("stopped", "loss").size() > 3; });
     std::this_thread::sleep_for(milliseconds(std::uniform_int_distribution(0, 300)(random)));
     const int culprit = stop % 3;
@@ -88,19 +97,24 @@ TEST_F(DistributedTest, AStopAtAnyMomentIsNamedAndAShortOneOutlasted) {
     std::this_thread::sleep_for(milliseconds(500));
     signal_process(culprit, SIGCONT);  // slow, not dead
     std::this_thread::sleep_for(milliseconds(300));
-    EXPECT_EQ(read_bytes(folder_ / "log").find("no answer from"), std::string::npos) << read_bytes(folder_ / "log");
+    EXPECT_EQ(read_bytes(folder_ / "log").find("no answer from"), std::string::npos)
+        << read_bytes(folder_ / "log");
     signal_process(culprit, SIGSTOP);
     const auto stopped = std::chrono::steady_clock::now();
     EXPECT_NE(outcome_of(job), 0);
-    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - stopped).count(), 30);
-    EXPECT_NE(read_bytes(folder_ / "log").find("no answer from rank " + std::to_string(culprit)), std::string::npos)
+    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - stopped).count(),
+              30);
+    EXPECT_NE(read_bytes(folder_ / "log").find("no answer from rank " + std::to_string(culprit)),
+              std::string::npos)
         << read_bytes(folder_ / "log");
     fs::remove_all(folder_ / "stopped");
   }
 }
 
 TEST_F(DistributedTest, AMachineThatStandsStillEndsNothing) {
-  const pid_t job = start(3, "still", "training.steps=100000 training.timeout=2 checkpoint.every=100000 evaluation.every=100000");
+  const pid_t job = start(
+      3, "still",
+      "training.steps=100000 training.timeout=2 checkpoint.every=100000 evaluation.every=100000");
   wait_until([&] { return metric("still", "loss").size() > 3; });
   for (int rank = 0; rank < 3; ++rank) signal_process(rank, SIGSTOP);
   std::this_thread::sleep_for(milliseconds(3000));
@@ -112,7 +126,8 @@ TEST_F(DistributedTest, AMachineThatStandsStillEndsNothing) {
 }
 
 TEST_F(DistributedTest, ASignalToOneProcessLeavesOneCheckpoint) {
-  const std::string sets = "training.zero=1 training.steps=100000 checkpoint.every=100000 evaluation.every=100000";
+  const std::string sets =
+      "training.zero=1 training.steps=100000 checkpoint.every=100000 evaluation.every=100000";
   const pid_t job = start(2, "stopped", sets);
   wait_for("stopped/metrics.jsonl");
   wait_until([&] { return metric("stopped", "loss").size() >= 3; });
@@ -121,7 +136,9 @@ TEST_F(DistributedTest, ASignalToOneProcessLeavesOneCheckpoint) {
   const std::vector<std::int64_t> steps = checkpoint_steps(folder_ / "stopped" / "checkpoints");
   ASSERT_EQ(steps.size(), 1u) << read_bytes(folder_ / "log");
   EXPECT_EQ(checkpoint_problem(checkpoint_path(folder_ / "stopped" / "checkpoints", steps[0])), "");
-  EXPECT_NE(read_bytes(folder_ / "log").find("nystrom: stopped after step " + std::to_string(steps[0]) + ";"), std::string::npos)
+  EXPECT_NE(read_bytes(folder_ / "log")
+                .find("nystrom: stopped after step " + std::to_string(steps[0]) + ";"),
+            std::string::npos)
       << read_bytes(folder_ / "log");
   // What follows is what would have followed.
   const int last = static_cast<int>(steps[0]) + 3;
@@ -150,13 +167,15 @@ TEST_F(DistributedTest, ASignalWhileTextIsPreparedEndsAllAndLeavesNothingHalfMad
     signal_process(rank, SIGTERM);
     EXPECT_EQ(outcome_of(job), 130) << read_bytes(folder_ / "log");
     EXPECT_FALSE(half_made());
-    EXPECT_NE(read_bytes(folder_ / "log").find("nystrom: stopped while the text was prepared; "), std::string::npos)
+    EXPECT_NE(read_bytes(folder_ / "log").find("nystrom: stopped while the text was prepared; "),
+              std::string::npos)
         << read_bytes(folder_ / "log");
   }
 }
 
 TEST_F(DistributedTest, MpirunPassesOnTheRequestToStop) {
-  const pid_t job = start(2, "stopped", "training.steps=100000 checkpoint.every=100000 evaluation.every=100000");
+  const pid_t job =
+      start(2, "stopped", "training.steps=100000 checkpoint.every=100000 evaluation.every=100000");
   wait_for("stopped/metrics.jsonl");
   wait_until([&] { return !metric("stopped", "loss").empty(); });
   ASSERT_EQ(::kill(job, SIGUSR1), 0);
@@ -165,8 +184,9 @@ TEST_F(DistributedTest, MpirunPassesOnTheRequestToStop) {
 }
 
 TEST_F(DistributedTest, AnErrorOfOneProcessEndsAll) {
-  const Outcome outcome = run_command(
-      folder_, mpirun + "-np 1 " + program + options("run", "") + " : -np 1 " + program + options("run", "data.train=[absent.txt]"));
+  const Outcome outcome =
+      run_command(folder_, mpirun + "-np 1 " + program + options("run", "") + " : -np 1 " +
+                               program + options("run", "data.train=[absent.txt]"));
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   EXPECT_NE(outcome.err.find("nystrom: rank 1 on "), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("absent.txt"), std::string::npos) << outcome.err;
@@ -182,24 +202,27 @@ TEST_F(DistributedTest, AnErrorOfAllIsToldOnce) {
 
 TEST_F(DistributedTest, OtherOptionsInOneProcessAreRefused) {
   const Outcome outcome =
-      run_command(folder_, mpirun + "-np 1 " + program + options("run", "") + " : -np 1 " + program + options("run", "seed=7"));
+      run_command(folder_, mpirun + "-np 1 " + program + options("run", "") + " : -np 1 " +
+                               program + options("run", "seed=7"));
   EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_NE(outcome.err.find("has another configuration than rank 0 on "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("has another configuration than rank 0 on "), std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(DistributedTest, DeterministicStepsOfUnequalPartsAreRefused) {
   const Outcome outcome = train(3, "run", "training.deterministic=true");
   EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_NE(
-      outcome.err.find("training.deterministic with 3 processes needs a batch_size that is divisible by 3 x micro_batch_size 2; got 8"),
-      std::string::npos)
+  EXPECT_NE(outcome.err.find("training.deterministic with 3 processes needs a batch_size that is "
+                             "divisible by 3 x micro_batch_size 2; got 8"),
+            std::string::npos)
       << outcome.err;
 }
 
 TEST_F(DistributedTest, ABatchThatIsTooSmallIsRefused) {
   const Outcome outcome = train(2, "run", "training.batch_size=1 training.micro_batch_size=1");
   EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_NE(outcome.err.find("training.batch_size 1 leaves some of 2 processes without a sequence; raise it, or start fewer"),
+  EXPECT_NE(outcome.err.find("training.batch_size 1 leaves some of 2 processes without a sequence; "
+                             "raise it, or start fewer"),
             std::string::npos)
       << outcome.err;
   EXPECT_FALSE(fs::exists(folder_ / "run")) << "nothing is written before";

@@ -26,13 +26,16 @@ inline const std::string program = program_word();
 class DistributedTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "mpirun is not installed";
+    if (std::system("command -v mpirun >/dev/null 2>&1") != 0)
+      GTEST_SKIP() << "mpirun is not installed";
     write_small_text(folder_ / "text.txt");
     std::ofstream(folder_ / "run.yaml")
-        << "model: {hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 32, "
+        << "model: {hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, "
+           "intermediate_size: 32, "
            "max_position_embeddings: 32, attention: {num_landmarks: 4, conv_kernel_size: 5}}\n"
            "tokenizer: {train: {vocab_size: 32}}\n"
-           "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, sequence_length: 32, cache: cache}\n"
+           "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, sequence_length: "
+           "32, cache: cache}\n"
            "optimizer: {learning_rate: 1.0e-4}\n"
            "schedule: {warmup_steps: 2, decay: constant}\n"
            "training: {steps: 20, batch_size: 8, micro_batch_size: 2, dtype: f32}\n"
@@ -47,22 +50,28 @@ class DistributedTest : public ::testing::Test {
     for (std::string set; list >> set;) words += " --set " + set;
     return words;
   }
-  /// Pretrains in `processes` processes; without mpirun in one. `sets` are options of the configuration: "training.zero=1 …".
+  /// Pretrains in `processes` processes; without mpirun in one. `sets` are options of the
+  /// configuration: "training.zero=1 …".
   Outcome train(int processes, const std::string& run_dir, const std::string& sets = "") {
     const std::string command = program + options(run_dir, sets);
-    return run_command(folder_, processes == 1 ? command : mpirun + "-np " + std::to_string(processes) + " " + command);
+    return run_command(folder_, processes == 1
+                                    ? command
+                                    : mpirun + "-np " + std::to_string(processes) + " " + command);
   }
 
-  /// mpirun in the background; its processes leave their numbers in files pid.RANK, their messages in `log`.
+  /// mpirun in the background; its processes leave their numbers in files pid.RANK, their messages
+  /// in `log`.
   pid_t start(int processes, const std::string& run_dir, const std::string& sets) {
     for (int rank = 0; rank < 4; ++rank) fs::remove(folder_ / ("pid." + std::to_string(rank)));
     fs::remove(folder_ / "log");
     write_bytes(folder_ / "one.sh",
-                "echo $$ > pid.tmp.$OMPI_COMM_WORLD_RANK; mv pid.tmp.$OMPI_COMM_WORLD_RANK pid.$OMPI_COMM_WORLD_RANK\nexec " + program +
-                    options(run_dir, sets) + "\n");
+                "echo $$ > pid.tmp.$OMPI_COMM_WORLD_RANK; mv pid.tmp.$OMPI_COMM_WORLD_RANK "
+                "pid.$OMPI_COMM_WORLD_RANK\nexec " +
+                    program + options(run_dir, sets) + "\n");
     return start_command(folder_, mpirun + "-np " + std::to_string(processes) + " sh one.sh");
   }
-  /// How a job of start() ended. Then all of its processes have: mpirun (Open MPI 4.1.4) may end before those that it killed.
+  /// How a job of start() ended. Then all of its processes have: mpirun (Open MPI 4.1.4) may end
+  /// before those that it killed.
   int outcome_of(pid_t job) {
     const int code = outcome(job);
     for (int rank = 0; rank < 4; ++rank) {
@@ -104,12 +113,17 @@ class DistributedTest : public ::testing::Test {
   }
 
   std::string checksum(const std::string& run_dir, int step = 20) {
-    return file_checksum(folder_ / run_dir / "checkpoints" / ("step-" + std::to_string(step)) / "model.safetensors");
+    return file_checksum(folder_ / run_dir / "checkpoints" / ("step-" + std::to_string(step)) /
+                         "model.safetensors");
   }
-  std::vector<double> metric(const std::string& run_dir, const std::string& name) { return recorded_metric(folder_ / run_dir, name); }
-  void expect_near(const std::vector<double>& got, const std::vector<double>& expected, double tolerance) {
+  std::vector<double> metric(const std::string& run_dir, const std::string& name) {
+    return recorded_metric(folder_ / run_dir, name);
+  }
+  void expect_near(const std::vector<double>& got, const std::vector<double>& expected,
+                   double tolerance) {
     ASSERT_EQ(got.size(), expected.size());
-    for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], tolerance * std::abs(expected[i])) << "record " << i;
+    for (std::size_t i = 0; i < got.size(); ++i)
+      EXPECT_NEAR(got[i], expected[i], tolerance * std::abs(expected[i])) << "record " << i;
   }
 
   TemporaryFolder folder_;

@@ -1,4 +1,5 @@
-// Several processes in one run: the same results in any number, and the work of evaluation and preparation shared.
+// Several processes in one run: the same results in any number, and the work of evaluation and
+// preparation shared.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -16,7 +17,8 @@ namespace {
 TEST_F(DistributedTest, CommunicatorAndStepsHoldInEveryProcess) {
   for (const int processes : {1, 2, 3, 4}) {
     const Outcome outcome =
-        run_command(folder_, mpirun + "-np " + std::to_string(processes) + " '" + build_folder().string() + "/processes_worker'");
+        run_command(folder_, mpirun + "-np " + std::to_string(processes) + " '" +
+                                 build_folder().string() + "/processes_worker'");
     EXPECT_EQ(outcome.code, 0) << processes << " processes: " << outcome.err;
   }
 }
@@ -31,11 +33,14 @@ TEST_F(DistributedTest, LossesAreThoseOfOneProcess) {
     const std::string alone = dtype + "-alone", type = "training.dtype=" + dtype + " ";
     const Outcome reference = train(1, alone, type);
     ASSERT_EQ(reference.code, 0) << reference.err;
-    std::vector<Case> cases = {{2, "training.zero=1 training.micro_batch_size=1"}, {4, "training.zero=0"}};
+    std::vector<Case> cases = {{2, "training.zero=1 training.micro_batch_size=1"},
+                               {4, "training.zero=0"}};
     if (dtype == "f64")
-      cases.insert(cases.end(), {{2, "training.zero=0 training.micro_batch_size=4"}, {4, "training.zero=1 training.micro_batch_size=1"}});
+      cases.insert(cases.end(), {{2, "training.zero=0 training.micro_batch_size=4"},
+                                 {4, "training.zero=1 training.micro_batch_size=1"}});
     for (std::size_t i = 0; i < cases.size(); ++i) {
-      SCOPED_TRACE(dtype + ", " + std::to_string(cases[i].processes) + " processes, " + cases[i].sets);
+      SCOPED_TRACE(dtype + ", " + std::to_string(cases[i].processes) + " processes, " +
+                   cases[i].sets);
       const std::string run_dir = dtype + "-" + std::to_string(i);
       const Outcome outcome = train(cases[i].processes, run_dir, type + cases[i].sets);
       ASSERT_EQ(outcome.code, 0) << outcome.err;
@@ -53,10 +58,12 @@ TEST_F(DistributedTest, LossesAreThoseOfOneProcess) {
 TEST_F(DistributedTest, OneProcessUnderMpirunGoesTheSameWayToTheSameBits) {
   ASSERT_EQ(train(1, "alone").code, 0);
   for (const std::string zero : {"0", "1"}) {
-    const Outcome outcome = run_command(folder_, mpirun + "-np 1 " + program + options("one-" + zero, "training.zero=" + zero));
+    const Outcome outcome = run_command(
+        folder_, mpirun + "-np 1 " + program + options("one-" + zero, "training.zero=" + zero));
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(checksum("one-" + zero), checksum("alone"));
-    EXPECT_FALSE(metric("one-" + zero, "communication_seconds").empty()) << "its gradients go through MPI";
+    EXPECT_FALSE(metric("one-" + zero, "communication_seconds").empty())
+        << "its gradients go through MPI";
   }
 }
 
@@ -67,7 +74,8 @@ TEST_F(DistributedTest, DeterministicRunsGiveTheSameBitsInAnyNumber) {
   for (const auto& [processes, zero] : {std::pair(2, 0), std::pair(2, 1), std::pair(4, 1)}) {
     const std::string run_dir = std::to_string(processes) + "-" + std::to_string(zero);
     SCOPED_TRACE(run_dir);
-    const Outcome outcome = train(processes, run_dir, deterministic + "training.zero=" + std::to_string(zero));
+    const Outcome outcome =
+        train(processes, run_dir, deterministic + "training.zero=" + std::to_string(zero));
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(metric(run_dir, "loss"), metric("alone", "loss"));
     EXPECT_EQ(metric(run_dir, "grad_norm"), metric("alone", "grad_norm"));
@@ -77,15 +85,16 @@ TEST_F(DistributedTest, DeterministicRunsGiveTheSameBitsInAnyNumber) {
 }
 
 TEST_F(DistributedTest, ARunGoesOnInAnotherNumberOfProcesses) {
-  const std::string deterministic = "training.deterministic=true training.ema=0.9 training.dtype=bf16 ";
+  const std::string deterministic =
+      "training.deterministic=true training.ema=0.9 training.dtype=bf16 ";
   ASSERT_EQ(train(1, "straight", deterministic).code, 0);
   struct Leg {
     int processes, zero, steps;
   };
   for (const Leg& leg : {Leg{2, 1, 5}, Leg{4, 1, 8}, Leg{1, 1, 11}, Leg{2, 0, 14}, Leg{4, 1, 20}}) {
-    const Outcome outcome =
-        train(leg.processes, "moved",
-              deterministic + "training.zero=" + std::to_string(leg.zero) + " training.steps=" + std::to_string(leg.steps));
+    const Outcome outcome = train(leg.processes, "moved",
+                                  deterministic + "training.zero=" + std::to_string(leg.zero) +
+                                      " training.steps=" + std::to_string(leg.steps));
     ASSERT_EQ(outcome.code, 0) << outcome.err;
   }
   EXPECT_EQ(checksum("moved"), checksum("straight"));
@@ -94,20 +103,26 @@ TEST_F(DistributedTest, ARunGoesOnInAnotherNumberOfProcesses) {
   EXPECT_TRUE(fs::exists(checkpoint / "optimizer-00003-of-00004.safetensors"));
   EXPECT_FALSE(fs::exists(checkpoint / "optimizer.safetensors"));
   // The files of the processes hold what one process writes.
-  const auto whole = SafetensorsFile::open(folder_ / "straight" / "checkpoints" / "step-20" / "optimizer.safetensors");
+  const auto whole = SafetensorsFile::open(folder_ / "straight" / "checkpoints" / "step-20" /
+                                           "optimizer.safetensors");
   std::int64_t elements = 0, expected = 0;
   for (const StoredTensor& tensor : whole.tensors()) expected += tensor.shape.numel();
   for (int rank = 0; rank < 4; ++rank) {
-    const auto part = SafetensorsFile::open(checkpoint / ("optimizer-0000" + std::to_string(rank) + "-of-00004.safetensors"));
+    const auto part = SafetensorsFile::open(
+        checkpoint / ("optimizer-0000" + std::to_string(rank) + "-of-00004.safetensors"));
     for (const StoredTensor& tensor : part.tensors()) elements += tensor.shape.numel();
   }
   EXPECT_EQ(elements, expected);
 }
 
-/// Every change from one number of processes to another, at cuts within an epoch, at its edge and behind it.
+/// Every change from one number of processes to another, at cuts within an epoch, at its edge and
+/// behind it.
 TEST_F(DistributedTest, EveryChangeOfTheNumberOfProcessesGivesTheSameBits) {
-  const std::string sets = "training.deterministic=true training.batch_size=48 training.micro_batch_size=2 schedule.warmup_steps=0 ";
-  const std::vector<int> all_changes = {1, 1, 2, 1, 3, 1, 4, 2, 2, 3, 2, 4, 3, 3, 4, 4, 1};  // each pair of neighbours once
+  const std::string sets =
+      "training.deterministic=true training.batch_size=48 training.micro_batch_size=2 "
+      "schedule.warmup_steps=0 ";
+  const std::vector<int> all_changes = {1, 1, 2, 1, 3, 1, 4, 2, 2,
+                                        3, 2, 4, 3, 3, 4, 4, 1};  // each pair of neighbours once
   constexpr int last = 40;
   ASSERT_EQ(train(1, "straight", sets + "training.steps=" + std::to_string(last)).code, 0);
   std::minstd_rand random(5);
@@ -120,7 +135,8 @@ TEST_F(DistributedTest, EveryChangeOfTheNumberOfProcessesGivesTheSameBits) {
     cuts.push_back(last);
     const std::string run = "moved" + std::to_string(pass);
     for (std::size_t leg = 0; leg < all_changes.size(); ++leg) {
-      const Outcome outcome = train(all_changes[leg], run, sets + "training.steps=" + std::to_string(cuts[leg]));
+      const Outcome outcome =
+          train(all_changes[leg], run, sets + "training.steps=" + std::to_string(cuts[leg]));
       ASSERT_EQ(outcome.code, 0) << outcome.err;
     }
     EXPECT_EQ(checksum(run, last), checksum("straight", last)) << "pass " << pass;
@@ -148,7 +164,8 @@ TEST_F(DistributedTest, RoundedSumsChangeLittle) {
 
 TEST_F(DistributedTest, TextIsPreparedTogetherToTheSameBytes) {
   ASSERT_EQ(run_command(folder_, program + "prepare run.yaml --set data.cache=alone").code, 0);
-  const Outcome outcome = run_command(folder_, mpirun + "-np 3 " + program + "prepare run.yaml --set data.cache=together");
+  const Outcome outcome = run_command(
+      folder_, mpirun + "-np 3 " + program + "prepare run.yaml --set data.cache=together");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   std::size_t files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(folder_ / "alone")) {
@@ -164,13 +181,20 @@ TEST_F(DistributedTest, TextIsPreparedTogetherToTheSameBytes) {
 TEST_F(DistributedTest, OtherTextOnAnotherMachineIsNotPrepared) {
   fs::copy_file(folder_ / "text.txt", folder_ / "text-0.txt");
   write_bytes(folder_ / "text-1.txt", read_bytes(folder_ / "text.txt") + "one line more\n");
-  write_bytes(folder_ / "one.sh", "exec " + program + "prepare run.yaml --set data.train=[text-$OMPI_COMM_WORLD_RANK.txt]\n");
+  write_bytes(
+      folder_ / "one.sh",
+      "exec " + program + "prepare run.yaml --set data.train=[text-$OMPI_COMM_WORLD_RANK.txt]\n");
   const Outcome outcome = run_command(folder_, mpirun + "-np 2 sh one.sh");
   EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_NE(outcome.err.find(" reads other text than rank 0 on "), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find(", or has another tokenizer: copy the same files to all machines"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(" reads other text than rank 0 on "), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find(", or has another tokenizer: copy the same files to all machines"),
+            std::string::npos)
+      << outcome.err;
   for (const auto& entry : fs::directory_iterator(folder_ / "cache"))
-    EXPECT_FALSE(entry.path().filename().string().starts_with("tokens-") && fs::exists(entry.path() / "train" / "index.json")) << entry;
+    EXPECT_FALSE(entry.path().filename().string().starts_with("tokens-") &&
+                 fs::exists(entry.path() / "train" / "index.json"))
+        << entry;
 }
 
 TEST_F(DistributedTest, EvaluationIsSharedAndToldOnce) {
@@ -180,7 +204,8 @@ TEST_F(DistributedTest, EvaluationIsSharedAndToldOnce) {
     const Outcome alone = run_command(folder_, words + json);
     ASSERT_EQ(alone.code, 0) << alone.err;
     for (const std::string processes : {"1", "3"}) {
-      const Outcome together = run_command(folder_, mpirun + "-np " + processes + " " + words + json);
+      const Outcome together =
+          run_command(folder_, mpirun + "-np " + processes + " " + words + json);
       EXPECT_EQ(together.code, 0) << together.err;
       EXPECT_EQ(together.out, alone.out);
     }
@@ -191,49 +216,61 @@ TEST_F(DistributedTest, EvaluationOfUnequalTextsIsRefused) {
   ASSERT_EQ(train(1, "run").code, 0);
   write_bytes(folder_ / "other.txt", read_bytes(folder_ / "text.txt") + "one line more\n");
   const std::string words = program + "evaluate run --threads 1 --text ";
-  const Outcome outcome = run_command(folder_, mpirun + "-np 1 " + words + "text.txt : -np 1 " + words + "other.txt");
+  const Outcome outcome =
+      run_command(folder_, mpirun + "-np 1 " + words + "text.txt : -np 1 " + words + "other.txt");
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   EXPECT_NE(outcome.err.find("--text: rank 1 on "), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find(": copy the same ones to all machines"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(": copy the same ones to all machines"), std::string::npos)
+      << outcome.err;
 }
 
 TEST_F(DistributedTest, WhatOneProcessDoesIsRefusedInSeveral) {
   ASSERT_EQ(train(1, "run").code, 0);
-  for (const std::string words : {"predict run 'the [MASK] was calm'", "extend run longer --length 64", "info run"}) {
+  for (const std::string words :
+       {"predict run 'the [MASK] was calm'", "extend run longer --length 64", "info run"}) {
     const std::string name = words.substr(0, words.find(' '));
     const Outcome outcome = run_command(folder_, mpirun + "-np 2 " + program + words);
     EXPECT_EQ(outcome.code, 2) << outcome.err;
     EXPECT_EQ(outcome.out, "");
     const std::string line = "nystrom: " + name +
-                             " works in one process, and 2 were started; start it without mpirun, srun or torchrun (in several work "
+                             " works in one process, and 2 were started; start it without mpirun, "
+                             "srun or torchrun (in several work "
                              "prepare, pretrain, finetune, evaluate)\n";
     const std::size_t place = outcome.err.find(line);
     ASSERT_NE(place, std::string::npos) << outcome.err;
     EXPECT_EQ(outcome.err.find("nystrom: ", place + 1), std::string::npos) << outcome.err;
   }
   EXPECT_FALSE(fs::exists(folder_ / "longer"));
-  EXPECT_EQ(run_command(folder_, mpirun + "-np 1 " + program + "predict run 'the [MASK] was calm'").code, 0);
+  EXPECT_EQ(
+      run_command(folder_, mpirun + "-np 1 " + program + "predict run 'the [MASK] was calm'").code,
+      0);
 }
 
 class DistributedTaskTest : public FinetuneTest {
  protected:
   void SetUp() override {
-    if (std::system("command -v mpirun >/dev/null 2>&1") != 0) GTEST_SKIP() << "mpirun is not installed";
+    if (std::system("command -v mpirun >/dev/null 2>&1") != 0)
+      GTEST_SKIP() << "mpirun is not installed";
     FinetuneTest::SetUp();
     configure_classification("epochs: 1");
   }
 };
 
 TEST_F(DistributedTaskTest, ATaskGivesTheSameBits) {
-  const std::string sets = "finetune run.yaml --threads 1 --set training.deterministic=true --set training.micro_batch_size=4 ";
+  const std::string sets =
+      "finetune run.yaml --threads 1 --set training.deterministic=true --set "
+      "training.micro_batch_size=4 ";
   ASSERT_EQ(run_command(folder_, program + sets + "--set run_dir=alone").code, 0);
-  const Outcome together = run_command(folder_, mpirun + "-np 2 " + program + sets + "--set run_dir=together --set training.zero=1");
+  const Outcome together = run_command(
+      folder_, mpirun + "-np 2 " + program + sets + "--set run_dir=together --set training.zero=1");
   ASSERT_EQ(together.code, 0) << together.err;
   const auto of = [&](const std::string& run_dir) {
     const fs::path checkpoints = folder_ / run_dir / "checkpoints";
     const std::int64_t step = checkpoint_steps(checkpoints).at(0);
     return std::pair(file_checksum(checkpoint_path(checkpoints, step) / "model.safetensors"),
-                     read_json_file(checkpoint_path(checkpoints, step) / "state.json").at("best_value").get<double>());
+                     read_json_file(checkpoint_path(checkpoints, step) / "state.json")
+                         .at("best_value")
+                         .get<double>());
   };
   EXPECT_EQ(of("together"), of("alone"));
 }
@@ -241,23 +278,27 @@ TEST_F(DistributedTaskTest, ATaskGivesTheSameBits) {
 TEST_F(DistributedTaskTest, EvaluationIsSharedAndToldOnce) {
   ASSERT_EQ(run_command(folder_, program + "finetune run.yaml --threads 1").code, 0);
   const std::string words = program + "evaluate run --threads 1 --file dev.tsv --batch 5";
-  const Outcome alone = run_command(folder_, words), together = run_command(folder_, mpirun + "-np 2 " + words);
+  const Outcome alone = run_command(folder_, words),
+                together = run_command(folder_, mpirun + "-np 2 " + words);
   EXPECT_EQ(together.code, 0) << together.err;
   EXPECT_EQ(together.out, alone.out);
 }
 
 TEST_F(DistributedTaskTest, TooFewMicroBatchesAreRefused) {
   const std::string sets = "--set training.batch_size=8 --set training.micro_batch_size=8";
-  const Outcome outcome = run_command(folder_, mpirun + "-np 2 " + program + "finetune run.yaml --threads 1 " + sets);
+  const Outcome outcome =
+      run_command(folder_, mpirun + "-np 2 " + program + "finetune run.yaml --threads 1 " + sets);
   EXPECT_EQ(outcome.code, 2) << outcome.err;
-  EXPECT_NE(outcome.err.find("training.batch_size 8 makes 1 micro-batches of training.micro_batch_size 8, too few for 2 processes; set "
+  EXPECT_NE(outcome.err.find("training.batch_size 8 makes 1 micro-batches of "
+                             "training.micro_batch_size 8, too few for 2 processes; set "
                              "training.micro_batch_size to 4 or less"),
             std::string::npos)
       << outcome.err;
 }
 
 TEST_F(DistributedTaskTest, SeveralSeedsAreOneTable) {
-  const Outcome outcome = run_command(folder_, mpirun + "-np 2 " + program + "finetune run.yaml --threads 1 --seeds 2 --quiet");
+  const Outcome outcome = run_command(
+      folder_, mpirun + "-np 2 " + program + "finetune run.yaml --threads 1 --seeds 2 --quiet");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 3) << outcome.out;
   EXPECT_TRUE(fs::exists(folder_ / "run" / "summary.json"));

@@ -1,5 +1,5 @@
-// What the documents name must exist: the tests that docs/guarantees.md promises, the messages that docs/faq.md explains, the options of
-// the README.
+// What the documents name must exist: the tests that docs/guarantees.md promises, the messages that
+// docs/faq.md explains, the options of the README.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,8 @@ namespace {
 std::set<std::string> matches(const std::string& text, const char* pattern) {
   const std::regex regex(pattern);
   std::set<std::string> found;
-  for (std::sregex_iterator at(text.begin(), text.end(), regex), end; at != end; ++at) found.insert((*at)[1].str() + "." + (*at)[2].str());
+  for (std::sregex_iterator at(text.begin(), text.end(), regex), end; at != end; ++at)
+    found.insert((*at)[1].str() + "." + (*at)[2].str());
   return found;
 }
 
@@ -26,7 +27,8 @@ TEST(Guarantees, NameTestsThatExist) {
   const std::filesystem::path root = source_folder();
   std::set<std::string> tests;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root / "tests")) {
-    if (entry.path().extension() == ".cpp") tests.merge(matches(read_bytes(entry.path()), "TEST(?:_F|_P)?\\((\\w+), (\\w+)\\)"));
+    if (entry.path().extension() == ".cpp")
+      tests.merge(matches(read_bytes(entry.path()), "TEST(?:_F|_P)?\\((\\w+), (\\w+)\\)"));
   }
   const auto named = matches(read_bytes(root / "docs" / "guarantees.md"), "`([A-Z]\\w+)\\.(\\w+)`");
   EXPECT_GE(named.size(), 30U);
@@ -37,7 +39,8 @@ TEST(Guarantees, NameTestsThatExist) {
 std::string source_text() {
   std::string text;
   for (const char* folder : {"core", "data", "nn", "train"}) {
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(source_folder() / folder)) {
+    for (const auto& entry :
+         std::filesystem::recursive_directory_iterator(source_folder() / folder)) {
       if (entry.path().extension() == ".cpp") text += read_bytes(entry.path());
     }
   }

@@ -1,4 +1,5 @@
-// nystrom evaluate: losses against those computed here from all logits, where settings come from, and what it leaves behind.
+// nystrom evaluate: losses against those computed here from all logits, where settings come from,
+// and what it leaves behind.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -31,14 +32,16 @@ struct Expected {
 };
 
 Tensor logits_of(const Model& model, const std::vector<std::int64_t>& ids) {
-  for (const NamedTensor& output :
-       run_forward(model, {{"input_ids", Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())})}}, false)) {
+  for (const NamedTensor& output : run_forward(
+           model, {{"input_ids", Tensor::from(ids, {1, static_cast<std::int64_t>(ids.size())})}},
+           false)) {
     if (output.name == "logits") return output.tensor;
   }
   return {};
 }
 
-Expected expected_of(const TinyCheckpoint& tiny, const std::vector<std::string>& lines, double probability) {
+Expected expected_of(const TinyCheckpoint& tiny, const std::vector<std::string>& lines,
+                     double probability) {
   const SpecialIds& special = tiny.tokenizer.special();
   const std::vector<std::int64_t> specials = ids_of(special);
   const MaskingTable table(tiny.tokenizer.vocab_size(), special.mask, specials);
@@ -57,7 +60,8 @@ Expected expected_of(const TinyCheckpoint& tiny, const std::vector<std::string>&
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const auto wrapped = tiny.tokenizer.wrap(tiny.tokenizer.encode(lines[i])).ids;
     std::vector<std::int64_t> ids(wrapped.begin(), wrapped.end()), labels(ids.size());
-    sum.tokens += mask_tokens(ids, labels, table, {.probability = probability}, {.seed = 42, .epoch = 0, .sample = i});
+    sum.tokens += mask_tokens(ids, labels, table, {.probability = probability},
+                              {.seed = 42, .epoch = 0, .sample = i});
     const Tensor logits = logits_of(*tiny.model, ids);
     const auto values = logits.to_doubles();
     const auto classes = static_cast<std::size_t>(logits.dim(2));
@@ -65,14 +69,17 @@ Expected expected_of(const TinyCheckpoint& tiny, const std::vector<std::string>&
       if (labels[position] < 0) continue;
       const auto row = values.begin() + static_cast<std::ptrdiff_t>(position * classes);
       double total = 0;
-      for (std::size_t c = 0; c < classes; ++c) total += std::exp(row[static_cast<std::ptrdiff_t>(c)]);
+      for (std::size_t c = 0; c < classes; ++c)
+        total += std::exp(row[static_cast<std::ptrdiff_t>(c)]);
       sum.loss += std::log(total) - row[labels[position]];
-      sum.accuracy += std::max_element(row, row + static_cast<std::ptrdiff_t>(classes)) - row == labels[position];
+      sum.accuracy += std::max_element(row, row + static_cast<std::ptrdiff_t>(classes)) - row ==
+                      labels[position];
       sum.frequency_loss -= std::log(counts[labels[position]] / all);
       sum.frequency_accuracy += labels[position] == frequent;
     }
   }
-  for (double* mean : {&sum.loss, &sum.accuracy, &sum.frequency_loss, &sum.frequency_accuracy}) *mean /= static_cast<double>(sum.tokens);
+  for (double* mean : {&sum.loss, &sum.accuracy, &sum.frequency_loss, &sum.frequency_accuracy})
+    *mean /= static_cast<double>(sum.tokens);
   return sum;
 }
 
@@ -84,7 +91,8 @@ class EvaluateTest : public ::testing::Test {
   }
 
   Outcome evaluate(const std::string& arguments) {
-    return run_command(folder_, "TMPDIR=tmp '" + build_folder().string() + "/nystrom' evaluate " + arguments);
+    return run_command(
+        folder_, "TMPDIR=tmp '" + build_folder().string() + "/nystrom' evaluate " + arguments);
   }
   nlohmann::json result(const std::string& arguments) {
     const Outcome outcome = evaluate(arguments + " --json");
@@ -106,10 +114,12 @@ class EvaluateTest : public ::testing::Test {
 TEST_F(EvaluateTest, GivesTheMeansOverAllTokensAsked) {
   const Expected expected = expected_of(tiny_, lines_, 0.15);
   for (const char* batch : {"1", "16"}) {
-    const auto got = result(std::string("model --text text.txt --set data.documents=lines --batch ") + batch);
+    const auto got =
+        result(std::string("model --text text.txt --set data.documents=lines --batch ") + batch);
     EXPECT_EQ(got.at("tokens"), expected.tokens);
     EXPECT_NEAR(got.at("loss").get<double>(), expected.loss, 1e-5);
-    EXPECT_NEAR(got.at("perplexity").get<double>(), std::exp(expected.loss), 1e-4 * std::exp(expected.loss));
+    EXPECT_NEAR(got.at("perplexity").get<double>(), std::exp(expected.loss),
+                1e-4 * std::exp(expected.loss));
     EXPECT_NEAR(got.at("accuracy").get<double>(), expected.accuracy, 1e-12);
     EXPECT_NEAR(got.at("frequency_loss").get<double>(), expected.frequency_loss, 1e-9);
     EXPECT_NEAR(got.at("frequency_accuracy").get<double>(), expected.frequency_accuracy, 1e-12);
@@ -127,49 +137,61 @@ TEST_F(EvaluateTest, MasksAsTheCheckpointWasTrainedOrAsToldTo) {
   config.masking.probability = 0.5;
   write_bytes(folder_ / "model" / "config.yaml", to_yaml(config));
   EXPECT_EQ(result("model --text text.txt").at("tokens"), expected_of(tiny_, lines_, 0.5).tokens);
-  EXPECT_EQ(result("model --text text.txt --set masking.probability=0.3").at("tokens"), expected_of(tiny_, lines_, 0.3).tokens);
+  EXPECT_EQ(result("model --text text.txt --set masking.probability=0.3").at("tokens"),
+            expected_of(tiny_, lines_, 0.3).tokens);
 }
 
 TEST_F(EvaluateTest, OverridesTheModel) {
   ModelConfig config = tiny_masked_lm();
   config.attention.kind = AttentionKind::softmax;
   const TinyCheckpoint exact(folder_ / "exact", config);
-  EXPECT_NEAR(result("model --text text.txt --set data.documents=lines --set model.attention.kind=softmax").at("loss").get<double>(),
-              expected_of(exact, lines_, 0.15).loss, 1e-5);
+  EXPECT_NEAR(
+      result("model --text text.txt --set data.documents=lines --set model.attention.kind=softmax")
+          .at("loss")
+          .get<double>(),
+      expected_of(exact, lines_, 0.15).loss, 1e-5);
 }
 
 TEST_F(EvaluateTest, SaysForPeopleWhetherTheModelIsAnyGood) {
   const Expected expected = expected_of(tiny_, lines_, 0.15);
   const Outcome outcome = evaluate("model --quiet --text text.txt --set data.documents=lines");
   char line[256];
-  std::string text = std::to_string(expected.tokens) + " tokens asked\n                          loss    perplexity   accuracy\n";
+  std::string text = std::to_string(expected.tokens) +
+                     " tokens asked\n                          loss    perplexity   accuracy\n";
   const auto add = [&](const char* name, double loss, double accuracy) {
-    std::snprintf(line, sizeof line, "%-22s%8.4f%14.2f%9.2f %%\n", name, loss, std::exp(loss), 100 * accuracy);
+    std::snprintf(line, sizeof line, "%-22s%8.4f%14.2f%9.2f %%\n", name, loss, std::exp(loss),
+                  100 * accuracy);
     text += line;
   };
   add("model", expected.loss, expected.accuracy);
   add("by token frequency", expected.frequency_loss, expected.frequency_accuracy);
-  std::snprintf(line, sizeof line, "the model is %s than always predicting by the token frequency of this text, by %.4f nats a token\n",
-                expected.loss < expected.frequency_loss ? "better" : "no better", std::abs(expected.frequency_loss - expected.loss));
+  std::snprintf(line, sizeof line,
+                "the model is %s than always predicting by the token frequency of this text, by "
+                "%.4f nats a token\n",
+                expected.loss < expected.frequency_loss ? "better" : "no better",
+                std::abs(expected.frequency_loss - expected.loss));
   EXPECT_EQ(outcome.out, text + line);
   EXPECT_EQ(outcome.err, "");
 }
 
 TEST_F(EvaluateTest, NeedsText) {
   expect_error("model",
-               "nothing to evaluate on; give text files (nystrom evaluate model --text heldout.txt), or files of the model's task (nystrom "
+               "nothing to evaluate on; give text files (nystrom evaluate model --text "
+               "heldout.txt), or files of the model's task (nystrom "
                "evaluate model --file dev.tsv)");
 }
 
 TEST_F(EvaluateTest, NamesAPatternWithoutFiles) {
   expect_error("model --text 'no*.txt'",
-               "'no*.txt' matches no file; relative names start at the current folder " + fs::canonical(folder_.path()).string());
+               "'no*.txt' matches no file; relative names start at the current folder " +
+                   fs::canonical(folder_.path()).string());
 }
 
 TEST_F(EvaluateTest, RefusesTextWithoutTokens) {
   write_bytes(folder_ / "empty.txt", "\n");
   expect_error("model --quiet --text empty.txt",
-               "no document with a token was taken: 1 files, 0 bytes, 0 documents; left out: 1 empty (first: empty.txt:1)");
+               "no document with a token was taken: 1 files, 0 bytes, 0 documents; left out: 1 "
+               "empty (first: empty.txt:1)");
 }
 
 TEST_F(EvaluateTest, RefusesOptionsOfTraining) {
@@ -179,14 +201,17 @@ TEST_F(EvaluateTest, RefusesOptionsOfTraining) {
 
 TEST_F(EvaluateTest, RefusesSequencesThatTheModelCannotTake) {
   expect_error("model --text text.txt --set data.sequence_length=25",
-               "--set data.sequence_length=25: data.sequence_length 25 exceeds model.max_position_embeddings 24; shorten the sequences or "
+               "--set data.sequence_length=25: data.sequence_length 25 exceeds "
+               "model.max_position_embeddings 24; shorten the sequences or "
                "enlarge the model's position table");
 }
 
 TEST_F(EvaluateTest, RefusesOtherLengthsThanTheOneOfTransformers) {
   expect_error(
-      "model --quiet --text text.txt --set model.attention.semantics=transformers --set data.sequence_length=16",
-      "data.sequence_length 16: with attention.semantics transformers this model takes 24 alone; --set data.sequence_length=24, or --set "
+      "model --quiet --text text.txt --set model.attention.semantics=transformers --set "
+      "data.sequence_length=16",
+      "data.sequence_length 16: with attention.semantics transformers this model takes 24 alone; "
+      "--set data.sequence_length=24, or --set "
       "model.attention.semantics=nystrom");
 }
 
@@ -195,8 +220,10 @@ TEST_F(EvaluateTest, ASignalLeavesNothingBehind) {
   for (int i = 0; i < 2000; ++i) lines.insert(lines.end(), lines_.begin(), lines_.end());
   write_lines(folder_ / "long.txt", lines);
   const pid_t process = start_command(
-      folder_, "env TMPDIR=\"$PWD/tmp\" " + program_word() + "evaluate model --quiet --set data.documents=lines --text long.txt");
-  for (int i = 0; i < 4000 && fs::is_empty(folder_ / "tmp"); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      folder_, "env TMPDIR=\"$PWD/tmp\" " + program_word() +
+                   "evaluate model --quiet --set data.documents=lines --text long.txt");
+  for (int i = 0; i < 4000 && fs::is_empty(folder_ / "tmp"); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   ::kill(process, SIGTERM);
   EXPECT_EQ(outcome(process), 130);
   EXPECT_EQ(read_bytes(folder_ / "log"), "nystrom: stopped; nothing was kept\n");

@@ -1,4 +1,5 @@
-// nystrom predict: the same tokens and scores as the logits say, Hugging Face's fields, and what it refuses.
+// nystrom predict: the same tokens and scores as the logits say, Hugging Face's fields, and what it
+// refuses.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,18 +18,22 @@ namespace {
 using Masks = std::vector<std::vector<MaskFill>>;
 
 /// Probabilities at one position of a row of ids padded to `length`, from all logits.
-std::vector<double> probabilities(const Model& model, std::vector<std::int64_t> ids, std::int64_t length, std::size_t position) {
+std::vector<double> probabilities(const Model& model, std::vector<std::int64_t> ids,
+                                  std::int64_t length, std::size_t position) {
   std::vector<std::int64_t> valid(ids.size(), 1);
   ids.resize(static_cast<std::size_t>(length), 0);
   valid.resize(ids.size(), 0);
-  const Tensor input_ids = Tensor::from(ids, {1, length}), attention_mask = Tensor::from(valid, {1, length});
+  const Tensor input_ids = Tensor::from(ids, {1, length}),
+               attention_mask = Tensor::from(valid, {1, length});
   std::vector<double> result;
   double sum = 0;
-  for (const NamedTensor& output : run_forward(model, {{"input_ids", input_ids}, {"attention_mask", attention_mask}}, false)) {
+  for (const NamedTensor& output :
+       run_forward(model, {{"input_ids", input_ids}, {"attention_mask", attention_mask}}, false)) {
     if (output.name != "logits") continue;
     const auto logits = output.tensor.to_doubles();
     const auto classes = static_cast<std::size_t>(output.tensor.dim(2));
-    for (std::size_t c = 0; c < classes; ++c) sum += result.emplace_back(std::exp(logits[position * classes + c]));
+    for (std::size_t c = 0; c < classes; ++c)
+      sum += result.emplace_back(std::exp(logits[position * classes + c]));
   }
   for (double& p : result) p /= sum;
   return result;
@@ -40,7 +45,8 @@ std::vector<std::int64_t> ids_of_text(const Tokenizer& tokenizer, const std::str
   return {ids.begin(), ids.end()};
 }
 
-void expect_fills(const std::vector<MaskFill>& fills, const std::vector<double>& expected, std::size_t count) {
+void expect_fills(const std::vector<MaskFill>& fills, const std::vector<double>& expected,
+                  std::size_t count) {
   ASSERT_EQ(fills.size(), count);
   std::vector<double> sorted = expected;
   std::sort(sorted.rbegin(), sorted.rend());
@@ -58,7 +64,10 @@ TEST(FillMask, ScoresAreTheProbabilitiesAtTheMask) {
   const auto place = std::find(ids.begin(), ids.end(), tiny.tokenizer.special().mask) - ids.begin();
   const Masks masks = fill_masks(*tiny.model, tiny.tokenizer, text, 7);
   ASSERT_EQ(masks.size(), 1u);
-  expect_fills(masks[0], probabilities(*tiny.model, ids, static_cast<std::int64_t>(ids.size()), static_cast<std::size_t>(place)), 7);
+  expect_fills(masks[0],
+               probabilities(*tiny.model, ids, static_cast<std::int64_t>(ids.size()),
+                             static_cast<std::size_t>(place)),
+               7);
 }
 
 TEST(FillMask, RowsArePaddedForAModelOfOneLength) {
@@ -67,7 +76,8 @@ TEST(FillMask, RowsArePaddedForAModelOfOneLength) {
   config.attention.semantics = Semantics::transformers;
   const TinyCheckpoint tiny(folder / "model", config);
   const auto ids = ids_of_text(tiny.tokenizer, "[MASK] sea");
-  expect_fills(fill_masks(*tiny.model, tiny.tokenizer, "[MASK] sea", 36)[0], probabilities(*tiny.model, ids, 24, 1), 36);
+  expect_fills(fill_masks(*tiny.model, tiny.tokenizer, "[MASK] sea", 36)[0],
+               probabilities(*tiny.model, ids, 24, 1), 36);
 }
 
 TEST(FillMask, TheExactCaseOfTransformersIsNotPadded) {
@@ -91,7 +101,9 @@ TEST(FillMask, OneMaskLeavesSpecialTokensOutOfTheSequence) {
     const bool begins = piece.starts_with("\xE2\x96\x81");
     const std::string word = begins ? piece.substr(3) : piece;
     EXPECT_EQ(fill.token_str, word);
-    EXPECT_EQ(fill.sequence, is_special ? "the sea" : "the" + std::string(begins ? " " : "") + word + " sea") << fill.token;
+    EXPECT_EQ(fill.sequence,
+              is_special ? "the sea" : "the" + std::string(begins ? " " : "") + word + " sea")
+        << fill.token;
   }
 }
 
@@ -100,9 +112,12 @@ TEST(FillMask, SeveralMasksKeepTheOthersAndSpecialTokensButNoPadding) {
   const TinyCheckpoint tiny(folder / "model");
   const Masks masks = fill_masks(*tiny.model, tiny.tokenizer, "[MASK] the [MASK]", 36);
   ASSERT_EQ(masks.size(), 2u);
-  const std::int32_t sea = tiny.tokenizer.find("\xE2\x96\x81sea").value(), pad = tiny.tokenizer.special().pad;
+  const std::int32_t sea = tiny.tokenizer.find("\xE2\x96\x81sea").value(),
+                     pad = tiny.tokenizer.special().pad;
   const auto sequence = [&](std::size_t mask, std::int32_t token) {
-    return std::find_if(masks[mask].begin(), masks[mask].end(), [&](const MaskFill& fill) { return fill.token == token; })->sequence;
+    return std::find_if(masks[mask].begin(), masks[mask].end(),
+                        [&](const MaskFill& fill) { return fill.token == token; })
+        ->sequence;
   };
   EXPECT_EQ(sequence(0, sea), "[CLS] sea the[MASK][SEP]");
   EXPECT_EQ(sequence(1, sea), "[CLS][MASK] the sea[SEP]");
@@ -110,11 +125,15 @@ TEST(FillMask, SeveralMasksKeepTheOthersAndSpecialTokensButNoPadding) {
 }
 
 TEST(FillMask, JsonIsWhatPythonWrites) {
-  const MaskFill plain{0.25, 7, "sea", "the sea"}, odd{1e-05, 8, "\"\xC3\xA9\n", "\xF0\x9F\x99\x82"};
-  EXPECT_EQ(fill_mask_json({{plain, odd}}), R"([{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}, )"
-                                            R"({"score": 1e-05, "token": 8, "token_str": "\"\u00e9\n", "sequence": "\ud83d\ude42"}])");
-  EXPECT_EQ(fill_mask_json({{plain}, {plain}}), R"([[{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}], )"
-                                                R"([{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}]])");
+  const MaskFill plain{0.25, 7, "sea", "the sea"},
+      odd{1e-05, 8, "\"\xC3\xA9\n", "\xF0\x9F\x99\x82"};
+  EXPECT_EQ(
+      fill_mask_json({{plain, odd}}),
+      R"([{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}, )"
+      R"({"score": 1e-05, "token": 8, "token_str": "\"\u00e9\n", "sequence": "\ud83d\ude42"}])");
+  EXPECT_EQ(fill_mask_json({{plain}, {plain}}),
+            R"([[{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}], )"
+            R"([{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}]])");
 }
 
 /// config.json as Hugging Face writes it, of a length that its landmarks do not divide.
@@ -129,24 +148,30 @@ TEST(Predict, OverridesMakeAModelOfAFolderThatCannotBeBuiltAsItIs) {
   write_bytes(folder / "model" / "config.json", config.dump());
   const Outcome refused = run_program(folder, "predict model 'the [MASK]'");
   EXPECT_EQ(refused.code, 2);
-  EXPECT_TRUE(refused.err.ends_with("(Hugging Face refuses it too); change it or set attention.semantics to nystrom\n")) << refused.err;
+  EXPECT_TRUE(refused.err.ends_with(
+      "(Hugging Face refuses it too); change it or set attention.semantics to nystrom\n"))
+      << refused.err;
   const std::string ours = " --set model.attention.semantics=nystrom";
   EXPECT_EQ(run_program(folder, "predict model 'the [MASK]' --json --quiet" + ours).out,
             fill_mask_json(fill_masks(*tiny.model, tiny.tokenizer, "the [MASK]", 5)) + "\n");
-  for (const char* command : {"info model", "export model exact --attention softmax", "extend model longer --length 64"}) {
+  for (const char* command : {"info model", "export model exact --attention softmax",
+                              "extend model longer --length 64"}) {
     const Outcome outcome = run_program(folder, command + ours);
     EXPECT_EQ(outcome.code, 0) << command << ": " << outcome.err;
   }
   const Outcome other = run_program(folder, "info model --set model.hidden_dropout_prob=0");
   EXPECT_EQ(other.code, 2) << "what an option does not mend is refused";
-  EXPECT_NE(other.err.find("num_landmarks 3 does not divide segment_means_seq_len 16"), std::string::npos) << other.err;
+  EXPECT_NE(other.err.find("num_landmarks 3 does not divide segment_means_seq_len 16"),
+            std::string::npos)
+      << other.err;
 }
 
 TEST(Predict, PrintsOneJsonLineATextAlsoOutOfFiles) {
   const TemporaryFolder folder;
   const TinyCheckpoint tiny(folder / "model");
   write_bytes(folder / "texts.txt", "old [MASK]\n[MASK] men [MASK]\n");
-  const Outcome outcome = run_program(folder, "predict model '[MASK]' texts.txt 'a, [MASK]' --json --top-k 2");
+  const Outcome outcome =
+      run_program(folder, "predict model '[MASK]' texts.txt 'a, [MASK]' --json --top-k 2");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   std::string expected;
@@ -170,8 +195,8 @@ TEST(Predict, PrintsAlignedLinesForPeople) {
     for (const MaskFill& fill : masks[mask]) {
       char score[16];
       std::snprintf(score, sizeof score, "%.4f", fill.score);
-      expected += std::string("  ") + score + "  " + fill.token_str + std::string(widest - fill.token_str.size(), ' ') + "  " +
-                  fill.sequence + "\n";
+      expected += std::string("  ") + score + "  " + fill.token_str +
+                  std::string(widest - fill.token_str.size(), ' ') + "  " + fill.sequence + "\n";
     }
   }
   EXPECT_EQ(outcome.out, expected);
@@ -182,25 +207,39 @@ struct Case {
   const char* arguments;
   const char* message;  // after "nystrom: "
 };
-void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const Case& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 const Case cases[] = {
     {"no_text", "model", "TEXT is required; see nystrom predict --help"},
-    {"no_mask", "model 'the sea'", "'the sea': the text has no [MASK]; write it where a word is to be filled in"},
-    {"empty", "model ' '", "' ': the text is empty; give a text with [MASK] where a word is to be filled in"},
+    {"no_mask", "model 'the sea'",
+     "'the sea': the text has no [MASK]; write it where a word is to be filled in"},
+    {"empty", "model ' '",
+     "' ': the text is empty; give a text with [MASK] where a word is to be filled in"},
     {"too_long", "model $(printf '[MASK]%.0s' $(seq 23))",
-     "'[MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK]…': the text has 25 tokens with [CLS] and [SEP], the model takes at "
+     "'[MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK][MASK]…': the text has 25 tokens with "
+     "[CLS] and [SEP], the model takes at "
      "most 24; "
      "shorten it"},
-    {"not_utf8", "model \"$(printf 'a \\377 [MASK]')\"", "'a \\xff [MASK]': the text is not valid UTF-8 at byte 2"},
-    {"more_than_there_are", "model --top-k 37 '[MASK]'", "--top-k 37: the model knows only 36 tokens"},
-    {"none", "model --top-k 0 '[MASK]'", "--top-k: Value 0 not in range 1 to 16777216; see nystrom predict --help"},
-    {"no_mask_in_a_file", "model no_mask.txt", "no_mask.txt:1: the text has no [MASK]; write it where a word is to be filled in"},
-    {"file_not_utf8", "model binary.txt", "binary.txt:1: byte 2 is not UTF-8 (\\xff); --skip-bad marks such a line and goes on"},
-    {"file_of_nothing", "model empty.txt", "empty.txt:1: the line is empty; --skip-bad marks such a line and goes on"},
-    {"other_head", "classes '[MASK]'", "classes: has no tokenizer; bring its tokenizer.json or spiece.model"},
-    {"no_tokenizer", "bare '[MASK]'", "bare: has no tokenizer; bring its tokenizer.json or spiece.model"},
-    {"other_tokenizer", "small '[MASK]'", "small: the tokenizer has 36 pieces, the model only 35 rows; they do not belong together"},
+    {"not_utf8", "model \"$(printf 'a \\377 [MASK]')\"",
+     "'a \\xff [MASK]': the text is not valid UTF-8 at byte 2"},
+    {"more_than_there_are", "model --top-k 37 '[MASK]'",
+     "--top-k 37: the model knows only 36 tokens"},
+    {"none", "model --top-k 0 '[MASK]'",
+     "--top-k: Value 0 not in range 1 to 16777216; see nystrom predict --help"},
+    {"no_mask_in_a_file", "model no_mask.txt",
+     "no_mask.txt:1: the text has no [MASK]; write it where a word is to be filled in"},
+    {"file_not_utf8", "model binary.txt",
+     "binary.txt:1: byte 2 is not UTF-8 (\\xff); --skip-bad marks such a line and goes on"},
+    {"file_of_nothing", "model empty.txt",
+     "empty.txt:1: the line is empty; --skip-bad marks such a line and goes on"},
+    {"other_head", "classes '[MASK]'",
+     "classes: has no tokenizer; bring its tokenizer.json or spiece.model"},
+    {"no_tokenizer", "bare '[MASK]'",
+     "bare: has no tokenizer; bring its tokenizer.json or spiece.model"},
+    {"other_tokenizer", "small '[MASK]'",
+     "small: the tokenizer has 36 pieces, the model only 35 rows; they do not belong together"},
 };
 
 class PredictErrors : public ::testing::TestWithParam<Case> {};
@@ -211,7 +250,8 @@ TEST_P(PredictErrors, SayWhatIsWrong) {
   ModelConfig classes = tiny_masked_lm(), small = tiny_masked_lm();
   classes.head = Head::sequence_classification;
   small.vocab_size = 35;
-  for (const char* name : {"classes", "bare", "small"}) std::filesystem::create_directory(folder / name);
+  for (const char* name : {"classes", "bare", "small"})
+    std::filesystem::create_directory(folder / name);
   std::filesystem::copy(folder / "model" / "spiece.model", folder / "small" / "spiece.model");
   write_bytes(folder / "classes" / "config.json", hf_config_text(classes));
   write_bytes(folder / "bare" / "config.json", hf_config_text(tiny_masked_lm()));

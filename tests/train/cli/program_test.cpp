@@ -26,7 +26,8 @@ void furnish(const TemporaryFolder& folder) {
   std::filesystem::copy_file(model_folder() / "batch.safetensors", folder / "batch.safetensors");
 }
 
-constexpr const char* forward = "forward model --quiet --input batch.safetensors --output out.safetensors ";
+constexpr const char* forward =
+    "forward model --quiet --input batch.safetensors --output out.safetensors ";
 
 /// A build without CUDA says so.
 TEST(Program, RefusesAGpuThatItWasNotBuiltFor) {
@@ -34,20 +35,25 @@ TEST(Program, RefusesAGpuThatItWasNotBuiltFor) {
   furnish(folder);
   const Outcome outcome = run_program(folder, std::string(forward) + "--device cuda");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err, "nystrom: --device cuda: this build of nystrom has no CUDA support; use --device cpu\n");
+  EXPECT_EQ(
+      outcome.err,
+      "nystrom: --device cuda: this build of nystrom has no CUDA support; use --device cpu\n");
 }
 
 TEST(Program, ForwardWritesWhatRunForwardReturns) {
   const TemporaryFolder folder;
   furnish(folder);
-  for (const auto& [flag, dtype] : {std::pair("f64", DType::f64), std::pair("f32", DType::f32), std::pair("bf16", DType::bf16)}) {
+  for (const auto& [flag, dtype] : {std::pair("f64", DType::f64), std::pair("f32", DType::f32),
+                                    std::pair("bf16", DType::bf16)}) {
     SCOPED_TRACE(flag);
     const Outcome outcome = run_program(folder, std::string(forward) + "--grad --dtype " + flag);
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(outcome.out + outcome.err, "");
     auto written = read_tensors(folder / "out.safetensors");
-    const auto model = load_model(model_folder(), read_model_config(model_folder(), {}), dtype, StoreMode::training);
-    for (const auto& [name, tensor] : run_forward(*model, read_tensors(folder / "batch.safetensors"), true)) {
+    const auto model = load_model(model_folder(), read_model_config(model_folder(), {}), dtype,
+                                  StoreMode::training);
+    for (const auto& [name, tensor] :
+         run_forward(*model, read_tensors(folder / "batch.safetensors"), true)) {
       ASSERT_TRUE(written.contains(name)) << name;
       EXPECT_EQ(written[name].dtype(), tensor.dtype()) << name;
       EXPECT_EQ(written[name].to_doubles(), tensor.to_doubles()) << name;
@@ -66,29 +72,34 @@ TEST(Program, ForwardRunsASequenceBlock) {
   std::filesystem::create_directory(folder / "block");
   write_bytes(folder / "block" / "config.json", hf_config_text(config));
   write_safetensors(folder / "block" / "model.safetensors", weight_tensors(*model));
-  const NamedTensors batch = {{"features", random_normal({2, 4, 5}, 1).cast(DType::f32)},
-                              {"attention_mask", Tensor::from(std::vector<std::int64_t>{1, 1, 1, 1, 1, 1, 0, 0}, {2, 4})},
-                              {"loss_weights", random_normal({2, 6}, 2).cast(DType::f32)}};
+  const NamedTensors batch = {
+      {"features", random_normal({2, 4, 5}, 1).cast(DType::f32)},
+      {"attention_mask", Tensor::from(std::vector<std::int64_t>{1, 1, 1, 1, 1, 1, 0, 0}, {2, 4})},
+      {"loss_weights", random_normal({2, 6}, 2).cast(DType::f32)}};
   std::vector<NamedTensor> written;
   for (const auto& [name, tensor] : batch) written.push_back({name, tensor});
   write_safetensors(folder / "batch.safetensors", written);
-  const Outcome outcome = run_program(folder, "forward block --quiet --input batch.safetensors --output out.safetensors --grad");
+  const Outcome outcome = run_program(
+      folder, "forward block --quiet --input batch.safetensors --output out.safetensors --grad");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const NamedTensors out = read_tensors(folder / "out.safetensors");
   EXPECT_EQ(out.at("output").shape(), Shape({2, 6}));
-  const std::vector<double> states = out.at("last_hidden_state").to_doubles(), last = out.at("output").to_doubles();
+  const std::vector<double> states = out.at("last_hidden_state").to_doubles(),
+                            last = out.at("output").to_doubles();
   for (std::size_t j = 0; j < 6; ++j) {
     EXPECT_EQ(last[j], states[3 * 6 + j]);
     EXPECT_EQ(last[6 + j], states[(4 + 1) * 6 + j]);
   }
   EXPECT_TRUE(out.contains("loss"));
-  EXPECT_NE(run_program(folder, "forward --help").out.find("features [b, n, width]"), std::string::npos);
+  EXPECT_NE(run_program(folder, "forward --help").out.find("features [b, n, width]"),
+            std::string::npos);
 }
 
 TEST(Program, ForwardAnnouncesSemanticsUnlessQuiet) {
   const TemporaryFolder folder;
   furnish(folder);
-  const Outcome outcome = run_program(folder, "forward model --input batch.safetensors --output out.safetensors");
+  const Outcome outcome =
+      run_program(folder, "forward model --input batch.safetensors --output out.safetensors");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.err, semantics_notice(read_model_config(model_folder(), {})) + "\n");
 }
@@ -106,7 +117,8 @@ TEST(Program, InfoCountsParameters) {
     const std::int64_t count = Model(config).parameters().count();
     const Outcome text = run_program(folder, "info '" + target.string() + "'");
     ASSERT_EQ(text.code, 0) << text.err;
-    EXPECT_NE(text.out.find("\nparameters: " + std::to_string(count) + " ("), std::string::npos) << text.out;
+    EXPECT_NE(text.out.find("\nparameters: " + std::to_string(count) + " ("), std::string::npos)
+        << text.out;
     const Outcome json = run_program(folder, "info --json '" + target.string() + "'");
     ASSERT_EQ(json.code, 0) << json.err;
     const auto info = nlohmann::json::parse(json.out);
@@ -118,7 +130,8 @@ TEST(Program, InfoCountsParameters) {
     EXPECT_EQ(text.out.find("\nmemory:\n  weights ") != std::string::npos, run) << text.out;
     ASSERT_EQ(info.contains("memory"), run);
     if (run) {
-      EXPECT_GT(info.at("memory").at("total").get<std::int64_t>(), 18 * count) << "weights, exact weights, gradients, moments";
+      EXPECT_GT(info.at("memory").at("total").get<std::int64_t>(), 18 * count)
+          << "weights, exact weights, gradients, moments";
     }
   }
 }
@@ -128,12 +141,14 @@ TEST(Program, BenchPrintsOneObject) {
   for (const std::string mode : {"train", "forward"}) {
     SCOPED_TRACE(mode);
     const Outcome outcome = run_program(folder,
-                                        "bench --layers 1 --hidden 8 --heads 2 --landmarks 2 --length 8 --batch 2 --vocab 20 --conv 3 "
+                                        "bench --layers 1 --hidden 8 --heads 2 --landmarks 2 "
+                                        "--length 8 --batch 2 --vocab 20 --conv 3 "
                                         "--steps 3 --dtype bf16 --json --mode " +
                                             mode);
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const auto result = nlohmann::json::parse(outcome.out);
-    for (const char* key : {"median_step_seconds", "tokens_per_second", "peak_memory_bytes", "flops_per_step"}) {
+    for (const char* key :
+         {"median_step_seconds", "tokens_per_second", "peak_memory_bytes", "flops_per_step"}) {
       EXPECT_GT(result.at(key).get<double>(), 0) << key;
     }
     EXPECT_EQ(result.at("step_seconds").size(), 3U);
@@ -146,11 +161,14 @@ TEST(Program, BenchPrintsOneObject) {
 double seconds_of_children() {
   rusage usage;
   getrusage(RUSAGE_CHILDREN, &usage);
-  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec); };
+  const auto seconds = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Promised: 20 ms (the measured time is printed); five times that here, for the machine may be busy or the build instrumented.
+/// Promised: 20 ms (the measured time is printed); five times that here, for the machine may be
+/// busy or the build instrumented.
 TEST(Program, HelpHasAnExampleAndIsQuick) {
   const TemporaryFolder folder;
   const std::string commands[] = {"doctor",
@@ -180,7 +198,8 @@ TEST(Program, HelpHasAnExampleAndIsQuick) {
       best = std::min(best, seconds_of_children() - before);
       EXPECT_EQ(outcome.code, 0);
       EXPECT_EQ(outcome.err, "");
-      EXPECT_NE(outcome.out.find("\n  nystrom " + command), std::string::npos) << "no example of " << command;
+      EXPECT_NE(outcome.out.find("\n  nystrom " + command), std::string::npos)
+          << "no example of " << command;
     }
     RecordProperty(command + "_help_microseconds", static_cast<int>(best * 1e6));
     if (!sanitized) {

@@ -23,9 +23,12 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t last_step = 40;
 
-void sleep_seconds(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+void sleep_seconds(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+}
 
-/// No file of a process grows beyond `bytes`, as on a full disk; the program ignores the signal that comes with it.
+/// No file of a process grows beyond `bytes`, as on a full disk; the program ignores the signal
+/// that comes with it.
 void limit_files(pid_t process, rlim_t bytes) {
   const rlimit limit{bytes, RLIM_INFINITY};
   ::prlimit(process, RLIMIT_FSIZE, &limit, nullptr);
@@ -34,29 +37,33 @@ void limit_files(pid_t process, rlim_t bytes) {
 /// N of "WORDS N" in a text.
 std::optional<std::int64_t> number_behind(const std::string& text, const std::string& words) {
   const std::size_t at = text.find(words);
-  return at == std::string::npos ? std::nullopt : std::optional<std::int64_t>(std::atoll(text.c_str() + at + words.size()));
+  return at == std::string::npos
+             ? std::nullopt
+             : std::optional<std::int64_t>(std::atoll(text.c_str() + at + words.size()));
 }
 
-constexpr std::pair<Kind, const char*> names[] = {{Kind::train, "train"},
-                                                  {Kind::stop, "stop"},
-                                                  {Kind::kill, "kill"},
-                                                  {Kind::full_disk, "full disk"},
-                                                  {Kind::damage_newest, "damage the newest"},
-                                                  {Kind::damage_best, "damage the best"},
-                                                  {Kind::damage_log, "damage the log"},
-                                                  {Kind::change_text, "change the text"},
-                                                  {Kind::change_held_out, "change the held-out text"},
-                                                  {Kind::change_settings, "change the settings"},
-                                                  {Kind::forget_cache, "forget the cache"},
-                                                  {Kind::two_processes, "two processes"},
-                                                  {Kind::evaluate, "evaluate"},
-                                                  {Kind::export_model, "export"}};
+constexpr std::pair<Kind, const char*> names[] = {
+    {Kind::train, "train"},
+    {Kind::stop, "stop"},
+    {Kind::kill, "kill"},
+    {Kind::full_disk, "full disk"},
+    {Kind::damage_newest, "damage the newest"},
+    {Kind::damage_best, "damage the best"},
+    {Kind::damage_log, "damage the log"},
+    {Kind::change_text, "change the text"},
+    {Kind::change_held_out, "change the held-out text"},
+    {Kind::change_settings, "change the settings"},
+    {Kind::forget_cache, "forget the cache"},
+    {Kind::two_processes, "two processes"},
+    {Kind::evaluate, "evaluate"},
+    {Kind::export_model, "export"}};
 
 }  // namespace
 
 std::string name_of(const Event& event) {
   for (const auto& [kind, name] : names)
-    if (kind == event.kind) return fmt::format("{}({:.3f}, {:.3f}, {})", name, event.moment, event.length, event.choice);
+    if (kind == event.kind)
+      return fmt::format("{}({:.3f}, {:.3f}, {})", name, event.moment, event.length, event.choice);
   return "";
 }
 
@@ -86,7 +93,8 @@ std::vector<Event> random_events(std::mt19937& random, int count) {
   const auto share = [&] { return std::uniform_real_distribution<double>()(random); };
   std::vector<Event> events;
   for (int i = 0; i < count; ++i)
-    events.push_back({drawn[random() % drawn.size()], share(), share(), static_cast<std::uint32_t>(random())});
+    events.push_back(
+        {drawn[random() % drawn.size()], share(), share(), static_cast<std::uint32_t>(random())});
   return events;
 }
 
@@ -94,27 +102,36 @@ RunLife::RunLife() {
   write_tiny_tokenizer(folder_ / "tokenizer");
   write_lines(folder_ / "text.txt", tiny_lines(300, 1));
   write_lines(folder_ / "held-out.txt", tiny_lines(300, 2));
-  // The loss hardly moves, so that the best checkpoint is not always the last; evaluations take a good part of the time.
+  // The loss hardly moves, so that the best checkpoint is not always the last; evaluations take a
+  // good part of the time.
   write_bytes(folder_ / "run.yaml",
               "run_dir: run\n"
-              "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
+              "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
+              "intermediate_size: 32, "
               "max_position_embeddings: 24, attention: {num_landmarks: 4, conv_kernel_size: 5}}\n"
               "tokenizer: {path: tokenizer}\n"
-              "data: {train: [text.txt], validation: [held-out.txt], documents: lines, sequence_length: 24, cache: cache}\n"
+              "data: {train: [text.txt], validation: [held-out.txt], documents: lines, "
+              "sequence_length: 24, cache: cache}\n"
               "optimizer: {learning_rate: 1.0e-2}\n"
               "schedule: {warmup_steps: 5}\n" +
-                  fmt::format("training: {{steps: {}, batch_size: 8, micro_batch_size: 4, dtype: f32, deterministic: true}}\n", last_step) +
+                  fmt::format("training: {{steps: {}, batch_size: 8, micro_batch_size: 4, dtype: "
+                              "f32, deterministic: true}}\n",
+                              last_step) +
                   "evaluation: {every: 8}\n"
                   "checkpoint: {every: 5, keep: 2}\n"
                   "logging: {every: 1, tensorboard: false}\n");
   const auto begin = Clock::now();
   const int code = outcome(start("", 1));
   seconds_ = std::chrono::duration<double>(Clock::now() - begin).count();
-  if (code != 0) throw std::runtime_error("the undisturbed run ended with " + std::to_string(code) + ": " + log());
+  if (code != 0)
+    throw std::runtime_error("the undisturbed run ended with " + std::to_string(code) + ": " +
+                             log());
   final_weights_ = file_checksum(checkpoint(last_step) + "/model.safetensors");
 }
 
-std::string RunLife::checkpoint(std::int64_t step) const { return checkpoint_path(folder_ / "run/checkpoints", step).string(); }
+std::string RunLife::checkpoint(std::int64_t step) const {
+  return checkpoint_path(folder_ / "run/checkpoints", step).string();
+}
 
 RunLife::Known RunLife::look() const {
   Known known;
@@ -132,9 +149,11 @@ RunLife::Known RunLife::look() const {
 
 pid_t RunLife::start(const std::string& more, int processes) const {
   fs::remove(folder_ / "log");  // what is killed at once writes none
-  const std::string launcher = processes == 1 ? "" : mpirun + "-np " + std::to_string(processes) + " ";
-  return start_shell(folder_,
-                     "trap '' XFSZ; exec " + launcher + program_word() + "pretrain run.yaml --threads 1 " + more + " >log 2>&1 </dev/null");
+  const std::string launcher =
+      processes == 1 ? "" : mpirun + "-np " + std::to_string(processes) + " ";
+  return start_shell(folder_, "trap '' XFSZ; exec " + launcher + program_word() +
+                                  "pretrain run.yaml --threads 1 " + more +
+                                  " >log 2>&1 </dev/null");
 }
 
 std::string RunLife::live(const std::vector<Event>& events) {
@@ -160,13 +179,19 @@ std::string RunLife::happens(const Event& event) {
     case Kind::damage_best: return damage(now.best_is_whole ? *now.best : 0, event.choice);
     case Kind::damage_log:
       if (const fs::path path = folder_ / "run/metrics.jsonl"; fs::exists(path))
-        fs::resize_file(path, static_cast<std::uintmax_t>(event.moment * static_cast<double>(fs::file_size(path))));
+        fs::resize_file(path, static_cast<std::uintmax_t>(
+                                  event.moment * static_cast<double>(fs::file_size(path))));
       return "";
-    case Kind::change_text: return refused("text.txt", "", "its checkpoints come from other text; bring the files of data.train back");
+    case Kind::change_text:
+      return refused("text.txt", "",
+                     "its checkpoints come from other text; bring the files of data.train back");
     case Kind::change_held_out:
-      return refused("held-out.txt", "", "its checkpoints were judged on other data; bring the files of data.validation back");
+      return refused(
+          "held-out.txt", "",
+          "its checkpoints were judged on other data; bring the files of data.validation back");
     case Kind::change_settings:
-      return refused("", "--set optimizer.learning_rate=2.0e-3", "holds a run with other settings; changed: optimizer.learning_rate;");
+      return refused("", "--set optimizer.learning_rate=2.0e-3",
+                     "holds a run with other settings; changed: optimizer.learning_rate;");
     case Kind::forget_cache: fs::remove_all(folder_ / "cache"); return "";
     case Kind::evaluate: return evaluated();
     case Kind::export_model: return exported();
@@ -180,7 +205,8 @@ std::string RunLife::go(const Event& event) {
   const pid_t process = start("", event.kind == Kind::two_processes ? 2 : 1);
   // Open MPI may hang when a signal comes while its processes find each other.
   if (event.kind == Kind::two_processes)
-    for (int i = 0; i < 3000 && log().find(" parameters on ") == std::string::npos; ++i) sleep_seconds(0.01);
+    for (int i = 0; i < 3000 && log().find(" parameters on ") == std::string::npos; ++i)
+      sleep_seconds(0.01);
   sleep_seconds(event.moment * seconds_);
   if (event.kind == Kind::stop) ::kill(process, SIGTERM);
   if (event.kind == Kind::two_processes) ::kill(process, SIGUSR1);  // which mpirun passes on
@@ -198,24 +224,31 @@ std::string RunLife::go(const Event& event) {
 std::string RunLife::trained(const Event& event, const Known& before, int code) {
   const std::string text = log();
   const Known after = look();
-  const bool stopped = event.kind == Kind::stop || event.kind == Kind::two_processes, full = event.kind == Kind::full_disk;
+  const bool stopped = event.kind == Kind::stop || event.kind == Kind::two_processes,
+             full = event.kind == Kind::full_disk;
   if (code == -SIGTERM && stopped && text.empty()) return "";  // before the first line of main
-  const bool expected = code == 0 || (code == 130 && stopped) || (code == -SIGKILL && event.kind == Kind::kill) || (code == 2 && full);
+  const bool expected = code == 0 || (code == 130 && stopped) ||
+                        (code == -SIGKILL && event.kind == Kind::kill) || (code == 2 && full);
   if (!expected) return fmt::format("ended with {}", code);
   const bool training = text.find(" parameters on ") != std::string::npos;
   const auto resumed = number_behind(text, "resuming at step ");
   if (training && resumed.value_or(0) < before.newest)
     return fmt::format("step {} was saved, resumed at {}", before.newest, resumed.value_or(0));
   counts_["resumed"] += resumed.has_value();
-  if (after.newest < before.newest) return fmt::format("step {} was saved, the newest is now {}", before.newest, after.newest);
+  if (after.newest < before.newest)
+    return fmt::format("step {} was saved, the newest is now {}", before.newest, after.newest);
   const auto said = number_behind(text, "stopped after step ");
-  if (said && after.newest < *said) return fmt::format("stopped after step {}, the newest is {}", *said, after.newest);
-  if (before.best_is_whole && after.best == before.best && !after.best_is_whole) return "the best checkpoint is gone";
+  if (said && after.newest < *said)
+    return fmt::format("stopped after step {}, the newest is {}", *said, after.newest);
+  if (before.best_is_whole && after.best == before.best && !after.best_is_whole)
+    return "the best checkpoint is gone";
   for (const std::int64_t step : before.damaged) {
-    if (training && step > before.newest && text.find(checkpoint_name(step) + ": passed over: ") == std::string::npos)
+    if (training && step > before.newest &&
+        text.find(checkpoint_name(step) + ": passed over: ") == std::string::npos)
       return fmt::format("nothing is said of the damaged step {}", step);
   }
-  // A log that cannot be written costs no step: only what is before the first step, or a checkpoint, ends a run.
+  // A log that cannot be written costs no step: only what is before the first step, or a
+  // checkpoint, ends a run.
   if (code == 2 && training && text.rfind("nystrom: ") != std::string::npos &&
       text.find("/checkpoints/", text.rfind("nystrom: ")) == std::string::npos &&
       text.find("no space", text.rfind("nystrom: ")) == std::string::npos)
@@ -231,14 +264,19 @@ std::string RunLife::damage(std::int64_t step, std::uint32_t choice) {
   std::sort(files.begin(), files.end());
   const fs::path& file = files[choice % files.size()];
   std::string bytes = read_bytes(file);
-  const std::size_t at = choice / files.size() % (bytes.size() - 1);  // a manifest's last line end says nothing
+  const std::size_t at =
+      choice / files.size() % (bytes.size() - 1);  // a manifest's last line end says nothing
   bytes[at] = static_cast<char>(bytes[at] ^ 1);
   write_bytes(file, bytes);
-  return checkpoint_problem(checkpoint(step)).empty() ? "damage to " + file.string() + " is not found" : "";
+  return checkpoint_problem(checkpoint(step)).empty()
+             ? "damage to " + file.string() + " is not found"
+             : "";
 }
 
-/// Starts the program while a file has a line more, or with more options: it must refuse and leave all as it was.
-std::string RunLife::refused(const std::string& file, const std::string& more, const std::string& cause) {
+/// Starts the program while a file has a line more, or with more options: it must refuse and leave
+/// all as it was.
+std::string RunLife::refused(const std::string& file, const std::string& more,
+                             const std::string& cause) {
   const Known before = look();
   if (before.newest == 0) return "";
   std::string bytes;
@@ -254,15 +292,18 @@ std::string RunLife::refused(const std::string& file, const std::string& more, c
     fs::last_write_time(folder_ / file, time);
   }
   if (code != 2) return fmt::format("ended with {}, not with 2", code);
-  if (log().find("nystrom: run: " + cause) == std::string::npos) return "the cause is not named: " + cause;
+  if (log().find("nystrom: run: " + cause) == std::string::npos)
+    return "the cause is not named: " + cause;
   return look().newest == before.newest ? "" : "another checkpoint is the newest now";
 }
 
 /// The best checkpoint is evaluated; one that is damaged is passed over loudly.
 std::string RunLife::evaluated() const {
   const Known now = look();
-  const Outcome outcome = run_program(folder_, "evaluate run --text held-out.txt --json --threads 1");
-  if (now.newest == 0) return outcome.code == 2 ? "" : fmt::format("evaluate of nothing ended with {}", outcome.code);
+  const Outcome outcome =
+      run_program(folder_, "evaluate run --text held-out.txt --json --threads 1");
+  if (now.newest == 0)
+    return outcome.code == 2 ? "" : fmt::format("evaluate of nothing ended with {}", outcome.code);
   if (outcome.code != 0) return "evaluate: " + outcome.err;
   const bool passed_over = outcome.err.find("passed over") != std::string::npos;
   if (now.best && !now.best_is_whole && !passed_over)
@@ -276,7 +317,8 @@ std::string RunLife::exported() const {
   fs::remove_all(folder_ / "out");
   if (outcome.code != 0) return "export: " + outcome.err;
   for (const auto& entry : fs::directory_iterator(folder_.path()))
-    if (entry.path().filename().string().starts_with("out")) return "left behind: " + entry.path().string();
+    if (entry.path().filename().string().starts_with("out"))
+      return "left behind: " + entry.path().string();
   return "";
 }
 
@@ -286,7 +328,8 @@ std::string RunLife::ended() {
   if (code != 0) return fmt::format("ended with {}", code);
   const std::string weights = checkpoint(last_step) + "/model.safetensors";
   if (!fs::exists(weights)) return "the last step was not saved";
-  if (file_checksum(weights) != final_weights_) return "other weights than those of the undisturbed run";
+  if (file_checksum(weights) != final_weights_)
+    return "other weights than those of the undisturbed run";
   std::ifstream records(folder_ / "run/metrics.jsonl");
   for (std::string line; std::getline(records, line);)
     if (!nlohmann::json::accept(line)) return "metrics.jsonl has a line that is no record: " + line;
@@ -299,7 +342,8 @@ std::string RunLife::ended() {
 std::string RunLife::leftovers() const {
   for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
     const std::string name = entry.path().filename().string();
-    const bool trash = name.find(".tmp-") != std::string::npos || name.starts_with(".trash-") || name.ends_with(replaced_suffix);
+    const bool trash = name.find(".tmp-") != std::string::npos || name.starts_with(".trash-") ||
+                       name.ends_with(replaced_suffix);
     if (trash) return "left behind: " + entry.path().string();
   }
   return "";

@@ -41,15 +41,18 @@ struct Event {
 std::string name_of(const Event& event);
 std::vector<Event> random_events(std::mt19937& random, int count);
 
-/// Runs of the program in a folder, with the same settings each. The first one, never disturbed, tells how all must end.
+/// Runs of the program in a folder, with the same settings each. The first one, never disturbed,
+/// tells how all must end.
 class RunLife {
  public:
   RunLife();
-  /// A new run to which these events happen, one after another, and which then is trained to its end. What was wrong; empty: nothing.
+  /// A new run to which these events happen, one after another, and which then is trained to its
+  /// end. What was wrong; empty: nothing.
   std::string live(const std::vector<Event>& events);
   /// The events without those that are not needed for something to be wrong, in the order given.
   std::vector<Event> fewest(std::vector<Event> events);
-  /// How often each kind of event happened, and how often in which way it ended: "kill: 12", "resumed": 40.
+  /// How often each kind of event happened, and how often in which way it ended: "kill: 12",
+  /// "resumed": 40.
   const std::map<std::string, int>& counts() const { return counts_; }
 
  private:

@@ -1,5 +1,6 @@
-// Whatever happens to a run, in whatever order: no acknowledged checkpoint is lost, the run goes on from the newest one, refusals name
-// their cause, nothing is left behind, and the run ends in the bits of one that was left alone.
+// Whatever happens to a run, in whatever order: no acknowledged checkpoint is lost, the run goes on
+// from the newest one, refusals name their cause, nothing is left behind, and the run ends in the
+// bits of one that was left alone.
 #include "tests/train/cli/run_life.h"
 
 #include <iostream>
@@ -9,7 +10,8 @@
 namespace nystrom::testing {
 namespace {
 
-/// Events happen at moments of a real clock, so a sequence may go another way the next time; the seed tells the sequence alone.
+/// Events happen at moments of a real clock, so a sequence may go another way the next time; the
+/// seed tells the sequence alone.
 TEST(RunLife, NoEventsLoseAnythingOrChangeTheEnd) {
   RunLife run;
   std::mt19937 random(1);
@@ -25,15 +27,17 @@ TEST(RunLife, NoEventsLoseAnythingOrChangeTheEnd) {
   EXPECT_GT(run.counts().at("resumed"), 5);
 }
 
-/// What an audit found: a stop during an evaluation, whose step is saved again on a full disk; a damaged best checkpoint; other held-out
-/// text.
+/// What an audit found: a stop during an evaluation, whose step is saved again on a full disk; a
+/// damaged best checkpoint; other held-out text.
 TEST(RunLife, TroubleAfterAStopAtAnyMoment) {
   RunLife run;
   for (int tenth = 3; tenth < 10; ++tenth) {
     const Event stop{Event::Kind::stop, tenth / 10.0}, full{Event::Kind::full_disk, 0, 1, 20000};
     EXPECT_EQ(run.live({stop, full}), "") << "a full disk after a stop at " << tenth << " tenths";
-    EXPECT_EQ(run.live({stop, {Event::Kind::damage_best}, {Event::Kind::evaluate}}), "") << "damage after a stop at " << tenth << " tenths";
-    EXPECT_EQ(run.live({stop, {Event::Kind::change_held_out}}), "") << "other text after a stop at " << tenth << " tenths";
+    EXPECT_EQ(run.live({stop, {Event::Kind::damage_best}, {Event::Kind::evaluate}}), "")
+        << "damage after a stop at " << tenth << " tenths";
+    EXPECT_EQ(run.live({stop, {Event::Kind::change_held_out}}), "")
+        << "other text after a stop at " << tenth << " tenths";
   }
 }
 

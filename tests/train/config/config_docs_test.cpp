@@ -19,11 +19,13 @@ using Json = nlohmann::json;
 const std::string docs = testing::source_folder().string() + "/docs/";
 
 TEST(ConfigDocs, PageIsAsCommitted) {
-  EXPECT_TRUE(read_bytes(docs + "config.md") == config_markdown()) << "docs/config.md is stale; run ./dev docs";
+  EXPECT_TRUE(read_bytes(docs + "config.md") == config_markdown())
+      << "docs/config.md is stale; run ./dev docs";
 }
 
 TEST(ConfigDocs, SchemaIsAsCommitted) {
-  EXPECT_TRUE(read_bytes(docs + "config.schema.json") == config_schema()) << "docs/config.schema.json is stale; run ./dev docs";
+  EXPECT_TRUE(read_bytes(docs + "config.schema.json") == config_schema())
+      << "docs/config.schema.json is stale; run ./dev docs";
 }
 
 /// All options and sections, by the visitor that the reader uses for its messages.
@@ -48,17 +50,21 @@ Json::json_pointer place_of(const KnownOption& option) {
 
 TEST(ConfigDocs, SchemaHasEveryOption) {
   const Json schema = Json::parse(config_schema());
-  for (const KnownOption& option : known_options()) EXPECT_TRUE(schema.contains(place_of(option))) << option.section << "." << option.name;
+  for (const KnownOption& option : known_options())
+    EXPECT_TRUE(schema.contains(place_of(option))) << option.section << "." << option.name;
 }
 
 TEST(ConfigDocs, EveryOptionIsExplained) {
   for (const KnownOption& option : known_options()) {
-    const std::string path = option.section.empty() ? option.name : option.section + "." + option.name;
+    const std::string path =
+        option.section.empty() ? option.name : option.section + "." + option.name;
     EXPECT_TRUE(explain_option(path).starts_with(path)) << path;
   }
 }
 
-Json schema_of(const std::string& section, const std::string& name) { return Json::parse(config_schema()).at(place_of({section, name})); }
+Json schema_of(const std::string& section, const std::string& name) {
+  return Json::parse(config_schema()).at(place_of({section, name}));
+}
 
 TEST(ConfigSchema, RefusesUnknownKeys) {
   EXPECT_EQ(Json::parse(config_schema()).at("additionalProperties"), false);
@@ -66,7 +72,8 @@ TEST(ConfigSchema, RefusesUnknownKeys) {
 }
 
 TEST(ConfigSchema, StatesTypeBoundDefaultAndMeaning) {
-  EXPECT_EQ(schema_of("training", "batch_size"), Json::parse(R"({"type": "integer", "minimum": 1, "default": 256,
+  EXPECT_EQ(schema_of("training", "batch_size"),
+            Json::parse(R"({"type": "integer", "minimum": 1, "default": 256,
     "description": "sequences of one optimizer step, over all devices"})"));
 }
 
@@ -75,7 +82,9 @@ TEST(ConfigSchema, StatesOpenBounds) {
   EXPECT_EQ(schema_of("model", "hidden_dropout_prob").at("exclusiveMaximum"), 1);
 }
 
-TEST(ConfigSchema, StatesWords) { EXPECT_EQ(schema_of("schedule", "decay").at("enum"), Json({"linear", "cosine", "constant"})); }
+TEST(ConfigSchema, StatesWords) {
+  EXPECT_EQ(schema_of("schedule", "decay").at("enum"), Json({"linear", "cosine", "constant"}));
+}
 
 TEST(ConfigSchema, StatesListsByTheirItems) {
   const Json betas = schema_of("optimizer", "betas");
@@ -90,27 +99,34 @@ TEST(ConfigSchema, AllowsNullWhereAnOptionIsOptional) {
   EXPECT_EQ(taps.at("not"), Json::parse(R"({"type": "integer", "multipleOf": 2})"));
 }
 
-TEST(ConfigSchema, LeavesTheVocabularyToTheTokenizer) { EXPECT_FALSE(schema_of("model", "vocab_size").contains("default")); }
+TEST(ConfigSchema, LeavesTheVocabularyToTheTokenizer) {
+  EXPECT_FALSE(schema_of("model", "vocab_size").contains("default"));
+}
 
 TEST(Explain, TellsMeaningTypeRangeAndDefault) {
   EXPECT_EQ(explain_option("training.batch_size"),
-            "training.batch_size\n  meaning  sequences of one optimizer step, over all devices\n  type     whole number\n"
+            "training.batch_size\n  meaning  sequences of one optimizer step, over all devices\n  "
+            "type     whole number\n"
             "  range    at least 1\n  default  256\n");
 }
 
 TEST(Explain, TellsWords) {
   EXPECT_EQ(explain_option("model.norm"),
-            "model.norm\n  meaning  post: as BERT; pre: the sequence block\n  type     word\n  words    post, pre\n  default  post\n");
+            "model.norm\n  meaning  post: as BERT; pre: the sequence block\n  type     word\n  "
+            "words    post, pre\n  default  post\n");
 }
 
 TEST(Explain, TellsTheOptionsOfASection) {
-  EXPECT_EQ(explain_option("schedule"), "schedule: the learning rate over the steps\n\n" + explain_option("schedule.warmup_steps") + "\n" +
-                                            explain_option("schedule.warmup_share") + "\n" + explain_option("schedule.decay"));
+  EXPECT_EQ(explain_option("schedule"), "schedule: the learning rate over the steps\n\n" +
+                                            explain_option("schedule.warmup_steps") + "\n" +
+                                            explain_option("schedule.warmup_share") + "\n" +
+                                            explain_option("schedule.decay"));
 }
 
 TEST(Explain, FindsTheSectionOfABareName) {
   EXPECT_EQ(input_error([] { explain_option("batch_size"); }),
-            "unknown option batch_size; did you mean 'training.batch_size'?; nystrom config --markdown lists all");
+            "unknown option batch_size; did you mean 'training.batch_size'?; nystrom config "
+            "--markdown lists all");
 }
 
 TEST(Explain, KnowsOnlyOptions) {

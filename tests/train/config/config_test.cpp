@@ -39,105 +39,150 @@ struct Bad {
 std::ostream& operator<<(std::ostream& out, const Bad& bad) { return out << bad.name; }
 
 class BadFile : public testing::TestWithParam<Bad> {};
-TEST_P(BadFile, HasExactlyTheseErrors) { EXPECT_EQ(errors_of(GetParam().text), GetParam().expected); }
+TEST_P(BadFile, HasExactlyTheseErrors) {
+  EXPECT_EQ(errors_of(GetParam().text), GetParam().expected);
+}
 
 class BadOverride : public testing::TestWithParam<Bad> {};
-TEST_P(BadOverride, HasExactlyTheseErrors) { EXPECT_EQ(errors_of("seed: 1\n", {GetParam().text}), GetParam().expected); }
+TEST_P(BadOverride, HasExactlyTheseErrors) {
+  EXPECT_EQ(errors_of("seed: 1\n", {GetParam().text}), GetParam().expected);
+}
 
 std::string case_name(const testing::TestParamInfo<Bad>& info) { return info.param.name; }
 
 const Bad keys[] = {
     {"MistypedInAnotherSection", "model:\n  hidden_size: 768\n  num_landmark: 32\n",
-     "run.yaml:3:3: unknown key 'model.num_landmark'; did you mean 'num_landmarks'? (in 'model.attention')"},
-    {"MistypedKey", "optimizer: {lerning_rate: 1}", "run.yaml:1:13: unknown key 'optimizer.lerning_rate'; did you mean 'learning_rate'?"},
+     "run.yaml:3:3: unknown key 'model.num_landmark'; did you mean 'num_landmarks'? (in "
+     "'model.attention')"},
+    {"MistypedKey", "optimizer: {lerning_rate: 1}",
+     "run.yaml:1:13: unknown key 'optimizer.lerning_rate'; did you mean 'learning_rate'?"},
     {"MistypedSection", "modle: {}", "run.yaml:1:1: unknown key 'modle'; did you mean 'model'?"},
-    {"KeyOfTheTopInASection", "model: {seed: 1}", "run.yaml:1:9: unknown key 'model.seed'; did you mean 'seed'? (at the top)"},
+    {"KeyOfTheTopInASection", "model: {seed: 1}",
+     "run.yaml:1:9: unknown key 'model.seed'; did you mean 'seed'? (at the top)"},
     {"ForeignKey", "schedule: {zzzzzzzz: 1}",
-     "run.yaml:1:12: unknown key 'schedule.zzzzzzzz'; expected one of warmup_steps, warmup_share, decay"},
+     "run.yaml:1:12: unknown key 'schedule.zzzzzzzz'; expected one of warmup_steps, warmup_share, "
+     "decay"},
     {"MisspeltSection", "tasks: {}", "run.yaml:1:1: unknown key 'tasks'; did you mean 'task'?"},
     {"LengthIsNoKey", "model: {segment_means_seq_len: 64}",
-     "run.yaml:1:9: unknown key 'model.segment_means_seq_len'; expected one of from, fresh_head, vocab_size, hidden_size, "
+     "run.yaml:1:9: unknown key 'model.segment_means_seq_len'; expected one of from, fresh_head, "
+     "vocab_size, hidden_size, "
      "num_hidden_layers, "
-     "num_attention_heads, intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, hidden_dropout_prob, "
+     "num_attention_heads, intermediate_size, hidden_act, max_position_embeddings, "
+     "type_vocab_size, hidden_dropout_prob, "
      "layer_norm_eps, initializer_range, norm, positions, pooling, pairs, embed_dim, attention"},
-    {"Duplicate", "seed: 1\nrun_dir: a\nseed: 2\n", "run.yaml:3:1: duplicate key 'seed'; first given in line 1: remove one"},
-    {"DuplicateInside", "model: {norm: pre, norm: post}", "run.yaml:1:20: duplicate key 'model.norm'; first given in line 1: remove one"},
+    {"Duplicate", "seed: 1\nrun_dir: a\nseed: 2\n",
+     "run.yaml:3:1: duplicate key 'seed'; first given in line 1: remove one"},
+    {"DuplicateInside", "model: {norm: pre, norm: post}",
+     "run.yaml:1:20: duplicate key 'model.norm'; first given in line 1: remove one"},
     {"ControlCharacterInKey", "\"a\\nb\": 1",
-     "run.yaml:1:1: unknown key 'a\\x0ab'; expected one of run_dir, seed, model, tokenizer, data, task, masking, optimizer, schedule, "
+     "run.yaml:1:1: unknown key 'a\\x0ab'; expected one of run_dir, seed, model, tokenizer, data, "
+     "task, masking, optimizer, schedule, "
      "training, "
      "evaluation, checkpoint, logging"},
     {"MergeKey", "model: {<<: {norm: pre}}",
-     "run.yaml:1:9: unknown key 'model.<<'; expected one of from, fresh_head, vocab_size, hidden_size, num_hidden_layers, "
+     "run.yaml:1:9: unknown key 'model.<<'; expected one of from, fresh_head, vocab_size, "
+     "hidden_size, num_hidden_layers, "
      "num_attention_heads, "
-     "intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, hidden_dropout_prob, layer_norm_eps, initializer_range, "
+     "intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, "
+     "hidden_dropout_prob, layer_norm_eps, initializer_range, "
      "norm, positions, pooling, pairs, embed_dim, attention"},
     {"NullKey", "~: 1", "run.yaml:1:1: a key must be a word"},
     {"ListAsKey", "[a]: 1", "run.yaml:1:1: a key must be a word"},
 };
 
 const Bad values[] = {
-    {"WordForWholeNumber", "model: {hidden_size: big}", "run.yaml:1:22: model.hidden_size: got 'big', expected a whole number at least 1"},
-    {"QuotedNumber", "seed: \"1\"", "run.yaml:1:7: seed: got the text '1', expected a whole number at least 0"},
+    {"WordForWholeNumber", "model: {hidden_size: big}",
+     "run.yaml:1:22: model.hidden_size: got 'big', expected a whole number at least 1"},
+    {"QuotedNumber", "seed: \"1\"",
+     "run.yaml:1:7: seed: got the text '1', expected a whole number at least 0"},
     {"Fraction", "seed: 1.5", "run.yaml:1:7: seed: got '1.5', expected a whole number at least 0"},
-    {"TooLarge", "seed: 9223372036854775808", "run.yaml:1:7: seed: got '9223372036854775808', expected a whole number at least 0"},
+    {"TooLarge", "seed: 9223372036854775808",
+     "run.yaml:1:7: seed: got '9223372036854775808', expected a whole number at least 0"},
     {"Inexact", "seed: 1e17", "run.yaml:1:7: seed: got '1e17', expected a whole number at least 0"},
-    {"Hexadecimal", "seed: 0x10", "run.yaml:1:7: seed: got '0x10', expected a whole number at least 0"},
+    {"Hexadecimal", "seed: 0x10",
+     "run.yaml:1:7: seed: got '0x10', expected a whole number at least 0"},
     {"TwoSigns", "seed: +-1", "run.yaml:1:7: seed: got '+-1', expected a whole number at least 0"},
     {"Negative", "seed: -1", "run.yaml:1:7: seed: got '-1', expected a whole number at least 0"},
-    {"ListForNumber", "seed: [1]", "run.yaml:1:7: seed: got a list, expected a whole number at least 0"},
+    {"ListForNumber", "seed: [1]",
+     "run.yaml:1:7: seed: got a list, expected a whole number at least 0"},
     {"NullForNumber", "seed:", "run.yaml:1:1: seed: got null, expected a whole number at least 0"},
-    {"NaN", "optimizer: {epsilon: .nan}", "run.yaml:1:22: optimizer.epsilon: got '.nan', expected a number greater than 0"},
-    {"BareNaN", "optimizer: {epsilon: nan}", "run.yaml:1:22: optimizer.epsilon: got 'nan', expected a number greater than 0"},
+    {"NaN", "optimizer: {epsilon: .nan}",
+     "run.yaml:1:22: optimizer.epsilon: got '.nan', expected a number greater than 0"},
+    {"BareNaN", "optimizer: {epsilon: nan}",
+     "run.yaml:1:22: optimizer.epsilon: got 'nan', expected a number greater than 0"},
     {"Infinity", "optimizer: {learning_rate: .inf}",
      "run.yaml:1:28: optimizer.learning_rate: got '.inf', expected a number greater than 0"},
     {"Overflow", "optimizer: {learning_rate: 1e999}",
      "run.yaml:1:28: optimizer.learning_rate: got '1e999', expected a number greater than 0"},
-    {"AtOpenEnd", "optimizer: {learning_rate: 0}", "run.yaml:1:28: optimizer.learning_rate: got '0', expected a number greater than 0"},
+    {"AtOpenEnd", "optimizer: {learning_rate: 0}",
+     "run.yaml:1:28: optimizer.learning_rate: got '0', expected a number greater than 0"},
     {"BelowOne", "model: {hidden_dropout_prob: 1.0}",
-     "run.yaml:1:30: model.hidden_dropout_prob: got '1.0', expected a number at least 0 and below 1"},
+     "run.yaml:1:30: model.hidden_dropout_prob: got '1.0', expected a number at least 0 and below "
+     "1"},
     {"Even", "model: {attention: {conv_kernel_size: 32}}",
-     "run.yaml:1:39: model.attention.conv_kernel_size: got '32', expected an odd whole number at least 1, or null"},
+     "run.yaml:1:39: model.attention.conv_kernel_size: got '32', expected an odd whole number at "
+     "least 1, or null"},
     {"WordForOptional", "optimizer: {clip_norm: none}",
      "run.yaml:1:24: optimizer.clip_norm: got 'none', expected a number greater than 0, or null"},
-    {"ZeroBeyond", "training: {zero: 2}", "run.yaml:1:18: training.zero: got '2', expected a whole number between 0 and 1"},
-    {"YesForBoolean", "training: {deterministic: yes}", "run.yaml:1:27: training.deterministic: got 'yes', expected true or false"},
-    {"CapitalBoolean", "training: {deterministic: True}", "run.yaml:1:27: training.deterministic: got 'True', expected true or false"},
+    {"ZeroBeyond", "training: {zero: 2}",
+     "run.yaml:1:18: training.zero: got '2', expected a whole number between 0 and 1"},
+    {"YesForBoolean", "training: {deterministic: yes}",
+     "run.yaml:1:27: training.deterministic: got 'yes', expected true or false"},
+    {"CapitalBoolean", "training: {deterministic: True}",
+     "run.yaml:1:27: training.deterministic: got 'True', expected true or false"},
     {"QuotedBoolean", "training: {deterministic: 'true'}",
      "run.yaml:1:27: training.deterministic: got the text 'true', expected true or false"},
-    {"NumberForBoolean", "training: {deterministic: 1}", "run.yaml:1:27: training.deterministic: got '1', expected true or false"},
-    {"MistypedWord", "model: {norm: psot}", "run.yaml:1:15: model.norm: got 'psot', expected post or pre; did you mean 'post'?"},
-    {"ForeignWord", "model: {hidden_act: swish}", "run.yaml:1:21: model.hidden_act: got 'swish', expected gelu or gelu_new or relu"},
+    {"NumberForBoolean", "training: {deterministic: 1}",
+     "run.yaml:1:27: training.deterministic: got '1', expected true or false"},
+    {"MistypedWord", "model: {norm: psot}",
+     "run.yaml:1:15: model.norm: got 'psot', expected post or pre; did you mean 'post'?"},
+    {"ForeignWord", "model: {hidden_act: swish}",
+     "run.yaml:1:21: model.hidden_act: got 'swish', expected gelu or gelu_new or relu"},
     {"Type", "training: {dtype: fp32}",
-     "run.yaml:1:19: training.dtype: got 'fp32', expected bf16 or f16 or f32 or f64; did you mean 'f32'?"},
-    {"NullForWord", "model: {norm: null}", "run.yaml:1:9: model.norm: got null, expected post or pre"},
+     "run.yaml:1:19: training.dtype: got 'fp32', expected bf16 or f16 or f32 or f64; did you mean "
+     "'f32'?"},
+    {"NullForWord", "model: {norm: null}",
+     "run.yaml:1:9: model.norm: got null, expected post or pre"},
     {"ListForText", "run_dir: [a]", "run.yaml:1:10: run_dir: got a list, expected a text"},
     {"NullForText", "run_dir: ~", "run.yaml:1:1: run_dir: got null, expected a text"},
-    {"NumberForList", "optimizer: {betas: 0.9}", "run.yaml:1:20: optimizer.betas: got '0.9', expected a list such as [a, b]"},
+    {"NumberForList", "optimizer: {betas: 0.9}",
+     "run.yaml:1:20: optimizer.betas: got '0.9', expected a list such as [a, b]"},
     {"ElementOfList", "optimizer: {betas: [0.9, 1.5]}",
      "run.yaml:1:26: optimizer.betas[1]: got '1.5', expected a number at least 0 and below 1"},
     {"NumberForSection", "model: 3", "run.yaml:1:8: model: got '3', expected a mapping of options"},
-    {"EmptySection", "model:\nseed: 1\n", "run.yaml:1:1: model: got null, expected a mapping of options"},
-    {"ListForSection", "model: {attention: [1]}", "run.yaml:1:20: model.attention: got a list, expected a mapping of options"},
+    {"EmptySection", "model:\nseed: 1\n",
+     "run.yaml:1:1: model: got null, expected a mapping of options"},
+    {"ListForSection", "model: {attention: [1]}",
+     "run.yaml:1:20: model.attention: got a list, expected a mapping of options"},
 };
 
 const Bad rules[] = {
     {"Heads", "model:\n  hidden_size: 100\n",
-     "run.yaml:2:3: model.hidden_size 100 is not divisible by num_attention_heads 12; each head takes an equal share of the width"},
+     "run.yaml:2:3: model.hidden_size 100 is not divisible by num_attention_heads 12; each head "
+     "takes an equal share of the width"},
     {"HeadsGivenLater", "model:\n  hidden_size: 100\n  num_attention_heads: 3\n",
-     "run.yaml:3:3: model.hidden_size 100 is not divisible by num_attention_heads 3; each head takes an equal share of the width"},
+     "run.yaml:3:3: model.hidden_size 100 is not divisible by num_attention_heads 3; each head "
+     "takes an equal share of the width"},
     {"Landmarks", "model: {attention: {num_landmarks: 600}}",
-     "run.yaml:1:21: model.attention.num_landmarks 600 exceeds max_position_embeddings 512; no sequence is long enough to have them"},
+     "run.yaml:1:21: model.attention.num_landmarks 600 exceeds max_position_embeddings 512; no "
+     "sequence is long enough to have them"},
     {"Segments", "model: {attention: {semantics: transformers, num_landmarks: 60}}",
-     "run.yaml:1:46: model.attention.num_landmarks 60 does not divide segment_means_seq_len 512, as attention.semantics transformers "
+     "run.yaml:1:46: model.attention.num_landmarks 60 does not divide segment_means_seq_len 512, "
+     "as attention.semantics transformers "
      "needs (Hugging Face refuses it too); change it or set attention.semantics to nystrom"},
     {"FeaturesWithPostNorm", "model: {embed_dim: 287, positions: none}",
-     "run.yaml:1:9: model.embed_dim 287 needs norm: pre; input features belong to the sequence block, and norm: post takes token ids"},
-    {"EmptyRunDir", "run_dir: ''", "run.yaml:1:1: run_dir is empty; expected a folder such as runs/base"},
-    {"Betas", "optimizer: {betas: [0.9]}", "run.yaml:1:13: optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got 1"},
+     "run.yaml:1:9: model.embed_dim 287 needs norm: pre; input features belong to the sequence "
+     "block, and norm: post takes token ids"},
+    {"EmptyRunDir", "run_dir: ''",
+     "run.yaml:1:1: run_dir is empty; expected a folder such as runs/base"},
+    {"Betas", "optimizer: {betas: [0.9]}",
+     "run.yaml:1:13: optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got 1"},
     {"Warmup", "training: {steps: 500}\nschedule: {warmup_steps: 600}",
-     "run.yaml:2:12: schedule.warmup_steps 600 exceeds training.steps 500; the learning rate would never reach its peak"},
+     "run.yaml:2:12: schedule.warmup_steps 600 exceeds training.steps 500; the learning rate would "
+     "never reach its peak"},
     {"MicroBatch", "training: {batch_size: 100}",
-     "run.yaml:1:12: training.batch_size 100 is not divisible by micro_batch_size 32; a step is a whole number of micro-batches"},
+     "run.yaml:1:12: training.batch_size 100 is not divisible by micro_batch_size 32; a step is a "
+     "whole number of micro-batches"},
     {"NothingFollowsFromAnUnknownKey", "model: {hidden_size: 100, num_attention_head: 10}",
      "run.yaml:1:27: unknown key 'model.num_attention_head'; did you mean 'num_attention_heads'?"},
     {"NothingFollowsFromABadValue", "model: {hidden_size: 100, num_attention_heads: ten}",
@@ -146,22 +191,31 @@ const Bad rules[] = {
 
 const Bad texts[] = {
     {"Empty", "", "run.yaml:1:1: got nothing, expected sections such as 'model:'"},
-    {"OnlyAComment", "# nothing\n", "run.yaml:1:1: got nothing, expected sections such as 'model:'"},
+    {"OnlyAComment", "# nothing\n",
+     "run.yaml:1:1: got nothing, expected sections such as 'model:'"},
     {"List", "- a\n", "run.yaml:1:1: got a list, expected sections such as 'model:'"},
     {"Scalar", "hello", "run.yaml:1:1: got 'hello', expected sections such as 'model:'"},
     {"Unclosed", "model: {norm: pre\n", "run.yaml:2:1: not valid YAML: end of map flow not found"},
     {"TabIndent", "model:\n\tnorm: pre\n", "run.yaml:2:6: not valid YAML: illegal map value"},
-    {"TwoDocuments", "seed: 1\n---\nseed: 2\n", "run.yaml:2:1: a second document begins here; expected one, so remove the '---'"},
-    {"Anchor", "model: &m {norm: pre}", "run.yaml:1:8: anchors (&name) are not supported; write the value where it is used"},
+    {"TwoDocuments", "seed: 1\n---\nseed: 2\n",
+     "run.yaml:2:1: a second document begins here; expected one, so remove the '---'"},
+    {"Anchor", "model: &m {norm: pre}",
+     "run.yaml:1:8: anchors (&name) are not supported; write the value where it is used"},
     {"Alias", "model: *m", "run.yaml:1:8: not valid YAML: the referenced anchor is not defined"},
     {"Tag", "seed: !!int 3", "run.yaml:1:7: tags (!name) are not supported; write the plain value"},
-    {"Deep", "model: " + std::string(40, '[') + std::string(40, ']'), "run.yaml:1:39: nested deeper than 32 levels"},
-    {"NotUtf8", "seed: 1\nrun_dir: \xff", "run.yaml:2:10: not UTF-8: byte 0xff; save the file as UTF-8"},
-    {"OverlongUtf8", "run_dir: \xc0\x80", "run.yaml:1:10: not UTF-8: byte 0xc0; save the file as UTF-8"},
+    {"Deep", "model: " + std::string(40, '[') + std::string(40, ']'),
+     "run.yaml:1:39: nested deeper than 32 levels"},
+    {"NotUtf8", "seed: 1\nrun_dir: \xff",
+     "run.yaml:2:10: not UTF-8: byte 0xff; save the file as UTF-8"},
+    {"OverlongUtf8", "run_dir: \xc0\x80",
+     "run.yaml:1:10: not UTF-8: byte 0xc0; save the file as UTF-8"},
     {"ControlCharacter", "seed: 1 \x04", "run.yaml:1:9: control character 0x04; remove it"},
-    {"TooLong", "#" + std::string(1 << 20, 'x'), "run.yaml:1:1: larger than 1 MiB; a configuration is a short text"},
-    {"AllAtOnceInOrder", "training: {dtype: fp16}\nmodel:\n  norm: 1\n  hidden_siz: 3\nseed: x\nseed: 2\n",
-     "run.yaml:1:19: training.dtype: got 'fp16', expected bf16 or f16 or f32 or f64; did you mean 'f16'?\n"
+    {"TooLong", "#" + std::string(1 << 20, 'x'),
+     "run.yaml:1:1: larger than 1 MiB; a configuration is a short text"},
+    {"AllAtOnceInOrder",
+     "training: {dtype: fp16}\nmodel:\n  norm: 1\n  hidden_siz: 3\nseed: x\nseed: 2\n",
+     "run.yaml:1:19: training.dtype: got 'fp16', expected bf16 or f16 or f32 or f64; did you mean "
+     "'f16'?\n"
      "run.yaml:3:9: model.norm: got '1', expected post or pre\n"
      "run.yaml:4:3: unknown key 'model.hidden_siz'; did you mean 'hidden_size'?\n"
      "run.yaml:5:7: seed: got 'x', expected a whole number at least 0\n"
@@ -170,22 +224,32 @@ const Bad texts[] = {
 
 const Bad overrides[] = {
     {"MistypedKey", "optimizer.lerning_rate=3e-4",
-     "--set optimizer.lerning_rate=3e-4: unknown key 'optimizer.lerning_rate'; did you mean 'learning_rate'?"},
+     "--set optimizer.lerning_rate=3e-4: unknown key 'optimizer.lerning_rate'; did you mean "
+     "'learning_rate'?"},
     {"WrongType", "training.steps=many",
-     "--set training.steps=many: training.steps: got 'many', expected a whole number at least 1, or null"},
-    {"Empty", "training.batch_size=", "--set training.batch_size=: training.batch_size: got null, expected a whole number at least 1"},
+     "--set training.steps=many: training.steps: got 'many', expected a whole number at least 1, "
+     "or null"},
+    {"Empty", "training.batch_size=",
+     "--set training.batch_size=: training.batch_size: got null, expected a whole number at least "
+     "1"},
     {"NoEquals", "seed", "--set seed: expected key=value, such as optimizer.learning_rate=3e-4"},
     {"NoKey", "=3", "--set =3: expected key=value, such as optimizer.learning_rate=3e-4"},
-    {"EmptyPart", "model..norm=pre", "--set model..norm=pre: expected key=value, such as optimizer.learning_rate=3e-4"},
-    {"BeyondALeaf", "seed.x=3", "--set seed.x=3: seed: got a mapping, expected a whole number at least 0"},
-    {"NotYaml", "optimizer.betas=[0.9", "--set optimizer.betas=[0.9: not valid YAML: end of sequence flow not found"},
+    {"EmptyPart", "model..norm=pre",
+     "--set model..norm=pre: expected key=value, such as optimizer.learning_rate=3e-4"},
+    {"BeyondALeaf", "seed.x=3",
+     "--set seed.x=3: seed: got a mapping, expected a whole number at least 0"},
+    {"NotYaml", "optimizer.betas=[0.9",
+     "--set optimizer.betas=[0.9: not valid YAML: end of sequence flow not found"},
     {"DuplicateInMapping", "model={norm: pre, norm: post}",
-     "--set model={norm: pre, norm: post}: duplicate key 'model.norm'; first given in line 1: remove one"},
+     "--set model={norm: pre, norm: post}: duplicate key 'model.norm'; first given in line 1: "
+     "remove one"},
     {"Rule", "schedule.warmup_steps=600000",
-     "--set schedule.warmup_steps=600000: schedule.warmup_steps 600000 exceeds training.steps 500000; the learning rate would never reach "
+     "--set schedule.warmup_steps=600000: schedule.warmup_steps 600000 exceeds training.steps "
+     "500000; the learning rate would never reach "
      "its peak"},
     {"ControlCharacter", "a\n=1",
-     "--set a\\x0a=1: unknown key 'a\\x0a'; expected one of run_dir, seed, model, tokenizer, data, task, masking, optimizer, schedule, "
+     "--set a\\x0a=1: unknown key 'a\\x0a'; expected one of run_dir, seed, model, tokenizer, data, "
+     "task, masking, optimizer, schedule, "
      "training, "
      "evaluation, checkpoint, logging"},
 };
@@ -210,22 +274,32 @@ TEST(ConfigErrors, EndAfterFiftyLines) {
   EXPECT_TRUE(errors.ends_with("\n… and 10 more")) << errors;
 }
 
-TEST(ConfigText, EmptyMappingMeansDefaults) { EXPECT_EQ(to_yaml(parse_config("{}", "run.yaml", start_defaults)), to_yaml({})); }
+TEST(ConfigText, EmptyMappingMeansDefaults) {
+  EXPECT_EQ(to_yaml(parse_config("{}", "run.yaml", start_defaults)), to_yaml({}));
+}
 
-TEST(ConfigText, WholeNumbersMayHaveAnExponent) { EXPECT_EQ(parse_config("seed: 1.5e3", "run.yaml", start_defaults).seed, 1500); }
+TEST(ConfigText, WholeNumbersMayHaveAnExponent) {
+  EXPECT_EQ(parse_config("seed: 1.5e3", "run.yaml", start_defaults).seed, 1500);
+}
 TEST(ConfigText, NumbersMayBeWhole) {
-  EXPECT_EQ(parse_config("optimizer: {clip_norm: 2}", "run.yaml", start_defaults).optimizer.clip_norm, 2.0);
+  EXPECT_EQ(
+      parse_config("optimizer: {clip_norm: 2}", "run.yaml", start_defaults).optimizer.clip_norm,
+      2.0);
 }
 TEST(ConfigText, NullTurnsAnOptionOff) {
-  EXPECT_FALSE(parse_config("optimizer: {clip_norm: null}", "run.yaml", start_defaults).optimizer.clip_norm);
+  EXPECT_FALSE(
+      parse_config("optimizer: {clip_norm: null}", "run.yaml", start_defaults).optimizer.clip_norm);
 }
 TEST(ConfigText, WordsMayStandInQuotes) {
   EXPECT_EQ(parse_config("model: {norm: 'pre'}", "run.yaml", start_defaults).model.norm, Norm::pre);
 }
-TEST(ConfigText, NumbersAreTextsToo) { EXPECT_EQ(parse_config("run_dir: 2024", "run.yaml", start_defaults).run_dir, "2024"); }
+TEST(ConfigText, NumbersAreTextsToo) {
+  EXPECT_EQ(parse_config("run_dir: 2024", "run.yaml", start_defaults).run_dir, "2024");
+}
 
 TEST(ConfigText, ATaskDecidesTheHeadAndTheDefaults) {
-  const RunConfig config = parse_config("task: {kind: tokens}\nseed: 1\n", "run.yaml", start_defaults);
+  const RunConfig config =
+      parse_config("task: {kind: tokens}\nseed: 1\n", "run.yaml", start_defaults);
   EXPECT_EQ(config.model.head, Head::token_classification);
   EXPECT_EQ(config.training.epochs, 4);
   EXPECT_EQ(config.training.steps, std::nullopt);
@@ -236,7 +310,8 @@ TEST(ConfigText, ATaskDecidesTheHeadAndTheDefaults) {
 
 TEST(ConfigText, StepsTakeThePlaceOfEpochs) {
   const RunConfig config =
-      parse_config("{task: {kind: tokens}, training: {steps: 7}, schedule: {warmup_steps: 2}}", "run.yaml", start_defaults);
+      parse_config("{task: {kind: tokens}, training: {steps: 7}, schedule: {warmup_steps: 2}}",
+                   "run.yaml", start_defaults);
   EXPECT_EQ(config.training.steps, 7);
   EXPECT_EQ(config.training.epochs, std::nullopt);
   EXPECT_EQ(config.schedule.warmup_steps, 2);
@@ -244,7 +319,8 @@ TEST(ConfigText, StepsTakeThePlaceOfEpochs) {
 }
 
 TEST(ConfigText, EpochsAreRoundedUpToWholeSteps) {
-  RunConfig config = parse_config("training: {epochs: 1.5, batch_size: 32}", "run.yaml", start_defaults);
+  RunConfig config =
+      parse_config("training: {epochs: 1.5, batch_size: 32}", "run.yaml", start_defaults);
   EXPECT_EQ(total_steps(config.training, 100), 5) << "150 sequences";
   config.evaluation.every.reset();
   EXPECT_EQ(evaluation_interval(config, 100), 4);
@@ -259,18 +335,24 @@ TEST(Warmup, OfMoreStepsThanEpochsMakeIsRefused) {
   require_warmup_within_run(config, 20);
   config.schedule.warmup_steps = 6;
   EXPECT_EQ(input_error([&] { require_warmup_within_run(config, 20); }),
-            "schedule.warmup_steps 6 exceeds the number of steps, 5, that training.epochs 2 make of 20 samples in batches of 8; the "
-            "learning rate would never reach its peak: lower it, or give schedule.warmup_share in its place");
+            "schedule.warmup_steps 6 exceeds the number of steps, 5, that training.epochs 2 make "
+            "of 20 samples in batches of 8; the "
+            "learning rate would never reach its peak: lower it, or give schedule.warmup_share in "
+            "its place");
   config.schedule.warmup_steps.reset();
   for (const std::int64_t samples : {1, 20, 1000000}) require_warmup_within_run(config, samples);
 }
 
 TEST(ConfigText, FeaturesGetTheirHead) {
-  EXPECT_EQ(parse_config("model: {norm: pre, embed_dim: 287, positions: none}", "run.yaml", start_defaults).model.head, Head::none);
+  EXPECT_EQ(parse_config("model: {norm: pre, embed_dim: 287, positions: none}", "run.yaml",
+                         start_defaults)
+                .model.head,
+            Head::none);
 }
 
 TEST(ConfigText, SegmentsAreOfTheLongestSequence) {
-  EXPECT_EQ(parse_config("{model: {max_position_embeddings: 1024}, data: {sequence_length: 1024}}", "run.yaml", start_defaults)
+  EXPECT_EQ(parse_config("{model: {max_position_embeddings: 1024}, data: {sequence_length: 1024}}",
+                         "run.yaml", start_defaults)
                 .model.segment_means_seq_len,
             1024);
 }
@@ -282,13 +364,15 @@ TEST(ConfigOverrides, TheLastWins) {
 
 TEST(ConfigOverrides, TakeLists) {
   const std::string betas[] = {"optimizer.betas=[0.8, 0.95]"};
-  EXPECT_EQ(parse_config("seed: 1", "run.yaml", start_defaults, betas).optimizer.betas, (std::vector<double>{0.8, 0.95}));
+  EXPECT_EQ(parse_config("seed: 1", "run.yaml", start_defaults, betas).optimizer.betas,
+            (std::vector<double>{0.8, 0.95}));
 }
 
 TEST(ConfigOverrides, AMappingLeavesOtherOptions) {
   const std::string mapping[] = {"model.attention={num_landmarks: 32}"};
   const AttentionConfig attention =
-      parse_config("model: {attention: {conv_kernel_size: 5}}", "run.yaml", start_defaults, mapping).model.attention;
+      parse_config("model: {attention: {conv_kernel_size: 5}}", "run.yaml", start_defaults, mapping)
+          .model.attention;
   EXPECT_EQ(attention.num_landmarks, 32);
   EXPECT_EQ(attention.conv_kernel_size, 5);
 }
@@ -301,12 +385,14 @@ TEST(ModelOverrides, ChangeAModel) {
 }
 
 TEST(ModelOverrides, TakeOnlyTheModel) {
-  EXPECT_EQ(model_errors_of({"training.steps=3"}), "--set training.steps=3: unknown key 'training'; expected one of model");
+  EXPECT_EQ(model_errors_of({"training.steps=3"}),
+            "--set training.steps=3: unknown key 'training'; expected one of model");
 }
 
 TEST(ModelOverrides, CheckTheResult) {
   EXPECT_EQ(model_errors_of({"model.num_attention_heads=5"}),
-            "--set model.num_attention_heads=5: model.hidden_size 768 is not divisible by num_attention_heads 5; each head takes an equal "
+            "--set model.num_attention_heads=5: model.hidden_size 768 is not divisible by "
+            "num_attention_heads 5; each head takes an equal "
             "share of the width");
 }
 
@@ -321,11 +407,18 @@ RunConfig everything_changed() {
   c.model.positions = Positions::none;
   c.model.embed_dim = 7;
   c.model.hidden_act = Activation::relu;
-  c.model.attention = {AttentionKind::softmax, Semantics::transformers, 3, LandmarkSource::keys, Inverse::exact, 0, std::nullopt};
+  c.model.attention = {AttentionKind::softmax,
+                       Semantics::transformers,
+                       3,
+                       LandmarkSource::keys,
+                       Inverse::exact,
+                       0,
+                       std::nullopt};
   c.optimizer = {OptimizerKind::lamb, 1e10, 0, {0, 0.5}, 5e-324, std::nullopt};
   c.schedule = {0, Decay::cosine};
   c.masking.span = {2.5, 7};
-  c.training = {1, std::nullopt, 6, 3, DType::f64, true, false, 0, Reduction::bf16, 30, OnLossSpike::roll_back, 0.5};
+  c.training = {1,  std::nullopt,           6,  3, DType::f64, true, false, 0, Reduction::bf16,
+                30, OnLossSpike::roll_back, 0.5};
   return c;
 }
 
@@ -340,7 +433,9 @@ TEST(ConfigRoundTrip, KeepsTheRunDirectory) {
 }
 
 TEST(ConfigRoundTrip, WritesOptionsUnderTheirSections) {
-  EXPECT_TRUE(to_yaml({}).starts_with("run_dir: runs/base\nseed: 42\nmodel:\n  from: null\n  fresh_head: false\n  vocab_size: 30000\n"))
+  EXPECT_TRUE(
+      to_yaml({}).starts_with("run_dir: runs/base\nseed: 42\nmodel:\n  from: null\n  fresh_head: "
+                              "false\n  vocab_size: 30000\n"))
       << to_yaml({});
 }
 

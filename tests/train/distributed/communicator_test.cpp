@@ -17,14 +17,18 @@ TEST(Communicator, WorksBesideItsCaller) {
   in_processes(room, [&](Communicator& c) {
     std::vector<Tensor> ranges;
     for (int i = 0; i < 50; ++i) {
-      ranges.push_back(Tensor::full({100}, c.rank() + i, DType::f64));  // the caller computes while others are under way
+      ranges.push_back(Tensor::full({100}, c.rank() + i,
+                                    DType::f64));  // the caller computes while others are under way
       c.all_reduce(ranges.back());
       if (i % 20 == 19) c.wait();
     }
     c.wait();
     bool all = true;
-    for (int i = 0; i < 50; ++i) all = all && ranges[static_cast<std::size_t>(i)].to_doubles() == std::vector<double>(100, 3 + 3 * i);
-    all = all && c.gather(std::string(static_cast<std::size_t>(c.rank()), 'x')) == std::vector<std::string>{"", "x", "xx"};
+    for (int i = 0; i < 50; ++i)
+      all = all &&
+            ranges[static_cast<std::size_t>(i)].to_doubles() == std::vector<double>(100, 3 + 3 * i);
+    all = all && c.gather(std::string(static_cast<std::size_t>(c.rank()), 'x')) ==
+                     std::vector<std::string>{"", "x", "xx"};
     all = all && c.sum({1, static_cast<double>(c.rank())}) == std::vector<double>{3, 3};
     right += all;
     EXPECT_GE(c.working_seconds(), 0);
@@ -43,7 +47,8 @@ TEST(Communicator, NamesTheOneThatDoesNotCome) {
     room.stuck = true;
     if (c.rank() < 2) {
       const std::string message = message_of([&] { c.barrier(); });
-      right += message.starts_with("no answer from " + c.name_of(2) + " within 0.5 seconds (training.timeout)");
+      right += message.starts_with("no answer from " + c.name_of(2) +
+                                   " within 0.5 seconds (training.timeout)");
       ++told;
     }
     while (told < 2) std::this_thread::yield();
@@ -76,18 +81,21 @@ TEST(Communicator, AloneDoesNothing) {
 TEST(Communicator, TellsWhoIsNotLikeMost) {
   constexpr std::uint64_t base = 0xfedcba9876543210u;
   using Odd = std::optional<std::pair<int, int>>;
-  for (const auto& [values, expected] :
-       std::vector<std::pair<std::vector<std::uint64_t>, Odd>>{{{base, base, base}, std::nullopt},
-                                                               {{base, base, base ^ 1}, {{2, 0}}},
-                                                               {{base ^ (std::uint64_t{1} << 63), base, base}, {{0, 1}}},
-                                                               {{base, base ^ 1, base ^ 2}, {{1, 0}}},
-                                                               {{base, base ^ 4}, {{1, 0}}}}) {
+  for (const auto& [values, expected] : std::vector<std::pair<std::vector<std::uint64_t>, Odd>>{
+           {{base, base, base}, std::nullopt},
+           {{base, base, base ^ 1}, {{2, 0}}},
+           {{base ^ (std::uint64_t{1} << 63), base, base}, {{0, 1}}},
+           {{base, base ^ 1, base ^ 2}, {{1, 0}}},
+           {{base, base ^ 4}, {{1, 0}}}}) {
     Room room(static_cast<int>(values.size()));
     std::atomic<std::size_t> right{0};
     in_processes(room, [&](Communicator& c) {
       const auto found = c.find_divergent_rank(values[static_cast<std::size_t>(c.rank())]);
-      const auto of_texts = c.find_divergent_rank(std::to_string(values[static_cast<std::size_t>(c.rank())]));
-      const auto pair = [](const auto& odd) { return odd ? Odd({odd->rank, odd->majority}) : Odd(); };
+      const auto of_texts =
+          c.find_divergent_rank(std::to_string(values[static_cast<std::size_t>(c.rank())]));
+      const auto pair = [](const auto& odd) {
+        return odd ? Odd({odd->rank, odd->majority}) : Odd();
+      };
       right += pair(found) == expected && pair(of_texts) == expected;
     });
     EXPECT_EQ(right, values.size());

@@ -19,9 +19,11 @@ TEST(Processes, TheEnvironmentTellsTheLauncher) {
   EXPECT_EQ(launcher_of(Environment{{"OMPI_COMM_WORLD_SIZE", "2"}}), Launcher::mpi);
   EXPECT_EQ(launcher_of(Environment{{"PMI_SIZE", "2"}}), Launcher::mpi);
   EXPECT_EQ(launcher_of(Environment{{"PMIX_RANK", "0"}}), Launcher::mpi);
-  EXPECT_EQ(launcher_of(Environment{{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "1"}}), Launcher::mpi);
+  EXPECT_EQ(launcher_of(Environment{{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "1"}}),
+            Launcher::mpi);
   EXPECT_EQ(launcher_of(Environment{{"SLURM_STEP_NUM_TASKS", "1"}}), Launcher::none);
-  EXPECT_EQ(launcher_of(Environment{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}), Launcher::none) << "a batch script, without srun";
+  EXPECT_EQ(launcher_of(Environment{{"SLURM_NTASKS", "4"}, {"SLURM_PROCID", "0"}}), Launcher::none)
+      << "a batch script, without srun";
   EXPECT_EQ(launcher_of(Environment{{"WORLD_SIZE", "2"}, {"RANK", "0"}}), Launcher::variables);
   EXPECT_EQ(launcher_of(Environment{{"WORLD_SIZE", "1"}}), Launcher::none);
 }
@@ -34,59 +36,77 @@ TEST(Processes, TheEnvironmentTellsThePlace) {
   };
   using Place = std::pair<std::int64_t, std::int64_t>;
   EXPECT_EQ(place({}), Place(0, 1));
-  EXPECT_EQ(place({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "3"}}), Place(3, 4));
+  EXPECT_EQ(
+      place({{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "3"}}),
+      Place(3, 4));
   EXPECT_EQ(place({{"PMI_SIZE", "2"}, {"PMI_RANK", "1"}}), Place(1, 2));
   EXPECT_EQ(place({{"SLURM_STEP_NUM_TASKS", "4"}, {"SLURM_PROCID", "2"}}), Place(2, 4));
   EXPECT_EQ(place({{"PMIX_RANK", "2"}}), Place(2, 3)) << "at least";
   EXPECT_EQ(place({{"WORLD_SIZE", "2"}, {"RANK", "1"}}), Place(1, 2));
   EXPECT_EQ(place({{"SLURM_PROCID", "5"}}), Place(0, 1)) << "a batch script, without srun";
-  EXPECT_EQ(place({{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}, {"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "1"}}),
+  EXPECT_EQ(place({{"OMPI_COMM_WORLD_SIZE", "1"},
+                   {"OMPI_COMM_WORLD_RANK", "0"},
+                   {"SLURM_STEP_NUM_TASKS", "2"},
+                   {"SLURM_PROCID", "1"}}),
             Place(0, 1))
       << "mpirun -np 1 on the second node of a job";
 }
 
 TEST(Processes, VariablesOfOtherLaunchersAreRefused) {
   const TemporaryFolder folder;
-  const Outcome outcome = run_command(folder, "env WORLD_SIZE=2 RANK=0 '" + build_folder().string() + "/nystrom' pretrain run.yaml");
+  const Outcome outcome =
+      run_command(folder, "env WORLD_SIZE=2 RANK=0 '" + build_folder().string() +
+                              "/nystrom' pretrain run.yaml");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err,
-            "nystrom: WORLD_SIZE is 2, but on CPUs nystrom's processes are started by mpirun or srun: mpirun -np 2 nystrom …; unset it to "
+            "nystrom: WORLD_SIZE is 2, but on CPUs nystrom's processes are started by mpirun or "
+            "srun: mpirun -np 2 nystrom …; unset it to "
             "train in one process\n");
 }
 
 TEST(Processes, TorchrunsVariablesTellThePlace) {
-  std::map<std::string, std::string> environment = {
-      {"WORLD_SIZE", "16"}, {"RANK", "11"}, {"LOCAL_RANK", "3"}, {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}};
+  std::map<std::string, std::string> environment = {{"WORLD_SIZE", "16"},
+                                                    {"RANK", "11"},
+                                                    {"LOCAL_RANK", "3"},
+                                                    {"MASTER_ADDR", "node1"},
+                                                    {"MASTER_PORT", "29500"}};
   const TorchrunPlace place = torchrun_place(environment);
   EXPECT_EQ(place.size, 16);
   EXPECT_EQ(place.rank, 11);
   EXPECT_EQ(place.local_rank, 3);
   EXPECT_EQ(place.address, "node1:29500");
   environment["TORCHELASTIC_USE_AGENT_STORE"] = "True";
-  EXPECT_EQ(torchrun_place(environment).address, "node1:29501") << "torchrun listens at the port itself";
+  EXPECT_EQ(torchrun_place(environment).address, "node1:29501")
+      << "torchrun listens at the port itself";
   environment["RANK"] = "16";
-  EXPECT_EQ(message_of([&] { torchrun_place(environment); }), "RANK is 16: expected a number from 0 to 15, as torchrun sets it");
-  environment["RANK"] = "one";
-  EXPECT_EQ(message_of([&] { torchrun_place(environment); }), "RANK is one: expected a number from 0 to 15, as torchrun sets it");
-  environment.erase("RANK");
   EXPECT_EQ(message_of([&] { torchrun_place(environment); }),
-            "WORLD_SIZE is set, but RANK is not: start the processes with mpirun, srun or torchrun");
+            "RANK is 16: expected a number from 0 to 15, as torchrun sets it");
+  environment["RANK"] = "one";
+  EXPECT_EQ(message_of([&] { torchrun_place(environment); }),
+            "RANK is one: expected a number from 0 to 15, as torchrun sets it");
+  environment.erase("RANK");
+  EXPECT_EQ(
+      message_of([&] { torchrun_place(environment); }),
+      "WORLD_SIZE is set, but RANK is not: start the processes with mpirun, srun or torchrun");
 }
 
 TEST(Processes, WithoutTheModuleThereIsOneLine) {
   const TemporaryFolder folder;
   fs::copy_file(build_folder().string() + "/nystrom", folder / "nystrom");
-  const Outcome outcome = run_command(folder, "env OMPI_COMM_WORLD_SIZE=2 ./nystrom pretrain run.yaml");
+  const Outcome outcome =
+      run_command(folder, "env OMPI_COMM_WORLD_SIZE=2 ./nystrom pretrain run.yaml");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err,
-            "nystrom: started as one of several processes, but libnystrom_mpi.so is not beside the program; build it where these are "
+            "nystrom: started as one of several processes, but libnystrom_mpi.so is not beside the "
+            "program; build it where these are "
             "installed: openmpi-bin libopenmpi-dev; or start one process\n");
 }
 
 class RollCallTest : public ::testing::Test {
  protected:
   HangDetector of(int rank) {
-    return HangDetector(folder_ / "waiting", rank, 3, 4, [](int each) { return "rank " + std::to_string(each) + " on node"; });
+    return HangDetector(folder_ / "waiting", rank, 3, 4,
+                        [](int each) { return "rank " + std::to_string(each) + " on node"; });
   }
   TemporaryFolder folder_;
 };
@@ -99,7 +119,8 @@ TEST_F(RollCallTest, NamesTheOneThatIsMissing) {
   EXPECT_FALSE(last.waiting(7, 0.1).has_value());  // asked, it answers
   EXPECT_FALSE(last.waiting(7, 5).has_value()) << "the lowest one is to tell";
   const std::string message =
-      "no answer from rank 1 on node within 4 seconds (training.timeout); all processes end; the same command goes on from "
+      "no answer from rank 1 on node within 4 seconds (training.timeout); all processes end; the "
+      "same command goes on from "
       "the last checkpoint";
   EXPECT_EQ(first.waiting(7, 4), message);
   EXPECT_EQ(last.waiting(7, 6), message);
@@ -117,13 +138,16 @@ TEST_F(RollCallTest, NamesTheOneThatIsBehind) {
   EXPECT_FALSE(first.waiting(7, 2).has_value());
   EXPECT_FALSE(second.waiting(5, 2).has_value());
   EXPECT_FALSE(last.waiting(7, 2).has_value());
-  EXPECT_NE(first.waiting(7, 4).value_or("").find("rank 1 on node did not come along within 4 seconds"), std::string::npos);
+  EXPECT_NE(
+      first.waiting(7, 4).value_or("").find("rank 1 on node did not come along within 4 seconds"),
+      std::string::npos);
 }
 
 TEST_F(RollCallTest, WhenAllWaitTheNetworkIsAtFault) {
   HangDetector first = of(0), second = of(1), last = of(2);
   for (HangDetector* each : {&first, &second, &last}) EXPECT_FALSE(each->waiting(7, 2).has_value());
-  EXPECT_NE(first.waiting(7, 4).value_or("").find("is the network between them down?"), std::string::npos);
+  EXPECT_NE(first.waiting(7, 4).value_or("").find("is the network between them down?"),
+            std::string::npos);
 }
 
 TEST_F(RollCallTest, AnAnswerClearsTheFiles) {

@@ -16,14 +16,18 @@ namespace {
 
 /// Number `i` below `bound`, of a sequence of its own for each `stream`.
 std::int64_t choice(std::uint64_t stream, std::int64_t i, std::int64_t bound) {
-  const PhiloxBlock block = philox(philox_key(5, stream), {{static_cast<std::uint32_t>(i), 0, 0, 0}});
+  const PhiloxBlock block =
+      philox(philox_key(5, stream), {{static_cast<std::uint32_t>(i), 0, 0, 0}});
   return static_cast<std::int64_t>(block.word[0] % static_cast<std::uint64_t>(bound));
 }
 
-void flip(void* data, std::int64_t bit) { static_cast<unsigned char*>(data)[bit / 8] ^= static_cast<unsigned char>(1 << bit % 8); }
+void flip(void* data, std::int64_t bit) {
+  static_cast<unsigned char*>(data)[bit / 8] ^= static_cast<unsigned char>(1 << bit % 8);
+}
 
 std::string blamed(Communicator& c, int odd, const std::string& what, const std::string& reason) {
-  return c.name_of(odd) + " has other " + what + " than " + c.name_of(odd == 0 ? 1 : 0) + ": " + reason;
+  return c.name_of(odd) + " has other " + what + " than " + c.name_of(odd == 0 ? 1 : 0) + ": " +
+         reason;
 }
 
 TEST(Replicas, EveryFlippedBitIsFoundAndItsProcessNamed) {
@@ -32,7 +36,8 @@ TEST(Replicas, EveryFlippedBitIsFoundAndItsProcessNamed) {
   const int flips = 700 * test_rounds();
   in_processes(room, [&](Communicator& c) {
     std::vector<Tensor> slabs;
-    for (const auto& [dtype, count] : {std::pair{DType::f32, 70001}, {DType::bf16, 999}, {DType::f64, 500}})
+    for (const auto& [dtype, count] :
+         {std::pair{DType::f32, 70001}, {DType::bf16, 999}, {DType::f64, 500}})
       slabs.push_back(random_normal({count}, 1).cast(dtype));
     for (int i = 0; i < flips; ++i) {
       const int odd = i % c.size();
@@ -76,11 +81,15 @@ TEST(Replicas, AFlippedBitOfASumOfGradientsIsFoundInItsStep) {
     RunContext run;
     for (int i = 0; i < flipped_sums; ++i) {
       Tensor gradients = store.gradients();
-      kernels::copy(random_normal({store.slab_size()}, static_cast<std::uint64_t>(10 * i + c.rank())), gradients);
+      kernels::copy(
+          random_normal({store.slab_size()}, static_cast<std::uint64_t>(10 * i + c.rank())),
+          gradients);
       sum.begin(0, run);
       sum.end(0);
-      found += message_of([&] { sum.finish(); }) == blamed(c, i % c.size(), "gradients after their sum",
-                                                           "the memory or the processor of one of them is at fault; the step is not done");
+      found +=
+          message_of([&] { sum.finish(); }) ==
+          blamed(c, i % c.size(), "gradients after their sum",
+                 "the memory or the processor of one of them is at fault; the step is not done");
     }
   });
   EXPECT_EQ(found, 3 * flipped_sums);

@@ -1,4 +1,5 @@
-// Processes that are threads: the communicator without MPI, so that tests can look into all of them and the thread sanitizer sees them.
+// Processes that are threads: the communicator without MPI, so that tests can look into all of them
+// and the thread sanitizer sees them.
 #pragma once
 
 #include <atomic>
@@ -39,7 +40,8 @@ class ThreadTransport : public Transport {
     meet(values);
     std::vector<double> sums(static_cast<std::size_t>(values.count), 0);
     for (const char* each : room_.data) {
-      for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += reinterpret_cast<const double*>(each)[i];
+      for (std::size_t i = 0; i < sums.size(); ++i)
+        sums[i] += reinterpret_cast<const double*>(each)[i];
     }
     room_.meeting.arrive_and_wait();  // all have read
     std::memcpy(values.data, sums.data(), sums.size() * sizeof(double));
@@ -49,7 +51,9 @@ class ThreadTransport : public Transport {
     for (int r = 0; r < room_.size; ++r) {
       const auto begin = static_cast<std::size_t>(bounds[r] * size_of(all.dtype)),
                  end = static_cast<std::size_t>(bounds[r + 1] * size_of(all.dtype));
-      if (r != rank_) std::memcpy(static_cast<char*>(all.data) + begin, room_.data[static_cast<std::size_t>(r)] + begin, end - begin);
+      if (r != rank_)
+        std::memcpy(static_cast<char*>(all.data) + begin,
+                    room_.data[static_cast<std::size_t>(r)] + begin, end - begin);
     }
     room_.meeting.arrive_and_wait();
   }

@@ -1,4 +1,5 @@
-// What an export says of itself: the measured differences, the model card, and the zero kernels of models without convolution.
+// What an export says of itself: the measured differences, the model card, and the zero kernels of
+// models without convolution.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -11,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// ---- No convolution -----------------------------------------------------------------------------------------------------------------
+// ---- No convolution -----------------------------------------------------------------------------
 
 ModelConfig config_without_conv() {
   ModelConfig config = masked_lm_config();
@@ -33,7 +34,8 @@ TEST_F(ExportTest, NoConvolutionIsAZeroKernelForTransformers) {
   EXPECT_EQ(config_json()["nystrom"]["attention"]["conv_kernel_size"], nullptr);
   const auto weights = read_tensors(target() / "model.safetensors");
   for (const std::string layer : {"0", "1"}) {
-    const Tensor kernel = weights.at("nystromformer.encoder.layer." + layer + ".attention.self.conv.weight");
+    const Tensor kernel =
+        weights.at("nystromformer.encoder.layer." + layer + ".attention.self.conv.weight");
     EXPECT_EQ(kernel.shape(), (Shape{2, 1, 1, 1}));
     EXPECT_EQ(kernel.to_doubles(), (std::vector<double>{0, 0}));
   }
@@ -43,7 +45,8 @@ TEST_F(ExportTest, NoConvolutionIsAZeroKernelForTransformers) {
 TEST_F(ExportTest, TheZeroKernelIsNoParameterWhenReadBack) {
   const ModelConfig config = config_without_conv();
   run(write_model(config));
-  const auto model = load_model(target(), read_hf_config(target()), DType::f32, StoreMode::inference);
+  const auto model =
+      load_model(target(), read_hf_config(target()), DType::f32, StoreMode::inference);
   EXPECT_EQ(model->parameters().count(), Model(config).parameters().count());
 }
 
@@ -64,7 +67,8 @@ TEST_F(ExportTest, AKernelThatIsNotZeroIsRefusedWhereThereIsNoConvolution) {
   replace_kernel(source(), Tensor::from(std::vector<float>{0, 0.5f}, {2, 1, 1, 1}));
   EXPECT_EQ(input_error([&] { load_model(source(), config, DType::f32, StoreMode::inference); }),
             source().string() + ": " + first_kernel +
-                " is not zero, but config.json says that there is no convolution; --set model.attention.conv_kernel_size=1 uses it");
+                " is not zero, but config.json says that there is no convolution; --set "
+                "model.attention.conv_kernel_size=1 uses it");
 }
 
 TEST_F(ExportTest, AZeroKernelOfMoreTapsIsRefusedWhereThereIsNoConvolution) {
@@ -75,7 +79,7 @@ TEST_F(ExportTest, AZeroKernelOfMoreTapsIsRefusedWhereThereIsNoConvolution) {
             source().string() + ": the weights do not fit the model; unexpected: " + first_kernel);
 }
 
-// ---- Verifying ----------------------------------------------------------------------------------------------------------------------
+// ---- Verifying ----------------------------------------------------------------------------------
 
 TEST_F(ExportTest, VerifyingMeasuresTextsUpToTheFullLength) {
   ModelConfig config = masked_lm_config();
@@ -92,7 +96,8 @@ TEST_F(ExportTest, VerifyingMeasuresTextsUpToTheFullLength) {
 }
 
 TEST_F(ExportTest, VerifyingExactAttentionFindsRoundingOnly) {
-  const auto differences = run(write_model(masked_lm_config()), {.softmax = true, .verify = true}).differences;
+  const auto differences =
+      run(write_model(masked_lm_config()), {.softmax = true, .verify = true}).differences;
   ASSERT_EQ(differences.size(), 2U);
   for (const ExportDifference& each : differences) {
     EXPECT_EQ(each.positions, each.tokens) << "no padding";
@@ -100,7 +105,8 @@ TEST_F(ExportTest, VerifyingExactAttentionFindsRoundingOnly) {
   }
 }
 
-/// Without padding and with one matrix (a layer, a head) nothing is left in which the semantics differ.
+/// Without padding and with one matrix (a layer, a head) nothing is left in which the semantics
+/// differ.
 TEST_F(ExportTest, VerifyingFindsNoDifferenceWhereThereIsNone) {
   ModelConfig config = masked_lm_config();
   config.num_attention_heads = 1;
@@ -127,21 +133,26 @@ TEST_F(ExportTest, VerifyingFindsOtherWeights) {
   run(write_model(config));
   const auto other = make_model(config, DType::f32, 3);
   EXPECT_EQ(message_of([&] { check_export(target(), *other, nullptr, 9); }),
-            "nystromformer.encoder.layer.0.attention.self.query.weight was written, but read back otherwise");
+            "nystromformer.encoder.layer.0.attention.self.query.weight was written, but read back "
+            "otherwise");
 }
 
-// ---- The card -----------------------------------------------------------------------------------------------------------------------
+// ---- The card -----------------------------------------------------------------------------------
 
 TEST_F(ExportTest, TheCardOfANystromModelPadsEveryText) {
   run(write_model_with_tokenizer(masked_lm_config()));
   const std::string text = card();
-  EXPECT_TRUE(text.starts_with("---\nlibrary_name: transformers\npipeline_tag: fill-mask\ntags:\n- nystromformer\n# license: other"));
+  EXPECT_TRUE(
+      text.starts_with("---\nlibrary_name: transformers\npipeline_tag: fill-mask\ntags:\n- "
+                       "nystromformer\n# license: other"));
   EXPECT_NE(text.find("\n# target\n"), std::string::npos);
   EXPECT_NE(text.find("| class | `NystromformerForMaskedLM` |"), std::string::npos);
-  EXPECT_NE(text.find("length = dict(truncation=True, max_length=9, padding=\"max_length\")"), std::string::npos);
+  EXPECT_NE(text.find("length = dict(truncation=True, max_length=9, padding=\"max_length\")"),
+            std::string::npos);
   EXPECT_NE(text.find("Pad every text to 9 positions"), std::string::npos);
   EXPECT_NE(text.find("Versions 5.x crash on padding masks"), std::string::npos);
-  EXPECT_NE(text.find("nystrom export THIS_FOLDER NEW_FOLDER --verify"), std::string::npos) << "not measured, so it says how";
+  EXPECT_NE(text.find("nystrom export THIS_FOLDER NEW_FOLDER --verify"), std::string::npos)
+      << "not measured, so it says how";
 }
 
 TEST_F(ExportTest, TheCardOfASoftmaxModelDoesNotPad) {
@@ -163,13 +174,13 @@ TEST(ExportNotes, SayWhatTransformersComputesOtherwise) {
   ModelConfig config = masked_lm_config();
   config.attention.landmark_source = LandmarkSource::keys;
   config.attention.inverse = Inverse::exact;
-  EXPECT_EQ(
-      export_notes(config),
-      (Names{
-          "transformers computes another Nyström attention than nystrom: landmarks and convolution see padding, and the texts of a batch "
-          "share a scaling factor",
-          "transformers inverts by six iterations; this model's inverse is exact",
-          "transformers takes landmarks from queries and from keys; this model takes both from the keys"}));
+  EXPECT_EQ(export_notes(config),
+            (Names{"transformers computes another Nyström attention than nystrom: landmarks and "
+                   "convolution see padding, and the texts of a batch "
+                   "share a scaling factor",
+                   "transformers inverts by six iterations; this model's inverse is exact",
+                   "transformers takes landmarks from queries and from keys; this model takes both "
+                   "from the keys"}));
   config.attention.inverse = Inverse::iterative;
   config.attention.inverse_iterations = 8;
   EXPECT_EQ(export_notes(config)[1], "transformers inverts by six iterations; this model has 8");
@@ -179,9 +190,9 @@ TEST(ExportNotes, SayWhenTransformersIsExactAndTheModelIsNot) {
   ModelConfig config = masked_lm_config();
   config.segment_means_seq_len = config.attention.num_landmarks;
   config.attention.conv_kernel_size.reset();
-  EXPECT_EQ(export_notes(config),
-            Names{"segment_means_seq_len == num_landmarks == 3: transformers computes exact softmax attention, nystrom only "
-                  "for texts of up to 3 tokens"});
+  EXPECT_EQ(export_notes(config), Names{"segment_means_seq_len == num_landmarks == 3: transformers "
+                                        "computes exact softmax attention, nystrom only "
+                                        "for texts of up to 3 tokens"});
   config.attention.kind = AttentionKind::softmax;
   EXPECT_EQ(export_notes(config), Names{});
 }

@@ -25,7 +25,8 @@ inline ModelConfig masked_lm_config() {
 
 inline Names names_below(const std::filesystem::path& folder) {
   Names names;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) names.push_back(entry.path().filename().string());
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -45,13 +46,16 @@ class ExportTest : public ::testing::Test {
     config.vocab_size = 30000;
     config.pad_token_id = 0;
     const ModelFolder folder = write_model(config);
-    std::filesystem::copy_file(fixture_folder() / "tokenizers" / "albert" / "spiece.model", source() / "spiece.model");
+    std::filesystem::copy_file(fixture_folder() / "tokenizers" / "albert" / "spiece.model",
+                               source() / "spiece.model");
     return folder;
   }
 
   std::filesystem::path source() const { return folder_ / "source"; }
   std::filesystem::path target() const { return folder_ / "target"; }
-  ExportResult run(const ModelFolder& model, const ExportOptions& options = {}) { return export_model(model, target(), options, log_); }
+  ExportResult run(const ModelFolder& model, const ExportOptions& options = {}) {
+    return export_model(model, target(), options, log_);
+  }
   std::string card() const { return read_bytes(target() / "README.md"); }
   nlohmann::json config_json() const { return read_json_file(target() / "config.json"); }
 
@@ -59,7 +63,8 @@ class ExportTest : public ::testing::Test {
   std::unique_ptr<Model> model_in_transformers(DType dtype) {
     nlohmann::json root = config_json();
     root.erase("nystrom");
-    return load_model(target(), parse_hf_config(root.dump(), "config.json"), dtype, StoreMode::inference);
+    return load_model(target(), parse_hf_config(root.dump(), "config.json"), dtype,
+                      StoreMode::inference);
   }
 
   TemporaryFolder folder_;
@@ -67,6 +72,7 @@ class ExportTest : public ::testing::Test {
 };
 
 /// The first kernel of a convolution.
-inline constexpr const char* first_kernel = "nystromformer.encoder.layer.0.attention.self.conv.weight";
+inline constexpr const char* first_kernel =
+    "nystromformer.encoder.layer.0.attention.self.conv.weight";
 
 }  // namespace nystrom::testing

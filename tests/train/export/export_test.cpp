@@ -1,4 +1,5 @@
-// Exported folders: what is in them, what is refused, that they hold the same model, and that nothing half-written stays.
+// Exported folders: what is in them, what is refused, that they hold the same model, and that
+// nothing half-written stays.
 #include <gtest/gtest.h>
 
 #include "tests/support/run_program.h"
@@ -12,8 +13,9 @@ namespace fs = std::filesystem;
 
 TEST_F(ExportTest, WritesConfigWeightsTokenizerAndCard) {
   const ExportResult result = run(write_model_with_tokenizer(masked_lm_config()));
-  EXPECT_EQ(result.files, (Names{"README.md", "config.json", "model.safetensors", "special_tokens_map.json", "spiece.model",
-                                 "tokenizer.json", "tokenizer_config.json"}));
+  EXPECT_EQ(result.files,
+            (Names{"README.md", "config.json", "model.safetensors", "special_tokens_map.json",
+                   "spiece.model", "tokenizer.json", "tokenizer_config.json"}));
   EXPECT_EQ(names_below(target()), result.files);
   EXPECT_EQ(names_below(folder_.path()), (Names{"source", "target"}));
   EXPECT_EQ(read_json_file(target() / "tokenizer_config.json")["model_max_length"], 9);
@@ -48,7 +50,8 @@ TEST_F(ExportTest, KeepsTheWeightsBitByBit) {
 TEST_F(ExportTest, WritesF32WhateverTheSourceHolds) {
   run(write_model(masked_lm_config(), DType::f64));
   const auto file = SafetensorsFile::open(target() / "model.safetensors");
-  for (const StoredTensor& tensor : file.tensors()) EXPECT_EQ(tensor.type, StoredType::f32) << tensor.name;
+  for (const StoredTensor& tensor : file.tensors())
+    EXPECT_EQ(tensor.type, StoredType::f32) << tensor.name;
 }
 
 TEST_F(ExportTest, AnExportExportsToTheSame) {
@@ -65,7 +68,8 @@ TEST_F(ExportTest, SoftmaxMakesTransformersExactAtAnyLength) {
   EXPECT_EQ(config_json()["segment_means_seq_len"], 3);
   EXPECT_EQ(config_json()["num_landmarks"], 3);
   EXPECT_EQ(config_json()["nystrom"]["attention"]["kind"], "softmax");
-  EXPECT_EQ(read_json_file(target() / "tokenizer_config.json")["model_max_length"], 9) << "the length of training stays";
+  EXPECT_EQ(read_json_file(target() / "tokenizer_config.json")["model_max_length"], 9)
+      << "the length of training stays";
 }
 
 TEST_F(ExportTest, ASoftmaxModelExportsAsWithTheOption) {
@@ -83,9 +87,13 @@ TEST_F(ExportTest, SoftmaxEqualsTheModelWithExactAttention) {
   exact.attention.kind = AttentionKind::softmax;
   const Layout layout{{"1111111", "1111111"}};
   const auto expected = (*make_model(exact, DType::f64))(input_of(exact, layout)).logits.value();
-  const auto ours = load_model(target(), read_hf_config(target()), DType::f64, StoreMode::inference);
+  const auto ours =
+      load_model(target(), read_hf_config(target()), DType::f64, StoreMode::inference);
   EXPECT_LE(max_difference((*ours)(input_of(exact, layout)).logits.value(), expected), 1e-12);
-  EXPECT_LE(max_difference((*model_in_transformers(DType::f64))(input_of(exact, layout)).logits.value(), expected), 1e-12);
+  EXPECT_LE(
+      max_difference((*model_in_transformers(DType::f64))(input_of(exact, layout)).logits.value(),
+                     expected),
+      1e-12);
 }
 
 /// The logits were recorded from transformers, for the folder that is exported here.
@@ -97,37 +105,46 @@ TEST_F(ExportTest, TransformersComputesWhatItDidForTheSource) {
     run({fixture, read_hf_config(fixture)});
     const auto expected = read_tensors(fixture / "expected.safetensors").at("logits");
     for (const auto& [output, value] :
-         run_forward(*model_in_transformers(DType::f32), read_tensors(fixture / "batch.safetensors"), false)) {
+         run_forward(*model_in_transformers(DType::f32),
+                     read_tensors(fixture / "batch.safetensors"), false)) {
       if (output != "logits") continue;
       EXPECT_LE(max_difference(value, expected) / largest(expected), 1e-4);
     }
   }
 }
 
-// ---- Refusals -----------------------------------------------------------------------------------------------------------------------
+// ---- Refusals -----------------------------------------------------------------------------------
 
 struct Refusal {
   const char* name;
   void (*change)(ModelConfig&);
   const char* message;
 };
-void PrintTo(const Refusal& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const Refusal& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 const Refusal refusals[] = {
     {"features", make_sequence_block,
-     "cannot be exported: the input is features (embed_dim 5), and transformers' Nyströmformer takes token ids"},
+     "cannot be exported: the input is features (embed_dim 5), and transformers' Nyströmformer "
+     "takes token ids"},
     {"pre_norm", [](ModelConfig& c) { c.norm = Norm::pre; },
-     "cannot be exported: norm is pre, and transformers' Nyströmformer normalises after each residual only"},
+     "cannot be exported: norm is pre, and transformers' Nyströmformer normalises after each "
+     "residual only"},
     {"baseline", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; },
-     "cannot be exported: attention.kind is linear, and transformers' Nyströmformer has Nyström and exact attention only"},
+     "cannot be exported: attention.kind is linear, and transformers' Nyströmformer has Nyström "
+     "and exact attention only"},
     {"no_positions", [](ModelConfig& c) { c.positions = Positions::none; },
-     "cannot be exported: positions are none, and transformers' Nyströmformer always adds position embeddings"},
+     "cannot be exported: positions are none, and transformers' Nyströmformer always adds position "
+     "embeddings"},
     {"indivisible", [](ModelConfig& c) { c.segment_means_seq_len = 8; },
-     "cannot be exported: num_landmarks 3 does not divide the sequence length 8 (segment_means_seq_len), which transformers cuts into "
+     "cannot be exported: num_landmarks 3 does not divide the sequence length 8 "
+     "(segment_means_seq_len), which transformers cuts into "
      "equal "
      "segments; --attention softmax exports the model with exact attention"},
     {"too_long", [](ModelConfig& c) { c.segment_means_seq_len = 12; },
-     "cannot be exported: segment_means_seq_len 12 exceeds max_position_embeddings 9, and transformers needs rows of just that length; "
+     "cannot be exported: segment_means_seq_len 12 exceeds max_position_embeddings 9, and "
+     "transformers needs rows of just that length; "
      "--attention softmax exports the model with exact attention"},
 };
 
@@ -139,7 +156,8 @@ TEST_P(ExportRefusal, SaysWhy) {
   EXPECT_EQ(input_error([&] { exported_config(config, false); }), GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ExportRefusal, ::testing::ValuesIn(refusals), [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, ExportRefusal, ::testing::ValuesIn(refusals),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 TEST_F(ExportTest, AnyLengthGoesWithSoftmax) {
   ModelConfig config = masked_lm_config();
@@ -151,14 +169,17 @@ TEST_F(ExportTest, ARefusalLeavesNothing) {
   ModelConfig config = masked_lm_config();
   config.segment_means_seq_len = 8;
   const ModelFolder model = write_model(config);
-  EXPECT_TRUE(input_error([&] { run(model); }).starts_with(source().string() + ": cannot be exported: ")) << "and it names the source";
+  EXPECT_TRUE(
+      input_error([&] { run(model); }).starts_with(source().string() + ": cannot be exported: "))
+      << "and it names the source";
   EXPECT_EQ(names_below(folder_.path()), Names{"source"});
 }
 
 TEST_F(ExportTest, AFailureHalfWayLeavesNothing) {
   const ModelFolder model = write_model(masked_lm_config());
   fs::create_directory(source() / "vocab.txt");  // copied after config and weights were written
-  EXPECT_EQ(input_error([&] { run(model); }), (source() / "vocab.txt").string() + ": is not a regular file");
+  EXPECT_EQ(input_error([&] { run(model); }),
+            (source() / "vocab.txt").string() + ": is not a regular file");
   EXPECT_EQ(names_below(folder_.path()), Names{"source"});
 }
 
@@ -166,14 +187,16 @@ TEST_F(ExportTest, AnOccupiedFolderStaysAsItIs) {
   const ModelFolder model = write_model(masked_lm_config());
   fs::create_directory(target());
   write_bytes(target() / "notes.txt", "mine");
-  EXPECT_EQ(input_error([&] { run(model); }), target().string() + ": is not empty; name a new folder");
+  EXPECT_EQ(input_error([&] { run(model); }),
+            target().string() + ": is not empty; name a new folder");
   EXPECT_EQ(names_below(target()), Names{"notes.txt"});
 }
 
 TEST_F(ExportTest, AFileIsNoPlaceForAFolder) {
   const ModelFolder model = write_model(masked_lm_config());
   write_bytes(target(), "mine");
-  EXPECT_EQ(input_error([&] { run(model); }), target().string() + ": exists and is no folder; name a new one");
+  EXPECT_EQ(input_error([&] { run(model); }),
+            target().string() + ": exists and is no folder; name a new one");
   EXPECT_EQ(read_bytes(target()), "mine");
 }
 
@@ -186,13 +209,16 @@ TEST_F(ExportTest, AnEmptyFolderIsFilledAndParentsAreMade) {
   EXPECT_EQ(names_below(folder_ / "deep"), Names{"er"});
 }
 
-// ---- Tokenizers ---------------------------------------------------------------------------------------------------------------------
+// ---- Tokenizers ---------------------------------------------------------------------------------
 
 TEST_F(ExportTest, ATokenizerOfAnotherModelIsRefused) {
   const ModelFolder model = write_model(masked_lm_config());
-  fs::copy_file(fixture_folder() / "tokenizers" / "albert" / "spiece.model", source() / "spiece.model");
-  EXPECT_EQ(input_error([&] { run(model); }),
-            source().string() + ": the tokenizer has 30000 pieces, the model only 9 rows; they do not belong together");
+  fs::copy_file(fixture_folder() / "tokenizers" / "albert" / "spiece.model",
+                source() / "spiece.model");
+  EXPECT_EQ(
+      input_error([&] { run(model); }),
+      source().string() +
+          ": the tokenizer has 30000 pieces, the model only 9 rows; they do not belong together");
 }
 
 TEST_F(ExportTest, TokenizersOfEveryKindAreCarriedAsTheyAre) {
@@ -200,25 +226,29 @@ TEST_F(ExportTest, TokenizersOfEveryKindAreCarriedAsTheyAre) {
   config.vocab_size = 501;
   const ModelFolder model = write_model(config);
   const fs::path tokenizer = fixture_folder() / "tokenizers/small/byte_level";
-  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"}) fs::copy_file(tokenizer / name, source() / name);
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
+    fs::copy_file(tokenizer / name, source() / name);
   write_bytes(source() / "optimizer.safetensors", "no part of it");
-  EXPECT_EQ(run(model, {.verify = true}).files, (Names{"README.md", "config.json", "merges.txt", "model.safetensors", "tokenizer.json",
-                                                       "tokenizer_config.json", "vocab.json"}));
+  EXPECT_EQ(run(model, {.verify = true}).files,
+            (Names{"README.md", "config.json", "merges.txt", "model.safetensors", "tokenizer.json",
+                   "tokenizer_config.json", "vocab.json"}));
   EXPECT_EQ(read_json_file(target() / "tokenizer_config.json")["mask_token"], "<mask>");
   for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
     EXPECT_EQ(read_bytes(target() / name), read_bytes(tokenizer / name));
   EXPECT_NE(card().find("tokenizer = AutoTokenizer.from_pretrained(\".\")"), std::string::npos);
-  EXPECT_NE(card().find("nystrom predict THIS_FOLDER \"She opened the <mask> and looked out.\""), std::string::npos);
+  EXPECT_NE(card().find("nystrom predict THIS_FOLDER \"She opened the <mask> and looked out.\""),
+            std::string::npos);
 }
 
 TEST_F(ExportTest, ATokenizerThatIsNoneIsRefused) {
   const ModelFolder model = write_model(masked_lm_config());
   write_bytes(source() / "tokenizer.json", "{}");
-  EXPECT_EQ(input_error([&] { run(model); }), (source() / "tokenizer.json").string() + ": 'model' is missing");
+  EXPECT_EQ(input_error([&] { run(model); }),
+            (source() / "tokenizer.json").string() + ": 'model' is missing");
   EXPECT_FALSE(fs::exists(target()));
 }
 
-// ---- The program --------------------------------------------------------------------------------------------------------------------
+// ---- The program --------------------------------------------------------------------------------
 
 TEST_F(ExportTest, TheProgramPrintsOneObject) {
   write_model(masked_lm_config());
@@ -235,13 +265,14 @@ TEST_F(ExportTest, TheProgramPrintsOneObject) {
 TEST_F(ExportTest, TheProgramSaysWhatIsDifferent) {
   write_model(masked_lm_config());
   const Outcome outcome = run_program(folder_, "export source target");
-  EXPECT_EQ(
-      outcome.err,
-      "note: source has no tokenizer, so neither has the export\n"
-      "note: transformers computes another Nyström attention than nystrom: landmarks and convolution see padding, and the texts of a batch "
-      "share a scaling factor\n");
-  EXPECT_EQ(outcome.out, "target: " + std::to_string(Model(masked_lm_config()).parameters().count()) +
-                             " parameters; README.md, config.json, model.safetensors\n");
+  EXPECT_EQ(outcome.err,
+            "note: source has no tokenizer, so neither has the export\n"
+            "note: transformers computes another Nyström attention than nystrom: landmarks and "
+            "convolution see padding, and the texts of a batch "
+            "share a scaling factor\n");
+  EXPECT_EQ(outcome.out,
+            "target: " + std::to_string(Model(masked_lm_config()).parameters().count()) +
+                " parameters; README.md, config.json, model.safetensors\n");
 }
 
 TEST_F(ExportTest, TheProgramRefusesInOneLine) {
@@ -251,8 +282,10 @@ TEST_F(ExportTest, TheProgramRefusesInOneLine) {
   const std::pair<const char*, const char*> cases[] = {
       {"export source", "DIR is required; see nystrom export --help"},
       {"export source target --quiet", "target: is not empty; name a new folder"},
-      {"export source new --attention linear", "--attention: linear not in {softmax}; see nystrom export --help"},
-      {"export absent new", "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"}};
+      {"export source new --attention linear",
+       "--attention: linear not in {softmax}; see nystrom export --help"},
+      {"export absent new",
+       "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"}};
   for (const auto& [arguments, message] : cases) {
     const Outcome outcome = run_program(folder_, arguments);
     EXPECT_EQ(outcome.code, 2);
@@ -261,29 +294,36 @@ TEST_F(ExportTest, TheProgramRefusesInOneLine) {
   EXPECT_EQ(names_below(folder_.path()), (Names{"source", "target"}));
 }
 
-/// A trained run without convolution, so that the checkpoint holds zero kernels, is resumed and exported by its run directory.
+/// A trained run without convolution, so that the checkpoint holds zero kernels, is resumed and
+/// exported by its run directory.
 TEST_F(ExportTest, ARunDirectoryIsExported) {
   std::ofstream text(folder_ / "text.txt");
   for (int line = 0; line < 200; ++line)
-    text << "the sea was calm and old ships sailed home under pale stars while men sang " << line << '\n';
+    text << "the sea was calm and old ships sailed home under pale stars while men sang " << line
+         << '\n';
   text.close();
   write_bytes(folder_ / "run.yaml",
               "run_dir: run\n"
-              "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, max_position_embeddings: 32,\n"
+              "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
+              "intermediate_size: 32, max_position_embeddings: 32,\n"
               "        attention: {num_landmarks: 4, conv_kernel_size: null}}\n"
               "tokenizer: {train: {vocab_size: 40}}\n"
-              "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, sequence_length: 32, cache: cache}\n"
+              "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, "
+              "sequence_length: 32, cache: cache}\n"
               "schedule: {warmup_steps: 1}\n"
               "training: {steps: 2, batch_size: 4, micro_batch_size: 4, dtype: f32}\n");
   for (const char* command :
-       {"pretrain run.yaml --quiet", "pretrain run.yaml --quiet --set training.steps=3", "export run target --quiet"}) {
+       {"pretrain run.yaml --quiet", "pretrain run.yaml --quiet --set training.steps=3",
+        "export run target --quiet"}) {
     const Outcome outcome = run_program(folder_, command);
     ASSERT_EQ(outcome.code, 0) << command << ": " << outcome.err;
   }
   const fs::path checkpoint = folder_ / "run" / "checkpoints" / "step-3";
   EXPECT_TRUE(read_tensors(checkpoint / "model.safetensors").contains(first_kernel));
-  EXPECT_EQ(read_bytes(target() / "model.safetensors"), read_bytes(checkpoint / "model.safetensors"));
-  EXPECT_EQ(read_bytes(target() / "tokenizer_config.json"), read_bytes(checkpoint / "tokenizer_config.json"));
+  EXPECT_EQ(read_bytes(target() / "model.safetensors"),
+            read_bytes(checkpoint / "model.safetensors"));
+  EXPECT_EQ(read_bytes(target() / "tokenizer_config.json"),
+            read_bytes(checkpoint / "tokenizer_config.json"));
   EXPECT_EQ(config_json()["segment_means_seq_len"], 32);
 }
 

@@ -13,11 +13,13 @@ namespace {
 Tensor table() { return Tensor::from(std::vector<float>{1, 2, 10, 20, 40}, {5, 1}); }
 
 TEST(ExtendedPositions, TileRepeatsTheTrainedOnesFromTheFirst) {
-  EXPECT_EQ(extended_positions(table(), 7, NewPositions::tile).to_doubles(), (std::vector<double>{1, 2, 10, 20, 40, 10, 20, 40, 10}));
+  EXPECT_EQ(extended_positions(table(), 7, NewPositions::tile).to_doubles(),
+            (std::vector<double>{1, 2, 10, 20, 40, 10, 20, 40, 10}));
 }
 
 TEST(ExtendedPositions, InterpolateStretchesThemFromEndToEnd) {
-  EXPECT_EQ(extended_positions(table(), 5, NewPositions::interpolate).to_doubles(), (std::vector<double>{1, 2, 10, 15, 20, 30, 40}));
+  EXPECT_EQ(extended_positions(table(), 5, NewPositions::interpolate).to_doubles(),
+            (std::vector<double>{1, 2, 10, 15, 20, 30, 40}));
 }
 
 class ExtendTest : public ::testing::Test {
@@ -31,7 +33,8 @@ class ExtendTest : public ::testing::Test {
   }
   /// All of `model`; of the position table the first rows.
   void expect_same_weights(const Model& model, const std::string& folder) {
-    const auto longer = load_model(folder_ / folder, read_model_config(folder_ / folder, {}), DType::f32, StoreMode::inference);
+    const auto longer = load_model(folder_ / folder, read_model_config(folder_ / folder, {}),
+                                   DType::f32, StoreMode::inference);
     for (const Parameter& parameter : model.parameters().parameters()) {
       const std::vector<double> before = model.parameters().master(parameter.name()).to_doubles();
       std::vector<double> after = longer->parameters().master(parameter.name()).to_doubles();
@@ -44,9 +47,11 @@ class ExtendTest : public ::testing::Test {
 };
 
 TEST_F(ExtendTest, WritesAFolderThatDiffersInThePositionsAlone) {
-  const Outcome outcome = run_program(folder_, "extend base longer --length 48 --positions tile --quiet");
+  const Outcome outcome =
+      run_program(folder_, "extend base longer --length 48 --positions tile --quiet");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, "longer: 48 positions instead of 24, 3 landmarks, " + std::to_string(tiny_.model->parameters().count() + 24 * 6) +
+  EXPECT_EQ(outcome.out, "longer: 48 positions instead of 24, 3 landmarks, " +
+                             std::to_string(tiny_.model->parameters().count() + 24 * 6) +
                              " parameters; train on with model.from before use\n");
   const ModelConfig config = read_model_config(folder_ / "longer", {});
   EXPECT_EQ(config.max_position_embeddings, 48);
@@ -60,7 +65,8 @@ TEST_F(ExtendTest, LandmarksMayGrow) {
   EXPECT_EQ(read_model_config(folder_ / "longer", {}).attention.num_landmarks, 12);
 }
 
-/// What export refuses is a folder to train on with all the same; a note says why transformers cannot run it.
+/// What export refuses is a folder to train on with all the same; a note says why transformers
+/// cannot run it.
 TEST_F(ExtendTest, WritesWhatTransformersCannotRun) {
   struct Case {
     const char* name;
@@ -69,13 +75,18 @@ TEST_F(ExtendTest, WritesWhatTransformersCannotRun) {
   };
   const Case cases[] = {
       {"indivisible", [](ModelConfig&) {}, "50",
-       "num_landmarks 3 does not divide the sequence length 50 (segment_means_seq_len), which transformers cuts into equal segments"},
+       "num_landmarks 3 does not divide the sequence length 50 (segment_means_seq_len), which "
+       "transformers cuts into equal segments"},
       {"performer", [](ModelConfig& c) { c.attention.kind = AttentionKind::performer; }, "48",
-       "attention.kind is performer, and transformers' Nyströmformer has Nyström and exact attention only"},
+       "attention.kind is performer, and transformers' Nyströmformer has Nyström and exact "
+       "attention only"},
       {"pre", [](ModelConfig& c) { c.norm = Norm::pre; }, "48",
        "norm is pre, and transformers' Nyströmformer normalises after each residual only"},
-      {"mean", [](ModelConfig& c) { c.head = Head::sequence_classification, c.pooling = Pooling::mean; }, "48",
-       "pooling is mean, and transformers' NystromformerForSequenceClassification reads the first token"},
+      {"mean",
+       [](ModelConfig& c) { c.head = Head::sequence_classification, c.pooling = Pooling::mean; },
+       "48",
+       "pooling is mean, and transformers' NystromformerForSequenceClassification reads the first "
+       "token"},
   };
   for (const Case& test : cases) {
     SCOPED_TRACE(test.name);
@@ -83,7 +94,8 @@ TEST_F(ExtendTest, WritesWhatTransformersCannotRun) {
     test.change(config);
     const TinyCheckpoint from(folder_ / test.name, config);
     const std::string longer = std::string("longer-") + test.name;
-    const Outcome outcome = run_program(folder_, std::string("extend ") + test.name + " " + longer + " --length " + test.length);
+    const Outcome outcome = run_program(
+        folder_, std::string("extend ") + test.name + " " + longer + " --length " + test.length);
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(outcome.err, "note: transformers cannot run this model: " + test.obstacle + "\n");
     const ModelConfig read = read_model_config(folder_ / longer, {});
@@ -122,18 +134,24 @@ TEST_F(ExtendTest, RefusesLinformer) {
   config.attention.projected_length = 8;
   const TinyCheckpoint from(folder_ / "linformer", config);
   expect_error("linformer longer --length 48",
-               "linformer: linformer's projections have weights for each of its 24 positions, and none for more; pretrain a model with "
+               "linformer: linformer's projections have weights for each of its 24 positions, and "
+               "none for more; pretrain a model with "
                "max_position_embeddings 48 anew, or choose another attention.kind");
 }
 
 TEST_F(ExtendTest, RefusesWhatIsNoExtension) {
-  expect_error("base longer --length 12", "--length 12: base has 24 positions already; choose a larger length");
-  expect_error("base longer --length 24", "--length 24: base has that many positions and 3 landmarks already; choose a larger length");
+  expect_error("base longer --length 12",
+               "--length 12: base has 24 positions already; choose a larger length");
+  expect_error(
+      "base longer --length 24",
+      "--length 24: base has that many positions and 3 landmarks already; choose a larger length");
   expect_error("base longer --length 48 --landmarks 49",
                "--landmarks 49 exceeds --length 48; a sequence has no more landmarks than tokens");
   expect_error("base longer --length 50 --set model.attention.semantics=transformers",
-               "base with 50 positions: attention.num_landmarks 3 does not divide segment_means_seq_len 50, as attention.semantics "
-               "transformers needs (Hugging Face refuses it too); change it or set attention.semantics to nystrom");
+               "base with 50 positions: attention.num_landmarks 3 does not divide "
+               "segment_means_seq_len 50, as attention.semantics "
+               "transformers needs (Hugging Face refuses it too); change it or set "
+               "attention.semantics to nystrom");
   expect_error("base longer", "--length is required; see nystrom extend --help");
   expect_error("base base --length 48", "base: is not empty; name a new folder");
 }

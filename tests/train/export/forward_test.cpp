@@ -27,7 +27,9 @@ struct Case {
   const char* message;
   bool gradients = false;
 };
-void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const Case& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
 void plain(C&) {}
 void mlm(C& c) { c.head = Head::masked_lm; }
@@ -50,7 +52,8 @@ const Case cases[] = {
        t["input_ids"] = Tensor::zeros({2, 4}, DType::f32);
      },
      "input_ids is f32; expected i64 or i32"},
-    {"ids_of_rank_1", plain, [](NamedTensors& t) { t["input_ids"] = ones({4}); }, "input_ids are [4]; expected [b, n]"},
+    {"ids_of_rank_1", plain, [](NamedTensors& t) { t["input_ids"] = ones({4}); },
+     "input_ids are [4]; expected [b, n]"},
     {"ids_of_rank_3", plain,
      [](NamedTensors& t) {
        t["input_ids"] = ones({1, 2, 4});
@@ -66,16 +69,20 @@ const Case cases[] = {
        t["input_ids"] = ones({2, 0});
      },
      "input_ids are [2, 0]; expected at least one sequence of at least one position"},
-    {"id_beyond_vocabulary", plain, [](NamedTensors& t) { t["input_ids"].data<std::int64_t>()[6] = 9; },
+    {"id_beyond_vocabulary", plain,
+     [](NamedTensors& t) { t["input_ids"].data<std::int64_t>()[6] = 9; },
      "input_ids[1, 2] is 9; expected 0 … 8"},
-    {"negative_id", plain, [](NamedTensors& t) { t["input_ids"].data<std::int64_t>()[0] = -1; }, "input_ids[0, 0] is -1; expected 0 … 8"},
-    {"huge_id", plain, [](NamedTensors& t) { t["input_ids"].data<std::int64_t>()[1] = 9223372036854775807; },
+    {"negative_id", plain, [](NamedTensors& t) { t["input_ids"].data<std::int64_t>()[0] = -1; },
+     "input_ids[0, 0] is -1; expected 0 … 8"},
+    {"huge_id", plain,
+     [](NamedTensors& t) { t["input_ids"].data<std::int64_t>()[1] = 9223372036854775807; },
      "input_ids[0, 1] is 9223372036854775807; expected 0 … 8"},
     {"too_long", plain,
      [](NamedTensors& t) {
        t["input_ids"] = ones({1, 10});
      },
-     "the sequence has 10 positions, but max_position_embeddings is 9; shorten it, or extend the model"},
+     "the sequence has 10 positions, but max_position_embeddings is 9; shorten it, or extend the "
+     "model"},
     {"mask_of_2", plain,
      [](NamedTensors& t) {
        t["attention_mask"] = int_tensor({1, 1, 1, 2, 1, 1, 0, 0}, {2, 4});
@@ -95,7 +102,8 @@ const Case cases[] = {
      [](NamedTensors& t) {
        t["atention_mask"] = ones({2, 4});
      },
-     "the model has no use for the input tensor atention_mask; did you mean 'attention_mask'?; it takes attention_mask, input_ids, "
+     "the model has no use for the input tensor atention_mask; did you mean 'attention_mask'?; it "
+     "takes attention_mask, input_ids, "
      "token_type_ids"},
     {"type_beyond_types", plain,
      [](NamedTensors& t) {
@@ -117,7 +125,8 @@ const Case cases[] = {
        t["labels"] = int_tensor({-100, -1, 1, 1, 1, 1, 1, 1}, {2, 4});
      },
      "labels[0, 1] is -1; expected 0 … 8 or -100"},
-    {"mlm_labels_of_sequences", mlm, [](NamedTensors& t) { t["labels"] = ones({2}); }, "labels is [2]; expected [2, 4]"},
+    {"mlm_labels_of_sequences", mlm, [](NamedTensors& t) { t["labels"] = ones({2}); },
+     "labels is [2]; expected [2, 4]"},
     {"class", classes,
      [](NamedTensors& t) {
        t["labels"] = int_tensor({0, 2}, {2});
@@ -128,20 +137,23 @@ const Case cases[] = {
        t["labels"] = ones({2, 4});
      },
      "labels is [2, 4]; expected [2]"},
-    {"score_of_integers", regression, [](NamedTensors& t) { t["labels"] = ones({2}); }, "labels is i64; expected f32"},
+    {"score_of_integers", regression, [](NamedTensors& t) { t["labels"] = ones({2}); },
+     "labels is i64; expected f32"},
     {"token_label", tokens,
      [](NamedTensors& t) {
        t["labels"] = Tensor::full({2, 4}, 2, DType::i64);
      },
      "labels[0, 0] is 2; expected 0 … 1 or -100"},
-    {"no_end", questions, [](NamedTensors& t) { t["start_positions"] = ones({2}); }, "the input has no tensor end_positions"},
+    {"no_end", questions, [](NamedTensors& t) { t["start_positions"] = ones({2}); },
+     "the input has no tensor end_positions"},
     {"positions_of_tokens", questions,
      [](NamedTensors& t) {
        t["start_positions"] = t["end_positions"] = ones({2, 4});
      },
      "start_positions is [2, 4]; expected [2]"},
     {"labels_of_questions", questions, [](NamedTensors& t) { t["labels"] = ones({2}); },
-     "the model has no use for the input tensor labels; it takes attention_mask, end_positions, input_ids, start_positions, "
+     "the model has no use for the input tensor labels; it takes attention_mask, end_positions, "
+     "input_ids, start_positions, "
      "token_type_ids"},
     {"choices_of_rank_2", choice,
      [](NamedTensors& t) {
@@ -159,13 +171,16 @@ const Case cases[] = {
      },
      "labels[1] is 3; expected 0 … 2 or -100"},
     {"labels_of_bare_encoder", plain, [](NamedTensors& t) { t["labels"] = ones({2}); },
-     "the model has no use for the input tensor labels; it takes attention_mask, input_ids, token_type_ids"},
+     "the model has no use for the input tensor labels; it takes attention_mask, input_ids, "
+     "token_type_ids"},
     {"unused", mlm,
      [](NamedTensors& t) {
        t["position_ids"] = ones({2, 4});
      },
-     "the model has no use for the input tensor position_ids; it takes attention_mask, input_ids, labels, token_type_ids"},
-    {"gradients_without_labels", mlm, [](NamedTensors&) {}, "gradients need a loss, and the input holds no labels", true},
+     "the model has no use for the input tensor position_ids; it takes attention_mask, input_ids, "
+     "labels, token_type_ids"},
+    {"gradients_without_labels", mlm, [](NamedTensors&) {},
+     "gradients need a loss, and the input holds no labels", true},
     {"features_of_no_positions", make_sequence_block,
      [](NamedTensors& t) {
        t["features"] = Tensor::zeros({2, 0, 5}, DType::f32);
@@ -191,8 +206,10 @@ const Case cases[] = {
        t["features"] = ones({2, 4, 5});
      },
      "features is i64; expected f32"},
-    {"transformers_length", [](C& c) { c.attention.semantics = Semantics::transformers; }, [](NamedTensors&) {},
-     "semantics transformers needs sequences padded to segment_means_seq_len 9, got length 4; pad them, or set "
+    {"transformers_length", [](C& c) { c.attention.semantics = Semantics::transformers; },
+     [](NamedTensors&) {},
+     "semantics transformers needs sequences padded to segment_means_seq_len 9, got length 4; pad "
+     "them, or set "
      "model.attention.semantics=nystrom"},
 };
 
@@ -204,10 +221,12 @@ TEST_P(ForwardErrors, SayWhatIsWrong) {
   const auto model = make_model(config, DType::f32);
   NamedTensors inputs = valid_inputs(config);
   GetParam().spoil(inputs);
-  EXPECT_EQ(input_error([&] { run_forward(*model, inputs, GetParam().gradients); }), GetParam().message);
+  EXPECT_EQ(input_error([&] { run_forward(*model, inputs, GetParam().gradients); }),
+            GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(Inputs, ForwardErrors, ::testing::ValuesIn(cases), [](const auto& test) { return std::string(test.param.name); });
+INSTANTIATE_TEST_SUITE_P(Inputs, ForwardErrors, ::testing::ValuesIn(cases),
+                         [](const auto& test) { return std::string(test.param.name); });
 
 std::map<std::string, Tensor> by_name(const std::vector<NamedTensor>& tensors) {
   std::map<std::string, Tensor> result;
@@ -235,12 +254,16 @@ TEST(Forward, ReturnsWhatTheHeadHas) {
   EXPECT_EQ(signature(plain, DType::f32, {}), Lines{"last_hidden_state f32 [2, 4, 6]"});
   EXPECT_EQ(signature(mlm, DType::f32, {{"labels", ones({2, 4})}}),
             (Lines{"last_hidden_state f32 [2, 4, 6]", "logits f32 [2, 4, 9]", "loss f32 [1]"}));
-  EXPECT_EQ(signature(classes, DType::f32, {}), (Lines{"last_hidden_state f32 [2, 4, 6]", "logits f32 [2, 2]"}));
+  EXPECT_EQ(signature(classes, DType::f32, {}),
+            (Lines{"last_hidden_state f32 [2, 4, 6]", "logits f32 [2, 2]"}));
   EXPECT_EQ(signature(regression, DType::f32, {{"labels", random_normal({2}, 3)}}),
             (Lines{"last_hidden_state f32 [2, 4, 6]", "logits f32 [2, 1]", "loss f32 [1]"}));
-  EXPECT_EQ(signature(questions, DType::f32, {{"start_positions", ones({2})}, {"end_positions", ones({2})}}),
-            (Lines{"last_hidden_state f32 [2, 4, 6]", "start_logits f32 [2, 4]", "end_logits f32 [2, 4]", "loss f32 [1]"}));
-  EXPECT_EQ(signature(make_sequence_block, DType::f32, {}), (Lines{"last_hidden_state f32 [2, 4, 6]", "output f32 [2, 6]"}));
+  EXPECT_EQ(signature(questions, DType::f32,
+                      {{"start_positions", ones({2})}, {"end_positions", ones({2})}}),
+            (Lines{"last_hidden_state f32 [2, 4, 6]", "start_logits f32 [2, 4]",
+                   "end_logits f32 [2, 4]", "loss f32 [1]"}));
+  EXPECT_EQ(signature(make_sequence_block, DType::f32, {}),
+            (Lines{"last_hidden_state f32 [2, 4, 6]", "output f32 [2, 6]"}));
 }
 
 TEST(Forward, OfChoicesMergesThemIntoRows) {
@@ -257,7 +280,8 @@ TEST(Forward, TakesI32AsI64) {
   ModelConfig config = tiny_config();
   const auto model = make_model(config, DType::f64);
   const auto wide = run_forward(*model, {{"input_ids", int_tensor({2, 3, 8}, {1, 3})}}, false);
-  const auto narrow = run_forward(*model, {{"input_ids", Tensor::from(std::vector<std::int32_t>{2, 3, 8}, {1, 3})}}, false);
+  const auto narrow = run_forward(
+      *model, {{"input_ids", Tensor::from(std::vector<std::int32_t>{2, 3, 8}, {1, 3})}}, false);
   EXPECT_EQ(wide[0].tensor.to_doubles(), narrow[0].tensor.to_doubles());
 }
 

@@ -1,4 +1,5 @@
-// Attention of every kind is trained from YAML through the program: pretrained, resumed, evaluated, extended, fine-tuned.
+// Attention of every kind is trained from YAML through the program: pretrained, resumed, evaluated,
+// extended, fine-tuned.
 #include "tests/support/finetune_fixture.h"
 #include "tests/support/small_text.h"
 
@@ -6,34 +7,40 @@ namespace nystrom::testing {
 namespace {
 
 /// What model.attention has beside the kind.
-const std::pair<const char*, const char*> kinds[] = {{"softmax", ""},
-                                                     {"double_softmax", ""},
-                                                     {"linear", ""},
-                                                     {"performer", ", num_features: 16"},
-                                                     {"linformer", ", projected_length: 8, projection_sharing: per_head"},
-                                                     {"reformer", ", num_hashes: 2, bucket_size: 8"}};
+const std::pair<const char*, const char*> kinds[] = {
+    {"softmax", ""},
+    {"double_softmax", ""},
+    {"linear", ""},
+    {"performer", ", num_features: 16"},
+    {"linformer", ", projected_length: 8, projection_sharing: per_head"},
+    {"reformer", ", num_hashes: 2, bucket_size: 8"}};
 
 class RivalRun : public ::testing::TestWithParam<std::pair<const char*, const char*>> {
  protected:
   void SetUp() override {
     write_small_text(folder_ / "text.txt");
-    write_bytes(folder_ / "run.yaml",
-                std::string("model: {hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 32, "
-                            "max_position_embeddings: 32, attention: {conv_kernel_size: 5, kind: ") +
-                    GetParam().first + GetParam().second +
-                    "}}\n"
-                    "tokenizer: {train: {vocab_size: 32}}\n"
-                    "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, sequence_length: 32, cache: cache}\n"
-                    "schedule: {warmup_steps: 1, decay: constant}\n"
-                    "training: {steps: 6, batch_size: 8, micro_batch_size: 4, dtype: f32}\n"
-                    "logging: {tensorboard: false}\n");
+    write_bytes(
+        folder_ / "run.yaml",
+        std::string("model: {hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, "
+                    "intermediate_size: 32, "
+                    "max_position_embeddings: 32, attention: {conv_kernel_size: 5, kind: ") +
+            GetParam().first + GetParam().second +
+            "}}\n"
+            "tokenizer: {train: {vocab_size: 32}}\n"
+            "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, "
+            "sequence_length: 32, cache: cache}\n"
+            "schedule: {warmup_steps: 1, decay: constant}\n"
+            "training: {steps: 6, batch_size: 8, micro_batch_size: 4, dtype: f32}\n"
+            "logging: {tensorboard: false}\n");
   }
   Outcome run(const std::string& arguments) {
     const Outcome outcome = run_program(folder_, arguments);
     EXPECT_EQ(outcome.code, 0) << arguments << "\n" << outcome.err;
     return outcome;
   }
-  std::string weights(const std::string& run_dir) { return read_bytes(folder_ / run_dir / "checkpoints" / "step-6" / "model.safetensors"); }
+  std::string weights(const std::string& run_dir) {
+    return read_bytes(folder_ / run_dir / "checkpoints" / "step-6" / "model.safetensors");
+  }
 
   TemporaryFolder folder_;
 };
@@ -44,27 +51,33 @@ TEST_P(RivalRun, IsPretrainedResumedAndEvaluated) {
   run(pretrain + "resumed --set training.steps=3");
   EXPECT_NE(run(pretrain + "resumed").err.find("resuming at step 3\n"), std::string::npos);
   EXPECT_EQ(weights("resumed"), weights("straight"));
-  const json evaluation = json::parse(run("evaluate resumed --text text.txt --threads 1 --json").out);
+  const json evaluation =
+      json::parse(run("evaluate resumed --text text.txt --threads 1 --json").out);
   EXPECT_GT(evaluation.at("tokens"), 300);
   EXPECT_GT(evaluation.at("loss"), 0);
   EXPECT_LT(evaluation.at("loss"), 5) << "uniform over the vocabulary: 3.5";
   if (GetParam().first == std::string("linformer")) return;  // which has weights for each position
   run("extend resumed longer --length 40");
-  run("pretrain run.yaml --threads 1 --set run_dir=more --set model.from=longer --set model.max_position_embeddings=40 --set "
+  run("pretrain run.yaml --threads 1 --set run_dir=more --set model.from=longer --set "
+      "model.max_position_embeddings=40 --set "
       "data.sequence_length=40 --set training.steps=1");
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, RivalRun, ::testing::ValuesIn(kinds), [](const auto& test) { return std::string(test.param.first); });
+INSTANTIATE_TEST_SUITE_P(Kinds, RivalRun, ::testing::ValuesIn(kinds),
+                         [](const auto& test) { return std::string(test.param.first); });
 
 class RivalTask : public FinetuneTest, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(RivalTask, IsLearned) {
   configure_classification();
-  run(std::string("finetune run.yaml --threads 1 --set model.attention.projected_length=8 --set model.attention.kind=") + GetParam());
+  run(std::string("finetune run.yaml --threads 1 --set model.attention.projected_length=8 --set "
+                  "model.attention.kind=") +
+      GetParam());
   EXPECT_GT(measured("accuracy", "dev.tsv"), 0.8);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, RivalTask, ::testing::Values("performer", "linformer"), [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(Kinds, RivalTask, ::testing::Values("performer", "linformer"),
+                         [](const auto& test) { return test.param; });
 
 }  // namespace
 }  // namespace nystrom::testing

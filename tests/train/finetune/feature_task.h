@@ -12,8 +12,10 @@
 
 namespace nystrom::testing {
 
-/// Sequences of three features: of class 1, or of a positive number, when the first is positive in the last step. Their classes or numbers.
-inline std::vector<double> write_features(const std::filesystem::path& path, bool classes, hsize_t samples, std::uint32_t seed) {
+/// Sequences of three features: of class 1, or of a positive number, when the first is positive in
+/// the last step. Their classes or numbers.
+inline std::vector<double> write_features(const std::filesystem::path& path, bool classes,
+                                          hsize_t samples, std::uint32_t seed) {
   constexpr hsize_t steps = 8, width = 3;
   std::minstd_rand random(seed);
   std::normal_distribution<float> normal;
@@ -27,7 +29,8 @@ inline std::vector<double> write_features(const std::filesystem::path& path, boo
     values.push_back(last);
   }
   const hid_t file = H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-  const auto put = [&](const char* name, hid_t type, const std::vector<hsize_t>& shape, const void* data) {
+  const auto put = [&](const char* name, hid_t type, const std::vector<hsize_t>& shape,
+                       const void* data) {
     const hid_t space = H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr);
     const hid_t set = H5Dcreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
     EXPECT_GE(H5Dwrite(set, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), 0);
@@ -42,13 +45,17 @@ inline std::vector<double> write_features(const std::filesystem::path& path, boo
     put("values", H5T_NATIVE_FLOAT, {samples}, values.data());
   }
   H5Fclose(file);
-  return classes ? std::vector<double>(labels.begin(), labels.end()) : std::vector<double>(values.begin(), values.end());
+  return classes ? std::vector<double>(labels.begin(), labels.end())
+                 : std::vector<double>(values.begin(), values.end());
 }
 
 inline const std::string features_model =
-    "model: {norm: pre, positions: none, embed_dim: 3, hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: "
-    "16, initializer_range: 0.1, hidden_dropout_prob: 0.0, attention: {landmark_source: keys, num_landmarks: 4, conv_kernel_size: null}}\n"
-    "data: {sequence_length: 8}\nrun_dir: run\noptimizer: {learning_rate: 1.0e-2}\nlogging: {tensorboard: false}\n"
+    "model: {norm: pre, positions: none, embed_dim: 3, hidden_size: 16, num_hidden_layers: 1, "
+    "num_attention_heads: 2, intermediate_size: "
+    "16, initializer_range: 0.1, hidden_dropout_prob: 0.0, attention: {landmark_source: keys, "
+    "num_landmarks: 4, conv_kernel_size: null}}\n"
+    "data: {sequence_length: 8}\nrun_dir: run\noptimizer: {learning_rate: 1.0e-2}\nlogging: "
+    "{tensorboard: false}\n"
     "training: {dtype: f32, epochs: 12, batch_size: 32, micro_batch_size: 16}\n"
     "task: {kind: features, train: [train.h5], validation: [dev.h5]}\n";
 

@@ -1,5 +1,5 @@
-// Fine-tuning runs: killed ones end in the same bits, sweeps skip what is finished, a model to start from must fit, and files are predicted
-// in order.
+// Fine-tuning runs: killed ones end in the same bits, sweeps skip what is finished, a model to
+// start from must fit, and files are predicted in order.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -23,7 +23,10 @@ namespace {
 TEST_F(FinetuneTest, KilledRunsEndInTheSameBits) {
   configure_classification();
   const auto start = [&](const std::string& run_dir) {
-    return start_command(folder_, program_word() + "finetune run.yaml --threads 1 --set checkpoint.every=5 --set run_dir=" + run_dir);
+    return start_command(
+        folder_,
+        program_word() +
+            "finetune run.yaml --threads 1 --set checkpoint.every=5 --set run_dir=" + run_dir);
   };
   ASSERT_EQ(outcome(start("straight")), 0) << read_bytes(folder_ / "log");
   std::minstd_rand random(7);
@@ -31,7 +34,8 @@ TEST_F(FinetuneTest, KilledRunsEndInTheSameBits) {
   int kills = 0;
   for (int attempt = 0; attempt < 8 * wanted && kills < wanted; ++attempt) {
     const pid_t process = start("killed");
-    std::this_thread::sleep_for(std::chrono::milliseconds(std::uniform_int_distribution(0, 200)(random)));
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(std::uniform_int_distribution(0, 200)(random)));
     ::kill(process, SIGKILL);
     const int code = outcome(process);
     kills += code == -SIGKILL;
@@ -41,7 +45,9 @@ TEST_F(FinetuneTest, KilledRunsEndInTheSameBits) {
   EXPECT_EQ(kills, wanted);
   ASSERT_EQ(outcome(start("killed")), 0) << read_bytes(folder_ / "log");
   for (const char* file : {"model.safetensors", "optimizer.safetensors", "state.json"}) {
-    const auto sum = [&](const std::string& run_dir) { return read_bytes(folder_ / run_dir / "checkpoints" / "step-72" / file); };
+    const auto sum = [&](const std::string& run_dir) {
+      return read_bytes(folder_ / run_dir / "checkpoints" / "step-72" / file);
+    };
     if (std::string(file) == "state.json") {
       const auto killed = json::parse(sum("killed")), straight = json::parse(sum("straight"));
       EXPECT_EQ(killed.at("best_value"), straight.at("best_value"));
@@ -58,7 +64,8 @@ TEST_F(FinetuneTest, OtherExamplesAreRefusedInTheSameFolder) {
   const Outcome outcome = run_program(folder_, "finetune run.yaml --quiet");
   EXPECT_EQ(outcome.code, 2);
   EXPECT_EQ(outcome.err,
-            "nystrom: run: its checkpoints come from other text; bring the files of task.train back as they were, or choose another "
+            "nystrom: run: its checkpoints come from other text; bring the files of task.train "
+            "back as they were, or choose another "
             "run_dir\n");
 }
 
@@ -71,13 +78,18 @@ TEST_F(FinetuneTest, AFinishedRunIsFoundAgainWithTheSameSettings) {
 
 TEST_F(FinetuneTest, StopsEarlyByTheMetric) {
   configure_classification("epochs: 30");
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set evaluation.early_stop_patience=2"));
-  EXPECT_NE(last_.err.find("stopped early: 2 evaluations without a better accuracy than step "), std::string::npos) << last_.err;
+  ASSERT_NO_FATAL_FAILURE(
+      run("finetune run.yaml --threads 1 --set evaluation.early_stop_patience=2"));
+  EXPECT_NE(last_.err.find("stopped early: 2 evaluations without a better accuracy than step "),
+            std::string::npos)
+      << last_.err;
 }
 
 TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsAreSkipped) {
   configure_classification("steps: 4");
-  const std::string command = "finetune run.yaml --threads 1 --seeds 2 --grid learning_rate=1e-3,3e-3 --set training.batch_size=32";
+  const std::string command =
+      "finetune run.yaml --threads 1 --seeds 2 --grid learning_rate=1e-3,3e-3 --set "
+      "training.batch_size=32";
   ASSERT_NO_FATAL_FAILURE(run(command));
   const json summary = json::parse(read_bytes(folder_ / "run" / "summary.json"));
   EXPECT_EQ(summary.at("metric"), "accuracy");
@@ -93,21 +105,26 @@ TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsAreSkipped) {
   EXPECT_EQ(std::count(table.begin(), table.end(), '\n'), 4) << table;
   ASSERT_NO_FATAL_FAILURE(run(command));
   EXPECT_EQ(last_.out, table);
-  EXPECT_NE(last_.err.find("run 4 of 4: run/learning_rate=3e-3/seed-43 is finished\n"), std::string::npos) << last_.err;
+  EXPECT_NE(last_.err.find("run 4 of 4: run/learning_rate=3e-3/seed-43 is finished\n"),
+            std::string::npos)
+      << last_.err;
   EXPECT_EQ(last_.err.find("resuming"), std::string::npos) << last_.err;
 }
 
 /// All values of the held-out examples are the same: there is no correlation with them.
 TEST_F(FinetuneTest, AnUndefinedMetricOfASweepStaysUndefined) {
-  write_bytes(folder_ / "train.csv", "text,score\nthe sea,1\nold men,2\nmen sang,3\npale stars,4\n");
+  write_bytes(folder_ / "train.csv",
+              "text,score\nthe sea,1\nold men,2\nmen sang,3\npale stars,4\n");
   write_bytes(folder_ / "dev.csv", "text,score\nthe old sea,1\ncalm men,1\n");
-  write_bytes(
-      folder_ / "run.yaml",
-      tiny_model + "steps: 1}\ntask: {kind: regression, train: [train.csv], validation: [dev.csv], columns: {text: text, label: score}}\n");
+  write_bytes(folder_ / "run.yaml",
+              tiny_model +
+                  "steps: 1}\ntask: {kind: regression, train: [train.csv], validation: [dev.csv], "
+                  "columns: {text: text, label: score}}\n");
   const std::string command = "finetune run.yaml --threads 1 --seeds 2";
   ASSERT_NO_FATAL_FAILURE(run(command));
   const std::string table = last_.out;
-  EXPECT_TRUE(table.ends_with("best: none, for pearson is undefined in a run of every line\n")) << table;
+  EXPECT_TRUE(table.ends_with("best: none, for pearson is undefined in a run of every line\n"))
+      << table;
   const json summary = json::parse(read_bytes(folder_ / "run" / "summary.json"));
   EXPECT_TRUE(summary.at("points")[0].at("mean").is_null()) << summary;
   EXPECT_TRUE(summary.at("points")[0].at("runs")[0].at("value").is_null()) << summary;
@@ -135,9 +152,10 @@ TEST(Sweep, AnUndefinedMetricIsWorseThanAnyOther) {
   const auto run_of = [](std::int64_t seed, double value) {
     return SweepRun{seed, "run/seed-" + std::to_string(seed), 1, 1, "pearson", value};
   };
-  SweepResult result{
-      "pearson",
-      {{{"a=1"}, {run_of(1, NAN)}}, {{"a=2"}, {run_of(1, -0.5), run_of(2, -0.25)}}, {{"a=3"}, {run_of(1, 0.5), run_of(2, NAN)}}}};
+  SweepResult result{"pearson",
+                     {{{"a=1"}, {run_of(1, NAN)}},
+                      {{"a=2"}, {run_of(1, -0.5), run_of(2, -0.25)}},
+                      {{"a=3"}, {run_of(1, 0.5), run_of(2, NAN)}}}};
   EXPECT_EQ(&result.best(), &result.points[1]);
   EXPECT_EQ(sweep_table(result),
             "options  runs     pearson  deviation        best\n"
@@ -147,22 +165,28 @@ TEST(Sweep, AnUndefinedMetricIsWorseThanAnyOther) {
             "best: a=2: -0.3750 ± 0.1768; its best run is run/seed-2\n");
 }
 
-// ---- The warm-up of a run whose steps the data decide -------------------------------------------------------------------------------
+// ---- The warm-up of a run whose steps the data decide -------------------------------------------
 
 TEST_F(FinetuneTest, AWarmUpOfMoreStepsThanTheEpochsMakeIsRefusedAtOnce) {
   configure_classification("epochs: 2");
   const std::string message =
-      "nystrom: schedule.warmup_steps 500 exceeds the number of steps, 24, that training.epochs 2 make of 192 samples in batches of 16; "
+      "nystrom: schedule.warmup_steps 500 exceeds the number of steps, 24, that training.epochs 2 "
+      "make of 192 samples in batches of 16; "
       "the "
-      "learning rate would never reach its peak: lower it, or give schedule.warmup_share in its place\n";
-  for (const char* command : {"finetune run.yaml --quiet", "check run.yaml --data", "finetune run.yaml --quiet --seeds 2"}) {
-    const Outcome outcome = run_program(folder_, command + std::string(" --set schedule.warmup_steps=500"));
+      "learning rate would never reach its peak: lower it, or give schedule.warmup_share in its "
+      "place\n";
+  for (const char* command : {"finetune run.yaml --quiet", "check run.yaml --data",
+                              "finetune run.yaml --quiet --seeds 2"}) {
+    const Outcome outcome =
+        run_program(folder_, command + std::string(" --set schedule.warmup_steps=500"));
     EXPECT_EQ(outcome.code, 2) << command;
     EXPECT_TRUE(outcome.err.ends_with(message)) << outcome.err;
     EXPECT_FALSE(fs::exists(folder_ / "run")) << command;
   }
   ASSERT_NO_FATAL_FAILURE(run("check run.yaml --set schedule.warmup_steps=500"));
-  EXPECT_EQ(last_.err, "warning: training.epochs decide the steps: whether schedule.warmup_steps 500 is fewer is known with --data\n");
+  EXPECT_EQ(last_.err,
+            "warning: training.epochs decide the steps: whether schedule.warmup_steps 500 is fewer "
+            "is known with --data\n");
   ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set schedule.warmup_steps=24"));
 }
 
@@ -178,16 +202,17 @@ TEST_F(FinetuneTest, CheckTellsOfItsDataAndWritesNothing) {
 }
 
 TEST_F(FinetuneTest, NamesOfChoicesStayWithTheRun) {
-  write_bytes(folder_ / "train.csv", "text,a,b,label\nthe sea,was calm,sang,A\nthe men,were calm,sang,B\n");
-  write_bytes(folder_ / "run.yaml",
-              tiny_model +
-                  "steps: 1}\ntask: {kind: choice, train: [train.csv], validation: [train.csv], columns: {choices: [a, "
-                  "b]}, labels: [A, B]}\n");
+  write_bytes(folder_ / "train.csv",
+              "text,a,b,label\nthe sea,was calm,sang,A\nthe men,were calm,sang,B\n");
+  write_bytes(folder_ / "run.yaml", tiny_model +
+                                        "steps: 1}\ntask: {kind: choice, train: [train.csv], "
+                                        "validation: [train.csv], columns: {choices: [a, "
+                                        "b]}, labels: [A, B]}\n");
   ASSERT_NO_FATAL_FAILURE(train());
   ASSERT_NO_FATAL_FAILURE(run("evaluate run --file train.csv"));
 }
 
-// ---- Where a run starts -------------------------------------------------------------------------------------------------------------
+// ---- Where a run starts -------------------------------------------------------------------------
 
 class StartTest : public FinetuneTest {
  protected:
@@ -197,8 +222,10 @@ class StartTest : public FinetuneTest {
     write_classification("train.tsv", 32, 1);
     write_classification("dev.tsv", 16, 2);
     write_bytes(folder_ / "run.yaml",
-                "{run_dir: run, model: {from: base}, training: {steps: 2, batch_size: 8, micro_batch_size: 8, dtype: f32}, logging: "
-                "{tensorboard: false}, task: {kind: classification, train: [train.tsv], validation: [dev.tsv], columns: {text: sentence, "
+                "{run_dir: run, model: {from: base}, training: {steps: 2, batch_size: 8, "
+                "micro_batch_size: 8, dtype: f32}, logging: "
+                "{tensorboard: false}, task: {kind: classification, train: [train.tsv], "
+                "validation: [dev.tsv], columns: {text: sentence, "
                 "label: label}}}\n");
   }
   std::string error(const std::string& arguments) {
@@ -210,7 +237,8 @@ class StartTest : public FinetuneTest {
 
 TEST_F(StartTest, SaysWhichWeightsAreFreshAndWhichAreUnused) {
   ASSERT_NO_FATAL_FAILURE(train());
-  EXPECT_NE(last_.err.find("tensors of base; fresh: classifier.dense.weight, classifier.dense.bias, classifier.out_proj.weight, "
+  EXPECT_NE(last_.err.find("tensors of base; fresh: classifier.dense.weight, "
+                           "classifier.dense.bias, classifier.out_proj.weight, "
                            "classifier.out_proj.bias; unused: cls.predictions.bias, "),
             std::string::npos)
       << last_.err;
@@ -221,8 +249,9 @@ TEST_F(StartTest, SaysWhichWeightsAreFreshAndWhichAreUnused) {
 
 TEST_F(StartTest, AFreshHeadFollowsFromTheSeed) {
   const auto weights = [&](const std::string& run_dir, const std::string& seed) {
-    run("finetune run.yaml --threads 1 --set training.steps=1 --set optimizer.learning_rate=1e-30 --set run_dir=" + run_dir +
-        " --set seed=" + seed);
+    run("finetune run.yaml --threads 1 --set training.steps=1 --set optimizer.learning_rate=1e-30 "
+        "--set run_dir=" +
+        run_dir + " --set seed=" + seed);
     return SafetensorsFile::open(folder_ / run_dir / "checkpoints" / "step-1" / "model.safetensors")
         .read("classifier.dense.weight")
         .to_doubles();
@@ -236,11 +265,12 @@ TEST_F(StartTest, AHeadOfOtherLabelsIsRefusedWithTheWayOut) {
   ASSERT_NO_FATAL_FAILURE(train());
   std::string more = read_bytes(folder_ / "train.tsv");
   write_bytes(folder_ / "train.tsv", more + "sky\tpale stars\n");
-  EXPECT_EQ(
-      error("finetune run.yaml --set model.from=run --set run_dir=next"),
-      "nystrom: run/checkpoints/step-2: its head tells 2 labels (people, water), the task has 3 (people, sky, water); name the same in "
-      "task.labels, or start a new head with model.fresh_head: true\n");
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --set model.from=run --set run_dir=next --set model.fresh_head=true"));
+  EXPECT_EQ(error("finetune run.yaml --set model.from=run --set run_dir=next"),
+            "nystrom: run/checkpoints/step-2: its head tells 2 labels (people, water), the task "
+            "has 3 (people, sky, water); name the same in "
+            "task.labels, or start a new head with model.fresh_head: true\n");
+  ASSERT_NO_FATAL_FAILURE(
+      run("finetune run.yaml --set model.from=run --set run_dir=next --set model.fresh_head=true"));
 }
 
 TEST_F(StartTest, AHeadOfTheSameLabelsGoesOn) {
@@ -251,27 +281,32 @@ TEST_F(StartTest, AHeadOfTheSameLabelsGoesOn) {
 
 TEST_F(StartTest, AnotherLengthIsRefusedWithTheWayOut) {
   EXPECT_EQ(error("finetune run.yaml --set model.max_position_embeddings=64"),
-            "nystrom: model.max_position_embeddings is 64, but base has 24; nystrom extend makes a folder with a longer table\n");
+            "nystrom: model.max_position_embeddings is 64, but base has 24; nystrom extend makes a "
+            "folder with a longer table\n");
 }
 
-/// A folder of Hugging Face whose length its landmarks do not divide: options of the run stand over it before it is checked.
+/// A folder of Hugging Face whose length its landmarks do not divide: options of the run stand over
+/// it before it is checked.
 TEST_F(StartTest, OptionsOfTheRunComeBeforeTheCheckOfTheFolder) {
   json config = json::parse(read_bytes(folder_ / "base" / "config.json"));
   config["segment_means_seq_len"] = 16;
   config["model_type"] = "nystromformer";
   config.erase("nystrom");
   write_bytes(folder_ / "base" / "config.json", config.dump());
-  EXPECT_NE(error("finetune run.yaml").find("model.attention.num_landmarks 3 does not divide segment_means_seq_len 16"), std::string::npos);
+  EXPECT_NE(error("finetune run.yaml")
+                .find("model.attention.num_landmarks 3 does not divide segment_means_seq_len 16"),
+            std::string::npos);
   ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --set model.attention.semantics=nystrom"));
 }
 
 TEST_F(StartTest, PretrainingGoesOnFromAModelThatWasExtended) {
   ASSERT_NO_FATAL_FAILURE(run("extend base longer --length 48 --landmarks 6"));
   write_lines(folder_ / "text.txt", tiny_lines(60, 3));
-  write_bytes(
-      folder_ / "more.yaml",
-      "{run_dir: more, model: {from: longer}, data: {train: [text.txt], validation_fraction: 0.2, cross_documents: true, documents: "
-      "lines, cache: cache}, schedule: {warmup_steps: 1}, training: {steps: 2, batch_size: 4, micro_batch_size: 4, dtype: f32}}\n");
+  write_bytes(folder_ / "more.yaml",
+              "{run_dir: more, model: {from: longer}, data: {train: [text.txt], "
+              "validation_fraction: 0.2, cross_documents: true, documents: "
+              "lines, cache: cache}, schedule: {warmup_steps: 1}, training: {steps: 2, batch_size: "
+              "4, micro_batch_size: 4, dtype: f32}}\n");
   ASSERT_NO_FATAL_FAILURE(run("pretrain more.yaml --threads 1"));
   EXPECT_EQ(last_.err.find("fresh"), std::string::npos) << last_.err;
   const RunConfig config = read_resolved_config((folder_ / "more" / "config.yaml").string());
@@ -279,7 +314,7 @@ TEST_F(StartTest, PretrainingGoesOnFromAModelThatWasExtended) {
   EXPECT_EQ(config.model.attention.num_landmarks, 6);
 }
 
-// ---- Predicting a file --------------------------------------------------------------------------------------------------------------
+// ---- Predicting a file --------------------------------------------------------------------------
 
 class PredictFileTest : public FinetuneTest {
  protected:
@@ -290,7 +325,8 @@ class PredictFileTest : public FinetuneTest {
   }
 };
 
-/// The lines that a program printed, and the most memory that it had while it did. It is never more than two pages ahead of who reads them.
+/// The lines that a program printed, and the most memory that it had while it did. It is never more
+/// than two pages ahead of who reads them.
 struct Watched {
   std::vector<std::string> lines;
   double peak_megabytes = 0;
@@ -315,7 +351,9 @@ Watched watch(const fs::path& folder, std::vector<std::string> words) {
   arguments.push_back(nullptr);
   const pid_t process = ::fork();
   if (process == 0) {
-    if (::chdir(folder.c_str()) != 0 || ::dup2(ends[1], STDOUT_FILENO) < 0 || !std::freopen("log", "w", stderr)) ::_exit(99);
+    if (::chdir(folder.c_str()) != 0 || ::dup2(ends[1], STDOUT_FILENO) < 0 ||
+        !std::freopen("log", "w", stderr))
+      ::_exit(99);
     ::execv(program.c_str(), arguments.data());
     ::_exit(99);
   }
@@ -341,11 +379,13 @@ TEST_F(PredictFileTest, TenThousandResultsComeInOrderAndInBoundedMemory) {
   write_lines(folder_ / "texts.txt", lines);
   write_lines(folder_ / "few.txt", {lines.begin(), lines.begin() + 100});
   const auto predict = [&](const std::string& file) {
-    return watch(folder_.path(), {"predict", "run", file, "--json", "--skip-bad", "--threads", "1", "--batch", "4"});
+    return watch(folder_.path(), {"predict", "run", file, "--json", "--skip-bad", "--threads", "1",
+                                  "--batch", "4"});
   };
   const Watched few = predict("few.txt"), many = predict("texts.txt");
   ASSERT_EQ(many.code, 0) << read_bytes(folder_ / "log");
-  EXPECT_NE(read_bytes(folder_ / "log").find("1 of 10000 were not predicted\n"), std::string::npos) << read_bytes(folder_ / "log");
+  EXPECT_NE(read_bytes(folder_ / "log").find("1 of 10000 were not predicted\n"), std::string::npos)
+      << read_bytes(folder_ / "log");
   ASSERT_EQ(few.lines.size(), 100u);
   ASSERT_EQ(many.lines.size(), 10000u);
   EXPECT_EQ(json::parse(many.lines[5000]), json({{"error", "texts.txt:5001: the line is empty"}}));
@@ -353,7 +393,8 @@ TEST_F(PredictFileTest, TenThousandResultsComeInOrderAndInBoundedMemory) {
   for (std::size_t i = 499; i < 10000; i += 500) {
     const json alone = predicted("'" + lines[i] + "'")[0], together = json::parse(many.lines[i]);
     EXPECT_EQ(alone[0].at("label"), together[0].at("label")) << lines[i];
-    EXPECT_NEAR(alone[0].at("score").get<double>(), together[0].at("score").get<double>(), 1e-5) << lines[i];
+    EXPECT_NEAR(alone[0].at("score").get<double>(), together[0].at("score").get<double>(), 1e-5)
+        << lines[i];
     scores.insert(together[0].at("score").get<double>());
   }
   EXPECT_GE(scores.size(), 18u) << "of 20: lines can be told from each other";
@@ -366,15 +407,19 @@ TEST_F(PredictFileTest, TenThousandResultsComeInOrderAndInBoundedMemory) {
 }
 
 TEST_F(PredictFileTest, ANameOfDataMustBeAFileAndASentenceNeedNot) {
-  for (const std::string ending : {".txt", ".tsv", ".csv", ".json", ".jsonl", ".h5", ".hdf5", ".conll"}) {
+  for (const std::string ending :
+       {".txt", ".tsv", ".csv", ".json", ".jsonl", ".h5", ".hdf5", ".conll"}) {
     for (const std::string packed : {"", ".gz", ".zst"}) {
-      const Outcome outcome = run_program(folder_, "predict run 'the sea' absent" + ending + packed);
+      const Outcome outcome =
+          run_program(folder_, "predict run 'the sea' absent" + ending + packed);
       EXPECT_EQ(outcome.code, 2);
       EXPECT_EQ(outcome.out, "");
-      EXPECT_EQ(outcome.err, "nystrom: absent" + ending + packed + ": no such file; --as-text takes it for a text\n");
+      EXPECT_EQ(outcome.err, "nystrom: absent" + ending + packed +
+                                 ": no such file; --as-text takes it for a text\n");
     }
   }
-  EXPECT_EQ(run_program(folder_, "predict run 'my notes.txt'").err, "nystrom: my notes.txt: no such file; --as-text takes it for a text\n");
+  EXPECT_EQ(run_program(folder_, "predict run 'my notes.txt'").err,
+            "nystrom: my notes.txt: no such file; --as-text takes it for a text\n");
   EXPECT_EQ(predicted("'the old men sang.' sea 'www.sea.home' 'calm, pale'").size(), 4u);
 }
 
@@ -391,7 +436,9 @@ TEST_F(PredictFileTest, ATextThatIsCutIsTold) {
   for (int i = 0; i < 60; ++i) text += " men";
   write_lines(folder_ / "texts.txt", {"the sea", text, text});
   EXPECT_EQ(predicted("texts.txt").size(), 3u);
-  EXPECT_EQ(last_.err, "warning: 3 examples: 2 cut to 32 tokens (66.7 %; the first: texts.txt:2); what is behind was not read\n");
+  EXPECT_EQ(last_.err,
+            "warning: 3 examples: 2 cut to 32 tokens (66.7 %; the first: texts.txt:2); what is "
+            "behind was not read\n");
   predicted("'the sea'");
   EXPECT_EQ(last_.err, "");
 }
@@ -400,8 +447,10 @@ TEST_F(PredictFileTest, ABadLineEndsItOrIsMarkedInItsPlace) {
   write_bytes(folder_ / "texts.txt", "the sea\n\nold \xff men\nmen sang\n");
   const Outcome stopped = run_program(folder_, "predict run texts.txt --quiet --json");
   EXPECT_EQ(stopped.code, 2);
-  EXPECT_EQ(stopped.err, "nystrom: texts.txt:2: the line is empty; --skip-bad marks such a line and goes on\n");
-  EXPECT_EQ(std::count(stopped.out.begin(), stopped.out.end(), '\n'), 1) << "what came before it: " << stopped.out;
+  EXPECT_EQ(stopped.err,
+            "nystrom: texts.txt:2: the line is empty; --skip-bad marks such a line and goes on\n");
+  EXPECT_EQ(std::count(stopped.out.begin(), stopped.out.end(), '\n'), 1)
+      << "what came before it: " << stopped.out;
   const json lines = predicted("texts.txt --skip-bad");
   EXPECT_NE(last_.err.find("2 of 4 were not predicted\n"), std::string::npos) << last_.err;
   ASSERT_EQ(lines.size(), 4u);
@@ -416,27 +465,40 @@ TEST_F(PredictFileTest, AFileOfTheTaskNeedsNoLabels) {
 }
 
 TEST_F(PredictFileTest, PartsThatTheTaskDoesNotHaveAreRefused) {
-  const auto error = [&](const std::string& arguments) { return run_program(folder_, "predict run --quiet " + arguments).err; };
-  EXPECT_EQ(error("'the sea' --pair old"), "nystrom: 'the sea': the task has single texts (task.columns.pair is null); leave --pair out\n");
-  EXPECT_EQ(error("'the sea' --choice old --choice men"),
-            "nystrom: 'the sea': a task of kind classification has no choices; leave --choice out\n");
-  EXPECT_EQ(error("dev.tsv --pair old"), "nystrom: --pair goes with a text on the command line, for a task; 'dev.tsv' is a file\n");
+  const auto error = [&](const std::string& arguments) {
+    return run_program(folder_, "predict run --quiet " + arguments).err;
+  };
+  EXPECT_EQ(error("'the sea' --pair old"),
+            "nystrom: 'the sea': the task has single texts (task.columns.pair is null); leave "
+            "--pair out\n");
+  EXPECT_EQ(
+      error("'the sea' --choice old --choice men"),
+      "nystrom: 'the sea': a task of kind classification has no choices; leave --choice out\n");
+  EXPECT_EQ(
+      error("dev.tsv --pair old"),
+      "nystrom: --pair goes with a text on the command line, for a task; 'dev.tsv' is a file\n");
 }
 
 TEST_F(PredictFileTest, OtherLabelsThanTheModelsAreRefused) {
   const auto error = [&](const std::string& labels) {
-    return run_program(folder_, "evaluate run --quiet --file dev.tsv --set 'task.labels=[" + labels + "]'").err;
+    return run_program(folder_,
+                       "evaluate run --quiet --file dev.tsv --set 'task.labels=[" + labels + "]'")
+        .err;
   };
-  const std::string where = "nystrom: run/checkpoints/step-1: its labels are 'people' and 'water', but task.labels are ";
-  EXPECT_EQ(error("water,people"), where + "'water' and 'people'; leave task.labels out, or choose another model\n");
-  EXPECT_EQ(error("x,y,z"), where + "'x', 'y' and 'z'; leave task.labels out, or choose another model\n");
+  const std::string where =
+      "nystrom: run/checkpoints/step-1: its labels are 'people' and 'water', but task.labels are ";
+  EXPECT_EQ(error("water,people"),
+            where + "'water' and 'people'; leave task.labels out, or choose another model\n");
+  EXPECT_EQ(error("x,y,z"),
+            where + "'x', 'y' and 'z'; leave task.labels out, or choose another model\n");
   EXPECT_EQ(error("people,water"), "");
 }
 
 TEST_F(PredictFileTest, AnExportPredictsTheSame) {
   ASSERT_NO_FATAL_FAILURE(run("export run exported --quiet"));
   const json ours = predicted("'the old sea'");
-  const Outcome outcome = run_program(folder_, "predict exported --quiet --json --threads 1 'the old sea'");
+  const Outcome outcome =
+      run_program(folder_, "predict exported --quiet --json --threads 1 'the old sea'");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(json::parse(outcome.out), ours[0]);
   const json config = json::parse(read_bytes(folder_ / "exported" / "config.json"));

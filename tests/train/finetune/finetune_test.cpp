@@ -1,4 +1,5 @@
-// Every kind of task learns a toy through the program, is evaluated, and predicts what it has learned.
+// Every kind of task learns a toy through the program, is evaluated, and predicts what it has
+// learned.
 #include "tests/support/finetune_fixture.h"
 #include "tests/train/finetune/feature_task.h"
 
@@ -13,10 +14,12 @@ TEST_F(FinetuneTest, LearnsToClassify) {
   const json guesses = predicted("'the old sea was calm' 'men sang'");
   EXPECT_EQ(guesses[0][0].at("label"), "water");
   EXPECT_EQ(guesses[1][0].at("label"), "people");
-  EXPECT_NEAR(guesses[0][0].at("score").get<double>() + guesses[0][1].at("score").get<double>(), 1, 1e-9);
+  EXPECT_NEAR(guesses[0][0].at("score").get<double>() + guesses[0][1].at("score").get<double>(), 1,
+              1e-9);
 }
 
-/// 72 steps: a constant decay would leave 0.93 of the first weights in the average, and an accuracy of about one half.
+/// 72 steps: a constant decay would leave 0.93 of the first weights in the average, and an accuracy
+/// of about one half.
 TEST_F(FinetuneTest, AnAverageOfAShortRunClassifiesToo) {
   configure_classification("epochs: 6, ema: 0.999");
   ASSERT_NO_FATAL_FAILURE(train());
@@ -29,12 +32,14 @@ TEST_F(FinetuneTest, LearnsANumberOfAPair) {
     std::string text = "a,b,score\n";
     for (int i = 0; i < count; ++i) {
       const bool sea = words.below(2) == 0;
-      text += joined(words.words(1, 5)) + "," + (sea ? "sea " : "men ") + joined(words.words(1, 4)) + "," + (sea ? "1.5" : "-0.5") + "\n";
+      text += joined(words.words(1, 5)) + "," + (sea ? "sea " : "men ") +
+              joined(words.words(1, 4)) + "," + (sea ? "1.5" : "-0.5") + "\n";
     }
     write_bytes(folder_ / name, text);
   }
   write_bytes(folder_ / "run.yaml", tiny_model +
-                                        "epochs: 6}\ntask: {kind: regression, train: [train.csv], validation: [dev.csv], columns: "
+                                        "epochs: 6}\ntask: {kind: regression, train: [train.csv], "
+                                        "validation: [dev.csv], columns: "
                                         "{text: a, pair: b, label: score}}\n");
   ASSERT_NO_FATAL_FAILURE(train());
   EXPECT_GE(measured("pearson", "dev.csv"), 0.95);
@@ -51,7 +56,10 @@ TEST_F(FinetuneTest, LearnsToTagWords) {
     }
     write_bytes(folder_ / name, text);
   }
-  write_bytes(folder_ / "run.yaml", tiny_model + "epochs: 12}\ntask: {kind: tokens, train: [train.conll], validation: [dev.conll]}\n");
+  write_bytes(
+      folder_ / "run.yaml",
+      tiny_model +
+          "epochs: 12}\ntask: {kind: tokens, train: [train.conll], validation: [dev.conll]}\n");
   ASSERT_NO_FATAL_FAILURE(train());
   EXPECT_GE(measured("f1", "dev.conll"), 0.9);
   const json found = predicted("'the men sang'")[0];
@@ -67,17 +75,24 @@ TEST_F(FinetuneTest, LearnsToAnswer) {
   for (const auto& [name, count] : {std::pair("train.json", 160), std::pair("dev.json", 40)}) {
     json paragraphs = json::array();
     for (int i = 0; i < count; ++i) {
-      const std::string before = joined(words.words(1, 40)), answer = words.below(2) == 0 ? "sea" : "men";
+      const std::string before = joined(words.words(1, 40)),
+                        answer = words.below(2) == 0 ? "sea" : "men";
       const json question = {
-          {"id", std::to_string(i)}, {"question", "the old"}, {"answers", {{{"text", answer}, {"answer_start", before.size() + 1}}}}};
-      paragraphs.push_back({{"context", before + " " + answer + " " + joined(words.words(1, 5))}, {"qas", {question}}});
+          {"id", std::to_string(i)},
+          {"question", "the old"},
+          {"answers", {{{"text", answer}, {"answer_start", before.size() + 1}}}}};
+      paragraphs.push_back({{"context", before + " " + answer + " " + joined(words.words(1, 5))},
+                            {"qas", {question}}});
     }
-    write_bytes(folder_ / name, json{{"data", {{{"title", "t"}, {"paragraphs", paragraphs}}}}}.dump());
+    write_bytes(folder_ / name,
+                json{{"data", {{{"title", "t"}, {"paragraphs", paragraphs}}}}}.dump());
   }
-  write_bytes(folder_ / "run.yaml",
-              tiny_model + "epochs: 8}\ntask: {kind: questions, train: [train.json], validation: [dev.json], stride: 4}\n");
+  write_bytes(folder_ / "run.yaml", tiny_model +
+                                        "epochs: 8}\ntask: {kind: questions, train: [train.json], "
+                                        "validation: [dev.json], stride: 4}\n");
   ASSERT_NO_FATAL_FAILURE(train());
-  EXPECT_NE(last_.err.find(" windows, "), std::string::npos) << "long contexts are cut: " << last_.err;
+  EXPECT_NE(last_.err.find(" windows, "), std::string::npos)
+      << "long contexts are cut: " << last_.err;
   EXPECT_GE(measured("f1", "dev.json"), 0.8);
   const json answers = predicted("'the old' --pair 'the pale sea was calm'")[0];
   EXPECT_EQ(answers[0].at("answer"), "sea");
@@ -92,17 +107,22 @@ TEST_F(FinetuneTest, LearnsToChoose) {
     for (int i = 0; i < count; ++i) {
       const auto right = words.below(3);
       json choices = json::array();
-      for (std::size_t c = 0; c < 3; ++c) choices.push_back(joined(words.words(1, 3)) + (c == right ? " sea" : " men"));
-      text += json{{"before", joined(words.words(1, 4))}, {"endings", choices}, {"right", right}}.dump() + "\n";
+      for (std::size_t c = 0; c < 3; ++c)
+        choices.push_back(joined(words.words(1, 3)) + (c == right ? " sea" : " men"));
+      text += json{{"before", joined(words.words(1, 4))}, {"endings", choices}, {"right", right}}
+                  .dump() +
+              "\n";
     }
     write_bytes(folder_ / name, text);
   }
   write_bytes(folder_ / "run.yaml", tiny_model +
-                                        "epochs: 6}\ntask: {kind: choice, train: [train.jsonl], validation: [dev.jsonl], columns: "
+                                        "epochs: 6}\ntask: {kind: choice, train: [train.jsonl], "
+                                        "validation: [dev.jsonl], columns: "
                                         "{text: before, choices: [endings], label: right}}\n");
   ASSERT_NO_FATAL_FAILURE(train());
   EXPECT_GE(measured("accuracy", "dev.jsonl"), 0.9);
-  EXPECT_EQ(predicted("'the old' --choice 'calm men' --choice 'calm sea'")[0][0].at("choice"), "calm sea");
+  EXPECT_EQ(predicted("'the old' --choice 'calm men' --choice 'calm sea'")[0][0].at("choice"),
+            "calm sea");
 }
 
 TEST_F(FinetuneTest, LearnsClassesOfFeatures) {

@@ -1,4 +1,5 @@
-// The tasks of Long Range Arena through the program: mean pooling, two towers, bytes, symbols and pixels, from files to predictions.
+// The tasks of Long Range Arena through the program: mean pooling, two towers, bytes, symbols and
+// pixels, from files to predictions.
 #include "tests/support/errors.h"
 #include "tests/support/finetune_fixture.h"
 #include "train/checkpoint/model_folder.h"
@@ -12,9 +13,12 @@ const std::string small_model =
     "run_dir: run\n"
     "optimizer: {learning_rate: 3.0e-3}\n"
     "logging: {tensorboard: false}\n"
-    "model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, max_position_embeddings: 64, "
-    "initializer_range: 0.1, hidden_dropout_prob: 0.0, pooling: mean, attention: {num_landmarks: 8, conv_kernel_size: 3}";
-const std::string training = "training: {dtype: f32, batch_size: 16, micro_batch_size: 8, epochs: 6}\n";
+    "model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
+    "max_position_embeddings: 64, "
+    "initializer_range: 0.1, hidden_dropout_prob: 0.0, pooling: mean, attention: {num_landmarks: "
+    "8, conv_kernel_size: 3}";
+const std::string training =
+    "training: {dtype: f32, batch_size: 16, micro_batch_size: 8, epochs: 6}\n";
 
 class LongRangeArena : public FinetuneTest {
  protected:
@@ -29,18 +33,21 @@ class LongRangeArena : public FinetuneTest {
     last_ = run_program(folder_, "export run out --quiet");
     EXPECT_EQ(last_.code, 2);
     EXPECT_FALSE(fs::exists(folder_ / "out"));
-    EXPECT_TRUE(last_.err.ends_with(
-        "cannot be exported: pooling is mean, and transformers' NystromformerForSequenceClassification reads the first token\n"))
+    EXPECT_TRUE(
+        last_.err.ends_with("cannot be exported: pooling is mean, and transformers' "
+                            "NystromformerForSequenceClassification reads the first token\n"))
         << last_.err;
   }
 };
 
 TEST_F(LongRangeArena, ListOps) {
-  run("listops data --train 64 --validation 16 --test 16 --max-depth 3 --max-args 4 --min-length 3 --max-length 20 --seed 4 --quiet");
+  run("listops data --train 64 --validation 16 --test 16 --max-depth 3 --max-args 4 --min-length 3 "
+      "--max-length 20 --seed 4 --quiet");
   EXPECT_EQ(last_.out, "data: 64 samples to train on, 16 to validate, 16 to test\n");
-  configure("",
-            "tokenizer: {builtin: listops}\ndata: {sequence_length: 32}\n"
-            "task: {recipe: listops, train: [data/basic_train.tsv], validation: [data/basic_val.tsv]}\n");
+  configure(
+      "",
+      "tokenizer: {builtin: listops}\ndata: {sequence_length: 32}\n"
+      "task: {recipe: listops, train: [data/basic_train.tsv], validation: [data/basic_val.tsv]}\n");
   train();
   EXPECT_EQ(saved_model().pooling, Pooling::mean);
   EXPECT_EQ(saved_model().vocab_size, 19);
@@ -53,7 +60,9 @@ TEST_F(LongRangeArena, ListOps) {
 }
 
 TEST_F(LongRangeArena, ListOpsFilesFollowFromTheSeed) {
-  const std::string small = " --train 5 --validation 2 --test 3 --max-depth 4 --min-length 5 --max-length 40 --quiet --seed ";
+  const std::string small =
+      " --train 5 --validation 2 --test 3 --max-depth 4 --min-length 5 --max-length 40 --quiet "
+      "--seed ";
   run("listops a" + small + "1");
   run("listops b" + small + "1");
   run("listops c" + small + "2");
@@ -67,7 +76,8 @@ TEST_F(LongRangeArena, TextAsBytes) {
   configure_classification();
   configure("",
             "tokenizer: {builtin: bytes}\ndata: {sequence_length: 64}\n"
-            "task: {kind: classification, train: [train.tsv], validation: [dev.tsv], columns: {text: sentence, label: label}}\n");
+            "task: {kind: classification, train: [train.tsv], validation: [dev.tsv], columns: "
+            "{text: sentence, label: label}}\n");
   train();
   EXPECT_EQ(saved_model().vocab_size, 257);
   EXPECT_GT(measured("accuracy", "dev.tsv"), 0.8);
@@ -82,8 +92,9 @@ TEST_F(LongRangeArena, RetrievalWithTwoTowers) {
     std::string text;
     for (int i = 0; i < count; ++i) {
       const bool first = words.below(2) == 0, second = words.below(2) == 0;
-      text += (first == second ? "1.0\t" : "0.0\t") + std::to_string(i) + "\tx\t" + joined(words.words(0, 3)) + (first ? " zzz" : " qqq") +
-              "\t" + (second ? "zzz " : "qqq ") + joined(words.words(0, 3)) + "\n";
+      text += (first == second ? "1.0\t" : "0.0\t") + std::to_string(i) + "\tx\t" +
+              joined(words.words(0, 3)) + (first ? " zzz" : " qqq") + "\t" +
+              (second ? "zzz " : "qqq ") + joined(words.words(0, 3)) + "\n";
     }
     write_bytes(folder_ / name, text);
   };
@@ -100,21 +111,27 @@ TEST_F(LongRangeArena, RetrievalWithTwoTowers) {
   run("info run --quiet");
   EXPECT_NE(last_.out.find("classifier.dense"), std::string::npos);
   last_ = run_program(folder_, "predict run \"old zzz\" --quiet");
-  EXPECT_EQ(last_.err, "nystrom: 'old zzz': the task has pairs of texts; give the second by --pair TEXT\n");
+  EXPECT_EQ(last_.err,
+            "nystrom: 'old zzz': the task has pairs of texts; give the second by --pair TEXT\n");
   write_bytes(folder_ / "lines.txt", "one text\n");
   last_ = run_program(folder_, "predict run lines.txt --quiet");
-  EXPECT_EQ(last_.err, "nystrom: lines.txt:1: has one text, and a model of two towers compares two\n");
+  EXPECT_EQ(last_.err,
+            "nystrom: lines.txt:1: has one text, and a model of two towers compares two\n");
   expect_no_export();
 }
 
 TEST_F(LongRangeArena, TowersAreNotExported) {
-  const auto wrong = [](ModelConfig config) { return message_of([&] { exported_config(config, false); }); };
+  const auto wrong = [](ModelConfig config) {
+    return message_of([&] { exported_config(config, false); });
+  };
   ModelConfig config;
   config.segment_means_seq_len = 512;
   config.head = Head::sequence_classification;
   EXPECT_EQ(wrong(config), "");
   config.pairs = Pairs::towers;
-  EXPECT_EQ(wrong(config), "cannot be exported: pairs are towers, and transformers' Nyströmformer reads a pair as one sequence");
+  EXPECT_EQ(wrong(config),
+            "cannot be exported: pairs are towers, and transformers' Nyströmformer reads a pair as "
+            "one sequence");
   config.head = Head::masked_lm;  // which reads no pairs
   config.pooling = Pooling::mean;
   EXPECT_EQ(wrong(config), "");
@@ -125,7 +142,8 @@ TEST_F(LongRangeArena, ImagesAsPixels) {
   const auto write = [&](const std::string& name, int count) {
     std::string bytes;
     for (int i = 0; i < count; ++i)
-      bytes += std::string(1, static_cast<char>(i % 2)) + std::string(3072, static_cast<char>(i % 2 * 150 + i % 5));
+      bytes += std::string(1, static_cast<char>(i % 2)) +
+               std::string(3072, static_cast<char>(i % 2 * 150 + i % 5));
     write_bytes(folder_ / name, bytes);
   };
   write("train.bin", 128);

@@ -1,5 +1,6 @@
-// The same number by every road: what a run records while it trains, what `nystrom evaluate` says of its checkpoint, and what follows from
-// the outputs of `nystrom predict`, for each kind of task and of tokenizer. The fourth road, transformers on the export, is
+// The same number by every road: what a run records while it trains, what `nystrom evaluate` says
+// of its checkpoint, and what follows from the outputs of `nystrom predict`, for each kind of task
+// and of tokenizer. The fourth road, transformers on the export, is
 // tests/reference/check_same_numbers.py.
 #include <algorithm>
 #include <cmath>
@@ -20,8 +21,9 @@ namespace nystrom::testing {
 namespace {
 
 /// Words that are one token of every tokenizer here.
-const std::vector<std::string> words = {"that", "with", "said",  "have", "were", "they",  "little", "like",
-                                        "this", "very", "would", "been", "when", "which", "from",   "about"};
+const std::vector<std::string> words = {"that",   "with",  "said", "have", "were",  "they",
+                                        "little", "like",  "this", "very", "would", "been",
+                                        "when",   "which", "from", "about"};
 
 class Draw {
  public:
@@ -29,7 +31,8 @@ class Draw {
   std::size_t below(std::size_t n) { return random_() % n; }
   std::string text(std::size_t least, std::size_t most) {
     std::vector<std::string> drawn;
-    for (std::size_t left = least + below(most - least + 1); left > 0; --left) drawn.push_back(words[below(words.size())]);
+    for (std::size_t left = least + below(most - least + 1); left > 0; --left)
+      drawn.push_back(words[below(words.size())]);
     return joined(drawn);
   }
 
@@ -37,19 +40,23 @@ class Draw {
   std::minstd_rand random_;
 };
 
-// ---- Tokenizers ---------------------------------------------------------------------------------------------------------------------
+// ---- Tokenizers ---------------------------------------------------------------------------------
 
 struct Kind {
   const char* name;
-  const char* fixture;  ///< below fixtures/tokenizers/small; empty: SentencePiece, trained on the words; null: bytes
+  const char* fixture;  ///< below fixtures/tokenizers/small; empty: SentencePiece, trained on the
+                        ///< words; null: bytes
   bool answers = true;  ///< whether it has the token that stands for no answer
   bool masks = true;
 };
 
-const Kind kinds[] = {{"SentencePiece", ""},          {"Unigram", "unigram"}, {"WordPiece", "wordpiece"},
-                      {"ByteLevelBpe", "byte_level"}, {"Bpe", "suffixes"},    {"Bytes", nullptr, false, false}};
+const Kind kinds[] = {{"SentencePiece", ""},      {"Unigram", "unigram"},
+                      {"WordPiece", "wordpiece"}, {"ByteLevelBpe", "byte_level"},
+                      {"Bpe", "suffixes"},        {"Bytes", nullptr, false, false}};
 
-void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const Kind& kind, std::ostream* out) {
+  *out << kind.name;
+}  // NOLINT: GoogleTest's name
 
 /// Makes the tokenizer at folder / "tokenizer", and gives the lines of YAML that name it.
 std::string tokenizer_of(const Kind& kind, const fs::path& folder) {
@@ -68,11 +75,12 @@ std::string tokenizer_of(const Kind& kind, const fs::path& folder) {
   SentencePieceTraining options;
   options.vocab_size = 42;
   train_sentencepiece(reader, options, folder / "trained.model");
-  write_tokenizer(SentencePieceTokenizer::open(folder / "trained.model", options.normalizer), folder / "tokenizer", 64);
+  write_tokenizer(SentencePieceTokenizer::open(folder / "trained.model", options.normalizer),
+                  folder / "tokenizer", 64);
   return "tokenizer: {path: tokenizer}\n";
 }
 
-// ---- Tasks --------------------------------------------------------------------------------------------------------------------------
+// ---- Tasks --------------------------------------------------------------------------------------
 
 using Numbers = std::vector<std::pair<std::string, double>>;
 
@@ -90,7 +98,8 @@ double score_of(const json& guesses, const std::string& name, const std::string&
 }
 
 /// Of classes and choices, which `name` tells.
-Numbers numbers_of_classes(const std::vector<Sample>& samples, const json& predictions, const std::string& name) {
+Numbers numbers_of_classes(const std::vector<Sample>& samples, const json& predictions,
+                           const std::string& name) {
   double right = 0, loss = 0;
   for (std::size_t i = 0; i < samples.size(); ++i) {
     right += predictions.at(i).at(0).at(name) == samples[i].label;
@@ -109,7 +118,10 @@ Numbers numbers_of_values(const std::vector<Sample>& samples, const json& predic
     squares += std::pow(truth.back() - values.back(), 2);
   }
   const double mse = squares / static_cast<double>(truth.size());
-  return {{"pearson", pearson_correlation(truth, values)}, {"spearman", spearman_correlation(truth, values)}, {"mse", mse}, {"loss", mse}};
+  return {{"pearson", pearson_correlation(truth, values)},
+          {"spearman", spearman_correlation(truth, values)},
+          {"mse", mse},
+          {"loss", mse}};
 }
 
 struct Task {
@@ -124,7 +136,9 @@ struct Task {
   const char* model = "";  ///< more of the section model
 };
 
-void PrintTo(const Task& task, std::ostream* out) { *out << task.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const Task& task, std::ostream* out) {
+  *out << task.name;
+}  // NOLINT: GoogleTest's name
 
 Sample draw_class(Draw& draw, int) {
   const char* labels[] = {"bad", "fine", "good"};
@@ -133,14 +147,16 @@ Sample draw_class(Draw& draw, int) {
 }
 
 Sample draw_value(Draw& draw, int) {
-  const std::string value = std::to_string(static_cast<double>(draw.below(1000)) / 250 - 2), text = draw.text(2, 8);
+  const std::string value = std::to_string(static_cast<double>(draw.below(1000)) / 250 - 2),
+                    text = draw.text(2, 8);
   return {value + "\t" + text + "\t" + draw.text(1, 4) + "\n", value};
 }
 
 Sample draw_tags(Draw& draw, int) {
   Sample sample;
   for (std::size_t left = 2 + draw.below(5); left > 0; --left) {
-    const std::string word = words[draw.below(words.size())], label = draw.below(2) == 0 ? "long" : "short";
+    const std::string word = words[draw.below(words.size())],
+                      label = draw.below(2) == 0 ? "long" : "short";
     sample.line += word + " " + label + "\n";
     sample.label += label + " ";
   }
@@ -153,15 +169,18 @@ Sample draw_question(Draw& draw, int number) {
   const json question = {{"id", std::to_string(number)},
                          {"question", "which were they"},
                          {"answers", {{{"text", answer}, {"answer_start", before.size() + 1}}}}};
-  const json paragraph = {{"context", before + " " + answer + " " + draw.text(1, 5)}, {"qas", {question}}};
+  const json paragraph = {{"context", before + " " + answer + " " + draw.text(1, 5)},
+                          {"qas", {question}}};
   return {(number > 0 ? "," : "") + paragraph.dump(), answer};
 }
 
 Sample draw_choice(Draw& draw, int) {
   json choices = json::array();
-  for (int i = 0; i < 3; ++i) choices.push_back(draw.text(2, 4) + " " + words[static_cast<std::size_t>(i)]);  // no two alike
+  for (int i = 0; i < 3; ++i)
+    choices.push_back(draw.text(2, 4) + " " + words[static_cast<std::size_t>(i)]);  // no two alike
   const std::size_t right = draw.below(3);
-  return {json{{"text", draw.text(1, 4)}, {"endings", choices}, {"label", right}}.dump() + "\n", choices[right]};
+  return {json{{"text", draw.text(1, 4)}, {"endings", choices}, {"label", right}}.dump() + "\n",
+          choices[right]};
 }
 
 Numbers numbers_of_tags(const std::vector<Sample>& samples, const json& predictions) {
@@ -169,7 +188,8 @@ Numbers numbers_of_tags(const std::vector<Sample>& samples, const json& predicti
   for (std::size_t i = 0; i < samples.size(); ++i) {
     std::istringstream truth(samples[i].label);
     std::size_t word = 0;
-    for (std::string label; truth >> label; ++all) right += predictions.at(i).at(word++).at("label") == label;
+    for (std::string label; truth >> label; ++all)
+      right += predictions.at(i).at(word++).at("label") == label;
   }
   return {{"accuracy", right / all}};
 }
@@ -177,7 +197,8 @@ Numbers numbers_of_tags(const std::vector<Sample>& samples, const json& predicti
 Numbers numbers_of_answers(const std::vector<Sample>& samples, const json& predictions) {
   AnswerScore sum;
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    const AnswerScore score = score_answer(std::span(&samples[i].label, 1), predictions.at(i).at(0).at("answer").get<std::string>());
+    const AnswerScore score = score_answer(std::span(&samples[i].label, 1),
+                                           predictions.at(i).at(0).at("answer").get<std::string>());
     sum.exact += score.exact;
     sum.f1 += score.f1;
   }
@@ -193,24 +214,29 @@ Numbers numbers_of_choices(const std::vector<Sample>& samples, const json& predi
 }
 
 const Task tasks[] = {
-    {"Classification", "tsv", "kind: classification, columns: {text: a, label: label}", draw_class, "label\ta\tb\n", "", numbers_of_labels},
-    {"Pairs", "tsv", "kind: classification, columns: {text: a, pair: b, label: label}", draw_class, "label\ta\tb\n", "", numbers_of_labels},
-    {"MeanPooling", "tsv", "kind: classification, columns: {text: a, label: label}", draw_class, "label\ta\tb\n", "", numbers_of_labels,
-     false, "pooling: mean, "},
-    {"Towers", "tsv", "kind: classification, columns: {text: a, pair: b, label: label}", draw_class, "label\ta\tb\n", "", numbers_of_labels,
-     false, "pairs: towers, "},
-    {"Regression", "tsv", "kind: regression, columns: {text: a, label: label}", draw_value, "label\ta\tb\n", "", numbers_of_values},
+    {"Classification", "tsv", "kind: classification, columns: {text: a, label: label}", draw_class,
+     "label\ta\tb\n", "", numbers_of_labels},
+    {"Pairs", "tsv", "kind: classification, columns: {text: a, pair: b, label: label}", draw_class,
+     "label\ta\tb\n", "", numbers_of_labels},
+    {"MeanPooling", "tsv", "kind: classification, columns: {text: a, label: label}", draw_class,
+     "label\ta\tb\n", "", numbers_of_labels, false, "pooling: mean, "},
+    {"Towers", "tsv", "kind: classification, columns: {text: a, pair: b, label: label}", draw_class,
+     "label\ta\tb\n", "", numbers_of_labels, false, "pairs: towers, "},
+    {"Regression", "tsv", "kind: regression, columns: {text: a, label: label}", draw_value,
+     "label\ta\tb\n", "", numbers_of_values},
     {"Tokens", "conll", "kind: tokens, metric: accuracy", draw_tags, "", "", numbers_of_tags},
-    {"Questions", "json", "kind: questions, stride: 8", draw_question, R"({"data": [{"title": "", "paragraphs": [)", "]}]}",
-     numbers_of_answers, true},
-    {"Choice", "jsonl", "kind: choice, columns: {text: text, choices: [endings], label: label}", draw_choice, "", "", numbers_of_choices},
+    {"Questions", "json", "kind: questions, stride: 8", draw_question,
+     R"({"data": [{"title": "", "paragraphs": [)", "]}]}", numbers_of_answers, true},
+    {"Choice", "jsonl", "kind: choice, columns: {text: text, choices: [endings], label: label}",
+     draw_choice, "", "", numbers_of_choices},
 };
 
 class SameNumber : public FinetuneTest {
  protected:
   void SetUp() override {}
 
-  std::vector<Sample> write_file(const Task& task, const std::string& name, int count, std::uint32_t seed) {
+  std::vector<Sample> write_file(const Task& task, const std::string& name, int count,
+                                 std::uint32_t seed) {
     Draw draw(seed);
     std::vector<Sample> samples;
     std::string text = task.head;
@@ -221,10 +247,13 @@ class SameNumber : public FinetuneTest {
 
   std::string model_of(const std::string& more) {
     return "model: {" + more +
-           "hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, max_position_embeddings: 64, "
+           "hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 16, "
+           "max_position_embeddings: 64, "
            "initializer_range: 0.3, attention: {num_landmarks: 4, conv_kernel_size: 3}}\n"
-           "data: {sequence_length: 64, documents: lines, cache: cache}\nrun_dir: run\noptimizer: {learning_rate: 3.0e-3}\n"
-           "logging: {tensorboard: false}\nevaluation: {every: 6}\n";  // at the end alone: the best checkpoint is the last
+           "data: {sequence_length: 64, documents: lines, cache: cache}\nrun_dir: run\noptimizer: "
+           "{learning_rate: 3.0e-3}\n"
+           "logging: {tensorboard: false}\nevaluation: {every: 6}\n";  // at the end alone: the best
+                                                                       // checkpoint is the last
   }
 
   /// Numbers by name, of the last record that has them.
@@ -239,38 +268,47 @@ class SameNumber : public FinetuneTest {
   }
 };
 
-// ---- Tasks, by three roads ----------------------------------------------------------------------------------------------------------
+// ---- Tasks, by three roads ----------------------------------------------------------------------
 
-class SameNumberOf : public SameNumber, public ::testing::WithParamInterface<std::tuple<Kind, Task>> {};
+class SameNumberOf : public SameNumber,
+                     public ::testing::WithParamInterface<std::tuple<Kind, Task>> {};
 
 TEST_P(SameNumberOf, InTrainingEvaluationAndPrediction) {
   const auto& [kind, task] = GetParam();
   if (task.answers && !kind.answers) return;  // refused: tests/data/tasks/encoder_test.cpp
-  const std::string tokenizer = tokenizer_of(kind, folder_.path()), train_file = std::string("train.") + task.file,
+  const std::string tokenizer = tokenizer_of(kind, folder_.path()),
+                    train_file = std::string("train.") + task.file,
                     file = std::string("dev.") + task.file;
   write_file(task, train_file, 48, 1);
   const std::vector<Sample> samples = write_file(task, file, 24, 2);
-  write_bytes(folder_ / "run.yaml", tokenizer + model_of(task.model) + "task: {" + task.options + ", train: [" + train_file +
-                                        "], validation: [" + file +
-                                        "]}\ntraining: {dtype: f32, steps: 6, batch_size: 16, micro_batch_size: 8}\n");
+  write_bytes(folder_ / "run.yaml",
+              tokenizer + model_of(task.model) + "task: {" + task.options + ", train: [" +
+                  train_file + "], validation: [" + file +
+                  "]}\ntraining: {dtype: f32, steps: 6, batch_size: 16, micro_batch_size: 8}\n");
   ASSERT_NO_FATAL_FAILURE(train());
   const json evaluation = evaluated("--file " + file);
   const Numbers numbers = task.numbers(samples, predicted(file + " --top-k 10"));
   for (const auto& [name, value] : numbers) {
-    EXPECT_NEAR(evaluation.at(name).get<double>(), recorded(name), 2e-5) << name << ", by evaluate and in training";
+    EXPECT_NEAR(evaluation.at(name).get<double>(), recorded(name), 2e-5)
+        << name << ", by evaluate and in training";
     EXPECT_NEAR(value, recorded(name), 2e-5) << name << ", of predictions and in training";
   }
   EXPECT_NEAR(evaluation.at("loss").get<double>(), recorded("loss"), 2e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SameNumberOf, ::testing::Combine(::testing::ValuesIn(kinds), ::testing::ValuesIn(tasks)),
-                         [](const auto& test) { return std::string(std::get<0>(test.param).name) + std::get<1>(test.param).name; });
+INSTANTIATE_TEST_SUITE_P(All, SameNumberOf,
+                         ::testing::Combine(::testing::ValuesIn(kinds), ::testing::ValuesIn(tasks)),
+                         [](const auto& test) {
+                           return std::string(std::get<0>(test.param).name) +
+                                  std::get<1>(test.param).name;
+                         });
 
-// ---- Masked language models, by three roads -----------------------------------------------------------------------------------------
+// ---- Masked language models, by three roads -----------------------------------------------------
 
-/// The text of a row of ids in which the masks of `masked` stand in the place of tokens of `line`: with the space before a token, or
-/// without it.
-std::string masked_text(const Tokenizer& tokenizer, const std::string& line, std::span<const std::int64_t> ids, bool with_space) {
+/// The text of a row of ids in which the masks of `masked` stand in the place of tokens of `line`:
+/// with the space before a token, or without it.
+std::string masked_text(const Tokenizer& tokenizer, const std::string& line,
+                        std::span<const std::int64_t> ids, bool with_space) {
   const std::string& mask = tokenizer.piece(tokenizer.special().mask);
   std::string text;
   std::size_t done = 0, place = 1;  // behind cls
@@ -296,10 +334,12 @@ TEST_P(SameNumberOfMasks, InTrainingEvaluationAndPrediction) {
   write_lines(folder_ / "train.txt", train_lines);
   write_lines(folder_ / "dev.txt", lines);
   std::string config_text = model_of("");
-  config_text.replace(config_text.find("data: {"), 7, "data: {train: [train.txt], validation: [dev.txt], ");
-  write_bytes(folder_ / "run.yaml", yaml + config_text +
-                                        "masking: {probability: 0.3, mask: 1.0, random: 0.0}\n"
-                                        "training: {dtype: f32, steps: 6, batch_size: 16, micro_batch_size: 8}\n");
+  config_text.replace(config_text.find("data: {"), 7,
+                      "data: {train: [train.txt], validation: [dev.txt], ");
+  write_bytes(folder_ / "run.yaml",
+              yaml + config_text +
+                  "masking: {probability: 0.3, mask: 1.0, random: 0.0}\n"
+                  "training: {dtype: f32, steps: 6, batch_size: 16, micro_batch_size: 8}\n");
   ASSERT_NO_FATAL_FAILURE(run("pretrain run.yaml --threads 1"));
   const json evaluation = evaluated("--text dev.txt");
   EXPECT_NEAR(evaluation.at("loss").get<double>(), recorded("loss"), 2e-5);
@@ -309,16 +349,18 @@ TEST_P(SameNumberOfMasks, InTrainingEvaluationAndPrediction) {
   const auto tokenizer = open_tokenizer(folder_ / "tokenizer");
   Log log(true);
   const RunConfig config = read_resolved_config((folder_ / "run" / "config.yaml").string());
-  const MaskedSamples rows = masked_samples(
-      tokenize({folder_ / "dev.txt"}, Documents::lines, *tokenizer, folder_ / "tokens", log, [](std::int64_t) { return true; }), *tokenizer,
-      config);
+  const MaskedSamples rows =
+      masked_samples(tokenize({folder_ / "dev.txt"}, Documents::lines, *tokenizer,
+                              folder_ / "tokens", log, [](std::int64_t) { return true; }),
+                     *tokenizer, config);
   ASSERT_EQ(rows.packing->size(), static_cast<std::int64_t>(lines.size())) << "a line a row";
   std::vector<std::string> texts;
   std::vector<std::vector<std::int64_t>> asked;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const SampleUse use{static_cast<std::int64_t>(i), 0, 0};
     const Batch row = make_batch(rows, std::span(&use, 1));
-    const std::span ids(row.input.input_ids.data<std::int64_t>(), static_cast<std::size_t>(row.tokens));
+    const std::span ids(row.input.input_ids.data<std::int64_t>(),
+                        static_cast<std::size_t>(row.tokens));
     asked.emplace_back();
     for (std::size_t at = 0; at < ids.size(); ++at) {
       const std::int64_t label = row.labels.data<std::int64_t>()[at];
@@ -335,14 +377,16 @@ TEST_P(SameNumberOfMasks, InTrainingEvaluationAndPrediction) {
   }
   write_lines(folder_ / "masked.txt", texts);
 
-  const json predictions = predicted("masked.txt --top-k " + std::to_string(config.model.vocab_size));
+  const json predictions =
+      predicted("masked.txt --top-k " + std::to_string(config.model.vocab_size));
   double loss = 0, right = 0, count = 0;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const json& masks = asked[i].size() == 1 ? json::array({predictions.at(i)}) : predictions.at(i);
     ASSERT_EQ(masks.size(), asked[i].size());
     for (std::size_t m = 0; m < masks.size(); ++m, ++count) {
       right += masks[m].at(0).at("token") == asked[i][m];
-      const auto fill = std::ranges::find_if(masks[m], [&](const json& each) { return each.at("token") == asked[i][m]; });
+      const auto fill = std::ranges::find_if(
+          masks[m], [&](const json& each) { return each.at("token") == asked[i][m]; });
       loss -= std::log(fill->at("score").get<double>());
     }
   }
@@ -351,10 +395,11 @@ TEST_P(SameNumberOfMasks, InTrainingEvaluationAndPrediction) {
   EXPECT_NEAR(right / count, recorded("accuracy"), 2e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SameNumberOfMasks, ::testing::ValuesIn(std::begin(kinds), std::end(kinds) - 1),
+INSTANTIATE_TEST_SUITE_P(All, SameNumberOfMasks,
+                         ::testing::ValuesIn(std::begin(kinds), std::end(kinds) - 1),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// ---- Features, which need no tokenizer ----------------------------------------------------------------------------------------------
+// ---- Features, which need no tokenizer ----------------------------------------------------------
 
 class SameNumberOfFeatures : public SameNumber, public ::testing::WithParamInterface<bool> {};
 
@@ -363,38 +408,49 @@ TEST_P(SameNumberOfFeatures, InTrainingEvaluationAndPrediction) {
   write_features(folder_ / "train.h5", classes, 64, 7);
   const std::vector<double> truth = write_features(folder_ / "dev.h5", classes, 32, 8);
   write_bytes(folder_ / "run.yaml", features_model);
-  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set training.epochs=3 --set evaluation.every=6"));
+  ASSERT_NO_FATAL_FAILURE(
+      run("finetune run.yaml --threads 1 --set training.epochs=3 --set evaluation.every=6"));
   const json evaluation = evaluated("--file dev.h5");
   for (const auto& [name, value] : evaluation.items()) {
     if (name == "examples") continue;
-    EXPECT_NEAR(value.get<double>(), recorded(name), 2e-5) << name << ", by evaluate and in training";
+    EXPECT_NEAR(value.get<double>(), recorded(name), 2e-5)
+        << name << ", by evaluate and in training";
   }
   std::vector<Sample> samples;
-  for (const double label : truth) samples.push_back({"", classes ? std::to_string(std::lround(label)) : std::to_string(label)});
+  for (const double label : truth)
+    samples.push_back({"", classes ? std::to_string(std::lround(label)) : std::to_string(label)});
   const json predictions = predicted("dev.h5");
-  for (const auto& [name, value] : classes ? numbers_of_labels(samples, predictions) : numbers_of_values(samples, predictions))
+  for (const auto& [name, value] :
+       classes ? numbers_of_labels(samples, predictions) : numbers_of_values(samples, predictions))
     EXPECT_NEAR(value, recorded(name), 2e-5) << name << ", of predictions and in training";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, SameNumberOfFeatures, ::testing::Bool(), [](const auto& test) { return test.param ? "Classes" : "Values"; });
+INSTANTIATE_TEST_SUITE_P(All, SameNumberOfFeatures, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "Classes" : "Values"; });
 
-// ---- bf16 ---------------------------------------------------------------------------------------------------------------------------
+// ---- bf16 ---------------------------------------------------------------------------------------
 
-/// Of a fresh model, whose outputs hardly differ: rounded they were ties, and Pearson another number.
+/// Of a fresh model, whose outputs hardly differ: rounded they were ties, and Pearson another
+/// number.
 TEST_F(SameNumber, OfARunInBf16) {
   const Task& task =
-      *std::ranges::find(tasks, std::string_view("Regression"), [](const Task& each) { return std::string_view(each.name); });
+      *std::ranges::find(tasks, std::string_view("Regression"),
+                         [](const Task& each) { return std::string_view(each.name); });
   const std::string tokenizer = tokenizer_of(kinds[0], folder_.path());
   write_file(task, "train.tsv", 48, 1);
   write_file(task, "dev.tsv", 64, 2);
-  write_bytes(folder_ / "run.yaml", tokenizer + model_of("hidden_dropout_prob: 0.0, ") + "task: {" + task.options +
-                                        ", train: [train.tsv], validation: [dev.tsv]}\n"
-                                        "training: {dtype: bf16, steps: 6, batch_size: 16, micro_batch_size: 8}\n");
+  write_bytes(folder_ / "run.yaml",
+              tokenizer + model_of("hidden_dropout_prob: 0.0, ") + "task: {" + task.options +
+                  ", train: [train.tsv], validation: [dev.tsv]}\n"
+                  "training: {dtype: bf16, steps: 6, batch_size: 16, micro_batch_size: 8}\n");
   ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --set model.initializer_range=0.02"));
-  const json rounded = evaluated("--file dev.tsv --dtype bf16"), exact = evaluated("--file dev.tsv");
+  const json rounded = evaluated("--file dev.tsv --dtype bf16"),
+             exact = evaluated("--file dev.tsv");
   for (const char* name : {"pearson", "spearman", "mse", "loss"}) {
-    EXPECT_NEAR(rounded.at(name).get<double>(), recorded(name), 1e-6) << name << ": the same computation";
-    EXPECT_NEAR(exact.at(name).get<double>(), recorded(name), 0.1) << name << ", in f32 and in training";
+    EXPECT_NEAR(rounded.at(name).get<double>(), recorded(name), 1e-6)
+        << name << ": the same computation";
+    EXPECT_NEAR(exact.at(name).get<double>(), recorded(name), 0.1)
+        << name << ", in f32 and in training";
   }
 }
 

@@ -1,4 +1,5 @@
-// What a step on a task learns must not depend on how its samples are padded and cut into micro-batches.
+// What a step on a task learns must not depend on how its samples are padded and cut into
+// micro-batches.
 #include "train/finetune/task_loss.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +24,9 @@ std::string name_of(const Kind& kind) {
   return std::string(enum_name(kind.kind)) + (kind.pairs == Pairs::towers ? "_towers" : "") +
          (kind.pooling == Pooling::mean ? "_mean" : "");
 }
-void PrintTo(const Kind& kind, std::ostream* out) { *out << name_of(kind); }  // NOLINT: GoogleTest's name
+void PrintTo(const Kind& kind, std::ostream* out) {
+  *out << name_of(kind);
+}  // NOLINT: GoogleTest's name
 
 class TaskLoss : public ::testing::TestWithParam<Kind> {
  protected:
@@ -34,11 +37,13 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
     config_.head = head_of(GetParam().kind);
     config_.pooling = GetParam().pooling;
     config_.pairs = GetParam().pairs;
-    config_.labels = GetParam().kind == TaskKind::regression ? std::vector<std::string>{"LABEL_0"} : GetParam().labels;
+    config_.labels = GetParam().kind == TaskKind::regression ? std::vector<std::string>{"LABEL_0"}
+                                                             : GetParam().labels;
     TaskConfig task;
     task.kind = GetParam().kind;
     task.stride = 2;
-    reader_ = std::make_unique<TaskReader>(resolve_task(task), LabelSet(GetParam().labels), tokenizer_, config_, length);
+    reader_ = std::make_unique<TaskReader>(resolve_task(task), LabelSet(GetParam().labels),
+                                           tokenizer_, config_, length);
     data_ = reader_->from(examples());
   }
 
@@ -56,7 +61,9 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
         case TaskKind::regression: example.value = static_cast<double>(i); break;
         case TaskKind::tokens:
           for (std::size_t at = 0; at < example.text.size();
-               at = example.text.find(' ', at) == std::string::npos ? example.text.size() : example.text.find(' ', at) + 1) {
+               at = example.text.find(' ', at) == std::string::npos
+                        ? example.text.size()
+                        : example.text.find(' ', at) + 1) {
             example.words.push_back(example.text.substr(at, example.text.find(' ', at) - at));
             example.word_labels.push_back(GetParam().labels[example.words.size() % 3]);
           }
@@ -97,7 +104,8 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
       step_options.learning_rate = 1e-3;
       step_options.step = step;
       const auto loss = [&](std::size_t part, const RunContext& run) {
-        return task_loss(config_, data_->target(), task_output(*model, batches[part], run), batches[part], targets);
+        return task_loss(config_, data_->target(), task_output(*model, batches[part], run),
+                         batches[part], targets);
       };
       result.push_back(optimizer_step(optimizer, ids, loss, step_options).loss);
     }
@@ -135,13 +143,15 @@ TEST_P(TaskLoss, EvaluationDependsOnNoPaddingAndNoBatches) {
   EXPECT_NEAR(full.scores.decisive, buckets.scores.decisive, 1e-10);
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, TaskLoss,
-                         ::testing::Values(Kind{TaskKind::classification, {"a", "b", "c"}}, Kind{TaskKind::regression, {}},
-                                           Kind{TaskKind::tokens, {"B-X", "I-X", "O"}}, Kind{TaskKind::questions, {}},
-                                           Kind{TaskKind::choice, {}}, Kind{TaskKind::classification, {"a", "b", "c"}, Pooling::mean},
-                                           Kind{TaskKind::classification, {"a", "b", "c"}, Pooling::mean, Pairs::towers},
-                                           Kind{TaskKind::regression, {}, Pooling::first, Pairs::towers}),
-                         [](const auto& test) { return name_of(test.param); });
+INSTANTIATE_TEST_SUITE_P(
+    Kinds, TaskLoss,
+    ::testing::Values(Kind{TaskKind::classification, {"a", "b", "c"}},
+                      Kind{TaskKind::regression, {}}, Kind{TaskKind::tokens, {"B-X", "I-X", "O"}},
+                      Kind{TaskKind::questions, {}}, Kind{TaskKind::choice, {}},
+                      Kind{TaskKind::classification, {"a", "b", "c"}, Pooling::mean},
+                      Kind{TaskKind::classification, {"a", "b", "c"}, Pooling::mean, Pairs::towers},
+                      Kind{TaskKind::regression, {}, Pooling::first, Pairs::towers}),
+    [](const auto& test) { return name_of(test.param); });
 
 }  // namespace
 }  // namespace nystrom::testing

@@ -35,33 +35,48 @@ TEST(HfConfig, AnEmptyObjectHasTheDefaultsOfHuggingFacesClass) {
 }
 
 TEST(HfConfig, UnknownKeysAreIgnored) {
-  EXPECT_EQ(read(R"({"auto_map": {"AutoModel": "evil.Code"}, "attention_probs_dropout_prob": "x", "hidden_size": 12})").hidden_size, 12);
+  EXPECT_EQ(
+      read(
+          R"({"auto_map": {"AutoModel": "evil.Code"}, "attention_probs_dropout_prob": "x", "hidden_size": 12})")
+          .hidden_size,
+      12);
 }
 
 TEST(HfConfig, ArchitecturesDecideTheHead) {
   for (const auto& entry : enum_names(Head{})) {
-    EXPECT_EQ(read(R"({"architectures": [")" + std::string(entry.name) + "\"]}").head, entry.value) << entry.name;
+    EXPECT_EQ(read(R"({"architectures": [")" + std::string(entry.name) + "\"]}").head, entry.value)
+        << entry.name;
   }
 }
 
 TEST(HfConfig, LabelsComeFromId2Label) {
-  EXPECT_EQ(read(R"({"id2label": {"1": "ja", "0": "no", "2": "?"}, "num_labels": 7})").labels, (std::vector<std::string>{"no", "ja", "?"}));
+  EXPECT_EQ(read(R"({"id2label": {"1": "ja", "0": "no", "2": "?"}, "num_labels": 7})").labels,
+            (std::vector<std::string>{"no", "ja", "?"}));
 }
 
 TEST(HfConfig, LabelsComeFromNumLabelsWithoutId2Label) {
   EXPECT_EQ(read(R"({"num_labels": 1})").labels, (std::vector<std::string>{"LABEL_0"}));
 }
 
-TEST(HfConfig, ANullKernelIsNoConvolution) { EXPECT_EQ(read(R"({"conv_kernel_size": null})").attention.conv_kernel_size, std::nullopt); }
+TEST(HfConfig, ANullKernelIsNoConvolution) {
+  EXPECT_EQ(read(R"({"conv_kernel_size": null})").attention.conv_kernel_size, std::nullopt);
+}
 
 TEST(HfConfig, HarmlessFlagsAreAccepted) {
-  EXPECT_EQ(read(R"({"is_decoder": false, "inv_coeff_init_option": false, "problem_type": null})").hidden_size, 768);
-  EXPECT_EQ(read(R"({"problem_type": "single_label_classification", "model_type": "nystromformer"})").hidden_size, 768);
+  EXPECT_EQ(read(R"({"is_decoder": false, "inv_coeff_init_option": false, "problem_type": null})")
+                .hidden_size,
+            768);
+  EXPECT_EQ(
+      read(R"({"problem_type": "single_label_classification", "model_type": "nystromformer"})")
+          .hidden_size,
+      768);
 }
 
 TEST(HfConfig, TheBlockWinsAndItsAbsenceMeansTransformers) {
   const std::string outer = R"("num_landmarks": 64, "conv_kernel_size": 1)";
-  const ModelConfig with = read("{" + outer + R"(, "nystrom": {"attention": {"num_landmarks": 32, "conv_kernel_size": null}}})");
+  const ModelConfig with =
+      read("{" + outer +
+           R"(, "nystrom": {"attention": {"num_landmarks": 32, "conv_kernel_size": null}}})");
   EXPECT_EQ(with.attention.semantics, Semantics::nystrom);
   EXPECT_EQ(with.attention.num_landmarks, 32);
   EXPECT_EQ(with.attention.conv_kernel_size, std::nullopt);
@@ -96,100 +111,151 @@ struct BadCase {
 
 const BadCase bad_cases[] = {
     {"NotAnObject", "[]", "expected an object, got an empty array"},
-    {"OtherModel", R"({"model_type": "bert"})", "model_type: expected \"nystrom\" or \"nystromformer\", got \"bert\""},
-    {"ModelTypeIsANumber", R"({"model_type": 1})", "model_type: expected \"nystrom\" or \"nystromformer\", got 1"},
+    {"OtherModel", R"({"model_type": "bert"})",
+     "model_type: expected \"nystrom\" or \"nystromformer\", got \"bert\""},
+    {"ModelTypeIsANumber", R"({"model_type": 1})",
+     "model_type: expected \"nystrom\" or \"nystromformer\", got 1"},
     {"OurTypeWithoutItsBlock", R"({"model_type": "nystrom"})",
      "nystrom: is missing; a folder of model_type \"nystrom\" has its options there"},
-    {"String", R"({"hidden_size": "768"})", "hidden_size: expected a whole number at least 1, got \"768\""},
-    {"Fraction", R"({"hidden_size": 768.5})", "hidden_size: expected a whole number at least 1, got 768.5"},
-    {"WholeFraction", R"({"hidden_size": 768.0})", "hidden_size: expected a whole number at least 1, got 768.0"},
-    {"Null", R"({"hidden_size": null})", "hidden_size: expected a whole number at least 1, got null"},
-    {"Boolean", R"({"hidden_size": true})", "hidden_size: expected a whole number at least 1, got true"},
-    {"Array", R"({"hidden_size": [768]})", "hidden_size: expected a whole number at least 1, got an array"},
-    {"Object", R"({"hidden_size": {}})", "hidden_size: expected a whole number at least 1, got an empty object"},
+    {"String", R"({"hidden_size": "768"})",
+     "hidden_size: expected a whole number at least 1, got \"768\""},
+    {"Fraction", R"({"hidden_size": 768.5})",
+     "hidden_size: expected a whole number at least 1, got 768.5"},
+    {"WholeFraction", R"({"hidden_size": 768.0})",
+     "hidden_size: expected a whole number at least 1, got 768.0"},
+    {"Null", R"({"hidden_size": null})",
+     "hidden_size: expected a whole number at least 1, got null"},
+    {"Boolean", R"({"hidden_size": true})",
+     "hidden_size: expected a whole number at least 1, got true"},
+    {"Array", R"({"hidden_size": [768]})",
+     "hidden_size: expected a whole number at least 1, got an array"},
+    {"Object", R"({"hidden_size": {}})",
+     "hidden_size: expected a whole number at least 1, got an empty object"},
     {"Zero", R"({"vocab_size": 0})", "vocab_size: expected a whole number at least 1, got 0"},
-    {"Negative", R"({"num_hidden_layers": -1})", "num_hidden_layers: expected a whole number at least 0, got -1"},
-    {"Above63Bits", R"({"vocab_size": 18446744073709551615})", "vocab_size: expected a whole number at least 1, got 18446744073709551615"},
+    {"Negative", R"({"num_hidden_layers": -1})",
+     "num_hidden_layers: expected a whole number at least 0, got -1"},
+    {"Above63Bits", R"({"vocab_size": 18446744073709551615})",
+     "vocab_size: expected a whole number at least 1, got 18446744073709551615"},
     {"Above64Bits", R"({"vocab_size": 18446744073709551616})",
      "vocab_size: expected a whole number at least 1, got 1.8446744073709552e+19"},
-    {"DropoutOfOne", R"({"hidden_dropout_prob": 1})", "hidden_dropout_prob: expected a number at least 0 and below 1, got 1"},
-    {"EpsilonZero", R"({"layer_norm_eps": 0})", "layer_norm_eps: expected a number greater than 0, got 0"},
-    {"EpsilonIsAString", R"({"layer_norm_eps": "1e-5"})", "layer_norm_eps: expected a number greater than 0, got \"1e-5\""},
-    {"EvenKernel", R"({"conv_kernel_size": 64})", "conv_kernel_size: expected an odd whole number at least 1, got 64"},
-    {"NoLandmarks", R"({"num_landmarks": 0})", "num_landmarks: expected a whole number at least 1, got 0"},
-    {"NoSegments", R"({"segment_means_seq_len": 0})", "segment_means_seq_len: expected a whole number at least 1, got 0"},
-    {"UnknownActivation", R"({"hidden_act": "silu"})", "hidden_act: expected one of gelu, gelu_new, relu, got \"silu\""},
+    {"DropoutOfOne", R"({"hidden_dropout_prob": 1})",
+     "hidden_dropout_prob: expected a number at least 0 and below 1, got 1"},
+    {"EpsilonZero", R"({"layer_norm_eps": 0})",
+     "layer_norm_eps: expected a number greater than 0, got 0"},
+    {"EpsilonIsAString", R"({"layer_norm_eps": "1e-5"})",
+     "layer_norm_eps: expected a number greater than 0, got \"1e-5\""},
+    {"EvenKernel", R"({"conv_kernel_size": 64})",
+     "conv_kernel_size: expected an odd whole number at least 1, got 64"},
+    {"NoLandmarks", R"({"num_landmarks": 0})",
+     "num_landmarks: expected a whole number at least 1, got 0"},
+    {"NoSegments", R"({"segment_means_seq_len": 0})",
+     "segment_means_seq_len: expected a whole number at least 1, got 0"},
+    {"UnknownActivation", R"({"hidden_act": "silu"})",
+     "hidden_act: expected one of gelu, gelu_new, relu, got \"silu\""},
     {"ActivationWithControls", "{\"hidden_act\": \"\\u001b[2J\x7f\"}",
      "hidden_act: expected one of gelu, gelu_new, relu, got \"\\u001b[2J\\x7f\""},
     {"Decoder", R"({"is_decoder": true})",
-     "is_decoder: a causal Nyström model cannot be built: landmarks are means over the whole sequence, so every position would see the "
+     "is_decoder: a causal Nyström model cannot be built: landmarks are means over the whole "
+     "sequence, so every position would see the "
      "future; set it to false"},
     {"Causal", R"({"causal": true})",
-     "causal: a causal Nyström model cannot be built: landmarks are means over the whole sequence, so every position would see the "
+     "causal: a causal Nyström model cannot be built: landmarks are means over the whole sequence, "
+     "so every position would see the "
      "future; set it to false"},
     {"DecoderIsANumber", R"({"is_decoder": 1})", "is_decoder: expected true or false, got 1"},
     {"InverseCoefficient", R"({"inv_coeff_init_option": true})",
-     "inv_coeff_init_option: true crashes in transformers, so no model was made with it; set it to false"},
-    {"InverseCoefficientNull", R"({"inv_coeff_init_option": null})", "inv_coeff_init_option: expected true or false, got null"},
+     "inv_coeff_init_option: true crashes in transformers, so no model was made with it; set it to "
+     "false"},
+    {"InverseCoefficientNull", R"({"inv_coeff_init_option": null})",
+     "inv_coeff_init_option: expected true or false, got null"},
     {"MultiLabel", R"({"problem_type": "multi_label_classification"})",
      "problem_type: multi_label_classification is not supported; one label an example is"},
-    {"ProblemTypeIsANumber", R"({"problem_type": 1})", "problem_type: expected a string or null, got 1"},
+    {"ProblemTypeIsANumber", R"({"problem_type": 1})",
+     "problem_type: expected a string or null, got 1"},
     {"UnknownProblem", R"({"problem_type": "ranking"})",
-     "problem_type: expected \"single_label_classification\", \"regression\" or null, got \"ranking\""},
+     "problem_type: expected \"single_label_classification\", \"regression\" or null, got "
+     "\"ranking\""},
     {"RegressionOfSeveralNumbers",
      R"({"problem_type": "regression", "num_labels": 3, "architectures": ["NystromformerForSequenceClassification"]})",
-     "problem_type: regression with 3 labels; here a head of one label is a regression, any other a classification"},
+     "problem_type: regression with 3 labels; here a head of one label is a regression, any other "
+     "a classification"},
     {"ClassificationOfOneClass",
      R"({"problem_type": "single_label_classification", "num_labels": 1, "architectures": ["NystromformerForSequenceClassification"]})",
-     "problem_type: single_label_classification with 1 labels; here a head of one label is a regression, any other a classification"},
+     "problem_type: single_label_classification with 1 labels; here a head of one label is a "
+     "regression, any other a classification"},
     {"UnknownArchitecture", R"({"architectures": ["BertModel"]})",
-     "architectures: expected an array with one of NystromformerForMaskedLM, NystromformerForSequenceClassification, "
-     "NystromformerForTokenClassification, NystromformerForQuestionAnswering, NystromformerForMultipleChoice, "
+     "architectures: expected an array with one of NystromformerForMaskedLM, "
+     "NystromformerForSequenceClassification, "
+     "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
+     "NystromformerForMultipleChoice, "
      "NystromformerModel; got \"BertModel\""},
     {"TwoArchitectures", R"({"architectures": ["NystromformerModel", "NystromformerForMaskedLM"]})",
-     "architectures: expected an array with one of NystromformerForMaskedLM, NystromformerForSequenceClassification, "
-     "NystromformerForTokenClassification, NystromformerForQuestionAnswering, NystromformerForMultipleChoice, "
+     "architectures: expected an array with one of NystromformerForMaskedLM, "
+     "NystromformerForSequenceClassification, "
+     "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
+     "NystromformerForMultipleChoice, "
      "NystromformerModel; got an array of 2"},
     {"ArchitectureIsAString", R"({"architectures": "NystromformerModel"})",
-     "architectures: expected an array with one of NystromformerForMaskedLM, NystromformerForSequenceClassification, "
-     "NystromformerForTokenClassification, NystromformerForQuestionAnswering, NystromformerForMultipleChoice, "
+     "architectures: expected an array with one of NystromformerForMaskedLM, "
+     "NystromformerForSequenceClassification, "
+     "NystromformerForTokenClassification, NystromformerForQuestionAnswering, "
+     "NystromformerForMultipleChoice, "
      "NystromformerModel; got \"NystromformerModel\""},
-    {"LabelsAreAnArray", R"({"id2label": ["a"]})", "id2label: expected an object of labels, got an array"},
-    {"LabelsAreEmpty", R"({"id2label": {}})", "id2label: expected an object of labels, got an empty object"},
-    {"LabelsHaveAHole", R"({"id2label": {"0": "a", "2": "b"}})", "id2label: expected the keys \"0\" to \"1\", \"1\" is missing"},
-    {"LabelKeyPadded", R"({"id2label": {"00": "a"}})", "id2label: expected the keys \"0\" to \"0\", \"0\" is missing"},
+    {"LabelsAreAnArray", R"({"id2label": ["a"]})",
+     "id2label: expected an object of labels, got an array"},
+    {"LabelsAreEmpty", R"({"id2label": {}})",
+     "id2label: expected an object of labels, got an empty object"},
+    {"LabelsHaveAHole", R"({"id2label": {"0": "a", "2": "b"}})",
+     "id2label: expected the keys \"0\" to \"1\", \"1\" is missing"},
+    {"LabelKeyPadded", R"({"id2label": {"00": "a"}})",
+     "id2label: expected the keys \"0\" to \"0\", \"0\" is missing"},
     {"LabelIsNull", R"({"id2label": {"0": null}})", "id2label.0: expected a string, got null"},
-    {"NoLabels", R"({"num_labels": 0})", "num_labels: expected a whole number between 1 and 1000000, got 0"},
-    {"TooManyLabels", R"({"num_labels": 1000000000000})", "num_labels: expected a whole number between 1 and 1000000, got 1000000000000"},
+    {"NoLabels", R"({"num_labels": 0})",
+     "num_labels: expected a whole number between 1 and 1000000, got 0"},
+    {"TooManyLabels", R"({"num_labels": 1000000000000})",
+     "num_labels: expected a whole number between 1 and 1000000, got 1000000000000"},
     {"BlockIsAnArray", R"({"nystrom": []})", "nystrom: expected an object, got an empty array"},
     {"BlockUnknownKey", R"({"nystrom": {"nrom": "pre"}})",
-     "nystrom.nrom: unknown key; known are attention, embed_dim, norm, pairs, pooling, positions, sentence_order"},
-    {"BlockUnknownNorm", R"({"nystrom": {"norm": "layer"}})", "nystrom.norm: expected one of post, pre, got \"layer\""},
-    {"AttentionIsNull", R"({"nystrom": {"attention": null}})", "nystrom.attention: expected an object, got null"},
+     "nystrom.nrom: unknown key; known are attention, embed_dim, norm, pairs, pooling, positions, "
+     "sentence_order"},
+    {"BlockUnknownNorm", R"({"nystrom": {"norm": "layer"}})",
+     "nystrom.norm: expected one of post, pre, got \"layer\""},
+    {"AttentionIsNull", R"({"nystrom": {"attention": null}})",
+     "nystrom.attention: expected an object, got null"},
     {"AttentionUnknownKey", R"({"nystrom": {"attention": {"landmarks": 3}}})",
-     "nystrom.attention.landmarks: unknown key; known are bucket_size, conv_kernel_size, inverse, inverse_iterations, kind, "
-     "landmark_source, num_features, num_hashes, num_landmarks, projected_length, projection_sharing, random_seed, semantics"},
+     "nystrom.attention.landmarks: unknown key; known are bucket_size, conv_kernel_size, inverse, "
+     "inverse_iterations, kind, "
+     "landmark_source, num_features, num_hashes, num_landmarks, projected_length, "
+     "projection_sharing, random_seed, semantics"},
     {"AttentionRange", R"({"nystrom": {"attention": {"inverse_iterations": -1}}})",
      "nystrom.attention.inverse_iterations: expected a whole number between 0 and 1000, got -1"},
-    {"EmbedDimRange", R"({"nystrom": {"embed_dim": 0}})", "nystrom.embed_dim: expected a whole number at least 1, got 0"},
+    {"EmbedDimRange", R"({"nystrom": {"embed_dim": 0}})",
+     "nystrom.embed_dim: expected a whole number at least 1, got 0"},
 };
 
 class BadHfConfig : public testing::TestWithParam<BadCase> {};
 
 TEST_P(BadHfConfig, IsRefusedWithTheReason) {
-  EXPECT_EQ(input_error([&] { read(GetParam().text); }), std::string("config.json: ") + GetParam().message);
+  EXPECT_EQ(input_error([&] { read(GetParam().text); }),
+            std::string("config.json: ") + GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadHfConfig, testing::ValuesIn(bad_cases), [](const auto& it) { return std::string(it.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, BadHfConfig, testing::ValuesIn(bad_cases),
+                         [](const auto& it) { return std::string(it.param.name); });
 
 TEST(HfConfig, SyntaxErrorsHaveAPlace) {
-  EXPECT_EQ(input_error([] { read("{\"hidden_size\": 1,\n \"hidden_size\": 2}"); }), "config.json:2:14: key \"hidden_size\" appears twice");
+  EXPECT_EQ(input_error([] { read("{\"hidden_size\": 1,\n \"hidden_size\": 2}"); }),
+            "config.json:2:14: key \"hidden_size\" appears twice");
 }
 
 TEST(HfConfig, ProblemsOfTheModelAreReportedTogether) {
-  const std::string message = input_error([] { read(R"({"hidden_size": 100, "pad_token_id": 40000})"); });
-  EXPECT_TRUE(message.starts_with("config.json: hidden_size 100 is not divisible by num_attention_heads 12")) << message;
-  EXPECT_NE(message.find("; pad_token_id 40000 is outside the vocabulary"), std::string::npos) << message;
+  const std::string message =
+      input_error([] { read(R"({"hidden_size": 100, "pad_token_id": 40000})"); });
+  EXPECT_TRUE(message.starts_with(
+      "config.json: hidden_size 100 is not divisible by num_attention_heads 12"))
+      << message;
+  EXPECT_NE(message.find("; pad_token_id 40000 is outside the vocabulary"), std::string::npos)
+      << message;
 }
 
 /// A configuration in which nothing has its default.
@@ -210,7 +276,13 @@ ModelConfig unusual() {
   config.norm = Norm::pre;
   config.positions = Positions::none;
   config.embed_dim = 5;
-  config.attention = {AttentionKind::softmax, Semantics::nystrom, 12, LandmarkSource::keys, Inverse::exact, 9, std::nullopt};
+  config.attention = {AttentionKind::softmax,
+                      Semantics::nystrom,
+                      12,
+                      LandmarkSource::keys,
+                      Inverse::exact,
+                      9,
+                      std::nullopt};
   config.head = Head::sequence_classification;
   config.labels = {"nein", "j\xc3\xa4", "\"vielleicht\""};
   config.segment_means_seq_len = 48;
@@ -232,7 +304,7 @@ TEST(HfConfig, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(got.segment_means_seq_len, 48);
 }
 
-// ---- Which class a folder names -----------------------------------------------------------------------------------------------------
+// ---- Which class a folder names -----------------------------------------------------------------
 
 struct TypeCase {
   const char* name;
@@ -240,49 +312,79 @@ struct TypeCase {
   const char* type;
 };
 
-void as_transformers(ModelConfig& c) { c.attention.semantics = Semantics::transformers, c.segment_means_seq_len = 512; }
+void as_transformers(ModelConfig& c) {
+  c.attention.semantics = Semantics::transformers, c.segment_means_seq_len = 512;
+}
 
 const TypeCase types[] = {
     {"OurAttention", [](ModelConfig&) {}, "nystrom"},
-    {"OurAttentionWhereTransformersIsExact", [](ModelConfig& c) { c.segment_means_seq_len = 64; }, "nystrom"},
-    {"ExactAttention", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.segment_means_seq_len = 512; }, "nystromformer"},
-    {"Transformers", as_transformers, "nystromformer"},
-    {"TransformersExactCase", [](ModelConfig& c) { as_transformers(c), c.segment_means_seq_len = 64; }, "nystromformer"},
-    {"OtherIterations", [](ModelConfig& c) { as_transformers(c), c.attention.inverse_iterations = 5; }, "nystrom"},
-    {"OtherInverse", [](ModelConfig& c) { as_transformers(c), c.attention.inverse = Inverse::exact; }, "nystrom"},
-    {"LandmarksOfKeys", [](ModelConfig& c) { as_transformers(c), c.attention.landmark_source = LandmarkSource::keys; }, "nystrom"},
-    {"Linear", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; }, "nystrom"},
-    {"PreNorm", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.norm = Norm::pre; }, "nystrom"},
-    {"NoPositions", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.positions = Positions::none; }, "nystrom"},
-    {"MeanPooling",
-     [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.pooling = Pooling::mean, c.head = Head::sequence_classification; },
+    {"OurAttentionWhereTransformersIsExact", [](ModelConfig& c) { c.segment_means_seq_len = 64; },
      "nystrom"},
-    {"MeanPoolingOfNoClassifier", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.pooling = Pooling::mean; },
+    {"ExactAttention",
+     [](ModelConfig& c) {
+       c.attention.kind = AttentionKind::softmax, c.segment_means_seq_len = 512;
+     },
+     "nystromformer"},
+    {"Transformers", as_transformers, "nystromformer"},
+    {"TransformersExactCase",
+     [](ModelConfig& c) { as_transformers(c), c.segment_means_seq_len = 64; }, "nystromformer"},
+    {"OtherIterations",
+     [](ModelConfig& c) { as_transformers(c), c.attention.inverse_iterations = 5; }, "nystrom"},
+    {"OtherInverse",
+     [](ModelConfig& c) { as_transformers(c), c.attention.inverse = Inverse::exact; }, "nystrom"},
+    {"LandmarksOfKeys",
+     [](ModelConfig& c) { as_transformers(c), c.attention.landmark_source = LandmarkSource::keys; },
+     "nystrom"},
+    {"Linear", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; }, "nystrom"},
+    {"PreNorm",
+     [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.norm = Norm::pre; },
+     "nystrom"},
+    {"NoPositions",
+     [](ModelConfig& c) {
+       c.attention.kind = AttentionKind::softmax, c.positions = Positions::none;
+     },
+     "nystrom"},
+    {"MeanPooling",
+     [](ModelConfig& c) {
+       c.attention.kind = AttentionKind::softmax, c.pooling = Pooling::mean,
+       c.head = Head::sequence_classification;
+     },
+     "nystrom"},
+    {"MeanPoolingOfNoClassifier",
+     [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.pooling = Pooling::mean; },
      "nystromformer"},
     {"Towers",
-     [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.pairs = Pairs::towers, c.head = Head::sequence_classification; },
+     [](ModelConfig& c) {
+       c.attention.kind = AttentionKind::softmax, c.pairs = Pairs::towers,
+       c.head = Head::sequence_classification;
+     },
      "nystrom"},
 };
 
 class ModelTypeOf : public testing::TestWithParam<TypeCase> {};
 
-/// transformers' own only where its class computes the same; and such a folder is one that we read as we wrote it.
+/// transformers' own only where its class computes the same; and such a folder is one that we read
+/// as we wrote it.
 TEST_P(ModelTypeOf, IsTransformersWhereItComputesTheSame) {
   ModelConfig config;
   GetParam().change(config);
   const std::string text = hf_config_text(config);
   EXPECT_EQ(parse_json(text, "text")["model_type"], GetParam().type);
   EXPECT_EQ(hf_config_text(read(text)), text);
-  EXPECT_EQ(parse_json(hf_config_text(config, ModelType::transformers), "text")["model_type"], "nystromformer") << "an export is explicit";
+  EXPECT_EQ(parse_json(hf_config_text(config, ModelType::transformers), "text")["model_type"],
+            "nystromformer")
+      << "an export is explicit";
 }
 
-INSTANTIATE_TEST_SUITE_P(All, ModelTypeOf, testing::ValuesIn(types), [](const auto& it) { return std::string(it.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, ModelTypeOf, testing::ValuesIn(types),
+                         [](const auto& it) { return std::string(it.param.name); });
 
 TEST(HfConfig, ExactAttentionIsStatedSoThatTransformersComputesIt) {
   ModelConfig config;
   config.attention.kind = AttentionKind::softmax;
   config.segment_means_seq_len = 512;
-  EXPECT_EQ(parse_json(hf_config_text(config), "text")["segment_means_seq_len"], config.attention.num_landmarks);
+  EXPECT_EQ(parse_json(hf_config_text(config), "text")["segment_means_seq_len"],
+            config.attention.num_landmarks);
 }
 
 TEST(HfConfig, FoldersOfOlderVersionsAreReadWhateverTheyName) {
@@ -303,9 +405,11 @@ TEST(HfConfig, TheProblemTypeIsThatOfTheHead) {
     return parse_json(hf_config_text(config), "text").value("problem_type", nlohmann::json());
   };
   EXPECT_EQ(type_of(Head::sequence_classification, {"LABEL_0"}), "regression");
-  EXPECT_EQ(type_of(Head::sequence_classification, {"LABEL_0", "LABEL_1"}), "single_label_classification");
+  EXPECT_EQ(type_of(Head::sequence_classification, {"LABEL_0", "LABEL_1"}),
+            "single_label_classification");
   EXPECT_EQ(type_of(Head::sequence_classification, {"a", "b", "c"}), "single_label_classification");
-  for (const Head head : {Head::masked_lm, Head::token_classification, Head::question_answering, Head::multiple_choice, Head::none})
+  for (const Head head : {Head::masked_lm, Head::token_classification, Head::question_answering,
+                          Head::multiple_choice, Head::none})
     EXPECT_EQ(type_of(head, {"a", "b"}), nullptr) << "transformers has no word for it";
 }
 
@@ -318,7 +422,8 @@ TEST(HfConfig, TheEndsOfATextAreTheTokenizers) {
   EXPECT_EQ(read(root.dump()).eos_token_id, 8);
   set_text_ends(config, {.cls = no_id, .sep = no_id, .pad = 0, .mask = 4, .unk = 1});
   root = parse_json(hf_config_text(config), "text");
-  EXPECT_TRUE(root["bos_token_id"].is_null() && root["eos_token_id"].is_null()) << "else transformers takes its defaults";
+  EXPECT_TRUE(root["bos_token_id"].is_null() && root["eos_token_id"].is_null())
+      << "else transformers takes its defaults";
   root["eos_token_id"] = {1, 2};
   EXPECT_EQ(read(root.dump()).eos_token_id, std::nullopt) << "other programs write lists";
 }
@@ -330,7 +435,8 @@ TEST(HfConfig, LabelsThatAreNotUtf8AreRefused) {
 }
 
 TEST(HfConfig, TransformersSemanticsSurviveOurBlock) {
-  const ModelConfig config = read(R"({"segment_means_seq_len": 256, "architectures": ["NystromformerForMaskedLM"]})");
+  const ModelConfig config =
+      read(R"({"segment_means_seq_len": 256, "architectures": ["NystromformerForMaskedLM"]})");
   EXPECT_EQ(read(hf_config_text(config)).attention.semantics, Semantics::transformers);
 }
 

@@ -7,16 +7,20 @@
 namespace nystrom {
 namespace {
 
-NamedTensor tensor(const std::string& name, float value) { return {name, Tensor::from<float>({value}, {1})}; }
+NamedTensor tensor(const std::string& name, float value) {
+  return {name, Tensor::from<float>({value}, {1})};
+}
 
 /// Two shards, and an index whose weight_map is given.
 void write_shards(const TemporaryFolder& folder, const std::string& weight_map) {
   write_safetensors(folder / "one.safetensors", {tensor("a", 1), tensor("b", 2)});
   write_safetensors(folder / "two.safetensors", {tensor("c", 3)});
-  write_bytes(folder / "model.safetensors.index.json", "{\"metadata\": {\"total_size\": 12}, \"weight_map\": " + weight_map + "}");
+  write_bytes(folder / "model.safetensors.index.json",
+              "{\"metadata\": {\"total_size\": 12}, \"weight_map\": " + weight_map + "}");
 }
 
-constexpr const char* right_map = R"({"a": "one.safetensors", "b": "one.safetensors", "c": "two.safetensors"})";
+constexpr const char* right_map =
+    R"({"a": "one.safetensors", "b": "one.safetensors", "c": "two.safetensors"})";
 
 std::string error_of(const TemporaryFolder& folder) {
   const std::string message = input_error([&] { ModelWeights::open(folder.path()); });
@@ -47,15 +51,18 @@ TEST(ModelWeights, ReadsShards) {
 
 TEST(ModelWeights, NonFiniteWeightsAreRefused) {
   const TemporaryFolder folder;
-  write_safetensors(folder / "model.safetensors", {tensor("a", std::numeric_limits<float>::infinity())});
+  write_safetensors(folder / "model.safetensors",
+                    {tensor("a", std::numeric_limits<float>::infinity())});
   const auto weights = ModelWeights::open(folder.path());
-  EXPECT_EQ(input_error([&] { weights.read("a"); }), (folder / "model.safetensors").string() + ": tensor a is not finite at element 0");
+  EXPECT_EQ(input_error([&] { weights.read("a"); }),
+            (folder / "model.safetensors").string() + ": tensor a is not finite at element 0");
 }
 
 TEST(ModelWeights, AnAbsentTensorIsNamed) {
   const TemporaryFolder folder;
   write_safetensors(folder / "model.safetensors", {});
-  EXPECT_EQ(input_error([&] { ModelWeights::open(folder.path()).read("a"); }), folder.path().string() + ": has no tensor a");
+  EXPECT_EQ(input_error([&] { ModelWeights::open(folder.path()).read("a"); }),
+            folder.path().string() + ": has no tensor a");
 }
 
 TEST(ModelWeights, AnEmptyFolderSaysWhatWasLookedFor) {
@@ -66,10 +73,13 @@ TEST(ModelWeights, AnEmptyFolderSaysWhatWasLookedFor) {
 TEST(ModelWeights, PickleIsNeverRead) {
   const TemporaryFolder folder;
   write_bytes(folder / "pytorch_model.bin", "");
-  EXPECT_EQ(error_of(folder),
-            ": has neither model.safetensors nor model.safetensors.index.json; pytorch_model.bin is a pickle, which can run code and is "
-            "never read; convert it where you trust it: python -c \"from transformers import AutoModel; "
-            "AutoModel.from_pretrained('IN').save_pretrained('OUT')\", with the model's own class for AutoModel");
+  EXPECT_EQ(
+      error_of(folder),
+      ": has neither model.safetensors nor model.safetensors.index.json; pytorch_model.bin is a "
+      "pickle, which can run code and is "
+      "never read; convert it where you trust it: python -c \"from transformers import AutoModel; "
+      "AutoModel.from_pretrained('IN').save_pretrained('OUT')\", with the model's own class for "
+      "AutoModel");
 }
 
 TEST(ModelWeights, AShardBehindALinkIsRefused) {
@@ -77,7 +87,9 @@ TEST(ModelWeights, AShardBehindALinkIsRefused) {
   write_shards(folder, right_map);
   std::filesystem::rename(folder / "two.safetensors", folder / "elsewhere");
   std::filesystem::create_symlink("elsewhere", folder / "two.safetensors");
-  EXPECT_EQ(error_of(folder), "/two.safetensors: is a symbolic link, which is not followed here; put the file in its place");
+  EXPECT_EQ(error_of(folder),
+            "/two.safetensors: is a symbolic link, which is not followed here; put the file in its "
+            "place");
 }
 
 struct IndexCase {
@@ -87,23 +99,33 @@ struct IndexCase {
 };
 
 const IndexCase index_cases[] = {
-    {"Array", "[]", "/model.safetensors.index.json: weight_map must be an object that names tensors, got array"},
-    {"Empty", "{}", "/model.safetensors.index.json: weight_map must be an object that names tensors, got none"},
-    {"ShardIsANumber", R"({"a": 1})", "/model.safetensors.index.json: the shard of a must be a string, got number"},
+    {"Array", "[]",
+     "/model.safetensors.index.json: weight_map must be an object that names tensors, got array"},
+    {"Empty", "{}",
+     "/model.safetensors.index.json: weight_map must be an object that names tensors, got none"},
+    {"ShardIsANumber", R"({"a": 1})",
+     "/model.safetensors.index.json: the shard of a must be a string, got number"},
     {"Parent", R"({"a": "../one.safetensors"})",
-     "/model.safetensors.index.json: tensor a: \"../one.safetensors\" is not the name of a .safetensors file in the same folder"},
+     "/model.safetensors.index.json: tensor a: \"../one.safetensors\" is not the name of a "
+     ".safetensors file in the same folder"},
     {"Absolute", R"({"a": "/one.safetensors"})",
-     "/model.safetensors.index.json: tensor a: \"/one.safetensors\" is not the name of a .safetensors file in the same folder"},
+     "/model.safetensors.index.json: tensor a: \"/one.safetensors\" is not the name of a "
+     ".safetensors file in the same folder"},
     {"Pickle", R"({"a": "one.bin"})",
-     "/model.safetensors.index.json: tensor a: \"one.bin\" is not the name of a .safetensors file in the same folder"},
+     "/model.safetensors.index.json: tensor a: \"one.bin\" is not the name of a .safetensors file "
+     "in the same folder"},
     {"SuffixOnly", R"({"a": ".safetensors"})",
-     "/model.safetensors.index.json: tensor a: \".safetensors\" is not the name of a .safetensors file in the same folder"},
+     "/model.safetensors.index.json: tensor a: \".safetensors\" is not the name of a .safetensors "
+     "file in the same folder"},
     {"NulInName", R"({"a": "one\u0000.safetensors"})",
-     "/model.safetensors.index.json: tensor a: \"one\\x00.safetensors\" is not the name of a .safetensors file in the same folder"},
+     "/model.safetensors.index.json: tensor a: \"one\\x00.safetensors\" is not the name of a "
+     ".safetensors file in the same folder"},
     {"BadTensorName", R"({"a b": "one.safetensors"})",
      "/model.safetensors.index.json: tensor name \"a b\" is not 1 to 256 of A-Z a-z 0-9 . _ -"},
-    {"Duplicate", R"({"a": "one.safetensors", "a": "two.safetensors"})", "/model.safetensors.index.json:1:75: key \"a\" appears twice"},
-    {"AbsentShard", R"({"a": "three.safetensors"})", "/three.safetensors: cannot open: No such file or directory"},
+    {"Duplicate", R"({"a": "one.safetensors", "a": "two.safetensors"})",
+     "/model.safetensors.index.json:1:75: key \"a\" appears twice"},
+    {"AbsentShard", R"({"a": "three.safetensors"})",
+     "/three.safetensors: cannot open: No such file or directory"},
     {"WrongShard", R"({"a": "one.safetensors", "b": "two.safetensors", "c": "two.safetensors"})",
      "/model.safetensors.index.json: places tensor b in two.safetensors, which does not have it"},
     {"UnknownTensor", R"({"a": "one.safetensors", "x": "one.safetensors"})",
@@ -120,18 +142,21 @@ TEST_P(HostileIndex, IsRefusedWithTheReason) {
   EXPECT_EQ(error_of(folder), GetParam().message);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, HostileIndex, testing::ValuesIn(index_cases), [](const auto& it) { return std::string(it.param.name); });
+INSTANTIATE_TEST_SUITE_P(All, HostileIndex, testing::ValuesIn(index_cases),
+                         [](const auto& it) { return std::string(it.param.name); });
 
 TEST(HostileIndex, WithoutAWeightMapIsRefused) {
   EXPECT_EQ(input_error([] { parse_weight_map("{}", "index"); }), "index: has no weight_map");
-  EXPECT_EQ(input_error([] { parse_weight_map("[]", "index"); }), "index: expected an object, got array");
+  EXPECT_EQ(input_error([] { parse_weight_map("[]", "index"); }),
+            "index: expected an object, got array");
 }
 
 TEST(HostileIndex, ATensorInTwoShardsIsRefused) {
   const TemporaryFolder folder;
   write_shards(folder, right_map);
   write_safetensors(folder / "two.safetensors", {tensor("b", 9), tensor("c", 3)});
-  EXPECT_EQ(error_of(folder), "/model.safetensors.index.json: does not list tensor b of two.safetensors");
+  EXPECT_EQ(error_of(folder),
+            "/model.safetensors.index.json: does not list tensor b of two.safetensors");
 }
 
 }  // namespace

@@ -17,11 +17,14 @@ std::string length_prefix(std::uint64_t length) {
 }
 
 /// The bytes of a file with this header and data.
-std::string file_of(const std::string& header, const std::string& data = "") { return length_prefix(header.size()) + header + data; }
+std::string file_of(const std::string& header, const std::string& data = "") {
+  return length_prefix(header.size()) + header + data;
+}
 
 /// The bytes of a file with one tensor "a".
 std::string file_with(const std::string& dtype, const std::string& shape, const std::string& data) {
-  return file_of("{\"a\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape + ",\"data_offsets\":[0," + std::to_string(data.size()) + "]}}",
+  return file_of("{\"a\":{\"dtype\":\"" + dtype + "\",\"shape\":" + shape +
+                     ",\"data_offsets\":[0," + std::to_string(data.size()) + "]}}",
                  data);
 }
 
@@ -74,7 +77,9 @@ TEST(Safetensors, LayoutIsByTypeThenName) {
 TEST(Safetensors, HeaderIsPaddedToEightBytes) {
   const TemporaryFolder folder;
   for (int length = 1; length <= 8; ++length) {
-    write_safetensors(folder / "a.safetensors", {{std::string(static_cast<std::size_t>(length), 'n'), Tensor::from<float>({1}, {1})}});
+    write_safetensors(
+        folder / "a.safetensors",
+        {{std::string(static_cast<std::size_t>(length), 'n'), Tensor::from<float>({1}, {1})}});
     EXPECT_EQ(read_bytes(folder / "a.safetensors").size() % 8, 4u);
   }
 }
@@ -98,10 +103,13 @@ TEST(Safetensors, TensorsAreReadWhateverTheOrderOfTheHeader) {
 TEST(Safetensors, HalfPrecisionBecomesF32) {
   const TemporaryFolder folder;
   // 1, -2, the largest, the smallest normal and subnormal values, infinity
-  write_bytes(folder / "a", file_with("F16", "[6]", std::string("\x00\x3c\x00\xc0\xff\x7b\x00\x04\x01\x00\x00\x7c", 12)));
+  write_bytes(
+      folder / "a",
+      file_with("F16", "[6]", std::string("\x00\x3c\x00\xc0\xff\x7b\x00\x04\x01\x00\x00\x7c", 12)));
   const Tensor got = SafetensorsFile::open(folder / "a").read("a");
   EXPECT_EQ(got.dtype(), DType::f32);
-  EXPECT_EQ(got.to_doubles(), (std::vector<double>{1, -2, 65504, std::ldexp(1, -14), std::ldexp(1, -24), INFINITY}));
+  EXPECT_EQ(got.to_doubles(),
+            (std::vector<double>{1, -2, 65504, std::ldexp(1, -14), std::ldexp(1, -24), INFINITY}));
 }
 
 TEST(Safetensors, HalfPrecisionIsWrittenAsItIs) {
@@ -115,7 +123,8 @@ TEST(Safetensors, HalfPrecisionIsWrittenAsItIs) {
 TEST(Safetensors, BooleansBecomeBytes) {
   const TemporaryFolder folder;
   write_bytes(folder / "a", file_with("BOOL", "[2]", std::string("\x00\x01", 2)));
-  EXPECT_EQ(SafetensorsFile::open(folder / "a").read("a").to_doubles(), (std::vector<double>{0, 1}));
+  EXPECT_EQ(SafetensorsFile::open(folder / "a").read("a").to_doubles(),
+            (std::vector<double>{0, 1}));
 }
 
 TEST(Safetensors, ReadIntoConvertsBetweenFloatingTypes) {
@@ -150,18 +159,21 @@ TEST(Safetensors, NonFiniteValuesAreRefusedWhenAsked) {
   write_safetensors(folder / "a", {{"a", Tensor::from<float>({1, 2, NAN, INFINITY}, {4})}});
   const auto file = SafetensorsFile::open(folder / "a");
   EXPECT_EQ(file.read("a").numel(), 4);
-  EXPECT_EQ(input_error([&] { file.read("a", NonFinite::refuse); }), (folder / "a").string() + ": tensor a is not finite at element 2");
+  EXPECT_EQ(input_error([&] { file.read("a", NonFinite::refuse); }),
+            (folder / "a").string() + ": tensor a is not finite at element 2");
 }
 
 TEST(Safetensors, AnAbsentTensorIsNamed) {
   const TemporaryFolder folder;
   write_safetensors(folder / "a", {});
-  EXPECT_EQ(input_error([&] { SafetensorsFile::open(folder / "a").read("x\n"); }), (folder / "a").string() + ": has no tensor x\\x0a");
+  EXPECT_EQ(input_error([&] { SafetensorsFile::open(folder / "a").read("x\n"); }),
+            (folder / "a").string() + ": has no tensor x\\x0a");
 }
 
 TEST(Safetensors, OnlyRegularFilesAreRead) {
   const TemporaryFolder folder;
-  EXPECT_EQ(input_error([&] { SafetensorsFile::open(folder.path()); }), folder.path().string() + ": is not a regular file");
+  EXPECT_EQ(input_error([&] { SafetensorsFile::open(folder.path()); }),
+            folder.path().string() + ": is not a regular file");
   EXPECT_EQ(input_error([&] { SafetensorsFile::open(folder / "absent"); }),
             (folder / "absent").string() + ": cannot open: No such file or directory");
 }
@@ -171,8 +183,9 @@ TEST(Safetensors, AFileThatShrinksWhileReadIsReported) {
   write_bytes(folder / "a", file_with("U8", "[4]", "abcd"));
   const auto file = SafetensorsFile::open(folder / "a");
   std::filesystem::resize_file(folder / "a", std::filesystem::file_size(folder / "a") - 1);
-  EXPECT_EQ(input_error([&] { file.read("a"); }),
-            (folder / "a").string() + ": ends at byte 64, 1 more expected: it changed while being read");
+  EXPECT_EQ(
+      input_error([&] { file.read("a"); }),
+      (folder / "a").string() + ": ends at byte 64, 1 more expected: it changed while being read");
 }
 
 TEST(SafetensorsWriter, RefusesNamesAndKeysThatCannotBeRead) {
@@ -243,7 +256,8 @@ TEST(SafetensorsDamage, EveryOtherValueOfEveryByteOfTheHeaderIsDetected) {
       if (!header_accepted(bad)) continue;
       // A checksum itself was changed: the data tell.
       write_bytes(folder / "bad", bad);
-      ASSERT_NE(input_error([&] { read_everything(folder / "bad"); }), "no error") << "byte " << i << " xor " << change;
+      ASSERT_NE(input_error([&] { read_everything(folder / "bad"); }), "no error")
+          << "byte " << i << " xor " << change;
     }
     bad[i] = good[i];
   }
@@ -258,7 +272,8 @@ TEST(SafetensorsDamage, EveryFlippedBitOfTheDataIsDetected) {
     write_bytes(folder / "bad", bad);
     const std::string name = i < good.size() - 3 ? "weight" : "ids";
     ASSERT_EQ(input_error([&] { read_everything(folder / "bad"); }),
-              (folder / "bad").string() + ": tensor " + name + " is damaged: its checksum is not that in nystrom.integrity");
+              (folder / "bad").string() + ": tensor " + name +
+                  " is damaged: its checksum is not that in nystrom.integrity");
   }
 }
 

@@ -89,7 +89,8 @@ TEST_F(MetricsLogTest, WritesOneObjectALine) {
     records.write(1, {{"loss", 2.5}, {"grad_norm", std::nan("")}});
     records.write(2, {{"loss", 2.25}});
   }
-  EXPECT_EQ(content_of(folder_.path() / "metrics.jsonl"), "{\"step\":1,\"loss\":2.5,\"grad_norm\":null}\n{\"step\":2,\"loss\":2.25}\n");
+  EXPECT_EQ(content_of(folder_.path() / "metrics.jsonl"),
+            "{\"step\":1,\"loss\":2.5,\"grad_norm\":null}\n{\"step\":2,\"loss\":2.25}\n");
 }
 
 TEST_F(MetricsLogTest, AResumedRunForgetsWhatItWillComputeAgain) {
@@ -97,14 +98,16 @@ TEST_F(MetricsLogTest, AResumedRunForgetsWhatItWillComputeAgain) {
     MetricsLog records(folder_.path(), 0, false, log_);
     for (std::int64_t step = 1; step <= 3; ++step) records.write(step, {{"loss", 1}});
   }
-  std::ofstream(folder_.path() / "metrics.jsonl", std::ios::app) << "{\"step\":4,\"lo";  // killed while writing
+  std::ofstream(folder_.path() / "metrics.jsonl", std::ios::app)
+      << "{\"step\":4,\"lo";  // killed while writing
   MetricsLog(folder_.path(), 2, false, log_).write(3, {{"loss", 2}});
   EXPECT_EQ(content_of(folder_.path() / "metrics.jsonl"),
             "{\"step\":1,\"loss\":1.0}\n{\"step\":2,\"loss\":1.0}\n{\"step\":3,\"loss\":2.0}\n");
 }
 
 TEST_F(MetricsLogTest, AResumedRunForgetsWhatIsNoRecord) {
-  write_bytes(folder_ / "metrics.jsonl", "{\"step\":1}\n{\"step\":\"1\"}\n{\"loss\":1}\n[1]\n{\"step\":2}\n");
+  write_bytes(folder_ / "metrics.jsonl",
+              "{\"step\":1}\n{\"step\":\"1\"}\n{\"loss\":1}\n[1]\n{\"step\":2}\n");
   MetricsLog(folder_.path(), 2, false, log_);
   EXPECT_EQ(content_of(folder_ / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
 }
@@ -120,7 +123,8 @@ TEST_F(MetricsLogTest, WhatDoesNotFitIsLeftOutAndToldOnce) {
     for (const std::int64_t step : {2, 3}) records.write(step, {{"loss", 2.5}});
   }
   EXPECT_EQ(::testing::internal::GetCapturedStderr(),
-            "warning: " + (folder_ / "metrics.jsonl").string() + ": cannot write: File too large; the run goes on without recording\n");
+            "warning: " + (folder_ / "metrics.jsonl").string() +
+                ": cannot write: File too large; the run goes on without recording\n");
   records.write(4, {{"loss", 2.5}});
   EXPECT_EQ(content_of(folder_ / "metrics.jsonl"), first + "{\"step\":4,\"loss\":2.5}\n");
 }
@@ -129,7 +133,8 @@ TEST_F(MetricsLogTest, TensorBoardFramesHoldTheirLengths) {
   MetricsLog(folder_.path(), 0, true, log_).write(7, {{"loss", 0.5}});
   std::string bytes;
   for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) {
-    if (entry.path().filename().string().starts_with("events.out.tfevents.")) bytes = content_of(entry.path());
+    if (entry.path().filename().string().starts_with("events.out.tfevents."))
+      bytes = content_of(entry.path());
   }
   std::size_t at = 0, records = 0;
   while (at < bytes.size()) {

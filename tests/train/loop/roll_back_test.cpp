@@ -1,4 +1,5 @@
-// training.on_loss_spike: a run whose loss has spiked rolls back behind it, and ends as if the batches it skips had never been.
+// training.on_loss_spike: a run whose loss has spiked rolls back behind it, and ends as if the
+// batches it skips had never been.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -22,7 +23,9 @@ bool no_spike(std::int64_t) { return false; }
 
 class RollBackTest : public ::testing::Test {
  protected:
-  void SetUp() override { set_num_threads(1); }  // to wake a second one takes longer than these models
+  void SetUp() override {
+    set_num_threads(1);
+  }  // to wake a second one takes longer than these models
   void TearDown() override { set_num_threads(threads_); }
   RunConfig config(const std::string& run_dir, std::int64_t checkpoint_every) const {
     RunConfig config = numbered_run(1);
@@ -50,9 +53,12 @@ class RollBackTest : public ::testing::Test {
     return folder_ / run_dir / "checkpoints" / ("step-" + std::to_string(step));
   }
   std::string weights(const std::string& run_dir) const {
-    return file_checksum(checkpoint(run_dir) / "model.safetensors") + file_checksum(checkpoint(run_dir) / "optimizer.safetensors");
+    return file_checksum(checkpoint(run_dir) / "model.safetensors") +
+           file_checksum(checkpoint(run_dir) / "optimizer.safetensors");
   }
-  std::string log(const std::string& run_dir) const { return read_bytes(folder_ / run_dir / "log.txt"); }
+  std::string log(const std::string& run_dir) const {
+    return read_bytes(folder_ / run_dir / "log.txt");
+  }
 
   TemporaryFolder folder_;
 
@@ -64,19 +70,25 @@ TEST_F(RollBackTest, EndsAsIfTheBatchesHadNeverBeen) {
   struct Case {
     int checkpoint_every, keep, target;
   };
-  for (const auto& [every, keep, target] : {Case{7, 3, 28}, {10, 3, 30}, {17, 3, 34}, {2, 3, 34}, {1, 2, 34}}) {
+  for (const auto& [every, keep, target] :
+       {Case{7, 3, 28}, {10, 3, 30}, {17, 3, 34}, {2, 3, 34}, {1, 2, 34}}) {
     SCOPED_TRACE(every);
     const int skipped = 37 - target;
     const std::string name = std::to_string(every);
     RunConfig spiked = config("spiked-" + name, every);
     spiked.checkpoint.keep = keep;
     train(spiked, one_spike);
-    train(config("shorter-" + name, every), std::make_unique<ShorterObjective>(0, 1, target, skipped));
+    train(config("shorter-" + name, every),
+          std::make_unique<ShorterObjective>(0, 1, target, skipped));
     EXPECT_EQ(weights("spiked-" + name), weights("shorter-" + name));
-    EXPECT_NE(log("spiked-" + name).find("step 37: the loss has spiked: 9.0000, 9.0000, 9.0000 in the last 3 steps, where 4.0"),
+    EXPECT_NE(log("spiked-" + name)
+                  .find("step 37: the loss has spiked: 9.0000, 9.0000, 9.0000 in the last 3 steps, "
+                        "where 4.0"),
               std::string::npos)
         << log("spiked-" + name);
-    EXPECT_NE(log("spiked-" + name).find(fmt::format("rolling back to step {}, skipping the {} batches since then\n", target, skipped)),
+    EXPECT_NE(log("spiked-" + name)
+                  .find(fmt::format("rolling back to step {}, skipping the {} batches since then\n",
+                                    target, skipped)),
               std::string::npos)
         << log("spiked-" + name);
   }
@@ -106,11 +118,12 @@ TEST_F(RollBackTest, RecordsEveryStepOnceAndWhatIsSkipped) {
   EXPECT_EQ(end.next_batch(), 53);
 }
 
-/// Ends the program's run in its call number `last`: by an error, which leaves what is on disk as a kill does, or by a request to stop,
-/// behind which the run saves.
+/// Ends the program's run in its call number `last`: by an error, which leaves what is on disk as a
+/// kill does, or by a request to stop, behind which the run saves.
 class EndingObjective : public SpikingObjective {
  public:
-  EndingObjective(std::int64_t last, bool stops) : SpikingObjective(0, 1, one_spike), left_(last), stops_(stops) {}
+  EndingObjective(std::int64_t last, bool stops)
+      : SpikingObjective(0, 1, one_spike), left_(last), stops_(stops) {}
   ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) override {
     if (--left_ == 0 && stops_) std::raise(SIGTERM);
     if (left_ == 0 && !stops_) throw Error("killed");
@@ -128,7 +141,8 @@ TEST_F(RollBackTest, AKilledRunEndsInTheSameBits) {
     for (int last = 33; last < 42; ++last) {
       SCOPED_TRACE(fmt::format("checkpoint every {}, ended in call {}", every, last));
       fs::remove_all(folder_ / "killed");
-      EXPECT_THROW(train(config("killed", every), std::make_unique<EndingObjective>(last, false)), Error);
+      EXPECT_THROW(train(config("killed", every), std::make_unique<EndingObjective>(last, false)),
+                   Error);
       train(config("killed", every), one_spike);
       EXPECT_EQ(weights("killed"), weights("straight-" + std::to_string(every)));
     }
@@ -152,7 +166,9 @@ TEST_F(RollBackTest, AStoppedRunEndsInTheSameBits) {
 
 TEST_F(RollBackTest, WithoutACheckpointBeforeTheSpikeItOnlyWarns) {
   train(config("run", 40), one_spike);
-  EXPECT_NE(log("run").find("; there is no checkpoint before it to roll back to\n"), std::string::npos) << log("run");
+  EXPECT_NE(log("run").find("; there is no checkpoint before it to roll back to\n"),
+            std::string::npos)
+      << log("run");
   EXPECT_EQ(RunState::read(checkpoint("run") / "state.json").next_batch(), 44);
 }
 
@@ -171,7 +187,8 @@ TEST_F(RollBackTest, TheFourthSpikeAfterOneCheckpointEndsTheRun) {
   const auto four_spikes = [](std::int64_t batch) { return batch >= 34 && (batch - 34) % 6 < 3; };
   const std::string message = input_error([&] { train(config("run", 7), four_spikes); });
   EXPECT_NE(message.find("in the last 3 steps, where 4.0"), std::string::npos) << message;
-  EXPECT_NE(message.find(", for the fourth time after the checkpoint of step 28; lower optimizer.learning_rate or raise "
+  EXPECT_NE(message.find(", for the fourth time after the checkpoint of step 28; lower "
+                         "optimizer.learning_rate or raise "
                          "schedule.warmup_steps, in a new run_dir"),
             std::string::npos)
       << message;
@@ -182,7 +199,8 @@ TEST_F(RollBackTest, WarningAloneGoesOn) {
   warned.training.on_loss_spike = OnLossSpike::warn;
   train(warned, one_spike);
   EXPECT_EQ(RunState::read(checkpoint("run") / "state.json").next_batch(), 44);
-  EXPECT_NE(log("run").find("; if it stays there, lower optimizer.learning_rate or raise schedule.warmup_steps in a new run_dir, or roll "
+  EXPECT_NE(log("run").find("; if it stays there, lower optimizer.learning_rate or raise "
+                            "schedule.warmup_steps in a new run_dir, or roll "
                             "back behind it as the FAQ says\n"),
             std::string::npos)
       << log("run");
@@ -193,7 +211,8 @@ TEST_F(RollBackTest, MayBeSwitchedOnOnceThereWasASpike) {
   RunConfig warned = config("run", 7);
   warned.training.on_loss_spike = OnLossSpike::warn;
   train(warned, one_spike);
-  for (const std::int64_t step : {44, 42, 35}) fs::remove_all(checkpoint("run", static_cast<int>(step)));
+  for (const std::int64_t step : {44, 42, 35})
+    fs::remove_all(checkpoint("run", static_cast<int>(step)));
   train(config("run", 7), one_spike);
   EXPECT_EQ(RunState::read(checkpoint("run") / "state.json").next_batch(), 53);
 }
@@ -205,7 +224,8 @@ TEST_F(RollBackTest, ARunOfAVersionThatDidNotWatchGoesOn) {
   for (const char* key : {"losses", "anchor"}) state.erase(key);
   write_bytes(path / "state.json", state.dump());
   auto manifest = nlohmann::json::parse(read_bytes(path / "MANIFEST.json"));
-  manifest["files"]["state.json"] = {{"bytes", fs::file_size(path / "state.json")}, {"xxh3_128", file_checksum(path / "state.json")}};
+  manifest["files"]["state.json"] = {{"bytes", fs::file_size(path / "state.json")},
+                                     {"xxh3_128", file_checksum(path / "state.json")}};
   write_bytes(path / "MANIFEST.json", manifest.dump());
   train(config("run", 7), no_spike);
   EXPECT_EQ(RunState::read(checkpoint("run") / "state.json").anchor, 44);

@@ -24,14 +24,17 @@ ModelConfig config_of(std::int64_t layers = 2, std::int64_t hidden = 16) {
   return config;
 }
 
-const std::vector<std::string> rows = {"111111111111", "111111110000", "110000000000", "111101110111"};
-const std::vector<std::vector<int>> chosen = {{0, 3, 4, 7, 11}, {2}, {}, {1, 8}};  // as many a row as differ
+const std::vector<std::string> rows = {"111111111111", "111111110000", "110000000000",
+                                       "111101110111"};
+const std::vector<std::vector<int>> chosen = {
+    {0, 3, 4, 7, 11}, {2}, {}, {1, 8}};  // as many a row as differ
 
 Tensor labels_of_rows() {
   Tensor labels = Tensor::full({4, 12}, ignore_index, DType::i64);
   for (std::size_t b = 0; b < chosen.size(); ++b) {
     for (const int t : chosen[b])
-      labels.data<std::int64_t>()[12 * b + static_cast<std::size_t>(t)] = 2 + static_cast<std::int64_t>(7 * b) + t;
+      labels.data<std::int64_t>()[12 * b + static_cast<std::size_t>(t)] =
+          2 + static_cast<std::int64_t>(7 * b) + t;
   }
   return labels;
 }
@@ -42,8 +45,13 @@ std::vector<Batch> batch_in(const ModelConfig& config, std::int64_t parts) {
   const Tensor labels = labels_of_rows(), samples = int_tensor({40, 41, 42, 43}, {4});
   std::vector<Batch> micro;
   for (std::int64_t p = 0; p < parts; ++p) {
-    const auto part = [&](const Tensor& x) { return x.slice(0, p * 4 / parts, (p + 1) * 4 / parts).contiguous(); };
-    micro.push_back({.input = {part(whole.input_ids), {}, part(whole.attention_mask), part(whole.token_type_ids)},
+    const auto part = [&](const Tensor& x) {
+      return x.slice(0, p * 4 / parts, (p + 1) * 4 / parts).contiguous();
+    };
+    micro.push_back({.input = {part(whole.input_ids),
+                               {},
+                               part(whole.attention_mask),
+                               part(whole.token_type_ids)},
                      .labels = part(labels),
                      .sample_ids = part(samples)});
   }
@@ -70,8 +78,8 @@ Trained train(DType dtype, std::int64_t parts, int steps, bool checkpointing = f
   Optimizer optimizer(model->parameters(), OptimizerOptions{});
   Trained result;
   for (int t = 0; t < steps; ++t) {
-    const StepResult step =
-        train_step(*model, optimizer, batch_in(config, parts), options_of(static_cast<std::uint64_t>(t), checkpointing));
+    const StepResult step = train_step(*model, optimizer, batch_in(config, parts),
+                                       options_of(static_cast<std::uint64_t>(t), checkpointing));
     result.losses.push_back(step.loss);
     result.norms.push_back(step.gradient_norm);
   }
@@ -89,17 +97,24 @@ TEST_P(MicroBatches, GiveTheSameLossAndParameters) {
     SCOPED_TRACE(parts);
     const Trained split = train(dtype, parts, 3);
     for (std::size_t t = 0; t < 3; ++t) {
-      EXPECT_NEAR(split.losses[t], whole.losses[t], tolerance * whole.losses[t]) << "step " << t + 1;
-      EXPECT_NEAR(split.norms[t], whole.norms[t], 10 * tolerance * whole.norms[t]) << "step " << t + 1;
+      EXPECT_NEAR(split.losses[t], whole.losses[t], tolerance * whole.losses[t])
+          << "step " << t + 1;
+      EXPECT_NEAR(split.norms[t], whole.norms[t], 10 * tolerance * whole.norms[t])
+          << "step " << t + 1;
     }
     for (std::size_t i = 0; i < whole.parameters.size(); ++i) {
-      if (is_key_bias(whole.parameters[i].first)) continue;  // of no influence: Adam makes steps of the noise of its gradient
-      EXPECT_LE(relative_difference(split.parameters[i].second, whole.parameters[i].second), tolerance) << whole.parameters[i].first;
+      if (is_key_bias(whole.parameters[i].first))
+        continue;  // of no influence: Adam makes steps of the noise of its gradient
+      EXPECT_LE(relative_difference(split.parameters[i].second, whole.parameters[i].second),
+                tolerance)
+          << whole.parameters[i].first;
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, MicroBatches, ::testing::Values(std::pair(DType::f64, 1e-12), std::pair(DType::f32, 1e-6)),
+INSTANTIATE_TEST_SUITE_P(Types, MicroBatches,
+                         ::testing::Values(std::pair(DType::f64, 1e-12),
+                                           std::pair(DType::f32, 1e-6)),
                          [](const auto& test) { return std::string(name_of(test.param.first)); });
 
 TEST(TrainStep, TwoRunsGiveTheSameBits) {
@@ -107,7 +122,8 @@ TEST(TrainStep, TwoRunsGiveTheSameBits) {
     const Trained first = train(dtype, 2, 4), second = train(dtype, 2, 4);
     EXPECT_EQ(first.losses, second.losses);
     for (std::size_t i = 0; i < first.parameters.size(); ++i) {
-      EXPECT_EQ(first.parameters[i].second.to_doubles(), second.parameters[i].second.to_doubles()) << first.parameters[i].first;
+      EXPECT_EQ(first.parameters[i].second.to_doubles(), second.parameters[i].second.to_doubles())
+          << first.parameters[i].first;
     }
   }
 }
@@ -124,7 +140,8 @@ TEST(TrainStep, LowersTheLoss) {
 TEST(TrainStep, ClipsByTheNormOfTheWholeGradient) {
   const ModelConfig config = config_of();
   const auto clipped = make_model(config, DType::f64), by_hand = make_model(config, DType::f64);
-  Optimizer first(clipped->parameters(), OptimizerOptions{}), second(by_hand->parameters(), OptimizerOptions{});
+  Optimizer first(clipped->parameters(), OptimizerOptions{}),
+      second(by_hand->parameters(), OptimizerOptions{});
   StepOptions options = options_of(0);
   options.clip_norm = 0.01;
   options.dropout = false;
@@ -136,7 +153,8 @@ TEST(TrainStep, ClipsByTheNormOfTheWholeGradient) {
   tape.backward(by_hand->masked_lm(batch[0].input, batch[0].labels, 0, {}).loss);
   EXPECT_NEAR(second.gradient_norm(), result.gradient_norm, 1e-12 * result.gradient_norm);
   second.step(options.learning_rate, 0.01 / (result.gradient_norm + 1e-6));
-  EXPECT_LE(relative_difference(clipped->parameters().masters(), by_hand->parameters().masters()), 1e-14);
+  EXPECT_LE(relative_difference(clipped->parameters().masters(), by_hand->parameters().masters()),
+            1e-14);
 }
 
 TEST(TrainStep, SkipsWhatIsNotFinite) {
@@ -145,15 +163,20 @@ TEST(TrainStep, SkipsWhatIsNotFinite) {
     const ModelConfig config = config_of();
     const auto model = make_model(config, dtype);
     ParameterStore& store = model->parameters();
-    store.set("cls.predictions.bias", Tensor::full({config.vocab_size}, std::numeric_limits<double>::quiet_NaN(), DType::f32));
+    store.set(
+        "cls.predictions.bias",
+        Tensor::full({config.vocab_size}, std::numeric_limits<double>::quiet_NaN(), DType::f32));
     Optimizer optimizer(store, OptimizerOptions{});
     const Tensor before = store.masters().clone();
     EXPECT_TRUE(train_step(*model, optimizer, batch_in(config, 2), options_of(0)).skipped);
-    EXPECT_EQ(std::memcmp(store.masters().data<float>(), before.data<float>(), static_cast<std::size_t>(before.bytes())), 0);
+    EXPECT_EQ(std::memcmp(store.masters().data<float>(), before.data<float>(),
+                          static_cast<std::size_t>(before.bytes())),
+              0);
     EXPECT_EQ(optimizer.steps_taken(), 0);
     EXPECT_EQ(largest(optimizer.moment1()), 0);
     store.set("cls.predictions.bias", Tensor::zeros({config.vocab_size}, DType::f32));
-    EXPECT_FALSE(train_step(*model, optimizer, batch_in(config, 2), options_of(1)).skipped) << "the next step goes on";
+    EXPECT_FALSE(train_step(*model, optimizer, batch_in(config, 2), options_of(1)).skipped)
+        << "the next step goes on";
   }
 }
 
@@ -190,7 +213,8 @@ TEST(TrainStep, AsksTheSystemForNothingFromTheThirdStepOn) {
 
 TEST(TrainStep, ActivationCheckpointingLowersPeakMemory) {
   const int threads = num_threads();
-  set_num_threads(1);  // each thread takes memory of its own for products, more than this model's layers
+  set_num_threads(
+      1);  // each thread takes memory of its own for products, more than this model's layers
   const ModelConfig config = config_of(8, 32);
   const auto model = make_model(config, DType::f32);
   Optimizer optimizer(model->parameters(), OptimizerOptions{});
@@ -203,7 +227,8 @@ TEST(TrainStep, ActivationCheckpointingLowersPeakMemory) {
     return arena.statistics().peak_in_use_bytes - before;
   };
   const std::int64_t plain = peak_of_step(false), checkpointed = peak_of_step(true);
-  EXPECT_LT(checkpointed, plain / 3) << "one layer's activations and eight inputs instead of eight layers'";
+  EXPECT_LT(checkpointed, plain / 3)
+      << "one layer's activations and eight inputs instead of eight layers'";
   set_num_threads(threads);
 }
 

@@ -26,9 +26,12 @@ TEST(LossWatch, TellsOfThreeFarLossesInARowOnce) {
   EXPECT_EQ(warnings(watch, 0, 500), 0);
   EXPECT_EQ(watch.update(7), std::nullopt);
   EXPECT_EQ(watch.update(7.25), std::nullopt);
-  EXPECT_EQ(watch.update(7.5), "the loss has spiked: 7.0000, 7.2500, 7.5000 in the last 3 steps, where 4.2162 was usual");
+  EXPECT_EQ(
+      watch.update(7.5),
+      "the loss has spiked: 7.0000, 7.2500, 7.5000 in the last 3 steps, where 4.2162 was usual");
   int more = 0;
-  for (int step = 0; step < 200; ++step) more += watch.update(7.5 + 0.01 * std::sin(step)).has_value();
+  for (int step = 0; step < 200; ++step)
+    more += watch.update(7.5 + 0.01 * std::sin(step)).has_value();
   EXPECT_EQ(more, 0) << "the new level is the usual one now";
 }
 
@@ -52,7 +55,8 @@ TEST(LossWatch, FallsAndSkippedStepsAreNoJumps) {
 TEST(LossWatch, AStepThatIsSkippedEndsTheRow) {
   LossWatch watch;
   EXPECT_EQ(warnings(watch, 0, 100), 0);
-  for (const double loss : {9.0, 9.0, static_cast<double>(NAN), 9.0, 9.0}) EXPECT_EQ(watch.update(loss), std::nullopt);
+  for (const double loss : {9.0, 9.0, static_cast<double>(NAN), 9.0, 9.0})
+    EXPECT_EQ(watch.update(loss), std::nullopt);
 }
 
 TEST(LossWatch, GoesOnAsItWasSaved) {

@@ -27,7 +27,8 @@ struct Textbook {
   double decay;
   bool trust;  // LAMB's factor applies
 
-  void step(const OptimizerOptions& c, int t, double rate, const std::vector<double>& gradient, double scale) {
+  void step(const OptimizerOptions& c, int t, double rate, const std::vector<double>& gradient,
+            double scale) {
     const double beta1 = c.betas[0], beta2 = c.betas[1];
     std::vector<double> update(value.size());
     double own = 0, moved = 0;
@@ -35,7 +36,9 @@ struct Textbook {
       const double g = scale * gradient[i];
       m[i] = beta1 * m[i] + (1 - beta1) * g;
       v[i] = beta2 * v[i] + (1 - beta2) * g * g;
-      update[i] = m[i] / (1 - std::pow(beta1, t)) / (std::sqrt(v[i] / (1 - std::pow(beta2, t))) + c.epsilon) + decay * value[i];
+      update[i] = m[i] / (1 - std::pow(beta1, t)) /
+                      (std::sqrt(v[i] / (1 - std::pow(beta2, t))) + c.epsilon) +
+                  decay * value[i];
       own += value[i] * value[i];
       moved += update[i] * update[i];
     }
@@ -50,9 +53,12 @@ struct Case {
   OptimizerOptions config;
   double gradient_scale, tolerance;
 };
-void PrintTo(const Case& test, std::ostream* out) { *out << test.name; }  // NOLINT: GoogleTest's name
+void PrintTo(const Case& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
 
-OptimizerOptions with(double decay, std::vector<double> betas = {0.9, 0.999}, double epsilon = 1e-8) {
+OptimizerOptions with(double decay, std::vector<double> betas = {0.9, 0.999},
+                      double epsilon = 1e-8) {
   OptimizerOptions config;
   config.weight_decay = decay;
   config.betas = std::move(betas);
@@ -93,15 +99,18 @@ TEST_P(OptimizerOfStore, EqualsTextbook) {
     const auto values = store.master(p.name()).to_doubles();
     const std::vector<double> zeros(values.size());
     const bool weight = p.name().ends_with("weight");
-    expected[p.name()] = {values, zeros, zeros, weight ? test.config.weight_decay : 0, weight && test.config.name == OptimizerKind::lamb};
+    expected[p.name()] = {values, zeros, zeros, weight ? test.config.weight_decay : 0,
+                          weight && test.config.name == OptimizerKind::lamb};
   }
   Optimizer optimizer(store, test.config);
   for (int t = 1; t <= 5; ++t) {
     const double rate = 1e-2 / t;
     for (auto& [name, textbook] : expected) {
       Tensor gradient = store.gradient(name);
-      kernels::copy(random_normal(gradient.shape(), static_cast<std::uint64_t>(100 * t) + name.size(), 0.1).cast(gradient.dtype()),
-                    gradient);
+      kernels::copy(
+          random_normal(gradient.shape(), static_cast<std::uint64_t>(100 * t) + name.size(), 0.1)
+              .cast(gradient.dtype()),
+          gradient);
       textbook.step(test.config, t, rate, gradient.to_doubles(), test.gradient_scale);
     }
     optimizer.step(rate, test.gradient_scale);
@@ -109,8 +118,11 @@ TEST_P(OptimizerOfStore, EqualsTextbook) {
   EXPECT_EQ(optimizer.steps_taken(), 5);
   for (const Parameter& p : store.parameters()) {
     const Tensor master = store.master(p.name());
-    EXPECT_LE(relative_difference(master, Tensor::from(expected[p.name()].value, p.shape())), test.tolerance) << p.name();
-    EXPECT_EQ(p.var().value().to_doubles(), master.cast(test.dtype).to_doubles()) << p.name() << " is the rounded master";
+    EXPECT_LE(relative_difference(master, Tensor::from(expected[p.name()].value, p.shape())),
+              test.tolerance)
+        << p.name();
+    EXPECT_EQ(p.var().value().to_doubles(), master.cast(test.dtype).to_doubles())
+        << p.name() << " is the rounded master";
   }
 }
 
@@ -126,7 +138,8 @@ TEST(Lamb, ParametersOfZerosMoveAsUnderAdamW) {
     Optimizer optimizer(store, config);
     kernels::fill(store.gradient("first.weight"), 3);
     optimizer.step(1e-2, 1);
-    EXPECT_NEAR(store.master("first.weight").to_doubles()[0], -1e-2, 1e-10);  // the learning rate in Adam's first step
+    EXPECT_NEAR(store.master("first.weight").to_doubles()[0], -1e-2,
+                1e-10);  // the learning rate in Adam's first step
     EXPECT_EQ(store.master("second.weight").to_doubles()[0], 0) << "no gradient, no move";
   }
 }
@@ -156,7 +169,8 @@ TEST(Optimizer, RefusesMisuse) {
   ParameterStore training;
   declare(training);
   training.allocate(DType::f32, StoreMode::training);
-  EXPECT_EQ(message_of([&] { Optimizer(training, with(0, {0.9})); }), "the optimizer needs two betas, got 1");
+  EXPECT_EQ(message_of([&] { Optimizer(training, with(0, {0.9})); }),
+            "the optimizer needs two betas, got 1");
 }
 
 }  // namespace

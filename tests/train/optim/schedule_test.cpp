@@ -24,18 +24,21 @@ TEST_P(LearningRate, OfOneStep) {
 
 INSTANTIATE_TEST_SUITE_P(
     Schedule, LearningRate,
-    testing::Values(RateCase{"FirstOfWarmup", {4, Decay::linear}, 8, 1, 0.5},                                                             //
-                    RateCase{"WithinWarmup", {4, Decay::cosine}, 8, 3, 1.5},                                                              //
-                    RateCase{"PeakEndsWarmup", {4, Decay::constant}, 8, 4, 2.0}, RateCase{"LinearFirst", {4, Decay::linear}, 8, 5, 1.6},  //
-                    RateCase{"LinearLast", {4, Decay::linear}, 8, 8, 0.4},                                                                //
-                    RateCase{"CosineHalfway", {1, Decay::cosine}, 4, 3, 1.0}, RateCase{"CosineLast", {1, Decay::cosine}, 3, 3, 0.5},
-                    RateCase{"ConstantLast", {4, Decay::constant}, 8, 8, 2.0}, RateCase{"NoWarmupFirst", {0, Decay::linear}, 4, 1, 1.6},  //
+    testing::Values(RateCase{"FirstOfWarmup", {4, Decay::linear}, 8, 1, 0.5},  //
+                    RateCase{"WithinWarmup", {4, Decay::cosine}, 8, 3, 1.5},   //
+                    RateCase{"PeakEndsWarmup", {4, Decay::constant}, 8, 4, 2.0},
+                    RateCase{"LinearFirst", {4, Decay::linear}, 8, 5, 1.6},  //
+                    RateCase{"LinearLast", {4, Decay::linear}, 8, 8, 0.4},   //
+                    RateCase{"CosineHalfway", {1, Decay::cosine}, 4, 3, 1.0},
+                    RateCase{"CosineLast", {1, Decay::cosine}, 3, 3, 0.5},
+                    RateCase{"ConstantLast", {4, Decay::constant}, 8, 8, 2.0},
+                    RateCase{"NoWarmupFirst", {0, Decay::linear}, 4, 1, 1.6},  //
                     RateCase{"OnlyWarmupLast", {4, Decay::linear}, 4, 4, 2.0}),
     [](const auto& test) { return std::string(test.param.name); });
 
 TEST(Warmup, IsATenthOfTheStepsWhereNothingIsSaid) {
-  for (const auto& [steps, warmup] :
-       {std::pair(500000, 10000), std::pair(100000, 10000), std::pair(5000, 500), std::pair(19, 1), std::pair(9, 0)})
+  for (const auto& [steps, warmup] : {std::pair(500000, 10000), std::pair(100000, 10000),
+                                      std::pair(5000, 500), std::pair(19, 1), std::pair(9, 0)})
     EXPECT_EQ(warmup_of({}, steps), warmup) << steps;
   EXPECT_EQ(warmup_of({7}, 20), 7);
   EXPECT_EQ(warmup_of({std::nullopt, Decay::linear, 0.25}, 10), 3);
@@ -45,13 +48,15 @@ TEST(LearningRate, NeverRisesAfterWarmup) {
   for (const Decay decay : {Decay::linear, Decay::cosine, Decay::constant}) {
     const ScheduleOptions schedule{10, decay};
     for (std::int64_t step = 11; step <= 100; ++step)
-      EXPECT_LE(learning_rate(1.0, schedule, 100, step), learning_rate(1.0, schedule, 100, step - 1));
+      EXPECT_LE(learning_rate(1.0, schedule, 100, step),
+                learning_rate(1.0, schedule, 100, step - 1));
   }
 }
 
 TEST(LearningRate, IsPositiveInEveryStep) {
   for (const Decay decay : {Decay::linear, Decay::cosine, Decay::constant})
-    for (std::int64_t step = 1; step <= 100; ++step) EXPECT_GT(learning_rate(1.0, {10, decay}, 100, step), 0);
+    for (std::int64_t step = 1; step <= 100; ++step)
+      EXPECT_GT(learning_rate(1.0, {10, decay}, 100, step), 0);
 }
 
 std::string error_of(const ScheduleOptions& schedule, std::int64_t steps, std::int64_t step) {
@@ -63,8 +68,12 @@ std::string error_of(const ScheduleOptions& schedule, std::int64_t steps, std::i
   return "";
 }
 
-TEST(LearningRate, RefusesStepZero) { EXPECT_EQ(error_of({}, 20000, 0), "learning_rate: step 0 is outside 1 to 20000"); }
-TEST(LearningRate, RefusesStepPastTheEnd) { EXPECT_EQ(error_of({1, Decay::linear}, 4, 5), "learning_rate: step 5 is outside 1 to 4"); }
+TEST(LearningRate, RefusesStepZero) {
+  EXPECT_EQ(error_of({}, 20000, 0), "learning_rate: step 0 is outside 1 to 20000");
+}
+TEST(LearningRate, RefusesStepPastTheEnd) {
+  EXPECT_EQ(error_of({1, Decay::linear}, 4, 5), "learning_rate: step 5 is outside 1 to 4");
+}
 TEST(LearningRate, RefusesWarmupPastTheEnd) {
   EXPECT_EQ(error_of({9, Decay::linear}, 4, 1), "learning_rate: warmup_steps 9 is outside 0 to 4");
 }

@@ -29,16 +29,23 @@ TEST_P(WeightAverageOf, FollowsTheDefinition) {
   start();
   std::vector<double> expected = store_.master("weight").to_doubles();
   WeightAverage average(store_, 0.75);
-  EXPECT_EQ(store_.part_of(average.slab(), "weight").to_doubles(), expected) << "it starts as the weights";
-  for (const std::int64_t update : {1, 2, 3, 30, 31}) {  // a restored run goes on counting: (1 + t) / (10 + t) is below 0.75 up to t = 26
+  EXPECT_EQ(store_.part_of(average.slab(), "weight").to_doubles(), expected)
+      << "it starts as the weights";
+  for (const std::int64_t update :
+       {1, 2, 3, 30,
+        31}) {  // a restored run goes on counting: (1 + t) / (10 + t) is below 0.75 up to t = 26
     store_.set("weight", random_normal({5, 7}, static_cast<std::uint64_t>(update)));
     const std::vector<double> now = store_.master("weight").to_doubles();
-    const double decay = std::min(0.75, (1.0 + static_cast<double>(update)) / (10.0 + static_cast<double>(update)));
-    for (std::size_t i = 0; i < now.size(); ++i) expected[i] = decay * expected[i] + (1 - decay) * now[i];
+    const double decay =
+        std::min(0.75, (1.0 + static_cast<double>(update)) / (10.0 + static_cast<double>(update)));
+    for (std::size_t i = 0; i < now.size(); ++i)
+      expected[i] = decay * expected[i] + (1 - decay) * now[i];
     average.update(update);
   }
   const double tolerance = GetParam() == DType::f64 ? 1e-14 : 1e-6;
-  EXPECT_LE(relative_difference(store_.part_of(average.slab(), "weight"), Tensor::from(expected, {5, 7})), tolerance);
+  EXPECT_LE(
+      relative_difference(store_.part_of(average.slab(), "weight"), Tensor::from(expected, {5, 7})),
+      tolerance);
 }
 
 /// Of a run of 100 updates, with a decay that averages over 1,000.
@@ -49,7 +56,8 @@ TEST_P(WeightAverageOf, ForgetsTheFirstWeightsInAShortRun) {
   WeightAverage average(store_, 0.999);
   store_.set("weight", Tensor::full({5, 7}, later, DType::f64));
   for (std::int64_t update = 1; update <= 100; ++update) average.update(update);
-  for (const double value : store_.part_of(average.slab(), "weight").to_doubles()) EXPECT_NEAR(value, later, 1e-5);
+  for (const double value : store_.part_of(average.slab(), "weight").to_doubles())
+    EXPECT_NEAR(value, later, 1e-5);
 }
 
 TEST_P(WeightAverageOf, IsExchangedAndBack) {
@@ -57,13 +65,15 @@ TEST_P(WeightAverageOf, IsExchangedAndBack) {
   WeightAverage average(store_, 0.5);
   store_.initialise(2, 0.5);
   average.update(1);
-  const std::vector<double> trained = store_.masters().to_doubles(), rounded = store_.values().to_doubles();
+  const std::vector<double> trained = store_.masters().to_doubles(),
+                            rounded = store_.values().to_doubles();
   const std::vector<double> mean = average.slab().to_doubles();
   ASSERT_NE(trained, mean);
   average.with_average([&] {
     EXPECT_EQ(store_.masters().to_doubles(), mean);
     EXPECT_EQ(average.slab().to_doubles(), trained);
-    EXPECT_EQ(store_.values().to_doubles(), store_.masters().cast(GetParam()).to_doubles()) << "what is computed with goes along";
+    EXPECT_EQ(store_.values().to_doubles(), store_.masters().cast(GetParam()).to_doubles())
+        << "what is computed with goes along";
   });
   EXPECT_EQ(store_.masters().to_doubles(), trained);
   EXPECT_EQ(store_.values().to_doubles(), rounded);
@@ -90,20 +100,23 @@ TEST_P(WeightAverageOf, OfARangeLeavesTheRestAlone) {
   average.with_average([&] {
     EXPECT_EQ(shared, 1);
     const std::vector<double> now = store_.values().to_doubles();
-    for (std::size_t i = 0; i < now.size(); ++i) EXPECT_EQ(now[i], i >= 16 && i < 40 ? before[i] : trained[i]) << i;
+    for (std::size_t i = 0; i < now.size(); ++i)
+      EXPECT_EQ(now[i], i >= 16 && i < 40 ? before[i] : trained[i]) << i;
   });
   EXPECT_EQ(shared, 2);
   EXPECT_EQ(store_.values().to_doubles(), trained);
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, WeightAverageOf, ::testing::Values(DType::f64, DType::f32, DType::bf16),
+INSTANTIATE_TEST_SUITE_P(Types, WeightAverageOf,
+                         ::testing::Values(DType::f64, DType::f32, DType::bf16),
                          [](const auto& test) { return std::string(name_of(test.param)); });
 
 TEST(WeightAverage, RefusesADecayThatIsNone) {
   ParameterStore store;
   declare(store);
   store.allocate(DType::f32, StoreMode::training);
-  EXPECT_EQ(message_of([&] { WeightAverage(store, 1); }), "WeightAverage: decay 1 is not at least 0 and below 1");
+  EXPECT_EQ(message_of([&] { WeightAverage(store, 1); }),
+            "WeightAverage: decay 1 is not at least 0 and below 1");
   WeightAverage average(store, 0.5);
   EXPECT_EQ(message_of([&] { average.update(0); }), "WeightAverage: update 0 is not at least 1");
 }

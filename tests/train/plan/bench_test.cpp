@@ -10,7 +10,8 @@ namespace {
 /// Weights of another size would make other numbers, and times, than those of a model in training.
 TEST(Bench, BeginsAtTheLossOfGuessing) {
   BenchOptions options;
-  options.layers = 1, options.hidden = 8, options.heads = 2, options.landmarks = 2, options.length = 8, options.batch = 4;
+  options.layers = 1, options.hidden = 8, options.heads = 2, options.landmarks = 2,
+  options.length = 8, options.batch = 4;
   options.vocab = 50, options.conv = 3, options.steps = 1;
   EXPECT_NEAR(run_bench(options).losses.at(0), std::log(50), 0.1);
 }

@@ -24,20 +24,24 @@ void put(const TemporaryFolder& root, const std::string& file, const std::string
 std::string line_of(const std::vector<Finding>& findings, const std::string& name) {
   const auto found = std::ranges::find(findings, name, &Finding::name);
   if (found == findings.end()) return "none";
-  return std::string(name_of(found->status)) + " " + found->text + (found->advice.empty() ? "" : "; " + found->advice);
+  return std::string(name_of(found->status)) + " " + found->text +
+         (found->advice.empty() ? "" : "; " + found->advice);
 }
 
-const std::string all_names[] = {"cpu",           "vectors", "bf16", "threads", "load", "memory",   "disk",
-                                 "gpu",           "driver",  "cuda", "cudnn",   "nccl", "mpi",      "oneDNN",
-                                 "nlohmann-json", "fmt",     "zlib", "zstd",    "HDF5", "utf8proc", "yaml-cpp"};
+const std::string all_names[] = {"cpu",  "vectors",  "bf16",          "threads", "load",  "memory",
+                                 "disk", "gpu",      "driver",        "cuda",    "cudnn", "nccl",
+                                 "mpi",  "oneDNN",   "nlohmann-json", "fmt",     "zlib",  "zstd",
+                                 "HDF5", "utf8proc", "yaml-cpp"};
 
 TEST(Doctor, PrintsALineAFinding) {
   const TemporaryFolder folder;
   const Outcome outcome = run_program(folder, "doctor");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_EQ(outcome.err, "");
-  for (const std::string& name : all_names) EXPECT_NE(outcome.out.find(" " + name + " "), std::string::npos) << name;
-  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), static_cast<std::ptrdiff_t>(std::size(all_names)));
+  for (const std::string& name : all_names)
+    EXPECT_NE(outcome.out.find(" " + name + " "), std::string::npos) << name;
+  EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'),
+            static_cast<std::ptrdiff_t>(std::size(all_names)));
 }
 
 TEST(Doctor, PrintsOneObject) {
@@ -54,7 +58,8 @@ TEST(Doctor, PrintsOneObject) {
 
 TEST(Doctor, NamesTheProcessorAndItsTypes) {
   const TemporaryFolder root;
-  put(root, "proc/cpuinfo", "processor\t: 0\nmodel name\t: Fast CPU\nflags\t\t: fpu avx512_bf16 amx_bf16 sse\n");
+  put(root, "proc/cpuinfo",
+      "processor\t: 0\nmodel name\t: Fast CPU\nflags\t\t: fpu avx512_bf16 amx_bf16 sse\n");
   const auto findings = examine_machine(root.path());
   EXPECT_EQ(line_of(findings, "cpu"), "ok Fast CPU");
   EXPECT_EQ(line_of(findings, "bf16"), "ok AMX");
@@ -64,7 +69,8 @@ TEST(Doctor, AdvisesAgainstBf16WithoutInstructions) {
   const TemporaryFolder root;
   put(root, "proc/cpuinfo", "model name\t: Old CPU\nflags\t\t: fpu amx_bf16_not sse\n");
   EXPECT_EQ(line_of(examine_machine(root.path()), "bf16"),
-            "note no instructions for it; training.dtype=f32 is likely faster: compare with nystrom bench");
+            "note no instructions for it; training.dtype=f32 is likely faster: compare with "
+            "nystrom bench");
 }
 
 TEST(Doctor, SeesThatOthersCompute) {
@@ -80,21 +86,27 @@ TEST(Doctor, SeesThatOthersCompute) {
     ::setenv("OMP_WAIT_POLICY", before.c_str(), 1);
   else
     ::unsetenv("OMP_WAIT_POLICY");
-  EXPECT_TRUE(spinning.ends_with("set OMP_WAIT_POLICY=passive, so that waiting threads leave them the cores")) << spinning;
+  EXPECT_TRUE(spinning.ends_with(
+      "set OMP_WAIT_POLICY=passive, so that waiting threads leave them the cores"))
+      << spinning;
   EXPECT_TRUE(passive.starts_with("ok 100000.00 on ")) << passive;
 }
 
 TEST(Doctor, SeesWhatAContainerMayUse) {
   const TemporaryFolder root;
-  put(root, "proc/meminfo", "MemTotal:       16000000 kB\nMemFree:  1 kB\nMemAvailable:   8000000 kB\n");
+  put(root, "proc/meminfo",
+      "MemTotal:       16000000 kB\nMemFree:  1 kB\nMemAvailable:   8000000 kB\n");
   put(root, "sys/fs/cgroup/memory.max", "1000000000\n");
   put(root, "sys/fs/cgroup/cpu.max", "50000 100000\n");
   const auto findings = examine_machine(root.path());
   EXPECT_EQ(line_of(findings, "memory"),
-            "note 16.4 GB, 8.2 GB available; this container may use 1.0 GB; lower training.micro_batch_size when memory "
+            "note 16.4 GB, 8.2 GB available; this container may use 1.0 GB; lower "
+            "training.micro_batch_size when memory "
             "runs out; the result stays the same");
   const std::string threads = line_of(findings, "threads");
-  EXPECT_TRUE(threads.ends_with("this container may use 0.5; more threads than cores wait for each other: give --threads 1")) << threads;
+  EXPECT_TRUE(threads.ends_with(
+      "this container may use 0.5; more threads than cores wait for each other: give --threads 1"))
+      << threads;
 }
 
 TEST(Doctor, DoesNotMindUnlimitedContainersAndUnreadableFiles) {
@@ -108,13 +120,17 @@ TEST(Doctor, DoesNotMindUnlimitedContainersAndUnreadableFiles) {
 
 TEST(Doctor, NamesGpusAndTheDriver) {
   const TemporaryFolder root;
-  put(root, "proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 0\n");
+  put(root, "proc/driver/nvidia/gpus/0000:01:00.0/information",
+      "Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 0\n");
   put(root, "proc/driver/nvidia/version",
-      "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC 2023\nGCC version: 12.2.0\n");
+      "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug 19 01:15:15 UTC "
+      "2023\nGCC version: 12.2.0\n");
   const auto findings = examine_gpus(root.path());
   EXPECT_EQ(line_of(findings, "gpu"), "ok NVIDIA H100 80GB HBM3");
   EXPECT_EQ(line_of(findings, "driver"), "ok 535.104.05");
-  EXPECT_EQ(line_of(findings, "cuda"), "missing not in this build: the GPU stays unused; ./dev build --cuda makes build/cuda/nystrom");
+  EXPECT_EQ(line_of(findings, "cuda"),
+            "missing not in this build: the GPU stays unused; ./dev build --cuda makes "
+            "build/cuda/nystrom");
 }
 
 /// As containers show them.
@@ -123,7 +139,8 @@ TEST(Doctor, CountsGpusByDeviceFiles) {
   put(root, "dev/nvidia0", "");
   put(root, "dev/nvidia1", "");
   const auto findings = examine_gpus(root.path());
-  EXPECT_EQ(line_of(findings, "gpu"), "ok an NVIDIA GPU of unknown name, an NVIDIA GPU of unknown name");
+  EXPECT_EQ(line_of(findings, "gpu"),
+            "ok an NVIDIA GPU of unknown name, an NVIDIA GPU of unknown name");
   EXPECT_EQ(line_of(findings, "driver"), "ok of unknown version");
 }
 
@@ -135,7 +152,8 @@ TEST(Doctor, SeesAGpuWithoutDriver) {
   put(root, "sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n");
   const auto findings = examine_gpus(root.path());
   EXPECT_EQ(line_of(findings, "gpu"), "ok an NVIDIA GPU of unknown name");
-  EXPECT_EQ(line_of(findings, "driver"), "missing none; install the NVIDIA driver, or in a container pass the GPU through");
+  EXPECT_EQ(line_of(findings, "driver"),
+            "missing none; install the NVIDIA driver, or in a container pass the GPU through");
 }
 
 TEST(Doctor, DoesNotMissWhatIsNotThere) {

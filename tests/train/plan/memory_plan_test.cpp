@@ -57,7 +57,8 @@ std::int64_t measured_peak(const RunConfig& config) {
   arena.reset_peak();
   StepOptions options;
   options.activation_checkpointing = config.training.activation_checkpointing;
-  for (options.step = 1; options.step <= 2; ++options.step) train_step(model, optimizer, {&batch, 1}, options);
+  for (options.step = 1; options.step <= 2; ++options.step)
+    train_step(model, optimizer, {&batch, 1}, options);
   return arena.statistics().peak_in_use_bytes - before;
 }
 
@@ -66,17 +67,21 @@ class MemoryPlanTest : public ::testing::TestWithParam<Case> {};
 TEST_P(MemoryPlanTest, IsWithinATenthOfWhatIsMeasured) {
   const RunConfig config = config_of(GetParam());
   const MemoryPlan plan = plan_memory(config, 1);
-  const auto planned = static_cast<double>(plan.total(5)), measured = static_cast<double>(measured_peak(config));
-  EXPECT_NEAR(planned, measured, 0.1 * measured) << "fixed " << plan.fixed() << ", activations " << plan.activations(5);
+  const auto planned = static_cast<double>(plan.total(5)),
+             measured = static_cast<double>(measured_peak(config));
+  EXPECT_NEAR(planned, measured, 0.1 * measured)
+      << "fixed " << plan.fixed() << ", activations " << plan.activations(5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Runs, MemoryPlanTest,
-                         ::testing::Values(Case{"nystrom_f32", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw},
-                                           Case{"nystrom_bf16", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw},
-                                           Case{"checkpointing", AttentionKind::nystrom, DType::f32, true, OptimizerKind::adamw},
-                                           Case{"softmax_lamb", AttentionKind::softmax, DType::f32, false, OptimizerKind::lamb},
-                                           Case{"linformer_f64", AttentionKind::linformer, DType::f64, false, OptimizerKind::adamw}),
-                         [](const auto& test) { return test.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Runs, MemoryPlanTest,
+    ::testing::Values(
+        Case{"nystrom_f32", AttentionKind::nystrom, DType::f32, false, OptimizerKind::adamw},
+        Case{"nystrom_bf16", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw},
+        Case{"checkpointing", AttentionKind::nystrom, DType::f32, true, OptimizerKind::adamw},
+        Case{"softmax_lamb", AttentionKind::softmax, DType::f32, false, OptimizerKind::lamb},
+        Case{"linformer_f64", AttentionKind::linformer, DType::f64, false, OptimizerKind::adamw}),
+    [](const auto& test) { return test.param.name; });
 
 MemoryPlan simple_plan() {
   MemoryPlan plan;
@@ -106,7 +111,8 @@ TEST(StepTime, ARingSendsToAllButItself) {
 }
 
 TEST(StepTime, CommunicationHidesBehindTheLastBackward) {
-  const StepTime slow = plan_time(simple_plan(), 4, 1000, 1000), fast = plan_time(simple_plan(), 4, 1e6, 1000);
+  const StepTime slow = plan_time(simple_plan(), 4, 1000, 1000),
+                 fast = plan_time(simple_plan(), 4, 1e6, 1000);
   EXPECT_DOUBLE_EQ(*slow.computation, 10);
   EXPECT_DOUBLE_EQ(*slow.step, 10 + 12 - 5);
   EXPECT_DOUBLE_EQ(*fast.step, 10) << "all of it is hidden";
@@ -122,7 +128,8 @@ TEST(StepTime, SharedWeightsGoOnceAndCannotHide) {
 }
 
 TEST(StepTime, OfAConfiguration) {
-  RunConfig config = config_of({"", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw});
+  RunConfig config =
+      config_of({"", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw});
   config.training.batch_size = 40;
   const MemoryPlan exact = plan_memory(config, 4);
   EXPECT_NEAR(exact.flops / exact.last_backward, 3.0 / 2 * 40 / 5, 1e-9);
@@ -135,7 +142,8 @@ TEST(StepTime, OfAConfiguration) {
   config.training.batch_size = 28;  // 5 and 2 of each device
   config.training.activation_checkpointing = true;
   const MemoryPlan uneven = plan_memory(config, 4);
-  EXPECT_NEAR(uneven.last_backward / exact.last_backward, 2.0 / 5 * 3 / 2, 0.1) << "the layers' forward once more, of two sequences";
+  EXPECT_NEAR(uneven.last_backward / exact.last_backward, 2.0 / 5 * 3 / 2, 0.1)
+      << "the layers' forward once more, of two sequences";
   config.training.reduction = Reduction::exact;
   config.training.deterministic = true;
   const MemoryPlan ordered = plan_memory(config, 4);
@@ -144,17 +152,20 @@ TEST(StepTime, OfAConfiguration) {
 }
 
 TEST(MemoryPlan, ZeroSpreadsMomentsAndMasters) {
-  RunConfig config = config_of({"", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw});
+  RunConfig config =
+      config_of({"", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw});
   const MemoryPlan whole = plan_memory(config, 4);
   config.training.zero = 1;
   const MemoryPlan spread = plan_memory(config, 4);
   EXPECT_NEAR(static_cast<double>(spread.optimizer), static_cast<double>(whole.optimizer) / 4, 64);
   EXPECT_NEAR(static_cast<double>(spread.masters), static_cast<double>(whole.masters) / 4, 64);
-  EXPECT_EQ(spread.fixed() - spread.optimizer - spread.masters, whole.fixed() - whole.optimizer - whole.masters);
+  EXPECT_EQ(spread.fixed() - spread.optimizer - spread.masters,
+            whole.fixed() - whole.optimizer - whole.masters);
 }
 
 TEST(MemoryPlan, F16TakesWhatBf16Takes) {
-  RunConfig config = config_of({"", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw});
+  RunConfig config =
+      config_of({"", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw});
   const auto expected = bytes_by_part(plan_memory(config, 4), 5);
   config.training.dtype = DType::f16;
   EXPECT_EQ(bytes_by_part(plan_memory(config, 4), 5), expected);

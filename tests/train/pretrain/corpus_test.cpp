@@ -23,8 +23,10 @@ class CorpusTest : public ::testing::Test {
 
   RunConfig config(const std::string& data) {
     const std::string path = (folder_ / "run.yaml");
-    std::ofstream(path) << "tokenizer: {train: {vocab_size: 32}}\ndata: {train: [" << (folder_ / "text.txt").string()
-                        << "], sequence_length: 32, cache: " << (folder_ / "cache").string() << ", " << data << "}\n";
+    std::ofstream(path) << "tokenizer: {train: {vocab_size: 32}}\ndata: {train: ["
+                        << (folder_ / "text.txt").string()
+                        << "], sequence_length: 32, cache: " << (folder_ / "cache").string() << ", "
+                        << data << "}\n";
     Overrides none;
     return read_config(path, start_defaults, none);
   }
@@ -69,7 +71,9 @@ TEST_F(CorpusTest, TheTokenizerDoesNotSeeWhatIsHeldOut) {
   const Corpus first = prepare(data);
   const std::set<std::string> held_out = documents_of(*first.validation, *first.tokenizer);
   ASSERT_GT(held_out.size(), 30u);
-  const auto is_held_out = [&](const std::string& line) { return held_out.count(line.substr(0, line.find_last_not_of(' ') + 1)) > 0; };
+  const auto is_held_out = [&](const std::string& line) {
+    return held_out.count(line.substr(0, line.find_last_not_of(' ') + 1)) > 0;
+  };
   const std::string model = read_bytes(first.tokenizer_folder / "spiece.model");
   turn_lines(is_held_out);
   const Corpus second = prepare(data);
@@ -81,7 +85,8 @@ TEST_F(CorpusTest, TheTokenizerDoesNotSeeWhatIsHeldOut) {
 
 TEST_F(CorpusTest, AnotherFractionIsAnotherTokenizer) {
   const auto folder = [&](const char* fraction) {
-    return prepare(std::string("validation_fraction: ") + fraction + ", documents: lines").tokenizer_folder;
+    return prepare(std::string("validation_fraction: ") + fraction + ", documents: lines")
+        .tokenizer_folder;
   };
   EXPECT_EQ(folder("0.1"), folder("0.1"));
   EXPECT_NE(folder("0.1"), folder("0.2"));
@@ -89,7 +94,8 @@ TEST_F(CorpusTest, AnotherFractionIsAnotherTokenizer) {
 
 TEST_F(CorpusTest, AFractionThatLeavesNothing) {
   EXPECT_EQ(input_error([&] { prepare("validation_fraction: 0.99, documents: files"); }),
-            "of 1 documents data.validation_fraction gives none to this data set; name data.validation, set documents: lines, or choose "
+            "of 1 documents data.validation_fraction gives none to this data set; name "
+            "data.validation, set documents: lines, or choose "
             "another fraction");
 }
 

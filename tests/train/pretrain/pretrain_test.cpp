@@ -1,4 +1,5 @@
-// The whole of pretraining, through the program: killed runs end in the same bits, signals leave a checkpoint, other settings are refused.
+// The whole of pretraining, through the program: killed runs end in the same bits, signals leave a
+// checkpoint, other settings are refused.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,10 +31,12 @@ class PretrainTest : public ::testing::Test {
   void SetUp() override {
     write_small_text(folder_ / "text.txt");
     std::ofstream(folder_ / "run.yaml")
-        << "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
+        << "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
+           "intermediate_size: 32, "
            "max_position_embeddings: 32, attention: {num_landmarks: 4, conv_kernel_size: 5}}\n"
            "tokenizer: {train: {vocab_size: 32}}\n"
-           "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, sequence_length: 32, cache: cache}\n"
+           "data: {train: [text.txt], validation_fraction: 0.1, documents: lines, sequence_length: "
+           "32, cache: cache}\n"
            "optimizer: {learning_rate: 1.0e-3}\n"
            "schedule: {warmup_steps: 5}\n"
            "training: {steps: 60, batch_size: 8, micro_batch_size: 4, dtype: bf16}\n"
@@ -43,9 +46,12 @@ class PretrainTest : public ::testing::Test {
 
   /// Starts `nystrom pretrain` in the folder, on one thread, its messages in the file `log`.
   pid_t start(const std::string& run_dir, const std::string& more = "training.steps=60") {
-    return start_command(folder_, program_word() + "pretrain run.yaml --threads 1 --set run_dir=" + run_dir + " --set '" + more + "'");
+    return start_command(folder_, program_word() + "pretrain run.yaml --threads 1 --set run_dir=" +
+                                      run_dir + " --set '" + more + "'");
   }
-  int run(const std::string& run_dir, const std::string& more = "training.steps=60") { return outcome(start(run_dir, more)); }
+  int run(const std::string& run_dir, const std::string& more = "training.steps=60") {
+    return outcome(start(run_dir, more));
+  }
 
   std::string checksum(const std::string& run_dir, const std::string& file) {
     return file_checksum(folder_ / run_dir / "checkpoints" / "step-60" / file);
@@ -55,7 +61,8 @@ class PretrainTest : public ::testing::Test {
   std::string progress(const std::string& run_dir) {
     std::string text;
     for (const char* file : {"metrics.jsonl", "checkpoints/latest"})
-      if (const fs::path path = folder_ / run_dir / file; fs::exists(path)) text += read_bytes(path);
+      if (const fs::path path = folder_ / run_dir / file; fs::exists(path))
+        text += read_bytes(path);
     return text;
   }
 
@@ -69,22 +76,26 @@ class PretrainTest : public ::testing::Test {
     const std::string log = read_bytes(folder_ / "log"), words = "resuming at step ";
     const std::size_t at = log.find(words);
     if (at != std::string::npos) return std::stoll(log.substr(at + words.size()));
-    return log.find(" parameters on ") == std::string::npos ? std::nullopt : std::optional<std::int64_t>(0);
+    return log.find(" parameters on ") == std::string::npos ? std::nullopt
+                                                            : std::optional<std::int64_t>(0);
   }
 
   TemporaryFolder folder_;
 };
 
 TEST_F(PretrainTest, ThreadsThatAreRefusedLeaveNoWorkUndone) {
-  const auto weights = [&](const std::string& run_dir, const std::string& environment, unsigned threads) {
+  const auto weights = [&](const std::string& run_dir, const std::string& environment,
+                           unsigned threads) {
     const Outcome outcome =
-        run_command(folder_, environment + " " + program_word() + "pretrain run.yaml --set training.steps=6 --threads " +
+        run_command(folder_, environment + " " + program_word() +
+                                 "pretrain run.yaml --set training.steps=6 --threads " +
                                  std::to_string(threads) + " --set run_dir=" + run_dir);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return file_checksum(folder_ / run_dir / "checkpoints/step-6/model.safetensors");
   };
   EXPECT_EQ(weights("limited", "OMP_THREAD_LIMIT=1", 4), weights("alone", "", 1));
-  const unsigned many = 2 * std::thread::hardware_concurrency();  // dynamic teams have a thread a core at most
+  const unsigned many =
+      2 * std::thread::hardware_concurrency();  // dynamic teams have a thread a core at most
   EXPECT_EQ(weights("dynamic", "OMP_DYNAMIC=true", many), weights("static", "", many));
 }
 
@@ -92,23 +103,27 @@ TEST_F(PretrainTest, ThreadsThatAreRefusedLeaveNoWorkUndone) {
 TEST_F(PretrainTest, RecordsAndLinesTellTheMeansSinceTheLastOne) {
   ASSERT_EQ(run("each", "logging.every=1"), 0) << read_bytes(folder_ / "log");
   ASSERT_EQ(run("fifth", "logging.every=5"), 0);
-  const auto each = recorded_metric(folder_ / "each", "loss"), means = recorded_metric(folder_ / "fifth", "mean_loss");
+  const auto each = recorded_metric(folder_ / "each", "loss"),
+             means = recorded_metric(folder_ / "fifth", "mean_loss");
   const auto accuracies = recorded_metric(folder_ / "each", "accuracy"),
              mean_accuracies = recorded_metric(folder_ / "fifth", "mean_accuracy");
   ASSERT_EQ(each.size(), 60u);
   ASSERT_EQ(means.size(), 12u);
-  EXPECT_EQ(each, recorded_metric(folder_ / "each", "mean_loss")) << "since the last record there was one step";
+  EXPECT_EQ(each, recorded_metric(folder_ / "each", "mean_loss"))
+      << "since the last record there was one step";
   for (std::size_t i = 0; i < means.size(); ++i) {
     const auto mean_of = [&](const std::vector<double>& values) {
-      return std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(5 * i), values.begin() + static_cast<std::ptrdiff_t>(5 * i + 5),
-                             0.0) /
+      return std::accumulate(values.begin() + static_cast<std::ptrdiff_t>(5 * i),
+                             values.begin() + static_cast<std::ptrdiff_t>(5 * i + 5), 0.0) /
              5;
     };
     EXPECT_NEAR(means[i], mean_of(each), 1e-12);
     EXPECT_NEAR(mean_accuracies[i], mean_of(accuracies), 1e-12);
     char shown[32];
     std::snprintf(shown, sizeof shown, "loss %.4f,", means[i]);
-    EXPECT_NE(read_bytes(folder_ / "fifth" / "log.txt").find("step " + std::to_string(5 * i + 5) + "/60 ["), std::string::npos);
+    EXPECT_NE(read_bytes(folder_ / "fifth" / "log.txt")
+                  .find("step " + std::to_string(5 * i + 5) + "/60 ["),
+              std::string::npos);
     EXPECT_NE(read_bytes(folder_ / "fifth" / "log.txt").find(shown), std::string::npos) << shown;
   }
 }
@@ -123,9 +138,12 @@ TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
     const std::int64_t saved = newest("killed");
     fs::remove(folder_ / "log");  // what is killed at once writes none
     const pid_t process = start("killed");
-    // From before the first line of main on, or else once the run has got on; a restart that has come to the end starts over.
-    for (int i = 0; attempt % 4 != 0 && i < 2000 && progress("killed") == before; ++i) std::this_thread::sleep_for(milliseconds(1));
-    std::this_thread::sleep_for(milliseconds(std::uniform_int_distribution(0, attempt % 4 ? 50 : 150)(random)));
+    // From before the first line of main on, or else once the run has got on; a restart that has
+    // come to the end starts over.
+    for (int i = 0; attempt % 4 != 0 && i < 2000 && progress("killed") == before; ++i)
+      std::this_thread::sleep_for(milliseconds(1));
+    std::this_thread::sleep_for(
+        milliseconds(std::uniform_int_distribution(0, attempt % 4 ? 50 : 150)(random)));
     ::kill(process, SIGKILL);
     const int code = outcome(process);
     kills += code == -SIGKILL;
@@ -142,18 +160,21 @@ TEST_F(PretrainTest, KilledRunsEndInTheSameBits) {
     EXPECT_EQ(checksum("killed", file), checksum("straight", file)) << file;
   for (const auto& entry : fs::directory_iterator(folder_ / "killed" / "checkpoints")) {
     const std::string name = entry.path().filename().string();
-    EXPECT_TRUE(name == "latest" || name == "step-60" || name == "step-54") << "left over: " << name;
+    EXPECT_TRUE(name == "latest" || name == "step-60" || name == "step-54")
+        << "left over: " << name;
   }
 }
 
 TEST_F(PretrainTest, RecordsHowItFillsMasksAtEachEvaluation) {
   std::ofstream(folder_ / "run.yaml", std::ios::app)
-      << "logging: {fill_masks: [\"the [MASK] and [MASK]\", \"" + std::string(200, 'a') + " [MASK]\"]}\n";
+      << "logging: {fill_masks: [\"the [MASK] and [MASK]\", \"" + std::string(200, 'a') +
+             " [MASK]\"]}\n";
   ASSERT_EQ(run("once", "training.steps=40"), 0) << read_bytes(folder_ / "log");
   ASSERT_EQ(run("once"), 0) << read_bytes(folder_ / "log");
   const MaskSamples samples = read_mask_samples(folder_ / "once");
   EXPECT_EQ(samples.note, "");
-  ASSERT_EQ(samples.texts, std::vector<std::string>{"the [MASK] and [MASK]"}) << "the other one is too long for the model";
+  ASSERT_EQ(samples.texts, std::vector<std::string>{"the [MASK] and [MASK]"})
+      << "the other one is too long for the model";
   ASSERT_EQ(samples.steps.size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(samples.steps[i].step, 20 * static_cast<std::int64_t>(i + 1));
@@ -181,10 +202,14 @@ TEST_F(PretrainTest, AnAverageOfTheWeightsGoesOnInTheSameBits) {
   ASSERT_EQ(run("plain"), 0) << read_bytes(folder_ / "log");
   const std::string bias = "nystromformer.embeddings.LayerNorm.bias";
   const auto tensor = [&](const char* run_dir, const char* file, const std::string& name) {
-    return SafetensorsFile::open(folder_ / run_dir / "checkpoints" / "step-60" / file).read(name).to_doubles();
+    return SafetensorsFile::open(folder_ / run_dir / "checkpoints" / "step-60" / file)
+        .read(name)
+        .to_doubles();
   };
-  EXPECT_EQ(tensor("straight", "optimizer.safetensors", "weight." + bias), tensor("plain", "model.safetensors", bias));
-  EXPECT_NE(tensor("straight", "model.safetensors", bias), tensor("plain", "model.safetensors", bias));
+  EXPECT_EQ(tensor("straight", "optimizer.safetensors", "weight." + bias),
+            tensor("plain", "model.safetensors", bias));
+  EXPECT_NE(tensor("straight", "model.safetensors", bias),
+            tensor("plain", "model.safetensors", bias));
 }
 
 TEST_F(PretrainTest, LearnsTheOrderOfSegments) {
@@ -193,28 +218,35 @@ TEST_F(PretrainTest, LearnsTheOrderOfSegments) {
   EXPECT_NE(metrics.find("\"sentence_order_accuracy\":"), std::string::npos);
   EXPECT_NE(metrics.find("\"validation_sentence_order_accuracy\":"), std::string::npos);
   const auto has_head = [&](const fs::path& folder) {
-    return SafetensorsFile::open(folder_ / folder / "model.safetensors").contains("cls.seq_relationship.weight");
+    return SafetensorsFile::open(folder_ / folder / "model.safetensors")
+        .contains("cls.seq_relationship.weight");
   };
   EXPECT_TRUE(has_head("run/checkpoints/step-60"));
   const Outcome evaluated = run_program(folder_, "evaluate run --text text.txt --json");
   EXPECT_NE(evaluated.out.find("\"sentence_order_accuracy\":"), std::string::npos) << evaluated.err;
   const Outcome exported = run_program(folder_, "export run out --attention softmax");
   EXPECT_EQ(exported.code, 0) << exported.err;
-  EXPECT_NE(exported.err.find("the sentence-order head (cls.seq_relationship) is left out"), std::string::npos) << exported.err;
-  EXPECT_NE(read_bytes(folder_ / "out" / "README.md").find("sentence-order head"), std::string::npos);
+  EXPECT_NE(exported.err.find("the sentence-order head (cls.seq_relationship) is left out"),
+            std::string::npos)
+      << exported.err;
+  EXPECT_NE(read_bytes(folder_ / "out" / "README.md").find("sentence-order head"),
+            std::string::npos);
   EXPECT_FALSE(has_head("out"));
   EXPECT_EQ(run_program(folder_, "predict out 'the [MASK] was calm'").code, 0);
   // Without the head training goes on from the folder with it, and the other way round.
   EXPECT_EQ(run("without", "model.from=run"), 0) << read_bytes(folder_ / "log");
-  EXPECT_NE(read_bytes(folder_ / "log").find("unused: cls.seq_relationship."), std::string::npos) << read_bytes(folder_ / "log");
-  const Outcome with =
-      run_program(folder_, "pretrain run.yaml --set run_dir=with --set model.from=without --set masking.sentence_order=true");
+  EXPECT_NE(read_bytes(folder_ / "log").find("unused: cls.seq_relationship."), std::string::npos)
+      << read_bytes(folder_ / "log");
+  const Outcome with = run_program(folder_,
+                                   "pretrain run.yaml --set run_dir=with --set model.from=without "
+                                   "--set masking.sentence_order=true");
   EXPECT_EQ(with.code, 0) << with.err;
   EXPECT_NE(with.err.find("fresh: cls.seq_relationship.weight"), std::string::npos) << with.err;
 }
 
 TEST_F(PretrainTest, RecordsWhatItsAttentionDoes) {
-  ASSERT_EQ(run("run", "logging={every: 10, attention_every: 4, attention_error_limit: 1.0e-9}"), 0) << read_bytes(folder_ / "log");
+  ASSERT_EQ(run("run", "logging={every: 10, attention_every: 4, attention_error_limit: 1.0e-9}"), 0)
+      << read_bytes(folder_ / "log");
   std::ifstream metrics(folder_ / "run" / "metrics.jsonl");
   std::vector<std::int64_t> watched;
   for (std::string line; std::getline(metrics, line);) {
@@ -226,12 +258,15 @@ TEST_F(PretrainTest, RecordsWhatItsAttentionDoes) {
     EXPECT_GT(record["layer_0_inverse_residual"], 0);
     EXPECT_GT(record["layer_0_inverse_gradient"], 0);
   }
-  EXPECT_EQ(watched, (std::vector<std::int64_t>{4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60}));
-  const std::string log = read_bytes(folder_ / "log"), warning = "warning: layer 0: its attention differs by ";
+  EXPECT_EQ(watched,
+            (std::vector<std::int64_t>{4, 8, 12, 16, 20, 24, 28, 32, 36, 40, 44, 48, 52, 56, 60}));
+  const std::string log = read_bytes(folder_ / "log"),
+                    warning = "warning: layer 0: its attention differs by ";
   const std::size_t at = log.find(warning);
   ASSERT_NE(at, std::string::npos) << log;
   EXPECT_EQ(log.find(warning, at + 1), std::string::npos) << "one warning is enough";
-  EXPECT_NE(log.find("% from exact attention, above 0 % at 3 looks in a row; raise model.attention.num_landmarks, now 4; or raise "
+  EXPECT_NE(log.find("% from exact attention, above 0 % at 3 looks in a row; raise "
+                     "model.attention.num_landmarks, now 4; or raise "
                      "logging.attention_error_limit if the loss is good\n"),
             std::string::npos)
       << log;
@@ -255,7 +290,8 @@ TEST_F(PretrainTest, ASignalWhileTextIsPreparedLeavesNothing) {
   std::minstd_rand random(1);
   for (int word = 0; word < 600000; ++word) text << random() % 200000 << (word % 10 ? ' ' : '\n');
   text.close();
-  const std::string prepare = program_word() + "prepare run.yaml --threads 1 --set tokenizer.train.vocab_size=2000";
+  const std::string prepare =
+      program_word() + "prepare run.yaml --threads 1 --set tokenizer.train.vocab_size=2000";
   for (const std::string part : {"tokenizer-", "tokens-"}) {
     const auto begun = [&] {
       if (!fs::exists(folder_ / "cache")) return false;
@@ -270,7 +306,8 @@ TEST_F(PretrainTest, ASignalWhileTextIsPreparedLeavesNothing) {
     ::kill(process, SIGTERM);
     EXPECT_EQ(outcome(process), 130) << read_bytes(folder_ / "log");
     EXPECT_NE(read_bytes(folder_ / "log")
-                  .find("nystrom: stopped while the text was prepared; the same command goes on with what is finished of it\n"),
+                  .find("nystrom: stopped while the text was prepared; the same command goes on "
+                        "with what is finished of it\n"),
               std::string::npos);
     EXPECT_FALSE(begun());
   }
@@ -279,14 +316,16 @@ TEST_F(PretrainTest, ASignalWhileTextIsPreparedLeavesNothing) {
 TEST_F(PretrainTest, TakesATokenizerOfAnyKind) {
   const fs::path tokenizer = source_folder() / "tests/fixtures/tokenizers/small/byte_level";
   fs::create_directory(folder_ / "tokenizer");
-  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"}) fs::copy_file(tokenizer / name, folder_ / "tokenizer" / name);
+  for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
+    fs::copy_file(tokenizer / name, folder_ / "tokenizer" / name);
   ASSERT_EQ(run("run", "tokenizer.path=tokenizer"), 0) << read_bytes(folder_ / "log");
   const fs::path checkpoint = folder_ / "run" / "checkpoints" / "step-60";
   for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
     EXPECT_EQ(read_bytes(checkpoint / name), read_bytes(tokenizer / name));
   EXPECT_EQ(read_json_file(checkpoint / "config.json")["vocab_size"], 501);
   EXPECT_EQ(read_json_file(checkpoint / "config.json")["pad_token_id"], 1);
-  const Outcome predicted = run_program(folder_, "predict run 'the <mask> was calm' --top-k 2 --json");
+  const Outcome predicted =
+      run_program(folder_, "predict run 'the <mask> was calm' --top-k 2 --json");
   EXPECT_EQ(predicted.code, 0) << predicted.err;
   EXPECT_EQ(nlohmann::json::parse(predicted.out).size(), 2u);
   EXPECT_EQ(run_program(folder_, "evaluate run --text text.txt --json").code, 0);
@@ -298,36 +337,41 @@ TEST_F(PretrainTest, ATokenizerWithoutMaskIsRefused) {
   write_bytes(folder_ / "tokenizer/merges.txt", "#version: 0.2\n");
   EXPECT_EQ(run("run", "tokenizer.path=tokenizer"), 2);
   EXPECT_EQ(read_bytes(folder_ / "log"),
-            "nystrom: the tokenizer has no cls token; masked language models need cls, sep, pad and mask: name it as cls_token in "
+            "nystrom: the tokenizer has no cls token; masked language models need cls, sep, pad "
+            "and mask: name it as cls_token in "
             "tokenizer_config.json\n");
 }
 
 TEST_F(PretrainTest, OtherSettingsAreRefusedInTheSameFolder) {
   ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
   EXPECT_EQ(run("run", "optimizer.learning_rate=2.0e-3"), 2);
-  EXPECT_EQ(
-      read_bytes(folder_ / "log"),
-      "nystrom: run: holds a run with other settings; changed: optimizer.learning_rate; choose another run_dir, or undo the changes\n");
+  EXPECT_EQ(read_bytes(folder_ / "log"),
+            "nystrom: run: holds a run with other settings; changed: optimizer.learning_rate; "
+            "choose another run_dir, or undo the changes\n");
 }
 
 TEST_F(PretrainTest, OtherTextIsRefusedInTheSameFolder) {
   ASSERT_EQ(run("run", "training.steps=6"), 0) << read_bytes(folder_ / "log");
   std::ofstream(folder_ / "text.txt", std::ios::app) << "the sea was calm\n";
   EXPECT_EQ(run("run", "training.steps=12"), 2);
-  EXPECT_NE(
-      read_bytes(folder_ / "log").find("nystrom: run: its checkpoints come from another tokenizer; bring the files of data.train back"),
-      std::string::npos)
+  EXPECT_NE(read_bytes(folder_ / "log")
+                .find("nystrom: run: its checkpoints come from another tokenizer; bring the files "
+                      "of data.train back"),
+            std::string::npos)
       << read_bytes(folder_ / "log");
 }
 
 TEST_F(PretrainTest, OtherValidationTextIsRefusedInTheSameFolder) {
   write_small_text(folder_ / "held-out.txt");
-  const std::string held_out = "data.validation=[held-out.txt]' --set 'data.validation_fraction=null' --set 'training.steps=";
+  const std::string held_out =
+      "data.validation=[held-out.txt]' --set 'data.validation_fraction=null' --set "
+      "'training.steps=";
   ASSERT_EQ(run("run", held_out + "6"), 0) << read_bytes(folder_ / "log");
   std::ofstream(folder_ / "held-out.txt", std::ios::app) << "the sea was calm\n";
   EXPECT_EQ(run("run", held_out + "12"), 2);
   EXPECT_NE(read_bytes(folder_ / "log")
-                .find("nystrom: run: its checkpoints were judged on other data; bring the files of data.validation back as they were, or "
+                .find("nystrom: run: its checkpoints were judged on other data; bring the files of "
+                      "data.validation back as they were, or "
                       "choose another run_dir\n"),
             std::string::npos)
       << read_bytes(folder_ / "log");
@@ -335,12 +379,15 @@ TEST_F(PretrainTest, OtherValidationTextIsRefusedInTheSameFolder) {
 
 TEST_F(PretrainTest, AFileThatIsTrainedAndJudgedOnIsToldByEveryCommand) {
   const std::string warning = "warning: " + fs::canonical(folder_ / "text.txt").string() +
-                              " is matched by both data.train and data.validation: the model is judged on what it learns from; name "
+                              " is matched by both data.train and data.validation: the model is "
+                              "judged on what it learns from; name "
                               "different files\n";
   for (const std::string command : {"check", "prepare", "pretrain"}) {
-    const Outcome told = run_program(folder_, command +
-                                                  " run.yaml --set run_dir=run --set training.steps=5 --set data.validation_fraction=null "
-                                                  "--set 'data.validation=[./t*.txt]'");
+    const Outcome told =
+        run_program(folder_, command +
+                                 " run.yaml --set run_dir=run --set training.steps=5 --set "
+                                 "data.validation_fraction=null "
+                                 "--set 'data.validation=[./t*.txt]'");
     EXPECT_EQ(told.code, 0) << told.err;
     EXPECT_NE(told.err.find(warning), std::string::npos) << command << ":\n" << told.err;
   }
@@ -371,7 +418,8 @@ TEST_F(PretrainTest, ADamagedCheckpointIsPassedOver) {
   ASSERT_EQ(run("run", "training.steps=12"), 0) << read_bytes(folder_ / "log");
   std::ofstream(folder_ / "run" / "checkpoints" / "step-12" / "state.json", std::ios::app) << " ";
   ASSERT_EQ(run("run", "training.steps=12"), 0) << read_bytes(folder_ / "log");
-  EXPECT_NE(read_bytes(folder_ / "log").find("step-12: passed over: state.json has "), std::string::npos);
+  EXPECT_NE(read_bytes(folder_ / "log").find("step-12: passed over: state.json has "),
+            std::string::npos);
 }
 
 TEST_F(PretrainTest, MissingTextIsOneLine) {

@@ -1,4 +1,5 @@
-// The studies of nystrom approximation: the mathematics that they must show, and what the command gives.
+// The studies of nystrom approximation: the mathematics that they must show, and what the command
+// gives.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -20,8 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// ---- Random matrices
-// ----------------------------------------------------------------------------------------------------------------------
+// ---- Random matrices ----------------------------------------------------------------------------
 
 /// A matrix of rank 10: ten independent rows and columns give all of it.
 TEST(MatrixStudy, RawScoresAreExactFromTheirRankOn) {
@@ -36,20 +36,28 @@ TEST(MatrixStudy, RawScoresAreExactFromTheirRankOn) {
       EXPECT_LT(mean, 1e-11) << count;
     }
   }
-  EXPECT_EQ(study.verdict.back(), "raw scores are a matrix of rank 10: 10 independent landmarks and the exact inverse give all of it");
+  EXPECT_EQ(study.verdict.back(),
+            "raw scores are a matrix of rank 10: 10 independent landmarks and the exact inverse "
+            "give all of it");
 }
 
-double relative_error(const MatrixStudyOptions& o, LandmarkRule rule, StudyInverse inverse, std::int64_t count, std::int64_t trial) {
-  const Tensor q = study_rows(o, trial, "queries"), k = study_rows(o, trial, "keys"), s = study_matrix(o.kernel, q, k);
-  const Tensor difference = (Var(approximate_matrix(o, rule, inverse, q, k, count, trial)) - s).value();
+double relative_error(const MatrixStudyOptions& o, LandmarkRule rule, StudyInverse inverse,
+                      std::int64_t count, std::int64_t trial) {
+  const Tensor q = study_rows(o, trial, "queries"), k = study_rows(o, trial, "keys"),
+               s = study_matrix(o.kernel, q, k);
+  const Tensor difference =
+      (Var(approximate_matrix(o, rule, inverse, q, k, count, trial)) - s).value();
   return std::sqrt(sum(square(difference)).value().item() / sum(square(s)).value().item());
 }
 
 TEST(MatrixStudy, OneLandmarkGivesItsRowAndColumn) {
   MatrixStudyOptions o;
   o.d_model = 2, o.length = 5;
-  const Tensor q = study_rows(o, 0, "queries"), k = study_rows(o, 0, "keys"), s = study_matrix(o.kernel, q, k);
-  const auto got = approximate_matrix(o, LandmarkRule::first, StudyInverse::exact, q, k, 1, 0).to_doubles(), exact = s.to_doubles();
+  const Tensor q = study_rows(o, 0, "queries"), k = study_rows(o, 0, "keys"),
+               s = study_matrix(o.kernel, q, k);
+  const auto got = approximate_matrix(o, LandmarkRule::first, StudyInverse::exact, q, k, 1, 0)
+                       .to_doubles(),
+             exact = s.to_doubles();
   for (std::size_t i = 0; i < 5; ++i) {
     EXPECT_NEAR(got[i], exact[i], 1e-12);
     EXPECT_NEAR(got[5 * i], exact[5 * i], 1e-12);
@@ -62,7 +70,8 @@ TEST(MatrixStudy, AsManyLandmarksAsRowsAndTheExactInverseAreExact) {
   o.kernel = ScoreKernel::softmax, o.d_model = 16, o.length = 12;
   for (std::int64_t trial = 0; trial < 5; ++trial) {
     for (const LandmarkRule rule : {LandmarkRule::first, LandmarkRule::random, LandmarkRule::means})
-      EXPECT_LE(relative_error(o, rule, StudyInverse::exact, 12, trial), 1e-9) << enum_name(rule) << " " << trial;
+      EXPECT_LE(relative_error(o, rule, StudyInverse::exact, 12, trial), 1e-9)
+          << enum_name(rule) << " " << trial;
   }
 }
 
@@ -107,8 +116,7 @@ TEST(MatrixStudy, FollowsFromItsSeed) {
   EXPECT_NE(json_text(study_matrices(o)), first);
 }
 
-// ---- Cost
-// ---------------------------------------------------------------------------------------------------------------------------------
+// ---- Cost ---------------------------------------------------------------------------------------
 
 /// Memory is exact, so it can be tested; time only for being there.
 TEST(CostStudy, MeasuresEveryKindAndFitsExponents) {
@@ -135,31 +143,34 @@ TEST(CostStudy, FitsNothingToTooFewLengths) {
   o.kinds = {AttentionKind::softmax, AttentionKind::linear};
   o.shortest = 16, o.longest = 32, o.heads = 1, o.head_dim = 16, o.repeats = 1, o.train = false;
   const Study study = study_cost(o);
-  for (const auto& row : study.tables[1].rows) EXPECT_TRUE(std::isnan(std::get<double>(row[1])) && std::isnan(std::get<double>(row[2])));
+  for (const auto& row : study.tables[1].rows)
+    EXPECT_TRUE(std::isnan(std::get<double>(row[1])) && std::isnan(std::get<double>(row[2])));
   ASSERT_EQ(study.verdict.size(), 3U);
   EXPECT_TRUE(study.verdict[0].starts_with("linear: ")) << study.verdict[0];
   EXPECT_EQ(study.verdict[1], "an exponent is fitted to 3 lengths; these are 2");
-  for (const std::string& sentence : study.verdict) EXPECT_EQ(sentence.find("nan"), std::string::npos) << sentence;
+  for (const std::string& sentence : study.verdict)
+    EXPECT_EQ(sentence.find("nan"), std::string::npos) << sentence;
 }
 
 TEST(CostStudy, SaysUnderItsChartsWhatWasMeasured) {
   CostStudyOptions o;
   o.kinds = {AttentionKind::softmax};
-  o.shortest = o.longest = 16, o.batch = 3, o.heads = 2, o.head_dim = 8, o.repeats = 1, o.train = false;
+  o.shortest = o.longest = 16, o.batch = 3, o.heads = 2, o.head_dim = 8, o.repeats = 1,
+  o.train = false;
   EXPECT_EQ(study_cost(o).charts.at(0).chart.x_label, "tokens (batch 3, 2 heads of 8)");
 }
 
 TEST(CostStudy, TheProgramDrawsItsBarOnceAtTheEnd) {
   const TemporaryFolder folder;
-  const Outcome outcome =
-      run_program(folder, "approximation cost --kinds softmax linear --shortest 16 --longest 32 --repeats 1 --mode forward");
+  const Outcome outcome = run_program(folder,
+                                      "approximation cost --kinds softmax linear --shortest 16 "
+                                      "--longest 32 --repeats 1 --mode forward");
   EXPECT_EQ(outcome.code, 0);
   EXPECT_NE(outcome.err.find("measurement 4/4"), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.err.find("measurement 1/4"), std::string::npos) << outcome.err;
 }
 
-// ---- A model
-// ------------------------------------------------------------------------------------------------------------------------------
+// ---- A model ------------------------------------------------------------------------------------
 
 class ApproximationModelTest : public ::testing::Test {
  protected:
@@ -168,8 +179,9 @@ class ApproximationModelTest : public ::testing::Test {
     fs::create_directory(folder_ / "tmp");
   }
   Outcome study(const std::string& arguments) {
-    return run_command(folder_,
-                       "TMPDIR=tmp '" + build_folder().string() + "/nystrom' approximation model model text.txt --quiet " + arguments);
+    return run_command(folder_, "TMPDIR=tmp '" + build_folder().string() +
+                                    "/nystrom' approximation model model text.txt --quiet " +
+                                    arguments);
   }
   nlohmann::json result(const std::string& arguments) {
     const Outcome outcome = study(arguments + " --json");
@@ -177,7 +189,8 @@ class ApproximationModelTest : public ::testing::Test {
     EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
     return nlohmann::json::parse(outcome.out, nullptr, false);
   }
-  static nlohmann::json variant(const nlohmann::json& study, const std::string& group, const std::string& setting) {
+  static nlohmann::json variant(const nlohmann::json& study, const std::string& group,
+                                const std::string& setting) {
     for (const auto& row : study.at("variants")) {
       if (row.at("group") == group && row.at("setting") == setting) return row;
     }
@@ -196,9 +209,11 @@ TEST_F(ApproximationModelTest, ComparesWithExactAttention) {
   EXPECT_EQ(exact.at("change"), 0);
   const auto own = variant(found, "model", "nystrom"), six = variant(found, "steps", "6");
   EXPECT_GT(own.at("median_out_error"), 0);
-  EXPECT_EQ(own.at("median_out_error"), six.at("median_out_error")) << "the configuration has six steps";
+  EXPECT_EQ(own.at("median_out_error"), six.at("median_out_error"))
+      << "the configuration has six steps";
   EXPECT_EQ(own.at("loss"), six.at("loss"));
-  EXPECT_NEAR(own.at("loss").get<double>() - exact.at("loss").get<double>(), own.at("change").get<double>(), 1e-9);
+  EXPECT_NEAR(own.at("loss").get<double>() - exact.at("loss").get<double>(),
+              own.at("change").get<double>(), 1e-9);
   EXPECT_EQ(found.at("heads").size(), 4U) << "two layers of two heads";
   for (const auto& head : found.at("heads")) {
     EXPECT_GE(head.at("effective_rank"), 1);
@@ -209,25 +224,29 @@ TEST_F(ApproximationModelTest, ComparesWithExactAttention) {
 TEST_F(ApproximationModelTest, ItsSentenceNamesTheErrorOfEachInverse) {
   const auto found = result("--sequences 2");
   const auto percent = [&](const char* group, const char* setting) {
-    return fmt::format("{:.1f} %", 100 * variant(found, group, setting).at("median_out_error").get<double>());
+    return fmt::format("{:.1f} %",
+                       100 * variant(found, group, setting).at("median_out_error").get<double>());
   };
   EXPECT_EQ(found.at("verdict").at(2),
-            fmt::format("by inverse, the median head's error is {} with 6 steps, {} with the exact inverse and {} with none",
-                        percent("steps", "6"), percent("inverse", "exact"), percent("inverse", "identity")));
+            fmt::format("by inverse, the median head's error is {} with 6 steps, {} with the exact "
+                        "inverse and {} with none",
+                        percent("steps", "6"), percent("inverse", "exact"),
+                        percent("inverse", "identity")));
 }
 
 TEST_F(ApproximationModelTest, CountsItsPartsUpToTheLast) {
   Log log(true);
   const ModelFolder model = open_model_folder((folder_ / "model").string(), {}, log);
   const RunConfig config = masked_lm_settings(model, {});
-  const auto tokens =
-      tokenize({folder_ / "text.txt"}, config.data.documents, tiny_.tokenizer, folder_ / "tokens", log, [](auto) { return true; });
+  const auto tokens = tokenize({folder_ / "text.txt"}, config.data.documents, tiny_.tokenizer,
+                               folder_ / "tokens", log, [](auto) { return true; });
   std::vector<std::int64_t> counted, expected;
   std::int64_t all = 0;
-  measure_model(model, masked_samples(tokens, tiny_.tokenizer, config), 2, [&](std::int64_t done, std::int64_t total) {
-    counted.push_back(done);
-    all = total;
-  });
+  measure_model(model, masked_samples(tokens, tiny_.tokenizer, config), 2,
+                [&](std::int64_t done, std::int64_t total) {
+                  counted.push_back(done);
+                  all = total;
+                });
   for (std::int64_t part = 1; part <= all; ++part) expected.push_back(part);
   EXPECT_EQ(counted, expected);
 }
@@ -236,16 +255,23 @@ TEST_F(ApproximationModelTest, CountsItsPartsUpToTheLast) {
 TEST_F(ApproximationModelTest, LossesAreThoseOfEvaluate) {
   write_lines(folder_ / "text.txt", {tiny_lines(60, 7)[0]});  // a line alone
   const auto found = result("--sequences 1 --set data.documents=lines");
-  for (const auto& [group, setting, option] : {std::tuple("kind", "linear", "model.attention.kind=linear"),
-                                               std::tuple("inverse", "identity", "model.attention.inverse=identity")}) {
-    const Outcome outcome =
-        run_program(folder_, std::string("evaluate model --text text.txt --quiet --json --set data.documents=lines --set ") + option);
+  for (const auto& [group, setting, option] :
+       {std::tuple("kind", "linear", "model.attention.kind=linear"),
+        std::tuple("inverse", "identity", "model.attention.inverse=identity")}) {
+    const Outcome outcome = run_program(
+        folder_,
+        std::string(
+            "evaluate model --text text.txt --quiet --json --set data.documents=lines --set ") +
+            option);
     const auto evaluated = nlohmann::json::parse(outcome.out, nullptr, false);
-    EXPECT_NEAR(variant(found, group, setting).at("loss").get<double>(), evaluated.at("loss").get<double>(), 1e-5) << setting;
+    EXPECT_NEAR(variant(found, group, setting).at("loss").get<double>(),
+                evaluated.at("loss").get<double>(), 1e-5)
+        << setting;
   }
 }
 
-/// Without a key projection there is no exact attention to compare the loss with; the errors of others are known all the same.
+/// Without a key projection there is no exact attention to compare the loss with; the errors of
+/// others are known all the same.
 TEST_F(ApproximationModelTest, OfAModelWithParametersOfItsOwnSaysWhatItCan) {
   ModelConfig config = tiny_masked_lm();
   config.attention.kind = AttentionKind::reformer;
@@ -263,19 +289,24 @@ TEST_F(ApproximationModelTest, OfAModelWithParametersOfItsOwnSaysWhatItCan) {
 TEST_F(ApproximationModelTest, WritesFiles) {
   const Outcome outcome = study("--sequences 1 --output study");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
-  for (const char* name : {"model.json", "model-heads.csv", "model-variants.csv", "model-errors.csv", "model-residuals.csv",
-                           "model-spectrum.csv", "model-landmarks.svg", "model-steps.svg", "model-residuals.svg", "model-spectrum.svg"})
+  for (const char* name :
+       {"model.json", "model-heads.csv", "model-variants.csv", "model-errors.csv",
+        "model-residuals.csv", "model-spectrum.csv", "model-landmarks.svg", "model-steps.svg",
+        "model-residuals.svg", "model-spectrum.svg"})
     EXPECT_TRUE(fs::exists(folder_ / "study" / name)) << name;
 }
 
 TEST_F(ApproximationModelTest, RefusesWhatItCannotStudy) {
   const auto error = [&](const std::string& arguments) { return study(arguments).err; };
   EXPECT_EQ(error("--set data.sequence_length=100"),
-            "nystrom: --set data.sequence_length=100: data.sequence_length 100 exceeds model.max_position_embeddings 24; shorten the "
+            "nystrom: --set data.sequence_length=100: data.sequence_length 100 exceeds "
+            "model.max_position_embeddings 24; shorten the "
             "sequences or enlarge the model's position table\n");
-  EXPECT_EQ(error("--set training.steps=3"), "nystrom: --set training.steps=3: this command takes options of model, data, masking, seed\n");
-  EXPECT_TRUE(
-      run_program(folder_, "approximation model model absent.txt --quiet").err.starts_with("nystrom: 'absent.txt' matches no file"));
+  EXPECT_EQ(error("--set training.steps=3"),
+            "nystrom: --set training.steps=3: this command takes options of model, data, masking, "
+            "seed\n");
+  EXPECT_TRUE(run_program(folder_, "approximation model model absent.txt --quiet")
+                  .err.starts_with("nystrom: 'absent.txt' matches no file"));
   EXPECT_TRUE(fs::is_empty(folder_ / "tmp"));
 }
 

@@ -21,11 +21,14 @@ Chart two_lines() {
   chart.title = "a < b & c";
   chart.x_label = "x";
   chart.y_label = "y";
-  chart.series = {{"one", {1, 2, 3}, {10, 100, 1000}, {5, 50, 500}, {20, 200, 2000}}, {"two", {1, 2, 3}, {1, 1, 1}}};
+  chart.series = {{"one", {1, 2, 3}, {10, 100, 1000}, {5, 50, 500}, {20, 200, 2000}},
+                  {"two", {1, 2, 3}, {1, 1, 1}}};
   return chart;
 }
 
-TEST(Chart, IsTheSameTextForTheSameNumbers) { EXPECT_EQ(render_svg(two_lines()), render_svg(two_lines())); }
+TEST(Chart, IsTheSameTextForTheSameNumbers) {
+  EXPECT_EQ(render_svg(two_lines()), render_svg(two_lines()));
+}
 
 TEST(Chart, HasALineALegendAndABandForEachSeries) {
   const std::string svg = render_svg(two_lines());
@@ -41,7 +44,8 @@ TEST(Chart, LogarithmicAxesHavePowersOfTen) {
   Chart chart = two_lines();
   chart.y_axis = Axis::logarithmic;
   const std::string svg = render_svg(chart);
-  for (const char* tick : {">1</text>", ">10</text>", ">100</text>", ">1000</text>"}) EXPECT_NE(svg.find(tick), std::string::npos) << tick;
+  for (const char* tick : {">1</text>", ">10</text>", ">100</text>", ">1000</text>"})
+    EXPECT_NE(svg.find(tick), std::string::npos) << tick;
 }
 
 TEST(Chart, LinesBreakWhereThereIsNothing) {
@@ -71,8 +75,9 @@ TEST(Chart, ValuesBelowTheFloorStandOnIt) {
 
 TEST(Chart, NumbersAreShort) {
   for (const auto& [value, text] :
-       {std::pair(0.0, "0"), std::pair(1234.5678, "1235"), std::pair(1e-7, "1e-7"), std::pair(2e12, "2e12"), std::pair(-0.25, "-0.25"),
-        std::pair(2.5e-4, "2.5e-4"), std::pair(3e-4, "3e-4"), std::pair(1e100, "1e100")})
+       {std::pair(0.0, "0"), std::pair(1234.5678, "1235"), std::pair(1e-7, "1e-7"),
+        std::pair(2e12, "2e12"), std::pair(-0.25, "-0.25"), std::pair(2.5e-4, "2.5e-4"),
+        std::pair(3e-4, "3e-4"), std::pair(1e100, "1e100")})
     EXPECT_EQ(short_number(value), text);
 }
 
@@ -86,7 +91,8 @@ TEST(Study, SummaryIsOfSortedValues) {
 }
 
 TEST(Study, ExponentIsThatOfAPowerLaw) {
-  EXPECT_NEAR(fitted_exponent({256, 512, 1024}, {3 * 256. * 256, 3 * 512. * 512, 3 * 1024. * 1024}), 2, 1e-12);
+  EXPECT_NEAR(fitted_exponent({256, 512, 1024}, {3 * 256. * 256, 3 * 512. * 512, 3 * 1024. * 1024}),
+              2, 1e-12);
   EXPECT_TRUE(std::isnan(fitted_exponent({1}, {1})));
 }
 
@@ -95,16 +101,21 @@ TEST(Study, WritesTablesAndCharts) {
   Study study;
   study.name = "made_up";
   study.settings = {{"seed", std::int64_t{3}}};
-  study.tables = {{"rows", {"what", "count", "share"}, {{"a \"b\", c", std::int64_t{2}, 1.0 / 3}, {"d", std::int64_t{4}, std::nan("")}}}};
+  study.tables = {
+      {"rows",
+       {"what", "count", "share"},
+       {{"a \"b\", c", std::int64_t{2}, 1.0 / 3}, {"d", std::int64_t{4}, std::nan("")}}}};
   study.charts = {{"lines", two_lines()}};
   study.verdict = {"it is so"};
   write_study(study, folder / "new" / "place");
-  EXPECT_EQ(read_bytes(folder / "new" / "place" / "made_up-rows.csv"), "what,count,share\n\"a \"\"b\"\", c\",2,0.333333333\nd,4,nan\n");
+  EXPECT_EQ(read_bytes(folder / "new" / "place" / "made_up-rows.csv"),
+            "what,count,share\n\"a \"\"b\"\", c\",2,0.333333333\nd,4,nan\n");
   EXPECT_EQ(read_bytes(folder / "new" / "place" / "made_up-lines.svg"), render_svg(two_lines()));
   const std::string json = read_bytes(folder / "new" / "place" / "made_up.json");
   EXPECT_NE(json.find("\"seed\": 3"), std::string::npos);
   EXPECT_NE(json.find("\"share\": null"), std::string::npos);
-  EXPECT_EQ(aligned_text(study.tables[0]), "what      count   share\na \"b\", c      2  0.3333\nd             4       -\n");
+  EXPECT_EQ(aligned_text(study.tables[0]),
+            "what      count   share\na \"b\", c      2  0.3333\nd             4       -\n");
 }
 
 TEST(Study, RefusesAFileInPlaceOfAFolder) {

@@ -1,4 +1,5 @@
-// Pages that show runs: what stands in them, hostile names and values, thinned curves, files that are damaged.
+// Pages that show runs: what stands in them, hostile names and values, thinned curves, files that
+// are damaged.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,8 +32,9 @@ constexpr const char* records =
     "\n";
 
 /// A folder as a run leaves it, without checkpoints.
-fs::path write_run(const TemporaryFolder& folder, const std::string& name, const std::string& metrics = records,
-                   const std::string& options = "training: {steps: 3}\nschedule: {warmup_steps: 1}\n") {
+fs::path write_run(
+    const TemporaryFolder& folder, const std::string& name, const std::string& metrics = records,
+    const std::string& options = "training: {steps: 3}\nschedule: {warmup_steps: 1}\n") {
   const fs::path run = folder / name;
   fs::create_directories(run);
   write_bytes(run / "config.yaml", to_yaml(parse_config(options, "run.yaml", start_defaults)));
@@ -42,7 +44,9 @@ fs::path write_run(const TemporaryFolder& folder, const std::string& name, const
 
 std::string page_of(const fs::path& run) { return run_report(read_run(run), {}, {}); }
 
-bool holds(const std::string& page, const std::string& part) { return page.find(part) != page.npos; }
+bool holds(const std::string& page, const std::string& part) {
+  return page.find(part) != page.npos;
+}
 
 int count_of(const std::string& text, const std::string& part) {
   int count = 0;
@@ -65,7 +69,8 @@ TEST(RunRecord, HoldsCurvesEvaluationsAndTheBest) {
 
 TEST(RunRecord, OfATaskIsJudgedByItsMetric) {
   const TemporaryFolder folder;
-  const RunRecord run = read_run(write_run(folder, "run", records, "task: {kind: classification}\ntraining: {epochs: 1}\n"));
+  const RunRecord run = read_run(
+      write_run(folder, "run", records, "task: {kind: classification}\ntraining: {epochs: 1}\n"));
   EXPECT_EQ(run.metric_name(), "accuracy");
   EXPECT_EQ(run.best()->step, 3);
   EXPECT_EQ(run.total_steps, std::nullopt);
@@ -73,21 +78,26 @@ TEST(RunRecord, OfATaskIsJudgedByItsMetric) {
 
 TEST(RunRecord, NotesWhatIsDamaged) {
   const TemporaryFolder folder;
-  const std::string damaged = std::string(records) +
-                              "{\"step\":4,\"loss\"\n{\"step\":2,\"loss\":1.0}\n[]\n{\"step\":5,\"loss\":\"low\"}\n" +
-                              "{\"step\":6,\"loss\":3.0}\n{\"step\":7,\"lo";
+  const std::string damaged =
+      std::string(records) +
+      "{\"step\":4,\"loss\"\n{\"step\":2,\"loss\":1.0}\n[]\n{\"step\":5,\"loss\":\"low\"}\n" +
+      "{\"step\":6,\"loss\":3.0}\n{\"step\":7,\"lo";
   const RunRecord run = read_run(write_run(folder, "run", damaged));
   EXPECT_EQ(run.steps, 6);
   ASSERT_EQ(run.notes.size(), 1U);
-  EXPECT_TRUE(run.notes[0].starts_with("4 of 11 lines of metrics.jsonl were left out; metrics.jsonl:6:")) << run.notes[0];
+  EXPECT_TRUE(
+      run.notes[0].starts_with("4 of 11 lines of metrics.jsonl were left out; metrics.jsonl:6:"))
+      << run.notes[0];
 }
 
 TEST(RunRecord, ReadsTheLog) {
   const TemporaryFolder folder;
-  const fs::path path = write_run(folder, "run", records, "task: {kind: classification}\ntraining: {epochs: 1}\n");
+  const fs::path path =
+      write_run(folder, "run", records, "task: {kind: classification}\ntraining: {epochs: 1}\n");
   write_bytes(path / "log.txt",
               "2026-01-01T00:00:00Z training 1234 parameters on 2 threads in run, to step 9\n"
-              "2026-01-01T00:00:01Z warning: step 2 skipped\n2026-01-01T00:00:02Z stopped early: 3 evaluations\n");
+              "2026-01-01T00:00:01Z warning: step 2 skipped\n2026-01-01T00:00:02Z stopped early: 3 "
+              "evaluations\n");
   const RunRecord run = read_run(path);
   EXPECT_EQ(run.parameters, 1234);
   EXPECT_EQ(run.total_steps, 9);
@@ -100,14 +110,17 @@ TEST(Report, HasAPictureForEachMetricAndTheSettings) {
   const TemporaryFolder folder;
   const std::string page = page_of(write_run(folder, "run"));
   EXPECT_EQ(count_of(page, "<svg "), 6);
-  for (const char* title : {"Loss", "Accuracy", "Learning rate", "Norm of the gradient", "Throughput", "Peak memory"}) {
+  for (const char* title :
+       {"Loss", "Accuracy", "Learning rate", "Norm of the gradient", "Throughput", "Peak memory"}) {
     EXPECT_TRUE(holds(page, std::string(">") + title + "</text>")) << title;
   }
   EXPECT_TRUE(holds(page, "step 3 of 3, finished"));
   EXPECT_TRUE(holds(page, "loss 4.5 at step 2"));
   EXPECT_TRUE(holds(page, "200 (median)"));
   EXPECT_TRUE(holds(page, "3.00 GB"));
-  EXPECT_TRUE(holds(page, "<td class=\"text\">training.<wbr>steps</td><td class=\"text\">3</td><td class=\"text\">500000</td>"));
+  EXPECT_TRUE(holds(page,
+                    "<td class=\"text\">training.<wbr>steps</td><td class=\"text\">3</td><td "
+                    "class=\"text\">500000</td>"));
   EXPECT_EQ(count_of(page, "<tr class=\"best\">"), 1);
 }
 
@@ -116,22 +129,29 @@ TEST(Report, NeedsNothingElse) {
   const TemporaryFolder folder;
   const std::string page = page_of(write_run(folder, "run"));
   EXPECT_TRUE(holds(page, "default-src 'none'"));
-  for (const char* part : {"<script", "<link", "@import", "url(", "src="}) EXPECT_FALSE(holds(page, part)) << part;
+  for (const char* part : {"<script", "<link", "@import", "url(", "src="})
+    EXPECT_FALSE(holds(page, part)) << part;
 }
 
 TEST(Report, EscapesWhateverStandsInARun) {
   const TemporaryFolder folder;
   const std::string hostile = "<script>alert(1)</script>", attribute = "\" onload=\"x";
-  const fs::path path = write_run(folder, "a<b>\"&'", "{\"step\":1,\"<img src=x>\":1.0,\"validation_</svg><b>\":2.0}\n",
-                                  "data: {train: [\"" + hostile + "\"], cache: \"\\\" onload=\\\"x\"}\n");
-  write_bytes(path / "log.txt", "2026-01-01T00:00:00Z warning: " + hostile + attribute + "\x01\xff\n");
+  const fs::path path = write_run(
+      folder, "a<b>\"&'", "{\"step\":1,\"<img src=x>\":1.0,\"validation_</svg><b>\":2.0}\n",
+      "data: {train: [\"" + hostile + "\"], cache: \"\\\" onload=\\\"x\"}\n");
+  write_bytes(path / "log.txt",
+              "2026-01-01T00:00:00Z warning: " + hostile + attribute + "\x01\xff\n");
   MaskSamples samples;
   samples.texts = {hostile};
   samples.steps = {{1, {{{{0.5, 3, hostile, hostile}}}}}};
-  StudyFindings study{{hostile}, {"<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>"}};
+  StudyFindings study{
+      {hostile}, {"<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>"}};
   const RunRecord run = read_run(path);
-  for (const std::string& page : {run_report(run, samples, study), comparison_report({run, run}, {hostile, {hostile}, {{hostile}}})}) {
-    for (const char* part : {"<script", "<img src=x", "</svg><b>", "a<b>", "\x01", "\xff", " onload=\"x"})
+  for (const std::string& page :
+       {run_report(run, samples, study),
+        comparison_report({run, run}, {hostile, {hostile}, {{hostile}}})}) {
+    for (const char* part :
+         {"<script", "<img src=x", "</svg><b>", "a<b>", "\x01", "\xff", " onload=\"x"})
       EXPECT_FALSE(holds(page, part)) << part;
     EXPECT_TRUE(holds(page, "&lt;script&gt;alert(1)&lt;/script&gt;"));
     EXPECT_TRUE(holds(page, "\\x01\\xff"));
@@ -149,7 +169,8 @@ TEST(Report, OfARunWithoutRecordsSaysSo) {
 
 TEST(Report, MetricsThatDifferInANumberShareAPicture) {
   const TemporaryFolder folder;
-  const std::string page = page_of(write_run(folder, "run", "{\"step\":1,\"residual_layer_0\":1.0,\"residual_layer_11\":2.0}\n"));
+  const std::string page = page_of(write_run(
+      folder, "run", "{\"step\":1,\"residual_layer_0\":1.0,\"residual_layer_11\":2.0}\n"));
   EXPECT_EQ(count_of(page, "<svg "), 1);
   EXPECT_TRUE(holds(page, ">Residual layer #</text>"));
   EXPECT_TRUE(holds(page, ">residual_layer_11</text>"));
@@ -159,41 +180,52 @@ TEST(Report, ShowsMasksAsTheRunFilledThem) {
   const TemporaryFolder folder;
   const fs::path path = write_run(folder, "run");
   const auto record = [](int step, const std::string& text, const std::string& word) {
-    return "{\"step\":" + std::to_string(step) + ",\"samples\":[{\"text\":\"" + text + "\",\"masks\":[[{\"token_str\":\"" + word +
-           "\",\"score\":0.5}]]}]}\n";
+    return "{\"step\":" + std::to_string(step) + ",\"samples\":[{\"text\":\"" + text +
+           "\",\"masks\":[[{\"token_str\":\"" + word + "\",\"score\":0.5}]]}]}\n";
   };
-  write_bytes(path / "fill-masks.jsonl",
-              record(1, "old [MASK]", "one") + record(2, "new [MASK]", "two") + record(3, "new [MASK]", "three") + "{\"step\":4");
+  write_bytes(path / "fill-masks.jsonl", record(1, "old [MASK]", "one") +
+                                             record(2, "new [MASK]", "two") +
+                                             record(3, "new [MASK]", "three") + "{\"step\":4");
   const std::string page = run_report(read_run(path), read_mask_samples(path), {});
   EXPECT_TRUE(holds(page, "new [MASK]"));
   EXPECT_FALSE(holds(page, "old [MASK]")) << "the texts were changed";
-  EXPECT_TRUE(holds(page, "<tr><td class=\"number\">3</td><td class=\"text\">“three” 50 %</td></tr>"));
+  EXPECT_TRUE(
+      holds(page, "<tr><td class=\"number\">3</td><td class=\"text\">“three” 50 %</td></tr>"));
   write_bytes(path / "fill-masks.jsonl", record(1, "new [MASK]", "one") + "{\"step\":2}\n");
-  EXPECT_TRUE(holds(run_report(read_run(path), read_mask_samples(path), {}), "fill-masks.jsonl:2: is no record of filled masks"));
+  EXPECT_TRUE(holds(run_report(read_run(path), read_mask_samples(path), {}),
+                    "fill-masks.jsonl:2: is no record of filled masks"));
 }
 
 TEST(Report, ShowsStepsUnderEachOther) {
   const TemporaryFolder folder;
   MaskSamples samples;
   samples.texts = {"the [MASK]"};
-  samples.steps = {{1, {{{{0.25, 3, "sea", "the sea"}}}}}, {2, {{{{0.5, 3, "sky", "the sky"}, {0.125, 4, "sea", "the sea"}}}}}};
+  samples.steps = {{1, {{{{0.25, 3, "sea", "the sea"}}}}},
+                   {2, {{{{0.5, 3, "sky", "the sky"}, {0.125, 4, "sea", "the sea"}}}}}};
   const std::string page = run_report(read_run(write_run(folder, "run")), samples, {});
-  EXPECT_TRUE(holds(page, "<tr><td class=\"number\">1</td><td class=\"text\">“sea” 25 %</td></tr>"));
-  EXPECT_TRUE(holds(page, "<tr class=\"best\"><td class=\"number\">2</td><td class=\"text\">“sky” 50 %, “sea” 12 %</td></tr>"));
+  EXPECT_TRUE(
+      holds(page, "<tr><td class=\"number\">1</td><td class=\"text\">“sea” 25 %</td></tr>"));
+  EXPECT_TRUE(holds(page,
+                    "<tr class=\"best\"><td class=\"number\">2</td><td class=\"text\">“sky” 50 %, "
+                    "“sea” 12 %</td></tr>"));
 }
 
 TEST(Report, ComparesCurvesMetricsAndSettings) {
   const TemporaryFolder folder;
   const std::string better = std::string(records) + "{\"step\":4,\"validation_loss\":3.5}\n";
   const RunRecord first = read_run(write_run(folder, "first"));
-  const RunRecord second = read_run(write_run(folder, "second", better, "training: {steps: 4}\nschedule: {warmup_steps: 1}\nseed: 7\n"));
+  const RunRecord second = read_run(write_run(
+      folder, "second", better, "training: {steps: 4}\nschedule: {warmup_steps: 1}\nseed: 7\n"));
   const std::string page = comparison_report({first, second}, {});
   EXPECT_TRUE(holds(page, "2 runs compared"));
   EXPECT_EQ(count_of(page, "<svg "), 7) << "training and validation apart";
-  EXPECT_TRUE(holds(page, "<td class=\"text\">seed</td><td class=\"text\">42</td><td class=\"text\">7</td>"));
-  EXPECT_FALSE(holds(page, "<td class=\"text\">optimizer.<wbr>learning_<wbr>rate</td>")) << "is the same";
+  EXPECT_TRUE(holds(
+      page, "<td class=\"text\">seed</td><td class=\"text\">42</td><td class=\"text\">7</td>"));
+  EXPECT_FALSE(holds(page, "<td class=\"text\">optimizer.<wbr>learning_<wbr>rate</td>"))
+      << "is the same";
   EXPECT_EQ(count_of(page, "<tr class=\"best\">"), 1);
-  EXPECT_GT(page.find("<tr class=\"best\">"), page.find("step 3 of 3, finished")) << "the second run";
+  EXPECT_GT(page.find("<tr class=\"best\">"), page.find("step 3 of 3, finished"))
+      << "the second run";
 }
 
 TEST(Chart, ThinnedCurvesKeepTheirPeaksEndsAndBreaks) {
@@ -233,13 +265,18 @@ TEST(ReportCommand, ShowsWhatTheBestCheckpointFills) {
   EXPECT_TRUE(holds(read_bytes(run / "report.html"), "neither config.json nor checkpoints"));
 }
 
-/// What approximation --output RUN/approximation leaves is read back into the page: sentences of every study, and its pictures.
+/// What approximation --output RUN/approximation leaves is read back into the page: sentences of
+/// every study, and its pictures.
 TEST(ReportCommand, ShowsTheStudiesOfARun) {
   const TemporaryFolder folder;
   const fs::path run = write_run(folder, "run");
   EXPECT_FALSE(holds(page_of(run), "Quality of the approximation"));
-  for (const char* study : {"matrices --length 6 --trials 2", "cost --shortest 16 --longest 32 --heads 1 --head-dim 8 --repeats 1"})
-    ASSERT_EQ(run_program(folder, std::string("approximation ") + study + " --output run/approximation --quiet").code, 0);
+  for (const char* study : {"matrices --length 6 --trials 2",
+                            "cost --shortest 16 --longest 32 --heads 1 --head-dim 8 --repeats 1"})
+    ASSERT_EQ(run_program(folder, std::string("approximation ") + study +
+                                      " --output run/approximation --quiet")
+                  .code,
+              0);
   const StudyFindings found = read_study(run);
   ASSERT_EQ(found.pictures.size(), 3U);
   EXPECT_EQ(found.pictures[2], read_bytes(run / "approximation" / "matrices-errors.svg"));
@@ -247,8 +284,10 @@ TEST(ReportCommand, ShowsTheStudiesOfARun) {
   ASSERT_EQ(run_program(folder, "report run --quiet").code, 0);
   const std::string page = read_bytes(run / "report.html");
   EXPECT_TRUE(holds(page, ">Quality of the approximation</h2>"));
-  for (const std::string& sentence : found.verdict) EXPECT_TRUE(holds(page, html_text(sentence))) << sentence;
-  for (const std::string& picture : found.pictures) EXPECT_TRUE(holds(page, html_image(picture, "picture of the approximation study")));
+  for (const std::string& sentence : found.verdict)
+    EXPECT_TRUE(holds(page, html_text(sentence))) << sentence;
+  for (const std::string& picture : found.pictures)
+    EXPECT_TRUE(holds(page, html_image(picture, "picture of the approximation study")));
 }
 
 TEST(ReportCommand, OfADamagedStudyNamesTheFile) {
@@ -258,7 +297,8 @@ TEST(ReportCommand, OfADamagedStudyNamesTheFile) {
   write_bytes(run / "approximation" / "cost.json", "{}");
   const Outcome outcome = run_program(folder, "report run --quiet");
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err, "nystrom: run/approximation/cost.json: is no study of nystrom approximation\n");
+  EXPECT_EQ(outcome.err,
+            "nystrom: run/approximation/cost.json: is no study of nystrom approximation\n");
 }
 
 TEST(ReportCommand, OfASweepComparesItsRuns) {

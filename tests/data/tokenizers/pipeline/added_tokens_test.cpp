@@ -1,5 +1,5 @@
-// Tokens that are found before a text is cut into words, where they are easily found wrong. What is expected is what Hugging Face's library
-// gives.
+// Tokens that are found before a text is cut into words, where they are easily found wrong. What is
+// expected is what Hugging Face's library gives.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,9 @@
 
 namespace nystrom {
 
-std::ostream& operator<<(std::ostream& out, const Token& token) { return out << token.id << ":" << token.begin << ":" << token.end; }
+std::ostream& operator<<(std::ostream& out, const Token& token) {
+  return out << token.id << ":" << token.begin << ":" << token.end;
+}
 
 namespace {
 
@@ -32,17 +34,26 @@ Json added(const char* content, int id, unsigned flags = 0) {
 Json description(Json tokens) {
   const Json vocabulary = {{"a", 0}, {"b", 1}, {"\n", 2}, {" ", 3}, {"<unk>", 4}};
   return {{"added_tokens", std::move(tokens)},
-          {"model", {{"type", "BPE"}, {"unk_token", "<unk>"}, {"vocab", vocabulary}, {"merges", Json::array()}}}};
+          {"model",
+           {{"type", "BPE"},
+            {"unk_token", "<unk>"},
+            {"vocab", vocabulary},
+            {"merges", Json::array()}}}};
 }
 
-PipelineTokenizer tokenizer_of(const Json& json) { return PipelineTokenizer(parse_tokenizer_json(json.dump(), "t.json")); }
+PipelineTokenizer tokenizer_of(const Json& json) {
+  return PipelineTokenizer(parse_tokenizer_json(json.dump(), "t.json"));
+}
 
-Tokens encode(const Json& json, const char* text) { return tokenizer_of(json).encode_with_offsets(text, SpecialNames::tokens); }
+Tokens encode(const Json& json, const char* text) {
+  return tokenizer_of(json).encode_with_offsets(text, SpecialNames::tokens);
+}
 
 /// Those aborted, or came out in another order, which was Hugging Face's own trouble once.
 TEST(AddedTokens, WhiteSpaceThatStripsWhiteSpace) {
   for (const unsigned form : {0u, normalized}) {
-    const Json both = description({added("\n", 2, lstrip | rstrip | form)}), right = description({added("\n", 2, rstrip | form)}),
+    const Json both = description({added("\n", 2, lstrip | rstrip | form)}),
+               right = description({added("\n", 2, rstrip | form)}),
                left = description({added("\n", 2, lstrip | form)});
     EXPECT_EQ(encode(both, "\n\n"), (Tokens{{2, 0, 2}}));
     EXPECT_EQ(encode(both, "a \n\n\n b"), (Tokens{{0, 0, 1}, {2, 1, 6}, {1, 6, 7}}));
@@ -50,13 +61,16 @@ TEST(AddedTokens, WhiteSpaceThatStripsWhiteSpace) {
     EXPECT_EQ(encode(right, "a\n \nb"), (Tokens{{0, 0, 1}, {2, 1, 4}, {2, 3, 4}, {1, 4, 5}}));
     EXPECT_EQ(encode(left, "\n \n "), (Tokens{{2, 0, 1}, {2, 1, 3}, {3, 3, 4}}));
   }
-  // The spaces of the second token belong to the first: nothing is left, and theirs ends without an answer.
-  EXPECT_EQ(encode(description({added("\n", 2, rstrip), added(" ", 3, lstrip)}), "\n  a"), (Tokens{{2, 0, 3}, {0, 3, 4}}));
+  // The spaces of the second token belong to the first: nothing is left, and theirs ends without an
+  // answer.
+  EXPECT_EQ(encode(description({added("\n", 2, rstrip), added(" ", 3, lstrip)}), "\n  a"),
+            (Tokens{{2, 0, 3}, {0, 3, 4}}));
 }
 
 TEST(AddedTokens, OfEqualFormsSpecialOnesGoFirst) {
   const auto with = [](unsigned first, unsigned second, const char* text) {
-    Json json = description({added("Hello", 5, normalized | first), added("hello", 6, normalized | second)});
+    Json json = description(
+        {added("Hello", 5, normalized | first), added("hello", 6, normalized | second)});
     json["normalizer"] = {{"type", "Lowercase"}};
     return encode(json, text)[0].id;
   };
@@ -71,14 +85,16 @@ TEST(AddedTokens, NewOnesAreNumberedInOrder) {
   EXPECT_EQ(tokenizer_of(json).vocab_size(), 7);
   json["added_tokens"][1]["id"] = 9;
   EXPECT_EQ(input_error([&] { tokenizer_of(json); }),
-            "t.json: added_tokens[1]: 'y' has id 9, expected 6: new tokens are numbered from the number of pieces on, in order");
+            "t.json: added_tokens[1]: 'y' has id 9, expected 6: new tokens are numbered from the "
+            "number of pieces on, in order");
 }
 
 TEST(AddedTokens, LeftWithNothing) {
   Json json = description({added("\n", 2, normalized)});
   json["normalizer"] = {{"type", "Strip"}};
   EXPECT_EQ(input_error([&] { tokenizer_of(json); }),
-            "the tokenizer's normalizer leaves nothing of the added token '\\x0a', which is to be found in normal text");
+            "the tokenizer's normalizer leaves nothing of the added token '\\x0a', which is to be "
+            "found in normal text");
 }
 
 /// A file may add a token again with other flags, as the settings of a folder do.
@@ -94,7 +110,8 @@ TEST(AddedTokens, AddedAgain) {
   AddedTokenList special_ones;
   special_ones.add({.content = "x", .id = 1, .special = true});
   special_ones.add({.content = "x", .id = 1, .normalized = true, .rstrip = true});
-  EXPECT_EQ(special_ones.all(), (std::vector<AddedToken>{{.content = "x", .id = 1, .special = true, .rstrip = true}}));
+  EXPECT_EQ(special_ones.all(),
+            (std::vector<AddedToken>{{.content = "x", .id = 1, .special = true, .rstrip = true}}));
 }
 
 TEST(Vocabulary, IdsMayBeLeftOut) {
@@ -108,7 +125,9 @@ TEST(Vocabulary, IdsMayBeLeftOut) {
 }
 
 TEST(UnknownToken, MayBeAbsentUntilATextNeedsIt) {
-  const std::string message = "the text holds what is no piece of the tokenizer, whose vocabulary lacks the unknown token '[UNK]'";
+  const std::string message =
+      "the text holds what is no piece of the tokenizer, whose vocabulary lacks the unknown token "
+      "'[UNK]'";
   Json json = description(Json::array());
   json["model"]["unk_token"] = "[UNK]";
   EXPECT_EQ(tokenizer_of(json).encode("ab"), (std::vector<std::int32_t>{0, 1}));
@@ -121,8 +140,11 @@ TEST(UnknownToken, MayBeAbsentUntilATextNeedsIt) {
 /// Their token is the text itself, not the unknown piece, and its spaces are trimmed.
 TEST(Unigram, OffsetsOfUnknownTextAreTrimmed) {
   Json json = description(Json::array());
-  json["post_processor"] = {{"type", "ByteLevel"}, {"trim_offsets", true}, {"add_prefix_space", false}};
-  json["model"] = {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", Json::array({Json{"<unk>", 0}, Json{"a", -1}, Json{"b", -1}})}};
+  json["post_processor"] = {
+      {"type", "ByteLevel"}, {"trim_offsets", true}, {"add_prefix_space", false}};
+  json["model"] = {{"type", "Unigram"},
+                   {"unk_id", 0},
+                   {"vocab", Json::array({Json{"<unk>", 0}, Json{"a", -1}, Json{"b", -1}})}};
   EXPECT_EQ(encode(json, "a z b"), (Tokens{{1, 0, 1}, {0, 2, 3}, {2, 4, 5}}));
   EXPECT_EQ(encode(json, "  zz  a"), (Tokens{{0, 2, 4}, {1, 6, 7}}));
   EXPECT_EQ(encode(json, " a"), (Tokens{{0, 1, 1}, {1, 1, 2}}));

@@ -19,7 +19,8 @@ using Json = nlohmann::json;
 
 const std::filesystem::path folder = testing::fixture_folder() / "tokenizers";
 
-void expect_tokens(const Tokenizer& tokenizer, const std::string& text, SpecialNames names, const Json& expected) {
+void expect_tokens(const Tokenizer& tokenizer, const std::string& text, SpecialNames names,
+                   const Json& expected) {
   Json ids = Json::array(), offsets = Json::array();
   for (const auto& [id, begin, end] : tokenizer.encode_with_offsets(text, names)) {
     ids.push_back(id);
@@ -53,9 +54,11 @@ void expect_all(const Tokenizer& tokenizer, const std::filesystem::path& file) {
     SCOPED_TRACE(text);
     expect_tokens(tokenizer, text, SpecialNames::tokens, each["tokens"]);
     expect_tokens(tokenizer, text, SpecialNames::text, each["as_text"]);
-    const Ids ids = tokenizer.encode(text, SpecialNames::tokens), more = tokenizer.encode(second, SpecialNames::tokens);
+    const Ids ids = tokenizer.encode(text, SpecialNames::tokens),
+              more = tokenizer.encode(second, SpecialNames::tokens);
     EXPECT_EQ(tokenizer.decode(each["single"][0].get<Ids>()), each["decoded"].get<std::string>());
-    EXPECT_EQ(tokenizer.decode(each["single"][0].get<Ids>(), false), each["decoded_with_special"].get<std::string>());
+    EXPECT_EQ(tokenizer.decode(each["single"][0].get<Ids>(), false),
+              each["decoded_with_special"].get<std::string>());
     if (each["single"][0].get<Ids>() == ids) {  // theirs puts nothing around it
       expect_made_template(tokenizer, ids, more);
       continue;
@@ -73,16 +76,19 @@ TEST_P(SmallTokenizer, AsHuggingFaces) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, SmallTokenizer,
-                         ::testing::Values("wordpiece", "byte_level", "unigram", "bytes_for_unknown", "split_by_regex", "suffixes",
+                         ::testing::Values("wordpiece", "byte_level", "unigram",
+                                           "bytes_for_unknown", "split_by_regex", "suffixes",
                                            "first_metaspace"),
                          [](const auto& each) { return each.param; });
 
 TEST(BertVocabulary, AsTheTokenizerJson) {
-  expect_all(*open_tokenizer(folder / "small/wordpiece/vocab.txt"), folder / "small/wordpiece/expected.json");
+  expect_all(*open_tokenizer(folder / "small/wordpiece/vocab.txt"),
+             folder / "small/wordpiece/expected.json");
 }
 
 TEST(RobertaVocabulary, AsTheTokenizerJson) {
-  expect_all(*open_tokenizer(folder / "small/byte_level/merges.txt"), folder / "small/byte_level/expected.json");
+  expect_all(*open_tokenizer(folder / "small/byte_level/merges.txt"),
+             folder / "small/byte_level/expected.json");
 }
 
 TEST(BertVocabulary, GoldenEncodings) {
@@ -95,16 +101,19 @@ TEST(BertVocabulary, GoldenEncodings) {
   ASSERT_EQ(golden["cases"].size(), 16u);
   for (const Json& each : golden["cases"]) {
     const auto text = each["text"].get<std::string>();
-    EXPECT_EQ(tokenizer->wrap(tokenizer->encode(text, SpecialNames::tokens)).ids, each["ids"].get<Ids>()) << text;
+    EXPECT_EQ(tokenizer->wrap(tokenizer->encode(text, SpecialNames::tokens)).ids,
+              each["ids"].get<Ids>())
+        << text;
     EXPECT_EQ(tokenizer->decode(each["ids"].get<Ids>()), each["decoded"].get<std::string>());
   }
   const Json& pair = golden["pair"];
-  expect_wrapped(tokenizer->wrap(tokenizer->encode(pair["a"].get<std::string>()), tokenizer->encode(pair["b"].get<std::string>())),
+  expect_wrapped(tokenizer->wrap(tokenizer->encode(pair["a"].get<std::string>()),
+                                 tokenizer->encode(pair["b"].get<std::string>())),
                  {pair["ids"], pair["type_ids"]});
 }
 
-/// The tokenizer.json that is written for a SentencePiece model, read back: a charsmap, regular expressions and Viterbi of our own against
-/// the library's.
+/// The tokenizer.json that is written for a SentencePiece model, read back: a charsmap, regular
+/// expressions and Viterbi of our own against the library's.
 TEST(TokenizerJsonOfSentencePiece, GivesTheIdsOfTheModel) {
   const auto model = SentencePieceTokenizer::open(folder / "albert/spiece.model");
   TokenizerParts parts = parse_tokenizer_json(tokenizer_json(model), "tokenizer.json");
@@ -115,8 +124,11 @@ TEST(TokenizerJsonOfSentencePiece, GivesTheIdsOfTheModel) {
   const Json golden = read_json_file(folder / "albert/golden_encodings.json");
   for (const Json& each : golden["cases"]) {
     const auto text = each["text"].get<std::string>();
-    EXPECT_EQ(tokenizer.wrap(tokenizer.encode(text, SpecialNames::tokens)).ids, each["ids"].get<Ids>()) << text;
-    EXPECT_EQ(tokenizer.encode_with_offsets(text).size(), model.encode_with_offsets(text).size()) << text;
+    EXPECT_EQ(tokenizer.wrap(tokenizer.encode(text, SpecialNames::tokens)).ids,
+              each["ids"].get<Ids>())
+        << text;
+    EXPECT_EQ(tokenizer.encode_with_offsets(text).size(), model.encode_with_offsets(text).size())
+        << text;
   }
 }
 

@@ -54,90 +54,143 @@ TEST_P(WrongTokenizerJson, Message) {
 #define BPE R"({"type": "BPE", "vocab": {"a": 0, "b": 1, "ab": 2}, "merges": )"
 
 const Case cases[] = {
-    // clang-format off
     {"list", "", "[]", "got a list, expected an object"},
     {"no_model", "/model", nullptr, "'model' is missing"},
     {"model_a_text", "/model", "\"BPE\"", "model: got \"BPE\", expected an object"},
-    {"other_model", "/model/type", "\"WordLevel\"", "model: models of type 'WordLevel' are not supported; known are BPE, Unigram and WordPiece"},
+    {"other_model", "/model/type", "\"WordLevel\"",
+     "model: models of type 'WordLevel' are not supported; known are BPE, Unigram and WordPiece"},
     {"no_vocabulary", "/model/vocab", nullptr, "model: 'vocab' is missing"},
     {"empty_vocabulary", "/model/vocab", "{}", "model.vocab: the vocabulary is empty"},
-    {"vocabulary_a_list", "/model/vocab", "[]", "model.vocab: expected an object from pieces to ids"},
+    {"vocabulary_a_list", "/model/vocab", "[]",
+     "model.vocab: expected an object from pieces to ids"},
     {"negative_id", "/model/vocab/a", "-1", "model.vocab: the id of 'a' is -1, expected 0 to 1005"},
-    {"huge_id", "/model/vocab/a", "4294967296", "model.vocab: the id of 'a' is 4294967296, expected 0 to 1005"},
-    {"astronomical_id", "/model/vocab/a", "1e300", "model.vocab: the id of 'a' is 1e+300, expected 0 to 1005"},
-    {"id_a_text", "/model/vocab/a", "\"1\"", "model.vocab: the id of 'a' is \"1\", expected 0 to 1005"},
+    {"huge_id", "/model/vocab/a", "4294967296",
+     "model.vocab: the id of 'a' is 4294967296, expected 0 to 1005"},
+    {"astronomical_id", "/model/vocab/a", "1e300",
+     "model.vocab: the id of 'a' is 1e+300, expected 0 to 1005"},
+    {"id_a_text", "/model/vocab/a", "\"1\"",
+     "model.vocab: the id of 'a' is \"1\", expected 0 to 1005"},
     {"same_id", "/model/vocab/a", "2", "model.vocab: id 2 belongs to '##b' and to 'a'"},
-    {"gap_that_a_new_token_fills", "/model/vocab/a", "3", "added_tokens[0]: '[CLS]' has id 3, which is 'a' in the vocabulary"},
+    {"gap_that_a_new_token_fills", "/model/vocab/a", "3",
+     "added_tokens[0]: '[CLS]' has id 3, which is 'a' in the vocabulary"},
     {"unknown_a_number", "/model/unk_token", "0", "model.unk_token: got 0, expected a text"},
-    {"characters_per_word", "/model/max_input_chars_per_word", "0", "model.max_input_chars_per_word: got 0, expected a whole number from 1 to 2147483647"},
+    {"characters_per_word", "/model/max_input_chars_per_word", "0",
+     "model.max_input_chars_per_word: got 0, expected a whole number from 1 to 2147483647"},
     {"added_no_list", "/added_tokens", "{}", "added_tokens: got an object, expected a list"},
-    {"added_no_content", "/added_tokens/0/content", nullptr, "added_tokens[0]: 'content' is missing"},
+    {"added_no_content", "/added_tokens/0/content", nullptr,
+     "added_tokens[0]: 'content' is missing"},
     {"added_empty", "/added_tokens/0/content", "\"\"", "added_tokens[0]: 'content' is empty"},
     {"added_no_id", "/added_tokens/1/id", nullptr, "added_tokens[1]: 'id' is missing"},
-    {"added_id_taken", "/added_tokens/1/id", "0", "added_tokens[1]: '[SEP]' has id 0, which is '[UNK]' in the vocabulary"},
-    {"added_id_twice", "/added_tokens/1/id", "3", "added_tokens[1]: '[SEP]' has id 3, which is '[CLS]' in the vocabulary"},
-    {"added_id_differs", "/added_tokens/1/content", "\"a\"", "added_tokens[1]: 'a' has id 4, but the vocabulary says 1"},
-    {"added_id_far", "/added_tokens/1/id", "1000000", "added_tokens[1]: '[SEP]' has id 1000000, expected 4: new tokens are numbered from the number of pieces on, in order"},
-    {"added_flag", "/added_tokens/1/special", "1", "added_tokens[1].special: got 1, expected true or false"},
+    {"added_id_taken", "/added_tokens/1/id", "0",
+     "added_tokens[1]: '[SEP]' has id 0, which is '[UNK]' in the vocabulary"},
+    {"added_id_twice", "/added_tokens/1/id", "3",
+     "added_tokens[1]: '[SEP]' has id 3, which is '[CLS]' in the vocabulary"},
+    {"added_id_differs", "/added_tokens/1/content", "\"a\"",
+     "added_tokens[1]: 'a' has id 4, but the vocabulary says 1"},
+    {"added_id_far", "/added_tokens/1/id", "1000000",
+     "added_tokens[1]: '[SEP]' has id 1000000, expected 4: new tokens are numbered from the number "
+     "of pieces on, in order"},
+    {"added_flag", "/added_tokens/1/special", "1",
+     "added_tokens[1].special: got 1, expected true or false"},
     {"normalizer_type", "/normalizer/normalizers/1/type", "\"Upper\"",
-     "normalizer.normalizers[1]: normalizers of type 'Upper' are not supported; known are BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, "
+     "normalizer.normalizers[1]: normalizers of type 'Upper' are not supported; known are "
+     "BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, "
      "Nmt, Precompiled, Prepend, Replace, Sequence, Strip and StripAccents"},
     {"normalizer_no_type", "/normalizer", "{}", "normalizer: 'type' is missing"},
-    {"normalizer_flag", "/normalizer", R"({"type": "BertNormalizer", "lowercase": "yes"})", "normalizer.lowercase: got \"yes\", expected true or false"},
-    {"replace_no_pattern", "/normalizer", R"({"type": "Replace", "content": ""})", "normalizer: 'pattern' is missing"},
-    {"replace_other_pattern", "/normalizer", R"({"type": "Replace", "pattern": {"Glob": "*"}, "content": ""})", "normalizer.pattern: 'Regex' is missing"},
-    {"replace_regex", "/normalizer", R"j({"type": "Replace", "pattern": {"Regex": "(?<x>a)"}, "content": ""})j",
-     "normalizer.pattern.Regex: the regular expression '(?<x>a)' holds a group of a kind that is not known near byte 2, which is not supported"},
-    {"charsmap_base64", "/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "*AAA"})", "normalizer.precompiled_charsmap: character 0 is not of base64"},
+    {"normalizer_flag", "/normalizer", R"({"type": "BertNormalizer", "lowercase": "yes"})",
+     "normalizer.lowercase: got \"yes\", expected true or false"},
+    {"replace_no_pattern", "/normalizer", R"({"type": "Replace", "content": ""})",
+     "normalizer: 'pattern' is missing"},
+    {"replace_other_pattern", "/normalizer",
+     R"({"type": "Replace", "pattern": {"Glob": "*"}, "content": ""})",
+     "normalizer.pattern: 'Regex' is missing"},
+    {"replace_regex", "/normalizer",
+     R"j({"type": "Replace", "pattern": {"Regex": "(?<x>a)"}, "content": ""})j",
+     "normalizer.pattern.Regex: the regular expression '(?<x>a)' holds a group of a kind that is "
+     "not known near byte 2, which is not supported"},
+    {"charsmap_base64", "/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "*AAA"})",
+     "normalizer.precompiled_charsmap: character 0 is not of base64"},
     {"charsmap_length", "/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "AAA"})",
      "normalizer.precompiled_charsmap: base64 of 3 characters; expected a multiple of 4"},
     {"charsmap_short", "/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "AAAA"})",
      "normalizer.precompiled_charsmap: the charsmap has 3 bytes, too few for its own header"},
     {"pre_tokenizer_type", "/pre_tokenizer/type", "\"UnicodeScripts\"",
-     "pre_tokenizer: pre-tokenizers of type 'UnicodeScripts' are not supported; known are BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, Metaspace, "
+     "pre_tokenizer: pre-tokenizers of type 'UnicodeScripts' are not supported; known are "
+     "BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, Metaspace, "
      "Punctuation, Sequence, Split, Whitespace and WhitespaceSplit"},
-    {"split_behavior", "/pre_tokenizer", R"({"type": "Split", "pattern": {"String": " "}, "behavior": "Kept"})",
-     "pre_tokenizer.behavior: got 'Kept', expected Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous"},
-    {"metaspace_mark", "/pre_tokenizer", R"({"type": "Metaspace", "replacement": "ab"})", "pre_tokenizer.replacement: expected one character"},
-    {"metaspace_scheme", "/pre_tokenizer", R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"})",
+    {"split_behavior", "/pre_tokenizer",
+     R"({"type": "Split", "pattern": {"String": " "}, "behavior": "Kept"})",
+     "pre_tokenizer.behavior: got 'Kept', expected Removed, Isolated, MergedWithPrevious, "
+     "MergedWithNext or Contiguous"},
+    {"metaspace_mark", "/pre_tokenizer", R"({"type": "Metaspace", "replacement": "ab"})",
+     "pre_tokenizer.replacement: expected one character"},
+    {"metaspace_scheme", "/pre_tokenizer",
+     R"({"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"})",
      "pre_tokenizer.prepend_scheme: got 'last', expected always, first or never"},
-    {"delimiter", "/pre_tokenizer", R"({"type": "CharDelimiterSplit", "delimiter": ""})", "pre_tokenizer.delimiter: expected one character"},
+    {"delimiter", "/pre_tokenizer", R"({"type": "CharDelimiterSplit", "delimiter": ""})",
+     "pre_tokenizer.delimiter: expected one character"},
     {"post_processor_type", "/post_processor/type", "\"Own\"",
-     "post_processor: post-processors of type 'Own' are not supported; known are BertProcessing, ByteLevel, RobertaProcessing, Sequence and TemplateProcessing"},
-    {"template_token", "/post_processor/single/0/SpecialToken/id", "\"[X]\"", "post_processor.single[0].SpecialToken.id: '[X]' is not among special_tokens"},
-    {"template_text", "/post_processor/pair/1/Sequence/id", "\"C\"", "post_processor.pair[1].Sequence.id: got 'C', expected A or B"},
-    {"template_without_text", "/post_processor/single", "[]", "post_processor.single: expected each text once"},
-    {"template_with_b", "/post_processor/single/0", R"({"Sequence": {"id": "B", "type_id": 0}})", "post_processor.single: holds B, of which there is none"},
-    {"template_id", "/post_processor/special_tokens/[CLS]/ids/0", "99", "post_processor.special_tokens.[CLS].ids[0]: got 99, expected a whole number from 0 to 4"},
-    {"template_type", "/post_processor/single/1/Sequence/type_id", "-1", "post_processor.single[1].Sequence.type_id: got -1, expected a whole number from 0 to 1000"},
-    {"two_templates", "/post_processor", R"({"type": "Sequence", "processors": [{"type": "BertProcessing", "cls": ["[CLS]", 3], "sep": ["[SEP]", 4]},
+     "post_processor: post-processors of type 'Own' are not supported; known are BertProcessing, "
+     "ByteLevel, RobertaProcessing, Sequence and TemplateProcessing"},
+    {"template_token", "/post_processor/single/0/SpecialToken/id", "\"[X]\"",
+     "post_processor.single[0].SpecialToken.id: '[X]' is not among special_tokens"},
+    {"template_text", "/post_processor/pair/1/Sequence/id", "\"C\"",
+     "post_processor.pair[1].Sequence.id: got 'C', expected A or B"},
+    {"template_without_text", "/post_processor/single", "[]",
+     "post_processor.single: expected each text once"},
+    {"template_with_b", "/post_processor/single/0", R"({"Sequence": {"id": "B", "type_id": 0}})",
+     "post_processor.single: holds B, of which there is none"},
+    {"template_id", "/post_processor/special_tokens/[CLS]/ids/0", "99",
+     "post_processor.special_tokens.[CLS].ids[0]: got 99, expected a whole number from 0 to 4"},
+    {"template_type", "/post_processor/single/1/Sequence/type_id", "-1",
+     "post_processor.single[1].Sequence.type_id: got -1, expected a whole number from 0 to 1000"},
+    {"two_templates", "/post_processor",
+     R"({"type": "Sequence", "processors": [{"type": "BertProcessing", "cls": ["[CLS]", 3], "sep": ["[SEP]", 4]},
       {"type": "BertProcessing", "cls": ["[CLS]", 3], "sep": ["[SEP]", 4]}]})",
-     "post_processor.processors[1]: a second template in a sequence of post-processors is not supported"},
-    {"bert_pair", "/post_processor", R"({"type": "BertProcessing", "cls": [3], "sep": ["[SEP]", 4]})", "post_processor.cls: expected a token and its id"},
+     "post_processor.processors[1]: a second template in a sequence of post-processors is not "
+     "supported"},
+    {"bert_pair", "/post_processor",
+     R"({"type": "BertProcessing", "cls": [3], "sep": ["[SEP]", 4]})",
+     "post_processor.cls: expected a token and its id"},
     {"decoder_type", "/decoder/type", "\"CTC\"",
-     "decoder: decoders of type 'CTC' are not supported; known are BPEDecoder, ByteFallback, ByteLevel, Fuse, Metaspace, Replace, Sequence, Strip and WordPiece"},
-    {"strip_count", "/decoder", R"({"type": "Strip", "content": " ", "start": -1, "stop": 0})", "decoder.start: got -1, expected a whole number from 0 to 1000000"},
+     "decoder: decoders of type 'CTC' are not supported; known are BPEDecoder, ByteFallback, "
+     "ByteLevel, Fuse, Metaspace, Replace, Sequence, Strip and WordPiece"},
+    {"strip_count", "/decoder", R"({"type": "Strip", "content": " ", "start": -1, "stop": 0})",
+     "decoder.start: got -1, expected a whole number from 0 to 1000000"},
     {"no_merges", "/model", R"({"type": "BPE", "vocab": {"a": 0}})", "model: 'merges' is missing"},
-    {"merge_of_three", "/model", BPE "[\"a b c\"]}", "model.merges: merge 0 is \"a b c\", expected two pieces"},
-    {"merge_of_one", "/model", BPE "[\"a b\", [\"a\"]]}", "model.merges: merge 1 is [\"a\"], expected two pieces"},
+    {"merge_of_three", "/model", BPE "[\"a b c\"]}",
+     "model.merges: merge 0 is \"a b c\", expected two pieces"},
+    {"merge_of_one", "/model", BPE "[\"a b\", [\"a\"]]}",
+     "model.merges: merge 1 is [\"a\"], expected two pieces"},
     {"merge_of_numbers", "/model", BPE "[7]}", "model.merges: merge 0 is 7, expected two pieces"},
-    {"merge_unknown_part", "/model", BPE "[[\"a\", \"c\"]]}", "model: merge 0 ('a' and 'c'): 'c' is no piece of the vocabulary"},
-    {"merge_unknown_result", "/model", BPE "[[\"b\", \"a\"]]}", "model: merge 0 ('b' and 'a'): 'ba' is no piece of the vocabulary"},
-    {"dropout", "/model", BPE "[], \"dropout\": 0.1}", "model.dropout: dropout of merges is not supported"},
-    {"unigram_object", "/model", R"({"type": "Unigram", "vocab": {}})", "model.vocab: expected a list of pieces with scores"},
-    {"unigram_empty", "/model", R"({"type": "Unigram", "vocab": []})", "model.vocab: the vocabulary is empty"},
-    {"unigram_no_score", "/model", R"({"type": "Unigram", "vocab": [["a", 0], ["b"]]})", "model.vocab: element 1 is no list of a piece and its score"},
-    {"unigram_twice", "/model", R"({"type": "Unigram", "vocab": [["a", 0], ["a", -1]]})", "model.vocab: 'a' stands in it twice"},
-    {"unigram_unknown", "/model", R"({"type": "Unigram", "unk_id": 2, "vocab": [["a", 0], ["b", -1]]})", "model.unk_id: got 2, expected a whole number from 0 to 1"},
-    // clang-format on
+    {"merge_unknown_part", "/model", BPE "[[\"a\", \"c\"]]}",
+     "model: merge 0 ('a' and 'c'): 'c' is no piece of the vocabulary"},
+    {"merge_unknown_result", "/model", BPE "[[\"b\", \"a\"]]}",
+     "model: merge 0 ('b' and 'a'): 'ba' is no piece of the vocabulary"},
+    {"dropout", "/model", BPE "[], \"dropout\": 0.1}",
+     "model.dropout: dropout of merges is not supported"},
+    {"unigram_object", "/model", R"({"type": "Unigram", "vocab": {}})",
+     "model.vocab: expected a list of pieces with scores"},
+    {"unigram_empty", "/model", R"({"type": "Unigram", "vocab": []})",
+     "model.vocab: the vocabulary is empty"},
+    {"unigram_no_score", "/model", R"({"type": "Unigram", "vocab": [["a", 0], ["b"]]})",
+     "model.vocab: element 1 is no list of a piece and its score"},
+    {"unigram_twice", "/model", R"({"type": "Unigram", "vocab": [["a", 0], ["a", -1]]})",
+     "model.vocab: 'a' stands in it twice"},
+    {"unigram_unknown", "/model",
+     R"({"type": "Unigram", "unk_id": 2, "vocab": [["a", 0], ["b", -1]]})",
+     "model.unk_id: got 2, expected a whole number from 0 to 1"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Table, WrongTokenizerJson, ::testing::ValuesIn(cases), [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(Table, WrongTokenizerJson, ::testing::ValuesIn(cases),
+                         [](const auto& each) { return each.param.name; });
 
 TEST(TokenizerJsonFile, IsSound) { EXPECT_EQ(error_of(sound().dump()), "no error"); }
 
 TEST(TokenizerJsonFile, WrongText) {
-  EXPECT_EQ(error_of(""), "t.json:1:1: syntax error while parsing value - unexpected end of input; expected '[', '{', or a literal");
+  EXPECT_EQ(error_of(""),
+            "t.json:1:1: syntax error while parsing value - unexpected end of input; expected '[', "
+            "'{', or a literal");
   EXPECT_EQ(error_of("{\"model\": 1e999}").substr(0, 12), "t.json:1:16:");
   EXPECT_EQ(error_of("{\"a\": 1, \"a\": 2}"), "t.json:1:12: key \"a\" appears twice");
   EXPECT_EQ(error_of(std::string(40, '[')), "t.json:1:33: nested deeper than 32 levels");
@@ -151,7 +204,8 @@ TEST(UnigramWithoutUnknown, TextThatNeedsIt) {
   json["model"] = Json::parse(R"({"type": "Unigram", "vocab": [["a", 0], ["b", -1], ["c", -1]]})");
   const PipelineTokenizer tokenizer(parse_tokenizer_json(json.dump(), "t.json"));
   EXPECT_EQ(tokenizer.encode("ab"), (std::vector<std::int32_t>{0, 1}));
-  EXPECT_EQ(input_error([&] { tokenizer.encode("az"); }), "the text holds what is no piece of the tokenizer, which has no unknown token");
+  EXPECT_EQ(input_error([&] { tokenizer.encode("az"); }),
+            "the text holds what is no piece of the tokenizer, which has no unknown token");
 }
 
 TEST(GrowingText, EndsInAnError) {
@@ -159,16 +213,20 @@ TEST(GrowingText, EndsInAnError) {
   Json json = sound();
   json["normalizer"] = {{"type", "Sequence"}, {"normalizers", Json(60, twice)}};
   const PipelineTokenizer normalizing(parse_tokenizer_json(json.dump(), "t.json"));
-  EXPECT_EQ(input_error([&] { normalizing.encode("a"); }), "the tokenizer's normalizer makes the text more than 64 times as long");
+  EXPECT_EQ(input_error([&] { normalizing.encode("a"); }),
+            "the tokenizer's normalizer makes the text more than 64 times as long");
   json = sound();
   json["decoder"] = {{"type", "Sequence"}, {"decoders", Json(60, twice)}};
   const PipelineTokenizer decoding(parse_tokenizer_json(json.dump(), "t.json"));
   const std::int32_t a = 1;
-  EXPECT_EQ(input_error([&] { decoding.decode(std::span(&a, 1)); }), "the tokenizer's decoder makes a text of more than 16777216 bytes");
+  EXPECT_EQ(input_error([&] { decoding.decode(std::span(&a, 1)); }),
+            "the tokenizer's decoder makes a text of more than 16777216 bytes");
 }
 
 TEST(BertVocabulary, Wrong) {
-  const auto error = [](const std::string& text) { return input_error([&] { parse_bert_vocabulary(text, "vocab.txt", {}); }); };
+  const auto error = [](const std::string& text) {
+    return input_error([&] { parse_bert_vocabulary(text, "vocab.txt", {}); });
+  };
   EXPECT_EQ(error("[UNK]\n[CLS]\n[SEP]\n"), "no error");
   EXPECT_EQ(error("[UNK]\r\n[CLS]\r\n[SEP]\r\n"), "no error");
   EXPECT_EQ(error(""), "vocab.txt: the vocabulary is empty");
@@ -180,13 +238,16 @@ TEST(BertVocabulary, Wrong) {
 
 TEST(Gpt2Vocabulary, Wrong) {
   const auto error = [](const std::string& vocabulary, const std::string& merges) {
-    return input_error([&] { parse_gpt2_vocabulary(vocabulary, "vocab.json", merges, "merges.txt", {}); });
+    return input_error(
+        [&] { parse_gpt2_vocabulary(vocabulary, "vocab.json", merges, "merges.txt", {}); });
   };
   const std::string vocabulary = R"({"a": 0, "b": 1, "ab": 2})";
   EXPECT_EQ(error(vocabulary, "#version: 0.2\na b\n"), "no error");
   EXPECT_EQ(error("[]", ""), "vocab.json: expected an object from pieces to ids");
-  EXPECT_EQ(error(vocabulary, "#version: 0.2\na b\nab\n"), "merges.txt:3: 'ab' is no pair of pieces");
-  EXPECT_EQ(error(vocabulary, "a c\n"), "merges.txt: merge 0 ('a' and 'c'): 'c' is no piece of the vocabulary");
+  EXPECT_EQ(error(vocabulary, "#version: 0.2\na b\nab\n"),
+            "merges.txt:3: 'ab' is no pair of pieces");
+  EXPECT_EQ(error(vocabulary, "a c\n"),
+            "merges.txt: merge 0 ('a' and 'c'): 'c' is no piece of the vocabulary");
 }
 
 }  // namespace

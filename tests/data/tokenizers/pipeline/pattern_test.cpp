@@ -13,7 +13,8 @@ using Strings = std::vector<std::string>;
 
 Strings matches(const std::string& expression, const std::string& text) {
   Strings found;
-  for (const ByteRange& range : Pattern(expression, "p").find_all(text)) found.push_back(text.substr(range.begin, range.size()));
+  for (const ByteRange& range : Pattern(expression, "p").find_all(text))
+    found.push_back(text.substr(range.begin, range.size()));
   return found;
 }
 
@@ -64,39 +65,49 @@ TEST(Pattern, PlacesAndCase) {
 }
 
 TEST(Pattern, Errors) {
-  const auto error = [](const std::string& expression) { return input_error([&] { Pattern(expression, "f: p"); }); };
+  const auto error = [](const std::string& expression) {
+    return input_error([&] { Pattern(expression, "f: p"); });
+  };
   const auto message = [](const std::string& expression, const std::string& what, int place) {
-    return "f: p: the regular expression '" + expression + "' holds " + what + " near byte " + std::to_string(place) +
-           ", which is not supported";
+    return "f: p: the regular expression '" + expression + "' holds " + what + " near byte " +
+           std::to_string(place) + ", which is not supported";
   };
   EXPECT_EQ(error("(a"), message("(a", "a group that is not closed", 2));
   EXPECT_EQ(error("a)"), message("a)", "an unmatched )", 1));
   EXPECT_EQ(error("*a"), message("*a", "a repetition of nothing", 1));
   EXPECT_EQ(error("(?<n>a)"), message("(?<n>a)", "a group of a kind that is not known", 2));
-  EXPECT_EQ(error("\\p{Han}"), message("\\p{Han}", "a property of characters that is not known", 3));
+  EXPECT_EQ(error("\\p{Han}"),
+            message("\\p{Han}", "a property of characters that is not known", 3));
   EXPECT_EQ(error("\\1"), message("\\1", "an escape that is not known", 2));
   EXPECT_EQ(error("[a"), message("[a", "an end too early", 2));
   EXPECT_EQ(error("[b-a]"), message("[b-a]", "a range that is the wrong way round", 4));
   EXPECT_EQ(error("[a&&b]"), message("[a&&b]", "an intersection of sets", 4));
   EXPECT_EQ(error("(a*)*"), message("(a*)*", "a repetition of what may be empty", 5));
-  EXPECT_EQ(error("a{2,1}"), message("a{2,1}", "a repetition whose bounds are the wrong way round", 6));
+  EXPECT_EQ(error("a{2,1}"),
+            message("a{2,1}", "a repetition whose bounds are the wrong way round", 6));
   EXPECT_EQ(error("a{5000}"), message("a{5000}", "too many repetitions", 6));
-  EXPECT_EQ(error("(?:(?:(?:a{1,9}b){999}){999}"), message("(?:(?:(?:a{1,9}b){999}){999}", "too many repetitions", 28));
-  EXPECT_EQ(error("(?<=ab)c"), message("(?<=ab)c", "a look behind over more than one character", 7));
-  EXPECT_EQ(error(std::string(60, '(')), message(std::string(60, '('), "too many nested groups", 50));
+  EXPECT_EQ(error("(?:(?:(?:a{1,9}b){999}){999}"),
+            message("(?:(?:(?:a{1,9}b){999}){999}", "too many repetitions", 28));
+  EXPECT_EQ(error("(?<=ab)c"),
+            message("(?<=ab)c", "a look behind over more than one character", 7));
+  EXPECT_EQ(error(std::string(60, '(')),
+            message(std::string(60, '('), "too many nested groups", 50));
   EXPECT_EQ(error("\\x{110000}"), message("\\x{110000}", "a character beyond U+10FFFF", 9));
 }
 
 TEST(Pattern, GivesUpWhereItWouldTakeForEver) {
   const Pattern slow("(?:a|aa)+(?:a|aa)+(?:a|aa)+b", "f: p");
-  EXPECT_EQ(input_error([&] { slow.find_all(std::string(200, 'a')); }), "f: p: the regular expression takes too long");
+  EXPECT_EQ(input_error([&] { slow.find_all(std::string(200, 'a')); }),
+            "f: p: the regular expression takes too long");
 }
 
 /// The scanner gives what the expression gives.
 TEST(Gpt2Words, AsTheRegularExpression) {
-  const std::string expression = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-  const char* parts[] = {"a",        "Bc", "\xC3\xA9", " ",   "  ", "\n", "\xC2\xA0",         "\xE3\x80\x80", "1",
-                         "\xC2\xBD", "'",  "'s",       "'ll", "'v", "!",  "\xF0\x9F\x99\x82", "\xCC\x81",     "\t "};
+  const std::string expression =
+      "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+  const char* parts[] = {
+      "a",        "Bc", "\xC3\xA9", " ",   "  ", "\n", "\xC2\xA0",         "\xE3\x80\x80", "1",
+      "\xC2\xBD", "'",  "'s",       "'ll", "'v", "!",  "\xF0\x9F\x99\x82", "\xCC\x81",     "\t "};
   std::uint32_t state = 1;
   for (int i = 0; i < 2000; ++i) {
     std::string text;

@@ -1,4 +1,5 @@
-// The emulator's version of core/cuda/mma.cuh: found first in the include path. Written from the layouts that file states.
+// The emulator's version of core/cuda/mma.cuh: found first in the include path. Written from the
+// layouts that file states.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -19,7 +20,8 @@ float half(std::uint32_t packed, int upper) {
 
 /// Tensor cores of sm_75 know f16 alone.
 inline void require_sm_80() {
-  if (emulation::compute_capability() < 80) throw std::logic_error("emulation: an instruction that sm_75 does not have");
+  if (emulation::compute_capability() < 80)
+    throw std::logic_error("emulation: an instruction that sm_75 does not have");
 }
 
 struct Operands {
@@ -46,7 +48,8 @@ class Exchange {
 /// Tensor cores cut what their sums have beyond f32.
 inline float cut(double sum) {
   const auto nearest = static_cast<float>(sum);
-  return std::abs(static_cast<double>(nearest)) > std::abs(sum) ? std::nextafter(nearest, 0.0f) : nearest;
+  return std::abs(static_cast<double>(nearest)) > std::abs(sum) ? std::nextafter(nearest, 0.0f)
+                                                                : nearest;
 }
 
 /// What the instruction sees of a register.
@@ -81,7 +84,8 @@ inline Tf32Parts split_tf32(float x) {
   return {high, std::bit_cast<std::uint32_t>(x - std::bit_cast<float>(high)) & 0xffffe000u};
 }
 
-inline void mma_tf32(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
+inline void mma_tf32(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
+                     std::uint32_t b1) {
   emulated::require_sm_80();
   const emulated::Exchange of_lane(a, b0, b1);
   const int g = lane_index() / 4, t = lane_index() % 4;
@@ -100,7 +104,8 @@ inline void mma_tf32(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b
 namespace emulated {
 
 inline void load_matrices(std::uint32_t (&r)[4], const void* row, bool transposed) {
-  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) throw std::logic_error("emulation: ldmatrix needs rows aligned to 16 bytes");
+  if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0)
+    throw std::logic_error("emulation: ldmatrix needs rows aligned to 16 bytes");
   const unsigned char* slots = emulation::exchange(&row, sizeof(row));
   const auto row_of = [&](int lane) {
     const std::uint16_t* pointer;
@@ -110,14 +115,19 @@ inline void load_matrices(std::uint32_t (&r)[4], const void* row, bool transpose
   const int g = lane_index() / 4, t = lane_index() % 4;
   for (int j = 0; j < 4; ++j) {
     const std::uint16_t first = transposed ? row_of(8 * j + 2 * t)[g] : row_of(8 * j + g)[2 * t];
-    const std::uint16_t second = transposed ? row_of(8 * j + 2 * t + 1)[g] : row_of(8 * j + g)[2 * t + 1];
+    const std::uint16_t second =
+        transposed ? row_of(8 * j + 2 * t + 1)[g] : row_of(8 * j + g)[2 * t + 1];
     r[j] = first | static_cast<std::uint32_t>(second) << 16;
   }
 }
 
 }  // namespace emulated
 
-inline void load_matrices(std::uint32_t (&r)[4], const void* row) { emulated::load_matrices(r, row, false); }
-inline void load_matrices_transposed(std::uint32_t (&r)[4], const void* row) { emulated::load_matrices(r, row, true); }
+inline void load_matrices(std::uint32_t (&r)[4], const void* row) {
+  emulated::load_matrices(r, row, false);
+}
+inline void load_matrices_transposed(std::uint32_t (&r)[4], const void* row) {
+  emulated::load_matrices(r, row, true);
+}
 
 }  // namespace nystrom::cuda
