@@ -1,20 +1,24 @@
-"""Trains the same small model with each kind of attention, and prints quality, speed and memory beside each other.
+"""Trains the same small model with each kind of attention, and prints quality, speed and memory
+beside each other.
 
-    build/interop/bin/python bench/compare_attention.py --text novels.txt --validation held-out.txt   # masked language model
-    build/interop/bin/python bench/compare_attention.py --listops                                     # values of nested lists
-    build/interop/bin/python bench/compare_attention.py --speed 5                                     # nothing but time, on a quiet machine
+    build/interop/bin/python bench/compare_attention.py --text novels.txt --validation held-out.txt
+    # masked language model build/interop/bin/python bench/compare_attention.py --listops
+    # values of nested lists build/interop/bin/python bench/compare_attention.py --speed 5
+    # nothing but time, on a quiet machine
 
-Run from the repository's root; needs build/release/nystrom and no network. Data, order, masks, steps and seeds are the same for all
-kinds, and so is everything else: the convolution, which carries much of a small model, is there for all of them (--no-convolution: for
-none). Seed after seed all kinds run one behind the other, so that what else the machine does meets all of them alike. Finished runs are
-not repeated; a stopped one goes on.
+Run from the repository's root; needs build/release/nystrom and no network. Data, order, masks,
+steps and seeds are the same for all kinds, and so is everything else: the convolution, which
+carries much of a small model, is there for all of them (--no-convolution: for none). Seed after
+seed all kinds run one behind the other, so that what else the machine does meets all of them alike.
+Finished runs are not repeated; a stopped one goes on.
 
-The masked language model has 4 layers of width 256 and reads sequences of 1024 tokens. ListOps is that of Long Range Arena with its
-model (2 layers of width 64, mean pooling) and expressions of 100 to 500 symbols, drawn by `nystrom listops`.
+The masked language model has 4 layers of width 256 and reads sequences of 1024 tokens. ListOps is
+that of Long Range Arena with its model (2 layers of width 64, mean pooling) and expressions of 100
+to 500 symbols, drawn by `nystrom listops`.
 
-Writes every run into --output: loss and accuracy on held-out data, tokens a second (median of the recorded steps) and peak memory.
---speed times steps of the language model on random tokens instead (`nystrom bench`), the kinds in turn, and writes nothing.
-"""
+Writes every run into --output: loss and accuracy on held-out data, tokens a second (median of the
+recorded steps) and peak memory. --speed times steps of the language model on random tokens instead
+(`nystrom bench`), the kinds in turn, and writes nothing."""
 
 import argparse
 import csv
@@ -40,7 +44,9 @@ KINDS = {
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--text", help="a masked language model on this text; with --validation")
     what.add_argument("--listops", action="store_true")
@@ -48,7 +54,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--validation")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=list(KINDS))
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, help="800 of the masked language model, 2000 of ListOps")
+    parser.add_argument(
+        "--steps", type=int, help="800 of the masked language model, 2000 of ListOps"
+    )
     parser.add_argument("--no-convolution", action="store_true")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
@@ -82,7 +90,12 @@ def masked_lm(arguments: argparse.Namespace, kind: str) -> dict:
             "sequence_length": 1024,
             "cache": str(arguments.work / "cache"),
         },
-        "training": {"steps": arguments.steps, "batch_size": 4, "micro_batch_size": 4, "dtype": "bf16"},
+        "training": {
+            "steps": arguments.steps,
+            "batch_size": 4,
+            "micro_batch_size": 4,
+            "dtype": "bf16",
+        },
     }
 
 
@@ -99,9 +112,19 @@ def listops(arguments: argparse.Namespace, kind: str) -> dict:
             "attention": attention(arguments, kind),
         },
         "tokenizer": {"builtin": "listops"},
-        "task": {"recipe": "listops", "train": [str(data / "basic_train.tsv")], "validation": [str(data / "basic_val.tsv")]},
+        "task": {
+            "recipe": "listops",
+            "train": [str(data / "basic_train.tsv")],
+            "validation": [str(data / "basic_val.tsv")],
+        },
         "data": {"sequence_length": 512},
-        "training": {"steps": arguments.steps, "epochs": None, "batch_size": 32, "micro_batch_size": 16, "dtype": "f32"},
+        "training": {
+            "steps": arguments.steps,
+            "epochs": None,
+            "batch_size": 32,
+            "micro_batch_size": 16,
+            "dtype": "f32",
+        },
     }
 
 
@@ -126,14 +149,24 @@ def train(arguments: argparse.Namespace, kind: str, seed: int) -> dict:
     name = ("listops-" if arguments.listops else "") + kind.replace(", ", "-").replace(" ", "-")
     name += "-no-convolution" if arguments.no_convolution else ""
     run = arguments.work / f"{name}-{seed}"
-    if not any("validation_loss" in record and record["step"] == arguments.steps for record in metrics_of(run)):
+    if not any(
+        "validation_loss" in record and record["step"] == arguments.steps
+        for record in metrics_of(run)
+    ):
         file = arguments.work / f"{name}-{seed}.yaml"
-        file.write_text(json.dumps(configuration(arguments, kind, seed, run), indent=2))  # JSON is YAML
+        file.write_text(
+            json.dumps(configuration(arguments, kind, seed, run), indent=2)
+        )  # JSON is YAML
         command = "finetune" if arguments.listops else "pretrain"
-        subprocess.run([str(arguments.nystrom), command, str(file), "--threads", str(arguments.threads)], check=True)
+        subprocess.run(
+            [str(arguments.nystrom), command, str(file), "--threads", str(arguments.threads)],
+            check=True,
+        )
     records = metrics_of(run)
     last = [record for record in records if "validation_loss" in record][-1]
-    speeds = [record["tokens_per_second"] for record in records if "tokens_per_second" in record][1:]
+    speeds = [record["tokens_per_second"] for record in records if "tokens_per_second" in record][
+        1:
+    ]
     return {
         "task": "listops" if arguments.listops else "masked-lm",
         "kind": kind,
@@ -152,7 +185,10 @@ def train(arguments: argparse.Namespace, kind: str, seed: int) -> dict:
 def write(arguments: argparse.Namespace, runs: list[dict]) -> None:
     """What other calls have measured stays, but for the same runs."""
     earlier = list(csv.DictReader(arguments.output.open())) if arguments.output.exists() else []
-    done = {tuple(str(run[part]) for part in ("task", "kind", "seed", "steps", "convolution")): run for run in earlier + runs}
+    done = {
+        tuple(str(run[part]) for part in ("task", "kind", "seed", "steps", "convolution")): run
+        for run in earlier + runs
+    }
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     with arguments.output.open("w", newline="") as file:
         table = csv.DictWriter(file, fieldnames=list(runs[0]), lineterminator="\n")
@@ -171,17 +207,41 @@ def print_table(runs: list[dict], kinds: list[str]) -> None:
         accuracy = 100 * mean(run["accuracy"] for run in own)
         speed = median(run["tokens_per_second"] for run in own)
         memory = max(run["peak_memory_bytes"] for run in own) / 1e9
-        print(f"| {kind} | {mean(losses):.3f}{spread} | {accuracy:.1f} % | {speed:,.0f} | {memory:.2f} GB |")
+        print(
+            f"| {kind} | {mean(losses):.3f}{spread} | {accuracy:.1f} "
+            f"% | {speed:,.0f} | {memory:.2f} GB |"
+        )
 
 
 def time_steps(arguments: argparse.Namespace, kind: str) -> list[float]:
     """Tokens a second of each step but the first."""
     model, training = masked_lm(arguments, kind)["model"], masked_lm(arguments, kind)["training"]
     length, batch = model["max_position_embeddings"], training["micro_batch_size"]
-    sizes = [f"--layers={model['num_hidden_layers']}", f"--hidden={model['hidden_size']}", f"--heads={model['num_attention_heads']}"]
-    sizes += [f"--length={length}", f"--batch={batch}", "--vocab=8000", f"--conv={model['attention']['conv_kernel_size'] or 0}"]
-    attention = [f"--attention={model['attention']['kind']}", f"--landmarks={model['attention'].get('num_landmarks', 64)}"]
-    command = [str(arguments.nystrom), "bench", *sizes, *attention, "--dtype=bf16", "--steps=6", "--json", f"--threads={arguments.threads}"]
+    sizes = [
+        f"--layers={model['num_hidden_layers']}",
+        f"--hidden={model['hidden_size']}",
+        f"--heads={model['num_attention_heads']}",
+    ]
+    sizes += [
+        f"--length={length}",
+        f"--batch={batch}",
+        "--vocab=8000",
+        f"--conv={model['attention']['conv_kernel_size'] or 0}",
+    ]
+    attention = [
+        f"--attention={model['attention']['kind']}",
+        f"--landmarks={model['attention'].get('num_landmarks', 64)}",
+    ]
+    command = [
+        str(arguments.nystrom),
+        "bench",
+        *sizes,
+        *attention,
+        "--dtype=bf16",
+        "--steps=6",
+        "--json",
+        f"--threads={arguments.threads}",
+    ]
     report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     return [batch * length / seconds for seconds in report["step_seconds"][1:]]
 
@@ -202,8 +262,21 @@ def main() -> None:
         return compare_speed(arguments)
     arguments.work.mkdir(parents=True, exist_ok=True)
     if arguments.listops and not (arguments.work / "listops").exists():
-        sizes = ["--train", "64000", "--validation", "2000", "--test", "1", "--min-length", "100", "--max-length", "500"]
-        subprocess.run([str(arguments.nystrom), "listops", str(arguments.work / "listops"), *sizes], check=True)
+        sizes = [
+            "--train",
+            "64000",
+            "--validation",
+            "2000",
+            "--test",
+            "1",
+            "--min-length",
+            "100",
+            "--max-length",
+            "500",
+        ]
+        subprocess.run(
+            [str(arguments.nystrom), "listops", str(arguments.work / "listops"), *sizes], check=True
+        )
     runs = []
     for seed in range(1, arguments.seeds + 1):
         for kind in arguments.kinds:

@@ -1,25 +1,31 @@
-"""Fine-tunes one model with `nystrom finetune` and with transformers and PyTorch, and prints their metrics beside each other.
+"""Fine-tunes one model with `nystrom finetune` and with transformers and PyTorch, and prints their
+metrics beside each other.
 
-    nystrom export runs/small exported                    # the folder that transformers starts from; --attention softmax: see below
-    build/interop/bin/python bench/compare_finetune.py --config my.yaml --model exported --threads 1
+    nystrom export runs/small exported                    # the folder that transformers starts
+    from; --attention softmax: see below build/interop/bin/python bench/compare_finetune.py --config
+    my.yaml --model exported --threads 1
 
-Run from the repository's root; needs build/release/nystrom, transformers 4.57.1, scikit-learn, scipy (build/interop has them) and no network.
-my.yaml is a run of kind classification or regression whose model.from is the model that was exported, so that both begin with the
-same encoder. A run that is finished already is not repeated. Both have the settings of my.yaml: files, labels, length, batch,
-epochs, AdamW, clipping, warm-up, dropout, dtype (bf16 is autocast in PyTorch), evaluation after as many steps, early stop, and the
-best evaluation counts. They differ in what is drawn (fresh head, order, dropout): take --seeds 3 before you read anything into tenths.
+Run from the repository's root; needs build/release/nystrom, transformers 4.57.1, scikit-learn,
+scipy (build/interop has them) and no network. my.yaml is a run of kind classification or regression
+whose model.from is the model that was exported, so that both begin with the same encoder. A run
+that is finished already is not repeated. Both have the settings of my.yaml: files, labels, length,
+batch, epochs, AdamW, clipping, warm-up, dropout, dtype (bf16 is autocast in PyTorch), evaluation
+after as many steps, early stop, and the best evaluation counts. They differ in what is drawn (fresh
+head, order, dropout): take --seeds 3 before you read anything into tenths.
 
 Each side computes attention in its own way, as its users would run it:
 
-  ours          what my.yaml says; padding changes nothing.
-  transformers  what the folder says. Exported with `--attention softmax` (segment_means_seq_len == num_landmarks): exact attention, rows padded
-                to the longest of their micro-batch. Exported without: Nyström attention at data.sequence_length, every row padded to that
-                (nothing else works there), with landmarks that are means over padding too. The convolution sees padding in both.
+  ours          what my.yaml says; padding changes nothing. transformers  what the folder says.
+  Exported with `--attention softmax` (segment_means_seq_len == num_landmarks): exact attention,
+  rows padded
+                to the longest of their micro-batch. Exported without: Nyström attention at
+                data.sequence_length, every row padded to that (nothing else works there), with
+                landmarks that are means over padding too. The convolution sees padding in both.
 
-The fair pair is therefore exact with exact: `model.attention.kind: softmax` in my.yaml, or texts that all have at most num_landmarks tokens,
-which nystrom gives exact attention, beside a folder exported with --attention softmax (SST-2); and Nyström with Nyström for long
-documents (movie_reviews), where little is padding. The script says which pair it compared.
-"""
+The fair pair is therefore exact with exact: `model.attention.kind: softmax` in my.yaml, or texts
+that all have at most num_landmarks tokens, which nystrom gives exact attention, beside a folder
+exported with --attention softmax (SST-2); and Nyström with Nyström for long documents
+(movie_reviews), where little is padding. The script says which pair it compared."""
 
 import argparse
 import csv
@@ -37,11 +43,29 @@ from compare_hf import describe_machine
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--config", type=Path, required=True, help="YAML file of the run")
-    parser.add_argument("--model", type=Path, required=True, help="folder that `nystrom export` made of the run's model.from")
-    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="an option of the run, as for nystrom finetune")
-    parser.add_argument("--seeds", type=int, default=1, help="runs of each side: the seed of the run, and the next ones")
+    parser.add_argument(
+        "--model",
+        type=Path,
+        required=True,
+        help="folder that `nystrom export` made of the run's model.from",
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="an option of the run, as for nystrom finetune",
+    )
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        help="runs of each side: the seed of the run, and the next ones",
+    )
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--program", type=Path, default=Path("build/release/nystrom"))
     parser.add_argument("--output", type=Path, help="also write all evaluations as JSON")
@@ -52,7 +76,7 @@ def stop(message: str) -> None:
     raise SystemExit(f"compare_finetune.py: {message}")
 
 
-# --- Ours --------------------------------------------------------------------------------------------------------------
+# --- Ours -----------------------------------------------------------------------------------------
 
 
 def option(arguments: argparse.Namespace, name: str, default):
@@ -60,7 +84,11 @@ def option(arguments: argparse.Namespace, name: str, default):
     import yaml
 
     given = [text.split("=", 1)[1] for text in arguments.set if text.startswith(name + "=")]
-    return yaml.safe_load(given[-1]) if given else yaml.safe_load(arguments.config.read_text()).get(name, default)
+    return (
+        yaml.safe_load(given[-1])
+        if given
+        else yaml.safe_load(arguments.config.read_text()).get(name, default)
+    )
 
 
 def run_nystrom(arguments: argparse.Namespace, seed: int) -> tuple[dict, list[dict]]:
@@ -70,20 +98,38 @@ def run_nystrom(arguments: argparse.Namespace, seed: int) -> tuple[dict, list[di
     run_dir = option(arguments, "run_dir", "runs/base")
     if seed != option(arguments, "seed", 42):
         run_dir = f"{run_dir}-seed-{seed}"
-    sets = [part for each in [*arguments.set, f"run_dir={run_dir}", f"seed={seed}"] for part in ("--set", each)]
-    command = [arguments.program, "finetune", arguments.config, f"--threads={arguments.threads}", *sets]
+    sets = [
+        part
+        for each in [*arguments.set, f"run_dir={run_dir}", f"seed={seed}"]
+        for part in ("--set", each)
+    ]
+    command = [
+        arguments.program,
+        "finetune",
+        arguments.config,
+        f"--threads={arguments.threads}",
+        *sets,
+    ]
     subprocess.run([str(part) for part in command], check=True, stdout=sys.stderr)
     settings = yaml.safe_load((Path(run_dir) / "config.yaml").read_text())
-    records = [json.loads(line) for line in (Path(run_dir) / "metrics.jsonl").read_text().splitlines()]
+    records = [
+        json.loads(line) for line in (Path(run_dir) / "metrics.jsonl").read_text().splitlines()
+    ]
     name = "validation_" + settings["task"]["metric"]
-    return settings, [{"step": record["step"], "value": record[name]} for record in records if name in record]
+    return settings, [
+        {"step": record["step"], "value": record[name]} for record in records if name in record
+    ]
 
 
-# --- The task's files ---------------------------------------------------------------------------------------------------
+# --- The task's files -----------------------------------------------------------------------------
 
 
 def open_text(path: Path):
-    return gzip.open(path, "rt", encoding="utf-8-sig", newline="") if path.suffix == ".gz" else open(path, encoding="utf-8-sig", newline="")
+    return (
+        gzip.open(path, "rt", encoding="utf-8-sig", newline="")
+        if path.suffix == ".gz"
+        else open(path, encoding="utf-8-sig", newline="")
+    )
 
 
 def read_rows(path: Path, task: dict):
@@ -109,16 +155,24 @@ def read_examples(patterns: list[str], task: dict) -> tuple[list[str], list[str]
     columns = task["columns"]
     texts, pairs, targets = [], [], []
     for pattern in patterns:
-        for path in sorted(Path().glob(pattern)) if not Path(pattern).is_absolute() else sorted(Path("/").glob(pattern[1:])):
+        for path in (
+            sorted(Path().glob(pattern))
+            if not Path(pattern).is_absolute()
+            else sorted(Path("/").glob(pattern[1:]))
+        ):
             for row in read_rows(path, task):
                 texts.append(row[columns["text"] or "text"])
                 pairs.append(row[columns["pair"]] if columns["pair"] else None)
                 label = row[columns["label"] or "label"]
-                targets.append(float(label) if task["kind"] == "regression" else task["labels"].index(str(label)))
+                targets.append(
+                    float(label)
+                    if task["kind"] == "regression"
+                    else task["labels"].index(str(label))
+                )
     return texts, pairs if columns["pair"] else None, targets
 
 
-# --- transformers' -----------------------------------------------------------------------------------------------------
+# --- transformers' --------------------------------------------------------------------------------
 
 
 def measure(metric: str, truth: list, logits: list[list[float]]) -> float:
@@ -133,7 +187,11 @@ def measure(metric: str, truth: list, logits: list[list[float]]) -> float:
         return float(sklearn.metrics.matthews_corrcoef(truth, said))
     if metric == "f1_macro":
         return float(sklearn.metrics.f1_score(truth, said, average="macro", zero_division=0))
-    return float({"accuracy": sklearn.metrics.accuracy_score, "f1": sklearn.metrics.f1_score}[metric](truth, said))
+    return float(
+        {"accuracy": sklearn.metrics.accuracy_score, "f1": sklearn.metrics.f1_score}[metric](
+            truth, said
+        )
+    )
 
 
 def is_exact(config) -> bool:
@@ -152,9 +210,15 @@ def load_model(folder: Path, settings: dict):
         config.num_landmarks = settings["model"]["attention"]["num_landmarks"]
         config.segment_means_seq_len = length
         if length % config.num_landmarks or length == config.num_landmarks:
-            stop(f"data.sequence_length {length}: transformers' Nyström attention needs a larger multiple of {config.num_landmarks} landmarks")
+            stop(
+                f"data.sequence_length {length}: transformers' Nyström attention needs "
+                f"a larger multiple of {config.num_landmarks} landmarks"
+            )
     if length > config.max_position_embeddings:
-        stop(f"data.sequence_length {length}: {folder} has {config.max_position_embeddings} positions")
+        stop(
+            f"data.sequence_length {length}: {folder} has "
+            f"{config.max_position_embeddings} positions"
+        )
     return NystromformerForSequenceClassification.from_pretrained(folder, config=config)
 
 
@@ -176,17 +240,28 @@ class TorchRun:
 
     def encode(self, part: str) -> list[tuple[dict, float]]:
         texts, pairs, targets = read_examples(self.task[part], self.task)
-        rows = self.tokenizer(texts, pairs, truncation=True, max_length=self.settings["data"]["sequence_length"])
-        return [({name: rows[name][i] for name in rows}, target) for i, target in enumerate(targets)]
+        rows = self.tokenizer(
+            texts, pairs, truncation=True, max_length=self.settings["data"]["sequence_length"]
+        )
+        return [
+            ({name: rows[name][i] for name in rows}, target) for i, target in enumerate(targets)
+        ]
 
     def pieces(self, samples: list) -> list[list]:
         """Micro-batches of samples of like length."""
-        size, ordered = self.settings["training"]["micro_batch_size"], sorted(samples, key=lambda sample: len(sample[0]["input_ids"]))
+        size, ordered = (
+            self.settings["training"]["micro_batch_size"],
+            sorted(samples, key=lambda sample: len(sample[0]["input_ids"])),
+        )
         return [ordered[first : first + size] for first in range(0, len(ordered), size)]
 
     def logits(self, piece: list):
         length = self.settings["data"]["sequence_length"]
-        padding = {"padding": "longest"} if is_exact(self.model.config) else {"padding": "max_length", "max_length": length}
+        padding = (
+            {"padding": "longest"}
+            if is_exact(self.model.config)
+            else {"padding": "max_length", "max_length": length}
+        )
         batch = self.tokenizer.pad([sample for sample, _ in piece], return_tensors="pt", **padding)
         bf16 = self.settings["training"]["dtype"] == "bf16"
         with self.torch.autocast("cpu", dtype=self.torch.bfloat16, enabled=bf16):
@@ -196,8 +271,12 @@ class TorchRun:
         """The sum over the piece."""
         functional, targets = self.torch.nn.functional, [target for _, target in piece]
         if self.task["kind"] == "regression":
-            return functional.mse_loss(self.logits(piece)[:, 0], self.torch.tensor(targets), reduction="sum")
-        return functional.cross_entropy(self.logits(piece), self.torch.tensor(targets), reduction="sum")
+            return functional.mse_loss(
+                self.logits(piece)[:, 0], self.torch.tensor(targets), reduction="sum"
+            )
+        return functional.cross_entropy(
+            self.logits(piece), self.torch.tensor(targets), reduction="sum"
+        )
 
     def evaluate(self) -> float:
         truth, logits = [], []
@@ -233,13 +312,23 @@ class TorchRun:
 
         training, schedule = self.settings["training"], self.settings["schedule"]
         epoch = math.ceil(len(self.train) / training["batch_size"])
-        steps = training["steps"] or math.ceil(math.ceil(training["epochs"] * len(self.train)) / training["batch_size"])
+        steps = training["steps"] or math.ceil(
+            math.ceil(training["epochs"] * len(self.train)) / training["batch_size"]
+        )
         every = self.settings["evaluation"]["every"] or epoch
         share = schedule["warmup_share"]
-        default = min(10000, steps // 10) if schedule["warmup_steps"] is None else schedule["warmup_steps"]
+        default = (
+            min(10000, steps // 10)
+            if schedule["warmup_steps"] is None
+            else schedule["warmup_steps"]
+        )
         warmup = default if share is None else math.floor(share * steps + 0.5)
-        make = {"linear": transformers.get_linear_schedule_with_warmup, "cosine": transformers.get_cosine_schedule_with_warmup}
-        # Our schedule is transformers' of one step more, read one step ahead: neither the first step nor the last is idle.
+        make = {
+            "linear": transformers.get_linear_schedule_with_warmup,
+            "cosine": transformers.get_cosine_schedule_with_warmup,
+        }
+        # Our schedule is transformers' of one step more, read one step ahead: neither the first
+        # step nor the last is idle.
         rates = make[schedule["decay"]](self.optimizer, warmup, steps + 1, last_epoch=0)
         found, since_best, start = [], 0, time.monotonic()
         self.model.train()
@@ -248,22 +337,35 @@ class TorchRun:
             rates.step()
             if step % every == 0 or step == steps:
                 value = self.evaluate()
-                since_best = 0 if not found or value > max(each["value"] for each in found) else since_best + 1
+                since_best = (
+                    0
+                    if not found or value > max(each["value"] for each in found)
+                    else since_best + 1
+                )
                 found.append({"step": step, "value": value})
                 seconds = time.monotonic() - start
-                print(f"transformers: step {step}/{steps}: {self.task['metric']} {value:.4f}, {seconds:.0f} s", file=sys.stderr, flush=True)
+                print(
+                    f"transformers: step {step}/{steps}: {self.task['metric']} "
+                    f"{value:.4f}, {seconds:.0f} s",
+                    file=sys.stderr,
+                    flush=True,
+                )
                 if since_best == (self.settings["evaluation"]["early_stop_patience"] or math.inf):
                     break
         return found
 
 
-# --- Beside each other -------------------------------------------------------------------------------------------------
+# --- Beside each other ----------------------------------------------------------------------------
 
 
 def check_settings(settings: dict) -> None:
     if settings["task"]["kind"] not in ("classification", "regression"):
         stop(f"task.kind {settings['task']['kind']}: compares classification and regression")
-    if settings["optimizer"]["name"] != "adamw" or settings["training"]["ema"] is not None or settings["schedule"]["decay"] == "constant":
+    if (
+        settings["optimizer"]["name"] != "adamw"
+        or settings["training"]["ema"] is not None
+        or settings["schedule"]["decay"] == "constant"
+    ):
         stop("compares AdamW without training.ema, with linear or cosine decay")
 
 
@@ -273,15 +375,28 @@ def describe_attention(settings: dict, folder: Path) -> str:
     attention, length = settings["model"]["attention"], settings["data"]["sequence_length"]
     landmarks = attention["num_landmarks"]
     exact = attention["kind"] == "softmax" or length <= landmarks
-    ours = "exact" if exact else f"{attention['kind']}, {landmarks} landmarks (texts of at most as many tokens: exact)"
-    theirs = "exact" if is_exact(AutoConfig.from_pretrained(folder)) else f"nystrom, {landmarks} landmarks, rows padded to {length}"
+    ours = (
+        "exact"
+        if exact
+        else f"{attention['kind']}, {landmarks} landmarks (texts of at most as many tokens: exact)"
+    )
+    theirs = (
+        "exact"
+        if is_exact(AutoConfig.from_pretrained(folder))
+        else f"nystrom, {landmarks} landmarks, rows padded to {length}"
+    )
     return f"attention: nystrom's {ours}; transformers' {theirs}"
 
 
 def main() -> int:
     arguments = parse_arguments()
-    # Of the program and, as torch is not loaded yet, of torch: waiting threads that spin slow each other down on a busy machine.
-    os.environ |= {"OMP_NUM_THREADS": str(arguments.threads), "OMP_WAIT_POLICY": "passive", "TOKENIZERS_PARALLELISM": "false"}
+    # Of the program and, as torch is not loaded yet, of torch: waiting threads that spin slow each
+    # other down on a busy machine.
+    os.environ |= {
+        "OMP_NUM_THREADS": str(arguments.threads),
+        "OMP_WAIT_POLICY": "passive",
+        "TOKENIZERS_PARALLELISM": "false",
+    }
     first = int(option(arguments, "seed", 42))
     runs = []
     for seed in range(first, first + arguments.seeds):
@@ -290,17 +405,32 @@ def main() -> int:
         import torch
 
         torch.set_num_threads(arguments.threads)
-        runs.append({"seed": seed, "nystrom": ours, "transformers": TorchRun(arguments, settings, seed).run()})
+        runs.append(
+            {
+                "seed": seed,
+                "nystrom": ours,
+                "transformers": TorchRun(arguments, settings, seed).run(),
+            }
+        )
 
     metric = settings["task"]["metric"]
     print(describe_attention(settings, arguments.model))
-    print(f"best {metric}, %     " + "".join(f"  seed {run['seed']:>3}" for run in runs) + ("      mean" if len(runs) > 1 else ""))
+    print(
+        f"best {metric}, %     "
+        + "".join(f"  seed {run['seed']:>3}" for run in runs)
+        + ("      mean" if len(runs) > 1 else "")
+    )
     for name in ("nystrom", "transformers"):
         best = [100 * max(each["value"] for each in run[name]) for run in runs]
         mean = f"{statistics.mean(best):10.2f}" if len(best) > 1 else ""
         print(f"{name:<20}" + "".join(f"{value:10.2f}" for value in best) + mean)
     if arguments.output:
-        report = {"machine": describe_machine(), "settings": settings, "metric": metric, "runs": runs}
+        report = {
+            "machine": describe_machine(),
+            "settings": settings,
+            "metric": metric,
+            "runs": runs,
+        }
         arguments.output.write_text(json.dumps(report, indent=1) + "\n")
     return 0
 

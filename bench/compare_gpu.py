@@ -1,15 +1,18 @@
-"""Times one training step on a GPU: `nystrom bench --device cuda` beside PyTorch, at one number of tokens a step and several lengths.
+"""Times one training step on a GPU: `nystrom bench --device cuda` beside PyTorch, at one number of
+tokens a step and several lengths.
 
-    python bench/compare_gpu.py --output bench/results/h200.json
-    python bench/compare_gpu.py --nystrom dist/nystrom --lengths 512 4096 --tokens 16384 --rounds 1 --output quick.json
+    python bench/compare_gpu.py --output bench/results/h200.json python bench/compare_gpu.py
+    --nystrom dist/nystrom --lengths 512 4096 --tokens 16384 --rounds 1 --output quick.json
 
-Contestants: nystrom (bf16); transformers 4.57.1's Nyströmformer with segment_means_seq_len = length, eager and compiled; BertForMaskedLM
-with PyTorch's fused attention, compiled. PyTorch's run under bf16 autocast. Without torch or transformers nystrom is timed alone.
+Contestants: nystrom (bf16); transformers 4.57.1's Nyströmformer with segment_means_seq_len =
+length, eager and compiled; BertForMaskedLM with PyTorch's fused attention, compiled. PyTorch's run
+under bf16 autocast. Without torch or transformers nystrom is timed alone.
 
-Each measurement is a process of its own, and the contestants alternate round by round. All do a whole step: masked language model with
-15 % of the tokens chosen, hidden dropout 0.1, loss, backward, clipping to norm 1, AdamW. PyTorch running out of memory gets half the
-sequences at once and twice as many micro-batches, and the result says so.
-"""
+Each measurement is a process of its own, and the contestants alternate round by round. All do a
+whole step: masked language model with
+15 % of the tokens chosen, hidden dropout 0.1, loss, backward, clipping to norm 1, AdamW. PyTorch
+running out of memory gets half the sequences at once and twice as many micro-batches, and the
+result says so."""
 
 import argparse
 import importlib.util
@@ -29,11 +32,17 @@ CONTESTANTS = ["nystrom", "hf-eager", "hf-compile", "bert-compile"]
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nystrom", type=Path, default=Path("build/cuda/nystrom"), help="the program to time")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--nystrom", type=Path, default=Path("build/cuda/nystrom"), help="the program to time"
+    )
     parser.add_argument("--lengths", nargs="+", type=int, default=[512, 1024, 2048, 4096, 8192])
     parser.add_argument("--tokens", type=int, default=65536, help="tokens of one step")
-    parser.add_argument("--rounds", type=int, default=2, help="processes of each contestant and length")
+    parser.add_argument(
+        "--rounds", type=int, default=2, help="processes of each contestant and length"
+    )
     parser.add_argument("--steps", type=int, default=8, help="counted steps of each process")
     parser.add_argument("--warmup", type=int, default=4, help="steps before those, not counted")
     parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=CONTESTANTS)
@@ -46,7 +55,7 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-# --- One process of PyTorch's ------------------------------------------------------------------------------------------
+# --- One process of PyTorch's ---------------------------------------------------------------------
 
 
 def make_model(contestant: str, length: int):
@@ -63,7 +72,9 @@ def make_model(contestant: str, length: int):
     }
     if contestant == "bert-compile":
         # As ours: no attention dropout.
-        config = transformers.BertConfig(**sizes, attention_probs_dropout_prob=0.0, attn_implementation="sdpa")
+        config = transformers.BertConfig(
+            **sizes, attention_probs_dropout_prob=0.0, attn_implementation="sdpa"
+        )
         return transformers.BertForMaskedLM(config)
     config = transformers.NystromformerConfig(
         **sizes, segment_means_seq_len=length, num_landmarks=LANDMARKS, conv_kernel_size=CONV
@@ -82,8 +93,13 @@ def run_worker(arguments: argparse.Namespace) -> None:
     model = make_model(arguments.worker, length).cuda().train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
     forward = torch.compile(model) if arguments.worker.endswith("compile") else model
-    # Of the Nyströmformers only 4.57.1 takes a mask when compiled; BERT is at its fastest without one.
-    mask = None if arguments.worker == "bert-compile" else torch.ones(micro, length, dtype=torch.long, device="cuda")
+    # Of the Nyströmformers only 4.57.1 takes a mask when compiled; BERT is at its fastest without
+    # one.
+    mask = (
+        None
+        if arguments.worker == "bert-compile"
+        else torch.ones(micro, length, dtype=torch.long, device="cuda")
+    )
 
     seconds, losses = [], []
     for _ in range(arguments.warmup + arguments.steps):
@@ -97,7 +113,10 @@ def run_worker(arguments: argparse.Namespace) -> None:
         total = 0.0
         for part in range(parts):
             with torch.autocast("cuda", torch.bfloat16):
-                loss = forward(input_ids=inputs[part], attention_mask=mask, labels=labels[part]).loss / parts
+                loss = (
+                    forward(input_ids=inputs[part], attention_mask=mask, labels=labels[part]).loss
+                    / parts
+                )
             loss.backward()
             total += loss.detach()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -105,20 +124,54 @@ def run_worker(arguments: argparse.Namespace) -> None:
         losses.append(total.item())
         torch.cuda.synchronize()
         seconds.append(time.perf_counter() - start)
-    print(json.dumps({"step_seconds": seconds, "losses": losses, "peak_memory_bytes": torch.cuda.max_memory_allocated()}))
+    print(
+        json.dumps(
+            {
+                "step_seconds": seconds,
+                "losses": losses,
+                "peak_memory_bytes": torch.cuda.max_memory_allocated(),
+            }
+        )
+    )
 
 
-# --- The rounds --------------------------------------------------------------------------------------------------------
+# --- The rounds -----------------------------------------------------------------------------------
 
 
 def command(contestant: str, length: int, micro: int, arguments: argparse.Namespace) -> list[str]:
     if contestant == "nystrom":
-        shape = [f"--layers={LAYERS}", f"--hidden={HIDDEN}", f"--heads={HEADS}", f"--landmarks={LANDMARKS}", f"--length={length}"]
+        shape = [
+            f"--layers={LAYERS}",
+            f"--hidden={HIDDEN}",
+            f"--heads={HEADS}",
+            f"--landmarks={LANDMARKS}",
+            f"--length={length}",
+        ]
         rest = [f"--batch={micro}", f"--vocab={VOCAB}", f"--conv={CONV}", "--dtype=bf16"]
         steps = arguments.warmup + arguments.steps
-        return [str(arguments.nystrom.resolve()), "bench", "--device=cuda", *shape, *rest, f"--steps={steps}", "--mode=train", "--json"]
-    counts = [f"--steps={arguments.steps}", f"--warmup={arguments.warmup}", f"--tokens={arguments.tokens}"]
-    return [sys.executable, __file__, f"--worker={contestant}", f"--lengths={length}", f"--micro-batch={micro}", *counts]
+        return [
+            str(arguments.nystrom.resolve()),
+            "bench",
+            "--device=cuda",
+            *shape,
+            *rest,
+            f"--steps={steps}",
+            "--mode=train",
+            "--json",
+        ]
+    counts = [
+        f"--steps={arguments.steps}",
+        f"--warmup={arguments.warmup}",
+        f"--tokens={arguments.tokens}",
+    ]
+    return [
+        sys.executable,
+        __file__,
+        f"--worker={contestant}",
+        f"--lengths={length}",
+        f"--micro-batch={micro}",
+        *counts,
+    ]
 
 
 def measure(contestant: str, length: int, arguments: argparse.Namespace) -> dict:
@@ -126,7 +179,12 @@ def measure(contestant: str, length: int, arguments: argparse.Namespace) -> dict
     micro = arguments.tokens // length
     while True:
         try:
-            process = subprocess.run(command(contestant, length, micro, arguments), capture_output=True, text=True, timeout=300)
+            process = subprocess.run(
+                command(contestant, length, micro, arguments),
+                capture_output=True,
+                text=True,
+                timeout=300,
+            )
         except subprocess.TimeoutExpired:
             return {"error": "took more than five minutes"}
         if process.returncode == 0:
@@ -163,7 +221,10 @@ def summarise(runs: list[dict], tokens: int) -> dict:
 
 def machine() -> dict:
     query = ["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"]
-    facts = {"date": date.today().isoformat(), "gpu": subprocess.run(query, capture_output=True, text=True).stdout.strip()}
+    facts = {
+        "date": date.today().isoformat(),
+        "gpu": subprocess.run(query, capture_output=True, text=True).stdout.strip(),
+    }
     facts["python"] = platform.python_version()
     for package in ("torch", "transformers"):
         if importlib.util.find_spec(package):
@@ -184,7 +245,12 @@ def main() -> None:
     if not (importlib.util.find_spec("torch") and importlib.util.find_spec("transformers")):
         print("torch or transformers is missing: nystrom is timed alone", file=sys.stderr)
         contestants = [name for name in contestants if name == "nystrom"]
-    result = {"machine": machine(), "tokens_per_step": arguments.tokens, "dtype": "bf16", "lengths": {}}
+    result = {
+        "machine": machine(),
+        "tokens_per_step": arguments.tokens,
+        "dtype": "bf16",
+        "lengths": {},
+    }
     for length in arguments.lengths:
         runs: dict[str, list[dict]] = {name: [] for name in contestants}
         for _ in range(arguments.rounds):
@@ -193,7 +259,11 @@ def main() -> None:
         row = {name: summarise(measured, arguments.tokens) for name, measured in runs.items()}
         result["lengths"][str(length)] = row
         for name, summary in row.items():
-            told = summary.get("error") or f"{summary['tokens_per_second']:,.0f} tokens/s, {summary['peak_memory_bytes'] / 1e9:.2f} GB"
+            told = (
+                summary.get("error")
+                or f"{summary['tokens_per_second']:,.0f} tokens/s, "
+                f"{summary['peak_memory_bytes'] / 1e9:.2f} GB"
+            )
             print(f"length {length:5d}  {name:12s} {told}", flush=True)
         arguments.output.write_text(json.dumps(result, indent=1) + "\n")
 

@@ -1,12 +1,13 @@
-"""Times one attention alone on a GPU, forward and backward in bf16: ours beside cuDNN's exact one and transformers' Nyström attention.
+"""Times one attention alone on a GPU, forward and backward in bf16: ours beside cuDNN's exact one
+and transformers' Nyström attention.
 
     python bench/compare_gpu_attention.py --output bench/results/h200-attention.json
     python bench/compare_gpu_attention.py --nystrom dist/nystrom --longest 8192 --output quick.json
 
-12 heads of width 64, 64 landmarks, no convolution, one sequence of 512, 1024, … tokens: the fastest of some runs, and the peak of memory beyond
-the inputs. Ours are `nystrom approximation cost`, which also projects the landmarks; transformers takes them as means of queries and keys, and
-its projections are left out. Without torch or transformers ours are timed alone.
-"""
+12 heads of width 64, 64 landmarks, no convolution, one sequence of 512, 1024, … tokens: the fastest
+of some runs, and the peak of memory beyond the inputs. Ours are `nystrom approximation cost`, which
+also projects the landmarks; transformers takes them as means of queries and keys, and its
+projections are left out. Without torch or transformers ours are timed alone."""
 
 import argparse
 import importlib.util
@@ -24,8 +25,12 @@ SHORTEST = 512
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--nystrom", type=Path, default=Path("build/cuda/nystrom"), help="the program to time")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--nystrom", type=Path, default=Path("build/cuda/nystrom"), help="the program to time"
+    )
     parser.add_argument("--longest", type=int, default=131072)
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--device", default="cuda")
@@ -38,9 +43,21 @@ def lengths(arguments: argparse.Namespace) -> list[int]:
 
 
 def measure_ours(kind: str, length: int, arguments: argparse.Namespace) -> dict:
-    sizes = [f"--heads={HEADS}", f"--head-dim={WIDTH}", f"--landmarks={LANDMARKS}", f"--shortest={length}", f"--longest={length}"]
+    sizes = [
+        f"--heads={HEADS}",
+        f"--head-dim={WIDTH}",
+        f"--landmarks={LANDMARKS}",
+        f"--shortest={length}",
+        f"--longest={length}",
+    ]
     command = [str(arguments.nystrom.resolve()), "approximation", "cost", "--kinds", kind, *sizes]
-    command += ["--dtype=bf16", f"--repeats={arguments.repeats}", f"--device={arguments.device}", "--json", "--quiet"]
+    command += [
+        "--dtype=bf16",
+        f"--repeats={arguments.repeats}",
+        f"--device={arguments.device}",
+        "--json",
+        "--quiet",
+    ]
     process = subprocess.run(command, capture_output=True, text=True, timeout=120)
     if process.returncode:
         raise RuntimeError(process.stderr.strip())
@@ -52,7 +69,12 @@ def cudnn_attention(torch, length: int, device: str):
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
     backend = SDPBackend.CUDNN_ATTENTION if device == "cuda" else SDPBackend.MATH
-    q, k, v = (torch.randn(1, HEADS, length, WIDTH, device=device, dtype=torch.bfloat16, requires_grad=True) for _ in range(3))
+    q, k, v = (
+        torch.randn(
+            1, HEADS, length, WIDTH, device=device, dtype=torch.bfloat16, requires_grad=True
+        )
+        for _ in range(3)
+    )
 
     def run():
         with sdpa_kernel(backend):
@@ -75,7 +97,9 @@ def transformers_attention(torch, length: int, device: str):
     attention = NystromformerSelfAttention(config).to(device)
     attention.conv_kernel_size = None
     attention.query = attention.key = attention.value = torch.nn.Identity()
-    hidden = torch.randn(1, length, HEADS * WIDTH, device=device, dtype=torch.bfloat16, requires_grad=True)
+    hidden = torch.randn(
+        1, length, HEADS * WIDTH, device=device, dtype=torch.bfloat16, requires_grad=True
+    )
 
     def run():
         with torch.autocast(device, torch.bfloat16):
@@ -106,14 +130,20 @@ def measure_torch(torch, make, length: int, arguments: argparse.Namespace) -> di
 
 def contestants(arguments: argparse.Namespace) -> dict:
     """Their names, and functions of a length."""
-    found = {f"ours, {kind}": lambda length, kind=kind: measure_ours(kind, length, arguments) for kind in ("nystrom", "softmax")}
+    found = {
+        f"ours, {kind}": lambda length, kind=kind: measure_ours(kind, length, arguments)
+        for kind in ("nystrom", "softmax")
+    }
     if not (importlib.util.find_spec("torch") and importlib.util.find_spec("transformers")):
         print("torch or transformers is missing: nystrom is timed alone", file=sys.stderr)
         return found
     import torch
 
     theirs = {"cuDNN, exact": cudnn_attention, "transformers, nystrom": transformers_attention}
-    return found | {name: lambda length, make=make: measure_torch(torch, make, length, arguments) for name, make in theirs.items()}
+    return found | {
+        name: lambda length, make=make: measure_torch(torch, make, length, arguments)
+        for name, make in theirs.items()
+    }
 
 
 def told(row: dict) -> str:
@@ -132,7 +162,9 @@ def main() -> None:
                 row["error"] = (str(error).splitlines() or [type(error).__name__])[0]
             rows.append(row)
             print(f"{length:7d} tokens  {kind:22s} {told(row)}", flush=True)
-            arguments.output.write_text(json.dumps({"machine": machine(), "measurements": rows}, indent=1) + "\n")
+            arguments.output.write_text(
+                json.dumps({"machine": machine(), "measurements": rows}, indent=1) + "\n"
+            )
 
 
 if __name__ == "__main__":

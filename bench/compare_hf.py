@@ -1,9 +1,12 @@
-"""Times one training step of `nystrom bench` beside Hugging Face's Nyströmformer, eager and compiled, on this machine's CPU.
+"""Times one training step of `nystrom bench` beside Hugging Face's Nyströmformer, eager and
+compiled, on this machine's CPU.
 
     build/interop/bin/python bench/compare_hf.py --output bench/results/compare_hf.json
-    build/interop/bin/python bench/compare_hf.py --rounds 1 --steps 2 --dtype f32 --layers 2 --output build/quick.json
+    build/interop/bin/python bench/compare_hf.py --rounds 1 --steps 2 --dtype f32 --layers 2
+    --output build/quick.json
 
-Needs torch, transformers 4.57.1 (5.x cannot compile or mask this model) and, for torch.compile, g++; no network.
+Needs torch, transformers 4.57.1 (5.x cannot compile or mask this model) and, for torch.compile,
+g++; no network.
 
 The contestants:
 
@@ -12,14 +15,15 @@ The contestants:
     compile          the same under torch.compile
     compile-masked   compiled, logits at the masked positions alone: the same work as nystrom's
 
-Each does a whole step: masked language model with 15 % of the tokens masked, hidden dropout 0.1, loss, backward, clipping
-to norm 1, fused AdamW. bf16 is autocast for PyTorch, which keeps LayerNorm and the loss in f32; nystrom's LayerNorm reads
-and writes bf16. The first steps of a process (--warmup; they compile, allocate and fill caches) are not counted.
+Each does a whole step: masked language model with 15 % of the tokens masked, hidden dropout 0.1,
+loss, backward, clipping to norm 1, fused AdamW. bf16 is autocast for PyTorch, which keeps LayerNorm
+and the loss in f32; nystrom's LayerNorm reads and writes bf16. The first steps of a process
+(--warmup; they compile, allocate and fill caches) are not counted.
 
-Each measurement is a process of its own, so that its peak memory (ru_maxrss) is its own, and the contestants alternate
-round by round, so that a machine that slows down slows all of them. A matrix product is timed before and after each
-process: where one takes more than 10 % longer than the fastest so far, the machine was busy and the process is repeated.
-"""
+Each measurement is a process of its own, so that its peak memory (ru_maxrss) is its own, and the
+contestants alternate round by round, so that a machine that slows down slows all of them. A matrix
+product is timed before and after each process: where one takes more than 10 % longer than the
+fastest so far, the machine was busy and the process is repeated."""
 
 import argparse
 import importlib.metadata
@@ -41,12 +45,16 @@ KIB = 1024
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=3, help="processes of each contestant")
     parser.add_argument("--steps", type=int, default=5, help="counted steps of each process")
     parser.add_argument("--warmup", type=int, default=2, help="steps before those, not counted")
     parser.add_argument("--dtype", nargs="+", choices=["f32", "bf16"], default=["f32", "bf16"])
-    parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"), help="the program to time")
+    parser.add_argument(
+        "--nystrom", type=Path, default=Path("build/release/nystrom"), help="the program to time"
+    )
     parser.add_argument("--contestants", nargs="+", choices=CONTESTANTS, default=CONTESTANTS)
     parser.add_argument("--length", type=int, default=512)
     parser.add_argument("--batch", type=int, default=4)
@@ -59,12 +67,18 @@ def parse_arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if not arguments.worker and not arguments.output:
         parser.error("--output is missing")
-    if not arguments.worker and "nystrom" in arguments.contestants and not arguments.nystrom.exists():
-        parser.error(f"{arguments.nystrom} does not exist; build it or leave nystrom out of --contestants")
+    if (
+        not arguments.worker
+        and "nystrom" in arguments.contestants
+        and not arguments.nystrom.exists()
+    ):
+        parser.error(
+            f"{arguments.nystrom} does not exist; build it or leave nystrom out of --contestants"
+        )
     return arguments
 
 
-# --- One process of HF's -----------------------------------------------------------------------------------------------
+# --- One process of HF's --------------------------------------------------------------------------
 
 
 def run_worker(arguments: argparse.Namespace) -> None:
@@ -90,7 +104,12 @@ def run_worker(arguments: argparse.Namespace) -> None:
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
 
     def loss_as_shipped(inputs, mask, ids, masked):
-        labels = torch.full_like(ids, -100).flatten().scatter(0, masked, ids.flatten()[masked]).view_as(ids)
+        labels = (
+            torch.full_like(ids, -100)
+            .flatten()
+            .scatter(0, masked, ids.flatten()[masked])
+            .view_as(ids)
+        )
         return model(input_ids=inputs, attention_mask=mask, labels=labels).loss
 
     def loss_at_masked_positions(inputs, mask, ids, masked):
@@ -100,7 +119,9 @@ def run_worker(arguments: argparse.Namespace) -> None:
     loss_of = loss_at_masked_positions if arguments.worker == "compile-masked" else loss_as_shipped
     if arguments.worker != "eager":
         loss_of = torch.compile(loss_of)
-    count = round(MASKED_SHARE * arguments.batch * arguments.length)  # the same in every step: compiled once
+    count = round(
+        MASKED_SHARE * arguments.batch * arguments.length
+    )  # the same in every step: compiled once
 
     seconds, losses = [], []
     for _ in range(arguments.warmup + arguments.steps):
@@ -121,15 +142,31 @@ def run_worker(arguments: argparse.Namespace) -> None:
     print(json.dumps({"step_seconds": seconds, "losses": losses}))
 
 
-# --- The rounds --------------------------------------------------------------------------------------------------------
+# --- The rounds -----------------------------------------------------------------------------------
 
 
 def command(contestant: str, dtype: str, arguments: argparse.Namespace) -> list[str]:
-    shape = [f"--{name}={getattr(arguments, name)}" for name in ("length", "batch", "layers", "hidden", "heads", "threads")]
+    shape = [
+        f"--{name}={getattr(arguments, name)}"
+        for name in ("length", "batch", "layers", "hidden", "heads", "threads")
+    ]
     if contestant == "nystrom":
         steps = arguments.warmup + arguments.steps
-        fixed = [f"--landmarks={LANDMARKS}", f"--vocab={VOCAB}", f"--conv={CONV}", "--mode=train", "--json"]
-        return [str(arguments.nystrom), "bench", f"--dtype={dtype}", f"--steps={steps}", *shape, *fixed]
+        fixed = [
+            f"--landmarks={LANDMARKS}",
+            f"--vocab={VOCAB}",
+            f"--conv={CONV}",
+            "--mode=train",
+            "--json",
+        ]
+        return [
+            str(arguments.nystrom),
+            "bench",
+            f"--dtype={dtype}",
+            f"--steps={steps}",
+            *shape,
+            *fixed,
+        ]
     counts = [f"--steps={arguments.steps}", f"--warmup={arguments.warmup}"]
     return [sys.executable, __file__, f"--worker={contestant}", f"--dtype={dtype}", *counts, *shape]
 
@@ -164,14 +201,21 @@ class QuietMachine:
             if max(before, after) <= BUSY * self.fastest:
                 return run | {"product_seconds": [before, after]}
             slower = max(before, after) / self.fastest
-            print(f"a product took {slower:.2f} times as long: {contestant} is repeated", file=sys.stderr, flush=True)
+            print(
+                f"a product took {slower:.2f} times as long: {contestant} is repeated",
+                file=sys.stderr,
+                flush=True,
+            )
         sys.exit(f"the machine is not quiet: {contestant} was slowed down {MAX_REPEATS} times")
 
 
 def measure(contestant: str, dtype: str, arguments: argparse.Namespace) -> dict:
     threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
     process = subprocess.Popen(
-        command(contestant, dtype, arguments), stdout=subprocess.PIPE, env=os.environ | threads, text=True
+        command(contestant, dtype, arguments),
+        stdout=subprocess.PIPE,
+        env=os.environ | threads,
+        text=True,
     )
     output = process.stdout.read()
     # wait4 rather than wait: it tells the peak memory of this very process.
@@ -211,7 +255,11 @@ def compare(dtype: str, machine: QuietMachine, arguments: argparse.Namespace) ->
             run = machine.measure(contestant, dtype, arguments)
             runs[contestant].append(run)
             median = statistics.median(run["step_seconds"])
-            print(f"{dtype} round {number + 1} {contestant}: {median:.3f} s a step", file=sys.stderr, flush=True)
+            print(
+                f"{dtype} round {number + 1} {contestant}: {median:.3f} s a step",
+                file=sys.stderr,
+                flush=True,
+            )
     tokens = arguments.batch * arguments.length
     results = {contestant: summarise(taken, tokens) for contestant, taken in runs.items()}
     if "nystrom" in results:
@@ -237,7 +285,8 @@ def describe_machine() -> dict:
 
 def table(results: dict[str, dict[str, dict]]) -> str:
     lines = [
-        "| dtype | program | s/step (median) | fastest – slowest | tokens/s | time / nystrom's | peak memory, GB |",
+        "| dtype | program | s/step (median) | fastest – slowest | "
+        "tokens/s | time / nystrom's | peak memory, GB |",
         "|---|---|---|---|---|---|---|",
     ]
     for dtype, contestants in results.items():
@@ -246,7 +295,8 @@ def table(results: dict[str, dict[str, dict]]) -> str:
             ratio = f"{result['ratio_to_nystrom']:.2f}" if "ratio_to_nystrom" in result else "–"
             lines.append(
                 f"| {dtype} | {name} | {result['median_step_seconds']:.3f} | {spread} "
-                f"| {result['tokens_per_second']:.0f} | {ratio} | {result['peak_memory_bytes'] / 1e9:.2f} |"
+                f"| {result['tokens_per_second']:.0f} | {ratio} | "
+                f"{result['peak_memory_bytes'] / 1e9:.2f} |"
             )
     return "\n".join(lines)
 
@@ -261,9 +311,25 @@ def main() -> None:
 
     settings = {
         name: getattr(arguments, name)
-        for name in ("rounds", "steps", "warmup", "length", "batch", "layers", "hidden", "heads", "threads")
+        for name in (
+            "rounds",
+            "steps",
+            "warmup",
+            "length",
+            "batch",
+            "layers",
+            "hidden",
+            "heads",
+            "threads",
+        )
     }
-    settings |= {"landmarks": LANDMARKS, "conv": CONV, "vocab": VOCAB, "masked_share": MASKED_SHARE, "dropout": 0.1}
+    settings |= {
+        "landmarks": LANDMARKS,
+        "conv": CONV,
+        "vocab": VOCAB,
+        "masked_share": MASKED_SHARE,
+        "dropout": 0.1,
+    }
     report = {"machine": describe_machine(), "settings": settings, "results": results}
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(report, indent=2) + "\n")

@@ -1,13 +1,15 @@
-"""Trains the same model on the same batches with `nystrom pretrain`, in f32 and bf16, and with PyTorch in float64.
+"""Trains the same model on the same batches with `nystrom pretrain`, in f32 and bf16, and with
+PyTorch in float64.
 
     build/interop/bin/python bench/compare_training.py
 
-Run from the repository's root; needs build/release/nystrom and training_batches (`./dev test` builds both), torch,
-transformers 4.57.1 and no network. configs/quickstart.yaml is trained for 200 steps without dropout, which no two programs
-draw alike, and with the semantics of transformers, so that both compute the same function. PyTorch starts from the very
-weights and takes the very batches that training_batches writes; model, loss, clipping, AdamW and learning rates are
-transformers' and torch's own. float64, because f32 PyTorch gets the weight gradient of long depthwise filters wrong on some
-CPUs.
+Run from the repository's root; needs build/release/nystrom and training_batches (`./dev test`
+builds both), torch, transformers 4.57.1 and no network. configs/quickstart.yaml is trained for 200
+steps without dropout, which no two programs draw alike, and with the semantics of transformers, so
+that both compute the same function. PyTorch starts from the very weights and takes the very batches
+that training_batches writes; model, loss, clipping, AdamW and learning rates are transformers' and
+torch's own. float64, because f32 PyTorch gets the weight gradient of long depthwise filters wrong
+on some CPUs.
 
 Writes the curves as JSON and as a picture; ends with 1 when a loss differs by more than 1 %.
 """
@@ -33,11 +35,23 @@ IGNORED = -100
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--build", type=Path, default=Path("build/release"), help="folder of nystrom and training_batches")
-    parser.add_argument("--work", type=Path, default=Path("build/compare-training"), help="folder for runs and batches")
+    parser.add_argument(
+        "--build",
+        type=Path,
+        default=Path("build/release"),
+        help="folder of nystrom and training_batches",
+    )
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=Path("build/compare-training"),
+        help="folder for runs and batches",
+    )
     parser.add_argument("--output", type=Path, default=Path("bench/results/training-curves.json"))
     parser.add_argument("--picture", type=Path, default=Path("docs/training-curves.svg"))
     return parser.parse_args()
@@ -57,14 +71,21 @@ def overrides(arguments: argparse.Namespace, dtype: str) -> list[str]:
     ]
 
 
-# --- Ours --------------------------------------------------------------------------------------------------------------
+# --- Ours -----------------------------------------------------------------------------------------
 
 
 def run_nystrom(arguments: argparse.Namespace, dtype: str) -> dict[str, list[float]]:
     run_dir = arguments.work / dtype
     shutil.rmtree(run_dir, ignore_errors=True)  # a run that exists would be resumed
     sets = [part for override in overrides(arguments, dtype) for part in ("--set", override)]
-    command = [str(arguments.build / "nystrom"), "pretrain", CONFIG, f"--threads={arguments.threads}", "--quiet", *sets]
+    command = [
+        str(arguments.build / "nystrom"),
+        "pretrain",
+        CONFIG,
+        f"--threads={arguments.threads}",
+        "--quiet",
+        *sets,
+    ]
     subprocess.run(command, check=True)
     records = [json.loads(line) for line in (run_dir / "metrics.jsonl").read_text().splitlines()]
     records = [record for record in records if LOSS in record]
@@ -78,7 +99,7 @@ def write_batches(arguments: argparse.Namespace) -> Path:
     return folder
 
 
-# --- PyTorch's ---------------------------------------------------------------------------------------------------------
+# --- PyTorch's ------------------------------------------------------------------------------------
 
 
 def make_optimizer(model, settings: dict):
@@ -89,14 +110,20 @@ def make_optimizer(model, settings: dict):
     for name, parameter in model.named_parameters():
         (plain if name.endswith("bias") or "LayerNorm" in name else decayed).append(parameter)
     given = settings["optimizer"]
-    groups = [{"params": decayed, "weight_decay": given["weight_decay"]}, {"params": plain, "weight_decay": 0.0}]
+    groups = [
+        {"params": decayed, "weight_decay": given["weight_decay"]},
+        {"params": plain, "weight_decay": 0.0},
+    ]
     rate, epsilon = given["learning_rate"], float(given["epsilon"])  # PyYAML takes 1e-08 for text
-    groups = [group | {"initial_lr": rate} for group in groups]  # a schedule that does not start at step 0 asks for it
+    groups = [
+        group | {"initial_lr": rate} for group in groups
+    ]  # a schedule that does not start at step 0 asks for it
     return torch.optim.AdamW(groups, lr=rate, betas=tuple(given["betas"]), eps=epsilon)
 
 
 def masked_loss(model, ids, mask, labels):
-    """model(…, labels=labels).loss, whose vocabulary product is taken at the chosen positions only: the others add nothing."""
+    """model(…, labels=labels).loss, whose vocabulary product is taken at the chosen positions only:
+    the others add nothing."""
     import torch
 
     chosen = labels != IGNORED
@@ -112,11 +139,16 @@ def run_torch(arguments: argparse.Namespace, folder: Path) -> dict[str, list[flo
 
     torch.set_num_threads(arguments.threads)
     settings = yaml.safe_load((arguments.work / DTYPES[0] / "config.yaml").read_text())
-    model = transformers.NystromformerForMaskedLM.from_pretrained(folder, dtype=torch.float64).train()
+    model = transformers.NystromformerForMaskedLM.from_pretrained(
+        folder, dtype=torch.float64
+    ).train()
     optimizer = make_optimizer(model, settings)
-    # Our schedule is transformers' of one step more, read one step ahead: neither the first step nor the last is idle.
+    # Our schedule is transformers' of one step more, read one step ahead: neither the first step
+    # nor the last is idle.
     warmup = settings["schedule"]["warmup_steps"]
-    schedule = transformers.get_linear_schedule_with_warmup(optimizer, warmup, arguments.steps + 1, last_epoch=0)
+    schedule = transformers.get_linear_schedule_with_warmup(
+        optimizer, warmup, arguments.steps + 1, last_epoch=0
+    )
     batches = load_file(folder / "batches.safetensors")
     curve = {LOSS: [], NORM: [], "learning_rate": []}
     start = time.monotonic()
@@ -126,18 +158,24 @@ def run_torch(arguments: argparse.Namespace, folder: Path) -> dict[str, list[flo
         optimizer.zero_grad()
         loss = masked_loss(model, ids, mask.long(), batches[f"labels.{step}"])
         loss.backward()
-        norm = torch.nn.utils.clip_grad_norm_(model.parameters(), settings["optimizer"]["clip_norm"])
+        norm = torch.nn.utils.clip_grad_norm_(
+            model.parameters(), settings["optimizer"]["clip_norm"]
+        )
         curve["learning_rate"].append(optimizer.param_groups[0]["lr"])
         optimizer.step()
         schedule.step()
         curve[LOSS].append(loss.item())
         curve[NORM].append(norm.item())
         if step == 1 or step % 20 == 0:
-            print(f"PyTorch: step {step}, loss {loss.item():.4f}, {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+            print(
+                f"PyTorch: step {step}, loss {loss.item():.4f}, {time.monotonic() - start:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
     return curve
 
 
-# --- Beside each other -------------------------------------------------------------------------------------------------
+# --- Beside each other ----------------------------------------------------------------------------
 
 
 def differences(ours: list[float], theirs: list[float]) -> list[float]:
@@ -154,7 +192,9 @@ def compare(curves: dict[str, dict], reference: dict) -> dict[str, dict]:
             "largest_loss": max(loss),
             "largest_loss_at_step": loss.index(max(loss)) + 1,
             "largest_grad_norm": max(norm),
-            "largest_learning_rate": max(differences(curve["learning_rate"], reference["learning_rate"])),
+            "largest_learning_rate": max(
+                differences(curve["learning_rate"], reference["learning_rate"])
+            ),
         }
     return result
 
@@ -169,27 +209,41 @@ def draw(arguments: argparse.Namespace, curves: dict[str, dict], reference: dict
     for dtype, curve in curves.items():
         losses.append(Series(numbered(curve[LOSS]), name=f"nystrom, {dtype}", **looks[dtype]))
         percent = [100 * difference for difference in differences(curve[LOSS], reference[LOSS])]
-        errors.append(Series(numbered(percent), svg_chart.BLUE if dtype == "f32" else svg_chart.ORANGE))
+        errors.append(
+            Series(numbered(percent), svg_chart.BLUE if dtype == "f32" else svg_chart.ORANGE)
+        )
     bound = [(1, 100 * BOUND), (arguments.steps, 100 * BOUND)]
     errors.append(Series(bound, svg_chart.BLACK, f"bound: {100 * BOUND:g} %", dash="6 4"))
     title = "The quickstart model trained by nystrom and by PyTorch"
-    panels = [Panel("loss, nats a token", losses), Panel("difference, %", errors, height=150, log=True, low=1e-6, high=100)]
+    panels = [
+        Panel("loss, nats a token", losses),
+        Panel("difference, %", errors, height=150, log=True, low=1e-6, high=100),
+    ]
     svg_chart.write_chart(arguments.picture, title, "step", panels)
 
 
 def main() -> int:
     arguments = parse_arguments()
-    # Of the programs and, as torch is not loaded yet, of torch: waiting threads that spin slow each other down on a busy machine.
+    # Of the programs and, as torch is not loaded yet, of torch: waiting threads that spin slow each
+    # other down on a busy machine.
     os.environ |= {"OMP_NUM_THREADS": str(arguments.threads), "OMP_WAIT_POLICY": "passive"}
     curves = {dtype: run_nystrom(arguments, dtype) for dtype in DTYPES}
     reference = run_torch(arguments, write_batches(arguments))
     difference = compare(curves, reference)
-    named = {"PyTorch, f64": reference} | {f"nystrom, {dtype}": curve for dtype, curve in curves.items()}
+    named = {"PyTorch, f64": reference} | {
+        f"nystrom, {dtype}": curve for dtype, curve in curves.items()
+    }
     report = {
         "machine": describe_machine(),
-        "settings": {"config": CONFIG, "overrides": overrides(arguments, "f32 | bf16"), "threads": arguments.threads},
+        "settings": {
+            "config": CONFIG,
+            "overrides": overrides(arguments, "f32 | bf16"),
+            "threads": arguments.threads,
+        },
         "relative_difference": difference,
-        "curves": {name: {key: curve[key] for key in (LOSS, NORM)} for name, curve in named.items()},
+        "curves": {
+            name: {key: curve[key] for key in (LOSS, NORM)} for name, curve in named.items()
+        },
     }
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(report, indent=1) + "\n")

@@ -1,11 +1,13 @@
-"""Fine-tunes one small pretrained model, and the same model from scratch, on public tasks, and prints a table.
+"""Fine-tunes one small pretrained model, and the same model from scratch, on public tasks, and
+prints a table.
 
     python3 bench/downstream.py --data DATA --work build/downstream --seeds 3
     python3 bench/downstream.py --data DATA --work build/downstream --tasks sst2 cola
 
-DATA holds the folders that TASKS names, with the files as they are published. Pretrains on novels first, if WORK has no finished run
-of it; finished fine-tuning runs are not repeated either. Validation files are the tasks' own; where there are none, a fifth of the
-training file. The metric is the best epoch's on them, so all figures are a little too good, of both starts alike.
+DATA holds the folders that TASKS names, with the files as they are published. Pretrains on novels
+first, if WORK has no finished run of it; finished fine-tuning runs are not repeated either.
+Validation files are the tasks' own; where there are none, a fifth of the training file. The metric
+is the best epoch's on them, so all figures are a little too good, of both starts alike.
 
 WORK/results.json holds every run: seed, metric, seconds.
 """
@@ -49,22 +51,36 @@ def settings(length, epochs, rates=SAME_RATE, batch=32, micro=32):
         "rates": rates,
         "data": {"sequence_length": length},
         "schedule": {"warmup_share": 0.1, "decay": "linear"},
-        "training": {"epochs": epochs, "batch_size": batch, "micro_batch_size": micro, "dtype": "bf16"},
+        "training": {
+            "epochs": epochs,
+            "batch_size": batch,
+            "micro_batch_size": micro,
+            "dtype": "bf16",
+        },
     }
 
 
 # Of each task: `task:` of its configuration, with files below DATA, and its settings.
 TASKS = {
-    "sst2": ({"recipe": "sst2", "train": ["glue_sst2/train.tsv"], "validation": ["glue_sst2/dev.tsv"]}, settings(128, 2, SST2_RATES)),
+    "sst2": (
+        {"recipe": "sst2", "train": ["glue_sst2/train.tsv"], "validation": ["glue_sst2/dev.tsv"]},
+        settings(128, 2, SST2_RATES),
+    ),
     "cola": (
         {
             "recipe": "cola",
             "train": ["glue_cola/cola_public/raw/in_domain_train.tsv"],
-            "validation": ["glue_cola/cola_public/raw/in_domain_dev.tsv", "glue_cola/cola_public/raw/out_of_domain_dev.tsv"],
+            "validation": [
+                "glue_cola/cola_public/raw/in_domain_dev.tsv",
+                "glue_cola/cola_public/raw/out_of_domain_dev.tsv",
+            ],
         },
         settings(128, 5),
     ),
-    "rte": ({"recipe": "rte", "train": ["glue_rte/train.tsv"], "validation": ["glue_rte/dev.tsv"]}, settings(128, 5)),
+    "rte": (
+        {"recipe": "rte", "train": ["glue_rte/train.tsv"], "validation": ["glue_rte/dev.tsv"]},
+        settings(128, 5),
+    ),
     "stsb": (
         {
             "kind": "regression",
@@ -75,9 +91,17 @@ TASKS = {
         | NO_HEADER,
         settings(128, 5),
     ),
-    "trec": ({"recipe": "trec", "train": ["trec6/train.tsv"], "validation": ["trec6/test.tsv"]}, settings(128, 6)),
+    "trec": (
+        {"recipe": "trec", "train": ["trec6/train.tsv"], "validation": ["trec6/test.tsv"]},
+        settings(128, 6),
+    ),
     "wikigold": (
-        {"kind": "tokens", "train": ["wikigold-train.conll"], "validation": ["wikigold-dev.conll"], "metric": "f1"},
+        {
+            "kind": "tokens",
+            "train": ["wikigold-train.conll"],
+            "validation": ["wikigold-dev.conll"],
+            "metric": "f1",
+        },
         settings(128, 12),
     ),
     "codah": (
@@ -91,27 +115,44 @@ TASKS = {
         settings(128, 4),
     ),
     "xquad": (
-        {"kind": "questions", "train": ["xquad-train.json"], "validation": ["xquad-dev.json"], "stride": 64},
+        {
+            "kind": "questions",
+            "train": ["xquad-train.json"],
+            "validation": ["xquad-dev.json"],
+            "stride": 64,
+        },
         settings(256, 8),
     ),
     "movie-reviews-1024": (
-        {"kind": "classification", "train": ["movie_reviews/train.tsv"], "validation": ["movie_reviews/test.tsv"]},
+        {
+            "kind": "classification",
+            "train": ["movie_reviews/train.tsv"],
+            "validation": ["movie_reviews/test.tsv"],
+        },
         settings(1024, 3, batch=16, micro=4),
     ),
     "movie-reviews-2048": (
-        {"kind": "classification", "train": ["movie_reviews/train.tsv"], "validation": ["movie_reviews/test.tsv"]},
+        {
+            "kind": "classification",
+            "train": ["movie_reviews/train.tsv"],
+            "validation": ["movie_reviews/test.tsv"],
+        },
         settings(2048, 3, batch=16, micro=4),
     ),
 }
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--work", type=Path, default=Path("build/downstream"))
     parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
     parser.add_argument("--tasks", nargs="+", choices=TASKS, default=list(TASKS))
-    parser.add_argument("--starts", nargs="+", choices=("pretrained", "scratch"), default=["pretrained", "scratch"])
+    parser.add_argument(
+        "--starts", nargs="+", choices=("pretrained", "scratch"), default=["pretrained", "scratch"]
+    )
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     return parser.parse_args()
@@ -132,8 +173,14 @@ def write_config(path: Path, config: dict) -> Path:
 def pretrained_model(arguments: argparse.Namespace) -> Path:
     run = arguments.work / "pretrained"
     novels = arguments.data / "corpus_novels"
-    data = {"train": [str(novels / "novels_train.txt")], "validation": [str(novels / "novels_valid.txt")], "sequence_length": 128}
-    config = write_config(arguments.work / "pretrained.yaml", PRETRAINING | {"run_dir": str(run), "data": data})
+    data = {
+        "train": [str(novels / "novels_train.txt")],
+        "validation": [str(novels / "novels_valid.txt")],
+        "sequence_length": 128,
+    }
+    config = write_config(
+        arguments.work / "pretrained.yaml", PRETRAINING | {"run_dir": str(run), "data": data}
+    )
     if not (run / "checkpoints" / f"step-{PRETRAINING['training']['steps']}").exists():
         nystrom(arguments, "pretrain", config, "--threads", arguments.threads)
     return run
@@ -150,7 +197,11 @@ def longer_model(arguments: argparse.Namespace, model: Path, length: int) -> Pat
 
 def split_sentences(arguments: argparse.Namespace) -> None:
     """Every fifth sentence of Wikigold is held out."""
-    sentences = [s for s in (arguments.data / "ner_wikigold/wikigold.conll.txt").read_text().split("\n\n") if s.strip()]
+    sentences = [
+        s
+        for s in (arguments.data / "ner_wikigold/wikigold.conll.txt").read_text().split("\n\n")
+        if s.strip()
+    ]
     for name, chosen in (("train", lambda i: i % 5 != 4), ("dev", lambda i: i % 5 == 4)):
         part = [s for i, s in enumerate(sentences) if chosen(i)]
         (arguments.work / f"wikigold-{name}.conll").write_text("\n\n".join(part) + "\n")
@@ -169,14 +220,19 @@ def place(arguments: argparse.Namespace, file: str) -> str:
 
 def fine_tune(arguments: argparse.Namespace, name: str, start: str, model: Path) -> dict:
     task, given = TASKS[name]
-    task = task | {key: [place(arguments, file) for file in task[key]] for key in ("train", "validation")}
+    task = task | {
+        key: [place(arguments, file) for file in task[key]] for key in ("train", "validation")
+    }
     length = given["data"]["sequence_length"]
     run = arguments.work / f"{name}-{start}"
     if start == "pretrained":
         config = {"model": {"from": str(longer_model(arguments, model, length))}}
     else:
         positions = max(length, MODEL["max_position_embeddings"])
-        config = {"model": MODEL | {"max_position_embeddings": positions}, "tokenizer": {"path": str(model)}}
+        config = {
+            "model": MODEL | {"max_position_embeddings": positions},
+            "tokenizer": {"path": str(model)},
+        }
     config |= {key: value for key, value in given.items() if key != "rates"}
     config |= {"run_dir": str(run), "task": task, "evaluation": {"every": None}}
     config["optimizer"] = {"learning_rate": given["rates"][start], "weight_decay": 0.01}
@@ -203,10 +259,15 @@ def shown(result: dict | None) -> str:
 def print_table(results: dict) -> None:
     print("| task | metric | seeds | pretrained | from scratch |\n|---|---|---|---|---|")
     for name in TASKS:
-        pretrained, scratch = (results.get(f"{name}-{start}") for start in ("pretrained", "scratch"))
+        pretrained, scratch = (
+            results.get(f"{name}-{start}") for start in ("pretrained", "scratch")
+        )
         one = pretrained or scratch
         if one:
-            print(f"| {name} | {one['metric']} | {len(one['runs'])} | {shown(pretrained)} | {shown(scratch)} |")
+            print(
+                f"| {name} | {one['metric']} | {len(one['runs'])} | "
+                f"{shown(pretrained)} | {shown(scratch)} |"
+            )
 
 
 def main() -> None:

@@ -1,11 +1,12 @@
-"""Measures time and peak memory of `nystrom prepare` on generated text, a tokenizer of 30000 pieces trained in passing.
+"""Measures time and peak memory of `nystrom prepare` on generated text, a tokenizer of 30000 pieces
+trained in passing.
 
     python3 bench/measure_prepare.py --megabytes 1000
 
-Run from the repository's root. The text: words of the bundled novels by how often they occur there, every 17th a compound
-of two, every 53rd a number; after each 50 MB the letters a to z trade places, so that the words are others. It is prepared
-twice, with a document a line and as one document. Needs nothing but Python 3.10 and a GB of disk for each GB of text.
-"""
+Run from the repository's root. The text: words of the bundled novels by how often they occur there,
+every 17th a compound of two, every 53rd a number; after each 50 MB the letters a to z trade places,
+so that the words are others. It is prepared twice, with a document a line and as one document.
+Needs nothing but Python 3.10 and a GB of disk for each GB of text."""
 
 import argparse
 import collections
@@ -25,10 +26,19 @@ KIB = 1024
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--megabytes", type=int, default=1000)
-    parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"), help="the program to measure")
-    parser.add_argument("--work", type=Path, default=Path("build/measure-prepare"), help="folder for the text and the shards")
+    parser.add_argument(
+        "--nystrom", type=Path, default=Path("build/release/nystrom"), help="the program to measure"
+    )
+    parser.add_argument(
+        "--work",
+        type=Path,
+        default=Path("build/measure-prepare"),
+        help="folder for the text and the shards",
+    )
     return parser.parse_args()
 
 
@@ -62,8 +72,18 @@ def write_text(path: Path, size: int) -> None:
 def measure(arguments: argparse.Namespace, text: Path, documents: str) -> None:
     cache = arguments.work / "cache"
     shutil.rmtree(cache, ignore_errors=True)
-    sets = [f"data.train=[{text}]", f"data.documents={documents}", f"data.cache={cache}", "tokenizer.train.vocab_size=30000"]
-    command = [str(arguments.nystrom), "prepare", CONFIG, *(part for override in sets for part in ("--set", override))]
+    sets = [
+        f"data.train=[{text}]",
+        f"data.documents={documents}",
+        f"data.cache={cache}",
+        "tokenizer.train.vocab_size=30000",
+    ]
+    command = [
+        str(arguments.nystrom),
+        "prepare",
+        CONFIG,
+        *(part for override in sets for part in ("--set", override)),
+    ]
     start = time.perf_counter()
     process = subprocess.Popen(command)
     # wait4 rather than wait: it tells the peak memory of this very process.
@@ -73,7 +93,11 @@ def measure(arguments: argparse.Namespace, text: Path, documents: str) -> None:
         sys.exit(f"prepare ended with {process.returncode}")
     seconds, megabytes = time.perf_counter() - start, text.stat().st_size / 1e6
     peak = usage.ru_maxrss * KIB / 1e6
-    print(f"documents: {documents}: {seconds:.0f} s, {megabytes / seconds:.1f} MB/s, peak memory {peak:.0f} MB", flush=True)
+    print(
+        f"documents: {documents}: {seconds:.0f} s, "
+        f"{megabytes / seconds:.1f} MB/s, peak memory {peak:.0f} MB",
+        flush=True,
+    )
 
 
 def main() -> None:

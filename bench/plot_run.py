@@ -1,10 +1,10 @@
-"""Draws the learning curve of a run: training loss, raw and smoothed, and validation loss over the steps.
+"""Draws the learning curve of a run: training loss, raw and smoothed, and validation loss over the
+steps.
 
     python3 bench/plot_run.py runs/quickstart docs/quickstart.svg --baseline 6.19
 
---baseline is the loss of always predicting by word frequency; `nystrom pretrain` tells it in its last lines. Needs nothing
-but Python 3.10.
-"""
+--baseline is the loss of always predicting by word frequency; `nystrom pretrain` tells it in its
+last lines. Needs nothing but Python 3.10."""
 
 import argparse
 import json
@@ -15,12 +15,18 @@ from svg_chart import Panel, Series
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("run_dir", type=Path, help="folder of the run, with metrics.jsonl")
     parser.add_argument("output", type=Path, help="SVG file to write")
-    parser.add_argument("--baseline", type=float, help="loss of always predicting by word frequency")
+    parser.add_argument(
+        "--baseline", type=float, help="loss of always predicting by word frequency"
+    )
     parser.add_argument("--title", default="Masked-token loss", help="above the picture")
-    parser.add_argument("--window", type=int, default=5, help="records that the smooth line is the mean of")
+    parser.add_argument(
+        "--window", type=int, default=5, help="records that the smooth line is the mean of"
+    )
     return parser.parse_args()
 
 
@@ -43,7 +49,9 @@ def main() -> None:
     arguments = parse_arguments()
     metrics = arguments.run_dir / "metrics.jsonl"
     if not metrics.exists():
-        raise SystemExit(f"{metrics} does not exist; expected the folder of a run of `nystrom pretrain`")
+        raise SystemExit(
+            f"{metrics} does not exist; expected the folder of a run of `nystrom pretrain`"
+        )
     training, validation = read_points(metrics, "loss"), read_points(metrics, "validation_loss")
     if not training:
         raise SystemExit(f"{metrics} holds no training loss yet")
@@ -55,8 +63,12 @@ def main() -> None:
         series.append(Series(validation, svg_chart.ORANGE, "validation", dots=True))
     if arguments.baseline is not None:
         ends = [(0, arguments.baseline), (training[-1][0], arguments.baseline)]
-        series.append(Series(ends, svg_chart.BLACK, "always predicting by word frequency", dash="6 4"))
-    svg_chart.write_chart(arguments.output, arguments.title, "step", [Panel("loss, nats a token", series)])
+        series.append(
+            Series(ends, svg_chart.BLACK, "always predicting by word frequency", dash="6 4")
+        )
+    svg_chart.write_chart(
+        arguments.output, arguments.title, "step", [Panel("loss, nats a token", series)]
+    )
 
 
 if __name__ == "__main__":

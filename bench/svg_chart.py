@@ -1,4 +1,5 @@
-"""Line charts as SVG files, with nothing but the standard library. Black on a white ground: readable in light and dark mode."""
+"""Line charts as SVG files, with nothing but the standard library. Black on a white ground:
+readable in light and dark mode."""
 
 import math
 from dataclasses import dataclass, field
@@ -52,7 +53,8 @@ class Panel:
 
 
 def round_ticks(low: float, high: float, wanted: int = 6) -> list[float]:
-    """About `wanted` multiples of 1, 2 or 5 times a power of ten, from below `low` to above `high`."""
+    """About `wanted` multiples of 1, 2 or 5 times a power of ten, from below `low` to above
+    `high`."""
     span = (high - low) or abs(high) or 1.0
     power = 10.0 ** math.floor(math.log10(span / wanted))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor * wanted >= span)
@@ -77,7 +79,9 @@ def draw_series(series: Series, place) -> list[str]:
     points = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
     drawn = [f'<polyline points="{points}" fill="none" stroke-linejoin="round" {stroke(series)}/>']
     if series.dots:
-        drawn += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{series.colour}"/>' for x, y in places]
+        drawn += [
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{series.colour}"/>' for x, y in places
+        ]
     return drawn
 
 
@@ -91,15 +95,28 @@ def draw_panel(panel: Panel, top: float, x_ticks: list[float]) -> list[str]:
     drawn = []
     for tick in panel.ticks:
         _, y = place(x_ticks[0], tick)
-        drawn += [line(LEFT, y, right, y, 'stroke="#e0e0e0"'), text(LEFT - 6, y + 4, f"{tick:g}".replace("e-0", "e-"), 'text-anchor="end"')]
+        drawn += [
+            line(LEFT, y, right, y, 'stroke="#e0e0e0"'),
+            text(LEFT - 6, y + 4, f"{tick:g}".replace("e-0", "e-"), 'text-anchor="end"'),
+        ]
     for tick in x_ticks:
         x, _ = place(tick, panel.low)
         drawn.append(line(x, top, x, bottom, 'stroke="#e0e0e0"'))
-    drawn += [line(LEFT, bottom, right, bottom, 'stroke="#222222"'), line(LEFT, top, LEFT, bottom, 'stroke="#222222"')]
+    drawn += [
+        line(LEFT, bottom, right, bottom, 'stroke="#222222"'),
+        line(LEFT, top, LEFT, bottom, 'stroke="#222222"'),
+    ]
     for series in panel.series:
         drawn += draw_series(series, place)
     middle = top + panel.height / 2
-    drawn.append(text(0, 0, panel.y_label, f'transform="translate(18 {middle:.1f}) rotate(-90)" text-anchor="middle"'))
+    drawn.append(
+        text(
+            0,
+            0,
+            panel.y_label,
+            f'transform="translate(18 {middle:.1f}) rotate(-90)" text-anchor="middle"',
+        )
+    )
     return drawn + draw_legend([series for series in panel.series if series.name], top, right)
 
 
@@ -115,7 +132,10 @@ def draw_legend(named: list[Series], top: float, right: float) -> list[str]:
         y = top + 25 + 18 * number
         drawn.append(line(left + 8, y - 4, left + 8 + LEGEND_LINE, y - 4, stroke(series)))
         if series.dots:
-            drawn.append(f'<circle cx="{left + 8 + LEGEND_LINE / 2:.1f}" cy="{y - 4:.1f}" r="3.5" fill="{series.colour}"/>')
+            drawn.append(
+                f'<circle cx="{left + 8 + LEGEND_LINE / 2:.1f}" '
+                f'cy="{y - 4:.1f}" r="3.5" fill="{series.colour}"/>'
+            )
         drawn.append(text(left + 14 + LEGEND_LINE, y, series.name))
     return drawn
 
@@ -134,7 +154,13 @@ def write_chart(path: Path, title: str, x_label: str, panels: list[Panel]) -> No
         drawn.append(text(x, bottom + 18, f"{tick:g}", 'text-anchor="middle"'))
     drawn.append(text((LEFT + WIDTH - RIGHT) / 2, bottom + 38, x_label, 'text-anchor="middle"'))
     height = bottom + BOTTOM
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-    head += f'font-family="sans-serif" font-size="12" fill="{BLACK}">\n<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>\n'
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} '
+        f'{height}" width="{WIDTH}" height="{height}" '
+    )
+    head += (
+        f'font-family="sans-serif" font-size="12" fill="{BLACK}">\n<rect '
+        f'width="{WIDTH}" height="{height}" fill="#ffffff"/>\n'
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(head + "\n".join(drawn) + "\n</svg>\n", encoding="utf-8")

@@ -83,18 +83,16 @@ std::span<const EnumName<Head>> enum_names(Head) {
 
 namespace {
 
-using Lines = std::vector<std::string>;
-
 /// Reports every option outside the range that its line in `fields` states.
 struct RangeCheck {
   std::string prefix;
-  Lines& lines;
+  Problems& found;
 
   template <class T>
   void operator()(const T&, const char*, const char*) {}  // without a range
 
   void operator()(AttentionConfig& attention, const char* name, const char*) {
-    RangeCheck inner{prefix + name + ".", lines};
+    RangeCheck inner{prefix + name + ".", found};
     fields(inner, attention);
   }
 
@@ -102,8 +100,9 @@ struct RangeCheck {
   void operator()(const T& value, const char* name, const char*, const Range& range) {
     if (range.contains(value)) return;
     constexpr bool whole = std::is_same_v<T, std::int64_t>;
-    lines.push_back(
-        fmt::format("{}{} is {}; expected {}", prefix, name, value, describe(range, whole)));
+    found.push_back(
+        {{prefix + name},
+         fmt::format("{}{} is {}; expected {}", prefix, name, value, describe(range, whole))});
   }
 
   template <class T>
@@ -125,30 +124,35 @@ double estimated_parameters(const ModelConfig& c) {
   return hidden * (inputs + tables + static_cast<double>(c.num_hidden_layers) * layer);
 }
 
-void check_shapes(const ModelConfig& c, Lines& lines) {
+void check_shapes(const ModelConfig& c, Problems& found) {
   if (c.hidden_size % c.num_attention_heads != 0)
-    lines.push_back(
-        fmt::format("hidden_size {} is not divisible by num_attention_heads {}; each head takes an "
-                    "equal share of the width",
-                    c.hidden_size, c.num_attention_heads));
+    found.push_back(
+        {{"hidden_size", "num_attention_heads"},
+         fmt::format(
+             "hidden_size {} is not divisible by num_attention_heads {}; each head takes an "
+             "equal share of the width",
+             c.hidden_size, c.num_attention_heads)});
   if (!c.embed_dim && (c.pad_token_id < 0 || c.pad_token_id >= c.vocab_size))
-    lines.push_back(
-        fmt::format("pad_token_id {} is outside the vocabulary; expected an id below vocab_size {}",
-                    c.pad_token_id, c.vocab_size));
+    found.push_back(
+        {{"vocab_size"},
+         fmt::format(
+             "pad_token_id {} is outside the vocabulary; expected an id below vocab_size {}",
+             c.pad_token_id, c.vocab_size)});
   constexpr double max_parameters = 1e13;
   const double parameters = estimated_parameters(c);
   if (parameters > max_parameters)
-    lines.push_back(
-        fmt::format("hidden_size {}, intermediate_size {}, num_hidden_layers {} and vocab_size {} "
-                    "make about {:.1e} "
-                    "parameters; expected at most {:.0e}: lower them",
-                    c.hidden_size, c.intermediate_size, c.num_hidden_layers, c.vocab_size,
-                    parameters, max_parameters));
+    found.push_back(
+        {{"hidden_size", "intermediate_size", "num_hidden_layers", "vocab_size"},
+         fmt::format("hidden_size {}, intermediate_size {}, num_hidden_layers {} and vocab_size {} "
+                     "make about {:.1e} "
+                     "parameters; expected at most {:.0e}: lower them",
+                     c.hidden_size, c.intermediate_size, c.num_hidden_layers, c.vocab_size,
+                     parameters, max_parameters)});
 }
 
 /// Any inverse, landmark source, norm and kind go with either semantics; only Hugging Face's equal
 /// segments need a certain length.
-void check_landmarks(const ModelConfig& c, Lines& lines) {
+void check_landmarks(const ModelConfig& c, Problems& found) {
   const AttentionConfig& attention = c.attention;
   const std::int64_t landmarks = attention.num_landmarks;
   if (attention.kind != AttentionKind::nystrom) return;
@@ -156,41 +160,50 @@ void check_landmarks(const ModelConfig& c, Lines& lines) {
   if (transformers && c.segment_means_seq_len == landmarks)
     return;  // Hugging Face's exact case: no landmarks at all
   if (landmarks > c.max_position_embeddings)
-    lines.push_back(
-        fmt::format("attention.num_landmarks {} exceeds max_position_embeddings {}; no sequence is "
-                    "long enough to have them",
-                    landmarks, c.max_position_embeddings));
+    found.push_back(
+        {{"attention.num_landmarks", "max_position_embeddings"},
+         fmt::format(
+             "attention.num_landmarks {} exceeds max_position_embeddings {}; no sequence is "
+             "long enough to have them",
+             landmarks, c.max_position_embeddings)});
   if (!transformers) return;
   if (c.segment_means_seq_len < 1 || c.segment_means_seq_len % landmarks != 0)
-    lines.push_back(fmt::format(
-        "attention.num_landmarks {} does not divide segment_means_seq_len {}, as "
-        "attention.semantics transformers "
-        "needs (Hugging Face refuses it too); change it or set attention.semantics to nystrom",
-        landmarks, c.segment_means_seq_len));
+    found.push_back(
+        {{"attention.num_landmarks", "attention.semantics"},
+         fmt::format(
+             "attention.num_landmarks {} does not divide segment_means_seq_len {}, as "
+             "attention.semantics transformers "
+             "needs (Hugging Face refuses it too); change it or set attention.semantics to nystrom",
+             landmarks, c.segment_means_seq_len)});
   if (c.segment_means_seq_len > c.max_position_embeddings)
-    lines.push_back(
-        fmt::format("max_position_embeddings {} is below segment_means_seq_len {}, the only length "
-                    "that attention.semantics "
-                    "transformers accepts; raise it or set attention.semantics to nystrom",
-                    c.max_position_embeddings, c.segment_means_seq_len));
+    found.push_back(
+        {{"max_position_embeddings", "attention.semantics"},
+         fmt::format(
+             "max_position_embeddings {} is below segment_means_seq_len {}, the only length "
+             "that attention.semantics "
+             "transformers accepts; raise it or set attention.semantics to nystrom",
+             c.max_position_embeddings, c.segment_means_seq_len)});
 }
 
-void check_baselines(const ModelConfig& c, Lines& lines) {
+void check_baselines(const ModelConfig& c, Problems& found) {
   const AttentionConfig& attention = c.attention;
   const bool baseline =
       attention.kind != AttentionKind::nystrom && attention.kind != AttentionKind::softmax;
   if (baseline && attention.semantics == Semantics::transformers)
-    lines.push_back(
-        fmt::format("attention.kind {} has no attention.semantics transformers, which Hugging Face "
-                    "defines for nystrom and "
-                    "softmax alone; set attention.semantics to nystrom",
-                    enum_name(attention.kind)));
+    found.push_back(
+        {{"attention.kind", "attention.semantics"},
+         fmt::format(
+             "attention.kind {} has no attention.semantics transformers, which Hugging Face "
+             "defines for nystrom and "
+             "softmax alone; set attention.semantics to nystrom",
+             enum_name(attention.kind))});
   if (attention.kind == AttentionKind::linformer &&
       attention.projected_length > c.max_position_embeddings)
-    lines.push_back(
-        fmt::format("attention.projected_length {} exceeds max_position_embeddings {}; linformer "
-                    "would make sequences longer",
-                    attention.projected_length, c.max_position_embeddings));
+    found.push_back(
+        {{"attention.projected_length", "max_position_embeddings"},
+         fmt::format("attention.projected_length {} exceeds max_position_embeddings {}; linformer "
+                     "would make sequences longer",
+                     attention.projected_length, c.max_position_embeddings)});
 }
 
 bool needs_token_ids(Head head) {
@@ -198,46 +211,51 @@ bool needs_token_ids(Head head) {
          head == Head::multiple_choice;
 }
 
-void check_input_and_head(const ModelConfig& c, Lines& lines) {
+void check_input_and_head(const ModelConfig& c, Problems& found) {
   if (c.embed_dim && c.norm == Norm::post)
-    lines.push_back(
-        fmt::format("embed_dim {} needs norm: pre; input features belong to the sequence block, "
-                    "and norm: post takes token ids",
-                    *c.embed_dim));
+    found.push_back(
+        {{"embed_dim", "norm"},
+         fmt::format("embed_dim {} needs norm: pre; input features belong to the sequence block, "
+                     "and norm: post takes token ids",
+                     *c.embed_dim)});
   if (c.embed_dim && needs_token_ids(c.head))
-    lines.push_back(
-        fmt::format("embed_dim {} makes the input features, but the head {} needs token ids; leave "
-                    "embed_dim out or choose "
-                    "another head",
-                    *c.embed_dim, enum_name(c.head)));
+    found.push_back(
+        {{"embed_dim"},
+         fmt::format(
+             "embed_dim {} makes the input features, but the head {} needs token ids; leave "
+             "embed_dim out or choose "
+             "another head",
+             *c.embed_dim, enum_name(c.head))});
   if (c.embed_dim && c.positions != Positions::none)
-    lines.push_back(
-        "positions are absolute, but input features (embed_dim) have no position embeddings; set "
-        "positions to none");
+    found.push_back(
+        {{"positions", "embed_dim"},
+         "positions are absolute, but input features (embed_dim) have no position embeddings; set "
+         "positions to none"});
   if (c.embed_dim && c.pairs == Pairs::towers)
-    lines.push_back(
-        "pairs are towers, but input features (embed_dim) come one sequence a sample; set pairs to "
-        "joined");
+    found.push_back({{"pairs", "embed_dim"},
+                     "pairs are towers, but input features (embed_dim) come one sequence a sample; "
+                     "set pairs to "
+                     "joined"});
   const bool labelled =
       c.head == Head::sequence_classification || c.head == Head::token_classification;
   if (labelled && c.labels.empty())
-    lines.push_back(
-        fmt::format("labels are empty; the head {} needs at least one", enum_name(c.head)));
+    found.push_back(
+        {{}, fmt::format("labels are empty; the head {} needs at least one", enum_name(c.head))});
 }
 
 }  // namespace
 
-std::vector<std::string> problems(const ModelConfig& config) {
-  Lines lines;
+Problems problems(const ModelConfig& config) {
+  Problems found;
   ModelConfig copy = config;  // field lists take a mutable struct
-  RangeCheck ranges{"", lines};
+  RangeCheck ranges{"", found};
   fields(ranges, copy);
-  if (!lines.empty()) return lines;  // the rules below divide by these numbers
-  check_shapes(config, lines);
-  check_landmarks(config, lines);
-  check_baselines(config, lines);
-  check_input_and_head(config, lines);
-  return lines;
+  if (!found.empty()) return found;  // the rules below divide by these numbers
+  check_shapes(config, found);
+  check_landmarks(config, found);
+  check_baselines(config, found);
+  check_input_and_head(config, found);
+  return found;
 }
 
 }  // namespace nystrom

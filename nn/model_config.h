@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/fields.h"
+#include "core/base/problem.h"
 
 namespace nystrom {
 
@@ -188,6 +189,6 @@ void fields(V& v, ModelConfig& c) {
 
 /// Everything about `config` that cannot be built, one line each ("hidden_size 100 is not divisible
 /// by num_attention_heads 12; …").
-std::vector<std::string> problems(const ModelConfig& config);
+Problems problems(const ModelConfig& config);
 
 }  // namespace nystrom

@@ -1,4 +1,5 @@
-# Installs the build, then configures, builds and runs the examples against the installed package, as a user of the library would.
+# Installs the build, then configures, builds and runs the examples against the installed package,
+# as a user of the library would.
 #   cmake -DBUILD=build/… -DEXAMPLES=examples -DGENERATOR=Ninja -DCOMPILER=g++ -P install_test.cmake
 cmake_minimum_required(VERSION 3.25)
 set(folder ${BUILD}/install_test)
@@ -10,7 +11,8 @@ function(run)
   endif()
 endfunction()
 run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${folder}/prefix)
-run(${CMAKE_COMMAND} -S ${EXAMPLES} -B ${folder}/build -G ${GENERATOR} -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_PREFIX_PATH=${folder}/prefix)
+run(${CMAKE_COMMAND} -S ${EXAMPLES} -B ${folder}/build -G ${GENERATOR}
+  -DCMAKE_CXX_COMPILER=${COMPILER} -DCMAKE_PREFIX_PATH=${folder}/prefix)
 run(${CMAKE_COMMAND} --build ${folder}/build)
 foreach(example train_own_model nystrom_encoder)
   run(${CMAKE_COMMAND} -E chdir ${folder}/build ${folder}/build/${example})

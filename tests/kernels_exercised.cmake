@@ -1,4 +1,5 @@
-# Fails unless every kernel of core/kernels.h was called by one of the test programs (tests/support/kernel_names.cpp).
+# Fails unless every kernel of core/kernels.h was called by one of the test programs
+# (tests/support/kernel_names.cpp).
 #   cmake -DKERNELS=core/kernels.h -DFOLDER=build/…/kernels -P kernels_exercised.cmake
 cmake_minimum_required(VERSION 3.25)
 file(STRINGS ${KERNELS} declarations REGEX "^[A-Z_]*KERNEL\\(")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Two network namespaces with a link between them stand for two hosts: a run over the link gives the bits of one process, one that loses the link
-# ends in time and goes on afterwards. Call: two_hosts.sh FOLDER_OF_NYSTROM. Ends with 77 and the reason where that is not permitted.
+# Two network namespaces with a link between them stand for two hosts: a run over the link gives the
+# bits of one process, one that loses the link ends in time and goes on afterwards. Call:
+# two_hosts.sh FOLDER_OF_NYSTROM. Ends with 77 and the reason where that is not permitted.
 set -euo pipefail
 
 nystrom=$(realpath "$1")/nystrom

@@ -1,5 +1,6 @@
-# Fails when a unit of vector code defines a weak symbol. The linker keeps one of several weak definitions, perhaps the one that was
-# compiled with AVX-512, for all callers: it would die with an illegal instruction on an older CPU.
+# Fails when a unit of vector code defines a weak symbol. The linker keeps one of several weak
+# definitions, perhaps the one that was compiled with AVX-512, for all callers: it would die with an
+# illegal instruction on an older CPU.
 #   cmake -DNM=nm -DOBJECTS=a.o|b.o -P vector_levels.cmake
 cmake_minimum_required(VERSION 3.25)
 string(REPLACE "|" ";" objects "${OBJECTS}")
@@ -16,5 +17,6 @@ foreach(object ${objects})
   endforeach()
 endforeach()
 if(found)
-  message(FATAL_ERROR "weak symbols in vector code; force their functions inline or give them internal linkage:${found}")
+  message(FATAL_ERROR
+    "weak symbols in vector code; force their functions inline or give them internal linkage:${found}")
 endif()

@@ -139,18 +139,19 @@ bool is_column_number(const std::string& text) {
 }
 
 /// Of one column as two things the model would see what it is to predict, or a text twice.
-void check_distinct_columns(const TaskConfig& task, std::vector<std::string>& lines) {
+void check_distinct_columns(const TaskConfig& task, Problems& found) {
   const TaskColumns columns = named_columns(task);
   std::map<std::string, std::string> first_use;
   const auto use = [&](const char* as, const std::optional<std::string>& column) {
     if (!column) return;
     const auto [first, added] = first_use.emplace(*column, as);
     if (added) return;
-    lines.push_back(first->second == as
-                        ? fmt::format("task.columns.{} has '{}' twice", as, printable(*column))
-                        : fmt::format("task.columns.{} and task.columns.{} are both '{}'; each "
-                                      "needs a column of its own",
-                                      first->second, as, printable(*column)));
+    found.push_back({{"task.columns." + first->second, fmt::format("task.columns.{}", as)},
+                     first->second == as
+                         ? fmt::format("task.columns.{} has '{}' twice", as, printable(*column))
+                         : fmt::format("task.columns.{} and task.columns.{} are both '{}'; each "
+                                       "needs a column of its own",
+                                       first->second, as, printable(*column))});
   };
   use("text", columns.text);
   use("pair", columns.pair);
@@ -158,13 +159,15 @@ void check_distinct_columns(const TaskConfig& task, std::vector<std::string>& li
   for (const std::string& choice : columns.choices) use("choices", choice);
 }
 
-void check_columns(const TaskConfig& task, std::vector<std::string>& lines) {
+void check_columns(const TaskConfig& task, Problems& found) {
   const TaskColumns& columns = task.columns;
   const auto numbered = [&](const char* name, const std::string& value) {
     if (is_column_number(value)) return;
-    lines.push_back(fmt::format(
-        "task.columns.{} '{}' is no number; without a header columns are numbers from 1", name,
-        printable(value)));
+    found.push_back(
+        {{fmt::format("task.columns.{}", name), "task.header"},
+         fmt::format(
+             "task.columns.{} '{}' is no number; without a header columns are numbers from 1", name,
+             printable(value))});
   };
   if (task.header == false) {
     for (const auto& [name, value] : {std::pair{"text", columns.text},
@@ -174,34 +177,40 @@ void check_columns(const TaskConfig& task, std::vector<std::string>& lines) {
       if (value) numbered(name, *value);
     for (const std::string& column : columns.choices) numbered("choices", column);
   }
-  check_distinct_columns(task, lines);
+  check_distinct_columns(task, found);
   const TaskKind kind = *task.kind;
   if (kind == TaskKind::choice && columns.choices.empty())
-    lines.push_back(
-        "task.columns.choices is empty; name the columns of the continuations, such as [ending0, "
-        "ending1]");
+    found.push_back(
+        {{"task.columns.choices"},
+         "task.columns.choices is empty; name the columns of the continuations, such as [ending0, "
+         "ending1]"});
   if (kind != TaskKind::choice && !columns.choices.empty())
-    lines.push_back(
-        fmt::format("task.columns.choices is for tasks of kind choice; this one is of kind {}",
-                    enum_name(kind)));
+    found.push_back(
+        {{"task.columns.choices", "task.kind"},
+         fmt::format("task.columns.choices is for tasks of kind choice; this one is of kind {}",
+                     enum_name(kind))});
   if ((kind == TaskKind::tokens || kind == TaskKind::features) && columns.pair)
-    lines.push_back(
-        fmt::format("task.columns.pair: a task of kind {} has no second text", enum_name(kind)));
+    found.push_back(
+        {{"task.columns.pair", "task.kind"},
+         fmt::format("task.columns.pair: a task of kind {} has no second text", enum_name(kind))});
 }
 
-void check_labels(const TaskConfig& task, std::vector<std::string>& lines) {
+void check_labels(const TaskConfig& task, Problems& found) {
   if (task.labels.empty()) return;
   const TaskKind kind = *task.kind;
   if (kind == TaskKind::regression || kind == TaskKind::questions)
-    lines.push_back(fmt::format("task.labels: a task of kind {} has no labels", enum_name(kind)));
+    found.push_back({{"task.labels", "task.kind"},
+                     fmt::format("task.labels: a task of kind {} has no labels", enum_name(kind))});
   if (task.labels.size() == 1)
-    lines.push_back(fmt::format("task.labels has 1 entry, '{}'; a choice needs two",
-                                printable(task.labels[0])));
+    found.push_back({{"task.labels"},
+                     fmt::format("task.labels has 1 entry, '{}'; a choice needs two",
+                                 printable(task.labels[0]))});
   std::set<std::string> seen;
   for (const std::string& label : task.labels) {
-    if (label.empty()) lines.push_back("task.labels holds an empty label");
+    if (label.empty()) found.push_back({{"task.labels"}, "task.labels holds an empty label"});
     if (!seen.insert(label).second)
-      lines.push_back(fmt::format("task.labels has '{}' twice", printable(label)));
+      found.push_back(
+          {{"task.labels"}, fmt::format("task.labels has '{}' twice", printable(label))});
   }
 }
 
@@ -244,46 +253,53 @@ TaskColumns named_columns(const TaskConfig& task) {
   return columns;
 }
 
-std::vector<std::string> problems(const TaskConfig& given) {
-  std::vector<std::string> lines;
+Problems problems(const TaskConfig& given) {
+  Problems found;
   const Recipe* recipe = find_recipe(given);
   if (given.recipe && !recipe) {
     const std::vector<std::string> known = task_recipes();
-    lines.push_back(fmt::format("task.recipe '{}' is unknown{}; expected one of {}",
-                                printable(*given.recipe), did_you_mean(*given.recipe, known),
-                                fmt::join(known, ", ")));
-    return lines;
+    found.push_back(
+        {{"task.recipe"},
+         fmt::format("task.recipe '{}' is unknown{}; expected one of {}", printable(*given.recipe),
+                     did_you_mean(*given.recipe, known), fmt::join(known, ", "))});
+    return found;
   }
   if (!given.kind && !recipe) {
-    lines.push_back(
-        "task.kind is missing; expected classification, regression, tokens, questions, choice or "
-        "features, or a task.recipe");
-    return lines;
+    found.push_back(
+        {{"task.kind", "task.recipe"},
+         "task.kind is missing; expected classification, regression, tokens, questions, choice or "
+         "features, or a task.recipe"});
+    return found;
   }
   if (recipe && given.kind && *given.kind != recipe->kind) {
-    lines.push_back(
-        fmt::format("task.kind {} does not fit task.recipe {}, which is {}; leave it out",
-                    enum_name(*given.kind), recipe->name, enum_name(recipe->kind)));
-    return lines;
+    found.push_back(
+        {{"task.kind", "task.recipe"},
+         fmt::format("task.kind {} does not fit task.recipe {}, which is {}; leave it out",
+                     enum_name(*given.kind), recipe->name, enum_name(recipe->kind))});
+    return found;
   }
   const TaskConfig task = resolve_task(given);
   const TaskKind kind = *task.kind;
   const auto formats = formats_of(kind);
   if (task.format && std::ranges::find(formats, *task.format) == formats.end())
-    lines.push_back(
-        fmt::format("task.format {} does not hold a task of kind {}; expected one of {}",
-                    enum_name(*task.format), enum_name(kind), words(formats)));
+    found.push_back(
+        {{"task.format", "task.kind"},
+         fmt::format("task.format {} does not hold a task of kind {}; expected one of {}",
+                     enum_name(*task.format), enum_name(kind), words(formats))});
   const auto metrics = metrics_of(kind);
   if (task.metric && std::ranges::find(metrics, *task.metric) == metrics.end())
-    lines.push_back(
-        fmt::format("task.metric {} does not measure a task of kind {}; expected one of {}",
-                    enum_name(*task.metric), enum_name(kind), words(metrics)));
-  check_columns(task, lines);
-  check_labels(task, lines);
+    found.push_back(
+        {{"task.metric", "task.kind"},
+         fmt::format("task.metric {} does not measure a task of kind {}; expected one of {}",
+                     enum_name(*task.metric), enum_name(kind), words(metrics))});
+  check_columns(task, found);
+  check_labels(task, found);
   if (task.no_answer == true && kind != TaskKind::questions)
-    lines.push_back(fmt::format(
-        "task.no_answer is for tasks of kind questions; this one is of kind {}", enum_name(kind)));
-  return lines;
+    found.push_back(
+        {{"task.no_answer", "task.kind"},
+         fmt::format("task.no_answer is for tasks of kind questions; this one is of kind {}",
+                     enum_name(kind))});
+  return found;
 }
 
 std::vector<TaskFormat> formats_of(TaskKind kind) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/base/fields.h"
+#include "core/base/problem.h"
 
 namespace nystrom {
 
@@ -138,7 +139,7 @@ TaskColumns named_columns(const TaskConfig& task);
 /// Everything about `task` that its options' ranges cannot say, a line each, beginning with the
 /// path of the option at fault: "task.recipe 'sst' is unknown; did you mean 'sst2'?". Files are not
 /// looked at. Empty: it can be resolved.
-std::vector<std::string> problems(const TaskConfig& task);
+Problems problems(const TaskConfig& task);
 
 /// Whether outputs are words of a label set: classification and tokens. (Classes of features are
 /// numbers in their files.)

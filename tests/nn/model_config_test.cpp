@@ -22,7 +22,7 @@ class ModelProblems : public testing::TestWithParam<Case> {};
 TEST_P(ModelProblems, AreExactly) {
   ModelConfig config;
   GetParam().change(config);
-  EXPECT_EQ(joined(problems(config)), GetParam().expected);
+  EXPECT_EQ(joined(messages_of(problems(config))), GetParam().expected);
 }
 
 void make_features(ModelConfig& c) {

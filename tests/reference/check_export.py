@@ -1,12 +1,13 @@
 """Compares exported models with what transformers makes of them.
 
-usage: check_export.py [--program build/release/nystrom] [--tokenizer-tool build/release/tokenizer_tool]
+usage: check_export.py [--program build/release/nystrom] [--tokenizer-tool
+build/release/tokenizer_tool]
 
-Trains tiny models on a bundled novel (Nyström attention, exact attention, no convolution), exports them, and loads the folders with
-transformers: no weight may be initialised anew or be left over, logits and the fill-mask pipeline must agree with `nystrom forward` within
-1e-4 (of the largest entry; scores absolutely), the code in the model card must run, what transformers saves must come back, and transformers
-must still do what the card warns of. Last, every other head loads.
-"""
+Trains tiny models on a bundled novel (Nyström attention, exact attention, no convolution), exports
+them, and loads the folders with transformers: no weight may be initialised anew or be left over,
+logits and the fill-mask pipeline must agree with `nystrom forward` within 1e-4 (of the largest
+entry; scores absolutely), the code in the model card must run, what transformers saves must come
+back, and transformers must still do what the card warns of. Last, every other head loads."""
 
 import argparse
 import contextlib
@@ -32,8 +33,10 @@ TOLERANCE = 1e-4
 TEXTS = [
     "The [MASK] was quiet.",
     "He took the [MASK] from the table, looked at it for a while, and said nothing.",
-    "I remember him as if it were yesterday, as he came plodding to the inn [MASK], his sea-chest following behind him in a hand-barrow; "
-    "a tall, strong, heavy, nut-brown man, his tarry pigtail falling over the shoulder of his soiled blue coat, his hands ragged and scarred.",
+    "I remember him as if it were yesterday, as he came plodding to the inn "
+    "[MASK], his sea-chest following behind him in a hand-barrow; "
+    "a tall, strong, heavy, nut-brown man, his tarry pigtail falling over the "
+    "shoulder of his soiled blue coat, his hands ragged and scarred.",
 ]
 RUN = """
 run_dir: {folder}/runs/{name}
@@ -46,7 +49,8 @@ model:
   initializer_range: 0.12  # attention is far from uniform after few steps too
   attention: {{kind: {kind}, num_landmarks: 16, conv_kernel_size: {conv}}}
 tokenizer: {{train: {{vocab_size: 2000}}}}
-data: {{train: ["{novel}"], validation: ["{novel}"], sequence_length: {length}, cache: "{folder}/cache"}}
+data: {{train: ["{novel}"], validation: ["{novel}"], sequence_length: {length},
+  cache: "{folder}/cache"}}
 optimizer: {{learning_rate: 2.0e-3}}
 schedule: {{warmup_steps: 10}}
 training: {{steps: 60, batch_size: 16, micro_batch_size: 16, dtype: f32}}
@@ -67,7 +71,9 @@ class Checks:
 
 
 def nystrom(program, *arguments, folder=None):
-    result = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, cwd=folder)
+    result = subprocess.run(
+        [program, *map(str, arguments)], capture_output=True, text=True, cwd=folder
+    )
     if result.returncode != 0:
         raise SystemExit(f"nystrom {' '.join(map(str, arguments))}: {result.stderr}")
     return result.stdout
@@ -75,7 +81,9 @@ def nystrom(program, *arguments, folder=None):
 
 def train(program, folder, name, kind, conv):
     config = folder / f"{name}.yaml"
-    config.write_text(RUN.format(folder=folder, name=name, kind=kind, conv=conv, novel=NOVEL, length=LENGTH))
+    config.write_text(
+        RUN.format(folder=folder, name=name, kind=kind, conv=conv, novel=NOVEL, length=LENGTH)
+    )
     nystrom(program, "pretrain", config, "--quiet")
     return folder / "runs" / name
 
@@ -102,24 +110,44 @@ def deviation(ours, theirs, mask):
 def load(check, name, folder, cls=AutoModelForMaskedLM):
     model, report = cls.from_pretrained(folder, output_loading_info=True)
     wrong = {key: value for key, value in report.items() if value}
-    check(not wrong, f"{name}: loads in transformers, {sum(p.numel() for p in model.parameters())} values, initialised or left over: {wrong or 'none'}")
+    check(
+        not wrong,
+        f"{name}: loads in transformers, {sum(p.numel() for p in model.parameters())} "
+        f"values, initialised or left over: {wrong or 'none'}",
+    )
     return model.eval()
 
 
 def check_padded_logits(check, program, name, folder, model, tokenizer):
     """Rows of the one length that transformers takes: several texts at once, and full rows."""
-    inputs = tokenizer(TEXTS, padding="max_length", truncation=True, max_length=LENGTH, return_tensors="pt")
+    inputs = tokenizer(
+        TEXTS, padding="max_length", truncation=True, max_length=LENGTH, return_tensors="pt"
+    )
     ours = our_logits(program, folder, inputs, "--set", "model.attention.semantics=transformers")
     worst = deviation(ours, their_logits(model, inputs), inputs["attention_mask"])
-    check(worst <= TOLERANCE, f"{name}: logits of {len(TEXTS)} texts padded to {LENGTH}, semantics transformers: differ by {worst:.1e}")
+    check(
+        worst <= TOLERANCE,
+        f"{name}: logits of {len(TEXTS)} texts padded to {LENGTH}, "
+        f"semantics transformers: differ by {worst:.1e}",
+    )
 
 
 def check_free_logits(check, program, name, folder, model, tokenizer):
     worst = 0.0
     for text in TEXTS:
         inputs = tokenizer(text, truncation=True, max_length=LENGTH, return_tensors="pt")
-        worst = max(worst, deviation(our_logits(program, folder, inputs), their_logits(model, inputs), inputs["attention_mask"]))
-    check(worst <= TOLERANCE, f"{name}: logits of {len(TEXTS)} texts as they are: differ by {worst:.1e}")
+        worst = max(
+            worst,
+            deviation(
+                our_logits(program, folder, inputs),
+                their_logits(model, inputs),
+                inputs["attention_mask"],
+            ),
+        )
+    check(
+        worst <= TOLERANCE,
+        f"{name}: logits of {len(TEXTS)} texts as they are: differ by {worst:.1e}",
+    )
 
 
 def check_fill_mask(check, program, name, folder, tokenizer):
@@ -127,12 +155,18 @@ def check_fill_mask(check, program, name, folder, tokenizer):
     worst, same = 0.0, True
     for text in TEXTS:
         inputs = tokenizer(text, truncation=True, return_tensors="pt")
-        logits = our_logits(program, folder, inputs)[0][inputs["input_ids"][0] == tokenizer.mask_token_id][0]
+        logits = our_logits(program, folder, inputs)[0][
+            inputs["input_ids"][0] == tokenizer.mask_token_id
+        ][0]
         scores, tokens = logits.softmax(-1).topk(5)
         theirs = fill_mask(text, top_k=5)
         same &= tokens.tolist() == [guess["token"] for guess in theirs]
         worst = max(worst, *(abs(a - guess["score"]) for a, guess in zip(scores.tolist(), theirs)))
-    check(same and worst <= TOLERANCE, f"{name}: top 5 of the fill-mask pipeline for {len(TEXTS)} texts: same tokens, scores differ by {worst:.1e}")
+    check(
+        same and worst <= TOLERANCE,
+        f"{name}: top 5 of the fill-mask pipeline for {len(TEXTS)} "
+        f"texts: same tokens, scores differ by {worst:.1e}",
+    )
 
 
 def check_card(check, name, folder, lines):
@@ -142,15 +176,25 @@ def check_card(check, name, folder, lines):
     with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
         for block in blocks:
             exec(compile(block, "README.md", "exec"), {})
-    check(len(blocks) == 1 and len(printed.getvalue().splitlines()) == lines, f"{name}: the card's code runs and makes {lines} guesses")
+    check(
+        len(blocks) == 1 and len(printed.getvalue().splitlines()) == lines,
+        f"{name}: the card's code runs and makes {lines} guesses",
+    )
 
 
 def check_heads(check, program, scratch):
     """Every head loads, and the code in its card runs; the folders have no tokenizer."""
-    for name in ["sequence_nystrom_gelu", "tokens_nystrom", "questions_exact", "choice_nystrom_types"]:
+    for name in [
+        "sequence_nystrom_gelu",
+        "tokens_nystrom",
+        "questions_exact",
+        "choice_nystrom_types",
+    ]:
         folder = scratch / name
         nystrom(program, "export", ROOT / "tests/fixtures/hf" / name, folder, "--quiet")
-        cls = getattr(transformers, json.loads((folder / "config.json").read_text())["architectures"][0])
+        cls = getattr(
+            transformers, json.loads((folder / "config.json").read_text())["architectures"][0]
+        )
         load(check, name, folder, cls)
         check_card(check, name, folder, 0)
 
@@ -162,7 +206,11 @@ def check_way_back(check, program, name, folder, model, tokenizer, scratch):
     block = [json.loads((path / "config.json").read_text())["nystrom"] for path in (folder, saved)]
     inputs = tokenizer(TEXTS[1], return_tensors="pt")
     same = torch.equal(our_logits(program, saved, inputs), our_logits(program, folder, inputs))
-    check(block[0] == block[1] and same, f"{name}: saved by transformers and read by nystrom again: same options, same logits bit by bit")
+    check(
+        block[0] == block[1] and same,
+        f"{name}: saved by transformers and read by nystrom "
+        "again: same options, same logits bit by bit",
+    )
 
 
 def check_encoder(check, program, name, folder, scratch):
@@ -180,24 +228,40 @@ def check_warnings(check, name, model, tokenizer):
         fails = False
     except RuntimeError as error:
         fails = "shape" in str(error)
-    check(fails, f"{name}: transformers fails on a text of {text['input_ids'].shape[1]} positions in a reshape")
-    pair = {key: torch.ones(2, LENGTH // 2, dtype=torch.long) for key in ["input_ids", "attention_mask"]}
+    check(
+        fails,
+        f"{name}: transformers fails on a text of "
+        f"{text['input_ids'].shape[1]} positions in a reshape",
+    )
+    pair = {
+        key: torch.ones(2, LENGTH // 2, dtype=torch.long) for key in ["input_ids", "attention_mask"]
+    }
     pair["input_ids"][:] = torch.arange(10, 10 + LENGTH // 2)
     other = {"input_ids": pair["input_ids"].clone(), "attention_mask": pair["attention_mask"]}
     other["input_ids"][1] += 100
     a, b = their_logits(model, pair)[0], their_logits(model, other)[0]
     moved = ((a - b).abs().max() / a.abs().max()).item()
-    check(moved > 1e-3, f"{name}: of two texts of {LENGTH // 2} positions, transformers changes the first with the second: by {moved:.1e}")
+    check(
+        moved > 1e-3,
+        f"{name}: of two texts of {LENGTH // 2} positions, transformers "
+        f"changes the first with the second: by {moved:.1e}",
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--program", default=ROOT / "build/release/nystrom")
     parser.add_argument("--tokenizer-tool", default=ROOT / "build/release/tokenizer_tool")
     arguments = parser.parse_args()
     check, program = Checks(), arguments.program
-    cases = [("nystrom", "nystrom", 33, []), ("no convolution", "nystrom", "null", []), ("softmax", "softmax", 33, []),
-             ("nystrom as softmax", "nystrom", 33, ["--attention", "softmax"])]
+    cases = [
+        ("nystrom", "nystrom", 33, []),
+        ("no convolution", "nystrom", "null", []),
+        ("softmax", "softmax", 33, []),
+        ("nystrom as softmax", "nystrom", 33, ["--attention", "softmax"]),
+    ]
     with tempfile.TemporaryDirectory() as temporary:
         scratch = Path(temporary)
         runs = {}
@@ -205,8 +269,24 @@ def main():
             if (kind, conv) not in runs:
                 runs[kind, conv] = train(program, scratch, f"run-{number}", kind, conv)
             folder = scratch / f"exported-{number}"
-            report = json.loads(nystrom(program, "export", runs[kind, conv], folder, "--verify", "--json", "--quiet", *options))
-            print(f"{name}: nystrom and transformers differ by", ", ".join(f"{d['relative']:.1e} ({d['tokens']} tokens)" for d in report["differences"]))
+            report = json.loads(
+                nystrom(
+                    program,
+                    "export",
+                    runs[kind, conv],
+                    folder,
+                    "--verify",
+                    "--json",
+                    "--quiet",
+                    *options,
+                )
+            )
+            print(
+                f"{name}: nystrom and transformers differ by",
+                ", ".join(
+                    f"{d['relative']:.1e} ({d['tokens']} tokens)" for d in report["differences"]
+                ),
+            )
             model, tokenizer = load(check, name, folder), AutoTokenizer.from_pretrained(folder)
             if kind == "nystrom" and not options:
                 check_padded_logits(check, program, name, folder, model, tokenizer)
@@ -219,7 +299,10 @@ def main():
                 check_encoder(check, program, name, folder, scratch)
                 check_warnings(check, name, model, tokenizer)
                 lines = mixed_lines([NOVEL], random.Random(0), 1_000_000)
-                check(compare(arguments.tokenizer_tool, f"{name}, tokenizer", folder, lines), f"{name}: AutoTokenizer gives our ids")
+                check(
+                    compare(arguments.tokenizer_tool, f"{name}, tokenizer", folder, lines),
+                    f"{name}: AutoTokenizer gives our ids",
+                )
         check_heads(check, program, scratch)
     return 1 if check.failed else 0
 

@@ -2,11 +2,11 @@
 
 usage: check_fill_mask.py [--program build/release/nystrom] [--texts 60]
 
-Two small models are pretrained by the program and opened by both: one with exact attention, for which Hugging Face's config.json gets
-segment_means_seq_len = num_landmarks, and one with Nyström attention read with transformers' semantics, for which Hugging Face is told to
-pad to the one length. On sentences of the held-out novel with one or two words masked, and on texts made for their edges, the top 5
-must have the same ids, token_str and sequence, and scores within 1e-4.
-"""
+Two small models are pretrained by the program and opened by both: one with exact attention, for
+which Hugging Face's config.json gets segment_means_seq_len = num_landmarks, and one with Nyström
+attention read with transformers' semantics, for which Hugging Face is told to pad to the one
+length. On sentences of the held-out novel with one or two words masked, and on texts made for their
+edges, the top 5 must have the same ids, token_str and sequence, and scores within 1e-4."""
 
 import argparse
 import gzip
@@ -24,18 +24,39 @@ from transformers import pipeline
 ROOT = Path(__file__).resolve().parents[2]
 LENGTH = 128
 EDGES = [
-    "[MASK]", "[MASK] [MASK]", "[MASK][MASK][MASK]", "  the [MASK]  ", "the [MASK].", "[MASK] of the sea", "CAF\u00c9 [MASK] na\u00efve",
-    "\u6771\u4eac [MASK] \U0001f642", "\u6771\u4eac [MASK] [MASK] \U0001f642", "[CLS] the [MASK] [SEP]", "the [MASK] <pad> and [MASK]",
-    'he said "[MASK]" and \\ left', "12,345 [MASK]", "the [mask] and [MASK]", "the\t[MASK]\u2003sea", "[MASK] " + "the " * (LENGTH - 3),
+    "[MASK]",
+    "[MASK] [MASK]",
+    "[MASK][MASK][MASK]",
+    "  the [MASK]  ",
+    "the [MASK].",
+    "[MASK] of the sea",
+    "CAF\u00c9 [MASK] na\u00efve",
+    "\u6771\u4eac [MASK] \U0001f642",
+    "\u6771\u4eac [MASK] [MASK] \U0001f642",
+    "[CLS] the [MASK] [SEP]",
+    "the [MASK] <pad> and [MASK]",
+    'he said "[MASK]" and \\ left',
+    "12,345 [MASK]",
+    "the [mask] and [MASK]",
+    "the\t[MASK]\u2003sea",
+    "[MASK] " + "the " * (LENGTH - 3),
 ]
 
 
 def pretrain(program, folder, attention):
     settings = {
-        "run_dir": folder / attention, "data.cache": folder / "cache", "model.attention.kind": attention, "training.steps": 40,
-        "data.train": f"[{ROOT}/examples/quickstart/corpus/woolf-lighthouse.txt.gz]", "tokenizer.train.vocab_size": 2000,
-        "data.validation": f"[{ROOT}/examples/quickstart/heldout.txt.gz]", "schedule.warmup_steps": 5, "data.sequence_length": LENGTH,
-        "model.max_position_embeddings": LENGTH, "optimizer.learning_rate": 3.0e-3, "evaluation.every": 1000000,
+        "run_dir": folder / attention,
+        "data.cache": folder / "cache",
+        "model.attention.kind": attention,
+        "training.steps": 40,
+        "data.train": f"[{ROOT}/examples/quickstart/corpus/woolf-lighthouse.txt.gz]",
+        "tokenizer.train.vocab_size": 2000,
+        "data.validation": f"[{ROOT}/examples/quickstart/heldout.txt.gz]",
+        "schedule.warmup_steps": 5,
+        "data.sequence_length": LENGTH,
+        "model.max_position_embeddings": LENGTH,
+        "optimizer.learning_rate": 3.0e-3,
+        "evaluation.every": 1000000,
     }
     command = [program, "pretrain", ROOT / "configs/quickstart.yaml", "--quiet"]
     for key, value in settings.items():
@@ -69,7 +90,9 @@ def sentences(count, rng):
 
 def our_results(program, folder, texts):
     command = [program, "predict", folder, "--json", "--quiet", *texts]
-    lines = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    lines = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.splitlines()
     return [json.loads(line) for line in lines]
 
 
@@ -81,7 +104,11 @@ def differences(ours, theirs):
     for mine, other in zip(*masks):
         for a, b in zip(mine, other):
             worst = max(worst, abs(a["score"] - b["score"]))
-            lines += [f"{key}: {ascii(a[key])}, theirs {ascii(b[key])}" for key in ("token", "token_str", "sequence") if a[key] != b[key]]
+            lines += [
+                f"{key}: {ascii(a[key])}, theirs {ascii(b[key])}"
+                for key in ("token", "token_str", "sequence")
+                if a[key] != b[key]
+            ]
             if list(a) != list(b):
                 lines.append(f"fields {list(a)}, theirs {list(b)}")
     return lines, worst
@@ -101,7 +128,9 @@ def compare(name, ours, theirs, texts):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--program", default=ROOT / "build/release/nystrom")
     parser.add_argument("--texts", type=int, default=60)
     parser.add_argument("--seed", type=int, default=0)
@@ -110,15 +139,21 @@ def main():
     equal = True
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for attention, segments, padding in [("softmax", None, False), ("nystrom", LENGTH, "max_length")]:
+        for attention, segments, padding in [
+            ("softmax", None, False),
+            ("nystrom", LENGTH, "max_length"),
+        ]:
             checkpoint = pretrain(arguments.program, folder, attention)
             plain = plain_copy(checkpoint, folder / f"plain_{attention}", segments)
             fill = pipeline("fill-mask", model=str(plain), tokenizer=str(plain), device="cpu")
             options = {"padding": padding, "max_length": LENGTH} if padding else {}
             theirs = [fill(text, tokenizer_kwargs=options) for text in texts]
-            # The checkpoint itself, with our block, where both mean the same; else the folder without it.
+            # The checkpoint itself, with our block, where both mean the same; else the folder
+            # without it.
             opened = checkpoint if attention == "softmax" else plain
-            equal &= compare(attention, our_results(arguments.program, opened, texts), theirs, texts)
+            equal &= compare(
+                attention, our_results(arguments.program, opened, texts), theirs, texts
+            )
     return 0 if equal else 1
 
 

@@ -2,10 +2,10 @@
 
 usage: check_finetune.py [--program build/release/nystrom]
 
-Trains a toy of each kind of text task with exact attention (which transformers runs at any length), exports it, and loads the folder with the Auto class of
-its task and AutoTokenizer: no weight may be initialised anew or be left over, labels must be the task's, and what transformers predicts for texts it was not
-trained on must be what `nystrom predict` says, probabilities within 1e-4.
-"""
+Trains a toy of each kind of text task with exact attention (which transformers runs at any length),
+exports it, and loads the folder with the Auto class of its task and AutoTokenizer: no weight may be
+initialised anew or be left over, labels must be the task's, and what transformers predicts for
+texts it was not trained on must be what `nystrom predict` says, probabilities within 1e-4."""
 
 import argparse
 import json
@@ -16,8 +16,14 @@ from pathlib import Path
 
 import torch
 from check_export import Checks, nystrom
-from transformers import (AutoModelForMultipleChoice, AutoModelForQuestionAnswering, AutoModelForSequenceClassification,
-                          AutoModelForTokenClassification, AutoTokenizer, pipeline)
+from transformers import (
+    AutoModelForMultipleChoice,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+    pipeline,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 NOVEL = ROOT / "examples/quickstart/corpus/stevenson-treasure.txt.gz"
@@ -25,7 +31,8 @@ TOLERANCE = 1e-4
 WORDS = "the sea was calm and old ships sailed home under pale stars while men sang of gold".split()
 BASE = """
 run_dir: {folder}/base
-model: {{hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 64, max_position_embeddings: 64, initializer_range: 0.1,
+model: {{hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 64,
+  max_position_embeddings: 64, initializer_range: 0.1,
          attention: {{kind: softmax, num_landmarks: 8, conv_kernel_size: 5}}}}
 tokenizer: {{train: {{vocab_size: 1000}}}}
 data: {{train: ["{novel}"], validation: ["{novel}"], sequence_length: 64, cache: "{folder}/cache"}}
@@ -35,12 +42,16 @@ training: {{steps: 5, batch_size: 8, micro_batch_size: 8, dtype: f32}}
 RUN = """
 run_dir: {folder}/{kind}
 model: {{from: {folder}/base}}
-task: {{kind: {kind}, train: ["{folder}/{kind}.{ending}"], validation: ["{folder}/{kind}.{ending}"]{more}}}
+task: {{kind: {kind}, train: ["{folder}/{kind}.{ending}"],
+  validation: ["{folder}/{kind}.{ending}"]{more}}}
 optimizer: {{learning_rate: 2.0e-3}}
 training: {{steps: 40, batch_size: 16, micro_batch_size: 16, dtype: f32}}
 logging: {{tensorboard: false}}
 """
-QUESTION, CONTEXT = "where are the ships?", "Under pale stars, men sang; the old ships sailed home over a calm sea."
+QUESTION, CONTEXT = (
+    "where are the ships?",
+    "Under pale stars, men sang; the old ships sailed home over a calm sea.",
+)
 
 
 def sentence(rng, *wanted):
@@ -64,19 +75,33 @@ def write_files(folder, rng):
     with open(folder / "tokens.conll", "w") as file:
         for _ in range(64):
             for word in sentence(rng, "Jim").split():
-                print(word, "B-PER" if word == "Jim" else "B-SHIP" if word == "ships" else "O", file=file)
+                print(
+                    word,
+                    "B-PER" if word == "Jim" else "B-SHIP" if word == "ships" else "O",
+                    file=file,
+                )
             print(file=file)
     paragraphs = []
     for number in range(64):
         context = sentence(rng, "Jim")
-        qas = [{"id": str(number), "question": "who is it?", "answers": [{"text": "Jim", "answer_start": context.index("Jim")}]}]
+        qas = [
+            {
+                "id": str(number),
+                "question": "who is it?",
+                "answers": [{"text": "Jim", "answer_start": context.index("Jim")}],
+            }
+        ]
         paragraphs.append({"context": context, "qas": qas})
-    (folder / "questions.json").write_text(json.dumps({"data": [{"title": "", "paragraphs": paragraphs}]}))
+    (folder / "questions.json").write_text(
+        json.dumps({"data": [{"title": "", "paragraphs": paragraphs}]})
+    )
     with open(folder / "choice.jsonl", "w") as file:
         for _ in range(64):
             right = rng.randrange(3)
             choices = [sentence(rng, "gold" if i == right else "stone") for i in range(3)]
-            print(json.dumps({"text": sentence(rng), "endings": choices, "label": right}), file=file)
+            print(
+                json.dumps({"text": sentence(rng), "endings": choices, "label": right}), file=file
+            )
 
 
 def train(program, folder, kind, ending, more):
@@ -105,18 +130,33 @@ def close(ours, theirs):
 
 def check_classification(check, program, folder, rng):
     model, tokenizer = load(check, "classification", folder, AutoModelForSequenceClassification)
-    check(model.config.id2label == {0: "bad", 1: "fine", 2: "good"}, f"classification: labels {model.config.id2label}")
-    check(model.config.problem_type == "single_label_classification", f"classification: problem_type {model.config.problem_type}")
+    check(
+        model.config.id2label == {0: "bad", 1: "fine", 2: "good"},
+        f"classification: labels {model.config.id2label}",
+    )
+    check(
+        model.config.problem_type == "single_label_classification",
+        f"classification: problem_type {model.config.problem_type}",
+    )
     ids = (model.config.bos_token_id, model.config.eos_token_id)
-    check(ids == (tokenizer.cls_token_id, tokenizer.sep_token_id), f"classification: bos and eos {ids} are the tokenizer's cls and sep")
+    check(
+        ids == (tokenizer.cls_token_id, tokenizer.sep_token_id),
+        f"classification: bos and eos {ids} are the tokenizer's cls and sep",
+    )
     classify = pipeline("text-classification", model=model, tokenizer=tokenizer, top_k=None)
     worst, same = 0.0, True
     for _ in range(10):
         text = sentence(rng, "fine")
         ours, theirs = predict(program, folder, text), classify([text])[0]
         same &= [guess["label"] for guess in ours] == [guess["label"] for guess in theirs]
-        worst = max(worst, close([guess["score"] for guess in ours], [guess["score"] for guess in theirs]))
-    check(same and worst <= TOLERANCE, f"classification: the text-classification pipeline says the same of 10 texts, scores differ by {worst:.1e}")
+        worst = max(
+            worst, close([guess["score"] for guess in ours], [guess["score"] for guess in theirs])
+        )
+    check(
+        same and worst <= TOLERANCE,
+        "classification: the text-classification pipeline says the "
+        f"same of 10 texts, scores differ by {worst:.1e}",
+    )
 
 
 def check_regression(check, program, folder, rng):
@@ -128,15 +168,24 @@ def check_regression(check, program, folder, rng):
         with torch.no_grad():
             value = model(**tokenizer(text, return_tensors="pt")).logits.item()
         ours = predict(program, folder, text)["value"]
-        worst, of_pipeline = max(worst, abs(ours - value)), max(of_pipeline, abs(ours - score([text])[0]["score"]))
-    check(model.config.problem_type == "regression" and of_pipeline <= TOLERANCE,
-          f"regression: the text-classification pipeline gives the values of 10 texts, within {of_pipeline:.1e}")
+        worst, of_pipeline = (
+            max(worst, abs(ours - value)),
+            max(of_pipeline, abs(ours - score([text])[0]["score"])),
+        )
+    check(
+        model.config.problem_type == "regression" and of_pipeline <= TOLERANCE,
+        "regression: the text-classification pipeline gives the "
+        f"values of 10 texts, within {of_pipeline:.1e}",
+    )
     check(worst <= TOLERANCE, f"regression: values of 10 texts differ by {worst:.1e}")
 
 
 def check_tokens(check, program, folder, rng):
     model, tokenizer = load(check, "tokens", folder, AutoModelForTokenClassification)
-    check(sorted(model.config.label2id) == ["B-PER", "B-SHIP", "O"], f"tokens: labels {model.config.label2id}")
+    check(
+        sorted(model.config.label2id) == ["B-PER", "B-SHIP", "O"],
+        f"tokens: labels {model.config.label2id}",
+    )
     same, worst, found = True, 0.0, 0
     for _ in range(10):
         words = sentence(rng, "Jim").split()
@@ -152,12 +201,20 @@ def check_tokens(check, program, folder, rng):
             start = len(" ".join(words[:number])) + (number > 0)
             if label != "O":
                 theirs.append((label[2:], word, start, start + len(word), best.values.item()))
-        ours = [(e["entity_group"], e["word"], e["start"], e["end"], e["score"]) for e in predict(program, folder, text)]
+        ours = [
+            (e["entity_group"], e["word"], e["start"], e["end"], e["score"])
+            for e in predict(program, folder, text)
+        ]
         same &= [entity[:4] for entity in ours] == [entity[:4] for entity in theirs]
         if same and ours:
-            worst = max(worst, close([entity[4] for entity in ours], [entity[4] for entity in theirs]))
+            worst = max(
+                worst, close([entity[4] for entity in ours], [entity[4] for entity in theirs])
+            )
         found += len(theirs)
-    check(same and found > 0 and worst <= TOLERANCE, f"tokens: the same {found} entities in 10 texts, scores differ by {worst:.1e}")
+    check(
+        same and found > 0 and worst <= TOLERANCE,
+        f"tokens: the same {found} entities in 10 texts, scores differ by {worst:.1e}",
+    )
 
 
 def check_questions(check, program, folder, rng):
@@ -168,35 +225,64 @@ def check_questions(check, program, folder, rng):
     for context in contexts:
         ours = predict(program, folder, QUESTION, "--pair", context)[0]
         theirs = answer(question=QUESTION, context=context, max_answer_len=30, align_to_words=False)
-        found = theirs["answer"].strip()  # SentencePiece's tokens have the space in front; nystrom leaves it out of answers
+        found = (
+            theirs["answer"].strip()
+        )  # SentencePiece's tokens have the space in front; nystrom leaves it out of answers
         start = theirs["start"] + theirs["answer"].index(found)
         if (ours["answer"], ours["start"], ours["end"]) != (found, start, start + len(found)):
             different.append((context, ours, theirs))
-    check(not different, f"questions: the question-answering pipeline finds the same {len(contexts)} answers; others: {different or 'none'}")
+    check(
+        not different,
+        "questions: the question-answering pipeline finds the same "
+        f"{len(contexts)} answers; others: {different or 'none'}",
+    )
 
 
 def check_choice(check, program, folder, rng):
     model, tokenizer = load(check, "choice", folder, AutoModelForMultipleChoice)
     worst, same = 0.0, True
     for _ in range(10):
-        text, choices = sentence(rng), [sentence(rng, "gold"), sentence(rng, "stone"), sentence(rng)]
+        text, choices = (
+            sentence(rng),
+            [sentence(rng, "gold"), sentence(rng, "stone"), sentence(rng)],
+        )
         rows = [tokenizer(text, choice, return_tensors="pt") for choice in choices]
         with torch.no_grad():  # one choice at a time: padding changes transformers' convolution
-            logits = torch.cat([model(**{name: value[None] for name, value in row.items()}).logits[0] for row in rows])
-        ours = {guess["choice"]: guess["score"] for guess in predict(program, folder, text, *[x for c in choices for x in ("--choice", c)])}
+            logits = torch.cat(
+                [
+                    model(**{name: value[None] for name, value in row.items()}).logits[0]
+                    for row in rows
+                ]
+            )
+        ours = {
+            guess["choice"]: guess["score"]
+            for guess in predict(
+                program, folder, text, *[x for c in choices for x in ("--choice", c)]
+            )
+        }
         worst = max(worst, close([ours[choice] for choice in choices], logits.softmax(-1).tolist()))
     check(worst <= TOLERANCE, f"choice: scores of 10 questions differ by {worst:.1e}")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--program", default=ROOT / "build/release/nystrom")
     program = parser.parse_args().program
     check, rng = Checks(), random.Random(5)
-    kinds = [("classification", "tsv", ", columns: {text: text, label: label}", check_classification),
-             ("regression", "tsv", ", columns: {text: text, label: label}", check_regression),
-             ("tokens", "conll", "", check_tokens), ("questions", "json", ", stride: 16", check_questions),
-             ("choice", "jsonl", ", columns: {text: text, choices: [endings], label: label}", check_choice)]
+    kinds = [
+        ("classification", "tsv", ", columns: {text: text, label: label}", check_classification),
+        ("regression", "tsv", ", columns: {text: text, label: label}", check_regression),
+        ("tokens", "conll", "", check_tokens),
+        ("questions", "json", ", stride: 16", check_questions),
+        (
+            "choice",
+            "jsonl",
+            ", columns: {text: text, choices: [endings], label: label}",
+            check_choice,
+        ),
+    ]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         (folder / "base.yaml").write_text(BASE.format(folder=folder, novel=NOVEL))

@@ -1,10 +1,12 @@
-"""Checks what nystrom has of Long Range Arena against Python: values of ListOps and the built-in tokenizers.
+"""Checks what nystrom has of Long Range Arena against Python: values of ListOps and the built-in
+tokenizers.
 
-usage: check_lra.py [--program build/release/nystrom] [--tokenizer-tool build/release/tokenizer_tool]
+usage: check_lra.py [--program build/release/nystrom] [--tokenizer-tool
+build/release/tokenizer_tool]
 
-Generates ListOps by `nystrom listops` at the published settings and computes every target anew; fine-tunes a toy of each built-in tokenizer for a step, whose
-checkpoint's tokenizer must give the same ids and offsets in Hugging Face's tokenizers.
-"""
+Generates ListOps by `nystrom listops` at the published settings and computes every target anew;
+fine-tunes a toy of each built-in tokenizer for a step, whose checkpoint's tokenizer must give the
+same ids and offsets in Hugging Face's tokenizers."""
 
 import argparse
 import json
@@ -21,9 +23,11 @@ from tokenizers import Tokenizer
 ROOT = Path(__file__).resolve().parents[2]
 RUN = """
 run_dir: {folder}/{name}
-model: {{hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 8, max_position_embeddings: 64, pooling: mean}}
+model: {{hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 8,
+  max_position_embeddings: 64, pooling: mean}}
 tokenizer: {{builtin: {name}}}
-task: {{recipe: listops, train: ["{folder}/data/basic_val.tsv"], validation: ["{folder}/data/basic_test.tsv"]}}
+task: {{recipe: listops, train: ["{folder}/data/basic_val.tsv"],
+  validation: ["{folder}/data/basic_test.tsv"]}}
 data: {{sequence_length: 64}}
 training: {{steps: 1, batch_size: 4, micro_batch_size: 4, dtype: f32}}
 logging: {{tensorboard: false}}
@@ -54,13 +58,33 @@ def value_of(source):
 
 
 def check_listops(check, program, folder):
-    nystrom(program, "listops", folder / "data", "--train", 300, "--validation", 40, "--test", 40, "--seed", 7, "--quiet")
-    rows = [line.split("\t") for name in ("train", "val", "test") for line in (folder / f"data/basic_{name}.tsv").read_text().splitlines()[1:]]
+    nystrom(
+        program,
+        "listops",
+        folder / "data",
+        "--train",
+        300,
+        "--validation",
+        40,
+        "--test",
+        40,
+        "--seed",
+        7,
+        "--quiet",
+    )
+    rows = [
+        line.split("\t")
+        for name in ("train", "val", "test")
+        for line in (folder / f"data/basic_{name}.tsv").read_text().splitlines()[1:]
+    ]
     wrong = sum(value_of(source) != int(target) for source, target in rows)
     lengths = [sum(word not in "()" for word in source.split()) for source, _ in rows]
     labels = [sum(int(target) == label for _, target in rows) for label in range(10)]
-    check(len(rows) == 380 and wrong == 0 and all(500 < length < 2000 for length in lengths),
-          f"listops: {len(rows)} samples, {wrong} wrong targets, {min(lengths)} to {max(lengths)} symbols, mean {statistics.mean(lengths):.0f}, labels {labels}")
+    check(
+        len(rows) == 380 and wrong == 0 and all(500 < length < 2000 for length in lengths),
+        f"listops: {len(rows)} samples, {wrong} wrong targets, {min(lengths)} to {max(lengths)} "
+        f"symbols, mean {statistics.mean(lengths):.0f}, labels {labels}",
+    )
     return [source for source, _ in rows]
 
 
@@ -70,16 +94,27 @@ def check_tokenizer(check, program, tool, folder, name, lines):
     nystrom(program, "finetune", config, "--quiet", "--threads", 1)
     checkpoint = folder / name / "checkpoints/step-1"
     theirs = Tokenizer.from_file(str(checkpoint / "tokenizer.json"))
-    check(compare(tool, name, checkpoint, lines) and compare_offsets(tool, name, checkpoint, theirs, lines), f"{name}: ids and offsets are those of Hugging Face")
+    check(
+        compare(tool, name, checkpoint, lines)
+        and compare_offsets(tool, name, checkpoint, theirs, lines),
+        f"{name}: ids and offsets are those of Hugging Face",
+    )
     if name == "bytes":
-        exact = all(theirs.encode(line).ids == [byte + 1 for byte in line.encode()] for line in lines)
+        exact = all(
+            theirs.encode(line).ids == [byte + 1 for byte in line.encode()] for line in lines
+        )
         check(exact, "bytes: the ids are the bytes plus 1")
     block = json.loads((checkpoint / "config.json").read_text())["nystrom"]
-    check(block["pooling"] == "mean" and block["pairs"] == "joined", f"{name}: config.json keeps the pooling")
+    check(
+        block["pooling"] == "mean" and block["pairs"] == "joined",
+        f"{name}: config.json keeps the pooling",
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--program", default=ROOT / "build/release/nystrom")
     parser.add_argument("--tokenizer-tool", default=ROOT / "build/release/tokenizer_tool")
     arguments = parser.parse_args()
@@ -87,7 +122,10 @@ def main():
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         sources = check_listops(check, arguments.program, folder)
-        for name, lines in [("listops", sources), ("bytes", sources[:20] + mixed_lines([NOVEL], random.Random(0), 200_000))]:
+        for name, lines in [
+            ("listops", sources),
+            ("bytes", sources[:20] + mixed_lines([NOVEL], random.Random(0), 200_000)),
+        ]:
             check_tokenizer(check, arguments.program, arguments.tokenizer_tool, folder, name, lines)
     return 1 if check.failed else 0
 

@@ -1,10 +1,12 @@
-"""Opens report pages in a real browser (chromium, by playwright) and looks at what it makes of them.
+"""Opens report pages in a real browser (chromium, by playwright) and looks at what it makes of
+them.
 
 usage: check_report.py [--program build/release/nystrom] [--screenshots FOLDER]
 
-Trains two toys, writes the page of one and the page that compares both, and opens them at the width of a phone and of a desk, light and dark: no message on
-the console, no request but for the file, nothing wider than the screen, every picture drawn, the texts there, ink that differs from the paper.
-"""
+Trains two toys, writes the page of one and the page that compares both, and opens them at the width
+of a phone and of a desk, light and dark: no message on the console, no request but for the file,
+nothing wider than the screen, every picture drawn, the texts there, ink that differs from the
+paper."""
 
 import argparse
 import os
@@ -21,7 +23,8 @@ NOVEL = ROOT / "examples/quickstart/corpus/stevenson-treasure.txt.gz"
 RUN = """
 run_dir: '{folder}/{name}'
 seed: {seed}
-model: {{hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 64, max_position_embeddings: 64,
+model: {{hidden_size: 32, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 64,
+  max_position_embeddings: 64,
          attention: {{num_landmarks: 8, conv_kernel_size: 5}}}}
 tokenizer: {{train: {{vocab_size: 1000}}}}
 data: {{train: ["{novel}"], validation: ["{novel}"], sequence_length: 64, cache: "{folder}/cache"}}
@@ -31,19 +34,38 @@ evaluation: {{every: 2}}
 logging: {{every: 1, attention_every: 1, tensorboard: false}}
 """
 # A picture for each, with a line for each layer.
-LAYER_PANELS = ["Layer # attention error", "Layer # attention entropy", "Layer # inverse residual", "Layer # inverse gradient"]
-TEXTS = {"run": ["step 6 of 6, finished", "Loss", "Learning rate", "Throughput", "Peak memory", "She looked out of the [MASK] at the garden.",
-                 "training.batch_size", "Log"],
-         "both": ["2 runs compared", "Best evaluations", "Loss, validation", "seed"]}
+LAYER_PANELS = [
+    "Layer # attention error",
+    "Layer # attention entropy",
+    "Layer # inverse residual",
+    "Layer # inverse gradient",
+]
+TEXTS = {
+    "run": [
+        "step 6 of 6, finished",
+        "Loss",
+        "Learning rate",
+        "Throughput",
+        "Peak memory",
+        "She looked out of the [MASK] at the garden.",
+        "training.batch_size",
+        "Log",
+    ],
+    "both": ["2 runs compared", "Best evaluations", "Loss, validation", "seed"],
+}
 SIZES = {"phone": 360, "desk": 1200}
 
 
 def make_pages(program, folder):
     for name, seed in [("one <b>&", 1), ("two", 2)]:
-        (folder / "run.yaml").write_text(RUN.format(folder=folder, name=name, novel=NOVEL, seed=seed))
+        (folder / "run.yaml").write_text(
+            RUN.format(folder=folder, name=name, novel=NOVEL, seed=seed)
+        )
         nystrom(program, "pretrain", folder / "run.yaml", "--quiet")
     nystrom(program, "report", folder / "one <b>&", "--output", folder / "run.html")
-    nystrom(program, "report", folder / "one <b>&", folder / "two", "--output", folder / "both.html")
+    nystrom(
+        program, "report", folder / "one <b>&", folder / "two", "--output", folder / "both.html"
+    )
 
 
 def look(check, browser, file, page_name, size, scheme, screenshots):
@@ -58,22 +80,43 @@ def look(check, browser, file, page_name, size, scheme, screenshots):
     check(requests == [file.as_uri()], f"{what}: no request but for the file {requests[1:]}")
     width = page.evaluate("document.documentElement.scrollWidth")
     check(width <= SIZES[size], f"{what}: {width} wide")
-    drawn = page.evaluate("[...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect().width > 200 && !!s.querySelector('polyline'))")
+    drawn = page.evaluate(
+        "[...document.querySelectorAll('svg')].map(s => s.getBoundingClientRect().width "
+        "> 200 && !!s.querySelector('polyline'))"
+    )
     check(len(drawn) >= 6 and all(drawn), f"{what}: {len(drawn)} pictures")
     if page_name == "run":
         for title in LAYER_PANELS:
             panel = page.locator("svg", has=page.locator("text", has_text=title))
-            names = [name for name in panel.locator("text").all_text_contents() if name.startswith("layer_")]
+            names = [
+                name
+                for name in panel.locator("text").all_text_contents()
+                if name.startswith("layer_")
+            ]
             layers = [title.lower().replace("#", str(i)).replace(" ", "_") for i in range(2)]
-            check(panel.count() == 1 and names == layers and panel.locator("polyline").count() == 2, f"{what}: {title!r} of {names}")
+            check(
+                panel.count() == 1 and names == layers and panel.locator("polyline").count() == 2,
+                f"{what}: {title!r} of {names}",
+            )
     text = page.evaluate("document.documentElement.textContent")
     for part in TEXTS[page_name]:
         check(part in text, f"{what}: says {part!r}")
-    check("one <b>&" in text and page.locator("h1 b, td b").count() == 0, f"{what}: the name of the run is text")
-    paper, ink = page.evaluate("(() => {const s = getComputedStyle(document.body); return [s.backgroundColor, s.color]})()")
+    check(
+        "one <b>&" in text and page.locator("h1 b, td b").count() == 0,
+        f"{what}: the name of the run is text",
+    )
+    paper, ink = page.evaluate(
+        "(() => {const s = getComputedStyle(document.body); return [s.backgroundColor, s.color]})()"
+    )
     brightness = [sum(int(n) for n in colour[4:-1].split(",")[:3]) for colour in (paper, ink)]
-    check(abs(brightness[0] - brightness[1]) > 380 and (brightness[0] < 380) == (scheme == "dark"), f"{what}: ink {ink} on {paper}")
-    letters = page.evaluate("(() => {const s = document.querySelector('svg'); return 14 * s.getBoundingClientRect().width / s.viewBox.baseVal.width})()")
+    check(
+        abs(brightness[0] - brightness[1]) > 380 and (brightness[0] < 380) == (scheme == "dark"),
+        f"{what}: ink {ink} on {paper}",
+    )
+    letters = page.evaluate(
+        "(() => {const s = document.querySelector('svg'); return 14 * "
+        "s.getBoundingClientRect().width / s.viewBox.baseVal.width})()"
+    )
     check(letters >= 9, f"{what}: letters of {letters:.1f} px in pictures")
     if screenshots:
         page.screenshot(path=screenshots / f"{page_name}-{size}-{scheme}.png", full_page=True)
@@ -89,7 +132,9 @@ def main():
     arguments = parser.parse_args()
     chromium = shutil.which("chromium")
     if not chromium:
-        sys.exit("check_report.py: chromium is missing; install it (./dev test-interop does on Debian)")
+        sys.exit(
+            "check_report.py: chromium is missing; install it (./dev test-interop does on Debian)"
+        )
     if arguments.screenshots:
         arguments.screenshots.mkdir(parents=True, exist_ok=True)
     check = Checks()
@@ -97,11 +142,21 @@ def main():
         folder = Path(name)
         make_pages(arguments.program, folder)
         # Root, as in containers, has no sandbox; the page is our own.
-        browser = playwright.chromium.launch(executable_path=chromium, chromium_sandbox=os.geteuid() != 0)
+        browser = playwright.chromium.launch(
+            executable_path=chromium, chromium_sandbox=os.geteuid() != 0
+        )
         for page_name in TEXTS:
             for size in SIZES:
                 for scheme in ("light", "dark"):
-                    look(check, browser, folder / f"{page_name}.html", page_name, size, scheme, arguments.screenshots)
+                    look(
+                        check,
+                        browser,
+                        folder / f"{page_name}.html",
+                        page_name,
+                        size,
+                        scheme,
+                        arguments.screenshots,
+                    )
         browser.close()
     sys.exit(check.failed)
 

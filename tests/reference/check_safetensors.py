@@ -2,9 +2,9 @@
 
 usage: check_safetensors.py [--program build/release/safetensors_roundtrip] [--cases N]
 
-For random tensors: the library's file is read and written by ours; the library reads the result with the same bytes in every tensor, and
-writes from it a file equal to ours byte for byte. Then damaged files: whatever ours accepts, the library accepts with the same bytes.
-"""
+For random tensors: the library's file is read and written by ours; the library reads the result
+with the same bytes in every tensor, and writes from it a file equal to ours byte for byte. Then
+damaged files: whatever ours accepts, the library accepts with the same bytes."""
 
 import argparse
 import json
@@ -47,7 +47,8 @@ def same(a, b):
 
 
 def library_writes(tensors, metadata, expected):
-    """True when the library can write exactly `expected`; it shuffles the metadata keys anew at each call."""
+    """True when the library can write exactly `expected`; it shuffles the metadata keys anew at
+    each call."""
     return any(save(tensors, metadata) == expected for _ in range(200))
 
 
@@ -55,7 +56,9 @@ def check_equal(program, rng, folder, cases):
     for case in range(cases):
         tensors = random_tensors(rng, TYPES)
         source, target = folder / "source", folder / "target"
-        source.write_bytes(save(tensors, {"format": "pt", "note": 'grüße "\\\n'} if case % 2 else None))
+        source.write_bytes(
+            save(tensors, {"format": "pt", "note": 'grüße "\\\n'} if case % 2 else None)
+        )
         result = roundtrip(program, source, target)
         assert result.returncode == 0, result.stderr
         written = target.read_bytes()
@@ -63,11 +66,17 @@ def check_equal(program, rng, folder, cases):
         assert loaded.keys() == tensors.keys()
         assert all(same(loaded[name], tensors[name]) for name in tensors)
         assert library_writes(loaded, metadata_of(target), written), "not equal byte for byte"
-        assert set(json.loads(metadata_of(target)["nystrom.integrity"])) == {*tensors, "__metadata__"}
+        assert set(json.loads(metadata_of(target)["nystrom.integrity"])) == {
+            *tensors,
+            "__metadata__",
+        }
 
 
 def check_converted(program, folder):
-    tensors = {"half": torch.tensor([1.5, -2.0, 65504.0, 6e-8], dtype=torch.float16), "flag": torch.tensor([True, False])}
+    tensors = {
+        "half": torch.tensor([1.5, -2.0, 65504.0, 6e-8], dtype=torch.float16),
+        "flag": torch.tensor([True, False]),
+    }
     (folder / "source").write_bytes(save(tensors))
     assert roundtrip(program, folder / "source", folder / "target").returncode == 0
     loaded = load((folder / "target").read_bytes())
@@ -84,7 +93,8 @@ def flip_bits(rng, file):
 
 
 def edit_header(rng, file):
-    """Another description of the same data: some are right, such as a shape with a 1 more, most are not."""
+    """Another description of the same data: some are right, such as a shape with a 1 more, most are
+    not."""
     header_end = 8 + int.from_bytes(file[:8], "little")
     header = json.loads(file[8:header_end])
     names = [name for name in header if name != "__metadata__"]
@@ -94,15 +104,24 @@ def edit_header(rng, file):
     tensor = header[name]
     match rng.integers(8):
         case 0:
-            tensor["dtype"] = str(rng.choice(["F64", "F32", "BF16", "F16", "I64", "I32", "U8", "BOOL", "I8", "F8_E4M3", "X"]))
+            tensor["dtype"] = str(
+                rng.choice(
+                    ["F64", "F32", "BF16", "F16", "I64", "I32", "U8", "BOOL", "I8", "F8_E4M3", "X"]
+                )
+            )
         case 1:
-            tensor["shape"].insert(int(rng.integers(len(tensor["shape"]) + 1)), int(rng.integers(3)))
+            tensor["shape"].insert(
+                int(rng.integers(len(tensor["shape"]) + 1)), int(rng.integers(3))
+            )
         case 2:
             rng.shuffle(tensor["shape"])
         case 3:
             tensor["data_offsets"][rng.integers(2)] += int(rng.integers(-8, 9))
         case 4:
-            tensor["data_offsets"], header[other]["data_offsets"] = header[other]["data_offsets"], tensor["data_offsets"]
+            tensor["data_offsets"], header[other]["data_offsets"] = (
+                header[other]["data_offsets"],
+                tensor["data_offsets"],
+            )
         case 5:
             header["another"] = header.pop(name)
         case 6:
@@ -111,20 +130,29 @@ def edit_header(rng, file):
             header[name] = header[other]
     text = json.dumps(header).encode()
     text += b" " * int(rng.integers(12)) + (b"\0" if rng.random() < 0.1 else b"")
-    return len(text).to_bytes(8, "little") + text + file[header_end:] + (b"\0" if rng.random() < 0.1 else b"")
+    return (
+        len(text).to_bytes(8, "little")
+        + text
+        + file[header_end:]
+        + (b"\0" if rng.random() < 0.1 else b"")
+    )
 
 
 def check_damaged(program, rng, folder, cases):
     """Files of the library, without checksums, whose header was changed: by bits, and as JSON."""
     accepted = 0
     for case in range(cases):
-        damaged = (flip_bits, edit_header)[case % 2](rng, save(random_tensors(rng, TYPES), {"format": "pt"}))
+        damaged = (flip_bits, edit_header)[case % 2](
+            rng, save(random_tensors(rng, TYPES), {"format": "pt"})
+        )
         source, target = folder / "source", folder / "target"
         source.write_bytes(damaged)
         result = roundtrip(program, source, target)
         assert result.returncode in (0, 2), result
         if result.returncode == 2:
-            assert result.stderr.startswith(str(source)) and result.stderr.count("\n") == 1, result.stderr
+            assert result.stderr.startswith(str(source)) and result.stderr.count("\n") == 1, (
+                result.stderr
+            )
             continue
         accepted += 1
         try:
@@ -133,13 +161,22 @@ def check_damaged(program, rng, folder, cases):
             raise AssertionError(f"accepted here, refused by the library: {error}") from error
         ours = load(target.read_bytes())
         assert theirs.keys() == ours.keys()
-        assert all(save({"x": theirs[name]}) == save({"x": ours[name]}) for name in theirs if theirs[name].dtype in TYPES)
+        assert all(
+            save({"x": theirs[name]}) == save({"x": ours[name]})
+            for name in theirs
+            if theirs[name].dtype in TYPES
+        )
     return accepted
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--program", default=str(Path(__file__).resolve().parents[2] / "build/release/safetensors_roundtrip"))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--program",
+        default=str(Path(__file__).resolve().parents[2] / "build/release/safetensors_roundtrip"),
+    )
     parser.add_argument("--cases", type=int, default=500)
     arguments = parser.parse_args()
     rng = np.random.default_rng(0)
@@ -148,7 +185,10 @@ def main():
         check_equal(arguments.program, rng, folder, arguments.cases)
         check_converted(arguments.program, folder)
         accepted = check_damaged(arguments.program, rng, folder, 10 * arguments.cases)
-    print(f"{arguments.cases} files equal byte for byte; {accepted} of {10 * arguments.cases} damaged ones accepted, as the library does")
+    print(
+        f"{arguments.cases} files equal byte for byte; {accepted} of "
+        f"{10 * arguments.cases} damaged ones accepted, as the library does"
+    )
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""The same number by every road: in training, by `nystrom evaluate`, from `nystrom predict`, and by transformers on the export.
+"""The same number by every road: in training, by `nystrom evaluate`, from `nystrom predict`, and by
+transformers on the export.
 
 usage: check_same_numbers.py [--program build/release/nystrom]
 
-For tokenizers of each kind (SentencePiece, Unigram, WordPiece, byte-level BPE, BPE) a small masked language model with exact attention, which
-transformers runs at any length, is pretrained; each kind of task of text starts from it. What metrics.jsonl records at the end, what evaluate
-and predict say of the held-out file, and what transformers computes for it with AutoModel and AutoTokenizer must agree within 1e-4. Last, what
-transformers makes of the checkpoints themselves: it must compute the same, or refuse them.
-"""
+For tokenizers of each kind (SentencePiece, Unigram, WordPiece, byte-level BPE, BPE) a small masked
+language model with exact attention, which transformers runs at any length, is pretrained; each kind
+of task of text starts from it. What metrics.jsonl records at the end, what evaluate and predict say
+of the held-out file, and what transformers computes for it with AutoModel and AutoTokenizer must
+agree within 1e-4. Last, what transformers makes of the checkpoints themselves: it must compute the
+same, or refuse them."""
 
 import argparse
 import json
@@ -20,20 +22,39 @@ from pathlib import Path
 
 import torch
 from check_export import Checks, nystrom
-from transformers import (AutoConfig, AutoModelForMaskedLM, AutoModelForMultipleChoice, AutoModelForQuestionAnswering,
-                          AutoModelForSequenceClassification, AutoModelForTokenClassification, AutoTokenizer)
+from transformers import (
+    AutoConfig,
+    AutoModelForMaskedLM,
+    AutoModelForMultipleChoice,
+    AutoModelForQuestionAnswering,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+    AutoTokenizer,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ROOT / "tests/fixtures/tokenizers/small"
 TOLERANCE = 1e-4
-WORDS = "that with said have were they little like this very would been when which from about".split()
-TOKENIZERS = {"SentencePiece": None, "Unigram": "unigram", "WordPiece": "wordpiece", "byte-level BPE": "byte_level", "BPE": "suffixes"}
-SIZES = "hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, max_position_embeddings: 64, initializer_range: 0.2"
+WORDS = (
+    "that with said have were they little like this very would been when which from about".split()
+)
+TOKENIZERS = {
+    "SentencePiece": None,
+    "Unigram": "unigram",
+    "WordPiece": "wordpiece",
+    "byte-level BPE": "byte_level",
+    "BPE": "suffixes",
+}
+SIZES = (
+    "hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: "
+    "32, max_position_embeddings: 64, initializer_range: 0.2"
+)
 BASE = """
 run_dir: base
 model: {{{sizes}, {model}attention: {{kind: {kind}, num_landmarks: 8, conv_kernel_size: 3}}}}
 tokenizer: {tokenizer}
-data: {{train: [train.txt], validation: [dev.txt], documents: lines, sequence_length: 64, cache: cache}}
+data: {{train: [train.txt], validation: [dev.txt], documents: lines,
+  sequence_length: 64, cache: cache}}
 masking: {{probability: 0.3, mask: 1.0, random: 0.0}}
 optimizer: {{learning_rate: 3.0e-3}}
 training: {{steps: 20, batch_size: 16, micro_batch_size: 16, dtype: f32}}
@@ -62,14 +83,25 @@ class Folder:
         return nystrom(self.program, *arguments, "--quiet", folder=self.path)
 
     def recorded(self, run):
-        lines = [json.loads(line) for line in (self.path / run / "metrics.jsonl").read_text().splitlines()]
-        return {key.removeprefix("validation_"): value for line in lines for key, value in line.items() if key.startswith("validation_")}
+        lines = [
+            json.loads(line)
+            for line in (self.path / run / "metrics.jsonl").read_text().splitlines()
+        ]
+        return {
+            key.removeprefix("validation_"): value
+            for line in lines
+            for key, value in line.items()
+            if key.startswith("validation_")
+        }
 
     def evaluated(self, run, *arguments):
         return json.loads(self.run("evaluate", run, *arguments, "--json"))
 
     def predicted(self, run, file):
-        return [json.loads(line) for line in self.run("predict", run, file, "--json", "--top-k", "10").splitlines()]
+        return [
+            json.loads(line)
+            for line in self.run("predict", run, file, "--json", "--top-k", "10").splitlines()
+        ]
 
     def exported(self, run, cls):
         target = self.path / f"{run}-exported"
@@ -99,10 +131,13 @@ def logits_of(model, tokenizer, *texts, **options):
 
 def of_probabilities(rows):
     """Accuracy and loss from (probabilities by label, the right label)."""
-    return {"accuracy": mean(max(row, key=row.get) == right for row, right in rows), "loss": mean(-math.log(row[right]) for row, right in rows)}
+    return {
+        "accuracy": mean(max(row, key=row.get) == right for row, right in rows),
+        "loss": mean(-math.log(row[right]) for row, right in rows),
+    }
 
 
-# ---- Each kind of task: its file and examples, and its numbers from predictions and from transformers ------------------------------
+# ---- Each kind of task: its file and examples, and its numbers from predictions and from ---------
 
 
 def write_classes(path, rng):
@@ -112,12 +147,28 @@ def write_classes(path, rng):
 
 
 def classes_of_predictions(rows, predictions):
-    return of_probabilities([({guess["label"]: guess["score"] for guess in each}, label) for each, (_, label) in zip(predictions, rows, strict=True)])
+    return of_probabilities(
+        [
+            ({guess["label"]: guess["score"] for guess in each}, label)
+            for each, (_, label) in zip(predictions, rows, strict=True)
+        ]
+    )
 
 
 def classes_of_transformers(rows, model, tokenizer):
     names = model.config.id2label
-    return of_probabilities([({names[i]: p for i, p in enumerate(logits_of(model, tokenizer, text).softmax(-1).tolist())}, label) for text, label in rows])
+    return of_probabilities(
+        [
+            (
+                {
+                    names[i]: p
+                    for i, p in enumerate(logits_of(model, tokenizer, text).softmax(-1).tolist())
+                },
+                label,
+            )
+            for text, label in rows
+        ]
+    )
 
 
 def write_values(path, rng):
@@ -128,7 +179,10 @@ def write_values(path, rng):
 
 def of_values(rows, values):
     truth = [value for _, value in rows]
-    return {"pearson": pearson(truth, values), "mse": mean((a - b) ** 2 for a, b in zip(truth, values, strict=True))}
+    return {
+        "pearson": pearson(truth, values),
+        "mse": mean((a - b) ** 2 for a, b in zip(truth, values, strict=True)),
+    }
 
 
 def values_of_predictions(rows, predictions):
@@ -140,25 +194,40 @@ def values_of_transformers(rows, model, tokenizer):
 
 
 def write_tags(path, rng):
-    rows = [[(word, rng.choice(["long", "short"])) for word in text_of(rng, 2, 6).split()] for _ in range(48)]
+    rows = [
+        [(word, rng.choice(["long", "short"])) for word in text_of(rng, 2, 6).split()]
+        for _ in range(48)
+    ]
     path.write_text("\n".join("".join(f"{word} {label}\n" for word, label in row) for row in rows))
     return rows
 
 
 def tags_of_predictions(rows, predictions):
-    return {"accuracy": mean(guess["label"] == label for row, each in zip(rows, predictions, strict=True) for (_, label), guess in zip(row, each, strict=True))}
+    return {
+        "accuracy": mean(
+            guess["label"] == label
+            for row, each in zip(rows, predictions, strict=True)
+            for (_, label), guess in zip(row, each, strict=True)
+        )
+    }
 
 
 def tags_of_transformers(rows, model, tokenizer):
     right = []
-    # nystrom reads every word as one behind a space; of the tokenizers here byte-level BPE alone tells that from one at the start of a text.
+    # nystrom reads every word as one behind a space; of the tokenizers here byte-level BPE alone
+    # tells that from one at the start of a text.
     space = " " if "ByteLevel" in type(tokenizer.backend_tokenizer.pre_tokenizer).__name__ else ""
     for row in rows:
-        inputs = tokenizer([space + word for word, _ in row], is_split_into_words=True, return_tensors="pt")
+        inputs = tokenizer(
+            [space + word for word, _ in row], is_split_into_words=True, return_tensors="pt"
+        )
         with torch.no_grad():
             best = model(**inputs).logits[0].argmax(-1).tolist()
         ids = inputs.word_ids()
-        right += [model.config.id2label[best[ids.index(number)]] == label for number, (_, label) in enumerate(row)]
+        right += [
+            model.config.id2label[best[ids.index(number)]] == label
+            for number, (_, label) in enumerate(row)
+        ]
     return {"accuracy": mean(right)}
 
 
@@ -167,8 +236,19 @@ def write_questions(path, rng):
     for number in range(48):
         before, answer = text_of(rng, 1, 8), text_of(rng, 1, 2)
         rows.append((f"{before} {answer} {text_of(rng, 1, 4)}", len(before) + 1, answer))
-    qas = [{"context": context, "qas": [{"id": str(number), "question": "which were they", "answers": [{"text": answer, "answer_start": start}]}]}
-           for number, (context, start, answer) in enumerate(rows)]
+    qas = [
+        {
+            "context": context,
+            "qas": [
+                {
+                    "id": str(number),
+                    "question": "which were they",
+                    "answers": [{"text": answer, "answer_start": start}],
+                }
+            ],
+        }
+        for number, (context, start, answer) in enumerate(rows)
+    ]
     path.write_text(json.dumps({"data": [{"title": "", "paragraphs": qas}]}))
     return rows
 
@@ -179,7 +259,12 @@ def of_answers(rows, answers):
     for (_, _, truth), answer in zip(rows, answers, strict=True):
         same = (Counter(truth.split()) & Counter(answer.split())).total()
         f1.append(2 * same / (len(truth.split()) + len(answer.split())))
-    return {"exact_match": mean(answer == truth for (_, _, truth), answer in zip(rows, answers, strict=True)), "f1": mean(f1)}
+    return {
+        "exact_match": mean(
+            answer == truth for (_, _, truth), answer in zip(rows, answers, strict=True)
+        ),
+        "f1": mean(f1),
+    }
 
 
 def answers_of_predictions(rows, predictions):
@@ -190,25 +275,47 @@ def answers_of_transformers(rows, model, tokenizer):
     """The best span of at most 30 tokens of the context."""
     answers = []
     for context, _, _ in rows:
-        inputs = tokenizer("which were they", context, return_tensors="pt", return_offsets_mapping=True)
+        inputs = tokenizer(
+            "which were they", context, return_tensors="pt", return_offsets_mapping=True
+        )
         places, kinds = inputs.pop("offset_mapping")[0].tolist(), inputs.sequence_ids()
         with torch.no_grad():
             out = model(**inputs)
         start, end = out.start_logits[0].tolist(), out.end_logits[0].tolist()
         inside = [i for i, kind in enumerate(kinds) if kind == 1]
-        i, j = max(((i, j) for i in inside for j in inside if i <= j < i + 30), key=lambda span: start[span[0]] + end[span[1]])
-        answers.append(context[places[i][0]:places[j][1]].strip())
+        i, j = max(
+            ((i, j) for i in inside for j in inside if i <= j < i + 30),
+            key=lambda span: start[span[0]] + end[span[1]],
+        )
+        answers.append(context[places[i][0] : places[j][1]].strip())
     return of_answers(rows, answers)
 
 
 def write_choices(path, rng):
-    rows = [(text_of(rng, 1, 4), [text_of(rng, 2, 4) + " " + WORDS[i] for i in range(3)], rng.randrange(3)) for _ in range(48)]
-    path.write_text("".join(json.dumps({"text": text, "endings": choices, "label": right}) + "\n" for text, choices, right in rows))
+    rows = [
+        (
+            text_of(rng, 1, 4),
+            [text_of(rng, 2, 4) + " " + WORDS[i] for i in range(3)],
+            rng.randrange(3),
+        )
+        for _ in range(48)
+    ]
+    path.write_text(
+        "".join(
+            json.dumps({"text": text, "endings": choices, "label": right}) + "\n"
+            for text, choices, right in rows
+        )
+    )
     return rows
 
 
 def choices_of_predictions(rows, predictions):
-    return of_probabilities([({guess["choice"]: guess["score"] for guess in each}, choices[right]) for each, (_, choices, right) in zip(predictions, rows, strict=True)])
+    return of_probabilities(
+        [
+            ({guess["choice"]: guess["score"] for guess in each}, choices[right])
+            for each, (_, choices, right) in zip(predictions, rows, strict=True)
+        ]
+    )
 
 
 def choices_of_transformers(rows, model, tokenizer):
@@ -216,29 +323,70 @@ def choices_of_transformers(rows, model, tokenizer):
     for text, choices, right in rows:
         inputs = [tokenizer(text, choice, return_tensors="pt") for choice in choices]
         with torch.no_grad():  # one choice at a time: padding changes transformers' convolution
-            logits = torch.cat([model(**{name: value[None] for name, value in each.items()}).logits[0] for each in inputs])
+            logits = torch.cat(
+                [
+                    model(**{name: value[None] for name, value in each.items()}).logits[0]
+                    for each in inputs
+                ]
+            )
         result.append((dict(zip(choices, logits.softmax(-1).tolist())), choices[right]))
     return of_probabilities(result)
 
 
 TASKS = {
-    "classification": ("tsv", "kind: classification, columns: {text: text, label: label}", write_classes, classes_of_predictions, classes_of_transformers,
-                       AutoModelForSequenceClassification),
-    "regression": ("tsv", "kind: regression, columns: {text: text, label: label}", write_values, values_of_predictions, values_of_transformers,
-                   AutoModelForSequenceClassification),
-    "tokens": ("conll", "kind: tokens, metric: accuracy", write_tags, tags_of_predictions, tags_of_transformers, AutoModelForTokenClassification),
-    "questions": ("json", "kind: questions, stride: 8", write_questions, answers_of_predictions, answers_of_transformers, AutoModelForQuestionAnswering),
-    "choice": ("jsonl", "kind: choice, columns: {text: text, choices: [endings], label: label}", write_choices, choices_of_predictions,
-               choices_of_transformers, AutoModelForMultipleChoice),
+    "classification": (
+        "tsv",
+        "kind: classification, columns: {text: text, label: label}",
+        write_classes,
+        classes_of_predictions,
+        classes_of_transformers,
+        AutoModelForSequenceClassification,
+    ),
+    "regression": (
+        "tsv",
+        "kind: regression, columns: {text: text, label: label}",
+        write_values,
+        values_of_predictions,
+        values_of_transformers,
+        AutoModelForSequenceClassification,
+    ),
+    "tokens": (
+        "conll",
+        "kind: tokens, metric: accuracy",
+        write_tags,
+        tags_of_predictions,
+        tags_of_transformers,
+        AutoModelForTokenClassification,
+    ),
+    "questions": (
+        "json",
+        "kind: questions, stride: 8",
+        write_questions,
+        answers_of_predictions,
+        answers_of_transformers,
+        AutoModelForQuestionAnswering,
+    ),
+    "choice": (
+        "jsonl",
+        "kind: choice, columns: {text: text, choices: [endings], label: label}",
+        write_choices,
+        choices_of_predictions,
+        choices_of_transformers,
+        AutoModelForMultipleChoice,
+    ),
 }
 
 
 def compare(check, name, roads):
     """`roads`: numbers by name, of each road; those that all have must agree."""
     shared = set.intersection(*(set(numbers) for numbers in roads.values()))
-    worst = max(abs(numbers[key] - roads["training"][key]) for numbers in roads.values() for key in shared)
+    worst = max(
+        abs(numbers[key] - roads["training"][key]) for numbers in roads.values() for key in shared
+    )
     values = ", ".join(f"{key} {roads['training'][key]:.4f}" for key in sorted(shared))
-    check(shared and worst <= TOLERANCE, f"{name}: {values}: by {len(roads)} roads within {worst:.1e}")
+    check(
+        shared and worst <= TOLERANCE, f"{name}: {values}: by {len(roads)} roads within {worst:.1e}"
+    )
 
 
 def check_task(check, folder, tokenizer, name, rng):
@@ -247,43 +395,75 @@ def check_task(check, folder, tokenizer, name, rng):
     rows = write(folder.path / file, rng)
     (folder.path / f"{name}.yaml").write_text(TASK.format(run=name, task=options, file=file))
     folder.run("finetune", f"{name}.yaml")
-    compare(check, f"{tokenizer}, {name}", {
-        "training": folder.recorded(name), "evaluate": folder.evaluated(name, "--file", file), "predict": of_predictions(rows, folder.predicted(name, file)),
-        "transformers": of_transformers(rows, *folder.exported(name, cls))})
+    compare(
+        check,
+        f"{tokenizer}, {name}",
+        {
+            "training": folder.recorded(name),
+            "evaluate": folder.evaluated(name, "--file", file),
+            "predict": of_predictions(rows, folder.predicted(name, file)),
+            "transformers": of_transformers(rows, *folder.exported(name, cls)),
+        },
+    )
 
 
 def check_masks(check, folder, name):
     """transformers gets the text with a mask for each word in turn; so does predict."""
-    compare(check, f"{name}, masked LM", {"training": folder.recorded("base"), "evaluate": folder.evaluated("base", "--text", "dev.txt")})
+    compare(
+        check,
+        f"{name}, masked LM",
+        {
+            "training": folder.recorded("base"),
+            "evaluate": folder.evaluated("base", "--text", "dev.txt"),
+        },
+    )
     model, tokenizer = folder.exported("base", AutoModelForMaskedLM)
-    texts = [" ".join(tokenizer.mask_token if place == number else word for place, word in enumerate(line.split()))
-             for number, line in enumerate((folder.path / "dev.txt").read_text().splitlines()[:4])]
+    texts = [
+        " ".join(
+            tokenizer.mask_token if place == number else word
+            for place, word in enumerate(line.split())
+        )
+        for number, line in enumerate((folder.path / "dev.txt").read_text().splitlines()[:4])
+    ]
     (folder.path / "masked.txt").write_text("".join(text + "\n" for text in texts))
     worst, same = 0.0, True
     for text, ours in zip(texts, folder.predicted("base", "masked.txt"), strict=True):
         inputs = tokenizer(text, return_tensors="pt")
         with torch.no_grad():
-            theirs = model(**inputs).logits[0][inputs["input_ids"][0] == tokenizer.mask_token_id][0].softmax(-1)
+            theirs = (
+                model(**inputs)
+                .logits[0][inputs["input_ids"][0] == tokenizer.mask_token_id][0]
+                .softmax(-1)
+            )
         same &= theirs.topk(10).indices.tolist() == [guess["token"] for guess in ours]
         worst = max(worst, *(abs(guess["score"] - theirs[guess["token"]].item()) for guess in ours))
-    check(same and worst <= TOLERANCE, f"{name}, masked LM: predict and transformers fill {len(texts)} masks alike, scores within {worst:.1e}")
+    check(
+        same and worst <= TOLERANCE,
+        f"{name}, masked LM: predict and transformers fill "
+        f"{len(texts)} masks alike, scores within {worst:.1e}",
+    )
 
 
 def pretrain(program, path, tokenizer, rng, kind="softmax", model=""):
     folder = Folder(program, path)
     path.mkdir()
     if tokenizer:
-        shutil.copytree(SMALL / tokenizer, path / "tokenizer", ignore=shutil.ignore_patterns("expected.json"))
+        shutil.copytree(
+            SMALL / tokenizer, path / "tokenizer", ignore=shutil.ignore_patterns("expected.json")
+        )
     for file, lines in (("train.txt", 300), ("dev.txt", 20)):
         (path / file).write_text("".join(text_of(rng, 5, 12) + "\n" for _ in range(lines)))
     named = "{path: tokenizer}" if tokenizer else "{train: {vocab_size: 40}}"
-    (path / "base.yaml").write_text(BASE.format(tokenizer=named, kind=kind, model=model, sizes=SIZES))
+    (path / "base.yaml").write_text(
+        BASE.format(tokenizer=named, kind=kind, model=model, sizes=SIZES)
+    )
     folder.run("pretrain", "base.yaml")
     return folder
 
 
 def check_checkpoint(check, program, path, name, kind, model, same):
-    """A checkpoint as it lies there: transformers computes what nystrom does, or refuses it by its model_type."""
+    """A checkpoint as it lies there: transformers computes what nystrom does, or refuses it by its
+    model_type."""
     folder = pretrain(program, path, "wordpiece", random.Random(1), kind, model)
     checkpoint = path / "base/checkpoints/step-20"
     try:
@@ -291,18 +471,31 @@ def check_checkpoint(check, program, path, name, kind, model, same):
         loads = True
     except ValueError as error:
         loads = "nystrom" not in str(error)
-    check(loads == same, f"checkpoint with {name}: transformers {'loads' if loads else 'refuses'} it")
+    check(
+        loads == same, f"checkpoint with {name}: transformers {'loads' if loads else 'refuses'} it"
+    )
     if not same:
         return
-    model, tokenizer = AutoModelForMaskedLM.from_pretrained(checkpoint).eval(), AutoTokenizer.from_pretrained(checkpoint)
+    model, tokenizer = (
+        AutoModelForMaskedLM.from_pretrained(checkpoint).eval(),
+        AutoTokenizer.from_pretrained(checkpoint),
+    )
     text = "that would [MASK] very little"
     theirs = logits_of(model, tokenizer, text).softmax(-1)[3]
-    worst = max(abs(guess["score"] - theirs[guess["token"]].item()) for guess in json.loads(folder.run("predict", "base", text, "--json")))
-    check(worst <= TOLERANCE, f"checkpoint with {name}: transformers fills a mask as predict does, within {worst:.1e}")
+    worst = max(
+        abs(guess["score"] - theirs[guess["token"]].item())
+        for guess in json.loads(folder.run("predict", "base", text, "--json"))
+    )
+    check(
+        worst <= TOLERANCE,
+        f"checkpoint with {name}: transformers fills a mask as predict does, within {worst:.1e}",
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--program", default=ROOT / "build/release/nystrom")
     program = parser.parse_args().program
     check, rng = Checks(), random.Random(7)
@@ -313,8 +506,13 @@ def main():
             check_masks(check, folder, name)
             for task in TASKS:
                 check_task(check, folder, name, task, rng)
-        for name, kind, model, same in [("exact attention", "softmax", "", True), ("Nystrom attention", "nystrom", "", False), ("linear attention", "linear", "", False),
-                                        ("pre-LN", "softmax", "norm: pre, ", False), ("no positions", "softmax", "positions: none, ", False)]:
+        for name, kind, model, same in [
+            ("exact attention", "softmax", "", True),
+            ("Nystrom attention", "nystrom", "", False),
+            ("linear attention", "linear", "", False),
+            ("pre-LN", "softmax", "norm: pre, ", False),
+            ("no positions", "softmax", "positions: none, ", False),
+        ]:
             check_checkpoint(check, program, root / f"checkpoint {name}", name, kind, model, same)
     return 1 if check.failed else 0
 

@@ -1,11 +1,13 @@
 """Compares the data side of tasks with the reference implementations.
 
-usage: check_tasks.py [--tools build/release] [--seed N] [--golden tests/fixtures/tasks/metrics.json]
+usage: check_tasks.py [--tools build/release] [--seed N] [--golden
+tests/fixtures/tasks/metrics.json]
 
-Metrics: scikit-learn, scipy, seqeval and the SQuAD evaluation of transformers on random and on hand-made cases. Encoding: transformers'
-fast ALBERT tokenizer on sentences of the bundled novels: pairs cut longest first, words, windows of questions with their answers.
-Feature files: h5py. With --golden a selection of the metrics' cases and their reference values is written instead, for the tests in C++.
-"""
+Metrics: scikit-learn, scipy, seqeval and the SQuAD evaluation of transformers on random and on
+hand-made cases. Encoding: transformers' fast ALBERT tokenizer on sentences of the bundled novels:
+pairs cut longest first, words, windows of questions with their answers. Feature files: h5py. With
+--golden a selection of the metrics' cases and their reference values is written instead, for the
+tests in C++."""
 
 import argparse
 import gzip
@@ -30,12 +32,22 @@ from transformers.data.metrics import squad_metrics
 ROOT = Path(__file__).resolve().parents[2]
 ALBERT = ROOT / "tests/fixtures/tokenizers/albert"
 
-# ---- Metrics ------------------------------------------------------------------------------------------------------------------------
+# ---- Metrics  ------------------------------------------------------------------------------------
 
 
 def class_cases(rng, count):
-    hand_made = [([0], [0]), ([1], [0]), ([0, 0], [0, 0]), ([1, 1], [1, 1]), ([0, 1], [1, 0]), ([0, 1, 1], [1, 1, 1]), ([1, 1, 1], [0, 1, 0]),
-                 ([0, 0, 0], [0, 1, 0]), ([0, 1, 2], [2, 1, 0]), ([5, 5, 3], [5, 3, 9])]
+    hand_made = [
+        ([0], [0]),
+        ([1], [0]),
+        ([0, 0], [0, 0]),
+        ([1, 1], [1, 1]),
+        ([0, 1], [1, 0]),
+        ([0, 1, 1], [1, 1, 1]),
+        ([1, 1, 1], [0, 1, 0]),
+        ([0, 0, 0], [0, 1, 0]),
+        ([0, 1, 2], [2, 1, 0]),
+        ([5, 5, 3], [5, 3, 9]),
+    ]
     for truth, predicted in hand_made:
         yield {"kind": "classes", "truth": truth, "predicted": predicted}
     for _ in range(count):
@@ -48,79 +60,168 @@ def class_cases(rng, count):
 def class_metrics(case):
     truth, predicted = case["truth"], case["predicted"]
     binary = [[int(label == 1) for label in labels] for labels in (truth, predicted)]
-    precision, recall, f1, _ = sklearn.metrics.precision_recall_fscore_support(*binary, average="binary", zero_division=0)
-    return {"accuracy": sklearn.metrics.accuracy_score(truth, predicted), "precision": precision, "recall": recall, "f1": f1,
-            "f1_macro": sklearn.metrics.f1_score(truth, predicted, average="macro", zero_division=0),
-            "matthews": sklearn.metrics.matthews_corrcoef(truth, predicted)}
+    precision, recall, f1, _ = sklearn.metrics.precision_recall_fscore_support(
+        *binary, average="binary", zero_division=0
+    )
+    return {
+        "accuracy": sklearn.metrics.accuracy_score(truth, predicted),
+        "precision": precision,
+        "recall": recall,
+        "f1": f1,
+        "f1_macro": sklearn.metrics.f1_score(truth, predicted, average="macro", zero_division=0),
+        "matthews": sklearn.metrics.matthews_corrcoef(truth, predicted),
+    }
 
 
 def value_cases(rng, count):
-    hand_made = [([1, 2], [2, 4]), ([1, 2, 3], [3, 2, 1]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [5, 5, 5]), ([1, 1, 2, 2], [1, 2, 1, 2]),
-                 ([0, 0, 0, 1], [0, 0, 1, 1])]
+    hand_made = [
+        ([1, 2], [2, 4]),
+        ([1, 2, 3], [3, 2, 1]),
+        ([1, 1, 1], [1, 2, 3]),
+        ([1, 2, 3], [5, 5, 5]),
+        ([1, 1, 2, 2], [1, 2, 1, 2]),
+        ([0, 0, 0, 1], [0, 0, 1, 1]),
+    ]
     for truth, predicted in hand_made:
         yield {"kind": "values", "truth": truth, "predicted": predicted}
     for _ in range(count):
         size, ties = rng.randrange(2, 80), rng.random() < 0.5
         draw = (lambda: rng.randrange(6)) if ties else (lambda: rng.gauss(2.5, 3))
-        yield {"kind": "values", "truth": [float(draw()) for _ in range(size)], "predicted": [float(draw()) for _ in range(size)]}
+        yield {
+            "kind": "values",
+            "truth": [float(draw()) for _ in range(size)],
+            "predicted": [float(draw()) for _ in range(size)],
+        }
 
 
 def value_metrics(case):
-    values = {"pearson": scipy.stats.pearsonr(case["truth"], case["predicted"]).statistic,
-              "spearman": scipy.stats.spearmanr(case["truth"], case["predicted"]).statistic}
+    values = {
+        "pearson": scipy.stats.pearsonr(case["truth"], case["predicted"]).statistic,
+        "spearman": scipy.stats.spearmanr(case["truth"], case["predicted"]).statistic,
+    }
     return {name: None if math.isnan(value) else float(value) for name, value in values.items()}
 
 
-ANSWER_PARTS = ["the", "The", "a", "an", "theory", "A.", "U.S.", "US", "1,000", "1000", "don't", "caf\u00e9", "CAF\u00c9", "a\u2013b", "\u00c5land",
-                "a\u0301", "\u0130stanbul", "stra\u00dfe", "\u00bd", "\u2163", "a\u00a0b", "x_a_y", "\u6771\u4eac", "$5", "(the)", "-", "the-end", "\u2014"]
+ANSWER_PARTS = [
+    "the",
+    "The",
+    "a",
+    "an",
+    "theory",
+    "A.",
+    "U.S.",
+    "US",
+    "1,000",
+    "1000",
+    "don't",
+    "caf\u00e9",
+    "CAF\u00c9",
+    "a\u2013b",
+    "\u00c5land",
+    "a\u0301",
+    "\u0130stanbul",
+    "stra\u00dfe",
+    "\u00bd",
+    "\u2163",
+    "a\u00a0b",
+    "x_a_y",
+    "\u6771\u4eac",
+    "$5",
+    "(the)",
+    "-",
+    "the-end",
+    "\u2014",
+]
 
 
 def answer_cases(rng, count):
-    hand_made = [(["the cat"], "The  Cat!"), (["cat"], ""), ([""], ""), ([], ""), ([], "cat"), (["the"], "a"), (["a b c", "d"], "d"),
-                 (["x x y"], "x y y"), (["\u03a3"], "\u03c3"), (["1,000"], "1000")]
+    hand_made = [
+        (["the cat"], "The  Cat!"),
+        (["cat"], ""),
+        ([""], ""),
+        ([], ""),
+        ([], "cat"),
+        (["the"], "a"),
+        (["a b c", "d"], "d"),
+        (["x x y"], "x y y"),
+        (["\u03a3"], "\u03c3"),
+        (["1,000"], "1000"),
+    ]
     for truth, predicted in hand_made:
         yield {"kind": "answers", "truth": truth, "predicted": predicted}
 
     def text():
-        return rng.choice([" ", "  ", ""]).join(rng.choice(ANSWER_PARTS) for _ in range(rng.randrange(0, 6)))
+        return rng.choice([" ", "  ", ""]).join(
+            rng.choice(ANSWER_PARTS) for _ in range(rng.randrange(0, 6))
+        )
 
     for _ in range(count):
-        yield {"kind": "answers", "truth": [text() for _ in range(rng.randrange(1, 4))], "predicted": text()}
+        yield {
+            "kind": "answers",
+            "truth": [text() for _ in range(rng.randrange(1, 4))],
+            "predicted": text(),
+        }
 
 
 def answer_metrics(case):
     truths, predicted = case["truth"] or [""], case["predicted"]
-    return {"exact": max(squad_metrics.compute_exact(truth, predicted) for truth in truths),
-            "f1": max(squad_metrics.compute_f1(truth, predicted) for truth in truths),
-            "normalized": squad_metrics.normalize_answer(predicted)}
+    return {
+        "exact": max(squad_metrics.compute_exact(truth, predicted) for truth in truths),
+        "f1": max(squad_metrics.compute_f1(truth, predicted) for truth in truths),
+        "normalized": squad_metrics.normalize_answer(predicted),
+    }
 
 
 def entity_cases(rng, count):
-    hand_made = [([["O", "O"]], [["O", "O"]]), ([["B-X"]], [["O"]]), ([["O"]], [["B-X"]]), ([["I-X", "I-X", "B-X"]], [["B-X", "I-X", "I-X"]]),
-                 ([["B-X", "I-Y"]], [["I-X", "I-Y"]]), ([["B-X", "E-X"], ["S-Y"]], [["I-X", "I-X"], ["B-Y"]])]
+    hand_made = [
+        ([["O", "O"]], [["O", "O"]]),
+        ([["B-X"]], [["O"]]),
+        ([["O"]], [["B-X"]]),
+        ([["I-X", "I-X", "B-X"]], [["B-X", "I-X", "I-X"]]),
+        ([["B-X", "I-Y"]], [["I-X", "I-Y"]]),
+        ([["B-X", "E-X"], ["S-Y"]], [["I-X", "I-X"], ["B-Y"]]),
+    ]
     for truth, predicted in hand_made:
         yield {"kind": "entities", "truth": truth, "predicted": predicted}
     for _ in range(count):
         letters = rng.choice(["I", "BI", "BIES"])
         tags = ["O"] + [f"{letter}-{kind}" for letter in letters for kind in ["PER", "LOC", "A-B"]]
-        truth = [[rng.choice(tags) for _ in range(rng.randrange(1, 12))] for _ in range(rng.randrange(1, 8))]
-        predicted = [[tag if rng.random() < 0.7 else rng.choice(tags) for tag in sentence] for sentence in truth]
+        truth = [
+            [rng.choice(tags) for _ in range(rng.randrange(1, 12))]
+            for _ in range(rng.randrange(1, 8))
+        ]
+        predicted = [
+            [tag if rng.random() < 0.7 else rng.choice(tags) for tag in sentence]
+            for sentence in truth
+        ]
         yield {"kind": "entities", "truth": truth, "predicted": predicted}
 
 
 def entity_metrics(case):
     truth, predicted = case["truth"], case["predicted"]
-    report = seqeval.metrics.classification_report(truth, predicted, output_dict=True, zero_division=0)
-    types = {name: [float(row[key]) for key in ["precision", "recall", "f1-score", "support"]]
-             for name, row in report.items() if not name.endswith(" avg")}
-    return {"precision": seqeval.metrics.precision_score(truth, predicted, zero_division=0),
-            "recall": seqeval.metrics.recall_score(truth, predicted, zero_division=0),
-            "f1": seqeval.metrics.f1_score(truth, predicted, zero_division=0),
-            "accuracy": seqeval.metrics.accuracy_score(truth, predicted), "types": types}
+    report = seqeval.metrics.classification_report(
+        truth, predicted, output_dict=True, zero_division=0
+    )
+    types = {
+        name: [float(row[key]) for key in ["precision", "recall", "f1-score", "support"]]
+        for name, row in report.items()
+        if not name.endswith(" avg")
+    }
+    return {
+        "precision": seqeval.metrics.precision_score(truth, predicted, zero_division=0),
+        "recall": seqeval.metrics.recall_score(truth, predicted, zero_division=0),
+        "f1": seqeval.metrics.f1_score(truth, predicted, zero_division=0),
+        "accuracy": seqeval.metrics.accuracy_score(truth, predicted),
+        "types": types,
+    }
 
 
-METRICS = {"classes": (class_cases, class_metrics), "values": (value_cases, value_metrics), "answers": (answer_cases, answer_metrics),
-           "entities": (entity_cases, entity_metrics)}
+METRICS = {
+    "classes": (class_cases, class_metrics),
+    "values": (value_cases, value_metrics),
+    "answers": (answer_cases, answer_metrics),
+    "entities": (entity_cases, entity_metrics),
+}
 
 
 def close(ours, theirs):
@@ -156,11 +257,13 @@ def write_golden(path, rng):
     path.write_text("".join(json.dumps(case, default=float) + "\n" for case in golden))
 
 
-# ---- Encoding -----------------------------------------------------------------------------------------------------------------------
+# ---- Encoding  -----------------------------------------------------------------------------------
 
 
 def encoded(tool, task, tokenizer, length):
-    result = subprocess.run([tool, "encode", json.dumps(task), tokenizer, str(length)], capture_output=True)
+    result = subprocess.run(
+        [tool, "encode", json.dumps(task), tokenizer, str(length)], capture_output=True
+    )
     assert result.returncode == 0, result.stderr.decode()
     return [json.loads(line) for line in result.stdout.splitlines()]
 
@@ -174,38 +277,58 @@ def check_texts(tool, tokenizer, folder, sentences, rng):
     equal = True
     for pair in [False, True]:
         for length in [16, 33, 64]:
-            rows = [{"text": rng.choice(sentences), "pair": rng.choice(sentences), "label": str(i % 2)} for i in range(1000)]
+            rows = [
+                {"text": rng.choice(sentences), "pair": rng.choice(sentences), "label": str(i % 2)}
+                for i in range(1000)
+            ]
             (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-            task = {"kind": "classification", "train": [str(folder / "rows.jsonl")], "columns": {"pair": "pair"} if pair else {}}
+            task = {
+                "kind": "classification",
+                "train": [str(folder / "rows.jsonl")],
+                "columns": {"pair": "pair"} if pair else {},
+            }
             ours = encoded(tool, task, folder / "albert", length)
             different = []
             for sample, row in zip(ours, rows, strict=True):
                 texts = [row["text"], row["pair"]] if pair else [row["text"]]
                 theirs = tokenizer(*texts, truncation="longest_first", max_length=length)
-                different.append(sample["rows"] != [{"ids": theirs["input_ids"], "types": theirs["token_type_ids"]}])
+                different.append(
+                    sample["rows"]
+                    != [{"ids": theirs["input_ids"], "types": theirs["token_type_ids"]}]
+                )
             equal &= report(f"{'pairs' if pair else 'texts'} of {length} tokens", different)
     return equal
 
 
 def check_words(tool, tokenizer, folder, sentences, rng):
     rows = [sentence.split() for sentence in rng.sample(sentences, 1000)]
-    text = "".join("".join(f"{word}\t{'BI'[i % 2]}-X\n" for i, word in enumerate(words)) + "\n" for words in rows)
+    text = "".join(
+        "".join(f"{word}\t{'BI'[i % 2]}-X\n" for i, word in enumerate(words)) + "\n"
+        for words in rows
+    )
     (folder / "words.conll").write_text(text)
-    ours = encoded(tool, {"kind": "tokens", "train": [str(folder / "words.conll")]}, folder / "albert", 32)
+    ours = encoded(
+        tool, {"kind": "tokens", "train": [str(folder / "words.conll")]}, folder / "albert", 32
+    )
     different = []
     for sample, words in zip(ours, rows, strict=True):
         theirs = tokenizer(words, is_split_into_words=True, truncation=True, max_length=32)
         places = theirs.word_ids()
         starts = [places.index(word) if word in places else -1 for word in range(len(words))]
-        different.append(sample["rows"][0]["ids"] != theirs["input_ids"] or sample["word_starts"] != starts)
+        different.append(
+            sample["rows"][0]["ids"] != theirs["input_ids"] or sample["word_starts"] != starts
+        )
     return report("words of 32 tokens", different)
 
 
 def expected_span(offsets, answer):
-    """First and last token that share a character with the answer; none unless all of it is there."""
+    """First and last token that share a character with the answer; none unless all of it is
+    there."""
     begin, end = answer["answer_start"], answer["answer_start"] + len(answer["text"])
     places = [i for i, (first, last) in offsets if first < end and last > begin and first < last]
-    covered = places and dict(offsets)[places[0]][0] <= begin and dict(offsets)[places[-1]][1] >= end
+    covered = (
+        places and dict(offsets)[places[0]][0] <= begin and dict(offsets)[places[-1]][1] >= end
+    )
     return (places[0], places[-1]) if covered else (0, 0)
 
 
@@ -215,9 +338,22 @@ def check_questions(tool, tokenizer, folder, sentences, rng):
         context = " ".join(rng.sample(sentences, rng.randrange(1, 9)))
         words = context.split()
         first = rng.randrange(len(words))
-        text = " ".join(words[first:first + rng.randrange(1, 5)]).strip(string.punctuation + " ") or words[first]
-        questions.append({"context": context, "qas": [{"id": str(i), "question": rng.choice(sentences)[:60],
-                                                      "answers": [{"text": text, "answer_start": context.index(text)}]}]})
+        text = (
+            " ".join(words[first : first + rng.randrange(1, 5)]).strip(string.punctuation + " ")
+            or words[first]
+        )
+        questions.append(
+            {
+                "context": context,
+                "qas": [
+                    {
+                        "id": str(i),
+                        "question": rng.choice(sentences)[:60],
+                        "answers": [{"text": text, "answer_start": context.index(text)}],
+                    }
+                ],
+            }
+        )
     (folder / "questions.json").write_text(json.dumps({"data": [{"paragraphs": questions}]}))
     task = {"kind": "questions", "stride": 24, "train": [str(folder / "questions.json")]}
     ours = encoded(tool, task, folder / "albert", 96)
@@ -225,18 +361,43 @@ def check_questions(tool, tokenizer, folder, sentences, rng):
     for number, paragraph in enumerate(questions):
         context, question = paragraph["context"], paragraph["qas"][0]
         mine = [sample for sample in ours if sample["example"] == number]
-        theirs = tokenizer(question["question"], context, truncation="only_second", max_length=96, stride=24, return_overflowing_tokens=True,
-                           return_offsets_mapping=True)
+        theirs = tokenizer(
+            question["question"],
+            context,
+            truncation="only_second",
+            max_length=96,
+            stride=24,
+            return_overflowing_tokens=True,
+            return_offsets_mapping=True,
+        )
         same = len(mine) == len(theirs["input_ids"])
         for i, sample in enumerate(mine if same else []):
             windows += 1
-            offsets = [(k, offset) for k, (offset, part) in enumerate(zip(theirs["offset_mapping"][i], theirs.sequence_ids(i))) if part == 1]
+            offsets = [
+                (k, offset)
+                for k, (offset, part) in enumerate(
+                    zip(theirs["offset_mapping"][i], theirs.sequence_ids(i))
+                )
+                if part == 1
+            ]
             in_bytes = [[len(context[:end].encode()) for end in offset] for _, offset in offsets]
             # A bare word mark: theirs covers the space or nothing, ours nothing.
-            spans = [(a, b) for a, b in zip(sample["offsets"], in_bytes, strict=True) if a[0] < a[1] and context.encode()[b[0]:b[1]].strip()]
-            same &= sample["rows"][0]["ids"] == theirs["input_ids"][i] and sample["context_begin"] == offsets[0][0]
-            same &= all(context.encode()[a[0]:a[1]].strip() == context.encode()[b[0]:b[1]].strip() for a, b in spans)
-            same &= (sample["start"], sample["end"]) == expected_span(offsets, question["answers"][0])
+            spans = [
+                (a, b)
+                for a, b in zip(sample["offsets"], in_bytes, strict=True)
+                if a[0] < a[1] and context.encode()[b[0] : b[1]].strip()
+            ]
+            same &= (
+                sample["rows"][0]["ids"] == theirs["input_ids"][i]
+                and sample["context_begin"] == offsets[0][0]
+            )
+            same &= all(
+                context.encode()[a[0] : a[1]].strip() == context.encode()[b[0] : b[1]].strip()
+                for a, b in spans
+            )
+            same &= (sample["start"], sample["end"]) == expected_span(
+                offsets, question["answers"][0]
+            )
         different.append(not same)
     return report(f"questions in {windows} windows", different)
 
@@ -246,22 +407,43 @@ def check_encoding(tools, rng):
     sentences = []
     for path in corpora:
         with gzip.open(path, "rt", encoding="utf8") as file:
-            sentences += [part.strip() for line in file for part in line.split(". ") if 20 < len(part) < 400]
+            sentences += [
+                part.strip() for line in file for part in line.split(". ") if 20 < len(part) < 400
+            ]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "albert").mkdir()
-        subprocess.run([tools / "tokenizer_tool", "export", ALBERT / "spiece.model", "lower", folder / "albert"], check=True)
+        subprocess.run(
+            [
+                tools / "tokenizer_tool",
+                "export",
+                ALBERT / "spiece.model",
+                "lower",
+                folder / "albert",
+            ],
+            check=True,
+        )
         tokenizer = AutoTokenizer.from_pretrained(folder / "albert", model_max_length=10**9)
-        checks = [check(tools / "task_tool", tokenizer, folder, sentences, rng) for check in (check_texts, check_words, check_questions)]
+        checks = [
+            check(tools / "task_tool", tokenizer, folder, sentences, rng)
+            for check in (check_texts, check_words, check_questions)
+        ]
     return all(checks)
 
 
-# ---- Features -----------------------------------------------------------------------------------------------------------------------
+# ---- Features  -----------------------------------------------------------------------------------
 
 
 def check_features(tool, rng):
-    options = [{}, {"chunks": True}, {"compression": "gzip"}, {"compression": "gzip", "shuffle": True, "fletcher32": True},
-               {"chunks": (3, 2, 5)}, {"chunks": (3, 2, 5), "fletcher32": True}, {"chunks": (1, 1, 1), "compression": "gzip"}]
+    options = [
+        {},
+        {"chunks": True},
+        {"compression": "gzip"},
+        {"compression": "gzip", "shuffle": True, "fletcher32": True},
+        {"chunks": (3, 2, 5)},
+        {"chunks": (3, 2, 5), "fletcher32": True},
+        {"chunks": (1, 1, 1), "compression": "gzip"},
+    ]
     different = []
     with tempfile.TemporaryDirectory() as name:
         path = Path(name) / "features.h5"
@@ -269,11 +451,17 @@ def check_features(tool, rng):
             for dtype in ["f4", "f8"]:
                 for target in ["i1", "u2", "i4", "u8", "f4", "f8"]:
                     samples, steps, width = (rng.randrange(1, 9) for _ in range(3))
-                    features = numpy.random.default_rng(rng.randrange(2**32)).normal(size=(samples, steps, width)).astype(dtype)
+                    features = (
+                        numpy.random.default_rng(rng.randrange(2**32))
+                        .normal(size=(samples, steps, width))
+                        .astype(dtype)
+                    )
                     lengths = [rng.randrange(1, steps + 1) for _ in range(samples)]
                     targets = numpy.array([rng.randrange(5) for _ in range(samples)], target)
                     if "chunks" in option and option["chunks"] is not True:
-                        option = option | {"chunks": tuple(map(min, option["chunks"], features.shape))}
+                        option = option | {
+                            "chunks": tuple(map(min, option["chunks"], features.shape))
+                        }
                     with h5py.File(path, "w") as file:
                         file.create_dataset("features", data=features, **option)
                         file["lengths"] = lengths
@@ -284,13 +472,18 @@ def check_features(tool, rng):
                     result = subprocess.run([tool, "features", path], capture_output=True)
                     assert result.returncode == 0, result.stderr.decode()
                     ours = json.loads(result.stdout)
-                    theirs = [features[i, :lengths[i]].astype("f4").ravel().tolist() for i in range(samples)]
+                    theirs = [
+                        features[i, : lengths[i]].astype("f4").ravel().tolist()
+                        for i in range(samples)
+                    ]
                     different.append(ours != {"features": theirs, "targets": targets.tolist()})
     return report("feature files of h5py", different)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--tools", type=Path, default=ROOT / "build/release")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--golden", type=Path)
@@ -300,8 +493,11 @@ def main():
     if arguments.golden:
         write_golden(arguments.golden, rng)
         return 0
-    checks = [check_metrics(arguments.tools / "task_tool", rng), check_encoding(arguments.tools, rng),
-              check_features(arguments.tools / "task_tool", rng)]
+    checks = [
+        check_metrics(arguments.tools / "task_tool", rng),
+        check_encoding(arguments.tools, rng),
+        check_features(arguments.tools / "task_tool", rng),
+    ]
     return 0 if all(checks) else 1
 
 

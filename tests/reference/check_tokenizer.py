@@ -1,25 +1,31 @@
 """Compares our tokenizers with Hugging Face's.
 
-usage: check_tokenizer.py [--program build/release/tokenizer_tool] [--texts FILE...] [--tokenizers FOLDER_OR_FILE...]
+usage: check_tokenizer.py [--program build/release/tokenizer_tool] [--texts FILE...] [--tokenizers
+FOLDER_OR_FILE...]
                           [--golden FOLDER]
 
-On 1 MB of mixed text (lines of FILE, the bundled novels, each as it is, and lines made of everything that tokenizers disagree on: spaces,
-quotes, numbers, accents, marks, scripts, emoji, control characters, long words, names of special tokens) every line must give the same:
+On 1 MB of mixed text (lines of FILE, the bundled novels, each as it is, and lines made of
+everything that tokenizers disagree on: spaces, quotes, numbers, accents, marks, scripts, emoji,
+control characters, long words, names of special tokens) every line must give the same:
 
-- SentencePiece: ALBERT's model, and unigram and BPE models trained here, lower-cased and cased, without and with user-defined pieces, are
+- SentencePiece: ALBERT's model, and unigram and BPE models trained here, lower-cased and cased,
+  without and with user-defined pieces, are
   written in Hugging Face's form and read by AutoTokenizer: ids.
-- tokenizer.json, vocab.txt, and vocab.json with merges.txt: the bundled tokenizers of every kind, and what --tokenizers names, read by
+- tokenizer.json, vocab.txt, and vocab.json with merges.txt: the bundled tokenizers of every kind,
+  and what --tokenizers names, read by
   both: ids and offsets, with names of special tokens found and not found.
 
-And --golden names a folder of tokenizers, each in a folder of its own with golden_encodings.json (texts and a pair
-with the ids that Hugging Face gives, special ones included): the folder, and each of its files alone, must give the same. (ALBERT's tokenizer.json has ids of its own
-for some texts, tokenizer_json_ids_if_different.) Left out, it is ../shared/data/tokenizers beside the repository, where that exists.
+And --golden names a folder of tokenizers, each in a folder of its own with golden_encodings.json
+(texts and a pair with the ids that Hugging Face gives, special ones included): the folder, and each
+of its files alone, must give the same. (ALBERT's tokenizer.json has ids of its own for some texts,
+tokenizer_json_ids_if_different.) Left out, it is ../shared/data/tokenizers beside the repository,
+where that exists.
 
-Left out for SentencePiece: a compatibility character with a combining mark behind it, five bytes at most (Hugging Face's Precompiled drops
-the mark in cased models); and "eee" (in ALBERT's model ee e and e ee have the same score: rounding decides, in SentencePiece's float as in
-Hugging Face's double; models trained here have no such ties). For all: characters newer than Unicode 8, which Hugging Face's tables of
-marks and punctuation do not know.
-"""
+Left out for SentencePiece: a compatibility character with a combining mark behind it, five bytes at
+most (Hugging Face's Precompiled drops the mark in cased models); and "eee" (in ALBERT's model ee e
+and e ee have the same score: rounding decides, in SentencePiece's float as in Hugging Face's
+double; models trained here have no such ties). For all: characters newer than Unicode 8, which
+Hugging Face's tables of marks and punctuation do not know."""
 
 import argparse
 import gzip
@@ -40,40 +46,185 @@ FIXTURES = ROOT / "tests/fixtures/tokenizers"
 NOVELS = sorted((ROOT / "examples/quickstart/corpus").glob("*.txt.gz"))
 ALBERT = ROOT / "tests/fixtures/tokenizers/albert"
 PARTS = [
-    "  ", " ", "\t", "\u00a0", "\u2003", "\u200b", "\ufeff", "\u2581", "\x85", "\x0b", "\x1c", "``", "''", "'", "`", '"', "\u201c",
-    "\u2019", "12,345", "9,", "1,000.00", "$5", "50%", "3.14", "(", ")", "-", "--", "\u2013", "\u2014", "\u2026", "...", "A.B", "don't",
-    "caf\u00e9", "na\u00efve", "o\u0301", "\u00c5ngstr\u00f6m", "\u01c4", "\u0130stanbul", "stra\u00dfe", "\ufb01nd", "\u2167",
-    "\u00bd", "\u00b2", "\u2122", "\uff21\uff22", "\u6771\u4eac", "\u306f\u3072\u3089\u304c\u306a", "\u30ac\u30c3",
-    "\ud55c\uad6d\uc5b4", "\u1112\u1161\u11ab", "\u041f\u0440\u0438\u0432\u0435\u0442",
-    "\u0395\u03bb\u03bb\u03b7\u03bd\u03b9\u03ba\u03ac", "\u03a3", "\u0645\u0631\u062d\u0628\u0627",
-    "\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd", "\u0928\u092e\u0938\u094d\u0924\u0947", "\u0e20\u0e32\u0e29\u0e32\u0e44\u0e17\u0e22",
-    "\u09ac\u09cb", "\U0001f642", "\U0001f44d\U0001f3fd", "\U0001f468\u200d\U0001f469", "\u0fb2\u0f71\u0f80", "\ufdfa", "[MASK]",
-    "[CLS]", "<unk>", "the", "and", "Hello", "WORLD",
+    "  ",
+    " ",
+    "\t",
+    "\u00a0",
+    "\u2003",
+    "\u200b",
+    "\ufeff",
+    "\u2581",
+    "\x85",
+    "\x0b",
+    "\x1c",
+    "``",
+    "''",
+    "'",
+    "`",
+    '"',
+    "\u201c",
+    "\u2019",
+    "12,345",
+    "9,",
+    "1,000.00",
+    "$5",
+    "50%",
+    "3.14",
+    "(",
+    ")",
+    "-",
+    "--",
+    "\u2013",
+    "\u2014",
+    "\u2026",
+    "...",
+    "A.B",
+    "don't",
+    "caf\u00e9",
+    "na\u00efve",
+    "o\u0301",
+    "\u00c5ngstr\u00f6m",
+    "\u01c4",
+    "\u0130stanbul",
+    "stra\u00dfe",
+    "\ufb01nd",
+    "\u2167",
+    "\u00bd",
+    "\u00b2",
+    "\u2122",
+    "\uff21\uff22",
+    "\u6771\u4eac",
+    "\u306f\u3072\u3089\u304c\u306a",
+    "\u30ac\u30c3",
+    "\ud55c\uad6d\uc5b4",
+    "\u1112\u1161\u11ab",
+    "\u041f\u0440\u0438\u0432\u0435\u0442",
+    "\u0395\u03bb\u03bb\u03b7\u03bd\u03b9\u03ba\u03ac",
+    "\u03a3",
+    "\u0645\u0631\u062d\u0628\u0627",
+    "\u05e9\u05b8\u05c1\u05dc\u05d5\u05b9\u05dd",
+    "\u0928\u092e\u0938\u094d\u0924\u0947",
+    "\u0e20\u0e32\u0e29\u0e32\u0e44\u0e17\u0e22",
+    "\u09ac\u09cb",
+    "\U0001f642",
+    "\U0001f44d\U0001f3fd",
+    "\U0001f468\u200d\U0001f469",
+    "\u0fb2\u0f71\u0f80",
+    "\ufdfa",
+    "[MASK]",
+    "[CLS]",
+    "<unk>",
+    "the",
+    "and",
+    "Hello",
+    "WORLD",
 ]
 
 
 MORE_PARTS = [
-    "\u0301", "e\u0323\u0302", "\u0302\u0323e", "a\u0300\u0315\u0327", "\u1e9b\u0323", "\u0344", "\u212b", "\u2126", "\u0958", "\u1112\u1161", "\u11ab",
-    "\uac00\u11a8", "\u0001", "\u007f", "\u0090", "\u00ad", "\u200c", "\u200d", "\u200e", "\u202e", "\u2028", "\u2029", "\u3000", "\u1680", "\u180e",
-    "\ufffd", "\ufe0f", "\U0001f1e9\U0001f1ea", "\U00020000", "\u4e00\u9fa5", "\uf900", "\u3042\u3099", "\u30cf\u309a", "\u2460", "\u24b6", "\u2155",
-    "\u0660\u0661", "\u0967", "\u2070", "_", "__a__", "\u203f", "<mask>", "<mask>", "  <mask>  ", "<s>", "</s>", "<pad>", "[SEP]", "[UNK]", "[PAD]",
-    "<|endoftext|>", "sea", "Hello", "captain", "\r", "I'M", "it's", "we'LL", "'", " '", "''s", "1", "12", "123", "1234", "x" * 60, "ab" * 120, "\u00b5", "\u017f",
-    "\u1e9e", "\u0130", "\u0149", "\u03f4", "\ua64b", "   ", "\t\t", " \u00a0 ", "\u0085",
+    "\u0301",
+    "e\u0323\u0302",
+    "\u0302\u0323e",
+    "a\u0300\u0315\u0327",
+    "\u1e9b\u0323",
+    "\u0344",
+    "\u212b",
+    "\u2126",
+    "\u0958",
+    "\u1112\u1161",
+    "\u11ab",
+    "\uac00\u11a8",
+    "\u0001",
+    "\u007f",
+    "\u0090",
+    "\u00ad",
+    "\u200c",
+    "\u200d",
+    "\u200e",
+    "\u202e",
+    "\u2028",
+    "\u2029",
+    "\u3000",
+    "\u1680",
+    "\u180e",
+    "\ufffd",
+    "\ufe0f",
+    "\U0001f1e9\U0001f1ea",
+    "\U00020000",
+    "\u4e00\u9fa5",
+    "\uf900",
+    "\u3042\u3099",
+    "\u30cf\u309a",
+    "\u2460",
+    "\u24b6",
+    "\u2155",
+    "\u0660\u0661",
+    "\u0967",
+    "\u2070",
+    "_",
+    "__a__",
+    "\u203f",
+    "<mask>",
+    "<mask>",
+    "  <mask>  ",
+    "<s>",
+    "</s>",
+    "<pad>",
+    "[SEP]",
+    "[UNK]",
+    "[PAD]",
+    "<|endoftext|>",
+    "sea",
+    "Hello",
+    "captain",
+    "\r",
+    "I'M",
+    "it's",
+    "we'LL",
+    "'",
+    " '",
+    "''s",
+    "1",
+    "12",
+    "123",
+    "1234",
+    "x" * 60,
+    "ab" * 120,
+    "\u00b5",
+    "\u017f",
+    "\u1e9e",
+    "\u0130",
+    "\u0149",
+    "\u03f4",
+    "\ua64b",
+    "   ",
+    "\t\t",
+    " \u00a0 ",
+    "\u0085",
 ]
 
 
 def random_character(rng, marks):
     while True:
-        ranges = [(32, 0x3000), (0xAC00, 0xD7A4)] + ([(0x3000, 0xA000), (0x10000, 0x20000)] if marks else [])
+        ranges = [(32, 0x3000), (0xAC00, 0xD7A4)] + (
+            [(0x3000, 0xA000), (0x10000, 0x20000)] if marks else []
+        )
         character = chr(rng.randrange(*rng.choice(ranges)))
-        if unicodedata.category(character)[0] not in ("C" if marks else "MC") and unicodedata.category(character) != "Cn":
+        if (
+            unicodedata.category(character)[0] not in ("C" if marks else "MC")
+            and unicodedata.category(character) != "Cn"
+        ):
             return character
 
 
 def read_lines(files):
     lines = []
     for path in files:
-        opened = gzip.open(path, "rt", encoding="utf8") if path.suffix == ".gz" else open(path, encoding="utf8")
+        opened = (
+            gzip.open(path, "rt", encoding="utf8")
+            if path.suffix == ".gz"
+            else open(path, encoding="utf8")
+        )
         with opened as file:
             lines += [line for line in file.read().split("\n") if line.strip()]
     return lines
@@ -90,7 +241,10 @@ def mixed_lines(files, rng, size, marks=False):
         if bytes_taken > size * (1 if marks else 3) // (2 if marks else 4):
             break
     while bytes_taken < size:
-        made = "".join(rng.choice(parts) if rng.random() < 0.9 else random_character(rng, marks) for _ in range(rng.randrange(1, 40)))
+        made = "".join(
+            rng.choice(parts) if rng.random() < 0.9 else random_character(rng, marks)
+            for _ in range(rng.randrange(1, 40))
+        )
         chosen.append(made)
         bytes_taken += len(made.encode())
     return chosen
@@ -98,8 +252,12 @@ def mixed_lines(files, rng, size, marks=False):
 
 def our_ids(program, folder, lines):
     text = "".join(line + "\n" for line in lines).encode()
-    result = subprocess.run([program, "encode", folder, "tokens"], input=text, capture_output=True, check=True)
-    return [[int(number) for number in line.split()] for line in result.stdout.decode().split("\n")[:-1]]
+    result = subprocess.run(
+        [program, "encode", folder, "tokens"], input=text, capture_output=True, check=True
+    )
+    return [
+        [int(number) for number in line.split()] for line in result.stdout.decode().split("\n")[:-1]
+    ]
 
 
 def compare(program, name, folder, lines):
@@ -111,9 +269,17 @@ def compare(program, name, folder, lines):
     tokens = sum(len(ids) for ids in ours)
     print(f"{name}: {len(lines)} lines, {tokens} tokens, {len(different)} lines differ")
     for i in different[:5]:
-        k = next((k for k, (a, b) in enumerate(zip(ours[i], theirs[i])) if a != b), min(len(ours[i]), len(theirs[i])))
-        print("  ", ascii(lines[i][:200]), tokenizer.convert_ids_to_tokens(ours[i][max(0, k - 1):k + 4]), "theirs",
-              tokenizer.convert_ids_to_tokens(theirs[i][max(0, k - 1):k + 4]))
+        k = next(
+            (k for k, (a, b) in enumerate(zip(ours[i], theirs[i])) if a != b),
+            min(len(ours[i]), len(theirs[i])),
+        )
+        print(
+            "  ",
+            ascii(lines[i][:200]),
+            tokenizer.convert_ids_to_tokens(ours[i][max(0, k - 1) : k + 4]),
+            "theirs",
+            tokenizer.convert_ids_to_tokens(theirs[i][max(0, k - 1) : k + 4]),
+        )
     return not different
 
 
@@ -127,8 +293,13 @@ def byte_offsets(text, offsets):
 
 def our_tokens(program, place, names, lines):
     text = "".join(line + "\n" for line in lines).encode()
-    result = subprocess.run([program, "offsets", place, names], input=text, stdout=subprocess.PIPE, check=True)
-    return [[[int(number) for number in token.split(":")] for token in line.split()] for line in result.stdout.decode().split("\n")[:-1]]
+    result = subprocess.run(
+        [program, "offsets", place, names], input=text, stdout=subprocess.PIPE, check=True
+    )
+    return [
+        [[int(number) for number in token.split(":")] for token in line.split()]
+        for line in result.stdout.decode().split("\n")[:-1]
+    ]
 
 
 def compare_offsets(program, name, place, theirs, lines):
@@ -138,12 +309,21 @@ def compare_offsets(program, name, place, theirs, lines):
         theirs.encode_special_tokens = names == "text"
         ours = our_tokens(program, place, names, lines)
         encoded = theirs.encode_batch(lines, add_special_tokens=False)
-        wanted = [[[i, *place] for i, place in zip(e.ids, byte_offsets(line, e.offsets))] for line, e in zip(lines, encoded)]
+        wanted = [
+            [[i, *place] for i, place in zip(e.ids, byte_offsets(line, e.offsets))]
+            for line, e in zip(lines, encoded)
+        ]
         different = [i for i in range(len(lines)) if ours[i] != wanted[i]]
-        print(f"{name}, names as {names}: {len(lines)} lines, {sum(map(len, ours))} tokens, {len(different)} lines differ in ids or offsets")
+        print(
+            f"{name}, names as {names}: {len(lines)} lines, {sum(map(len, ours))} "
+            f"tokens, {len(different)} lines differ in ids or offsets"
+        )
         for i in different[:3]:
-            k = next((k for k, (a, b) in enumerate(zip(ours[i], wanted[i])) if a != b), min(len(ours[i]), len(wanted[i])))
-            print("  ", ascii(lines[i][:200]), ours[i][k:k + 2], "theirs", wanted[i][k:k + 2])
+            k = next(
+                (k for k, (a, b) in enumerate(zip(ours[i], wanted[i])) if a != b),
+                min(len(ours[i]), len(wanted[i])),
+            )
+            print("  ", ascii(lines[i][:200]), ours[i][k : k + 2], "theirs", wanted[i][k : k + 2])
         equal &= not different
     return equal
 
@@ -159,7 +339,11 @@ def check_folders(program, places, lines):
             elif file.name == "vocab.txt":
                 theirs = BertTokenizerFast(str(file)).backend_tokenizer
             elif file.name == "vocab.json":
-                kind = RobertaTokenizerFast if "<mask>" in json.loads(file.read_text()) else GPT2TokenizerFast
+                kind = (
+                    RobertaTokenizerFast
+                    if "<mask>" in json.loads(file.read_text())
+                    else GPT2TokenizerFast
+                )
                 theirs = kind(str(file), str(file.parent / "merges.txt")).backend_tokenizer
             else:
                 continue
@@ -170,7 +354,11 @@ def check_folders(program, places, lines):
 def check_golden(folder):
     golden = json.loads((ALBERT / "golden_encodings.json").read_text())
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    wrong = [case["text"] for case in golden["cases"] if tokenizer(case["text"])["input_ids"] != case["ids"]]
+    wrong = [
+        case["text"]
+        for case in golden["cases"]
+        if tokenizer(case["text"])["input_ids"] != case["ids"]
+    ]
     pair = golden["pair"]
     encoded = tokenizer(pair["a"], pair["b"])
     assert encoded["input_ids"] == pair["ids"] and encoded["token_type_ids"] == pair["type_ids"]
@@ -179,22 +367,42 @@ def check_golden(folder):
 
 
 def differing(program, place, golden):
-    """The texts, or the pair, that `place` does not turn into the ids (and types, of a pair that has them) of the golden file."""
+    """The texts, or the pair, that `place` does not turn into the ids (and types, of a pair that
+    has them) of the golden file."""
     cases, pair = golden["cases"], golden["pair"]
     of_json = place.name == "tokenizer.json"
-    wanted = [([case["text"]], of_json and case.get("tokenizer_json_ids_if_different") or case["ids"], None) for case in cases]
+    wanted = [
+        (
+            [case["text"]],
+            of_json and case.get("tokenizer_json_ids_if_different") or case["ids"],
+            None,
+        )
+        for case in cases
+    ]
     wanted.append(([pair["a"], pair["b"]], pair["ids"], pair["type_ids"]))
     lines = "".join(json.dumps(texts) + "\n" for texts, _, _ in wanted)
-    result = subprocess.run([program, "wrap", place], input=lines.encode(), capture_output=True, check=True)
-    ours = [[[int(number) for number in token.split(":")] for token in line.split()] for line in result.stdout.decode().split("\n")[:-1]]
+    result = subprocess.run(
+        [program, "wrap", place], input=lines.encode(), capture_output=True, check=True
+    )
+    ours = [
+        [[int(number) for number in token.split(":")] for token in line.split()]
+        for line in result.stdout.decode().split("\n")[:-1]
+    ]
     assert len(ours) == len(wanted)
-    return [texts for (texts, ids, types), tokens in zip(wanted, ours)
-            if [token[0] for token in tokens] != ids or types and [token[1] for token in tokens] != types]
+    return [
+        texts
+        for (texts, ids, types), tokens in zip(wanted, ours)
+        if [token[0] for token in tokens] != ids
+        or types
+        and [token[1] for token in tokens] != types
+    ]
 
 
 def check_golden_folder(program, golden_folder):
     if not golden_folder.is_dir():
-        print(f"golden encodings: NOT CHECKED, there is no folder {golden_folder}; --golden names one")
+        print(
+            f"golden encodings: NOT CHECKED, there is no folder {golden_folder}; --golden names one"
+        )
         return True
     files = sorted(golden_folder.glob("*/golden_encodings.json"))
     assert files, f"{golden_folder} holds no */golden_encodings.json"
@@ -202,10 +410,17 @@ def check_golden_folder(program, golden_folder):
     for file in files:
         golden = json.loads(file.read_text())
         names = ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model"]
-        for place in [file.parent, *(file.parent / name for name in names if (file.parent / name).exists())]:
+        for place in [
+            file.parent,
+            *(file.parent / name for name in names if (file.parent / name).exists()),
+        ]:
             different = differing(program, place, golden)
-            print(f"golden encodings, {place.relative_to(golden_folder)}: {len(golden['cases'])} texts and a pair, {len(different)} differ",
-                  *(ascii(each)[:200] for each in different[:5]), sep="\n  ")
+            print(
+                f"golden encodings, {place.relative_to(golden_folder)}: "
+                f"{len(golden['cases'])} texts and a pair, {len(different)} differ",
+                *(ascii(each)[:200] for each in different[:5]),
+                sep="\n  ",
+            )
             equal &= not different
     return equal
 
@@ -217,28 +432,63 @@ def export(program, model, case, folder):
 
 
 def with_user_defined_pieces(model, pieces, file):
-    """A copy of a SentencePiece model with more pieces: protocol buffers take fields of a list from anywhere in the file."""
+    """A copy of a SentencePiece model with more pieces: protocol buffers take fields of a list from
+    anywhere in the file."""
     field = lambda number, content: bytes([number << 3 | 2, len(content)]) + content
-    more = b"".join(field(1, field(1, piece.encode()) + bytes([2 << 3 | 5]) + struct.pack("<f", 0) + bytes([3 << 3, 4])) for piece in pieces)
+    more = b"".join(
+        field(
+            1,
+            field(1, piece.encode())
+            + bytes([2 << 3 | 5])
+            + struct.pack("<f", 0)
+            + bytes([3 << 3, 4]),
+        )
+        for piece in pieces
+    )
     file.write_bytes(model.read_bytes() + more)
 
 
 def check_user_defined_pieces(program, model, case, folder, lines, rng):
     """Pieces that are user-defined: parts of words and of normal pieces, signs, and tags."""
-    known = {piece if isinstance(piece, str) else piece[0] for piece in json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]}
-    letters = [line[at:at + size].lower() for line in lines[:400] for size in (2, 3) for at in [rng.randrange(len(line))]]
-    parts = [part for part in dict.fromkeys(letters) if part.isascii() and part.isalpha() and len(part) > 1 and part not in known][:5]
+    known = {
+        piece if isinstance(piece, str) else piece[0]
+        for piece in json.loads((folder / "tokenizer.json").read_text())["model"]["vocab"]
+    }
+    letters = [
+        line[at : at + size].lower()
+        for line in lines[:400]
+        for size in (2, 3)
+        for at in [rng.randrange(len(line))]
+    ]
+    parts = [
+        part
+        for part in dict.fromkeys(letters)
+        if part.isascii() and part.isalpha() and len(part) > 1 and part not in known
+    ][:5]
     pieces = [piece for piece in [*parts, "<sep>", "((", "#"] if piece not in known]
     changed = model.with_name("user_defined_" + model.name)
     with_user_defined_pieces(model, pieces, changed)
-    texts = ["".join(rng.choice([word, word, rng.choice(pieces), word + rng.choice(pieces)]) + rng.choice([" ", " ", ""])
-                     for word in line.split(" ")[:30]) for line in lines[:1500]]
+    texts = [
+        "".join(
+            rng.choice([word, word, rng.choice(pieces), word + rng.choice(pieces)])
+            + rng.choice([" ", " ", ""])
+            for word in line.split(" ")[:30]
+        )
+        for line in lines[:1500]
+    ]
     texts = [text for text in texts if text.strip()]
-    return compare(program, f"{changed.stem} with {pieces}", export(program, changed, case, folder.with_name("user_defined_" + folder.name)), texts)
+    return compare(
+        program,
+        f"{changed.stem} with {pieces}",
+        export(program, changed, case, folder.with_name("user_defined_" + folder.name)),
+        texts,
+    )
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--program", default=ROOT / "build/release/tokenizer_tool")
     parser.add_argument("--texts", type=Path, nargs="+", default=NOVELS)
     parser.add_argument("--tokenizers", type=Path, nargs="*", default=[])
@@ -247,7 +497,9 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     lines = mixed_lines(arguments.texts, random.Random(arguments.seed), arguments.bytes)
-    every_kind = mixed_lines(arguments.texts, random.Random(arguments.seed), arguments.bytes, marks=True)
+    every_kind = mixed_lines(
+        arguments.texts, random.Random(arguments.seed), arguments.bytes, marks=True
+    )
     equal = check_golden_folder(arguments.program, arguments.golden)
     equal &= check_folders(arguments.program, [FIXTURES, *arguments.tokenizers], every_kind)
     with tempfile.TemporaryDirectory() as name:
@@ -263,7 +515,9 @@ def main():
                 subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
                 trained = export(arguments.program, model, case, folder / f"{kind}_{case}")
                 equal &= compare(arguments.program, f"{kind}, {case}", trained, lines)
-                equal &= check_user_defined_pieces(arguments.program, model, case, trained, lines, random.Random(arguments.seed))
+                equal &= check_user_defined_pieces(
+                    arguments.program, model, case, trained, lines, random.Random(arguments.seed)
+                )
     return 0 if equal else 1
 
 

@@ -1,16 +1,21 @@
-"""Compares tokenizers made at random with Hugging Face's: files of the `tokenizers` library, and folders of transformers.
+"""Compares tokenizers made at random with Hugging Face's: files of the `tokenizers` library, and
+folders of transformers.
 
-usage: check_tokenizer_files.py [--program build/release/tokenizer_tool] [--count 200] [--folders 40] [--texts 300] [--seed 0]
+usage: check_tokenizer_files.py [--program build/release/tokenizer_tool] [--count 200] [--folders
+40] [--texts 300] [--seed 0]
 
-Each configuration is a tokenizer.json: normalizer, pre-tokenizer, model, post-processor and added tokens are drawn, and the vocabulary is
-made of what the texts hold after the first two, so that no part of it is trained. Every configuration has texts of its own, which are mostly
-about what it has: its added tokens, its pieces, spaces of many kinds. Ids and offsets must be the same, or both must refuse the text.
+Each configuration is a tokenizer.json: normalizer, pre-tokenizer, model, post-processor and added
+tokens are drawn, and the vocabulary is made of what the texts hold after the first two, so that no
+part of it is trained. Every configuration has texts of its own, which are mostly about what it has:
+its added tokens, its pieces, spaces of many kinds. Ids and offsets must be the same, or both must
+refuse the text.
 
-Folders have a tokenizer.json, or the files of an older tokenizer, beside a drawn tokenizer_config.json, special_tokens_map.json and
-added_tokens.json; AutoTokenizer must give the same ids.
+Folders have a tokenizer.json, or the files of an older tokenizer, beside a drawn
+tokenizer_config.json, special_tokens_map.json and added_tokens.json; AutoTokenizer must give the
+same ids.
 
-Left out: regular expressions, and characters newer than Unicode 8 (tests/reference/check_tokenizer.py says why).
-"""
+Left out: regular expressions, and characters newer than Unicode 8
+(tests/reference/check_tokenizer.py says why)."""
 
 import argparse
 import json
@@ -22,7 +27,15 @@ import sys
 import tempfile
 from pathlib import Path
 
-from check_tokenizer import MORE_PARTS, NOVELS, PARTS, ROOT, byte_offsets, random_character, read_lines
+from check_tokenizer import (
+    MORE_PARTS,
+    NOVELS,
+    PARTS,
+    ROOT,
+    byte_offsets,
+    random_character,
+    read_lines,
+)
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
@@ -33,12 +46,27 @@ SPACES = [" ", "  ", "\t", "\n", "\u00a0", "\u3000", "\u2028"]
 
 def normalizers(rng):
     simple = [
-        {"type": "NFC"}, {"type": "NFD"}, {"type": "NFKC"}, {"type": "NFKD"}, {"type": "Lowercase"}, {"type": "StripAccents"}, {"type": "Nmt"},
+        {"type": "NFC"},
+        {"type": "NFD"},
+        {"type": "NFKC"},
+        {"type": "NFKD"},
+        {"type": "Lowercase"},
+        {"type": "StripAccents"},
+        {"type": "Nmt"},
         {"type": "Strip", "strip_left": rng.random() < 0.5, "strip_right": rng.random() < 0.5},
-        {"type": "Replace", "pattern": {"String": rng.choice(["a", "the", " ", "``", "\u00e9"])}, "content": rng.choice(["", "b", MARK, "  "])},
+        {
+            "type": "Replace",
+            "pattern": {"String": rng.choice(["a", "the", " ", "``", "\u00e9"])},
+            "content": rng.choice(["", "b", MARK, "  "]),
+        },
         {"type": "Prepend", "prepend": rng.choice([MARK, " ", "x"])},
-        {"type": "BertNormalizer", "clean_text": rng.random() < 0.7, "handle_chinese_chars": rng.random() < 0.7,
-         "strip_accents": rng.choice([None, True, False]), "lowercase": rng.random() < 0.6},
+        {
+            "type": "BertNormalizer",
+            "clean_text": rng.random() < 0.7,
+            "handle_chinese_chars": rng.random() < 0.7,
+            "strip_accents": rng.choice([None, True, False]),
+            "lowercase": rng.random() < 0.6,
+        },
     ]
     draw = rng.random()
     if draw < 0.2:
@@ -49,15 +77,36 @@ def normalizers(rng):
 
 
 def pre_tokenizers(rng):
-    behavior = lambda: rng.choice(["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"])
-    byte_level = {"type": "ByteLevel", "add_prefix_space": rng.random() < 0.5, "trim_offsets": True, "use_regex": rng.random() < 0.7}
-    metaspace = {"type": "Metaspace", "replacement": MARK, "prepend_scheme": rng.choice(["always", "first", "never"]),
-                 "split": rng.random() < 0.7}
+    behavior = lambda: rng.choice(
+        ["Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"]
+    )
+    byte_level = {
+        "type": "ByteLevel",
+        "add_prefix_space": rng.random() < 0.5,
+        "trim_offsets": True,
+        "use_regex": rng.random() < 0.7,
+    }
+    metaspace = {
+        "type": "Metaspace",
+        "replacement": MARK,
+        "prepend_scheme": rng.choice(["always", "first", "never"]),
+        "split": rng.random() < 0.7,
+    }
     simple = [
-        {"type": "Whitespace"}, {"type": "WhitespaceSplit"}, {"type": "BertPreTokenizer"}, byte_level, metaspace,
-        {"type": "CharDelimiterSplit", "delimiter": rng.choice(["e", " ", "\u00e9"])}, {"type": "Punctuation", "behavior": behavior()},
+        {"type": "Whitespace"},
+        {"type": "WhitespaceSplit"},
+        {"type": "BertPreTokenizer"},
+        byte_level,
+        metaspace,
+        {"type": "CharDelimiterSplit", "delimiter": rng.choice(["e", " ", "\u00e9"])},
+        {"type": "Punctuation", "behavior": behavior()},
         {"type": "Digits", "individual_digits": rng.random() < 0.5},
-        {"type": "Split", "pattern": {"String": rng.choice(["the", " ", ","])}, "behavior": behavior(), "invert": rng.random() < 0.2},
+        {
+            "type": "Split",
+            "pattern": {"String": rng.choice(["the", " ", ","])},
+            "behavior": behavior(),
+            "invert": rng.random() < 0.2,
+        },
     ]
     draw = rng.random()
     if draw < 0.1:
@@ -68,17 +117,53 @@ def pre_tokenizers(rng):
 
 
 def added_tokens(rng):
-    names = ["<s>", "</s>", "<mask>", "[CLS]", "[SEP]", "Hello", "hello", "HELLO", "the", "\n", " ", "  ", "\t", " a", "a ", "caf\u00e9",
-             "cafe\u0301", "\u6771", "12", MARK, "e", "sea", "\u00c9", "\ufb01", ","]
+    names = [
+        "<s>",
+        "</s>",
+        "<mask>",
+        "[CLS]",
+        "[SEP]",
+        "Hello",
+        "hello",
+        "HELLO",
+        "the",
+        "\n",
+        " ",
+        "  ",
+        "\t",
+        " a",
+        "a ",
+        "caf\u00e9",
+        "cafe\u0301",
+        "\u6771",
+        "12",
+        MARK,
+        "e",
+        "sea",
+        "\u00c9",
+        "\ufb01",
+        ",",
+    ]
     flag = lambda: rng.random() < 0.4
-    return [{"content": name, "single_word": rng.random() < 0.2, "lstrip": flag(), "rstrip": flag(), "normalized": flag(), "special": flag()}
-            for name in rng.sample(names, rng.choice([0, 1, 2, 4, 8]))]
+    return [
+        {
+            "content": name,
+            "single_word": rng.random() < 0.2,
+            "lstrip": flag(),
+            "rstrip": flag(),
+            "normalized": flag(),
+            "special": flag(),
+        }
+        for name in rng.sample(names, rng.choice([0, 1, 2, 4, 8]))
+    ]
 
 
 def without_model(description):
     """The library's tokenizer of the parts before the model."""
     model = {"type": "WordLevel", "vocab": {"<unk>": 0}, "unk_token": "<unk>"}
-    return Tokenizer.from_str(json.dumps({**description, "added_tokens": [], "post_processor": None, "model": model}))
+    return Tokenizer.from_str(
+        json.dumps({**description, "added_tokens": [], "post_processor": None, "model": model})
+    )
 
 
 def words_of(tokenizer, texts):
@@ -86,7 +171,11 @@ def words_of(tokenizer, texts):
     words = []
     for text in texts:
         normal = tokenizer.normalizer.normalize_str(text) if tokenizer.normalizer else text
-        words += [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal)] if tokenizer.pre_tokenizer else [normal]
+        words += (
+            [word for word, _ in tokenizer.pre_tokenizer.pre_tokenize_str(normal)]
+            if tokenizer.pre_tokenizer
+            else [normal]
+        )
     return words
 
 
@@ -95,7 +184,7 @@ def substrings(words, rng, count):
     for _ in range(count):
         word = rng.choice(words)
         begin = rng.randrange(len(word))
-        found.add(word[begin:begin + rng.randrange(1, 7)])
+        found.add(word[begin : begin + rng.randrange(1, 7)])
     return sorted(found)
 
 
@@ -104,20 +193,36 @@ def wordpiece(words, rng):
     vocab = {"[UNK]": 0} if rng.random() < 0.9 else {}
     for piece in pieces + ["##" + piece for piece in pieces]:
         vocab.setdefault(piece, len(vocab))
-    return {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": rng.choice([5, 100]),
-            "vocab": vocab}
+    return {
+        "type": "WordPiece",
+        "unk_token": "[UNK]",
+        "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": rng.choice([5, 100]),
+        "vocab": vocab,
+    }
 
 
 def unigram(words, rng):
     pieces = [piece for piece in substrings(words, rng, 400) if piece != "<unk>"]
     pieces += [piece for piece in BYTES if piece not in pieces] if rng.random() < 0.2 else []
-    score = rng.choice([lambda: -rng.random() * 15, lambda: -float(rng.randrange(1, 12)), lambda: -rng.randrange(16000) / 1024])
+    score = rng.choice(
+        [
+            lambda: -rng.random() * 15,
+            lambda: -float(rng.randrange(1, 12)),
+            lambda: -rng.randrange(16000) / 1024,
+        ]
+    )
     vocab = [["<unk>", 0.0]] + [[piece, score()] for piece in pieces]
     unknown = 0
     if rng.random() < 0.5:
         rng.shuffle(vocab)
         unknown = next(i for i, (piece, _) in enumerate(vocab) if piece == "<unk>")
-    return {"type": "Unigram", "unk_id": unknown if rng.random() < 0.9 else None, "vocab": vocab, "byte_fallback": rng.random() < 0.3}
+    return {
+        "type": "Unigram",
+        "unk_id": unknown if rng.random() < 0.9 else None,
+        "vocab": vocab,
+        "byte_fallback": rng.random() < 0.3,
+    }
 
 
 def bpe(words, rng):
@@ -137,12 +242,15 @@ def bpe(words, rng):
             add(piece)
     merges = []
     for word in rng.choices(words, k=1500):
-        symbols = [(prefix if i else "") + c + (suffix if i == len(word) - 1 else "") for i, c in enumerate(word)]
+        symbols = [
+            (prefix if i else "") + c + (suffix if i == len(word) - 1 else "")
+            for i, c in enumerate(word)
+        ]
         for left, right in merges:
             i = 0
             while i + 1 < len(symbols):
                 if (symbols[i], symbols[i + 1]) == (left, right):
-                    symbols[i:i + 2] = [left + right[len(prefix):]]
+                    symbols[i : i + 2] = [left + right[len(prefix) :]]
                 i += 1
         if len(symbols) < 2 or len(merges) > 120:
             continue
@@ -150,24 +258,51 @@ def bpe(words, rng):
         pair = (symbols[i], symbols[i + 1])
         if all(piece in vocab for piece in pair) and pair not in merges:
             merges.append(pair)
-            add(pair[0] + pair[1][len(prefix):])
+            add(pair[0] + pair[1][len(prefix) :])
     if rng.random() < 0.1:  # leave out ids
         vocab = {piece: i + (i > 20) * 3 for piece, i in vocab.items()}
-    return {"type": "BPE", "dropout": None, "unk_token": rng.choice(["<unk>", "<unk>", None]), "continuing_subword_prefix": prefix or None,
-            "end_of_word_suffix": suffix or None, "fuse_unk": rng.random() < 0.5, "byte_fallback": fallback,
-            "ignore_merges": rng.random() < 0.2 and not prefix and not suffix, "vocab": vocab, "merges": merges}
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": rng.choice(["<unk>", "<unk>", None]),
+        "continuing_subword_prefix": prefix or None,
+        "end_of_word_suffix": suffix or None,
+        "fuse_unk": rng.random() < 0.5,
+        "byte_fallback": fallback,
+        "ignore_merges": rng.random() < 0.2 and not prefix and not suffix,
+        "vocab": vocab,
+        "merges": merges,
+    }
 
 
 def post_processors(rng):
-    return rng.choice([
-        None, {"type": "ByteLevel", "add_prefix_space": rng.random() < 0.5, "trim_offsets": True, "use_regex": True},
-        {"type": "RobertaProcessing", "sep": ["</s>", 1], "cls": ["<s>", 0], "trim_offsets": rng.random() < 0.7,
-         "add_prefix_space": rng.random() < 0.5}])
+    return rng.choice(
+        [
+            None,
+            {
+                "type": "ByteLevel",
+                "add_prefix_space": rng.random() < 0.5,
+                "trim_offsets": True,
+                "use_regex": True,
+            },
+            {
+                "type": "RobertaProcessing",
+                "sep": ["</s>", 1],
+                "cls": ["<s>", 0],
+                "trim_offsets": rng.random() < 0.7,
+                "add_prefix_space": rng.random() < 0.5,
+            },
+        ]
+    )
 
 
 def with_ids(tokens, model):
     """Ids as the library gives them."""
-    pieces = dict((piece, i) for i, (piece, _) in enumerate(model["vocab"])) if model["type"] == "Unigram" else dict(model["vocab"])
+    pieces = (
+        dict((piece, i) for i, (piece, _) in enumerate(model["vocab"]))
+        if model["type"] == "Unigram"
+        else dict(model["vocab"])
+    )
     behind, result = len(pieces), []
     for token in tokens:
         if token["content"] not in pieces:
@@ -179,13 +314,26 @@ def with_ids(tokens, model):
 
 
 def make_description(rng, texts):
-    description = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": normalizers(rng),
-                   "pre_tokenizer": pre_tokenizers(rng), "post_processor": post_processors(rng), "decoder": None}
+    description = {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [],
+        "normalizer": normalizers(rng),
+        "pre_tokenizer": pre_tokenizers(rng),
+        "post_processor": post_processors(rng),
+        "decoder": None,
+    }
     before = without_model(description)
     words = [word for word in words_of(before, texts) if word][:3000] or ["a"]
     description["model"] = rng.choice([wordpiece, unigram, bpe])(words, rng)
-    # A token that normalisation leaves nothing of is one that the library finds everywhere, and that we refuse.
-    stays = lambda token: not token["normalized"] or not before.normalizer or before.normalizer.normalize_str(token["content"])
+    # A token that normalisation leaves nothing of is one that the library finds everywhere, and
+    # that we refuse.
+    stays = lambda token: (
+        not token["normalized"]
+        or not before.normalizer
+        or before.normalizer.normalize_str(token["content"])
+    )
     description["added_tokens"] = with_ids(filter(stays, added_tokens(rng)), description["model"])
     return description
 
@@ -198,9 +346,14 @@ def make_texts(rng, lines, names, count):
         if i % 3 == 0:
             words = rng.choice(lines).split(" ")
             begin = rng.randrange(len(words))
-            texts.append(" ".join(words[begin:begin + 12]))
+            texts.append(" ".join(words[begin : begin + 12]))
         else:
-            texts.append("".join(rng.choice(parts) if rng.random() < 0.95 else random_character(rng, True) for _ in range(rng.randrange(1, 12))))
+            texts.append(
+                "".join(
+                    rng.choice(parts) if rng.random() < 0.95 else random_character(rng, True)
+                    for _ in range(rng.randrange(1, 12))
+                )
+            )
     return texts
 
 
@@ -241,16 +394,28 @@ def compare_file(program, name, file, texts):
             wrong.append((text, got, wanted))
     for text, got, wanted in wrong[:2]:
         if isinstance(got, list):
-            k = next((k for k, (a, b) in enumerate(zip(got, wanted)) if a != b), min(len(got), len(wanted)))
-            got, wanted = got[k:k + 3], wanted[k:k + 3]
+            k = next(
+                (k for k, (a, b) in enumerate(zip(got, wanted)) if a != b),
+                min(len(got), len(wanted)),
+            )
+            got, wanted = got[k : k + 3], wanted[k : k + 3]
         print(f"{name}: {ascii(text)}\n   ours {got}\n   theirs {wanted}")
     return not wrong
 
 
-# ---- Folders --------------------------------------------------------------------------------------------------------------------
+# ---- Folders  ------------------------------------------------------------------------------------
 
-CLASSES = ["BertTokenizer", "DistilBertTokenizer", "ElectraTokenizerFast", "RobertaTokenizer", "BartTokenizer", "GPT2Tokenizer",
-           "GPTNeoXTokenizerFast", "PreTrainedTokenizerFast", "LlamaTokenizerFast"]
+CLASSES = [
+    "BertTokenizer",
+    "DistilBertTokenizer",
+    "ElectraTokenizerFast",
+    "RobertaTokenizer",
+    "BartTokenizer",
+    "GPT2Tokenizer",
+    "GPTNeoXTokenizerFast",
+    "PreTrainedTokenizerFast",
+    "LlamaTokenizerFast",
+]
 
 
 def maybe(rng, options, **values):
@@ -263,29 +428,78 @@ def maybe(rng, options, **values):
 def bert_folder(rng, words):
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] + substrings(words, rng, 500)
     pieces = list(dict.fromkeys(pieces + ["##" + piece for piece in pieces[5:]]))
-    pieces = [piece for piece in pieces if piece.strip() == piece and not any(c.isspace() for c in piece)]
-    model = {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
-             "vocab": {piece: i for i, piece in enumerate(pieces)}}
-    normalizer = {"type": "BertNormalizer", "clean_text": rng.random() < 0.8, "handle_chinese_chars": rng.random() < 0.5,
-                  "strip_accents": rng.choice([None, True, False]), "lowercase": rng.random() < 0.5}
-    return model, normalizer, {"type": "BertPreTokenizer"}, {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}
+    pieces = [
+        piece for piece in pieces if piece.strip() == piece and not any(c.isspace() for c in piece)
+    ]
+    model = {
+        "type": "WordPiece",
+        "unk_token": "[UNK]",
+        "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100,
+        "vocab": {piece: i for i, piece in enumerate(pieces)},
+    }
+    normalizer = {
+        "type": "BertNormalizer",
+        "clean_text": rng.random() < 0.8,
+        "handle_chinese_chars": rng.random() < 0.5,
+        "strip_accents": rng.choice([None, True, False]),
+        "lowercase": rng.random() < 0.5,
+    }
+    return (
+        model,
+        normalizer,
+        {"type": "BertPreTokenizer"},
+        {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+    )
 
 
 def byte_folder(rng, words):
-    library = Tokenizer.from_str(json.dumps({"version": "1.0", "added_tokens": [], "pre_tokenizer": {
-        "type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}, "model": {
-        "type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}}))
+    library = Tokenizer.from_str(
+        json.dumps(
+            {
+                "version": "1.0",
+                "added_tokens": [],
+                "pre_tokenizer": {
+                    "type": "ByteLevel",
+                    "add_prefix_space": False,
+                    "trim_offsets": True,
+                    "use_regex": True,
+                },
+                "model": {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"},
+            }
+        )
+    )
     written = [word for text in words for word, _ in library.pre_tokenizer.pre_tokenize_str(text)]
     model = bpe(written, random.Random(rng.random()))
     while model["continuing_subword_prefix"] or model["end_of_word_suffix"]:
         model = bpe(written, random.Random(rng.random()))
     names = ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"]
     pieces = names + [piece for piece in model["vocab"] if piece not in names]
-    model |= {"unk_token": None, "fuse_unk": False, "byte_fallback": False, "ignore_merges": False,
-              "vocab": {piece: i for i, piece in enumerate(pieces)}}
-    level = {"type": "ByteLevel", "add_prefix_space": rng.random() < 0.5, "trim_offsets": True, "use_regex": True}
-    post = rng.choice([level, {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0], "trim_offsets": rng.random() < 0.5,
-                               "add_prefix_space": rng.random() < 0.5}])
+    model |= {
+        "unk_token": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": False,
+        "vocab": {piece: i for i, piece in enumerate(pieces)},
+    }
+    level = {
+        "type": "ByteLevel",
+        "add_prefix_space": rng.random() < 0.5,
+        "trim_offsets": True,
+        "use_regex": True,
+    }
+    post = rng.choice(
+        [
+            level,
+            {
+                "type": "RobertaProcessing",
+                "sep": ["</s>", 2],
+                "cls": ["<s>", 0],
+                "trim_offsets": rng.random() < 0.5,
+                "add_prefix_space": rng.random() < 0.5,
+            },
+        ]
+    )
     return model, None, level, post
 
 
@@ -293,43 +507,98 @@ def write_folder(rng, folder, texts):
     """A folder of one of the classes; returns the names in it."""
     its_class = rng.choice(CLASSES)
     bert = "Bert" in its_class or "Electra" in its_class
-    model, normalizer, pre_tokenizer, post_processor = (bert_folder if bert else byte_folder)(rng, texts)
-    specials = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"] if bert else ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"]
+    model, normalizer, pre_tokenizer, post_processor = (bert_folder if bert else byte_folder)(
+        rng, texts
+    )
+    specials = (
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        if bert
+        else ["<s>", "<pad>", "</s>", "<unk>", "<mask>", "<|endoftext|>"]
+    )
     described = [token | {"special": rng.random() < 0.7} for token in added_tokens(rng)]
-    tokens = [{"content": name, "single_word": False, "lstrip": rng.random() < 0.3, "rstrip": False, "normalized": False, "special": True}
-              for name in specials if rng.random() < 0.7]
+    tokens = [
+        {
+            "content": name,
+            "single_word": False,
+            "lstrip": rng.random() < 0.3,
+            "rstrip": False,
+            "normalized": False,
+            "special": True,
+        }
+        for name in specials
+        if rng.random() < 0.7
+    ]
     tokens += [token for token in described if token["content"] not in specials]
     tokens = with_ids(tokens, model)
     known = rng.random() < 0.5  # tokenizer.json says what the settings say
     old = rng.random() < 0.3 and its_class in ("BertTokenizer", "RobertaTokenizer", "GPT2Tokenizer")
-    inside = tokens if known else tokens[:rng.randrange(len(tokens) + 1)]
+    inside = tokens if known else tokens[: rng.randrange(len(tokens) + 1)]
     config = {"tokenizer_class": its_class}
-    maybe(rng, config, do_lower_case=rng.random() < 0.5, strip_accents=rng.choice([None, True, False]),
-          tokenize_chinese_chars=rng.random() < 0.5, add_prefix_space=rng.random() < 0.5, trim_offsets=rng.random() < 0.5,
-          add_bos_token=rng.random() < 0.5, add_eos_token=rng.random() < 0.5, mask_token=specials[4])
+    maybe(
+        rng,
+        config,
+        do_lower_case=rng.random() < 0.5,
+        strip_accents=rng.choice([None, True, False]),
+        tokenize_chinese_chars=rng.random() < 0.5,
+        add_prefix_space=rng.random() < 0.5,
+        trim_offsets=rng.random() < 0.5,
+        add_bos_token=rng.random() < 0.5,
+        add_eos_token=rng.random() < 0.5,
+        mask_token=specials[4],
+    )
     if its_class == "LlamaTokenizerFast":
         config.pop("add_prefix_space", None)
     if rng.random() < 0.5:
-        config["added_tokens_decoder"] = {str(token["id"]): {key: value for key, value in token.items() if key != "id"}
-                                          | {"lstrip": rng.random() < 0.5, "rstrip": rng.random() < 0.3} for token in tokens}
+        config["added_tokens_decoder"] = {
+            str(token["id"]): {key: value for key, value in token.items() if key != "id"}
+            | {"lstrip": rng.random() < 0.5, "rstrip": rng.random() < 0.3}
+            for token in tokens
+        }
     elif rng.random() < 0.5:
         new = {token["content"]: token["id"] for token in tokens}
         (folder / "added_tokens.json").write_text(json.dumps(new))
     else:
         inside = tokens
     if rng.random() < 0.5:
-        mask = {"content": specials[4], "single_word": False, "lstrip": rng.random() < 0.5, "rstrip": rng.random() < 0.5, "normalized": False}
-        (folder / "special_tokens_map.json").write_text(json.dumps({"mask_token": rng.choice([specials[4], mask]), "sep_token": specials[3 if bert else 2]}))
+        mask = {
+            "content": specials[4],
+            "single_word": False,
+            "lstrip": rng.random() < 0.5,
+            "rstrip": rng.random() < 0.5,
+            "normalized": False,
+        }
+        (folder / "special_tokens_map.json").write_text(
+            json.dumps(
+                {
+                    "mask_token": rng.choice([specials[4], mask]),
+                    "sep_token": specials[3 if bert else 2],
+                }
+            )
+        )
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     if old and bert:
         (folder / "vocab.txt").write_text("".join(piece + "\n" for piece in model["vocab"]))
     elif old:
         (folder / "vocab.json").write_text(json.dumps(model["vocab"]))
-        (folder / "merges.txt").write_text("#version: 0.2\n" + "".join(" ".join(pair) + "\n" for pair in model["merges"]))
+        (folder / "merges.txt").write_text(
+            "#version: 0.2\n" + "".join(" ".join(pair) + "\n" for pair in model["merges"])
+        )
     else:
-        (folder / "tokenizer.json").write_text(json.dumps({
-            "version": "1.0", "truncation": None, "padding": None, "added_tokens": sorted(inside, key=lambda token: token["id"]), "normalizer": normalizer,
-            "pre_tokenizer": pre_tokenizer, "post_processor": post_processor, "decoder": None, "model": model}))
+        (folder / "tokenizer.json").write_text(
+            json.dumps(
+                {
+                    "version": "1.0",
+                    "truncation": None,
+                    "padding": None,
+                    "added_tokens": sorted(inside, key=lambda token: token["id"]),
+                    "normalizer": normalizer,
+                    "pre_tokenizer": pre_tokenizer,
+                    "post_processor": post_processor,
+                    "decoder": None,
+                    "model": model,
+                }
+            )
+        )
     return specials + [token["content"] for token in tokens]
 
 
@@ -341,10 +610,15 @@ def compare_folder(program, name, folder, texts):
         return theirs is None
     wrong = []
     for text, got in zip(texts, mine):
-        encoded = silently(lambda: theirs(text, add_special_tokens=False, return_offsets_mapping=True))
+        encoded = silently(
+            lambda: theirs(text, add_special_tokens=False, return_offsets_mapping=True)
+        )
         if encoded is None:
             continue
-        wanted = [[i, *place] for i, place in zip(encoded["input_ids"], byte_offsets(text, encoded["offset_mapping"]))]
+        wanted = [
+            [i, *place]
+            for i, place in zip(encoded["input_ids"], byte_offsets(text, encoded["offset_mapping"]))
+        ]
         if got != wanted:
             wrong.append((text, got, wanted))
     for text, got, wanted in wrong[:2]:
@@ -361,7 +635,12 @@ def check_folders(arguments, lines):
             folder = Path(name) / "bert"
             folder.mkdir()
             names = write_folder(rng, folder, texts)
-            if compare_folder(arguments.program, f"folder {number}", folder, make_texts(rng, lines, names, arguments.texts)):
+            if compare_folder(
+                arguments.program,
+                f"folder {number}",
+                folder,
+                make_texts(rng, lines, names, arguments.texts),
+            ):
                 continue
             wrong.append(number)
             if arguments.keep:
@@ -371,7 +650,9 @@ def check_folders(arguments, lines):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--program", default=ROOT / "build/release/tokenizer_tool")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--folders", type=int, default=40)
@@ -395,7 +676,10 @@ def main():
                 if arguments.keep:
                     arguments.keep.mkdir(exist_ok=True)
                     shutil.copy(file, arguments.keep / f"{number}.json")
-    print(f"{arguments.count} configurations, {arguments.texts} texts each: {len(wrong)} differ", *wrong)
+    print(
+        f"{arguments.count} configurations, {arguments.texts} texts each: {len(wrong)} differ",
+        *wrong,
+    )
     equal = check_folders(arguments, lines)
     return 0 if equal and not wrong else 1
 

@@ -23,8 +23,11 @@ def folder_bytes(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
-def worst_deviation(expected: dict[str, torch.Tensor], got: dict[str, torch.Tensor]) -> tuple[float, float]:
-    """The largest error of any output and of any gradient, relative to that tensor's largest entry."""
+def worst_deviation(
+    expected: dict[str, torch.Tensor], got: dict[str, torch.Tensor]
+) -> tuple[float, float]:
+    """The largest error of any output and of any gradient, relative to that tensor's largest
+    entry."""
     outputs, gradients = 0.0, 0.0
     for name, tensor in expected.items():
         largest = tensor.abs().max().item()

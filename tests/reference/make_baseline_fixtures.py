@@ -2,10 +2,10 @@
 
     build/interop/bin/python tests/reference/make_baseline_fixtures.py [CASE ...]
 
-Encoder, files and conventions are make_nystrom_fixtures.py's; here stands what one head of one sequence computes, as the
-papers define it: full matrices, a token after the other. Random numbers are those that nystrom draws (core/rng.h's Philox,
-nn/scope.h's normal_values), so that its fixed features and rotations are the same.
-"""
+Encoder, files and conventions are make_nystrom_fixtures.py's; here stands what one head of one
+sequence computes, as the papers define it: full matrices, a token after the other. Random numbers
+are those that nystrom draws (core/rng.h's Philox, nn/scope.h's normal_values), so that its fixed
+features and rotations are the same."""
 
 import math
 import sys
@@ -20,7 +20,7 @@ from make_nystrom_fixtures import Case, Tensors, write_case
 MASK32, MASK64 = 2**32 - 1, 2**64 - 1
 
 
-# --- Random numbers --------------------------------------------------------------------------------------------------
+# --- Random numbers -------------------------------------------------------------------------------
 
 
 def mix64(x: int) -> int:
@@ -53,7 +53,7 @@ def normal_values(seed: int, name: str, count: int) -> np.ndarray:
     return np.array(values[:count])
 
 
-# --- The definitions: q, k, v [l, d] of one head -----------------------------------------------------------------------
+# --- The definitions: q, k, v [l, d] of one head --------------------------------------------------
 
 
 def double_softmax(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
@@ -69,7 +69,9 @@ def linear_attention(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch
 
 def orthogonal_features(name: str, count: int, width: int, seed: int) -> torch.Tensor:
     directions = normal_values(seed, name + ".directions", count * width).reshape(count, width)
-    lengths = np.linalg.norm(normal_values(seed, name + ".lengths", count * width).reshape(count, width), axis=1)
+    lengths = np.linalg.norm(
+        normal_values(seed, name + ".lengths", count * width).reshape(count, width), axis=1
+    )
     blocks = []
     for first in range(0, count, width):
         block, triangle = np.linalg.qr(directions[first : first + width].T)
@@ -77,15 +79,22 @@ def orthogonal_features(name: str, count: int, width: int, seed: int) -> torch.T
     return torch.from_numpy(np.concatenate(blocks) * lengths[:, None])
 
 
-def performer(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+def performer(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, features: torch.Tensor
+) -> torch.Tensor:
     """Choromanski et al., lemma 1: SM(x, y) = E exp(w·x − |x|²/2) exp(w·y − |y|²/2)."""
     x, y = q / q.shape[1] ** 0.25, k / k.shape[1] ** 0.25
-    phi = [torch.exp(z @ features.T - (z * z).sum(1, keepdim=True) / 2) / math.sqrt(len(features)) for z in (x, y)]
+    phi = [
+        torch.exp(z @ features.T - (z * z).sum(1, keepdim=True) / 2) / math.sqrt(len(features))
+        for z in (x, y)
+    ]
     weights = phi[0] @ phi[1].T
     return (weights / weights.sum(1, keepdim=True)) @ v
 
 
-def linformer(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, e: torch.Tensor, f: torch.Tensor) -> torch.Tensor:
+def linformer(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, e: torch.Tensor, f: torch.Tensor
+) -> torch.Tensor:
     """Wang et al., equation 7; e and f [k, l] are the columns of the tokens' positions."""
     return torch.softmax(q @ (e @ k).T / math.sqrt(q.shape[1]), dim=1) @ (f @ v)
 
@@ -109,20 +118,32 @@ def reformer(q: torch.Tensor, v: torch.Tensor, rotations: np.ndarray, chunk: int
         bucket = np.zeros(length, dtype=int)
         for part in reversed(rotation_parts(length, chunk)):
             rotated = q.detach().numpy() @ rotations[part, r].T
-            bucket = bucket * 2 * rotated.shape[1] + np.concatenate([rotated, -rotated], axis=1).argmax(1)
+            bucket = bucket * 2 * rotated.shape[1] + np.concatenate(
+                [rotated, -rotated], axis=1
+            ).argmax(1)
         order = sorted(range(length), key=lambda t: (bucket[t], t))
         place = {t: s // chunk for s, t in enumerate(order)}
-        visible.append([[j for j in range(length) if place[i] - 1 <= place[j] <= place[i]] for i in range(length)])
+        visible.append(
+            [
+                [j for j in range(length) if place[i] - 1 <= place[j] <= place[i]]
+                for i in range(length)
+            ]
+        )
     rows = []
     for i in range(length):
         seen = [(r, j) for r in range(rounds) for j in visible[r][i]]
         times = {j: sum(other == j for _, other in seen) for _, other in seen for j in [other]}
-        scores = [q[i] @ k[j] / math.sqrt(width) - (1e5 if i == j else math.log(times[j])) for _, j in seen]
-        rows.append(torch.softmax(torch.stack(scores), dim=0) @ torch.stack([v[j] for _, j in seen]))
+        scores = [
+            q[i] @ k[j] / math.sqrt(width) - (1e5 if i == j else math.log(times[j]))
+            for _, j in seen
+        ]
+        rows.append(
+            torch.softmax(torch.stack(scores), dim=0) @ torch.stack([v[j] for _, j in seen])
+        )
     return torch.stack(rows)
 
 
-# --- Cases -------------------------------------------------------------------------------------------------------------
+# --- Cases ----------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -134,29 +155,51 @@ class BaselineCase(Case):
     chunk: int = 3
     seed: int = 0
 
-    def attend(self, w: Tensors, layer: str, head: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    def attend(
+        self,
+        w: Tensors,
+        layer: str,
+        head: int,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        at: torch.Tensor,
+    ) -> torch.Tensor:
         name, dtype, width = f"{layer}.attention.self", q.dtype, q.shape[1]
         if self.kind == "double_softmax":
             return double_softmax(q, k, v)
         if self.kind == "linear":
             return linear_attention(q, k, v)
         if self.kind == "performer":
-            return performer(q, k, v, orthogonal_features(name + ".features", self.features, width, self.seed).to(dtype))
+            return performer(
+                q,
+                k,
+                v,
+                orthogonal_features(name + ".features", self.features, width, self.seed).to(dtype),
+            )
         if self.kind == "linformer":
             e, f = (w[f"{name}.{which}_projection.weight"] for which in ("key", "value"))
             if self.sharing == "per_head":
                 e, f = e[head], f[head]
             return linformer(q, k, v, e[:, at], f[:, at])
         directions = rotation_parts(len(q), self.chunk)[-1].stop
-        drawn = normal_values(self.seed, name + ".rotations", directions * self.heads * self.rounds * width)
-        return reformer(q, v, drawn.reshape(directions, self.heads, self.rounds, width)[:, head], self.chunk)
+        drawn = normal_values(
+            self.seed, name + ".rotations", directions * self.heads * self.rounds * width
+        )
+        return reformer(
+            q, v, drawn.reshape(directions, self.heads, self.rounds, width)[:, head], self.chunk
+        )
 
     def attention_shapes(self) -> dict[str, tuple[int, ...]]:
         if self.kind == "reformer":
             return {}
         shapes = super().attention_shapes()
         if self.kind == "linformer":
-            shape = (self.heads, self.projected, self.length) if self.sharing == "per_head" else (self.projected, self.length)
+            shape = (
+                (self.heads, self.projected, self.length)
+                if self.sharing == "per_head"
+                else (self.projected, self.length)
+            )
             shapes |= {"key_projection.weight": shape, "value_projection.weight": shape}
         return shapes
 
@@ -177,13 +220,23 @@ CASES: dict[str, BaselineCase] = {
     "double_softmax": BaselineCase(13, ROWS, kind="double_softmax", layers=1),
     "linear": BaselineCase(13, ROWS, kind="linear", layers=1),
     "performer": BaselineCase(13, ROWS, kind="performer"),
-    "performer_fewer_features_than_width": BaselineCase(13, [13, "left", 4], kind="performer", features=5, seed=7, layers=1, conv=None),
+    "performer_fewer_features_than_width": BaselineCase(
+        13, [13, "left", 4], kind="performer", features=5, seed=7, layers=1, conv=None
+    ),
     "linformer": BaselineCase(13, ROWS, kind="linformer", layers=1),
-    "linformer_per_head": BaselineCase(13, ROWS, kind="linformer", sharing="per_head", layers=1, conv=None),
+    "linformer_per_head": BaselineCase(
+        13, ROWS, kind="linformer", sharing="per_head", layers=1, conv=None
+    ),
     "reformer": BaselineCase(13, ROWS, kind="reformer"),
-    "reformer_one_round": BaselineCase(14, [14, "left", 4], kind="reformer", rounds=1, chunk=4, seed=3, layers=1),
-    "reformer_two_rotations": BaselineCase(40, [40, 36, "holes"], kind="reformer", chunk=1, layers=1),
-    "reformer_three_rounds_four_heads": BaselineCase(14, [14, "holes", 2], kind="reformer", rounds=3, chunk=2, heads=4, layers=1, conv=None),
+    "reformer_one_round": BaselineCase(
+        14, [14, "left", 4], kind="reformer", rounds=1, chunk=4, seed=3, layers=1
+    ),
+    "reformer_two_rotations": BaselineCase(
+        40, [40, 36, "holes"], kind="reformer", chunk=1, layers=1
+    ),
+    "reformer_three_rounds_four_heads": BaselineCase(
+        14, [14, "holes", 2], kind="reformer", rounds=3, chunk=2, heads=4, layers=1, conv=None
+    ),
 }
 
 

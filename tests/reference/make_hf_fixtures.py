@@ -1,22 +1,25 @@
-"""Writes tests/fixtures/hf: small models run by Hugging Face's own Nyströmformer classes in float64.
+"""Writes tests/fixtures/hf: small models run by Hugging Face's own Nyströmformer classes in
+float64.
 
     build/interop/bin/python tests/reference/make_hf_fixtures.py [CASE ...]
 
-Needs torch 2.15, transformers 4.57.1 and safetensors; no network. Every case is seeded by its own name, so one
-can be written anew without the others. A case is a folder with
+Needs torch 2.15, transformers 4.57.1 and safetensors; no network. Every case is seeded by its own
+name, so one can be written anew without the others. A case is a folder with
 
-    config.json, model.safetensors   what save_pretrained writes (float32; the tied decoder is not stored)
-    batch.safetensors                the inputs of one call: int64, regression labels float32
-    expected.safetensors             float64: logits (start_logits, end_logits), last_hidden_state, loss, grad.NAME
+    config.json, model.safetensors   what save_pretrained writes (float32; the tied decoder is not
+    stored) batch.safetensors                the inputs of one call: int64, regression labels
+    float32 expected.safetensors             float64: logits (start_logits, end_logits),
+    last_hidden_state, loss, grad.NAME
 
-The folder is loaded back with dtype float64 and run in eval() mode, so there is no dropout and nothing but the stored
-weights enters. The oracle is never float32: oneDNN's float32 gradient of long depthwise filters is wrong in torch 2.15.
-The last two columns printed tell what float32 (with oneDNN off) loses, so that a tolerance can be judged.
+The folder is loaded back with dtype float64 and run in eval() mode, so there is no dropout and
+nothing but the stored weights enters. The oracle is never float32: oneDNN's float32 gradient of
+long depthwise filters is wrong in torch 2.15. The last two columns printed tell what float32 (with
+oneDNN off) loses, so that a tolerance can be judged.
 
-A row whose mask is all zero (the `empty_row` cases): HF adds the most negative number of the dtype to every score, which
-swallows the scores, so all positions, padding included, are attended to with equal weight 1/n (checked below). Autograd
-still passes the softmax's gradient to the swallowed scores, so queries and keys of such a row DO get gradients.
-"""
+A row whose mask is all zero (the `empty_row` cases): HF adds the most negative number of the dtype
+to every score, which swallows the scores, so all positions, padding included, are attended to with
+equal weight 1/n (checked below). Autograd still passes the softmax's gradient to the swallowed
+scores, so queries and keys of such a row DO get gradients."""
 
 import sys
 import zlib
@@ -62,7 +65,9 @@ CASES: dict[str, Case] = {
     # Masked language model, exact branch: any length, shorter than the landmarks too.
     "mlm_exact_padded": Case("MaskedLM", 20, 8, 8, conv=33),
     "mlm_exact_flat_no_mask": Case("MaskedLM", 18, 8, 8, mask="none", peaky=False),
-    "mlm_exact_odd_sizes_holes_relu": Case("MaskedLM", 19, 4, 4, mask="holes", conv=3, act="relu", **ODD),
+    "mlm_exact_odd_sizes_holes_relu": Case(
+        "MaskedLM", 19, 4, 4, mask="holes", conv=3, act="relu", **ODD
+    ),
     "mlm_exact_no_conv_gelu": Case("MaskedLM", 16, 64, 64, conv=None, act="gelu"),
     "mlm_exact_empty_row": Case("MaskedLM", 13, 8, 8, mask="empty_row", batch=3),
     "mlm_exact_conv_65": Case("MaskedLM", 34, 8, 8, conv=65),
@@ -72,17 +77,31 @@ CASES: dict[str, Case] = {
     "mlm_nystrom_flat_no_mask": Case("MaskedLM", 24, 6, 24, mask="none", peaky=False, conv=33),
     "mlm_nystrom_flat_padded_gelu": Case("MaskedLM", 24, 4, 24, peaky=False, act="gelu"),
     "mlm_nystrom_holes_gelu": Case("MaskedLM", 24, 4, 24, mask="holes", conv=3, act="gelu"),
-    "mlm_nystrom_no_mask_relu_conv_65": Case("MaskedLM", 40, 8, 40, mask="none", conv=65, act="relu"),
+    "mlm_nystrom_no_mask_relu_conv_65": Case(
+        "MaskedLM", 40, 8, 40, mask="none", conv=65, act="relu"
+    ),
     "mlm_nystrom_no_conv": Case("MaskedLM", 24, 6, 24, conv=None),
     "mlm_nystrom_empty_row": Case("MaskedLM", 16, 4, 16, mask="empty_row", batch=3),
     "mlm_nystrom_odd_sizes": Case("MaskedLM", 21, 7, 21, conv=33, **ODD),
-    "mlm_nystrom_segments_of_two_types": Case("MaskedLM", 24, 12, 24, token_types=True, config={"type_vocab_size": 3}),
-    "mlm_nystrom_one_head_wide": Case("MaskedLM", 16, 4, 16, hidden=24, heads=1, config={"num_hidden_layers": 1}),
+    "mlm_nystrom_segments_of_two_types": Case(
+        "MaskedLM", 24, 12, 24, token_types=True, config={"type_vocab_size": 3}
+    ),
+    "mlm_nystrom_one_head_wide": Case(
+        "MaskedLM", 16, 4, 16, hidden=24, heads=1, config={"num_hidden_layers": 1}
+    ),
     # The other heads, each in both branches.
-    "sequence_exact_types": Case("SequenceClassification", 17, 8, 8, labels=3, batch=3, token_types=True),
-    "sequence_nystrom_gelu": Case("SequenceClassification", 32, 8, 32, labels=3, act="gelu", conv=33),
-    "regression_exact_relu": Case("SequenceClassification", 12, 8, 8, labels=1, batch=3, act="relu"),
-    "regression_nystrom_holes": Case("SequenceClassification", 24, 6, 24, labels=1, mask="holes", batch=3),
+    "sequence_exact_types": Case(
+        "SequenceClassification", 17, 8, 8, labels=3, batch=3, token_types=True
+    ),
+    "sequence_nystrom_gelu": Case(
+        "SequenceClassification", 32, 8, 32, labels=3, act="gelu", conv=33
+    ),
+    "regression_exact_relu": Case(
+        "SequenceClassification", 12, 8, 8, labels=1, batch=3, act="relu"
+    ),
+    "regression_nystrom_holes": Case(
+        "SequenceClassification", 24, 6, 24, labels=1, mask="holes", batch=3
+    ),
     "tokens_exact_odd_sizes": Case("TokenClassification", 15, 64, 64, labels=5, **ODD),
     "tokens_nystrom": Case("TokenClassification", 28, 7, 28, labels=4, conv=None),
     "questions_exact": Case("QuestionAnswering", 14, 8, 8, batch=3),
@@ -115,7 +134,8 @@ def make_model(case: Case) -> transformers.PreTrainedModel:
 
 @torch.no_grad()
 def randomise(model: torch.nn.Module, peaky: bool) -> None:
-    """Away from HF's initialisation, where biases are 0, LayerNorm weights 1 and every layer adds next to nothing."""
+    """Away from HF's initialisation, where biases are 0, LayerNorm weights 1 and every layer adds
+    next to nothing."""
     for name, parameter in model.named_parameters():
         noise = torch.randn_like(parameter)
         if name.endswith("LayerNorm.weight"):
@@ -125,7 +145,8 @@ def randomise(model: torch.nn.Module, peaky: bool) -> None:
         elif ".query." in name or ".key." in name:
             parameter.mul_(20.0 if peaky else 1.0)
         elif name.endswith("word_embeddings.weight"):
-            # The padding row too: it starts at zero, but training moves it through the tied decoder.
+            # The padding row too: it starts at zero, but training moves it through the tied
+            # decoder.
             parameter.copy_(0.2 * noise)
         else:
             parameter.mul_(10.0)
@@ -187,7 +208,10 @@ def make_targets(case: Case, ids: torch.Tensor, mask: torch.Tensor) -> Tensors:
 def run(case: Case, folder: Path, batch: Tensors, dtype: torch.dtype) -> Tensors:
     model_class = getattr(transformers, "NystromformerFor" + case.head)
     model = model_class.from_pretrained(folder, dtype=dtype).eval()
-    inputs = {name: tensor.to(dtype) if tensor.is_floating_point() else tensor for name, tensor in batch.items()}
+    inputs = {
+        name: tensor.to(dtype) if tensor.is_floating_point() else tensor
+        for name, tensor in batch.items()
+    }
     output = model(**inputs, output_hidden_states=True)
     output.loss.backward()
 
@@ -195,13 +219,15 @@ def run(case: Case, folder: Path, batch: Tensors, dtype: torch.dtype) -> Tensors
     for name in ("logits", "start_logits", "end_logits"):
         if name in output:
             results[name] = output[name]
-    # Shared parameters appear once here, under the name that the file has; their gradient is the sum.
+    # Shared parameters appear once here, under the name that the file has; their gradient is the
+    # sum.
     results |= {"grad." + name: parameter.grad for name, parameter in model.named_parameters()}
     return results
 
 
 class ColumnSums:
-    """Watches HF's inverse: the batch-wide largest column sum must be a clear winner, for its gradient goes to one column."""
+    """Watches HF's inverse: the batch-wide largest column sum must be a clear winner, for its
+    gradient goes to one column."""
 
     def __enter__(self):
         self.gap = float("inf")
@@ -224,8 +250,12 @@ def check_empty_row_is_uniform(folder: Path, batch: Tensors, row: int) -> None:
     attention = model.encoder.layer[0].attention.self
     if attention.num_landmarks != attention.seq_len:
         return
-    probabilities = model(batch["input_ids"], batch["attention_mask"], output_attentions=True).attentions[0][row]
-    assert torch.all(probabilities == 1 / batch["input_ids"].shape[1]), "an empty row is not attended to evenly"
+    probabilities = model(
+        batch["input_ids"], batch["attention_mask"], output_attentions=True
+    ).attentions[0][row]
+    assert torch.all(probabilities == 1 / batch["input_ids"].shape[1]), (
+        "an empty row is not attended to evenly"
+    )
 
 
 def write_case(name: str, case: Case) -> None:
@@ -237,14 +267,19 @@ def write_case(name: str, case: Case) -> None:
 
     with ColumnSums() as sums:
         expected = run(case, folder, batch, torch.float64)
-    assert sums.gap > SMALLEST_GAP, f"{name}: the largest column sum is nearly shared ({sums.gap:.1e}); rename the case"
+    assert sums.gap > SMALLEST_GAP, (
+        f"{name}: the largest column sum is nearly shared ({sums.gap:.1e}); rename the case"
+    )
     write_tensors(folder / "expected.safetensors", expected)
     if case.mask == "empty_row":
         check_empty_row_is_uniform(folder, batch, row=1)
 
     with torch.backends.mkldnn.flags(enabled=False):
         outputs, gradients = worst_deviation(expected, run(case, folder, batch, torch.float32))
-    print(f"{name:36} {folder_bytes(folder):7} bytes   float32: outputs {outputs:.0e}, gradients {gradients:.0e}")
+    print(
+        f"{name:36} {folder_bytes(folder):7} bytes   float32: "
+        f"outputs {outputs:.0e}, gradients {gradients:.0e}"
+    )
 
 
 def main() -> None:

@@ -2,21 +2,22 @@
 
     build/interop/bin/python tests/reference/make_nystrom_fixtures.py [CASE ...]
 
-Needs torch 2.15 and safetensors; no network. The encoder below is meant to be read beside the definition, so it takes
-one sequence, one head and one segment after another; gradients are autograd's. Every case is seeded by its own name.
-A case is a folder with
+Needs torch 2.15 and safetensors; no network. The encoder below is meant to be read beside the
+definition, so it takes one sequence, one head and one segment after another; gradients are
+autograd's. Every case is seeded by its own name. A case is a folder with
 
-    config.json           HF's keys and a `nystrom` object with our options
-    model.safetensors     float32, HF's names; norm pre adds nystromformer.embeddings.projection
-    batch.safetensors     norm post: input_ids, attention_mask, labels (int64; masked language model, or classes with pooling;
-                          with towers the ids are [b, 2, n])
-                          norm pre: features [b, n, embed_dim] and loss_weights [b, hidden] (float32), attention_mask
-    expected.safetensors  float64: norm post: last_hidden_state, logits, loss; norm pre: output [b, hidden], loss
+    config.json           HF's keys and a `nystrom` object with our options model.safetensors
+    float32, HF's names; norm pre adds nystromformer.embeddings.projection batch.safetensors
+    norm post: input_ids, attention_mask, labels (int64; masked language model, or classes with
+    pooling;
+                          with towers the ids are [b, 2, n]) norm pre: features [b, n, embed_dim]
+                          and loss_weights [b, hidden] (float32), attention_mask
+    expected.safetensors  float64: norm post: last_hidden_state, logits, loss; norm pre: output [b,
+    hidden], loss
                           = sum(output · loss_weights); both: grad.NAME
 
-What is unspecified (last_hidden_state and logits at padded positions) is stored as 0 and not to be compared. `output` is
-the last valid time step and 0 for a row without one.
-"""
+What is unspecified (last_hidden_state and logits at padded positions) is stored as 0 and not to be
+compared. `output` is the last valid time step and 0 for a row without one."""
 
 import json
 import math
@@ -43,7 +44,9 @@ Tensors = dict[str, torch.Tensor]
 @dataclass
 class Case:
     length: int
-    rows: list[int | str]  # valid tokens of each row; "holes": about 2/3 of them, anywhere; "left": padded on the left
+    rows: list[
+        int | str
+    ]  # valid tokens of each row; "holes": about 2/3 of them, anywhere; "left": padded on the left
     norm: str = "post"
     landmarks: int = 5
     kind: str = "nystrom"
@@ -55,10 +58,21 @@ class Case:
     heads: int = 2
     layers: int = 2
     act: str = "gelu_new"
-    pooling: str | None = None  # a classifier reads the first token or the mean of all; none: masked language model
+    pooling: str | None = (
+        None  # a classifier reads the first token or the mean of all; none: masked language model
+    )
     towers: bool = False  # … of the pairs of rows 2i and 2i + 1
 
-    def attend(self, w: Tensors, layer: str, head: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+    def attend(
+        self,
+        w: Tensors,
+        layer: str,
+        head: int,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        at: torch.Tensor,
+    ) -> torch.Tensor:
         """One head of one sequence: its valid tokens [l, d], which stand at positions `at` [l]."""
         return attend_head(q, k, v, self)
 
@@ -77,18 +91,26 @@ CASES: dict[str, Case] = {
     "post_mixed": Case(22, MIXED),
     "post_mixed_flat_conv_33": Case(22, MIXED, conv=33, peaky=False, landmarks=4),
     "post_lengths_around_landmarks": Case(9, [4, 5, 6, 1, 9], conv=3, act="gelu"),
-    "post_exact_inverse_no_conv": Case(19, [19, "holes", 12, 0], inverse="exact", conv=None, landmarks=3),
+    "post_exact_inverse_no_conv": Case(
+        19, [19, "holes", 12, 0], inverse="exact", conv=None, landmarks=3
+    ),
     "post_identity": Case(17, [17, "holes", 9, 2], inverse="identity", act="relu"),
     "post_no_iterations": Case(17, [17, "left", 4], iterations=0),
-    "post_ten_iterations_four_heads": Case(23, [23, "holes", 14], iterations=10, landmarks=7, heads=4),
+    "post_ten_iterations_four_heads": Case(
+        23, [23, "holes", 14], iterations=10, landmarks=7, heads=4
+    ),
     "post_landmarks_of_keys": Case(20, [20, "left", "holes", 2], source="keys"),
     "post_one_landmark": Case(12, [12, "holes", 1, 0], landmarks=1),
     "post_softmax": Case(15, [15, "holes", 7, 0], kind="softmax"),
     "classify_first": Case(14, [14, 11, 9, 4], pooling="first", layers=1),
     "classify_mean": Case(22, MIXED, pooling="mean"),
-    "classify_mean_pre": Case(18, [18, "holes", "left", 1], norm="pre", pooling="mean", layers=1, act="relu"),
+    "classify_mean_pre": Case(
+        18, [18, "holes", "left", 1], norm="pre", pooling="mean", layers=1, act="relu"
+    ),
     "classify_towers": Case(22, [22, 13, "holes", 0, 3, 7], pooling="mean", towers=True),
-    "classify_towers_first": Case(13, [13, 5, 9, 11], pooling="first", towers=True, kind="softmax", layers=1, act="gelu"),
+    "classify_towers_first": Case(
+        13, [13, 5, 9, 11], pooling="first", towers=True, kind="softmax", layers=1, act="gelu"
+    ),
     "pre_mixed": Case(22, MIXED, **PRE),
     "pre_exact_inverse": Case(19, [19, "holes", "left", 4, 0], inverse="exact", **PRE),
     "pre_identity_flat": Case(16, [16, "holes", 11], inverse="identity", peaky=False, **PRE),
@@ -97,11 +119,12 @@ CASES: dict[str, Case] = {
 }
 
 
-# --- The encoder -----------------------------------------------------------------------------------------------------
+# --- The encoder ----------------------------------------------------------------------------------
 
 
 def segment_means(tokens: torch.Tensor, count: int) -> torch.Tensor:
-    """Landmarks [count, d] of the valid tokens [l, d]: segment i covers floor(i·l/m) … floor((i+1)·l/m) - 1."""
+    """Landmarks [count, d] of the valid tokens [l, d]: segment i covers floor(i·l/m) …
+    floor((i+1)·l/m) - 1."""
     length = len(tokens)
     edges = [i * length // count for i in range(count + 1)]
     return torch.stack([tokens[begin:end].mean(0) for begin, end in zip(edges, edges[1:])])
@@ -115,7 +138,9 @@ def inverse(matrix: torch.Tensor, case: Case) -> torch.Tensor:
     largest_column_sum = matrix.sum(0).max()
     if len(matrix) > 1:
         gap = largest_gap(matrix.detach().sum(0))
-        assert gap > SMALLEST_GAP, f"the largest column sum is nearly shared ({gap:.1e}); rename the case"
+        assert gap > SMALLEST_GAP, (
+            f"the largest column sum is nearly shared ({gap:.1e}); rename the case"
+        )
     z = matrix.T / largest_column_sum
     one = torch.eye(len(matrix), dtype=matrix.dtype)
     for _ in range(case.iterations):
@@ -138,7 +163,8 @@ def attend_head(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, case: Case) -
 
 
 def convolve(v: torch.Tensor, taps: torch.Tensor) -> torch.Tensor:
-    """One filter [k] along the sequence [n, d], the same for all d channels, zeros beyond both ends."""
+    """One filter [k] along the sequence [n, d], the same for all d channels, zeros beyond both
+    ends."""
     half = len(taps) // 2
     padded = F.pad(v, (0, 0, half, half))
     return sum(tap * padded[i : i + len(v)] for i, tap in enumerate(taps))
@@ -158,8 +184,11 @@ def activation(case: Case, x: torch.Tensor) -> torch.Tensor:
     return F.gelu(x, approximate="tanh" if case.act == "gelu_new" else "none")
 
 
-def attention(w: Tensors, layer: str, x: torch.Tensor, valid: torch.Tensor, case: Case) -> torch.Tensor:
-    """One sequence [n, hidden] through all heads and the output projection; padded positions get no attention."""
+def attention(
+    w: Tensors, layer: str, x: torch.Tensor, valid: torch.Tensor, case: Case
+) -> torch.Tensor:
+    """One sequence [n, hidden] through all heads and the output projection; padded positions get no
+    attention."""
     keys = "key" if f"{layer}.attention.self.key.weight" in w else "query"
     q, k, v = (linear(w, f"{layer}.attention.self.{name}", x) for name in ("query", keys, "value"))
     v = v * valid.unsqueeze(1)
@@ -170,15 +199,22 @@ def attention(w: Tensors, layer: str, x: torch.Tensor, valid: torch.Tensor, case
         columns = slice(head * width, (head + 1) * width)
         context = torch.zeros_like(v[:, columns])
         if len(at) > 0:
-            context = context.index_put((at,), case.attend(w, layer, head, q[at, columns], k[at, columns], v[at, columns], at))
+            context = context.index_put(
+                (at,),
+                case.attend(w, layer, head, q[at, columns], k[at, columns], v[at, columns], at),
+            )
         if case.conv is not None:
-            context = context + convolve(v[:, columns], w[f"{layer}.attention.self.conv.weight"][head, 0, :, 0])
+            context = context + convolve(
+                v[:, columns], w[f"{layer}.attention.self.conv.weight"][head, 0, :, 0]
+            )
         heads.append(context)
     return linear(w, layer + ".attention.output.dense", torch.cat(heads, dim=1))
 
 
 def feed_forward(w: Tensors, layer: str, x: torch.Tensor, case: Case) -> torch.Tensor:
-    return linear(w, layer + ".output.dense", activation(case, linear(w, layer + ".intermediate.dense", x)))
+    return linear(
+        w, layer + ".output.dense", activation(case, linear(w, layer + ".intermediate.dense", x))
+    )
 
 
 def encode(w: Tensors, x: torch.Tensor, valid: torch.Tensor, case: Case) -> torch.Tensor:
@@ -197,7 +233,9 @@ def encode(w: Tensors, x: torch.Tensor, valid: torch.Tensor, case: Case) -> torc
 def embed(w: Tensors, ids: torch.Tensor) -> torch.Tensor:
     prefix = "nystromformer.embeddings"
     x = F.embedding(ids, w[prefix + ".word_embeddings.weight"], padding_idx=PAD)
-    x = x + w[prefix + ".position_embeddings.weight"][2 : 2 + len(ids)]  # position i reads row i + 2
+    x = (
+        x + w[prefix + ".position_embeddings.weight"][2 : 2 + len(ids)]
+    )  # position i reads row i + 2
     x = x + w[prefix + ".token_type_embeddings.weight"][0]
     return layer_norm(w, prefix + ".LayerNorm", x)
 
@@ -211,14 +249,26 @@ def pool(state: torch.Tensor, valid: torch.Tensor, case: Case) -> torch.Tensor:
 
 def run_classifier(w: Tensors, batch: Tensors, case: Case) -> Tensors:
     states, pooled = [], []
-    for ids, mask in zip(batch["input_ids"].reshape(-1, case.length), batch["attention_mask"].reshape(-1, case.length)):
+    for ids, mask in zip(
+        batch["input_ids"].reshape(-1, case.length),
+        batch["attention_mask"].reshape(-1, case.length),
+    ):
         state = encode(w, embed(w, ids), mask == 1, case)
         states.append(state * mask.unsqueeze(1))
         pooled.append(pool(state, mask == 1, case))
     if case.towers:
         pooled = [torch.cat([a, b, a * b, a - b]) for a, b in zip(pooled[::2], pooled[1::2])]
-    logits = torch.stack([linear(w, "classifier.out_proj", activation(case, linear(w, "classifier.dense", x))) for x in pooled])
-    return {"last_hidden_state": torch.stack(states), "logits": logits, "loss": F.cross_entropy(logits, batch["labels"])}
+    logits = torch.stack(
+        [
+            linear(w, "classifier.out_proj", activation(case, linear(w, "classifier.dense", x)))
+            for x in pooled
+        ]
+    )
+    return {
+        "last_hidden_state": torch.stack(states),
+        "logits": logits,
+        "loss": F.cross_entropy(logits, batch["labels"]),
+    }
 
 
 def run_masked_lm(w: Tensors, batch: Tensors, case: Case) -> Tensors:
@@ -227,7 +277,10 @@ def run_masked_lm(w: Tensors, batch: Tensors, case: Case) -> Tensors:
         state = encode(w, embed(w, ids), mask == 1, case)
         hidden = activation(case, linear(w, "cls.predictions.transform.dense", state))
         hidden = layer_norm(w, "cls.predictions.transform.LayerNorm", hidden)
-        scores = hidden @ w["nystromformer.embeddings.word_embeddings.weight"].T + w["cls.predictions.bias"]
+        scores = (
+            hidden @ w["nystromformer.embeddings.word_embeddings.weight"].T
+            + w["cls.predictions.bias"]
+        )
         states.append(state * mask.unsqueeze(1))
         logits.append(scores * mask.unsqueeze(1))
     logits = torch.stack(logits)
@@ -249,13 +302,19 @@ def run_sequence_block(w: Tensors, batch: Tensors, case: Case) -> Tensors:
 
 def run(weights: Tensors, batch: Tensors, case: Case, dtype: torch.dtype) -> Tensors:
     w = {name: tensor.to(dtype).requires_grad_() for name, tensor in weights.items()}
-    results = (run_classifier if case.pooling else run_masked_lm if case.norm == "post" else run_sequence_block)(w, batch, case)
+    results = (
+        run_classifier
+        if case.pooling
+        else run_masked_lm
+        if case.norm == "post"
+        else run_sequence_block
+    )(w, batch, case)
     results["loss"].backward()
     results["loss"] = results["loss"].reshape(1)
     return results | {"grad." + name: tensor.grad for name, tensor in w.items()}
 
 
-# --- Weights, inputs, files ------------------------------------------------------------------------------------------
+# --- Weights, inputs, files -----------------------------------------------------------------------
 
 
 def parameter_shapes(case: Case) -> dict[str, tuple[int, ...]]:
@@ -327,9 +386,14 @@ def make_batch(case: Case) -> Tensors:
     mask = make_mask(case)
     if case.norm == "pre" and not case.pooling:
         features = torch.randn(*mask.shape, EMBED_DIM)
-        return {"features": features, "attention_mask": mask, "loss_weights": torch.randn(len(mask), HIDDEN)}
+        return {
+            "features": features,
+            "attention_mask": mask,
+            "loss_weights": torch.randn(len(mask), HIDDEN),
+        }
     ids = torch.randint(2, VOCAB, mask.shape)
-    # Arbitrary tokens stay under the mask: nothing of them may be seen. One padding token is left visible.
+    # Arbitrary tokens stay under the mask: nothing of them may be seen. One padding token is left
+    # visible.
     ids[0, 2] = PAD
     if case.pooling:
         shape = (-1, 2, case.length) if case.towers else mask.shape
@@ -343,7 +407,9 @@ def make_batch(case: Case) -> Tensors:
 def make_config(case: Case) -> dict:
     ids = case.norm == "post" or case.pooling is not None
     model = "ForSequenceClassification" if case.pooling else "ForMaskedLM" if ids else "Model"
-    classifier = {"id2label": {str(i): f"class {i}" for i in range(CLASSES)}} if case.pooling else {}
+    classifier = (
+        {"id2label": {str(i): f"class {i}" for i in range(CLASSES)}} if case.pooling else {}
+    )
     return classifier | {
         "architectures": ["Nystromformer" + model],
         "attention_probs_dropout_prob": 0.1,
@@ -369,7 +435,11 @@ def make_config(case: Case) -> dict:
             "norm": case.norm,
             "embed_dim": None if ids else EMBED_DIM,
             "positions": "absolute" if ids else "none",
-            **({"pooling": case.pooling, "pairs": "towers" if case.towers else "joined"} if case.pooling else {}),
+            **(
+                {"pooling": case.pooling, "pairs": "towers" if case.towers else "joined"}
+                if case.pooling
+                else {}
+            ),
             "attention": {
                 "kind": case.kind,
                 "semantics": "nystrom",
@@ -396,7 +466,10 @@ def write_case(name: str, case: Case, group: str = "nystrom") -> None:
     write_tensors(folder / "expected.safetensors", expected)
 
     outputs, gradients = worst_deviation(expected, run(weights, batch, case, torch.float32))
-    print(f"{name:36} {folder_bytes(folder):7} bytes   float32: outputs {outputs:.0e}, gradients {gradients:.0e}")
+    print(
+        f"{name:36} {folder_bytes(folder):7} bytes   float32: "
+        f"outputs {outputs:.0e}, gradients {gradients:.0e}"
+    )
 
 
 def main() -> None:

@@ -1,19 +1,21 @@
-"""Writes tests/fixtures/trace: 20 training steps of Hugging Face's masked language model in float64.
+"""Writes tests/fixtures/trace: 20 training steps of Hugging Face's masked language model in
+float64.
 
     build/interop/bin/python tests/reference/make_training_trace.py
 
 Needs torch 2.15, transformers 4.57.1 and safetensors; no network. The folder holds
 
-    config.json, model.safetensors   the start, float32
-    batches.safetensors              int64: input_ids, attention_mask, labels (-100: not chosen), each [20, b, n]
-    expected.safetensors             float64: losses [20] (each before its step's update), grad_norms [20] (before
-                                     clipping), learning_rates [20], final.NAME (every parameter after step 20)
+    config.json, model.safetensors   the start, float32 batches.safetensors              int64:
+    input_ids, attention_mask, labels (-100: not chosen), each [20, b, n] expected.safetensors
+    float64: losses [20] (each before its step's update), grad_norms [20] (before
+                                     clipping), learning_rates [20], final.NAME (every parameter
+                                     after step 20)
 
-No dropout. A step is: mean cross-entropy over the chosen tokens, clip_grad_norm_ to 1, AdamW. Weight decay is left out
-for biases and LayerNorm parameters only; the tied word embedding counts once. The learning rate of step t = 1 … 20 is
-HF's linear schedule read one step later, peak · min(t / 5, (20 - t) / 15), so that the first step is not idle and the
-last, whose loss is already known, is.
-"""
+No dropout. A step is: mean cross-entropy over the chosen tokens, clip_grad_norm_ to 1, AdamW.
+Weight decay is left out for biases and LayerNorm parameters only; the tied word embedding counts
+once. The learning rate of step t = 1 … 20 is HF's linear schedule read one step later, peak · min(t
+/ 5, (20 - t) / 15), so that the first step is not idle and the last, whose loss is already known,
+is."""
 
 import torch
 import transformers
@@ -59,7 +61,8 @@ def make_model() -> NystromformerForMaskedLM:
 
 
 def make_batches() -> dict[str, torch.Tensor]:
-    """Text over few of the words, each mostly its predecessor plus three, so that 20 steps change the loss visibly."""
+    """Text over few of the words, each mostly its predecessor plus three, so that 20 steps change
+    the loss visibly."""
     shape = (STEPS, BATCH, LENGTH)
     start = torch.randint(0, 8, shape[:2]).unsqueeze(-1)
     text = 5 + (start + 3 * torch.arange(LENGTH)) % 8
@@ -68,7 +71,8 @@ def make_batches() -> dict[str, torch.Tensor]:
     lengths = torch.randint(LENGTH // 2, LENGTH + 1, shape[:2])
     mask = (torch.arange(LENGTH) < lengths.unsqueeze(-1)).long()
 
-    # With the one that every row has, about 15 to 30 % are chosen, more in some steps than in others.
+    # With the one that every row has, about 15 to 30 % are chosen, more in some steps than in
+    # others.
     rate = torch.linspace(0.06, 0.24, 5).repeat(STEPS // 5).view(STEPS, 1, 1)
     chosen = (torch.rand(shape) < rate) & (mask == 1)
     chosen[:, :, 1] = True
@@ -88,7 +92,9 @@ def make_optimizer(model: torch.nn.Module) -> torch.optim.AdamW:
     return torch.optim.AdamW(groups, lr=PEAK, betas=(0.9, 0.999), eps=1e-8)
 
 
-def train(model: NystromformerForMaskedLM, batches: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def train(
+    model: NystromformerForMaskedLM, batches: dict[str, torch.Tensor]
+) -> dict[str, torch.Tensor]:
     optimizer = make_optimizer(model)
     rates = [learning_rate(step) for step in range(1, STEPS + 1)]
     losses, norms = [], []

@@ -2,20 +2,22 @@
 
     ./dev mutate [COUNT] [SEED]
 
-SEED (1) draws COUNT (240) mutants, in equal parts from core/cpu, core, autograd, nn, data and train. There are five kinds: a
-comparison flipped, a number one off, a condition negated, a statement left out, two arguments swapped. The same COUNT, SEED and
-sources give the same mutants. One build (build/mutate/source) holds all of them, and each run switches one on.
+SEED (1) draws COUNT (240) mutants, in equal parts from core/cpu, core, autograd, nn, data and
+train. There are five kinds: a comparison flipped, a number one off, a condition negated, a
+statement left out, two arguments swapped. The same COUNT, SEED and sources give the same mutants.
+One build (build/mutate/source) holds all of them, and each run switches one on.
 
-The tests that reach a mutant run fastest first, until one fails or PATIENCE_S seconds of tests have passed. A mutant that only a
-slow test would find survives: it needs a fast test. A run goes on from the one before while the mutated sources are the same:
-found mutants stay found, and survivors run again when a test changed. Remove build/mutate to run everything anew.
+The tests that reach a mutant run fastest first, until one fails or PATIENCE_S seconds of tests have
+passed. A mutant that only a slow test would find survives: it needs a fast test. A run goes on from
+the one before while the mutated sources are the same: found mutants stay found, and survivors run
+again when a test changed. Remove build/mutate to run everything anew.
 
-Not mutated: code for GPUs; the modules of MPI and NCCL; statements and texts of `require`, which no input reaches; reserve().
-Not run: tests of several processes, of random kills and of memory limits (SLOW), which fail on a busy machine.
+Not mutated: code for GPUs; the modules of MPI and NCCL; statements and texts of `require`, which no
+input reaches; reserve(). Not run: tests of several processes, of random kills and of memory limits
+(SLOW), which fail on a busy machine.
 
-equivalent_mutants.txt lists the mutants that change nothing, with the reason. The exit code is 1 if less than 95 % of the others
-are found.
-"""
+equivalent_mutants.txt lists the mutants that change nothing, with the reason. The exit code is 1 if
+less than 95 % of the others are found."""
 
 import argparse
 import hashlib
@@ -50,8 +52,25 @@ AREAS = {
     "data": ("data/**/*.cpp",),
     "train": ("train/**/*.cpp",),
 }
-NOT_MUTATED = {"core/cuda_absent.cpp", "train/distributed/mpi_transport.cpp", "train/distributed/nccl_transport.cpp"}
-ROOMS = ["logging", "optim", "config", "formats", "distributed", "checkpoint", "loop", "pretrain", "finetune", "export", "plan", "report"]
+NOT_MUTATED = {
+    "core/cuda_absent.cpp",
+    "train/distributed/mpi_transport.cpp",
+    "train/distributed/nccl_transport.cpp",
+}
+ROOMS = [
+    "logging",
+    "optim",
+    "config",
+    "formats",
+    "distributed",
+    "checkpoint",
+    "loop",
+    "pretrain",
+    "finetune",
+    "export",
+    "plan",
+    "report",
+]
 FOLDERS = ["core", "autograd", "nn", "data", *ROOMS]
 LIBRARIES = [*(f"nystrom_{folder}" for folder in FOLDERS), "nystrom"]
 PROGRAMS = [*(f"{folder}_tests" for folder in FOLDERS), "cli_tests", "fault_tests"]
@@ -100,11 +119,12 @@ def say(text: str) -> None:
     print(f"mutate: {text}", flush=True)
 
 
-# ---- Mutants -----------------------------------------------------------------------------------------------------------------
+# ---- Mutants  ------------------------------------------------------------------------------------
 
 
 def write_sources(mutants: list[Mutant]) -> None:
-    """Brings build/mutate/source up to date; what did not change keeps its time, so that it is not built again."""
+    """Brings build/mutate/source up to date; what did not change keeps its time, so that it is not
+    built again."""
     by_path: dict[str, dict[int, Point]] = {}
     for mutant in mutants:
         by_path.setdefault(mutant.path, {})[mutant.number] = mutant.point
@@ -117,7 +137,9 @@ def write_sources(mutants: list[Mutant]) -> None:
         if path in by_path:
             content = mutation_points.with_mutants(content.decode(), path, by_path[path]).encode()
         if path == "core/CMakeLists.txt":
-            content = content.replace(b"    allocator.cpp", b"    mutants.cpp\n    allocator.cpp", 1)
+            content = content.replace(
+                b"    allocator.cpp", b"    mutants.cpp\n    allocator.cpp", 1
+            )
         write_changed(SOURCE / path, content)
         shutil.copymode(ROOT / path, SOURCE / path)
     for name in ("mutants.h", "mutants.cpp"):
@@ -136,18 +158,25 @@ def whole_lines(source: str, point: Point) -> tuple[str, str]:
     start = source.rfind("\n", 0, point.start) + 1
     end = source.find("\n", point.end)
     head, tail = source[start : point.start], source[point.end : end].split("//")[0]
-    return " ".join(f"{head}{point.old}{tail}".split()), " ".join(f"{head}{point.new}{tail}".split())
+    return " ".join(f"{head}{point.old}{tail}".split()), " ".join(
+        f"{head}{point.new}{tail}".split()
+    )
 
 
 def draw(count: int, seed: int) -> list[Mutant]:
     mutants: list[Mutant] = []
     for area, patterns in AREAS.items():
         chance = random.Random(f"{seed} {area}")
-        paths = sorted({str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)} - NOT_MUTATED)
+        paths = sorted(
+            {str(path.relative_to(ROOT)) for pattern in patterns for path in ROOT.glob(pattern)}
+            - NOT_MUTATED
+        )
         sources = {path: (ROOT / path).read_text() for path in paths}
         candidates: dict[str, list[tuple[str, Point]]] = {kind: [] for kind in KINDS}
         for path in paths:
-            for kind, points in mutation_points.find_points(sources[path], f"{seed} {path}").items():
+            for kind, points in mutation_points.find_points(
+                sources[path], f"{seed} {path}"
+            ).items():
                 candidates[kind] += [(path, point) for point in points]
         taken: dict[str, list[Point]] = {path: [] for path in paths}
         for kind in KINDS:
@@ -156,12 +185,18 @@ def draw(count: int, seed: int) -> list[Mutant]:
             for path, point in candidates[kind]:
                 if wanted == 0:
                     break
-                if any(point.start < other.end and other.start < point.end for other in taken[path]):
+                if any(
+                    point.start < other.end and other.start < point.end for other in taken[path]
+                ):
                     continue
                 taken[path].append(point)
                 wanted -= 1
                 line = mutation_points.line_of(sources[path], point.start)
-                mutants.append(Mutant(len(mutants), area, path, line, point, *whole_lines(sources[path], point)))
+                mutants.append(
+                    Mutant(
+                        len(mutants), area, path, line, point, *whole_lines(sources[path], point)
+                    )
+                )
     return mutants
 
 
@@ -180,7 +215,7 @@ def choose(mutants: list[Mutant], count: int) -> list[Mutant]:
     return chosen
 
 
-# ---- Building ----------------------------------------------------------------------------------------------------------------
+# ---- Building  -----------------------------------------------------------------------------------
 
 
 def build(drawn: list[Mutant]) -> list[Mutant]:
@@ -191,7 +226,9 @@ def build(drawn: list[Mutant]) -> list[Mutant]:
         mutants = [mutant for mutant in drawn if mutant.name + mutant.point.code not in refused]
         write_sources(mutants)
         if not (BUILD / "build.ninja").exists():
-            subprocess.run(["cmake", "--preset", "release"], cwd=SOURCE, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run(
+                ["cmake", "--preset", "release"], cwd=SOURCE, check=True, stdout=subprocess.DEVNULL
+            )
         say(f"building with {len(mutants)} mutants")
         command = ["cmake", "--build", str(BUILD), "--target", *LIBRARIES, "--", "-k", "0"]
         made = subprocess.run(command, capture_output=True, text=True, errors="replace")
@@ -203,7 +240,11 @@ def build(drawn: list[Mutant]) -> list[Mutant]:
         say(f"{len(bad)} do not compile")
         refused |= {mutant.name + mutant.point.code for mutant in mutants if mutant.number in bad}
         file.write_text(json.dumps(sorted(refused)))
-    subprocess.run(["cmake", "--build", str(BUILD), "--target", *PROGRAMS], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        ["cmake", "--build", str(BUILD), "--target", *PROGRAMS],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     return mutants
 
 
@@ -211,7 +252,11 @@ def not_compiling(mutants: list[Mutant], output: str) -> set[int]:
     """The mutants on the lines that errors name; where none does, all of the file that failed."""
     bad: set[int] = set()
     for failure in output.split("FAILED: ")[1:]:
-        lines = re.findall(r"((?:core|autograd|nn|data|train)/[\w/.]+):(\d+):\d+: (?:fatal )?(error|  required from)?", failure)
+        lines = re.findall(
+            r"((?:core|autograd|nn|data|train)/[\w/.]+):(\d+):\d+: "
+            r"(?:fatal )?(error|  required from)?",
+            failure,
+        )
         named = {(path, int(line)) for path, line, what in lines if what == "error"}
         found = {m.number for m in mutants if (m.path, m.line) in named}
         if not found:
@@ -224,7 +269,7 @@ def not_compiling(mutants: list[Mutant], output: str) -> set[int]:
     return bad
 
 
-# ---- Running -----------------------------------------------------------------------------------------------------------------
+# ---- Running  ------------------------------------------------------------------------------------
 
 
 def limit_process() -> None:
@@ -233,19 +278,24 @@ def limit_process() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def run_tests(program: str, names: list[str], table: bytes, timeout_s: float) -> tuple[bool, str, bytes]:
+def run_tests(
+    program: str, names: list[str], table: bytes, timeout_s: float
+) -> tuple[bool, str, bytes]:
     """Whether all passed, else the first that did not, and the table as they left it."""
     temporary, table_file = WORK / "tmp", WORK / "table"
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir(parents=True)
     table_file.write_bytes(table.ljust(TABLE_BYTES, b"\0"))
     environment = {
-        **os.environ, "NYSTROM_MUTANTS": str(table_file), "TMPDIR": str(temporary), "XDG_CACHE_HOME": str(temporary),
+        **os.environ,
+        "NYSTROM_MUTANTS": str(table_file), "TMPDIR": str(temporary),
+        "XDG_CACHE_HOME": str(temporary),
         "OMP_WAIT_POLICY": "passive", "GTEST_FILTER": ":".join(names), "GTEST_FAIL_FAST": "1",
     }  # fmt: skip
     with open(WORK / "output", "w+b") as output:
         process = subprocess.Popen(
-            [BUILD / program], cwd=BUILD / "tests", env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output,
+            [BUILD / program], cwd=BUILD / "tests", env=environment, stdin=subprocess.DEVNULL,
+            stdout=output, stderr=output,
             start_new_session=True, preexec_fn=limit_process,
         )  # fmt: skip
         try:
@@ -261,13 +311,22 @@ def run_tests(program: str, names: list[str], table: bytes, timeout_s: float) ->
         text = output.read().decode(errors="replace")
     if code == 0:
         return True, "", table_file.read_bytes()
-    failed = re.findall(r"^\[  FAILED  \] ([^\s,]+)", text, re.MULTILINE) or re.findall(r"^\[ RUN      \] (\S+)", text, re.MULTILINE)[-1:]
+    failed = (
+        re.findall(r"^\[  FAILED  \] ([^\s,]+)", text, re.MULTILINE)
+        or re.findall(r"^\[ RUN      \] (\S+)", text, re.MULTILINE)[-1:]
+    )
     how = "" if code == 1 else " (endless)" if code is None else " (crash)"
     return False, (failed[0] if failed else program) + how, table_file.read_bytes()
 
 
 def list_units(program: str) -> list[str]:
-    listed = subprocess.run([BUILD / program, "--gtest_list_tests"], cwd=BUILD, check=True, capture_output=True, text=True).stdout
+    listed = subprocess.run(
+        [BUILD / program, "--gtest_list_tests"],
+        cwd=BUILD,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
     names: dict[str, None] = {}
     suite = ""
     for line in listed.splitlines():
@@ -314,9 +373,15 @@ def record(mutants: list[Mutant], digest: str) -> list[Unit]:
     file.write_text(json.dumps(known))
     failed = [key for key in map(" ".join, units) if not known["units"][key]["passed"]]
     if failed:
-        say(f"without a mutant {len(failed)} tests fail here, and are left out: {', '.join(failed)}")
+        say(
+            f"without a mutant {len(failed)} tests fail here, and are left out: {', '.join(failed)}"
+        )
     records = [(program, name, known["units"][f"{program} {name}"]) for program, name in units]
-    return [Unit(program, name, r["seconds"], r["reached"]) for program, name, r in records if r["passed"]]
+    return [
+        Unit(program, name, r["seconds"], r["reached"])
+        for program, name, r in records
+        if r["passed"]
+    ]
 
 
 def batches(units: list[Unit]) -> list[list[Unit]]:
@@ -349,7 +414,7 @@ def try_mutant(mutant: Mutant, reaching: list[Unit]) -> tuple[str, str]:
     return ("survived" if reaching else "unreached"), ""
 
 
-# ---- Reporting ---------------------------------------------------------------------------------------------------------------
+# ---- Reporting  ----------------------------------------------------------------------------------
 
 
 def read_equivalents() -> dict[str, str]:
@@ -364,13 +429,21 @@ def read_equivalents() -> dict[str, str]:
 
 def report(outcomes: list[dict]) -> bool:
     print("\n| folder | mutants | found | survived | equivalent |\n|---|---|---|---|---|")
-    rows = [(area, [o for o in outcomes if o["area"] == area]) for area in AREAS] + [("all", outcomes)]
+    rows = [(area, [o for o in outcomes if o["area"] == area]) for area in AREAS] + [
+        ("all", outcomes)
+    ]
     for name, those in rows:
-        counts = [sum(o["result"] in results for o in those) for results in (("killed",), ("survived", "unreached"), ("equivalent",))]
+        counts = [
+            sum(o["result"] in results for o in those)
+            for results in (("killed",), ("survived", "unreached"), ("equivalent",))
+        ]
         print(f"| {name} | {len(those)} | {' | '.join(map(str, counts))} |")
     for outcome in outcomes:
         if outcome["result"] in ("survived", "unreached"):
-            print(f"\n{outcome['name']}  {outcome['kind']}, {outcome['result']}\n{outcome['identity']}")
+            print(
+                f"\n{outcome['name']}  {outcome['kind']}, "
+                f"{outcome['result']}\n{outcome['identity']}"
+            )
     killed = sum(o["result"] == "killed" for o in outcomes)
     judged = sum(o["result"] != "equivalent" for o in outcomes)
     rate = killed / max(judged, 1)
@@ -379,7 +452,11 @@ def report(outcomes: list[dict]) -> bool:
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, prog="./dev mutate")
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        prog="./dev mutate",
+    )
     parser.add_argument("count", type=int, nargs="?", default=240, metavar="COUNT")
     parser.add_argument("seed", type=int, nargs="?", default=1, metavar="SEED")
     arguments = parser.parse_args()
@@ -411,12 +488,20 @@ def main() -> int:
             result, by = try_mutant(mutant, reaching)
         seconds = time.monotonic() - started
         outcomes[mutant.number] = {
-            "number": mutant.number, "name": mutant.name, "area": mutant.area, "kind": mutant.point.kind, "result": result, "by": by,
+            "number": mutant.number, "name": mutant.name, "area": mutant.area,
+            "kind": mutant.point.kind, "result": result, "by": by,
             "seconds": round(seconds, 2), "tests": tests, "identity": mutant.identity,
         }  # fmt: skip
-        RESULTS.write_text(json.dumps({"sources": digest, "mutants": list((earlier | outcomes).values())}, indent=1))
+        RESULTS.write_text(
+            json.dumps(
+                {"sources": digest, "mutants": list((earlier | outcomes).values())}, indent=1
+            )
+        )
         left = (time.monotonic() - begin) / (done + 1) * (len(chosen) - done - 1) / 60
-        say(f"{done + 1}/{len(chosen)} {mutant.name} {mutant.point.kind}: {result} {by} in {seconds:.1f} s; {left:.0f} min left")
+        say(
+            f"{done + 1}/{len(chosen)} {mutant.name} {mutant.point.kind}: "
+            f"{result} {by} in {seconds:.1f} s; {left:.0f} min left"
+        )
     return 0 if report(list(outcomes.values())) else 1
 
 

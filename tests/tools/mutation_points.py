@@ -1,4 +1,5 @@
-"""Finds the places of a C++ source that a mutant can change, and writes the source with chosen mutants switchable at run time.
+"""Finds the places of a C++ source that a mutant can change, and writes the source with chosen
+mutants switchable at run time.
 
 Five kinds of mutants:
 
@@ -8,29 +9,94 @@ Five kinds of mutants:
     statement    f(x);          is left out
     arguments    f(a, b)        becomes  f(b, a), two neighbours of any call
 
-The lexer relies on clang-format: a `<` with blanks on both sides compares, any other opens a template's arguments. A place that
-was misread does not compile, and mutate.py leaves it out.
-"""
+The lexer relies on clang-format: a `<` with blanks on both sides compares, any other opens a
+template's arguments. A place that was misread does not compile, and mutate.py leaves it out."""
 
 import random
 import re
 from dataclasses import dataclass
 
 SWITCH = "\0"  # in a point's code, where the question stands whether its mutant is on
-LONGEST = 200  # characters of a point: what is longer holds half a function, and any test sees that it is gone
+# Characters of a point: what is longer holds half a function, and any test sees that it is gone.
+LONGEST = 200
 KINDS = ("comparison", "one_off", "negation", "statement", "arguments")
 
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
 # What ends an operand of a comparison; equality also takes `<` and its kin into its operands.
-OPERAND_ENDS = {",", ";", "&&", "||", "?", ":", "<=>", "return", "throw", "case", "co_return"} | ASSIGNMENTS
+OPERAND_ENDS = {
+    ",",
+    ";",
+    "&&",
+    "||",
+    "?",
+    ":",
+    "<=>",
+    "return",
+    "throw",
+    "case",
+    "co_return",
+} | ASSIGNMENTS
 NO_EXPRESSION = {
-    "return", "if", "for", "while", "switch", "case", "default", "do", "else", "using", "const", "static", "auto", "constexpr", "throw",
-    "goto", "struct", "class", "enum", "template", "typename", "namespace", "try", "catch", "public", "private", "static_assert", "friend",
-    "thread_local", "inline", "extern", "operator", "typedef", "explicit", "virtual", "bool", "int", "double", "float", "char", "unsigned",
+    "return",
+    "if",
+    "for",
+    "while",
+    "switch",
+    "case",
+    "default",
+    "do",
+    "else",
+    "using",
+    "const",
+    "static",
+    "auto",
+    "constexpr",
+    "throw",
+    "goto",
+    "struct",
+    "class",
+    "enum",
+    "template",
+    "typename",
+    "namespace",
+    "try",
+    "catch",
+    "public",
+    "private",
+    "static_assert",
+    "friend",
+    "thread_local",
+    "inline",
+    "extern",
+    "operator",
+    "typedef",
+    "explicit",
+    "virtual",
+    "bool",
+    "int",
+    "double",
+    "float",
+    "char",
+    "unsigned",
 }
-NO_CALLEE = {"if", "for", "while", "switch", "return", "sizeof", "alignof", "decltype", "catch", "operator", "noexcept", "requires", "case"}
-# `require` holds unless the program itself is at fault: no test sees that it is gone, or what it would say. Its condition is mutated.
+NO_CALLEE = {
+    "if",
+    "for",
+    "while",
+    "switch",
+    "return",
+    "sizeof",
+    "alignof",
+    "decltype",
+    "catch",
+    "operator",
+    "noexcept",
+    "requires",
+    "case",
+}
+# `require` holds unless the program itself is at fault: no test sees that it is gone, or what it
+# would say. Its condition is mutated.
 INTERNAL_CHECK = "require"
 # Statements that are left out to no effect: they save time or memory, or check what holds.
 WITHOUT_EFFECT = re.compile(r"\breserve\(|\bshrink_to_fit\(|prefetch\(|^" + INTERNAL_CHECK + r"\(")
@@ -41,7 +107,8 @@ TOKEN = re.compile(
       | (?P<text>(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"|(?:u8|[uUL])?'(?:\\.|[^'\\\n])*')
       | (?P<word>[A-Za-z_]\w*)
       | (?P<number>\.?\d(?:'?[\w.]|(?<=[eEpP])[+-])*)
-      | (?P<sign><=>|<<=|>>=|->\*|\.\.\.|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[^\w\s])""",
+      |
+      (?P<sign><=>|<<=|>>=|->\*|\.\.\.|::|->|\+\+|--|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%&|^]=|[^\w\s])""",
     re.VERBOSE | re.DOTALL | re.MULTILINE,
 )
 
@@ -56,7 +123,8 @@ class Token:
 
 @dataclass(frozen=True)
 class Point:
-    """A change of source[start:end] from `old` to `new`; `code` is both, with SWITCH between them."""
+    """A change of source[start:end] from `old` to `new`; `code` is both, with SWITCH between
+    them."""
 
     kind: str
     start: int
@@ -100,7 +168,18 @@ class Source:
                 open_brackets.append((i, inside or (token.text == "{" and self._opens_body(i))))
 
     def _opens_body(self, brace: int) -> bool:
-        return brace > 0 and self.text(brace - 1) in {")", "}", "]", "const", "noexcept", "override", "mutable", "else", "do", "try"}
+        return brace > 0 and self.text(brace - 1) in {
+            ")",
+            "}",
+            "]",
+            "const",
+            "noexcept",
+            "override",
+            "mutable",
+            "else",
+            "do",
+            "try",
+        }
 
     def text(self, i: int) -> str:
         return self.tokens[i].text if 0 <= i < len(self.tokens) else ""
@@ -116,11 +195,20 @@ class Source:
 
     def point(self, kind: str, first: int, last: int, new: str, code: str) -> Point | None:
         start, end = self.tokens[first].start, self.tokens[last].end
-        one_line = "\n#" not in self.source[start:end] and all(token.kind != "raw" for token in self.tokens[first : last + 1])
-        return Point(kind, start, end, self.flat(first, last), new, code) if one_line and end - start <= LONGEST else None
+        one_line = "\n#" not in self.source[start:end] and all(
+            token.kind != "raw" for token in self.tokens[first : last + 1]
+        )
+        return (
+            Point(kind, start, end, self.flat(first, last), new, code)
+            if one_line and end - start <= LONGEST
+            else None
+        )
 
     def is_spaced(self, i: int) -> bool:
-        return self.source[self.tokens[i].start - 1].isspace() and self.source[self.tokens[i].end : self.tokens[i].end + 1].isspace()
+        return (
+            self.source[self.tokens[i].start - 1].isspace()
+            and self.source[self.tokens[i].end : self.tokens[i].end + 1].isspace()
+        )
 
     def ends_operand(self, i: int, operator: str) -> bool:
         text = self.text(i)
@@ -168,35 +256,61 @@ class Source:
 
     def one_off(self, i: int, chance: random.Random) -> Point | None:
         token = self.tokens[i]
-        if token.kind != "number" or not re.fullmatch(r"(0[xX][\da-fA-F']+|\d[\d']*)[uUlLzZ]*", token.text):
+        if token.kind != "number" or not re.fullmatch(
+            r"(0[xX][\da-fA-F']+|\d[\d']*)[uUlLzZ]*", token.text
+        ):
             return None
         sign = "+" if re.fullmatch(r"0[uUlLzZ]*", token.text) or chance.random() < 0.5 else "-"
         digits = token.text.replace("'", "").rstrip("uUlLzZ").lower()
-        prefix, base = ("0x", 16) if digits.startswith("0x") else ("0", 8) if len(digits) > 1 and digits[0] == "0" else ("", 10)
+        prefix, base = (
+            ("0x", 16)
+            if digits.startswith("0x")
+            else ("0", 8)
+            if len(digits) > 1 and digits[0] == "0"
+            else ("", 10)
+        )
         value = int(digits, base) + (1 if sign == "+" else -1)
         new = prefix + format(value, {16: "x", 8: "o", 10: "d"}[base])
         return self.point("one_off", i, i, new, f"({token.text} {sign} {SWITCH})")
 
     def negation(self, i: int, _: random.Random) -> Point | None:
-        if self.text(i) not in ("if", "while") or self.text(i + 1) != "(" or i + 1 not in self.partner:
+        if (
+            self.text(i) not in ("if", "while")
+            or self.text(i + 1) != "("
+            or i + 1 not in self.partner
+        ):
             return None
         first, last = i + 2, self.partner[i + 1] - 1
         at_top = [self.text(k) for k in range(first, last + 1) if self.enclosing[k] == i + 1]
         if first > last or ";" in at_top or "=" in at_top:
             return None
         condition = self.flat(first, last)
-        return self.point("negation", first, last, f"!({condition})", f"({SWITCH} != static_cast<bool>({condition}))")
+        return self.point(
+            "negation",
+            first,
+            last,
+            f"!({condition})",
+            f"({SWITCH} != static_cast<bool>({condition}))",
+        )
 
     def statement(self, i: int, _: random.Random) -> Point | None:
         token = self.tokens[i]
-        if token.text in NO_EXPRESSION or not (token.kind == "word" or token.text in ("++", "--", "*")):
+        if token.text in NO_EXPRESSION or not (
+            token.kind == "word" or token.text in ("++", "--", "*")
+        ):
             return None
         if self.text(self.enclosing[i]) != "{" or not self.begins_statement(i):
             return None
         last = self.statement_end(i)
-        if last is None or self.is_declaration(i, last) or WITHOUT_EFFECT.search(self.flat(i, last)):
+        if (
+            last is None
+            or self.is_declaration(i, last)
+            or WITHOUT_EFFECT.search(self.flat(i, last))
+        ):
             return None
-        return self.point("statement", i, last, "", f"{{ if (!{SWITCH}) {{ {self.flat(i, last)} }} }}")
+        return self.point(
+            "statement", i, last, "", f"{{ if (!{SWITCH}) {{ {self.flat(i, last)} }} }}"
+        )
 
     def begins_statement(self, i: int) -> bool:
         before = self.text(i - 1)
@@ -217,16 +331,27 @@ class Source:
         for i in range(first + 1, last):
             if self.text(i) in ASSIGNMENTS or self.text(i) in "([{":
                 return False
-            if self.tokens[i].kind == "word" and (self.tokens[i - 1].kind == "word" or self.text(i - 1) in (">", ">>", "*", "&")):
+            if self.tokens[i].kind == "word" and (
+                self.tokens[i - 1].kind == "word" or self.text(i - 1) in (">", ">>", "*", "&")
+            ):
                 return True
         return False
 
     def arguments(self, i: int, chance: random.Random) -> Point | None:
-        if self.text(i) != "(" or i not in self.partner or self.tokens[i - 1].kind != "word" or self.text(i - 1) in NO_CALLEE:
+        if (
+            self.text(i) != "("
+            or i not in self.partner
+            or self.tokens[i - 1].kind != "word"
+            or self.text(i - 1) in NO_CALLEE
+        ):
             return None
         if self.in_internal_check(i):
             return None
-        commas = [k for k in range(i + 1, self.partner[i]) if self.enclosing[k] == i and self.text(k) == ","]
+        commas = [
+            k
+            for k in range(i + 1, self.partner[i])
+            if self.enclosing[k] == i and self.text(k) == ","
+        ]
         first = self.callee_start(i)
         if not commas or first is None:
             return None
@@ -248,7 +373,8 @@ class Source:
         return False
 
     def callee_start(self, call: int) -> int | None:
-        """The first token of `a.b(c)->d` before the bracket at `call`; none where a type before it makes this a declaration."""
+        """The first token of `a.b(c)->d` before the bracket at `call`; none where a type before it
+        makes this a declaration."""
         place = call - 1
         while self.text(place - 1) in (".", "->", "::"):
             place -= 2
@@ -261,11 +387,16 @@ class Source:
         before = self.tokens[place - 1]
         if before.text in ("new", ">", "*", "&", "~") and not self.is_spaced(place - 1):
             return None
-        return None if before.kind == "word" and before.text not in ("return", "else", "do", "throw") else place
+        return (
+            None
+            if before.kind == "word" and before.text not in ("return", "else", "do", "throw")
+            else place
+        )
 
 
 def find_points(source: str, seed: str) -> dict[str, list[Point]]:
-    """All points of a source by kind, in its order. The seed decides between 3 + 1 and 3 - 1, and which arguments are swapped."""
+    """All points of a source by kind, in its order. The seed decides between 3 + 1 and 3 - 1, and
+    which arguments are swapped."""
     chance = random.Random(seed)
     parsed = Source(source)
     points: dict[str, list[Point]] = {kind: [] for kind in KINDS}
@@ -289,7 +420,8 @@ def line_of(source: str, offset: int) -> int:
 
 
 def with_mutants(source: str, path: str, mutants: dict[int, Point]) -> str:
-    """The source with these numbered mutants in it, none of which overlap. Every line keeps its number."""
+    """The source with these numbered mutants in it, none of which overlap. Every line keeps its
+    number."""
     parts, place = [f'#include "core/mutants.h"\n#line 1 "{path}"\n'], 0
     for number, point in sorted(mutants.items(), key=lambda item: item[1].start):
         parts.append(source[place : point.start])

@@ -243,10 +243,12 @@ void check_corruption(Communicator& c, const Corruption& corruption) {
   config.training.zero = corruption.zero;
   config.checkpoint.every = corruption.saved_every;
   Log log(true);
-  const auto make = [&](RunConfig&) { return std::make_unique<CorruptedObjective>(c, corruption); };
+  const auto prepare = [&] {
+    return PreparedRun{config, std::make_unique<CorruptedObjective>(c, corruption)};
+  };
   std::string message;
   try {
-    train_run(config, make, log, cpu_device, c);
+    train_run(config, prepare, log, cpu_device, c);
   } catch (const Error& error) {
     message = error.what();
   }
@@ -277,11 +279,11 @@ void check_rolling_back(Communicator& c, int zero) {
   for (const bool spikes : {false, true}) {
     config.run_dir = c.from_first((own.path() / (spikes ? "spikes" : "shorter")).string());
     const auto spike = [](std::int64_t batch) { return batch >= 34 && batch < 37; };
-    const auto make = [&](RunConfig&) -> std::unique_ptr<Objective> {
-      if (spikes) return std::make_unique<SpikingObjective>(c.rank(), c.size(), spike);
-      return std::make_unique<ShorterObjective>(c.rank(), c.size(), 28, 9);
+    const auto prepare = [&]() -> PreparedRun {
+      if (spikes) return {config, std::make_unique<SpikingObjective>(c.rank(), c.size(), spike)};
+      return {config, std::make_unique<ShorterObjective>(c.rank(), c.size(), 28, 9)};
     };
-    train_run(config, make, log, cpu_device, c);
+    train_run(config, prepare, log, cpu_device, c);
     checksums[spikes] = file_checksum(std::filesystem::path(config.run_dir) / "checkpoints" /
                                       "step-44" / "model.safetensors");
   }

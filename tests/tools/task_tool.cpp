@@ -58,7 +58,7 @@ TaskConfig task_of(const std::string& text) {
   const Json json = Json::parse(text);
   JsonReader reader{json};
   fields(reader, task);
-  const auto lines = problems(task);
+  const auto lines = messages_of(problems(task));
   require_input(lines.empty(), "{}", fmt::join(lines, "\n"));
   return resolve_task(task);
 }

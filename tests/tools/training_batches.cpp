@@ -54,12 +54,12 @@ void write_batches(const RunConfig& config, const Corpus& corpus, std::int64_t s
 
 void run(const std::string& yaml, std::int64_t steps, const fs::path& folder, Overrides overrides) {
   RunConfig config = read_config(yaml, start_defaults, overrides);
-  const auto wrong = validate_pretraining(config);
+  const auto wrong = messages_of(validate_pretraining(config));
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
   Log log;
   Communicator alone;
   const Corpus corpus = prepare_corpus(config, log, alone);
-  fit_model_to_tokenizer(config, *corpus.tokenizer);
+  config = fit_model_to_tokenizer(config, *corpus.tokenizer);
   fs::create_directories(folder);
   write_model(config, folder);
   write_batches(config, corpus, steps, folder / "batches.safetensors");

@@ -84,7 +84,8 @@ void match_each(Lines& lines, const std::string& where, const std::vector<std::s
 /// The same for a task, as far as its files are not read.
 Lines find_task_problems(const std::string& file, RunConfig& config) {
   Lines lines;
-  for (const std::string& line : validate_finetuning(config)) lines.push_back(file + ": " + line);
+  for (const Problem& problem : validate_finetuning(config))
+    lines.push_back(file + ": " + problem.message);
   if (lines.empty()) {
     Log quiet(true);
     const bool fits = note(lines, file, [&] { fit_model_to_task(config, quiet); });
@@ -103,12 +104,13 @@ Lines find_task_problems(const std::string& file, RunConfig& config) {
 Lines find_problems(const std::string& file, RunConfig& config) {
   if (has_task(config)) return find_task_problems(file, config);
   Lines lines;
-  for (const std::string& line : validate_pretraining(config)) lines.push_back(file + ": " + line);
+  for (const Problem& problem : validate_pretraining(config))
+    lines.push_back(file + ": " + problem.message);
   match_each(lines, file + ": data.train", config.data.train);
   match_each(lines, file + ": data.validation", config.data.validation);
   const auto& path = config.tokenizer.path;
   const bool tokenizer_fits = !path || note(lines, file + ": tokenizer.path", [&] {
-    fit_model_to_tokenizer(config, *open_tokenizer(*path));
+    config = fit_model_to_tokenizer(config, *open_tokenizer(*path));
   });
   // Without its tokenizer the settings of the run are not known in full.
   if (tokenizer_fits) {
@@ -173,7 +175,7 @@ Plan make_plan(const CheckOptions& options, Device device, Log& log) {
   const std::optional<Corpus> corpus =
       options.data ? prepare_corpus(plan.config, log, alone) : cached_corpus(plan.config);
   if (corpus) {
-    fit_model_to_tokenizer(plan.config, *corpus->tokenizer);
+    plan.config = fit_model_to_tokenizer(plan.config, *corpus->tokenizer);
     if (options.data) {
       plan.data = report_data(plan.config, *corpus, log);
       plan.sequences = plan.data->train.sequences;

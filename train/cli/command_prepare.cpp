@@ -21,7 +21,7 @@ struct PrepareOptions {
 
 void run(const PrepareOptions& options, Communicator& communicator) {
   const RunConfig config = read_config(options.config, start_defaults, options.common.overrides);
-  const auto wrong = validate_pretraining(config);
+  const auto wrong = messages_of(validate_pretraining(config));
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "core/base/check.h"
 #include "core/dispatch.h"
@@ -90,161 +92,195 @@ void set_finetuning_defaults(RunConfig& config) {
   config.evaluation.every.reset();
 }
 
-std::vector<std::string> validate(const RunConfig& config) {
-  std::vector<std::string> lines;
+Problems validate(const RunConfig& config) {
+  Problems found;
   if (config.run_dir.empty())
-    lines.push_back("run_dir is empty; expected a folder such as runs/base");
-  for (const std::string& line : problems(config.model)) lines.push_back("model." + line);
+    found.push_back({{"run_dir"}, "run_dir is empty; expected a folder such as runs/base"});
+  std::ranges::move(in_section("model", problems(config.model)), std::back_inserter(found));
   if (config.optimizer.betas.size() != 2)
-    lines.push_back(fmt::format("optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got {}",
-                                config.optimizer.betas.size()));
+    found.push_back({{"optimizer.betas"},
+                     fmt::format("optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got {}",
+                                 config.optimizer.betas.size())});
   const TrainingConfig& training = config.training;
   if (training.steps && training.epochs)
-    lines.push_back(fmt::format(
-        "training.steps {} and training.epochs {} exclude each other; set one of them to null",
-        *training.steps, *training.epochs));
+    found.push_back(
+        {{"training.steps", "training.epochs"},
+         fmt::format(
+             "training.steps {} and training.epochs {} exclude each other; set one of them to null",
+             *training.steps, *training.epochs)});
   const auto warmup = config.schedule.warmup_steps;
   if (warmup && config.schedule.warmup_share)
-    lines.push_back(
-        fmt::format("schedule.warmup_steps {} and schedule.warmup_share {} exclude each other; set "
-                    "one of them to null",
-                    *warmup, *config.schedule.warmup_share));
+    found.push_back(
+        {{"schedule.warmup_steps", "schedule.warmup_share"},
+         fmt::format(
+             "schedule.warmup_steps {} and schedule.warmup_share {} exclude each other; set "
+             "one of them to null",
+             *warmup, *config.schedule.warmup_share)});
   if (training.steps && warmup && *warmup > *training.steps)
-    lines.push_back(
-        fmt::format("schedule.warmup_steps {} exceeds training.steps {}; the learning rate would "
-                    "never reach its peak",
-                    *warmup, *training.steps));
+    found.push_back(
+        {{"schedule.warmup_steps", "training.steps"},
+         fmt::format("schedule.warmup_steps {} exceeds training.steps {}; the learning rate would "
+                     "never reach its peak",
+                     *warmup, *training.steps)});
   if (training.batch_size % training.micro_batch_size != 0)
-    lines.push_back(
-        fmt::format("training.batch_size {} is not divisible by micro_batch_size {}; a step is a "
-                    "whole number of micro-batches",
-                    training.batch_size, training.micro_batch_size));
+    found.push_back(
+        {{"training.batch_size", "training.micro_batch_size"},
+         fmt::format("training.batch_size {} is not divisible by micro_batch_size {}; a step is a "
+                     "whole number of micro-batches",
+                     training.batch_size, training.micro_batch_size)});
   if (training.zero > 0 && config.optimizer.name == OptimizerKind::lamb)
-    lines.push_back(
-        "training.zero 1 and optimizer.name lamb exclude each other; LAMB compares whole "
-        "parameters with their updates");
+    found.push_back(
+        {{"training.zero", "optimizer.name"},
+         "training.zero 1 and optimizer.name lamb exclude each other; LAMB compares whole "
+         "parameters with their updates"});
   if (training.deterministic && training.reduction != Reduction::exact)
-    lines.push_back(
-        "training.deterministic and training.reduction bf16 exclude each other; what is rounded "
-        "depends on the processes");
+    found.push_back(
+        {{"training.deterministic", "training.reduction"},
+         "training.deterministic and training.reduction bf16 exclude each other; what is rounded "
+         "depends on the processes"});
   if (config.model.positions == Positions::absolute &&
       config.data.sequence_length > config.model.max_position_embeddings)
-    lines.push_back(
-        fmt::format("data.sequence_length {} exceeds model.max_position_embeddings {}; shorten the "
-                    "sequences or enlarge the model's "
-                    "position table",
-                    config.data.sequence_length, config.model.max_position_embeddings));
+    found.push_back(
+        {{"data.sequence_length", "model.max_position_embeddings"},
+         fmt::format(
+             "data.sequence_length {} exceeds model.max_position_embeddings {}; shorten the "
+             "sequences or enlarge the model's "
+             "position table",
+             config.data.sequence_length, config.model.max_position_embeddings)});
   if (config.masking.mask + config.masking.random > 1)
-    lines.push_back(
-        fmt::format("masking.mask {} and masking.random {} add up to more than 1; what they leave "
-                    "stays as it is",
-                    config.masking.mask, config.masking.random));
+    found.push_back(
+        {{"masking.mask", "masking.random"},
+         fmt::format("masking.mask {} and masking.random {} add up to more than 1; what they leave "
+                     "stays as it is",
+                     config.masking.mask, config.masking.random)});
   if (config.masking.sentence_order && config.data.cross_documents)
-    lines.push_back(
-        "masking.sentence_order and data.cross_documents exclude each other; both segments come "
-        "from one document");
+    found.push_back(
+        {{"masking.sentence_order", "data.cross_documents"},
+         "masking.sentence_order and data.cross_documents exclude each other; both segments come "
+         "from one document"});
   if (config.masking.sentence_order && config.model.type_vocab_size < 2)
-    lines.push_back(
-        fmt::format("masking.sentence_order needs model.type_vocab_size 2, got {}; each segment "
-                    "has a type of its own",
-                    config.model.type_vocab_size));
+    found.push_back(
+        {{"masking.sentence_order", "model.type_vocab_size"},
+         fmt::format("masking.sentence_order needs model.type_vocab_size 2, got {}; each segment "
+                     "has a type of its own",
+                     config.model.type_vocab_size)});
   const SpanConfig& span = config.masking.span;
   if (span.mean && *span.mean > static_cast<double>(span.max))
-    lines.push_back(fmt::format(
-        "masking.span.mean {} exceeds masking.span.max {}; most spans would be cut: raise max",
-        *span.mean, span.max));
+    found.push_back(
+        {{"masking.span.mean", "masking.span.max"},
+         fmt::format(
+             "masking.span.mean {} exceeds masking.span.max {}; most spans would be cut: raise max",
+             *span.mean, span.max)});
   if (!config.data.validation.empty() && config.data.validation_fraction)
-    lines.push_back(
-        "data.validation_fraction and data.validation exclude each other; give one of them");
+    found.push_back(
+        {{"data.validation_fraction", "data.validation"},
+         "data.validation_fraction and data.validation exclude each other; give one of them"});
   if (config.tokenizer.builtin && config.tokenizer.path)
-    lines.push_back(
-        fmt::format("tokenizer.builtin {} and tokenizer.path exclude each other; give one of them",
-                    enum_name(*config.tokenizer.builtin)));
+    found.push_back(
+        {{"tokenizer.builtin", "tokenizer.path"},
+         fmt::format("tokenizer.builtin {} and tokenizer.path exclude each other; give one of them",
+                     enum_name(*config.tokenizer.builtin))});
   if (has_task(config) && training.on_loss_spike == OnLossSpike::roll_back)
-    lines.push_back(
-        "training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a "
-        "single wrong answer");
+    found.push_back(
+        {{"training.on_loss_spike"},
+         "training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a "
+         "single wrong answer"});
   if (has_task(config)) {
-    const auto of_task = problems(config.task);
-    lines.insert(lines.end(), of_task.begin(), of_task.end());
+    std::ranges::move(problems(config.task), std::back_inserter(found));
   }
-  return lines;
+  return found;
 }
 
 void require_computable(const RunConfig& config, Device device) {
   with_context("training.dtype", [&] { require_computable(config.training.dtype, device); });
 }
 
-std::vector<std::string> validate_pretraining(const RunConfig& config) {
+Problems validate_pretraining(const RunConfig& config) {
   if (has_task(config))
-    return {"task is set, but pretraining predicts masked tokens; nystrom finetune trains a task"};
-  std::vector<std::string> lines = validate(config);
+    return {
+        {{"task"},
+         "task is set, but pretraining predicts masked tokens; nystrom finetune trains a task"}};
+  Problems found = validate(config);
   if (config.data.train.empty())
-    lines.push_back("data.train is empty; name the text files to train on, such as [corpus/*.txt]");
+    found.push_back(
+        {{"data.train"},
+         "data.train is empty; name the text files to train on, such as [corpus/*.txt]"});
   if (config.data.validation.empty() && !config.data.validation_fraction)
-    lines.push_back(
-        "data.validation is empty; name held-out text files, or set data.validation_fraction, such "
-        "as 0.01");
+    found.push_back({{"data.validation", "data.validation_fraction"},
+                     "data.validation is empty; name held-out text files, or set "
+                     "data.validation_fraction, such "
+                     "as 0.01"});
   const auto fixed = config.model.fixed_length();
   if (fixed && *fixed != config.data.sequence_length)
-    lines.push_back(
-        fmt::format("data.sequence_length {}: with attention.semantics transformers the model "
-                    "takes {} alone; change it, or set "
-                    "model.attention.semantics to nystrom",
-                    config.data.sequence_length, *fixed));
+    found.push_back(
+        {{"data.sequence_length", "model.attention.semantics"},
+         fmt::format("data.sequence_length {}: with attention.semantics transformers the model "
+                     "takes {} alone; change it, or set "
+                     "model.attention.semantics to nystrom",
+                     config.data.sequence_length, *fixed)});
   if (config.tokenizer.builtin)
-    lines.push_back(
-        fmt::format("tokenizer.builtin {} has no token to mask, which pretraining needs; name a "
-                    "tokenizer.path, or train one",
-                    enum_name(*config.tokenizer.builtin)));
+    found.push_back(
+        {{"tokenizer.builtin", "tokenizer.path"},
+         fmt::format("tokenizer.builtin {} has no token to mask, which pretraining needs; name a "
+                     "tokenizer.path, or train one",
+                     enum_name(*config.tokenizer.builtin))});
   if (config.model.embed_dim)
-    lines.push_back(
-        "model.embed_dim is set, but pretraining predicts tokens of text; leave it out");
-  return lines;
+    found.push_back(
+        {{"model.embed_dim"},
+         "model.embed_dim is set, but pretraining predicts tokens of text; leave it out"});
+  return found;
 }
 
 namespace {
 
 /// Two towers are for pairs of texts.
-void check_towers(const RunConfig& config, std::vector<std::string>& lines) {
+void check_towers(const RunConfig& config, Problems& found) {
   if (config.model.pairs != Pairs::towers || !problems(config.task).empty()) return;
   const TaskConfig task = resolve_task(config.task);
   if (*task.kind != TaskKind::classification && *task.kind != TaskKind::regression) {
-    lines.push_back(fmt::format(
-        "model.pairs towers: a task of kind {} is read as one sequence; set it to joined",
-        enum_name(*task.kind)));
+    found.push_back(
+        {{"model.pairs", "task.kind"},
+         fmt::format(
+             "model.pairs towers: a task of kind {} is read as one sequence; set it to joined",
+             enum_name(*task.kind))});
   } else if (!task.columns.pair) {
-    lines.push_back(
-        "model.pairs towers: task.columns.pair is null; name the column of the second text, or set "
-        "model.pairs to joined");
+    found.push_back({{"model.pairs", "task.columns.pair"},
+                     "model.pairs towers: task.columns.pair is null; name the column of the second "
+                     "text, or set "
+                     "model.pairs to joined"});
   }
 }
 
 }  // namespace
 
-std::vector<std::string> validate_finetuning(const RunConfig& config) {
+Problems validate_finetuning(const RunConfig& config) {
   if (!has_task(config))
-    return {
-        "task names neither recipe nor kind; say what is to be learned, such as task: {kind: "
-        "classification, …}"};
-  std::vector<std::string> lines = validate(config);
-  if (config.task.train.empty()) lines.push_back("task.train is empty; name the files to train on");
+    return {{{"task.recipe", "task.kind"},
+             "task names neither recipe nor kind; say what is to be learned, such as task: {kind: "
+             "classification, …}"}};
+  Problems found = validate(config);
+  if (config.task.train.empty())
+    found.push_back({{"task.train"}, "task.train is empty; name the files to train on"});
   if (config.task.validation.empty())
-    lines.push_back(
-        "task.validation is empty; name held-out files, which choose the best checkpoint");
+    found.push_back(
+        {{"task.validation"},
+         "task.validation is empty; name held-out files, which choose the best checkpoint"});
   const bool features = config.task.kind == TaskKind::features;
   if (features && !config.model.embed_dim)
-    lines.push_back(
-        "model.embed_dim is null; give the width of the features, with model.norm: pre and "
-        "model.positions: none");
+    found.push_back(
+        {{"model.embed_dim", "model.norm", "model.positions"},
+         "model.embed_dim is null; give the width of the features, with model.norm: pre and "
+         "model.positions: none"});
   if (!features && config.model.embed_dim)
-    lines.push_back("model.embed_dim is set, but the task reads text; leave it out");
+    found.push_back(
+        {{"model.embed_dim"}, "model.embed_dim is set, but the task reads text; leave it out"});
   if (!features && !config.start.from && !config.tokenizer.path && !config.tokenizer.builtin)
-    lines.push_back(
-        "model.from is null and tokenizer.path too; start from a model, or name a folder with a "
-        "tokenizer");
-  check_towers(config, lines);
-  return lines;
+    found.push_back(
+        {{"model.from", "tokenizer.path"},
+         "model.from is null and tokenizer.path too; start from a model, or name a folder with a "
+         "tokenizer"});
+  check_towers(config, found);
+  return found;
 }
 
 }  // namespace nystrom

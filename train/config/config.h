@@ -320,13 +320,13 @@ std::int64_t evaluation_interval(const RunConfig& config, std::int64_t samples);
 /// Everything about `config` that its options' ranges cannot say, a line each, beginning with the
 /// path of the option at fault: "schedule.warmup_steps 10000 exceeds training.steps 500; …". Empty:
 /// the run can start.
-std::vector<std::string> validate(const RunConfig& config);
+Problems validate(const RunConfig& config);
 /// InputError, naming training.dtype, when `device` does not compute in it.
 void require_computable(const RunConfig& config, Device device);
 /// validate, and what masked-LM pretraining needs beside a model: text to train on and text to
 /// evaluate on.
-std::vector<std::string> validate_pretraining(const RunConfig& config);
+Problems validate_pretraining(const RunConfig& config);
 /// validate, and what fine-tuning needs beside a model: a task with files, and a tokenizer.
-std::vector<std::string> validate_finetuning(const RunConfig& config);
+Problems validate_finetuning(const RunConfig& config);
 
 }  // namespace nystrom

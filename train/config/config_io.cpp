@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <map>
-#include <sstream>
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
@@ -161,33 +160,35 @@ std::string format_value(const std::vector<T>& values) {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
-struct YamlWriter {
-  std::string& text;
-  int indent = 0;
+/// Calls `write(path, value)` for every option, in order, and `enter(path)` for every section.
+/// Leaves out the section of the other kind of run: `task`, or `masking` where there is a task.
+template <class Enter, class Write>
+struct OptionVisitor {
+  bool task;
+  Enter enter;
+  Write write;
+  std::vector<std::string> path = {};
 
   template <class T, class... Ranges>
   void operator()(T& member, const char* name, const char*, const Ranges&...) {
+    if (path.empty() && std::string_view(name) == (task ? "masking" : "task")) return;
+    path.emplace_back(name);
     if constexpr (Section<T>) {
-      text += fmt::format("{:{}}{}:\n", "", indent, name);
-      YamlWriter inner{text, indent + 2};
-      fields(inner, member);
+      enter(path);
+      fields(*this, member);
     } else {
-      text += fmt::format("{:{}}{}: {}\n", "", indent, name, format_value(member));
+      write(path, format_value(member));
     }
+    path.pop_back();
   }
 };
 
-/// Passes on all sections but that of the other kind of run.
-struct SectionsOf {
-  YamlWriter& writer;
-  bool task;
-
-  template <class T, class... Ranges>
-  void operator()(T& member, const char* name, const char* help, const Ranges&... range) {
-    const bool of_others = std::string_view(name) == (task ? "masking" : "task");
-    if (!of_others) writer(member, name, help, range...);
-  }
-};
+template <class Enter, class Write>
+void visit_options(const RunConfig& config, Enter enter, Write write) {
+  RunConfig copy = config;  // field lists take a mutable struct
+  OptionVisitor<Enter, Write> visitor{has_task(config), enter, write};
+  fields(visitor, copy);
+}
 
 /// Reads into `config`, over the values that it has; where it has a start.from, its model is that
 /// folder's.
@@ -226,7 +227,7 @@ RunConfig parse_over(RunConfig config, std::string_view text, const std::string&
                                // it
     config.model.segment_means_seq_len = config.model.attention.num_landmarks;
   }
-  if (check_rules) reader.errors().add_rules(validate(config));
+  if (check_rules) reader.errors().add_problems(validate(config));
   reader.errors().throw_if_any();
   return config;
 }
@@ -271,39 +272,40 @@ RunConfig parse_config(std::string_view text, const std::string& name, const Rea
   return parse_over(start, text, name, overrides, true);
 }
 
+RunConfig override_config(RunConfig config, const std::string& name, Overrides overrides) {
+  return parse_over(std::move(config), "{}", name, overrides, true);
+}
+
 void override_model(ModelConfig& model, const std::string& name, Overrides overrides) {
   ModelConfig changed = model;
   ModelOverrides root{changed};
   ConfigReader<ModelOverrides> reader(name, root, overrides);
   reader.apply_overrides();
-  std::vector<std::string> lines = problems(changed);
-  for (std::string& line : lines) line = "model." + line;
-  reader.errors().add_rules(lines);
+  reader.errors().add_problems(in_section("model", problems(changed)));
   reader.errors().throw_if_any();
   model = changed;
 }
 
 std::string to_yaml(const RunConfig& config) {
-  RunConfig copy = config;  // field lists take a mutable struct
+  using Path = std::vector<std::string>;
   std::string text;
-  YamlWriter writer{text};
-  SectionsOf sections{writer, has_task(config)};
-  fields(sections, copy);
+  const auto line = [&](const Path& path, const std::string& value) {
+    text += fmt::format("{:{}}{}:{}\n", "", 2 * (path.size() - 1), path.back(), value);
+  };
+  visit_options(
+      config, [&](const Path& path) { line(path, ""); },
+      [&](const Path& path, const std::string& value) { line(path, " " + value); });
   return text;
 }
 
 std::vector<std::pair<std::string, std::string>> option_values(const RunConfig& config) {
+  using Path = std::vector<std::string>;
   std::vector<std::pair<std::string, std::string>> values;
-  std::vector<std::string> path;
-  std::istringstream text(to_yaml(config));
-  for (std::string line; std::getline(text, line);) {
-    const std::size_t indent = line.find_first_not_of(' '), colon = line.find(':');
-    path.resize(indent / 2);
-    path.push_back(line.substr(indent, colon - indent));
-    const bool section = colon + 1 == line.size();
-    if (!section)
-      values.emplace_back(fmt::format("{}", fmt::join(path, ".")), line.substr(colon + 2));
-  }
+  visit_options(
+      config, [](const Path&) {},
+      [&](const Path& path, std::string value) {
+        values.emplace_back(fmt::format("{}", fmt::join(path, ".")), std::move(value));
+      });
   return values;
 }
 

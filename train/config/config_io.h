@@ -59,6 +59,10 @@ RunConfig parse_config(std::string_view text, const std::string& name, const Rea
 RunConfig parse_resolved_config(std::string_view text, const std::string& name,
                                 Overrides overrides = {});
 
+/// `config` with overrides applied and checked; `name` says in errors where it comes from. Throws
+/// InputError.
+RunConfig override_config(RunConfig config, const std::string& name, Overrides overrides);
+
 /// Applies overrides of `model.…` to a model that came from the file called `name`, and checks the
 /// result. Throws InputError.
 void override_model(ModelConfig& model, const std::string& name, Overrides overrides);

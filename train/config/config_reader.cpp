@@ -5,37 +5,22 @@
 #include <cmath>
 
 namespace nystrom {
-namespace {
-
-/// Whether `word` stands in `line` with no letter, digit or underscore next to it.
-bool mentions(std::string_view line, std::string_view word) {
-  const auto in_word = [](char c) {
-    return c == '_' || std::isalnum(static_cast<unsigned char>(c));
-  };
-  for (auto at = line.find(word); at != std::string_view::npos; at = line.find(word, at + 1)) {
-    const std::size_t end = at + word.size();
-    if ((at == 0 || !in_word(line[at - 1])) && (end == line.size() || !in_word(line[end])))
-      return true;
-  }
-  return false;
+void ConfigErrors::misunderstood(std::string_view path) {
+  given_.push_back({.path = std::string(path), .place = {}, .understood = false});
 }
 
-}  // namespace
-
-void ConfigErrors::misunderstood(std::string_view name) {
-  given_.push_back({.name = std::string(name), .place = {}, .understood = false});
-}
-
-void ConfigErrors::add_rules(const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) {
+void ConfigErrors::add_problems(const Problems& problems) {
+  for (const Problem& problem : problems) {
     Place place;
     bool understood = true;
-    for (const GivenOption& option : given_) {
-      if (!mentions(line, option.name)) continue;
-      understood &= option.understood;
-      place = std::max(place, option.place);
+    for (const std::string& option : problem.options) {
+      for (const GivenOption& given : given_) {
+        if (option != given.path && !option.starts_with(given.path + ".")) continue;
+        understood &= given.understood;
+        place = std::max(place, given.place);
+      }
     }
-    if (understood) add(place, line);
+    if (understood) add(place, problem.message);
   }
 }
 
@@ -97,7 +82,10 @@ std::string describe_node(const YamlNode& node) {
 
 void ReaderContext::unknown_key(const YamlEntry& entry, const std::string& section,
                                 const std::vector<std::string>& known) const {
-  const std::string path = section.empty() ? entry.key : section + "." + entry.key;
+  const auto path_in = [](const std::string& in, const std::string& key) {
+    return in.empty() ? key : in + "." + key;
+  };
+  const std::string path = path_in(section, entry.key);
   std::string hint;
   if (entry.key == "causal" || entry.key == "is_causal" || entry.key == "is_decoder") {
     hint =
@@ -105,14 +93,14 @@ void ReaderContext::unknown_key(const YamlEntry& entry, const std::string& secti
         "every position would see the future";
   } else if (const auto here = nearest(entry.key, known)) {
     hint = fmt::format("did you mean '{}'?", *here);
-    errors.misunderstood(*here);
+    errors.misunderstood(path_in(section, *here));
   } else {
     std::vector<std::string> names;
     for (const KnownOption& option : options) names.push_back(option.name);
     const auto elsewhere = nearest(entry.key, names);
     if (elsewhere) {
       const auto home = std::ranges::find(options, *elsewhere, &KnownOption::name);
-      errors.misunderstood(*elsewhere);
+      errors.misunderstood(path_in(home->section, home->name));
       hint = fmt::format("did you mean '{}'? ({})", *elsewhere,
                          home->section.empty() ? "at the top" : "in '" + home->section + "'");
     } else {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/base/fields.h"
+#include "core/base/problem.h"
 #include "core/base/suggest.h"
 #include "train/config/yaml.h"
 
@@ -31,7 +32,7 @@ struct Place {
 
 /// An option that the user gave, and whether its value was understood.
 struct GivenOption {
-  std::string name;  // the last part of its path
+  std::string path;
   Place place;
   bool understood = true;
 };
@@ -66,11 +67,13 @@ class ConfigErrors {
     errors_.push_back({place, std::move(message)});
   }
   void add_given(GivenOption option) { given_.push_back(std::move(option)); }
-  void misunderstood(std::string_view name);
+  /// Notes that what was given for the option at `path` was not understood.
+  void misunderstood(std::string_view path);
 
-  /// Adds lines of validate(): each stands at the last place that gave one of the options it names,
-  /// and is left out if one of them was not understood, so that no line follows from another.
-  void add_rules(const std::vector<std::string>& lines);
+  /// Adds what validate() found: each problem stands at the last place that gave one of its options
+  /// or a section around it. It is left out if one of them was not understood, so that no line
+  /// follows from another.
+  void add_problems(const Problems& problems);
 
   /// Throws InputError with all lines in order, if there are any.
   void throw_if_any();
@@ -116,7 +119,7 @@ class SectionReader {
     known_.emplace_back(name);
     const YamlEntry* entry = node_.find(name);
     if (!entry) return;
-    context_.errors.add_given({.name = name, .place = context_.place(entry->mark)});
+    context_.errors.add_given({.path = path(name), .place = context_.place(entry->mark)});
     const Range allowed = [&] {
       if constexpr (sizeof...(range) > 0)
         return Range{range...};
@@ -126,7 +129,8 @@ class SectionReader {
     // A null has no place of its own.
     const YamlMark mark =
         entry->value.kind == YamlNode::Kind::null ? entry->mark : entry->value.mark;
-    if (!read(member, entry->value, mark, path(name), allowed)) context_.errors.misunderstood(name);
+    if (!read(member, entry->value, mark, path(name), allowed))
+      context_.errors.misunderstood(path(name));
   }
 
   /// To call after the field list has been walked.

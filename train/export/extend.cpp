@@ -46,7 +46,7 @@ ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& opti
   config.max_position_embeddings = options.length;
   // Hugging Face's exact case stays one.
   config.segment_means_seq_len = exact ? landmarks : options.length;
-  const std::vector<std::string> wrong = problems(config);
+  const std::vector<std::string> wrong = messages_of(problems(config));
   require_input(wrong.empty(), "{} with {} positions: {}", where, options.length,
                 fmt::join(wrong, "; "));
   return config;

@@ -158,7 +158,7 @@ std::shared_ptr<const Tokenizer> fit_model_to_task(RunConfig& config, Log& log) 
   config.task = resolve_task(config.task);
   if (config.task.kind == TaskKind::features) return nullptr;
   std::shared_ptr<const Tokenizer> tokenizer = tokenizer_of(config, log);
-  fit_model_to_tokenizer(config, *tokenizer);
+  config = fit_model_to_tokenizer(std::move(config), *tokenizer);
   TaskEncoder(config.task, {}, *tokenizer,
               config.data.sequence_length);  // refuses lengths and tokenizers that no text fits
   return tokenizer;
@@ -199,20 +199,20 @@ PreparedTask prepare_task(RunConfig config, Log& log) {
 }
 
 RunResult finetune(const RunConfig& config, Log& log, Device device, Communicator& communicator) {
-  const auto wrong = validate_finetuning(config);
+  const auto wrong = messages_of(validate_finetuning(config));
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
   require_computable(config, device);
   const PreparedTask run = prepare_task(config, log);  // before anything is written
   check_run(run.config);
-  const auto make = [&](RunConfig& complete) {
-    complete = run.config;
+  const auto prepare = [&]() -> PreparedRun {
     const TaskReport report = report_task(*run.train, *run.validation);
-    for (const std::string& line : describe(report, complete)) log.say(line);
+    for (const std::string& line : describe(report, run.config)) log.say(line);
     for (const std::string& line : task_warnings(report)) log.warn(line);
-    return std::make_unique<TaskObjective>(complete, *run.reader, run.train, run.validation,
-                                           run.tokenizer, communicator);
+    return {run.config,
+            std::make_unique<TaskObjective>(run.config, *run.reader, run.train, run.validation,
+                                            run.tokenizer, communicator)};
   };
-  return train_run(config, make, log, device, communicator);
+  return train_run(config, prepare, log, device, communicator);
 }
 
 }  // namespace nystrom

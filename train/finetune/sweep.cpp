@@ -180,7 +180,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     result.points.push_back({choice, {}});
     RunConfig config =
         read_config(path, start_defaults, all);  // every point is checked before the first run
-    const auto wrong = validate_finetuning(config);
+    const auto wrong = messages_of(validate_finetuning(config));
     require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
     const fs::path folder = fs::path(base.run_dir) / as_file_name(result.points.back().name());
     for (std::int64_t i = 0; i < options.seeds; ++i) {

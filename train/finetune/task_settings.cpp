@@ -57,7 +57,7 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
     config.data.sequence_length = trained_length(folder);
     config.task.stride = std::min(config.task.stride, config.data.sequence_length / 4);
     if (config.task.kind == TaskKind::choice) config.task.columns.choices = {"choices"};
-    config = parse_resolved_config(to_yaml(config), "default settings", overrides);
+    config = override_config(config, "default settings", overrides);
   }
   config.model = folder.config;
   return config;

@@ -341,7 +341,7 @@ std::filesystem::path config_path(const std::filesystem::path& folder_or_file) {
 
 ModelConfig parse_hf_config(std::string_view text, const std::string& source) {
   const ModelConfig config = parse_keys(text, source);
-  const std::vector<std::string> found = problems(config);
+  const std::vector<std::string> found = messages_of(problems(config));
   require_input(found.empty(), "{}: {}", source, fmt::join(found, "; "));
   return config;
 }

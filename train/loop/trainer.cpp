@@ -60,7 +60,7 @@ class Run {
   void save_as_planned();
   void record_samples(const std::string& samples);
 
-  RunConfig config_;
+  const RunConfig& config_;
   Objective& objective_;
   DataIdentity identity_;
   Log& log_;
@@ -417,20 +417,20 @@ RunResult Run::train() {
 
 }  // namespace
 
-RunResult train_run(RunConfig config, const MakeObjective& make, Log& log, Device device,
+RunResult train_run(const RunConfig& given, const PrepareRun& prepare, Log& log, Device device,
                     Communicator& communicator) {
-  require_same_config(config, communicator);
-  require_work_for_all(config.training, has_task(config), communicator.size());
+  require_same_config(given, communicator);
+  require_work_for_all(given.training, has_task(given), communicator.size());
   std::optional<RunLock> lock;
   if (communicator.is_first()) {
-    check_run_place(config.run_dir);
-    make_folders(config.run_dir);
-    lock.emplace(config.run_dir);
-    remove_unfinished(config.run_dir);
-    log.append_to(fs::path(config.run_dir) / "log.txt");
+    check_run_place(given.run_dir);
+    make_folders(given.run_dir);
+    lock.emplace(given.run_dir);
+    remove_unfinished(given.run_dir);
+    log.append_to(fs::path(given.run_dir) / "log.txt");
   }
   try {
-    const std::unique_ptr<Objective> objective = make(config);
+    const auto [config, objective] = prepare();
     const Communicator::TimeLimit limit(communicator, fs::path(config.run_dir) / ".waiting",
                                         config.training.timeout);
     if (communicator.is_first()) write_resolved_config(config);

@@ -408,7 +408,7 @@ Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communica
   return corpus;
 }
 
-void fit_model_to_tokenizer(RunConfig& config, const Tokenizer& tokenizer) {
+RunConfig fit_model_to_tokenizer(RunConfig config, const Tokenizer& tokenizer) {
   if (config.vocab_size_from_tokenizer) config.model.vocab_size = tokenizer.vocab_size();
   require_input(config.model.vocab_size >= tokenizer.vocab_size(),
                 "model.vocab_size {} is below the tokenizer's {} pieces; raise it, or leave it out",
@@ -419,6 +419,7 @@ void fit_model_to_tokenizer(RunConfig& config, const Tokenizer& tokenizer) {
                 "in {{\"pad_token\": \"<pad>\"}}");
   config.model.pad_token_id = tokenizer.special().pad;
   set_text_ends(config.model, tokenizer.special());
+  return config;
 }
 
 }  // namespace nystrom

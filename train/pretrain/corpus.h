@@ -44,7 +44,7 @@ TextStatistics text_statistics(const TokenDataset& dataset);
 /// Fills in what the model takes from the tokenizer: vocab_size where left out, and the padding id.
 /// InputError when the tokenizer has more pieces than the model has rows, has no padding, or lacks
 /// a token that masked language models need.
-void fit_model_to_tokenizer(RunConfig& config, const Tokenizer& tokenizer);
+RunConfig fit_model_to_tokenizer(RunConfig config, const Tokenizer& tokenizer);
 
 /// Tokenizes the documents whose number `takes` accepts into a data set at `folder`, on all
 /// threads, a few MiB of text at a time. One process alone.

@@ -104,28 +104,26 @@ class MaskedLmObjective : public Objective {
 
 PretrainResult pretrain(const RunConfig& given, Log& log, Device device,
                         Communicator& communicator) {
-  RunConfig config = given;
-  const auto wrong = validate_pretraining(config);
+  const auto wrong = messages_of(validate_pretraining(given));
   require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
-  require_computable(config, device);
+  require_computable(given, device);
   // What can be refused at once is, before the text is turned into tokens and before anything is
   // written.
-  match_files(config.data.train);
-  if (!config.data.validation.empty()) match_files(config.data.validation);
-  for (const std::string& line : shared_file_warnings(config)) log.warn(line);
-  if (config.tokenizer.path)
-    fit_model_to_tokenizer(config, *open_tokenizer(*config.tokenizer.path));
-  check_run(config);
+  match_files(given.data.train);
+  if (!given.data.validation.empty()) match_files(given.data.validation);
+  for (const std::string& line : shared_file_warnings(given)) log.warn(line);
+  const auto& path = given.tokenizer.path;
+  check_run(path ? fit_model_to_tokenizer(given, *open_tokenizer(*path)) : given);
   PretrainResult result;
-  const auto make = [&](RunConfig& complete) {
-    Corpus corpus = prepare_corpus(complete, log, communicator);
-    fit_model_to_tokenizer(complete, *corpus.tokenizer);
-    auto objective = std::make_unique<MaskedLmObjective>(complete, std::move(corpus),
+  const auto prepare = [&]() -> PreparedRun {
+    Corpus corpus = prepare_corpus(given, log, communicator);
+    RunConfig config = fit_model_to_tokenizer(given, *corpus.tokenizer);
+    auto objective = std::make_unique<MaskedLmObjective>(config, std::move(corpus),
                                                          result.evaluation, communicator);
-    require_warmup_within_run(complete, objective->samples());
-    return objective;
+    require_warmup_within_run(config, objective->samples());
+    return {std::move(config), std::move(objective)};
   };
-  result.run = train_run(config, make, log, device, communicator);
+  result.run = train_run(given, prepare, log, device, communicator);
   return result;
 }
 

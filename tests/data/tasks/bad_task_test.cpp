@@ -300,7 +300,7 @@ TEST_P(BadTaskFile, IsRefusedWithOneLine) {
   task.kind = test.kind;
   task.train = {(folder / test.file).string()};
   test.change(task);
-  ASSERT_EQ(problems(task), std::vector<std::string>());
+  ASSERT_EQ(problems(task), Problems());
   task = resolve_task(task);
   const LetterTokenizer tokenizer;
   std::string message = input_error([&] {

@@ -21,7 +21,7 @@ class Examples : public ::testing::Test {
 
   std::vector<Example> read(const TaskConfig& task, const std::vector<std::string>& files,
                             Labelled labelled = Labelled::required) {
-    EXPECT_EQ(problems(task), std::vector<std::string>());
+    EXPECT_EQ(problems(task), Problems());
     std::vector<Example> examples;
     for_each_example(resolve_task(task), files, labelled, skipped_,
                      [&](Example&& example) { examples.push_back(std::move(example)); });

@@ -129,7 +129,7 @@ class BadTaskConfig : public ::testing::TestWithParam<BadConfig> {};
 TEST_P(BadTaskConfig, IsRefusedWithOneLine) {
   TaskConfig task;
   GetParam().change(task);
-  EXPECT_EQ(problems(task), std::vector<std::string>{GetParam().message});
+  EXPECT_EQ(messages_of(problems(task)), std::vector<std::string>{GetParam().message});
 }
 
 INSTANTIATE_TEST_SUITE_P(Tasks, BadTaskConfig, ::testing::ValuesIn(bad_configs),

@@ -48,7 +48,7 @@ TEST_P(EveryRecipe, CanBeRun) {
   const bool from_scratch = config.task.kind == TaskKind::features || config.tokenizer.builtin;
   EXPECT_EQ(from_model, has_task(config) && !from_scratch);
   EXPECT_EQ(has_task(config) ? validate_finetuning(config) : validate_pretraining(config),
-            std::vector<std::string>{});
+            Problems{});
 }
 
 TEST_P(EveryRecipe, SurvivesToYaml) {
