@@ -23,9 +23,8 @@ import sys
 import time
 from pathlib import Path
 
-import svg_chart
+import charts
 from compare_hf import describe_machine
-from svg_chart import Panel, Series
 
 CONFIG = "configs/quickstart.yaml"
 BOUND = 0.01
@@ -199,27 +198,32 @@ def compare(curves: dict[str, dict], reference: dict) -> dict[str, dict]:
     return result
 
 
-def draw(arguments: argparse.Namespace, curves: dict[str, dict], reference: dict) -> None:
+def draw(picture: Path, curves: dict[str, dict], reference: dict) -> None:
     def numbered(values: list[float]) -> list[tuple[float, float]]:
         return list(enumerate(values, 1))
 
-    looks = {"f32": {"colour": svg_chart.BLUE}, "bf16": {"colour": svg_chart.ORANGE, "dash": "5 3"}}
-    losses = [Series(numbered(reference[LOSS]), svg_chart.GREY, "PyTorch, float64", width=5)]
+    losses = [charts.series("PyTorch, float64", numbered(reference[LOSS]), colour=7)]
     errors = []
     for dtype, curve in curves.items():
-        losses.append(Series(numbered(curve[LOSS]), name=f"nystrom, {dtype}", **looks[dtype]))
+        name = f"nystrom, {dtype}"
+        look = {"dashed": dtype == "bf16", "colour": len(errors)}
+        losses.append(charts.series(name, numbered(curve[LOSS]), **look))
         percent = [100 * difference for difference in differences(curve[LOSS], reference[LOSS])]
-        errors.append(
-            Series(numbered(percent), svg_chart.BLUE if dtype == "f32" else svg_chart.ORANGE)
-        )
-    bound = [(1, 100 * BOUND), (arguments.steps, 100 * BOUND)]
-    errors.append(Series(bound, svg_chart.BLACK, f"bound: {100 * BOUND:g} %", dash="6 4"))
+        errors.append(charts.series(name, numbered(percent), colour=len(errors)))
+    bound = [(1, 100 * BOUND), (len(reference[LOSS]), 100 * BOUND)]
+    errors.append(charts.series(f"bound: {100 * BOUND:g} %", bound, dashed=True))
     title = "The quickstart model trained by nystrom and by PyTorch"
-    panels = [
-        Panel("loss, nats a token", losses),
-        Panel("difference, %", errors, height=150, log=True, low=1e-6, high=100),
-    ]
-    svg_chart.write_chart(arguments.picture, title, "step", panels)
+    charts.write_chart(
+        picture, title=title, x_label="step", y_label="loss, nats a token", series=losses
+    )
+    charts.write_chart(
+        picture.with_stem(picture.stem + "-difference"),
+        title="Difference of the loss from PyTorch's",
+        x_label="step",
+        y_label="difference, %",
+        logarithmic_y=True,
+        series=errors,
+    )
 
 
 def main() -> int:
@@ -247,7 +251,7 @@ def main() -> int:
     }
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(report, indent=1) + "\n")
-    draw(arguments, curves, reference)
+    draw(arguments.picture, curves, reference)
     for dtype, values in difference.items():
         print(f"{dtype}: " + ", ".join(f"{name} {value:.3g}" for name, value in values.items()))
     return int(any(values["largest_loss"] > BOUND for values in difference.values()))

@@ -4,14 +4,13 @@ steps.
     python3 bench/plot_run.py runs/quickstart docs/quickstart.svg --baseline 6.19
 
 --baseline is the loss of always predicting by word frequency; `nystrom pretrain` tells it in its
-last lines. Needs nothing but Python 3.10."""
+last lines. Needs Python 3.10 and the build."""
 
 import argparse
 import json
 from pathlib import Path
 
-import svg_chart
-from svg_chart import Panel, Series
+import charts
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -55,19 +54,19 @@ def main() -> None:
     training, validation = read_points(metrics, "loss"), read_points(metrics, "validation_loss")
     if not training:
         raise SystemExit(f"{metrics} holds no training loss yet")
-    series = [
-        Series(training, svg_chart.GREY, width=0.8),
-        Series(smoothed(training, arguments.window), svg_chart.BLUE, "training", width=2),
-    ]
+    raw = charts.series("training, each record", training, colour=7)
+    lines = [raw, charts.series("training", smoothed(training, arguments.window), colour=0)]
     if validation:
-        series.append(Series(validation, svg_chart.ORANGE, "validation", dots=True))
+        lines.append(charts.series("validation", validation, colour=1))
     if arguments.baseline is not None:
         ends = [(0, arguments.baseline), (training[-1][0], arguments.baseline)]
-        series.append(
-            Series(ends, svg_chart.BLACK, "always predicting by word frequency", dash="6 4")
-        )
-    svg_chart.write_chart(
-        arguments.output, arguments.title, "step", [Panel("loss, nats a token", series)]
+        lines.append(charts.series("always predicting by word frequency", ends, dashed=True))
+    charts.write_chart(
+        arguments.output,
+        title=arguments.title,
+        x_label="step",
+        y_label="loss, nats a token",
+        series=lines,
     )
 
 

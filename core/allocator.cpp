@@ -135,7 +135,7 @@ std::shared_ptr<void> Arena::allocate(std::int64_t bytes) {
   }
   if (!block) {
     throw InputError(fmt::format(
-        "out of memory on {}: {:.1f} MiB asked, {:.1f} MiB in use; largest holders: {}; lower "
+        "out of memory on {}: {:.1f} MiB requested, {:.1f} MiB in use; largest holders: {}; lower "
         "micro_batch_size or "
         "sequence_length, set activation_checkpointing: true, or make the model smaller",
         s.device.name(), static_cast<double>(size) / (1 << 20),

@@ -45,7 +45,7 @@ void set_kernel_observer(KernelObserver observer) { detail::kernel_observer = ob
 void require_computable(DType dtype, Device device) {
   if (device.is_cpu()) {
     require_input(dtype != DType::f16,
-                  "f16 is computed on GPUs alone; use bf16 or f32, or --device cuda");
+                  "f16 is computed only on GPUs; use bf16 or f32, or --device cuda");
   } else if (dtype == DType::bf16) {
     const int capability = cuda::compute_capability(device.index);
     require_input(capability >= 80,

@@ -116,7 +116,15 @@ struct Kernel<void(Args...)> {
 
 }  // namespace nystrom
 
-// It would take namespaces in macros apart:
+// A program that nystrom_cuda is not linked into has none of CUDA's kernels; one that it is linked
+// into has all: core/cuda/required_kernels.cpp refers to them.
+#ifdef NYSTROM_CUDA_KERNELS_REQUIRED
+#define CUDA_KERNEL(name, ...) \
+  void name(__VA_ARGS__);      \
+  [[gnu::used]] static void (*const required_##name)(__VA_ARGS__) = &name;
+#else
+#define CUDA_KERNEL(name, ...) [[gnu::weak]] void name(__VA_ARGS__);
+#endif
 #ifdef NYSTROM_X86
 #define VECTOR_KERNEL(name, converts, ...)                                                \
   namespace cpu_baseline {                                                                \
@@ -129,7 +137,7 @@ struct Kernel<void(Args...)> {
   void name(__VA_ARGS__);                                                                 \
   }                                                                                       \
   namespace cuda {                                                                        \
-  [[gnu::weak]] void name(__VA_ARGS__);                                                   \
+  CUDA_KERNEL(name, __VA_ARGS__)                                                          \
   }                                                                                       \
   inline constexpr Kernel<void(__VA_ARGS__)> name {                                       \
 #name, &cpu_baseline::name, &cpu_avx2::name, &cpu_avx512::name, &cuda::name, converts \
@@ -140,7 +148,7 @@ struct Kernel<void(Args...)> {
   void name(__VA_ARGS__);                                                                       \
   }                                                                                             \
   namespace cuda {                                                                              \
-  [[gnu::weak]] void name(__VA_ARGS__);                                                         \
+  CUDA_KERNEL(name, __VA_ARGS__)                                                                \
   }                                                                                             \
   inline constexpr Kernel<void(__VA_ARGS__)> name {                                             \
 #name, &cpu_baseline::name, &cpu_baseline::name, &cpu_baseline::name, &cuda::name, converts \
@@ -159,7 +167,7 @@ struct Kernel<void(Args...)> {
   void name(__VA_ARGS__);                                  \
   }                                                        \
   namespace cuda {                                         \
-  [[gnu::weak]] void name(__VA_ARGS__);                    \
+  CUDA_KERNEL(name, __VA_ARGS__)                           \
   }                                                        \
   inline constexpr Kernel<void(__VA_ARGS__)> name {        \
 #name, &cpu::name, &cpu::name, &cpu::name, &cuda::name \

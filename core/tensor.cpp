@@ -67,8 +67,8 @@ bool Tensor::is_contiguous() const {
 
 void* Tensor::typed_data(DType dtype) const {
   require(defined(), "an undefined tensor has no data");
-  require(dtype == dtype_, "tensor data asked as {}, but its type is {}", dtype, dtype_);
-  require(device_.is_cpu(), "tensor data asked on the CPU, but it lives on {}", device_.name());
+  require(dtype == dtype_, "tensor data requested as {}, but its type is {}", dtype, dtype_);
+  require(device_.is_cpu(), "tensor data requested on the CPU, but it lives on {}", device_.name());
   return address();
 }
 

@@ -177,7 +177,7 @@ void fields(V& v, ModelConfig& c) {
   v(c.norm, "norm", "post: as BERT; pre: the sequence block");
   v(c.positions, "positions", "absolute: learned position embeddings; none");
   v(c.pooling, "pooling",
-    "what a classification or regression head reads. first: the first token (features: the last "
+    "input of a classification or regression head. first: the first token (features: the last "
     "valid step); mean: the mean of all tokens");
   v(c.pairs, "pairs",
     "a pair of texts to classify. joined: one sequence; towers: each is encoded by itself, and the "

@@ -153,6 +153,10 @@ nlohmann::json read_json_file(const std::filesystem::path& path, std::size_t max
   return parse_json(read_text_file(path, max_bytes), printable_path(path));
 }
 
+nlohmann::json read_json_file(const std::filesystem::path& path) {
+  return read_json_file(path, max_config_bytes);
+}
+
 std::int64_t json_count(const nlohmann::json& value, const std::string& name) {
   const bool count = value.is_number_unsigned() && value.get<std::uint64_t>() <= max_json_count;
   require_input(count, "{} is {}, expected a whole number from 0 to {}", name,

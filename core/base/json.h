@@ -9,8 +9,6 @@
 
 #include <nlohmann/json_fwd.hpp>
 
-#include "core/base/file_io.h"
-
 namespace nystrom {
 
 inline constexpr int max_json_depth = 32;
@@ -25,9 +23,10 @@ using NumberReader = double (*)(std::string_view text);
 nlohmann::json parse_json(std::string_view text, const std::string& source,
                           NumberReader read_number = nullptr);
 
-/// parse_json of a file, which is also the `source` in messages.
-nlohmann::json read_json_file(const std::filesystem::path& path,
-                              std::size_t max_bytes = max_config_bytes);
+/// parse_json of a file, which is also the `source` in messages, of at most `max_bytes`.
+nlohmann::json read_json_file(const std::filesystem::path& path, std::size_t max_bytes);
+/// The same for a file of settings: at most max_config_bytes (core/base/file_io.h).
+nlohmann::json read_json_file(const std::filesystem::path& path);
 
 /// The largest count that a JSON reader of any language holds exactly.
 inline constexpr std::int64_t max_json_count = std::int64_t{1} << 53;

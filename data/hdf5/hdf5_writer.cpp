@@ -35,6 +35,10 @@ class LibraryLock {
   std::lock_guard<std::mutex> lock_;
 };
 
+/// The library would close at exit what it believes to be open: after a write to a full disk that
+/// is memory which it freed (HDF5 1.10). Only before its first use can this be turned off.
+[[maybe_unused]] const bool nothing_at_exit = H5dont_atexit() >= 0;
+
 /// An identifier of the library, closed with its owner.
 class Id {
  public:

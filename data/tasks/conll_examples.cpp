@@ -86,7 +86,7 @@ class ConllExamples : public ExampleReader {
                   std::max(word, label) + 1);
     example.words.emplace_back(parts[word]);
     if (labelled_ == Labelled::optional) return;
-    require_input(label != word, "{}: the line has no label behind the word '{}'", place,
+    require_input(label != word, "{}: the line has no label after the word '{}'", place,
                   printable(parts[word]));
     check_tag(task_, parts[label], place);
     example.word_labels.emplace_back(parts[label]);

@@ -78,7 +78,7 @@ int evaluate_listops(std::string_view source) {
   std::optional<int> result;
   Symbols symbols(source);
   for (std::string_view word = symbols.next(); !word.empty(); word = symbols.next()) {
-    require_input(!result, "word {}: got '{}' behind the end of the expression", symbols.number(),
+    require_input(!result, "word {}: got '{}' after the end of the expression", symbols.number(),
                   printable(word, 20));
     int value = 0;
     if (const auto op = operator_of(word)) {
@@ -88,9 +88,8 @@ int evaluate_listops(std::string_view source) {
     if (word == "]") {
       require_input(!open.empty(), "word {}: got ']' without an operator before it",
                     symbols.number());
-      require_input(!open.back().values.empty(),
-                    "word {}: got ']' behind {}, which needs arguments", symbols.number(),
-                    operators[static_cast<std::size_t>(open.back().op)]);
+      require_input(!open.back().values.empty(), "word {}: got ']' after {}, which needs arguments",
+                    symbols.number(), operators[static_cast<std::size_t>(open.back().op)]);
       value = value_of(open.back().op, open.back().values);
       open.pop_back();
     } else {

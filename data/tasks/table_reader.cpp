@@ -82,7 +82,7 @@ class CsvRecord {
       }
     }
     if (at_ < line_.size() && line_[at_] != ',')
-      bad("has text behind its closing quote; a quote inside a cell is written twice");
+      bad("has text after its closing quote; a quote inside a cell is written twice");
   }
 
   [[noreturn]] void bad(const char* what) const {

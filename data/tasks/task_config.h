@@ -64,11 +64,11 @@ struct TaskColumns {
 template <class V>
 void fields(V& v, TaskColumns& c) {
   v(c.text, "text",
-    "the text; questions: the question; choice: what comes before; tokens: the words. null: by the "
+    "the text; questions: the question; choice: the beginning; tokens: the words. null: by the "
     "recipe or kind");
   v(c.pair, "pair",
     "a second text; choice: how every continuation begins. null: by the recipe, or none");
-  v(c.label, "label", "what is to be predicted; null: by the recipe or kind");
+  v(c.label, "label", "the label; null: by the recipe or kind");
   v(c.id, "id", "a name of the example, repeated in predictions; null: none");
   v(c.choices, "choices",
     "choice: the continuations, a column each; in JSON Lines one column alone may hold a list");
@@ -97,7 +97,7 @@ void fields(V& v, TaskConfig& c) {
     "a task whose files are known: sst2, cola, mrpc, stsb, qqp, mnli, qnli, rte, imdb, trec; "
     "listops, aan, cifar10, pathfinder; options "
     "beside it win");
-  v(c.kind, "kind", "what is asked about an example; needed without a recipe");
+  v(c.kind, "kind", "the kind of task; needed without a recipe");
   v(c.train, "train",
     "files to train on: paths and patterns; plain, .gz or .zst; for folders their parent");
   v(c.validation, "validation", "held-out files");

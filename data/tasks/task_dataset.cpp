@@ -111,9 +111,8 @@ void TaskDataset::State::add_file(const std::filesystem::path& path, Labelled la
   const TaskTarget found = !file.labels().empty()   ? TaskTarget::classes
                            : !file.values().empty() ? TaskTarget::value
                                                     : TaskTarget::none;
-  require_input(
-      labelled == Labelled::optional || found != TaskTarget::none,
-      "{}: it holds neither 'labels' nor 'values'; one of them says what is to be predicted", name);
+  require_input(labelled == Labelled::optional || found != TaskTarget::none,
+                "{}: it holds neither 'labels' nor 'values'; one of them holds the targets", name);
   if (files.empty()) target = found;
   require_input(target == found,
                 "{}: '{}' holds classes and the other numbers, or one of them nothing, to predict",

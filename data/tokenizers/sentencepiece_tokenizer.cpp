@@ -7,6 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "core/base/file_io.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/base/utf8.h"

@@ -115,7 +115,7 @@ TEST(F16, TheCpuDoesNotComputeInIt) {
             }),
             "matmul: the CPU converts f16, but does not compute in it; cast to bf16 or f32");
   EXPECT_EQ(message_of([] { require_computable(DType::f16, cpu_device); }),
-            "f16 is computed on GPUs alone; use bf16 or f32, or --device cuda");
+            "f16 is computed only on GPUs; use bf16 or f32, or --device cuda");
   EXPECT_EQ(message_of([] { require_computable(DType::bf16, cpu_device); }), "");
 }
 

@@ -145,7 +145,7 @@ TEST(Tensor, Errors) {
             "cast: only floating types convert; got i64 to f32");
   EXPECT_EQ(message_of([&] { (void)x.item(); }), "item() needs one element, got shape [2, 3]");
   EXPECT_EQ(message_of([&] { (void)x.data<double>(); }),
-            "tensor data asked as f64, but its type is f32");
+            "tensor data requested as f64, but its type is f32");
   EXPECT_EQ(message_of([] { (void)Tensor().data<float>(); }), "an undefined tensor has no data");
   EXPECT_EQ(message_of([] {
               (void)Tensor::from(std::vector<float>{1, 2}, {3});

@@ -8,7 +8,7 @@
 
 #include "data/tokenizers/tokenizer.h"
 #include "nn/model.h"
-#include "train/config/config_io.h"
+#include "train/config/start_defaults.h"
 #include "train/formats/safetensors.h"
 #include "train/logging/log.h"
 

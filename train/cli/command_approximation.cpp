@@ -257,7 +257,7 @@ std::function<void()> add_cost(CLI::App& parent) {
   add_size(*command, "--landmarks", study.attention.num_landmarks, "landmarks of nystrom", 1,
            65536);
   add_size(*command, "--repeats", study.repeats, "runs of which the fastest counts", 1, 1000);
-  command->add_option("--mode", options->mode, "forward and backward, or forward alone")
+  command->add_option("--mode", options->mode, "forward and backward, or only forward")
       ->check(CLI::IsMember({"train", "forward"}))
       ->capture_default_str();
   command->add_option("--dtype", options->dtype, "type of the computation")
@@ -271,7 +271,7 @@ std::function<void()> add_cost(CLI::App& parent) {
 
 Command add_approximation_command(CLI::App& app) {
   auto* command =
-      app.add_subcommand("approximation", "Study how good Nyström attention is, and what it saves");
+      app.add_subcommand("approximation", "Measure the quality and the cost of Nyström attention");
   command->footer(
       "nystrom approximation matrices|model|cost --help shows more.\n\nExample:\n  nystrom "
       "approximation matrices --output study");

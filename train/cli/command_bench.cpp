@@ -81,7 +81,7 @@ Command add_bench_command(CLI::App& app) {
         ->capture_default_str();
   };
   size("--layers", b.layers, "encoder layers", 0);
-  size("--hidden", b.hidden, "hidden size; the feed-forward layer has 4 times it");
+  size("--hidden", b.hidden, "hidden size; the feed-forward layer is 4 times as wide");
   size("--heads", b.heads, "attention heads");
   size("--landmarks", b.landmarks, "landmarks");
   size("--length", b.length, "tokens of a sequence");
@@ -92,7 +92,7 @@ Command add_bench_command(CLI::App& app) {
   command->add_option("--mode", options->mode, "what to time")
       ->check(CLI::IsMember({"train", "forward"}))
       ->capture_default_str();
-  command->add_option("--dtype", options->dtype, "type of the computation; f16 on GPUs alone")
+  command->add_option("--dtype", options->dtype, "type of the computation; f16 only on GPUs")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}))
       ->capture_default_str();
   command->add_option("--attention", options->attention, "attention kind; with its default options")

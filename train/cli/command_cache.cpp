@@ -67,14 +67,13 @@ void run(const CacheOptions& options) {
 
 Command add_cache_command(CLI::App& app) {
   auto options = std::make_shared<CacheOptions>();
-  auto* command = app.add_subcommand(
-      "cache", "Tell what the cache of tokenizers and token shards holds, and clean it");
+  auto* command =
+      app.add_subcommand("cache", "List or prune the cache of tokenizers and token shards");
   command->footer(
       "Nothing in it is needed: a run makes its entries anew. Those that a run on this machine "
       "uses are kept.\n\n"
       "Examples:\n  nystrom cache\n  nystrom cache runs/cache --prune");
-  command->add_option("FOLDER", options->folder, "the folder that data.cache names")
-      ->capture_default_str();
+  command->add_option("FOLDER", options->folder, "the folder of data.cache")->capture_default_str();
   command->add_flag("--prune", options->prune, "remove what no run uses");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command);

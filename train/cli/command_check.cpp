@@ -366,7 +366,7 @@ void print(const Plan& plan) {
     fmt::print("data: {} sequences; the run goes over them {:.2f} times\n", *plan.sequences,
                epochs(plan.config, *plan.sequences));
   } else {
-    fmt::print("data: not read yet; --data reads it and tells what it is like\n");
+    fmt::print("data: not read yet; --data reads and describes it\n");
   }
   if (plan.fit) print(*plan.fit, plan.config);
   if (plan.data) print(*plan.data);
@@ -401,16 +401,12 @@ void run(const CheckOptions& options) {
 Command add_check_command(CLI::App& app) {
   auto options = std::make_shared<CheckOptions>();
   auto* command = app.add_subcommand(
-      "check",
-      "Tell everything that is wrong with a configuration, and with its data, before any work");
+      "check", "Report every error of a configuration and its data before any work");
   command->footer(
-      "--data turns the text into tokens, or uses those in the cache, and tells what the model "
-      "will see of it; of a task it tells "
-      "lengths,\n"
-      "what is cut, and labels.\n\n"
-      "--gpus, --memory, --bandwidth and --speed tell whether the run fits and how long a step "
-      "takes; for that a few small steps run "
-      "here.\n\n"
+      "--data tokenizes the text, or uses the tokens in the cache, and shows samples as the model\n"
+      "sees them. For a task it shows lengths, truncation and labels.\n\n"
+      "--gpus, --memory, --bandwidth and --speed estimate whether the run fits and how long a step\n"
+      "takes; a few small steps run here to find out.\n\n"
       "Examples:\n  nystrom check my.yaml --data\n  nystrom check my.yaml --gpus 8 --memory 80G "
       "--bandwidth 50 --speed 300T");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();

@@ -74,7 +74,7 @@ void print(const Evaluation& result) {
   const auto line = [](const char* name, double loss, double accuracy) {
     fmt::print("{:<22}{:>8.4f}{:>14.2f}{:>9.2f} %\n", name, loss, std::exp(loss), 100 * accuracy);
   };
-  fmt::print("{} tokens asked\n{:<22}{:>8}{:>14}{:>11}\n", result.tokens, "", "loss", "perplexity",
+  fmt::print("{} masked tokens\n{:<22}{:>8}{:>14}{:>11}\n", result.tokens, "", "loss", "perplexity",
              "accuracy");
   line("model", result.loss, result.accuracy);
   line("by token frequency", result.frequency_loss, result.frequency_accuracy);
@@ -84,7 +84,7 @@ void print(const Evaluation& result) {
       "a token\n",
       gain > 0 ? "better" : "no better", std::abs(gain));
   if (result.order_accuracy)
-    fmt::print("sentence order told right: {:.2f} %\n", 100 * *result.order_accuracy);
+    fmt::print("sentence order accuracy: {:.2f} %\n", 100 * *result.order_accuracy);
 }
 
 void print_json(const Evaluation& result) {
@@ -219,11 +219,11 @@ Command add_evaluate_command(CLI::App& app) {
                       "text files: paths and patterns; plain, .gz or .zst");
   command->add_option("--file", options->file, "files of the model's task: paths and patterns");
   command->add_option("--config", options->config,
-                      "YAML file whose task says how files are read; left out: the model's own");
+                      "YAML file whose task section describes the files; default: the model's own");
   command->add_option("--batch", options->batch, "sequences computed at once")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
-  command->add_option("--dtype", options->dtype, "type of the computation; f16 on GPUs alone")
+  command->add_option("--dtype", options->dtype, "type of the computation; f16 only on GPUs")
       ->check(CLI::IsMember(dtype_names))
       ->capture_default_str();
   command->add_flag("--json", options->json, "print one JSON object");

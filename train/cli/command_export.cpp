@@ -80,7 +80,7 @@ Command add_export_command(CLI::App& app) {
   command->add_option("DIR", options->folder, "folder to write; must be new or empty")->required();
   command
       ->add_option("--attention", options->attention,
-                   "softmax: exact attention, which transformers runs at any length; left out: the "
+                   "softmax: exact attention, which transformers runs at any length; default: the "
                    "model's own")
       ->check(CLI::IsMember({"softmax"}));
   command->add_flag(

@@ -49,7 +49,7 @@ Command add_extend_command(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 24));
   command
       ->add_option("--landmarks", options->extend.landmarks,
-                   "landmarks of the new model; left out: as many as before")
+                   "landmarks of the new model; default: as many as before")
       ->check(CLI::Range(1, 1 << 24));
   command
       ->add_option("--positions", options->positions,

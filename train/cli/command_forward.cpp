@@ -58,7 +58,7 @@ Command add_forward_command(CLI::App& app) {
   command->add_option("--input", options->input, "safetensors file with the batch")->required();
   command->add_option("--output", options->output, "safetensors file to write")->required();
   command->add_flag("--grad", options->gradients, "also write the gradient of every parameter");
-  command->add_option("--dtype", options->dtype, "type of the computation; f16 on GPUs alone")
+  command->add_option("--dtype", options->dtype, "type of the computation; f16 only on GPUs")
       ->check(CLI::IsMember(dtype_names))
       ->capture_default_str();
   options->common.add_to(*command);

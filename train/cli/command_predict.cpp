@@ -154,8 +154,7 @@ std::vector<std::string> checked_texts(const PredictOptions& options) {
   for (const std::string& word : options.texts) {
     const std::string text = unescape_brackets(word);
     std::error_code ignored;
-    require_input(!text.empty(),
-                  "an empty TEXT says nothing to predict; give a text, or the name of a file");
+    require_input(!text.empty(), "TEXT is empty; give a text, or the name of a file");
     require_input(
         options.as_text || !fs::is_directory(text, ignored),
         "{}: is a folder; give a text, or the name of a file; --as-text takes it for a text",
@@ -314,7 +313,7 @@ class CutExamples {
     const std::string cut =
         describe_cut(*settings_.task.kind, total_, settings_.data.sequence_length);
     if (!cut.empty())
-      log.warn(fmt::format("{} examples: {}; what is behind was not read", total_.examples, cut));
+      log.warn(fmt::format("{} examples: {}; the rest was not read", total_.examples, cut));
   }
 
  private:
@@ -384,7 +383,7 @@ void run(PredictOptions options) {
   const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
   if (folder.config.head == Head::masked_lm) {
     require_input(overrides.run.empty(),
-                  "--set {}: a masked language model has no task; it takes options of model alone",
+                  "--set {}: a masked language model has no task; only options of model apply",
                   printable(overrides.run.empty() ? "" : overrides.run[0], 80));
     require_input(!options.config, "--config: a masked language model has no task; leave it out");
     fill(options, folder, log);
@@ -397,8 +396,7 @@ void run(PredictOptions options) {
 
 Command add_predict_command(CLI::App& app) {
   auto options = std::make_shared<PredictOptions>();
-  auto* command = app.add_subcommand(
-      "predict", "Say what a model predicts: what stands at a mask, or what its task asks for");
+  auto* command = app.add_subcommand("predict", "Predict with a model: fill masks, or do its task");
   command->footer(
       "The fields are those of Hugging Face's pipelines. An argument that names a file is read as "
       "its ending says, else line by line; one\n"
@@ -430,7 +428,7 @@ Command add_predict_command(CLI::App& app) {
       ->check(CLI::Range(1, 1 << 24))
       ->capture_default_str();
   command->add_option("--config", options->config,
-                      "YAML file whose task says how files are read; left out: the model's own");
+                      "YAML file whose task section describes the files; default: the model's own");
   command->add_option("--batch", options->batch, "texts computed at once")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();

@@ -40,7 +40,8 @@ void run(const PrepareOptions& options, Communicator& communicator) {
 Command add_prepare_command(CLI::App& app) {
   auto options = std::make_shared<PrepareOptions>();
   auto* command = app.add_subcommand(
-      "prepare", "Train the tokenizer if asked and turn the text of a run into token shards");
+      "prepare",
+      "Train the tokenizer if the run needs one, and tokenize the text of a run into shards");
   command->footer(
       "Started by mpirun or srun, the processes tokenize together.\n\nExample:\n  nystrom prepare "
       "my.yaml");

@@ -51,7 +51,7 @@ std::string page_of_runs(const ReportCommand& options) {
 
 void run(const ReportCommand& options) {
   options.common.apply();
-  options.common.refuse_overrides("report", "a report shows the settings that a run has");
+  options.common.refuse_overrides("report", "a report shows the settings of a run");
   Log log(options.common.quiet);
   const fs::path first = options.runs[0];
   const bool one = options.runs.size() == 1, sweep = one && !fs::exists(first / "config.yaml") &&
@@ -79,7 +79,7 @@ Command add_report_command(CLI::App& app) {
       "both.html");
   command->add_option("RUN", options->runs, "run directory; several are compared")->required();
   command->add_option("--output", options->output,
-                      "file to write; left out: RUN/report.html, of several runs report.html");
+                      "file to write; default: RUN/report.html, for several runs report.html");
   command
       ->add_option("--text", options->texts,
                    "text with [MASK] to be filled by the checkpoints that are kept, instead of "

@@ -8,6 +8,7 @@
 
 #include "core/base/check.h"
 #include "core/dispatch.h"
+#include "train/optim/schedule.h"
 
 namespace nystrom {
 
@@ -134,10 +135,9 @@ Problems validate(const RunConfig& config) {
          "training.zero 1 and optimizer.name lamb exclude each other; LAMB compares whole "
          "parameters with their updates"});
   if (training.deterministic && training.reduction != Reduction::exact)
-    found.push_back(
-        {{"training.deterministic", "training.reduction"},
-         "training.deterministic and training.reduction bf16 exclude each other; what is rounded "
-         "depends on the processes"});
+    found.push_back({{"training.deterministic", "training.reduction"},
+                     "training.deterministic and training.reduction bf16 exclude each other; the "
+                     "rounding depends on the number of processes"});
   if (config.model.positions == Positions::absolute &&
       config.data.sequence_length > config.model.max_position_embeddings)
     found.push_back(
@@ -148,11 +148,10 @@ Problems validate(const RunConfig& config) {
              "position table",
              config.data.sequence_length, config.model.max_position_embeddings)});
   if (config.masking.mask + config.masking.random > 1)
-    found.push_back(
-        {{"masking.mask", "masking.random"},
-         fmt::format("masking.mask {} and masking.random {} add up to more than 1; what they leave "
-                     "stays as it is",
-                     config.masking.mask, config.masking.random)});
+    found.push_back({{"masking.mask", "masking.random"},
+                     fmt::format("masking.mask {} and masking.random {} add up to more than 1; the "
+                                 "rest stays unchanged",
+                                 config.masking.mask, config.masking.random)});
   if (config.masking.sentence_order && config.data.cross_documents)
     found.push_back(
         {{"masking.sentence_order", "data.cross_documents"},
@@ -215,7 +214,7 @@ Problems validate_pretraining(const RunConfig& config) {
     found.push_back(
         {{"data.sequence_length", "model.attention.semantics"},
          fmt::format("data.sequence_length {}: with attention.semantics transformers the model "
-                     "takes {} alone; change it, or set "
+                     "takes only {}; change it, or set "
                      "model.attention.semantics to nystrom",
                      config.data.sequence_length, *fixed)});
   if (config.tokenizer.builtin)
@@ -256,7 +255,7 @@ void check_towers(const RunConfig& config, Problems& found) {
 Problems validate_finetuning(const RunConfig& config) {
   if (!has_task(config))
     return {{{"task.recipe", "task.kind"},
-             "task names neither recipe nor kind; say what is to be learned, such as task: {kind: "
+             "task names neither recipe nor kind; name one, such as task: {kind: "
              "classification, …}"}};
   Problems found = validate(config);
   if (config.task.train.empty())

@@ -16,8 +16,7 @@
 #include "data/text/text.h"
 #include "data/tokenizers/builtin_tokenizer.h"
 #include "nn/model_config.h"
-#include "train/optim/optimizer_options.h"
-#include "train/optim/schedule.h"
+#include "train/optim/options.h"
 
 namespace nystrom {
 
@@ -108,10 +107,11 @@ struct MaskingConfig {
 
 template <class V>
 void fields(V& v, MaskingConfig& c) {
-  v(c.probability, "probability", "share of a sequence's tokens that are to be predicted",
+  v(c.probability, "probability", "share of a sequence's tokens that are masked",
     positive_probability);
-  v(c.mask, "mask", "share of these that become the mask token", probability);
-  v(c.random, "random", "share of these that become a random token; the rest stays", probability);
+  v(c.mask, "mask", "share of these that are replaced by the mask token", probability);
+  v(c.random, "random",
+    "share of these that are replaced by a random token; the rest stays unchanged", probability);
   v(c.whole_word, "whole_word", "choose whole words instead of tokens");
   v(c.span, "span", "choose neighbouring tokens together, or neighbouring words with whole_word");
   v(c.sentence_order, "sentence_order",
@@ -128,8 +128,7 @@ void fields(V& v, EvaluationConfig& c) {
   v(c.every, "every", "steps between evaluations on the validation data; null: an epoch",
     at_least(1));
   v(c.early_stop_patience, "early_stop_patience",
-    "evaluations that are not the best so far after which training stops; null: never",
-    at_least(1));
+    "evaluations without a new best after which training stops; null: never", at_least(1));
 }
 
 struct CheckpointConfig {
@@ -140,7 +139,7 @@ struct CheckpointConfig {
 template <class V>
 void fields(V& v, CheckpointConfig& c) {
   v(c.every, "every", "steps between checkpoints", at_least(1));
-  v(c.keep, "keep", "newest checkpoints that stay; the best one stays too", at_least(2));
+  v(c.keep, "keep", "newest checkpoints to keep; the best one is kept too", at_least(2));
 }
 
 struct LoggingConfig {
@@ -158,14 +157,15 @@ void fields(V& v, LoggingConfig& c) {
   v(c.every, "every", "steps between records in metrics.jsonl", at_least(1));
   v(c.tensorboard, "tensorboard", "also write TensorBoard events");
   v(c.attention_every, "attention_every",
-    "steps between looks at the attention of every layer (attention.kind nystrom): its error "
-    "against exact attention, and more; null: none",
+    "steps between measurements of every layer's attention (attention.kind nystrom), such as its "
+    "error against exact attention; null: none",
     at_least(1));
   v(c.attention_error_limit, "attention_error_limit",
-    "error of a layer's attention above which, at three looks in a row, the run warns", positive);
+    "error of a layer's attention above which the run warns, after three measurements in a row",
+    positive);
   v(c.fill_masks, "fill_masks",
     "texts with [MASK] that a masked language model fills at each evaluation, for nystrom report; "
-    "what is too long for it is left out");
+    "texts that are too long are left out");
 }
 
 /// In which type the gradients of several processes are added up: that of the masters, or rounded.
@@ -200,23 +200,19 @@ void fields(V& v, TrainingConfig& c) {
   v(c.micro_batch_size, "micro_batch_size",
     "sequences computed at once on one device; divides batch_size", at_least(1));
   v(c.dtype, "dtype",
-    "type of the computation; weights and moments stay f32. f16: on GPUs alone, for those without "
-    "bf16, with dynamic loss scaling: the "
-    "loss is multiplied by 65536 before its gradient is taken, by twice as much after 2000 steps "
-    "without overflow, by half after an "
-    "overflow, whose step is skipped, and is none of the three failed steps in a row that end a "
-    "run until the factor is down to 1; f64: on "
-    "CPU, for checks");
+    "type of the computation; weights and moments stay f32. f16: only on GPUs, for those without "
+    "bf16, with dynamic loss scaling. The loss scale starts at 65536, doubles after 2000 steps "
+    "without overflow and halves after an overflow; that step is skipped. An overflow counts among "
+    "the three failed steps in a row that end a run only at loss scale 1. f64: on CPU, for checks");
   v(c.activation_checkpointing, "activation_checkpointing",
     "recompute activations in the backward pass: less memory, more time");
   v(c.deterministic, "deterministic",
-    "the same bits in any number of processes: gradients of micro-batches are added up in their "
-    "order, at the cost of memory and time. "
-    "Runs of one number of processes always repeat their bits on the same machine");
+    "bit-identical results with any number of processes: gradients of micro-batches are summed in "
+    "their order, at the cost of memory and time. Runs with one number of processes are always "
+    "bit-identical on the same machine");
   v(c.zero, "zero",
-    "what is spread over the processes. 0: nothing, each holds the whole state; 1: moments, exact "
-    "weights and average (ZeRO-1), each "
-    "process updates its part of the weights",
+    "state that is sharded over the processes. 0: none, each holds the whole state; 1: moments, "
+    "f32 weights and average (ZeRO-1), each process updates its part of the weights",
     between(0, 1));
   v(c.reduction, "reduction",
     "how the gradients of several processes are added up. exact: in the type of weights and "
@@ -225,16 +221,14 @@ void fields(V& v, TrainingConfig& c) {
   v(c.timeout, "timeout",
     "seconds that processes wait for one that is slow, before all end and name it", positive);
   v(c.on_loss_spike, "on_loss_spike",
-    "what pretraining does when the loss has spiked: three steps in a row whose robust z-score "
-    "among the last 100 losses exceeds 6. warn: "
-    "tells; roll_back: also takes the last checkpoint before the spike, if there is one, and goes "
-    "on from it with the batches that come "
-    "next, so that those since that checkpoint are not used; at the fourth spike after the same "
-    "checkpoint the run ends");
+    "reaction of pretraining to a loss spike, which is three steps in a row with a robust z-score "
+    "above 6 among the last 100 losses. warn: a warning; roll_back: also restores the last "
+    "checkpoint before the spike, if there is one, and continues with the next batches, so that "
+    "those since that checkpoint are skipped; at the fourth spike after the same checkpoint the "
+    "run ends");
   v(c.ema, "ema",
-    "decay of an exponential moving average of the weights, which is what is evaluated, exported "
-    "and used; after update t it is at most "
-    "(1 + t) / (10 + t), so that short runs forget their first weights too; null: none",
+    "decay of an exponential moving average of the weights, which is evaluated, exported and used; "
+    "at most (1 + t) / (10 + t) after update t, for the sake of short runs; null: none",
     below_one);
 }
 

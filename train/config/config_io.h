@@ -14,7 +14,6 @@
 // changes the options it names and leaves the others; the last one wins.
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,20 +22,11 @@
 
 #include "nn/model_config.h"
 #include "train/config/config.h"
+#include "train/config/start_defaults.h"
 
 namespace nystrom {
 
 using Overrides = std::span<const std::string>;
-
-/// What a run that starts from a folder has for defaults: its model, and the most tokens of a
-/// sequence that it was trained with.
-struct StartDefaults {
-  ModelConfig model;
-  std::int64_t sequence_length = 0;
-};
-
-/// How those of the folder that model.from names are found; InputError where they cannot be.
-using ReadStart = std::function<StartDefaults(const std::string& from)>;
 
 /// The run that the file at `path` describes, with `overrides` applied; what neither gives keeps
 /// its default, of fine-tuning where there is a task. What follows from the rest: the head is the

@@ -14,6 +14,7 @@
 #include "core/check.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/config/config_docs.h"
+#include "train/config/config_io.h"
 #include "train/finetune/finetune.h"
 
 namespace nystrom {

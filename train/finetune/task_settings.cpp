@@ -74,7 +74,7 @@ RunConfig masked_lm_settings(const ModelFolder& folder, const std::vector<std::s
   const auto fixed = config.model.fixed_length();
   require_input(!fixed || length == *fixed,
                 "data.sequence_length {}: with attention.semantics transformers this model takes "
-                "{} alone; --set data.sequence_length={}, or "
+                "only {}; --set data.sequence_length={}, or "
                 "--set model.attention.semantics=nystrom",
                 length, fixed.value_or(0), fixed.value_or(0));
   return config;

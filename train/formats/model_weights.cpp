@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/base/file_io.h"
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"

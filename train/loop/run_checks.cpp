@@ -58,8 +58,8 @@ std::vector<std::string> shared_file_warnings(const RunConfig& config) {
        canonical_paths(task ? config.task.validation : config.data.validation)) {
     if (!train.contains(path)) continue;
     lines.push_back(
-        fmt::format("{} is matched by both {}: the model is judged on what it learns from; name "
-                    "different files",
+        fmt::format("{} is matched by both {}: the model would be evaluated on its training data; "
+                    "name different files",
                     printable_path(path),
                     task ? "task.train and task.validation" : "data.train and data.validation"));
   }

@@ -160,7 +160,7 @@ void Run::require_same_data(const RunState& saved) const {
   require_same(saved.tokenizer == state_.tokenizer, "come from another tokenizer",
                identity_.data_option);
   require_same(saved.data == state_.data, "come from other text", identity_.data_option);
-  require_same(saved.validation == state_.validation, "were judged on other data",
+  require_same(saved.validation == state_.validation, "were evaluated on other data",
                identity_.validation_option);
 }
 
@@ -337,11 +337,10 @@ void Run::watch_loss(double loss) {
   const auto spike = state_.losses ? state_.losses->update(loss) : std::nullopt;
   if (!spike) return;
   if (config_.training.on_loss_spike == OnLossSpike::roll_back) return roll_back(*spike);
-  log_.warn(
-      fmt::format("step {}: {}; if it stays there, lower optimizer.learning_rate or raise "
-                  "schedule.warmup_steps in a new run_dir, or roll "
-                  "back behind it as the FAQ says",
-                  state_.step, *spike));
+  log_.warn(fmt::format(
+      "step {}: {}; if it stays there, lower optimizer.learning_rate or raise "
+      "schedule.warmup_steps in a new run_dir, or roll back before it as the FAQ describes",
+      state_.step, *spike));
 }
 
 void Run::report(const ObjectiveStep& done, const StepOptions& options, double seconds) {

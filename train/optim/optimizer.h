@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "nn/parameter_store.h"
-#include "train/optim/optimizer_options.h"
+#include "train/optim/options.h"
 
 namespace nystrom {
 

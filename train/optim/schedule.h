@@ -2,34 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <span>
 
-#include "core/base/fields.h"
+#include "train/optim/options.h"
 
 namespace nystrom {
-
-enum class Decay { linear, cosine, constant };
-std::span<const EnumName<Decay>> enum_names(Decay);
-
-struct ScheduleOptions {
-  std::optional<std::int64_t> warmup_steps;
-  Decay decay = Decay::linear;
-  std::optional<double> warmup_share = std::nullopt;
-};
-
-template <class V>
-void fields(V& v, ScheduleOptions& c) {
-  v(c.warmup_steps, "warmup_steps",
-    "steps in which the learning rate rises to its peak; null: warmup_share decides, and without "
-    "that too a tenth of all steps, at most "
-    "10000",
-    not_negative);
-  v(c.warmup_share, "warmup_share", "the same as a share of all steps, instead of warmup_steps",
-    probability);
-  v(c.decay, "decay",
-    "of the learning rate after the warm-up. linear, cosine: towards zero; constant: none");
-}
 
 /// Steps of the warm-up of a run of `steps`: schedule.warmup_steps, or warmup_share of them
 /// (rounded), or a tenth of them, at most 10000.

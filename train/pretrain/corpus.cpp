@@ -115,7 +115,7 @@ bool is_held_out(const RunConfig& config, std::int64_t document) {
 
 [[noreturn]] void interrupt() {
   throw Interrupted(
-      "stopped while the text was prepared; the same command goes on with what is finished of it");
+      "stopped during preparation of the text; the same command continues with the finished part");
 }
 
 /// On the training text alone: what is held out is to be new to the tokenizer too.
@@ -343,8 +343,8 @@ TextStatistics text_statistics(const TokenDataset& dataset) {
     }
   } catch (const nlohmann::json::exception&) {
     throw InputError(
-        "the data set's index.json does not tell what its text was; remove the data set, and "
-        "prepare it anew");
+        "the data set's index.json does not identify its text; remove the data set and prepare it "
+        "again");
   }
   return statistics;
 }

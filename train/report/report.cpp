@@ -391,7 +391,7 @@ std::string run_report(const RunRecord& run, const MaskSamples& samples,
   if (!run.curves.empty()) body += section("Curves", curves_of(run));
   body += section("Evaluations", evaluations_of(run));
   if (!samples.texts.empty())
-    body += section("What the model puts in the place of masks", samples_of(samples, run));
+    body += section("Masks as the model fills them", samples_of(samples, run));
   body += section("Quality of the approximation", study_of(study));
   body += section("Settings that differ from the defaults", settings_of(run));
   body += section("Log", log_of(run));

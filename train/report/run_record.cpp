@@ -36,7 +36,7 @@ void add_record(RunRecord& run, const std::string& line, const std::string& sour
   require_input(json.is_object() && json.contains("step") && json["step"].is_number_unsigned(),
                 "{}: has no step", source);
   const auto step = json["step"].get<std::int64_t>();
-  require_input(step >= run.steps, "{}: step {} stands behind step {}", source, step, run.steps);
+  require_input(step >= run.steps, "{}: step {} follows step {}", source, step, run.steps);
   EvaluationRecord evaluation{step, {}};
   for (const auto& [name, value] : json.items()) {
     require_input(value.is_number() || value.is_null(), "{}: {} is no number", source,

@@ -102,7 +102,7 @@ const BadFile bad_files[] = {
     {"unclosed_quote", classification, unchanged, "a.csv", "text,label\n\"x,1\ny,0\n",
      "DIR/a.csv:2: the quote that opens in column 1 is not closed"},
     {"text_behind_quote", classification, unchanged, "a.csv", "text,label\n\"x\" y,1\n",
-     "DIR/a.csv:2: column 1 has text behind its closing quote; a quote inside a cell is written "
+     "DIR/a.csv:2: column 1 has text after its closing quote; a quote inside a cell is written "
      "twice"},
     {"quote_inside", classification, unchanged, "a.csv", "text,label\n5\" disk,1\n",
      "DIR/a.csv:2: column 1 has a quote inside a cell that does not begin with one; put the whole "
@@ -184,7 +184,7 @@ const BadFile bad_files[] = {
     {"ragged_words", tokens, unchanged, "a.conll", "The O\nship\n",
      "DIR/a.conll:2: the line has 1 column, those before it 2"},
     {"words_alone", tokens, unchanged, "a.conll", "The\nship\n",
-     "DIR/a.conll:1: the line has no label behind the word 'The'"},
+     "DIR/a.conll:1: the line has no label after the word 'The'"},
     {"no_sentence", tokens, unchanged, "a.conll", "\n-DOCSTART- O\n\n",
      "DIR/a.conll: there is no example in it"},
     {"words_without_labels", tokens, unchanged, "a.jsonl",
@@ -376,7 +376,7 @@ TEST(BadTask, ABadHeaderIsNoRowToSkip) {
                          [](const Example&) {});
       }),
       file +
-          ":1: column 2 has text behind its closing quote; a quote inside a cell is written twice");
+          ":1: column 2 has text after its closing quote; a quote inside a cell is written twice");
 }
 
 TEST(BadTask, ExamplesInMemoryAreNamedByTheirText) {

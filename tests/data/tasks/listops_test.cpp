@@ -48,10 +48,10 @@ TEST(ListOps, WhatIsNoExpression) {
   EXPECT_EQ(message(""), "the expression is empty");
   EXPECT_EQ(message("( )"), "the expression is empty");
   EXPECT_EQ(message("[MIN 3 4"), "the expression ends before 1 of its lists");
-  EXPECT_EQ(message("[MIN 3 ] 4"), "word 4: got '4' behind the end of the expression");
-  EXPECT_EQ(message("3 ]"), "word 2: got ']' behind the end of the expression");
+  EXPECT_EQ(message("[MIN 3 ] 4"), "word 4: got '4' after the end of the expression");
+  EXPECT_EQ(message("3 ]"), "word 2: got ']' after the end of the expression");
   EXPECT_EQ(message("]"), "word 1: got ']' without an operator before it");
-  EXPECT_EQ(message("[MIN [MED ] 3 ]"), "word 3: got ']' behind [MED, which needs arguments");
+  EXPECT_EQ(message("[MIN [MED ] 3 ]"), "word 3: got ']' after [MED, which needs arguments");
   EXPECT_EQ(message("( [MIN ( 3 12 ] )"),
             "word 5: got '12', expected a digit, ] or one of [MIN [MAX [MED [SM [FIRST [LAST");
   EXPECT_EQ(message("[SUM 1 ]"),

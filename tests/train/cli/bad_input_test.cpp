@@ -123,8 +123,8 @@ const Case command_lines[] = {
      "--set model.hidden_size=8: bench has options of its own and no configuration; see nystrom "
      "bench --help"},
     {"task_of_masks", "predict base 'the [MASK]' --set task.kind=classification",
-     "--set task.kind=classification: a masked language model has no task; it takes options of "
-     "model alone"},
+     "--set task.kind=classification: a masked language model has no task; only options of model "
+     "apply"},
     {"configuration_of_masks", "predict base 'the [MASK]' --config task.yaml",
      "--config: a masked language model has no task; leave it out"},
     {"configuration_of_a_text", "evaluate base --text text.txt --config task.yaml",
@@ -143,15 +143,14 @@ const Case command_lines[] = {
     {"text_for_several_reports", "report occupied model --text [MASK]",
      "--text: goes with one run"},
     {"overrides_of_a_report", "report occupied --set seed=1",
-     "--set seed=1: a report shows the settings that a run has; see nystrom report --help"},
+     "--set seed=1: a report shows the settings of a run; see nystrom report --help"},
     {"mistyped_file", "predict base nofile.tsv",
      "nofile.tsv: no such file; --as-text takes it for a text"},
     {"mistyped_file_among_texts", "predict base 'the [MASK]' absent/texts.jsonl.zst",
      "absent/texts.jsonl.zst: no such file; --as-text takes it for a text"},
     {"folder_as_text", "predict base base",
      "base: is a folder; give a text, or the name of a file; --as-text takes it for a text"},
-    {"empty_text", "predict base ''",
-     "an empty TEXT says nothing to predict; give a text, or the name of a file"},
+    {"empty_text", "predict base ''", "TEXT is empty; give a text, or the name of a file"},
     {"rules_named_twice", "approximation matrices --landmarks first means first",
      "--landmarks: first is named twice; name each once"},
     {"inverses_named_twice", "approximation matrices --inverse exact exact",
@@ -201,11 +200,11 @@ const Case command_lines[] = {
     {"type", FORWARD "--dtype f8",
      "--dtype: f8 not in {f32,bf16,f16,f64}; see nystrom forward --help"},
     {"f16_without_a_gpu", FORWARD "--quiet --dtype f16",
-     "f16 is computed on GPUs alone; use bf16 or f32, or --device cuda"},
+     "f16 is computed only on GPUs; use bf16 or f32, or --device cuda"},
     {"gradients_in_f16", FORWARD "--quiet --grad --dtype f16",
      "--grad: f16 holds no small gradients; use --dtype bf16 or f32"},
     {"bench_of_f16_without_a_gpu", "bench --dtype f16",
-     "f16 is computed on GPUs alone; use bf16 or f32, or --device cuda"},
+     "f16 is computed only on GPUs; use bf16 or f32, or --device cuda"},
     {"unknown_device", FORWARD "--device tpu",
      "--device tpu: unknown device; expected cpu, cuda or cuda:N"},
     {"bench_heads", "bench --hidden 100 --heads 12",
@@ -277,7 +276,7 @@ const Case configurations[] = {
      "--set training.dtype=fp16: training.dtype: got 'fp16', expected bf16 or f16 or f32 or f64; "
      "did you mean 'f16'?"},
     {"run_of_f16_without_a_gpu", PRETRAIN "training.dtype=f16",
-     "training.dtype: f16 is computed on GPUs alone; use bf16 or f32, or --device cuda"},
+     "training.dtype: f16 is computed only on GPUs; use bf16 or f32, or --device cuda"},
     {"zero", PRETRAIN "training.zero=2",
      "--set training.zero=2: training.zero: got '2', expected a whole number between 0 and 1"},
     {"learning_rate", PRETRAIN "optimizer.learning_rate=0",
@@ -307,7 +306,7 @@ const Case configurations[] = {
      "than 0 and at most 1"},
     {"masking_shares", PRETRAIN "masking.random=0.5",
      "--set masking.random=0.5: masking.mask 0.8 and masking.random 0.5 add up to more than 1; "
-     "what they leave stays as it is"},
+     "the rest stays unchanged"},
     {"short_spans", PRETRAIN "'masking.span={mean: 0.5}'",
      "--set masking.span={mean: 0.5}: masking.span.mean: got '0.5', expected a number at least 1, "
      "or null"},
@@ -434,7 +433,7 @@ const Case texts[] = {
 
 const Case tasks[] = {
     {"no_task", "finetune base.yaml --quiet",
-     "task names neither recipe nor kind; say what is to be learned, such as task: {kind: "
+     "task names neither recipe nor kind; name one, such as task: {kind: "
      "classification, …}"},
     {"task_for_pretraining", "pretrain task.yaml --quiet",
      "task is set, but pretraining predicts masked tokens; nystrom finetune trains a task"},

@@ -66,7 +66,7 @@ TEST_F(CheckTest, TellsWhatTheRunWillBeAndWritesNothing) {
       outcome.out,
       "ok\nparameters: " + std::to_string(Model(config).parameters().count()) +
           "\ntraining: 30 steps of 4 sequences of at most 16 tokens: at most 64 tokens a step\n"
-          "data: not read yet; --data reads it and tells what it is like\n");
+          "data: not read yet; --data reads and describes it\n");
   EXPECT_EQ(contents(), before);
 }
 
@@ -103,7 +103,7 @@ TEST_F(CheckTest, TellsAllErrorsOfTheFile) {
                 "num_attention_heads 2; each head takes an equal share "
                 "of the width\n"
                 "--set masking.mask=0.95: masking.mask 0.95 and masking.random 0.1 add up to more "
-                "than 1; what they leave stays as it is");
+                "than 1; the rest stays unchanged");
 }
 
 TEST_F(CheckTest, TellsAllErrorsAroundTheFile) {
@@ -128,7 +128,7 @@ TEST_F(CheckTest, TellsAllErrorsAroundTheFile) {
 TEST_F(CheckTest, TellsOfATypeThatTheDeviceLacks) {
   expect_errors(
       "run.yaml --set training.dtype=f16",
-      "run.yaml: training.dtype: f16 is computed on GPUs alone; use bf16 or f32, or --device cuda");
+      "run.yaml: training.dtype: f16 is computed only on GPUs; use bf16 or f32, or --device cuda");
   const Outcome planned =
       run_program(folder_, "check run.yaml --set training.dtype=f16 --memory 1G");
   EXPECT_EQ(planned.code, 0) << planned.err << "a plan for other machines needs no GPU here";

@@ -4,6 +4,7 @@
 #include <numeric>
 #include <random>
 
+#include "core/base/file_io.h"
 #include "core/base/json.h"
 #include "tests/support/finetune_fixture.h"
 #include "tests/support/rounds.h"

@@ -157,7 +157,7 @@ TEST_F(EvaluateTest, SaysForPeopleWhetherTheModelIsAnyGood) {
   const Outcome outcome = evaluate("model --quiet --text text.txt --set data.documents=lines");
   char line[256];
   std::string text = std::to_string(expected.tokens) +
-                     " tokens asked\n                          loss    perplexity   accuracy\n";
+                     " masked tokens\n                          loss    perplexity   accuracy\n";
   const auto add = [&](const char* name, double loss, double accuracy) {
     std::snprintf(line, sizeof line, "%-22s%8.4f%14.2f%9.2f %%\n", name, loss, std::exp(loss),
                   100 * accuracy);
@@ -210,7 +210,7 @@ TEST_F(EvaluateTest, RefusesOtherLengthsThanTheOneOfTransformers) {
   expect_error(
       "model --quiet --text text.txt --set model.attention.semantics=transformers --set "
       "data.sequence_length=16",
-      "data.sequence_length 16: with attention.semantics transformers this model takes 24 alone; "
+      "data.sequence_length 16: with attention.semantics transformers this model takes only 24; "
       "--set data.sequence_length=24, or --set "
       "model.attention.semantics=nystrom");
 }

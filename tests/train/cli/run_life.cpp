@@ -188,7 +188,7 @@ std::string RunLife::happens(const Event& event) {
     case Kind::change_held_out:
       return refused(
           "held-out.txt", "",
-          "its checkpoints were judged on other data; bring the files of data.validation back");
+          "its checkpoints were evaluated on other data; bring the files of data.validation back");
     case Kind::change_settings:
       return refused("", "--set optimizer.learning_rate=2.0e-3",
                      "holds a run with other settings; changed: optimizer.learning_rate;");

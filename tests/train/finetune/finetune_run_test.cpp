@@ -437,8 +437,8 @@ TEST_F(PredictFileTest, ATextThatIsCutIsTold) {
   write_lines(folder_ / "texts.txt", {"the sea", text, text});
   EXPECT_EQ(predicted("texts.txt").size(), 3u);
   EXPECT_EQ(last_.err,
-            "warning: 3 examples: 2 cut to 32 tokens (66.7 %; the first: texts.txt:2); what is "
-            "behind was not read\n");
+            "warning: 3 examples: 2 cut to 32 tokens (66.7 %; the first: texts.txt:2); the rest "
+            "was not read\n");
   predicted("'the sea'");
   EXPECT_EQ(last_.err, "");
 }

@@ -199,10 +199,11 @@ TEST_F(RollBackTest, WarningAloneGoesOn) {
   warned.training.on_loss_spike = OnLossSpike::warn;
   train(warned, one_spike);
   EXPECT_EQ(RunState::read(checkpoint("run") / "state.json").next_batch(), 44);
-  EXPECT_NE(log("run").find("; if it stays there, lower optimizer.learning_rate or raise "
-                            "schedule.warmup_steps in a new run_dir, or roll "
-                            "back behind it as the FAQ says\n"),
-            std::string::npos)
+  EXPECT_NE(
+      log("run").find(
+          "; if it stays there, lower optimizer.learning_rate or raise "
+          "schedule.warmup_steps in a new run_dir, or roll back before it as the FAQ describes\n"),
+      std::string::npos)
       << log("run");
 }
 

@@ -306,8 +306,8 @@ TEST_F(PretrainTest, ASignalWhileTextIsPreparedLeavesNothing) {
     ::kill(process, SIGTERM);
     EXPECT_EQ(outcome(process), 130) << read_bytes(folder_ / "log");
     EXPECT_NE(read_bytes(folder_ / "log")
-                  .find("nystrom: stopped while the text was prepared; the same command goes on "
-                        "with what is finished of it\n"),
+                  .find("nystrom: stopped during preparation of the text; the same command "
+                        "continues with the finished part\n"),
               std::string::npos);
     EXPECT_FALSE(begun());
   }
@@ -369,19 +369,19 @@ TEST_F(PretrainTest, OtherValidationTextIsRefusedInTheSameFolder) {
   ASSERT_EQ(run("run", held_out + "6"), 0) << read_bytes(folder_ / "log");
   std::ofstream(folder_ / "held-out.txt", std::ios::app) << "the sea was calm\n";
   EXPECT_EQ(run("run", held_out + "12"), 2);
-  EXPECT_NE(read_bytes(folder_ / "log")
-                .find("nystrom: run: its checkpoints were judged on other data; bring the files of "
-                      "data.validation back as they were, or "
-                      "choose another run_dir\n"),
-            std::string::npos)
+  EXPECT_NE(
+      read_bytes(folder_ / "log")
+          .find("nystrom: run: its checkpoints were evaluated on other data; bring the files of "
+                "data.validation back as they were, or "
+                "choose another run_dir\n"),
+      std::string::npos)
       << read_bytes(folder_ / "log");
 }
 
 TEST_F(PretrainTest, AFileThatIsTrainedAndJudgedOnIsToldByEveryCommand) {
   const std::string warning = "warning: " + fs::canonical(folder_ / "text.txt").string() +
-                              " is matched by both data.train and data.validation: the model is "
-                              "judged on what it learns from; name "
-                              "different files\n";
+                              " is matched by both data.train and data.validation: the model would "
+                              "be evaluated on its training data; name different files\n";
   for (const std::string command : {"check", "prepare", "pretrain"}) {
     const Outcome told =
         run_program(folder_, command +

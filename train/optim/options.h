@@ -1,4 +1,5 @@
-// The options of an optimizer: also the section `optimizer:` of a run's file.
+// The options of an optimizer and of the learning rate: also the sections `optimizer:` and
+// `schedule:` of a run's file.
 #pragma once
 
 #include <optional>
@@ -32,6 +33,28 @@ void fields(V& v, OptimizerOptions& c) {
   v(c.betas, "betas", "decay of the first and the second moment", below_one);
   v(c.epsilon, "epsilon", "added to the root of the second moment", positive);
   v(c.clip_norm, "clip_norm", "largest norm of the whole gradient; null: no clipping", positive);
+}
+
+enum class Decay { linear, cosine, constant };
+std::span<const EnumName<Decay>> enum_names(Decay);
+
+struct ScheduleOptions {
+  std::optional<std::int64_t> warmup_steps;
+  Decay decay = Decay::linear;
+  std::optional<double> warmup_share = std::nullopt;
+};
+
+template <class V>
+void fields(V& v, ScheduleOptions& c) {
+  v(c.warmup_steps, "warmup_steps",
+    "steps in which the learning rate rises to its peak; null: warmup_share decides, and without "
+    "that too a tenth of all steps, at most "
+    "10000",
+    not_negative);
+  v(c.warmup_share, "warmup_share", "the same as a share of all steps, instead of warmup_steps",
+    probability);
+  v(c.decay, "decay",
+    "of the learning rate after the warm-up. linear, cosine: towards zero; constant: none");
 }
 
 }  // namespace nystrom
