@@ -43,7 +43,7 @@ std::optional<std::string> LossWatch::update(double loss) {
     outliers_.push_back(loss);
     if (outliers_.size() < in_a_row) return std::nullopt;
     std::string spike =
-        fmt::format("the loss has spiked: {:.4f} in the last {} steps, where {:.4f} was usual",
+        fmt::format("the loss has spiked: {:.4f} in the last {} steps; its baseline is {:.4f}",
                     fmt::join(outliers_, ", "), in_a_row, median(baseline()));
     outliers_.clear();
     baseline_.clear();

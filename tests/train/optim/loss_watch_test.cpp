@@ -28,7 +28,7 @@ TEST(LossWatch, TellsOfThreeFarLossesInARowOnce) {
   EXPECT_EQ(watch.update(7.25), std::nullopt);
   EXPECT_EQ(
       watch.update(7.5),
-      "the loss has spiked: 7.0000, 7.2500, 7.5000 in the last 3 steps, where 4.2162 was usual");
+      "the loss has spiked: 7.0000, 7.2500, 7.5000 in the last 3 steps; its baseline is 4.2162");
   int more = 0;
   for (int step = 0; step < 200; ++step)
     more += watch.update(7.5 + 0.01 * std::sin(step)).has_value();
