@@ -28,10 +28,14 @@ clean_up() {
 }
 trap clean_up EXIT
 
-for tool in ip mpirun unshare; do command -v $tool > /dev/null || skip "$tool is not installed"; done
-ip netns add "$a" 2> "$folder/log" || skip "no right to make network namespaces: $(cat "$folder/log")"
+for tool in ip mpirun unshare; do
+  command -v $tool > /dev/null || skip "$tool is not installed"
+done
+ip netns add "$a" 2> "$folder/log" ||
+  skip "no right to make network namespaces: $(cat "$folder/log")"
 ip netns add "$b"
-ip -n "$a" link add veth0 type veth peer name veth0 netns "$b" 2> "$folder/log" || skip "no right to make links: $(cat "$folder/log")"
+ip -n "$a" link add veth0 type veth peer name veth0 netns "$b" 2> "$folder/log" ||
+  skip "no right to make links: $(cat "$folder/log")"
 ip -n "$a" addr add "$net.1/24" dev veth0
 ip -n "$b" addr add "$net.2/24" dev veth0
 for host in "$a" "$b"; do
@@ -48,31 +52,40 @@ END
 chmod +x "$folder/agent"
 
 cat > "$folder/run.yaml" << END
-model: {hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 32, max_position_embeddings: 32,
-  attention: {num_landmarks: 4, conv_kernel_size: 5}}
+model: {hidden_size: 16, num_hidden_layers: 2, num_attention_heads: 2, intermediate_size: 32,
+  max_position_embeddings: 32, attention: {num_landmarks: 4, conv_kernel_size: 5}}
 tokenizer: {train: {vocab_size: 32}}
-data: {train: [text.txt], validation_fraction: 0.1, documents: lines, sequence_length: 32, cache: cache}
+data: {train: [text.txt], validation_fraction: 0.1, documents: lines,
+  sequence_length: 32, cache: cache}
 schedule: {warmup_steps: 2, decay: constant}
-training: {steps: 20, batch_size: 8, micro_batch_size: 2, dtype: f32, deterministic: true, timeout: 3}
+training: {steps: 20, batch_size: 8, micro_batch_size: 2, dtype: f32,
+  deterministic: true, timeout: 3}
 evaluation: {every: 1000}
 checkpoint: {every: 5}
 END
 words=(the sea was calm and old ships sailed home under pale stars while men sang)
 for ((line = 0; line < 300; ++line)); do
-  for ((word = 0; word < 12; ++word)); do printf '%s ' "${words[$(((line * line * 7 + word * word * 5 + line * word) % 15))]}"; done
+  for ((word = 0; word < 12; ++word)); do
+    printf '%s ' "${words[$(((line * line * 7 + word * word * 5 + line * word) % 15))]}"
+  done
   echo
 done > "$folder/text.txt"
 cd "$folder"
 
 export ASAN_OPTIONS=detect_leaks=0 # Open MPI leaks
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1 OMPI_MCA_hwloc_base_binding_policy=none
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1
+export OMPI_MCA_hwloc_base_binding_policy=none
 # train RUN_DIR STEPS: a process on each host.
 train() {
-  ip netns exec "$a" unshare --uts sh -c "hostname host-a; exec timeout -k 5 60 mpirun --mca plm_rsh_agent $folder/agent --mca btl tcp,self \
-    --mca btl_tcp_if_include $net.0/24 --mca oob_tcp_if_include $net.0/24 -np 2 --host $net.1:1,$net.2:1 \
+  ip netns exec "$a" unshare --uts sh -c "hostname host-a; exec timeout -k 5 60 mpirun \
+    --mca plm_rsh_agent $folder/agent --mca btl tcp,self --mca btl_tcp_if_include $net.0/24 \
+    --mca oob_tcp_if_include $net.0/24 -np 2 --host $net.1:1,$net.2:1 \
     $nystrom pretrain run.yaml --threads 1 --set run_dir=$1 --set training.steps=$2" > log 2>&1
 }
-checksum() { xxh128sum < "$1/checkpoints/step-20/model.safetensors" 2> /dev/null || sha256sum < "$1/checkpoints/step-20/model.safetensors"; }
+checksum() {
+  local file=$1/checkpoints/step-20/model.safetensors
+  xxh128sum < "$file" 2> /dev/null || sha256sum < "$file"
+}
 
 "$nystrom" pretrain run.yaml --threads 1 --set run_dir=alone > log 2>&1 || fail "one process"
 train both 20 || fail "a run over the link"
@@ -90,7 +103,9 @@ start=$SECONDS
 # The processes of nystrom on both hosts.
 running() {
   local pid
-  for pid in $(ip netns pids "$a") $(ip netns pids "$b"); do [[ $(cat "/proc/$pid/comm" 2> /dev/null) != nystrom ]] || return 0; done
+  for pid in $(ip netns pids "$a") $(ip netns pids "$b"); do
+    [[ $(cat "/proc/$pid/comm" 2> /dev/null) != nystrom ]] || return 0
+  done
   return 1
 }
 while running; do
@@ -108,4 +123,5 @@ ip -n "$b" link set veth0 up
 newest=$(sed 's/step-//' cut/checkpoints/latest)
 train cut $((newest + 1)) || fail "going on after the link came back"
 grep -q "resuming at step $newest" log || fail "going on from somewhere else"
-echo "a run over the link has the bits of one process; the one that lost it ended after $took seconds and went on from step $newest"
+echo "a run over the link has the bits of one process"
+echo "the run that lost the link ended after $took seconds and resumed at step $newest"

@@ -18,5 +18,6 @@ foreach(object ${objects})
 endforeach()
 if(found)
   message(FATAL_ERROR
-    "weak symbols in vector code; force their functions inline or give them internal linkage:${found}")
+    "weak symbols in vector code; force their functions inline or give them internal linkage:"
+    "${found}")
 endif()

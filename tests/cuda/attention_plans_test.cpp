@@ -19,11 +19,15 @@ using cuda::cudnn::Target;
 
 /// What cudaGetDeviceProperties says of an H100.
 constexpr const char* h100 =
-    R"({"cudaDeviceId": 0, "deviceVer": 900, "driverVer": 13000, "deviceName": "NVIDIA H100 80GB HBM3",
-  "multiProcessorCount": 132, "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "warpSize": 32,
-  "regsPerBlock": 65536, "maxRegistersPerSM": 65536, "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448,
-  "reservedSharedMemoryPerBlock": 1024, "maxCtasPerSM": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "l2CacheSize": 52428800,
-  "totalGlobalMem": 85899345920, "smClockRateKHz": 1980000, "memClockRateKHz": 2619000, "pciDeviceId": 0, "isTccDriver": 0,
+    R"({"cudaDeviceId": 0, "deviceVer": 900, "driverVer": 13000,
+  "deviceName": "NVIDIA H100 80GB HBM3", "multiProcessorCount": 132,
+  "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "warpSize": 32,
+  "regsPerBlock": 65536, "maxRegistersPerSM": 65536, "maxSharedMemoryPerBlock": 49152,
+  "maxSharedMemoryPerBlockOptin": 232448,
+  "reservedSharedMemoryPerBlock": 1024, "maxCtasPerSM": 32, "maxThreadsPerBlock": 1024,
+  "maxThreadsPerSM": 2048, "l2CacheSize": 52428800,
+  "totalGlobalMem": 85899345920, "smClockRateKHz": 1980000,
+  "memClockRateKHz": 2619000, "pciDeviceId": 0, "isTccDriver": 0,
   "supportCoopLaunch": 1})";
 
 CView view(DType dtype, std::initializer_list<std::int64_t> shape,

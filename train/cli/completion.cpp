@@ -91,8 +91,8 @@ std::string bash_completion(const CLI::App& app) {
   return fmt::format(
       R"(# Completion of nystrom in bash. Put into ~/.bashrc: source <(nystrom --completion bash)
 _nystrom() {{
-  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}} command=${{COMP_WORDS[1]}}
-  local words='' options='' valued='' arguments=''
+  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD - 1]}}
+  local command=${{COMP_WORDS[1]}} words='' options='' valued='' arguments=''
   if [[ $previous == '=' ]]; then previous=${{COMP_WORDS[COMP_CWORD - 2]}}; fi
   if [[ $current == '=' ]]; then current=''; fi
   case $command in

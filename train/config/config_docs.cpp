@@ -193,17 +193,20 @@ Json schema_of_section(const std::vector<OptionDoc>& options, const std::string&
 
 constexpr const char* page_head = R"(# Configuration
 
-Generated from the field lists in `train/config/config.h`, `nn/model_config.h` and `data/tasks/task_config.h` by `./dev docs`; do not edit.
+Generated from the field lists in `train/config/config.h`, `nn/model_config.h` and
+`data/tasks/task_config.h` by `./dev docs`; do not edit.
 
-A run is one YAML file. What it leaves out has its default; `nystrom config --list` names the recipes to start from, and
-`nystrom config small > my.yaml` copies one. `nystrom config --explain training.batch_size` explains an option on the terminal.
+A run is one YAML file. Options that it leaves out have their defaults. `nystrom config --list`
+names the recipes to start from, and `nystrom config small > my.yaml` copies one.
+`nystrom config --explain training.batch_size` explains an option on the terminal.
 
-On the command line `--set key=value` overrides the file: `--set training.steps=2000`, `--set model.attention.num_landmarks=32`,
-`--set 'optimizer.betas=[0.9, 0.95]'`; the last one wins. Whole numbers are digits, or any number without a fraction (`1e3`); texts
-and words may stand in quotes, numbers and booleans may not; `null` only where the type says so.
+On the command line `--set key=value` overrides the file: `--set training.steps=2000`,
+`--set model.attention.num_landmarks=32`, `--set 'optimizer.betas=[0.9, 0.95]'`; the last one wins.
+Whole numbers are digits, or any number without a fraction (`1e3`). Texts and words may stand in
+quotes, numbers and booleans may not; `null` only where the type says so.
 
-For completion and checks while typing: `nystrom config --schema > nystrom.schema.json`, and as the first line of your file
-`# yaml-language-server: $schema=nystrom.schema.json`.
+For completion and checks while typing: `nystrom config --schema > nystrom.schema.json`, and as the
+first line of your file `# yaml-language-server: $schema=nystrom.schema.json`.
 )";
 
 std::string code(const std::string& text) { return text.empty() ? "" : "`" + text + "`"; }

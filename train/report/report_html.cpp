@@ -15,27 +15,33 @@ constexpr const char* head = R"(<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
+<meta http-equiv="Content-Security-Policy"
+ content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
 )";
 
 constexpr const char* style = R"(<style>
-:root{color-scheme:light dark;--ink:#222;--paper:#fff;--soft:#666;--line:#d5d7da;--mark:#eaf2fd;--alarm:#fff3d6}
-@media(prefers-color-scheme:dark){:root{--ink:#ddd;--paper:#16181c;--soft:#a0a4aa;--line:#3a3d42;--mark:#1d2b40;--alarm:#3d3213}}
+:root{color-scheme:light dark;--ink:#222;--paper:#fff;--soft:#666;--line:#d5d7da;
+--mark:#eaf2fd;--alarm:#fff3d6}
+@media(prefers-color-scheme:dark){:root{
+--ink:#ddd;--paper:#16181c;--soft:#a0a4aa;--line:#3a3d42;--mark:#1d2b40;--alarm:#3d3213}}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:1000px;padding:16px;background:var(--paper);color:var(--ink);font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
+body{margin:0 auto;max-width:1000px;padding:16px;background:var(--paper);color:var(--ink);
+font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
 h1{font-size:1.5em;line-height:1.25;margin:.3em 0}
 h2{font-size:1.15em;margin:1.8em 0 .5em;border-bottom:1px solid var(--line)}
 h3{font-size:1em;margin:1.2em 0 .4em}
-.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));gap:10px 20px;margin:14px 0}
+.facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));
+gap:10px 20px;margin:14px 0}
 .facts div span{display:block;color:var(--soft);font-size:.85em}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:16px}
 figure{margin:0}
 figure svg,figure img{display:block;width:100%;height:auto}
 .wide{overflow-x:auto;margin:8px 0}
 table{border-collapse:collapse;font-size:.9em;font-variant-numeric:tabular-nums}
-th,td{padding:4px 10px 4px 0;border-bottom:1px solid var(--line);text-align:left;vertical-align:top;overflow-wrap:normal}
+th,td{padding:4px 10px 4px 0;border-bottom:1px solid var(--line);
+text-align:left;vertical-align:top;overflow-wrap:normal}
 td.text{min-width:5em;max-width:26em;overflow-wrap:break-word}
 th.number,td.number{text-align:right;white-space:nowrap}
 tr.best td{background:var(--mark);font-weight:bold}
@@ -44,8 +50,11 @@ ul{padding-left:1.2em;margin:.3em 0}
 pre{white-space:pre-wrap;font-size:.8em}
 summary{cursor:pointer;padding:4px 0}
 .soft{color:var(--soft)}
-@media print{body{max-width:none;padding:0;font-size:12px}figure,tr{break-inside:avoid}h2,h3{break-after:avoid}.wide{overflow:visible}
-.charts{grid-template-columns:1fr 1fr}details::details-content{content-visibility:visible;block-size:auto}}
+@media print{body{max-width:none;padding:0;font-size:12px}
+figure,tr{break-inside:avoid}h2,h3{break-after:avoid}
+.wide{overflow:visible}
+.charts{grid-template-columns:1fr 1fr}
+details::details-content{content-visibility:visible;block-size:auto}}
 </style>
 )";
 

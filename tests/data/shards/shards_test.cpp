@@ -223,8 +223,8 @@ TEST(Shards, RefusesContentThatContradictsItself) {
           R"(metadata: "tokens" is 7; the index says 6: the shard belongs to another data set)");
   EXPECT_EQ(
       error(ids, starts, 1, replace("0123456789", "9876543210")),
-      shard +
-          R"(metadata: "tokenizer" is "9876543210abcdef"; the index says "0123456789abcdef": the shard belongs to another data set)");
+      shard + R"(metadata: "tokenizer" is "9876543210abcdef"; the index says "0123456789abcdef": )"
+              "the shard belongs to another data set");
   EXPECT_EQ(error(ids, starts, 1, replace(R"("version":1,)", "")).substr(0, 100),
             "/tokens-00000.h5: metadata: key \"version\" is missing");
   EXPECT_EQ(error(ids, starts, 1, replace(R"("version":1)", R"("version":1,"extra":1)")),
@@ -279,9 +279,9 @@ TEST(Shards, RefusesFilesOfAnotherFormThanTheIndexSays) {
   EXPECT_EQ(with(R"("cls": 2)", R"("cls": 1000)"),
             name + R"(special_ids: "cls" is 1000; expected 0 to 999)");
   EXPECT_EQ(with(R"("cls": 2)", R"("cls": 3)"), name + "two special ids are the same");
-  EXPECT_EQ(
-      with(R"("vocab_size": 1000)", R"("vocab_size": 999)"),
-      R"(/tokens-00000.h5: metadata: "vocab_size" is 1000; the index says 999: the shard belongs to another data set)");
+  EXPECT_EQ(with(R"("vocab_size": 1000)", R"("vocab_size": 999)"),
+            R"(/tokens-00000.h5: metadata: "vocab_size" is 1000; the index says 999: )"
+            "the shard belongs to another data set");
   EXPECT_EQ(with(R"("statistics": {})", R"("statistics": [])"),
             name + R"("statistics" is not a JSON object)");
   EXPECT_EQ(with("xxh3_128\": \"", "xxh3_128\": \"?"),

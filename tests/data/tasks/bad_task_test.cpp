@@ -231,7 +231,8 @@ const BadFile bad_files[] = {
      "DIR/a.json: question '7': the text of an answer is nothing but white space"},
     {"impossible_with_an_answer", questions, no_answer, "a.json",
      squad(
-         R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": 8}], "is_impossible": true})"),
+         R"({"id": "7", "question": "When?", "answers": [{"text": "1900", "answer_start": 8}],
+               "is_impossible": true})"),
      "DIR/a.json: question '7': 'is_impossible' is true, but it has an answer; correct one of "
      "them"},
     {"possible_without_an_answer", questions, no_answer, "a.json",
@@ -243,7 +244,8 @@ const BadFile bad_files[] = {
      "DIR/a.json: question '7': 'is_impossible' is a text, expected true or false"},
     {"id_twice", questions, no_answer, "a.json",
      squad(
-         R"({"id": "7", "question": "When?", "answers": []}, {"id": "7", "question": "Who?", "answers": []})"),
+         R"({"id": "7", "question": "When?", "answers": []},
+             {"id": "7", "question": "Who?", "answers": []})"),
      "DIR/a.json: question '7': an earlier question has the same id"},
     {"utf_16_document", questions, unchanged, "a.json", utf16("{\"data\": []}"),
      "DIR/a.json:1:4: a NUL byte; the file is UTF-16: convert it, as with iconv -f UTF-16 -t "

@@ -187,9 +187,12 @@ TEST_F(Examples, WordsInJsonLines) {
 
 TEST_F(Examples, SquadCountsCharactersNotBytes) {
   const std::string text =
-      R"({"version": "2.0", "data": [{"title": "t", "paragraphs": [{"context": "Łódź is großartig, Łódź!", "qas": [
-      {"id": "1", "question": "What?", "answers": [{"text": "großartig", "answer_start": 8}, {"text": "Łódź", "answer_start": 19}]},
-      {"id": "2", "question": "Who?", "is_impossible": true, "answers": [], "plausible_answers": [{"text": "x", "answer_start": 99}]}]}]}]})";
+      R"({"version": "2.0", "data": [{"title": "t", "paragraphs": [
+      {"context": "Łódź is großartig, Łódź!", "qas": [
+      {"id": "1", "question": "What?",
+       "answers": [{"text": "großartig", "answer_start": 8}, {"text": "Łódź", "answer_start": 19}]},
+      {"id": "2", "question": "Who?", "is_impossible": true, "answers": [],
+       "plausible_answers": [{"text": "x", "answer_start": 99}]}]}]}]})";
   TaskConfig task = task_of(TaskKind::questions);
   task.no_answer = true;
   const auto questions = read(task, write("a.json", text));
@@ -248,7 +251,8 @@ TEST_F(Examples, PredictionsDoNotReadLabels) {
   EXPECT_EQ(words.at(0).words, (Words{"one", "two"}));
   EXPECT_TRUE(words[0].word_labels.empty());
   const std::string squad =
-      R"({"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "1", "question": "y", "answers": 7}]}]}]})";
+      R"({"data": [{"paragraphs": [{"context": "x", "qas": [{"id": "1", "question": "y",
+                                                           "answers": 7}]}]}]})";
   EXPECT_FALSE(read(task_of(TaskKind::questions), write("a.json", squad), Labelled::optional)
                    .at(0)
                    .labelled);

@@ -135,8 +135,8 @@ TEST(OpenTokenizer, MakesTheTemplateThatIsMissing) {
   const std::string small =
       R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3, "[C]": 4, "[S]": 5, "[P]": 6, "[M]": 7})";
   const std::string config =
-      R"({"tokenizer_class": "GPT2Tokenizer", "cls_token": "[C]", "sep_token": "[S]", "pad_token": "[P]",
-    "mask_token": "[M]"})";
+      R"({"tokenizer_class": "GPT2Tokenizer", "cls_token": "[C]", "sep_token": "[S]",
+    "pad_token": "[P]", "mask_token": "[M]"})";
   const TemporaryFolder folder;
   write_bytes(folder / "vocab.json", small);
   write_bytes(folder / "merges.txt", "#version: 0.2\na b\n");
@@ -264,7 +264,8 @@ TEST(OpenTokenizer, SettingsOfByteLevel) {
   EXPECT_EQ(open_tokenizer(folder.path())->encode_with_offsets("a the")[1].begin, 2u);
   write_bytes(
       folder / "tokenizer_config.json",
-      R"({"tokenizer_class": "GPTNeoXTokenizerFast", "bos_token": "<s>", "eos_token": "</s>", "add_eos_token": true})");
+      R"({"tokenizer_class": "GPTNeoXTokenizerFast", "bos_token": "<s>", "eos_token": "</s>",
+          "add_eos_token": true})");
   EXPECT_EQ(open_tokenizer(folder.path())->wrap(Ids{9}, Ids{8}).ids, (Ids{9, 2, 8, 2}));
 }
 

@@ -103,10 +103,10 @@ TEST(RunState, AnythingElseIsRefused) {
   EXPECT_EQ(
       refusal(R"({"skipped_batches": [{"step": 5, "batches": 3}, {"step": 4, "batches": 3}]})"),
       "skipped_batches.step is 4, expected one from 5 to 70");
-  EXPECT_EQ(
-      refusal(
-          R"({"skipped_batches": [{"step": 4, "batches": 9007199254740992}, {"step": 5, "batches": 1}]})"),
-      "skipped_batches are 9007199254740993 in all, expected at most 9007199254740992");
+  EXPECT_EQ(refusal(
+                R"({"skipped_batches": [{"step": 4, "batches": 9007199254740992},
+                                   {"step": 5, "batches": 1}]})"),
+            "skipped_batches are 9007199254740993 in all, expected at most 9007199254740992");
 }
 
 }  // namespace

@@ -16,10 +16,11 @@ using Lines = std::vector<std::string>;
 
 /// A run on lines with a tokenizer that exists.
 const char* const yaml = R"(run_dir: run
-model: {hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 8, max_position_embeddings: 16,
-  attention: {num_landmarks: 4, conv_kernel_size: 3}}
+model: {hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 8,
+  max_position_embeddings: 16, attention: {num_landmarks: 4, conv_kernel_size: 3}}
 tokenizer: {path: tokenizer}
-data: {train: [train.txt], validation: [validation.txt], documents: lines, sequence_length: 16, cache: cache}
+data: {train: [train.txt], validation: [validation.txt], documents: lines,
+  sequence_length: 16, cache: cache}
 schedule: {warmup_steps: 1}
 training: {steps: 30, batch_size: 4, micro_batch_size: 2, dtype: f32}
 )";

@@ -35,11 +35,11 @@ TEST(HfConfig, AnEmptyObjectHasTheDefaultsOfHuggingFacesClass) {
 }
 
 TEST(HfConfig, UnknownKeysAreIgnored) {
-  EXPECT_EQ(
-      read(
-          R"({"auto_map": {"AutoModel": "evil.Code"}, "attention_probs_dropout_prob": "x", "hidden_size": 12})")
-          .hidden_size,
-      12);
+  EXPECT_EQ(read(
+                R"({"auto_map": {"AutoModel": "evil.Code"}, "attention_probs_dropout_prob": "x",
+              "hidden_size": 12})")
+                .hidden_size,
+            12);
 }
 
 TEST(HfConfig, ArchitecturesDecideTheHead) {
@@ -176,11 +176,13 @@ const BadCase bad_cases[] = {
      "problem_type: expected \"single_label_classification\", \"regression\" or null, got "
      "\"ranking\""},
     {"RegressionOfSeveralNumbers",
-     R"({"problem_type": "regression", "num_labels": 3, "architectures": ["NystromformerForSequenceClassification"]})",
+     R"({"problem_type": "regression", "num_labels": 3,
+         "architectures": ["NystromformerForSequenceClassification"]})",
      "problem_type: regression with 3 labels; here a head of one label is a regression, any other "
      "a classification"},
     {"ClassificationOfOneClass",
-     R"({"problem_type": "single_label_classification", "num_labels": 1, "architectures": ["NystromformerForSequenceClassification"]})",
+     R"({"problem_type": "single_label_classification", "num_labels": 1,
+         "architectures": ["NystromformerForSequenceClassification"]})",
      "problem_type: single_label_classification with 1 labels; here a head of one label is a "
      "regression, any other a classification"},
     {"UnknownArchitecture", R"({"architectures": ["BertModel"]})",

@@ -19,17 +19,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* records =
-    R"({"step":1,"loss":5.0,"learning_rate":0.001,"grad_norm":2.0,"tokens_per_second":100.0,"peak_memory_bytes":2e9})"
-    "\n"
-    R"({"step":2,"loss":null,"learning_rate":0.002,"grad_norm":1.0,"tokens_per_second":300.0,"peak_memory_bytes":2e9})"
-    "\n"
-    R"({"step":2,"validation_loss":4.5,"validation_accuracy":0.25})"
-    "\n"
-    R"({"step":3,"loss":4.0,"learning_rate":0.001,"grad_norm":1.0,"tokens_per_second":200.0,"peak_memory_bytes":3e9})"
-    "\n"
-    R"({"step":3,"validation_loss":4.75,"validation_accuracy":0.5})"
-    "\n";
+constexpr const char* records = R"({"step":1,"loss":5.0,"learning_rate":0.001,"grad_norm":2.0,)"
+                                R"("tokens_per_second":100.0,"peak_memory_bytes":2e9})"
+                                "\n"
+                                R"({"step":2,"loss":null,"learning_rate":0.002,"grad_norm":1.0,)"
+                                R"("tokens_per_second":300.0,"peak_memory_bytes":2e9})"
+                                "\n"
+                                R"({"step":2,"validation_loss":4.5,"validation_accuracy":0.25})"
+                                "\n"
+                                R"({"step":3,"loss":4.0,"learning_rate":0.001,"grad_norm":1.0,)"
+                                R"("tokens_per_second":200.0,"peak_memory_bytes":3e9})"
+                                "\n"
+                                R"({"step":3,"validation_loss":4.75,"validation_accuracy":0.5})"
+                                "\n";
 
 /// A folder as a run leaves it, without checkpoints.
 fs::path write_run(
@@ -304,9 +306,10 @@ TEST(ReportCommand, OfADamagedStudyNamesTheFile) {
 TEST(ReportCommand, OfASweepComparesItsRuns) {
   const TemporaryFolder folder;
   write_run(folder, "sweep/rate=1/seed-3");
-  write_bytes(
-      folder / "sweep" / "summary.json",
-      R"({"metric": "accuracy", "points": [{"options": ["rate=1"], "mean": 0.5, "deviation": 0, "runs": [{"run_dir": "old/rate=1/seed-3"}]}]})");
+  write_bytes(folder / "sweep" / "summary.json",
+              R"({"metric": "accuracy", "points": [
+                {"options": ["rate=1"], "mean": 0.5, "deviation": 0,
+                 "runs": [{"run_dir": "old/rate=1/seed-3"}]}]})");
   const Outcome outcome = run_program(folder, "report sweep");
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const std::string page = read_bytes(folder / "sweep" / "report.html");

@@ -15,15 +15,18 @@ using Json = nlohmann::json;
 Json sound() {
   return Json::parse(R"({
     "version": "1.0", "truncation": null, "padding": null,
-    "added_tokens": [{"id": 3, "content": "[CLS]", "special": true}, {"id": 4, "content": "[SEP]", "special": true}],
+    "added_tokens": [{"id": 3, "content": "[CLS]", "special": true},
+                     {"id": 4, "content": "[SEP]", "special": true}],
     "normalizer": {"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "Lowercase"}]},
     "pre_tokenizer": {"type": "Whitespace"},
     "post_processor": {"type": "TemplateProcessing",
-      "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+      "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}},
+                 {"Sequence": {"id": "A", "type_id": 0}}],
       "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
       "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [3], "tokens": ["[CLS]"]}}},
     "decoder": {"type": "WordPiece"},
-    "model": {"type": "WordPiece", "unk_token": "[UNK]", "vocab": {"[UNK]": 0, "a": 1, "##b": 2}}})");
+    "model": {"type": "WordPiece", "unk_token": "[UNK]",
+      "vocab": {"[UNK]": 0, "a": 1, "##b": 2}}})");
 }
 
 std::string error_of(const std::string& text) {
@@ -145,7 +148,8 @@ const Case cases[] = {
     {"template_type", "/post_processor/single/1/Sequence/type_id", "-1",
      "post_processor.single[1].Sequence.type_id: got -1, expected a whole number from 0 to 1000"},
     {"two_templates", "/post_processor",
-     R"({"type": "Sequence", "processors": [{"type": "BertProcessing", "cls": ["[CLS]", 3], "sep": ["[SEP]", 4]},
+     R"({"type": "Sequence", "processors": [
+      {"type": "BertProcessing", "cls": ["[CLS]", 3], "sep": ["[SEP]", 4]},
       {"type": "BertProcessing", "cls": ["[CLS]", 3], "sep": ["[SEP]", 4]}]})",
      "post_processor.processors[1]: a second template in a sequence of post-processors is not "
      "supported"},
