@@ -1,5 +1,5 @@
-// What the processes of one run do together: sums, broadcasts, and noticing that one of them is
-// gone.
+// Collective operations of the processes of one run: sums, broadcasts, gathers, and the detection
+// of a process that is gone.
 #pragma once
 
 #include <filesystem>
@@ -18,79 +18,90 @@ namespace nystrom {
 
 class Transport;
 
-/// Another process does not answer. The message names it and its machine.
+/// Thrown when another process does not answer. The message names that process and its machine.
 class ProcessLost : public Error {
  public:
   using Error::Error;
 };
 
-/// This process among those of its run. All calls are collective unless said otherwise: every
-/// process makes the same ones in the same order. In a process that no launcher started they do
-/// nothing, at no cost.
+/// One process of a run. Every call is collective unless its comment says otherwise: all processes
+/// make the same calls in the same order. In a process that no launcher started, calls do nothing
+/// and cost nothing.
 ///
-/// A thread of its own does the work, so that it goes on while the caller computes. Tensors are
-/// contiguous; on a GPU where NCCL connects the processes.
+/// The communicator has a thread of its own, which does the work while the caller computes. Tensors
+/// are contiguous. Tensors on a GPU need processes connected by NCCL.
 class Communicator {
  public:
-  /// One process alone.
+  /// A run of one process.
   Communicator();
-  /// `connect` and everything else of the transport happen on the communicator's thread. Throws
-  /// what `connect` throws.
+  /// Calls `connect`, and everything else of the transport, on the communicator's thread.
+  /// Exceptions of `connect` pass through.
   explicit Communicator(std::function<std::unique_ptr<Transport>()> connect);
   ~Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
+  /// This process's number, from 0 to size() − 1.
   int rank() const { return rank_; }
+  /// The number of processes of the run.
   int size() const { return size_; }
+  /// Whether this is rank 0, which writes the files of a run.
   bool is_first() const { return rank_ == 0; }
-  /// Whether there is a transport below: also for one process, where a launcher started it.
+  /// Whether the communicator has a transport. A single process has one too if a launcher started
+  /// it.
   bool is_connected() const { return worker_ != nullptr; }
-  /// This process's number among those of its machine.
+  /// This process's number among those of its machine, from 0.
   int local_rank() const { return local_rank_; }
-  /// "rank 3 on node7".
+  /// The name of a rank in messages: "rank 3 on node7".
   std::string name_of(int rank) const;
 
-  // These return at once; wait() ends when all that were asked for are done. Until then their
-  // tensors are not to be touched.
-  /// values ← their sum over all processes, the same bits in each: f64, f32, bf16.
+  // The next functions return at once; wait() returns when all of them are done. Until then the
+  // caller must not touch their tensors.
+  /// values ← their sum over all processes, in f64, f32 or bf16. Every process gets the same bits.
   void all_reduce(const Tensor& values);
-  /// The same in process `root` alone; the values of others are undefined afterwards.
+  /// values ← their sum over all processes, in process `root` alone. The values of the other
+  /// processes are undefined afterwards.
   void reduce(const Tensor& values, int root);
+  /// values ← those of process `root`.
   void broadcast(const Tensor& values, int root);
-  /// Process r has elements bounds[r] … bounds[r + 1] − 1 of the vector `all`, and gets the rest.
+  /// Completes the vector `all` in every process. Process r contributes elements bounds[r] …
+  /// bounds[r + 1] − 1; `bounds` has size() + 1 elements.
   void all_gather(const Tensor& all, std::vector<std::int64_t> bounds);
-  /// Between two processes; the others take no part.
+  /// Sends a tensor to one process, which calls receive. The other processes take no part.
   void send(const Tensor& values, int to);
+  /// Receives a tensor of the same shape and type that process `from` sends.
   void receive(const Tensor& values, int from);
-  /// ProcessLost when one of them takes longer than the time limit.
+  /// Waits until all started operations are done. Throws ProcessLost when one of them takes longer
+  /// than the time limit.
   void wait();
 
-  // These end when done.
-  /// The sums over all processes, the same bits in each.
+  // The next functions return when they are done.
+  /// The element-wise sums over all processes, with the same bits in each.
   std::vector<double> sum(std::vector<double> values);
   double sum(double value) { return sum(std::vector<double>{value})[0]; }
-  /// Everybody's text, by rank.
+  /// The texts of all processes, by rank.
   std::vector<std::string> gather(const std::string& text);
-  /// The text of the first process.
+  /// The text of rank 0.
   std::string from_first(const std::string& text);
-  /// Where not all have the same value: the first process whose value is not that of most, and the
-  /// first of those. Of equally many, as in two processes, the value that comes first counts as
-  /// that of most.
+  /// Two ranks that hold different values. `majority` is the first rank that holds the most
+  /// frequent value, and `rank` the first one that holds another. If several values are equally
+  /// frequent, as with two processes, the one at the lowest rank counts as the most frequent.
   struct DivergentRank {
     int rank, majority;
   };
+  /// Compares `value` over all processes. Returns nothing if all values are equal.
   std::optional<DivergentRank> find_divergent_rank(std::uint64_t value);
-  /// The same of texts, by their hashes.
+  /// Compares texts by their hashes.
   std::optional<DivergentRank> find_divergent_rank(std::string_view text);
-  /// InputError unless `identity`, a hash of the files that `option` names, is the same in all
-  /// processes.
+  /// Throws an InputError unless `identity`, a hash of the files that `option` names, is the same
+  /// in all processes.
   void require_same_files(const std::string& option, const std::string& identity);
+  /// Returns when all processes have called it.
   void barrier() { sum(0.0); }
 
-  /// While alive, a process that lets others wait for more than `seconds` ends the run: they throw
-  /// ProcessLost. Those that wait say so in files of `folder`, which all processes see, so that the
-  /// one that does not is known.
+  /// Ends the run, while alive, when one process keeps others waiting for more than `seconds`. The
+  /// waiting processes throw ProcessLost. Each waiting process writes a file into `folder`, which
+  /// all processes share, so the process without a file is known to hang.
   class TimeLimit {
    public:
     TimeLimit(Communicator& communicator, std::filesystem::path folder, double seconds);
@@ -102,12 +113,13 @@ class Communicator {
     Communicator& communicator_;
   };
 
-  /// Seconds so far that callers waited, and that the work took, on its thread.
+  /// Seconds that callers have waited for operations so far.
   double waiting_seconds() const { return waiting_seconds_; }
+  /// Seconds that the communicator's thread has worked so far.
   double working_seconds() const;
 
-  /// Ends all processes of the run, this one with `code`. Not collective: for a process that cannot
-  /// go on.
+  /// Ends all processes of the run, this one with exit status `code`. Not collective: a process
+  /// calls it when it cannot continue.
   [[noreturn]] void end_all(int code);
 
  private:

@@ -1,4 +1,4 @@
-// The gradients of all processes as one sum, and the state of the optimizer spread over them.
+// Sums of gradients over all processes, and the sharding of the optimizer's state.
 #pragma once
 
 #include <cstdint>
@@ -10,53 +10,57 @@
 
 namespace nystrom {
 
-/// Bounds of equal ranges of a slab, one a process: range r is bounds[r] … bounds[r + 1] − 1.
-/// Multiples of 16 but for the end; some may be empty.
+/// Bounds of equal ranges of a slab, one range a process: range r holds elements bounds[r] …
+/// bounds[r + 1] − 1. All bounds but the last are multiples of 16. Ranges may be empty.
 std::vector<std::int64_t> slab_bounds(std::int64_t slab_size, int processes);
 
+/// How the processes of a run add up their gradients.
 struct GradientSumOptions {
-  /// Adds up the gradients of single micro-batches in their order within the step: the same bits in
-  /// any number of processes. Each process keeps the gradients of its micro-batches until the end
-  /// of the step.
+  /// Adds up the gradients of single micro-batches in their order within the step. Any number of
+  /// processes then gives the same bits. Each process keeps the gradients of its micro-batches
+  /// until the end of the step.
   bool deterministic = false;
-  /// Each process gets the sum of its own range alone, updates that, and keeps the masters of that
-  /// alone (ZeRO-1: Rajbhandari et al., arXiv 1910.02054).
+  /// Shards the optimizer (ZeRO-1: Rajbhandari et al., arXiv 1910.02054). Each process gets the
+  /// gradient sum of its own range, updates that range, and keeps the masters of that range only.
   bool sharded = false;
-  /// Sends and adds in bf16. Not with deterministic.
+  /// Sends and adds gradients in bf16. Cannot be combined with `deterministic`.
   bool rounded = false;
-  /// Elements that are reduced at once while backward goes on.
+  /// Number of elements that are reduced at once during the backward pass.
   std::int64_t bucket = std::int64_t{1} << 22;
 };
 
-/// Used by optimizer_step: begin and end around each micro-batch of this process, then finish.
+/// Adds up the gradients of one optimizer step over all processes. optimizer_step calls begin and
+/// end around each micro-batch of this process, then finish.
 class GradientSum {
  public:
-  /// `micro_batch_ranks` says who computes each micro-batch of a step, in the order of the whole
-  /// step. `store` is allocated for training before the first step, with masters of own_range() at
-  /// least.
+  /// `micro_batch_ranks` holds the rank that computes each micro-batch, in the order of the whole
+  /// step. `store` must be allocated for training before the first step, with masters of
+  /// own_range() at least.
   GradientSum(ParameterStore& store, Communicator& communicator, std::vector<int> micro_batch_ranks,
               GradientSumOptions options);
 
+  /// The communicator that connects the processes.
   Communicator& communicator() const { return communicator_; }
-  /// What this process updates: all of the slabs unless sharded.
+  /// The elements that this process updates: the whole slab, or its own range if sharded.
   SlabRange own_range() const;
 
-  /// Before micro-batch `part` of this process is computed. In the last one's backward, gradients
-  /// are reduced as they become final.
+  /// Called before micro-batch `part` of this process is computed. During the last backward pass,
+  /// gradients are reduced as soon as they are final.
   void begin(std::size_t part, RunContext& run);
-  /// After its backward.
+  /// Called after the backward pass of micro-batch `part`.
   void end(std::size_t part);
-  /// Waits for the sum, and gives its norm: the same bits in all processes. Error where one has
-  /// another sum than the others, unless each has its own range alone.
+  /// Waits for the sum and returns its Euclidean norm, with the same bits in all processes. Throws
+  /// an Error if the processes hold different sums; sharded sums are not compared.
   double finish();
 
-  /// The losses of all micro-batches of the step, in its order, from those of this process.
+  /// The losses of all micro-batches of the step, in its order, gathered from those of this
+  /// process.
   std::vector<double> losses_of_all(const std::vector<double>& own);
-  /// After an update of own_range(): everybody gets the others' values. Nothing to do unless
+  /// Distributes the parameters after each process has updated own_range(). Does nothing unless
   /// sharded.
   void share_parameters();
-  /// All masters, to be read by the first process: the store's own slab, or where it keeps a range
-  /// alone a slab in the memory of the CPU, collected piece by piece. Undefined in the others.
+  /// All masters, for rank 0; the result is undefined in other processes. It is the store's own
+  /// slab, or, if sharded, a slab in CPU memory that is collected piece by piece.
   Tensor masters_for_first();
 
  private:
@@ -72,26 +76,26 @@ class GradientSum {
   ParameterStore& store_;
   Communicator& communicator_;
   GradientSumOptions options_;
-  std::int64_t micro_batches_;         // of all processes in a step
-  std::vector<std::int64_t> numbers_;  // of this process's micro-batches
-  std::vector<std::int64_t> bounds_;   // of the processes' ranges
-  std::int64_t reduced_ = 0;           // gradients from here on are being reduced
+  std::int64_t micro_batches_;         // micro-batches of a step, over all processes
+  std::vector<std::int64_t> numbers_;  // the step's numbers of this process's micro-batches
+  std::vector<std::int64_t> bounds_;   // bounds of the processes' ranges
+  std::int64_t reduced_ = 0;           // gradients from this offset on are being reduced
 
-  /// A range on its way in bf16, to come back.
+  /// A range that is being reduced in bf16, and its values before they are copied back.
   struct Rounded {
     SlabRange range;
     Tensor values;
   };
   std::vector<Rounded> rounded_;
 
-  /// Neighbouring micro-batches of one process, which adds them up in one go.
+  /// Consecutive micro-batches of one process, which adds them up in one go.
   struct RankSpan {
     int rank;
-    std::size_t first, end;  // among kept_, in that process
+    std::size_t first, end;  // indices into kept_ of that process
   };
   std::vector<RankSpan> rank_spans_;
-  std::size_t leading_ =
-      0;  // micro-batches of this process at the beginning of the step: added up at once
+  // Micro-batches of this process at the beginning of the step, which are added up at once.
+  std::size_t leading_ = 0;
   std::vector<Tensor> kept_;
 };
 

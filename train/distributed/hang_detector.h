@@ -1,5 +1,6 @@
-// Who is missing when processes wait too long for one another: those that wait write a file each,
-// and the one without a file is it. Nothing is written as long as nobody waits long.
+// Detects the process that hangs. There is no heartbeat: a rank that waits too long writes a file,
+// and the rank without a file is the one that hangs. As long as no rank waits long, no file is
+// written.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +11,23 @@
 
 namespace nystrom {
 
+/// The detector of one process. It watches collective operations.
 class HangDetector {
  public:
-  /// `folder` is seen by all processes. The first one removes what an older run left there.
+  /// `folder` is shared by all processes. Rank 0 removes files that an older run left there.
+  /// `limit_seconds` is the time limit of an operation, and `name_of` names a rank in messages.
   HangDetector(std::filesystem::path folder, int rank, int size, double limit_seconds,
                std::function<std::string(int rank)> name_of);
   ~HangDetector();
   HangDetector(const HangDetector&) = delete;
   HangDetector& operator=(const HangDetector&) = delete;
 
-  /// To be called every moment while waiting for operation number `operation` of those that all do,
-  /// for `seconds` by now. What is wrong, once it is too long and this process is the one to tell:
-  /// the others give it two seconds before they do.
+  /// Called repeatedly while this process waits for collective operation number `operation`;
+  /// `seconds` is the time waited so far. Returns a message once the wait exceeds the limit and
+  /// this process is the one to report. The lowest waiting rank reports first, the others two
+  /// seconds later.
   std::optional<std::string> waiting(std::int64_t operation, double seconds);
-  /// The wait came to its end.
+  /// Called when the wait has ended. Removes this process's file.
   void answered();
 
  private:
@@ -36,8 +40,8 @@ class HangDetector {
   double limit_;
   std::function<std::string(int rank)> name_of_;
   std::optional<std::int64_t> written_;  // the operation that this process's file names
-  double asked_at_ = 0;                  // how long this process had waited then
-  bool present_ = false;                 // whether there may be that file
+  double asked_at_ = 0;   // seconds that this process had waited when it wrote its file
+  bool present_ = false;  // whether this process's file may exist
 };
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-// How a process learns that it is one of several.
+// How a process finds the other processes of its run.
 #pragma once
 
 #include <filesystem>
@@ -11,47 +11,52 @@
 
 namespace nystrom {
 
-/// Who started this process beside others.
+/// The program that started the processes of a run: none, mpirun or srun (mpi), or torchrun
+/// (variables).
 enum class Launcher { none, mpi, variables };
 
-/// By the environment: mpirun (OMPI_COMM_WORLD_SIZE, PMI_SIZE, PMIX_RANK), srun
-/// (SLURM_STEP_NUM_TASKS above 1), or the variables of torchrun alone (WORLD_SIZE above 1).
+/// The launcher that the environment names. mpirun sets OMPI_COMM_WORLD_SIZE, PMI_SIZE or
+/// PMIX_RANK. srun sets SLURM_STEP_NUM_TASKS above 1. torchrun sets only WORLD_SIZE above 1.
 Launcher launcher_of(const std::map<std::string, std::string>& environment);
 
-/// Which of how many processes this one was started as, by the same variables; 0 of 1 without a
+/// The rank and the number of processes that the launcher's variables give; rank 0 of 1 without a
 /// launcher.
 struct StartedAs {
   std::int64_t rank = 0, size = 1;
 };
+/// Reads them from `environment`.
 StartedAs started_as(const std::map<std::string, std::string>& environment);
-/// By this process's environment.
+/// Reads them from this process's own environment.
 StartedAs started_as();
 
-/// Machines with unlike processors compute with what all have: what every process computes for
-/// itself must be the same bits everywhere.
+/// Makes all processes use the instruction set that every machine of the run has. Values that each
+/// process computes for itself must have the same bits everywhere.
 void use_common_cpu_level(Communicator& communicator);
 
-/// The modules that speak MPI and NCCL, beside the program or in its lib/; nothing where it was
-/// built without.
+/// The library that connects processes over MPI, beside the program or in its lib/. Nothing if the
+/// program was built without it.
 std::optional<std::filesystem::path> mpi_module();
+/// The same for NCCL.
 std::optional<std::filesystem::path> nccl_module();
 
-/// This process among those that torchrun started.
+/// The place of this process among those that torchrun started.
 struct TorchrunPlace {
   int rank, size, local_rank;
-  std::string address;  ///< "host:port" at which the first one listens for the others
+  /// "host:port" at which rank 0 listens for the others
+  std::string address;
 };
-/// From RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT. InputError when one is missing
-/// or makes no sense.
+/// Reads RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT. Throws an InputError when one
+/// is missing or invalid.
 TorchrunPlace torchrun_place(const std::map<std::string, std::string>& environment);
 
-/// Whether mpirun or srun started this process, and the module for MPI is there.
+/// Whether mpirun or srun started this process and the MPI module exists.
 bool can_connect_over_mpi();
 
-/// The communicator of a run, of one process unless the environment says otherwise; `on_gpus` for
-/// tensors there. MPI and NCCL are looked for only then. The variables of torchrun (RANK,
-/// WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT) do for GPUs, without MPI. InputError when a
-/// module is missing, or cannot do what the launcher promised.
+/// Connects the processes of a run, as the environment says; without a launcher the run has one
+/// process. `on_gpus` asks for NCCL, which carries tensors on GPUs. MPI and NCCL are loaded only if
+/// they are needed. On GPUs the variables of torchrun (RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR,
+/// MASTER_PORT) suffice, without MPI. Throws an InputError when a module is missing, or cannot
+/// connect the processes that the launcher started.
 std::unique_ptr<Communicator> connect_processes(bool on_gpus);
 
 }  // namespace nystrom

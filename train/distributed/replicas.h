@@ -1,5 +1,5 @@
-// What every process keeps a copy of, and whether the copies are still the same: a fault of one
-// machine's memory or processor must neither get into a checkpoint nor go on unseen.
+// Comparison of the copies that every process keeps. A fault of one machine's memory or processor
+// must not get into a checkpoint or go unnoticed.
 #pragma once
 
 #include <span>
@@ -9,12 +9,12 @@
 
 namespace nystrom {
 
-/// A number for the bits of `slabs`, contiguous and on one device: another one where a bit is
-/// flipped.
+/// A hash of the bits of `slabs`, which are contiguous and on one device. A flipped bit changes it.
 std::uint64_t fingerprint(std::span<const Tensor> slabs);
 
-/// Error unless `print` is the same in all processes: "rank 2 on b has other `what` than rank 0 on
-/// a: `reason`". Named is the one that is not like most; of two, neither is known to be right.
+/// Throws an Error unless `print` is the same in all processes. The message reads "rank 2 on b has
+/// other `what` than rank 0 on a: `reason`". It names the rank that differs from most; with two
+/// processes, either may be wrong.
 void require_same_replicas(Communicator& communicator, std::uint64_t print, const std::string& what,
                            const std::string& reason);
 

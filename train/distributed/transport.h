@@ -1,5 +1,5 @@
-// What processes can do together, over raw memory: the contract of libnystrom_mpi.so and
-// libnystrom_nccl.so, which alone know MPI and NCCL. Everybody else uses
+// Collective operations over raw memory: the contract of libnystrom_mpi.so and libnystrom_nccl.so.
+// Only these two libraries depend on MPI and NCCL. All other code uses
 // train/distributed/communicator.h.
 #pragma once
 
@@ -9,54 +9,66 @@
 
 namespace nystrom {
 
-/// Contiguous values.
+/// Contiguous values in CPU or GPU memory.
 struct Buffer {
   void* data;
   std::int64_t count;
-  DType dtype;            ///< f64, f32 and bf16; f16 and u8 only where nothing is added
-  void* ready = nullptr;  ///< null: they lie in the memory of the CPU; else on the GPU, ready
-                          ///< behind this cudaEvent_t
+  /// f64, f32 or bf16; f16 and u8 only in operations that do not add
+  DType dtype;
+  /// A cudaEvent_t after which the values on the GPU are ready. Null: the values are in CPU memory.
+  void* ready = nullptr;
 };
 
-/// Every call returns when its part is done and the memory may be used again. All calls,
-/// construction and destruction come from one thread, in the same order in every process. A failure
-/// ends the job, with the message of the library below.
+/// A connection between the processes of a run. Each call returns when this process's part is done
+/// and the memory may be reused. One thread makes all calls, construction and destruction included,
+/// in the same order in every process. A failure ends the job, with the message of MPI or NCCL.
 class Transport {
  public:
   virtual ~Transport() = default;
+  /// This process's number, from 0 to size() − 1.
   virtual int rank() const = 0;
+  /// The number of processes.
   virtual int size() const = 0;
-  /// This process's number among those of its machine.
+  /// This process's number among those of its machine, from 0.
   virtual int local_rank() const = 0;
 
-  /// values ← their sum over all processes, the same bits in each.
+  /// values ← their sum over all processes, with the same bits in each.
   virtual void all_reduce(Buffer values) = 0;
-  /// The same in `root` alone; the values of others stay.
+  /// values ← their sum over all processes, in `root` alone. The values of the others stay as they
+  /// are.
   virtual void reduce(Buffer values, int root) = 0;
+  /// values ← those of process `root`.
   virtual void broadcast(Buffer values, int root) = 0;
-  /// Process r has elements bounds[r] … bounds[r + 1] − 1 of `all`, and gets the rest.
+  /// Completes `all` in every process. Process r contributes elements bounds[r] … bounds[r + 1] −
+  /// 1.
   virtual void all_gather(Buffer all, const std::int64_t* bounds) = 0;
+  /// Sends values to one process, which calls receive. The other processes take no part.
   virtual void send(Buffer values, int to) = 0;
+  /// Receives values of the same count and type that process `from` sends.
   virtual void receive(Buffer values, int from) = 0;
 
-  /// Ends all processes with `code`. From any thread: the call under way, or serve_end, does it.
+  /// Requests the end of all processes with exit status `code`. Any thread may call it; the current
+  /// call or serve_end carries it out.
   virtual void request_end(int code) = 0;
-  /// Does what was requested.
+  /// Ends all processes if an end was requested.
   virtual void serve_end() = 0;
 };
 
-/// The one symbol of libnystrom_mpi.so: `Transport* nystrom_connect_mpi()`. It carries values in
-/// the memory of the CPU.
+/// The type of libnystrom_mpi.so's only symbol, `Transport* nystrom_connect_mpi()`. The transport
+/// carries values in CPU memory.
 using ConnectMpi = Transport* (*)();
 
-/// What NCCL needs to know of a process.
+/// A process as NCCL sees it.
 struct NcclPlace {
-  Transport* host;  ///< carries the values of the CPU, and is owned from here on; null: NCCL's own
-                    ///< way to connect, by NCCL_COMM_ID
+  /// Carries values in CPU memory; the new transport owns it. Null: NCCL connects by itself, with
+  /// NCCL_COMM_ID.
+  Transport* host;
   int rank, size;
-  int local_rank;  ///< picks the GPU
+  /// selects the GPU
+  int local_rank;
 };
-/// The one symbol of libnystrom_nccl.so: `Transport* nystrom_connect_nccl(const NcclPlace*)`.
+/// The type of libnystrom_nccl.so's only symbol, `Transport* nystrom_connect_nccl(const
+/// NcclPlace*)`.
 using ConnectNccl = Transport* (*)(const NcclPlace*);
 
 }  // namespace nystrom
