@@ -1,8 +1,8 @@
-// Checkpoints that are never lost: written beside, made durable, verified, and only then given
-// their name.
+// Atomic, verified checkpoints. A save writes a new folder, makes it durable, verifies it, and only
+// then gives it its name.
 //
-// A checkpoint is a folder `step-N` with any files and a MANIFEST.json that names each with its
-// size and XXH3-128. It is also a Hugging Face folder, so every command takes it as MODEL.
+// A checkpoint is a folder `step-N` with any files, and a MANIFEST.json that names each file with
+// its size and XXH3-128. It is also a Hugging Face folder, so every command accepts it as MODEL.
 #pragma once
 
 #include <cstdint>
@@ -16,11 +16,11 @@
 
 namespace nystrom {
 
-/// The right to train in a run directory, held by one process at a time and given back when the
-/// object goes.
+/// An exclusive lock on a run directory, held by one training process at a time. The destructor
+/// releases it.
 class RunLock {
  public:
-  /// InputError when another process holds it.
+  /// Throws an InputError when another process holds the lock.
   explicit RunLock(const std::filesystem::path& run_dir);
   ~RunLock();
   RunLock(const RunLock&) = delete;
@@ -30,64 +30,67 @@ class RunLock {
   int descriptor_;
 };
 
-/// Names each file of a checkpoint with its size and checksum.
+/// The file that names each file of a checkpoint with its size and checksum.
 inline constexpr const char* checkpoint_manifest = "MANIFEST.json";
 
-/// Behind the name of a checkpoint while a newer save of its step takes that name, where the file
-/// system cannot exchange two names. It counts as the checkpoint of its step while there is no
-/// other.
+/// Suffix of an old checkpoint while a newer save of its step takes its name, on file systems that
+/// cannot exchange two names. As long as no other checkpoint of that step exists, it counts as that
+/// checkpoint.
 inline constexpr std::string_view replaced_suffix = ".replaced";
 
-/// What lies in a folder, in no order. InputError when it cannot be read.
+/// The entries of a folder, in no order. Throws an InputError when the folder cannot be read.
 std::vector<std::filesystem::path> folder_entries(const std::filesystem::path& folder);
 
-/// Steps of the checkpoints below `folder`, whole or not, newest first; none when there is no such
-/// folder.
+/// Steps of all checkpoints below `folder`, intact or damaged, newest first. Empty if the folder
+/// does not exist.
 std::vector<std::int64_t> checkpoint_steps(const std::filesystem::path& folder);
 
-/// The newest checkpoint below `folder` whose manifest and files hold, of step `last` or before;
-/// `passed_over` gets a line for each newer one of them that does not.
+/// The newest checkpoint below `folder`, of step `last` or before, whose manifest and files are
+/// intact. `passed_over` receives a line for each newer one that is damaged.
 std::optional<std::int64_t> newest_checkpoint(
     const std::filesystem::path& folder, std::vector<std::string>& passed_over,
     std::int64_t last = std::numeric_limits<std::int64_t>::max());
-/// Its name: step-N.
+/// The name of a checkpoint: step-N.
 std::string checkpoint_name(std::int64_t step);
-/// Its path: FOLDER/step-N, or FOLDER/step-N.replaced where a crash left that alone.
+/// The path of a checkpoint: FOLDER/step-N, or FOLDER/step-N.replaced if a crash left only that.
 std::filesystem::path checkpoint_path(const std::filesystem::path& folder, std::int64_t step);
 
-/// Removes what writes that were killed left in `folder`, of files and folders: names with ".tmp-"
-/// in them. Only the holder of the RunLock may. InputError when one cannot be removed.
+/// Removes files and folders with ".tmp-" in their names, which killed processes left in `folder`.
+/// Only the holder of the RunLock may call it. Throws an InputError when one cannot be removed.
 void remove_unfinished(const std::filesystem::path& folder);
 
-/// The folder `checkpoints` of a run. Only the holder of the RunLock writes.
+/// The folder `checkpoints` of a run. Only the holder of the RunLock writes to it.
 class CheckpointFolder {
  public:
-  /// Creates the folder when absent. `keep` is the number of newest checkpoints that stay.
+  /// Creates the folder if absent. `keep` is the number of newest checkpoints to keep.
   CheckpointFolder(std::filesystem::path folder, std::int64_t keep);
 
-  /// Writes a file into the checkpoint being made and returns its checksum.
+  /// Writes one file of a checkpoint to `path` and returns its checksum.
   using WriteFile = std::function<std::string(const std::filesystem::path& path)>;
+  /// A file of a checkpoint: its name and the function that writes it.
   struct File {
     std::string name;
     WriteFile write;
   };
-  /// One whose content is known.
+  /// A file with the given content.
   static File text_file(std::string name, std::string content);
 
-  /// Writes, makes durable, reads back and verifies, and renames to step-N. An older save of the
-  /// same step stays whole until the new one durably has its name. `bytes` is the size expected. A
-  /// write that fails is tried once more under another name, from the start; then InputError, with
-  /// every older checkpoint as it was.
+  /// Writes the files, makes them durable, reads them back, verifies them, and renames the folder
+  /// to step-N. An older checkpoint of the same step stays intact until the new one durably has its
+  /// name. `bytes` is the expected size. A failed write is retried once, from the start and under
+  /// another name. If that fails too, throws an InputError; older checkpoints stay as they were.
   void save(std::int64_t step, const std::vector<File>& files, std::int64_t bytes);
 
-  /// Removes what an interrupted save left of the checkpoint being made, or of old ones being
-  /// removed. A replaced checkpoint without successor gets its name back.
+  /// Removes the remains of an interrupted save or removal. A replaced checkpoint without a
+  /// successor gets its name back.
   void remove_leftovers();
-  /// Removes all but the newest `keep` and those `wanted`, and none while fewer than two newer ones
-  /// are whole. `newest` is known to be whole.
+  /// Removes all checkpoints but the newest `keep` and those in `wanted`. Removes none while fewer
+  /// than two newer ones are intact. `newest` is known to be intact.
   void remove_old(std::int64_t newest, const std::vector<std::int64_t>& wanted) const;
-  /// Removes those after `step`, which is there, the newest first: a run rolls back.
+  /// Removes the checkpoints after `step`, newest first, when a run rolls back. Checkpoint `step`
+  /// exists.
   void roll_back(std::int64_t step) const;
+  /// The path of a checkpoint of this folder.
   std::filesystem::path path_of(std::int64_t step) const { return checkpoint_path(folder_, step); }
 
  private:
@@ -100,7 +103,8 @@ class CheckpointFolder {
   std::int64_t keep_;
 };
 
-/// Why the checkpoint at `path` cannot be trusted; empty when its manifest and every file hold.
+/// The reason why the checkpoint at `path` is damaged; empty if its manifest and every file are
+/// intact.
 std::string checkpoint_problem(const std::filesystem::path& path);
 
 }  // namespace nystrom

@@ -1,5 +1,5 @@
-// What a run tells of its approximation while it trains: figures of every layer, and a warning that
-// names the layer and what helps.
+// Monitoring of the attention approximation during training: figures of every layer, and a warning
+// that names the layer and a remedy.
 #pragma once
 
 #include <memory>
@@ -12,16 +12,18 @@
 
 namespace nystrom {
 
-/// Looks at every logging.attention_every-th step of a model whose attention.kind is nystrom;
-/// otherwise does nothing.
+/// Monitors every logging.attention_every-th step of a model whose attention.kind is nystrom. Does
+/// nothing for other models.
 class AttentionMonitor {
  public:
+  /// `log` receives the warnings and must outlive the monitor.
   AttentionMonitor(const RunConfig& config, Log& log);
 
-  /// Before step number `step`, from 1: has it watched when it is due.
+  /// Called before step number `step`, from 1. Sets options.observe_attention if the step is due.
   void begin(std::int64_t step, StepOptions& options);
-  /// After it: "layer_0_attention_error", …; nothing when it was not watched. Warns when a layer's
-  /// error was above logging.attention_error_limit three times in a row, once until it falls below.
+  /// Called after the step. Returns "layer_0_attention_error", …, or nothing if the step was not
+  /// monitored. Warns when a layer's error exceeds logging.attention_error_limit three times in a
+  /// row. The warning comes once, until the error falls below the limit again.
   Metrics end();
 
  private:
@@ -30,8 +32,9 @@ class AttentionMonitor {
   RunConfig config_;
   Log& log_;
   std::unique_ptr<AttentionWatch> watch_;
-  double loss_scale_ = 1;                       // of the step that is watched
-  std::map<std::int64_t, std::int64_t> above_;  // how often in a row, by layer
+  double loss_scale_ = 1;  // the loss scale of the monitored step
+  std::map<std::int64_t, std::int64_t>
+      above_;  // how often in a row the error was above the limit, by layer
 };
 
 }  // namespace nystrom

@@ -1,5 +1,5 @@
-// What a run learns from, and by what it is judged: the part in which masked language models and
-// tasks differ. The loop of train/loop/trainer.h does all the rest.
+// The interface in which masked language models and tasks differ: data, loss and metric. The loop
+// in train/loop/trainer.h is common to both.
 #pragma once
 
 #include <functional>
@@ -12,51 +12,56 @@
 
 namespace nystrom {
 
-/// What one evaluation on held-out data says.
+/// The result of one evaluation on held-out data.
 struct Score {
-  double value = 0;  ///< decides which checkpoint is the best
-  Metrics metrics;   ///< recorded, with "validation_" in front of their names
-  std::string text;  ///< for people: "loss 2.3412, accuracy 51.2 %"
+  double value = 0;  ///< the value that decides which checkpoint is the best
+  Metrics metrics;   ///< all metrics; recorded with "validation_" in front of their names
+  std::string text;  ///< a summary for the log: "loss 2.3412, accuracy 51.2 %"
 };
 
-/// What a run must find again to go on.
+/// The data that a resumed run must find unchanged.
 struct DataIdentity {
-  std::string tokenizer, data, validation;     ///< hashes
-  std::string data_option, validation_option;  ///< name the files: "data.train", "data.validation"
+  std::string tokenizer, data, validation;  ///< hashes of the tokenizer and of the data
+  std::string data_option,
+      validation_option;  ///< the options that name the files: "data.train", "data.validation"
 };
 
-/// One step, and how many tokens it saw.
+/// The result of one step, and the number of tokens that it used.
 struct ObjectiveStep {
   StepResult result;
   std::int64_t tokens = 0;
 };
 
+/// Training data, validation data and loss of a run.
 class Objective {
  public:
   virtual ~Objective() = default;
 
+  /// Hashes of the tokenizer and the data.
   virtual DataIdentity identity() const = 0;
-  /// Training samples of an epoch.
+  /// The number of training samples of an epoch.
   virtual std::int64_t samples() const = 0;
-  /// What Score::value is, and whether more of it is better: "loss", false.
+  /// The name of Score::value, such as "loss".
   virtual std::string metric_name() const = 0;
+  /// Whether a higher Score::value is better; false for "loss".
   virtual bool higher_is_better() const = 0;
-  /// What a checkpoint holds of the tokenizer; nothing where there is none.
+  /// The tokenizer's files for a checkpoint; none if the run has no tokenizer.
   virtual std::vector<TokenizerFile> tokenizer_files() const = 0;
 
-  /// The process that computes each micro-batch of a step, in the order of the whole step.
+  /// The rank that computes each micro-batch of a step, in the order of the whole step.
   virtual std::vector<int> micro_batch_ranks() const = 0;
-  /// The next step uses batch number `batch`, from 0. Costs nothing for those before.
+  /// Lets the next step use batch number `batch`, from 0. Earlier batches are skipped at no cost.
   virtual void start(std::int64_t batch) = 0;
-  /// One optimizer step on the next batch, this process's part of it: `tokens` are its own.
+  /// Runs one optimizer step on this process's part of the next batch; `tokens` counts that part.
   virtual ObjectiveStep step(Model& model, Optimizer& optimizer, const StepOptions& options) = 0;
 
+  /// Called during an evaluation, with the number of samples done.
   using EvaluationProgress = std::function<void(std::int64_t done, std::int64_t total)>;
-  /// The score of the model on the held-out data; no dropout. Spread over the processes, the same
-  /// in each. What `progress` throws passes through.
+  /// Evaluates the model on the held-out data, without dropout. The processes share the work and
+  /// get the same score. Exceptions of `progress` pass through.
   virtual Score evaluate(const Model& model, const EvaluationProgress& progress) = 0;
-  /// A line for the run's mask_samples_file (train/logging/metrics.h); empty where there is nothing
-  /// to show.
+  /// A line for the run's mask_samples_file (train/logging/metrics.h); empty if the objective has
+  /// no samples to show.
   virtual std::string samples(const Model&, std::int64_t /*step*/) const { return ""; }
 };
 

@@ -1,4 +1,4 @@
-// What a run is refused for before it begins.
+// Checks of a run's configuration before the run begins.
 #pragma once
 
 #include <string>
@@ -9,22 +9,22 @@
 
 namespace nystrom {
 
-/// Refuses what can be refused before anything is written: a run directory that holds something
-/// else or a run of other settings, and a folder to start from that does not fit. The model is
-/// complete. InputError.
+/// Throws an InputError if the run cannot start, before anything is written. The run directory must
+/// not hold other files or a run with other settings. The folder to start from must fit the model.
+/// The model's configuration must be complete.
 void check_run(const RunConfig& config);
-/// The part of it about the folder to start from, which a run with checkpoints does not look at
-/// again.
+/// Checks the folder to start from only. Runs with checkpoints skip this check, because they do not
+/// read that folder again.
 void check_run_start(const RunConfig& config);
 
-/// A line for each file that the patterns of training and validation both match. Files that are
-/// missing are passed over.
+/// Returns a line for each file that the patterns of training and validation both match. Missing
+/// files are ignored.
 std::vector<std::string> shared_file_warnings(const RunConfig& config);
 
-/// InputError unless all processes were given the same configuration.
+/// Throws an InputError unless all processes have the same configuration.
 void require_same_config(const RunConfig& config, Communicator& communicator);
-/// InputError unless a step's batch is large enough for so many processes; `task`: it is cut by
-/// length, in whole micro-batches.
+/// Throws an InputError unless a step's batch is large enough for `processes` processes. With
+/// `task`, batches are sorted by length and divided into whole micro-batches.
 void require_work_for_all(const TrainingConfig& training, bool task, int processes);
 
 }  // namespace nystrom

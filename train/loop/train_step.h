@@ -1,4 +1,4 @@
-// One optimizer step: what `bench`, the training trace and the training loop all run.
+// One optimizer step, as `bench`, the training trace and the training loop run it.
 #pragma once
 
 #include <functional>
@@ -11,49 +11,62 @@
 
 namespace nystrom {
 
+/// The options of one step.
 struct StepOptions {
   double learning_rate = 1e-4;
-  std::optional<double> clip_norm;  ///< largest gradient norm
-  double loss_scale = 1;  ///< gradients are computed times this, a power of two, and divided by it
-                          ///< where they are used
+  /// The largest gradient norm; null: no clipping.
+  std::optional<double> clip_norm;
+  /// The loss is multiplied by this power of two before the backward pass, and gradients are
+  /// divided by it where they are used.
+  double loss_scale = 1;
   std::uint64_t seed = 0;
-  std::uint64_t step = 0;  ///< with seed and sample ids decides dropout
+  /// The step number. Together with seed and sample ids it decides the dropout masks.
+  std::uint64_t step = 0;
   bool dropout = true;
   bool activation_checkpointing = false;
-  /// For RunContext::observe_attention, in the first micro-batch.
+  /// The RunContext::observe_attention of the first micro-batch.
   std::function<void(const AttentionInputs&, Var& output)> observe_attention = {};
-  GradientSum* gradient_sum = nullptr;  ///< with the other processes; null: nobody started others
+  /// Adds up gradients over the processes, or in a fixed order. Null: a single process adds them up
+  /// as they come.
+  GradientSum* gradient_sum = nullptr;
 };
 
+/// The result of one step.
 struct StepResult {
-  double loss;                       ///< mean over what is learned from in all micro-batches
-  double gradient_norm;              ///< before clipping, of the loss as it is
-  bool skipped;                      ///< the gradient was not finite: nothing was updated
-  std::optional<double> accuracy{};  ///< share of masked tokens that were predicted right; tasks
-                                     ///< count it in evaluations alone
-  std::optional<double>
-      order_accuracy{};  ///< share of sequences whose segments' order was told right
+  /// The mean loss over the targets of all micro-batches.
+  double loss;
+  /// The norm of the unscaled loss's gradient, before clipping.
+  double gradient_norm;
+  /// Whether the step was skipped because its gradient was not finite.
+  bool skipped;
+  /// The share of masked tokens that were predicted correctly. Tasks compute it in evaluations
+  /// only.
+  std::optional<double> accuracy{};
+  /// The share of sequences whose segment order was predicted correctly.
+  std::optional<double> order_accuracy{};
 };
 
-/// Number of equal values of two i64 tensors of one shape.
+/// The number of equal values in two i64 tensors of one shape.
 std::int64_t count_equal(const Tensor& a, const Tensor& b);
 
 /// The argmax class of each row: logits [r, c] → [r] i64.
 Tensor argmax(const Var& logits);
 
-/// The part of the step's loss that micro-batch `part` has: [1]; the parts add up to it.
+/// The share of the step's loss that micro-batch `part` contributes, [1]. The step's loss is the
+/// sum of all parts.
 using PartOfLoss = std::function<Var(std::size_t part, const RunContext& run)>;
 
-/// Loss and backward of each micro-batch, clipping by global norm (as
-/// torch.nn.utils.clip_grad_norm_: scale min(1, clip / (norm + 1e-6))) and the update. `sample_ids`
-/// holds each micro-batch's. With a gradient_sum the micro-batches are this process's part of the
-/// step, and the result is the whole step's, the same in all processes.
+/// Runs loss and backward pass of each micro-batch, clips the gradient by its global norm, and
+/// updates the parameters. Clipping is that of torch.nn.utils.clip_grad_norm_: a factor of min(1,
+/// clip / (norm + 1e-6)). `sample_ids` holds the sample ids of each micro-batch. With a
+/// gradient_sum, the micro-batches are this process's part of the step. The result is that of the
+/// whole step and the same in all processes.
 StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_ids,
                           const PartOfLoss& loss, const StepOptions& options);
 
-/// optimizer_step on the masked-LM loss, normalised by the tokens chosen in all micro-batches of
-/// all processes, plus with a sentence-order head its cross-entropy, normalised by the sequences.
-/// Throws when no token is chosen.
+/// Runs optimizer_step with the masked-LM loss, normalised by the number of masked tokens in all
+/// micro-batches of all processes. A sentence-order head adds its cross-entropy, normalised by the
+/// number of sequences. Throws if no token is masked.
 StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch> batches,
                       const StepOptions& options);
 

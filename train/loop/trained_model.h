@@ -1,5 +1,5 @@
-// The model of a run with all that training moves: what a checkpoint holds beside the run's own
-// state.
+// The model of a run together with all state that training changes. A checkpoint holds this state
+// and the run's own.
 #pragma once
 
 #include <filesystem>
@@ -21,35 +21,37 @@
 namespace nystrom {
 
 /// Model, optimizer, average of the weights and sum of the gradients, in one of several processes.
-/// All of them call its functions together.
+/// All its functions are collective.
 class TrainedModel {
  public:
-  /// `config` and `communicator` outlive it; `micro_batch_ranks` as GradientSum's. Has no weights
-  /// before initialise or read.
+  /// `config` and `communicator` must outlive it; for `micro_batch_ranks` see GradientSum. It has
+  /// no weights before initialise or read.
   TrainedModel(const RunConfig& config, std::vector<int> micro_batch_ranks, Device device,
                Communicator& communicator);
   TrainedModel(const TrainedModel&) = delete;
   TrainedModel& operator=(const TrainedModel&) = delete;
 
+  /// The model, which optimizer() updates.
   Model& model() { return model_; }
+  /// The optimizer of the model's parameters.
   Optimizer& optimizer() { return *optimizer_; }
-  /// Of the steps; nullptr where there is but one process, and it does not matter how many there
-  /// are.
+  /// The sum of each step's gradients. Null in a single process without training.deterministic.
   GradientSum* gradient_sum() { return gradient_sum_ ? &*gradient_sum_ : nullptr; }
 
-  /// First weights: fresh ones, or those of model.from.
+  /// Sets the first weights: fresh ones, or those of model.from.
   void initialise(Log& log);
-  /// As `checkpoint` has them, after so many updates.
+  /// Reads weights and optimizer state of `checkpoint`, which was saved after `updates` updates.
   void read(const std::filesystem::path& checkpoint, std::int64_t updates);
-  /// Once the optimizer has updated the weights.
+  /// Updates the average after the optimizer has updated the weights. Does nothing without an
+  /// average.
   void update_average();
-  /// Runs f while the model has its averaged weights, if there are any.
+  /// Runs f while the model has its averaged weights. Without an average it has its own.
   void with_ema_weights(const std::function<void()>& f);
-  /// A checkpoint of `step`, with `others` beside the files of the weights and the optimizer.
+  /// Saves a checkpoint of `step`, with `others` beside the files of the weights and the optimizer.
   void save(CheckpointFolder& checkpoints, std::int64_t step,
             const std::vector<CheckpointFolder::File>& others);
-  /// Error, naming the process and giving `reason`, unless all have the same weights and moments.
-  /// What is sharded has no copy to be compared with.
+  /// Throws an Error that names the process and `reason`, unless all processes have the same
+  /// weights and moments. Sharded state has no copies and is not compared.
   void require_same_in_all(const std::string& reason);
 
  private:
@@ -58,7 +60,7 @@ class TrainedModel {
 
   const RunConfig& config_;
   Communicator& communicator_;
-  bool sharded_;  // masters and moments are spread over the processes
+  bool sharded_;  // whether masters and moments are spread over the processes
   Model model_;
   std::optional<GradientSum> gradient_sum_;
   std::optional<Optimizer> optimizer_;

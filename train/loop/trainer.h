@@ -1,5 +1,5 @@
-// The loop of every run: steps, evaluations, checkpoints and resuming. What is learned is an
-// Objective.
+// The loop of every run: steps, evaluations, checkpoints and resuming. An Objective supplies data
+// and loss.
 #pragma once
 
 #include <optional>
@@ -11,36 +11,41 @@
 
 namespace nystrom {
 
-/// How a run ended.
+/// The outcome of a run.
 struct RunResult {
-  std::int64_t steps = 0;              ///< done in all
-  std::optional<std::int64_t> best;    ///< the step of the best evaluation
-  std::optional<double> best_value{};  ///< its score …
-  std::string metric_name{};           ///< … and what that is: "loss", "accuracy"
-  bool interrupted = false;  ///< by SIGINT or SIGTERM: a checkpoint of the last step was saved
+  std::int64_t steps = 0;            ///< steps done, over all calls
+  std::optional<std::int64_t> best;  ///< the step of the best evaluation
+  /// The score of the best evaluation, and its name: "loss", "accuracy".
+  std::optional<double> best_value{};
+  std::string metric_name{};
+  /// Whether SIGINT or SIGTERM stopped the run. A checkpoint of the last step was then saved.
+  bool interrupted = false;
 };
 
-/// A run with everything that follows from its tokenizer and its data: from here on its
-/// configuration does not change.
+/// A run whose configuration is complete: all values that follow from tokenizer and data are set.
+/// From here on the configuration does not change.
 struct PreparedRun {
   RunConfig config;
   std::unique_ptr<Objective> objective;
 };
 
-/// Prepares a run, in all processes together, while its run directory is locked.
+/// Prepares a run while its run directory is locked. All processes call it together.
 using PrepareRun = std::function<PreparedRun()>;
 
-/// Trains in the run directory of `given` to the last step of the run that `prepare` returns. A run
-/// that was stopped goes on from its newest whole checkpoint, to the same bits as if it had not
-/// been; a fresh one starts with fresh weights, or with those of model.from. The lock of the run
-/// directory is held from before `prepare` is called. InputError when the run directory holds a run
-/// of other settings (all changed keys are named; steps, epochs, zero, timeout, on_loss_spike,
-/// logging, evaluation and checkpoint may change), after three steps in a row whose gradient was
-/// not finite, and at the fourth loss spike after one checkpoint.
+/// Trains in the run directory of `given` until the last step of the run that `prepare` returns. An
+/// interrupted run resumes from its newest intact checkpoint, and ends with the same bits as an
+/// uninterrupted one. A new run starts with fresh weights, or with those of model.from. The lock of
+/// the run directory is held from before `prepare` is called.
 ///
-/// Several processes train one run together: the first one alone writes, but for what is sharded.
-/// All get the same result. ProcessLost when one of them lets the others wait for longer than
-/// training.timeout.
+/// Throws an InputError:
+/// - if the run directory holds a run with other settings. The message names all changed keys.
+/// steps, epochs, zero, timeout, on_loss_spike, logging, evaluation and checkpoint may change.
+/// - after three steps in a row with a non-finite gradient.
+/// - at the fourth loss spike after one checkpoint.
+///
+/// Several processes train one run together and get the same result. Rank 0 alone writes files,
+/// except for sharded state. Throws ProcessLost when one process lets the others wait for longer
+/// than training.timeout.
 RunResult train_run(const RunConfig& given, const PrepareRun& prepare, Log& log, Device device,
                     Communicator& communicator);
 
