@@ -1,4 +1,4 @@
-// A model folder as programs use it: configuration and weights in one call.
+// Opening of model folders: configuration and weights in one call.
 #pragma once
 
 #include <filesystem>
@@ -14,86 +14,89 @@
 
 namespace nystrom {
 
-/// What the names of the sentence-order head's weights begin with.
+/// The prefix of the names of the sentence-order head's weights.
 inline constexpr std::string_view sentence_order_prefix = "cls.seq_relationship.";
 
-/// What a MODEL argument names.
+/// The folder that a MODEL argument names.
 struct ModelFolder {
-  std::filesystem::path path;  ///< of config.json and model.safetensors
+  std::filesystem::path path;  ///< the folder of config.json and model.safetensors
   ModelConfig config;
 };
 
-/// Finds MODEL: a Hugging Face folder or a checkpoint is itself the folder; of a run directory it
-/// is the best checkpoint by its evaluations, else the newest whole one, with a warning for each
-/// damaged one that is passed over. Its configuration has `--set model.…` overrides applied, and
-/// semantics_notice is said. InputError when it is none of these or cannot be built.
+/// Finds MODEL. A Hugging Face folder or a checkpoint is itself the folder. For a run directory it
+/// is the checkpoint with the best evaluation, else the newest intact one. Each damaged checkpoint
+/// that is passed over gives a warning. `--set model.…` overrides are applied to the configuration,
+/// and semantics_notice is logged. Throws an InputError when MODEL is none of these or cannot be
+/// built.
 ModelFolder open_model_folder(const std::filesystem::path& model,
                               const std::vector<std::string>& overrides, Log& log);
 
-/// The folder of a MODEL to start from (model.from). Its configuration may be one that cannot be
-/// built: options of the run stand over it, and what they make of it is checked.
+/// The folder of a MODEL to start from (model.from). Its own configuration need not be buildable:
+/// options of the run override it, and the result is checked.
 ModelFolder open_start_folder(const std::filesystem::path& model, Log& log);
 
-/// The folder of config.json and model.safetensors that MODEL names, as open_model_folder finds it.
+/// The folder of config.json and model.safetensors that MODEL names, found as by open_model_folder.
 std::filesystem::path find_model(const std::filesystem::path& model, Log& log);
 
-/// The most tokens, special ones included, that the model was trained with: segment_means_seq_len,
-/// or in the exact case, where that says something else, the data.sequence_length of a checkpoint's
-/// config.yaml, else the tokenizer's model_max_length; never more than the model takes.
+/// The longest input, in tokens with the special ones, that the model was trained with. It is
+/// segment_means_seq_len, unless that stands for the exact case. Then it is the
+/// data.sequence_length in a checkpoint's config.yaml, else the tokenizer's model_max_length. It
+/// never exceeds the model's limit.
 std::int64_t trained_length(const ModelFolder& folder);
 
-/// What a run that starts from the folder has for defaults: the ReadStart of read_config.
+/// The defaults of a run that starts from folder `from`: the ReadStart of read_config.
 StartDefaults start_defaults(const std::string& from);
 
-/// The configuration of a Hugging Face folder with `--set model.…` overrides applied. InputError
-/// for anything that cannot be built.
+/// The configuration of a Hugging Face folder, with `--set model.…` overrides applied. Throws an
+/// InputError for a model that cannot be built.
 ModelConfig read_model_config(const std::filesystem::path& folder,
                               const std::vector<std::string>& overrides);
 
-/// The model with its weights: strict, see load_weights and SafetensorsFile. Zero kernels as
-/// weight_tensors writes them for a model without convolution are passed over; others are
-/// InputErrors.
+/// Loads a model with its weights. Loading is strict, see load_weights and SafetensorsFile. For a
+/// model without convolution, the zero kernels that weight_tensors writes are ignored; other
+/// kernels are InputErrors.
 std::unique_ptr<Model> load_model(const std::filesystem::path& folder, const ModelConfig& config,
                                   DType dtype, StoreMode mode, Device device = cpu_device);
 
-/// What of a model came from a folder.
+/// Which weights of a model came from a folder.
 struct StartWeights {
   std::size_t loaded = 0;
-  std::vector<std::string> fresh,
-      unused;  ///< parameters that the folder lacks; tensors of the folder that the model lacks
+  /// Parameters that the folder lacks, and tensors of the folder that the model lacks.
+  std::vector<std::string> fresh, unused;
 
   /// One line: "201 tensors of runs/small/checkpoints/step-9; fresh: classifier.weight; unused:
   /// cls.predictions.bias".
   std::string summary(const std::filesystem::path& folder) const;
 };
 
-/// Refuses what initialise_from would, without an allocated model.
+/// Throws the InputErrors of initialise_from, without an allocated model.
 void check_start(const ModelConfig& config, const ModelFolder& folder, bool fresh_head);
 
-/// Gives an allocated model the weights of a folder to train on from. The encoder must be the
-/// folder's, strictly (load_weights); the head is the folder's where both have the same one, else
-/// fresh (from `seed` and the configuration's initializer_range), as it is with `fresh_head`.
-/// InputError for a position table of another length and for a head with other labels.
+/// Gives an allocated model the weights of a folder, to continue training. The encoder must match
+/// the folder's strictly (load_weights). The head is the folder's if both have the same one.
+/// Otherwise, or with `fresh_head`, it is fresh, from `seed` and the configuration's
+/// initializer_range. Throws an InputError for a position table of another length and for a head
+/// with other labels.
 StartWeights initialise_from(Model& model, const ModelFolder& folder, std::uint64_t seed,
                              bool fresh_head);
 
-/// What model.safetensors holds: every parameter in its most exact copy, on the CPU, and for a
-/// model without convolution a zero kernel [heads, 1, 1, 1] a layer: config.json says a kernel of 1
-/// there, and transformers would initialise an absent one at random.
+/// The tensors of model.safetensors: every parameter in its most exact copy, on the CPU. A model
+/// without convolution gets a zero kernel [heads, 1, 1, 1] a layer. config.json then names a kernel
+/// size of 1, and transformers would initialise an absent kernel at random.
 std::vector<NamedTensor> weight_tensors(const Model& model);
-/// The same with the parameters of a slab laid out as the store's.
+/// The same tensors, with values from `masters`, a slab that is laid out as the store's.
 std::vector<NamedTensor> weight_tensors(const Model& model, const Tensor& masters);
 
-/// The model's tokenizer (see open_tokenizer), null when the folder has none. InputError when it
-/// has more pieces than the model.
+/// The model's tokenizer (see open_tokenizer), or null when the folder has none. Throws an
+/// InputError when it has more tokens than the model.
 std::unique_ptr<Tokenizer> open_tokenizer_of(const ModelFolder& folder);
 
-/// The tokenizer of a masked language model. InputError when the model is another, or there is no
-/// tokenizer that fits.
+/// The tokenizer of a masked language model. Throws an InputError for another model, or without a
+/// matching tokenizer.
 std::unique_ptr<Tokenizer> open_masked_lm_tokenizer(const ModelFolder& folder);
 
-/// One line about what `config` will compute that a reader of the folder might not expect (Hugging
-/// Face's semantics, or its exact case); empty when there is nothing to say.
+/// One line about semantics that a reader of the folder might not expect: Hugging Face's, or its
+/// exact case. Empty for all other models.
 std::string semantics_notice(const ModelConfig& config);
 
 }  // namespace nystrom

@@ -1,5 +1,4 @@
-// What a command tells its user while it works: lines on standard error, in a run also in its
-// log.txt.
+// Messages of a command: lines on standard error, and for a run also in its log.txt.
 #pragma once
 
 #include <filesystem>
@@ -8,34 +7,35 @@
 
 namespace nystrom {
 
-/// The messages of one command. Results go to standard output and are no business of this class.
+/// The messages of one command. Results go to standard output, not to the log.
 class Log {
  public:
-  /// Prints nothing but warnings when `quiet`.
+  /// With `quiet`, prints warnings only.
   explicit Log(bool quiet = false);
-  /// Ends a line that was drawn over.
+  /// Ends a line that draw() has left open.
   ~Log();
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  /// From here on nothing is printed, not even warnings: of all processes of a run one speaks.
+  /// Prints nothing from here on, not even warnings. Only one process of a run prints.
   void mute() { muted_ = true; }
 
-  /// From here on every line also goes to the end of `file`, with the time in front, quiet or not.
-  /// InputError when it cannot be written.
+  /// Appends every line from here on to `file` too, with the time in front, even if quiet. Throws
+  /// an InputError when the file cannot be written.
   void append_to(const std::filesystem::path& file);
 
-  /// A line.
+  /// Prints a line, unless quiet.
   void say(const std::string& text);
-  /// A line that is never kept quiet, with "warning: " in front.
+  /// Prints a line with "warning: " in front, even if quiet.
   void warn(const std::string& text);
-  /// A line that the next one takes the place of. Only on a terminal, and never into the file.
+  /// Prints a line that the next one overwrites. Only on a terminal, and never into the file.
   void draw(const std::string& text);
-  /// A line into the file alone.
+  /// Writes a line into the file only.
   void record(const std::string& text);
 
-  /// Whether draw() shows anything.
+  /// Whether draw() prints anything.
   bool draws() const { return terminal_ && !quiet_ && !muted_; }
+  /// Whether the log prints warnings only.
   bool quiet() const { return quiet_; }
 
  private:
@@ -43,7 +43,7 @@ class Log {
 
   bool quiet_, terminal_;
   bool muted_ = false;
-  bool drawn_ = false;  // the cursor stands behind a drawn line
+  bool drawn_ = false;  // whether the cursor is behind a drawn line
   std::ofstream file_;
 };
 

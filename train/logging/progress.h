@@ -1,4 +1,4 @@
-// Progress for people: a bar that redraws itself on a terminal, plain lines elsewhere.
+// Progress display: a bar on a terminal, plain lines elsewhere.
 #pragma once
 
 #include <chrono>
@@ -9,13 +9,14 @@
 
 namespace nystrom {
 
+/// The progress of one loop.
 class Progress {
  public:
-  /// `unit` names what is counted ("step"); `done` of `total` are done at the start.
+  /// `unit` names the counted items ("step"). `done` of `total` items are done at the start.
   Progress(std::string unit, std::int64_t done, std::int64_t total, Log& log);
 
-  /// `done` of the total are done; `details` stands behind. On a terminal redrawn at most ten times
-  /// a second; a line of its own elsewhere, and in the log's file, when `line`.
+  /// Shows that `done` items are done, with `details` behind the bar. A terminal is redrawn at most
+  /// ten times a second. With `line`, other outputs and the log's file get a line.
   void update(std::int64_t done, const std::string& details, bool line);
 
  private:
@@ -28,7 +29,7 @@ class Progress {
   Clock::time_point start_, last_;
 };
 
-/// "1:02:03" or "2:03".
+/// Formats seconds as "1:02:03" or "2:03".
 std::string format_duration(double seconds);
 
 }  // namespace nystrom

@@ -1,18 +1,20 @@
-// Files that live as long as a command.
+// Temporary files of a command.
 #pragma once
 
 #include <filesystem>
 
 namespace nystrom {
 
-/// A folder of its own below the system's for temporary files, removed with its contents.
+/// A new folder below the system's folder for temporary files. The destructor removes it with its
+/// contents.
 class ScratchFolder {
  public:
-  /// InputError when it cannot be made.
+  /// Throws an InputError when the folder cannot be created.
   ScratchFolder();
   ~ScratchFolder();
   ScratchFolder(const ScratchFolder&) = delete;
   ScratchFolder& operator=(const ScratchFolder&) = delete;
+  /// The path of the folder.
   const std::filesystem::path& path() const { return path_; }
 
  private:

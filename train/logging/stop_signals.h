@@ -1,5 +1,5 @@
-// SIGINT, SIGTERM and SIGUSR1 as a request to stop at the next good place. The last is what mpirun
-// passes on to its processes.
+// SIGINT, SIGTERM and SIGUSR1 as requests to stop at the next safe point. mpirun forwards SIGUSR1
+// to its processes.
 #pragma once
 
 #include <csignal>
@@ -8,14 +8,15 @@
 
 namespace nystrom {
 
-/// The user asked to stop, and what was done is saved: the program exits with 130. Without a
-/// message nothing is printed.
+/// Thrown after a requested stop, when all work is saved. The program exits with status 130, and
+/// prints the message unless it is empty.
 class Interrupted : public Error {
  public:
   using Error::Error;
 };
 
-/// While alive the signals only set a flag. One object at a time.
+/// Handlers that only set a flag, installed while the object lives. Only one object may exist at a
+/// time.
 class StopSignals {
  public:
   StopSignals();
@@ -23,7 +24,7 @@ class StopSignals {
   StopSignals(const StopSignals&) = delete;
   StopSignals& operator=(const StopSignals&) = delete;
 
-  /// Whether one has come.
+  /// Whether a signal has arrived.
   bool requested() const;
 
  private:
