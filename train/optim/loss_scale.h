@@ -6,27 +6,29 @@
 
 namespace nystrom {
 
-/// What the loss is multiplied by before the backward pass of a step in f16, and its gradient
-/// divided by afterwards: f16 holds nothing between 0 and 6e-8. As large as gradients allow, which
-/// is found by trying. A power of two: normal numbers keep their bits.
+/// The factor of the loss before the backward pass of an f16 step; the gradient is divided by it
+/// afterwards. It keeps small gradients from vanishing: f16 has no values between 0 and 6e-8.
+/// Dynamic scaling finds the largest factor that gradients permit. The factor is a power of two, so
+/// normal numbers keep their bits.
 class LossScale {
  public:
   static constexpr double first = 65536, least = 1;
-  static constexpr std::int64_t growth_interval =
-      2000;  ///< finite steps in a row, after which it is doubled
+  /// The scale doubles after this many consecutive finite steps.
+  static constexpr std::int64_t growth_interval = 2000;
 
   LossScale() = default;
-  /// As it was saved.
+  /// Restores saved values.
   LossScale(double value, std::int64_t finite_steps) : value_(value), finite_steps_(finite_steps) {}
 
+  /// The current factor.
   double value() const { return value_; }
-  /// Steps in a row whose gradient was finite, since the last change.
+  /// Consecutive steps with a finite gradient since the last change.
   std::int64_t finite_steps() const { return finite_steps_; }
-  /// Whether a gradient that is not finite is the scale's doing, and how it is found: while it can
-  /// fall. Of a loss that is not finite, which is not scaled, no scale is to blame.
+  /// Whether the scale can explain a non-finite gradient: the loss is finite and the scale can
+  /// still fall. The loss itself is not scaled, so no scale explains a non-finite loss.
   bool explains_skip(double loss) const;
-  /// After each step whose loss was finite: halved where its gradient was not, and the step
-  /// skipped.
+  /// Called after each step with a finite loss; `finite` says whether the gradient was finite too.
+  /// A non-finite gradient halves the scale, and the step is skipped.
   void update(bool finite);
 
  private:

@@ -1,4 +1,4 @@
-// AdamW and LAMB over the slabs of a parameter store.
+// The optimizers AdamW and LAMB, over the slabs of a parameter store.
 #pragma once
 
 #include <optional>
@@ -8,39 +8,44 @@
 
 namespace nystrom {
 
-/// What a gradient of this norm is multiplied by so that its norm is at most `limit`, as
-/// torch.nn.utils.clip_grad_norm_ does: min(1, limit / (norm + 1e-6)).
+/// The factor that reduces a gradient of norm `norm` to at most `limit`: min(1, limit / (norm +
+/// 1e-6)), as in torch.nn.utils.clip_grad_norm_.
 double clip_factor(double norm, double limit);
 
-/// Adam with decoupled weight decay (Loshchilov & Hutter, arXiv 1711.05101), as torch.optim.AdamW
-/// computes it, over all parameters in one pass. Biases and LayerNorm do not decay. Moments are
-/// kept in the type of the masters.
+/// Adam with decoupled weight decay (Loshchilov & Hutter, arXiv 1711.05101). It computes
+/// torch.optim.AdamW, over all parameters in one pass. Biases and LayerNorm do not decay. Moments
+/// have the type of the masters.
 ///
-/// With the name lamb (You et al., ICLR 2020, arXiv 1904.00962, algorithm 2) each parameter moves
-/// by the learning rate times ‖p‖ / ‖u‖ times its AdamW update u, weight decay included; the factor
-/// is 1 where a norm is 0. Parameters that do not decay move as under AdamW.
+/// The kind lamb is algorithm 2 of You et al., ICLR 2020, arXiv 1904.00962. Each parameter p moves
+/// by the learning rate times ‖p‖ / ‖u‖ times u, its AdamW update with weight decay. The factor ‖p‖
+/// / ‖u‖ is 1 where a norm is 0. Parameters without decay move as under AdamW.
 class Optimizer {
  public:
-  /// `store` is allocated for training and outlives the optimizer. With a range it holds moments
-  /// of, and updates, that range alone, of which the store keeps the masters; lamb takes none: it
-  /// needs whole parameters.
+  /// `store` must be allocated for training and outlive the optimizer. With a range, the optimizer
+  /// updates that range only and holds its moments; the store keeps its masters. lamb accepts no
+  /// range: it needs whole parameters.
   Optimizer(ParameterStore& store, const OptimizerOptions& options,
             std::optional<SlabRange> range = {});
 
-  /// The Euclidean norm of all gradients, in f64.
+  /// The Euclidean norm of all gradients, computed in f64.
   double gradient_norm() const;
-  /// Updates parameters from their gradients times `gradient_scale`. The step number, from 1,
+  /// Updates the parameters from their gradients times `gradient_scale`. The step number, from 1,
   /// corrects the moments' bias.
   void step(double learning_rate, double gradient_scale = 1);
+  /// Sets all gradients to 0.
   void zero_gradients();
 
+  /// The number of updates so far.
   std::int64_t steps_taken() const { return steps_taken_; }
 
+  /// The elements that this optimizer updates.
   SlabRange range() const { return range_; }
-  /// The state to save and to continue from: both moments, laid out as the store's slabs in
-  /// range().
+  /// The first moment, laid out as the store's slabs in range(). Both moments are saved in
+  /// checkpoints.
   Tensor moment1() const { return moment1_; }
+  /// The second moment.
   Tensor moment2() const { return moment2_; }
+  /// Restores the number of updates, to resume.
   void set_steps_taken(std::int64_t steps) { steps_taken_ = steps; }
 
  private:
@@ -53,7 +58,8 @@ class Optimizer {
   SlabRange range_;
   ParameterStore::Segments segments_;
   Tensor moment1_, moment2_;
-  Tensor updates_;  // of LAMB alone
+  // For LAMB only.
+  Tensor updates_;
   std::int64_t steps_taken_ = 0;
 };
 

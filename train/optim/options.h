@@ -1,7 +1,8 @@
-// The options of an optimizer and of the learning rate: also the sections `optimizer:` and
-// `schedule:` of a run's file.
+// The options of an optimizer and of its learning rate, which are also the sections `optimizer:`
+// and `schedule:` of a configuration file.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
@@ -10,9 +11,12 @@
 
 namespace nystrom {
 
+/// The optimizer's algorithm.
 enum class OptimizerKind { adamw, lamb };
+/// The names of the algorithms in configuration files.
 std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind);
 
+/// The options of an Optimizer.
 struct OptimizerOptions {
   OptimizerKind name = OptimizerKind::adamw;
   double learning_rate = 1e-4;
@@ -35,9 +39,12 @@ void fields(V& v, OptimizerOptions& c) {
   v(c.clip_norm, "clip_norm", "largest norm of the whole gradient; null: no clipping", positive);
 }
 
+/// The shape of the learning rate after the warm-up.
 enum class Decay { linear, cosine, constant };
+/// The names of the shapes in configuration files.
 std::span<const EnumName<Decay>> enum_names(Decay);
 
+/// The options of the learning rate's schedule.
 struct ScheduleOptions {
   std::optional<std::int64_t> warmup_steps;
   Decay decay = Decay::linear;
