@@ -1,5 +1,4 @@
-// How the positions of a sequence see each other: the interface of every attention kind, and the
-// module that uses one.
+// The interface of all attention kinds, and the self-attention module that uses one.
 #pragma once
 
 #include <memory>
@@ -10,25 +9,27 @@
 
 namespace nystrom {
 
-/// What an attention kind may use. Head tensors are [b, h, n, d], possibly strided.
+/// The inputs of an attention kind. Head tensors are [b, h, n, d] and may be strided.
 struct AttentionInputs {
-  Var hidden;  ///< [b, n, hidden]: what queries, keys and values were projected from
+  Var hidden;  ///< [b, n, hidden]: queries, keys and values are projections of it
+  /// [b, h, n, d] each.
   Var queries, keys, values;
   const SequenceMask& mask;
   const Linear& query;  ///< the projections, for landmarks
-  const Linear& key;    ///< under kind reformer the queries' own, as keys are queries there
+  /// With kind reformer this is the queries' projection, because keys are queries there.
+  const Linear& key;
 };
 
-/// One attention kind: [b, h, n, d] from its inputs. Outputs at padded positions are finite and
-/// otherwise unspecified.
+/// An attention kind, which maps its inputs to [b, h, n, d]. Outputs at padded positions are finite
+/// and otherwise unspecified.
 class AttentionMethod {
  public:
   virtual ~AttentionMethod() = default;
   virtual Var operator()(const AttentionInputs& inputs) const = 0;
 };
 
-/// The method that `config.attention.kind` names. Its parameters, and its random numbers, belong to
-/// `scope`.
+/// Makes the method that `config.attention.kind` names. Its parameters and its random numbers
+/// belong to `scope`.
 std::unique_ptr<AttentionMethod> make_attention(const Scope& scope, const ModelConfig& config);
 
 /// softmax(q kᵀ / √d) v: exact attention, O(n²).
@@ -42,8 +43,8 @@ class SoftmaxAttention : public AttentionMethod {
   EmptyRows empty_rows_;
 };
 
-/// Projections, one attention kind, and the convolution skip: x [b, n, hidden] → [b, n, hidden],
-/// before the output projection.
+/// Self-attention without its output projection: projections, an attention kind, and the
+/// convolution skip. Maps x [b, n, hidden] to [b, n, hidden].
 class SelfAttention {
  public:
   SelfAttention(const Scope& scope, const ModelConfig& config);
@@ -59,9 +60,10 @@ class SelfAttention {
   std::unique_ptr<AttentionMethod> method_;
 };
 
-/// [b, n, h·d] as [b, h, n, d]; a view.
+/// [b, n, h·d] → [b, h, n, d], as a view.
 Var split_heads(const Var& x, std::int64_t heads);
-/// The converse, [b, h, n, d] as [b, n, h·d]; free where x came from split_heads.
+/// The inverse of split_heads: [b, h, n, d] → [b, n, h·d]. Nothing is copied if x came from
+/// split_heads.
 Var merge_heads(const Var& x);
 
 }  // namespace nystrom

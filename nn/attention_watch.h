@@ -1,5 +1,5 @@
-// What the attention of every layer does during one training step, seen on one sequence of it: the
-// figures a run records of its approximation.
+// Figures of every layer's attention during one training step, measured on one sequence of the
+// batch.
 #pragma once
 
 #include <map>
@@ -8,34 +8,38 @@
 
 namespace nystrom {
 
-/// Of one layer, all heads together. Errors and entropies are taken at up to 64 of the sequence's
-/// tokens, evenly spaced, so that the cost grows with the length and not with its square.
+/// The figures of one layer, over all heads. Errors and entropies are sampled at up to 64 evenly
+/// spaced tokens. The cost thus grows linearly with the length, not quadratically.
 struct AttentionFigures {
-  double error = 0;  ///< |out − exact| / |exact| (Frobenius), exact softmax attention of the same
-                     ///< queries, keys and values
-  double entropy =
-      0;  ///< of the exact attention's rows, in nats: 0 looks at one token, log n at all alike
-  double residual = 0;  ///< |AZA − A| / |A|, mean over heads, of the landmark matrix A and its
-                        ///< iterative inverse Z; 0 for others. With semantics transformers, Z is
-                        ///< scaled by this sequence alone, not by its batch
-  double inverse_gradient =
-      0;  ///< |∂ loss / ∂A| (Frobenius) through the inverse, for that sequence's part of the loss
+  /// |out − exact| / |exact| (Frobenius), where exact is softmax attention of the same queries,
+  /// keys and values.
+  double error = 0;
+  /// Mean entropy of the exact attention's rows, in nats: 0 for attention to one token, log n for
+  /// uniform attention.
+  double entropy = 0;
+  /// |AZA − A| / |A| for the landmark matrix A and its iterative inverse Z, mean over heads; 0 for
+  /// other inverses. With semantics transformers, Z is scaled by this sequence only, not by its
+  /// batch.
+  double residual = 0;
+  /// |∂ loss / ∂A| (Frobenius) through the inverse, for that sequence's part of the loss.
+  double inverse_gradient = 0;
 };
 
-/// Watches the layers of a model whose attention.kind is nystrom. It changes no bit of what they
-/// compute.
+/// Measures the layers of a model whose attention.kind is nystrom. It does not change a bit of the
+/// layers' results.
 class AttentionWatch {
  public:
   explicit AttentionWatch(const ModelConfig& config);
-  AttentionWatch(const AttentionWatch&) = delete;  // what observe() put on the tape points here
+  // Not copyable: hooks that observe() puts on the tape point to this object.
+  AttentionWatch(const AttentionWatch&) = delete;
   AttentionWatch& operator=(const AttentionWatch&) = delete;
 
-  /// For RunContext::observe_attention: looks at the batch's sequence of the most tokens. Nothing
-  /// where nothing is recorded for a backward pass. The watch outlives that pass, which completes
-  /// the figures.
+  /// A RunContext::observe_attention, which measures the batch's sequence with the most tokens.
+  /// Does nothing unless a tape records a backward pass. The watch must outlive that pass, which
+  /// completes the figures.
   void observe(const AttentionInputs& inputs, Var& output);
 
-  /// By layer, the first one first.
+  /// The figures by layer, from 0.
   const std::map<std::int64_t, AttentionFigures>& layers() const { return layers_; }
 
  private:

@@ -1,4 +1,4 @@
-// Embeddings and the stack of layers. Names and shapes are Hugging Face's.
+// Embeddings and the stack of layers, with Hugging Face's names and shapes.
 #pragma once
 
 #include <optional>
@@ -9,12 +9,13 @@
 
 namespace nystrom {
 
-/// word + position + token type → LayerNorm → dropout, or a projection of features → dropout.
+/// word + position + token type → LayerNorm → dropout; for input features projection → dropout. The
+/// result is [b, n, hidden].
 class Embeddings {
  public:
   Embeddings(const Scope& scope, const ModelConfig& config);
   Var operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run) const;
-  /// The table [vocab_size, hidden] that the MLM decoder shares.
+  /// The word embedding [vocab_size, hidden], which the masked-LM decoder shares.
   const Parameter& words() const { return *words_; }
 
  private:
@@ -27,7 +28,7 @@ class Embeddings {
   Dropout dropout_;
 };
 
-/// One layer, post-LN as BERT's or pre-LN.
+/// One encoder layer, post-LN as BERT's or pre-LN: [b, n, hidden] → [b, n, hidden].
 class EncoderLayer {
  public:
   EncoderLayer(const Scope& scope, const ModelConfig& config);
@@ -48,17 +49,18 @@ class EncoderLayer {
   Dropout output_dropout_;
 };
 
-/// `nystromformer`: embeddings and layers, [b, n] ids → [b, n, hidden].
+/// The whole encoder, `nystromformer`: embeddings and layers, ids [b, n] → [b, n, hidden].
 class Encoder {
  public:
   Encoder(const Scope& scope, const ModelConfig& config);
   Var operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run) const;
+  /// The embeddings of the encoder.
   const Embeddings& embeddings() const { return embeddings_; }
 
  private:
   Embeddings embeddings_;
   std::vector<EncoderLayer> layers_;
-  std::vector<std::int64_t> places_;  // of each layer's first parameter in the slabs
+  std::vector<std::int64_t> places_;  // offset of each layer's first parameter in the slabs
 };
 
 }  // namespace nystrom

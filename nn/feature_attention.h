@@ -1,5 +1,5 @@
-// Attention through features of queries and keys, in O(n): A = φ(Q) φ(K)ᵀ is never formed, for
-// (φ(Q) φ(K)ᵀ) V = φ(Q) (φ(K)ᵀ V).
+// Attention through features φ of queries and keys, in O(n). Since (φ(Q) φ(K)ᵀ) V = φ(Q) (φ(K)ᵀ V),
+// the matrix φ(Q) φ(K)ᵀ is never formed.
 //
 // Features and sums are computed in the accumulate type, and rounded once at the end.
 #pragma once
@@ -8,26 +8,27 @@
 
 namespace nystrom {
 
-/// softmax(Q over features) · softmax(K over positions)ᵀ · V: each row is a mean of values.
-/// "Efficient attention" (Shen et al., arXiv 1812.01243).
+/// softmax(Q over features) · softmax(K over positions)ᵀ · V: "efficient attention" (Shen et al.,
+/// arXiv 1812.01243). Each row is a mean of values.
 class DoubleSoftmaxAttention : public AttentionMethod {
  public:
   Var operator()(const AttentionInputs& inputs) const override;
 };
 
-/// φ(x) = elu(x) + 1, normalised by rows (Katharopoulos et al., ICML 2020, arXiv 2006.16236).
+/// Linear attention with φ(x) = elu(x) + 1, normalised by rows (Katharopoulos et al., ICML 2020,
+/// arXiv 2006.16236).
 class LinearAttention : public AttentionMethod {
  public:
   Var operator()(const AttentionInputs& inputs) const override;
 };
 
-/// FAVOR+: φ(x) = exp(w x − |x|²/2) for random orthogonal w estimates the softmax kernel without
-/// bias (Choromanski et al., ICLR 2021, arXiv 2009.14794, lemma 1). x are queries and keys over
-/// d^¼.
+/// FAVOR+ (Choromanski et al., ICLR 2021, arXiv 2009.14794, lemma 1). φ(x) = exp(w x − |x|²/2) with
+/// random orthogonal w is an unbiased estimate of the softmax kernel. x are queries and keys
+/// divided by d^¼.
 ///
-/// The features of a layer follow from random_seed and its name, and are never redrawn. Largest
-/// scores are taken out of each feature and each query, which cancels in the quotient: nothing
-/// overflows, no constant is added to keep it from 0.
+/// The features of a layer follow from random_seed and its name, and are never redrawn. The largest
+/// score of each feature and of each query is subtracted, which cancels in the quotient. Nothing
+/// overflows, and no constant is needed to avoid a division by 0.
 class PerformerAttention : public AttentionMethod {
  public:
   PerformerAttention(const Scope& scope, const ModelConfig& config);
@@ -37,9 +38,9 @@ class PerformerAttention : public AttentionMethod {
   Tensor features_;  // [r, d] f64
 };
 
-/// `count` directions in `width` dimensions, [count, width] f64, each N(0, I) by itself: in blocks
-/// of `width` they are orthogonal, with lengths drawn independently. Follows from the seed and the
-/// name.
+/// `count` random directions in `width` dimensions, [count, width] f64, each distributed as N(0,
+/// I). Directions are orthogonal within blocks of `width`, and their lengths are independent. They
+/// follow from the seed and the name.
 Tensor orthogonal_features(std::uint64_t seed, const std::string& name, std::int64_t count,
                            std::int64_t width);
 

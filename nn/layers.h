@@ -1,4 +1,4 @@
-// The small modules everything else is made of.
+// The basic modules of all models: Linear, LayerNorm, Dropout and activations.
 #pragma once
 
 #include <functional>
@@ -11,46 +11,52 @@ namespace nystrom {
 
 struct AttentionInputs;
 
-/// What a forward pass needs to know beside its inputs.
+/// The context of a forward pass: all it needs beside its inputs.
 struct RunContext {
   bool training = false;  ///< dropout on
   bool activation_checkpointing = false;
-  std::uint64_t seed = 0, step = 0;  ///< with sample_ids decide the dropout masks
-  Tensor sample_ids{};  ///< [b] i64: global index of each row's sample; needed when training
-  /// Called by each layer with what its attention gets and gives (before the convolution), which it
-  /// may exchange for the same value: for studies of the attention. The first layer comes first;
-  /// with checkpointing there is a second call, the last one first, in backward.
+  std::uint64_t seed = 0, step = 0;  ///< with sample_ids they decide the dropout masks
+  /// [b] i64, the global index of each row's sample; required if training.
+  Tensor sample_ids{};
+  /// Each layer calls it with the inputs and the output of its attention, before the convolution.
+  /// It may replace the output by an equal value, to study the attention. Calls come from the first
+  /// layer to the last. With checkpointing, backward calls it again, from the last layer to the
+  /// first.
   std::function<void(const AttentionInputs&, Var& output)> observe_attention = {};
-  /// Called in backward when the gradients from this place of the slab to its end are final in this
+  /// Backward calls it when the gradients from slab offset `place` to the end are final for this
   /// pass: layer by layer, the last one first.
   std::function<void(std::int64_t place)> gradients_final = {};
 };
 
-/// y = x Wᵀ + b.
+/// y = x Wᵀ + b, for x […, in] → […, out].
 class Linear {
  public:
   Linear(const Scope& scope, std::int64_t in, std::int64_t out)
       : weight_(scope.parameter("weight", {out, in})),
         bias_(scope.parameter("bias", {out}, {Init::Kind::zeros}, false)) {}
+  /// x […, in] → […, out].
   Var operator()(const Var& x) const { return linear(x, weight_, bias_); }
-  /// The same in the accumulate type. The last layer of a head: what decides is not rounded, so
-  /// that there are no ties.
+  /// The same in the accumulate type, for the last layer of a head. Unrounded logits do not tie.
   Var unrounded(const Var& x) const { return linear_unrounded(x, weight_, bias_); }
+  /// [out, in].
   const Parameter& weight() const { return weight_; }
+  /// [out].
   const Parameter& bias() const { return bias_; }
 
  private:
   Parameter weight_, bias_;
 };
 
+/// Layer normalisation over the last axis (Ba et al., arXiv 1607.06450).
 class LayerNorm {
  public:
   LayerNorm(const Scope& scope, std::int64_t width, double epsilon)
       : weight_(scope.parameter("weight", {width}, {Init::Kind::ones}, false)),
         bias_(scope.parameter("bias", {width}, {Init::Kind::zeros}, false)),
         epsilon_(epsilon) {}
+  /// Normalises x […, width].
   Var operator()(const Var& x) const { return layer_norm(x, weight_, bias_, epsilon_); }
-  /// Of residual + dropout(x).
+  /// Normalises residual + dropout(x).
   Var operator()(const Var& x, const Var& residual, const DropoutOptions& dropout) const {
     return residual_layer_norm(x, residual, dropout, weight_, bias_, epsilon_);
   }
@@ -60,14 +66,15 @@ class LayerNorm {
   double epsilon_;
 };
 
-/// A dropout with a number of its own, active in training only.
+/// Dropout with its own random stream, active in training only.
 class Dropout {
  public:
   Dropout(const Scope& scope, double p) : p_(p), site_(scope.next_dropout_site()) {}
+  /// x [b, …] with elements dropped in training, else x itself.
   Var operator()(const Var& x, const RunContext& run) const {
     return run.training ? dropout(x, p_, {run.seed, run.step, site_}, run.sample_ids) : x;
   }
-  /// The same, for ops that drop in passing.
+  /// Options for ops that include a dropout.
   DropoutOptions options(const RunContext& run) const {
     return run.training ? DropoutOptions{p_, {run.seed, run.step, site_}, run.sample_ids}
                         : DropoutOptions{};
@@ -78,7 +85,7 @@ class Dropout {
   std::uint32_t site_;
 };
 
-/// gelu, gelu_new or relu.
+/// Applies gelu, gelu_new or relu element-wise.
 Var activate(Activation activation, const Var& x);
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-// A whole model: encoder and head, as config.json names it.
+// A whole model: the encoder and the head that config.json names.
 #pragma once
 
 #include <optional>
@@ -7,49 +7,55 @@
 
 namespace nystrom {
 
-/// What a model computes. Undefined Vars are outputs that its head does not have.
+/// The outputs of a model. Outputs that its head does not have are undefined Vars.
 struct ModelOutput {
   Var last_hidden_state;  ///< [b, n, hidden]
-  Var logits;  ///< masked LM [b, n, vocab]; classification [b, labels], of towers [b / 2, labels];
-               ///< tokens [b, n, labels]; multiple choice [rows]
+  /// Masked LM: [b, n, vocab]. Classification: [b, labels], or with towers [b / 2, labels]. Token
+  /// classification: [b, n, labels]. Multiple choice: [rows].
+  Var logits;
   Var start_logits, end_logits;  ///< question answering: [b, n] each
-  Var output;  ///< sequence block: [b, hidden], the last valid time step; zeros for an empty row
+  /// Sequence block: [b, hidden], the last valid time step; zeros for an empty row.
+  Var output;
 };
 
-/// Loss and predictions of a masked-LM batch, at the chosen positions alone.
+/// Loss and predictions of a masked-LM batch, at its masked tokens only.
 struct MaskedLmOutput {
   Var loss;            ///< [1]
-  Tensor predictions;  ///< [chosen] i64: the argmax token
-  Tensor labels;       ///< [chosen] i64, on the CPU
-  Var order_logits{};  ///< [b, 2]: the segments stand as in the text, or exchanged; undefined
-                       ///< without the sentence-order head
+  Tensor predictions;  ///< [masked] i64: the argmax token
+  Tensor labels;       ///< [masked] i64, on the CPU
+  /// [b, 2]: whether the two segments are in order or exchanged. Undefined without the
+  /// sentence-order head.
+  Var order_logits{};
 };
 
-/// Declares its parameters in a store of its own; allocate that, and give it values, before calling
-/// the model.
+/// An encoder with its head. The constructor declares the parameters in the model's own store.
+/// Allocate that store and give it values before you call the model.
 class Model {
  public:
   explicit Model(const ModelConfig& config);
 
+  /// The configuration that the model was built from.
   const ModelConfig& config() const { return config_; }
+  /// The store of the model's parameters.
   ParameterStore& parameters() { return store_; }
   const ParameterStore& parameters() const { return store_; }
 
-  /// Inputs, positions and labels may lie on the CPU: they are copied to where the parameters are.
+  /// The forward pass. Inputs, positions and labels may be on the CPU: they are copied to the
+  /// parameters' device.
   ModelOutput operator()(const ModelInput& input, const RunContext& run = {}) const;
 
-  /// Logits of the masked-LM head at some positions alone: positions [r] i64, counted through the
-  /// rows of the batch → [r, vocab].
+  /// Logits of the masked-LM head at some positions only: positions [r] i64, indices into the
+  /// flattened [b · n] → [r, vocab].
   Var masked_lm_logits(const ModelInput& input, const Tensor& positions,
                        const RunContext& run = {}) const;
 
-  /// Mean cross-entropy of the masked tokens: labels [b, n] i64, ignore_index where nothing is
-  /// asked. The head runs on the chosen positions only. `normaliser` as in cross_entropy.
+  /// Mean cross-entropy of the masked tokens: labels [b, n] i64, with ignore_index at all other
+  /// positions. The head runs on the masked positions only. `normaliser` is that of cross_entropy.
   MaskedLmOutput masked_lm(const ModelInput& input, const Tensor& labels, double normaliser,
                            const RunContext& run) const;
 
  private:
-  /// What a pass computes on, where the parameters are.
+  /// The inputs of a forward pass, on the parameters' device.
   struct Pass;
 
   SequenceMask mask_of(const ModelInput& input) const;

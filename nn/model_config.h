@@ -1,5 +1,5 @@
-// What a model is: every number and choice that shapes or evaluates it. Keys are Hugging Face's
-// where it has one.
+// The configuration of a model: every number and choice that shapes it. Keys have Hugging Face's
+// names where it has them.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,7 @@
 
 namespace nystrom {
 
+/// The attention kinds.
 enum class AttentionKind {
   nystrom,
   softmax,
@@ -22,19 +23,25 @@ enum class AttentionKind {
   linformer,
   reformer
 };
+/// Padding-invariant attention (nystrom), or Hugging Face's computation.
 enum class Semantics { nystrom, transformers };
+/// The tensors that landmarks are means of.
 enum class LandmarkSource { queries_and_keys, keys };
+/// The inverse of the landmark matrix.
 enum class Inverse { iterative, exact, identity };
 /// Whether the heads of a layer share linformer's projections of the sequence.
 enum class ProjectionSharing { shared, per_head };
+/// The activation of feed-forward layers.
 enum class Activation { gelu, gelu_new, relu };
+/// The position of layer normalisation: after (BERT) or before each block.
 enum class Norm { post, pre };
+/// The position embeddings.
 enum class Positions { absolute, none };
-/// What a classification head reads of a sequence.
+/// The vector that a classification head reads: the first token's, or the mean of all.
 enum class Pooling { first, mean };
-/// How an encoder reads a pair of texts.
+/// The encoding of a pair of texts: as one sequence, or each by itself.
 enum class Pairs { joined, towers };
-/// What stands on the encoder.
+/// The head on top of the encoder.
 enum class Head {
   masked_lm,
   sequence_classification,
@@ -44,6 +51,7 @@ enum class Head {
   none
 };
 
+/// The names of each enumeration's values in configuration files.
 std::span<const EnumName<AttentionKind>> enum_names(AttentionKind);
 std::span<const EnumName<Semantics>> enum_names(Semantics);
 std::span<const EnumName<LandmarkSource>> enum_names(LandmarkSource);
@@ -54,9 +62,11 @@ std::span<const EnumName<Norm>> enum_names(Norm);
 std::span<const EnumName<Positions>> enum_names(Positions);
 std::span<const EnumName<Pooling>> enum_names(Pooling);
 std::span<const EnumName<Pairs>> enum_names(Pairs);
-/// Names are Hugging Face's classes ("NystromformerForMaskedLM"; none is "NystromformerModel").
+/// The names are Hugging Face's classes: "NystromformerForMaskedLM", …; none is
+/// "NystromformerModel".
 std::span<const EnumName<Head>> enum_names(Head);
 
+/// The options `model.attention`.
 struct AttentionConfig {
   AttentionKind kind = AttentionKind::nystrom;
   Semantics semantics = Semantics::nystrom;
@@ -102,6 +112,8 @@ void fields(V& v, AttentionConfig& c) {
     not_negative);
 }
 
+/// The options `model`, and the properties that a model has from its checkpoint, task, tokenizer or
+/// data.
 struct ModelConfig {
   std::int64_t vocab_size = 30000;
   std::int64_t hidden_size = 768;
@@ -121,27 +133,27 @@ struct ModelConfig {
   std::optional<std::int64_t> embed_dim;
   AttentionConfig attention;
 
-  // Not options of `model:`: decided by the checkpoint, the task, the tokenizer or the data.
+  // No options of `model:`; the checkpoint, the task, the tokenizer or the data decide them.
   std::int64_t pad_token_id = 1;
-  std::optional<std::int64_t> bos_token_id,
-      eos_token_id;  ///< of the tokenizer, for others to read; null: it has none
+  /// The tokenizer's ids, written to config.json for other programs. Null: the tokenizer has none.
+  std::optional<std::int64_t> bos_token_id, eos_token_id;
   Head head = Head::masked_lm;
   std::vector<std::string> labels = {"LABEL_0", "LABEL_1"};
-  /// With the masked-LM head: a second one says which of two segments came first.
+  /// Adds a second head to the masked-LM head, which predicts the order of two segments.
   bool sentence_order = false;
-  /// The only length that `semantics: transformers` accepts in the Nyström branch (Hugging Face's
-  /// reshape).
+  /// The only length that `semantics: transformers` accepts in the Nyström branch, because of
+  /// Hugging Face's reshape.
   std::int64_t segment_means_seq_len = 64;
 
-  /// The one length that the attention computes: segment_means_seq_len under semantics
-  /// transformers, unless that is its exact case. Nothing: any length.
+  /// The only length that the attention accepts: segment_means_seq_len under semantics
+  /// transformers, except in its exact case. Nothing: any length.
   std::optional<std::int64_t> fixed_length() const {
     const bool fixed = attention.kind == AttentionKind::nystrom &&
                        attention.semantics == Semantics::transformers &&
                        segment_means_seq_len != attention.num_landmarks;
     return fixed ? std::optional(segment_means_seq_len) : std::nullopt;
   }
-  /// Tokens of the longest sequence, the special ones included; nothing: no limit.
+  /// The limit of a sequence's tokens, with the special ones; nothing: no limit.
   std::optional<std::int64_t> longest_sequence() const {
     if (fixed_length()) return fixed_length();
     const bool limited =
@@ -149,12 +161,14 @@ struct ModelConfig {
     return limited ? std::optional(max_position_embeddings) : std::nullopt;
   }
 
-  /// Whether a sample is two rows of a batch, each encoded by itself (Tay et al., "Long Range
-  /// Arena", ICLR 2021: retrieval).
+  /// Whether a sample is two rows of a batch, each encoded by itself (retrieval in Tay et al.,
+  /// "Long Range Arena", ICLR 2021).
   bool has_towers() const {
     return head == Head::sequence_classification && pairs == Pairs::towers;
   }
+  /// The width of one attention head.
   std::int64_t head_dim() const { return hidden_size / num_attention_heads; }
+  /// The number of labels.
   std::int64_t num_labels() const { return static_cast<std::int64_t>(labels.size()); }
 };
 
@@ -187,8 +201,8 @@ void fields(V& v, ModelConfig& c) {
   v(c.attention, "attention", "the attention block");
 }
 
-/// Everything about `config` that cannot be built, one line each ("hidden_size 100 is not divisible
-/// by num_attention_heads 12; …").
+/// All reasons why a model of `config` cannot be built, one line each ("hidden_size 100 is not
+/// divisible by num_attention_heads 12; …").
 Problems problems(const ModelConfig& config);
 
 }  // namespace nystrom

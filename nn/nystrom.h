@@ -1,34 +1,36 @@
-// Nyström attention (Xiong et al., AAAI 2021, arXiv 2102.03902): softmax attention approximated
-// through m landmarks, in O(n).
+// Nyström attention (Xiong et al., AAAI 2021, arXiv 2102.03902): an approximation of softmax
+// attention through m landmarks, in O(n).
 #pragma once
 
 #include "nn/attention.h"
 
 namespace nystrom {
 
-/// With landmarks Qs, Ks and A = softmax(s Qs Ksᵀ), out = softmax(s Q Ksᵀ) · A⁺ · (softmax(s Qs Kᵀ)
-/// V): two ordinary attentions and an inverse, evaluated from the right, so that nothing of size n
-/// × n or n × m is kept.
+/// Landmarks Qs and Ks give A = softmax(s Qs Ksᵀ), and out = softmax(s Q Ksᵀ) · A⁺ · (softmax(s Qs
+/// Kᵀ) V). These are two ordinary attentions and an inverse, evaluated from the right. No matrix of
+/// size n × n or n × m is kept.
 ///
-/// Landmarks are the query and key projections applied to segment means of the layer's input, in
-/// the accumulate type: the same as means of queries and keys, without a second pass over these.
-/// Under bf16 and f16 they are rounded to that type once, and these values enter all three
-/// softmaxes; A, its inverse and everything of m rows stays f32.
+/// Landmarks are the query and key projections of segment means of the layer's input, in the
+/// accumulate type. They equal the means of queries and keys, without a second pass over these.
+/// Under bf16 and f16 they are rounded to that type once, and all three softmaxes use the rounded
+/// values. A, its inverse and all tensors of m rows stay f32.
 ///
-/// semantics nystrom: segments over the valid tokens, first iterate scaled by matrix, and exact
-/// attention for every sequence of at most m tokens. semantics transformers: segments over the
-/// padded row, first iterate scaled by the whole batch, exact attention if and only if
-/// segment_means_seq_len == num_landmarks; other lengths than segment_means_seq_len are refused.
+/// semantics nystrom: segments cover the valid tokens, and the first iterate is scaled by matrix.
+/// Sequences of at most m tokens get exact attention.
+///
+/// semantics transformers: segments cover the padded row, and the first iterate is scaled by the
+/// whole batch. Attention is exact if and only if segment_means_seq_len == num_landmarks. Other
+/// lengths than segment_means_seq_len are InputErrors.
 class NystromAttention : public AttentionMethod {
  public:
   explicit NystromAttention(const ModelConfig& config);
   Var operator()(const AttentionInputs& inputs) const override;
-  /// A = softmax(s Qs Ksᵀ) [b, h, m, m], the matrix that is inverted, in the accumulate type.
+  /// The matrix A = softmax(s Qs Ksᵀ) [b, h, m, m] that is inverted, in the accumulate type.
   Var landmark_matrix(const AttentionInputs& inputs) const;
-  /// What the gradient `dy` [b, h, n, d] of the output says of that matrix, through the inverse:
-  /// [b, h, m, m]. For samples that are not exact.
+  /// The gradient of that matrix through the inverse, [b, h, m, m], for the output's gradient `dy`
+  /// [b, h, n, d]. Only for samples without exact attention.
   Tensor landmark_matrix_gradient(const AttentionInputs& inputs, const Tensor& dy) const;
-  /// Whether a sequence of so many tokens gets exact attention.
+  /// Whether a sequence of `tokens` tokens gets exact attention.
   bool is_exact(std::int64_t tokens) const;
 
  private:
@@ -39,10 +41,10 @@ class NystromAttention : public AttentionMethod {
   Var approximate(const AttentionInputs& inputs) const;
   /// softmax(s Qs Kᵀ) V: [b, h, m, d] in the accumulate type.
   Var read_values(const Landmarks& landmarks, const AttentionInputs& inputs) const;
-  /// softmax(s Q Ksᵀ) y.
+  /// softmax(s Q Ksᵀ) y: [b, h, m, d] → [b, h, n, d].
   Var read_landmarks(const Landmarks& landmarks, const AttentionInputs& inputs, const Var& y) const;
   Landmarks landmarks(const AttentionInputs& inputs) const;
-  /// A⁺ x, with the inverse that the configuration names.
+  /// A⁺ x, with the inverse that the configuration selects.
   Var apply_inverse(const Var& a, const Var& x) const;
 
   AttentionConfig config_;

@@ -1,9 +1,9 @@
-// Parameters: where they live and how they get their names.
+// Parameters: their storage and their names.
 //
-// A Scope is a path; modules are constructed under one and extend it, and the path IS the Hugging
-// Face parameter name:
-//
-//   SelfAttention(const Scope& s, …) : query_(s / "query", …)      //
+// A Scope is a path. Modules are constructed under a scope and extend it, so the path is the
+// Hugging Face name of a parameter. For example
+//   SelfAttention(const Scope& s, …) : query_(s / "query", …)
+// declares
 //   nystromformer.encoder.layer.0.attention.self.query.weight
 #pragma once
 
@@ -18,29 +18,31 @@
 
 namespace nystrom {
 
-/// How a parameter starts: N(0, initializer_range), with one row of zeros, all zeros, or all ones.
+/// The initial values of a parameter: N(0, initializer_range), optionally with one row of zeros;
+/// all zeros; or all ones.
 struct Init {
   enum class Kind { normal, zeros, ones };
   Kind kind = Kind::normal;
   std::int64_t zero_row = -1;
 };
 
-/// `count` values of N(0, scale²) of the stream that belongs to `name` under `seed` (Box & Muller):
-/// fewer are a prefix of more.
+/// `count` values of N(0, scale²) from the random stream of `name` under `seed` (Box & Muller). A
+/// shorter result is a prefix of a longer one.
 std::vector<double> normal_values(std::uint64_t seed, std::string_view name, std::int64_t count,
                                   double scale = 1);
 
-/// One parameter. Modules hold copies; all mean the same tensor, which exists once the store is
-/// allocated.
+/// One parameter. Copies refer to the same tensor, which exists once the store is allocated.
 class Parameter {
  public:
   Parameter() = default;
-  /// The value as ops take it. Throws before ParameterStore::allocate.
+  /// The value, for ops. Throws before ParameterStore::allocate.
   const Var& var() const;
   operator const Var&() const { return var(); }
+  /// The Hugging Face name.
   const std::string& name() const { return entry_->name; }
+  /// The shape.
   const Shape& shape() const { return entry_->shape; }
-  /// Whether it takes part in weight decay: not biases, not LayerNorm.
+  /// Whether weight decay applies: not to biases and LayerNorm.
   bool decays() const { return entry_->decay; }
 
  private:
@@ -49,8 +51,8 @@ class Parameter {
     std::string name;
     Shape shape;
     Init init;
-    bool decay;           ///< takes part in weight decay: not biases, not LayerNorm
-    std::int64_t offset;  ///< elements into the slabs
+    bool decay;           ///< whether weight decay applies: not to biases and LayerNorm
+    std::int64_t offset;  ///< first element in the slabs
     Var var;
   };
   explicit Parameter(std::shared_ptr<Entry> entry) : entry_(std::move(entry)) {}
@@ -63,70 +65,77 @@ struct SlabRange {
   std::int64_t size() const { return end - begin; }
 };
 
-/// What the slabs hold: values only, or values, gradients and (under bf16 and f16) f32 masters.
+/// The slabs of a store. inference: values only. training: values, gradients and, under bf16 and
+/// f16, f32 masters.
 enum class StoreMode { inference, training };
 
-/// All parameters of a model in one slab, their gradients in another: one launch updates, one range
-/// is reduced.
+/// All parameters of a model in one slab, and their gradients in another. One kernel launch updates
+/// all parameters, and one range is reduced over the processes.
 class ParameterStore {
  public:
   ParameterStore() = default;
   ParameterStore(const ParameterStore&) = delete;
   ParameterStore& operator=(const ParameterStore&) = delete;
 
-  /// Declares a parameter; throws for a name that exists. Only before allocate.
+  /// Declares a parameter. Throws if the name exists. Call it before allocate.
   Parameter add(std::string name, const Shape& shape, Init init, bool decay);
-  /// Makes the slabs. Values are uninitialised until initialise or set. With `masters` the store
-  /// keeps f32 masters of that range alone. InputError when `device` does not compute in `dtype`.
+  /// Allocates the slabs. Values are uninitialised until initialise or set. With `masters`, the
+  /// store keeps f32 masters of that range only. Throws an InputError when `device` does not
+  /// compute in `dtype`.
   void allocate(DType dtype, StoreMode mode, Device device = cpu_device,
                 std::optional<SlabRange> masters = {});
-  /// Fresh values: N(0, standard_deviation) from (seed, name, element), so that they do not depend
-  /// on the order of declaration.
+  /// Sets fresh values: N(0, standard_deviation) from (seed, name, element). They do not depend on
+  /// the order of declaration.
   void initialise(std::uint64_t seed, double standard_deviation);
-  /// The same for these parameters alone.
+  /// Sets fresh values of the named parameters only.
   void initialise(std::uint64_t seed, double standard_deviation,
                   std::span<const std::string> names);
-  /// Gives `name` the values of a CPU tensor of its shape and any floating type.
+  /// Copies `values`, a CPU tensor of the parameter's shape and any floating type, to parameter
+  /// `name`.
   void set(std::string_view name, const Tensor& values);
-  /// The most exact copy of a parameter: the f32 master under bf16 and f16 training. Throws where
-  /// the store keeps a range of them alone.
+  /// The most exact copy of a parameter: the f32 master in bf16 and f16 training. Throws if the
+  /// store keeps masters of a range only.
   Tensor master(std::string_view name) const;
+  /// The gradient of a parameter.
   Tensor gradient(std::string_view name) const;
 
-  /// The part of `slab`, laid out as the store's own (a moment, say), that belongs to parameter
-  /// `name`.
+  /// The part of `slab` that belongs to parameter `name`. `slab` is laid out as the store's slabs,
+  /// as an optimizer's moment is.
   Tensor part_of(const Tensor& slab, std::string_view name) const;
 
-  /// In order of declaration.
+  /// All parameters, in order of declaration.
   std::vector<Parameter> parameters() const;
-  /// Number of trained values, without the padding between parameters.
+  /// The number of trained values, without the padding between parameters.
   std::int64_t count() const;
-  /// Elements of a slab, with that padding.
+  /// The number of elements of a slab, with that padding.
   std::int64_t slab_size() const { return slab_size_; }
-  /// The offset in the slabs of parameter `name`.
+  /// The offset of parameter `name` in the slabs.
   std::int64_t offset_of(std::string_view name) const { return find(name).offset; }
+  /// The type of the values.
   DType dtype() const { return dtype_; }
 
-  /// The slabs. `masters` is `values` itself unless these have 16 bits; a slab of masters_range()
-  /// if that is all that is kept.
+  /// The slab of all values.
   Tensor values() const { return values_; }
+  /// The slab of all gradients.
   Tensor gradients() const { return gradients_; }
+  /// The slab of f32 masters, or of masters_range() if the store keeps only that. It is the slab of
+  /// values itself unless these have 16 bits.
   Tensor masters() const { return masters_; }
+  /// The range whose masters the store keeps.
   SlabRange masters_range() const { return masters_range_; }
-  /// The masters of a range that is kept.
+  /// The masters of a range that the store keeps.
   Tensor masters(SlabRange range) const;
-  /// Makes `values` the rounded masters again, where there are masters, after these were changed;
-  /// nothing to do otherwise.
+  /// Rounds changed masters into the values. Does nothing if the values are the masters.
   void round_masters();
-  /// Ends of runs of parameters that are treated alike, and whether they decay: what kernels::adamw
-  /// takes.
+  /// Consecutive parameters with the same weight decay, in the form of kernels::adamw: the end of
+  /// each segment, and whether it decays.
   struct Segments {
     Tensor end;    ///< [k] i64
     Tensor decay;  ///< [k] f64: 1 or 0
   };
   Segments segments() const;
 
-  /// A number for the next dropout of the model, by order of construction.
+  /// The number of the model's next dropout, by order of construction.
   std::uint32_t next_dropout_site() { return dropout_sites_++; }
 
  private:
@@ -140,17 +149,21 @@ class ParameterStore {
   SlabRange masters_range_{0, 0};
 };
 
-/// A place in the tree of names.
+/// A path in the tree of parameter names.
 class Scope {
  public:
   explicit Scope(ParameterStore& store) : store_(&store) {}
 
+  /// The scope `name` below this one.
   Scope operator/(std::string_view name) const;
+  /// The path, with dots between names.
   const std::string& path() const { return path_; }
+  /// Declares parameter `name` of this scope in the store.
   Parameter parameter(std::string_view name, const Shape& shape, Init init = {},
                       bool decay = true) const;
+  /// The number of the model's next dropout.
   std::uint32_t next_dropout_site() const { return store_->next_dropout_site(); }
-  /// The offset in the slabs of the parameter that is declared next.
+  /// The offset in the slabs of the next parameter to be declared.
   std::int64_t next_offset() const { return store_->slab_size(); }
 
  private:

@@ -1,4 +1,4 @@
-// Which positions of a padded batch are tokens.
+// The positions of a padded batch that are tokens.
 #pragma once
 
 #include <vector>
@@ -7,23 +7,25 @@
 
 namespace nystrom {
 
-/// The attention mask of a batch [b, n], with what follows from it: lengths, and who is short.
+/// The attention mask of a batch [b, n], and the lengths that follow from it.
 class SequenceMask {
  public:
-  /// Every position is a token.
+  /// A mask in which every position is a token.
   SequenceMask(std::int64_t batch, std::int64_t length);
-  /// mask [b, n] u8 on the CPU: 0 where padded, anywhere in the row.
+  /// `mask` is [b, n] u8 on the CPU: 0 at padding, which may be anywhere in the row.
   explicit SequenceMask(const Tensor& mask, Device device = cpu_device);
 
+  /// The number of rows.
   std::int64_t batch() const { return batch_; }
+  /// The number of positions of a row.
   std::int64_t length() const { return length_; }
-  /// [b, n] u8 on the device; undefined when every position is a token.
+  /// The mask [b, n] u8 on the device; undefined when every position is a token.
   const Tensor& valid() const { return valid_; }
-  /// Number of tokens of each row.
+  /// The number of tokens of each row.
   const std::vector<std::int64_t>& counts() const { return counts_; }
-  /// Position of the last token of each row, −1 for an empty one.
+  /// The position of each row's last token, −1 for an empty row.
   std::vector<std::int64_t> last_positions() const;
-  /// The rows named by `index`.
+  /// The mask of the rows in `index`, in that order.
   SequenceMask rows(const std::vector<std::int64_t>& index) const;
 
  private:

@@ -1,4 +1,4 @@
-// Weights from a file into a parameter store.
+// Loading of weights from a file into a parameter store.
 #pragma once
 
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace nystrom {
 
-/// Weights on offer: names with shapes, and a way to read one.
+/// The weights of a file: names with shapes, and a function that reads one tensor.
 struct WeightSource {
   struct Entry {
     std::string name;
@@ -20,13 +20,13 @@ struct WeightSource {
   std::function<Tensor(const std::string& name)> read;
 };
 
-/// Strict: all missing, unexpected and mismatched names are reported at once, as one InputError.
-/// Copies that older files hold beside the parameters (the tied decoder, position buffers) are
-/// passed over, and parameters in `fresh` are not looked for. Needs no allocated store, so that a
-/// hostile file costs no memory.
+/// Throws one InputError that lists all missing, unexpected and mismatched names. Copies that older
+/// files hold beside the parameters (the tied decoder, position buffers) are ignored. Parameters in
+/// `fresh` need not exist in the source. The store need not be allocated, so a malicious file costs
+/// no memory.
 void check_weights(const ParameterStore& store, const WeightSource& source,
                    std::span<const std::string> fresh = {});
-/// check_weights, then gives every parameter but those in `fresh` its values.
+/// Calls check_weights, then gives every parameter its values, except those in `fresh`.
 void load_weights(ParameterStore& store, const WeightSource& source,
                   std::span<const std::string> fresh = {});
 
