@@ -1,9 +1,10 @@
-// Every differentiable function. Shapes are checked on entry and errors name the op, what was got
-// and what was expected.
+// All differentiable functions. They check shapes on entry. Errors name the op, the shape or type
+// that it got, and the expected one.
 //
-// Indices, labels and masks may lie on the CPU: ops copy them to where the numbers are.
-// Unless said otherwise all inputs of one op have one floating type, which is the result's, and
-// gradients have the type of what they belong to. "[…, c]" means any leading axes.
+// Indices, labels and masks may be on the CPU: ops copy them to the device of the values.
+// Unless a comment says otherwise, all inputs of an op have one floating type, which is also the
+// result's. Gradients have the types of the values that they belong to. "[…, c]" stands for any
+// leading axes.
 #pragma once
 
 #include <vector>
@@ -16,12 +17,12 @@ namespace nystrom {
 
 // ---- Element-wise -------------------------------------------------------------------------------
 
-/// NumPy broadcasting; gradients are summed over repeated axes.
+/// Element-wise arithmetic with NumPy broadcasting. Gradients are summed over repeated axes.
 Var operator+(const Var& a, const Var& b);
 Var operator-(const Var& a, const Var& b);
 Var operator*(const Var& a, const Var& b);
 Var operator/(const Var& a, const Var& b);
-/// scale · x + shift in one pass.
+/// scale · x + shift in one pass. The operators with a scalar call it.
 Var affine(const Var& x, double scale, double shift = 0);
 inline Var operator*(double scale, const Var& x) { return affine(x, scale); }
 inline Var operator*(const Var& x, double scale) { return affine(x, scale); }
@@ -29,123 +30,136 @@ inline Var operator/(const Var& x, double divisor) { return affine(x, 1 / diviso
 inline Var operator+(const Var& x, double shift) { return affine(x, 1, shift); }
 inline Var operator-(const Var& x, double shift) { return affine(x, 1, -shift); }
 inline Var operator-(const Var& x) { return affine(x, -1); }
-/// Gaussian error linear unit x Φ(x), and its tanh form ("gelu_new"). Hendrycks & Gimpel, arXiv
-/// 1606.08415.
+/// The Gaussian error linear unit x Φ(x), and its tanh form, "gelu_new" (Hendrycks & Gimpel, arXiv
+/// 1606.08415).
 Var gelu_erf(const Var& x);
 Var gelu_tanh(const Var& x);
+/// max(x, 0).
 Var relu(const Var& x);
+/// The hyperbolic tangent.
 Var tanh(const Var& x);
-/// In f32 at most e^88.
+/// eˣ; in f32 at most e^88.
 Var exp(const Var& x);
+/// x².
 Var square(const Var& x);
-/// x in another floating type; the gradient comes back in x's.
+/// x converted to another floating type. The gradient has x's type.
 Var cast(const Var& x, DType dtype);
-/// x rounded to what `dtype` can hold, in x's type; the gradient passes unchanged.
+/// x rounded to the values of `dtype`, in x's type. The gradient passes unchanged.
 Var round_to(const Var& x, DType dtype);
 
-/// x / (1 − p) where kept, else 0: x [b, …], sample_ids [b] i64, 0 ≤ p < 1. See core/rng.h for what
-/// decides the mask.
+/// x / (1 − p) for kept elements, 0 for the others: x [b, …], sample_ids [b] i64, 0 ≤ p < 1. For
+/// the mask see core/rng.h.
 Var dropout(const Var& x, double p, DropoutKey key, const Tensor& sample_ids);
 
 // ---- Matrix products ----------------------------------------------------------------------------
 
-/// x Wᵀ + bias: x […, in], weight [out, in], bias [out] or an undefined Var; result […, out].
-/// Gradients have the same `precision`.
+/// x Wᵀ + bias: x […, in], weight [out, in], bias [out] or an undefined Var → […, out]. Gradients
+/// are computed in the same `precision`.
 Var linear(const Var& x, const Var& weight, const Var& bias = {},
            Precision precision = Precision::full);
-/// The same with the result in the accumulate type, not rounded to x's: for outputs that are
-/// compared with each other. Its gradient is rounded to x's type before it goes on.
+/// linear with the result in the accumulate type, not rounded to x's type, for outputs that are
+/// compared with each other. Its gradient is rounded to x's type first.
 Var linear_unrounded(const Var& x, const Var& weight, const Var& bias = {});
-/// a b: a […, m, k], b […, k, n]; leading axes broadcast.
+/// The matrix product a b: a […, m, k], b […, k, n] → […, m, n]. Leading axes broadcast.
 Var matmul(const Var& a, const Var& b);
 
 // ---- Attention and its parts --------------------------------------------------------------------
 
-/// Over the last axis.
+/// Softmax over the last axis.
 Var softmax(const Var& x);
 
+/// The options of attention().
 struct AttentionOptions {
   double scale = 1;
-  Tensor key_mask;  ///< [b, keys] u8, 0 = left out; undefined: all count
+  /// [b, keys] u8, 0 for keys that are left out. Undefined: no key is left out.
+  Tensor key_mask;
   EmptyRows empty_rows = EmptyRows::zero;
-  DType out = DType::f32;  ///< type of the result: the queries' or its accumulate type
+  DType out = DType::f32;  ///< the result's type: the queries' type or its accumulate type
 };
 
-/// softmax(scale · q kᵀ) v without keeping a score matrix: q [b, h, nq, d], k [b, h, nk, d], v [b,
+/// softmax(scale · q kᵀ) v without a stored score matrix: q [b, h, nq, d], k [b, h, nk, d], v [b,
 /// h, nk, dv] → [b, h, nq, dv]. Types may differ within one accumulate type (bf16 queries, f32
-/// landmarks). Any strides but the last go in and come out: the result is laid out as [b, nq, h,
-/// dv], so that merging the heads again copies nothing.
+/// landmarks). All axes but the last may have any strides. The result is laid out as [b, nq, h,
+/// dv], so merging the heads copies nothing.
 Var attention(const Var& q, const Var& k, const Var& v, const AttentionOptions& options);
 
-/// Means over m segments of the valid tokens of each sample: x [b, n, c], mask [b, n] u8 or
-/// undefined → [b, m, c] in the accumulate type. Of l valid tokens in order, segment i covers
-/// floor(i·l/m) … floor((i+1)·l/m) − 1; an empty segment gives 0.
+/// Means over m segments of each sample's valid tokens: x [b, n, c], mask [b, n] u8 or undefined →
+/// [b, m, c] in the accumulate type. Of l valid tokens in order, segment i covers floor(i·l/m) …
+/// floor((i+1)·l/m) − 1. An empty segment gives 0.
 Var segment_means(const Var& x, const Tensor& mask, std::int64_t segments);
 
 /// `iterations` steps of Z ← ¼ Z (13 I − AZ (15 I − AZ (7 I − AZ))) from Z0 = Aᵀ / c: a […, m, m],
-/// f32 or f64. The gradient is that of the iteration as run, not of the true inverse. Xiong et al.,
-/// arXiv 2102.03902, equation 13.
+/// f32 or f64. `scale` selects c. The gradient is that of the iteration, not of the true inverse.
+/// Xiong et al., arXiv 2102.03902, equation 13.
 Var pseudo_inverse_iterative(const Var& a, std::int64_t iterations,
                              PinvScale scale = PinvScale::per_matrix);
-/// Moore–Penrose inverse by SVD, differentiated by the formula of Golub & Pereyra (SIAM J. Numer.
-/// Anal. 10, 1973), which needs no singular vectors and holds where the rank does not change: a […,
-/// m, m], f32 or f64.
+/// The Moore–Penrose inverse by SVD: a […, m, m], f32 or f64. Its gradient is the formula of Golub
+/// & Pereyra (SIAM J. Numer. Anal. 10, 1973). That formula needs no singular vectors and holds
+/// where the rank is constant.
 Var pseudo_inverse_exact(const Var& a);
 
-/// Depthwise along the sequence, one filter a head shared by its channels, zero padding k/2, no
-/// bias: x [b, n, h, d] (strided), weight [h, k] with k odd, mask [b, n] u8 or undefined (masked
-/// positions count as 0) → [b, n, h, d].
+/// Depthwise convolution along the sequence, with one filter a head that its channels share, zero
+/// padding k/2 and no bias: x [b, n, h, d] (strided), weight [h, k] with odd k → [b, n, h, d]. mask
+/// is [b, n] u8 or undefined; masked positions count as 0.
 Var sequence_conv(const Var& x, const Var& weight, const Tensor& mask);
 
-/// Over the last axis c: gamma, beta [c]. Ba et al., arXiv 1607.06450.
+/// Layer normalisation over the last axis c: gamma, beta [c]. Ba et al., arXiv 1607.06450.
 Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double epsilon);
 
-/// A dropout as an argument: see core/rng.h for what decides the mask. p 0 leaves everything as it
-/// is and needs no sample_ids.
+/// The dropout of an op that includes one. For the mask see core/rng.h. With p = 0 nothing is
+/// dropped, and sample_ids may be undefined.
 struct DropoutOptions {
   double p = 0;
   DropoutKey key;
   Tensor sample_ids;  ///< [b] i64
 };
 
-/// layer_norm(residual + dropout(x)) in one pass: x and residual [b, …, c] of one shape.
+/// layer_norm(residual + dropout(x)) in one pass: x and residual [b, …, c] of one shape → the same
+/// shape.
 Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions& dropout,
                         const Var& gamma, const Var& beta, double epsilon);
 
 // ---- Rows by index ------------------------------------------------------------------------------
 
-/// Rows of `table` [n, c] at ids […] i64 → […, c]. Row `padding_row` gets no gradient (−1: every
-/// row does). Ids outside 0 … n−1 throw.
+/// The rows of `table` [n, c] at ids […] i64 → […, c]. Row `padding_row` gets no gradient; with −1
+/// every row gets one. Throws for ids outside 0 … n−1.
 Var embedding(const Var& table, const Tensor& ids, std::int64_t padding_row = -1);
 /// x[index] along the first axis: x [n, …], index [r] i64 → [r, …]. An index of −1 gives zeros.
 Var gather_rows(const Var& x, const Tensor& index);
-/// The converse: y [rows, …] with y[index[r]] += x[r]; rows not named are 0.
+/// The adjoint of gather_rows: y[index[r]] += x[r] for x [r, …] → y [rows, …]. Rows that no index
+/// names are 0.
 Var scatter_rows(const Var& x, const Tensor& index, std::int64_t rows);
-/// x with masked rows set to 0, whatever they hold: x [b, n, c], mask [b, n] u8.
+/// x with masked rows set to 0, even where x is not finite: x [b, n, c], mask [b, n] u8.
 Var mask_rows(const Var& x, const Tensor& mask);
 
 // ---- Shape --------------------------------------------------------------------------------------
 
+/// x in another shape with the same number of elements.
 Var reshape(const Var& x, const Shape& shape);
-/// Views: nothing is copied.
+/// x with two axes exchanged, as a view.
 Var transpose(const Var& x, int axis_a, int axis_b);
+/// Elements begin … end − 1 of an axis, as a view.
 Var slice(const Var& x, int axis, std::int64_t begin, std::int64_t end);
+/// Joins parts along an axis. Their other axes have equal sizes.
 Var concat(const std::vector<Var>& parts, int axis);
 
 // ---- Reductions and losses ----------------------------------------------------------------------
 
-/// All elements → [1]; one axis → without it.
+/// The sum of all elements → [1].
 Var sum(const Var& x);
+/// The sum over one axis, which the result does not have.
 Var sum(const Var& x, int axis);
+/// The mean of all elements → [1].
 Var mean(const Var& x);
+/// The mean over one axis, which the result does not have.
 Var mean(const Var& x, int axis);
 
-/// Σ −log softmax(logits)[label] / normaliser over rows whose label is not ignore_index: logits [r,
-/// c], labels [r] i64 → [1] in the accumulate type. normaliser 0 means the number of counted rows
-/// (a mean); a training step spread over micro-batches gives its total. Without any counted row the
-/// loss is 0.
+/// Σ −log softmax(logits)[label] / normaliser, over rows whose label is not ignore_index: logits
+/// [r, c], labels [r] i64 → [1] in the accumulate type. normaliser 0 stands for the number of
+/// counted rows and gives a mean. A training step of several micro-batches passes its total.
+/// Without any counted row the loss is 0.
 Var cross_entropy(const Var& logits, const Tensor& labels, double normaliser = 0);
-/// mean((x − target)²) → [1] in the accumulate type; target has x's shape.
+/// mean((x − target)²) → [1] in the accumulate type. target has x's shape.
 Var mean_squared_error(const Var& x, const Tensor& target);
 
 }  // namespace nystrom

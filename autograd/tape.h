@@ -1,11 +1,10 @@
-// The tape: what was computed, in order, so that it can be walked back.
+// The tape: a record of operations in their order, for the backward pass.
 //
-//   Tape tape;                       // active in this thread until it goes out of scope
-//   Var loss = …;                    // ops record themselves
-//   tape.backward(loss);             // walks back, popping: each step frees what it saved as soon
-//   as it has run
+//   Tape tape;            // active in this thread until the end of its scope
+//   Var loss = …;         // ops record themselves
+//   tape.backward(loss);  // runs the steps in reverse and frees each at once
 //
-// Without an active tape nothing is recorded, and inference costs nothing. Gradients of gradients
+// Without an active tape nothing is recorded, and inference costs nothing extra. Second derivatives
 // are not supported.
 #pragma once
 
@@ -16,51 +15,54 @@
 
 namespace nystrom {
 
-/// The gradients of an op's inputs, as its backward function sees them.
+/// The gradients of an op's inputs, for its backward function.
 class Grads {
  public:
   explicit Grads(const std::vector<std::shared_ptr<GradSlot>>& slots) : slots_(slots) {}
 
-  /// Whether input i needs a gradient; work for others can be left out.
+  /// Whether input i needs a gradient. Backward functions may skip work for other inputs.
   bool wants(std::size_t i) const { return slots_[i] != nullptr; }
-  /// Adds `grad` (of input i's shape, any strides) to what input i has collected. Does nothing when
-  /// it wants none.
+  /// Adds `grad`, which has input i's shape and any strides, to the gradient of input i. Does
+  /// nothing if that input needs none.
   void add(std::size_t i, Tensor grad);
-  /// Where a kernel may write or add input i's gradient itself.
+  /// A tensor into which a kernel writes or adds input i's gradient.
   struct Destination {
     Tensor tensor;
-    bool accumulate;  ///< add to what is there; else it is uninitialised
+    bool accumulate;  ///< add to the tensor; otherwise it is uninitialised
   };
-  /// Only for an input that wants it. `shape` is the input's.
+  /// The destination for input i, which must need a gradient. `shape` is the input's shape.
   Destination into(std::size_t i, const Shape& shape, Device device);
 
  private:
   const std::vector<std::shared_ptr<GradSlot>>& slots_;
 };
 
-/// Adds to `grads` what follows from dy, the gradient of the op's output.
+/// The backward function of an op: adds the inputs' gradients to `grads`, from the output's
+/// gradient dy.
 using Backward = std::function<void(const Tensor& dy, Grads grads)>;
 
-/// Whether a backward function takes dy with any strides, or wants it contiguous.
+/// The layout of dy that a backward function accepts: contiguous only, or any strides.
 enum class DyLayout { contiguous, strided };
 
+/// A record of operations and the backward pass over it.
 class Tape {
  public:
-  /// Becomes the active tape of this thread; the one before is active again afterwards.
+  /// Becomes the active tape of this thread. The destructor reactivates the previous one.
   Tape();
   ~Tape();
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  /// Adds d loss / d leaf to every leaf's gradient and empties the tape. `loss` has one element and
-  /// was recorded here (or is a leaf).
+  /// Adds d loss / d leaf to the gradient of every leaf, and empties the tape. `loss` has one
+  /// element, and is a leaf or was recorded by this tape.
   void backward(const Var& loss);
-  /// The same from `seed`, the gradient of `output`.
+  /// The backward pass from `seed`, the gradient of `output`.
   void backward(const Var& output, Tensor seed);
+  /// The number of recorded operations.
   std::size_t size() const { return steps_.size(); }
 
-  /// `f` is called in backward when everything recorded from here on has been walked, whether or
-  /// not it led to the loss.
+  /// Registers `f`. The backward pass calls it after all operations that are recorded from here on,
+  /// whether or not they contribute to the loss.
   void add_backward_hook(std::function<void()> f) {
     marks_.push_back({steps_.size(), std::move(f)});
   }
@@ -75,9 +77,9 @@ class Tape {
                         const std::vector<Var>& inputs);
   friend class NoGrad;
 
-  /// Pops every step, running those whose output has a gradient.
+  /// Pops every step, and runs those whose output has a gradient.
   void walk();
-  /// Pops the marks behind the last step.
+  /// Pops the hooks behind the last step, and calls them.
   void reach_marks();
 
   struct Step {
@@ -89,7 +91,7 @@ class Tape {
   };
 
   struct Mark {
-    std::size_t place;  // in steps_
+    std::size_t place;  // index into steps_
     std::function<void()> reached;
   };
 
@@ -98,7 +100,7 @@ class Tape {
   Tape* previous_;
 };
 
-/// While alive, nothing is recorded in this thread.
+/// Disables recording in this thread while it lives.
 class NoGrad {
  public:
   NoGrad();
@@ -110,13 +112,14 @@ class NoGrad {
   Tape* previous_;
 };
 
-/// `value` as a Var: recorded when a tape is active and an input wants a gradient, else a constant.
+/// Makes `value` a Var. It is recorded if a tape is active and an input needs a gradient; otherwise
+/// it is a constant.
 Var record(const char* name, Tensor value, std::vector<Var> inputs, Backward backward,
            DyLayout layout = DyLayout::contiguous);
 
-/// f(inputs) without keeping what it computes: f runs once now, unrecorded, and again in backward,
-/// when its gradients are needed (Chen et al., arXiv 1604.06174). f must compute the same again:
-/// dropout does, its masks come from counters.
+/// f(inputs) with activation checkpointing (Chen et al., arXiv 1604.06174): intermediate values are
+/// not kept. f runs once now, unrecorded, and again in the backward pass. Both runs must compute
+/// the same values. Dropout does, because its masks come from counters.
 Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f,
                const std::vector<Var>& inputs);
 

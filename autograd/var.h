@@ -1,4 +1,4 @@
-// Var: a tensor that gradients may flow to.
+// Var: a tensor that may have a gradient.
 #pragma once
 
 #include <memory>
@@ -7,39 +7,48 @@
 
 namespace nystrom {
 
-/// Where the gradient of one Var is collected. Held by the Var and by the tape, so that values can
-/// go before their gradients come.
+/// The gradient of one Var. The Var and the tape share it, so that values can be freed before their
+/// gradients are computed.
 struct GradSlot {
-  Tensor grad;  ///< undefined until something arrives; a leaf's is given and only added to
-  DType dtype;  ///< type of the gradients of an intermediate: that of its value
+  /// Undefined until a gradient arrives. A leaf's tensor is given, and gradients are added to it.
+  Tensor grad;
+  DType dtype;  ///< the gradient's type for intermediates: that of the value
   bool is_leaf = false;
 };
 
-/// A value on the tape, or a constant. Copies are cheap and mean the same Var.
+/// A recorded value or a constant. Copies are cheap and refer to the same Var.
 class Var {
  public:
   Var() = default;
-  /// A constant: no gradient flows to it.
+  /// A constant, which has no gradient.
   Var(Tensor value)
       : value_(std::move(value)) {}  // NOLINT: tensors are constants wherever Vars are expected
   Var(Tensor value, std::shared_ptr<GradSlot> slot)
       : value_(std::move(value)), slot_(std::move(slot)) {}
 
-  /// A leaf (a parameter): backward adds to `grad`, which may be of the accumulate type.
+  /// A leaf (a parameter). The backward pass adds to `grad`, which may have the accumulate type.
   static Var leaf(Tensor value, Tensor grad);
-  /// A leaf with a zeroed gradient of its own.
+  /// A leaf with its own gradient, initially zero.
   static Var leaf(Tensor value);
 
+  /// The value.
   const Tensor& value() const { return value_; }
+  /// The value's shape.
   const Shape& shape() const { return value_.shape(); }
+  /// The size of an axis. Negative axes count from the end.
   std::int64_t dim(int axis) const { return value_.dim(axis); }
+  /// The number of axes.
   int rank() const { return value_.rank(); }
+  /// The value's type.
   DType dtype() const { return value_.dtype(); }
+  /// Whether there is a value.
   bool defined() const { return value_.defined(); }
 
+  /// Whether gradients are collected.
   bool requires_grad() const { return slot_ != nullptr; }
-  /// The gradient collected so far; throws for a constant.
+  /// The gradient so far. Throws for a constant.
   const Tensor& grad() const;
+  /// The gradient that the tape shares; null for a constant.
   const std::shared_ptr<GradSlot>& slot() const { return slot_; }
   /// The same value as a constant.
   Var detach() const { return Var(value_); }
