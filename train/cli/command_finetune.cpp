@@ -5,7 +5,9 @@
 #include <CLI/Formatter.hpp>
 
 #include "core/check.h"
+#include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
+#include "train/config/config_io.h"
 #include "train/finetune/finetune.h"
 #include "train/finetune/sweep.h"
 
