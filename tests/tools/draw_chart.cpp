@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/error.h"
+#include "core/base/file_io.h"
 #include "core/base/json.h"
 #include "train/report/chart.h"
 
