@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <hdf5.h>
+#include <oniguruma.h>
 #include <utf8proc.h>
 #include <zlib.h>
 #include <zstd.h>
@@ -15,6 +16,7 @@ std::vector<LibraryVersion> data_library_versions() {
       {"zlib", zlibVersion()},
       {"zstd", ZSTD_versionString()},
       {"HDF5", fmt::format("{}.{}.{}", major, minor, release)},
+      {"Oniguruma", onig_version()},
       {"utf8proc", fmt::format("{} (Unicode {})", utf8proc_version(), utf8proc_unicode_version())}};
 }
 

@@ -127,9 +127,7 @@ std::unique_ptr<TextNormalizer> read_replace(const JsonPart& part) {
   const JsonPart expression = pattern["Regex"];
   auto compiled = std::make_shared<Pattern>(expression.text(), expression.where());
   return step([compiled, content](AlignedText& aligned) {
-    std::vector<ByteRange> places = compiled->find_all(aligned.text());
-    std::erase_if(places, [](const ByteRange& place) { return place.size() == 0; });
-    aligned.replace(places, content);
+    aligned.replace(compiled->find_all(aligned.text()), content);
   });
 }
 

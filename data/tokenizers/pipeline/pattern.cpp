@@ -1,189 +1,211 @@
 #include "data/tokenizers/pipeline/pattern.h"
 
 #include <algorithm>
-#include <optional>
+#include <limits>
+#include <new>
+#include <vector>
 
+#include <oniguruma.h>
+
+#include "core/base/printable.h"
 #include "core/base/utf8.h"
 #include "core/check.h"
-#include "data/tokenizers/pipeline/pattern_parser.h"
-#include "data/tokenizers/pipeline/unicode.h"
 
 namespace nystrom {
 namespace {
 
-/// Runs a program by backtracking, with a stack of its own.
-class Matcher {
+constexpr unsigned max_stack_entries = 1u << 22;
+constexpr unsigned long first_budget = 1000;  // backtracking steps of a search's first attempt
+
+const OnigUChar* bytes_of(std::string_view text) {
+  return reinterpret_cast<const OnigUChar*>(text.data());
+}
+
+/// Oniguruma has limits of expressions for the process alone: set once, before the first one.
+void initialize() {
+  [[maybe_unused]] static const bool once = [] {
+    OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
+    if (onig_initialize(encodings, 1) != ONIG_NORMAL) throw std::bad_alloc();
+    onig_set_parse_depth_limit(Pattern::max_depth);
+    onig_set_capture_num_limit(Pattern::max_captures);
+    return true;
+  }();
+}
+
+std::string message_of(int code, OnigErrorInfo* info = nullptr) {
+  OnigUChar text[ONIG_MAX_ERROR_MESSAGE_LEN];
+  const int length = onig_error_code_to_str(text, code, info);
+  return printable({reinterpret_cast<const char*>(text), static_cast<std::size_t>(length)});
+}
+
+/// What makes an expression slow that Oniguruma's own limits do not count.
+struct Costs {
+  int nested_looks = 0;  // look-arounds one inside another: each level goes over the text again
+  int calls = 0;         // of groups, as \g<name>: calls of callers double what is compiled
+  int classes = 0;       // of characters, \w, \p{L}, […]: tens of kilobytes each
+};
+
+bool is_look_around(std::string_view group) {
+  return group.starts_with("?=") || group.starts_with("?!") || group.starts_with("?<=") ||
+         group.starts_with("?<!");
+}
+
+Costs costs_of(std::string_view expression) {
+  Costs costs;
+  std::vector<bool> groups;  // the open ones: whether they look around
+  int looks = 0, brackets = 0;
+  for (std::size_t i = 0; i < expression.size(); ++i) {
+    const char c = expression[i];
+    if (c == '\\') {
+      if (++i == expression.size()) break;
+      if (expression[i] == 'g') ++costs.calls;
+      if (std::string_view("dDhHpPsSwW").find(expression[i]) != std::string_view::npos)
+        ++costs.classes;
+    } else if (c == '[') {
+      ++brackets;
+      ++costs.classes;
+    } else if (c == ']') {
+      brackets = std::max(brackets - 1, 0);
+    } else if (brackets == 0 && c == '(') {
+      groups.push_back(is_look_around(expression.substr(i + 1)));
+      looks += groups.back() ? 1 : 0;
+      costs.nested_looks = std::max(costs.nested_looks, looks);
+    } else if (brackets == 0 && c == ')' && !groups.empty()) {
+      looks -= groups.back() ? 1 : 0;
+      groups.pop_back();
+    }
+  }
+  return costs;
+}
+
+/// What a search needs besides the expression.
+class Scratch {
  public:
-  Matcher(const PatternProgram& program, std::string_view text, const std::string& where)
-      : program_(program), text_(text), where_(where) {
-    // Tokenizers' expressions take a few steps a character.
-    steps_left_ = std::size_t{10'000'000} + 1000 * text.size();
+  Scratch() : region_(onig_region_new()), limits_(onig_new_match_param()) {
+    if (region_ == nullptr || limits_ == nullptr) throw std::bad_alloc();
+    onig_initialize_match_param(limits_.get());
+    onig_set_match_stack_limit_size_of_match_param(limits_.get(), max_stack_entries);
   }
 
-  /// The end of a match of the instructions from `first` on that begins at `start`.
-  std::optional<std::size_t> match(std::size_t first, std::size_t start) {
-    const std::size_t bottom = stack_.size();
-    std::size_t at = first, position = start;
-    while (true) {
-      const Outcome outcome = step(at, position);
-      if (outcome == Outcome::matched) {
-        stack_.resize(bottom);
-        return position;
-      }
-      if (outcome == Outcome::failed && !backtrack(bottom, at, position)) return std::nullopt;
-    }
+  /// Oniguruma's result for the first match from `start` on.
+  int search(OnigRegex regex, std::string_view text, std::size_t start, unsigned long budget) {
+    onig_set_retry_limit_in_match_of_match_param(limits_.get(), budget);
+    onig_set_retry_limit_in_search_of_match_param(limits_.get(), budget);
+    const OnigUChar* begin = bytes_of(text);
+    const OnigUChar* end = begin + text.size();
+    return onig_search_with_param(regex, begin, end, begin + start, end, region_.get(),
+                                  ONIG_OPTION_NONE, limits_.get());
+  }
+
+  ByteRange match() const {
+    return {static_cast<std::uint32_t>(region_->beg[0]),
+            static_cast<std::uint32_t>(region_->end[0])};
   }
 
  private:
-  enum class Outcome { going_on, failed, matched };
-
-  /// A place to go on from: at `position`, or for a repeated character at any character boundary
-  /// down to `lowest`.
-  struct Choice {
-    std::size_t at, position, lowest;
+  struct Free {
+    void operator()(OnigRegion* region) const { onig_region_free(region, 1); }
+    void operator()(OnigMatchParam* limits) const { onig_free_match_param(limits); }
   };
 
-  bool backtrack(std::size_t bottom, std::size_t& at, std::size_t& position) {
-    if (stack_.size() == bottom) return false;
-    Choice& top = stack_.back();
-    at = top.at;
-    position = top.position;
-    if (top.position <= top.lowest) {
-      stack_.pop_back();
-    } else {
-      do --top.position;
-      while (is_utf8_continuation(text_[top.position]));
+  std::unique_ptr<OnigRegion, Free> region_;
+  std::unique_ptr<OnigMatchParam, Free> limits_;
+};
+
+bool is_out_of_steps(int result) {
+  return result == ONIGERR_RETRY_LIMIT_IN_MATCH_OVER ||
+         result == ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER;
+}
+
+/// Searches of one text, which share a number of backtracking steps.
+class Searches {
+ public:
+  Searches(OnigRegex regex, std::string_view text)
+      : regex_(regex), text_(text), steps_left_(10'000'000 + 1000 * text.size()) {}
+
+  /// Oniguruma does not say how many steps a search took: it gets few at first, then more, and is
+  /// charged with all that its attempts got. A thousand a match are free.
+  int search(std::size_t start) {
+    int result = scratch_.search(regex_, text_, start, first_budget);
+    for (unsigned long budget = 8 * first_budget; is_out_of_steps(result) && budget <= steps_left_;
+         budget *= 8) {
+      steps_left_ -= budget;
+      result = scratch_.search(regex_, text_, start, budget);
     }
-    return true;
+    return result;
   }
 
-  bool passes(const CharacterSet& set, std::size_t& position) const {
-    if (position >= text_.size()) return false;
-    std::size_t next = position;
-    if (!set.contains(next_code_point(text_, next))) return false;
-    position = next;
-    return true;
-  }
+  ByteRange match() const { return scratch_.match(); }
 
-  char32_t before(std::size_t position) const {
-    do --position;
-    while (position > 0 && is_utf8_continuation(text_[position]));
-    return next_code_point(text_, position);
-  }
-
-  bool is_word_at(std::size_t position) const {
-    return position < text_.size() && is_word_character(next_code_point(text_, position));
-  }
-
-  Outcome repeat(const PatternInstruction& now, std::size_t& at, std::size_t& position) {
-    const CharacterSet& set = program_.sets[now.set];
-    std::size_t lowest = position;
-    std::uint32_t count = 0;
-    while (count < now.most && passes(set, position)) {
-      if (++count <= now.least) lowest = position;
-      spend();
-    }
-    if (count < now.least) return Outcome::failed;
-    ++at;
-    if (position > lowest && now.kind == PatternInstruction::Kind::repeat) {
-      std::size_t shorter = position;
-      do --shorter;
-      while (is_utf8_continuation(text_[shorter]));
-      stack_.push_back({at, shorter, lowest});
-    }
-    return Outcome::going_on;
-  }
-
-  bool holds(const PatternInstruction& now, std::size_t position) const {
-    using Kind = PatternInstruction::Kind;
-    switch (now.kind) {
-      case Kind::line_begin: return position == 0 || text_[position - 1] == '\n';
-      case Kind::line_end: return position == text_.size() || text_[position] == '\n';
-      case Kind::text_begin: return position == 0;
-      case Kind::text_end:
-        return position == text_.size() ||
-               (now.least == 1 && position + 1 == text_.size() && text_[position] == '\n');
-      case Kind::word_edge:
-        return ((position > 0 && is_word_character(before(position))) != is_word_at(position)) ==
-               (now.least == 1);
-      default:
-        return (position > 0 && program_.sets[now.set].contains(before(position))) ==
-               (now.least == 1);  // behind
-    }
-  }
-
-  Outcome step(std::size_t& at, std::size_t& position) {
-    using Kind = PatternInstruction::Kind;
-    spend();
-    const PatternInstruction& now = program_.instructions[at];
-    switch (now.kind) {
-      case Kind::end: return Outcome::matched;
-      case Kind::character:
-        return passes(program_.sets[now.set], position) ? (++at, Outcome::going_on)
-                                                        : Outcome::failed;
-      case Kind::repeat:
-      case Kind::repeat_all: return repeat(now, at, position);
-      case Kind::jump: at = now.target; return Outcome::going_on;
-      case Kind::branch:
-        stack_.push_back({now.other, position, position});
-        at = now.target;
-        return Outcome::going_on;
-      case Kind::ahead:
-      case Kind::atomic: {
-        const auto end = match(at + 1, position);
-        if (end.has_value() != (now.least == 1)) return Outcome::failed;
-        if (now.kind == Kind::atomic) position = *end;
-        at = now.target;
-        return Outcome::going_on;
-      }
-      default: return holds(now, position) ? (++at, Outcome::going_on) : Outcome::failed;
-    }
-  }
-
-  void spend() {
-    require_input(steps_left_-- > 0 && stack_.size() < (std::size_t{1} << 24),
-                  "{}: the regular expression takes too long", where_);
-  }
-
-  const PatternProgram& program_;
+ private:
+  OnigRegex regex_;
   std::string_view text_;
-  const std::string& where_;
-  std::vector<Choice> stack_;
-  std::size_t steps_left_;
+  unsigned long steps_left_;
+  Scratch scratch_;
 };
 
 }  // namespace
 
-struct Pattern::Program : PatternProgram {};
+void Pattern::Free::operator()(re_pattern_buffer* regex) const { onig_free(regex); }
 
 Pattern::Pattern(std::string_view expression, const std::string& where)
-    : program_(std::make_unique<Program>(Program{compile_pattern(expression, where)})),
-      where_(where) {}
-Pattern::~Pattern() = default;
-Pattern::Pattern(Pattern&&) noexcept = default;
-Pattern& Pattern::operator=(Pattern&&) noexcept = default;
+    : expression_(printable(expression)), where_(where) {
+  require_input(expression.size() <= max_bytes,
+                "{}: the regular expression has {} bytes, expected at most {}", where,
+                expression.size(), max_bytes);
+  const Costs costs = costs_of(expression);
+  require_input(costs.nested_looks <= max_nested_looks,
+                "{}: the regular expression '{}' has {} look-arounds one inside another, expected "
+                "at most {}",
+                where, expression_, costs.nested_looks, max_nested_looks);
+  require_input(costs.calls <= max_calls,
+                "{}: the regular expression '{}' calls groups {} times, expected at most {} calls",
+                where, expression_, costs.calls, max_calls);
+  require_input(costs.classes <= max_classes,
+                "{}: the regular expression '{}' has {} classes of characters, expected at most {}",
+                where, expression_, costs.classes, max_classes);
+  initialize();
+  OnigRegex regex = nullptr;
+  OnigErrorInfo info{};
+  const OnigUChar* begin = bytes_of(expression);
+  const int result = onig_new(&regex, begin, begin + expression.size(), ONIG_OPTION_NONE,
+                              ONIG_ENCODING_UTF8, ONIG_SYNTAX_ONIGURUMA, &info);
+  if (result == ONIGERR_MEMORY) throw std::bad_alloc();
+  require_input(result == ONIG_NORMAL, "{}: the regular expression '{}' is invalid: {}", where,
+                expression_, message_of(result, &info));
+  regex_.reset(regex);
+}
+
+void Pattern::fail(int code, std::size_t text_bytes) const {
+  if (code == ONIGERR_MEMORY) throw std::bad_alloc();
+  throw InputError(
+      fmt::format("{}: the regular expression '{}' takes too long in a text of {} bytes ({}); "
+                  "expected one that backtracks less, such as without repetitions inside "
+                  "repetitions",
+                  where_, expression_, text_bytes, message_of(code)));
+}
 
 std::vector<ByteRange> Pattern::find_all(std::string_view text) const {
   std::vector<ByteRange> found;
-  Matcher matcher(*program_, text, where_);
-  // Most expressions tell by their first instruction where no match can begin.
-  const PatternInstruction& first = program_->instructions[0];
-  const bool begins = first.kind == PatternInstruction::Kind::character ||
-                      (first.kind == PatternInstruction::Kind::repeat && first.least > 0);
-  const CharacterSet* beginnings = begins ? &program_->sets[first.set] : nullptr;
+  if (text.empty()) return found;
+  require_input(text.size() <= std::numeric_limits<int>::max(),
+                "{}: a text of {} bytes for the regular expression '{}', expected at most {}",
+                where_, text.size(), expression_, std::numeric_limits<int>::max());
+  Searches searches(regex_.get(), text);
   std::size_t start = 0;
   while (start <= text.size()) {
-    if (beginnings != nullptr && start < text.size()) {
-      std::size_t behind = start;
-      if (!beginnings->contains(next_code_point(text, behind))) {
-        start = behind;
-        continue;
-      }
-    }
-    const auto end = matcher.match(0, start);
-    if (end) found.push_back({static_cast<std::uint32_t>(start), static_cast<std::uint32_t>(*end)});
-    if (end && *end > start)
-      start = *end;
+    const int result = searches.search(start);
+    if (result == ONIG_MISMATCH) break;
+    if (result < 0) fail(result, text.size());
+    const ByteRange match = searches.match();
+    const std::uint32_t last_end = found.empty() ? 0 : found.back().end;
+    require_input(match.begin >= last_end,
+                  "{}: a match of the regular expression '{}' begins at byte {}, inside the match "
+                  "before, which ends at byte {}; expected no \\K in a look-behind",
+                  where_, expression_, match.begin, last_end);
+    start = match.end;
+    if (match.size() > 0 || found.empty() || match.end != last_end)
+      found.push_back(match);
     else
       start += start < text.size() ? utf8_length(text[start]) : 1;
   }

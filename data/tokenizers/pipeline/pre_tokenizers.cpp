@@ -158,9 +158,16 @@ class ByteLevel final : public PreTokenizer {
             });
     }
     rebuild(words, [&](AlignedText& text, std::size_t i) {
-      for (std::uint32_t at = words.ranges[i].begin; at < words.ranges[i].end; ++at)
-        text.append(byte_level_character(static_cast<unsigned char>(words.text.text()[at])),
+      const std::string& bytes = words.text.text();
+      for (std::uint32_t at = words.ranges[i].begin; at < words.ranges[i].end;) {
+        const std::uint32_t begin = at;  // of bytes that are their own characters
+        while (at < words.ranges[i].end && bytes[at] >= '!' && bytes[at] <= '~') ++at;
+        if (at > begin) text.append(words.text, {begin, at});
+        if (at == words.ranges[i].end) break;
+        text.append(byte_level_character(static_cast<unsigned char>(bytes[at])),
                     words.text.origin(at));
+        ++at;
+      }
     });
   }
   void describe(WordMarks& marks) const override { marks.byte_level = true; }

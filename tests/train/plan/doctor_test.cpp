@@ -28,10 +28,10 @@ std::string line_of(const std::vector<Finding>& findings, const std::string& nam
          (found->advice.empty() ? "" : "; " + found->advice);
 }
 
-const std::string all_names[] = {"cpu",  "vectors",  "bf16",          "threads", "load",  "memory",
-                                 "disk", "gpu",      "driver",        "cuda",    "cudnn", "nccl",
-                                 "mpi",  "oneDNN",   "nlohmann-json", "fmt",     "zlib",  "zstd",
-                                 "HDF5", "utf8proc", "yaml-cpp"};
+const std::string all_names[] = {"cpu",  "vectors",   "bf16",          "threads", "load",  "memory",
+                                 "disk", "gpu",       "driver",        "cuda",    "cudnn", "nccl",
+                                 "mpi",  "oneDNN",    "nlohmann-json", "fmt",     "zlib",  "zstd",
+                                 "HDF5", "Oniguruma", "utf8proc",      "yaml-cpp"};
 
 TEST(Doctor, PrintsALineAFinding) {
   const TemporaryFolder folder;

@@ -108,9 +108,9 @@ const Case cases[] = {
      R"({"type": "Replace", "pattern": {"Glob": "*"}, "content": ""})",
      "normalizer.pattern: 'Regex' is missing"},
     {"replace_regex", "/normalizer",
-     R"j({"type": "Replace", "pattern": {"Regex": "(?<x>a)"}, "content": ""})j",
-     "normalizer.pattern.Regex: the regular expression '(?<x>a)' holds a group of a kind that is "
-     "not known near byte 2, which is not supported"},
+     R"j({"type": "Replace", "pattern": {"Regex": "(a"}, "content": ""})j",
+     "normalizer.pattern.Regex: the regular expression '(a' is invalid: end pattern with unmatched "
+     "parenthesis"},
     {"charsmap_base64", "/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "*AAA"})",
      "normalizer.precompiled_charsmap: character 0 is not of base64"},
     {"charsmap_length", "/normalizer", R"({"type": "Precompiled", "precompiled_charsmap": "AAA"})",

@@ -3,7 +3,17 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <thread>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/json.h"
+#include "core/base/printable.h"
+#include "core/base/utf8.h"
 #include "data/tokenizers/pipeline/pre_tokenizers.h"
+#include "data/tokenizers/pipeline/unicode.h"
+#include "tests/support/fixtures.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
@@ -64,41 +74,142 @@ TEST(Pattern, PlacesAndCase) {
   EXPECT_EQ(matches("(?i)[k]\xC3\x89", "\xE2\x84\xAA\xC3\xA9"), (Strings{"\xE2\x84\xAA\xC3\xA9"}));
 }
 
-TEST(Pattern, Errors) {
-  const auto error = [](const std::string& expression) {
-    return input_error([&] { Pattern(expression, "f: p"); });
-  };
-  const auto message = [](const std::string& expression, const std::string& what, int place) {
-    return "f: p: the regular expression '" + expression + "' holds " + what + " near byte " +
-           std::to_string(place) + ", which is not supported";
-  };
-  EXPECT_EQ(error("(a"), message("(a", "a group that is not closed", 2));
-  EXPECT_EQ(error("a)"), message("a)", "an unmatched )", 1));
-  EXPECT_EQ(error("*a"), message("*a", "a repetition of nothing", 1));
-  EXPECT_EQ(error("(?<n>a)"), message("(?<n>a)", "a group of a kind that is not known", 2));
-  EXPECT_EQ(error("\\p{Han}"),
-            message("\\p{Han}", "a property of characters that is not known", 3));
-  EXPECT_EQ(error("\\1"), message("\\1", "an escape that is not known", 2));
-  EXPECT_EQ(error("[a"), message("[a", "an end too early", 2));
-  EXPECT_EQ(error("[b-a]"), message("[b-a]", "a range that is the wrong way round", 4));
-  EXPECT_EQ(error("[a&&b]"), message("[a&&b]", "an intersection of sets", 4));
-  EXPECT_EQ(error("(a*)*"), message("(a*)*", "a repetition of what may be empty", 5));
-  EXPECT_EQ(error("a{2,1}"),
-            message("a{2,1}", "a repetition whose bounds are the wrong way round", 6));
-  EXPECT_EQ(error("a{5000}"), message("a{5000}", "too many repetitions", 6));
-  EXPECT_EQ(error("(?:(?:(?:a{1,9}b){999}){999}"),
-            message("(?:(?:(?:a{1,9}b){999}){999}", "too many repetitions", 28));
-  EXPECT_EQ(error("(?<=ab)c"),
-            message("(?<=ab)c", "a look behind over more than one character", 7));
-  EXPECT_EQ(error(std::string(60, '(')),
-            message(std::string(60, '('), "too many nested groups", 50));
-  EXPECT_EQ(error("\\x{110000}"), message("\\x{110000}", "a character beyond U+10FFFF", 9));
+/// `text` with each match, empty ones too, replaced by "|".
+std::string replaced(const std::string& expression, const std::string& text) {
+  std::string made;
+  std::size_t done = 0;
+  for (const ByteRange& range : Pattern(expression, "p").find_all(text)) {
+    made.append(text, done, range.begin - done).append("|");
+    done = range.end;
+  }
+  return made.append(text, done);
+}
+
+/// What Hugging Face's tokenizers match: empty matches, \w and \b, scripts, && and the rest.
+TEST(Pattern, AsHuggingFaces) {
+  const nlohmann::json golden =
+      read_json_file(testing::fixture_folder() / "tokenizers/patterns.json");
+  EXPECT_GE(golden["cases"].size(), 70u);
+  for (const auto& each : golden["cases"]) {
+    const auto expression = each["expression"].get<std::string>();
+    const auto text = each["text"].get<std::string>();
+    Strings found = matches(expression, text);
+    std::erase(found, "");
+    EXPECT_EQ(found, each["matches"].get<Strings>()) << expression << " in " << text;
+    EXPECT_EQ(replaced(expression, text), each["replaced"].get<std::string>())
+        << expression << " in " << text;
+  }
+}
+
+std::string construction_error(const std::string& expression) {
+  return input_error([&] { Pattern(expression, "f: p"); });
+}
+
+TEST(Pattern, InvalidAsInHuggingFaces) {
+  const nlohmann::json golden =
+      read_json_file(testing::fixture_folder() / "tokenizers/patterns.json");
+  for (const auto& each : golden["invalid"]) {
+    const auto expression = each["expression"].get<std::string>();
+    EXPECT_EQ(construction_error(expression),
+              "f: p: the regular expression '" + expression +
+                  "' is invalid: " + each["message"].get<std::string>());
+  }
+}
+
+std::string nested(int levels, const std::string& open, const std::string& close) {
+  std::string text = "a";
+  for (int i = 0; i < levels; ++i) text = open + text + close;
+  return text;
+}
+
+TEST(Pattern, LimitsOfExpressions) {
+  EXPECT_EQ(construction_error(std::string(1'000'001, 'a')),
+            "f: p: the regular expression has 1000001 bytes, expected at most 1000000");
+  EXPECT_EQ(construction_error(std::string(1'000'000, 'a')), "no error");
+  EXPECT_EQ(construction_error(nested(4, "(?=", ")b")),
+            "f: p: the regular expression '(?=(?=(?=(?=a)b)b)b)b' has 4 look-arounds one inside "
+            "another, expected at most 3");
+  EXPECT_EQ(construction_error("[(?=(?=](?=(?=(?!a)))\\((?=a)"), "no error");
+  EXPECT_EQ(construction_error(nested(100, "(?:", "b)")), "no error");
+  EXPECT_EQ(construction_error(nested(300, "(", ")")), "f: p: the regular expression '" +
+                                                           printable(nested(300, "(", ")")) +
+                                                           "' is invalid: parse depth limit over");
+  std::string calls = "(?<n>a)";
+  for (int i = 0; i < 20; ++i) calls += "\\g<n>";
+  EXPECT_EQ(construction_error(calls + "\\\\g"), "no error");
+  EXPECT_EQ(construction_error(calls + "\\g<n>"),
+            "f: p: the regular expression '" + calls +
+                "\\g<n>' calls groups 21 times, expected at most 20 calls");
+  std::string classes;
+  for (int i = 0; i < 5000; ++i) classes += "[a-c]\\p{L}";
+  EXPECT_EQ(construction_error(classes), "no error");
+  EXPECT_EQ(construction_error(classes + "\\w"),
+            "f: p: the regular expression '" + printable(classes) +
+                "' has 10001 classes of characters, expected at most 10000");
+  std::string captures;
+  for (int i = 0; i <= Pattern::max_captures; ++i) captures += "()";
+  EXPECT_EQ(construction_error(captures), "f: p: the regular expression '" + printable(captures) +
+                                              "' is invalid: too many captures");
+}
+
+std::string search_error(const std::string& expression, const std::string& text) {
+  const Pattern pattern(expression, "f: p");
+  return input_error([&] { pattern.find_all(text); });
 }
 
 TEST(Pattern, GivesUpWhereItWouldTakeForEver) {
-  const Pattern slow("(?:a|aa)+(?:a|aa)+(?:a|aa)+b", "f: p");
-  EXPECT_EQ(input_error([&] { slow.find_all(std::string(200, 'a')); }),
-            "f: p: the regular expression takes too long");
+  EXPECT_EQ(search_error("(?:a|aa)+(?:a|aa)+(?:a|aa)+b", std::string(200, 'a')),
+            "f: p: the regular expression '(?:a|aa)+(?:a|aa)+(?:a|aa)+b' takes too long in a text "
+            "of 200 bytes (retry-limit-in-match over); expected one that backtracks less, such as "
+            "without repetitions inside repetitions");
+  for (const char* expression : {"(a*)*b", "(?i)(?:a|A|aa)*b", "(?<n>a|b\\g<n>|aa)*b",
+                                 "(?:a|a?)+[bc]c", "(?:(?=a).|aa)+[bc]c", "(a|aa)+\\1[bc]c"})
+    EXPECT_NE(search_error(expression, std::string(300, 'a') + " b c").find("takes too long"),
+              std::string::npos)
+        << expression;
+}
+
+/// Searches of one text share their steps: many that are slow each, but not too slow, end too.
+TEST(Pattern, GivesUpAfterManySlowMatches) {
+  EXPECT_NE(
+      search_error("(?=(?:a|aa){0,18}b|)a", std::string(2000, 'a') + " b").find("takes too long"),
+      std::string::npos);
+}
+
+TEST(Pattern, LimitsTheMemoryOfASearch) {
+  EXPECT_NE(
+      search_error("(?:a|b)*c", std::string(5'000'000, 'a') + " c").find("match-stack limit over"),
+      std::string::npos);
+  EXPECT_EQ(matches("(?:a|b)*", std::string(1'000'000, 'a')).size(), 1u);
+}
+
+TEST(Pattern, LongTextsOfSensibleExpressions) {
+  const std::string spaces = std::string(1'000'000, ' ') + "a";
+  EXPECT_EQ(matches("\\s+(?!\\S)|\\s+", spaces), (Strings{std::string(999'999, ' '), " "}));
+}
+
+TEST(Pattern, RefusesMatchesInsideOthers) {
+  EXPECT_EQ(search_error("a|b(?<=\\Kab)", "ab"),
+            "f: p: a match of the regular expression 'a|b(?<=\\Kab)' begins at byte 0, inside the "
+            "match before, which ends at byte 1; expected no \\K in a look-behind");
+}
+
+TEST(Pattern, IsSharedByThreads) {
+  const Pattern pattern("(\\w+) |\\p{Han}", "p");
+  std::string text;
+  for (int i = 0; i < 2000; ++i) text += "word \xE6\x9D\xB1, ";
+  const std::size_t expected = pattern.find_all(text).size();
+  EXPECT_EQ(expected, 4000u);
+  std::vector<std::size_t> found(4);
+  std::vector<std::thread> threads;
+  for (std::size_t& each : found) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 20; ++i) each = pattern.find_all(text).size();
+      each = Pattern("(\\w+) |\\p{Han}", "p").find_all(text).size();
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  EXPECT_EQ(found, std::vector<std::size_t>(4, expected));
 }
 
 /// The scanner gives what the expression gives.
@@ -122,6 +233,37 @@ TEST(Gpt2Words, AsTheRegularExpression) {
       begin = end;
     }
     ASSERT_EQ(words, matches(expression, text)) << text;
+  }
+}
+
+/// Every character is of the scanner's kind in the expression too, but for those that only one of
+/// utf8proc's and Oniguruma's versions of Unicode knows.
+TEST(Gpt2Words, EveryCharacterIsOfTheSameKind) {
+  std::string all;
+  std::vector<char32_t> characters;
+  std::vector<std::size_t> places;
+  for (char32_t c = 0; c <= 0x10FFFF; ++c) {
+    if (c >= 0xD800 && c <= 0xDFFF) continue;
+    characters.push_back(c);
+    places.push_back(all.size());
+    append_utf8(all, c);
+  }
+  const auto members = [&](const std::string& expression) {
+    std::vector<bool> found(characters.size());
+    for (const ByteRange& range : Pattern(expression, "p").find_all(all)) {
+      const auto at = std::lower_bound(places.begin(), places.end(), range.begin);
+      found[static_cast<std::size_t>(at - places.begin())] = true;
+    }
+    return found;
+  };
+  const auto letters = members("\\p{L}"), numbers = members("\\p{N}"), spaces = members("\\s"),
+             unassigned = members("\\p{Cn}");
+  for (std::size_t i = 0; i < characters.size(); ++i) {
+    const char32_t c = characters[i];
+    if (unassigned[i] || category_bit_of(c) == category_bit(UTF8PROC_CATEGORY_CN)) continue;
+    ASSERT_EQ(letters[i], is_letter(c)) << static_cast<std::uint32_t>(c);
+    ASSERT_EQ(numbers[i], is_number(c)) << static_cast<std::uint32_t>(c);
+    ASSERT_EQ(spaces[i], is_white_space(c)) << static_cast<std::uint32_t>(c);
   }
 }
 
