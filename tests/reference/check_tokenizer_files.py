@@ -14,8 +14,11 @@ Folders have a tokenizer.json, or the files of an older tokenizer, beside a draw
 tokenizer_config.json, special_tokens_map.json and added_tokens.json; AutoTokenizer must give the
 same ids.
 
-Left out: regular expressions, and characters newer than Unicode 8
-(tests/reference/check_tokenizer.py says why)."""
+Regular expressions stand in normalizers (Replace) and pre-tokenizers (Split): those of known
+tokenizers, and drawn ones.
+
+Left out: characters newer than Unicode 8 (tests/reference/check_tokenizer.py says why), and what
+depends on Oniguruma's version ([:punct:])."""
 
 import argparse
 import json
@@ -36,12 +39,93 @@ from check_tokenizer import (
     random_character,
     read_lines,
 )
-from tokenizers import Tokenizer
+from check_tokenizer_parts import BLOOM, CL100K, O200K, QWEN
+from tokenizers import Regex, Tokenizer
 from transformers import AutoTokenizer
 
 MARK = "\u2581"
 BYTES = [f"<0x{byte:02X}>" for byte in range(256)]
 SPACES = [" ", "  ", "\t", "\n", "\u00a0", "\u3000", "\u2028"]
+
+
+KNOWN_EXPRESSIONS = [
+    r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+",
+    CL100K,
+    QWEN,
+    O200K,
+    BLOOM,
+    r"\s{2,}",
+    r"\d{1,3}(?=(?:\d{3})*\b)",
+    r"\w+|[^\w\s]+",
+]
+KINDS = [
+    ".",
+    r"\w",
+    r"\W",
+    r"\s",
+    r"\S",
+    r"\d",
+    r"\h",
+    "[a-e]",
+    "[^a-m ]",
+    r"[\w&&[^aeiou]]",
+    r"[\s,.]",
+    "[[:alpha:]]",
+    r"\p{L}",
+    r"\p{Lu}",
+    r"\P{L}",
+    r"\p{^N}",
+    r"\p{Han}",
+    r"\p{Hiragana}",
+    r"\p{Arabic}",
+    r"\p{Greek}",
+    r"\p{Latin}",
+    r"\p{M}",
+    r"\p{P}",
+    r"\p{Zs}",
+    "e",
+    "the",
+    " ",
+    "\u00e9",
+    r"\n",
+    r"\x{6771}",
+    r"\X",
+    r"\R",
+]
+PLACES = ["^", "$", r"\A", r"\z", r"\Z", r"\b", r"\B", r"\G", r"\y"]
+REPETITIONS = ["*", "+", "?", "*?", "+?", "??", "*+", "++", "{2}", "{1,3}", "{,2}", "{2,}"]
+
+
+def expression(rng, depth=0):
+    """A regular expression: one of KNOWN_EXPRESSIONS, or drawn, with empty matches, look-arounds,
+    captures and what else Oniguruma has."""
+    if depth == 0 and rng.random() < 0.3:
+        return rng.choice(KNOWN_EXPRESSIONS)
+    inner = lambda: expression(rng, depth + 1)
+    draw = rng.random() if depth < 3 else 0.0
+    if draw < 0.35:
+        return rng.choice(KINDS) if rng.random() < 0.85 else rng.choice(PLACES)
+    if draw < 0.55:
+        return inner() + inner()
+    if draw < 0.65:
+        return f"{inner()}|{inner()}"
+    if draw < 0.8:
+        return f"(?:{inner()}){rng.choice(REPETITIONS)}"
+    if draw < 0.85:
+        return f"({inner()})"
+    if draw < 0.88:
+        return f"(?<w>{inner()})\\k<w>" if depth == 0 else f"(?i:{inner()})"
+    if draw < 0.92:
+        return f"(?{rng.choice(['=', '!', '>'])}{inner()})"
+    return f"(?<{rng.choice('=!')}{rng.choice(KINDS)})"
+
+
+def regex(rng):
+    """As it stands in a tokenizer.json."""
+    while True:
+        drawn = expression(rng)
+        if silently(lambda: Regex(drawn)):
+            return {"Regex": drawn}
 
 
 def normalizers(rng):
@@ -59,6 +143,8 @@ def normalizers(rng):
             "pattern": {"String": rng.choice(["a", "the", " ", "``", "\u00e9"])},
             "content": rng.choice(["", "b", MARK, "  "]),
         },
+        {"type": "Replace", "pattern": regex(rng), "content": rng.choice(["", "b", MARK, "  "])},
+        {"type": "Replace", "pattern": regex(rng), "content": rng.choice(["", " ", "-"])},
         {"type": "Prepend", "prepend": rng.choice([MARK, " ", "x"])},
         {
             "type": "BertNormalizer",
@@ -107,6 +193,14 @@ def pre_tokenizers(rng):
             "behavior": behavior(),
             "invert": rng.random() < 0.2,
         },
+    ] + [
+        {
+            "type": "Split",
+            "pattern": regex(rng),
+            "behavior": behavior(),
+            "invert": rng.random() < 0.2,
+        }
+        for _ in range(4)
     ]
     draw = rng.random()
     if draw < 0.1:
@@ -325,7 +419,9 @@ def make_description(rng, texts):
         "decoder": None,
     }
     before = without_model(description)
-    words = [word for word in words_of(before, texts) if word][:3000] or ["a"]
+    words = [word for word in words_of(before, texts) if word][:3000]
+    if len({c for word in words for c in word}) < 10:  # the expressions leave nearly nothing
+        words += ["the", "captain", "sea"]
     description["model"] = rng.choice([wordpiece, unigram, bpe])(words, rng)
     # A token that normalisation leaves nothing of is one that the library finds everywhere, and
     # that we refuse.

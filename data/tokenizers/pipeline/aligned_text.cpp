@@ -14,6 +14,7 @@ constexpr std::size_t longest_growth = 64;
 AlignedText::AlignedText(std::string_view source, std::uint32_t offset)
     : text_(source),
       origin_(source.size()),
+      offset_(offset),
       limit_((std::size_t{1} << 20) + longest_growth * source.size()) {
   for (std::size_t begin = 0; begin < source.size();) {
     const std::size_t end = begin + utf8_length(source[begin]);
@@ -97,7 +98,7 @@ void AlignedText::replace(const std::vector<ByteRange>& parts, std::string_view 
   std::uint32_t done = 0;
   for (const ByteRange& part : parts) {
     made.append(*this, {done, part.begin});
-    made.append(content, part.end > 0 ? origin_[part.end - 1] : ByteRange{});
+    made.append(content, part.end > 0 ? origin_[part.end - 1] : ByteRange{offset_, offset_});
     done = part.end;
   }
   made.append(*this, {done, size()});

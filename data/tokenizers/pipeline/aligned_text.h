@@ -63,7 +63,7 @@ class AlignedText {
   template <class Map>
   void map(const Map& map);
   /// Puts `content` in the place of each part (in order, apart); it stands for the last character
-  /// that it replaces.
+  /// that it replaces; of an empty part, for the one before, or for no byte at the source's start.
   void replace(const std::vector<ByteRange>& parts, std::string_view content);
   /// Puts `prefix`, which stands for what the first character stands for, in front of a text that
   /// is not empty.
@@ -76,7 +76,8 @@ class AlignedText {
 
   std::string text_;
   std::vector<ByteRange> origin_;
-  std::size_t limit_ = 0;  // of bytes
+  std::uint32_t offset_ = 0;  // where the source begins
+  std::size_t limit_ = 0;     // of bytes
 };
 
 /// Calls use(character) for each character of valid UTF-8.
