@@ -8,6 +8,7 @@
 #include "data/tokenizers/pipeline/normalizers.h"
 #include "data/tokenizers/pipeline/pattern.h"
 #include "data/tokenizers/pipeline/unicode.h"
+#include "data/tokenizers/pipeline/word_scanners.h"
 
 namespace nystrom {
 namespace {
@@ -93,6 +94,17 @@ void split_at(Words& words, Delimiter delimiter, const Is& is) {
   });
 }
 
+/// Cuts at the words that `scanner` finds.
+void scan(Words& words, Delimiter delimiter, bool invert, WordScanner scanner) {
+  split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) {
+    for (std::size_t begin = 0; begin < word.size();) {
+      const std::size_t end = scanner(word, begin);
+      matches.push_back({static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
+      begin = end;
+    }
+  });
+}
+
 /// Makes the text anew, word by word: append(text, i) appends what word i becomes.
 template <class Append>
 void rebuild(Words& words, const Append& append) {
@@ -146,17 +158,7 @@ class ByteLevel final : public PreTokenizer {
 
   void apply(Words& words) const override {
     if (add_prefix_space_) add_spaces(words);
-    if (use_regex_) {
-      split(words, Delimiter::isolated, false,
-            [](std::string_view word, std::vector<ByteRange>& matches) {
-              for (std::size_t begin = 0; begin < word.size();) {
-                const std::size_t end = end_of_gpt2_word(word, begin);
-                matches.push_back(
-                    {static_cast<std::uint32_t>(begin), static_cast<std::uint32_t>(end)});
-                begin = end;
-              }
-            });
-    }
+    if (use_regex_) scan(words, Delimiter::isolated, false, find_word_scanner(gpt2_expression));
     rebuild(words, [&](AlignedText& text, std::size_t i) {
       const std::string& bytes = words.text.text();
       for (std::uint32_t at = words.ranges[i].begin; at < words.ranges[i].end;) {
@@ -250,6 +252,8 @@ std::unique_ptr<PreTokenizer> read_split(const JsonPart& part) {
     });
   }
   const JsonPart expression = pattern["Regex"];
+  if (const WordScanner scanner = find_word_scanner(expression.text()))
+    return splitter([=](Words& words) { scan(words, delimiter, invert, scanner); });
   auto compiled = std::make_shared<Pattern>(expression.text(), expression.where());
   return splitter([compiled, delimiter, invert](Words& words) {
     split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) {

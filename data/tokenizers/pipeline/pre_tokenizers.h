@@ -48,8 +48,4 @@ std::unique_ptr<PreTokenizer> bert_pre_tokenizer();
 std::unique_ptr<PreTokenizer> byte_level_pre_tokenizer(bool add_prefix_space,
                                                        bool use_regex = true);
 
-/// Where the first word of `text` from `begin` on ends by GPT-2's expression
-/// 's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-std::size_t end_of_gpt2_word(std::string_view text, std::size_t begin);
-
 }  // namespace nystrom

@@ -11,8 +11,8 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/base/utf8.h"
-#include "data/tokenizers/pipeline/pre_tokenizers.h"
 #include "data/tokenizers/pipeline/unicode.h"
+#include "data/tokenizers/pipeline/word_scanners.h"
 #include "tests/support/fixtures.h"
 #include "tests/support/temporary_folder.h"
 
@@ -212,33 +212,39 @@ TEST(Pattern, IsSharedByThreads) {
   EXPECT_EQ(found, std::vector<std::size_t>(4, expected));
 }
 
-/// The scanner gives what the expression gives.
-TEST(Gpt2Words, AsTheRegularExpression) {
-  const std::string expression =
-      "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-  const char* parts[] = {
-      "a",        "Bc", "\xC3\xA9", " ",   "  ", "\n", "\xC2\xA0",         "\xE3\x80\x80", "1",
-      "\xC2\xBD", "'",  "'s",       "'ll", "'v", "!",  "\xF0\x9F\x99\x82", "\xCC\x81",     "\t "};
-  std::uint32_t state = 1;
-  for (int i = 0; i < 2000; ++i) {
-    std::string text;
-    for (int k = 0; k < 8; ++k) {
-      state = state * 1664525 + 1013904223;
-      text += parts[(state >> 16) % std::size(parts)];
+/// The words that are scanned by hand are the matches of the expression.
+TEST(WordScanners, AsTheRegularExpressions) {
+  const char* parts[] = {"a",  "Bc",  "\xC3\xA9", " ",    "  ",           "\n",
+                         "\r", "\t ", "\xC2\xA0", "1",    "\xE3\x80\x80", "23",
+                         "'",  "'s",  "'ll",      "'v",   "\xC2\xBD",     "!",
+                         "'S", "'rE", "'LL",      "'VeR", "'\xC5\xBF",    "\xF0\x9F\x99\x82",
+                         "'M", "'D",  "'lT",      "/",    "\xCC\x81",     "\xC2\x85"};
+  for (const std::string_view expression : {gpt2_expression, llama3_expression, qwen_expression}) {
+    const WordScanner scanner = find_word_scanner(expression);
+    const std::string known(expression);
+    ASSERT_NE(scanner, nullptr);
+    std::uint32_t state = 1;
+    for (int i = 0; i < 5000; ++i) {
+      std::string text;
+      for (int k = 0; k < 8; ++k) {
+        state = state * 1664525 + 1013904223;
+        text += parts[(state >> 16) % std::size(parts)];
+      }
+      Strings words;
+      for (std::size_t begin = 0; begin < text.size();) {
+        const std::size_t end = scanner(text, begin);
+        words.push_back(text.substr(begin, end - begin));
+        begin = end;
+      }
+      ASSERT_EQ(words, matches(known, text)) << text;
     }
-    Strings words;
-    for (std::size_t begin = 0; begin < text.size();) {
-      const std::size_t end = end_of_gpt2_word(text, begin);
-      words.push_back(text.substr(begin, end - begin));
-      begin = end;
-    }
-    ASSERT_EQ(words, matches(expression, text)) << text;
   }
+  EXPECT_EQ(find_word_scanner("\\s+"), nullptr);
 }
 
-/// Every character is of the scanner's kind in the expression too, but for those that only one of
+/// Every character is of the scanners' kind in the expressions too, but for those that only one of
 /// utf8proc's and Oniguruma's versions of Unicode knows.
-TEST(Gpt2Words, EveryCharacterIsOfTheSameKind) {
+TEST(WordScanners, EveryCharacterIsOfTheSameKind) {
   std::string all;
   std::vector<char32_t> characters;
   std::vector<std::size_t> places;
