@@ -112,8 +112,8 @@ TEST(BertVocabulary, GoldenEncodings) {
                  {pair["ids"], pair["type_ids"]});
 }
 
-/// The tokenizer.json that is written for a SentencePiece model, read back: a charsmap, regular
-/// expressions and Viterbi of our own against the library's.
+/// The tokenizer.json that is written for a SentencePiece model, read back: a charsmap and
+/// Viterbi of our own against the library's.
 TEST(TokenizerJsonOfSentencePiece, GivesTheIdsOfTheModel) {
   const auto model = SentencePieceTokenizer::open(folder / "albert/spiece.model");
   TokenizerParts parts = parse_tokenizer_json(tokenizer_json(model), "tokenizer.json");
