@@ -177,11 +177,9 @@ Pattern::Pattern(std::string_view expression, const std::string& where)
 }
 
 void Pattern::fail(int code, std::size_t text_bytes) const {
-  if (code == ONIGERR_MEMORY) throw std::bad_alloc();
   throw InputError(
-      fmt::format("{}: the regular expression '{}' takes too long in a text of {} bytes ({}); "
-                  "expected one that backtracks less, such as without repetitions inside "
-                  "repetitions",
+      fmt::format("{}: the regular expression '{}' fails in a text of {} bytes: {}; expected one "
+                  "that backtracks less, such as without repetitions inside repetitions",
                   where_, expression_, text_bytes, message_of(code)));
 }
 

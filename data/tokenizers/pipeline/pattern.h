@@ -41,7 +41,7 @@ class Pattern {
     void operator()(re_pattern_buffer* regex) const;
   };
 
-  /// Throws what Oniguruma's error of a search means.
+  /// Throws InputError for Oniguruma's error of a search.
   [[noreturn]] void fail(int code, std::size_t text_bytes) const;
 
   std::unique_ptr<re_pattern_buffer, Free> regex_;

@@ -163,5 +163,21 @@ TEST(RoundedNumber, AsSerde) {
   EXPECT_EQ(read_rounded_number("-3.4635426998138428"), -(digits / 1e16));
 }
 
+/// What replaces an empty match stands for the character before it, and at the beginning of the
+/// text between added tokens for no byte there.
+TEST(AddedTokens, EmptyMatchesAreReplacedBetweenThem) {
+  Json json = description({added("+", 5, special)});
+  json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Regex", "(?=a)|$"}}}, {"content", "b"}};
+  EXPECT_EQ(encode(json, "aa+a"), (Tokens{{1, 0, 0},
+                                          {0, 0, 1},
+                                          {1, 0, 1},
+                                          {0, 1, 2},
+                                          {1, 1, 2},
+                                          {5, 2, 3},
+                                          {1, 3, 3},
+                                          {0, 3, 4},
+                                          {1, 3, 4}}));
+}
+
 }  // namespace
 }  // namespace nystrom
