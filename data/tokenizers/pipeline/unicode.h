@@ -27,11 +27,6 @@ inline constexpr std::uint32_t punctuation_bits =
 inline constexpr std::uint32_t symbol_bits =
     1u << UTF8PROC_CATEGORY_SM | 1u << UTF8PROC_CATEGORY_SC | 1u << UTF8PROC_CATEGORY_SK |
     1u << UTF8PROC_CATEGORY_SO;
-inline constexpr std::uint32_t separator_bits =
-    1u << UTF8PROC_CATEGORY_ZS | 1u << UTF8PROC_CATEGORY_ZL | 1u << UTF8PROC_CATEGORY_ZP;
-inline constexpr std::uint32_t control_bits =
-    1u << UTF8PROC_CATEGORY_CC | 1u << UTF8PROC_CATEGORY_CF | 1u << UTF8PROC_CATEGORY_CO |
-    1u << UTF8PROC_CATEGORY_CS;
 
 // Characters beyond ASCII as Hugging Face's tables of older versions of Unicode have them.
 bool is_punctuation_beyond_ascii(char32_t c);

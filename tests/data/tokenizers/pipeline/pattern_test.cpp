@@ -113,8 +113,10 @@ TEST(Pattern, InvalidAsInHuggingFaces) {
 }
 
 std::string nested(int levels, const std::string& open, const std::string& close) {
-  std::string text = "a";
-  for (int i = 0; i < levels; ++i) text = open + text + close;
+  std::string text;
+  for (int i = 0; i < levels; ++i) text += open;
+  text += 'a';
+  for (int i = 0; i < levels; ++i) text += close;
   return text;
 }
 
