@@ -1,5 +1,5 @@
-// Caching arena: one a device, so that a training step after the second asks the system for
-// nothing.
+// A caching memory arena for each device. From the third training step on, no memory is requested
+// from the system.
 #pragma once
 
 #include <cstdint>
@@ -10,32 +10,36 @@
 
 namespace nystrom {
 
+/// The memory use of an arena.
 struct ArenaStatistics {
-  std::int64_t in_use_bytes = 0;        ///< held by live tensors
+  std::int64_t in_use_bytes = 0;        ///< bytes held by live tensors
   std::int64_t peak_in_use_bytes = 0;   ///< largest in_use_bytes since the last reset_peak
-  std::int64_t reserved_bytes = 0;      ///< obtained from the system: in use and cached
-  std::int64_t system_allocations = 0;  ///< calls to the system so far
+  std::int64_t reserved_bytes = 0;      ///< bytes obtained from the system: in use and cached
+  std::int64_t system_allocations = 0;  ///< allocation calls to the system so far
 };
 
-/// Hands out blocks of rounded sizes, keeps freed ones and reuses the best fitting (at most 1/8
-/// larger than asked). When the system refuses, the cache is released and the request tried once
-/// more; then an InputError lists the largest holders. Thread-safe. Blocks are 64-byte aligned.
+/// An allocator that keeps freed blocks for reuse. Sizes are rounded, and the best fitting block is
+/// reused if it is at most 1/8 larger than requested. When the system refuses memory, the arena
+/// releases its cache and retries once. If that fails, it throws an InputError that lists the
+/// largest holders. Thread-safe. Blocks are 64-byte aligned.
 class Arena {
  public:
-  /// The arena of `device`, alive until the program ends.
+  /// The arena of `device`. It exists until the program ends.
   static Arena& of(Device device);
 
   explicit Arena(Device device);
   ~Arena();
 
-  /// A block of at least `bytes` bytes that returns to the arena with its last owner.
+  /// A block of at least `bytes` bytes. It returns to the arena with its last owner.
   std::shared_ptr<void> allocate(std::int64_t bytes);
+  /// The current memory use.
   ArenaStatistics statistics() const;
+  /// Sets peak_in_use_bytes to the current use.
   void reset_peak();
-  /// Gives every cached block back to the system.
+  /// Returns all cached blocks to the system.
   void release_cache();
-  /// Refuses to reserve more than `bytes` from the system. At first, on the CPU: what was available
-  /// when the arena was made.
+  /// Limits the memory that the arena reserves from the system to `bytes`. The CPU's initial limit
+  /// is the memory that was available when its arena was created.
   void set_limit(std::int64_t bytes);
 
  private:
@@ -43,8 +47,8 @@ class Arena {
   std::shared_ptr<State> state_;
 };
 
-/// While alive, blocks allocated by this thread are attributed to `label` in the out-of-memory
-/// table.
+/// A label for blocks that this thread allocates while the object lives. The out-of-memory table
+/// shows it.
 class AllocationLabel {
  public:
   explicit AllocationLabel(std::string label);

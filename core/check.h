@@ -1,4 +1,4 @@
-// core/base/check.h, for messages that name shapes and types.
+// core/base/check.h with formatters, for messages that contain shapes and types.
 #pragma once
 
 #include "core/base/check.h"

@@ -1,16 +1,19 @@
-// Where a tensor lives.
+// Devices that hold tensors.
 #pragma once
 
 #include <string>
 
 namespace nystrom {
 
+/// A CPU or a GPU.
 struct Device {
   enum class Kind : unsigned char { cpu, cuda };
   Kind kind = Kind::cpu;
   int index = 0;
 
+  /// Whether this is the CPU.
   bool is_cpu() const { return kind == Kind::cpu; }
+  /// "cpu", or "cuda:0" and so on.
   std::string name() const { return is_cpu() ? "cpu" : "cuda:" + std::to_string(index); }
   friend bool operator==(const Device&, const Device&) = default;
 };

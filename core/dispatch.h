@@ -1,9 +1,9 @@
-// How a kernel call finds its code: by the first argument's device and, on the CPU, by the vector
-// level of the machine.
+// Dispatch of kernel calls: by the first argument's device and, on the CPU, by the machine's vector
+// level.
 //
-// Files under core/cpu/ listed as vector code in CMakeLists.txt are compiled once per level, each
-// time into another namespace (NYSTROM_LEVEL). The choice is made at run time, so one binary runs
-// on every x86-64 and uses AVX-512 where it exists.
+// CMakeLists.txt lists the files under core/cpu/ with vector code. They are compiled once for each
+// level, each time into another namespace (NYSTROM_LEVEL). The choice is made at run time. So one
+// binary runs on every x86-64 CPU and uses AVX-512 where it exists.
 #pragma once
 
 #include "core/cuda/runtime.h"
@@ -11,23 +11,24 @@
 
 namespace nystrom {
 
-/// Vector instruction sets the CPU kernels exist for, in rising order.
+/// The vector instruction sets that CPU kernels are compiled for, in rising order.
 enum class CpuLevel { baseline, avx2, avx512 };
 
-/// The level in use: the best this machine has unless limit_cpu_level lowered it.
+/// The level in use: the best of this machine, unless limit_cpu_level lowered it.
 CpuLevel cpu_level();
+/// The name of a level.
 const char* name_of(CpuLevel level);
-/// Uses at most `level` from now on: where machines with unlike processors compute together, and
-/// where levels are compared. Not while other threads run kernels.
+/// Uses at most `level` from now on, if machines with different processors compute together or if
+/// levels are compared. Must not be called while other threads run kernels.
 void limit_cpu_level(CpuLevel level);
 
-/// Called before (`begin`) and after every kernel, with its name; for profiles and tests. Null by
-/// default.
+/// A function that is called before (`begin`) and after every kernel, with the kernel's name.
 using KernelObserver = void (*)(const char* name, bool begin);
+/// Sets the observer, for profiles and tests; null, the default, disables it.
 void set_kernel_observer(KernelObserver observer);
 
-/// InputError unless a model can be computed in `dtype` on `device`, saying what to use instead:
-/// f16 needs a GPU, bf16 on GPUs one of compute capability 8.0.
+/// Throws an InputError unless `device` can compute a model in `dtype`. The message names an
+/// alternative. f16 needs a GPU; bf16 on a GPU needs compute capability 8.0.
 void require_computable(DType dtype, Device device);
 
 namespace detail {
@@ -37,6 +38,7 @@ extern KernelObserver kernel_observer;
 [[noreturn]] void throw_no_cuda(const char* kernel);
 [[noreturn]] void throw_f16_on_cpu(const char* kernel);
 
+/// Calls the kernel observer around a kernel.
 struct ObservedCall {
   explicit ObservedCall(const char* kernel) : name(kernel) {
     if (kernel_observer) kernel_observer(name, true);
@@ -61,7 +63,7 @@ void check_device(const char* kernel, Device expected, const T& argument) {
   }
 }
 
-/// The CPU's kernels would take f16 for something else.
+/// Throws for f16 arguments, which CPU kernels cannot compute with.
 template <class T>
 void refuse_f16(const char* kernel, const T& argument) {
   if constexpr (requires { argument.data; }) {
@@ -84,8 +86,8 @@ Device device_of_first_view(const First&, const Rest&... rest) {
 
 }  // namespace detail
 
-/// A function of the backend contract, callable like one. `cuda` is a weak reference: null in
-/// programs that nystrom_cuda is not linked into. `converts`: the CPU's code takes f16 as well.
+/// A callable kernel of the backend contract. `cuda` is a weak reference, which is null in programs
+/// without nystrom_cuda. `converts` means that the CPU's code accepts f16 too.
 template <class Signature>
 struct Kernel;
 
@@ -154,14 +156,14 @@ struct Kernel<void(Args...)> {
 #name, &cpu_baseline::name, &cpu_baseline::name, &cpu_baseline::name, &cuda::name, converts \
   }
 #endif
-/// Declares kernel `name` as own vector code: one definition a CPU level, of which a missing one is
-/// a link error naming it, and one for CUDA.
+/// Declares kernel `name` with vector code: one definition for each CPU level and one for CUDA. A
+/// missing CPU definition is a link error that names it.
 #define KERNEL(name, ...) VECTOR_KERNEL(name, false, __VA_ARGS__)
-/// The same of one that only moves or converts numbers, on the CPU those in f16 too.
+/// The same for a kernel that only moves or converts numbers. On the CPU it accepts f16 too.
 #define CONVERTING_KERNEL(name, ...) VECTOR_KERNEL(name, true, __VA_ARGS__)
 
-/// Declares kernel `name` as a call into a library that chooses its vector code itself (oneDNN,
-/// Eigen): one CPU definition.
+/// Declares kernel `name` as a call into a library (oneDNN, Eigen) that selects vector code itself.
+/// There is one CPU definition.
 #define LIBRARY_KERNEL(name, ...)                          \
   namespace cpu {                                          \
   void name(__VA_ARGS__);                                  \

@@ -1,8 +1,8 @@
-// Element types, and the visit that turns a run-time type into a template argument.
+// Element types, and visitors that turn a run-time type into a template argument.
 //
-// CPU kernels are compiled once per vector level (core/dispatch.h). A function of this header that
-// were emitted out of line could reach an older CPU with newer instructions, so everything kernels
-// use here is forced inline.
+// CPU kernels are compiled once for each vector level (core/dispatch.h). The linker could merge
+// out-of-line copies of functions in this header, and an older CPU would then execute newer
+// instructions. So all functions that kernels use here are forced inline.
 #pragma once
 
 #include <bit>
@@ -21,6 +21,7 @@
 
 namespace nystrom {
 
+/// The element types of tensors.
 enum class DType : unsigned char { f32, bf16, f16, f64, i32, i64, u8 };
 
 /// bfloat16: the upper half of a float, rounded to nearest even.
@@ -43,8 +44,8 @@ struct bf16 {
   }
 };
 
-/// IEEE 754's binary16: 11 bits of precision, numbers up to 65504, rounded to nearest even, to
-/// infinity beyond. GPUs compute in it; the CPU only keeps and converts it.
+/// IEEE 754's binary16: 11 bits of precision and numbers up to 65504. Rounding is to nearest even,
+/// and to infinity beyond the range. GPUs compute in it; the CPU only stores and converts it.
 struct f16 {
   std::uint16_t bits;
 
@@ -59,9 +60,9 @@ struct f16 {
     if (magnitude > 0x7f800000u) {  // NaN
       rounded = 0x7e00u | (magnitude >> 13 & 0x3ffu);
     } else if (magnitude <
-               0x38800000u) {  // below 2⁻¹⁴ both f16 and floats of 0.5 … 1 go in steps of 2⁻²⁴
+               0x38800000u) {  // below 2⁻¹⁴, f16 and floats of 0.5 … 1 have steps of 2⁻²⁴
       rounded = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
-    } else {  // the exponent's bias is 15 in place of 127
+    } else {  // the exponent's bias is 15, not 127
       rounded = (magnitude - 0x38000000u + 0xfffu + (magnitude >> 13 & 1u)) >> 13;
       if (rounded > 0x7c00u) rounded = 0x7c00u;
     }
@@ -86,6 +87,7 @@ struct f16 {
   }
 };
 
+/// A type as a function argument.
 template <class T>
 struct TypeTag {
   using type = T;
@@ -106,15 +108,16 @@ struct AccumulateType<f16> {
 };
 }  // namespace detail
 
-/// The type in which sums over T are kept: float for bf16 and f16, T itself otherwise.
+/// The type of sums over T: float for bf16 and f16, T itself otherwise.
 template <class T>
 using accumulate_t = typename detail::AccumulateType<T>::type;
 
-/// The unsigned integer of T's size, to look at its bits.
+/// The unsigned integer of T's size, for access to its bits.
 template <class T>
 using bits_t = std::conditional_t<sizeof(T) == 2, std::uint16_t,
                                   std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>;
 
+/// The DType of element type T.
 template <class T>
 constexpr DType dtype_of();
 template <>
@@ -146,6 +149,7 @@ constexpr DType dtype_of<std::uint8_t>() {
   return DType::u8;
 }
 
+/// The bytes of one element.
 NYSTROM_INLINE constexpr std::int64_t size_of(DType dtype) {
   switch (dtype) {
     case DType::f64:
@@ -159,6 +163,7 @@ NYSTROM_INLINE constexpr std::int64_t size_of(DType dtype) {
   return 0;
 }
 
+/// The name of a type: "f32" and so on.
 NYSTROM_INLINE constexpr const char* name_of(DType dtype) {
   switch (dtype) {
     case DType::f32: return "f32";
@@ -172,24 +177,26 @@ NYSTROM_INLINE constexpr const char* name_of(DType dtype) {
   return "?";
 }
 
-/// The floats of 16 bits.
+/// Whether the type is a 16-bit float.
 NYSTROM_INLINE constexpr bool is_half(DType dtype) {
   return dtype == DType::bf16 || dtype == DType::f16;
 }
+/// Whether the type is a float.
 NYSTROM_INLINE constexpr bool is_float(DType dtype) {
   return dtype == DType::f32 || is_half(dtype) || dtype == DType::f64;
 }
 
-/// The type of sums over `dtype` (accumulate_t at run time).
+/// The type of sums over `dtype`: accumulate_t at run time.
 NYSTROM_INLINE constexpr DType accumulate_dtype(DType dtype) {
   return is_half(dtype) ? DType::f32 : dtype;
 }
 
-/// Not a float, or not one of those asked for. Never inlined, so that kernels carry only a call.
+/// Throws for a type that is no float, or not one of the accepted floats. Never inlined, so that
+/// kernels contain only a call.
 [[noreturn]] void throw_not_a_float(DType dtype);
 
-/// Calls f(TypeTag<T>{}) with the floating type that `dtype` names, of those that the CPU computes
-/// in; throws for others.
+/// Calls f(TypeTag<T>{}) with the floating type that `dtype` names. Throws for f16, in which the
+/// CPU does not compute, and for other types.
 template <class F>
 NYSTROM_INLINE void visit_float(DType dtype, F&& f) {
   switch (dtype) {
@@ -200,14 +207,14 @@ NYSTROM_INLINE void visit_float(DType dtype, F&& f) {
   }
 }
 
-/// As visit_float with f16 too: on GPUs, and where numbers are only converted.
+/// visit_float with f16 too: for GPUs, and for conversions.
 template <class F>
 NYSTROM_INLINE void visit_any_float(DType dtype, F&& f) {
   if (dtype == DType::f16) return f(TypeTag<f16>{});
   visit_float(dtype, f);
 }
 
-/// As visit_float for types in which sums are kept: f32 and f64.
+/// visit_float for the types of sums: f32 and f64.
 template <class F>
 NYSTROM_INLINE void visit_accumulate(DType dtype, F&& f) {
   switch (dtype) {

@@ -1,11 +1,12 @@
-// The label of what a loss does not count.
+// The label of rows that a loss ignores.
 #pragma once
 
 #include <cstdint>
 
 namespace nystrom {
 
-/// As torch.nn.CrossEntropyLoss's default: rows with this label have no loss and no gradient.
+/// Rows with this label have no loss and no gradient. It is the default of
+/// torch.nn.CrossEntropyLoss.
 inline constexpr std::int64_t ignore_index = -100;
 
 }  // namespace nystrom

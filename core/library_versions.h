@@ -1,4 +1,4 @@
-// Which versions of other people's libraries run here: for `nystrom doctor` and reports of errors.
+// Versions of third-party libraries, for `nystrom doctor` and error reports.
 #pragma once
 
 #include <string>
@@ -6,12 +6,13 @@
 
 namespace nystrom {
 
+/// The name and the version of a library.
 struct LibraryVersion {
   std::string name, version;
 };
 
-/// Of the libraries that core calls. A shared library tells what is loaded, not what was compiled
-/// against.
+/// The versions of the libraries that core uses. For a shared library it is the loaded version, not
+/// the one that the program was compiled with.
 std::vector<LibraryVersion> core_library_versions();
 
 }  // namespace nystrom

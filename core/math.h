@@ -1,6 +1,5 @@
-// Scalar functions, host and device: what element-wise kernels are made of. Floats are computed
-// without library calls, so that loops over them vectorise; doubles serve gradient checks and use
-// the library.
+// Scalar functions for element-wise kernels, on host and device. Float versions make no library
+// calls, so loops over them vectorise. Double versions use the library and serve gradient checks.
 #pragma once
 
 #include <bit>
@@ -13,8 +12,8 @@ namespace nystrom::math {
 
 #define NYSTROM_MATH NYSTROM_HOST_DEVICE NYSTROM_INLINE
 
-/// eˣ to about 1 ulp: x = k ln 2 + r, |r| ≤ ln 2 / 2, Taylor series of degree 7 in r. 0 below
-/// −87.3, at most e^88.
+/// eˣ to about 1 ulp: x = k ln 2 + r with |r| ≤ ln 2 / 2, and a Taylor series of degree 7 in r. It
+/// is 0 below −87.3 and at most e^88.
 NYSTROM_MATH float exp(float x) {
   constexpr float round_to_integer =
       12582912.0f;  // 1.5 · 2²³: the sum's low mantissa bits are the rounded integer
@@ -36,27 +35,30 @@ NYSTROM_MATH float exp(float x) {
 }
 NYSTROM_MATH double exp(double x) { return ::exp(x); }
 
+/// |x|.
 NYSTROM_MATH float abs(float x) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x) & 0x7fffffffu);
 }
+/// A value with the given magnitude and the sign of `sign`.
 NYSTROM_MATH float with_sign(float magnitude, float sign) {
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) |
                               (std::bit_cast<std::uint32_t>(sign) & 0x80000000u));
 }
 
+/// The hyperbolic tangent.
 NYSTROM_MATH float tanh(float x) {
   const float a = abs(x);
   const float e = exp(-2 * a);
   const float s = x * x;
-  // Near 0 the quotient cancels: Taylor series to x⁹.
+  // Near 0 the quotient loses digits, so it is a Taylor series to x⁹.
   const float near_zero =
       a * (1 + s * (-1.0f / 3 + s * (2.0f / 15 + s * (-17.0f / 315 + s * (62.0f / 2835)))));
   return with_sign(a < 0.3f ? near_zero : (1 - e) / (1 + e), x);
 }
 NYSTROM_MATH double tanh(double x) { return ::tanh(x); }
 
-/// Complementary error function, relative error below 5e-7 up to 1 and 2e-5 in the far tail: the
-/// Chebyshev fit of Press et al., Numerical Recipes, section 6.2.
+/// The complementary error function, by the Chebyshev fit of Press et al., Numerical Recipes,
+/// section 6.2. The relative error is below 5e-7 up to 1, and below 2e-5 in the far tail.
 NYSTROM_MATH float erfc(float x) {
   const float a = abs(x);
   const float t = 1 / (1 + 0.5f * a);
@@ -75,26 +77,29 @@ NYSTROM_MATH float erfc(float x) {
 }
 NYSTROM_MATH double erfc(double x) { return ::erfc(x); }
 
-/// Standard normal distribution function.
+/// The standard normal distribution function.
 template <class T>
 NYSTROM_MATH T normal_cdf(T x) {
   return T(0.5) * erfc(x * T(-0.70710678118654752440));
 }
 
+/// x Φ(x).
 template <class T>
 NYSTROM_MATH T gelu_erf(T x) {
   return x * normal_cdf(x);
 }
+/// The derivative of gelu_erf.
 template <class T>
 NYSTROM_MATH T gelu_erf_slope(T x) {
   return normal_cdf(x) + x * exp(T(-0.5) * x * x) * T(0.39894228040143267794);
 }
 
-/// ½ x (1 + tanh u), u = √(2/π) (x + 0.044715 x³).
+/// ½ x (1 + tanh u) with u = √(2/π) (x + 0.044715 x³).
 template <class T>
 NYSTROM_MATH T gelu_tanh(T x) {
   return T(0.5) * x * (1 + tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
 }
+/// The derivative of gelu_tanh.
 template <class T>
 NYSTROM_MATH T gelu_tanh_slope(T x) {
   const T t = tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x));

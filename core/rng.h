@@ -1,5 +1,6 @@
-// Philox4x32-10: a counter-based generator. The same (key, counter) gives the same bits on every
-// device, in any order. Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011.
+// Philox4x32-10, a counter-based random number generator. The same (key, counter) gives the same
+// bits on every device and in any order. Salmon et al., "Parallel Random Numbers: As Easy as 1, 2,
+// 3", SC 2011.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +9,17 @@
 
 namespace nystrom {
 
+/// The key of a random stream.
 struct PhiloxKey {
   std::uint32_t word[2];
 };
 
+/// A counter, or four random words.
 struct PhiloxBlock {
   std::uint32_t word[4];
 };
 
-/// Ten rounds of Philox4x32 on `counter`: four independent uniform 32-bit words.
+/// Ten rounds of Philox4x32 on `counter`, which give four independent uniform 32-bit words.
 NYSTROM_HOST_DEVICE NYSTROM_INLINE PhiloxBlock philox(PhiloxKey key, PhiloxBlock counter) {
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t a = 0xD2511F53ull * counter.word[0];
@@ -31,7 +34,7 @@ NYSTROM_HOST_DEVICE NYSTROM_INLINE PhiloxBlock philox(PhiloxKey key, PhiloxBlock
   return counter;
 }
 
-/// SplitMix64's finaliser: spreads a seed over 64 bits (Steele et al., OOPSLA 2014).
+/// The finaliser of SplitMix64 (Steele et al., OOPSLA 2014), which spreads a seed over 64 bits.
 NYSTROM_HOST_DEVICE NYSTROM_INLINE std::uint64_t mix64(std::uint64_t x) {
   x += 0x9E3779B97F4A7C15ull;
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9ull;
@@ -39,24 +42,25 @@ NYSTROM_HOST_DEVICE NYSTROM_INLINE std::uint64_t mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// The key of stream `stream` under `seed`: streams (a step, a parameter's name) are independent.
+/// The key of stream `stream` under `seed`. Streams, such as steps or parameter names, are
+/// independent.
 NYSTROM_HOST_DEVICE NYSTROM_INLINE PhiloxKey philox_key(std::uint64_t seed, std::uint64_t stream) {
   const std::uint64_t k = mix64(mix64(seed) ^ stream);
   return {{static_cast<std::uint32_t>(k), static_cast<std::uint32_t>(k >> 32)}};
 }
 
-/// Uniform in (0, 1): never an end point, so that log() of it is finite.
+/// A uniform number in (0, 1). The end points are excluded, so its logarithm is finite.
 NYSTROM_HOST_DEVICE NYSTROM_INLINE double uniform_open(std::uint32_t bits) {
   return (static_cast<double>(bits) + 0.5) * (1.0 / 4294967296.0);
 }
 
-/// What decides a dropout mask: never the layout of a batch, so that padding, micro-batches and
-/// ranks change nothing. Element e of sample s is kept or dropped by word e % 4 of philox(key(seed,
-/// step), {e / 4, s low, s high, site}).
+/// The key of a dropout mask. The mask does not depend on the layout of a batch: padding,
+/// micro-batches and ranks change nothing. Word e % 4 of philox(key(seed, step), {e / 4, s low, s
+/// high, site}) decides element e of sample s.
 struct DropoutKey {
   std::uint64_t seed = 0;
   std::uint64_t step = 0;
-  std::uint32_t site = 0;  ///< which dropout of the model
+  std::uint32_t site = 0;  ///< the number of the dropout in the model
 };
 
 }  // namespace nystrom

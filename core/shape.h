@@ -1,4 +1,4 @@
-// Tensor shapes: up to max_rank axes, by value.
+// Shapes of tensors, with up to max_rank axes.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace nystrom {
 
-/// Axis sizes of a tensor. Negative axis numbers count from the end.
+/// The sizes of a tensor's axes. Negative axis numbers count from the end.
 class Shape {
  public:
   Shape() = default;
@@ -19,16 +19,21 @@ class Shape {
       : Shape(std::span(sizes.begin(), sizes.size())) {}
   explicit Shape(std::span<const std::int64_t> sizes);
 
+  /// The number of axes.
   int rank() const { return rank_; }
+  /// The number of elements.
   std::int64_t numel() const;
-  /// Throws when `axis` is outside -rank … rank-1.
+  /// The size of an axis. Throws when `axis` is outside −rank … rank − 1.
   std::int64_t operator[](int axis) const { return sizes_[normalise(axis)]; }
   std::int64_t& operator[](int axis) { return sizes_[normalise(axis)]; }
+  /// `axis` counted from the start. Throws when it is outside −rank … rank − 1.
   int normalise(int axis) const;
 
-  /// This shape without `axis`, or with `size` inserted in front of it.
+  /// This shape without `axis`.
   Shape without(int axis) const;
+  /// This shape with `size` inserted in front of `axis`.
   Shape with(int axis, std::int64_t size) const;
+  /// This shape with `size` as a new last axis.
   Shape append(std::int64_t size) const;
 
   const std::int64_t* begin() const { return sizes_.data(); }
@@ -38,7 +43,7 @@ class Shape {
            std::equal(a.begin(), a.end(), b.begin());
   }
 
-  /// "[2, 3]"
+  /// "[2, 3]".
   std::string to_string() const;
 
  private:
@@ -46,7 +51,8 @@ class Shape {
   int rank_ = 0;
 };
 
-/// The shape that a and b broadcast to (NumPy's rules); throws naming both when they do not.
+/// The shape that a and b broadcast to by NumPy's rules. Throws an error that names both when they
+/// do not broadcast.
 Shape broadcast(const Shape& a, const Shape& b);
 
 }  // namespace nystrom

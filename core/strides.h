@@ -1,4 +1,4 @@
-// Equally shaped, strided views walked together, on any device.
+// Joint traversal of strided views with equal shapes, on any device.
 #pragma once
 
 #include "core/view.h"
@@ -6,8 +6,8 @@
 namespace nystrom {
 namespace {
 
-/// N views of one shape with mergeable axes merged: as few axes as the strides of all allow, none
-/// where there is one element. Plain data.
+/// N views of one shape with merged axes: as few axes as the strides of all views permit, none for
+/// one element. Plain data.
 template <int N>
 struct Strides {
   int rank = 0;
@@ -31,7 +31,7 @@ struct Strides {
   }
 };
 
-/// `view` with axes of size 1 repeated (stride 0) and missing leading axes added, to match `shape`.
+/// `view` broadcast to `shape`: axes of size 1 get stride 0, and missing leading axes are added.
 /// The caller has checked the shapes.
 NYSTROM_INLINE ViewBase broadcast_view(const ViewBase& view, const ViewBase& shape) {
   ViewBase result = shape;

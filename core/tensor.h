@@ -1,4 +1,4 @@
-// Tensors: a shared storage seen through offset, shape, strides and type.
+// Tensors: shared storage with an offset, shape, strides and a type.
 #pragma once
 
 #include <memory>
@@ -10,17 +10,19 @@
 
 namespace nystrom {
 
-/// A handle: copies share the storage. Shape operations return views and never copy; kernels::copy
-/// makes things contiguous.
+/// A handle to a tensor. Copies share the storage. Shape operations return views and never copy;
+/// contiguous() makes a contiguous copy.
 class Tensor {
  public:
   Tensor() = default;
 
-  /// Uninitialised memory.
+  /// A tensor with uninitialised values.
   static Tensor empty(const Shape& shape, DType dtype, Device device = cpu_device);
+  /// A tensor of zeros.
   static Tensor zeros(const Shape& shape, DType dtype, Device device = cpu_device);
+  /// A tensor whose elements all have one value.
   static Tensor full(const Shape& shape, double value, DType dtype, Device device = cpu_device);
-  /// A copy of `values` on the CPU in the type T; throws when the count does not fit the shape.
+  /// A CPU copy of `values` with element type T. Throws when their number does not fit the shape.
   template <class T>
   static Tensor from(std::span<const T> values, const Shape& shape);
   template <class T>
@@ -28,20 +30,30 @@ class Tensor {
     return from(std::span<const T>(values), shape);
   }
 
+  /// Whether the handle refers to a tensor.
   bool defined() const { return storage_ != nullptr; }
+  /// The sizes of the axes.
   const Shape& shape() const { return shape_; }
+  /// The size of an axis. Negative axes count from the end.
   std::int64_t dim(int axis) const { return shape_[axis]; }
+  /// The stride of an axis, in elements.
   std::int64_t stride(int axis) const { return strides_[shape_.normalise(axis)]; }
+  /// The number of axes.
   int rank() const { return shape_.rank(); }
+  /// The number of elements.
   std::int64_t numel() const { return shape_.numel(); }
+  /// The bytes of the elements.
   std::int64_t bytes() const { return numel() * size_of(dtype_); }
+  /// The element type.
   DType dtype() const { return dtype_; }
+  /// The device that holds the elements.
   Device device() const { return device_; }
+  /// Whether the elements lie in memory in order, without gaps.
   bool is_contiguous() const;
-  /// Whether no other tensor sees this storage, so that it may be written in place.
+  /// Whether no other tensor uses this storage. If so, it may be overwritten.
   bool is_unique() const { return storage_.use_count() == 1; }
 
-  /// Elements on the CPU; throws when T is not the tensor's type or it lives elsewhere.
+  /// The elements of a CPU tensor of type T. Throws for other types and devices.
   template <class T>
   T* data() {
     return static_cast<T*>(typed_data(dtype_of<T>()));
@@ -50,23 +62,26 @@ class Tensor {
   const T* data() const {
     return static_cast<const T*>(typed_data(dtype_of<T>()));
   }
-  /// All elements of a contiguous CPU tensor converted to double, for tests, files and printing.
+  /// All elements of a contiguous CPU tensor as doubles, for tests, files and messages.
   std::vector<double> to_doubles() const;
   /// The value of a tensor with one element.
   double item() const;
 
-  /// Views. reshape needs contiguity; expand repeats axes of size 1 with stride 0.
+  /// A view with another shape. The tensor must be contiguous.
   Tensor reshape(const Shape& shape) const;
+  /// A view with two axes exchanged.
   Tensor transpose(int axis_a, int axis_b) const;
+  /// A view of elements begin … end − 1 of an axis.
   Tensor slice(int axis, std::int64_t begin, std::int64_t end) const;
+  /// A view that repeats axes of size 1, with stride 0.
   Tensor expand(const Shape& shape) const;
 
-  /// A copy on `device`, or this tensor when it lives there already (or nowhere: undefined ones
-  /// stay so).
+  /// A copy on `device`, or this tensor if it is there already. An undefined tensor stays
+  /// undefined.
   Tensor to(Device device) const;
-  /// This tensor, or a contiguous copy.
+  /// This tensor if it is contiguous, else a contiguous copy.
   Tensor contiguous() const;
-  /// This tensor, or a converted contiguous copy; floating types only.
+  /// This tensor if it has the type, else a converted contiguous copy. Floating types only.
   Tensor cast(DType dtype) const;
   /// A contiguous copy.
   Tensor clone() const;
@@ -79,16 +94,18 @@ class Tensor {
   char* address() const { return static_cast<char*>(storage_.get()) + offset_ * size_of(dtype_); }
 
   std::shared_ptr<void> storage_;
-  std::int64_t offset_ = 0;  // elements
+  std::int64_t offset_ = 0;  // in elements
   Shape shape_;
-  std::array<std::int64_t, max_rank> strides_{};  // elements
+  std::array<std::int64_t, max_rank> strides_{};  // in elements
   DType dtype_ = DType::f32;
   Device device_;
 };
 
-/// Uninitialised, with the shape, type and device of x; or another type.
+/// An uninitialised tensor with the shape, type and device of x.
 Tensor empty_like(const Tensor& x);
+/// The same with another type.
 Tensor empty_like(const Tensor& x, DType dtype);
+/// A tensor of zeros with the shape, type and device of x.
 Tensor zeros_like(const Tensor& x);
 
 }  // namespace nystrom

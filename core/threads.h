@@ -1,15 +1,16 @@
-// How many threads kernels use.
+// The number of threads of kernels.
 #pragma once
 
 namespace nystrom {
 
-/// Threads that kernels use which the calling thread starts; n ≥ 1. At most as many as
-/// OMP_THREAD_LIMIT allows.
+/// Sets the number of threads that kernels use when this thread calls them, n ≥ 1. OMP_THREAD_LIMIT
+/// caps it.
 void set_num_threads(int n);
+/// The number of threads that kernels use when this thread calls them.
 int num_threads();
-/// From here on the calling thread asks OpenMP for no thread in vain, whatever OMP_DYNAMIC and
-/// OMP_THREAD_LIMIT say: oneDNN shares its work among those that it asks for, and what falls to one
-/// that is refused is never computed.
+/// Disables dynamic threads for the calling thread, whatever OMP_DYNAMIC and OMP_THREAD_LIMIT say.
+/// oneDNN divides work among the threads that it requests. If OpenMP granted fewer threads, part of
+/// the work would never be computed.
 void disable_dynamic_threads();
 
 }  // namespace nystrom

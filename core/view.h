@@ -1,4 +1,4 @@
-// What kernels receive: a pointer with shape and strides, plain data that owns nothing.
+// Arguments of kernels: pointers with shape and strides. They are plain data and own nothing.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace nystrom {
 
 inline constexpr int max_rank = 8;
 
-/// Shape and strides (in elements) shared by View and CView.
+/// The shape and the strides, in elements, of View and CView.
 struct ViewBase {
   DType dtype = DType::f32;
   Device device;
@@ -18,24 +18,27 @@ struct ViewBase {
   std::int64_t shape[max_rank] = {};
   std::int64_t stride[max_rank] = {};
 
+  /// The number of elements.
   NYSTROM_INLINE std::int64_t numel() const {
     std::int64_t n = 1;
     for (int i = 0; i < rank; ++i) n *= shape[i];
     return n;
   }
-  /// Size of axis i; negative axes count from the end.
+  /// The size of axis i. Negative axes count from the end.
   NYSTROM_INLINE std::int64_t dim(int i) const { return shape[i < 0 ? i + rank : i]; }
+  /// The stride of axis i, in elements. Negative axes count from the end.
   NYSTROM_INLINE std::int64_t step(int i) const { return stride[i < 0 ? i + rank : i]; }
-  /// Number of rows when all axes but the last are merged.
+  /// The number of rows: all axes but the last, merged.
   NYSTROM_INLINE std::int64_t rows() const {
     return rank == 0 || dim(-1) == 0 ? 0 : numel() / dim(-1);
   }
 };
 
-/// Read-only view. `data == nullptr` stands for an absent optional argument.
+/// A read-only view. `data == nullptr` stands for an absent optional argument.
 struct CView : ViewBase {
   const void* data = nullptr;
 
+  /// Whether the argument is present.
   NYSTROM_INLINE explicit operator bool() const { return data != nullptr; }
   template <class T>
   NYSTROM_INLINE const T* as() const {
@@ -43,10 +46,11 @@ struct CView : ViewBase {
   }
 };
 
-/// Writable view.
+/// A writable view.
 struct View : ViewBase {
   void* data = nullptr;
 
+  /// Whether the argument is present.
   NYSTROM_INLINE explicit operator bool() const { return data != nullptr; }
   template <class T>
   NYSTROM_INLINE T* as() const {
