@@ -1,4 +1,4 @@
-// How much memory is free to take now.
+// The amount of free memory.
 #pragma once
 
 #include <cstdint>
@@ -6,10 +6,10 @@
 
 namespace nystrom {
 
-/// Bytes of memory that are free to take now: of the machine, or of the control group (version 1 or
-/// 2) that the process lives in or of a group around it, whichever leaves least. Pages of files
-/// count as free. The largest number where the system tells nothing. `root`: the folder below which
-/// Linux's proc and sys lie.
+/// Bytes of memory that can be allocated now. It is the minimum over the machine and the control
+/// groups (version 1 or 2) that contain the process. Cached file pages count as free. If the system
+/// reports nothing, it is the largest number. `root` is the folder that contains Linux's proc and
+/// sys.
 std::int64_t available_memory_bytes(const std::filesystem::path& root = "/");
 
 }  // namespace nystrom

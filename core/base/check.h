@@ -1,5 +1,5 @@
-// require(): the one way to check an argument, with a formatted message. For .cpp files only (fmt
-// does not compile in .cu).
+// Checks with formatted messages. Include this in .cpp files only, because fmt does not compile in
+// .cu files.
 #pragma once
 
 #include <fmt/core.h>
@@ -9,13 +9,14 @@
 
 namespace nystrom {
 
-/// Throws Error with the formatted message unless `condition` holds. For misuse by calling code.
+/// Throws an Error with the formatted message unless `condition` holds. It reports misuse by
+/// calling code.
 template <class... Args>
 void require(bool condition, fmt::format_string<Args...> message, Args&&... args) {
   if (!condition) throw Error(fmt::format(message, std::forward<Args>(args)...));
 }
 
-/// As require, for what a user can give wrongly: throws InputError.
+/// Throws an InputError unless `condition` holds. It reports wrong input of a user.
 template <class... Args>
 void require_input(bool condition, fmt::format_string<Args...> message, Args&&... args) {
   if (!condition) throw InputError(fmt::format(message, std::forward<Args>(args)...));

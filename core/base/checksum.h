@@ -1,4 +1,4 @@
-// The checksum of every file and tensor that is kept: XXH3-128.
+// XXH3-128, the checksum of all stored files and tensors.
 #pragma once
 
 #include <compare>
@@ -9,13 +9,13 @@
 
 namespace nystrom {
 
-/// The 128 bits of a checksum, to compare and to sort by.
+/// The 128 bits of a checksum, which can be compared and sorted.
 struct Digest {
   std::uint64_t high, low;
   friend auto operator<=>(const Digest&, const Digest&) = default;
 };
 
-/// XXH3-128 of what was fed in, piece by piece.
+/// The XXH3-128 of data that arrives in pieces.
 class Checksum {
  public:
   Checksum();
@@ -23,9 +23,11 @@ class Checksum {
   Checksum(const Checksum&) = delete;
   Checksum& operator=(const Checksum&) = delete;
 
+  /// Adds a piece of data.
   void update(const void* data, std::size_t bytes);
+  /// The checksum of all data so far.
   Digest digest() const;
-  /// 32 hexadecimal digits.
+  /// The checksum as 32 hexadecimal digits.
   std::string hex() const;
 
  private:
@@ -33,7 +35,7 @@ class Checksum {
   State* state_;
 };
 
-/// The checksum of a text, as hex() gives it.
+/// The checksum of a text, as 32 hexadecimal digits.
 std::string text_checksum(std::string_view text);
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-// Lists whose words are compared with each other.
+// A check for duplicate words in lists.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace nystrom {
 
-/// InputError when a word occurs twice; `where` says in what, as "--landmarks".
+/// Throws an InputError when a word occurs twice. `where` names the list, such as "--landmarks".
 inline void require_distinct(const std::string& where, const std::vector<std::string>& words) {
   for (auto word = words.begin(); word != words.end(); ++word)
     require_input(std::find(words.begin(), word, *word) == word,

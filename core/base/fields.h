@@ -1,14 +1,14 @@
-// The vocabulary of field lists: each option of the program is stated once, as a line in its
-// struct's `fields` function, and every reader, writer, help text and schema is a visitor over that
-// line (train/config/config_io.h).
+// Field lists of options. Each option of the program is declared once, as a line in its struct's
+// `fields` function. All readers, writers, help texts and schemas are visitors of these lines
+// (train/config/config_io.h).
 //
 //   template <class V> void fields(V& v, OptimizerOptions& c) {
 //     v(c.learning_rate, "learning_rate", "peak learning rate", positive);
 //   }
 //
-// A visitor is called as v(member, name, help, range…). A member is bool, int64, double,
-// std::string, an enum with enum_names, an optional or a vector of these (a range then holds for
-// the value within), or a struct with its own `fields`.
+// A visitor is called as v(member, name, help, range…). A member is a bool, an int64, a double, a
+// std::string, an enum with enum_names, or a struct with its own `fields`. An optional or a vector
+// of these is also possible; a range then applies to the values within.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@
 
 namespace nystrom {
 
-/// Allowed values of a number: lower ≤ x ≤ upper, the ends excluded where `open` says so; `odd` for
-/// whole numbers.
+/// The permitted values of a number: lower ≤ x ≤ upper. `lower_open` and `upper_open` exclude the
+/// ends. `odd` applies to whole numbers.
 struct Range {
   double lower = -std::numeric_limits<double>::infinity();
   double upper = std::numeric_limits<double>::infinity();
@@ -30,6 +30,7 @@ struct Range {
   bool upper_open = false;
   bool odd = false;
 
+  /// Whether x is permitted.
   constexpr bool contains(double x) const {
     return (lower_open ? x > lower : x >= lower) && (upper_open ? x < upper : x <= upper);
   }
@@ -48,21 +49,21 @@ inline constexpr Range odd_positive{.lower = 1, .odd = true};
 constexpr Range at_least(double lower) { return {.lower = lower}; }
 constexpr Range between(double lower, double upper) { return {.lower = lower, .upper = upper}; }
 
-/// The limits alone: "at least 1", "greater than 0", "between 0 and 1"; empty where there are none.
-/// Oddness is not among them.
+/// The limits only: "at least 1", "greater than 0", "between 0 and 1"; empty without limits. The
+/// text does not mention oddness.
 std::string describe_bounds(const Range& range);
-/// What a number must be, for messages: "a whole number at least 1", "an odd whole number at least
-/// 1", "a number greater than 0".
+/// A description of the permitted numbers, for messages: "a whole number at least 1", "an odd whole
+/// number at least 1", "a number greater than 0".
 std::string describe(const Range& range, bool whole);
 
-/// A value of an enum and the word that stands for it in files.
+/// A value of an enum and its name in files.
 template <class E>
 struct EnumName {
   E value;
   const char* name;
 };
 
-/// The word for `value`. An enum E takes part by overloading `std::span<const EnumName<E>>
+/// The name of `value`. An enum E supports it by an overload `std::span<const EnumName<E>>
 /// enum_names(E)`.
 template <class E>
 const char* enum_name(E value) {
@@ -71,7 +72,7 @@ const char* enum_name(E value) {
   return "?";
 }
 
-// ---- What visitors ask of a member's type -------------------------------------------------------
+// ---- Type traits for visitors ------------------------------------------------------------------
 
 template <class T>
 struct is_optional : std::false_type {};
@@ -82,7 +83,7 @@ struct is_vector : std::false_type {};
 template <class T>
 struct is_vector<std::vector<T>> : std::true_type {};
 
-/// A struct with a field list of its own.
+/// A struct with its own field list.
 template <class T>
 concept Section = std::is_class_v<T> && !std::is_same_v<T, std::string> && !is_optional<T>::value &&
                   !is_vector<T>::value;

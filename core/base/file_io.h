@@ -1,5 +1,5 @@
-// Files that may be hostile, vanish or meet a full disk: reading without surprises and writing all
-// or nothing.
+// File access that is safe against malicious files, vanishing files and full disks. Reading checks
+// its input; writing is all or nothing.
 #pragma once
 
 #include <cstddef>
@@ -13,24 +13,26 @@
 
 namespace nystrom {
 
-/// A regular file open for reading. Never mapped: a file truncated under us must end in an error,
-/// not in SIGBUS.
+/// A regular file, open for reading. It is not memory-mapped: a file that is truncated meanwhile
+/// must cause an error, not a SIGBUS.
 class InputFile {
  public:
-  /// Follows links, as model caches use them. InputError when the file is absent, unreadable or not
-  /// regular.
+  /// Opens a file. Links are followed, because model caches use them. Throws an InputError when the
+  /// file is absent, unreadable or not regular.
   static InputFile open(const std::filesystem::path& path);
-  /// Opens `name` inside `folder` without following a link; `name` must be a checked basename.
+  /// Opens `name` inside `folder` without following a link. `name` must be a checked basename.
   static InputFile open_inside(const std::filesystem::path& folder, const std::string& name);
 
   InputFile(InputFile&& other) noexcept;
   InputFile& operator=(InputFile&& other) noexcept;
   ~InputFile();
 
+  /// The path of the file.
   const std::filesystem::path& path() const { return path_; }
+  /// The size in bytes when the file was opened.
   std::int64_t size() const { return size_; }
-  /// Fills `buffer` from byte `offset` on; InputError when the file ends before. May be called from
-  /// several threads.
+  /// Fills `buffer` with the bytes from `offset` on. Throws an InputError when the file ends
+  /// earlier. Thread-safe.
   void read(std::span<std::byte> buffer, std::int64_t offset) const;
 
  private:
@@ -41,25 +43,28 @@ class InputFile {
   std::filesystem::path path_;
 };
 
-/// Writes a file under a temporary name beside its place; only commit() makes it appear, whole and
-/// durable. Every failure is an InputError naming the file and the cause, and the temporary file is
-/// removed.
+/// A file that is written under a temporary name in the same folder. Only commit() gives it its
+/// name, complete and durable. Every failure is an InputError that names the file and the cause,
+/// and removes the temporary file.
 class OutputFile {
  public:
+  /// Creates the temporary file.
   explicit OutputFile(std::filesystem::path path);
-  /// Removes the temporary file unless committed.
+  /// Removes the temporary file unless it was committed.
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
 
-  /// Takes `bytes` of disk space in advance, so that a full disk shows before the work; where the
-  /// file system cannot, nothing happens.
+  /// Reserves `bytes` of disk space, so that a full disk is noticed early. Does nothing if the file
+  /// system cannot reserve space.
   void reserve(std::int64_t bytes);
+  /// Appends bytes.
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
-  /// Of what was handed to write(), not of what the disk made of it.
+  /// The checksum of the bytes that were passed to write(). The bytes on the disk may differ.
   std::string checksum() const { return checksum_.hex(); }
-  /// fsync, close, rename to the final name (replacing an older file), fsync of the folder.
+  /// Commits the file: fsync, close, rename to the final name, fsync of the folder. An older file
+  /// is replaced.
   void commit();
 
  private:
@@ -68,26 +73,25 @@ class OutputFile {
   std::filesystem::path path_;
   std::filesystem::path temporary_;
   int descriptor_ = -1;
-  bool exists_ = false;  // under the temporary name
+  bool exists_ = false;  // whether the temporary file exists
   Checksum checksum_;
 };
 
-/// The most that is read of a file of settings.
+/// The largest size of a settings file.
 inline constexpr std::size_t max_config_bytes = std::size_t{1} << 20;
-/// All bytes of a regular file; InputError naming the file when it is absent, unreadable, not
-/// regular or larger than `max_bytes`.
+/// Reads a regular file. Throws an InputError that names the file when it is absent, unreadable,
+/// not regular or larger than `max_bytes`.
 std::string read_text_file(const std::filesystem::path& path,
                            std::size_t max_bytes = max_config_bytes);
 
-/// Writes `text` as a whole file by OutputFile; its checksum.
+/// Writes `text` as a file through OutputFile, and returns its checksum.
 std::string write_text_file(const std::filesystem::path& path, std::string_view text);
 
-/// Checksum of a whole file, read in pieces.
+/// The checksum of a file, which is read in pieces.
 std::string file_checksum(const std::filesystem::path& path);
-/// Creates `folder` and the folders above it that are missing, durably. InputError when the system
-/// refuses.
+/// Creates `folder` and its missing parents durably. Throws an InputError when the system refuses.
 void make_folders(const std::filesystem::path& folder);
-/// Makes the names in `folder` durable. InputError when the system refuses.
+/// Makes the names in `folder` durable. Throws an InputError when the system refuses.
 void sync_folder(const std::filesystem::path& folder);
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-// Strict JSON: how config.json, the index of sharded weights and the safetensors metadata are read.
+// Strict JSON parsing, for config.json, the index of sharded weights and the safetensors metadata.
 #pragma once
 
 #include <cstddef>
@@ -13,29 +13,29 @@ namespace nystrom {
 
 inline constexpr int max_json_depth = 32;
 
-/// Reads a number that is no integer, from its text.
+/// Converts the text of a number that is not an integer.
 using NumberReader = double (*)(std::string_view text);
 
-/// `text` as JSON; numbers that are no integers by `read_number`, or the nearest doubles where it
-/// is null. InputError "source:line:column: what" for a syntax error, bytes that are not UTF-8, a
-/// duplicate key, nesting deeper than max_json_depth, a byte order mark, a NUL byte, or anything
-/// after the value but white space.
+/// Parses `text`. `read_number` converts numbers that are not integers; with null they become the
+/// nearest doubles. Throws an InputError "source:line:column: …" for a syntax error, invalid UTF-8,
+/// a duplicate key, a byte order mark or a NUL byte. Nesting deeper than max_json_depth, and
+/// anything but white space after the value, are errors too.
 nlohmann::json parse_json(std::string_view text, const std::string& source,
                           NumberReader read_number = nullptr);
 
-/// parse_json of a file, which is also the `source` in messages, of at most `max_bytes`.
+/// parse_json of a file of at most `max_bytes`. Its path is the `source` in messages.
 nlohmann::json read_json_file(const std::filesystem::path& path, std::size_t max_bytes);
 /// The same for a file of settings: at most max_config_bytes (core/base/file_io.h).
 nlohmann::json read_json_file(const std::filesystem::path& path);
 
-/// The largest count that a JSON reader of any language holds exactly.
+/// The largest count that JSON readers of all languages represent exactly.
 inline constexpr std::int64_t max_json_count = std::int64_t{1} << 53;
-/// `value` as a count. InputError, calling it `name`, unless it is a whole number from 0 to
-/// max_json_count.
+/// `value` as a count. Throws an InputError that contains `name` unless `value` is a whole number
+/// from 0 to max_json_count.
 std::int64_t json_count(const nlohmann::json& value, const std::string& name);
 
-/// The number that a JSON writer here makes of a double: null is NaN, for which JSON has no word.
-/// nlohmann's type_error for anything else.
+/// A double from JSON, where null stands for NaN, as our writers do. Other values throw nlohmann's
+/// type_error.
 double number_or_nan(const nlohmann::json& value);
 
 }  // namespace nystrom

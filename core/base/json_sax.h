@@ -1,5 +1,5 @@
-// The event form of the strict JSON parser, for readers that must not build a tree of what they
-// have not yet checked. Pulls in all of nlohmann/json: include it in .cpp files only.
+// The event interface of the strict JSON parser. It serves readers that must not build a tree of
+// unchecked content. It includes all of nlohmann/json: include it in .cpp files only.
 #pragma once
 
 #include <string>
@@ -11,24 +11,29 @@
 
 namespace nystrom {
 
-/// Calls on_… of a derived class for each event; nlohmann's parser is told apart from what is
-/// accepted here: see parse_json.
+/// Calls the on_… functions of a derived class for each event. It accepts the same language as
+/// parse_json, which is stricter than nlohmann's parser.
 class StrictSax : public nlohmann::json_sax<nlohmann::json> {
  public:
   StrictSax(std::string source, int max_depth)
       : source_(std::move(source)), max_depth_(max_depth) {}
 
+  /// Parses `text`. Throws an InputError as parse_json does.
   void parse(std::string_view text);
 
  protected:
+  /// A string, integer, bool or null.
   virtual void on_value(nlohmann::json&& scalar) = 0;
-  /// A number that is no integer, and its text.
+  /// A number that is not an integer, with its text.
   virtual void on_float(double value, const std::string& /*text*/) { on_value(value); }
+  /// A key of the current object.
   virtual void on_key(std::string&& key) = 0;
+  /// The start of an array or an object.
   virtual void on_begin(bool is_array) = 0;
+  /// The end of the current array or object.
   virtual void on_end() = 0;
 
-  /// Throws InputError "source:line:column: message" for the place read last.
+  /// Throws an InputError "source:line:column: message" for the current position.
   [[noreturn]] void fail(const std::string& message) const;
 
  private:
@@ -54,7 +59,7 @@ class StrictSax : public nlohmann::json_sax<nlohmann::json> {
   int max_depth_;
   std::string_view text_;
   std::size_t position_ = 0;                           // bytes read so far
-  std::vector<std::unordered_set<std::string>> keys_;  // of each open object or array
+  std::vector<std::unordered_set<std::string>> keys_;  // keys of each open object or array
 };
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-// What was used last, within a bound.
+// A bounded cache of recently used values.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace nystrom {
 
-/// Keeps values of a bounded total cost; the least recently used go first. Not safe for several
-/// threads at once.
+/// A cache with a bounded total cost, which evicts the least recently used values first. Not
+/// thread-safe.
 template <class Key, class Value>
 class LruCache {
  public:
   explicit LruCache(std::int64_t capacity) : capacity_(capacity) {}
 
-  /// The value kept for `key`, or nothing.
+  /// The value of `key`, or null.
   std::shared_ptr<const Value> find(const Key& key) {
     const auto found = places_.find(key);
     if (found == places_.end()) return nullptr;
@@ -24,8 +24,8 @@ class LruCache {
     return found->second->value;
   }
 
-  /// Keeps `value`, the newest, even if it alone exceeds the capacity. A value kept for `key`
-  /// already stays.
+  /// Adds `value` as the newest, even if it alone exceeds the capacity. An existing value of `key`
+  /// stays.
   void insert(const Key& key, std::shared_ptr<const Value> value, std::int64_t cost) {
     if (places_.contains(key)) return;
     entries_.push_front({key, std::move(value), cost});
@@ -38,6 +38,7 @@ class LruCache {
     }
   }
 
+  /// The total cost of all values.
   std::int64_t cost() const { return cost_; }
 
  private:

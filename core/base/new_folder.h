@@ -1,33 +1,34 @@
-// A folder that appears whole or not at all.
+// Atomic creation of folders.
 #pragma once
 
 #include <filesystem>
 
 namespace nystrom {
 
-/// The folder without links and trailing slashes. InputError when something is in it, or it is no
-/// folder.
+/// The path of `folder`, without links and trailing slashes. Throws an InputError when it is not
+/// empty or not a folder.
 std::filesystem::path require_empty_target(const std::filesystem::path& folder);
 
-/// A descriptor that holds the lock of a folder alone, until it is closed; −1 where that cannot be
-/// had: others hold it, or there is no folder.
+/// Locks a folder exclusively until the returned descriptor is closed. Returns −1 if another
+/// process holds the lock or the folder does not exist.
 int lock_folder(const std::filesystem::path& folder);
 
-/// Made under a temporary name beside its place, and locked while alive, so that what a killed
-/// process left can be told from what a living one still writes. Every failure is an InputError
-/// naming the folder.
+/// A folder that is written under a temporary name in the same parent. It is locked while the
+/// object lives. The lock distinguishes leftovers of killed processes from folders in use. Every
+/// failure is an InputError that names the folder.
 class NewFolder {
  public:
-  /// Makes the parents, removes leftovers of the same name, and makes the temporary folder.
+  /// Creates the parents, removes leftovers of the same name, and creates the temporary folder.
   explicit NewFolder(std::filesystem::path place);
-  /// Removes the temporary folder unless committed.
+  /// Removes the temporary folder unless it was committed.
   ~NewFolder();
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
 
-  /// Where to write.
+  /// The temporary folder, to write files into.
   const std::filesystem::path& path() const { return temporary_; }
-  /// Gives the folder its name, durably; its place must be free or an empty folder.
+  /// Renames the folder to its final name, durably. The target must not exist, or be an empty
+  /// folder.
   void commit();
 
  private:

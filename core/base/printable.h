@@ -1,4 +1,4 @@
-// Text from outside, fit for a message.
+// Escaping of external text for messages.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +8,10 @@
 
 namespace nystrom {
 
-/// `text` with control bytes and bytes that are not UTF-8 as \xNN; beyond `max_bytes` it is cut and
-/// ends in "…".
+/// `text` with control bytes and invalid UTF-8 as \xNN. Text beyond `max_bytes` is cut and ends in
+/// "…".
 std::string printable(std::string_view text, std::size_t max_bytes = 160);
-/// As above for a path, uncut.
+/// The same for a path, without cutting.
 std::string printable_path(const std::filesystem::path& path);
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-// What is wrong with settings: each rule that they break, and the options that it concerns.
+// Problems of settings: the rules that they break, and the options concerned.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@ namespace nystrom {
 
 /// A rule that settings break.
 struct Problem {
-  std::vector<std::string> options;  ///< paths of the options that it concerns: "training.steps"
-  std::string message;               ///< one line that begins with the path of the one at fault
+  std::vector<std::string> options;  ///< paths of the options concerned: "training.steps"
+  std::string message;               ///< one line that begins with the path of the wrong option
 
   bool operator==(const Problem&) const = default;
 };
 
 using Problems = std::vector<Problem>;
 
-/// The problems of a section as problems of the settings that hold it as `section`.
+/// The problems of a section, with `section` in front of all option paths.
 inline Problems in_section(std::string_view section, Problems problems) {
   const std::string prefix = std::string(section) + ".";
   for (Problem& problem : problems) {
@@ -27,7 +27,7 @@ inline Problems in_section(std::string_view section, Problems problems) {
   return problems;
 }
 
-/// The lines alone.
+/// The messages of problems.
 inline std::vector<std::string> messages_of(const Problems& problems) {
   std::vector<std::string> lines;
   for (const Problem& problem : problems) lines.push_back(problem.message);

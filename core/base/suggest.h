@@ -1,4 +1,4 @@
-// "Did you mean": the known word nearest to a mistyped one.
+// Suggestions for mistyped words: the nearest known word.
 #pragma once
 
 #include <optional>
@@ -8,16 +8,16 @@
 
 namespace nystrom {
 
-/// The number of letters to insert, delete, replace or swap with their neighbour to get from `a` to
-/// `b`, upper and lower case being equal; nothing if it is more than `limit`.
+/// The edit distance between `a` and `b`: letters to insert, delete, replace or swap with their
+/// neighbour. Case is ignored. Nothing if the distance exceeds `limit`.
 std::optional<int> edit_distance(std::string_view a, std::string_view b, int limit);
 
-/// The word of `known` nearest to `word` (the first of equals); nothing if none is near: within a
-/// quarter of the longer word's length, and one letter in any case, but never all. Words over 256
-/// letters are near to nothing.
+/// The word of `known` nearest to `word`, the first of equals; nothing if none is near. The
+/// distance may be a quarter of the longer word's length, but at least one letter. A word whose
+/// letters all differ is not near, and neither is a word over 256 letters.
 std::optional<std::string> nearest(std::string_view word, std::span<const std::string> known);
 
-/// "; did you mean 'x'?" for the end of a message, or nothing.
+/// "; did you mean 'x'?" for the end of a message; empty without a near word.
 std::string did_you_mean(std::string_view word, std::span<const std::string> known);
 
 }  // namespace nystrom

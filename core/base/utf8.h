@@ -1,4 +1,4 @@
-// UTF-8: what is valid, and stepping from character to character.
+// UTF-8: validation and iteration over characters.
 #pragma once
 
 #include <cstddef>
@@ -8,29 +8,30 @@
 
 namespace nystrom {
 
-/// Bytes at the start of `text` that are valid UTF-8 (no surrogates, no overlong forms, at most
-/// U+10FFFF); text.size() if all are.
+/// The number of bytes at the start of `text` that are valid UTF-8; text.size() if all are.
+/// Surrogates, overlong forms and values above U+10FFFF are invalid.
 std::size_t valid_utf8_prefix(std::string_view text);
+/// Whether all of `text` is valid UTF-8.
 inline bool is_valid_utf8(std::string_view text) { return valid_utf8_prefix(text) == text.size(); }
 
-/// Bytes of the character that `text`, which is not empty, begins with; 0 when that is not valid.
+/// The number of bytes of the first character of `text`, which is not empty; 0 if it is invalid.
 std::size_t valid_utf8_character(std::string_view text);
 
-/// Bytes of the character that begins with `lead`, in valid UTF-8.
+/// The number of bytes of a character in valid UTF-8 that begins with `lead`.
 inline std::size_t utf8_length(char lead) {
   const auto byte = static_cast<unsigned char>(lead);
   return byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
 }
 
-/// Whether the byte goes on with a character begun before it.
+/// Whether the byte continues a character.
 inline bool is_utf8_continuation(char byte) {
   return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
 }
 
-/// The character at `position` of valid UTF-8; moves `position` behind it.
+/// The character at `position` of valid UTF-8. Advances `position` behind it.
 char32_t next_code_point(std::string_view text, std::size_t& position);
 
-/// Appends the character.
+/// Appends a character.
 void append_utf8(std::string& text, char32_t code_point);
 
 }  // namespace nystrom

@@ -1,15 +1,16 @@
-// Attention in which every key counts, through cuDNN's fused attention: on tensor cores,
-// deterministic, softmax and sums in f32.
+// Attention without a mask through cuDNN's fused attention: on tensor cores, deterministic, with
+// softmax and sums in f32.
 #pragma once
 
 #include "core/kernels.h"
 
 namespace nystrom::cuda {
 
-/// As kernels::attention and kernels::attention_grad without a mask, for bf16 operands of one shape
-/// [b, h, n, d] whose rows begin at multiples of 16 bytes. False where cuDNN is absent, refuses
-/// them, or has no deterministic way: then another kernel must compute the results.
+/// kernels::attention without a mask, for bf16 operands of one shape [b, h, n, d] whose rows begin
+/// at multiples of 16 bytes. Returns false if cuDNN is absent, refuses the operands, or has no
+/// deterministic engine. Another kernel must then compute the results.
 bool attention_cudnn(CView q, CView k, CView v, double scale, View out, View log_sum_exp);
+/// kernels::attention_grad under the same conditions.
 bool attention_cudnn_grad(CView q, CView k, CView v, double scale, CView out, CView log_sum_exp,
                           CView dout, View dq, View dk, View dv);
 

@@ -1,16 +1,17 @@
-// cuDNN, which a program needs neither to be built nor to run.
+// The state of cuDNN, which is optional both to build and to run programs.
 #pragma once
 
 #include <string>
 
 namespace nystrom::cuda {
 
+/// Whether cuDNN can be used.
 struct CudnnState {
   bool usable;
-  std::string text;    ///< its version, or why own kernels take its place
-  std::string advice;  ///< what to do about it, where there is something
+  std::string text;    ///< its version, or the reason why own kernels replace it
+  std::string advice;  ///< a remedy, or empty
 };
-/// Loads cuDNN at the first call.
+/// The state of cuDNN. The first call loads it.
 CudnnState cudnn_state();
 
 }  // namespace nystrom::cuda

@@ -1,7 +1,7 @@
-// cuDNN's graphs: operations on tensors, of which it makes one kernel or a few. Through its C
+// cuDNN graphs: operations on tensors that cuDNN compiles into one kernel or a few. They use its C
 // interface
-// (https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html), loaded
-// when first asked for: programs start and run without it.
+// (https://docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html). cuDNN
+// is loaded at first use; programs start and run without it.
 #pragma once
 
 #include <cudnn_graph.h>
@@ -18,7 +18,7 @@
 
 namespace nystrom::cuda::cudnn {
 
-/// The functions of cuDNN that are called here.
+/// The functions of cuDNN that this program calls.
 struct Library {
   decltype(&cudnnGetVersion) version = nullptr;
   decltype(&cudnnGetErrorString) error_string = nullptr;
@@ -31,14 +31,15 @@ struct Library {
   decltype(&cudnnBackendFinalize) finalize = nullptr;
   decltype(&cudnnBackendExecute) execute = nullptr;
   bool usable = false;
-  std::string text;  ///< its version, or why it is not usable
+  std::string text;  ///< its version, or the reason why it is not usable
 };
+/// The loaded library. The first call loads it.
 const Library& library();
 
-/// Throws Error with cuDNN's words unless `status` is success.
+/// Throws an Error with cuDNN's message unless `status` is success. `what` names the action.
 void check(cudnnStatus_t status, const char* what);
 
-/// One of cuDNN's objects. Every function throws Error where cuDNN refuses.
+/// A cuDNN backend object. Every function throws an Error when cuDNN refuses.
 class Descriptor {
  public:
   explicit Descriptor(cudnnBackendDescriptorType_t type);
@@ -46,6 +47,7 @@ class Descriptor {
   Descriptor& operator=(Descriptor&&) = delete;
   ~Descriptor();
 
+  /// Sets an attribute to `count` values.
   Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                   std::int64_t count, const void* values);
   template <class T>
@@ -56,9 +58,10 @@ class Descriptor {
   Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& value) {
     return set(name, CUDNN_TYPE_BACKEND_DESCRIPTOR, value.raw_);
   }
+  /// Finalizes the object after all attributes are set.
   Descriptor& finalize();
-  /// Writes up to `room` values and returns how many there are. Descriptors must have been made
-  /// before.
+  /// Reads an attribute: writes up to `room` values and returns their total number. Descriptors
+  /// must exist before.
   std::int64_t get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                    std::int64_t room, void* values) const;
 
@@ -68,8 +71,8 @@ class Descriptor {
   cudnnBackendDescriptor_t raw_ = nullptr;
 };
 
-/// The GPU that a plan is made for: a handle's, or one that is only described, by JSON as
-/// CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION gives it; plans for the latter cannot run here.
+/// The GPU that a plan is made for: the GPU of a handle, or one described by JSON in the format of
+/// CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION. Plans for a described GPU cannot run.
 struct Target {
   explicit Target(cudnnHandle_t of_handle) : handle(of_handle) {}
   explicit Target(const std::string& description);
@@ -84,44 +87,47 @@ struct Node {
   cudnnBackendDescriptor_t descriptor;
 };
 
-/// Memory of one of a graph's tensors when it runs.
+/// The memory of a tensor when the graph runs.
 struct Binding {
   std::int64_t id;
   const void* data;
 };
 
-/// A graph made executable.
+/// An executable graph.
 struct Plan {
-  std::vector<Descriptor> parts;  ///< what it was made from lives as long
+  std::vector<Descriptor> parts;  ///< objects that the plan refers to
   Descriptor executable;
-  std::int64_t workspace;  ///< bytes of memory that it needs while it runs
+  std::int64_t workspace;  ///< bytes of working memory that run() needs
 
+  /// Runs the graph on the handle's stream, with `memory` as its workspace.
   void run(cudnnHandle_t handle, std::span<const Binding> bindings, void* memory) const;
 };
 
-/// Built operation by operation. A result that is not directed elsewhere is f32 and never leaves
-/// the graph; everything is summed in f32.
+/// A graph that is built operation by operation. Results are f32 and internal to the graph, unless
+/// a call names another result tensor. All sums are f32.
 class Graph {
  public:
-  /// Memory bound at run time: rank 4, bf16 or f32, bf16 aligned to 16 bytes.
+  /// A tensor in memory that is bound at run time: rank 4, bf16 or f32. bf16 is aligned to 16
+  /// bytes.
   Node memory(std::int64_t id, const ViewBase& view);
-  /// One f32 on the host, bound at run time.
+  /// An f32 number on the host that is bound at run time.
   Node scalar(std::int64_t id);
-  /// A result within the graph, of the shape of `x`.
+  /// A result within the graph, with the shape of `x`.
   Node internal(const Node& x, DType type);
 
+  /// Element-wise operations on tensors that broadcast.
   Node pointwise(cudnnPointwiseMode_t mode, const Node& x);
   Node pointwise(cudnnPointwiseMode_t mode, const Node& x, const Node& y);
   Node pointwise(cudnnPointwiseMode_t mode, const Node& x, const Node& y, const Node& result);
-  /// [b, h, m, n] → [b, h, m, 1].
+  /// A reduction over the last axis: [b, h, m, n] → [b, h, m, 1].
   Node reduce(cudnnReduceTensorOp_t op, const Node& x);
-  /// [b, h, m, k] · [b, h, k, n].
+  /// The matrix product [b, h, m, k] · [b, h, k, n] → [b, h, m, n].
   Node matmul(const Node& a, const Node& b);
   Node matmul(const Node& a, const Node& b, const Node& result);
-  /// The last two axes swapped, in bf16.
+  /// x with its last two axes exchanged, in bf16.
   Node transpose(const Node& x);
 
-  /// Error where no engine takes the graph.
+  /// Makes the graph executable for `target`. Throws an Error when no cuDNN engine supports it.
   Plan plan(const Target& target) &&;
 
  private:
@@ -131,15 +137,15 @@ class Graph {
   Node internal(DType type, std::int64_t b, std::int64_t h, std::int64_t rows,
                 std::int64_t columns);
   Descriptor& add(cudnnBackendDescriptorType_t type);
-  using Attribute =
-      std::pair<cudnnBackendAttributeName_t, cudnnBackendDescriptor_t>;  // a null one is left out
+  // Null descriptors are left out.
+  using Attribute = std::pair<cudnnBackendAttributeName_t, cudnnBackendDescriptor_t>;
   void add_operation(cudnnBackendDescriptorType_t type,
                      std::initializer_list<Attribute> attributes);
   Node pointwise(cudnnPointwiseMode_t mode, const Node& x, const Node* y, const Node& result);
 
   std::vector<Descriptor> parts_;
   std::vector<cudnnBackendDescriptor_t> operations_;
-  std::int64_t next_id_ = 1000;  // of results within the graph; bound ones are below
+  std::int64_t next_id_ = 1000;  // for results within the graph; ids of bound tensors are lower
 };
 
 }  // namespace nystrom::cuda::cudnn

@@ -1,27 +1,27 @@
-// The few calls that core needs of the CUDA runtime. A build without CUDA has no devices: each call
-// throws (core/cuda_absent.cpp). A process computes on one GPU; all its work goes to one stream, in
-// order.
+// The functions of the CUDA runtime that core needs. A build without CUDA has no devices, and each
+// call throws (core/cuda_absent.cpp). A process computes on one GPU. All its work goes to one
+// stream, in order.
 #pragma once
 
 #include <cstdint>
 
 namespace nystrom::cuda {
 
-/// Whether this program has the CUDA backend.
+/// Whether this program contains the CUDA backend.
 bool built_in();
 
-/// Device memory; null when the device has too little.
+/// Allocates device memory. Returns null when the device has too little.
 void* device_allocate(int device, std::int64_t bytes);
+/// Frees device memory.
 void device_free(int device, void* block);
-/// Queued behind what was launched; `source` (ordinary memory) may be used again at once, the
-/// driver has taken it.
+/// Copies `source`, which is pageable CPU memory, to the device. The copy is ordered after all
+/// launched work. `source` may be reused at once.
 void copy_to_device(int device, void* destination, const void* source, std::int64_t bytes);
-/// Waits until the copy is done, and what was launched before it.
+/// Copies to the CPU. Waits until the copy and all work launched before it are done.
 void copy_to_host(int device, void* destination, const void* source, std::int64_t bytes);
-/// Waits until everything launched so far is done; an error that a kernel met on the way is thrown
-/// here.
+/// Waits until all launched work is done. Throws the errors of kernels.
 void synchronize(int device);
-/// While alive, what this thread launches stands under `name` in the traces of NVIDIA's profilers.
+/// Names the work that this thread launches while the object lives, for NVIDIA's profilers.
 class Range {
  public:
   explicit Range(const char* name);
@@ -30,9 +30,9 @@ class Range {
   Range& operator=(const Range&) = delete;
 };
 
-/// InputError unless GPU `device` is there and new enough, saying what was found.
+/// Throws an InputError that describes the machine unless GPU `device` exists and is new enough.
 void require_device(int device);
-/// Of a GPU that is there: 90 for 9.0.
+/// The compute capability of an existing GPU: 90 for 9.0.
 int compute_capability(int device);
 
 }  // namespace nystrom::cuda

@@ -1,5 +1,4 @@
-// The stream that everything goes to, and memory for work queued on it: what host functions of
-// kernels share.
+// The stream of all GPU work, and working memory for it. Host functions of kernels use them.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -15,21 +14,22 @@ namespace nystrom::cuda {
 
 /// The stream of this process's GPU.
 cudaStream_t stream();
-/// Bytes of shared memory that a block may ask for at a launch.
+/// The bytes of shared memory that a block may request at launch.
 std::size_t shared_memory_of_a_block();
-/// Whether the tensor cores of GPU `device` take operands of this type: f16 from compute
-/// capability 7.5 on, bf16 and (as TF32) f32 from 8.0.
+/// Whether the tensor cores of GPU `device` accept operands of this type. f16 needs compute
+/// capability 7.5; bf16 and (as TF32) f32 need 8.0.
 bool tensor_cores_take(DType dtype, int device);
-/// Throws Error: "what: the driver's words" unless `status` is success.
+/// Throws an Error "what: message of the driver" unless `status` is success.
 void check(cudaError_t status, const char* what);
 
-/// Working memory on the device of `like`. It may be given back while kernels that use it are still
-/// queued: whoever gets it next is queued behind them.
+/// Working memory on the device of `like`. It may be released while kernels that use it are still
+/// queued, because its next user is queued behind them.
 template <class T>
 class Workspace {
  public:
   Workspace(const ViewBase& like, std::int64_t count)
       : block_(Arena::of(like.device).allocate(count * static_cast<std::int64_t>(sizeof(T)))) {}
+  /// The address on the device.
   T* get() const { return static_cast<T*>(block_.get()); }
 
  private:
