@@ -1,4 +1,4 @@
-// Tensors of one value, made by the threads that load data.
+// Tensors with one value, for data loading threads.
 #pragma once
 
 #include <algorithm>
@@ -7,8 +7,8 @@
 
 namespace nystrom {
 
-/// On the CPU, `value` everywhere. Without kernels, unlike Tensor::full: a loader's worker is no
-/// place to start OpenMP's threads.
+/// A CPU tensor with `value` everywhere. Unlike Tensor::full it calls no kernel: a loader's worker
+/// must not start OpenMP threads.
 template <class T>
 Tensor filled(const Shape& shape, T value) {
   Tensor result = Tensor::empty(shape, dtype_of<T>());

@@ -1,4 +1,4 @@
-// From documents to training sequences: [cls] piece [sep], cut by rules that need only the places
+// Packing of documents into training sequences [cls] piece [sep]. The rules need only the positions
 // where documents start.
 #pragma once
 
@@ -10,13 +10,14 @@
 
 namespace nystrom {
 
+/// The options of packing.
 struct PackingOptions {
-  std::int64_t sequence_length = 512;  ///< with cls and sep
+  std::int64_t sequence_length = 512;  ///< tokens of a sequence, with cls and sep
   bool cross_documents = false;
-  std::int64_t minimum_piece = 2;  ///< shorter remains are dropped: there is nothing to learn from
-                                   ///< a token without neighbours
-  std::int64_t reserved =
-      0;  ///< tokens of sequence_length that stay free, for special tokens added later
+  /// Shorter pieces are dropped, because a token without neighbours teaches nothing.
+  std::int64_t minimum_piece = 2;
+  /// Tokens of sequence_length that stay free, for special tokens that are added later.
+  std::int64_t reserved = 0;
 };
 
 /// Consecutive tokens of a data set.
@@ -25,28 +26,30 @@ struct TokenRange {
   friend bool operator==(const TokenRange&, const TokenRange&) = default;
 };
 
-/// The list of all samples of a data set, never held: any sample is found in O(log) from a small
-/// index made in one pass over the documents' starts. Same data set and options, same list. Safe to
-/// use from several threads.
+/// The list of all samples of a data set. The list is not stored: any sample is found in O(log)
+/// from a small index, which is built in one pass over the documents' starts. The same data set and
+/// options give the same list. Thread-safe.
 ///
-/// Within documents (the default) each document is cut into pieces of sequence_length − reserved −
-/// 2 tokens; what remains at its end is a shorter sample, dropped below minimum_piece. Across
-/// documents all are joined into one stream with a sep between neighbours, and that is cut into
-/// pieces of that length (the last, if shorter than minimum_piece, is dropped); a sep at the end of
-/// a piece falls away.
+/// Within documents (the default), each document is cut into pieces of sequence_length − reserved −
+/// 2 tokens. The rest is a shorter sample, which is dropped below minimum_piece tokens. Across
+/// documents, all documents form one stream with a sep between neighbours, which is cut into pieces
+/// of that length. The last piece is dropped if it is shorter than minimum_piece, and a sep at the
+/// end of a piece is removed.
 class Packing {
  public:
-  /// InputError when the options leave no sample.
+  /// Throws an InputError when the options leave no sample.
   Packing(std::shared_ptr<const TokenDataset> dataset, PackingOptions options);
 
-  /// Number of samples.
+  /// The number of samples.
   std::int64_t size() const { return size_; }
+  /// The options of packing.
   const PackingOptions& options() const { return options_; }
+  /// The data set that is packed.
   const TokenDataset& dataset() const { return *dataset_; }
 
-  /// The pieces of a sample, of one document each.
+  /// The token ranges of a sample, each from one document.
   std::vector<TokenRange> ranges(std::int64_t sample) const;
-  /// The sample's ids: cls, the pieces with sep between them, sep.
+  /// The ids of a sample: cls, the pieces with sep between them, sep.
   std::vector<std::int64_t> ids(std::int64_t sample) const;
 
  private:
@@ -58,10 +61,10 @@ class Packing {
 
   std::shared_ptr<const TokenDataset> dataset_;
   PackingOptions options_;
-  std::int64_t piece_ = 0;  // longest piece
+  std::int64_t piece_ = 0;  // length of the longest piece
   std::int64_t size_ = 0;
-  // Of the first document of each block: the samples before it, or its place in the stream of all
-  // documents.
+  // For the first document of each block: the number of samples before it, or its position in the
+  // stream of all documents.
   std::vector<std::int64_t> blocks_;
 };
 

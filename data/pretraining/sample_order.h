@@ -1,19 +1,19 @@
-// The order of training: a permutation of the samples for each epoch, known at any place without
-// the ones before.
+// The order of training samples: a permutation for each epoch, with random access.
 #pragma once
 
 #include <cstdint>
 
 namespace nystrom {
 
-/// Samples in random order, epoch after epoch. The order depends on size, seed and epoch alone; any
-/// place costs O(1) time and memory, so that resuming costs nothing.
+/// Random orders of the samples, one for each epoch. They depend on size, seed and epoch only. Each
+/// position costs O(1) time and memory, so resuming costs nothing.
 class SampleOrder {
  public:
   SampleOrder(std::int64_t size, std::uint64_t seed);
 
   /// The sample at `place` (0 … size − 1) of `epoch`.
   std::int64_t operator()(std::int64_t epoch, std::int64_t place) const;
+  /// The number of samples.
   std::int64_t size() const { return size_; }
 
  private:
