@@ -1,7 +1,7 @@
-// Arrays of numbers in HDF5 files as the HDF5 library, h5py and PyTables write them by default:
-// superblock 0, one root group with a symbol table, arrays of any rank in one piece or in chunks.
-// As in data/hdf5/hdf5.h, files are read without the library, as they may come from anyone; what is
-// not known here is an InputError that names the file and what.
+// Arrays of numbers in HDF5 files in the default form of the HDF5 library, h5py and PyTables. That
+// form has superblock 0 and a root group with a symbol table. Arrays have any rank, and are
+// contiguous or chunked. As in data/hdf5/hdf5.h, files are read without the library, because they
+// may be malicious. Anything unknown is an InputError that names the file and the problem.
 #pragma once
 
 #include <cstddef>
@@ -20,9 +20,10 @@ namespace nystrom {
 
 inline constexpr std::int64_t max_classic_chunk_bytes = std::int64_t{256} << 20;
 
-/// How the elements of an array are stored: little-endian.
+/// The kinds of stored numbers, all little-endian.
 enum class StoredNumber : unsigned char { unsigned_integer, signed_integer, floating };
 
+/// An array: its type, its shape, and its position in the file.
 struct ClassicArray {
   std::string name;
   StoredNumber kind = StoredNumber::unsigned_integer;
@@ -30,33 +31,37 @@ struct ClassicArray {
   std::vector<std::int64_t> shape;
 
   struct Chunk {
-    std::vector<std::int64_t> first;  // its first element
+    std::vector<std::int64_t> first;  // the chunk's first element
     std::int64_t address, bytes;
   };
-  std::vector<std::int64_t> chunk_shape;  ///< empty: in one piece at `address`
+  std::vector<std::int64_t> chunk_shape;  ///< empty: contiguous at `address`
   std::vector<Chunk> chunks;              ///< sorted by first
-  std::vector<unsigned> filters;  ///< in the order of writing: 1 deflate, 2 shuffle, 3 fletcher32
+  /// In the order of writing: 1 deflate, 2 shuffle, 3 fletcher32.
+  std::vector<unsigned> filters;
   std::int64_t address = 0;
 
+  /// The number of elements.
   std::int64_t elements() const;
-  /// "i64", "f32", …
+  /// The element type: "i64", "f32", …
   std::string type() const;
 };
 
-/// A file open for reading, its structure checked as a whole. Safe to use from several threads.
+/// A file that is open for reading. Opening checks the whole structure. Thread-safe.
 class ClassicHdf5File {
  public:
+  /// Reads the structure. Throws an InputError when it is damaged or unknown.
   explicit ClassicHdf5File(InputFile file);
 
-  /// Those of the root group, by name; groups inside it are left out.
+  /// The arrays of the root group, by name. Other groups are ignored.
   const std::vector<ClassicArray>& arrays() const { return arrays_; }
-  /// nullptr when there is none.
+  /// An array by name; null if it does not exist.
   const ClassicArray* find(const std::string& name) const;
 
-  /// Elements `first` … `first + values.size()` − 1 in row-major order, converted. InputError for
-  /// what is damaged.
+  /// Reads elements `first` … `first + values.size()` − 1 in row-major order, converted to double.
+  /// Throws an InputError for damaged data.
   void read(const ClassicArray& array, std::int64_t first, std::span<double> values) const;
 
+  /// The path of the file.
   const std::filesystem::path& path() const { return file_.path(); }
 
  private:
@@ -66,11 +71,11 @@ class ClassicHdf5File {
 
   InputFile file_;
   std::vector<ClassicArray> arrays_;
-  mutable std::mutex mutex_;  // of the cache
+  mutable std::mutex mutex_;  // protects the cache
   mutable LruCache<std::int64_t, Bytes> cache_{std::int64_t{64} << 20};
 };
 
-/// The arrays of the file, their places checked against its size.
+/// The arrays of the file. Their positions are checked against its size.
 std::vector<ClassicArray> read_classic_structure(const InputFile& file);
 
 }  // namespace nystrom

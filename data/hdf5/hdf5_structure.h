@@ -1,5 +1,5 @@
-// The structure of the one form of HDF5 files that is read here: superblock 3, one group, arrays
-// indexed by fixed arrays.
+// The structure of the HDF5 files that hdf5.h reads: superblock 3, one group, arrays with fixed
+// array indexes.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +11,13 @@
 
 namespace nystrom {
 
-/// All arrays of the file, their places checked against its size. InputError for everything that
-/// the writer does not make.
+/// All arrays of the file. Their positions are checked against its size. Throws an InputError for
+/// everything that the writer does not produce.
 std::vector<Hdf5Array> read_hdf5_structure(const InputFile& file);
 
-/// Bob Jenkins' lookup3, with which HDF5 protects its blocks.
+/// Bob Jenkins' lookup3, the checksum of HDF5's blocks.
 std::uint32_t hdf5_block_checksum(std::span<const std::byte> bytes);
-/// HDF5's form of Fletcher's checksum, with which the filter fletcher32 protects chunks.
+/// HDF5's variant of Fletcher's checksum, which the filter fletcher32 adds to chunks.
 std::uint32_t hdf5_fletcher32(std::span<const std::byte> bytes);
 
 }  // namespace nystrom

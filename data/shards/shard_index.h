@@ -1,4 +1,5 @@
-// The JSON of token data sets: index.json, and the metadata that each shard repeats of it.
+// The JSON of token data sets: index.json, and the metadata in each shard, which repeats a part of
+// it.
 #pragma once
 
 #include <filesystem>
@@ -11,42 +12,45 @@
 
 namespace nystrom {
 
-/// Names in a shard.
+/// Names of the arrays in a shard, and of the index.
 inline constexpr const char* tokens_array = "tokens";
 inline constexpr const char* documents_array = "documents";
 inline constexpr const char* metadata_array = "metadata";
 inline constexpr const char* index_file = "index.json";
 
-/// A line of the index.
+/// A shard in the index.
 struct ShardEntry {
   std::string name;
   std::int64_t tokens = 0;
-  std::int64_t documents = 0;  ///< that start in it
+  std::int64_t documents = 0;  ///< documents that start in it
   std::int64_t bytes = 0;
   std::string checksum;  ///< XXH3-128 of the file
 };
 
+/// The content of index.json.
 struct ShardIndex {
   TokenSetInfo info;
   std::string statistics;  ///< a JSON object
   std::vector<ShardEntry> shards;
 };
 
-/// "tokens-00007.h5"
+/// "tokens-00007.h5".
 std::string shard_name(std::size_t number);
-/// The type in which ids of this vocabulary are stored.
+/// The integer type that stores the ids of a vocabulary.
 StoredInteger token_type(std::int64_t vocab_size);
-/// Throws InputError, starting with `where`, when a special id is outside of the vocabulary, or two
-/// roles share one.
+/// Throws an InputError that starts with `where` when a special id is outside the vocabulary, or
+/// when two roles have the same id.
 void check_info(const TokenSetInfo& info, const std::string& where);
 
-/// index.json as text, and back with every part checked; `where` names the file in messages.
+/// The text of index.json.
 std::string index_text(const ShardIndex& index);
+/// Parses index.json and checks every part. `where` names the file in messages.
 ShardIndex parse_index(std::string_view text, const std::string& where);
 
-/// What a shard says of itself: a JSON object that repeats its part of the index.
+/// The metadata of a shard: a JSON object that repeats its part of the index.
 std::string shard_metadata(const TokenSetInfo& info, std::int64_t tokens, std::int64_t documents);
-/// InputError naming the first key in which `text` differs from shard_metadata of the same.
+/// Throws an InputError that names the first key in which `text` differs from the shard_metadata of
+/// `info` and `entry`.
 void check_shard_metadata(std::string_view text, const std::string& where, const TokenSetInfo& info,
                           const ShardEntry& entry);
 

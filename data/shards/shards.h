@@ -1,5 +1,5 @@
-// Token data sets: a folder of HDF5 shards and an index. The format is docs/formats.md, "Token
-// shards".
+// Token data sets: a folder of HDF5 shards and an index. "Token shards" in docs/formats.md
+// describes the format.
 #pragma once
 
 #include <cstdint>
@@ -13,41 +13,43 @@
 
 namespace nystrom {
 
-/// What the tokens of a data set mean.
+/// The tokenizer, vocabulary and special ids of a data set's tokens.
 struct TokenSetInfo {
-  std::string tokenizer;  ///< a hash of the tokenizer that made them
+  std::string tokenizer;  ///< a hash of the tokenizer
   std::int64_t vocab_size = 0;
   SpecialIds special{};
 };
 
-/// All of them; of a tokenizer that has all but, perhaps, unk.
+/// All special ids of a tokenizer. Only unk may be absent.
 std::vector<std::int64_t> ids_of(const SpecialIds& special);
 
 inline constexpr std::int64_t default_shard_tokens = std::int64_t{64} << 20;
 inline constexpr std::int64_t default_cache_bytes = std::int64_t{32} << 20;
 
-/// Writes a data set into a folder, document by document, with a chunk or two in memory. Each shard
-/// appears whole, under its final name; the index comes last, so that a folder without it is known
-/// to be incomplete. The same documents give the same bytes.
+/// Writes a data set into a folder, document by document, with one or two chunks in memory. Each
+/// shard gets its final name when it is complete. The index is written last, so a folder without it
+/// is incomplete. The same documents give the same bytes.
 class ShardWriter {
  public:
-  /// Creates the folder and removes the shards that an interrupted run left there. InputError when
-  /// it holds a finished data set.
+  /// Creates the folder, and removes shards that an interrupted run left there. Throws an
+  /// InputError when the folder holds a finished data set.
   ShardWriter(std::filesystem::path folder, TokenSetInfo info,
               std::int64_t shard_tokens = default_shard_tokens);
   ~ShardWriter();
   ShardWriter(const ShardWriter&) = delete;
   ShardWriter& operator=(const ShardWriter&) = delete;
 
-  /// What is appended from here on is a new document. One without tokens is none.
+  /// Begins a new document. Documents without tokens are ignored.
   void begin_document();
-  /// More tokens of the document; ids below the vocabulary's size.
+  /// Appends tokens to the document. Ids must be below the vocabulary's size.
   void append(std::span<const std::uint32_t> ids);
-  /// Writes what remains and the index; `statistics` is a JSON object about the sources, kept as it
-  /// is. InputError when there was no token.
+  /// Writes the rest and the index. `statistics` is a JSON object about the sources, which is
+  /// stored unchanged. Throws an InputError when there are no tokens.
   void finish(const std::string& statistics = "{}");
 
+  /// The number of tokens so far.
   std::int64_t tokens() const;
+  /// The number of documents so far.
   std::int64_t documents() const;
 
  private:
@@ -55,32 +57,36 @@ class ShardWriter {
   std::unique_ptr<State> state_;
 };
 
-/// A finished data set. Safe to use from several threads: they share one cache of unpacked chunks.
+/// A finished data set. Thread-safe: threads share a cache of decompressed chunks.
 class TokenDataset {
  public:
-  /// Checks the index, and that every shard is there in its size. Shards are checked further when
-  /// first read, and their chunks as they are: checksums, ids below the vocabulary's size,
-  /// documents in order. InputError for all that is wrong, then or now.
+  /// Opens a data set. Checks the index, and the existence and size of every shard. Content is
+  /// checked when it is first read: checksums, ids below the vocabulary's size, documents in order.
+  /// Throws an InputError for every fault, now or at that read.
   static TokenDataset open(const std::filesystem::path& folder,
                            std::int64_t cache_bytes = default_cache_bytes);
   TokenDataset(TokenDataset&&) noexcept;
   ~TokenDataset();
 
+  /// The tokenizer, vocabulary and special ids.
   const TokenSetInfo& info() const;
-  /// The statistics given to ShardWriter::finish, as JSON.
+  /// The statistics passed to ShardWriter::finish, as JSON.
   const std::string& statistics() const;
+  /// The number of tokens.
   std::int64_t tokens() const;
+  /// The number of documents.
   std::int64_t documents() const;
 
   /// Tokens first … first + count − 1 of the whole data set.
   std::vector<std::uint32_t> read(std::int64_t first, std::int64_t count) const;
-  /// Where documents first … first + count − 1 start, strictly rising. Each ends where the next
-  /// starts, the last at tokens().
+  /// The positions where documents first … first + count − 1 start, strictly increasing. Each
+  /// document ends where the next starts; the last ends at tokens().
   std::vector<std::int64_t> document_starts(std::int64_t first, std::int64_t count) const;
-  /// Reads everything: checksums of all files against the index, all ids, all documents.
+  /// Reads and checks everything: checksums of all files against the index, all ids, all documents.
+  /// Throws an InputError for the first fault.
   void verify() const;
 
-  /// Bytes held by the cache now.
+  /// Bytes in the cache.
   std::int64_t cached_bytes() const;
 
  private:

@@ -1,4 +1,4 @@
-// The bytes of a text file, decompressed on the way.
+// The decompressed bytes of text files.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +11,8 @@
 
 namespace nystrom {
 
-/// A compressed file that unpacks to far more than text does: more than bomb_ratio times its size
-/// after the first bomb_free_bytes.
+/// Thrown for a compressed file that expands far more than text does: to more than bomb_ratio times
+/// its size, beyond the first bomb_free_bytes.
 class DecompressionBomb : public InputError {
  public:
   using InputError::InputError;
@@ -21,21 +21,21 @@ class DecompressionBomb : public InputError {
 inline constexpr std::int64_t bomb_ratio = 200;
 inline constexpr std::int64_t bomb_free_bytes = 1 << 20;
 
-/// Reads a file from front to back.
+/// Reads a file sequentially.
 class ByteSource {
  public:
   virtual ~ByteSource() = default;
-  /// Fills `buffer` as far as the file goes; the number of bytes, less than asked for only at the
-  /// end. InputError naming the file when it cannot be read, is truncated or corrupt;
-  /// DecompressionBomb.
+  /// Fills `buffer` and returns the number of bytes, which is smaller than the buffer only at the
+  /// end of the file. Throws an InputError that names the file when it is unreadable, truncated or
+  /// corrupt, and a DecompressionBomb.
   virtual std::size_t read(std::span<char> buffer) = 0;
-  /// Bytes of the file, as it lies on disk, that have been read.
+  /// The number of bytes of the file on disk that have been read.
   virtual std::int64_t position() const = 0;
 };
 
-/// By the ending of the name: .gz (members one after another are one text), .zst (likewise; windows
-/// up to 128 MiB), anything else as it is. InputError when the file is absent, unreadable or not
-/// regular.
+/// Opens a file by the ending of its name: .gz (concatenated members form one text), .zst
+/// (likewise, with windows up to 128 MiB), or uncompressed. Throws an InputError when the file is
+/// absent, unreadable or not regular.
 std::unique_ptr<ByteSource> open_byte_source(const std::filesystem::path& path);
 
 }  // namespace nystrom

@@ -1,5 +1,5 @@
-// Documents out of text files: plain, .gz or .zst, of any size, in bounded memory. What is no text
-// is left out, counted and reported.
+// Documents from text files: plain, .gz or .zst, of any size, in bounded memory. Invalid text is
+// left out, counted and reported.
 #pragma once
 
 #include <array>
@@ -15,78 +15,82 @@
 
 namespace nystrom {
 
-/// What one document is.
+/// A document is a whole file, or one line of a file.
 enum class Documents { files, lines };
 
-/// Why a document (or, for the last two, a file) was left out.
+/// The reasons to leave out a document or, for the last two reasons, a file.
 enum class SkipReason { invalid_utf8, nul_byte, empty, decompression_bomb, vanished };
 inline constexpr std::size_t skip_reasons = 5;
-/// "is not UTF-8", … as used in reports.
+/// The reason as in reports: "is not UTF-8", …
 const char* describe(SkipReason reason);
 
+/// The documents left out for one reason.
 struct Skipped {
   std::int64_t count = 0;
-  std::string first;  ///< "file:line" of the first, the file alone where no line is to blame
+  std::string first;  ///< "file:line" of the first; the file only, if the reason concerns no line
 };
 
-/// What was read so far.
+/// Statistics of the text that was read.
 struct TextStatistics {
-  std::int64_t files = 0;      ///< read to their end
-  std::int64_t bytes = 0;      ///< of the documents handed out
-  std::int64_t documents = 0;  ///< handed out
+  std::int64_t files = 0;      ///< files that were read to the end
+  std::int64_t bytes = 0;      ///< bytes of the returned documents
+  std::int64_t documents = 0;  ///< returned documents
   std::array<Skipped, skip_reasons> skipped;
 
+  /// The documents left out for `reason`.
   const Skipped& operator[](SkipReason reason) const {
     return skipped[static_cast<std::size_t>(reason)];
   }
+  /// The number of documents left out for any reason.
   std::int64_t skipped_documents() const;
-  /// "3 files, 1024 bytes, 17 documents; left out: 2 that are not UTF-8 (first: a.txt:7)", one
-  /// line.
+  /// One line: "3 files, 1024 bytes, 17 documents; left out: 2 that are not UTF-8 (first:
+  /// a.txt:7)".
   std::string summary() const;
 };
 
-/// A document, or a part of one that is longer than TextReader holds at a time.
+/// A document, or a part of a document that is longer than TextReader's piece size.
 struct TextPiece {
-  std::string_view text;   ///< valid UTF-8 without NUL, LF between lines; valid until the next call
-  bool continues = false;  ///< the next piece goes on with this document
-  std::int64_t line = 1;   ///< where it begins in `file`
+  std::string_view text;   ///< UTF-8 without NUL, with LF between lines; valid until the next call
+  bool continues = false;  ///< whether the next piece belongs to the same document
+  std::int64_t line = 1;   ///< the line in `file` where the piece begins
   const std::filesystem::path* file = nullptr;
 };
 
-/// The files that the patterns (shell wildcards * ? [a-z] within names, or plain names) match:
-/// sorted by bytes, each once. InputError for a pattern that matches nothing, and for one that
-/// matches a folder.
+/// The files that match the patterns (shell wildcards * ? [a-z] within names, or plain names),
+/// sorted by bytes and without duplicates. Throws an InputError for a pattern that matches nothing
+/// or a folder.
 std::vector<std::filesystem::path> match_files(std::span<const std::string> patterns);
 
-/// Reads the documents of files in order. A byte order mark is dropped and CRLF becomes LF. Left
-/// out and counted: documents that hold NUL or are not UTF-8, empty ones (nothing but white space),
-/// bombs, and files that are gone by the time they are read. Every file is read twice, first to
-/// find such documents among those longer than a piece, so that no part of one is ever handed out.
+/// Reads the documents of files in order. A byte order mark is dropped, and CRLF becomes LF.
+/// Documents with NUL or invalid UTF-8, blank documents, decompression bombs and vanished files are
+/// left out and counted. Every file is read twice. The first pass finds invalid documents longer
+/// than a piece, so that no part of one is returned.
 class TextReader {
  public:
   static constexpr std::size_t default_piece_bytes = std::size_t{1} << 20;
 
-  /// Longer documents come in pieces of at most `piece_bytes`, cut behind white space if there is
-  /// some.
+  /// Longer documents are returned in pieces of at most `piece_bytes`, cut after white space if
+  /// possible.
   TextReader(std::vector<std::filesystem::path> files, Documents documents,
              std::size_t piece_bytes = default_piece_bytes);
   ~TextReader();
   TextReader(const TextReader&) = delete;
   TextReader& operator=(const TextReader&) = delete;
 
-  /// The next piece, nothing after the last. InputError naming the file for what cannot be read, is
-  /// truncated or corrupt.
+  /// The next piece; nothing after the last. Throws an InputError that names the file when it is
+  /// unreadable, truncated or corrupt.
   std::optional<TextPiece> next();
+  /// The statistics of the text read so far.
   const TextStatistics& statistics() const { return statistics_; }
-  /// Bytes of the files, as they lie on disk, behind the place reached: for progress, against the
-  /// sum of their sizes.
+  /// The number of bytes on disk before the current position. For progress, compare it with the sum
+  /// of the files' sizes.
   std::int64_t position() const;
 
  private:
   class FilePieces;
-  /// A document longer than a piece that holds a bad byte.
+  /// A document that is longer than a piece and holds an invalid byte.
   struct LongReject {
-    std::int64_t line;  // where it begins
+    std::int64_t line;  // line where it begins
     SkipReason reason;
     std::int64_t bad_line;
   };
@@ -100,11 +104,11 @@ class TextReader {
   Documents documents_;
   std::size_t piece_bytes_;
   std::size_t next_file_ = 0;
-  std::int64_t passed_bytes_ = 0;         // of files read to their end
-  std::unique_ptr<FilePieces> pieces_;    // of the file being read
-  bool inside_document_ = false;          // the last piece of pieces_ continues
-  bool rejecting_ = false;                // … and belongs to a document that is left out
-  std::vector<LongReject> long_rejects_;  // of that file, in order
+  std::int64_t passed_bytes_ = 0;         // bytes of the files that were read to the end
+  std::unique_ptr<FilePieces> pieces_;    // pieces of the current file
+  bool inside_document_ = false;          // whether the last piece of pieces_ continues
+  bool rejecting_ = false;                // whether that piece belongs to a rejected document
+  std::vector<LongReject> long_rejects_;  // the current file's rejects, in order
   std::size_t long_rejects_passed_ = 0;
   TextStatistics statistics_;
 };
