@@ -1,4 +1,4 @@
-// Answers to questions out of the scores of windows.
+// Answers to questions, from the model's scores of windows.
 #pragma once
 
 #include <cstdint>
@@ -11,34 +11,38 @@
 
 namespace nystrom {
 
-/// The outputs for one window: scores of each position of its row to be the answer's first and last
-/// token. Padding may follow.
+/// The model's output for one window: the scores of each position of its row to be the first and
+/// the last token of the answer. Padding may follow.
 struct WindowScores {
   const EncodedSample* window = nullptr;
   std::span<const double> start, end;
 };
 
+/// The options of best_answers.
 struct AnswerOptions {
-  std::int64_t best =
-      20;  ///< candidates: the best starts and ends of each window, and of their pairs over all
-  std::int64_t max_answer_length = 30;  ///< tokens
-  bool no_answer = false;               ///< "no answer" is a candidate …
-  double no_answer_threshold =
-      0;  ///< … and stands behind answers whose score + this reaches its own
+  /// The number of candidates: the best starts and ends of each window, and the best of their pairs
+  /// over all windows.
+  std::int64_t best = 20;
+  std::int64_t max_answer_length = 30;  ///< in tokens
+  bool no_answer = false;               ///< whether "no answer" is a candidate
+  /// Answers rank before "no answer" if their score plus this is at least its score.
+  double no_answer_threshold = 0;
 };
 
+/// A candidate answer.
 struct PredictedAnswer {
-  std::string
-      text;  ///< cut from the context, white space at its ends removed; empty: there is no answer
-  TextRange place;         ///< in the context
-  double score = 0;        ///< of the first token + of the last
+  /// A part of the context, without white space at its ends. Empty: there is no answer.
+  std::string text;
+  TextRange place;         ///< position in the context
+  double score = 0;        ///< score of the first token plus that of the last
   double probability = 0;  ///< softmax over the candidates
 };
 
-/// The best answers of a question, best first, at most `options.best` and at least one: pairs of a
-/// start and an end within the context of one window, the end not before the start. The same place
-/// in two windows counts once, with its best score. The score of "no answer" is the smallest over
-/// the windows of start + end at cls. Without any candidate the answer is empty.
+/// The best answers to a question, best first: at least one and at most `options.best`. An answer
+/// is a start and an end within the context of one window, with the end not before the start. If
+/// windows share a position, it counts once, with its best score. The score of "no answer" is the
+/// smallest sum of start and end score at cls, over the windows. Without any candidate, the answer
+/// is empty.
 std::vector<PredictedAnswer> best_answers(std::string_view context,
                                           std::span<const WindowScores> windows,
                                           const AnswerOptions& options);

@@ -1,4 +1,4 @@
-// From examples to rows of tokens.
+// Encoding of examples as rows of tokens.
 #pragma once
 
 #include <cstdint>
@@ -13,74 +13,79 @@
 
 namespace nystrom {
 
-/// A stretch of bytes of a text.
+/// A range of bytes in a text.
 struct TextRange {
   std::int64_t begin = 0, end = 0;
 };
 
-/// What a model gets at once of an example: all of it, or for questions one window. Without
-/// padding.
+/// The model's input for one example or, for questions, for one window of it. Rows have no padding.
 struct EncodedSample {
-  std::int64_t example = 0;      ///< its number in the data set, from 0
-  std::vector<WrappedIds> rows;  ///< one; choice: one a choice; towers: the two texts
+  std::int64_t example = 0;      ///< number of the example in the data set, from 0
+  std::vector<WrappedIds> rows;  ///< one row; choice: one a choice; towers: one for each text
 
-  std::int64_t label = ignore_index;  ///< classification, choice, features with classes
-  double value = std::numeric_limits<double>::quiet_NaN();  ///< regression, features with values
-  std::vector<std::int64_t>
-      word_labels;  ///< tokens: of every word of the example, cut off ones too
-  std::vector<std::int64_t>
-      word_starts;  ///< tokens: place of each word's first token in the row; −1: has none
-  std::int64_t start = 0,
-               end = 0;  ///< questions: first and last token of the answer; 0: cls, none in here
-  std::int64_t context_begin = 0;  ///< questions: place of the context's first token in the row
-  std::vector<TextRange>
-      offsets;                   ///< questions: of each token of the context, in the whole context
-  bool labelled = false;         ///< whether the example says what is right
-  std::int64_t full_length = 0;  ///< length() as it would be if nothing had been cut
+  std::int64_t label = ignore_index;  ///< for classification, choice, and features with classes
+  double value =
+      std::numeric_limits<double>::quiet_NaN();  ///< for regression, and features with values
+  /// Tokens: the label of every word of the example, even of words that were cut off.
+  std::vector<std::int64_t> word_labels;
+  /// Tokens: the position of each word's first token in the row; −1 for a word without tokens.
+  std::vector<std::int64_t> word_starts;
+  /// Questions: the first and the last token of the answer. 0, which is cls: this window has no
+  /// answer.
+  std::int64_t start = 0, end = 0;
+  std::int64_t context_begin = 0;  ///< questions: position of the context's first token in the row
+  /// Questions: the position of each context token in the whole context.
+  std::vector<TextRange> offsets;
+  bool labelled = false;         ///< whether the example has a label
+  std::int64_t full_length = 0;  ///< length() before anything was cut
 
-  /// Tokens of the longest row.
+  /// The number of tokens of the longest row.
   std::int64_t length() const;
 };
 
-/// What encoding left out.
+/// Counts of encoding, and of the losses by it.
 struct EncodingCounts {
   std::int64_t examples = 0;
-  std::int64_t samples = 0;         ///< more than examples where contexts are longer than a window
-  std::int64_t tokens = 0;          ///< of all rows
-  std::int64_t longest = 0;         ///< the largest full_length (questions: of a window)
-  Occurrences truncated;            ///< examples that lost tokens (questions: of the question)
-  Occurrences blank;                ///< examples of which a text is empty or white space
-  std::int64_t removed_tokens = 0;  ///< tokens they lost
-  std::int64_t removed_words = 0;   ///< tokens: words without a token, which cannot be labelled
+  std::int64_t samples = 0;  ///< more than examples if contexts are longer than a window
+  std::int64_t tokens = 0;   ///< in all rows
+  std::int64_t longest = 0;  ///< the largest full_length (questions: of a window)
+  Occurrences truncated;     ///< examples that lost tokens (questions: tokens of the question)
+  Occurrences blank;         ///< examples with an empty or blank text
+  std::int64_t removed_tokens = 0;  ///< tokens that truncated examples lost
+  std::int64_t removed_words = 0;   ///< tokens: words without a token, which get no label
   std::int64_t unknown = 0;         ///< unknown tokens
-  std::int64_t answers_cut =
-      0;  ///< questions: answerable ones whose answer lies whole in no window
+  /// Questions: answerable questions whose answer is not whole in any window.
+  std::int64_t answers_cut = 0;
 };
 
-/// Encodes examples of one task. Safe to use from several threads.
+/// Encodes the examples of one task. Thread-safe.
 class TaskEncoder {
  public:
-  /// `task` resolved, not of features; rows have at most `sequence_length` tokens, special ones
-  /// included. InputError when that leaves no room for text, or none beside task.stride, or when
-  /// the tokenizer lacks pad or, for questions, cls. It must live as long. With `towers` the two
-  /// texts of a pair are rows of their own, each of at most `sequence_length` tokens.
+  /// `task` is resolved and not of kind features. Rows have at most `sequence_length` tokens, with
+  /// the special ones. With `towers`, each text of a pair is a row of its own of that length.
+  /// `tokenizer` must outlive the encoder. Throws an InputError when no room is left for text, or
+  /// none beside task.stride. The tokenizer needs pad and, for questions, cls.
   TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenizer& tokenizer,
               std::int64_t sequence_length, bool towers = false);
 
-  /// The samples of an example; one but for questions. Counts what it did in `counts`. BadRow
-  /// "file:line: …" for a label that is not among the known. InputError for an image, whose tokens
-  /// are its pixels, when the tokenizer is not that of bytes.
+  /// The samples of an example: one, or several for questions. Updates `counts`. Throws a BadRow
+  /// "file:line: …" for an unknown label. Throws an InputError for an image, whose tokens are its
+  /// pixels, unless the tokenizer is the byte tokenizer.
   ///
-  /// Pairs that are too long lose tokens at their ends, of the longer text first, as Hugging Face's
-  /// longest_first. Words are tokenized each with a space in front, and their first token stands
-  /// for them. Windows: [cls question sep context part sep] with parts as long as fit, each
-  /// beginning `stride` tokens before the end of the one before; a question that takes more than
-  /// half of the row is cut to that.
+  /// Pairs that are too long lose tokens at their ends, from the longer text first, as with Hugging
+  /// Face's longest_first. Words are tokenized one by one with a space in front; their first token
+  /// represents them. Windows are [cls question sep context part sep] with the longest parts that
+  /// fit. Each part begins `stride` tokens before the end of the previous one. A question that
+  /// takes more than half of the row is cut to that half.
   std::vector<EncodedSample> encode(const Example& example, EncodingCounts& counts) const;
 
+  /// The resolved task.
   const TaskConfig& task() const { return task_; }
+  /// The labels, in the order of the model's outputs.
   const LabelSet& labels() const { return labels_; }
+  /// The tokenizer.
   const Tokenizer& tokenizer() const { return tokenizer_; }
+  /// The largest number of tokens of a row.
   std::int64_t sequence_length() const { return sequence_length_; }
 
  private:
@@ -100,7 +105,7 @@ class TaskEncoder {
   std::int64_t sequence_length_;
   bool towers_;
   std::int64_t single_specials_, pair_specials_;  // tokens that wrapping adds
-  std::int64_t before_text_, before_second_;  // … of these in front of a text, and of a second one
+  std::int64_t before_text_, before_second_;      // those before a text, and before a second text
 };
 
 }  // namespace nystrom

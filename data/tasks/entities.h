@@ -1,4 +1,4 @@
-// Named entities out of scores of words, and words out of running text.
+// Named entities from the scores of words, and splitting of text into words.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,33 @@
 
 namespace nystrom {
 
-/// Words of running text, which is UTF-8, much as CoNLL files have them: between white space, each
-/// punctuation mark by itself but for
-/// - ' . , between letters or digits: techno-based, don't, 1,000.
+/// The words of UTF-8 text, similar to those of CoNLL files. They are separated by white space, and
+/// each punctuation mark is a word. Exceptions are - ' . , between letters or digits: techno-based,
+/// don't, 1,000.
 std::vector<TextRange> split_words(std::string_view text);
 
-/// What was predicted for a word.
+/// The predicted label of a word.
 struct WordLabel {
   std::int64_t label = -1;  ///< −1: the word was cut off or has no token
   double probability = 0;
 };
 
-/// Of every word of a sample: the label of the largest score at its first token. `scores` [n ·
-/// labels], n at least the row's tokens.
+/// The predicted label of every word of a sample: the argmax of the scores at its first token.
+/// `scores` is [n · labels], with n at least the number of the row's tokens.
 std::vector<WordLabel> word_labels(const EncodedSample& sample, std::span<const double> scores,
                                    std::int64_t labels);
 
+/// A named entity of a sentence.
 struct Entity {
   std::string type;
-  std::string text;  ///< its words as they stand in the text, or with a space between
+  std::string text;                 ///< as in the text, or its words joined by spaces
   std::int64_t first = 0, end = 0;  ///< words first … end − 1
-  TextRange place;                  ///< in the text, where there is one
+  TextRange place;                  ///< position in the text, if there is a text
   double score = 0;                 ///< mean probability of its words
 };
 
-/// The entities of a sentence; words without a label count as O. `places`: of the words in `text`,
-/// as split_words gives them; both empty: a sentence of words, with no text.
+/// The entities of a sentence. Words without a label count as O. `places` are the positions of the
+/// words in `text`, from split_words. Both are empty for a sentence that is given as words.
 std::vector<Entity> find_entities(std::span<const std::string> words,
                                   std::span<const WordLabel> predicted, const LabelSet& labels,
                                   std::string_view text = {},

@@ -1,4 +1,4 @@
-// The readers of single files, private to data/tasks: one function a form.
+// Readers of single files, private to data/tasks: one function for each format.
 #pragma once
 
 #include <filesystem>
@@ -8,20 +8,24 @@
 
 namespace nystrom {
 
+/// Opens a TSV, CSV or JSON Lines file.
 std::unique_ptr<ExampleReader> open_table(const TaskConfig& task, const std::filesystem::path& file,
                                           TaskFormat format, Labelled labelled);
+/// Opens a CoNLL file.
 std::unique_ptr<ExampleReader> open_conll(const TaskConfig& task, const std::filesystem::path& file,
                                           Labelled labelled);
+/// Opens a SQuAD file.
 std::unique_ptr<ExampleReader> open_squad(const TaskConfig& task, const std::filesystem::path& file,
                                           Labelled labelled);
+/// Opens a folder that has a subfolder for each label.
 std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task,
                                             const std::filesystem::path& folder, Labelled labelled);
-/// Texts without labels; for tokens they are split into words.
+/// Opens a file with a text in each line and no labels. For tokens the texts are split into words.
 std::unique_ptr<ExampleReader> open_lines(const TaskConfig& task,
                                           const std::filesystem::path& file);
 
-/// BadRow unless the label of a word is one of entities, or task.metric says that labels are
-/// something else.
+/// Throws a BadRow unless the label of a word is an entity tag, or task.metric says that labels are
+/// not entities.
 void check_tag(const TaskConfig& task, std::string_view tag, const std::string& place);
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-// Examples of tasks as their files have them: text, not yet tokens.
+// Examples of tasks as in their files: text, before tokenization.
 #pragma once
 
 #include <cstdint>
@@ -13,91 +13,97 @@
 
 namespace nystrom {
 
-/// An answer as it stands in the context.
+/// An answer in a context.
 struct Answer {
   std::string text;
-  std::int64_t begin = 0;  ///< byte in the context (files count characters)
+  std::int64_t begin = 0;  ///< byte offset in the context (files count characters)
 };
 
-/// One example. Which members it has depends on the task's kind.
+/// One example. The task's kind determines which members are set.
 struct Example {
-  std::shared_ptr<const std::string>
-      file;               ///< its name, for messages; null for an example that comes from no file
-  std::int64_t line = 0;  ///< where it begins, from 1; 0 for squad and cifar10
-  std::string id;         ///< empty where there is none
-  std::string
-      text;  ///< classification, regression; questions: the question; choice: what comes before
-  std::vector<std::uint8_t> pixels;  ///< classification of images: the grey of each pixel, row by
-                                     ///< row, instead of the text
-  std::optional<std::string>
-      pair;  ///< the second text; questions: the context; choice: how every choice begins
-  std::vector<std::string> words;    ///< tokens
+  /// The name of its file, for messages. Null for an example without a file.
+  std::shared_ptr<const std::string> file;
+  std::int64_t line = 0;  ///< line where it begins, from 1; 0 for squad and cifar10
+  std::string id;         ///< may be empty
+  /// Classification and regression: the text. Questions: the question. Choice: the text before the
+  /// choices.
+  std::string text;
+  /// Classification of images: the grey value of each pixel, row by row, in place of the text.
+  std::vector<std::uint8_t> pixels;
+  /// The second text. Questions: the context. Choice: the beginning that all choices share.
+  std::optional<std::string> pair;
+  std::vector<std::string> words;    ///< for tokens
   std::vector<std::string> choices;  ///< choice: at least 2
-  std::optional<std::string>
-      label;  ///< classification: as the file has it; nothing where unlabelled
-  std::vector<std::string> word_labels;  ///< tokens: one a word, or none at all where unlabelled
+  /// Classification: the label as in the file. Nothing if unlabelled.
+  std::optional<std::string> label;
+  std::vector<std::string> word_labels;  ///< tokens: one a word, or empty if unlabelled
   std::optional<double> value;           ///< regression; finite
-  std::optional<std::int64_t> choice;    ///< choice: the right one, from 0
-  std::vector<Answer>
-      answers;  ///< questions: all that count as right; none: not answerable, or unlabelled
-  bool labelled = false;  ///< whether the file says what is right
+  std::optional<std::int64_t> choice;    ///< choice: number of the right one, from 0
+  /// Questions: all right answers. Empty: not answerable, or unlabelled.
+  std::vector<Answer> answers;
+  bool labelled = false;  ///< whether the file has a label for it
 
-  /// "train.tsv:17", "dev.json: question 'id'", "batch.bin: image 7", or "the example 'its text'";
-  /// for messages.
+  /// The place of the example, for messages: "train.tsv:17", "dev.json: question 'id'", "batch.bin:
+  /// image 7", or "the example 'its text'".
   std::string place() const;
 };
 
-/// How many examples something is true of.
+/// The number of examples with some property.
 struct Occurrences {
   std::int64_t count = 0;
-  std::string first;  ///< the place of the first
+  std::string first;  ///< place of the first
 
+  /// Counts `example`.
   void add(const Example& example) {
     if (count++ == 0) first = example.place();
   }
 };
 
 /// "; if this line names the columns, …" for the end of a message about a label in the first line
-/// of a file that is read as one without a header, or nothing.
+/// of a file without a header. Otherwise empty.
 std::string header_hint(const TaskConfig& task, const Example& example);
 
-/// Whether what is to be predicted must be there.
+/// Whether examples must have labels.
 enum class Labelled {
   required,
-  optional,  ///< for predictions: it may be missing or wrong, and is not read
+  optional,  ///< for predictions: labels may be missing or wrong, and are not read
 };
 
-/// Reads examples one after another in memory of one (squad: of the file).
+/// Reads examples one by one in the memory of one example (squad: of the file).
 class ExampleReader {
  public:
   virtual ~ExampleReader() = default;
-  /// The next example, nothing after the last. BadRow "file:line: …" for one that cannot be read:
-  /// next() then goes on behind it. InputError for what ends the reading.
+  /// The next example; nothing after the last. Throws a BadRow "file:line: …" for an unreadable
+  /// example; the following call continues after it. Throws an InputError when reading cannot
+  /// continue.
   virtual std::optional<Example> next() = 0;
 };
 
-/// Opens the files that `patterns` match (data/text/text.h match_files; folders for that format),
-/// one behind the other, as examples of a resolved task that is not of features. Without
-/// task.format the ending of a name (before .gz or .zst) tells the form: .tsv, .csv, .jsonl; .json
-/// is SQuAD's for questions; .conll, .tsv and .txt are CoNLL's for tokens; .bin are CIFAR-10's,
-/// .npy Pathfinder's for classification; .txt with optional labels is lines of text. A file without
-/// any example is an InputError.
+/// Opens the files that `patterns` match (match_files in data/text/text.h; folders for that
+/// format), one after another. `task` is resolved and not of kind features. Without task.format,
+/// the ending of a name (before .gz or .zst) selects the format:
+/// - .tsv, .csv, .jsonl: tables
+/// - .json: SQuAD, for questions
+/// - .conll, .tsv, .txt: CoNLL, for tokens
+/// - .bin: CIFAR-10, and .npy: Pathfinder, for classification
+/// - .txt: lines of text, if labels are optional
+/// Throws an InputError for a file without examples.
 std::unique_ptr<ExampleReader> open_examples(const TaskConfig& task,
                                              const std::vector<std::string>& patterns,
                                              Labelled labelled);
 
-/// The rows that were left out.
+/// The rows that were skipped.
 struct SkippedRows {
   std::int64_t count = 0;
-  std::string first;  ///< the message of the first
+  std::string first;  ///< message of the first
 };
 
-/// "train.tsv: none of its 7 examples can be read; the first: …"
+/// A message: "train.tsv: none of its 7 examples can be read; the first: …".
 std::string describe_unreadable(const std::vector<std::string>& patterns,
                                 const SkippedRows& skipped);
 
-/// Calls use(Example&&) for every example of the files, in order. Bad rows end it or are counted in
-/// `skipped`, as task.bad_rows says.
+/// Calls use(Example&&) for every example of the files, in order. As task.bad_rows says, a bad row
+/// is thrown or counted in `skipped`.
 template <class Use>
 void for_each_example(const TaskConfig& task, const std::vector<std::string>& patterns,
                       Labelled labelled, SkippedRows& skipped, const Use& use) {

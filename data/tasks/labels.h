@@ -12,17 +12,20 @@
 
 namespace nystrom {
 
+/// An ordered set of labels.
 class LabelSet {
  public:
   LabelSet() = default;
-  /// InputError for an empty label or one that is there twice.
+  /// Throws an InputError for an empty or duplicate label.
   explicit LabelSet(std::vector<std::string> names);
 
+  /// The number of labels.
   std::int64_t size() const { return static_cast<std::int64_t>(names_.size()); }
+  /// All labels in order.
   const std::vector<std::string>& names() const { return names_; }
-  /// Error for an index outside the set.
+  /// The label at `index`. Throws an Error for an index outside the set.
   const std::string& name(std::int64_t index) const;
-  /// −1 when unknown.
+  /// The index of a label; −1 if unknown.
   std::int64_t find(std::string_view name) const;
 
  private:
@@ -30,22 +33,22 @@ class LabelSet {
   std::unordered_map<std::string, std::int64_t> index_;
 };
 
-/// "labels are 'entailment', 'neutral' and 'contradiction'", the first 20 of more; for messages.
+/// "labels are 'entailment', 'neutral' and 'contradiction'", for messages. At most 20 are listed.
 std::string describe(const LabelSet& labels);
 
-/// "0" … "count − 1".
+/// The labels "0" … "count − 1".
 LabelSet numbered_labels(std::int64_t count);
 
-/// Labels that are equal but for white space around them, upper and lower case, and Unicode's
-/// compatible forms: each with the first that it is like.
+/// Pairs of labels that are equal except for white space around them, case, and Unicode's
+/// compatible forms. Each label comes with the first one that it equals.
 std::vector<std::pair<std::string, std::string>> labels_alike(
     const std::vector<std::string>& names);
 
-/// The labels of a resolved task: task.labels, or else those that occur in the training files (of
-/// words for tokens), sorted as numbers if all are whole numbers and by bytes otherwise. Reads the
-/// files through. InputError when there are fewer than two, or more than 10 000: then the column
-/// holds something else; and when no row can be read. Empty for kinds without labels and for
-/// features, whose files number their classes.
+/// The labels of a resolved task: task.labels, or those in the training files (for tokens the
+/// words' labels). They are sorted as numbers if all are whole numbers, and by bytes otherwise. All
+/// files are read. Throws an InputError for fewer than two labels, and when no row can be read.
+/// More than 10 000 labels are an InputError too: the column then holds something else. Empty for
+/// kinds without labels, and for features, whose files number their classes.
 LabelSet task_labels(const TaskConfig& task);
 
 }  // namespace nystrom

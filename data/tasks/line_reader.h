@@ -1,4 +1,4 @@
-// Lines of a text file, one by one, with their numbers.
+// Numbered lines of a text file.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,19 @@
 
 namespace nystrom {
 
-/// Reads a file, maybe compressed (.gz, .zst), in memory of one line. A UTF-8 byte order mark at
-/// its beginning is dropped; a CR before the LF belongs to the line end. The end of the last line
-/// begins no further line.
+/// Reads a file, which may be compressed (.gz, .zst), in the memory of one line. A UTF-8 byte order
+/// mark at the beginning is dropped. A CR before the LF belongs to the line end. No further line
+/// begins after the last line end.
 class LineReader {
  public:
   explicit LineReader(const std::filesystem::path& file);
 
-  /// Puts the next line, without its end, into `line`; false after the last. InputError for a line
-  /// beyond max_row_bytes, and for a file whose lines end in CR alone.
+  /// Stores the next line, without its end, in `line`. Returns false after the last. Throws an
+  /// InputError for a line beyond max_row_bytes, and for a file whose lines end in CR alone.
   bool next(std::string& line);
-  /// The number of the line that next() gave last, from 1.
+  /// The number of the last line that next() returned, from 1.
   std::int64_t line() const { return line_; }
-  /// The file, for messages.
+  /// The name of the file, for messages.
   const std::string& name() const { return name_; }
 
  private:
@@ -37,13 +37,13 @@ class LineReader {
 };
 
 /// "; the file is UTF-16: convert it, …" for the end of a message about a file that begins with
-/// these bytes, or nothing.
+/// `text`. Empty for other encodings.
 std::string utf16_hint(std::string_view text);
 
-/// Throws BadRow unless `text` is UTF-8 without NUL. `place` is "file:line".
+/// Throws a BadRow unless `text` is UTF-8 without NUL. `place` is "file:line".
 void check_text(std::string_view text, const std::string& place);
 
-/// All bytes of a file, maybe compressed, at most `max_bytes` of them (InputError).
+/// All bytes of a file, which may be compressed. Throws an InputError for more than `max_bytes`.
 std::string read_whole(const std::filesystem::path& file, std::size_t max_bytes);
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-// A downstream task: what its files are and what is asked of the model. The `task` section of a
+// The configuration of a downstream task: its files and its kind. It is the `task` section of a
 // run.
 #pragma once
 
@@ -13,46 +13,63 @@
 
 namespace nystrom {
 
-/// What is asked about an example.
+/// The kind of prediction for an example.
 enum class TaskKind {
-  classification,  ///< one of several labels for a text or a pair of texts
-  regression,      ///< a number for a text or a pair of texts
-  tokens,          ///< a label for every word
-  questions,       ///< the part of a context that answers a question
-  choice,          ///< the one of several continuations that fits a text
-  features,        ///< a label or a number for a sequence of feature vectors
+  /// A label for a text or a pair of texts.
+  classification,
+  /// A number for a text or a pair of texts.
+  regression,
+  /// A label for every word.
+  tokens,
+  /// The part of a context that answers a question.
+  questions,
+  /// The right one of several continuations of a text.
+  choice,
+  /// A label or a number for a sequence of feature vectors.
+  features,
 };
 
-/// How a file holds its examples.
+/// The format of a file with examples.
 enum class TaskFormat {
-  tsv,    ///< columns between tabs; quotes are characters like others, as in GLUE's files
-  csv,    ///< RFC 4180: columns between commas; a cell in double quotes may hold commas, line ends
-          ///< and doubled quotes
-  jsonl,  ///< one JSON object a line
-  conll,  ///< a word a line with its label behind, an empty line between sentences
-  squad,  ///< one JSON document as SQuAD 1.1 and 2.0 have it
-  folders,  ///< a folder a label, a text a file in it, as IMDB has it
-  lines,    ///< one text a line and no label: for predictions
-  hdf5,     ///< feature sequences: data/tasks/feature_file.h
-  cifar10,  ///< images: CIFAR-10's binary batches, a byte for the class and 3 · 32 · 32 for the
-            ///< pixels
-  pathfinder,  ///< images: a metadata file of Pathfinder, a line an image, beside the folder of its
-               ///< PNG files
+  /// Columns between tabs. Quotes are ordinary characters, as in GLUE's files.
+  tsv,
+  /// RFC 4180: columns between commas. A cell in double quotes may hold commas, line ends and
+  /// doubled quotes.
+  csv,
+  /// One JSON object a line.
+  jsonl,
+  /// A word and its label a line, and an empty line between sentences.
+  conll,
+  /// One JSON document in the form of SQuAD 1.1 and 2.0.
+  squad,
+  /// A folder for each label, with one text a file, as in IMDB.
+  folders,
+  /// One text a line without labels, for predictions.
+  lines,
+  /// Feature sequences: data/tasks/feature_file.h.
+  hdf5,
+  /// Images: CIFAR-10's binary batches, with a byte for the class and 3 · 32 · 32 bytes for the
+  /// pixels.
+  cifar10,
+  /// Images: a metadata file of Pathfinder with an image a line, beside the folder of its PNG
+  /// files.
+  pathfinder,
 };
 
-/// Numbers that tell how good predictions are: data/tasks/task_metrics.h.
+/// Metrics of predictions: data/tasks/task_metrics.h.
 enum class TaskMetric { accuracy, f1, f1_macro, matthews, pearson, spearman, exact_match };
 
-/// What happens to rows that cannot be read.
+/// The treatment of unreadable rows.
 enum class BadRows { stop, skip };
 
+/// The names of each enumeration's values in configuration files.
 std::span<const EnumName<TaskKind>> enum_names(TaskKind);
 std::span<const EnumName<TaskFormat>> enum_names(TaskFormat);
 std::span<const EnumName<TaskMetric>> enum_names(TaskMetric);
 std::span<const EnumName<BadRows>> enum_names(BadRows);
 
-/// Names of columns; numbers from 1 where files have no header. Null or empty: by the task's
-/// recipe, kind and format.
+/// Names of columns, or numbers from 1 if files have no header. Null or empty: the task's recipe,
+/// kind and format decide.
 struct TaskColumns {
   std::optional<std::string> text;
   std::optional<std::string> pair;
@@ -74,6 +91,7 @@ void fields(V& v, TaskColumns& c) {
     "choice: the continuations, a column each; in JSON Lines one column alone may hold a list");
 }
 
+/// The options `task`.
 struct TaskConfig {
   std::optional<std::string> recipe;
   std::optional<TaskKind> kind;
@@ -127,30 +145,30 @@ void fields(V& v, TaskConfig& c) {
 /// The names of the built-in recipes.
 std::vector<std::string> task_recipes();
 
-/// What `task` says with what follows from its recipe and its kind filled in: kind, header, metric,
-/// bad_rows and no_answer; format, columns and labels as far as the recipe knows them. Doing it
-/// again changes nothing. Only for a task without problems.
+/// `task` with all values that follow from its recipe and its kind: kind, header, metric, bad_rows
+/// and no_answer. format, columns and labels are set if the recipe knows them. Resolving twice
+/// changes nothing. `task` must have no problems.
 TaskConfig resolve_task(TaskConfig task);
 
-/// The columns of a resolved task with the names that text, label and, for questions, pair have in
-/// tables where none is given.
+/// The columns of a resolved task. Missing names of text, label and, for questions, pair get the
+/// default names of tables.
 TaskColumns named_columns(const TaskConfig& task);
 
-/// Everything about `task` that its options' ranges cannot say, a line each, beginning with the
-/// path of the option at fault: "task.recipe 'sst' is unknown; did you mean 'sst2'?". Files are not
-/// looked at. Empty: it can be resolved.
+/// All problems of `task` that its options' ranges do not express, one line each. A line begins
+/// with the path of the wrong option: "task.recipe 'sst' is unknown; did you mean 'sst2'?". Files
+/// are not read. Empty: the task can be resolved.
 Problems problems(const TaskConfig& task);
 
-/// Whether outputs are words of a label set: classification and tokens. (Classes of features are
-/// numbers in their files.)
+/// Whether outputs are words of a label set, as for classification and tokens. Classes of features
+/// are numbers in their files.
 bool has_labels(TaskKind kind);
 
-/// The formats that can hold a kind of task. lines, and tables of questions, have no labels: they
-/// are for predictions.
+/// The formats that can hold a kind of task. lines, and tables of questions, have no labels and
+/// serve predictions.
 std::vector<TaskFormat> formats_of(TaskKind kind);
 
-/// The metrics that fit a kind, the usual one first. features: those of classification, then those
-/// of regression.
+/// The metrics of a kind, the default first. features: those of classification, then those of
+/// regression.
 std::vector<TaskMetric> metrics_of(TaskKind kind);
 
 }  // namespace nystrom

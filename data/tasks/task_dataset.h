@@ -1,4 +1,4 @@
-// The samples of a task in memory (features stay in their files), in the order of its files.
+// The samples of a task in memory, in the order of its files. Features stay in their files.
 #pragma once
 
 #include <cstdint>
@@ -13,29 +13,36 @@
 
 namespace nystrom {
 
-/// What a model's output is compared with.
+/// The target that a model's output is compared with.
 enum class TaskTarget {
-  classes,       ///< one of n: softmax over n outputs
-  value,         ///< a number: one output
-  word_classes,  ///< one of n at every word
-  span,          ///< two positions
-  choice,        ///< one of the rows
-  none,          ///< features alone
+  /// One of n classes: softmax over n outputs.
+  classes,
+  /// A number: one output.
+  value,
+  /// One of n classes for every word.
+  word_classes,
+  /// Two positions.
+  span,
+  /// One of the rows.
+  choice,
+  /// No target: features without labels.
+  none,
 };
 
+/// The encoded samples of a task.
 class TaskDataset {
  public:
   /// Reads and encodes the examples of the files that `patterns` match. With `keep_examples` their
-  /// text stays too, as questions need for answers. InputError of the first thing wrong,
-  /// "file:line: …".
+  /// text is kept too, because questions need it for answers. Throws an InputError "file:line: …"
+  /// for the first fault.
   static TaskDataset read(const TaskEncoder& encoder, const std::vector<std::string>& patterns,
                           Labelled labelled, bool keep_examples);
-  /// From examples in memory, for tests and single predictions.
+  /// Encodes examples in memory, for tests and single predictions.
   static TaskDataset from(const TaskEncoder& encoder, const std::vector<Example>& examples,
                           bool keep_examples);
-  /// Opens feature files; all must have one width and the same kind of target. Classes are
-  /// numbered: `labels` may name them; empty: as many as the largest number asks for, called "0",
-  /// "1", …. Sequences longer than `sequence_length` are cut behind and counted.
+  /// Opens feature files, which must all have one width and one kind of target. Classes are
+  /// numbers; `labels` may name them. If empty, they are "0", "1", … up to the largest number.
+  /// Sequences longer than `sequence_length` are cut at the end and counted.
   static TaskDataset read_features(const TaskConfig& task, const std::vector<std::string>& patterns,
                                    Labelled labelled, const LabelSet& labels,
                                    std::int64_t sequence_length);
@@ -44,33 +51,43 @@ class TaskDataset {
   TaskDataset& operator=(TaskDataset&&) noexcept;
   ~TaskDataset();
 
+  /// The kind of the task.
   TaskKind kind() const;
+  /// The target of the samples.
   TaskTarget target() const;
-  /// Resolved.
+  /// The resolved task.
   const TaskConfig& task() const;
-  /// Empty where outputs are not labels.
+  /// The labels; empty if outputs are not labels.
   const LabelSet& labels() const;
-  /// Outputs of the model's head: labels, 1 for a number and for choices, 2 for spans, 0 for none.
+  /// The number of outputs of the model's head: one a label, 1 for a number and for choices, 2 for
+  /// spans, 0 without a target.
   std::int64_t outputs() const;
 
-  std::int64_t size() const;      ///< samples
-  std::int64_t examples() const;  ///< at most as many
+  /// The number of samples.
+  std::int64_t size() const;
+  /// The number of examples, at most size().
+  std::int64_t examples() const;
+  /// A sample by its index.
   const EncodedSample& sample(std::int64_t index) const;
-  /// Tokens of its longest row, or steps.
+  /// The number of tokens of a sample's longest row, or its steps.
   std::int64_t length(std::int64_t index) const;
-  /// Error unless examples were kept.
+  /// An example by its index. Throws an Error unless examples were kept.
   const Example& example(std::int64_t index) const;
+  /// Whether examples were kept.
   bool keeps_examples() const;
 
-  /// Width of the features; 0 for text.
+  /// The width of the features; 0 for text.
   std::int64_t width() const;
-  /// Fills `features` with length(index) · width() numbers.
+  /// Fills `features` with the length(index) · width() numbers of a sample.
   void read_sample_features(std::int64_t index, std::span<float> features) const;
 
+  /// The tokenizer's id of padding.
   std::int32_t pad_id() const;
+  /// Counts of encoding.
   const EncodingCounts& counts() const;
+  /// The rows that were skipped.
   const SkippedRows& skipped() const;
-  /// Of the inputs of every example (not its label), to find equal ones.
+  /// Hashes of the inputs of every example, without its label, to find duplicates.
   const std::vector<Digest>& digests() const;
 
  private:

@@ -1,5 +1,5 @@
-// From the samples of a task to the micro-batches of each step. As in data/pretraining/loader.h,
-// seed, epoch and sample alone decide what a step holds.
+// Loading of a task's samples as micro-batches. As in data/pretraining/loader.h, a step depends on
+// seed, epoch and sample only.
 #pragma once
 
 #include <cstdint>
@@ -14,37 +14,40 @@
 
 namespace nystrom {
 
-/// Rows are as long as the longest of their batch, rounded up to a multiple of `multiple`, but at
-/// most `sequence_length`, which as the multiple makes all rows that long.
+/// Rows are padded to the longest of their batch, rounded up to a multiple of `multiple`, but at
+/// most to `sequence_length`. With sequence_length as the multiple, all rows have that length.
 struct PaddingOptions {
   std::int64_t multiple = 8;
   std::int64_t sequence_length = 512;
 };
 
-/// The batch of these samples with the given ids (Batch::sample_ids before choices).
+/// The batch of these samples with the given ids: Batch::sample_ids before choices.
 Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples,
                       std::span<const std::int64_t> ids, const PaddingOptions& padding);
 
+/// The options of a task's loader.
 struct TaskLoaderOptions {
-  std::int64_t batch_size = 32;        ///< samples of a step, on all ranks
-  std::int64_t micro_batch_size = 32;  ///< samples computed at once
+  std::int64_t batch_size = 32;        ///< samples of a step, over all ranks
+  std::int64_t micro_batch_size = 32;  ///< samples that are computed at once
   PaddingOptions padding;
   std::uint64_t seed = 0;
   int rank = 0;
   int world_size = 1;
 };
 
-/// The rank that computes each micro-batch of a step of TaskLoader, in their order.
+/// The rank that computes each micro-batch of a TaskLoader's step, in their order.
 std::vector<int> micro_batch_ranks(const TaskLoaderOptions& options);
 
-/// Training: step after step without end. Which samples a step holds, and their ids, is the same as
-/// in Loader: place p = s · batch_size + i of the run is place p mod N of epoch p / N in the order
-/// of SampleOrder. Within the step they are sorted by length (equal ones by place) and cut into
-/// micro-batches of micro_batch_size, so that short ones meet short ones; micro-batch k goes to
-/// rank k mod world_size. The step's gradient is the same sum in another order.
+/// The training data, step after step without end. The samples of a step, and their ids, are those
+/// of Loader: position p = s · batch_size + i of the run is position p mod N of epoch p / N in the
+/// order of SampleOrder. Within a step samples are sorted by length, and equal ones by position.
+/// They are then cut into micro-batches of micro_batch_size, so that lengths in a micro-batch are
+/// similar. Micro-batch k goes to rank k mod world_size. The step's gradient is the same sum in
+/// another order.
 class TaskLoader {
  public:
-  /// InputError when the options do not fit together, or the data set is empty or not labelled.
+  /// Throws an InputError when the options do not fit together, or when the data set is empty or
+  /// unlabelled.
   TaskLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options,
              std::int64_t first_step = 0);
 
@@ -52,7 +55,8 @@ class TaskLoader {
   std::vector<Batch> next();
   /// The step that next() returns.
   std::int64_t step() const { return step_; }
-  /// Targets of all ranks in the step that next() returned last: what its loss is divided by.
+  /// The number of targets of all ranks in the last step that next() returned. The step's loss is
+  /// divided by it.
   std::int64_t step_targets() const { return step_targets_; }
 
  private:
@@ -63,14 +67,14 @@ class TaskLoader {
   std::int64_t step_targets_ = 0;
 };
 
-/// Evaluation and prediction: every sample once, sorted by length within windows of 64
-/// micro-batches (Batch::samples tells which they are), in micro-batches of micro_batch_size;
-/// batch_size and seed are not used. Rank r of w takes micro-batches r, r + w, ….
+/// The data for evaluation and prediction: every sample once, sorted by length within windows of 64
+/// micro-batches. Batch::samples identifies the samples. batch_size and seed are not used. Rank r
+/// of w gets micro-batches r, r + w, ….
 class TaskEvaluationLoader {
  public:
   TaskEvaluationLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options);
 
-  /// Nothing after the last.
+  /// The next batch; nothing after the last.
   std::optional<Batch> next();
 
  private:

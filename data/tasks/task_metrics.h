@@ -1,5 +1,5 @@
-// Published measures of predictions, as their reference implementations compute them. All are
-// shares or correlations, none per cent.
+// Published metrics of predictions, computed as by their reference implementations. All are shares
+// or correlations, not per cent.
 #pragma once
 
 #include <cstdint>
@@ -10,75 +10,82 @@
 
 namespace nystrom {
 
-/// Share of equal entries; 0 of none. scikit-learn's accuracy_score.
+/// The share of equal entries, 0 for none (scikit-learn's accuracy_score).
 double accuracy(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted);
 
-/// Of one class: scikit-learn's precision_recall_fscore_support with zero_division = 0.
+/// Precision, recall and F1 of one class (scikit-learn's precision_recall_fscore_support with
+/// zero_division = 0).
 struct PrecisionRecall {
   double precision = 0, recall = 0, f1 = 0;
 };
-/// Of class `positive` against all others.
+/// The scores of class `positive` against all others.
 PrecisionRecall binary_f1(std::span<const std::int64_t> truth,
                           std::span<const std::int64_t> predicted, std::int64_t positive = 1);
 
-/// Mean F1 of the classes that occur in truth or predictions; f1_score(average="macro").
+/// The mean F1 of all classes in truth or predictions (f1_score(average="macro")).
 double macro_f1(std::span<const std::int64_t> truth, std::span<const std::int64_t> predicted);
 
-/// Matthews' correlation of any number of classes (Gorodkin 2004); 0 where truth or predictions are
-/// all one class. matthews_corrcoef.
+/// Matthews' correlation for any number of classes (Gorodkin 2004; matthews_corrcoef). It is 0 if
+/// truth or predictions have only one class.
 double matthews_correlation(std::span<const std::int64_t> truth,
                             std::span<const std::int64_t> predicted);
 
-/// Pearson's r; NaN for fewer than 2 entries and where either side is constant.
-/// scipy.stats.pearsonr.
+/// Pearson's r (scipy.stats.pearsonr). NaN for fewer than 2 entries, and if either side is
+/// constant.
 double pearson_correlation(std::span<const double> a, std::span<const double> b);
-/// Pearson's r of ranks, ties having the mean of theirs. scipy.stats.spearmanr.
+/// Spearman's correlation: Pearson's r of ranks, where ties have their mean rank
+/// (scipy.stats.spearmanr).
 double spearman_correlation(std::span<const double> a, std::span<const double> b);
 
 // ---- Answers: Rajpurkar et al., "SQuAD", EMNLP 2016, and "Know What You Don't Know", ACL 2018 ---
 
-/// Lower case without ASCII punctuation, the articles a, an, the, and white space beyond one space.
+/// `text` in lower case, without ASCII punctuation and the articles a, an, the, and with single
+/// spaces.
 std::string normalize_answer(std::string_view text);
-/// 1 when the normalised texts are equal, else 0.
+/// 1 if the normalised texts are equal, else 0.
 double exact_match(std::string_view truth, std::string_view predicted);
-/// F1 of the bags of normalised words; when one side has none: 1 if both have none, else 0.
+/// The F1 of the bags of normalised words. If one side has no words, it is 1 if the other has none
+/// either, else 0.
 double answer_f1(std::string_view truth, std::string_view predicted);
 
+/// The scores of a predicted answer.
 struct AnswerScore {
   double exact = 0, f1 = 0;
 };
-/// The best over all right answers; none: the right one is "". An empty prediction says that there
-/// is no answer.
+/// The best scores over all right answers. Without right answers, the right one is "". An empty
+/// prediction means that there is no answer.
 AnswerScore score_answer(std::span<const std::string> truths, std::string_view predicted);
 
 // ---- Entities: Tjong Kim Sang & De Meulder, CoNLL 2003, as seqeval's default mode reads tags ----
 
-/// Words begin … end − 1.
+/// An entity at words begin … end − 1.
 struct TaggedSpan {
   std::string type;
   std::int64_t begin = 0, end = 0;
   friend auto operator<=>(const TaggedSpan&, const TaggedSpan&) = default;
 };
 
-/// The entities of one sentence from tags O, B-X, I-X, E-X, S-X (IO, IOB1, BIO, BIOES alike): a tag
-/// that cannot go on with the entity before it begins one. A tag without a type is of type "_".
+/// The entities of one sentence from tags O, B-X, I-X, E-X, S-X, in any of the schemes IO, IOB1,
+/// BIO and BIOES. A tag that cannot continue the previous entity begins a new one. A tag without a
+/// type has type "_".
 std::vector<TaggedSpan> tagged_spans(std::span<const std::string> tags);
-/// Whether a label is O, or one of B, I, E, S with "-" and a type: what CoNLL files may hold.
+/// Whether a label is a tag of CoNLL files: O, or one of B, I, E, S with "-" and a type.
 bool is_entity_tag(std::string_view tag);
 
+/// The scores of one type of entities.
 struct EntityScore {
   std::string type;
   std::int64_t truth = 0, predicted = 0, correct = 0;
   PrecisionRecall score;
 };
-/// A span is right when type and both ends are.
+/// The scores of entities. A span is correct if its type and both ends are.
 struct EntityScores {
-  EntityScore all;                 ///< micro-averaged; type is empty
-  std::vector<EntityScore> types;  ///< of each type, sorted
+  EntityScore all;                 ///< micro-averaged; its type is empty
+  std::vector<EntityScore> types;  ///< one for each type, sorted
   double accuracy = 0;             ///< share of equal tags
 };
-/// `truth` and `predicted` are sentences of as many tags. seqeval's precision_score, recall_score,
-/// f1_score and accuracy_score.
+/// Scores predictions like seqeval's precision_score, recall_score, f1_score and accuracy_score.
+/// `truth` and `predicted` hold the tags of the same sentences.
 EntityScores score_entities(std::span<const std::vector<std::string>> truth,
                             std::span<const std::vector<std::string>> predicted);
 

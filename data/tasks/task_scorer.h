@@ -1,4 +1,4 @@
-// From a model's outputs for a whole data set to the metrics of its task.
+// Metrics of a task, from a model's outputs for a whole data set.
 #pragma once
 
 #include <cstdint>
@@ -15,31 +15,34 @@
 
 namespace nystrom {
 
-/// Metrics by name, in the order to print them: shares and correlations. A correlation with a
+/// Metrics by name, in the order of display. They are shares and correlations; a correlation with a
 /// constant is NaN.
 struct TaskScores {
   std::vector<std::pair<std::string, double>> values;
-  std::string metric;   ///< the name of the one that decides: task.metric
+  std::string metric;   ///< name of the decisive metric: task.metric
   double decisive = 0;  ///< its value; NaN counts as the worst
 };
 
-/// Names and order of the values by target: classes: accuracy, f1 (two labels only), f1_macro,
-/// matthews; value: pearson, spearman, mse; word_classes: f1, precision, recall, accuracy; span:
-/// f1, exact_match; choice: accuracy.
+/// Computes the metrics of a data set. Names and order depend on the target:
+/// - classes: accuracy, f1 (two labels only), f1_macro, matthews
+/// - value: pearson, spearman, mse
+/// - word_classes: f1, precision, recall, accuracy
+/// - span: f1, exact_match
+/// - choice: accuracy
 class TaskScorer {
  public:
-  /// The data set must be labelled, and keep examples when it has questions. InputError when
-  /// task.metric does not fit.
+  /// The data set must be labelled, and keep examples if it has questions. Throws an InputError
+  /// when task.metric does not fit.
   explicit TaskScorer(std::shared_ptr<const TaskDataset> dataset);
   ~TaskScorer();
 
-  /// The outputs for a batch of its TaskEvaluationLoader, on the CPU in a floating type. classes:
-  /// [b, labels]; value: [b, 1] or [b]; word_classes: [b, n, labels]; choice: [b, c]; span: [b, n]
-  /// each.
+  /// Adds the outputs for a batch of a TaskEvaluationLoader, on the CPU in a floating type.
+  /// classes: [b, labels]; value: [b, 1] or [b]; word_classes: [b, n, labels]; choice: [b, c].
   void add(const Batch& batch, const Tensor& logits);
+  /// Adds the outputs for a batch with spans: [b, n] each.
   void add(const Batch& batch, const Tensor& start_logits, const Tensor& end_logits);
 
-  /// Error unless every sample was added once.
+  /// The metrics. Throws an Error unless every sample was added once.
   TaskScores scores() const;
 
  private:
@@ -47,14 +50,14 @@ class TaskScorer {
   std::unique_ptr<State> state_;
 };
 
-/// The metrics that can decide for this data: f1 of classes needs two labels; features have classes
-/// or numbers. The usual one first.
+/// The possible decisive metrics of this data, the default first. f1 of classes needs two labels.
+/// Features have classes or numbers.
 std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset);
 
-/// The metric that decides: task.metric, or the usual one. InputError when it does not fit.
+/// The decisive metric: task.metric, or the default. Throws an InputError when it does not fit.
 TaskMetric deciding_metric(const TaskDataset& dataset);
 
-/// Whether `a` is better than `b`: all decisive metrics are better when larger; NaN is worst.
+/// Whether `a` is better than `b`. Larger is better for all decisive metrics; NaN is worst.
 bool better(double a, double b);
 
 }  // namespace nystrom
