@@ -101,6 +101,7 @@ class Tape {
 };
 
 /// Disables recording in this thread while it lives.
+/// Suspends the active tape of this thread until destruction.
 class NoGrad {
  public:
   NoGrad();

@@ -27,6 +27,7 @@ class Arena {
   /// The arena of `device`. It exists until the program ends.
   static Arena& of(Device device);
 
+  /// A separate arena; use of() to share one.
   explicit Arena(Device device);
   ~Arena();
 
@@ -51,6 +52,7 @@ class Arena {
 /// shows it.
 class AllocationLabel {
  public:
+  /// Sets the label of this thread. The destructor restores the previous one.
   explicit AllocationLabel(std::string label);
   ~AllocationLabel();
   AllocationLabel(const AllocationLabel&) = delete;

@@ -29,6 +29,7 @@ struct bf16 {
   std::uint16_t bits;
 
   bf16() = default;
+  /// Rounds to nearest even. NaN stays NaN.
   NYSTROM_HOST_DEVICE NYSTROM_INLINE explicit bf16(float value) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(value));
@@ -39,6 +40,7 @@ struct bf16 {
     bits = static_cast<std::uint16_t>(nan ? (u >> 16) | 0x40u : rounded >> 16);
 #endif
   }
+  /// The exact value.
   NYSTROM_HOST_DEVICE NYSTROM_INLINE explicit operator float() const {
     return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
   }
@@ -50,6 +52,7 @@ struct f16 {
   std::uint16_t bits;
 
   f16() = default;
+  /// Rounds to nearest even, and to infinity beyond 65504. NaN stays NaN.
   NYSTROM_HOST_DEVICE NYSTROM_INLINE explicit f16(float value) {
 #ifdef __CUDA_ARCH__
     asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(value));
@@ -69,6 +72,7 @@ struct f16 {
     bits = static_cast<std::uint16_t>(rounded | (u >> 16 & 0x8000u));
 #endif
   }
+  /// The exact value.
   NYSTROM_HOST_DEVICE NYSTROM_INLINE explicit operator float() const {
 #ifdef __CUDA_ARCH__
     float value;

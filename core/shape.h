@@ -15,6 +15,7 @@ namespace nystrom {
 class Shape {
  public:
   Shape() = default;
+  /// Throws for more than max_rank axes and for negative sizes.
   Shape(std::initializer_list<std::int64_t> sizes)
       : Shape(std::span(sizes.begin(), sizes.size())) {}
   explicit Shape(std::span<const std::int64_t> sizes);
@@ -36,6 +37,7 @@ class Shape {
   /// This shape with `size` as a new last axis.
   Shape append(std::int64_t size) const;
 
+  /// The sizes as a range.
   const std::int64_t* begin() const { return sizes_.data(); }
   const std::int64_t* end() const { return sizes_.data() + rank_; }
   friend bool operator==(const Shape& a, const Shape& b) {

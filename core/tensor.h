@@ -86,6 +86,7 @@ class Tensor {
   /// A contiguous copy.
   Tensor clone() const;
 
+  /// The tensor as an argument of kernels. It must outlive the view.
   operator CView() const;
   operator View();
 

@@ -25,6 +25,7 @@ struct AttentionInputs {
 class AttentionMethod {
  public:
   virtual ~AttentionMethod() = default;
+  /// The output of the attention, [b, h, n, d].
   virtual Var operator()(const AttentionInputs& inputs) const = 0;
 };
 
@@ -47,7 +48,9 @@ class SoftmaxAttention : public AttentionMethod {
 /// convolution skip. Maps x [b, n, hidden] to [b, n, hidden].
 class SelfAttention {
  public:
+  /// Declares the parameters under `scope`.
   SelfAttention(const Scope& scope, const ModelConfig& config);
+  /// The attention of x [b, n, hidden] before its output projection: [b, n, hidden].
   Var operator()(const Var& x, const SequenceMask& mask, const RunContext& run) const;
 
  private:

@@ -29,6 +29,7 @@ struct AttentionFigures {
 /// layers' results.
 class AttentionWatch {
  public:
+  /// `config` is the configuration of the watched model.
   explicit AttentionWatch(const ModelConfig& config);
   // Not copyable: hooks that observe() puts on the tape point to this object.
   AttentionWatch(const AttentionWatch&) = delete;

@@ -14,6 +14,7 @@ namespace nystrom {
 class Embeddings {
  public:
   Embeddings(const Scope& scope, const ModelConfig& config);
+  /// The embeddings of `input`, [b, n, hidden].
   Var operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run) const;
   /// The word embedding [vocab_size, hidden], which the masked-LM decoder shares.
   const Parameter& words() const { return *words_; }
@@ -32,6 +33,7 @@ class Embeddings {
 class EncoderLayer {
  public:
   EncoderLayer(const Scope& scope, const ModelConfig& config);
+  /// The layer's output for x [b, n, hidden], of the same shape.
   Var operator()(const Var& x, const SequenceMask& mask, const RunContext& run) const;
 
  private:
@@ -53,6 +55,7 @@ class EncoderLayer {
 class Encoder {
  public:
   Encoder(const Scope& scope, const ModelConfig& config);
+  /// The last hidden state for `input`, [b, n, hidden].
   Var operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run) const;
   /// The embeddings of the encoder.
   const Embeddings& embeddings() const { return embeddings_; }

@@ -12,6 +12,7 @@ namespace nystrom {
 class MaskedLmHead {
  public:
   MaskedLmHead(const Scope& scope, const ModelConfig& config, const Parameter& words);
+  /// hidden [r, hidden] → logits [r, vocab_size].
   Var operator()(const Var& hidden) const;
 
  private:
@@ -27,6 +28,7 @@ class MaskedLmHead {
 class SequenceClassificationHead {
  public:
   SequenceClassificationHead(const Scope& scope, const ModelConfig& config);
+  /// pooled [b, hidden] or, with towers, [b, 4 · hidden] → logits [b, labels].
   Var operator()(const Var& pooled, const RunContext& run) const;
 
  private:
@@ -43,6 +45,7 @@ Var tower_features(const Var& pooled);
 class TokenClassificationHead {
  public:
   TokenClassificationHead(const Scope& scope, const ModelConfig& config);
+  /// hidden [b, n, hidden] → logits [b, n, labels].
   Var operator()(const Var& hidden, const RunContext& run) const;
 
  private:
@@ -55,6 +58,7 @@ class TokenClassificationHead {
 class MultipleChoiceHead {
  public:
   MultipleChoiceHead(const Scope& scope, const ModelConfig& config);
+  /// first_token [b · c, hidden] → scores [b · c].
   Var operator()(const Var& first_token) const;
 
  private:

@@ -31,6 +31,7 @@ struct RunContext {
 /// y = x Wᵀ + b, for x […, in] → […, out].
 class Linear {
  public:
+  /// Declares weight [out, in] and bias [out] under `scope`.
   Linear(const Scope& scope, std::int64_t in, std::int64_t out)
       : weight_(scope.parameter("weight", {out, in})),
         bias_(scope.parameter("bias", {out}, {Init::Kind::zeros}, false)) {}
@@ -50,6 +51,7 @@ class Linear {
 /// Layer normalisation over the last axis (Ba et al., arXiv 1607.06450).
 class LayerNorm {
  public:
+  /// Declares weight and bias [width] under `scope`.
   LayerNorm(const Scope& scope, std::int64_t width, double epsilon)
       : weight_(scope.parameter("weight", {width}, {Init::Kind::ones}, false)),
         bias_(scope.parameter("bias", {width}, {Init::Kind::zeros}, false)),
@@ -69,6 +71,7 @@ class LayerNorm {
 /// Dropout with its own random stream, active in training only.
 class Dropout {
  public:
+  /// Drops elements with probability p.
   Dropout(const Scope& scope, double p) : p_(p), site_(scope.next_dropout_site()) {}
   /// x [b, …] with elements dropped in training, else x itself.
   Var operator()(const Var& x, const RunContext& run) const {

@@ -32,6 +32,7 @@ struct MaskedLmOutput {
 /// Allocate that store and give it values before you call the model.
 class Model {
  public:
+  /// Declares the parameters of `config`.
   explicit Model(const ModelConfig& config);
 
   /// The configuration that the model was built from.

@@ -62,6 +62,7 @@ class Parameter {
 /// Elements begin … end − 1 of a slab.
 struct SlabRange {
   std::int64_t begin, end;
+  /// The number of elements.
   std::int64_t size() const { return end - begin; }
 };
 
@@ -133,6 +134,7 @@ class ParameterStore {
     Tensor end;    ///< [k] i64
     Tensor decay;  ///< [k] f64: 1 or 0
   };
+  /// The segments of all parameters, on the device of the slabs.
   Segments segments() const;
 
   /// The number of the model's next dropout, by order of construction.
@@ -152,6 +154,7 @@ class ParameterStore {
 /// A path in the tree of parameter names.
 class Scope {
  public:
+  /// The root of the tree: an empty path.
   explicit Scope(ParameterStore& store) : store_(&store) {}
 
   /// The scope `name` below this one.

@@ -46,7 +46,9 @@ inline constexpr Range probability{.lower = 0, .upper = 1};
 inline constexpr Range positive_probability{.lower = 0, .upper = 1, .lower_open = true};
 inline constexpr Range below_one{.lower = 0, .upper = 1, .upper_open = true};
 inline constexpr Range odd_positive{.lower = 1, .odd = true};
+/// Numbers from `lower` on.
 constexpr Range at_least(double lower) { return {.lower = lower}; }
+/// Numbers from `lower` to `upper`, both included.
 constexpr Range between(double lower, double upper) { return {.lower = lower, .upper = upper}; }
 
 /// The limits only: "at least 1", "greater than 0", "between 0 and 1"; empty without limits. The

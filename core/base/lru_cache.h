@@ -14,6 +14,7 @@ namespace nystrom {
 template <class Key, class Value>
 class LruCache {
  public:
+  /// `capacity` is the largest total cost.
   explicit LruCache(std::int64_t capacity) : capacity_(capacity) {}
 
   /// The value of `key`, or null.

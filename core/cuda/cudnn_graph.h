@@ -42,6 +42,7 @@ void check(cudnnStatus_t status, const char* what);
 /// A cuDNN backend object. Every function throws an Error when cuDNN refuses.
 class Descriptor {
  public:
+  /// Creates an empty object.
   explicit Descriptor(cudnnBackendDescriptorType_t type);
   Descriptor(Descriptor&& other) noexcept;
   Descriptor& operator=(Descriptor&&) = delete;
@@ -65,6 +66,7 @@ class Descriptor {
   std::int64_t get(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
                    std::int64_t room, void* values) const;
 
+  /// The cuDNN handle of the object.
   cudnnBackendDescriptor_t raw() const { return raw_; }
 
  private:
@@ -74,7 +76,9 @@ class Descriptor {
 /// The GPU that a plan is made for: the GPU of a handle, or one described by JSON in the format of
 /// CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION. Plans for a described GPU cannot run.
 struct Target {
+  /// The GPU of a handle, whose plans can run.
   explicit Target(cudnnHandle_t of_handle) : handle(of_handle) {}
+  /// The GPU that `description` describes as JSON.
   explicit Target(const std::string& description);
 
   cudnnHandle_t handle = nullptr;

@@ -7,6 +7,7 @@ namespace nystrom::cuda {
 /// without CUDA.
 class Event {
  public:
+  /// Records the event on the stream of GPU `device`.
   explicit Event(int device);
   ~Event();
   Event(const Event&) = delete;

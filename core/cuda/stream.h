@@ -27,6 +27,7 @@ void check(cudaError_t status, const char* what);
 template <class T>
 class Workspace {
  public:
+  /// Allocates `count` elements.
   Workspace(const ViewBase& like, std::int64_t count)
       : block_(Arena::of(like.device).allocate(count * static_cast<std::int64_t>(sizeof(T)))) {}
   /// The address on the device.

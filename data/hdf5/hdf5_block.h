@@ -19,6 +19,7 @@ inline constexpr std::uint64_t undefined_hdf5_address = ~std::uint64_t{0};
 /// InputError for damaged data.
 class Cursor {
  public:
+  /// Reads from `bytes`, which must outlive the cursor. `where` names the block in messages.
   Cursor(std::span<const std::byte> bytes, std::string where)
       : bytes_(bytes), where_(std::move(where)) {}
 

@@ -46,6 +46,7 @@ Batch make_batch(const MaskedSamples& source, std::span<const SampleUse> uses);
 /// order. At most `ahead` results wait at a time.
 class Prefetcher {
  public:
+  /// Starts `workers` threads.
   Prefetcher(std::int64_t first, std::int64_t end, int workers, std::int64_t ahead,
              std::function<Batch(std::int64_t)> make);
   /// Stops the workers. Each finishes its current call.
@@ -111,6 +112,7 @@ class Loader {
 /// w, …
 class EvaluationLoader {
  public:
+  /// Uses rank, world_size, micro_batch_size, workers and prefetch of `options`.
   EvaluationLoader(MaskedSamples source, LoaderOptions options);
   EvaluationLoader(const EvaluationLoader&) = delete;
   EvaluationLoader& operator=(const EvaluationLoader&) = delete;

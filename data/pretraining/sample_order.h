@@ -9,6 +9,7 @@ namespace nystrom {
 /// position costs O(1) time and memory, so resuming costs nothing.
 class SampleOrder {
  public:
+  /// The orders of `size` samples under `seed`.
   SampleOrder(std::int64_t size, std::uint64_t seed);
 
   /// The sample at `place` (0 … size − 1) of `epoch`.

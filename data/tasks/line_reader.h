@@ -17,6 +17,7 @@ namespace nystrom {
 /// begins after the last line end.
 class LineReader {
  public:
+  /// Opens `file`. Throws an InputError when it is absent, unreadable or not regular.
   explicit LineReader(const std::filesystem::path& file);
 
   /// Stores the next line, without its end, in `line`. Returns false after the last. Throws an

@@ -72,6 +72,7 @@ class TaskLoader {
 /// of w gets micro-batches r, r + w, ….
 class TaskEvaluationLoader {
  public:
+  /// Uses rank, world_size, micro_batch_size and padding of `options`.
   TaskEvaluationLoader(std::shared_ptr<const TaskDataset> dataset, TaskLoaderOptions options);
 
   /// The next batch; nothing after the last.

@@ -78,6 +78,7 @@ class Communicator {
   // The next functions return when they are done.
   /// The element-wise sums over all processes, with the same bits in each.
   std::vector<double> sum(std::vector<double> values);
+  /// The sum of one number over all processes.
   double sum(double value) { return sum(std::vector<double>{value})[0]; }
   /// The texts of all processes, by rank.
   std::vector<std::string> gather(const std::string& text);
