@@ -44,7 +44,7 @@ void remove_tree(const fs::path& path) {
   require_input(!error, "{}: cannot remove: {}", path.string(), error.message());
 }
 
-/// Gives `from` the name `to`, which must not exist.
+/// Renames `from` to `to`, which must not exist.
 void rename_new(const fs::path& from, const fs::path& to) {
   if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_NOREPLACE) == 0) return;
   const bool unknown_flag = errno == EINVAL || errno == ENOSYS;
@@ -53,8 +53,8 @@ void rename_new(const fs::path& from, const fs::path& to) {
       fmt::format("{}: cannot rename into place: {}", to.string(), std::strerror(errno)));
 }
 
-/// Gives each of two paths the other's name, in one step. False, with nothing changed, on a file
-/// system that cannot.
+/// Exchanges the names of two paths atomically. Returns false, with nothing changed, if the file
+/// system does not support it.
 bool exchange(const fs::path& a, const fs::path& b) {
   if (::renameat2(AT_FDCWD, a.c_str(), AT_FDCWD, b.c_str(), RENAME_EXCHANGE) == 0) return true;
   if (errno == EINVAL || errno == ENOSYS) return false;
@@ -120,9 +120,9 @@ void CheckpointFolder::write_once(std::int64_t step, const std::vector<File>& fi
   }
 }
 
-/// Gives the whole checkpoint at `made` the name step-N, durably, and clears `made` once that name
-/// leads to it. At every moment one whole checkpoint of the step has a name that readers know. What
-/// cannot be removed here goes at the next start.
+/// Renames the complete checkpoint at `made` to step-N, durably, and clears `made` after the
+/// rename. At every moment, a complete checkpoint of the step has a valid name. Leftovers that
+/// cannot be removed here are removed at the next start.
 void CheckpointFolder::take_name(fs::path& made, std::int64_t step) const {
   const fs::path temporary = made, place = folder_ / checkpoint_name(step);
   fs::path replaced = place;
@@ -131,7 +131,7 @@ void CheckpointFolder::take_name(fs::path& made, std::int64_t step) const {
   const bool exchanged = !first && exchange(temporary, place);
   if (!exchanged) {
     if (!first) {
-      remove_tree(replaced);  // of an earlier save, and passed over since there is `place`
+      remove_tree(replaced);  // of an earlier save; ignored while `place` exists
       rename_new(place, replaced);
       sync_folder(folder_);
     }
@@ -148,8 +148,8 @@ void CheckpointFolder::save(std::int64_t step, const std::vector<File>& files, s
   try {
     write_once(step, files);
   } catch (const InputError&) {
-    write_once(step, files);  // pages lost in a failed fsync are gone: everything is written anew,
-                              // never synced again
+    // A failed fsync may lose pages, so all files are written anew and not synced again.
+    write_once(step, files);
   }
   write_latest(step);
 }
@@ -170,8 +170,8 @@ void CheckpointFolder::remove_old(std::int64_t newest,
   std::int64_t whole = 0;
   for (const std::int64_t step : steps) {
     if (whole < keep) {
-      // Read again, not remembered: a disk that goes bad while a run lasts must not cost the last
-      // good one. A broken one does not count.
+      // Verify them again: a disk that fails during a run must not cost the last intact checkpoint.
+      // A damaged one does not count.
       if (step == newest || checkpoint_problem(path_of(step)).empty()) ++whole;
       continue;
     }
@@ -193,7 +193,8 @@ void CheckpointFolder::roll_back(std::int64_t step) const {
 }
 
 void CheckpointFolder::remove_leftovers() {
-  sync_folder(folder_);  // a name that hides a leftover must be durable before that goes
+  // A name that hides a leftover must be durable before the leftover is removed.
+  sync_folder(folder_);
   for (const fs::path& entry : folder_entries(folder_)) {
     const std::string name = entry.filename().string();
     if (name.ends_with(replaced_suffix)) {

@@ -1,4 +1,4 @@
-// Which checkpoints there are, and whether they hold: what is read of them may come from anyone.
+// Discovery and verification of checkpoints. Their files may be malicious.
 #include <algorithm>
 #include <charconv>
 
@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view prefix = "step-";
 
-/// N of "step-N" and of "step-N.replaced"; nothing for other names.
+/// N of "step-N" or "step-N.replaced"; nothing for other names.
 std::optional<std::int64_t> step_of(std::string_view name) {
   if (!name.starts_with(prefix)) return {};
   if (name.ends_with(replaced_suffix)) name.remove_suffix(replaced_suffix.size());
@@ -62,7 +62,7 @@ std::vector<std::int64_t> checkpoint_steps(const fs::path& folder) {
   }
   std::sort(found.rbegin(), found.rend());
   found.erase(std::unique(found.begin(), found.end()),
-              found.end());  // beside the one that replaces it
+              found.end());  // next to the one that replaces it
   return found;
 }
 

@@ -1,4 +1,4 @@
-// The weights of a model folder, into a model and out of one.
+// Conversion between a model's weights and those of a model folder.
 #include <algorithm>
 
 #include "core/base/printable.h"
@@ -14,14 +14,14 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view encoder_prefix = "nystromformer.";
 
-/// Hugging Face saves a bare encoder without the prefix that its parameters have below a head.
+/// Whether the names lack the prefix of the encoder. Hugging Face saves a bare encoder without it.
 bool lacks_prefix(const ModelConfig& config, const std::vector<std::string>& names) {
   return config.head == Head::none &&
          std::none_of(names.begin(), names.end(),
                       [](const auto& name) { return name.starts_with(encoder_prefix); });
 }
 
-/// The kernels of one tap that stand in for a convolution that the model does not have.
+/// The one-tap kernels in a folder whose model has no convolution.
 std::vector<std::string> absent_convolutions(const ModelConfig& config) {
   std::vector<std::string> names;
   if (config.attention.conv_kernel_size || config.norm != Norm::post)
@@ -44,7 +44,7 @@ void require_zero(const std::string& name, const Tensor& kernel) {
                 name);
 }
 
-/// The tensors of a folder under the names of a model of this configuration.
+/// The tensors of a folder, with the names of a model of this configuration.
 WeightSource source_of(const ModelWeights& weights, const fs::path& folder,
                        const ModelConfig& config) {
   const std::vector<std::string> names = weights.names();
@@ -66,7 +66,7 @@ WeightSource source_of(const ModelWeights& weights, const fs::path& folder,
   return source;
 }
 
-/// Refuses a position table of another length, and a head of other labels.
+/// Throws an InputError for a position table of another length and for a head with other labels.
 void check_options(const ModelConfig& config, const ModelFolder& folder, bool same_head) {
   const ModelConfig& from = folder.config;
   const std::string where = printable_path(folder.path);
@@ -112,7 +112,7 @@ std::string StartWeights::summary(const fs::path& folder) const {
 
 namespace {
 
-/// The tensors of a folder that a model of this configuration can start from, and what is left.
+/// The tensors of a folder that a model of this configuration can start from, and the unused ones.
 struct StartSource {
   WeightSource source;
   StartWeights names;

@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view from_mark = ".from-";
 
-/// "moment1.NAME.from-K" as name and K; K is 0 without the end.
+/// Splits "moment1.NAME.from-K" into name and K. K is 0 without the suffix.
 std::pair<std::string, std::int64_t> split(const std::string& name) {
   const std::size_t mark = name.rfind(from_mark);
   std::int64_t from = 0;
@@ -25,14 +25,14 @@ std::pair<std::string, std::int64_t> split(const std::string& name) {
                                                           : std::pair(name, std::int64_t{0});
 }
 
-/// The elements of a parameter that lie in a range of the slabs, counted in the parameter.
+/// The elements of a parameter in a range of the slabs, as indices into the parameter.
 SlabRange overlap(const ParameterStore& store, const Parameter& parameter, SlabRange range) {
   const std::int64_t place = store.offset_of(parameter.name());
   return {std::max<std::int64_t>(range.begin - place, 0),
           std::min(range.end - place, parameter.shape().numel())};
 }
 
-/// What became of a file, for others: "=CHECKSUM" or "!MESSAGE".
+/// The result of writing a file, for other processes: "=CHECKSUM" or "!MESSAGE".
 std::string report_of(const std::function<std::string()>& write) {
   try {
     return "=" + write();
@@ -77,7 +77,7 @@ std::vector<CheckpointFolder::File> optimizer_files(std::vector<NamedTensor> ten
   if (!sharded)
     return {{optimizer_file_name(0, 1),
              [own](const fs::path& path) { return write_safetensors(path, *own); }}};
-  const auto reports = std::make_shared<std::vector<std::string>>();  // of all processes
+  const auto reports = std::make_shared<std::vector<std::string>>();  // from all processes
   const int size = communicator.size();
   std::vector<CheckpointFolder::File> files;
   files.push_back(

@@ -169,7 +169,7 @@ void check_run_dir(const RunConfig& config) {
   RunConfig old = read_resolved_config(path.string());
   old.run_dir = config.run_dir;
   old.data.cache = config.data.cache;
-  old.training.steps = config.training.steps;  // these may change
+  old.training.steps = config.training.steps;  // these options may change
   old.training.epochs = config.training.epochs;
   old.training.zero = config.training.zero;
   old.training.timeout = config.training.timeout;
@@ -177,8 +177,8 @@ void check_run_dir(const RunConfig& config) {
   old.evaluation = config.evaluation;
   old.checkpoint = config.checkpoint;
   old.logging = config.logging;
-  // Older versions wrote down a default of 10000 steps, where today's depends on the steps; what
-  // comes to the same is no change.
+  // Older versions stored a default of 10000 steps; now the default depends on the number of steps.
+  // Equal results are no change.
   const auto steps = config.training.steps;
   if (steps && warmup_of(old.schedule, *steps) == warmup_of(config.schedule, *steps)) {
     old.schedule.warmup_steps = config.schedule.warmup_steps;

@@ -32,7 +32,7 @@ std::string own_host() {
   return ::gethostname(name, sizeof name - 1) == 0 ? name : "an unknown host";
 }
 
-/// A tensor on its way: kept alive, and on a GPU with the place in its stream behind which it is
+/// A tensor of a pending operation. It is kept alive and, on a GPU, has an event after which it is
 /// ready.
 struct PendingTensor {
   Tensor values;
@@ -52,7 +52,7 @@ struct PendingTensor {
 
 }  // namespace
 
-/// The thread, and what it is to do.
+/// The communicator's thread and its queue of operations.
 struct Communicator::Worker {
   struct Work {
     std::function<void(Transport&)> run;
@@ -60,18 +60,18 @@ struct Communicator::Worker {
   };
 
   std::function<std::unique_ptr<Transport>()> connect;
-  Transport* transport = nullptr;  // while it lives
-  std::mutex mutex;                // of everything below
+  Transport* transport = nullptr;  // valid while the thread runs
+  std::mutex mutex;                // protects everything below
   std::condition_variable arrival, done;
   std::deque<Work> queue;
   std::int64_t posted = 0, completed = 0;
-  std::int64_t collectives =
-      0;  // among those completed: the same in all processes that are equally far
+  // Completed collective operations: equal in all processes that have reached the same point.
+  std::int64_t collectives = 0;
   Clock::time_point last_completed;
   std::exception_ptr error;
   double working_seconds = 0;
   bool stop = false, end_now = false;
-  std::optional<HangDetector> hang_detector;  // the caller's alone
+  std::optional<HangDetector> hang_detector;  // used by the caller only
   double limit = 0;
   std::thread thread;
 
@@ -100,8 +100,8 @@ struct Communicator::Worker {
     }
   }
 
-  /// Tells the caller, who ends the process. The transport is not taken down: that would wait for
-  /// the others.
+  /// Passes the error to the caller, which ends the process. The transport is not destroyed,
+  /// because that would wait for the other processes.
   void fail(std::unique_ptr<Transport>& connected) {
     std::unique_lock lock(mutex);
     error = std::current_exception();
@@ -197,8 +197,8 @@ void Communicator::wait(bool limited) {
       heard = polled = w.last_completed;
       silence = 0;
     }
-    // While this process itself was stopped, or its machine stood still, it could have heard
-    // nobody.
+    // If this process or its machine was suspended meanwhile, the others could not answer. So each
+    // poll counts as two moments at most.
     silence += std::min(seconds_since(polled), 2 * moment);
     polled = Clock::now();
     const std::int64_t operation = w.collectives;
@@ -294,7 +294,7 @@ std::vector<std::string> Communicator::gather(const std::string& text) {
 
 std::optional<Communicator::DivergentRank> Communicator::find_divergent_rank(std::uint64_t value) {
   if (size_ == 1) return std::nullopt;
-  // A sum with a place for each process; a double holds 32 bits exactly.
+  // Each process fills its own element of a sum. A double holds 32 bits exactly.
   std::vector<double> halves(2 * static_cast<std::size_t>(size_), 0);
   const auto own = 2 * static_cast<std::size_t>(rank_);
   halves[own] = static_cast<double>(value >> 32);
@@ -349,7 +349,7 @@ Communicator::TimeLimit::TimeLimit(Communicator& communicator, std::filesystem::
   communicator.worker_->hang_detector.emplace(
       std::move(folder), communicator.rank_, communicator.size_, seconds,
       [&communicator](int rank) { return communicator.name_of(rank); });
-  communicator.barrier_without_limit();  // behind the clearing of the folder
+  communicator.barrier_without_limit();  // after rank 0 has removed old files of the folder
 }
 
 Communicator::TimeLimit::~TimeLimit() {
@@ -371,7 +371,7 @@ void Communicator::end_all(int code) {
     }
     worker_->arrival.notify_all();
     std::this_thread::sleep_for(
-        std::chrono::seconds(3));  // the thread ends this process; if it cannot, then here
+        std::chrono::seconds(3));  // the thread ends this process; otherwise this call does
   }
   std::_Exit(code);
 }

@@ -26,8 +26,8 @@ GradientSum::GradientSum(ParameterStore& store, Communicator& communicator,
       options_(options),
       micro_batches_(static_cast<std::int64_t>(micro_batch_ranks.size())),
       bounds_(slab_bounds(store.slab_size(), communicator.size())) {
-  std::vector<std::size_t> counts(static_cast<std::size_t>(communicator.size()),
-                                  0);  // kept by each process so far
+  // The number of micro-batches that each process has kept so far.
+  std::vector<std::size_t> counts(static_cast<std::size_t>(communicator.size()), 0);
   bool leading = true;
   for (std::size_t m = 0; m < micro_batch_ranks.size(); ++m) {
     const int rank = micro_batch_ranks[m];
@@ -69,7 +69,7 @@ void GradientSum::end(std::size_t part) {
   if (options_.deterministic) keep_gradients(part);
 }
 
-/// Begins to reduce all gradients from `place` on that are not yet.
+/// Starts to reduce all gradients from `place` on that are not being reduced yet.
 void GradientSum::reduce_from(std::int64_t place) {
   while (reduced_ > place) {
     const std::int64_t end = reduced_, begin = std::max(place, end - options_.bucket);
@@ -84,7 +84,7 @@ void GradientSum::reduce_from(std::int64_t place) {
   }
 }
 
-/// These gradients in the type in which they are added up; `wanted`: their sum is needed here.
+/// The gradients of `range` in the type of their sum. `wanted`: this process needs the sum.
 Tensor GradientSum::to_reduce(SlabRange range, bool wanted) {
   const Tensor exact = part_of_gradients(range.begin, range.end);
   if (!options_.rounded) return exact;
@@ -113,7 +113,7 @@ double GradientSum::finish() {
   if (!own_alone) {
     const double norm = std::sqrt(squares.item());
     if (communicator_.size() == 1) return norm;
-    // Sums that are not finite may differ in the bits of their NaNs.
+    // Non-finite sums may differ in the bits of their NaNs.
     const std::uint64_t print = std::isfinite(norm) ? fingerprint({{store_.gradients()}}) : 0;
     require_same_replicas(
         communicator_, print, "gradients after their sum",
@@ -126,7 +126,7 @@ double GradientSum::finish() {
   return std::sqrt(std::accumulate(of_all.begin(), of_all.end(), 0.0));
 }
 
-/// Takes the gradients of one micro-batch out of the slab.
+/// Moves the gradients of one micro-batch out of the slab.
 void GradientSum::keep_gradients(std::size_t part) {
   Tensor gradients = store_.gradients();
   const AllocationLabel label("gradients of micro-batches");
@@ -137,15 +137,15 @@ void GradientSum::keep_gradients(std::size_t part) {
   kernels::fill(gradients, 0);
 }
 
-/// sum += what is kept, from `begin` of the slab on.
+/// sum += kept gradients, from slab offset `begin` on.
 void GradientSum::add_kept(std::size_t first, std::size_t end, std::int64_t begin,
                            Tensor& sum) const {
   for (std::size_t i = first; i < end; ++i)
     kernels::accumulate(kept_[i].slice(0, begin, begin + sum.numel()), 1, sum);
 }
 
-/// The sum goes from process to process in pieces, so that all have something to do; the last one
-/// tells the others.
+/// Sends the sum from process to process in pieces, so that all processes work at the same time.
+/// The last process distributes the result.
 void GradientSum::add_in_order() {
   constexpr std::int64_t piece = std::int64_t{1} << 18;
   const int own = communicator_.rank();
@@ -154,7 +154,7 @@ void GradientSum::add_in_order() {
     for (std::size_t turn = 0; turn < rank_spans_.size(); ++turn) {
       const auto& [rank, first, end] = rank_spans_[turn];
       if (rank != own) continue;
-      communicator_.wait();  // what was sent before is out
+      communicator_.wait();  // until earlier pieces are sent
       if (turn > 0) {
         communicator_.receive(sum, rank_spans_[turn - 1].rank);
         communicator_.wait();

@@ -27,24 +27,24 @@ fs::path HangDetector::file_of(int rank) const { return folder_ / fmt::format("r
 
 std::optional<std::string> HangDetector::waiting(std::int64_t operation, double seconds) {
   std::error_code ignored;
-  // One who is asked answers at once: who began to wait late must not be taken for the one who is
-  // missing.
+  // A rank writes its file as soon as another rank waits. So a rank that began to wait late is not
+  // reported as hanging.
   if (written_ != operation && (seconds >= limit_ / 2 || fs::exists(folder_, ignored))) {
     present_ = true;
     fs::create_directories(folder_, ignored);
     std::ofstream file(file_of(rank_));
     file << operation << std::flush;
-    if (file.good()) {  // otherwise again in a moment
+    if (file.good()) {  // otherwise the next call retries
       written_ = operation;
       asked_at_ = seconds;
     }
   }
   constexpr double patience = 2;
-  // The others have half of the limit to answer, whenever they were asked.
+  // The others have half of the limit to write their files, whenever this file was written.
   if (written_ == operation && seconds < asked_at_ + limit_ / 2) return std::nullopt;
   if (seconds < limit_ || (lowest_waiting() != rank_ && seconds < limit_ + patience))
     return std::nullopt;
-  present_ = false;  // the file stays: others may look for it still
+  present_ = false;  // the file stays, because other ranks may still read it
   return verdict();
 }
 
@@ -52,7 +52,7 @@ void HangDetector::answered() {
   if (!present_) return;
   std::error_code ignored;
   fs::remove(file_of(rank_), ignored);
-  fs::remove(folder_, ignored);  // when it was the last
+  fs::remove(folder_, ignored);  // succeeds for the last file
   written_.reset();
   present_ = false;
 }

@@ -1,8 +1,8 @@
-// Transport over MPI: the module libnystrom_mpi.so, loaded only by a process that mpirun or srun
-// started.
+// Transport over MPI: the module libnystrom_mpi.so. Only a process that mpirun or srun started
+// loads it.
 //
-// Calls do not block inside the library but ask it again and again, less and less often: a waiting
-// process leaves the cores to those that compute, and can be told to end.
+// Calls do not block inside the library. They poll it, less and less often. So a waiting process
+// leaves the cores to computing ones, and can be told to end.
 #include <mpi.h>
 
 #include <algorithm>
@@ -68,7 +68,7 @@ class MpiTransport : public Transport {
     });
   }
   void all_gather(Buffer all, const std::int64_t* bounds) override {
-    if (all.count > largest_count) {  // places are counted in int too
+    if (all.count > largest_count) {  // offsets are int in MPI too
       for (int r = 0; r < size_; ++r) {
         char* part = static_cast<char*>(all.data) + bounds[r] * size_of(all.dtype);
         broadcast({part, bounds[r + 1] - bounds[r], all.dtype}, r);

@@ -1,8 +1,8 @@
-// Transport over NCCL: the module libnystrom_nccl.so of builds with CUDA. Values on GPUs travel by
-// NCCL, on a stream of its own beside the one that computes; those in the memory of the CPU by MPI,
-// or where the processes were started without it through the GPUs as well.
+// Transport over NCCL: the module libnystrom_nccl.so of builds with CUDA. NCCL carries values on
+// GPUs, on a separate stream. MPI carries values in CPU memory; without MPI they go through the
+// GPUs too.
 //
-// It compiles and links; no GPU has run it yet.
+// It compiles and links, but has not run on a GPU yet.
 #include <cuda_runtime.h>
 #include <nccl.h>
 
@@ -47,8 +47,8 @@ class NcclTransport : public Transport {
     try {
       connect();
     } catch (...) {
-      static_cast<void>(host_.release());  // taking MPI down would wait for the others; the end of
-                                           // this process ends them
+      // Destroying MPI would wait for the other processes. The end of this process ends them.
+      static_cast<void>(host_.release());
       throw;
     }
   }
@@ -87,7 +87,7 @@ class NcclTransport : public Transport {
   }
   void all_gather(Buffer all, const std::int64_t* bounds) override {
     if (by_host(all)) return host_->all_gather(all, bounds);
-    on_gpu(all, [&](void* data) {  // ranges of unequal size: a broadcast each, all at once
+    on_gpu(all, [&](void* data) {  // ranges differ in size: a group of broadcasts
       check(ncclGroupStart(), "all_gather");
       for (int r = 0; r < size_; ++r) {
         char* part = static_cast<char*>(data) + bounds[r] * size_of(all.dtype);
@@ -121,7 +121,7 @@ class NcclTransport : public Transport {
   void serve_end() override {
     if (end_ == 0) return;
     if (host_) host_->serve_end();
-    std::_Exit(end_);  // without MPI the launcher ends the others, or their time limit does
+    std::_Exit(end_);  // without MPI the launcher or the time limit ends the others
   }
 
  private:
@@ -129,8 +129,8 @@ class NcclTransport : public Transport {
     check(cudaSetDevice(local_rank_), "choosing the GPU");
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
     ncclUniqueId id;
-    // Without MPI every process makes the same one from NCCL_COMM_ID, an address at which the first
-    // one listens.
+    // Without MPI every process derives the same id from NCCL_COMM_ID, the address at which rank 0
+    // listens.
     if (rank_ == 0 || !host_) check(ncclGetUniqueId(&id), "making an id");
     if (host_) host_->broadcast({&id, sizeof id, DType::u8}, 0);
     check(ncclCommInitRank(&communicator_, size_, id, rank_), "connecting");
@@ -139,7 +139,7 @@ class NcclTransport : public Transport {
   bool by_host(const Buffer& values) const { return host_ && !values.ready; }
   static std::size_t count(const Buffer& values) { return static_cast<std::size_t>(values.count); }
 
-  /// Has `start` put work on the values onto the stream, and waits until it is done.
+  /// Calls `start` to put work on the values onto the stream, and waits for it.
   template <class Start>
   void on_gpu(const Buffer& values, const Start& start) {
     if (values.count == 0) return;

@@ -44,7 +44,8 @@ std::optional<fs::path> module_called(const char* name) {
   return std::nullopt;
 }
 
-/// The function of a module. `packages` hold what it needs to be built and to run.
+/// Loads a function of a module. `packages` are the packages that the module needs to build and to
+/// run.
 template <class Function>
 Function function_of(const char* module, const char* name, const char* packages) {
   const auto path = module_called(module);
@@ -53,8 +54,8 @@ Function function_of(const char* module, const char* name, const char* packages)
                 "where these are installed: {}; or start one "
                 "process",
                 module, packages);
-  // Global: parts of OpenMPI that it loads itself look for its symbols. Never closed: MPI leaves
-  // threads and handlers behind.
+  // RTLD_GLOBAL: plugins that OpenMPI loads need its symbols. It is never closed, because MPI
+  // leaves threads and handlers behind.
   void* loaded = ::dlopen(path->c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!loaded) {
     const std::string reason = ::dlerror();
@@ -80,12 +81,13 @@ std::unique_ptr<Transport> connect_nccl(const NcclPlace& place) {
 std::unique_ptr<Transport> connect_nccl_over_mpi() {
   std::unique_ptr<Transport> host = connect_mpi();
   const NcclPlace place{host.get(), host->rank(), host->size(), host->local_rank()};
-  host.release();  // NCCL's own it from here on; where they cannot be made, the end of this process
-                   // ends the others
+  // The NCCL transport owns it from here on. If that cannot be created, the end of this process
+  // ends the others.
+  host.release();
   return connect_nccl(place);
 }
 
-/// A variable of torchrun, from `least` to `most`.
+/// An integer variable of torchrun, from `least` to `most`.
 int number_between(const std::map<std::string, std::string>& environment, const std::string& name,
                    int least, int most) {
   const auto found = environment.find(name);
@@ -109,7 +111,8 @@ TorchrunPlace torchrun_place(const std::map<std::string, std::string>& environme
   place.size = number_between(environment, "WORLD_SIZE", 2, 1 << 20);
   place.rank = number_between(environment, "RANK", 0, place.size - 1);
   place.local_rank = number_between(environment, "LOCAL_RANK", 0, place.size - 1);
-  // torchrun may listen at MASTER_PORT itself, and says so; the next port is then ours.
+  // torchrun may listen at MASTER_PORT itself and then sets this variable. The next port is free
+  // for NCCL.
   const auto agent = environment.find("TORCHELASTIC_USE_AGENT_STORE");
   const bool taken = agent != environment.end() && agent->second == "True";
   const int port =
@@ -129,7 +132,7 @@ Launcher launcher_of(const std::map<std::string, std::string>& environment) {
 }
 
 StartedAs started_as(const std::map<std::string, std::string>& environment) {
-  // The nearest launcher comes first: mpirun may have been started by srun.
+  // The innermost launcher comes first: srun may have started mpirun.
   using Names = std::vector<std::string>;
   const auto first_of = [&](const Names& names, std::int64_t absent) {
     const auto found = std::find_if(names.begin(), names.end(), [&](const std::string& name) {
@@ -149,8 +152,8 @@ StartedAs started_as(const std::map<std::string, std::string>& environment) {
 StartedAs started_as() { return started_as(own_environment()); }
 
 void use_common_cpu_level(Communicator& communicator) {
-  std::vector<double> processes(static_cast<std::size_t>(CpuLevel::avx512) + 1,
-                                0);  // that have each level
+  // The number of processes for each level.
+  std::vector<double> processes(static_cast<std::size_t>(CpuLevel::avx512) + 1, 0);
   processes[static_cast<std::size_t>(cpu_level())] = 1;
   processes = communicator.sum(processes);
   const auto lowest =

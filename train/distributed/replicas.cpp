@@ -7,7 +7,7 @@
 namespace nystrom {
 
 std::uint64_t fingerprint(std::span<const Tensor> slabs) {
-  std::vector<Tensor> sums;  // all before any is read: a GPU is waited for once
+  std::vector<Tensor> sums;  // compute all before reading any: one wait for the GPU
   for (const Tensor& slab : slabs) {
     sums.push_back(Tensor::empty({1}, DType::i64, slab.device()));
     kernels::bit_sum(slab, sums.back());

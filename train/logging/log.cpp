@@ -11,8 +11,8 @@
 namespace nystrom {
 namespace {
 
-/// fmt::print throws where standard error cannot be written, on a full disk above all: that must
-/// not end a run.
+/// Prints to standard error. Unlike fmt::print it does not throw when that fails, as on a full
+/// disk: a run must continue.
 void put(const std::string& text) { std::fputs(text.c_str(), stderr); }
 
 }  // namespace
@@ -47,7 +47,7 @@ void Log::record(const std::string& text) {
   char time[32];
   std::strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", &parts);
   file_ << time << ' ' << text << '\n' << std::flush;
-  file_.clear();  // a disk that is full now may not be so later
+  file_.clear();  // the disk may have space again
 }
 
 void Log::warn(const std::string& text) {
@@ -57,8 +57,8 @@ void Log::warn(const std::string& text) {
 
 void Log::draw(const std::string& text) {
   if (!draws()) return;
-  put("\r\x1b[K\x1b[?7l" + text +
-      "\x1b[?7h");  // cut at the edge: a wrapped line could not be drawn over
+  // Disable line wrap, because a wrapped line cannot be overwritten.
+  put("\r\x1b[K\x1b[?7l" + text + "\x1b[?7h");
   drawn_ = true;
 }
 

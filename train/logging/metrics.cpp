@@ -20,7 +20,7 @@
 namespace nystrom {
 namespace {
 
-/// CRC-32C (Castagnoli), as TFRecord frames carry it, masked.
+/// Masked CRC-32C (Castagnoli), as in TFRecord frames.
 std::uint32_t masked_crc(const std::string& bytes) {
   static const auto table = [] {
     std::array<std::uint32_t, 256> values{};
@@ -46,7 +46,7 @@ std::string little_endian(T value) {
   return bytes;
 }
 
-// The few parts of the protobuf wire format that an Event needs.
+// The parts of the protobuf wire format that an Event needs.
 std::string varint(std::uint64_t value) {
   std::string bytes;
   for (; value >= 0x80; value >>= 7) bytes.push_back(static_cast<char>(value | 0x80));
@@ -110,7 +110,7 @@ void RecordFile::append(std::string_view record) {
   warned_ = failed;
   if (failed)
     std::ignore =
-        ::ftruncate(descriptor_, end);  // where that fails too, readers pass over half a record
+        ::ftruncate(descriptor_, end);  // if this fails too, readers skip the partial record
 }
 
 TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder, Log& log)
@@ -141,7 +141,7 @@ void RecordLog::roll_back(std::int64_t last_step) {
     OutputFile kept(path_);
     for (std::string line; std::getline(old, line);) {
       const auto record =
-          nlohmann::json::parse(line, nullptr, false);  // a killed run may leave half a line
+          nlohmann::json::parse(line, nullptr, false);  // a killed run may leave a partial line
       const auto step = record.find("step");
       if (step != record.end() && step->is_number_integer() &&
           step->get<std::int64_t>() <= last_step)

@@ -6,7 +6,8 @@ namespace nystrom {
 namespace {
 
 constexpr std::int64_t patience = 3;
-constexpr double good_residual = 0.1;  // six steps leave up to 7 % in trained models that fare well
+// Six steps leave up to 7 % in good trained models.
+constexpr double good_residual = 0.1;
 
 }  // namespace
 

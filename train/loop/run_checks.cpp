@@ -30,7 +30,7 @@ void check_run_start(const RunConfig& config) {
 
 namespace {
 
-/// The files that patterns match, or the folders that they name, by their canonical paths.
+/// The canonical paths of files that patterns match, and of folders that they name.
 std::set<fs::path> canonical_paths(const std::vector<std::string>& patterns) {
   std::set<fs::path> paths;
   for (const std::string& pattern : patterns) {
@@ -81,7 +81,7 @@ void require_work_for_all(const TrainingConfig& training, bool task, int process
                 "training.batch_size {} leaves some of {} processes without a sequence; raise it, "
                 "or start fewer",
                 batch, processes);
-  // Tasks divide a step by length, in whole micro-batches.
+  // Tasks divide a step by length into whole micro-batches.
   require_input(!task || parts >= processes,
                 "training.batch_size {} makes {} micro-batches of training.micro_batch_size {}, "
                 "too few for {} processes; set "

@@ -41,7 +41,7 @@ StepResult optimizer_step(Optimizer& optimizer, std::span<const Tensor> sample_i
                           const PartOfLoss& loss_of, const StepOptions& options) {
   GradientSum* sum = options.gradient_sum;
   optimizer.zero_gradients();
-  // Losses are read when all is under way: a read waits for the device.
+  // Losses are read after all work is launched, because a read waits for the device.
   std::vector<Tensor> losses;
   for (std::size_t part = 0; part < sample_ids.size(); ++part) {
     const AllocationLabel label("activations");

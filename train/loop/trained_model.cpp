@@ -67,7 +67,8 @@ void TrainedModel::with_ema_weights(const std::function<void()>& f) {
     f();
 }
 
-/// While the model has its averaged weights, the average is what is trained.
+/// The optimizer's state. While the model has its averaged weights, the average holds the trained
+/// ones.
 std::vector<NamedSlab> TrainedModel::optimizer_slabs() const {
   std::vector<NamedSlab> slabs = {{"moment1", optimizer_->moment1()},
                                   {"moment2", optimizer_->moment2()}};

@@ -28,14 +28,14 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-/// Several processes compare their weights as often as this, and before they save.
+/// The interval at which processes compare their weights; they also compare before each save.
 constexpr std::int64_t steps_between_comparisons = 100;
 
 std::string fault_at(std::int64_t step) {
   return fmt::format("at step {} the memory or the processor of one of them is at fault; ", step);
 }
 
-/// One run while it trains.
+/// The state of one run in training.
 class Run {
  public:
   Run(const RunConfig& config, Objective& objective, Log& log, Device device,
@@ -69,14 +69,14 @@ class Run {
   TrainedModel trained_;
   AttentionMonitor attention_;
   CheckpointFolder checkpoints_;
-  std::optional<MetricsLog> metrics_;  // of the first process
-  std::optional<RecordLog> samples_;   // once there are some
+  std::optional<MetricsLog> metrics_;  // on rank 0 only
+  std::optional<RecordLog> samples_;   // after the first samples
   std::optional<Progress> progress_;
   StepMeans means_;
   RunState state_;
   std::int64_t steps_, evaluation_interval_;
-  std::string settings_;  // a hash of config_
-  std::string saved_;     // the state in the newest checkpoint
+  std::string settings_;  // hash of config_
+  std::string saved_;     // state in the newest checkpoint
   bool stop_agreed_ = false;
   struct {
     double working = 0, waiting = 0;
@@ -101,7 +101,7 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
   state_.data = identity_.data;
   state_.validation = identity_.validation;
   if (config.training.dtype == DType::f16) state_.loss_scale.emplace();
-  // Losses of tasks lie too unevenly: of a nearly solved one, a single wrong answer is a spike.
+  // Losses of tasks vary too much: in a nearly solved task, a single wrong answer is a spike.
   if (!has_task(config)) state_.losses.emplace();
   communicator.require_same_files(
       identity_.data_option,
@@ -113,7 +113,7 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
     metrics_.emplace(config.run_dir, state_.step, config.logging.tensorboard, log_);
 }
 
-/// The newest whole checkpoint of step `last` or before, as the first process finds it.
+/// The newest intact checkpoint of step `last` or before, as rank 0 finds it.
 std::optional<std::int64_t> Run::newest_of_first(std::int64_t last) {
   std::optional<std::int64_t> newest;
   std::vector<std::string> passed_over;
@@ -129,11 +129,11 @@ void Run::resume() {
   const auto newest = newest_of_first();
   if (!newest) return trained_.initialise(log_);
   restore_checkpoint(*newest);
-  remove_old();  // a killed run may not have come to it
+  remove_old();  // a killed run may not have removed them
   log_.say(fmt::format("resuming at step {}", state_.step));
 }
 
-/// The run as it was at a checkpoint.
+/// Restores the run's state from a checkpoint.
 void Run::restore_checkpoint(std::int64_t step) {
   const fs::path folder = checkpoints_.path_of(step);
   RunState saved = RunState::read(folder / "state.json");
@@ -142,14 +142,14 @@ void Run::restore_checkpoint(std::int64_t step) {
   require_input(saved.loss_scale.has_value() == state_.loss_scale.has_value(),
                 "{}: was not written by a run in training.dtype {}",
                 (folder / "state.json").string(), config_.training.dtype);
-  if (state_.losses && !saved.losses) saved.losses.emplace();  // by a version that did not watch
+  if (state_.losses && !saved.losses) saved.losses.emplace();  // older versions did not save losses
   trained_.read(folder, saved.updates);
   saved_ = saved.to_json();
   state_ = std::move(saved);
 }
 
-/// Refuses a checkpoint that learned from, or was judged on, other data than there is now: its best
-/// score would be compared with others.
+/// Throws an InputError if a checkpoint belongs to other training or validation data. Its best
+/// score would not be comparable.
 void Run::require_same_data(const RunState& saved) const {
   const auto require_same = [&](bool same, const char* what, const std::string& option) {
     require_input(same,
@@ -164,9 +164,9 @@ void Run::require_same_data(const RunState& saved) const {
                identity_.validation_option);
 }
 
-/// Takes up the last checkpoint before a spike of the loss that ends with the last step; the data
-/// goes on where it is. Nothing is saved at once: a run that is killed before its next checkpoint
-/// comes to the same spike.
+/// Rolls back to the last checkpoint before the loss spike that ends with the last step. The data
+/// continues behind the spike. Nothing is saved at once: if the run is killed before its next
+/// checkpoint, the resumed run reaches the same spike.
 void Run::roll_back(const std::string& spike) {
   constexpr std::ptrdiff_t limit = 3;
   const std::int64_t last = state_.step, next_batch = state_.next_batch();
@@ -198,7 +198,7 @@ void Run::roll_back(const std::string& spike) {
                         last, spike, *target, batches));
 }
 
-/// None while the loss is far off: rolling back needs the older ones.
+/// Removes nothing while the loss is an outlier, because a rollback needs the older checkpoints.
 void Run::remove_old() {
   if (!communicator_.is_first() || (state_.losses && !state_.losses->outliers().empty())) return;
   std::vector<std::int64_t> wanted = {state_.anchor};
@@ -206,7 +206,7 @@ void Run::remove_old() {
   checkpoints_.remove_old(state_.step, wanted);
 }
 
-/// A save that the configuration asks for, not a stop.
+/// Saves a checkpoint that the configuration schedules, in contrast to one for an interruption.
 void Run::save_as_planned() {
   if (state_.losses && state_.losses->outliers().empty()) state_.anchor = state_.step;
   save();
@@ -226,7 +226,7 @@ void Run::save() {
   saved_ = state_.to_json();
 }
 
-/// A file that cannot be opened, on a full disk above all, costs no step.
+/// Records samples. A file that cannot be opened, as on a full disk, does not stop the run.
 void Run::record_samples(const std::string& samples) {
   try {
     if (!samples_)
@@ -242,8 +242,9 @@ bool Run::evaluation_due() const {
   return now && state_.step > state_.evaluated_step;
 }
 
-/// Scores the model on the held-out data, and saves a checkpoint when it is the best so far. False,
-/// with nothing changed, when asked to stop; several processes come to an end first.
+/// Evaluates the model on the held-out data, and saves a checkpoint if it is the best so far. When
+/// a stop is requested, returns false and changes nothing; several processes finish the evaluation
+/// first.
 bool Run::evaluate(const StopSignals& stop) {
   struct Stopped {};
   Score score;
@@ -257,7 +258,7 @@ bool Run::evaluate(const StopSignals& stop) {
       if (communicator_.is_first()) samples = objective_.samples(trained_.model(), state_.step);
     });
   } catch (const Stopped&) {
-    return false;  // a resumed run evaluates before it goes on
+    return false;  // a resumed run evaluates before its next step
   }
   Metrics recorded;
   for (const auto& [name, value] : score.metrics)
@@ -273,7 +274,7 @@ bool Run::evaluate(const StopSignals& stop) {
   if (better) {
     state_.best_value = score.value;
     state_.best_step = state_.step;
-    save_as_planned();  // so that the best is always on disk
+    save_as_planned();  // keeps the best model on disk
   }
   log_.say(fmt::format("step {}: validation {}{}", state_.step, score.text,
                        better ? " (best so far)" : ""));
@@ -311,7 +312,7 @@ void Run::step(const StopSignals& stop) {
   watch_loss(done.result.loss);
 }
 
-/// Ends the run when its steps fail. Those that the loss scale explains are not counted.
+/// Ends the run after failing steps. Steps that the loss scale explains do not count.
 void Run::judge(const StepResult& result) {
   auto& scale = state_.loss_scale;
   const bool overflow = result.skipped && scale && scale->explains_skip(result.loss);
@@ -397,7 +398,7 @@ RunResult Run::train() {
   for (bool stepped = false;; stepped = true) {
     if (evaluation_due() && (asked_to_stop() || !evaluate(stop))) break;
     if (state_.step > 0 && state_.step % config_.checkpoint.every == 0)
-      save_as_planned();  // compares too
+      save_as_planned();  // also compares the processes' weights
     else if (stepped && state_.step % steps_between_comparisons == 0)
       trained_.require_same_in_all(fault_at(state_.step) +
                                    "a new start goes on from the last checkpoint");

@@ -11,8 +11,8 @@ namespace {
 
 constexpr std::size_t min_losses = 30;
 constexpr double limit = 6;
-/// A loss that hardly moves is not to make every ripple a spike: deviations count as at least this
-/// share of the median.
+/// Deviations count as at least this share of the median. Otherwise every fluctuation of a constant
+/// loss would be an outlier.
 constexpr double min_deviation = 1e-3;
 
 double median(std::vector<double> values) {
@@ -28,14 +28,14 @@ double LossWatch::score(double loss) const {
   const double centre = median(losses);
   std::vector<double> deviations;
   for (const double each : losses) deviations.push_back(std::abs(each - centre));
-  // 1.4826: the standard deviation of normal numbers is so many times their median absolute
+  // For a normal distribution, the standard deviation is 1.4826 times the median absolute
   // deviation.
   return (loss - centre) /
          std::max(1.4826 * median(std::move(deviations)), min_deviation * std::abs(centre));
 }
 
 std::optional<std::string> LossWatch::update(double loss) {
-  if (!std::isfinite(loss)) {  // a step that was skipped
+  if (!std::isfinite(loss)) {  // a skipped step
     outliers_.clear();
     return std::nullopt;
   }

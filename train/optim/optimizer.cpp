@@ -16,7 +16,7 @@ std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind) {
 
 namespace {
 
-/// Of the range alone, counted from its beginning.
+/// The segments within `range`, relative to its beginning.
 ParameterStore::Segments segments_in(const ParameterStore::Segments& all, SlabRange range) {
   std::vector<std::int64_t> ends;
   std::vector<double> decay;
@@ -79,7 +79,7 @@ void Optimizer::adamw(Tensor& parameters, Tensor low, double learning_rate, doub
 }
 
 void Optimizer::lamb(double learning_rate, double gradient_scale) {
-  // What AdamW with a learning rate of 1 would add to the parameters.
+  // The update that AdamW with a learning rate of 1 adds to the parameters.
   Tensor masters = store_.masters();
   kernels::copy(masters, updates_);
   adamw(updates_, {}, 1, gradient_scale);
@@ -97,7 +97,7 @@ void Optimizer::lamb(double learning_rate, double gradient_scale) {
 std::vector<double> Optimizer::trust_ratios(const Tensor& updates) const {
   const std::vector<Parameter> parameters = store_.parameters();
   const auto count = static_cast<std::int64_t>(parameters.size());
-  // All sums before any is read: a GPU is waited for once.
+  // Compute all sums before reading any: one wait for the GPU.
   const Tensor squares = Tensor::zeros({2, count}, DType::f64, updates.device());
   const Tensor of_parameters = squares.slice(0, 0, 1).reshape({count}),
                of_updates = squares.slice(0, 1, 2).reshape({count});

@@ -30,7 +30,7 @@ void WeightAverage::with_average(const std::function<void()>& f) {
   try {
     f();
   } catch (...) {
-    exchange();  // the others may be elsewhere: nothing is shared
+    exchange();  // without share: other processes may have failed elsewhere
     throw;
   }
   exchange();
