@@ -11,7 +11,7 @@ namespace {
 
 thread_local Tape* active_tape = nullptr;
 
-/// Makes a collected gradient safe to add to: ops may have handed one tensor to several inputs.
+/// Makes a collected gradient safe to add to, because ops may pass one tensor to several inputs.
 void make_unique(GradSlot& slot) {
   if (!slot.is_leaf && (!slot.grad.is_unique() || !slot.grad.is_contiguous()))
     slot.grad = slot.grad.clone();
@@ -100,7 +100,7 @@ void Tape::walk() {
   for (reach_marks(); !steps_.empty(); reach_marks()) {
     Step step = std::move(steps_.back());
     steps_.pop_back();
-    if (!step.output->grad.defined()) continue;  // did not lead to the loss
+    if (!step.output->grad.defined()) continue;  // does not contribute to the loss
     Tensor dy = std::exchange(step.output->grad, {});
     if (step.layout == DyLayout::contiguous) dy = dy.contiguous();
     with_context(fmt::format("in the backward pass of {}", step.name),
@@ -141,8 +141,9 @@ Var checkpoint(const std::function<Var(const std::vector<Var>&)>& f,
         }
         const Var again = f(copies);
         if (!again.requires_grad()) return;
-        again.slot()->grad = dy;  // also where f hands an input through: then nothing was recorded,
-                                  // and the gradient is there already
+        // This also covers an f that returns an input: nothing was recorded then, and its gradient
+        // is complete.
+        again.slot()->grad = dy;
         inner.walk();
         for (std::size_t i = 0; i < values.size(); ++i) {
           if (grads.wants(i) && copies[i].grad().defined()) grads.add(i, copies[i].grad());

@@ -7,7 +7,7 @@
 namespace nystrom {
 namespace {
 
-/// Calls f(head, row) with the values of every row of x [1, h, n, c] that is a token's.
+/// Calls f(head, row) with every row of x [1, h, n, c] that belongs to a token.
 template <class F>
 void each_token_row(const Tensor& x, const SequenceMask& mask, const F& f) {
   require(x.rank() == 4 && x.dim(0) == 1 && mask.batch() == 1,

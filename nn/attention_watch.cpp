@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t max_positions = 64;
 
-/// One sequence of a batch, as constants. Holds its mask, which the inputs of a pass do not.
+/// One sequence of a batch, as constants, with its own mask.
 struct Sequence {
   SequenceMask mask;
   AttentionInputs inputs;
@@ -32,7 +32,7 @@ struct Sequence {
   static Var part(const Var& x, std::int64_t row) { return x.value().slice(0, row, row + 1); }
 };
 
-/// Positions of up to `max_positions` tokens of the one sequence of `mask`.
+/// The positions of up to `max_positions` tokens of the only sequence of `mask`.
 std::vector<std::int64_t> sampled_positions(const SequenceMask& mask) {
   std::vector<std::int64_t> tokens;
   const Tensor valid = mask.valid().defined() ? mask.valid().to(cpu_device) : Tensor{};
@@ -47,7 +47,7 @@ std::vector<std::int64_t> sampled_positions(const SequenceMask& mask) {
   return positions;
 }
 
-/// x [1, h, n, d] at these positions: [1, h, positions, d].
+/// x [1, h, n, d] at `positions`: [1, h, positions, d].
 Var at_positions(const Var& x, const std::vector<std::int64_t>& positions) {
   const auto count = static_cast<std::int64_t>(positions.size()), heads = x.dim(1),
              width = x.dim(3);
@@ -68,8 +68,8 @@ double relative_error(const Tensor& x, const Tensor& exact) {
   return size > 0 ? norm_of((Var(x.cast(y.dtype())) - y).value()) / size : 0;
 }
 
-/// Mean over heads and queries [1, h, q, d] of −Σ p log p, p = softmax(scale · query keysᵀ) over
-/// the tokens of `mask`.
+/// The mean over heads and queries [1, h, q, d] of −Σ p log p, where p = softmax(scale · query
+/// keysᵀ) over the tokens of `mask`.
 double mean_entropy(const Var& queries, const Var& keys, const SequenceMask& mask, double scale) {
   const DType exact = accumulate_dtype(queries.dtype());
   const Tensor on_device =
@@ -97,7 +97,7 @@ double mean_entropy(const Var& queries, const Var& keys, const SequenceMask& mas
   return total / static_cast<double>(scores.size() / length);
 }
 
-/// The number in "nystromformer.encoder.layer.3.attention.self.query.weight".
+/// The layer number in "nystromformer.encoder.layer.3.attention.self.query.weight".
 std::int64_t layer_of(const AttentionInputs& in) {
   constexpr std::string_view before = "layer.";
   const std::string& name = in.query.weight().name();
@@ -108,7 +108,7 @@ std::int64_t layer_of(const AttentionInputs& in) {
   return layer;
 }
 
-/// `x`, whose gradient is shown to `see` on its way back.
+/// `x` with a hook: the backward pass calls `see` with its gradient.
 Var with_gradient_seen(const Var& x, std::function<void(const Tensor&)> see) {
   const auto backward = [see = std::move(see)](const Tensor& dy, Grads grads) {
     see(dy);

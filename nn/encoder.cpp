@@ -4,7 +4,7 @@
 
 namespace nystrom {
 
-/// Position i reads row i + 2 of its table, a habit inherited from RoBERTa.
+/// Position i reads row i + 2 of the table, a convention that comes from RoBERTa.
 static constexpr std::int64_t first_position_row = 2;
 
 Embeddings::Embeddings(const Scope& scope, const ModelConfig& config)
@@ -30,7 +30,7 @@ Var Embeddings::operator()(const ModelInput& input, const SequenceMask& mask,
                            const RunContext& run) const {
   if (!projection_) return dropout_(embed_tokens(input), run);
   require(input.features.defined(), "the model takes features [b, n, embed_dim], got token ids");
-  // Padding may hold anything, NaN included, and must not reach a weight's gradient.
+  // Padding may hold anything, even NaN, and must not affect a weight's gradient.
   Var features = input.features.cast(projection_->weight().var().dtype());
   if (mask.valid().defined()) features = mask_rows(features, mask.valid());
   return dropout_((*projection_)(features), run);
@@ -101,8 +101,8 @@ Var Encoder::operator()(const ModelInput& input, const SequenceMask& mask,
   Var x = embeddings_(input, mask, run);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const EncoderLayer& layer = layers_[i];
-    // What is declared behind is used behind: when backward comes by here again, nothing adds to
-    // those gradients any more.
+    // Later layers have later parameters. When the backward pass reaches this point, the gradients
+    // of all later parameters are final.
     if (run.gradients_final && Tape::active())
       Tape::active()->add_backward_hook(
           [final = run.gradients_final, place = places_[i]] { final(place); });

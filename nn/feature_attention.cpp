@@ -5,24 +5,24 @@
 namespace nystrom {
 namespace {
 
-/// [b, h, n, c] as [b, n, h, c], as it was stored before the heads were split.
+/// [b, h, n, c] as [b, n, h, c], its layout in memory before the heads were split.
 Var by_position(const Var& x) { return transpose(x, 1, 2); }
 
-/// x [b, n, h, c] with padded positions 0.
+/// x [b, n, h, c] with 0 at padded positions.
 Var mask_positions(const Var& x, const SequenceMask& mask) {
   if (!mask.valid().defined()) return x;
   return reshape(mask_rows(reshape(x, {x.dim(0), x.dim(1), x.dim(2) * x.dim(3)}), mask.valid()),
                  x.shape());
 }
 
-/// [b, 1, 1, 1]: 1 for an empty row, whose sums are 0 and would be divided by 0.
+/// [b, 1, 1, 1]: 1 for an empty row, to avoid a division by its sums, which are 0.
 Var one_for_empty_rows(const SequenceMask& mask, DType dtype, Device device) {
   std::vector<double> values;
   for (const std::int64_t count : mask.counts()) values.push_back(count == 0 ? 1 : 0);
   return Tensor::from(values, {mask.batch(), 1, 1, 1}).cast(dtype).to(device);
 }
 
-/// φ(q) (φ(k)ᵀ v) / φ(q) (φ(k)ᵀ 1): features [b, n, h, r], those of padded keys 0, values [b, h, n,
+/// φ(q) (φ(k)ᵀ v) / φ(q) (φ(k)ᵀ 1): features [b, n, h, r], 0 for padded keys, and values [b, h, n,
 /// d] → [b, h, n, d].
 Var normalised(const Var& query_features, const Var& key_features, const Var& values,
                const SequenceMask& mask) {
@@ -37,7 +37,7 @@ Var normalised(const Var& query_features, const Var& key_features, const Var& va
 
 Var elu_plus_one(const Var& x) { return relu(x) + exp(-relu(-x)); }
 
-/// log Σ exp(w k − |k|²/2) over the keys k [b, n, h, d], for each feature w: [b, 1, h, r], a
+/// log Σ exp(w k − |k|²/2) over the keys k [b, n, h, d], for each feature w: [b, 1, h, r]. It is a
 /// constant.
 Tensor log_sums_of_keys(const Tensor& features, const Tensor& keys, const Tensor& half_squares,
                         const SequenceMask& mask) {
@@ -52,7 +52,7 @@ Tensor log_sums_of_keys(const Tensor& features, const Tensor& keys, const Tensor
   kernels::attention(q, k, k.slice(3, 0, 1), mask.valid(), EmptyRows::zero, 1, unused, result);
   for (std::int64_t i = 0; i < b; ++i) {
     if (mask.counts()[static_cast<std::size_t>(i)] == 0)
-      kernels::fill(result.slice(0, i, i + 1), 0);  // minus infinity
+      kernels::fill(result.slice(0, i, i + 1), 0);  // in place of −∞
   }
   return result.reshape({b, 1, h, r});
 }
@@ -66,7 +66,7 @@ Var DoubleSoftmaxAttention::operator()(const AttentionInputs& in) const {
   for (std::int64_t i = 0; i < d; ++i) identity[static_cast<std::size_t>(i * (d + 1))] = 1;
   const Tensor one =
       Tensor::from(identity, {1, 1, d, d}).cast(exact).to(in.queries.value().device());
-  // A softmax over positions for each feature is attention whose queries are the unit vectors.
+  // A softmax over positions for each feature is attention with unit vectors as queries.
   const Var context = attention(one.expand({b, h, d, d}), in.keys, in.values,
                                 {1, in.mask.valid(), EmptyRows::zero, exact});
   return cast(matmul(softmax(cast(in.queries, exact)), context), in.queries.dtype());
@@ -88,7 +88,7 @@ Tensor orthogonal_features(std::uint64_t seed, const std::string& name, std::int
     for (std::int64_t i = 0; i < width; ++i) squares += x[i] * x[i];
     return std::sqrt(squares);
   };
-  // Gram and Schmidt, within each block.
+  // Gram–Schmidt within each block.
   for (std::int64_t row = 0; row < count; ++row) {
     double* x = rows.data() + row * width;
     for (std::int64_t other = row / width * width; other < row; ++other) {
@@ -122,7 +122,7 @@ Var PerformerAttention::operator()(const AttentionInputs& in) const {
   const Var half_squares = reshape(0.5 * sum(square(k), 3), {k.dim(0), k.dim(1), k.dim(2), 1});
   const Var shift = log_sums_of_keys(w.value(), k.value(), half_squares.value(), in.mask);
   const Var fq = softmax(linear(q, w) + shift);
-  // Masked before, so that padding cannot overflow, and after.
+  // The mask before exp prevents an overflow at padding; the mask after it gives 0.
   const Var scores = mask_positions(linear(k, w) - half_squares - shift, in.mask);
   const Var fk = mask_positions(exp(scores), in.mask);
   return cast(normalised(fq, fk, cast(in.values, exact), in.mask), in.queries.dtype());

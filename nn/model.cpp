@@ -43,7 +43,7 @@ struct Model::Pass {
   Pass(const Model& model, const ModelInput& given, const RunContext& context)
       : mask(model.mask_of(given)), input(given), run(context) {
     const Device device = model.store_.values().device();
-    // Ids stay: the op that looks them up checks them on the CPU.
+    // Ids stay on the CPU, where the embedding checks them.
     for (Tensor* tensor : {&input.features, &run.sample_ids}) *tensor = tensor->to(device);
   }
 };
@@ -79,8 +79,8 @@ Var Model::classify(const ModelOutput& out, const Pass& pass) const {
     pooled = first_token(hidden);
   }
   if (!config_.has_towers()) return (*sequence_)(pooled, pass.run);
-  RunContext run =
-      pass.run;  // a row is a pair from here on, and takes the number of its first text
+  // From here on a row is a pair, with the sample id of its first text.
+  RunContext run = pass.run;
   if (run.sample_ids.defined())
     run.sample_ids =
         run.sample_ids.reshape({rows / 2, 2}).slice(1, 0, 1).contiguous().reshape({rows / 2});

@@ -83,13 +83,13 @@ std::span<const EnumName<Head>> enum_names(Head) {
 
 namespace {
 
-/// Reports every option outside the range that its line in `fields` states.
+/// A visitor that reports every option outside the range in its line of `fields`.
 struct RangeCheck {
   std::string prefix;
   Problems& found;
 
   template <class T>
-  void operator()(const T&, const char*, const char*) {}  // without a range
+  void operator()(const T&, const char*, const char*) {}  // no range
 
   void operator()(AttentionConfig& attention, const char* name, const char*) {
     RangeCheck inner{prefix + name + ".", found};
@@ -112,7 +112,7 @@ struct RangeCheck {
   }
 };
 
-/// Floating point, so that absurd sizes cannot overflow.
+/// Computed in floating point, so that absurd sizes cannot overflow.
 double estimated_parameters(const ModelConfig& c) {
   const auto hidden = static_cast<double>(c.hidden_size);
   const auto inputs =
@@ -150,15 +150,15 @@ void check_shapes(const ModelConfig& c, Problems& found) {
                      parameters, max_parameters)});
 }
 
-/// Any inverse, landmark source, norm and kind go with either semantics; only Hugging Face's equal
-/// segments need a certain length.
+/// Both semantics support all inverses, landmark sources, norms and kinds. Only Hugging Face's
+/// equal segments need a certain length.
 void check_landmarks(const ModelConfig& c, Problems& found) {
   const AttentionConfig& attention = c.attention;
   const std::int64_t landmarks = attention.num_landmarks;
   if (attention.kind != AttentionKind::nystrom) return;
   const bool transformers = attention.semantics == Semantics::transformers;
   if (transformers && c.segment_means_seq_len == landmarks)
-    return;  // Hugging Face's exact case: no landmarks at all
+    return;  // Hugging Face's exact case has no landmarks
   if (landmarks > c.max_position_embeddings)
     found.push_back(
         {{"attention.num_landmarks", "max_position_embeddings"},

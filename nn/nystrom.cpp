@@ -12,7 +12,7 @@ Tensor index_tensor(const std::vector<std::int64_t>& rows, Device device) {
   return Tensor::from(rows, {static_cast<std::int64_t>(rows.size())}).to(device);
 }
 
-/// The samples of `in` that `rows` names.
+/// The samples of `in` at `rows`.
 struct Subset {
   Tensor index;
   SequenceMask mask;
@@ -67,7 +67,7 @@ NystromAttention::Landmarks NystromAttention::landmarks(const AttentionInputs& i
     const DType exact = means.dtype();
     const Var rows =
         linear(means, cast(projection.weight(), exact), cast(projection.bias(), exact),
-               rounded ? Precision::tf32 : Precision::full);  // no coarser than what follows
+               rounded ? Precision::tf32 : Precision::full);  // no coarser than the rounding below
     const Var heads = split_heads(rows, heads_);
     return rounded ? round_to(heads, in.hidden.dtype()) : heads;
   };

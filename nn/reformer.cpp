@@ -15,8 +15,8 @@ auto& at(T& values, std::int64_t i) {
   return values[static_cast<std::size_t>(i)];
 }
 
-/// The hash of a sequence of some length: one rotation, or two whose buckets are multiplied where
-/// there would be many.
+/// The hash of a sequence of some length: one rotation or, for many buckets, two rotations whose
+/// buckets are combined.
 class Hash {
  public:
   Hash(std::int64_t tokens, std::int64_t chunk)
@@ -27,7 +27,7 @@ class Hash {
       rotated_ = static_cast<std::int64_t>(std::ceil(std::sqrt(static_cast<double>(rotated_) / 2)));
   }
   std::int64_t directions() const { return two_ ? 2 * rotated_ : rotated_; }
-  /// Of a token whose product with direction i is x[i · stride].
+  /// The bucket of a token whose product with direction i is x[i · stride].
   std::int64_t bucket(const double* x, std::int64_t stride) const {
     return two_ ? place(x, stride) + 2 * rotated_ * place(x + rotated_ * stride, stride)
                 : place(x, stride);
@@ -51,20 +51,20 @@ class Hash {
   bool two_;
 };
 
-/// Who sees whom. A slot is a place in the sorted and chunked order of one round of one head of one
-/// row; there are as many for each as the row with most tokens needs. Rows and slots are counted
-/// through all of [b, h, n] and [b, h, rounds, chunks · chunk].
+/// The assignment of keys to queries. A slot is a position in the sorted and chunked order of one
+/// round of one head of one row. Each has as many slots as the row with the most tokens needs.
+/// Tokens and slots are numbered through all of [b, h, n] and [b, h, rounds, chunks · chunk].
 struct Plan {
-  std::int64_t chunks = 0;                  // of a round
-  std::vector<std::int64_t> token_of_slot;  // among [b, h, n], −1: none
-  std::vector<std::int64_t> window;  // of each chunk, the tokens of the one before and its own: [b,
-                                     // h, rounds, chunks, 2 · chunk]
+  std::int64_t chunks = 0;                  // chunks of a round
+  std::vector<std::int64_t> token_of_slot;  // index into [b, h, n], −1: none
+  // The tokens of each chunk and the one before it: [b, h, rounds, chunks, 2 · chunk].
+  std::vector<std::int64_t> window;
   std::vector<std::int64_t> slot_of_token;  // [b, h, n, rounds], −1: padding
-  std::vector<std::int64_t> place_of_slot;  // the converse: among [b, h, n, rounds], −1: none
-  std::vector<double> score;  // what is added: [b, h, rounds, chunks, chunk, 2 · chunk]
+  std::vector<std::int64_t> place_of_slot;  // the inverse: index into [b, h, n, rounds], −1: none
+  std::vector<double> score;  // added to scores: [b, h, rounds, chunks, chunk, 2 · chunk]
 };
 
-/// Fills the plan of one head of one row.
+/// Fills the plan for one head of one row.
 class HeadPlanner {
  public:
   HeadPlanner(Plan& plan, std::int64_t head, std::int64_t length, std::int64_t rounds,
@@ -124,7 +124,7 @@ class HeadPlanner {
     }
   }
 
-  /// The number of rounds in which `query` sees `key`.
+  /// The number of rounds in which `query` attends to `key`.
   std::int64_t rounds_that_meet(std::int64_t query, std::int64_t key) const {
     std::int64_t count = 0;
     for (std::int64_t r = 0; r < rounds_; ++r) {
@@ -160,8 +160,8 @@ Plan make_plan(const SequenceMask& mask, std::int64_t heads, std::int64_t rounds
   return plan;
 }
 
-/// x over the root of its mean square: its length becomes √d. Layer normalisation of [x, −x], whose
-/// mean is 0.
+/// x divided by the root of its mean square, so that its length is √d. It is the layer
+/// normalisation of [x, −x], whose mean is 0.
 Var with_unit_mean_square(const Var& x) {
   constexpr double epsilon = 1e-6;
   const std::int64_t d = x.dim(-1);
@@ -184,7 +184,7 @@ std::vector<std::int64_t> ReformerAttention::buckets(const Tensor& queries,
   std::int64_t directions = 1;
   for (const std::int64_t count : mask.counts())
     directions = std::max(directions, Hash(count, chunk_).directions());
-  // Stored as [directions, h, rounds, d], so that few directions are the first of many.
+  // Stored as [directions, h, rounds, d], so that fewer directions are a prefix of more.
   const std::vector<double> values = normal_values(seed_, stream_, directions * h * rounds_ * d);
   const Tensor rotations = Tensor::from(values, {1, directions, h, rounds_ * d})
                                .transpose(1, 2)
@@ -225,7 +225,7 @@ Var ReformerAttention::operator()(const AttentionInputs& in) const {
   const Var keys =
       reshape(gather_rows(rows_of(with_unit_mean_square(q)), window), {groups, 2 * chunk_, d});
   const Var values = reshape(gather_rows(rows_of(v), window), {groups, 2 * chunk_, width});
-  // The scores of a query in all rounds side by side: one softmax over them.
+  // Places the scores of a query in all rounds side by side, for one softmax.
   const Tensor added =
       Tensor::from(plan.score, {groups, chunk_, 2 * chunk_}).cast(exact).to(device);
   const Var scores =

@@ -8,8 +8,8 @@
 namespace nystrom {
 namespace {
 
-/// Copies that files hold beside the parameters: the decoder is the word embedding, its bias
-/// cls.predictions.bias.
+/// Whether the tensor is a copy that files hold beside the parameters. The decoder is the word
+/// embedding, and its bias is cls.predictions.bias.
 bool is_redundant(std::string_view name) {
   return name == "cls.predictions.decoder.weight" || name == "cls.predictions.decoder.bias" ||
          name == "nystromformer.embeddings.position_ids" ||
