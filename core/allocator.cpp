@@ -18,8 +18,8 @@ thread_local std::string current_label = "other";
 
 constexpr std::int64_t alignment = 64;
 
-/// Rounds up to 64 bytes, and large sizes to 1/16 of their power of two, so that ragged batches
-/// find blocks to reuse.
+/// Rounds up to 64 bytes, and large sizes to 1/16 of their power of two. Batches of varying size
+/// can then reuse blocks.
 std::int64_t rounded(std::int64_t bytes) {
   std::int64_t unit = alignment;
   while (unit * 16 < bytes) unit *= 2;
@@ -63,8 +63,8 @@ struct Arena::State {
   std::map<void*, Live> live;
   std::map<void*, std::int64_t> sizes;
   ArenaStatistics statistics;
-  // Linux promises more memory than there is, and ends the process when it is touched: better
-  // refused here.
+  // Linux overcommits memory and kills a process that touches too much. So the arena enforces a
+  // limit.
   std::int64_t limit;
 };
 
@@ -113,7 +113,7 @@ Arena::Arena(Device device) : state_(std::make_shared<State>(device)) {}
 Arena::~Arena() = default;
 
 Arena& Arena::of(Device device) {
-  // Never destroyed: tensors with static lifetime may outlive main().
+  // Never destroyed, because tensors with static lifetime may outlive main().
   static std::mutex mutex;
   static auto* arenas = new std::map<std::pair<bool, int>, std::unique_ptr<Arena>>;
   const std::lock_guard lock(mutex);

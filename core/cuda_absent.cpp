@@ -1,4 +1,4 @@
-// Stands in for core/cuda/ in programs without CUDA.
+// Replaces core/cuda/ in programs without CUDA.
 #include "core/base/error.h"
 #include "core/cuda/cudnn.h"
 #include "core/cuda/event.h"

@@ -68,8 +68,8 @@ double relative_error(const Tensor& x, const Tensor& exact) {
   return size > 0 ? norm_of((Var(x.cast(y.dtype())) - y).value()) / size : 0;
 }
 
-/// The mean over heads and queries [1, h, q, d] of −Σ p log p, where p = softmax(scale · query
-/// keysᵀ) over the tokens of `mask`.
+/// The entropy −Σ p log p with p = softmax(scale · query keysᵀ) over the tokens of `mask`, averaged
+/// over heads and queries [1, h, q, d].
 double mean_entropy(const Var& queries, const Var& keys, const SequenceMask& mask, double scale) {
   const DType exact = accumulate_dtype(queries.dtype());
   const Tensor on_device =

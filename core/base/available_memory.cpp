@@ -14,7 +14,7 @@ using std::filesystem::path;
 
 constexpr std::int64_t unlimited = std::numeric_limits<std::int64_t>::max();
 
-/// The number behind `key` in a file of lines "key number …"; nothing when it is not there.
+/// The number after `key` in a file of lines "key number …"; nothing if the key is absent.
 std::optional<std::int64_t> number_in(const path& file, std::string_view key) {
   std::ifstream lines(file);
   std::string word;
@@ -25,17 +25,17 @@ std::optional<std::int64_t> number_in(const path& file, std::string_view key) {
   return {};
 }
 
-/// The same for a file that holds a number alone ("max" is none).
+/// The number in a file that holds only a number; nothing for "max".
 std::optional<std::int64_t> number_of(const path& file) {
   std::ifstream text(file);
   std::int64_t number = 0;
   return text >> number ? std::optional(number) : std::nullopt;
 }
 
-/// Where Linux tells the memory of control groups, in their two versions.
+/// The files in which Linux reports the memory of control groups, for both versions.
 struct Hierarchy {
-  const char *mounted,
-      *member;  ///< its folder, and what stands before the group's path in proc/self/cgroup
+  /// The mount point, and the text before the group's path in proc/self/cgroup.
+  const char *mounted, *member;
   const char *limit, *used, *inactive_files, *active_files;
 };
 constexpr Hierarchy hierarchies[] = {
@@ -48,15 +48,15 @@ constexpr Hierarchy hierarchies[] = {
 std::int64_t available_in_group(const path& group, const Hierarchy& names) {
   const auto limit = number_of(group / names.limit), used = number_of(group / names.used);
   if (!limit || !used) return unlimited;
-  // Pages of files count as used, but make room when asked. The statistics lag behind: they may
-  // have more of them than is used.
+  // Cached file pages count as used, but can be reclaimed. The statistics lag behind and may report
+  // more cached than used memory.
   const path statistics = group / "memory.stat";
   const std::int64_t files = number_in(statistics, names.inactive_files).value_or(0) +
                              number_in(statistics, names.active_files).value_or(0);
   return std::max<std::int64_t>(*limit - std::max<std::int64_t>(*used - files, 0), 0);
 }
 
-/// The process's group below where the hierarchy is mounted; empty where it is not told.
+/// The process's group, relative to the mount point of the hierarchy; empty if unknown.
 path own_group(const path& root, const Hierarchy& names) {
   std::ifstream lines(root / "proc/self/cgroup");
   for (std::string line; std::getline(lines, line);) {
@@ -73,8 +73,8 @@ std::int64_t available_memory_bytes(const path& root) {
   std::int64_t bytes = free_kib ? *free_kib * 1024 : unlimited;
   for (const Hierarchy& names : hierarchies) {
     const path mounted = root / names.mounted;
-    // In a container the own group may be what is mounted, under a path that does not exist there:
-    // a file that is missing limits nothing.
+    // In a container the own group may itself be mounted, and its path does not exist there. A
+    // missing file sets no limit.
     path group = own_group(root, names);
     for (; !group.empty(); group = group.parent_path())
       bytes = std::min(bytes, available_in_group(mounted / group, names));

@@ -17,7 +17,7 @@
 namespace nystrom {
 namespace {
 
-// Linux moves at most 2 GiB in a call.
+// Linux transfers at most 2 GiB in a call.
 constexpr std::size_t max_transfer = std::size_t{1} << 30;
 
 std::string error_text() { return std::strerror(errno); }
@@ -26,7 +26,7 @@ std::filesystem::path parent_of(const std::filesystem::path& path) {
   return path.has_parent_path() ? path.parent_path() : ".";
 }
 
-/// Calls a system function again while a signal interrupts it.
+/// Repeats a system call that a signal interrupts.
 template <class F>
 auto retry(F&& call) {
   auto result = call();
@@ -37,7 +37,7 @@ auto retry(F&& call) {
 }  // namespace
 
 InputFile InputFile::open(const std::filesystem::path& path) {
-  // O_NONBLOCK: opening a pipe must not wait for its writer.
+  // O_NONBLOCK: opening a pipe must not wait for a writer.
   const int descriptor =
       retry([&] { return ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   require_input(descriptor >= 0, "{}: cannot open: {}", printable_path(path), error_text());
@@ -142,7 +142,7 @@ void OutputFile::write(std::span<const std::byte> bytes) {
 }
 
 void OutputFile::commit() {
-  // A failed fsync is not retried on this descriptor: the kernel may have dropped the pages and
+  // A failed fsync is not retried on this descriptor. The kernel may have dropped the pages and
   // would then report success.
   if (retry([&] { return ::fsync(descriptor_); }) != 0) fail("cannot make durable");
   if (::close(std::exchange(descriptor_, -1)) != 0) fail("cannot close");
@@ -184,7 +184,7 @@ std::string file_checksum(const std::filesystem::path& path) {
 
 void make_folders(const std::filesystem::path& folder) {
   std::error_code error;
-  // Asked once: another process of the run may be making it.
+  // Checked once: another process of the run may create it at the same time.
   const std::filesystem::file_status status = std::filesystem::status(folder, error);
   if (std::filesystem::is_directory(status)) return;
   require_input(!std::filesystem::exists(status), "{}: is no folder; name another place",

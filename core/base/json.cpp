@@ -11,7 +11,8 @@
 namespace nystrom {
 namespace {
 
-/// Reads a text and tells how far it got, which nlohmann's parser does not tell its callbacks.
+/// An iterator that counts the bytes read, which nlohmann's parser does not report to its
+/// callbacks.
 class CountingIterator {
  public:
   using iterator_category = std::forward_iterator_tag;
@@ -79,7 +80,7 @@ void StrictSax::parse(std::string_view text) {
   keys_.clear();
   if (text.starts_with("\xef\xbb\xbf"))
     fail("the text starts with a byte order mark; save it as plain UTF-8");
-  // nlohmann's parser takes a NUL byte for the end and would not look at what follows.
+  // nlohmann's parser takes a NUL byte as the end and would ignore the rest.
   if (const auto nul = text.find('\0'); nul != std::string_view::npos) {
     position_ = nul + 1;
     fail("a NUL byte");
@@ -105,7 +106,7 @@ bool StrictSax::number_float(number_float_t value, const string_t& text) {
   return on_float(value, text), true;
 }
 bool StrictSax::string(string_t& value) { return on_value(std::move(value)), true; }
-bool StrictSax::binary(binary_t&) { return false; }  // text JSON has none
+bool StrictSax::binary(binary_t&) { return false; }  // text JSON has no binary values
 
 bool StrictSax::start_object(std::size_t) { return begin(false), true; }
 bool StrictSax::start_array(std::size_t) { return begin(true), true; }
@@ -135,9 +136,9 @@ bool StrictSax::key(string_t& key) {
 bool StrictSax::parse_error(std::size_t, const std::string&,
                             const nlohmann::json::exception& error) {
   std::string_view message = error.what();
-  message.remove_prefix(
-      message.find("] ") +
-      2);  // "[json.exception.parse_error.101] parse error at line 1, column 2: …"
+  // Skips "[json.exception.parse_error.101] " of "[json.exception.parse_error.101] parse error at
+  // line 1, column 2: …".
+  message.remove_prefix(message.find("] ") + 2);
   if (message.starts_with("parse error")) message.remove_prefix(message.find(": ") + 2);
   fail(printable(message));
 }

@@ -65,7 +65,7 @@ NewFolder::NewFolder(fs::path place) : place_(std::move(place)) {
     temporary_ = place_.string() + fmt::format(".tmp-{:08x}{:08x}", random(), random());
     fs::create_directory(temporary_, error);
     if (!error) lock_ = lock_folder(temporary_);
-    if (lock_ >= 0 && !fs::exists(temporary_)) {  // taken for a leftover before it was locked
+    if (lock_ >= 0 && !fs::exists(temporary_)) {  // removed as a leftover before it was locked
       ::close(lock_);
       lock_ = -1;
     }

@@ -17,8 +17,8 @@ std::optional<int> edit_distance(std::string_view a, std::string_view b, int lim
   const int rows = static_cast<int>(a.size());
   const int columns = static_cast<int>(b.size());
   if (std::abs(rows - columns) > limit) return std::nullopt;
-  // Row i holds the distances of a's first i letters to every beginning of b; a swap looks back two
-  // rows.
+  // Row i holds the distances of a's first i letters to every prefix of b. A swap needs the row
+  // before the last.
   std::vector<int> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
   for (int j = 0; j <= columns; ++j) row[j] = j;
   for (int i = 1; i <= rows; ++i) {

@@ -11,7 +11,7 @@ std::size_t valid_utf8_character(std::string_view text) {
   if (lead < 0xC2 || lead > 0xF4) return 0;
   const std::size_t length = lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
   if (text.size() < length) return 0;
-  // The second byte's range excludes overlong forms, surrogates and what lies beyond U+10FFFF.
+  // The second byte's range excludes overlong forms, surrogates and values above U+10FFFF.
   const unsigned char low = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
   const unsigned char high = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
   if (byte(1) < low || byte(1) > high) return 0;
