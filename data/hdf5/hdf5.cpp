@@ -16,8 +16,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little,
               "stored integers are used as they lie in the file");
 
-/// Undoes the filter shuffle, which puts the first bytes of all elements in front, then all second
-/// ones, …
+/// Reverses the filter shuffle, which stores the first bytes of all elements, then all second
+/// bytes, and so on.
 template <std::size_t width>
 void unshuffle(const std::byte* planes, std::size_t count, std::byte* elements) {
   for (std::size_t i = 0; i < count; ++i) {
@@ -81,7 +81,7 @@ std::uint32_t hdf5_block_checksum(std::span<const std::byte> bytes) {
 }
 
 std::uint32_t hdf5_fletcher32(std::span<const std::byte> bytes) {
-  constexpr std::size_t block_words = 360;  // as many as cannot overflow the sums
+  constexpr std::size_t block_words = 360;  // the sums cannot overflow within a block
   const auto fold = [](std::uint32_t sum) { return (sum & 0xffff) + (sum >> 16); };
   const auto* next = reinterpret_cast<const unsigned char*>(bytes.data());
   std::uint32_t first = 0, second = 0;

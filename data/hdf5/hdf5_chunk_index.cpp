@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t max_index_bytes = std::int64_t{256} << 20;
 
-/// What a fixed array says of itself.
+/// The header of a fixed array.
 struct FixedArray {
   std::uint64_t entry_bytes, page_entries, entries, block_address;
 };
@@ -35,7 +35,7 @@ FixedArray read_fixed_array(const InputFile& file, std::uint64_t address, const 
   return index;
 }
 
-/// One entry of the index: a chunk's place.
+/// One entry of the index: the position of a chunk.
 Hdf5Array::Chunk read_entry(Cursor& cursor, std::uint64_t entry_bytes, const InputFile& file,
                             std::int64_t chunk_bytes) {
   const auto size = static_cast<std::uint64_t>(file.size());
@@ -44,7 +44,7 @@ Hdf5Array::Chunk read_entry(Cursor& cursor, std::uint64_t entry_bytes, const Inp
   require_input(address != undefined_hdf5_address, "{}: a chunk is missing", cursor.where());
   require_input(stored <= size && address <= size - stored, "{}: a chunk lies outside of the file",
                 cursor.where());
-  // zlib adds 5 bytes to 16 KiB that it cannot pack.
+  // zlib adds 5 bytes to 16 KiB of incompressible data.
   require_input(
       stored > 4 && stored <= static_cast<std::uint64_t>(chunk_bytes + chunk_bytes / 512 + 64),
       "{}: a chunk of {} stored bytes", cursor.where(), stored);
@@ -99,7 +99,7 @@ std::vector<Hdf5Array::Chunk> read_chunk_index(const InputFile& file, const Chun
       chunks.push_back(read_entry(cursor, index.entry_bytes, file, array.chunk_bytes()));
     return chunks;
   }
-  // Pages behind each other, each with its checksum; the last is shorter.
+  // Consecutive pages, each with a checksum. The last one is shorter.
   for (std::uint64_t address = index.block_address + prefix + 4; chunks.size() < count;) {
     const std::uint64_t entries = std::min(index.page_entries, index.entries - chunks.size());
     const auto bytes = static_cast<std::int64_t>(entries * index.entry_bytes + 4);

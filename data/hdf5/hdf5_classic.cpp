@@ -86,7 +86,7 @@ ClassicHdf5File::Bytes ClassicHdf5File::read_chunk(const ClassicArray& array,
       require_input(hdf5_fletcher32(bytes) == checksum,
                     "{} does not fit its checksum: the file is damaged", where());
     } else if (*filter == 1) {
-      // A checksum of 4 bytes may lie within what is packed.
+      // The decompressed data may include a checksum of 4 bytes.
       Bytes unpacked(static_cast<std::size_t>(whole) + 4);
       uLongf length = unpacked.size();
       const int result = ::uncompress(reinterpret_cast<Bytef*>(unpacked.data()), &length,
@@ -134,7 +134,7 @@ void ClassicHdf5File::read(const ClassicArray& array, std::int64_t first,
     file_.read(bytes, array.address + first * array.element_bytes);
     return convert(array, bytes.data(), values);
   }
-  // Runs along the last axis that stay within one chunk.
+  // Runs along the last axis within one chunk.
   const std::size_t rank = array.shape.size();
   std::vector<std::int64_t> at(rank), corner(rank);
   for (std::int64_t done = 0; done < count;) {

@@ -1,5 +1,5 @@
-// The layout of every block is in "HDF5 File Format Specification Version 3.0", whose section
-// numbers stand at the functions.
+// "HDF5 File Format Specification Version 3.0" describes the layout of every block. Comments of
+// functions give its section numbers.
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -12,17 +12,17 @@
 namespace nystrom {
 namespace {
 
-constexpr std::uint64_t max_nodes = std::uint64_t{1} << 20;  // of one B-tree
+constexpr std::uint64_t max_nodes = std::uint64_t{1} << 20;  // nodes of one B-tree
 constexpr std::size_t max_links = 1024, max_header_blocks = 64, max_rank = 8;
 constexpr std::int64_t max_header_bytes = std::int64_t{64} << 10,
                        max_heap_bytes = std::int64_t{1} << 20;
-constexpr std::int64_t max_ratio = 1000;  // of declared to stored bytes
+constexpr std::int64_t max_ratio = 1000;  // declared bytes to stored bytes
 
 struct Group {
   std::uint64_t tree, heap;
 };
 
-/// II.A "Superblock version 0": where the root group's header lies.
+/// II.A "Superblock version 0": the address of the root group's header.
 std::uint64_t read_superblock(const InputFile& file) {
   const std::string name = printable_path(file.path());
   require_input(file.size() >= 96, "{}: not an HDF5 file: {} bytes are too few", name, file.size());
@@ -87,7 +87,7 @@ Header read_header(const InputFile& file, std::uint64_t address, const std::stri
   cursor.expect(1, 1, "version of the object header");
   cursor.take(7);
   std::vector<std::pair<std::uint64_t, std::uint64_t>> places{{address + 16, cursor.number(4)}};
-  header.blocks.reserve(max_header_blocks);  // messages look into them
+  header.blocks.reserve(max_header_blocks);  // no reallocation: messages point into them
   for (std::size_t i = 0; i < places.size(); ++i) {
     require_input(
         i < max_header_blocks && places[i].second <= static_cast<std::uint64_t>(max_header_bytes),
@@ -143,7 +143,7 @@ struct Link {
   std::uint64_t address;
 };
 
-/// III.D "Local Heaps": the bytes in which names lie.
+/// III.D "Local Heaps": the bytes that hold names.
 Block read_heap(const InputFile& file, std::uint64_t address) {
   const Block head = read_block(file, address, 32, "names of the root group", false);
   Cursor cursor = head.cursor();
@@ -262,8 +262,7 @@ void read_datatype(Cursor cursor, ClassicArray& array) {
                             : StoredNumber::unsigned_integer;
   if (kind == 0) return;
   const std::uint64_t layout = cursor.number(4),
-                      bias =
-                          cursor.number(4);  // exponent's place and size, mantissa's place and size
+                      bias = cursor.number(4);  // exponent and mantissa: position and size
   const bool f32 = size == 4 && layout == 0x17000817 && bias == 127,
              f64 = size == 8 && layout == 0x34000B34 && bias == 1023;
   require_input(
@@ -295,7 +294,7 @@ std::vector<unsigned> read_filters(Cursor cursor) {
   return filters;
 }
 
-/// III.A.1, keys of chunks: where each lies.
+/// III.A.1, keys of chunks: the position of each chunk.
 void read_chunks(const InputFile& file, std::uint64_t tree, ClassicArray& array,
                  const std::string& what) {
   std::int64_t expected = 1, chunk_bytes = array.element_bytes;
@@ -378,7 +377,7 @@ void read_layout(const InputFile& file, Cursor cursor, ClassicArray& array) {
   read_chunks(file, tree, array, what);
 }
 
-/// Nothing for a group.
+/// An array; nothing for a group.
 std::optional<ClassicArray> read_array(const InputFile& file, const Link& link) {
   const Header header = read_header(file, link.address, printable(link.name));
   const auto find = [&](unsigned type) -> const Message* {

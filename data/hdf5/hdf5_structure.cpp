@@ -1,5 +1,5 @@
-// The layout of every block is in "HDF5 File Format Specification Version 3.0", whose section
-// numbers stand at the functions.
+// "HDF5 File Format Specification Version 3.0" describes the layout of every block. Comments of
+// functions give its section numbers.
 #include "data/hdf5/hdf5_structure.h"
 
 #include <bit>
@@ -13,10 +13,10 @@ namespace nystrom {
 namespace {
 
 constexpr std::int64_t max_rows = std::int64_t{1} << 40;
-constexpr std::int64_t max_ratio = 1000;  // of declared to stored bytes
+constexpr std::int64_t max_ratio = 1000;  // declared bytes to stored bytes
 constexpr std::int64_t max_header_bytes = std::int64_t{64} << 10;
 
-/// II.B "Superblock version 3": where the root group's header lies.
+/// II.B "Superblock version 3": the address of the root group's header.
 std::uint64_t read_superblock(const InputFile& file) {
   const std::string name = printable_path(file.path());
   require_input(file.size() >= 48, "{}: not an HDF5 file: {} bytes are too few", name, file.size());
@@ -45,7 +45,7 @@ struct Message {
   std::span<const std::byte> body;
 };
 
-/// An object header, whose messages look into it.
+/// An object header. Its messages point into it.
 struct Header {
   Block block;
   std::vector<Message> messages;
@@ -229,7 +229,7 @@ ChunkLayout read_layout(Cursor cursor) {
   return {rows, element_bytes, cursor.number(8)};
 }
 
-/// What the header's messages say; each must be there once.
+/// The content of the header's messages. Each message must occur once.
 struct Description {
   std::optional<std::int64_t> rows;
   std::optional<StoredInteger> type;
@@ -244,7 +244,7 @@ Description read_description(const Header& header) {
     require_input(!place, "{}: a header message appears twice", where);
     place = value;
   };
-  // External storage first: its files are named, and what else is said matters no more.
+  // External storage first, so that the error names it.
   for (const Message& message : header.messages) {
     if (message.type == 0x07) refuse_message(message.type, where);
   }
@@ -253,8 +253,8 @@ Description read_description(const Header& header) {
     switch (message.type) {
       case 0x00:
       case 0x05:
-        break;  // free space, and the fill value, which nothing is filled with as every chunk must
-                // be there
+        // Free space, and the fill value. No fill value is used, because every chunk must exist.
+        break;
       case 0x01: keep(description.rows, read_dataspace(cursor)); break;
       case 0x03: keep(description.type, read_datatype(cursor)); break;
       case 0x08: keep(description.layout, read_layout(cursor)); break;

@@ -17,14 +17,14 @@
 namespace nystrom {
 namespace {
 
-/// Held while the library is entered: not every build of it is safe for threads.
+/// Locked while the library runs, because not all of its builds are thread-safe.
 class LibraryLock {
  public:
   LibraryLock() : lock_(mutex()) {
     static const int no_exit_handler =
-        H5dont_atexit();  // it would try again to write what a full disk refused
+        H5dont_atexit();  // at exit it would retry writes that a full disk refused
     static_cast<void>(no_exit_handler);
-    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // of this thread: errors are ours to report
+    H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // no output by the library in this thread
   }
 
  private:
@@ -56,7 +56,7 @@ class Id {
 
   hid_t get() const { return id_; }
   bool valid() const { return id_ >= 0; }
-  /// Closes now; false when that fails, as it does when the disk is full.
+  /// Closes now. Returns false on failure, as on a full disk.
   bool close() { return id_ < 0 || close_(std::exchange(id_, -1)) >= 0; }
 
  private:
@@ -74,7 +74,7 @@ hid_t library_type(StoredInteger type) {
   return -1;
 }
 
-/// What the system said, from the innermost entry of the library's error stack: "…, error message =
+/// The system's message in the innermost entry of the library's error stack: "…, error message =
 /// 'No space left on device', …".
 herr_t take_system_message(unsigned, const H5E_error2_t* entry, void* result) {
   const std::string_view text = entry->desc == nullptr ? "" : entry->desc;
@@ -105,14 +105,14 @@ Hdf5Writer::Hdf5Writer(std::filesystem::path path)
   temporary_ = path_;
   temporary_ += fmt::format(".tmp-{:08x}{:08x}", random(), random());
   const LibraryLock lock;
-  // The format of HDF5 1.10, whatever newer library is installed.
+  // The format of HDF5 1.10, even with a newer library.
   const Id access(H5Pcreate(H5P_FILE_ACCESS), H5Pclose),
       creation(H5Pcreate(H5P_FILE_CREATE), H5Pclose);
   H5Pset_libver_bounds(access.get(), H5F_LIBVER_V110, H5F_LIBVER_V110);
-  H5Pset_file_locking(access.get(), false,
-                      true);  // nobody else knows the name, and some network disks cannot lock
+  // Other processes do not know the name, and some network disks cannot lock.
+  H5Pset_file_locking(access.get(), false, true);
   H5Pset_obj_track_times(creation.get(), false);
-  // Room for all links in the first block of the group: the reader knows no other.
+  // The first block of the group has space for all links, because the reader supports only one.
   H5Pset_est_link_info(creation.get(), max_hdf5_arrays, 32);
   state_->file =
       Id(H5Fcreate(temporary_.c_str(), H5F_ACC_EXCL, creation.get(), access.get()), H5Fclose);
@@ -147,7 +147,7 @@ void Hdf5Writer::add(const std::string& name, StoredInteger type, std::int64_t c
           "name over 32 bytes",
           name, max_hdf5_arrays);
   const LibraryLock lock;
-  // Always more than one chunk: for a single one the library would choose another index.
+  // More than one chunk always: for a single one the library would use another index.
   const hsize_t none = 0, most = static_cast<hsize_t>(std::max(max_rows, chunk_rows + 1)),
                 chunk = static_cast<hsize_t>(chunk_rows);
   const Id space(H5Screate_simple(1, &none, &most), H5Sclose),
@@ -157,7 +157,7 @@ void Hdf5Writer::add(const std::string& name, StoredInteger type, std::int64_t c
   H5Pset_deflate(creation.get(), 1);
   H5Pset_fletcher32(creation.get());
   H5Pset_obj_track_times(creation.get(), false);
-  H5Pset_fill_time(creation.get(), H5D_FILL_TIME_ALLOC);  // no stale memory behind the last row
+  H5Pset_fill_time(creation.get(), H5D_FILL_TIME_ALLOC);  // no stale memory after the last row
   Id id(H5Dcreate2(state_->file.get(), name.c_str(), library_type(type), space.get(), H5P_DEFAULT,
                    creation.get(), H5P_DEFAULT),
         H5Dclose);
@@ -202,7 +202,7 @@ void Hdf5Writer::commit() {
   };
   const int descriptor = ::open(temporary_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor < 0) fail_with_errno("cannot open");
-  // A failed fsync is not retried: the kernel may have dropped the pages and would then report
+  // A failed fsync is not retried. The kernel may have dropped the pages and would then report
   // success.
   const bool durable = ::fsync(descriptor) == 0;
   const int error = errno;

@@ -30,7 +30,7 @@ void check(const MaskedSamples& source, const LoaderOptions& options) {
 
 std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// The first sequence of a step that `rank` takes.
+/// The first sequence of a step for `rank`.
 std::int64_t first_row(const LoaderOptions& options, int rank) {
   return rank * options.batch_size / options.world_size;
 }
@@ -94,7 +94,7 @@ struct Prefetcher::State {
   };
   std::function<Batch(std::int64_t)> make;
   std::int64_t end, ahead;
-  std::mutex mutex;  // of everything below
+  std::mutex mutex;  // protects everything below
   std::condition_variable room, arrival;
   bool stop = false;
   std::int64_t begun, taken;

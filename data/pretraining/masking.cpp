@@ -10,22 +10,23 @@
 namespace nystrom {
 namespace {
 
-// Keeps these draws apart from others under the same seed.
+// Separates these draws from others under the same seed.
 constexpr std::uint64_t masking_stream = 0x6d61736b696e6721ull;
 
-/// The draws of one sample.
+/// The random draws of one sample.
 class Draws {
  public:
   explicit Draws(const MaskingKey& key)
       : key_(philox_key(mix64(key.seed ^ masking_stream), key.epoch)), sample_(key.sample) {}
 
-  /// Uniform below `range`; the i-th choice. 64 bits make the bias of the remainder vanish.
+  /// The i-th choice, uniform below `range`. With 64 bits the bias of the remainder is negligible.
   std::uint64_t choice(std::size_t i, std::uint64_t range) const {
     const PhiloxBlock words = block(i, 0);
     return wide(words.word[0], words.word[1]) % range;
   }
 
-  /// Units in the i-th span: more than n with probability (1 − 1/mean)ⁿ, but at most `max`.
+  /// The number of units in the i-th span: more than n with probability (1 − 1/mean)ⁿ, but at most
+  /// `max`.
   std::size_t span_length(std::size_t i, const SpanOptions& options) const {
     const double uniform = uniform_open(block(i, 2).word[0]), go_on = 1 - 1 / options.mean;
     std::size_t length = 1;
@@ -39,7 +40,7 @@ class Draws {
     double uniform;             // in (0, 1)
     std::uint64_t replacement;  // any 64 bits
   };
-  /// What the token at `position` meets, if chosen.
+  /// The draw for the token at `position`, if it is selected.
   Fate fate(std::size_t position) const {
     const PhiloxBlock words = block(position, 1);
     return {uniform_open(words.word[0]), wide(words.word[2], words.word[3])};
@@ -58,7 +59,7 @@ class Draws {
   std::uint64_t sample_;
 };
 
-/// Positions begin … end − 1 that are chosen together.
+/// Positions begin … end − 1 that are selected together.
 struct Unit {
   std::size_t begin, end;
   bool chosen = false;
@@ -67,7 +68,7 @@ struct Unit {
 std::vector<Unit> units_of(std::span<const std::int64_t> ids, const MaskingTable& table,
                            bool whole_word) {
   std::vector<Unit> units;
-  bool goes_on = false;  // the token before belongs to a word
+  bool goes_on = false;  // whether the previous token belongs to a word
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const bool maskable = !table.is_special(ids[i]);
     if (maskable && whole_word && goes_on && !table.starts_word(ids[i])) {
@@ -125,7 +126,7 @@ void check_masking(const MaskingOptions& options, const MaskingTable& table) {
 
 namespace {
 
-/// The number of tokens to choose.
+/// The number of tokens to select.
 std::int64_t target_of(std::span<const Unit> units, double probability) {
   std::int64_t maskable = 0;
   for (const Unit& unit : units) maskable += static_cast<std::int64_t>(unit.end - unit.begin);
@@ -133,19 +134,19 @@ std::int64_t target_of(std::span<const Unit> units, double probability) {
   return std::min(maskable, std::max<std::int64_t>(1, rounded));
 }
 
-/// Chooses units until they hold `target` tokens.
+/// Selects units until they hold `target` tokens.
 void choose(std::span<Unit> units, std::int64_t target, const std::optional<SpanOptions>& span,
             const Draws& draws) {
   std::vector<std::size_t> order(units.size());
   std::iota(order.begin(), order.end(), 0);
   for (std::size_t i = 0; target > 0; ++i) {
-    // Fisher and Yates' shuffle, as far as it is needed.
+    // A Fisher–Yates shuffle, as far as it is needed.
     std::swap(order[i], order[i + draws.choice(i, order.size() - i)]);
     const std::size_t first = order[i],
                       end =
                           std::min(units.size(), first + (span ? draws.span_length(i, *span) : 1));
     for (std::size_t u = first; u < end && target > 0 && !units[u].chosen; ++u) {
-      if (u > first && units[u].begin != units[u - 1].end) break;  // a special token stands between
+      if (u > first && units[u].begin != units[u - 1].end) break;  // a special token lies between
       units[u].chosen = true;
       target -= static_cast<std::int64_t>(units[u].end - units[u].begin);
     }

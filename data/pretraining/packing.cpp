@@ -7,7 +7,7 @@
 namespace nystrom {
 namespace {
 
-// Documents for which the index holds one number; as many are looked through to find a sample.
+// The number of documents for each entry of the index. A search scans as many to find a sample.
 constexpr std::int64_t block_documents = 1024;
 
 }  // namespace
@@ -68,7 +68,7 @@ std::vector<TokenRange> Packing::within(std::int64_t sample) const {
 }
 
 std::vector<TokenRange> Packing::across(std::int64_t sample) const {
-  // Document d lies at start(d) + d in the stream: one sep for each document before it.
+  // Document d is at start(d) + d in the stream, because each earlier document adds a sep.
   const std::int64_t begin = sample * piece_, end = begin + piece_;
   const auto block = std::upper_bound(blocks_.begin(), blocks_.end(), begin) - blocks_.begin() - 1;
   std::vector<TokenRange> result;

@@ -8,8 +8,8 @@
 namespace nystrom {
 namespace {
 
-constexpr std::uint64_t order_stream =
-    0x6f72646572212121ull;  // keeps these draws apart from others under the same seed
+// Separates these draws from others under the same seed.
+constexpr std::uint64_t order_stream = 0x6f72646572212121ull;
 constexpr std::uint32_t rounds = 8;
 
 }  // namespace
@@ -22,8 +22,8 @@ SampleOrder::SampleOrder(std::int64_t size, std::uint64_t seed) : size_(size), s
 std::int64_t SampleOrder::operator()(std::int64_t epoch, std::int64_t place) const {
   require(epoch >= 0 && place >= 0 && place < size_,
           "SampleOrder: place {} of epoch {}, with {} samples", place, epoch, size_);
-  // A Feistel network permutes the numbers of 2 · half_bits bits, fewer than four times as many as
-  // samples. Walking along its cycle until a sample is met permutes the samples (Black and Rogaway,
+  // A Feistel network permutes the numbers of 2 · half_bits bits, which are fewer than four times
+  // the samples. Following its cycle up to the next sample permutes the samples (Black and Rogaway,
   // "Ciphers with Arbitrary Finite Domains", CT-RSA 2002).
   const PhiloxKey key = philox_key(mix64(seed_ ^ order_stream), static_cast<std::uint64_t>(epoch));
   const std::uint64_t low_bits = (std::uint64_t{1} << half_bits_) - 1;

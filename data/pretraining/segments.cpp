@@ -6,7 +6,7 @@
 namespace nystrom {
 namespace {
 
-// Keeps these draws apart from others under the same seed.
+// Separates these draws from others under the same seed.
 constexpr std::uint64_t segments_stream = 0x7365676d656e7473ull;
 
 }  // namespace

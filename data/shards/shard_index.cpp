@@ -17,9 +17,9 @@ using nlohmann::json;
 constexpr const char* format_name = "nystrom token shards";
 constexpr std::int64_t format_version = 1;
 constexpr std::int64_t max_count = std::int64_t{1} << 48;
-constexpr std::int64_t max_vocab_size = std::int64_t{1} << 24;  // tables of masking are as large
+constexpr std::int64_t max_vocab_size = std::int64_t{1} << 24;  // masking tables have this size
 
-/// A JSON object whose keys must all be asked for.
+/// A JSON object in which every key must be read.
 class Object {
  public:
   Object(const json& value, std::string where) : value_(value), where_(std::move(where)) {
@@ -45,7 +45,7 @@ class Object {
                   least, most);
     return value.get<std::int64_t>();
   }
-  /// Throws for a key that was not asked for.
+  /// Throws for a key that was not read.
   void finish() const {
     for (const auto& [key, value] : value_.items())
       require_input(asked_.contains(key), "{}: unknown key \"{}\"", where_, printable(key));

@@ -10,11 +10,11 @@
 namespace nystrom {
 namespace {
 
-// Small enough that one sample costs little to unpack, large enough to pack well.
+// Small chunks are cheap to decompress for one sample; large ones compress well.
 constexpr std::int64_t chunk_rows = 16384;
 constexpr std::int64_t max_metadata_bytes = std::int64_t{1} << 20;
 
-/// Values on their way into an array, handed on in whole chunks.
+/// Collects values for an array, and writes whole chunks.
 class Column {
  public:
   Column(const char* name, StoredInteger type) : name_(name), type_(type) {}
@@ -40,7 +40,7 @@ class Column {
   std::vector<std::byte> bytes_;
 };
 
-/// Removes shards, finished or not, that an interrupted run left.
+/// Removes shards that an interrupted run left, complete or not.
 void remove_leftovers(const std::filesystem::path& folder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
@@ -57,7 +57,7 @@ struct ShardWriter::State {
   std::int64_t shard_tokens;
   ShardIndex index;
   Column ids, starts;
-  std::optional<Hdf5Writer> file;  // the shard being written
+  std::optional<Hdf5Writer> file;  // the current shard
   ShardEntry shard;
   bool document_begins = false;
   std::int64_t tokens = 0, documents = 0;

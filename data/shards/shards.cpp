@@ -15,7 +15,7 @@
 namespace nystrom {
 namespace {
 
-// An open shard holds a descriptor and the places of its chunks.
+// The number of open shards. Each holds a descriptor and the positions of its chunks.
 constexpr std::int64_t max_open_shards = 64;
 constexpr std::int64_t max_metadata_bytes = std::int64_t{1} << 20;
 
@@ -27,7 +27,7 @@ struct Shard {
 
 using Chunk = std::vector<std::byte>;
 
-/// Sums of `part` over the shards before each, and over all at the end.
+/// The sum of `part` over all shards before each shard, and over all shards at the end.
 std::vector<std::int64_t> bases(const std::vector<ShardEntry>& shards,
                                 std::int64_t ShardEntry::*part) {
   std::vector<std::int64_t> sums{0};
@@ -95,7 +95,7 @@ struct TokenDataset::State {
   std::filesystem::path folder;
   ShardIndex index;
   std::vector<std::int64_t> token_bases, document_bases;
-  std::mutex mutex;  // of the caches
+  std::mutex mutex;  // protects the caches
   LruCache<std::size_t, Shard> shards{max_open_shards};
   LruCache<ChunkKey, Chunk> chunks;
 
@@ -115,7 +115,7 @@ struct TokenDataset::State {
       const std::lock_guard lock(mutex);
       if (auto found = shards.find(number)) return found;
     }
-    // Read without the lock: two threads may read the same, and one result is dropped.
+    // Read without the lock: if two threads read the same chunk, one result is dropped.
     auto shard = open_shard(folder, index.info, index.shards[number]);
     const std::lock_guard lock(mutex);
     shards.insert(number, shard, 1);
@@ -166,8 +166,8 @@ struct TokenDataset::State {
              });
   }
 
-  /// Calls f(value, token base of the shard) for elements first … first + count − 1 of all shards'
-  /// ids or starts in a row.
+  /// Calls f(value, token base of the shard) for elements first … first + count − 1 of the ids or
+  /// starts of all shards.
   template <class F>
   void visit(bool of_ids, std::int64_t first, std::int64_t count, const F& f) {
     const std::vector<std::int64_t>& base = of_ids ? token_bases : document_bases;
@@ -196,7 +196,7 @@ TokenDataset::TokenDataset(TokenDataset&&) noexcept = default;
 TokenDataset::~TokenDataset() = default;
 
 TokenDataset TokenDataset::open(const std::filesystem::path& folder, std::int64_t cache_bytes) {
-  std::error_code error;  // where it may not be looked for, it is not there
+  std::error_code error;  // a path without access counts as absent
   require_input(std::filesystem::is_directory(folder, error), "{}: not a folder",
                 printable_path(folder));
   const std::filesystem::path path = folder / index_file;
@@ -233,7 +233,7 @@ std::vector<std::int64_t> TokenDataset::document_starts(std::int64_t first,
   starts.reserve(static_cast<std::size_t>(std::max<std::int64_t>(count, 0)));
   state_->visit(false, first, count, [&](std::uint64_t start, std::int64_t base) {
     const std::int64_t place = static_cast<std::int64_t>(start) + base;
-    // Chunks are checked alone: here what lies between them.
+    // Chunks check themselves; this checks the order across them.
     const bool rises = starts.empty() ? first != 0 || place == 0 : place > starts.back();
     require_input(rises, "{}: document {} starts at {}, out of order",
                   printable_path(state_->folder), first + static_cast<std::int64_t>(starts.size()),
@@ -253,7 +253,7 @@ void TokenDataset::verify() const {
   constexpr std::int64_t block = 65536;
   for (std::int64_t at = 0; at < tokens(); at += block)
     state_->visit(true, at, std::min(block, tokens() - at), [](std::uint64_t, std::int64_t) {});
-  // Blocks overlap by one: neighbours in different blocks are compared as well.
+  // Blocks overlap by one, so that neighbours in different blocks are compared too.
   for (std::int64_t at = 0; at < documents(); at += block)
     document_starts(at, std::min(block + 1, documents() - at));
 }

@@ -11,7 +11,7 @@
 namespace nystrom {
 namespace {
 
-/// Without the white space at its ends.
+/// The range without the white space at its ends.
 TextRange trimmed_range(std::string_view text, TextRange range) {
   const std::string_view inner = trimmed(text.substr(
       static_cast<std::size_t>(range.begin), static_cast<std::size_t>(range.end - range.begin)));
@@ -19,8 +19,8 @@ TextRange trimmed_range(std::string_view text, TextRange range) {
           inner.data() - text.data() + static_cast<std::int64_t>(inner.size())};
 }
 
-/// The places of the `count` largest scores at context positions, best first, equal ones by place.
-/// Scores that are not finite are none.
+/// The positions of the `count` largest finite scores in the context, best first, and equal ones by
+/// position.
 std::vector<std::int64_t> best_places(std::span<const double> scores, const EncodedSample& window,
                                       std::int64_t count) {
   std::vector<std::int64_t> places;
@@ -34,8 +34,8 @@ std::vector<std::int64_t> best_places(std::span<const double> scores, const Enco
   return places;
 }
 
-using Candidates =
-    std::map<std::pair<std::int64_t, std::int64_t>, double>;  // bytes of the context › best score
+// Byte ranges of the context, with their best scores.
+using Candidates = std::map<std::pair<std::int64_t, std::int64_t>, double>;
 
 void add_candidates(std::string_view context, const WindowScores& scores,
                     const AnswerOptions& options, Candidates& candidates) {

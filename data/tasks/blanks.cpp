@@ -6,7 +6,7 @@
 namespace nystrom {
 namespace {
 
-/// Bytes of the white space that `text` begins with: of one character, or 0.
+/// The bytes of the white space character at the start of `text`, or 0.
 std::size_t leading_blank(std::string_view text) {
   std::size_t after = 0;
   return valid_utf8_character(text) > 0 && is_white_space(next_code_point(text, after)) ? after : 0;

@@ -1,5 +1,4 @@
-// Sentences out of CoNLL files: a word a line, its label in another column, an empty line behind
-// each sentence.
+// Sentences from CoNLL files: a word and its label a line, and an empty line after each sentence.
 #include <charconv>
 
 #include "core/base/printable.h"
@@ -57,7 +56,7 @@ class ConllExamples : public ExampleReader {
   }
 
  private:
-  /// From 0; nothing where none is named.
+  /// The column number, from 0; nothing if no column is named.
   std::optional<std::size_t> column(const char* name,
                                     const std::optional<std::string>& given) const {
     if (!given) return std::nullopt;

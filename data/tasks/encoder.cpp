@@ -16,8 +16,8 @@ std::int64_t count_of(const T& values) {
   return static_cast<std::int64_t>(values.size());
 }
 
-/// How many tokens of each text stay so that both together have at most `room`, as Hugging Face's
-/// tokenizers cut "longest first".
+/// The number of tokens of each text that fit into `room` together. It follows "longest first" of
+/// Hugging Face's tokenizers.
 std::pair<std::int64_t, std::int64_t> longest_first(std::int64_t first, std::int64_t second,
                                                     std::int64_t room) {
   if (first + second <= room) return {first, second};
@@ -33,8 +33,8 @@ std::vector<std::int32_t> ids_of(std::span<const Token> tokens) {
   return ids;
 }
 
-/// The first and the last token of the example's first answer, those that share a byte with it; −1
-/// and −1 when there are none.
+/// The first and the last token that overlap the example's first answer; −1 and −1 if there are
+/// none.
 std::pair<std::int64_t, std::int64_t> answer_tokens(const Example& example,
                                                     std::span<const Token> tokens) {
   std::int64_t first = -1, last = -1;
@@ -50,12 +50,12 @@ std::pair<std::int64_t, std::int64_t> answer_tokens(const Example& example,
   return {first, last};
 }
 
-/// How many tokens of a wrapped sequence stand before this one.
+/// The number of tokens before this sequence in a wrapped row.
 std::int64_t place_of(const WrappedIds& wrapped, std::int32_t id) {
   return std::ranges::find(wrapped.ids, id) - wrapped.ids.begin();
 }
 
-/// Whether a text that the model reads is empty or white space. What choices begin with may be.
+/// Whether a text that the model reads is blank. The shared beginning of choices may be blank.
 bool has_blank_text(TaskKind kind, const Example& example) {
   if (kind == TaskKind::tokens || !example.pixels.empty()) return false;
   const bool blank_pair = kind != TaskKind::choice && example.pair && is_blank(*example.pair);

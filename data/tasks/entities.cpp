@@ -17,7 +17,7 @@ bool is_alphanumeric(char32_t c) { return is_letter(c) || is_number(c); }
 
 std::vector<TextRange> split_words(std::string_view text) {
   std::vector<TextRange> words;
-  bool open = false;  // the last word may go on
+  bool open = false;  // whether the last word may continue
   char32_t before = ' ';
   for (std::size_t i = 0; i < text.size();) {
     const auto begin = static_cast<std::int64_t>(i);

@@ -61,7 +61,7 @@ std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& 
   throw Error("features are no examples");
 }
 
-/// Files one behind the other.
+/// Reads several files one after another.
 class FilesReader : public ExampleReader {
  public:
   FilesReader(TaskConfig task, std::vector<fs::path> files, Labelled labelled)

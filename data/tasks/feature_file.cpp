@@ -42,7 +42,7 @@ struct FeatureFile::State {
                   shape_text(*features));
   }
 
-  /// All entries of an array with one for each sample; none if the file has no such array.
+  /// All entries of an array with one entry a sample; empty if the file has no such array.
   std::vector<double> column(const char* array_name, bool floating) const {
     const ClassicArray* array = file.find(array_name);
     if (array == nullptr) return {};

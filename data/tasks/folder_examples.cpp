@@ -1,4 +1,4 @@
-// Examples out of folders: the name of a folder is the label of every file in it.
+// Examples from folders. A folder's name is the label of every file in it.
 #include <algorithm>
 
 #include "core/base/printable.h"

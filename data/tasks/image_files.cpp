@@ -55,7 +55,7 @@ class Cifar10 : public ExampleReader {
   std::int64_t number_ = 0;
 };
 
-/// A PNG file, grey.
+/// A PNG file in grey values.
 struct Picture {
   std::uint32_t width = 0, height = 0;
   std::vector<std::uint8_t> pixels;
@@ -64,7 +64,7 @@ struct Picture {
 constexpr std::size_t max_png_bytes = std::size_t{1} << 24;
 constexpr std::uint32_t max_png_side = 1024;
 
-/// BadRow "place: file: …" for one that cannot be read.
+/// Reads an image. Throws a BadRow "place: file: …" for an unreadable one.
 Picture read_png(const fs::path& file, const std::string& place) {
   const auto fail = [&](const std::string& message) {
     throw BadRow(fmt::format("{}: {}: {}", place, printable_path(file), message));

@@ -26,7 +26,7 @@ std::optional<std::int64_t> whole_number(const std::string& text) {
                                                                   : std::nullopt;
 }
 
-/// As numbers if all are whole numbers, by bytes otherwise; sets are sorted by bytes already.
+/// Sorts as numbers if all are whole numbers. Otherwise the order stays that of the set: by bytes.
 std::vector<std::string> sorted(const std::set<std::string>& names) {
   std::vector<std::string> result(names.begin(), names.end());
   if (std::ranges::all_of(result,
@@ -36,7 +36,7 @@ std::vector<std::string> sorted(const std::set<std::string>& names) {
   return result;
 }
 
-/// Without white space around it, in lower case, in Unicode's normal form NFKC.
+/// A label in lower case and Unicode's form NFKC, without white space around it.
 std::string folded(const std::string& name) {
   const std::string_view inner = trimmed(name);
   constexpr auto options = static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPAT |
@@ -44,7 +44,7 @@ std::string folded(const std::string& name) {
   utf8proc_uint8_t* result = nullptr;
   const auto size = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(inner.data()),
                                  static_cast<utf8proc_ssize_t>(inner.size()), &result, options);
-  if (size < 0) return name;  // not UTF-8, as labels out of memory may be
+  if (size < 0) return name;  // not UTF-8, as labels from memory may be
   const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owned(result, &std::free);
   return {reinterpret_cast<const char*>(result), static_cast<std::size_t>(size)};
 }

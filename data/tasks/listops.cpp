@@ -43,12 +43,12 @@ std::optional<Operator> operator_of(std::string_view word) {
                                       : std::optional(static_cast<Operator>(found - operators));
 }
 
-/// The words of an expression, one by one.
+/// Iterates over the words of an expression.
 class Symbols {
  public:
   explicit Symbols(std::string_view source) : rest_(source) {}
 
-  /// Empty after the last. Parentheses count as words, and are passed over.
+  /// The next word, empty after the last. Parentheses are words and are skipped.
   std::string_view next() {
     std::string_view word;
     do {
@@ -136,8 +136,8 @@ int ListOpsGenerator::grow(std::int64_t depth, Draft& draft) {
   const std::int64_t arguments = 2 + draw(options_.max_arguments - 1);
   const auto op = static_cast<std::size_t>(draw(generated_operators));
   draft.length += 2;
-  // A parenthesis for the operator with its first argument, one around that with the second, …, and
-  // one around all with the ].
+  // One parenthesis encloses the operator and its first argument, one encloses that and the second,
+  // and so on. The last one encloses all and the ].
   for (std::int64_t i = 0; i <= arguments; ++i) draft.source += "( ";
   draft.source += operators[op];
   std::vector<int> values;

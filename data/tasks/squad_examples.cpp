@@ -1,4 +1,4 @@
-// Questions out of SQuAD's JSON, versions 1.1 and 2.0: data › paragraphs › qas › answers.
+// Questions from SQuAD's JSON, versions 1.1 and 2.0: data › paragraphs › qas › answers.
 #include <optional>
 #include <set>
 
@@ -28,7 +28,7 @@ const char* describe(const Json& value) {
                               : "null";
 }
 
-/// The bytes at which the characters of a text begin, its end included.
+/// The byte offsets of a text's characters, and its end.
 std::vector<std::int64_t> character_starts(const std::string& text) {
   std::vector<std::int64_t> starts;
   for (std::size_t i = 0; i < text.size(); ++i)
@@ -79,7 +79,7 @@ class SquadExamples : public ExampleReader {
   }
 
  private:
-  /// "dev.json: data[0].paragraphs[3].qas[7]", as many levels as asked for.
+  /// "dev.json: data[0].paragraphs[3].qas[7]", with the requested number of levels.
   std::string where(int levels) const {
     std::string path = fmt::format("{}: data[{}]", *file_, article_);
     if (levels > 1) path += fmt::format(".paragraphs[{}]", paragraph_);
@@ -107,7 +107,7 @@ class SquadExamples : public ExampleReader {
   Example read(const Json& question, const std::string& place) {
     try {
       return read_question(question, place);
-    } catch (const InputError& error) {  // the questions behind it can still be read
+    } catch (const InputError& error) {  // later questions can still be read
       throw BadRow(error.what());
     }
   }
@@ -137,7 +137,7 @@ class SquadExamples : public ExampleReader {
     return example;
   }
 
-  /// Nothing in SQuAD 1.1, which does not know it.
+  /// Nothing in SQuAD 1.1, which lacks this key.
   static std::optional<bool> is_impossible(const Json& question, const std::string& name) {
     if (!question.contains("is_impossible")) return std::nullopt;
     const Json& value = question["is_impossible"];
@@ -172,7 +172,7 @@ class SquadExamples : public ExampleReader {
     }
   }
 
-  /// As many characters of the context as `text` has.
+  /// The part of the context with as many characters as `text`.
   static std::string_view characters_at(std::string_view context, std::size_t begin,
                                         std::string_view text) {
     std::size_t end = begin;

@@ -1,4 +1,4 @@
-// Examples out of tables: a row each.
+// Examples from tables, one a row.
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -39,7 +39,7 @@ class TableExamples : public ExampleReader {
   }
 
  private:
-  /// Where the parts of an example stand in a row.
+  /// The positions of an example's parts in a row.
   struct Columns {
     std::vector<WantedColumn> wanted;
     std::optional<std::size_t> text, pair, label, id;

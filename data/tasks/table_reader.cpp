@@ -32,7 +32,7 @@ std::vector<std::string> split(std::string_view line, char separator) {
   }
 }
 
-/// The cells of one CSV record, which takes in further lines while a quote is open.
+/// The cells of one CSV record, which continues on the next line while a quote is open.
 class CsvRecord {
  public:
   CsvRecord(LineReader& lines, std::string& line)
@@ -117,8 +117,8 @@ struct TableReader::State {
   TaskFormat format;
   bool header;
   std::vector<WantedColumn> wanted;
-  std::vector<std::optional<std::size_t>> places;  // of the wanted columns in a row
-  std::size_t width = 0;  // cells that a row has, or at least has without a header
+  std::vector<std::optional<std::size_t>> places;  // positions of the wanted columns in a row
+  std::size_t width = 0;  // cells of a row; without a header at least as many
   std::string line;
 
   State(const std::filesystem::path& file, TaskFormat kind, bool named,
@@ -160,7 +160,7 @@ struct TableReader::State {
     }
   }
 
-  /// What a header of one column may mean.
+  /// A hint for a header with a single column.
   std::string hint(const std::vector<std::string>& names) const {
     if (names.size() > 1) return "";
     if (format == TaskFormat::tsv && names[0].find(',') != std::string::npos)
@@ -273,7 +273,7 @@ TableReader::TableReader(const std::filesystem::path& file, TaskFormat format, b
   }
   try {
     state_->read_header();
-  } catch (const BadRow& error) {  // without its header nothing behind it can be read
+  } catch (const BadRow& error) {  // without a header no row can be read
     throw InputError(error.what());
   }
 }

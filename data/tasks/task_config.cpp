@@ -60,8 +60,8 @@ struct Recipe {
   BadRows bad_rows = BadRows::stop;
 };
 
-/// The files of GLUE (Wang et al., ICLR 2019) as its download has them, IMDB (Maas et al., ACL
-/// 2011), TREC (Li & Roth, COLING 2002), those of Long Range Arena (Tay et al., ICLR 2021).
+/// The files of GLUE (Wang et al., ICLR 2019) as downloaded, of IMDB (Maas et al., ACL 2011), of
+/// TREC (Li & Roth, COLING 2002), and of Long Range Arena (Tay et al., ICLR 2021).
 const std::vector<Recipe>& recipes() {
   using enum TaskKind;
   using enum TaskFormat;
@@ -138,7 +138,7 @@ bool is_column_number(const std::string& text) {
          text.find_first_not_of("0123456789") == text.npos;
 }
 
-/// Of one column as two things the model would see what it is to predict, or a text twice.
+/// A column with two uses would show the model its target, or one text twice.
 void check_distinct_columns(const TaskConfig& task, Problems& found) {
   const TaskColumns columns = named_columns(task);
   std::map<std::string, std::string> first_use;

@@ -9,7 +9,7 @@
 namespace nystrom {
 namespace {
 
-/// Of what an example asks, with the parts told apart.
+/// A hash of an example's inputs, with their boundaries.
 Digest digest_of(const Example& example) {
   Checksum checksum;
   const auto add = [&](std::string_view part) {
@@ -52,7 +52,7 @@ struct TaskDataset::State {
   EncodingCounts counts;
   SkippedRows skipped;
   std::vector<FeatureFile> files;
-  std::vector<std::int64_t> first_of_file;  // the number of each file's first sample
+  std::vector<std::int64_t> first_of_file;  // number of each file's first sample
 
   State(const TaskEncoder& encoder, bool keep_examples)
       : task(encoder.task()),
@@ -75,7 +75,7 @@ struct TaskDataset::State {
     if (keep) kept.push_back(std::move(example));
   }
 
-  /// Opens a file behind those there are; its samples must be like theirs.
+  /// Opens another file, whose samples must have the same form.
   void add_file(const std::filesystem::path& path, Labelled labelled, std::int64_t sequence_length);
   void add_feature_sample(const FeatureFile& file, std::int64_t number,
                           std::int64_t sequence_length);

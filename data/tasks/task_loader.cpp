@@ -35,7 +35,7 @@ class BatchMaker {
       : data_(dataset), samples_(samples), ids_(ids) {
     require(samples.size() == ids.size() && !samples.empty(), "task batch: {} samples with {} ids",
             samples.size(), ids.size());
-    std::int64_t longest = 1;  // where all texts are empty, too
+    std::int64_t longest = 1;  // at least 1, even if all texts are empty
     for (const std::int64_t sample : samples) longest = std::max(longest, dataset.length(sample));
     const std::int64_t rounded =
         (longest + padding.multiple - 1) / padding.multiple * padding.multiple;
@@ -154,7 +154,7 @@ class BatchMaker {
   Batch batch_;
 };
 
-/// What a sample adds to Batch::targets.
+/// The number of targets that a sample adds to Batch::targets.
 std::int64_t targets_of(const TaskDataset& dataset, std::int64_t index) {
   if (dataset.target() != TaskTarget::word_classes) return 1;
   return std::ranges::count_if(dataset.sample(index).word_starts,

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double nan = std::numeric_limits<double>::quiet_NaN();
 
-/// Entries of one class.
+/// The counts of one class.
 struct ClassCounts {
   std::int64_t truth = 0, predicted = 0, correct = 0;
 };
@@ -46,7 +46,7 @@ PrecisionRecall precision_recall(const ClassCounts& counts) {
           share(2 * counts.correct, counts.truth + counts.predicted)};
 }
 
-/// From 1, ties having the mean of theirs.
+/// Ranks from 1, where ties have their mean rank.
 std::vector<double> ranks(std::span<const double> values) {
   std::vector<std::size_t> order(values.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -147,7 +147,7 @@ Tag parse_tag(std::string_view text) {
   return {text[0], type.empty() ? "_" : type};
 }
 
-/// Whether an entity that `before` belongs to reaches to the word of `tag`.
+/// Whether the entity of `before` continues at the word of `tag`.
 bool goes_on(const Tag& before, const Tag& tag) {
   const bool open = before.letter != 'O' && before.letter != 'E' && before.letter != 'S';
   const bool inside = tag.letter != 'O' && tag.letter != 'B' && tag.letter != 'S';

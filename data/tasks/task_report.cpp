@@ -9,7 +9,7 @@
 namespace nystrom {
 namespace {
 
-/// What is right about an example, as far as equal inputs can contradict each other in it.
+/// The label of an example, in a form in which equal inputs can contradict each other.
 struct Truth {
   std::int64_t label;
   double value;
@@ -49,7 +49,8 @@ void count_labels(const TaskDataset& data, TaskSetReport& report) {
     report.labels.emplace_back(std::to_string(place), count);
 }
 
-/// A header that is read as a row makes a label of its own.
+/// The label of the first row, if only that row has it. A header that is read as a row looks like
+/// this.
 std::string lone_first_label(const TaskDataset& data, const TaskSetReport& report) {
   if (data.target() != TaskTarget::classes || data.task().header.value_or(true) ||
       data.size() == 0 || !data.sample(0).labelled)

@@ -16,12 +16,12 @@ std::int64_t largest(std::span<const double> scores) {
 
 struct TaskScorer::State {
   std::shared_ptr<const TaskDataset> data;
-  std::vector<std::uint8_t> seen;              // of each sample
-  std::vector<std::int64_t> predicted;         // classes, choice
-  std::vector<double> values;                  // value
-  std::vector<std::vector<std::string>> tags;  // word_classes
-  std::vector<std::pair<std::vector<double>, std::vector<double>>>
-      spans;  // span: scores of start and end
+  std::vector<std::uint8_t> seen;              // whether each sample was added
+  std::vector<std::int64_t> predicted;         // for classes and choice
+  std::vector<double> values;                  // for value
+  std::vector<std::vector<std::string>> tags;  // for word_classes
+  // For span: the scores of start and end.
+  std::vector<std::pair<std::vector<double>, std::vector<double>>> spans;
 
   void mark(std::int64_t sample) {
     std::uint8_t& mark = seen.at(static_cast<std::size_t>(sample));

@@ -36,7 +36,7 @@ class PlainSource : public ByteSource {
   std::int64_t position_ = 0;
 };
 
-/// What both formats share: blocks of the file, and the watch for bombs.
+/// The common part of both formats: blocks of the file, and the detection of bombs.
 class CompressedSource : public ByteSource {
  public:
   explicit CompressedSource(const std::filesystem::path& path)
@@ -50,8 +50,8 @@ class CompressedSource : public ByteSource {
         block_used_ = 0;
       }
       if (block_used_ == block_size_ && !expects_more()) break;
-      // With the file at its end a decoder may still hold output; one that gives nothing then waits
-      // for bytes that do not come.
+      // At the end of the file a decoder may still hold output. If it makes none, it waits for
+      // missing bytes.
       const bool at_end = block_used_ == block_size_;
       const std::size_t made = decode(buffer.subspan(filled));
       require_input(
@@ -67,9 +67,9 @@ class CompressedSource : public ByteSource {
   std::int64_t position() const override { return file_.position(); }
 
  protected:
-  /// Whether what was decoded so far ends inside a member or frame.
+  /// Whether the output so far ends inside a member or frame.
   virtual bool expects_more() const = 0;
-  /// Decodes from input() into `output`; the bytes made, maybe 0.
+  /// Decodes input() into `output`, and returns the number of bytes, maybe 0.
   virtual std::size_t decode(std::span<char> output) = 0;
 
   std::span<const char> input() const {
@@ -133,7 +133,7 @@ class GzipSource : public CompressedSource {
 
  private:
   z_stream stream_{};
-  bool in_member_ = true;  // an empty file is no gzip file
+  bool in_member_ = true;  // an empty file is not a gzip file
 };
 
 class ZstdSource : public CompressedSource {
@@ -163,7 +163,7 @@ class ZstdSource : public CompressedSource {
 
  private:
   ZSTD_DStream* stream_;
-  std::size_t wanted_ = 1;  // an empty file is no zstd file
+  std::size_t wanted_ = 1;  // an empty file is not a zstd file
 };
 
 }  // namespace

@@ -33,7 +33,7 @@ std::int64_t count_lines(std::string_view text) {
   return std::count(text.begin(), text.end(), '\n');
 }
 
-/// Where to cut `text`, which has more than `limit` bytes: behind white space if there is some,
+/// The position to cut `text`, which has more than `limit` bytes: after white space if possible,
 /// else between characters.
 std::size_t cut_position(std::string_view text, std::size_t limit) {
   const std::size_t space = text.find_last_of(white_space, limit - 1);
@@ -43,7 +43,7 @@ std::size_t cut_position(std::string_view text, std::size_t limit) {
   return cut;
 }
 
-/// The files of one pattern.
+/// The files that match one pattern.
 std::vector<std::string> match(const std::string& pattern) {
   require_input(!pattern.empty() && pattern.find('\0') == pattern.npos,
                 "a file pattern is empty or holds a NUL byte");
@@ -104,7 +104,7 @@ std::vector<std::filesystem::path> match_files(std::span<const std::string> patt
 
 // ---- One file -----------------------------------------------------------------------------------
 
-/// Cuts a file into documents and these into pieces, whatever the bytes are.
+/// Cuts a file into documents, and these into pieces. The bytes need not be valid.
 class TextReader::FilePieces {
  public:
   FilePieces(const std::filesystem::path& path, Documents documents, std::size_t piece_bytes)
@@ -126,7 +126,7 @@ class TextReader::FilePieces {
     }
     done_ = true;
     const std::string_view rest = waiting();
-    // The end of the last line begins no further line; but an empty file is an empty document.
+    // No line begins after the last line end. An empty file, however, is an empty document.
     if (rest.empty() && line_ > 1) return std::nullopt;
     return take(rest, rest.size(), 0, false);
   }
@@ -144,8 +144,8 @@ class TextReader::FilePieces {
     return piece;
   }
 
-  /// Appends a block; false at the end of the file. A CR is held back until it is known whether LF
-  /// follows.
+  /// Appends a block. Returns false at the end of the file. A CR is held back until the next byte
+  /// shows whether it is LF.
   bool fill() {
     buffer_.erase(0, start_);
     start_ = 0;
@@ -172,8 +172,8 @@ class TextReader::FilePieces {
   std::unique_ptr<ByteSource> source_;
   std::vector<char> block_;
   std::string buffer_;
-  std::size_t start_ = 0;     // of what was not handed out, in buffer_
-  std::size_t searched_ = 0;  // bytes behind start_ known to hold no line end
+  std::size_t start_ = 0;     // start of the unread bytes in buffer_
+  std::size_t searched_ = 0;  // bytes after start_ that hold no line end
   std::int64_t line_ = 1;
   bool pending_cr_ = false;
   bool done_ = false;
@@ -200,12 +200,12 @@ void TextReader::skip(SkipReason reason, const std::filesystem::path& file, std:
         line > 0 ? fmt::format("{}:{}", printable_path(file), line) : printable_path(file);
 }
 
-/// The first reading of a file: lists the documents longer than a piece that hold bad bytes.
+/// The first pass over a file: lists the documents longer than a piece that hold invalid bytes.
 void TextReader::find_long_rejects(const std::filesystem::path& file) {
   long_rejects_.clear();
   long_rejects_passed_ = 0;
   FilePieces pieces(file, documents_, piece_bytes_);
-  std::int64_t start = 0;  // of the document at hand; 0 between documents
+  std::int64_t start = 0;  // line of the current document; 0 between documents
   bool rejected = false;
   while (const auto piece = pieces.next()) {
     if (start == 0) rejected = false;
@@ -239,7 +239,7 @@ bool TextReader::open_next_file() {
   return false;
 }
 
-/// Whether the piece is to be handed out; counts its document when it is the first of one.
+/// Whether to return the piece. Counts its document if it is the first piece of one.
 bool TextReader::accepts(const TextPiece& piece) {
   const bool first = !inside_document_;
   const bool is_long = piece.continues || inside_document_;
