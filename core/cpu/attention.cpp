@@ -1,6 +1,6 @@
-// Blockwise attention with online softmax: scores exist one block at a time (Rabe & Staats, arXiv
-// 2112.05682; Dao et al., arXiv 2205.14135). Operands of any type are read into blocks of the
-// accumulate type, so one template serves f32 and bf16.
+// Blockwise attention with online softmax: only one block of scores exists at a time (Rabe &
+// Staats, arXiv 2112.05682; Dao et al., arXiv 2205.14135). Operands of any type are read into
+// blocks of the accumulate type. So one template serves f32 and bf16.
 #include "core/cpu/level.h"
 
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace nystrom::kernels::NYSTROM_LEVEL {
 namespace {
 
-constexpr std::int64_t block = 64;  // queries and keys of one score block
+constexpr std::int64_t block = 64;  // queries and keys of a score block
 
 /// One head of one sample of a [b, h, rows, width] view.
 struct Head {
@@ -36,7 +36,7 @@ NYSTROM_INLINE void load_rows(const CView& view, Head head, std::int64_t first, 
     load_row(view, head.offset + (first + r) * head.row, target + r * width, width);
 }
 
-/// As load_rows with masked rows read as 0: padding may hold anything, also infinities.
+/// load_rows with masked rows read as 0, because padding may hold anything, even infinities.
 template <class A>
 NYSTROM_INLINE void load_valid_rows(const CView& view, Head head, const std::uint8_t* valid,
                                     std::int64_t first, std::int64_t rows, A* target) {
@@ -65,7 +65,7 @@ NYSTROM_INLINE bool any_valid(const std::uint8_t* valid, std::int64_t first, std
   return false;
 }
 
-/// scores[r, j] = −∞ where key first + j is masked.
+/// scores[r, j] = −∞ if key first + j is masked.
 template <class A>
 NYSTROM_INLINE void mask_scores(A* scores, std::int64_t rows, std::int64_t keys,
                                 const std::uint8_t* valid, std::int64_t first) {
@@ -77,8 +77,8 @@ NYSTROM_INLINE void mask_scores(A* scores, std::int64_t rows, std::int64_t keys,
   }
 }
 
-/// Folds one block of scores into a row's running maximum and sum; leaves its exponentials in
-/// `scores` and returns the factor by which what was summed before shrinks.
+/// Adds one block of scores to a row's running maximum and sum. Stores the exponentials in
+/// `scores`, and returns the factor that rescales earlier sums.
 template <class A>
 NYSTROM_INLINE A online_softmax_row(A* scores, std::int64_t keys, A& largest, A& sum) {
   A block_max = scores[0];
@@ -97,10 +97,10 @@ NYSTROM_INLINE A online_softmax_row(A* scores, std::int64_t keys, A& largest, A&
   return shrink;
 }
 
-/// The keys of one sample that count, and the factor of its scores.
+/// The unmasked keys of one sample, and the factor of its scores.
 template <class A>
 struct Keys {
-  const std::uint8_t* valid;  // null: all
+  const std::uint8_t* valid;  // null: all keys
   A scale;
 
   NYSTROM_INLINE Keys(const CView& mask, std::int64_t sample, std::int64_t count, EmptyRows empty,
@@ -108,7 +108,7 @@ struct Keys {
       : valid(mask ? mask.as<std::uint8_t>() + sample * mask.shape[1] : nullptr),
         scale(static_cast<A>(factor)) {
     if (empty == EmptyRows::zero || any_valid(valid, 0, count)) return;
-    valid = nullptr;  // all scores equal: a uniform softmax over every key
+    valid = nullptr;  // equal scores: a uniform softmax over all keys
     scale = 0;
   }
 };
@@ -127,7 +127,7 @@ struct ForwardScratch {
         sum(block) {}
 };
 
-/// Queries first … first + rows of one head against all keys.
+/// The attention of queries first … first + rows of one head to all keys.
 template <class A>
 void forward_block(const CView& q, const CView& k, const CView& v, Keys<A> valid_keys,
                    std::int64_t index, std::int64_t first, std::int64_t rows,
@@ -185,7 +185,7 @@ struct BackwardScratch {
         inner(queries) {}
 };
 
-/// p = exp(scores − lse) and dp ← dS = scale · p ∘ (dp − inner) of one block of rows.
+/// p = exp(scores − lse) and dp ← dS = scale · p ∘ (dp − inner), for one block of rows.
 template <class A>
 NYSTROM_INLINE void score_gradient(A* p, A* dp, const A* lse, const A* inner, std::int64_t rows,
                                    std::int64_t keys, A scale) {
@@ -202,8 +202,8 @@ NYSTROM_INLINE void score_gradient(A* p, A* dp, const A* lse, const A* inner, st
   }
 }
 
-/// All of one head: with P = softmax(scale · q kᵀ), dv = Pᵀ dout; dP = dout vᵀ; dS = scale · P ∘
-/// (dP − rowsum(dout ∘ out)); dq = dS k; dk = dSᵀ q.
+/// The gradients of one head. With P = softmax(scale · q kᵀ): dv = Pᵀ dout; dP = dout vᵀ; dS =
+/// scale · P ∘ (dP − rowsum(dout ∘ out)); dq = dS k; dk = dSᵀ q.
 template <class A>
 void backward_head(const CView& q, const CView& k, const CView& v, Keys<A> valid_keys, A scale,
                    const CView& out, const A* lse, const CView& dout, std::int64_t index,

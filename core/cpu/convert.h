@@ -33,7 +33,7 @@ NYSTROM_INLINE void convert_row(const From* __restrict source, To* __restrict ta
   for (std::int64_t i = 0; i < n; ++i) target[i] = convert<To>(source[i]);
 }
 
-/// Uninitialised, 64-byte aligned working memory of one thread.
+/// Uninitialised working memory of one thread, 64-byte aligned.
 template <class T>
 class Scratch {
  public:
@@ -41,8 +41,8 @@ class Scratch {
       : data_(static_cast<T*>(std::aligned_alloc(
             64, (static_cast<std::size_t>(count) * sizeof(T) + 63) / 64 * 64 + 64))) {
     if (!data_)
-      __builtin_trap();  // a few hundred KiB at most: the arena has failed with a message long
-                         // before
+      // It needs a few hundred KiB at most. The arena would have failed earlier, with a message.
+      __builtin_trap();
   }
   NYSTROM_INLINE ~Scratch() { std::free(data_); }
   Scratch(const Scratch&) = delete;
@@ -54,7 +54,7 @@ class Scratch {
   T* data_;
 };
 
-/// Reads `n` elements starting `offset` elements into the view, as A; the view's type is any that
+/// Reads `n` elements as A, from element `offset` of the view on. The view's type is any that
 /// accumulates in A.
 template <class A>
 NYSTROM_INLINE void load_row(const CView& view, std::int64_t offset, A* target, std::int64_t n) {

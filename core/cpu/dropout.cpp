@@ -1,4 +1,5 @@
-// Dropout by counters: the mask of an element depends on its sample and place alone (core/rng.h).
+// Counter-based dropout: the mask of an element depends on its sample and position only
+// (core/rng.h).
 #include "core/cpu/level.h"
 
 #include "core/cpu/dropout_row.h"

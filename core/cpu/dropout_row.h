@@ -1,5 +1,5 @@
-// Dropout masks, many counters at a time, so that the rounds vectorise. See core/rng.h for what
-// decides a mask.
+// Dropout masks for many counters at a time, so that the rounds vectorise. core/rng.h defines the
+// mask.
 #pragma once
 
 #ifdef __SSE2__
@@ -15,17 +15,17 @@
 namespace nystrom {
 namespace {
 
-/// Philox words in 64-bit lanes: a multiplication reads the lower half of a lane and leaves its
-/// product in the whole of it, so that neither half is ever moved but by one shift, and the upper
-/// halves may hold anything.
+/// Philox words in 64-bit lanes. A multiplication reads the lower half of a lane and writes the
+/// whole lane. So one shift is the only move between halves, and the upper halves may hold
+/// anything.
 typedef std::uint64_t PhiloxVector __attribute__((vector_size(NYSTROM_VECTOR_BYTES)));
 constexpr int counters_per_vector = NYSTROM_VECTOR_BYTES / 8;
-constexpr int philox_vectors = 4;  // side by side, to hide the latency of multiplications
+constexpr int philox_vectors = 4;  // in parallel, to hide the latency of multiplications
 constexpr int lanes = philox_vectors * counters_per_vector;
 
 NYSTROM_INLINE PhiloxVector multiply_lower_halves(PhiloxVector a, std::uint64_t factor) {
 #if defined(__AVX512F__)
-  // The form with a mask: the plain one of GCC 12 warns of an uninitialised value.
+  // The masked intrinsic: for the plain one, GCC 12 warns of an uninitialised value.
   return reinterpret_cast<PhiloxVector>(_mm512_maskz_mul_epu32(
       0xff, reinterpret_cast<__m512i>(a), _mm512_set1_epi64(static_cast<long long>(factor))));
 #elif defined(__AVX2__)
@@ -39,8 +39,8 @@ NYSTROM_INLINE PhiloxVector multiply_lower_halves(PhiloxVector a, std::uint64_t 
 #endif
 }
 
-/// Words of the Philox blocks first … first + lanes − 1 of a sample, 4 a block, one block behind
-/// the other.
+/// Words of the Philox blocks first … first + lanes − 1 of a sample: 4 words a block, block after
+/// block.
 NYSTROM_INLINE void philox_lanes(PhiloxKey key, std::uint32_t first, std::uint64_t sample,
                                  std::uint32_t site, std::uint32_t (&words)[4 * lanes]) {
   std::uint64_t counters[lanes];
@@ -86,7 +86,7 @@ struct DropoutMask {
   NYSTROM_INLINE DropoutMask(const DropoutKey& k, double p)
       : key(philox_key(k.seed, k.step)),
         site(k.site),
-        // An element is dropped when its word lies below p · 2³².
+        // An element is dropped if its word is below p · 2³².
         threshold(static_cast<std::uint32_t>(p * 4294967296.0)),
         scale(static_cast<A>(1 / (1 - p))) {}
 
@@ -94,8 +94,8 @@ struct DropoutMask {
   NYSTROM_INLINE void factors(std::int64_t sample, std::int64_t first, std::int64_t n,
                               A* factor) const {
     constexpr std::int64_t block = 4 * lanes;
-    const std::uint32_t least =
-        threshold;  // local: what is read through `this` keeps a loop from being vectorised
+    // A local copy: reads through `this` would prevent vectorisation.
+    const std::uint32_t least = threshold;
     const A kept = scale;
     for (std::int64_t at = first / block * block; at < first + n; at += block) {
       std::uint32_t words[block];

@@ -1,4 +1,4 @@
-// Element-wise kernels: one strided loop each, sums in the accumulate type.
+// Element-wise kernels: one strided loop each, with sums in the accumulate type.
 #include "core/cpu/convert.h"
 #include "core/cpu/level.h"
 #include "core/cpu/strided.h"

@@ -1,4 +1,4 @@
-// Rows by index: embeddings, chosen positions, and the mean over segments of a sequence.
+// Rows by index: embeddings, selected positions, and means over the segments of a sequence.
 #include "core/cpu/level.h"
 
 #include "core/cpu/convert.h"
@@ -34,8 +34,8 @@ void scatter_add_rows(CView x, CView index, std::int64_t skip, View y) {
     using T = typename decltype(from)::type;
     visit_float(y.dtype, [&](auto to) {
       using Out = typename decltype(to)::type;
-      // Threads share out the columns: each adds the rows in order, so no two write one element and
-      // the sum is always the same.
+      // Threads divide the columns and add the rows in order. So no two threads write the same
+      // element, and sums are deterministic.
       parallel_ranges(width, 64, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t r = 0; r < rows; ++r) {
           if (id[r] < 0 || id[r] == skip) continue;
@@ -53,7 +53,7 @@ void scatter_add_rows(CView x, CView index, std::int64_t skip, View y) {
 
 namespace {
 
-/// Positions of the valid tokens of each sample in order, and how many there are.
+/// The positions of each sample's valid tokens in order, and their number.
 class ValidTokens {
  public:
   ValidTokens(const CView& mask, std::int64_t batch, std::int64_t length)

@@ -1,5 +1,5 @@
-// Included first by every vector unit of core/cpu/: names the namespace of the level it is being
-// compiled for.
+// Every vector unit of core/cpu/ includes this first. It names the namespace of the level that is
+// being compiled.
 #pragma once
 
 #ifndef NYSTROM_LEVEL

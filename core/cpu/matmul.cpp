@@ -1,5 +1,5 @@
-// f32 and bf16 matrix products through oneDNN, which chooses its own vector code (AVX2 … AMX).
-// Versions 2.6 and 3.x.
+// f32 and bf16 matrix products through oneDNN, which selects its own vector code (AVX2 … AMX).
+// Supports versions 2.6 and 3.x.
 #include <dnnl.hpp>
 
 #include <algorithm>
@@ -30,9 +30,8 @@ memory::data_type type_of(DType dtype) {
   return dtype == DType::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
 }
 
-/// Shape and strides at the rank of the result; missing leading axes have size 1. oneDNN reads the
-/// layout off the strides, also those of axes of size 1 that nobody walks, so these are made
-/// canonical.
+/// Shape and strides with the rank of the result; missing leading axes have size 1. oneDNN derives
+/// the layout from all strides, even of axes of size 1. So their strides are made canonical.
 memory::desc describe(const ViewBase& view, int rank) {
   memory::dims sizes(static_cast<std::size_t>(rank), 1), strides(static_cast<std::size_t>(rank), 1);
   for (int i = 1; i <= view.rank; ++i) {
@@ -59,8 +58,8 @@ Product make_product(const CView& a, const CView& b, const CView& bias, const Vi
                      bool accumulate) {
   Product p{describe(a, c.rank), describe(b, c.rank), describe(c, c.rank), {}, {}, {}};
   dnnl::primitive_attr attributes;
-  // The library's own scratchpad belongs to the thread that made the primitive; ours come and go
-  // with each call.
+  // The library's own scratchpad belongs to the thread that created the primitive. Ours is
+  // allocated for each call.
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
   if (accumulate) {
     dnnl::post_ops operations;
@@ -93,12 +92,13 @@ void append_key(std::string& key, const ViewBase& view) {
              sizeof(view.stride[0]) * static_cast<std::size_t>(view.rank));
 }
 
-/// Creating a primitive costs more than a small product: they are kept by shape, strides and types.
+/// Creating a primitive costs more than a small product. Primitives are cached by shape, strides
+/// and types.
 Product cached_product(const CView& a, const CView& b, const CView& bias, const View& c,
                        bool accumulate) {
   static auto& cache = *new std::unordered_map<std::string, Product>;
   static std::mutex mutex;
-  constexpr std::size_t most = 4096;  // ragged batches bring ever new shapes
+  constexpr std::size_t most = 4096;  // batches of varying size always have new shapes
   std::string key{accumulate ? '+' : '=', static_cast<char>(num_threads())};
   append_key(key, a);
   append_key(key, b);
@@ -131,7 +131,7 @@ void run_product(const CView& a, const CView& b, const CView& bias, const View& 
   stream().wait();
 }
 
-/// oneDNN multiplies bf16 only where AVX-512 exists.
+/// oneDNN multiplies bf16 only with AVX-512.
 bool has_bf16() { return cpu_level() == CpuLevel::avx512; }
 
 Tensor as_f32(const CView& x) {

@@ -1,4 +1,4 @@
-// A plain blocked matrix product: all of f64, and the oracle of the library's f32 and bf16.
+// A blocked matrix product for f64, and the reference for the library's f32 and bf16 products.
 #include "core/cpu/level.h"
 
 #include "core/cpu/parallel.h"
@@ -12,8 +12,7 @@ constexpr std::int64_t row_block = 64, depth_block = 128, column_block = 256;
 
 NYSTROM_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
-/// Offset of batch element `index` of the result's batch axes, in a view whose batch axes of size 1
-/// repeat.
+/// The offset of batch element `index` of the result, in a view whose batch axes of size 1 repeat.
 NYSTROM_INLINE std::int64_t batch_offset(const ViewBase& view, const ViewBase& result,
                                          std::int64_t index) {
   std::int64_t offset = 0;

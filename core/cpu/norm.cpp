@@ -1,5 +1,5 @@
-// Layer normalisation (Ba et al., arXiv 1607.06450), statistics in the accumulate type; alone, or
-// of a residual sum.
+// Layer normalisation (Ba et al., arXiv 1607.06450) of one input or of a residual sum, with
+// statistics in the accumulate type.
 #include "core/cpu/level.h"
 
 #include <cmath>
@@ -37,8 +37,8 @@ struct Norm {
   }
 };
 
-/// What a row's gradient needs. With x̂ = (x − mean) · rstd and g = dy ∘ gamma: dx = rstd (g −
-/// mean(g) − x̂ mean(g ∘ x̂)); dgamma = Σ dy ∘ x̂; dbeta = Σ dy.
+/// The gradient of a row. With x̂ = (x − mean) · rstd and g = dy ∘ gamma: dx = rstd (g − mean(g) −
+/// x̂ mean(g ∘ x̂)); dgamma = Σ dy ∘ x̂; dbeta = Σ dy.
 template <class T>
 struct NormGradient {
   using A = accumulate_t<T>;
@@ -48,7 +48,7 @@ struct NormGradient {
   T* dx;
 
   NYSTROM_INLINE void operator()(std::int64_t r, A* chunk) const {
-    // Local pointers: what a loop reads through `this` keeps it from being vectorised.
+    // Local pointers: reads through `this` would prevent vectorisation.
     const T* row = x + r * n;
     const T* grad = dy + r * n;
     const T* weight = gamma;
@@ -76,8 +76,7 @@ struct NormGradient {
   }
 };
 
-/// Calls row(r, sums of its chunk) for all rows and adds the sums of dgamma and dbeta to where they
-/// belong.
+/// Calls row(r, sums of its chunk) for all rows, and adds the sums to dgamma and dbeta.
 template <class A, class Row>
 void sum_parameter_gradients(std::int64_t rows, std::int64_t n, A* dgamma, A* dbeta,
                              const Row& row) {

@@ -1,4 +1,4 @@
-// Loops over cores. The bodies must not throw: kernels check before they start.
+// Parallel loops. Bodies must not throw, so kernels check before they start.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace nystrom {
 
 namespace {
 
-/// Calls body(begin, end) on disjoint pieces of 0 … n, at least `grain` long, on all threads.
+/// Calls body(begin, end) on disjoint ranges of 0 … n, each at least `grain` long, on all threads.
 template <class Body>
 NYSTROM_INLINE void parallel_ranges(std::int64_t n, std::int64_t grain, const Body& body) {
   const std::int64_t most = (n + grain - 1) / grain;
@@ -23,7 +23,7 @@ NYSTROM_INLINE void parallel_ranges(std::int64_t n, std::int64_t grain, const Bo
   for (std::int64_t p = 0; p < pieces; ++p) body(n * p / pieces, n * (p + 1) / pieces);
 }
 
-/// Elements below which a loop is not worth a second thread.
+/// The number of elements below which a second thread does not pay off.
 constexpr std::int64_t elementwise_grain = 16384;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The iterative pseudo-inverse of the landmark matrix, forward and backward, one matrix after
-// another in cache.
+// The iterative pseudo-inverse of the landmark matrix, forward and backward. Matrices are processed
+// one by one, in cache.
 #include "core/cpu/level.h"
 
 #include "core/cpu/parallel.h"
@@ -9,7 +9,7 @@
 namespace nystrom::kernels::NYSTROM_LEVEL {
 namespace {
 
-/// Where the largest column sum stands.
+/// The column with the largest sum.
 template <class A>
 struct ColumnSum {
   A value;
@@ -86,7 +86,7 @@ struct GradScratch {
       : factors(m), dz(m * m), next_dz(m * m), dt(m * m), dm(m * m), dw(m * m), transposed(m * m) {}
 };
 
-/// One iteration backwards: s.dz holds dZ⁺ and receives dZ; dA is accumulated.
+/// One iteration of the backward pass. s.dz holds dZ⁺ and receives dZ; dA is accumulated.
 template <class A>
 void step_backwards(const Square<A>& square, const A* a, const A* z, const GradScratch<A>& s,
                     A* da) {

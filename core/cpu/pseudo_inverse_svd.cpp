@@ -7,8 +7,8 @@
 namespace nystrom::kernels::cpu {
 namespace {
 
-/// In f64 whatever the type: one instance of Eigen's templates to compile, and no rounding beside
-/// that of A.
+/// Always computed in f64: only one instance of Eigen's templates is compiled, and A is the only
+/// rounded value.
 template <class A>
 void invert(const A* a, std::int64_t m, A* z) {
   using Stored = Eigen::Matrix<A, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;

@@ -1,5 +1,5 @@
-// Sums. Work is cut by size alone, never by the number of threads, so that results do not depend on
-// it.
+// Sums. The division of work depends on sizes only, not on the number of threads, and so do the
+// results.
 #include "core/cpu/level.h"
 
 #include "core/cpu/convert.h"
@@ -47,7 +47,7 @@ void sum_columns(const CView& x, const View& y, bool accumulate) {
   }
 }
 
-/// Σ of piece(first, count) over neighbouring pieces of n elements, added up in their order.
+/// Σ of piece(first, count) over consecutive pieces of n elements, added in their order.
 template <class Sum, class Piece>
 NYSTROM_INLINE Sum sum_of_pieces(std::int64_t n, const Piece& piece) {
   constexpr std::int64_t most = 1 << 16;
@@ -62,8 +62,7 @@ NYSTROM_INLINE Sum sum_of_pieces(std::int64_t n, const Piece& piece) {
   return total;
 }
 
-/// Alone, so that nothing in the loop is read through a closure, which would keep it from being
-/// vectorised.
+/// A separate function: reads through a closure would prevent vectorisation of the loop.
 template <class T>
 NYSTROM_INLINE double squares(const T* data, std::int64_t n) {
   double sum = 0;
@@ -73,7 +72,7 @@ NYSTROM_INLINE double squares(const T* data, std::int64_t n) {
   return sum;
 }
 
-/// Words first … first + n − 1 of the whole.
+/// The words first … first + n − 1.
 template <class Word>
 NYSTROM_INLINE std::uint64_t weighted_bits(const Word* words, std::uint64_t first, std::int64_t n) {
   std::uint64_t sum = 0;

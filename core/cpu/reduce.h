@@ -1,4 +1,4 @@
-// Sums over rows, per column, on all threads and yet independent of their number.
+// Sums over rows for each column, on all threads. They do not depend on the number of threads.
 #pragma once
 
 #include "core/cpu/convert.h"
@@ -7,8 +7,8 @@
 namespace nystrom {
 namespace {
 
-/// Cuts `rows` into at most 32 chunks of which each keeps its own sums of `columns` values; total()
-/// adds them in order.
+/// Divides `rows` into at most 32 chunks, each with its own sums of `columns` values. total() adds
+/// them in order.
 template <class A>
 class ColumnSums {
  public:

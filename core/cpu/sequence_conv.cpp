@@ -1,6 +1,6 @@
 // Depthwise convolution along the sequence, one filter a head, as products with a small Toeplitz
-// matrix: T[i, j] = w[j − i] maps block + k − 1 input rows to `block` output rows, and is the same
-// everywhere.
+// matrix. T[i, j] = w[j − i] maps block + k − 1 input rows to `block` output rows. It is the same
+// at all positions.
 #include "core/cpu/level.h"
 
 #include "core/cpu/parallel.h"
@@ -10,11 +10,11 @@
 namespace nystrom::kernels::NYSTROM_LEVEL {
 namespace {
 
-constexpr std::int64_t block =
-    8;  // output rows of one product: of block + k − 1 multiplications k are useful
+// The output rows of one product: k of its block + k − 1 multiplications are useful.
+constexpr std::int64_t block = 8;
 
-/// Rows of one head and sample in the accumulate type with `halo` rows of zeros on both sides;
-/// masked rows are zeros.
+/// The rows of one head and sample in the accumulate type, with `halo` zero rows on both sides.
+/// Masked rows are zero.
 template <class A>
 void load_padded(const CView& x, const std::uint8_t* valid, std::int64_t b, std::int64_t h,
                  std::int64_t halo, A* rows) {

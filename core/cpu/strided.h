@@ -1,5 +1,5 @@
-// Loops over several equally shaped, strided views at once, in pieces that are as long as the
-// strides allow.
+// Joint loops over several strided views with equal shapes, in pieces as long as the strides
+// permit.
 #pragma once
 
 #include "core/cpu/parallel.h"
@@ -8,7 +8,7 @@
 namespace nystrom {
 namespace {
 
-/// The innermost axis is walked by the body, the others by run().
+/// The body iterates over the innermost axis, run() over the others.
 template <int N>
 struct StridedLoop : Strides<N> {
   using Strides<N>::rank, Strides<N>::shape, Strides<N>::stride;
@@ -24,7 +24,7 @@ struct StridedLoop : Strides<N> {
     std::int64_t outer = 1;
     for (int i = 0; i < rank - 1; ++i) outer *= shape[i];
     if (inner == 0 || outer == 0) return;
-    // A single long row is cut into pieces too, else one thread would do it all.
+    // A single long row is divided too, so that all threads have work.
     const std::int64_t piece = outer == 1 ? elementwise_grain : inner;
     const std::int64_t pieces = (inner + piece - 1) / piece;
     parallel_ranges(outer * pieces, (elementwise_grain + piece - 1) / piece,

@@ -1,6 +1,5 @@
-// A small matrix product in registers, for blocks that fit the caches: the building block of
-// attention, the pseudo-inverse and the convolution, and (with loops around it) of the plain f64
-// matmul.
+// A small matrix product in registers, for blocks that fit the caches. Attention, the
+// pseudo-inverse, the convolution and the f64 matmul are built from it.
 #pragma once
 
 #include "core/cpu/convert.h"
@@ -9,7 +8,7 @@
 namespace nystrom {
 namespace {
 
-/// A matrix in memory: element (i, j) stands at data[i * row + j * column].
+/// A matrix in memory: element (i, j) is data[i * row + j * column].
 template <class T>
 struct Strided {
   const T* data;
@@ -22,7 +21,7 @@ struct Vector {
   typedef T type __attribute__((vector_size(NYSTROM_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 };
 
-/// c[R, V vectors] (+)= a[R, K] b[K, V vectors], everything in registers but the operands.
+/// c[R, V vectors] (+)= a[R, K] b[K, V vectors], with everything but the operands in registers.
 template <class T, int R, int V>
 NYSTROM_INLINE void register_tile(std::int64_t K, T alpha, Strided<T> a, const T* b,
                                   std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate) {
@@ -50,7 +49,7 @@ NYSTROM_INLINE void register_tile(std::int64_t K, T alpha, Strided<T> a, const T
   }
 }
 
-/// The last columns, fewer than a vector.
+/// The last columns, if they are fewer than a vector.
 template <class T, int R>
 NYSTROM_INLINE void narrow_tile(std::int64_t N, std::int64_t K, T alpha, Strided<T> a, const T* b,
                                 std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate) {

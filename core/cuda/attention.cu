@@ -1,5 +1,5 @@
-// Which attention kernel runs: cuDNN's for exact attention of long bf16 sequences; else the fused
-// ones where there is bf16 or f16 and the sizes suit the tensor cores; else the plain ones.
+// Selection of the attention kernel. cuDNN computes exact attention of long bf16 sequences. Fused
+// kernels compute bf16 and f16 whose sizes suit the tensor cores. Plain kernels compute the rest.
 #include "core/cuda/attention_cudnn.h"
 #include "core/cuda/attention_fused.cuh"
 #include "core/cuda/attention_plain.cuh"
@@ -16,13 +16,13 @@ __global__ void any_key_kernel(const std::uint8_t* mask, std::int64_t keys, std:
   if (threadIdx.x == 0) any[blockIdx.x] = votes != 0;
 }
 
-/// Whether cuDNN is asked: bf16 operands of one shape, as in exact attention, and every key counts.
-/// Lengths of whole tiles alone: of others its backward pass is known to give NaNs where a row's
+/// Whether cuDNN is tried: for bf16 operands of one shape without a mask, as in exact attention.
+/// Lengths must be whole tiles. For other lengths its backward pass may give NaNs where a row's
 /// scores are far below 0, and each new shape costs a plan.
 bool suits_cudnn(std::initializer_list<CView> operands, const CView& key_mask) {
   constexpr std::int64_t max_width = 128, tile = 128;
-  constexpr std::int64_t fewest_tokens =
-      4096;  // with less work, a plan takes longer than it can save
+  // With less work, making a plan takes longer than it saves.
+  constexpr std::int64_t fewest_tokens = 4096;
   const CView& q = *operands.begin();
   if (key_mask || q.shape[3] % 8 != 0 || q.shape[3] > max_width || q.shape[2] % tile != 0)
     return false;

@@ -1,10 +1,11 @@
 // The fused backward pass. With P = softmax(s q kᵀ): dv = Pᵀ dout; dP = dout vᵀ; dS = s P ∘ (dP −
 // ⟨dout, out⟩); dq = dS k; dk = dSᵀ q.
 //
-// A block owns 64 rows of one side and goes through the other side's: its own rows' gradients stay
-// in registers. Sums over both sides need both kernels, unless one side fits into a single tile, as
-// landmarks do: then the block that owns it finishes the other side's rows in passing, and
-// everything is read once. No atomics: where a loop is cut into parts, these are summed in order.
+// A block owns 64 rows of one side and iterates over the other side's rows. The gradients of its
+// own rows stay in registers. Sums over both sides need two kernels, unless one side fits into a
+// single tile, as landmarks do. Then the block that owns it computes the other side's gradients
+// too, and everything is read once. There are no atomics: if a loop is divided into parts, these
+// are summed in order.
 #include "core/cuda/attention_fused.cuh"
 #include "core/cuda/attention_tiles.cuh"
 #include "core/cuda/reduce.cuh"
@@ -26,7 +27,7 @@ struct Gradients {
   Heads<float, false> dq, dk, dv;
 };
 
-/// ⟨dout, out⟩ of each query: a warp a row.
+/// ⟨dout, out⟩ of each query, one warp a row.
 __global__ void inner_kernel(Heads<float, true> out, Heads<float, true> dout, std::int64_t batch,
                              std::int64_t heads, float* inner) {
   const std::int64_t row =
@@ -40,12 +41,12 @@ __global__ void inner_kernel(Heads<float, true> out, Heads<float, true> dout, st
   if (lane_index() == 0) inner[row] = sum;
 }
 
-/// The block's shared memory: own rows of the two operands, the loop's rows of theirs, P and dS
-/// where a transposed product needs them, and what belongs to queries and keys.
+/// The block's shared memory: its own rows of the two operands, the loop's rows of theirs, P and dS
+/// for transposed products, and data of queries and keys.
 template <class T, int Width>
 struct Tiles {
   T *own1, *own2, *loop1, *loop2, *p, *ds;
-  float *shift, *inner;  // of the queries of the tile: log-sum-exp times log2 e, and ⟨dout, out⟩
+  float *shift, *inner;  // for the tile's queries: log-sum-exp times log2 e, and ⟨dout, out⟩
   std::uint8_t* valid;   // keys of the tile
   NYSTROM_DEVICE Tiles() {
     own1 = dynamic_shared<T>();
@@ -74,7 +75,7 @@ NYSTROM_DEVICE void load_queries(const AttentionProblem<float>& p, const Gradien
   if (threadIdx.x >= tile_rows) return;
   const std::int64_t row = (b * p.heads + h) * p.q.rows + first + threadIdx.x;
   const float lse = inside(first + threadIdx.x) ? g.log_sum_exp[row] : -infinity;
-  // exp2(score − ∞) = 0: queries that do not exist, or have no key, weigh nothing.
+  // exp2(score − ∞) = 0: queries that do not exist, or have no key, have weight 0.
   s.shift[threadIdx.x] = lse == -infinity ? infinity : lse * log2_e;
   s.inner[threadIdx.x] = inside(first + threadIdx.x) ? g.inner[row] : 0.0f;
 }
@@ -88,7 +89,7 @@ NYSTROM_DEVICE void load_keys(const AttentionProblem<float>& p, const Keys<float
   if (threadIdx.x < tile_rows) s.valid[threadIdx.x] = keys(first + threadIdx.x);
 }
 
-/// Scores and dP of a tile become P and dS.
+/// Replaces the scores and dP of a tile by P and dS.
 template <Side Own, class T, int Width>
 NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_rows>& ds,
                                    const Tiles<T, Width>& s, float score_scale, float scale) {
@@ -106,8 +107,8 @@ NYSTROM_DEVICE void score_gradient(Accumulator<tile_rows>& p, Accumulator<tile_r
   }
 }
 
-/// A block a head, a part of the loop and an own tile, the head fastest. OneTile: the own side has
-/// a single tile, and the loop's rows are finished in passing.
+/// A block for each head, part of the loop and own tile; the head varies fastest. OneTile: the own
+/// side has a single tile, and the loop's rows are computed too.
 template <class T, int Width, Side Own, bool OneTile>
 __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<float> p,
                                                                Gradients g, std::int64_t splits) {
@@ -124,13 +125,13 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
   } else {
     load_queries(p, g, b, h, first_own, s.own1, s.own2, s);
   }
-  Accumulator<Width> sum1, sum2;  // dk and dv of own keys, dq of own queries
+  Accumulator<Width> sum1, sum2;  // dk and dv of own keys, or dq of own queries
   sum1.clear();
   sum2.clear();
   for (std::int64_t tile = split * loop_tiles / splits; tile < (split + 1) * loop_tiles / splits;
        ++tile) {
     const std::int64_t first = tile * tile_rows;
-    __syncthreads();  // the last tile's readers are done
+    __syncthreads();  // all threads have read the last tile
     if constexpr (owns_keys) {
       load_queries(p, g, b, h, first, s.loop1, s.loop2, s);
     } else {
@@ -170,7 +171,7 @@ __global__ __launch_bounds__(fused_block) void backward_kernel(AttentionProblem<
       }
     }
   }
-  // Parts are written as samples that follow each other.
+  // Parts are written as consecutive samples.
   store_rows<T>(sum1, owns_keys ? g.dk : g.dq, split * p.batch + b, h, first_own);
   if constexpr (owns_keys) store_rows<T>(sum2, g.dv, split * p.batch + b, h, first_own);
 }
@@ -190,7 +191,7 @@ __global__ void sum_parts_kernel(const float* parts, std::int64_t splits, std::i
   }
 }
 
-/// A gradient of the own side: itself, or parts that are summed when the kernel has run.
+/// A gradient of the own side: the output itself, or parts that are summed after the kernel.
 class Destination {
  public:
   Destination(const ViewBase& like, const AttentionProblem<float>& p, Heads<float, false>& target,

@@ -16,22 +16,22 @@
 namespace nystrom::cuda {
 namespace {
 
-/// The backward pass keeps a bf16 matrix of scores of each head: beyond so many bytes it goes
-/// through samples, then heads, in pieces.
+/// The largest size of score matrices in the backward pass, which keeps one in bf16 for each head.
+/// Larger work is divided by samples, then by heads.
 constexpr std::int64_t max_workspace = std::int64_t{1} << 28;
 
 std::int64_t bytes_of_scores(std::int64_t samples, std::int64_t heads, std::int64_t length) {
   return samples * heads * length * length * 2;
 }
 
-/// GPUs whose plans are known: Ampere, Ada and Hopper. On newer ones, settings of its own make the
-/// backward pass deterministic.
+/// Whether plans for this GPU are known: Ampere, Ada and Hopper. Newer GPUs need other settings for
+/// a deterministic backward pass.
 bool knows_gpu(int device) {
   const int major = compute_capability(device) / 10;
   return major == 8 || major == 9;
 }
 
-/// Null where cuDNN cannot be used. A process has one GPU.
+/// The cuDNN handle of the process's GPU; null if cuDNN cannot be used.
 cudnnHandle_t handle(int device) {
   static const cudnnHandle_t instance = [&] {
     cudnnHandle_t made = nullptr;
@@ -44,8 +44,8 @@ cudnnHandle_t handle(int device) {
   return instance;
 }
 
-/// Null: cuDNN refuses. A plan takes about a third of a second to make: it is kept by shapes and
-/// strides, and so is a refusal.
+/// A cached plan, or null if cuDNN refuses. Making a plan takes about a third of a second. Plans
+/// and refusals are cached by shapes and strides.
 const cudnn::Plan* cached_plan(cudnn::Graph (*graph_of)(std::span<const CView>),
                                std::span<const CView> operands) {
   static auto& cache = *new std::unordered_map<std::string, std::optional<cudnn::Plan>>;
@@ -64,7 +64,7 @@ const cudnn::Plan* cached_plan(cudnn::Graph (*graph_of)(std::span<const CView>),
     std::optional<cudnn::Plan> plan;
     try {
       plan.emplace(graph_of(operands).plan(cudnn::Target(handle(operands.front().device.index))));
-    } catch (const Error&) {  // remembered as a refusal
+    } catch (const Error&) {  // cached as a refusal
     }
     found = cache.emplace(std::move(key), std::move(plan)).first;
   }
@@ -81,7 +81,7 @@ void run(const cudnn::Plan& plan, std::span<const CView> operands,
 
 using GradientOperands = std::array<CView, id_dv>;
 
-/// Of each operand the part [first, first + count) of axis 0 (samples) or 1 (heads).
+/// The part [first, first + count) of each operand, along axis 0 (samples) or 1 (heads).
 GradientOperands part_of(GradientOperands operands, int axis, std::int64_t first,
                          std::int64_t count) {
   for (CView& x : operands) {
@@ -117,7 +117,7 @@ bool attention_cudnn_grad(CView q, CView k, CView v, double scale, CView out, CV
   if (!handle(q.device.index)) return false;
   const GradientOperands operands{q, k, v, out, log_sum_exp, dout, dq, dk, dv};
   const std::int64_t length = q.shape[2];
-  std::int64_t samples = q.shape[0], heads = q.shape[1];  // of a piece
+  std::int64_t samples = q.shape[0], heads = q.shape[1];  // of a part
   while (bytes_of_scores(samples, heads, length) > max_workspace) {
     if (samples == 1 && heads == 1) return false;
     std::int64_t& halved = samples > 1 ? samples : heads;
@@ -131,7 +131,7 @@ bool attention_cudnn_grad(CView q, CView k, CView v, double scale, CView out, CV
                          own_heads = std::min(heads, q.shape[1] - h);
       const auto piece = part_of(part_of(operands, 0, b, own_samples), 1, h, own_heads);
       const cudnn::Plan* plan = cached_plan(attention_grad_graph, piece);
-      // An engine that keeps less sums dq in passing, by atomics: other bits in each run.
+      // Engines with less workspace sum dq by atomics, which give other bits in each run.
       if (!plan || plan->workspace < bytes_of_scores(own_samples, own_heads, length)) return false;
       run(*plan, piece, {{id_scale, &factor}, {id_one, &one}, {id_inner, inner.get()}});
     }

@@ -1,5 +1,5 @@
-// The fused forward pass: a block holds 64 queries of one head and goes through the keys, or, where
-// few queries would leave the GPU idle, through a part of them; the parts are then merged in order.
+// The fused forward pass. A block holds 64 queries of one head and iterates over the keys. If few
+// queries would leave the GPU idle, it takes a part of the keys, and the parts are merged in order.
 #include "core/cuda/attention_fused.cuh"
 #include "core/cuda/attention_tiles.cuh"
 #include "core/cuda/shared.cuh"
@@ -9,20 +9,18 @@ namespace {
 
 constexpr float infinity = INFINITY;
 
-/// Where the results of one part of the keys go: [split, b · h, queries, …], normalised within the
-/// part.
+/// The results of one part of the keys: [split, b · h, queries, …], normalised within the part.
 struct Parts {
   float *out, *log_sum_exp;
 };
 
-/// One row of a query's softmax so far, in the two rows that a lane holds.
+/// The state of the online softmax, for the two rows that a lane holds.
 struct Online {
   float largest[2] = {-infinity, -infinity};  // of scores times log2 e
-  float sum[2] = {0, 0};                      // of this lane's columns
+  float sum[2] = {0, 0};                      // over this lane's columns
 };
 
-/// Turns scores into exponentials, updates the running maxima and sums, and shrinks what was summed
-/// before.
+/// Replaces scores by exponentials, updates the running maxima and sums, and rescales earlier sums.
 template <int Width>
 NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::uint8_t* valid,
                                    float scale, Online& state, Accumulator<Width>& sum_v) {
@@ -42,7 +40,7 @@ NYSTROM_DEVICE void online_softmax(Accumulator<tile_rows>& scores, const std::ui
     const float updated = larger(state.largest[r], row_max(block_max[r]));
     shift[r] = updated == -infinity
                    ? 0.0f
-                   : updated;  // of a row without a key so far every exponential is 0
+                   : updated;  // in a row without a key so far, every exponential is 0
     shrink[r] = exp2f(state.largest[r] - shift[r]);
     state.largest[r] = updated;
     state.sum[r] *= shrink[r];
@@ -88,7 +86,7 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
   sum_v.clear();
   for (std::int64_t tile = split * tiles / splits; tile < (split + 1) * tiles / splits; ++tile) {
     const std::int64_t first_key = tile * tile_rows;
-    __syncthreads();  // the last tile's readers are done
+    __syncthreads();  // all threads have read the last tile
     load_tile<Width>(p.k, b, h, first_key, keys, k_tile);
     load_tile<Width>(p.v, b, h, first_key, keys, v_tile);
     if (threadIdx.x < tile_rows) valid[threadIdx.x] = keys(first_key + threadIdx.x);
@@ -116,11 +114,11 @@ __global__ __launch_bounds__(fused_block) void forward_kernel(AttentionProblem<f
           sum > 0 ? state.largest[r] * ln_2 + logf(sum) : -infinity;
     }
   }
-  // Parts are written as samples that follow each other.
+  // Parts are written as consecutive samples.
   store_rows<T>(sum_v, out, split * p.batch + b, h, first_query);
 }
 
-/// out = Σ over parts of exp(part's log-sum-exp − their log-sum-exp) · part. A warp a row.
+/// out = Σ over parts of exp(part's log-sum-exp − total log-sum-exp) · part. One warp a row.
 __global__ void merge_kernel(Parts parts, std::int64_t splits, std::int64_t batch,
                              std::int64_t heads, Heads<float, false> out, float* log_sum_exp) {
   const std::int64_t rows = batch * heads * out.rows;

@@ -1,6 +1,6 @@
-// Attention on the tensor cores, scores never leaving the registers (Dao, arXiv 2307.08691).
-// Operands that are f32 beside ones of 16 bits are rounded to these' type as they enter a product;
-// softmax, its sums and all accumulation stay in f32.
+// Attention on tensor cores; scores never leave the registers (Dao, arXiv 2307.08691). If f32 and
+// 16-bit operands are mixed, f32 ones are rounded to the 16-bit type when they enter a product.
+// Softmax, its sums and all accumulation are f32.
 #pragma once
 
 #include <initializer_list>
@@ -9,17 +9,17 @@
 
 namespace nystrom::cuda {
 
-/// The type of 16 bits that these operands have, where they are not f32; f32 where all are, or
-/// where there are two such types.
+/// The 16-bit type of these operands, apart from f32 ones. f32 if all are f32, or if there are two
+/// such types.
 DType half_of(std::initializer_list<CView> operands);
 
-/// Whether the fused kernels take these operands: one width of 32, 64 or 128, at least one of them
-/// of 16 bits, in a type that the tensor cores take, and rows aligned to 16 bytes. The backward
+/// Whether the fused kernels support these operands. They have one width of 32, 64 or 128 and rows
+/// aligned to 16 bytes. At least one has a 16-bit type that the tensor cores support. The backward
 /// pass also needs the shared memory.
 bool fused_attention_fits(std::initializer_list<CView> operands);
 bool fused_attention_grad_fits(std::initializer_list<CView> operands);
 
-/// As kernels::attention and kernels::attention_grad.
+/// kernels::attention and kernels::attention_grad, for supported operands.
 void attention_fused(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
                      View out, View log_sum_exp);
 void attention_fused_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,

@@ -8,7 +8,7 @@ namespace {
 using cudnn::Graph;
 using cudnn::Node;
 
-/// cuDNN is given keys and values as they are multiplied from the right.
+/// cuDNN expects keys and values as right operands of products.
 ViewBase with_swapped_axes(ViewBase view) {
   std::swap(view.shape[2], view.shape[3]);
   std::swap(view.stride[2], view.stride[3]);
@@ -25,7 +25,7 @@ ViewBase as_column(ViewBase view) {
   return view;
 }
 
-/// The operands' places in a graph.
+/// The positions of the operands in a graph.
 struct Memory {
   Graph& graph;
   std::span<const CView> operands;
@@ -33,7 +33,7 @@ struct Memory {
   const CView& view(AttentionId id) const { return operands[static_cast<std::size_t>(id - id_q)]; }
   Node operator()(AttentionId id) const { return graph.memory(id, view(id)); }
   Node transposed(AttentionId id) const { return graph.memory(id, with_swapped_axes(view(id))); }
-  /// One number a row, as log_sum_exp has them.
+  /// One number a row, as log_sum_exp has.
   Node column(AttentionId id) const { return graph.memory(id, as_column(view(id_log_sum_exp))); }
 };
 
@@ -62,7 +62,7 @@ Graph attention_grad_graph(std::span<const CView> operands) {
              dout = memory(id_dout), scale = g.scalar(id_scale);
   const Node row_sum =
       g.reduce(CUDNN_REDUCE_TENSOR_ADD, g.pointwise(CUDNN_POINTWISE_MUL, dout, memory(id_out)));
-  // Times 1: engines expect a factor here, that of dropout.
+  // Times 1: engines expect the factor of a dropout here.
   const Node inner =
       g.pointwise(CUDNN_POINTWISE_MUL, row_sum, g.scalar(id_one), memory.column(id_inner));
 

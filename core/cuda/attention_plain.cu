@@ -9,7 +9,7 @@
 namespace nystrom::cuda {
 namespace {
 
-constexpr int warps = 4;  // of a block
+constexpr int warps = 4;  // warps of a block
 
 template <class A, bool Constant>
 NYSTROM_DEVICE void load_row(const Heads<A, Constant>& x, std::int64_t at, A* target) {
@@ -44,7 +44,7 @@ NYSTROM_DEVICE void clear(A* target, std::int64_t count) {
   for (std::int64_t i = lane_index(); i < count; i += warp_size) target[i] = 0;
 }
 
-/// This warp's row of the grid: of `rows` rows a head.
+/// The row of this warp in the grid, which has `rows` rows a head.
 struct Row {
   std::int64_t b, h, index, flat;
   NYSTROM_DEVICE Row(std::int64_t heads, std::int64_t rows)
@@ -89,7 +89,7 @@ __global__ void forward_kernel(AttentionProblem<A> p, Heads<A, false> out, A* lo
   if (lane_index() == 0) log_sum_exp[at.flat] = sum > 0 ? largest + static_cast<A>(log(sum)) : none;
 }
 
-/// What a query's warp and a key's warp both compute: P and dS of one pair.
+/// P and dS of one pair, which a query's warp and a key's warp both compute.
 template <class A>
 struct Pair {
   A p, ds;

@@ -1,4 +1,4 @@
-// What the attention kernels share: operands, keys that count, and samples without any.
+// The common part of the attention kernels: operands, unmasked keys, and samples without any.
 #pragma once
 
 #include "core/cuda/launch.cuh"
@@ -27,12 +27,12 @@ template <class A>
 struct AttentionProblem {
   Heads<A, true> q, k, v;
   const std::uint8_t* key_mask;
-  const std::uint8_t* any_key;  ///< per sample; null: every sample has one, or none is needed
+  const std::uint8_t* any_key;  ///< for each sample; null: every sample has one, or none needs one
   std::int64_t batch, heads;
   A scale;
 };
 
-/// The keys of a sample that count, and the factor of its scores.
+/// The unmasked keys of a sample, and the factor of its scores.
 template <class A>
 struct Keys {
   const std::uint8_t* valid;
@@ -41,13 +41,13 @@ struct Keys {
   NYSTROM_DEVICE Keys(const AttentionProblem<A>& p, std::int64_t b)
       : valid(p.key_mask ? p.key_mask + b * p.k.rows : nullptr), scale(p.scale), count(p.k.rows) {
     if (!p.any_key || p.any_key[b]) return;
-    valid = nullptr;  // all scores equal: a uniform softmax over every key
+    valid = nullptr;  // equal scores: a uniform softmax over all keys
     scale = 0;
   }
   NYSTROM_DEVICE bool operator()(std::int64_t j) const { return j < count && (!valid || valid[j]); }
 };
 
-/// Which samples have a key at all, where that matters.
+/// Whether each sample has an unmasked key, if that matters.
 class AnyKey {
  public:
   AnyKey(const ViewBase& like, const CView& mask, EmptyRows empty);

@@ -1,5 +1,5 @@
-// Tiles of the fused attention kernels: 64 rows of T, bf16 or f16, in shared memory, and what a
-// warp does with them.
+// Tiles of the fused attention kernels, 64 rows of T (bf16 or f16) in shared memory, and the
+// operations of a warp on them.
 #pragma once
 
 #include "core/cuda/attention_problem.cuh"
@@ -11,7 +11,7 @@ inline constexpr int tile_rows = 64;
 inline constexpr int fused_block = 128;  // four warps, 16 rows each
 inline constexpr float log2_e = 1.44269504f, ln_2 = 0.693147181f;
 
-/// Rows of a tile are 8 numbers apart from full: ldmatrix then meets no bank twice.
+/// Rows of a tile have 8 extra numbers, which avoids bank conflicts of ldmatrix.
 template <int Width>
 inline constexpr int tile_stride = Width + 8;
 template <int Width>
@@ -36,7 +36,7 @@ struct LeftOperand {
   std::uint32_t part[Columns / 16][4];
 };
 
-/// Eight numbers of a row in T; f32 is rounded.
+/// Eight numbers of a row as T; f32 is rounded.
 template <class T>
 NYSTROM_DEVICE Pack<std::uint32_t, 4> load_eight(const Mixed<float, true>& numbers,
                                                  std::int64_t at) {
@@ -49,8 +49,8 @@ NYSTROM_DEVICE Pack<std::uint32_t, 4> load_eight(const Mixed<float, true>& numbe
            pack<T>(second.value[0], second.value[1]), pack<T>(second.value[2], second.value[3])}};
 }
 
-/// Rows first … first + 63 of one head, by the whole block; zeros where `keep(row)` says no:
-/// padding may hold anything.
+/// Copies rows first … first + 63 of one head, by the whole block. Rows without `keep(row)` become
+/// zeros, because padding may hold anything.
 template <int Width, class T, class Keep>
 NYSTROM_DEVICE void load_tile(const Heads<float, true>& x, std::int64_t b, std::int64_t h,
                               std::int64_t first, const Keep& keep, T* tile) {
@@ -63,7 +63,7 @@ NYSTROM_DEVICE void load_tile(const Heads<float, true>& x, std::int64_t b, std::
   }
 }
 
-/// Rows 16 · warp … of a tile as left operand.
+/// Rows 16 · warp … of a tile as a left operand.
 template <int Width, class T>
 NYSTROM_DEVICE void load_left(LeftOperand<Width>& a, const T* tile) {
   const int lane = lane_index();
@@ -71,7 +71,7 @@ NYSTROM_DEVICE void load_left(LeftOperand<Width>& a, const T* tile) {
   NYSTROM_UNROLL
   for (int k = 0; k < Width / 16; ++k) load_matrices(a.part[k], row + k * 16);
 }
-/// Columns 16 · warp … of a tile, transposed, as left operand: its 64 rows become the operand's
+/// Columns 16 · warp … of a tile, transposed, as a left operand: its 64 rows become the operand's
 /// columns.
 template <int Width, class T>
 NYSTROM_DEVICE void load_left_transposed(LeftOperand<tile_rows>& a, const T* tile) {
@@ -119,7 +119,7 @@ NYSTROM_DEVICE void multiply_by_columns(Accumulator<Width>& c, const LeftOperand
   }
 }
 
-/// A result as left operand of the next product: its fragments have the same layout.
+/// A result as a left operand of the next product. Their fragments have the same layout.
 template <class T>
 NYSTROM_DEVICE void as_left(LeftOperand<tile_rows>& a, const Accumulator<tile_rows>& c) {
   NYSTROM_UNROLL
@@ -132,11 +132,11 @@ NYSTROM_DEVICE void as_left(LeftOperand<tile_rows>& a, const Accumulator<tile_ro
   }
 }
 
-/// Row and column of number i of fragment n of a warp's result, in the block's tile.
+/// The row and the column of number i of fragment n of a warp's result, in the block's tile.
 NYSTROM_DEVICE int row_of(int i) { return warp_index() * 16 + lane_index() / 4 + i / 2 * 8; }
 NYSTROM_DEVICE int column_of(int n, int i) { return n * 8 + lane_index() % 4 * 2 + i % 2; }
 
-/// A result into a tile of 64 × 64.
+/// Stores a result in a tile of 64 × 64.
 template <class T>
 NYSTROM_DEVICE void store_tile(const Accumulator<tile_rows>& c, T* tile) {
   NYSTROM_UNROLL
@@ -149,8 +149,8 @@ NYSTROM_DEVICE void store_tile(const Accumulator<tile_rows>& c, T* tile) {
   }
 }
 
-/// The warp's 16 rows, first + row …, into a head of the output (in T or f32), as far as there are
-/// rows.
+/// Stores the warp's 16 rows, first + row …, in a head of the output (in T or f32), up to the last
+/// row.
 template <class T, int Width>
 NYSTROM_DEVICE void store_rows(const Accumulator<Width>& c, const Heads<float, false>& out,
                                std::int64_t b, std::int64_t h, std::int64_t first) {
@@ -173,7 +173,7 @@ NYSTROM_DEVICE void store_rows(const Accumulator<Width>& c, const Heads<float, f
   }
 }
 
-/// Over the four lanes that hold a row of a result.
+/// Reduces over the four lanes that hold a row of a result.
 NYSTROM_DEVICE float row_max(float value) {
   value = larger(value, __shfl_xor_sync(whole_warp, value, 1));
   return larger(value, __shfl_xor_sync(whole_warp, value, 2));
@@ -183,8 +183,8 @@ NYSTROM_DEVICE float row_sum(float value) {
   return value + __shfl_xor_sync(whole_warp, value, 2);
 }
 
-/// Into how many parts a loop over `tiles` tiles is cut so that `blocks` blocks a part fill a GPU.
-/// Decided by sizes alone: the same sums on every GPU.
+/// The number of parts of a loop over `tiles` tiles, so that `blocks` blocks a part fill a GPU. It
+/// depends on sizes only, so that all GPUs compute the same sums.
 inline std::int64_t splits_of(std::int64_t blocks, std::int64_t tiles) {
   constexpr std::int64_t enough = 132 * 4, fewest_tiles = 4;
   const std::int64_t wanted = divide_up(enough, blocks), most = tiles / fewest_tiles;

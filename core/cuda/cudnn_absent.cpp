@@ -1,4 +1,4 @@
-// Stands in for core/cuda/attention_cudnn.cpp where there was no cuDNN at build time.
+// Replaces core/cuda/attention_cudnn.cpp in builds without cuDNN.
 #include "core/cuda/attention_cudnn.h"
 #include "core/cuda/cudnn.h"
 

@@ -10,8 +10,8 @@
 namespace nystrom::cuda::cudnn {
 namespace {
 
-/// The oldest that plans were tried with. Some before it are known to compute the wrong thing,
-/// as 9.15 for lengths that 128 does not divide.
+/// The oldest version that plans were tested with. Some older versions compute wrong results, as
+/// 9.15 does for lengths that 128 does not divide.
 constexpr std::size_t oldest = 91900;
 
 std::string version_text(std::size_t version) {
@@ -54,7 +54,7 @@ cudnnDataType_t type_of(DType dtype) {
   return dtype == DType::bf16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_FLOAT;
 }
 
-/// Engines that suit a graph on a GPU, the fastest first, as cuDNN's rules of thumb see it.
+/// The engines for a graph on a GPU, fastest first, by cuDNN's heuristics.
 std::vector<Descriptor> configurations(const Descriptor& graph, const Target& target) {
   Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
@@ -73,8 +73,8 @@ std::vector<Descriptor> configurations(const Descriptor& graph, const Target& ta
   return found;
 }
 
-// Plans that run are made with a handle, as NVIDIA's frontend makes them, though the headers call
-// that deprecated.
+// Plans that run are made with a handle, as in NVIDIA's frontend, although the headers call that
+// deprecated.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 void name_target(Descriptor& graph, const Target& target) {
@@ -276,7 +276,7 @@ Plan Graph::plan(const Target& target) && {
       executable.get(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1, &workspace);
       parts_.push_back(std::move(configuration));
       return {std::move(parts_), std::move(executable), workspace};
-    } catch (const Error& error) {  // this engine does not; the next may
+    } catch (const Error& error) {  // this engine failed; the next may work
       reason = error.what();
     }
   }

@@ -1,4 +1,4 @@
-// What device code shares: conversions, wide loads, sums over warps and blocks.
+// Common device code: conversions, wide loads, sums over warps and blocks.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -9,7 +9,7 @@
 #include "core/dtype.h"
 
 #define NYSTROM_DEVICE __device__ __forceinline__
-/// Before loops over arrays that are to stay in registers.
+/// Placed before loops over arrays that must stay in registers.
 #ifdef __CUDACC__
 #define NYSTROM_UNROLL _Pragma("unroll")
 #else
@@ -37,7 +37,7 @@ NYSTROM_DEVICE To convert(From x) {
   }
 }
 
-/// Numbers of the type A, or bf16 or f16 that is read and written as A: for operands whose types
+/// Numbers of type A, or of bf16 or f16 that are read and written as A, for operands whose types
 /// may differ within one accumulate type.
 template <class A, bool Constant>
 struct Mixed {
@@ -80,7 +80,7 @@ NYSTROM_DEVICE A larger(A a, A b) {
   return a > b ? a : b;
 }
 
-/// The sum over the 32 lanes, the same bits on each.
+/// The sum over the 32 lanes, with the same bits on each.
 template <class A>
 NYSTROM_DEVICE A warp_sum(A value) {
   for (int distance = warp_size / 2; distance > 0; distance /= 2)
@@ -99,13 +99,13 @@ NYSTROM_DEVICE int lane_index() { return static_cast<int>(threadIdx.x) % warp_si
 NYSTROM_DEVICE int warp_index() { return static_cast<int>(threadIdx.x) / warp_size; }
 
 /// The sum over all threads of a one-dimensional block of whole warps (at most 1024 threads), on
-/// each. Every thread must call it.
+/// each thread. Every thread must call it.
 template <class A>
 NYSTROM_DEVICE A block_sum(A value) {
   __shared__ A part[warp_size];
   value = warp_sum(value);
   const int warps = static_cast<int>(blockDim.x) / warp_size;
-  __syncthreads();  // the last call's readers are done
+  __syncthreads();  // all threads have read the last sum
   if (lane_index() == 0) part[warp_index()] = value;
   __syncthreads();
   A sum = 0;

@@ -1,5 +1,5 @@
-// Dropout by counters: the mask of an element depends on its sample and place alone (core/rng.h). A
-// thread a Philox block of four.
+// Counter-based dropout: the mask of an element depends on its sample and position only
+// (core/rng.h). One thread computes a Philox block of four elements.
 #include "core/cuda/dropout_mask.cuh"
 #include "core/cuda/launch.cuh"
 #include "core/kernels.h"

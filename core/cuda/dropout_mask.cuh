@@ -1,4 +1,4 @@
-// Which elements a dropout keeps. See core/rng.h for what decides it.
+// Dropout masks on the device. core/rng.h defines them.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -13,11 +13,11 @@ struct DropoutMask {
   std::uint32_t site, threshold;
   A scale;
 
-  DropoutMask() = default;  // of no dropout: never asked
+  DropoutMask() = default;  // no dropout: never used
   DropoutMask(const DropoutKey& k, double p)
       : key(philox_key(k.seed, k.step)),
         site(k.site),
-        // An element is dropped when its word lies below p · 2³².
+        // An element is dropped if its word is below p · 2³².
         threshold(static_cast<std::uint32_t>(p * 4294967296.0)),
         scale(static_cast<A>(1 / (1 - p))) {}
 

@@ -1,4 +1,5 @@
-// Element-wise kernels. Contiguous operands go 16 bytes at a time; others through merged strides.
+// Element-wise kernels. Contiguous operands are accessed 16 bytes at a time, others through merged
+// strides.
 #include "core/cuda/strided.cuh"
 #include "core/kernels.h"
 #include "core/math.h"
@@ -16,7 +17,7 @@ struct Convert {
   }
 };
 
-/// Integers move as they are.
+/// Integers are moved unchanged.
 struct Move {
   template <class T>
   NYSTROM_DEVICE T operator()(T, T x) const {
@@ -30,7 +31,7 @@ struct Constant {
   NYSTROM_DEVICE T operator()(T) const { return value; }
 };
 
-/// Sums are kept in f64 only where one side is f64.
+/// Sums are in f64 only if one side is f64.
 struct AddScaled {
   double scale;
   template <class To, class From>
@@ -109,7 +110,7 @@ struct ApplyGradient {
   }
 };
 
-/// What padding holds may be no number: it is replaced, not multiplied.
+/// Padding may not be finite, so it is replaced, not multiplied by 0.
 struct Keep {
   template <class T>
   NYSTROM_DEVICE T operator()(T, T x, std::uint8_t keep) const {

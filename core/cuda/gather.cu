@@ -1,5 +1,5 @@
-// Rows by index. The scatter sorts its rows by target first and adds those of a target in their
-// order, piece by piece: no atomics.
+// Rows by index. The scatter sorts its rows by target, then adds the rows of each target in their
+// order, piece by piece. There are no atomics.
 #include "core/cuda/device.cuh"
 #include "core/cuda/launch.cuh"
 #include "core/cuda/sort.cuh"
@@ -23,7 +23,7 @@ __global__ void gather_kernel(const T* x, const std::int64_t* index, std::int64_
   }
 }
 
-/// Rows that go nowhere get the key behind all targets.
+/// Rows without a target get a key above all targets.
 __global__ void key_kernel(const std::int64_t* index, std::int64_t rows, std::int64_t skip,
                            std::uint32_t targets, std::uint32_t* keys, std::uint32_t* row) {
   for (std::int64_t i = grid_index(); i < rows; i += grid_size()) {
@@ -34,12 +34,12 @@ __global__ void key_kernel(const std::int64_t* index, std::int64_t rows, std::in
 
 constexpr std::int64_t places_per_piece = 64;
 
-/// Sorted places, cut into pieces: a run of equal keys may be as long as the batch, and must not
-/// wait for one block.
+/// Sorted positions, divided into pieces: a run of equal keys may be as long as the batch, and one
+/// block would be slow.
 struct Runs {
   const std::uint32_t *keys, *row;
   std::int64_t rows;
-  std::uint32_t nowhere;  ///< the key of rows that go nowhere
+  std::uint32_t nowhere;  ///< the key of rows without a target
 
   NYSTROM_DEVICE std::int64_t first_of(std::int64_t piece) const {
     return piece * places_per_piece;
@@ -47,15 +47,15 @@ struct Runs {
   NYSTROM_DEVICE std::int64_t last_of(std::int64_t piece) const {
     return first_of(piece + 1) < rows ? first_of(piece + 1) - 1 : rows - 1;
   }
-  /// Whether place and place + 1 belong to one run.
+  /// Whether position and position + 1 belong to one run.
   NYSTROM_DEVICE bool continues(std::int64_t place) const {
     return place + 1 < rows && keys[place] == keys[place + 1];
   }
 };
 
-/// The runs that lie within a piece go to y; of the others partial[2 · piece] gets what belongs to
-/// a run from before, and partial[2 · piece + 1] what belongs to a run that begins here and goes
-/// on. A thread a column.
+/// Writes runs within a piece to y. For others, partial[2 · piece] gets the part of a run from an
+/// earlier piece. partial[2 · piece + 1] gets the part of a run that begins here and continues. One
+/// thread a column.
 template <class T, class Out>
 __global__ void scatter_kernel(const T* x, Runs runs, std::int64_t width, Out* y,
                                accumulate_t<Out>* partial) {
@@ -84,7 +84,7 @@ __global__ void scatter_kernel(const T* x, Runs runs, std::int64_t width, Out* y
   }
 }
 
-/// The runs that begin in a piece and go on: their parts, in order.
+/// Adds the parts of runs that begin in a piece and continue, in order.
 template <class Out>
 __global__ void join_kernel(Runs runs, std::int64_t width, Out* y,
                             const accumulate_t<Out>* partial) {

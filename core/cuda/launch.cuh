@@ -1,4 +1,4 @@
-// How kernels are launched.
+// Launching of kernels.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,11 @@
 
 namespace nystrom::cuda {
 
-/// More blocks than any GPU runs at once: kernels that loop over their work by grid strides ask for
-/// no more.
+/// More blocks than any GPU runs at once: the limit for kernels with grid-stride loops.
 inline constexpr std::int64_t max_blocks = 132 * 16;
 
-/// Runs `kernel` on the stream. `shared` bytes of dynamic shared memory may exceed the 48 KiB that
-/// need no asking.
+/// Runs `kernel` on the stream. `shared` bytes of dynamic shared memory may exceed the default
+/// limit of 48 KiB.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared,
             Arguments&&... arguments) {
@@ -40,7 +39,7 @@ inline unsigned blocks_for(std::int64_t work, std::int64_t per_block) {
   return static_cast<unsigned>(blocks < max_blocks ? blocks : max_blocks);
 }
 
-/// Whether every row of a view of rank 4 begins at a multiple of 16 bytes, as wide loads want it.
+/// Whether every row of a view of rank 4 begins at a multiple of 16 bytes, as wide loads need.
 inline bool has_aligned_rows(const CView& x) {
   if (reinterpret_cast<std::uintptr_t>(x.data) % 16 != 0) return false;
   for (int axis = 0; axis < 3; ++axis)
@@ -48,7 +47,7 @@ inline bool has_aligned_rows(const CView& x) {
   return true;
 }
 
-/// What a kernel sees of a view whose type is A, bf16 or f16.
+/// The kernel's form of a view whose type is A, bf16 or f16.
 template <class A>
 Mixed<A, true> mixed(const CView& view) {
   return {view.data, view.dtype};

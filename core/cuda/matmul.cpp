@@ -1,6 +1,6 @@
-// f32, bf16 and f16 matrix products through cuBLASLt. It counts in columns: our row-major C = A B
-// is its column-major Cᵀ = Bᵀ Aᵀ, so that b goes first and the bias, one number a row of Cᵀ, is its
-// epilogue.
+// f32, bf16 and f16 matrix products through cuBLASLt, which is column-major. The row-major C = A B
+// is the column-major Cᵀ = Bᵀ Aᵀ. So b is the first operand, and the bias, one number a row of Cᵀ,
+// is an epilogue.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -43,17 +43,17 @@ cudaDataType_t type_of(DType dtype) {
   }
 }
 
-/// One operand as cuBLASLt sees it: column-major rows × columns, one stride between the matrices of
-/// a batch.
+/// An operand in cuBLASLt's form: column-major rows × columns, with one stride between the matrices
+/// of a batch.
 struct Matrix {
   const void* data;
   cudaDataType_t type;
-  bool transposed;  ///< the product takes it transposed
+  bool transposed;  ///< whether the product transposes it
   std::int64_t rows, columns, leading, batch_stride;
 };
 
-/// The stride from one matrix of the result's batch to the next, where one number says it: 0
-/// repeats the matrix.
+/// The stride between matrices of the result's batch, if a single number expresses it. 0 repeats
+/// the matrix.
 std::optional<std::int64_t> batch_stride_of(const ViewBase& view, const ViewBase& result) {
   std::optional<std::int64_t> stride;
   std::int64_t inner = 1;
@@ -71,12 +71,12 @@ std::optional<std::int64_t> batch_stride_of(const ViewBase& view, const ViewBase
   return stride.value_or(0);
 }
 
-/// How cuBLASLt can read `view`; nothing where neither axis has unit steps, or steps overlap.
+/// cuBLASLt's form of `view`; nothing if no axis has unit stride, or if strides overlap.
 std::optional<Matrix> matrix_of(const CView& view, const ViewBase& result) {
   const std::int64_t rows = view.dim(-2), columns = view.dim(-1);
   const auto stride = batch_stride_of(view, result);
   if (!stride) return {};
-  // A row-major matrix is the transposed one in columns.
+  // A row-major matrix is the transpose of a column-major one.
   if ((columns == 1 || view.step(-1) == 1) && (rows == 1 || view.step(-2) >= columns))
     return Matrix{
         view.data, type_of(view.dtype), false, columns, rows, rows == 1 ? columns : view.step(-2),
@@ -88,8 +88,7 @@ std::optional<Matrix> matrix_of(const CView& view, const ViewBase& result) {
   return {};
 }
 
-/// An operand that cuBLASLt can read: `view` itself, or a contiguous copy that lives as long as
-/// this.
+/// An operand in cuBLASLt's form: `view` itself, or a contiguous copy that this object owns.
 class Operand {
  public:
   Operand(const CView& view, const ViewBase& result) {
@@ -102,7 +101,7 @@ class Operand {
         view.dtype, view.device);
     kernels::copy(view, copy_);
     const auto contiguous = matrix_of(copy_, result);
-    if (!contiguous) {  // batch axes that repeat between others that do not
+    if (!contiguous) {  // some batch axes repeat and others do not
       CView wide = view;
       static_cast<ViewBase&>(wide) = broadcast_batch(view, result);
       copy_ = Tensor::empty(
@@ -115,7 +114,7 @@ class Operand {
   const Matrix& matrix() const { return matrix_; }
 
  private:
-  /// `view` with the batch axes of the result, repeated by strides of 0.
+  /// `view` with the batch axes of the result; repeated axes have stride 0.
   static ViewBase broadcast_batch(const ViewBase& view, const ViewBase& result) {
     ViewBase wide = result;
     wide.dtype = view.dtype;
@@ -132,7 +131,7 @@ std::uint32_t alignment_of(const void* pointer) {
   return static_cast<std::uint32_t>(std::min<std::uintptr_t>(address & (~address + 1), 256));
 }
 
-/// A product of given shapes: made once, run often.
+/// A plan for products of given shapes, made once and run often.
 struct Plan {
   cublasLtMatmulDesc_t operation = nullptr;
   cublasLtMatrixLayout_t first = nullptr, second = nullptr, result = nullptr;
@@ -177,7 +176,7 @@ void choose_algorithm(Plan& plan, const Problem& p) {
                "choosing an algorithm");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, max_workspace);
-  // Parts of a long sum are added in f32, never in the result's type.
+  // Parts of a long sum are added in f32, not in the result's type.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.first.data));
@@ -244,11 +243,11 @@ std::string key_of(const Problem& p) {
   return key;
 }
 
-/// Choosing an algorithm costs more than a small product: plans are kept by shapes, strides, types
-/// and alignments.
+/// Choosing an algorithm costs more than a small product. Plans are cached by shapes, strides,
+/// types and alignments.
 const Plan& cached_plan(const Problem& p) {
   static auto& cache = *new std::unordered_map<std::string, Plan>;
-  constexpr std::size_t most = 4096;  // ragged batches bring ever new shapes
+  constexpr std::size_t most = 4096;  // batches of varying size always have new shapes
   std::string key = key_of(p);
   if (const auto found = cache.find(key); found != cache.end()) return found->second;
   if (cache.size() >= most) {
@@ -258,8 +257,8 @@ const Plan& cached_plan(const Problem& p) {
   return cache.emplace(std::move(key), make_plan(p)).first->second;
 }
 
-/// Plans know no bias pointer of their own: it is set before each run. False where cuBLASLt has no
-/// algorithm.
+/// Runs a plan. The bias pointer is set before each run, because plans have none. Returns false if
+/// cuBLASLt has no algorithm.
 bool run(const Problem& p, const ViewBase& like, bool accumulate) {
   const Plan& plan = cached_plan(p);
   if (!plan.possible) return false;

@@ -1,5 +1,5 @@
-// A plain matrix product, a thread an element: all of f64, and the oracle of the library's. Any
-// strides, any types.
+// A simple matrix product with one thread an element, for f64 and as the reference for the
+// library's products. It supports any strides and types.
 #include "core/cuda/strided.cuh"
 #include "core/kernels.h"
 
@@ -8,7 +8,7 @@ namespace {
 
 using namespace nystrom::cuda;
 
-/// Where the matrices of a batch stand: batch axes of size 1 repeat.
+/// The positions of a batch's matrices; batch axes of size 1 repeat.
 struct Batch {
   std::int64_t shape[max_rank], stride[3][max_rank];
   int rank;

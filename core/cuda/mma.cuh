@@ -1,15 +1,15 @@
-// Instructions of the tensor cores, wrapped. (The tests' emulator has its own version of this
-// file.) From sm_80 on there are all; sm_75 has them for f16 alone (tensor_cores_take()), half as
-// deep, and others end the kernel with an error.
+// Wrappers of tensor core instructions. (The tests' emulator has its own version of this file.)
+// sm_80 and newer have all of them. sm_75 has only those for f16 (tensor_cores_take()), with half
+// the depth; others end the kernel with an error.
 //
-// Fragments of m16n8k16, in a warp whose lane is 4 g + t: register i of the 16 × 16 operand A holds
-// row g + 8 (i odd), columns 2t, 2t + 1
-// (+ 8 for i ≥ 2); register i of the 16 × 8 operand B holds rows 2t, 2t + 1 (+ 8 i) of column g;
-// numbers 0, 1 of the result C stand in row g, columns 2t, 2t + 1, numbers 2, 3 in row g + 8. (PTX
-// ISA, "Matrix Fragments for mma.m16n8k16".) m16n8k8 of the same types takes registers 0 and 1 of A
-// and 0 of B for the first 8 of the depth, the others for the rest. Of m16n8k8 in TF32, register i
-// of A holds row g
-// + 8 (i odd), column t (+ 4 for i ≥ 2), register i of B row t + 4 i of column g; C is as before.
+// Fragments of m16n8k16, in a warp with lane 4 g + t:
+// - A, 16 × 16: register i holds row g + 8 (i odd), columns 2t, 2t + 1 (+ 8 for i ≥ 2).
+// - B, 16 × 8: register i holds rows 2t, 2t + 1 (+ 8 i) of column g.
+// - C: numbers 0, 1 are row g, columns 2t, 2t + 1; numbers 2, 3 are the same in row g + 8.
+// (PTX ISA, "Matrix Fragments for mma.m16n8k16".) m16n8k8 of the same types takes registers 0 and 1
+// of A and 0 of B for the first 8 of the depth, the others for the rest. For m16n8k8 in TF32,
+// register i of A holds row g + 8 (i odd), column t (+ 4 for i ≥ 2). Register i of B holds row t +
+// 4 i of column g; C is as before.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -68,9 +68,9 @@ NYSTROM_DEVICE void mma(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_
 #endif
 }
 
-/// A float as the sum of two TF32 numbers, 11 bits of precision each, but for one bit at most. The
-/// first is rounded, so that what is lost in a product of both seconds has either sign; the second
-/// is cut, as the instruction would.
+/// A float as the sum of two TF32 numbers of 11 bits each, exact except for at most one bit. The
+/// first is rounded, so that the omitted product of both seconds has either sign. The second is
+/// truncated, as the instruction does.
 struct Tf32Parts {
   std::uint32_t high, low;
 };
@@ -94,8 +94,8 @@ NYSTROM_DEVICE void mma_tf32(float (&c)[4], const std::uint32_t (&a)[4], std::ui
 #endif
 }
 
-/// Four 8 × 8 matrices of 16-bit numbers from shared memory: lane i points at row i % 8 of matrix i
-/// / 8; register j holds row g, columns 2t, 2t + 1 of matrix j.
+/// Four 8 × 8 matrices of 16-bit numbers from shared memory. Lane i points to row i % 8 of matrix i
+/// / 8. Register j holds row g, columns 2t, 2t + 1 of matrix j.
 NYSTROM_DEVICE void load_matrices(std::uint32_t (&r)[4], const void* row) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -103,7 +103,7 @@ NYSTROM_DEVICE void load_matrices(std::uint32_t (&r)[4], const void* row) {
                : "r"(address)
                : "memory");
 }
-/// The same, each matrix transposed: register j holds rows 2t, 2t + 1 of column g.
+/// The same with each matrix transposed: register j holds rows 2t, 2t + 1 of column g.
 NYSTROM_DEVICE void load_matrices_transposed(std::uint32_t (&r)[4], const void* row) {
   const auto address = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"

@@ -1,6 +1,6 @@
-// Layer normalisation (Ba et al., arXiv 1607.06450), alone or of a residual sum: a warp a row,
-// statistics in the accumulate type. Rows of up to 1024 numbers stay in registers between the
-// passes.
+// Layer normalisation (Ba et al., arXiv 1607.06450) of one input or of a residual sum: one warp a
+// row, with statistics in the accumulate type. Rows of up to 1024 numbers stay in registers between
+// the passes.
 #include <cmath>
 
 #include "core/cuda/dropout_mask.cuh"
@@ -16,11 +16,11 @@ using namespace nystrom::cuda;
 constexpr int block = 256;
 constexpr int warps = block / warp_size;
 
-/// How a warp holds a row: Packs times V neighbours a lane. Rows may be shorter.
+/// A row in a warp's registers: Packs times V neighbours a lane. Rows may be shorter.
 template <class T, int V, int Packs>
 struct Row {
   using A = accumulate_t<T>;
-  A value[Packs][V] = {};  // zeros behind the end
+  A value[Packs][V] = {};  // zeros after the end
 
   /// Calls f(value, column) for each number of the row that this lane holds.
   template <class F>
@@ -56,15 +56,15 @@ struct Row {
   }
 };
 
-/// The dropout of rows. Without samples there is none.
+/// The dropout of rows; none without samples.
 template <class A>
 struct RowMask {
   const std::int64_t* sample_ids;
   DropoutMask<A> mask;
   std::int64_t rows_per_sample;
 
-  /// Of element `column` of row r, which is n long; `words` are kept from one element to the next
-  /// of the same four.
+  /// The factor of element `column` of row r, which has n elements. `words` caches the Philox words
+  /// of four neighbouring elements.
   NYSTROM_DEVICE A operator()(std::int64_t r, std::int64_t n, std::int64_t column,
                               std::int64_t& quad, PhiloxBlock& words) const {
     const std::int64_t element = r % rows_per_sample * n + column;
@@ -72,7 +72,7 @@ struct RowMask {
       quad = element / 4;
       words = mask.words(sample_ids[r / rows_per_sample], quad);
     }
-    // Chosen by conditions: an index would send the words through memory.
+    // Selected by conditions: an index would place the words in memory.
     const std::uint32_t low = element & 1 ? words.word[1] : words.word[0],
                         high = element & 1 ? words.word[3] : words.word[2];
     return mask.factor(element & 2 ? high : low);
@@ -110,7 +110,7 @@ __global__ void forward_kernel(Forward<T> f) {
     if (f.mask.sample_ids) f.mask.apply(row, r, n);
     Row<T, V, Packs> residual;
     residual.load_from(f.residual + r * n, n);
-    // The sum is rounded here, so that the backward pass sees the numbers that were normalised.
+    // The sum is rounded here, so that the backward pass uses the numbers that were normalised.
     NYSTROM_UNROLL
     for (int p = 0; p < Packs; ++p) {
       NYSTROM_UNROLL
@@ -134,7 +134,7 @@ __global__ void forward_kernel(Forward<T> f) {
   }
 }
 
-/// Rows of any length, read from memory in every pass.
+/// The kernel for rows of any length, which are read from memory in every pass.
 template <class T>
 __global__ void long_forward_kernel(Forward<T> f) {
   using A = accumulate_t<T>;
@@ -149,7 +149,7 @@ __global__ void long_forward_kernel(Forward<T> f) {
       f.sum[r * n + i] =
           convert<T>(load(f.residual[r * n + i]) + (factor == 0 ? A(0) : factor * load(row[i])));
     }
-    row = f.sum + r * n;  // every lane reads what it wrote itself
+    row = f.sum + r * n;  // each lane reads what it wrote itself
   }
   A total = 0, squares = 0;
   for (std::int64_t i = lane_index(); i < n; i += warp_size) total += load(row[i]);
@@ -172,14 +172,14 @@ struct Backward {
   const A *mean, *rstd;
   std::int64_t rows, n;
   RowMask<A> mask;
-  T *dsum, *dx;  ///< dx null: no dropout between
+  T *dsum, *dx;  ///< dx null: no dropout
   A* partial;    ///< [pieces, 2 n]: sums of dgamma = dy ∘ x̂ and dbeta = dy
 };
 
 // With x̂ = (x − mean) · rstd and g = dy ∘ gamma: dx = rstd (g − mean(g) − x̂ mean(g ∘ x̂)).
 //
-/// A block takes a piece of rows_per_piece rows; each warp sums its rows' shares of dgamma and
-/// dbeta in registers, the block adds the warps'.
+/// A block processes a piece of rows_per_piece rows. Each warp sums dgamma and dbeta over its rows
+/// in registers; the block adds the warps' sums.
 template <class T, int V, int Packs>
 __global__ void backward_kernel(Backward<T> f) {
   using A = accumulate_t<T>;
@@ -285,13 +285,13 @@ __global__ void long_parameter_grad_kernel(Backward<T> f) {
   f.partial[blockIdx.y * 2 * n + n + column] = sum_beta;
 }
 
-/// Calls f(Packs as a constant) for rows that registers can hold; false for others.
+/// Calls f(Packs as a constant) for rows that fit into registers. Returns false for others.
 template <int V, class F>
 bool with_packs(std::int64_t n, std::initializer_list<const void*> pointers, const F& f) {
   for (const void* p : pointers)
     if (reinterpret_cast<std::uintptr_t>(p) % 16 != 0) return false;
-  constexpr std::int64_t max_shared = 64
-                                      << 10;  // what every GPU since 7.5 has, for the backward pass
+  // Shared memory of every GPU since 7.5, for the backward pass.
+  constexpr std::int64_t max_shared = 64 << 10;
   constexpr std::int64_t bytes_of_sum = V == 2 ? 8 : 4;
   if (n % V != 0 || bytes_of_sum * warps * 2 * n > max_shared) return false;
   const std::int64_t packs = divide_up(n, V * warp_size);
@@ -302,7 +302,7 @@ bool with_packs(std::int64_t n, std::initializer_list<const void*> pointers, con
   return f(std::integral_constant<int, 32 / V>{}), true;
 }
 
-/// Numbers of T in 16 bytes.
+/// The number of values of T in 16 bytes.
 template <class T>
 inline constexpr int pack_size = 16 / static_cast<int>(sizeof(T));
 

@@ -10,7 +10,7 @@ namespace {
 
 using namespace nystrom::cuda;
 
-/// The segment that element `at` lies in: the first whose end is behind it.
+/// The segment of element `at`: the first one that ends after it.
 NYSTROM_DEVICE std::int64_t segment_of(const std::int64_t* ends, std::int64_t segments,
                                        std::int64_t at) {
   std::int64_t low = 0, high = segments - 1;

@@ -1,6 +1,6 @@
-// The iterative pseudo-inverse of the landmark matrix, forward and backward: a block a matrix.
-// Products go through tiles in shared memory, in the accumulate type. Sizes that people use go a
-// faster way: pseudo_inverse_fused.cu, which is tested against this.
+// The iterative pseudo-inverse of the landmark matrix, forward and backward, with one block a
+// matrix. Products use tiles in shared memory, in the accumulate type. pseudo_inverse_fused.cu is
+// faster for common sizes, and is tested against this.
 #include <cmath>
 
 #include "core/cuda/device.cuh"
@@ -15,7 +15,7 @@ using namespace nystrom::cuda;
 
 constexpr int block = 256;
 constexpr int tile = 64;   // rows and columns that the block computes at once: 4 × 4 a thread
-constexpr int depth = 16;  // of a slab in shared memory
+constexpr int depth = 16;  // depth of a slab in shared memory
 
 template <class A>
 NYSTROM_DEVICE bool exceeds(const ColumnSum<A>& a, const ColumnSum<A>& b) {
@@ -24,7 +24,7 @@ NYSTROM_DEVICE bool exceeds(const ColumnSum<A>& a, const ColumnSum<A>& b) {
           (a.matrix < b.matrix || (a.matrix == b.matrix && a.column < b.column)));
 }
 
-/// The first of the largest of one value a thread; the result is valid on thread 0.
+/// The first index of the largest of one value a thread. The result is valid on thread 0.
 template <class A>
 NYSTROM_DEVICE ColumnSum<A> block_largest(ColumnSum<A> mine) {
   __shared__ ColumnSum<A> all[block];
@@ -50,8 +50,8 @@ __global__ void column_sum_kernel(const A* a, std::int64_t m, ColumnSum<A>* resu
     if (exceeds(candidate, best)) best = candidate;
   }
   best = block_largest(best);
-  // NaNs compare with nothing: such a matrix has no largest column, and its inverse is NaN, but a
-  // place must be named.
+  // Comparisons with NaN are false: such a matrix has no largest column, and its inverse is NaN. An
+  // index is still needed.
   if (best.column == m) best = {static_cast<A>(NAN), static_cast<std::int64_t>(blockIdx.x), 0};
   if (threadIdx.x == 0) result[blockIdx.x] = best;
 }
@@ -66,7 +66,7 @@ __global__ void batch_largest_kernel(ColumnSum<A>* result, std::int64_t batch) {
   if (threadIdx.x == 0) result[batch] = best;
 }
 
-/// An m × m factor of a product: diagonal · I + sign · data, or that transposed.
+/// An m × m factor of a product: diagonal · I + sign · data, or its transpose.
 template <class A>
 struct Factor {
   const A* data;
@@ -85,7 +85,7 @@ struct alignas(16) Tiles {
 };
 
 /// One slab of x [tile, depth] and y [depth, tile]. Neighbouring threads read neighbours in memory,
-/// whichever way a factor lies.
+/// for both layouts of a factor.
 template <class A>
 NYSTROM_DEVICE void load_slab(const Factor<A>& x, const Factor<A>& y, int row, int column, int k,
                               int m, Tiles<A>& s) {
@@ -99,8 +99,8 @@ NYSTROM_DEVICE void load_slab(const Factor<A>& x, const Factor<A>& y, int row, i
   }
 }
 
-/// c = diagonal · I + alpha · x y [+ c], m × m, by the whole block. c is none of the factors. Ends
-/// with a barrier.
+/// c = diagonal · I + alpha · x y [+ c], m × m, by the whole block. c must not be one of the
+/// factors. Ends with a barrier.
 template <class A>
 NYSTROM_DEVICE void product(A alpha, Factor<A> x, Factor<A> y, A* c, std::int64_t size,
                             bool accumulate = false, A diagonal = 0) {
@@ -146,8 +146,7 @@ NYSTROM_DEVICE void factors(const A* a, const A* z, std::int64_t m, A* am, A* w,
   product<A>(-1, {am}, {w}, t, m, false, 13);
 }
 
-/// Each block goes through matrices blockIdx.x, + gridDim.x, …, with working memory of its own: [3,
-/// m, m].
+/// Each block processes matrices blockIdx.x, + gridDim.x, …, with its own working memory [3, m, m].
 template <class A>
 __global__ void iterate_kernel(const A* a, const ColumnSum<A>* sums, bool whole, std::int64_t batch,
                                std::int64_t m, std::int64_t iterations, A* z, A* work) {
@@ -170,7 +169,8 @@ __global__ void iterate_kernel(const A* a, const ColumnSum<A>* sums, bool whole,
 
 constexpr std::int64_t grad_buffers = 8;
 
-/// One iteration backwards: dz holds dZ⁺, next receives dZ; da is accumulated. work: [6, m, m].
+/// One iteration of the backward pass. dz holds dZ⁺, next receives dZ, and da is accumulated. work:
+/// [6, m, m].
 template <class A>
 NYSTROM_DEVICE void step_backwards(const A* a, const A* z, const A* dz, std::int64_t m, A* work,
                                    A* next, A* da) {
@@ -187,7 +187,7 @@ NYSTROM_DEVICE void step_backwards(const A* a, const A* z, const A* dz, std::int
   product<A>(1, {a, true}, {dm}, next, m, true);     // dZ += Aᵀ dM
 }
 
-/// da and, per matrix, ⟨dZ0, Aᵀ⟩.
+/// Computes da and, for each matrix, ⟨dZ0, Aᵀ⟩.
 template <class A>
 __global__ void iterate_grad_kernel(const A* a, const ColumnSum<A>* sums, bool whole,
                                     std::int64_t batch, std::int64_t m, std::int64_t iterations,
@@ -225,7 +225,7 @@ __global__ void iterate_grad_kernel(const A* a, const ColumnSum<A>* sums, bool w
   }
 }
 
-/// The gradient through the one scale of the whole batch: to the column that it came from.
+/// The gradient through the common scale of the batch, for the column that the scale came from.
 template <class A>
 __global__ void whole_scale_grad_kernel(const A* inner, const ColumnSum<A>* sums,
                                         std::int64_t batch, std::int64_t m, A* da) {
@@ -236,14 +236,14 @@ __global__ void whole_scale_grad_kernel(const A* inner, const ColumnSum<A>* sums
     da[best.matrix * m * m + i * m + best.column] -= total / (best.value * best.value);
 }
 
-/// Enough blocks to fill the GPU; more would only take more working memory.
+/// Enough blocks to fill the GPU; more would only need more working memory.
 constexpr std::int64_t max_matrices = 132 * 4;
 
 unsigned blocks_of(std::int64_t batch) {
   return static_cast<unsigned>(batch < max_matrices ? batch : max_matrices);
 }
 
-/// [batch + 1]: each matrix's largest column sum, and behind them the batch's.
+/// [batch + 1]: each matrix's largest column sum, then the batch's.
 template <class A>
 Workspace<ColumnSum<A>> column_sums(const CView& a, bool whole) {
   const std::int64_t batch = a.shape[0];

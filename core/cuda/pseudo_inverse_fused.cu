@@ -1,7 +1,7 @@
-// The iterative pseudo-inverse on tensor cores: a block keeps one matrix with all it needs in
-// shared memory. Operands are split into two TF32 numbers each and three products of them are added
-// ("3×TF32"), which is as good as f32: TF32 or bf16 alone would lose the gradient (near
-// initialisation the matrix is nearly of rank one).
+// The iterative pseudo-inverse on tensor cores. A block keeps one matrix and all its working data
+// in shared memory. Operands are split into two TF32 numbers each, and three of their products are
+// added ("3×TF32"), which is as exact as f32. TF32 or bf16 alone would lose the gradient, because
+// the matrix has almost rank one near initialisation.
 #include "core/cuda/device.cuh"
 #include "core/cuda/launch.cuh"
 #include "core/cuda/mma.cuh"
@@ -11,26 +11,26 @@
 namespace nystrom::cuda {
 namespace {
 
-/// How an M × M product is spread over the block: two warps side by side, the others below.
+/// The division of an M × M product over the block: two warps side by side, the others below.
 template <int M>
 struct Layout {
   static constexpr int warps = M == 128 ? 16 : 4;
   static constexpr int threads = warps * warp_size;
-  static constexpr int rows = M / (warps / 2), columns = M / 2;  // a warp
-  static constexpr int stride =
-      M + 4;  // of a matrix in shared memory: left operands then meet no bank twice
+  static constexpr int rows = M / (warps / 2), columns = M / 2;  // of a warp
+  // The row stride of a matrix in shared memory, which avoids bank conflicts of left operands.
+  static constexpr int stride = M + 4;
   static constexpr int size = M * stride;
 };
 
 /// A square matrix in any memory, or the transpose of one.
 struct Matrix {
   const float* data;
-  int row, column;  // steps
+  int row, column;  // strides
   NYSTROM_DEVICE float at(int i, int j) const { return data[i * row + j * column]; }
   NYSTROM_DEVICE Matrix transposed() const { return {data, column, row}; }
 };
 
-/// One to be written, row by row.
+/// A matrix that is written row by row.
 struct Buffer {
   float* data;
   int stride;
@@ -55,7 +55,7 @@ struct Product {
     }
   }
 
-  /// f(row, column, number) of each number of this thread.
+  /// Calls f(row, column, number) for each number of this thread.
   template <class F>
   NYSTROM_DEVICE void each(const F& f) {
     const int row = warp_index() / 2 * L::rows + lane_index() / 4,
@@ -95,7 +95,8 @@ struct Product {
   }
 
  private:
-  /// Tensor cores cut their sums: three at a time are added to the long one, which is rounded.
+  /// Tensor cores truncate their sums. So three products are added to the long sum at a time, which
+  /// is rounded.
   NYSTROM_DEVICE static void add_split(float (&c)[4], const Tf32Parts (&x)[4],
                                        const Tf32Parts (&y)[2]) {
     const std::uint32_t high[4] = {x[0].high, x[1].high, x[2].high, x[3].high},
@@ -109,7 +110,7 @@ struct Product {
   }
 };
 
-/// x y by the whole block.
+/// x y, computed by the whole block.
 template <int M>
 NYSTROM_DEVICE Product<M> product_of(const Matrix& x, const Matrix& y) {
   Product<M> p{};
@@ -139,7 +140,7 @@ NYSTROM_DEVICE void factors(const Matrix& a, const Matrix& z, const Buffer& am, 
 template <int M>
 constexpr std::size_t forward_bytes = sizeof(float) * 3 * Layout<M>::size;
 
-/// Block b: all iterates of matrix b.
+/// Block b computes all iterates of matrix b.
 template <int M>
 __global__ void __launch_bounds__(Layout<M>::threads)
     fused_iterate_kernel(const float* a, const ColumnSum<float>* sums, bool whole,
@@ -165,14 +166,15 @@ __global__ void __launch_bounds__(Layout<M>::threads)
   }
 }
 
-/// 128 landmarks leave no room in shared memory for all: dZ then lies where dA will be, and the
-/// least used buffer in working memory.
+/// 128 landmarks do not fit into shared memory completely. dZ then shares the memory of dA, and the
+/// least used buffer is in working memory.
 template <int M>
 constexpr int grad_buffers = M == 128 ? 3 : 5;
 template <int M>
 constexpr std::size_t backward_bytes = sizeof(float) * grad_buffers<M>* Layout<M>::size;
 
-/// One iteration backwards: dz holds dZ⁺ and receives dZ; grad += dA. Ends with a barrier.
+/// One iteration of the backward pass. dz holds dZ⁺ and receives dZ; grad += dA. Ends with a
+/// barrier.
 template <int M>
 NYSTROM_DEVICE void step_backwards(const Matrix& a, const Matrix& z, const Buffer& dz,
                                    const Buffer& am, const Buffer& w, const Buffer& dt,
@@ -202,7 +204,7 @@ NYSTROM_DEVICE void step_backwards(const Matrix& a, const Matrix& z, const Buffe
   __syncthreads();
 }
 
-/// Block b: da of matrix b, and ⟨dZ0, Aᵀ⟩. work: [batch, M, M], for 128 landmarks only.
+/// Block b computes da of matrix b, and ⟨dZ0, Aᵀ⟩. work: [batch, M, M], for 128 landmarks only.
 template <int M>
 __global__ void __launch_bounds__(Layout<M>::threads)
     fused_iterate_grad_kernel(const float* a, const ColumnSum<float>* sums, bool whole,
@@ -230,7 +232,7 @@ __global__ void __launch_bounds__(Layout<M>::threads)
     sum += mirrored * matrix.at(i, j);
     value += mirrored / c;
   });
-  sum = block_sum(sum);  // and a barrier: dz may lie where da is written
+  sum = block_sum(sum);  // also a barrier: da may share the memory of dz
   if (threadIdx.x == 0) inner[b] = sum;
   const std::int64_t column = whole ? M : sums[b].column;
   grad.each([&](int i, int j, float value) {

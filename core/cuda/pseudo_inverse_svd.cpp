@@ -1,4 +1,4 @@
-// The exact inverse is for studies, not for speed: it is computed on the CPU.
+// The exact inverse serves studies, not speed, so the CPU computes it.
 #include "core/cuda/runtime.h"
 #include "core/kernels.h"
 #include "core/tensor.h"
@@ -6,7 +6,7 @@
 namespace nystrom::kernels::cuda {
 namespace {
 
-/// Memory of `view` on the other side.
+/// A tensor like `view` on the other device.
 Tensor host_like(const ViewBase& view) {
   return Tensor::empty(
       Shape(std::span<const std::int64_t>(view.shape, static_cast<std::size_t>(view.rank))),

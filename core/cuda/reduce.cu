@@ -1,4 +1,4 @@
-// Sums. Work is cut by size alone, so that results do not depend on the GPU.
+// Sums. The division of work depends on sizes only, so results do not depend on the GPU.
 #include "core/cuda/reduce.cuh"
 #include "core/kernels.h"
 
@@ -25,7 +25,7 @@ __global__ void sum_row_kernel(const T* x, std::int64_t outer, std::int64_t redu
   }
 }
 
-/// One thread a column, one block row of the grid a piece of rows.
+/// One thread a column; one block row of the grid for a piece of rows.
 template <class T>
 __global__ void column_pieces_kernel(const T* x, std::int64_t outer, std::int64_t reduced,
                                      std::int64_t inner, std::int64_t pieces,

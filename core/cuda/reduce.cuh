@@ -1,5 +1,5 @@
-// Sums over rows, per column, in two passes: partial sums of pieces of fixed size, then their sum
-// in order. No atomics: the same bits in every run.
+// Sums over rows for each column, in two passes: partial sums of pieces of fixed size, then their
+// sum in order. Without atomics, every run gives the same bits.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -7,7 +7,7 @@
 
 namespace nystrom::cuda {
 
-/// Rows that one block of a column sum adds up.
+/// The number of rows that one block of a column sum adds.
 inline constexpr std::int64_t rows_per_piece = 128;
 
 /// target[i] (+)= Σ over rows r of partial[outer, r, column], for i = outer · columns + column,

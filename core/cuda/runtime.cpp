@@ -11,11 +11,11 @@
 namespace nystrom::cuda {
 namespace {
 
-/// Compute capability of the oldest GPUs whose tensor cores the fused kernels can use, with f16
-/// alone.
+/// The compute capability of the oldest GPUs whose tensor cores the fused kernels support, for f16
+/// only.
 constexpr int oldest_capability = 75;
 
-/// Makes `device` the one that this thread's calls go to.
+/// Selects `device` for the calls of this thread.
 void use(int device) { check(cudaSetDevice(device), "choosing the GPU"); }
 
 }  // namespace
@@ -76,14 +76,14 @@ void device_free(int device, void* block) {
 
 namespace {
 
-/// Pinned memory that small copies go through: the source may be used again at once, and nobody
-/// waits for the GPU, unless it is a whole ring of copies behind.
+/// A ring of pinned memory for small copies. Sources may be reused at once. Copies wait for the GPU
+/// only if it is a whole ring behind.
 class Staging {
  public:
   static constexpr std::int64_t most = 1 << 20;
 
-  /// Copies `source` to pinned memory that stays as it is until the stream has passed the next call
-  /// of taken().
+  /// Copies `source` to pinned memory, which stays unchanged until the stream has passed the next
+  /// call of taken().
   const void* take(const void* source, std::int64_t bytes) {
     Slot& slot = slots_[next_];
     if (!slot.memory) {

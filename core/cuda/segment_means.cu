@@ -1,5 +1,5 @@
-// Means over the segments of a sequence's valid tokens, and their gradient: a block a segment, a
-// thread a column.
+// Means over the segments of a sequence's valid tokens, and their gradient: one block a segment,
+// one thread a column.
 #include "core/cuda/device.cuh"
 #include "core/cuda/launch.cuh"
 #include "core/kernels.h"
@@ -11,8 +11,8 @@ using namespace nystrom::cuda;
 
 constexpr int block = 256;
 
-/// Positions of the valid tokens of each sample in order: position [batch, length], count [batch].
-/// A block a sample.
+/// The positions of each sample's valid tokens in order: position [batch, length], count [batch].
+/// One block a sample.
 __global__ void valid_positions_kernel(const std::uint8_t* mask, std::int64_t length,
                                        std::int32_t* position, std::int32_t* count) {
   __shared__ int before_warp[warp_size];
@@ -36,7 +36,7 @@ __global__ void valid_positions_kernel(const std::uint8_t* mask, std::int64_t le
   if (threadIdx.x == 0) count[blockIdx.x] = found;
 }
 
-/// The valid tokens of every sample; without a mask all are.
+/// The valid tokens of every sample; without a mask all tokens.
 struct Tokens {
   const std::int32_t *position, *count;
   std::int64_t length;
@@ -77,7 +77,7 @@ __global__ void means_grad_kernel(const accumulate_t<T>* dy, Tokens tokens, std:
   }
 }
 
-/// Keeps the positions alive while kernels are being launched.
+/// Owns the positions while kernels are launched.
 class ValidTokens {
  public:
   ValidTokens(const CView& mask, const ViewBase& like, std::int64_t batch, std::int64_t length)

@@ -1,6 +1,6 @@
 // Depthwise convolution along the sequence, one filter a head. A block holds a tile of one head's
-// rows with its halo in shared memory; a thread computes several neighbouring rows of one channel.
-// bf16 and f16 go to the tensor cores where their rows are aligned: sequence_conv_fused.cu.
+// rows with its halo in shared memory. A thread computes several neighbouring rows of one channel.
+// sequence_conv_fused.cu computes aligned bf16 and f16 on tensor cores.
 #include <string>
 
 #include "core/base/error.h"
@@ -18,14 +18,14 @@ using namespace nystrom::cuda;
 
 constexpr int block = 256;
 constexpr int tile = 64;      // rows of the result that a block computes
-constexpr int channels = 64;  // of which a block holds at most so many at once
+constexpr int channels = 64;  // the most channels that a block holds at once
 constexpr int rows_a_thread = 8;
 
 using Problem = ConvProblem<tile, channels>;
 using Place = ConvPlace<tile, channels>;
 
-/// Rows first − before … of one head into shared memory; zeros outside the sequence and where the
-/// mask is 0.
+/// Copies rows first − before … of one head into shared memory, with zeros outside the sequence and
+/// at mask 0.
 template <class T, class A>
 NYSTROM_DEVICE void load_rows(const Rows<const T>& x, const std::uint8_t* mask, const Problem& p,
                               const Place& at, std::int64_t before, int rows, A* target) {
@@ -38,8 +38,8 @@ NYSTROM_DEVICE void load_rows(const Rows<const T>& x, const std::uint8_t* mask, 
   }
 }
 
-/// y[t] = Σ_j w[j] x[t + j − k/2], or with the taps reversed. Masked rows of x count as 0 when
-/// `mask_input`, those of y become 0 otherwise.
+/// y[t] = Σ_j w[j] x[t + j − k/2], or with the taps reversed. With `mask_input` masked rows of x
+/// count as 0, otherwise masked rows of y become 0.
 template <class T>
 __global__ void convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t* mask, Problem p,
                                 bool reversed, bool mask_input, Rows<T> y) {
@@ -74,7 +74,8 @@ __global__ void convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t*
   }
 }
 
-/// partial[piece, h, j] = Σ over a tile of dy[t, c] · x[t + j − k/2, c]: a warp a tap, in turn.
+/// partial[piece, h, j] = Σ over a tile of dy[t, c] · x[t + j − k/2, c]. Warps take the taps in
+/// turn.
 template <class T>
 __global__ void tap_grad_kernel(Rows<const T> x, const std::uint8_t* mask, Rows<const T> dy,
                                 Problem p, accumulate_t<T>* partial) {

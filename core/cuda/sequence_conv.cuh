@@ -1,5 +1,5 @@
-// What the two ways to the depthwise convolution share: the plain one for any type and width, and
-// the one on tensor cores.
+// The common part of the two depthwise convolutions: the plain one for any type and width, and the
+// one on tensor cores.
 #pragma once
 
 #include "core/cuda/launch.cuh"
@@ -29,11 +29,11 @@ struct ConvProblem {
   std::int64_t batch, length, heads, width, taps;
   __host__ __device__ std::int64_t tiles() const { return (length + tile - 1) / tile; }
   __host__ __device__ std::int64_t slices() const { return (width + channels - 1) / channels; }
-  std::int64_t pieces() const { return batch * tiles() * slices(); }  ///< a head is cut into
+  std::int64_t pieces() const { return batch * tiles() * slices(); }  ///< pieces of a head
   dim3 blocks() const { return dim3(static_cast<unsigned>(pieces() * heads)); }
 };
 
-/// What this block computes.
+/// The piece that this block computes.
 template <int tile, int channels>
 struct ConvPlace {
   std::int64_t b, h, first, column, piece;
@@ -49,13 +49,14 @@ struct ConvPlace {
   }
 };
 
-/// InputError, naming the taps, when a block has less than `shared` bytes of shared memory.
+/// Throws an InputError that names the taps if a block has less than `shared` bytes of shared
+/// memory.
 void require_room_for_taps(std::size_t shared, std::int64_t taps);
 
-/// Whether the tensor cores take these operands: 16 bits, a multiple of 32 channels, rows aligned
-/// to 16 bytes.
+/// Whether the tensor cores support these operands: 16 bits, a multiple of 32 channels, and rows
+/// aligned to 16 bytes.
 bool fused_conv_fits(std::initializer_list<CView> operands);
-/// As kernels::sequence_conv and kernels::sequence_conv_grad.
+/// kernels::sequence_conv and kernels::sequence_conv_grad.
 void sequence_conv_fused(const CView& x, const CView& w, const CView& mask, const View& y);
 void sequence_conv_fused_grad(const CView& x, const CView& w, const CView& mask, const CView& dy,
                               const View& dx, const View& dw);

@@ -1,6 +1,6 @@
-// Depthwise convolution along the sequence on tensor cores. The taps of a head are a band matrix:
-// 16 rows of the result are [16, taps + 15] times as many rows of x. The gradient of the taps is
-// the sums along the diagonals of dy xᵀ.
+// Depthwise convolution along the sequence on tensor cores. The taps of a head form a band matrix:
+// 16 rows of the result are its product with taps + 15 rows of x. The gradients of the taps are the
+// sums along the diagonals of dy xᵀ.
 #include <algorithm>
 #include <initializer_list>
 
@@ -17,25 +17,25 @@ namespace {
 constexpr int block = 256;
 constexpr int warps = block / warp_size;
 constexpr int strip = 16;            // rows of the result that a warp computes
-constexpr int tile = warps * strip;  // and the block
+constexpr int tile = warps * strip;  // rows that the block computes
 
 template <int C>
 using Problem = ConvProblem<tile, C>;
 template <int C>
 using Place = ConvPlace<tile, C>;
 
-/// Rows of shared memory are 8 numbers longer than full: ldmatrix then meets no bank twice.
+/// Rows of shared memory have 8 extra numbers, which avoids bank conflicts of ldmatrix.
 template <int C>
 constexpr int stride = C + 8;
 
-/// How many times 16 rows of x a strip of the result reads.
+/// The number of 16-row groups of x that a strip of the result reads.
 constexpr int spans_of(std::int64_t taps) {
   return static_cast<int>((taps + 2 * strip - 2) / strip);
 }
 constexpr int rows_read(std::int64_t taps) { return tile + (spans_of(taps) - 1) * strip; }
 
-/// Rows from `first` on of one head into shared memory; zeros outside the sequence and where the
-/// mask is 0.
+/// Copies rows from `first` on of one head into shared memory, with zeros outside the sequence and
+/// at mask 0.
 template <class T, int C>
 NYSTROM_DEVICE void load_rows(const Rows<const T>& x, const std::uint8_t* mask, const Problem<C>& p,
                               const Place<C>& at, std::int64_t first, int rows, T* target) {
@@ -56,8 +56,8 @@ NYSTROM_DEVICE std::uint32_t pair(const T* numbers) {
   return numbers[0].bits | static_cast<std::uint32_t>(numbers[1].bits) << 16;
 }
 
-/// y[t] = Σ_j w[j] x[t + j − k/2], or with the taps reversed. Masked rows of x count as 0 when
-/// `mask_input`, those of y become 0 otherwise.
+/// y[t] = Σ_j w[j] x[t + j − k/2], or with the taps reversed. With `mask_input` masked rows of x
+/// count as 0, otherwise masked rows of y become 0.
 template <class T, int C>
 __global__ void __launch_bounds__(block)
     convolve_kernel(Rows<const T> x, const T* w, const std::uint8_t* mask, Problem<C> p,
@@ -101,8 +101,8 @@ __global__ void __launch_bounds__(block)
   }
 }
 
-/// What a warp adds its gradients of taps in: a product of 16 × 16 (rows 17 apart), and a sum for
-/// every diagonal.
+/// A warp's memory for gradients of taps: a product of 16 × 16 (rows 17 apart), and a sum for every
+/// diagonal.
 constexpr int patch = strip * (strip + 1);
 constexpr int diagonals(std::int64_t taps) { return (spans_of(taps) + 1) * strip; }
 
@@ -145,8 +145,8 @@ __global__ void __launch_bounds__(block)
         product[(g + i / 2 * 8) * (strip + 1) + n * 8 + 2 * t + i % 2] = part[n][i];
     }
     __syncwarp();
-    // Lane l < 31 has the diagonal column − row = l − 15: tap span · 16 + l − 15, whose sum stands
-    // 16 places behind that.
+    // Lane l < 31 has the diagonal column − row = l − 15, which is tap span · 16 + l − 15. Its sum
+    // is 16 places after that.
     const int shift = lane - (strip - 1);
     float along = 0;
     for (int i = 0; i < strip; ++i)

@@ -1,5 +1,5 @@
-// Shared memory whose size is known at the launch. (The tests' emulator has its own version of this
-// file.)
+// Dynamic shared memory, whose size is set at launch. (The tests' emulator has its own version of
+// this file.)
 #pragma once
 
 #include <cuda_runtime.h>

@@ -1,5 +1,5 @@
-// Softmax, cross-entropy and the largest entry, over rows: a warp a row where rows are short, else
-// a block a row.
+// Softmax, cross-entropy and argmax over rows: one warp a row if rows are short, else one block a
+// row.
 #include <cmath>
 
 #include "core/cuda/device.cuh"
@@ -55,7 +55,7 @@ NYSTROM_DEVICE accumulate_t<T> sum_of_exponentials(const T* row, accumulate_t<T>
   return Group::sum(sum);
 }
 
-// A warp past the last row returns as a whole, a block likewise: nobody waits for it.
+// A warp after the last row returns as a whole, and so does a block: no other thread waits for it.
 template <class T, bool WholeBlock>
 __global__ void softmax_kernel(const T* x, std::int64_t rows, std::int64_t n, T* y) {
   using Group = Team<WholeBlock>;
@@ -89,8 +89,8 @@ __global__ void argmax_kernel(const T* x, std::int64_t rows, std::int64_t n, std
   if (r >= rows) return;
   const T* row = x + r * n;
   const auto largest = row_max<T, Group>(row, n);
-  // The first place that is not smaller: as a maximum of negated places, which doubles hold
-  // exactly. Of a row of NaNs: the last, as on the CPU.
+  // The first index that is not smaller, as a maximum of negated indices, which doubles hold
+  // exactly. For a row of NaNs it is the last index, as on the CPU.
   double first = -static_cast<double>(n - 1);
   for (std::int64_t i = Group::index(); i < n; i += Group::size)
     if (load(row[i]) >= largest) first = larger(first, -static_cast<double>(i));
@@ -114,7 +114,7 @@ __global__ void cross_entropy_kernel(const T* logits, const std::int64_t* labels
   loss[r] = labels[r] < 0 ? A(0) : total - load(row[labels[r]]);
 }
 
-// dlogits may be logits: every thread reads and writes its own entries alone.
+// dlogits may be logits: each thread reads and writes its own entries only.
 template <class T, bool WholeBlock>
 __global__ void cross_entropy_grad_kernel(const T* logits, const std::int64_t* labels,
                                           const accumulate_t<T>* log_sum_exp,
@@ -132,7 +132,7 @@ __global__ void cross_entropy_grad_kernel(const T* logits, const std::int64_t* l
   }
 }
 
-/// Launches the form of a kernel that suits the length of its rows.
+/// Launches the kernel for the length of its rows.
 template <class... Parameters, class... Arguments>
 void launch_rows(std::int64_t rows, std::int64_t n, void (*warp)(Parameters...),
                  void (*whole)(Parameters...), Arguments&&... arguments) {

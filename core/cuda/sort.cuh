@@ -1,4 +1,4 @@
-// The one use of a library's sort.
+// A stable sort by a library.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace nystrom::cuda {
 
-/// Sorts `count` pairs by key, stably, on the device of `like`; keys are below 2^`bits`. Inputs are
-/// left as they are.
+/// Sorts `count` pairs stably by key, on the device of `like`. Keys are below 2^`bits`. The inputs
+/// stay unchanged.
 void sort_pairs(const ViewBase& like, const std::uint32_t* keys, const std::uint32_t* values,
                 std::uint32_t* sorted_keys, std::uint32_t* sorted_values, std::int64_t count,
                 int bits);

@@ -1,4 +1,4 @@
-// y[i] = f(y[i], x[i]…) over equally shaped or broadcast, strided views.
+// y[i] = f(y[i], x[i]…) over strided views of equal or broadcast shapes.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -7,7 +7,7 @@
 
 namespace nystrom::cuda {
 
-/// Whether the function needs what stands in the result.
+/// Whether the function reads the result's old value.
 enum class Access { write, read_write };
 
 template <int N>
@@ -48,7 +48,8 @@ NYSTROM_DEVICE Out apply_at(F f, Out before, std::index_sequence<K...>, const st
   return f(before, x[offset[K + 1]]...);
 }
 
-/// Index is 32 bits wide where the number of elements allows it: GPUs divide 64-bit numbers slowly.
+/// Index has 32 bits if the number of elements permits it, because GPUs divide 64-bit numbers
+/// slowly.
 template <class Index, class F, class Out, class... In>
 __global__ void map_strided_kernel(F f, Access access, Strides<1 + sizeof...(In)> strides,
                                    Index count, Out* y, const In*... x) {
