@@ -4,7 +4,7 @@
 namespace nystrom {
 namespace {
 
-/// [b, h, n, width] stored as [b, n, h, width].
+/// [b, h, n, width] with the memory layout [b, n, h, width].
 Tensor empty_heads(std::int64_t b, std::int64_t h, std::int64_t n, std::int64_t width, DType dtype,
                    Device device) {
   return Tensor::empty({b, n, h, width}, dtype, device).transpose(1, 2);

@@ -6,8 +6,8 @@
 namespace nystrom {
 namespace {
 
-/// Throws when an index on the CPU lies outside lowest … rows − 1; those on a GPU were checked when
-/// the batch was made.
+/// Throws when an index on the CPU is outside lowest … rows − 1. Loaders have checked those on a
+/// GPU.
 void check_range(const char* name, const Tensor& index, std::int64_t lowest, std::int64_t rows) {
   require(index.dtype() == DType::i64, "{}: indices must be i64, got {}", name, index.dtype());
   if (!index.device().is_cpu()) return;
@@ -24,7 +24,7 @@ std::int64_t row_width(const Shape& shape) {
   return width;
 }
 
-/// y[index[r]] += x[r] into input 0's gradient.
+/// Adds x[r] to row index[r] of input 0's gradient.
 void scatter_into_grad(Grads& grads, const Shape& shape, const Tensor& dy, const Tensor& index,
                        std::int64_t skip) {
   auto dx = grads.into(0, shape, dy.device());

@@ -11,7 +11,7 @@ void multiply_into(Grads::Destination destination, const Tensor& a, const Tensor
   kernels::matmul(a, b, CView{}, destination.tensor, destination.accumulate, precision);
 }
 
-/// Both of the functions below; `out_type` is the type of the result.
+/// The common part of both functions; `out_type` is the result's type.
 Var product(const Var& x, const Var& weight, const Var& bias, Precision precision, DType out_type) {
   require(x.rank() >= 1 && weight.rank() == 2 && x.dim(-1) == weight.dim(1),
           "linear: x {} does not fit the weight {}; expected [out, in] for x […, in]", x.shape(),
@@ -24,7 +24,7 @@ Var product(const Var& x, const Var& weight, const Var& bias, Precision precisio
   const std::int64_t rows = in == 0 ? 0 : x.value().numel() / in;
   const Tensor flat = x.value().contiguous().reshape({rows, in});
   Tensor y = Tensor::empty(x.shape().without(-1).append(out), out_type, x.value().device());
-  // A bias has the type of the result: libraries differ in what else they take.
+  // A bias has the result's type, because libraries differ in other types that they accept.
   const Tensor shift = bias.defined() ? bias.value().cast(out_type) : Tensor();
   kernels::matmul(flat, weight.value().transpose(0, 1), shift, y.reshape({rows, out}), false,
                   precision);

@@ -6,7 +6,7 @@
 namespace nystrom {
 namespace {
 
-/// Number of labels that count; throws for one that is neither a class nor ignored.
+/// The number of labels that count. Throws for a label that is neither a class nor ignore_index.
 std::int64_t count_labels(const Tensor& labels, std::int64_t classes) {
   const Tensor host = labels.to(cpu_device);
   const auto* label = host.data<std::int64_t>();

@@ -38,8 +38,8 @@ Var pseudo_inverse_iterative(const Var& a, std::int64_t iterations, PinvScale sc
   const Tensor batch = as_batch("pseudo_inverse_iterative", a);
   require(iterations >= 0, "pseudo_inverse_iterative: iterations must be at least 0, got {}",
           iterations);
-  // Every iterate is kept: the gradient is the unrolled one, and recomputing them would cost more
-  // than they weigh.
+  // All iterates are kept, because the gradient is that of the unrolled iteration. Recomputing them
+  // costs more than their memory.
   Tensor z = Tensor::empty(batch.shape().with(0, iterations + 1), batch.dtype(), batch.device());
   kernels::pseudo_inverse_iterative(batch, scale, z);
   const Tensor last = z.slice(0, iterations, iterations + 1).reshape(a.shape());

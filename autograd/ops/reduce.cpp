@@ -4,7 +4,7 @@
 namespace nystrom {
 namespace {
 
-/// scale · Σ over the middle axis of x seen as [outer, reduced, inner].
+/// scale · Σ over the middle axis of x, seen as [outer, reduced, inner].
 Var scaled_sum(const char* name, const Var& x, const Shape& outer_reduced_inner,
                const Shape& result, double scale) {
   Tensor y = Tensor::empty(result, x.dtype(), x.value().device());

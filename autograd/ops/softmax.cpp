@@ -8,7 +8,7 @@ Var softmax(const Var& x) {
           "softmax: needs a last axis of at least one element, got shape {}", x.shape());
   Tensor y = empty_like(x.value());
   kernels::softmax(x.value().contiguous(), y);
-  // Jᵀ dy = y ∘ (dy − ⟨y, dy⟩): the input itself is not needed.
+  // Jᵀ dy = y ∘ (dy − ⟨y, dy⟩), which does not need the input.
   return record("softmax", y, {x}, [y](const Tensor& dy, Grads grads) {
     Tensor dx = empty_like(y);
     kernels::softmax_grad(y, dy, dx);

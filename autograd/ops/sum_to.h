@@ -5,7 +5,7 @@
 
 namespace nystrom {
 
-/// `grad` summed over the axes along which a tensor of `shape` was repeated to grad's shape.
+/// `grad` summed over the axes along which a tensor of `shape` was broadcast to grad's shape.
 Tensor sum_to(Tensor grad, const Shape& shape);
 
 }  // namespace nystrom
