@@ -1,5 +1,5 @@
-// Reading an exported folder back, and measuring how far transformers' attention is from ours on
-// it.
+// Verification of an exported folder, and measurement of the difference between transformers'
+// attention and nystrom's.
 #pragma once
 
 #include <cstdint>
@@ -11,24 +11,24 @@
 
 namespace nystrom {
 
-/// Between our semantics on a text as it is and transformers' on the same text, padded to
-/// segment_means_seq_len unless it computes exact attention.
+/// The difference between nystrom's semantics on a text and transformers' semantics on the same
+/// text. For transformers the text is padded to segment_means_seq_len, except for exact attention.
 struct ExportDifference {
-  std::int64_t tokens = 0;     ///< of the text, the special ones included
-  std::int64_t positions = 0;  ///< of the row that transformers gets
-  double absolute = 0;         ///< largest, over all results at the text's tokens
-  double relative = 0;         ///< the same divided by the largest entry of our results
+  std::int64_t tokens = 0;     ///< tokens of the text, with the special ones
+  std::int64_t positions = 0;  ///< positions of transformers' row
+  double absolute = 0;         ///< largest difference over all results at the text's tokens
+  double relative = 0;         ///< absolute, divided by the largest of nystrom's results
 };
 
-/// Reads `folder` back and compares it with what it was made of: weights bit by bit with `source`,
-/// ids of a sample text with `tokenizer` (null: there is none). Then runs the model on texts of up
-/// to `longest` tokens, bundled ones or, without tokenizer, random ids, in both semantics. Error
-/// when something differs that must not: weights, ids, and for exact attention the results, beyond
-/// rounding.
+/// Reads `folder` back and compares it with its source: weights bit by bit with `source`, and ids
+/// of a sample text with `tokenizer`, which is null if there is none. Then runs the model in both
+/// semantics on texts of up to `longest` tokens. They are bundled texts or, without a tokenizer,
+/// random ids. Throws an Error when weights or ids differ, and when results of exact attention
+/// differ beyond rounding.
 std::vector<ExportDifference> check_export(const std::filesystem::path& folder, const Model& source,
                                            const Tokenizer* tokenizer, std::int64_t longest);
 
-/// What `config`'s head gives, as it is called in messages.
+/// The name of the head's result in messages.
 const char* result_name(const ModelConfig& config);
 
 }  // namespace nystrom

@@ -1,5 +1,5 @@
-// Exact forward and backward of a model on given inputs: the mathematics of `nystrom forward`,
-// apart from its files.
+// Forward and backward pass of a model on given inputs: the computation of `nystrom forward`
+// without its files.
 #pragma once
 
 #include <map>
@@ -10,13 +10,14 @@
 
 namespace nystrom {
 
-/// Inputs by the names they have in a batch file.
+/// Inputs, by their names in a batch file.
 using NamedTensors = std::map<std::string, Tensor>;
 
-/// logits (or start_logits and end_logits), last_hidden_state, output of the sequence block, with
-/// labels loss, and with `gradients` grad.NAME of every parameter; f32, or f64 when the model
-/// computes in f64. No dropout. InputError for inputs that are missing, unknown, of the wrong type
-/// or shape, or outside their range: "input_ids[0, 3] is 70; expected 0 … 59".
+/// Computes logits (or start_logits and end_logits), last_hidden_state, and output of the sequence
+/// block. With labels there is loss, and with `gradients` grad.NAME of every parameter. Results are
+/// f32, or f64 if the model computes in f64. No dropout. Throws an InputError for inputs that are
+/// missing, unknown, of the wrong type or shape, or out of range: "input_ids[0, 3] is 70; expected
+/// 0 … 59".
 std::vector<NamedTensor> run_forward(const Model& model, const NamedTensors& inputs,
                                      bool gradients);
 

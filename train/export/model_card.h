@@ -1,4 +1,4 @@
-// README.md of an exported model.
+// The README.md of an exported model.
 #pragma once
 
 #include <string>
@@ -8,20 +8,21 @@
 
 namespace nystrom {
 
-/// What a card tells.
+/// The content of a model card.
 struct ModelCard {
   std::string title;
   ModelConfig config;  ///< as exported
   std::int64_t parameters = 0;
-  std::int64_t longest = 0;                   ///< tokens that the model takes at most
-  bool has_tokenizer = false;                 ///< lies in the folder
-  std::string mask_token;                     ///< its name, empty when there is none
+  std::int64_t longest = 0;                   ///< the longest input in tokens
+  bool has_tokenizer = false;                 ///< whether the folder has a tokenizer
+  std::string mask_token;                     ///< its text; empty if there is none
   std::vector<std::string> notes;             ///< see export_notes
-  std::vector<ExportDifference> differences;  ///< empty: not measured
+  std::vector<ExportDifference> differences;  ///< empty if not measured
 };
 
-/// Markdown with YAML front matter: what the model is, how transformers and nystrom run it, and how
-/// far these are apart. The Python code in it runs in the folder of the card.
+/// The card in Markdown with YAML front matter: a description of the model, its use with
+/// transformers and nystrom, and the differences between these. The Python code in it runs in the
+/// card's folder.
 std::string model_card(const ModelCard& card);
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-// The weights of a model folder, in one file or in shards.
+// The weights of a model folder, in one file or in several shards.
 #pragma once
 
 #include <filesystem>
@@ -10,23 +10,24 @@
 
 namespace nystrom {
 
-/// One lookup over `model.safetensors`, or over the shards that `model.safetensors.index.json`
-/// names.
+/// The tensors of `model.safetensors`, or of the shards that `model.safetensors.index.json` names.
 class ModelWeights {
  public:
-  /// InputError when the folder has neither (pickle files are never read, and the message says how
-  /// to convert them), when a file is refused by SafetensorsFile, and when index and shards differ.
-  /// Shards are opened by their names alone, without following links.
+  /// Throws an InputError when the folder has neither; pickle files are never read, and the message
+  /// describes their conversion. Errors of SafetensorsFile, and differences between index and
+  /// shards, are InputErrors too. Shards are opened by their names only, without following links.
   static ModelWeights open(const std::filesystem::path& folder);
 
-  /// Sorted.
+  /// The names of all tensors, sorted.
   std::vector<std::string> names() const;
+  /// Whether a tensor exists.
   bool contains(const std::string& name) const { return file_of_.contains(name); }
-  /// The file, type and shape of a tensor; throws when there is none of that name.
+  /// The file, type and shape of a tensor. Throws when it does not exist.
   const StoredTensor& stored(const std::string& name) const { return file_with(name).stored(name); }
 
-  /// As SafetensorsFile's.
+  /// Reads a tensor as SafetensorsFile::read does.
   Tensor read(const std::string& name, NonFinite non_finite = NonFinite::refuse) const;
+  /// Reads a tensor as SafetensorsFile::read_into does.
   void read_into(const std::string& name, Tensor& destination,
                  NonFinite non_finite = NonFinite::refuse) const;
 
@@ -38,9 +39,9 @@ class ModelWeights {
   std::map<std::string, std::size_t> file_of_;
 };
 
-/// From the JSON text of an index: tensor name → shard's file name. InputError, with `source` in
-/// front, for anything but an object with a `weight_map` of tensor names to basenames
-/// `[A-Za-z0-9._-]+.safetensors`.
+/// Parses the JSON text of an index: tensor name → file name of its shard. The text must be an
+/// object with a `weight_map` from tensor names to basenames `[A-Za-z0-9._-]+.safetensors`. Throws
+/// an InputError that begins with `source` for anything else.
 std::map<std::string, std::string> parse_weight_map(std::string_view text,
                                                     const std::string& source);
 

@@ -1,5 +1,5 @@
-// Safetensors files: the format in which weights are kept and exchanged. Reading is strict
-// (train/formats/safetensors_header.h says how) and streams; writing is all or nothing.
+// Safetensors files, the format in which weights are stored and exchanged. Reading is strict (see
+// train/formats/safetensors_header.h) and streams; writing is all or nothing.
 #pragma once
 
 #include <filesystem>
@@ -14,32 +14,35 @@
 
 namespace nystrom {
 
-/// What to do about NaN and infinity in floating tensors.
+/// The treatment of NaN and infinity in floating tensors.
 enum class NonFinite { allow, refuse };
 
-/// An open file whose header was checked. Reading tensors is const and may happen from several
-/// threads. Every error is an InputError "FILE: what is wrong".
+/// An open file with a verified header. Several threads may read tensors at the same time. Every
+/// error is an InputError "FILE: problem".
 class SafetensorsFile {
  public:
+  /// Opens a file and verifies its header.
   static SafetensorsFile open(const std::filesystem::path& path);
   /// Opens `name` inside `folder` without following a link.
   static SafetensorsFile open_inside(const std::filesystem::path& folder, const std::string& name);
 
+  /// The path of the file.
   const std::filesystem::path& path() const { return file_.path(); }
-  /// In the order of their bytes in the file.
+  /// All tensors, in the order of their bytes in the file.
   const std::vector<StoredTensor>& tensors() const { return header_.tensors; }
-  /// Without the checksums.
+  /// The metadata without the checksums.
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
+  /// Whether a tensor exists.
   bool contains(const std::string& name) const { return index_.contains(name); }
-  /// Throws when there is no such tensor.
+  /// The type, shape and position of a tensor. Throws when it does not exist.
   const StoredTensor& stored(const std::string& name) const;
 
-  /// The tensor on the CPU in dtype_of_stored(type). InputError when it is absent, its checksum is
-  /// not that of its bytes (a tensor without one is accepted), or it has a non-finite value and
-  /// these are refused.
+  /// Reads a tensor to the CPU, in dtype_of_stored(type). Throws an InputError when it is absent,
+  /// or does not match its checksum; tensors without a checksum are accepted. With
+  /// NonFinite::refuse a non-finite value is an InputError too.
   Tensor read(const std::string& name, NonFinite non_finite = NonFinite::allow) const;
-  /// The same into a contiguous CPU tensor of the same shape. Between floating types values are
-  /// converted; other types must be the stored one. After an error `destination` is partly written.
+  /// Reads into a contiguous CPU tensor of the same shape. Floating types are converted; other
+  /// types must match. After an error `destination` may be partly written.
   void read_into(const std::string& name, Tensor& destination,
                  NonFinite non_finite = NonFinite::allow) const;
 
@@ -52,16 +55,17 @@ class SafetensorsFile {
   std::unordered_map<std::string, std::size_t> index_;
 };
 
+/// A tensor and its name in a file.
 struct NamedTensor {
   std::string name;
   Tensor tensor;
 };
 
-/// Writes `tensors` (from any device) with their checksums and `metadata`, to which "format": "pt"
-/// is added. The layout is Hugging Face's: by type, then by name. The file appears whole and
-/// durable, or not at all. InputError when the system refuses; Error for names that are not tensor
-/// names, duplicates, and metadata keys reserved for checksums. Returns the checksum of the whole
-/// file.
+/// Writes `tensors`, from any device, with their checksums and with `metadata`, to which "format":
+/// "pt" is added. The layout is Hugging Face's: by type, then by name. The file appears complete
+/// and durable, or not at all. Returns the checksum of the file. Throws an InputError when the
+/// system refuses. Throws an Error for invalid or duplicate names, and for metadata keys that are
+/// reserved for checksums.
 std::string write_safetensors(const std::filesystem::path& path,
                               const std::vector<NamedTensor>& tensors,
                               const std::map<std::string, std::string>& metadata = {});

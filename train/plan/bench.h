@@ -1,4 +1,4 @@
-// Timed steps on random tokens: what `nystrom bench` prints.
+// Timing of steps on random tokens, for `nystrom bench`.
 #pragma once
 
 #include <string>
@@ -10,6 +10,7 @@
 
 namespace nystrom {
 
+/// The model and the steps of a benchmark.
 struct BenchOptions {
   std::int64_t layers = 12, hidden = 768, heads = 12, landmarks = 64, length = 512, batch = 4,
                vocab = 30000, conv = 33, steps = 5;
@@ -20,20 +21,21 @@ struct BenchOptions {
   Device device;
 };
 
+/// The measurements of a benchmark.
 struct BenchResult {
-  std::vector<double> step_seconds, losses;  ///< forward has no losses
+  std::vector<double> step_seconds, losses;  ///< losses are empty without training
   double median_step_seconds = 0, tokens_per_second = 0;
-  std::int64_t peak_memory_bytes =
-      0;  ///< largest resident size of the process; on a GPU, most memory of live tensors
+  /// The largest resident size of the process. On a GPU, the largest memory of live tensors.
+  std::int64_t peak_memory_bytes = 0;
   double flops_per_step = 0;  ///< of the matrix products, counted from the model's shape
-  std::vector<std::pair<std::string, double>>
-      kernel_seconds;  ///< all steps together, largest first; with profile only, which on a GPU
-                       ///< waits after each
+  /// The time of each kernel over all steps, largest first. With profile only, which on a GPU waits
+  /// after each kernel.
+  std::vector<std::pair<std::string, double>> kernel_seconds;
   int threads = 0;
   std::string cpu_level;
 };
 
-/// Runs `steps` steps, the first included. InputError for a model that cannot be built.
+/// Runs `steps` steps, the first included. Throws an InputError for a model that cannot be built.
 BenchResult run_bench(const BenchOptions& options);
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-// What `nystrom doctor` finds out: the machine, the build, and what to do about what is missing.
+// The checks of `nystrom doctor`: the machine, the build, and remedies.
 #pragma once
 
 #include <filesystem>
@@ -7,28 +7,29 @@
 
 namespace nystrom {
 
-/// One line of the examination.
+/// The result of one check.
 struct Finding {
-  /// note: works, but could be better or is worth knowing; missing: the machine has something that
+  /// note: works, but could be better or needs attention. missing: the machine has something that
   /// this build cannot use.
   enum class Status { ok, note, missing };
 
   std::string name;
   Status status = Status::ok;
   std::string text;
-  std::string advice;  ///< what to do; empty when there is nothing
+  std::string advice;  ///< a remedy, or empty
 };
 
+/// The name of a status.
 const char* name_of(Finding::Status status);
 
-/// The processor, threads, load, memory, and the disk of the current folder. `root` is where /proc
-/// and /sys are found: tests have their own.
+/// Checks the processor, threads, load, memory, and the disk of the current folder. `root` is the
+/// folder that contains /proc and /sys, which tests replace.
 std::vector<Finding> examine_machine(const std::filesystem::path& root = "/");
 
-/// GPUs and their driver, and the libraries for them that this build has.
+/// Checks GPUs and their driver, and the GPU libraries of this build.
 std::vector<Finding> examine_gpus(const std::filesystem::path& root = "/");
 
-/// A line a library, with its version.
+/// The version of each library.
 std::vector<Finding> examine_libraries();
 
 }  // namespace nystrom

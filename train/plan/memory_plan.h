@@ -1,6 +1,6 @@
-// How much memory a run takes on each device, by part, and how long a step. Activations are
-// measured, not modelled: a step of one or two layers and sequences runs here, and what it takes
-// grows in proportion to both.
+// Estimates of a run's memory on each device, by part, and of the time of a step. Activations are
+// measured, not modelled. Steps with one and two layers and sequences run here, and their memory is
+// extrapolated linearly in both numbers.
 #pragma once
 
 #include <cstdint>
@@ -13,61 +13,67 @@
 
 namespace nystrom {
 
-/// Bytes on one of several devices.
+/// Bytes on each device.
 struct MemoryPlan {
-  std::int64_t weights = 0;    ///< in the type of the computation
-  std::int64_t masters = 0;    ///< the exact copy under bf16 and f16
+  std::int64_t weights = 0;    ///< in the computation's type
+  std::int64_t masters = 0;    ///< f32 copy under bf16 and f16
   std::int64_t gradients = 0;  ///< with deterministic also those of single micro-batches
-  std::int64_t optimizer =
-      0;                     ///< moments, of the device's range with zero; of LAMB also the updates
-  std::int64_t average = 0;  ///< of training.ema
-  std::int64_t communication = 0;  ///< of the library that adds up gradients
+  /// Moments, with zero only those of the device's range; for LAMB also the updates.
+  std::int64_t optimizer = 0;
+  std::int64_t average = 0;        ///< for training.ema
+  std::int64_t communication = 0;  ///< buffers of the library that adds up gradients
   std::int64_t layers = 0;
-  /// Activations of b sequences: rest[0] + rest[1] · b, and in each layer layer[0] + layer[1] · b.
+  /// Activations of b sequences are rest[0] + rest[1] · b, plus layer[0] + layer[1] · b for each
+  /// layer.
   double rest[2] = {}, layer[2] = {};
-  /// What each of many devices sends in a step: to add up gradients, and with zero to bring the
-  /// weights to all.
+  /// Bytes that each of many devices sends in a step: to add up gradients (reduced), and with zero
+  /// to distribute the weights (shared).
   std::int64_t reduced = 0, shared = 0;
-  double flops = 0;          ///< operations of a step, of all devices
-  double last_backward = 0;  ///< the part of a device's operations behind which its communication
-                             ///< can hide: the last backward's
+  double flops = 0;  ///< operations of a step, over all devices
+  /// The part of a device's operations that can hide communication: the last backward pass.
+  double last_backward = 0;
 
+  /// Bytes that do not depend on the micro-batch.
   std::int64_t fixed() const {
     return weights + masters + gradients + optimizer + average + communication;
   }
+  /// Bytes of the activations.
   std::int64_t activations(std::int64_t micro_batch) const;
+  /// All bytes.
   std::int64_t total(std::int64_t micro_batch) const { return fixed() + activations(micro_batch); }
-  /// The most sequences that fit into `memory`, but not more than `limit`; 0 when one does not.
+  /// The largest number of sequences that fit into `memory`, up to `limit`; 0 if one does not fit.
   std::int64_t largest_micro_batch(std::int64_t memory, std::int64_t limit) const;
 };
 
-/// For `devices` devices. Runs steps of a small part of the model on the CPU, for seconds, in bf16
-/// in the place of f16. A task is taken for its encoder.
+/// Makes the plan for `devices` devices. Runs steps of a small part of the model on the CPU, for
+/// seconds, in bf16 if the run has f16. For a task only its encoder is planned.
 MemoryPlan plan_memory(const RunConfig& config, int devices);
 
-/// The plan for programs: bytes by name, with their sum.
+/// The plan as bytes by name, with their sum, for programs.
 std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan& plan,
                                                                 std::int64_t micro_batch);
 
-/// Seconds of a step.
+/// Estimated seconds of a step.
 struct StepTime {
-  double communication = 0;  ///< by a ring: gradients are added up, and weights brought to all
-  std::optional<double> computation;  ///< where the speed of the devices is known …
-  std::optional<double> step;  ///< … with what of the communication does not hide behind the last
-                               ///< micro-batch's backward
+  /// By a ring: adding up gradients and distributing weights.
+  double communication = 0;
+  /// Nothing if the speed of the devices is unknown.
+  std::optional<double> computation;
+  /// Computation, and the communication that the last micro-batch's backward pass does not hide.
+  std::optional<double> step;
 };
-/// At `bandwidth` bytes a second in and out of each device; `speed` is what each really does,
-/// operations a second.
+/// Estimates the time. `bandwidth` is in bytes a second, in and out of each device; `speed` is the
+/// actual speed of each device in operations a second.
 StepTime plan_time(const MemoryPlan& plan, int devices, double bandwidth,
                    std::optional<double> speed);
 
-/// "80G", "512M", "1.5T" as numbers (powers of 1000). InputError for other words.
+/// "80G", "512M", "1.5T" as numbers (powers of 1000). Throws an InputError for other words.
 std::int64_t parse_amount(const std::string& option, const std::string& text);
 
-/// "12.5 KB", "512.0 MB", "80.00 GB".
+/// Formats bytes: "12.5 KB", "512.0 MB", "80.00 GB".
 std::string memory_text(double bytes);
 
-/// The plan for people, a line a part.
+/// The plan as text, one line a part.
 std::vector<std::string> describe(const MemoryPlan& plan, const RunConfig& config, int devices);
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-// How many operations a step takes, from the shape of the model alone.
+// The number of operations of a step, from the model's shape.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,19 @@
 
 namespace nystrom {
 
-/// Operations of the matrix products, two a multiply-add.
+/// Operations of the matrix products; a multiply-add counts as two.
 struct StepFlops {
-  double layers, head;  ///< forward
+  double layers, head;  ///< forward pass
+  /// Operations of the forward pass.
   double forward() const { return layers + head; }
-  /// Twice the forward, and with checkpointing the layers' forward once more.
+  /// Operations of the backward pass: twice the forward pass, and with checkpointing the layers'
+  /// forward pass once more.
   double backward(bool checkpointing = false) const {
     return 2 * forward() + (checkpointing ? layers : 0);
   }
 };
-/// Of `sequences` sequences of `length` tokens. `predicted` is the share of the tokens at which a
-/// masked language model gives logits; 0 without that head.
+/// The operations for `sequences` sequences of `length` tokens. `predicted` is the share of tokens
+/// for which a masked language model computes logits; 0 without that head.
 StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length,
                      double predicted);
 

@@ -1,4 +1,4 @@
-// Time and memory of every attention kind against the length of the sequence.
+// Time and memory of every attention kind, as functions of the sequence length.
 #pragma once
 
 #include <functional>
@@ -10,21 +10,22 @@
 
 namespace nystrom {
 
+/// The options of study_cost.
 struct CostStudyOptions {
   std::vector<AttentionKind> kinds;             ///< empty: all
-  std::int64_t shortest = 256, longest = 8192;  ///< lengths double in between
+  std::int64_t shortest = 256, longest = 8192;  ///< lengths double from shortest to longest
   std::int64_t batch = 1, heads = 4, head_dim = 64;
-  AttentionConfig attention;  ///< the options of the kinds
-  bool train = true;          ///< forward and backward; else forward alone
-  std::int64_t repeats = 5;   ///< the fastest counts
+  AttentionConfig attention;  ///< options of the kinds
+  bool train = true;          ///< forward and backward pass, or forward only
+  std::int64_t repeats = 5;   ///< the fastest run counts
   DType dtype = DType::f32;
   Device device;
 };
 
-/// One attention, without projections and convolution, of random queries, keys and values: the
-/// fastest of some runs, and the peak of the arena above what the inputs take, which is exact.
-/// Exponents are fitted to the last three lengths. `progress` is called with the measurements done
-/// and their number.
+/// Measures attention without projections and convolution, on random queries, keys and values.
+/// Times are the fastest of several runs. Memory is the arena's exact peak beyond the inputs.
+/// Exponents are fitted to the last three lengths. `progress` is called with the number of finished
+/// measurements and their total.
 Study study_cost(const CostStudyOptions& options,
                  const std::function<void(std::int64_t done, std::int64_t total)>& progress = {});
 

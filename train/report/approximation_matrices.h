@@ -1,4 +1,4 @@
-// How well the Nyström method approximates matrices of random queries and keys.
+// The quality of the Nyström method on matrices of random queries and keys.
 #pragma once
 
 #include <functional>
@@ -9,16 +9,17 @@
 
 namespace nystrom {
 
-/// What is approximated: the raw scores Q Kᵀ, or softmax(Q Kᵀ / √d).
+/// The approximated matrix: the raw scores Q Kᵀ, or softmax(Q Kᵀ / √d).
 enum class ScoreKernel { raw, softmax };
-/// Which rows stand for all: the first ones, random ones, or means of segments.
+/// The choice of landmarks: the first rows, random rows, or means of segments.
 enum class LandmarkRule { first, random, means };
-/// Rows of Q and K: independent normal ones, or smooth curves (each column a sum of slow waves), as
-/// neighbours in a text are alike.
+/// The rows of Q and K: independent normal ones, or smooth curves. In smooth curves each column is
+/// a sum of slow waves, so neighbours are similar, as in text.
 enum class SequenceRule { random, smooth };
-/// Of the matrix between landmarks.
+/// The inverse of the matrix between landmarks.
 enum class StudyInverse { exact, iterative };
 
+/// The options of study_matrices.
 struct MatrixStudyOptions {
   std::int64_t d_model = 10, length = 50, trials = 10, iterations = 6;
   std::uint64_t seed = 0;
@@ -33,19 +34,19 @@ std::span<const EnumName<LandmarkRule>> enum_names(LandmarkRule);
 std::span<const EnumName<SequenceRule>> enum_names(SequenceRule);
 std::span<const EnumName<StudyInverse>> enum_names(StudyInverse);
 
-/// Q or K [length, d_model] f64 of a trial.
+/// The rows of Q or K for one trial: [length, d_model] f64.
 Tensor study_rows(const MatrixStudyOptions& options, std::int64_t trial, const char* name);
 
-/// The matrix itself, [length, length] f64.
+/// The exact matrix, [length, length] f64.
 Tensor study_matrix(ScoreKernel kernel, const Tensor& q, const Tensor& k);
-/// Its Nyström approximation through k landmarks.
+/// Its Nyström approximation through `landmarks` landmarks, [length, length] f64.
 Tensor approximate_matrix(const MatrixStudyOptions& options, LandmarkRule rule,
                           StudyInverse inverse, const Tensor& q, const Tensor& k,
                           std::int64_t landmarks, std::int64_t trial);
 
-/// Frobenius errors for 1 … length landmarks over the trials, and a worked example of five tokens.
-/// `progress` is called with the number of landmarks done. InputError for the iterative inverse of
-/// raw scores: its first step is scaled for rows that sum to 1.
+/// Frobenius errors for 1 … length landmarks over all trials, and a worked example of five tokens.
+/// `progress` is called with the number of landmarks that are done. Throws an InputError for the
+/// iterative inverse of raw scores, because its first iterate assumes rows that sum to 1.
 Study study_matrices(const MatrixStudyOptions& options,
                      const std::function<void(std::int64_t)>& progress = {});
 

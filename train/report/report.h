@@ -1,5 +1,4 @@
-// A page that shows a run, or several beside each other: one HTML file that needs no other and no
-// network.
+// HTML pages about one run or several. A page is a single file that needs no network.
 #pragma once
 
 #include <string>
@@ -12,34 +11,34 @@
 
 namespace nystrom {
 
-/// Fills the masks in `texts` by the best checkpoint of a run and, where the model is small, by
-/// every other whole one. Without a checkpoint that can be opened there is a note instead.
-/// InputError for a text that cannot be filled.
+/// Predicts the masks in `texts` with the best checkpoint of a run and, for small models, with
+/// every other intact one. Without a usable checkpoint the result is a note. Throws an InputError
+/// for a text without valid masks.
 MaskSamples sample_masks(const RunRecord& run, const std::vector<std::string>& texts, Log& log);
 
-/// A study's picture and sentences out of the folder `approximation` of a run.
+/// Pictures and sentences of a study, from the folder `approximation` of a run.
 struct StudyFindings {
   std::vector<std::string> verdict;
-  std::vector<std::string> pictures;  ///< whole SVG documents
+  std::vector<std::string> pictures;  ///< complete SVG documents
 };
-/// What `nystrom approximation … --output RUN/approximation` left; empty without that folder.
-/// InputError when it is damaged.
+/// Reads the results of `nystrom approximation … --output RUN/approximation`; empty without that
+/// folder. Throws an InputError when they are damaged.
 StudyFindings read_study(const std::filesystem::path& run_dir);
 
 /// The page of one run.
 std::string run_report(const RunRecord& run, const MaskSamples& samples,
                        const StudyFindings& study);
 
-/// The page that compares several runs: curves in one picture, best metrics, settings that differ.
-/// `sweep` holds the points of a sweep, or has no columns.
+/// The page that compares several runs: curves in one chart, best metrics, and settings that
+/// differ. `sweep` holds the points of a sweep; without one it has no columns.
 std::string comparison_report(const std::vector<RunRecord>& runs, const StudyTable& sweep);
 
-/// A sweep's folder: its runs that are there, and a table of its points.
+/// A sweep's folder: its existing runs, and a table of its points.
 struct SweepRecord {
   std::vector<RunRecord> runs;
   StudyTable points;
 };
-/// InputError when summary.json of `folder` is none of a sweep.
+/// Reads a sweep. Throws an InputError when summary.json of `folder` does not belong to a sweep.
 SweepRecord read_sweep(const std::filesystem::path& folder);
 
 }  // namespace nystrom

@@ -1,5 +1,4 @@
-// The few pieces that report pages are made of. Every text that goes in is escaped, whatever it
-// holds.
+// The elements of report pages. All text is escaped.
 #pragma once
 
 #include <string>
@@ -10,27 +9,25 @@
 
 namespace nystrom {
 
-/// `text` as HTML shows it: escaped, control bytes and bytes that are not UTF-8 as \xNN, cut where
-/// it is very long.
+/// `text` as HTML: escaped, with control bytes and invalid UTF-8 as \xNN. Very long text is cut.
 std::string html_text(std::string_view text);
 
-/// A table that scrolls within itself where it is wider than the page; `best` is the row that
-/// stands out.
+/// A table that scrolls if it is wider than the page; row `best` is highlighted.
 std::string html_table(const std::vector<std::string>& columns,
                        const std::vector<std::vector<Cell>>& rows, int best = -1);
 
-/// What unfolds when its summary is touched; open on paper.
+/// A collapsible section, expanded in print.
 std::string html_folded(std::string_view summary, const std::string& content);
 
 /// A list of texts.
 std::string html_list(const std::vector<std::string>& texts);
 
-/// A picture that stands within the page: the text of an SVG document of our own.
+/// A chart as an inline SVG.
 std::string html_chart(const Chart& chart);
-/// A picture from elsewhere: as an image it can neither run nor load anything.
+/// An SVG from another source as an image, which can neither run scripts nor load files.
 std::string html_image(std::string_view svg, std::string_view name);
 
-/// The whole document around `body`.
+/// The complete HTML document around `body`.
 std::string html_page(std::string_view title, const std::string& body);
 
 }  // namespace nystrom

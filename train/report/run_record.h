@@ -1,5 +1,4 @@
-// What a run left on disk, read for people to look at: settings, metrics and the end of its log.
-// The run may still be going.
+// The settings, metrics and log of a run on disk, for reports. The run may still be in progress.
 #pragma once
 
 #include <cstdint>
@@ -13,45 +12,47 @@
 
 namespace nystrom {
 
-/// The values of one metric by step, in order; NaN where the run recorded null.
+/// The values of one metric by step, in order. NaN stands for a recorded null.
 struct MetricCurve {
   std::vector<double> steps, values;
 };
 
-/// One evaluation on held-out data: metrics without "validation_" in front of their names.
+/// One evaluation on held-out data. Names of metrics have no "validation_" in front.
 struct EvaluationRecord {
   std::int64_t step = 0;
   std::map<std::string, double> metrics;
 };
 
+/// The content of a run directory.
 struct RunRecord {
   std::filesystem::path path;
-  std::string name;  ///< how a report calls it
+  std::string name;  ///< its name in reports
   RunConfig config;
 
-  std::map<std::string, MetricCurve>
-      curves;  ///< all metrics; those of evaluations are called "validation_…"
+  /// All metrics. Those of evaluations are named "validation_…".
+  std::map<std::string, MetricCurve> curves;
   std::vector<EvaluationRecord> evaluations;
-  std::int64_t steps = 0;                    ///< the last that was recorded
-  std::optional<std::int64_t> total_steps;   ///< of the whole run, where that is known
-  std::optional<std::int64_t> parameters{};  ///< by the log
+  std::int64_t steps = 0;                    ///< the last recorded step
+  std::optional<std::int64_t> total_steps;   ///< steps of the whole run, if known
+  std::optional<std::int64_t> parameters{};  ///< from the log
   bool stopped_early = false;
 
-  std::vector<std::string> notes;     ///< what of the files could not be read
-  std::vector<std::string> warnings;  ///< the last of the log
-  std::vector<std::string> log_end;   ///< its last lines
+  std::vector<std::string> notes;     ///< problems with the files
+  std::vector<std::string> warnings;  ///< the log's last warnings
+  std::vector<std::string> log_end;   ///< the log's last lines
 
-  /// What decides which evaluation is the best, and in which direction: of a masked language model
-  /// the loss, else the task's metric.
+  /// The metric of the best evaluation: the loss of a masked language model, else the task's
+  /// metric.
   std::string metric_name() const;
+  /// Whether a higher value of that metric is better.
   bool higher_is_better() const;
-  /// The evaluation by which the best checkpoint was chosen; null when there is none yet.
+  /// The evaluation of the best checkpoint; null before the first.
   const EvaluationRecord* best() const;
 };
 
-/// Reads the run in `folder`. A metrics.jsonl that is missing or damaged in places gives notes; a
-/// last line without an end is one that is being written, and passed over. InputError when the
-/// folder holds no run, or its config.yaml cannot be read.
+/// Reads the run in `folder`. A missing or partly damaged metrics.jsonl gives notes. A last line
+/// without line end is being written and is ignored. Throws an InputError when the folder holds no
+/// run, or when its config.yaml is invalid.
 RunRecord read_run(const std::filesystem::path& folder);
 
 }  // namespace nystrom
