@@ -98,9 +98,9 @@ Var pseudo_inverse_iterative(const Var& a, std::int64_t iterations,
 /// where the rank is constant.
 Var pseudo_inverse_exact(const Var& a);
 
-/// Depthwise convolution along the sequence, with one filter a head that its channels share, zero
-/// padding k/2 and no bias: x [b, n, h, d] (strided), weight [h, k] with odd k → [b, n, h, d]. mask
-/// is [b, n] u8 or undefined; masked positions count as 0.
+/// Depthwise convolution along the sequence, with zero padding k/2 and no bias: x [b, n, h, d]
+/// (strided), weight [h, k] with odd k → [b, n, h, d]. All channels of a head share one filter.
+/// mask is [b, n] u8 or undefined; masked positions count as 0.
 Var sequence_conv(const Var& x, const Var& weight, const Tensor& mask);
 
 /// Layer normalisation over the last axis c: gamma, beta [c]. Ba et al., arXiv 1607.06450.

@@ -41,8 +41,8 @@ __global__ void inner_kernel(Heads<float, true> out, Heads<float, true> dout, st
   if (lane_index() == 0) inner[row] = sum;
 }
 
-/// The block's shared memory: its own rows of the two operands, the loop's rows of theirs, P and dS
-/// for transposed products, and data of queries and keys.
+/// The block's shared memory. It holds its own rows of the two operands, the loop's rows of theirs,
+/// and data of queries and keys. It also holds P and dS for transposed products.
 template <class T, int Width>
 struct Tiles {
   T *own1, *own2, *loop1, *loop2, *p, *ds;

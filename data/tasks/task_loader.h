@@ -39,7 +39,7 @@ struct TaskLoaderOptions {
 std::vector<int> micro_batch_ranks(const TaskLoaderOptions& options);
 
 /// The training data, step after step without end. The samples of a step, and their ids, are those
-/// of Loader: position p = s · batch_size + i of the run is position p mod N of epoch p / N in the
+/// of Loader. Position p = s · batch_size + i of the run is sample p mod N of epoch p / N in the
 /// order of SampleOrder. Within a step samples are sorted by length, and equal ones by position.
 /// They are then cut into micro-batches of micro_batch_size, so that lengths in a micro-batch are
 /// similar. Micro-batch k goes to rank k mod world_size. The step's gradient is the same sum in
