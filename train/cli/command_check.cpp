@@ -405,8 +405,8 @@ Command add_check_command(CLI::App& app) {
   command->footer(
       "--data tokenizes the text, or uses the tokens in the cache, and shows samples as the model\n"
       "sees them. For a task it shows lengths, truncation and labels.\n\n"
-      "--gpus, --memory, --bandwidth and --speed estimate whether the run fits and how long a step\n"
-      "takes; a few small steps run here to find out.\n\n"
+      "--gpus, --memory, --bandwidth and --speed estimate whether the run fits, and how long a\n"
+      "step takes; a few small steps run here to find out.\n\n"
       "Examples:\n  nystrom check my.yaml --data\n  nystrom check my.yaml --gpus 8 --memory 80G "
       "--bandwidth 50 --speed 300T");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
