@@ -102,7 +102,7 @@ TEST(Processes, WithoutTheModuleThereIsOneLine) {
             "installed: openmpi-bin libopenmpi-dev; or start one process\n");
 }
 
-class RollCallTest : public ::testing::Test {
+class HangDetectorTest : public ::testing::Test {
  protected:
   HangDetector of(int rank) {
     return HangDetector(folder_ / "waiting", rank, 3, 4,
@@ -111,7 +111,7 @@ class RollCallTest : public ::testing::Test {
   TemporaryFolder folder_;
 };
 
-TEST_F(RollCallTest, NamesTheOneThatIsMissing) {
+TEST_F(HangDetectorTest, NamesTheMissingRank) {
   HangDetector first = of(0), last = of(2);
   EXPECT_FALSE(first.waiting(7, 1).has_value());
   EXPECT_FALSE(fs::exists(folder_ / "waiting")) << "a short wait leaves nothing";
@@ -126,14 +126,14 @@ TEST_F(RollCallTest, NamesTheOneThatIsMissing) {
   EXPECT_EQ(last.waiting(7, 6), message);
 }
 
-TEST_F(RollCallTest, NobodyIsMissingWhoWasNotAsked) {
+TEST_F(HangDetectorTest, NoRankIsMissingThatDoesNotTakePart) {
   HangDetector first = of(0);
   EXPECT_FALSE(first.waiting(7, 10).has_value());
   EXPECT_FALSE(first.waiting(7, 11.9).has_value());
   EXPECT_TRUE(first.waiting(7, 12).has_value());
 }
 
-TEST_F(RollCallTest, NamesTheOneThatIsBehind) {
+TEST_F(HangDetectorTest, NamesTheRankThatLags) {
   HangDetector first = of(0), second = of(1), last = of(2);
   EXPECT_FALSE(first.waiting(7, 2).has_value());
   EXPECT_FALSE(second.waiting(5, 2).has_value());
@@ -143,14 +143,14 @@ TEST_F(RollCallTest, NamesTheOneThatIsBehind) {
       std::string::npos);
 }
 
-TEST_F(RollCallTest, WhenAllWaitTheNetworkIsAtFault) {
+TEST_F(HangDetectorTest, WhenAllWaitTheNetworkIsAtFault) {
   HangDetector first = of(0), second = of(1), last = of(2);
   for (HangDetector* each : {&first, &second, &last}) EXPECT_FALSE(each->waiting(7, 2).has_value());
   EXPECT_NE(first.waiting(7, 4).value_or("").find("is the network between them down?"),
             std::string::npos);
 }
 
-TEST_F(RollCallTest, AnAnswerClearsTheFiles) {
+TEST_F(HangDetectorTest, AnAnswerClearsTheFiles) {
   HangDetector first = of(0), second = of(1);
   EXPECT_FALSE(first.waiting(7, 2).has_value());
   EXPECT_FALSE(second.waiting(7, 2).has_value());
