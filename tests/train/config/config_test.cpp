@@ -5,7 +5,10 @@
 
 #include <filesystem>
 #include <fstream>
+#include <regex>
+#include <set>
 
+#include "tests/support/places.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
@@ -341,6 +344,38 @@ TEST(Warmup, OfMoreStepsThanEpochsMakeIsRefused) {
             "its place");
   config.schedule.warmup_steps.reset();
   for (const std::int64_t samples : {1, 20, 1000000}) require_warmup_within_run(config, samples);
+}
+
+/// The paths in the lists of options that the rules in a source file name.
+std::vector<std::string> options_of_rules(const char* file) {
+  const std::string text = read_bytes(testing::source_folder() / file);
+  const std::regex list(R"(found\.push_back\(\s*\{\{([^}]*)\})"), word(R"("([a-z_.]+)") ");
+      std::vector<std::string>
+          paths;
+  for (std::sregex_iterator at(text.begin(), text.end(), list), end; at != end; ++at) {
+    const std::string words = (*at)[1];
+    for (std::sregex_iterator w(words.begin(), words.end(), word); w != end; ++w)
+      paths.push_back((*w)[1]);
+  }
+  return paths;
+}
+
+TEST(ConfigRules, NameOptionsThatExist) {
+  std::set<std::string> known = {"task"};
+  RunConfig task;
+  task.task.kind = TaskKind::tokens;
+  for (const RunConfig& config : {RunConfig(), task})
+    for (const auto& [path, value] : option_values(config)) known.insert(path);
+  int count = 0;
+  for (const auto& [file, prefix] :
+       {std::pair("train/config/config.cpp", ""), std::pair("data/tasks/task_config.cpp", ""),
+        std::pair("nn/model_config.cpp", "model.")}) {
+    for (const std::string& path : options_of_rules(file)) {
+      EXPECT_TRUE(known.contains(prefix + path)) << file << ": " << path;
+      ++count;
+    }
+  }
+  EXPECT_GE(count, 70);
 }
 
 TEST(ConfigText, FeaturesGetTheirHead) {
