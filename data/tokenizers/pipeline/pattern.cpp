@@ -32,9 +32,10 @@ void initialize() {
   }();
 }
 
-std::string message_of(int code, OnigErrorInfo* info = nullptr) {
+/// `info` is what the code is about, where it has a name.
+std::string message_of(int code, OnigErrorInfo info = {ONIG_ENCODING_UTF8, nullptr, nullptr}) {
   OnigUChar text[ONIG_MAX_ERROR_MESSAGE_LEN];
-  const int length = onig_error_code_to_str(text, code, info);
+  const int length = onig_error_code_to_str(text, code, &info);
   return printable({reinterpret_cast<const char*>(text), static_cast<std::size_t>(length)});
 }
 
@@ -126,9 +127,10 @@ class Searches {
   /// Oniguruma does not say how many steps a search took: it gets few at first, then more, and is
   /// charged with all that its attempts got. A thousand a match are free.
   int search(std::size_t start) {
-    int result = scratch_.search(regex_, text_, start, first_budget);
-    for (unsigned long budget = 8 * first_budget; is_out_of_steps(result) && budget <= steps_left_;
-         budget *= 8) {
+    unsigned long budget = first_budget;
+    int result = scratch_.search(regex_, text_, start, budget);
+    while (is_out_of_steps(result) && steps_left_ > 0) {
+      budget = std::min(8 * budget, steps_left_);
       steps_left_ -= budget;
       result = scratch_.search(regex_, text_, start, budget);
     }
@@ -171,8 +173,9 @@ Pattern::Pattern(std::string_view expression, const std::string& where)
   const int result = onig_new(&regex, begin, begin + expression.size(), ONIG_OPTION_NONE,
                               ONIG_ENCODING_UTF8, ONIG_SYNTAX_ONIGURUMA, &info);
   if (result == ONIGERR_MEMORY) throw std::bad_alloc();
-  require_input(result == ONIG_NORMAL, "{}: the regular expression '{}' is invalid: {}", where,
-                expression_, message_of(result, &info));
+  if (result != ONIG_NORMAL)
+    throw InputError(fmt::format("{}: the regular expression '{}' is invalid: {}", where,
+                                 expression_, message_of(result, info)));
   regex_.reset(regex);
 }
 

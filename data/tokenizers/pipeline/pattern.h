@@ -31,9 +31,9 @@ class Pattern {
 
   /// The matches in `text`, valid UTF-8, from left to right; they do not overlap. A match may be
   /// empty, but not where the match before it ends; an empty text has none. Throws InputError when
-  /// the searches backtrack more than 10 million times plus 1000 times a byte, need more than 4
-  /// million places to go back to, or when a match begins inside the one before (\K in a
-  /// look-behind).
+  /// the searches, repeated ones included, backtrack more than 10 million times plus 1000 times a
+  /// byte, when one needs more than 4 million places to go back to, when the expression asks for an
+  /// error, and when a match begins inside the one before (\K in a look-behind).
   std::vector<ByteRange> find_all(std::string_view text) const;
 
  private:

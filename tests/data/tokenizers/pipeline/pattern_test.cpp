@@ -192,6 +192,9 @@ TEST(Pattern, ErrorsThatAnExpressionAsksFor) {
             "f: p: the regular expression '(*ERROR{-5})a' fails in a text of 1 bytes: fail to "
             "memory allocation; expected one that backtracks less, such as without repetitions "
             "inside repetitions");
+  EXPECT_NE(search_error("(*ERROR{-223})a", "a"), "no error");
+  EXPECT_NE(search_error("(*ERROR{-17})a", "a"), "no error");
+  EXPECT_EQ(search_error("(*ERROR{-1})a|a", "a"), "no error");
 }
 
 TEST(Pattern, RefusesMatchesInsideOthers) {
