@@ -113,6 +113,13 @@ struct PipelineTokenizer::State {
     return place;
   }
 
+  /// Whether the text has that many characters before `place`: Hugging Face's library trims no
+  /// more.
+  static bool has_before(std::string_view text, std::uint32_t place, std::uint32_t characters) {
+    for (; characters > 0 && place > 0; --characters) place = backward(text, place, 1, 0);
+    return characters == 0;
+  }
+
   void put(Encoding& encoding, std::int32_t id, ByteRange place, Spaces at_ends) const {
     const PostProcessor& post = parts.post_processor;
     if (post.trims_offsets && (at_ends.leading > 0 || at_ends.trailing > 0)) {
@@ -120,7 +127,8 @@ struct PipelineTokenizer::State {
       const bool added_space = first && post.adds_prefix_space && at_ends.leading == 1;
       if (!added_space)
         place.begin = forward(encoding.text, place.begin, at_ends.leading, place.end);
-      place.end = backward(encoding.text, place.end, at_ends.trailing, place.begin);
+      if (has_before(encoding.text, place.end, at_ends.trailing))
+        place.end = backward(encoding.text, place.end, at_ends.trailing, place.begin);
     }
     encoding.tokens.push_back({id, place.begin, place.end});
   }

@@ -179,5 +179,18 @@ TEST(AddedTokens, EmptyMatchesAreReplacedBetweenThem) {
                                           {1, 3, 4}}));
 }
 
+/// A piece that ends in more spaces than the text has characters up to there keeps its place.
+TEST(TrimmedOffsets, OfMoreSpacesThanCharacters) {
+  Json json = description(Json::array());
+  json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Regex", "b"}}}, {"content", "   "}};
+  json["post_processor"] = {
+      {"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}};
+  json["model"]["vocab"].update(Json{{"  ", 5}, {"   ", 6}, {"a   ", 7}});
+  json["model"]["merges"] =
+      Json::array({Json::array({" ", " "}), Json::array({"  ", " "}), Json::array({"a", "   "})});
+  EXPECT_EQ(encode(json, "ab"), (Tokens{{7, 0, 2}}));
+  EXPECT_EQ(encode(json, "aab"), (Tokens{{0, 0, 1}, {7, 1, 1}}));
+}
+
 }  // namespace
 }  // namespace nystrom
