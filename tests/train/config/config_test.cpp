@@ -41,17 +41,17 @@ struct Bad {
 
 std::ostream& operator<<(std::ostream& out, const Bad& bad) { return out << bad.name; }
 
-class BadFile : public testing::TestWithParam<Bad> {};
+class BadFile : public ::testing::TestWithParam<Bad> {};
 TEST_P(BadFile, HasExactlyTheseErrors) {
   EXPECT_EQ(errors_of(GetParam().text), GetParam().expected);
 }
 
-class BadOverride : public testing::TestWithParam<Bad> {};
+class BadOverride : public ::testing::TestWithParam<Bad> {};
 TEST_P(BadOverride, HasExactlyTheseErrors) {
   EXPECT_EQ(errors_of("seed: 1\n", {GetParam().text}), GetParam().expected);
 }
 
-std::string case_name(const testing::TestParamInfo<Bad>& info) { return info.param.name; }
+std::string case_name(const ::testing::TestParamInfo<Bad>& info) { return info.param.name; }
 
 const Bad keys[] = {
     {"MistypedInAnotherSection", "model:\n  hidden_size: 768\n  num_landmark: 32\n",
@@ -257,11 +257,11 @@ const Bad overrides[] = {
      "evaluation, checkpoint, logging"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Keys, BadFile, testing::ValuesIn(keys), case_name);
-INSTANTIATE_TEST_SUITE_P(Values, BadFile, testing::ValuesIn(values), case_name);
-INSTANTIATE_TEST_SUITE_P(Rules, BadFile, testing::ValuesIn(rules), case_name);
-INSTANTIATE_TEST_SUITE_P(Texts, BadFile, testing::ValuesIn(texts), case_name);
-INSTANTIATE_TEST_SUITE_P(Overrides, BadOverride, testing::ValuesIn(overrides), case_name);
+INSTANTIATE_TEST_SUITE_P(Keys, BadFile, ::testing::ValuesIn(keys), case_name);
+INSTANTIATE_TEST_SUITE_P(Values, BadFile, ::testing::ValuesIn(values), case_name);
+INSTANTIATE_TEST_SUITE_P(Rules, BadFile, ::testing::ValuesIn(rules), case_name);
+INSTANTIATE_TEST_SUITE_P(Texts, BadFile, ::testing::ValuesIn(texts), case_name);
+INSTANTIATE_TEST_SUITE_P(Overrides, BadOverride, ::testing::ValuesIn(overrides), case_name);
 
 TEST(ConfigErrors, OfFileAndOverridesComeTogether) {
   EXPECT_EQ(errors_of("sed: 1\n", {"seed=x", "run_dir=[]"}),
@@ -349,7 +349,7 @@ TEST(Warmup, OfMoreStepsThanEpochsMakeIsRefused) {
 /// The paths in the lists of options that the rules in a source file name.
 std::vector<std::string> options_of_rules(const char* file) {
   const std::string text = read_bytes(testing::source_folder() / file);
-  const std::regex list(R"(found\.push_back\(\s*\{\{([^}]*)\})"), word(R"("([a-z_.]+)") ");
+  const std::regex list(R"(found\.push_back\(\s*\{\{([^}]*)\})"), word(R"re("([a-z_.]*[a-z_])")re");
       std::vector<std::string>
           paths;
   for (std::sregex_iterator at(text.begin(), text.end(), list), end; at != end; ++at) {
