@@ -167,7 +167,7 @@ TEST_F(DistributedTest, ASignalWhileTextIsPreparedEndsAllAndLeavesNothingHalfMad
     signal_process(rank, SIGTERM);
     EXPECT_EQ(outcome_of(job), 130) << read_bytes(folder_ / "log");
     EXPECT_FALSE(half_made());
-    EXPECT_NE(read_bytes(folder_ / "log").find("nystrom: stopped while the text was prepared; "),
+    EXPECT_NE(read_bytes(folder_ / "log").find("nystrom: stopped during preparation of the text; "),
               std::string::npos)
         << read_bytes(folder_ / "log");
   }
