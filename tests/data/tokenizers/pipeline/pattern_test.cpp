@@ -10,6 +10,7 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "tests/support/fixtures.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/temporary_folder.h"
 
 namespace nystrom {
@@ -123,7 +124,9 @@ std::string nested(int levels, const std::string& open, const std::string& close
 TEST(Pattern, LimitsOfExpressions) {
   EXPECT_EQ(construction_error(std::string(1'000'001, 'a')),
             "f: p: the regular expression has 1000001 bytes, expected at most 1000000");
-  EXPECT_EQ(construction_error(std::string(1'000'000, 'a')), "no error");
+  // Oniguruma grows a text by reallocation, which the address sanitizer makes a copy each time.
+  const std::size_t longest = testing::sanitized ? 10'000 : 1'000'000;
+  EXPECT_EQ(construction_error(std::string(longest, 'a')), "no error");
   EXPECT_EQ(construction_error(nested(4, "(?=", ")b")),
             "f: p: the regular expression '(?=(?=(?=(?=a)b)b)b)b' has 4 look-arounds one inside "
             "another, expected at most 3");
