@@ -4,8 +4,8 @@
 
 Encoder, files and conventions are make_nystrom_fixtures.py's; here stands what one head of one
 sequence computes, as the papers define it: full matrices, a token after the other. Random numbers
-are those that nystrom draws (core/rng.h's Philox, nn/parameter_store.h's normal_values), so that its fixed
-features and rotations are the same."""
+are those that nystrom draws (core/rng.h's Philox, nn/parameter_store.h's normal_values), so that
+its fixed features and rotations are the same."""
 
 import math
 import sys

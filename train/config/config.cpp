@@ -93,11 +93,9 @@ void set_finetuning_defaults(RunConfig& config) {
   config.evaluation.every.reset();
 }
 
-Problems validate(const RunConfig& config) {
-  Problems found;
-  if (config.run_dir.empty())
-    found.push_back({{"run_dir"}, "run_dir is empty; expected a folder such as runs/base"});
-  std::ranges::move(in_section("model", problems(config.model)), std::back_inserter(found));
+namespace {
+
+void check_steps(const RunConfig& config, Problems& found) {
   if (config.optimizer.betas.size() != 2)
     found.push_back({{"optimizer.betas"},
                      fmt::format("optimizer.betas needs 2 numbers, such as [0.9, 0.999]; got {}",
@@ -138,6 +136,9 @@ Problems validate(const RunConfig& config) {
     found.push_back({{"training.deterministic", "training.reduction"},
                      "training.deterministic and training.reduction bf16 exclude each other; the "
                      "rounding depends on the number of processes"});
+}
+
+void check_data(const RunConfig& config, Problems& found) {
   if (config.model.positions == Positions::absolute &&
       config.data.sequence_length > config.model.max_position_embeddings)
     found.push_back(
@@ -147,6 +148,18 @@ Problems validate(const RunConfig& config) {
              "sequences or enlarge the model's "
              "position table",
              config.data.sequence_length, config.model.max_position_embeddings)});
+  if (!config.data.validation.empty() && config.data.validation_fraction)
+    found.push_back(
+        {{"data.validation_fraction", "data.validation"},
+         "data.validation_fraction and data.validation exclude each other; give one of them"});
+  if (config.tokenizer.builtin && config.tokenizer.path)
+    found.push_back(
+        {{"tokenizer.builtin", "tokenizer.path"},
+         fmt::format("tokenizer.builtin {} and tokenizer.path exclude each other; give one of them",
+                     enum_name(*config.tokenizer.builtin))});
+}
+
+void check_masking(const RunConfig& config, Problems& found) {
   if (config.masking.mask + config.masking.random > 1)
     found.push_back({{"masking.mask", "masking.random"},
                      fmt::format("masking.mask {} and masking.random {} add up to more than 1; the "
@@ -170,23 +183,24 @@ Problems validate(const RunConfig& config) {
          fmt::format(
              "masking.span.mean {} exceeds masking.span.max {}; most spans would be cut: raise max",
              *span.mean, span.max)});
-  if (!config.data.validation.empty() && config.data.validation_fraction)
-    found.push_back(
-        {{"data.validation_fraction", "data.validation"},
-         "data.validation_fraction and data.validation exclude each other; give one of them"});
-  if (config.tokenizer.builtin && config.tokenizer.path)
-    found.push_back(
-        {{"tokenizer.builtin", "tokenizer.path"},
-         fmt::format("tokenizer.builtin {} and tokenizer.path exclude each other; give one of them",
-                     enum_name(*config.tokenizer.builtin))});
-  if (has_task(config) && training.on_loss_spike == OnLossSpike::roll_back)
+}
+
+}  // namespace
+
+Problems validate(const RunConfig& config) {
+  Problems found;
+  if (config.run_dir.empty())
+    found.push_back({{"run_dir"}, "run_dir is empty; expected a folder such as runs/base"});
+  std::ranges::move(in_section("model", problems(config.model)), std::back_inserter(found));
+  check_steps(config, found);
+  check_data(config, found);
+  check_masking(config, found);
+  if (has_task(config) && config.training.on_loss_spike == OnLossSpike::roll_back)
     found.push_back(
         {{"training.on_loss_spike"},
          "training.on_loss_spike roll_back is for pretraining; the loss of a task spikes at a "
          "single wrong answer"});
-  if (has_task(config)) {
-    std::ranges::move(problems(config.task), std::back_inserter(found));
-  }
+  if (has_task(config)) std::ranges::move(problems(config.task), std::back_inserter(found));
   return found;
 }
 
