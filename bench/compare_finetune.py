@@ -76,7 +76,7 @@ def stop(message: str) -> None:
     raise SystemExit(f"compare_finetune.py: {message}")
 
 
-# --- Ours -----------------------------------------------------------------------------------------
+# --- nystrom --------------------------------------------------------------------------------------
 
 
 def option(arguments: argparse.Namespace, name: str, default):
@@ -172,7 +172,7 @@ def read_examples(patterns: list[str], task: dict) -> tuple[list[str], list[str]
     return texts, pairs if columns["pair"] else None, targets
 
 
-# --- transformers' --------------------------------------------------------------------------------
+# --- transformers ---------------------------------------------------------------------------------
 
 
 def measure(metric: str, truth: list, logits: list[list[float]]) -> float:
@@ -327,8 +327,8 @@ class TorchRun:
             "linear": transformers.get_linear_schedule_with_warmup,
             "cosine": transformers.get_cosine_schedule_with_warmup,
         }
-        # Our schedule is transformers' of one step more, read one step ahead: neither the first
-        # step nor the last is idle.
+        # nystrom's schedule is that of transformers with one step more, read one step ahead.
+        # Neither the first nor the last step has a learning rate of 0.
         rates = make[schedule["decay"]](self.optimizer, warmup, steps + 1, last_epoch=0)
         found, since_best, start = [], 0, time.monotonic()
         self.model.train()
@@ -355,7 +355,7 @@ class TorchRun:
         return found
 
 
-# --- Beside each other ----------------------------------------------------------------------------
+# --- Comparison -----------------------------------------------------------------------------------
 
 
 def check_settings(settings: dict) -> None:
@@ -390,7 +390,7 @@ def describe_attention(settings: dict, folder: Path) -> str:
 
 def main() -> int:
     arguments = parse_arguments()
-    # Of the program and, as torch is not loaded yet, of torch: waiting threads that spin slow each
+    # Settings for nystrom and for torch, which is not loaded yet. Spinning threads would slow each
     # other down on a busy machine.
     os.environ |= {
         "OMP_NUM_THREADS": str(arguments.threads),

@@ -55,7 +55,7 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-# --- One process of PyTorch's ---------------------------------------------------------------------
+# --- One PyTorch process --------------------------------------------------------------------------
 
 
 def make_model(contestant: str, length: int):
@@ -71,7 +71,7 @@ def make_model(contestant: str, length: int):
         "hidden_dropout_prob": 0.1,
     }
     if contestant == "bert-compile":
-        # As ours: no attention dropout.
+        # Like nystrom, without attention dropout.
         config = transformers.BertConfig(
             **sizes, attention_probs_dropout_prob=0.0, attn_implementation="sdpa"
         )
@@ -93,8 +93,8 @@ def run_worker(arguments: argparse.Namespace) -> None:
     model = make_model(arguments.worker, length).cuda().train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, weight_decay=0.01, fused=True)
     forward = torch.compile(model) if arguments.worker.endswith("compile") else model
-    # Of the Nyströmformers only 4.57.1 takes a mask when compiled; BERT is at its fastest without
-    # one.
+    # Among the Nyströmformers only 4.57.1 accepts a mask when compiled. BERT is fastest without a
+    # mask.
     mask = (
         None
         if arguments.worker == "bert-compile"

@@ -112,7 +112,7 @@ def measure_torch(torch, make, length: int, arguments: argparse.Namespace) -> di
     gpu = arguments.device == "cuda"
     run = make(torch, length, arguments.device)
     fastest, before, peak = math.inf, 0, 0
-    for repeat in range(arguments.repeats + 1):  # the first one warms up
+    for repeat in range(arguments.repeats + 1):  # the first one is a warm-up
         if gpu:
             before = torch.cuda.memory_allocated()
             torch.cuda.reset_peak_memory_stats()
@@ -158,7 +158,7 @@ def main() -> None:
             row = {"kind": kind, "length": length}
             try:
                 row |= measure(length)
-            except Exception as error:  # whatever one of them cannot do, the others are measured
+            except Exception as error:  # a failure of one does not stop the others
                 row["error"] = (str(error).splitlines() or [type(error).__name__])[0]
             rows.append(row)
             print(f"{length:7d} tokens  {kind:22s} {told(row)}", flush=True)

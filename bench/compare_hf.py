@@ -38,7 +38,7 @@ from pathlib import Path
 
 CONTESTANTS = ["nystrom", "eager", "compile", "compile-masked"]
 MASKED_SHARE = 0.15
-BUSY = 1.1  # times the fastest product
+BUSY = 1.1  # times the fastest measurement
 MAX_REPEATS = 10
 LANDMARKS, CONV, VOCAB = 64, 33, 30000
 KIB = 1024
@@ -78,7 +78,7 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
-# --- One process of HF's --------------------------------------------------------------------------
+# --- One process of Hugging Face's library --------------------------------------------------------
 
 
 def run_worker(arguments: argparse.Namespace) -> None:
@@ -121,7 +121,7 @@ def run_worker(arguments: argparse.Namespace) -> None:
         loss_of = torch.compile(loss_of)
     count = round(
         MASKED_SHARE * arguments.batch * arguments.length
-    )  # the same in every step: compiled once
+    )  # the same count in every step, so that it is compiled once
 
     seconds, losses = [], []
     for _ in range(arguments.warmup + arguments.steps):
@@ -218,7 +218,7 @@ def measure(contestant: str, dtype: str, arguments: argparse.Namespace) -> dict:
         text=True,
     )
     output = process.stdout.read()
-    # wait4 rather than wait: it tells the peak memory of this very process.
+    # wait4 instead of wait: it reports the peak memory of this process alone.
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:

@@ -70,12 +70,12 @@ def overrides(arguments: argparse.Namespace, dtype: str) -> list[str]:
     ]
 
 
-# --- Ours -----------------------------------------------------------------------------------------
+# --- nystrom --------------------------------------------------------------------------------------
 
 
 def run_nystrom(arguments: argparse.Namespace, dtype: str) -> dict[str, list[float]]:
     run_dir = arguments.work / dtype
-    shutil.rmtree(run_dir, ignore_errors=True)  # a run that exists would be resumed
+    shutil.rmtree(run_dir, ignore_errors=True)  # an existing run would be resumed
     sets = [part for override in overrides(arguments, dtype) for part in ("--set", override)]
     command = [
         str(arguments.build / "nystrom"),
@@ -98,7 +98,7 @@ def write_batches(arguments: argparse.Namespace) -> Path:
     return folder
 
 
-# --- PyTorch's ------------------------------------------------------------------------------------
+# --- PyTorch --------------------------------------------------------------------------------------
 
 
 def make_optimizer(model, settings: dict):
@@ -113,10 +113,10 @@ def make_optimizer(model, settings: dict):
         {"params": decayed, "weight_decay": given["weight_decay"]},
         {"params": plain, "weight_decay": 0.0},
     ]
-    rate, epsilon = given["learning_rate"], float(given["epsilon"])  # PyYAML takes 1e-08 for text
+    rate, epsilon = given["learning_rate"], float(given["epsilon"])  # PyYAML reads 1e-08 as text
     groups = [
         group | {"initial_lr": rate} for group in groups
-    ]  # a schedule that does not start at step 0 asks for it
+    ]  # required by a schedule that does not start at step 0
     return torch.optim.AdamW(groups, lr=rate, betas=tuple(given["betas"]), eps=epsilon)
 
 
@@ -142,8 +142,8 @@ def run_torch(arguments: argparse.Namespace, folder: Path) -> dict[str, list[flo
         folder, dtype=torch.float64
     ).train()
     optimizer = make_optimizer(model, settings)
-    # Our schedule is transformers' of one step more, read one step ahead: neither the first step
-    # nor the last is idle.
+    # nystrom's schedule is that of transformers with one step more, read one step ahead. Neither
+    # the first nor the last step has a learning rate of 0.
     warmup = settings["schedule"]["warmup_steps"]
     schedule = transformers.get_linear_schedule_with_warmup(
         optimizer, warmup, arguments.steps + 1, last_epoch=0
@@ -174,7 +174,7 @@ def run_torch(arguments: argparse.Namespace, folder: Path) -> dict[str, list[flo
     return curve
 
 
-# --- Beside each other ----------------------------------------------------------------------------
+# --- Comparison -----------------------------------------------------------------------------------
 
 
 def differences(ours: list[float], theirs: list[float]) -> list[float]:
@@ -228,8 +228,8 @@ def draw(picture: Path, curves: dict[str, dict], reference: dict) -> None:
 
 def main() -> int:
     arguments = parse_arguments()
-    # Of the programs and, as torch is not loaded yet, of torch: waiting threads that spin slow each
-    # other down on a busy machine.
+    # Settings for the programs and for torch, which is not loaded yet. Spinning threads would slow
+    # each other down on a busy machine.
     os.environ |= {"OMP_NUM_THREADS": str(arguments.threads), "OMP_WAIT_POLICY": "passive"}
     curves = {dtype: run_nystrom(arguments, dtype) for dtype in DTYPES}
     reference = run_torch(arguments, write_batches(arguments))

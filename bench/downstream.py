@@ -41,7 +41,8 @@ PRETRAINING = {
 NO_HEADER = {"format": "tsv", "header": False}
 
 
-# Learning rates of the two starts: on SST-2 of 1e-4 and 3e-4 the better one for each, tried once.
+# Learning rates from pretrained and from random weights. For SST-2 each is the better one of 1e-4
+# and 3e-4, tried once.
 SAME_RATE = {"pretrained": 3e-4, "scratch": 3e-4}
 SST2_RATES = {"pretrained": 1e-4, "scratch": 3e-4}
 
@@ -60,7 +61,7 @@ def settings(length, epochs, rates=SAME_RATE, batch=32, micro=32):
     }
 
 
-# Of each task: `task:` of its configuration, with files below DATA, and its settings.
+# For each task: the section `task` of its configuration, with files below DATA, and its settings.
 TASKS = {
     "sst2": (
         {"recipe": "sst2", "train": ["glue_sst2/train.tsv"], "validation": ["glue_sst2/dev.tsv"]},
@@ -280,7 +281,7 @@ def main() -> None:
     for name in arguments.tasks:
         for start in arguments.starts:
             result = fine_tune(arguments, name, start, model)
-            # Two of these scripts may share the folder: what the other has written since stays.
+            # Another instance of this script may share the folder. Its newer results are kept.
             results = json.loads(file.read_text()) if file.exists() else {}
             earlier = results.get(f"{name}-{start}")
             if earlier and len(earlier["runs"]) >= len(result["runs"]):

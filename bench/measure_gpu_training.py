@@ -147,7 +147,7 @@ def main() -> None:
     for name, measure in parts.items():
         try:
             result[name] = measure(arguments)
-        except Exception as error:  # whatever one part cannot do, the others are measured
+        except Exception as error:  # a failure of one part does not stop the others
             result[name] = {"error": str(error)}
             print(f"{name}: {error}", flush=True)
         arguments.output.write_text(json.dumps(result, indent=1) + "\n")

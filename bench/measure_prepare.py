@@ -86,7 +86,7 @@ def measure(arguments: argparse.Namespace, text: Path, documents: str) -> None:
     ]
     start = time.perf_counter()
     process = subprocess.Popen(command)
-    # wait4 rather than wait: it tells the peak memory of this very process.
+    # wait4 instead of wait: it reports the peak memory of this process alone.
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode != 0:

@@ -1,5 +1,5 @@
-// An encoder from nystrom's parts: it reads random sequences, learns which of two tokens occurs
-// more often, and is saved as safetensors.
+// An encoder built from nystrom's layers. It learns from random sequences which of two tokens
+// occurs more often, and is saved as safetensors.
 #include <cstdio>
 #include <random>
 
@@ -13,7 +13,7 @@ using namespace nystrom;
 
 constexpr std::int64_t rows = 16, length = 64, steps = 150;
 
-/// Sequences of tokens 0 to 7, labelled with whether token 1 occurs more often than token 2.
+/// Sequences of tokens 0 to 7. The label says whether token 1 occurs more often than token 2.
 Batch random_batch(std::mt19937& random) {
   std::vector<std::int64_t> ids, labels, numbers;
   for (std::int64_t row = 0; row < rows; ++row) {

@@ -1,4 +1,4 @@
-// A model of one's own: a network with one hidden layer learns sin 3x from points.
+// A custom model: a network with one hidden layer learns sin 3x from points.
 #include <cmath>
 #include <cstdio>
 #include <vector>

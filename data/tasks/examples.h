@@ -87,6 +87,7 @@ class ExampleReader {
 /// - .conll, .tsv, .txt: CoNLL, for tokens
 /// - .bin: CIFAR-10, and .npy: Pathfinder, for classification
 /// - .txt: lines of text, if labels are optional
+/// For the format documents, `patterns` may also name folders: every file below them is a text.
 /// Throws an InputError for a file without examples.
 std::unique_ptr<ExampleReader> open_examples(const TaskConfig& task,
                                              const std::vector<std::string>& patterns,

@@ -33,7 +33,7 @@ Json tokenizer_json(Json added, Json normalizer, Json pre_tokenizer, Json decode
           {"model", std::move(model)}};
 }
 
-/// Byte-level BPE that merges nothing.
+/// Byte-level BPE without merges.
 Json bytes_json() {
   Json vocabulary = {{padding, 0}};
   for (int byte = 0; byte < bytes; ++byte)
@@ -55,7 +55,7 @@ Json bytes_json() {
   return tokenizer_json({added_token(padding, 0)}, nullptr, level, level, model);
 }
 
-/// WordPiece whose pieces are whole words.
+/// WordPiece with whole words as pieces.
 Json listops_json() {
   Json vocabulary;
   int id = 0;

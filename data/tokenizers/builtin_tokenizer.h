@@ -1,4 +1,4 @@
-// Tokenizers that need no training and no files: the vocabularies of Long Range Arena (Tay et al.,
+// Tokenizers without training and without files: the vocabularies of Long Range Arena (Tay et al.,
 // ICLR 2021).
 #pragma once
 
@@ -10,20 +10,26 @@
 
 namespace nystrom {
 
+/// Kind of a built-in tokenizer.
 enum class BuiltinTokenizer {
-  bytes,  ///< 0 is padding, byte b of the UTF-8 text is b + 1: 257 ids. Also of images, whose
-          ///< pixels are bytes
-  listops,  ///< 0 padding, 1 unknown, 2–11 the digits, 12 ], 13–18 [MIN [MAX [MED [SM [FIRST [LAST;
-            ///< parentheses are left out
+  /// 257 ids: 0 is padding, and byte b of the UTF-8 text is b + 1. Images use it too: their pixels
+  /// are bytes.
+  bytes,
+  /// 19 ids: 0 padding, 1 unknown, 2–11 the digits, 12 ], 13–18 [MIN [MAX [MED [SM [FIRST [LAST.
+  /// Parentheses are removed.
+  listops,
 };
 
+/// The names of the kinds in configurations.
 std::span<const EnumName<BuiltinTokenizer>> enum_names(BuiltinTokenizer);
 
-/// The tokenizer. It adds no tokens to a text, and has none to mask. Its files are a
-/// tokenizer.json, which open_tokenizer and Hugging Face's AutoTokenizer read.
+/// Creates the tokenizer. It adds no tokens to a text and has no mask token. Its files are a
+/// tokenizer.json and a tokenizer_config.json, which open_tokenizer and Hugging Face's
+/// AutoTokenizer read.
 std::unique_ptr<Tokenizer> make_builtin_tokenizer(BuiltinTokenizer kind);
 
-/// The ids of bytes that need not be text. InputError unless `tokenizer` is that of bytes.
+/// Returns the ids of bytes that need not be text. Throws an InputError unless `tokenizer` is the
+/// built-in tokenizer of bytes.
 std::vector<std::int32_t> byte_ids(const Tokenizer& tokenizer, std::span<const std::uint8_t> bytes);
 
 }  // namespace nystrom

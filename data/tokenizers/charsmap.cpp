@@ -1,5 +1,6 @@
-// The charsmap of a SentencePiece model: four bytes with the size of a double-array trie
-// (Darts-clone's format), the trie, then strings that end in NUL. The library walks it unchecked.
+// The charsmap of a SentencePiece model. It starts with four bytes that hold the size of a
+// double-array trie in the format of Darts-clone. The trie and strings that end in NUL follow. The
+// library walks the trie without checks.
 #include <algorithm>
 #include <cstring>
 
@@ -10,13 +11,13 @@
 namespace nystrom {
 namespace {
 
-// The library keeps the keys found on one path in an array of this size.
+// The library stores the keys found on one path in an array of this size.
 constexpr int max_keys_on_path = 32;
-// A longer one would let a few bytes of text become megabytes. The longest in Unicode's NFKC (of
-// U+FDFA) has 33 bytes.
+// A longer replacement would turn a few bytes of text into megabytes. The longest one in Unicode's
+// NFKC has 33 bytes (U+FDFA).
 constexpr std::size_t max_replacement_bytes = 256;
 
-// A unit of the trie.
+// Fields of a unit of the trie.
 bool has_leaf(std::uint32_t unit) { return (unit >> 8 & 1) != 0; }
 std::uint32_t value_of(std::uint32_t unit) { return unit & 0x7FFFFFFF; }
 std::uint32_t label_of(std::uint32_t unit) { return unit & 0x800000FF; }
@@ -51,8 +52,8 @@ Parts split(std::string_view charsmap, const std::string& source) {
           charsmap.substr(sizeof(size) + size)};
 }
 
-/// Walks through everything that can be reached. Nodes may be shared (the format allows it), so
-/// each is looked at once and remembered with the largest number of keys on a path below it.
+/// Visits every reachable node. The format allows shared nodes. Each node is visited once, and the
+/// largest number of keys on a path below it is stored.
 class Walk {
  public:
   Walk(const Parts& parts, const std::string& source)
@@ -68,9 +69,9 @@ class Walk {
   static constexpr std::int8_t open = -1;
 
   struct Node {
-    std::uint32_t base;  // its children are at base ^ byte
+    std::uint32_t base;  // the children are at base ^ byte
     int next_byte = 0;
-    int below = 0;  // largest number of keys on a path below
+    int below = 0;  // largest number of keys on a path below this node
     bool is_key;
   };
 
@@ -94,8 +95,7 @@ class Walk {
     if (base < parts_.units && keys_below_[base] != unseen) {
       require_input(keys_below_[base] != open,
                     "{}: the charsmap's trie goes round in a circle at unit {}", source_, base);
-      // Whether a node is a key is said by the unit that leads to it, which may differ between two
-      // of them.
+      // The unit that leads to a node says whether the node is a key. Two such units may differ.
       if (is_key) check_value(value_of(parts_.unit(base)));
       add(node, keys_below_[base] + is_key);
     } else {
@@ -132,8 +132,8 @@ class Walk {
   std::vector<Node> path_;
 };
 
-/// Calls use(replacement) for the keys that `text` begins with, the shortest first, while it
-/// returns true.
+/// Calls use(replacement) for the keys that are prefixes of `text`, the shortest first. Stops when
+/// `use` returns false.
 template <class Use>
 void for_each_key(const Parts& parts, std::string_view text, const Use& use) {
   std::uint32_t position = offset_of(parts.unit(0));

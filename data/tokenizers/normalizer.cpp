@@ -12,7 +12,7 @@
 namespace nystrom {
 namespace {
 
-// Python's str.isspace, and SentencePiece's own space.
+// Python's str.isspace and SentencePiece's space.
 constexpr std::pair<char32_t, char32_t> spaces[] = {
     {0x09, 0x0D},     {0x1C, 0x20},     {0x85, 0x85},     {0xA0, 0xA0},
     {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029}, {0x202F, 0x202F},
@@ -70,7 +70,7 @@ class Normalizer {
 
   void decompose(char32_t code_point) {
     if (options_.keep_accents) return lower(code_point);
-    // The longest decomposition (of U+FDFA) has 18 characters.
+    // The longest decomposition has 18 characters (U+FDFA).
     std::array<utf8proc_int32_t, 32> parts;
     int last_class = 0;
     const auto count = utf8proc_decompose_char(
@@ -85,7 +85,7 @@ class Normalizer {
   }
 
   void lower(char32_t code_point) {
-    constexpr char32_t capital_i_with_dot = 0x130;  // the only character that becomes two
+    constexpr char32_t capital_i_with_dot = 0x130;  // the only lower case of two characters
     if (!options_.lower_case) return put(code_point);
     if (code_point == capital_i_with_dot) {
       put('i');
@@ -106,7 +106,7 @@ class Normalizer {
   std::string_view source_;
   NormalizerOptions options_;
   bool with_origin_;
-  std::size_t begin_ = 0;  // of the character at hand, in source_
+  std::size_t begin_ = 0;  // offset of the current character in source_
   bool space_pending_ = false;
   NormalText result_;
 };

@@ -1,5 +1,4 @@
-// What happens to text before a SentencePiece model sees it: the steps of Hugging Face's
-// AlbertTokenizer.
+// Normalization of text for a SentencePiece model: the steps of Hugging Face's AlbertTokenizer.
 #pragma once
 
 #include <cstdint>
@@ -15,24 +14,28 @@ struct NormalizerOptions {
   friend bool operator==(const NormalizerOptions&, const NormalizerOptions&) = default;
 };
 
-/// Normal text, and for each of its bytes where the character that it comes from begins in the
-/// source (empty unless asked for).
+/// Normalized text and its origin. `origin` has an entry for each byte: the offset in the source of
+/// the character that produced it. It is empty unless requested.
 struct NormalText {
   std::string text;
   std::vector<std::uint32_t> origin;
 };
 
-/// White space of every kind (and U+2581, SentencePiece's own space) becomes single spaces, none at
-/// the ends; `` and '' become "; unless accents are kept, NFKD without the characters of a
-/// combining class; lower case, character by character (Σ becomes σ at the end of a word too, as in
-/// Hugging Face's tokenizer.json). `text` must be valid UTF-8 of less than 4 GiB.
+/// Normalizes `text`, which must be valid UTF-8. Throws an Error for 4 GiB or more. The steps are:
+/// - White space of every kind and U+2581, SentencePiece's space, become single spaces. Spaces at
+///   both ends are removed.
+/// - `` and '' become ".
+/// - Unless accents are kept, the text becomes NFKD without characters of a non-zero combining
+///   class.
+/// - Lower case is applied to each character by itself. Σ becomes σ at the end of a word too, as in
+///   Hugging Face's tokenizer.json.
 NormalText normalize(std::string_view text, const NormalizerOptions& options,
                      bool with_origin = false);
 
-/// Code points that keep_accents = false removes, as inclusive ranges in order: for the regular
-/// expression of a tokenizer.json.
+/// Returns the code points that keep_accents = false removes, as inclusive ranges in order. The
+/// regular expression of a tokenizer.json needs them.
 std::vector<std::pair<char32_t, char32_t>> accent_ranges();
-/// The white space above as inclusive ranges in order, likewise.
+/// Returns the white space of normalize() as inclusive ranges in order, for the same use.
 std::vector<std::pair<char32_t, char32_t>> white_space_ranges();
 
 }  // namespace nystrom

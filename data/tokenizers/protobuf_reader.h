@@ -1,5 +1,5 @@
-// The wire format of protocol buffers, read strictly: no read leaves the message, no malformed
-// number passes.
+// A strict reader for the wire format of protocol buffers. It never reads outside the message and
+// rejects malformed numbers.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,20 @@
 
 namespace nystrom {
 
+/// Types of the wire format.
 enum class WireType { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
 
 /// One field of a message.
 struct WireField {
   std::uint32_t number;
   WireType type;
-  std::uint64_t value;     ///< of a varint or fixed number
-  std::string_view bytes;  ///< of type bytes
-  std::size_t offset;      ///< of the value (for bytes: of the first) in the file
+  std::uint64_t value;     ///< value of a varint or a fixed-size number
+  std::string_view bytes;  ///< content of a field of type bytes
+  std::size_t offset;      ///< offset of the value in the file; for bytes, of the first one
 };
 
-/// Walks over the fields of a message that lies at `offset` of a file.
+/// Iterates over the fields of a message that starts at `offset` of a file. Errors are InputErrors
+/// that name `source`.
 class ProtobufReader {
  public:
   ProtobufReader(std::string_view message, std::size_t offset, const std::string& source)
@@ -30,6 +32,7 @@ class ProtobufReader {
 
   bool at_end() const { return position_ == message_.size(); }
 
+  /// Reads the next field. Throws an InputError when the message is malformed.
   WireField next() {
     const std::size_t start = position_;
     const std::uint64_t key = varint();
@@ -72,8 +75,8 @@ class ProtobufReader {
     if (message_.size() - position_ < size)
       fail(start, "a number runs past the end of its message");
     std::uint64_t value = 0;
-    std::memcpy(&value, message_.data() + position_,
-                size);  // little-endian, as the machines this runs on
+    /// The supported machines are little-endian, like the format.
+    std::memcpy(&value, message_.data() + position_, size);
     position_ += size;
     return value;
   }

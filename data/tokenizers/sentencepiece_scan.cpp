@@ -9,13 +9,13 @@
 #include "core/base/utf8.h"
 #include "data/tokenizers/protobuf_reader.h"
 
-// Field numbers and defaults: sentencepiece_model.proto of SentencePiece 0.1.97.
+// Field numbers and defaults follow sentencepiece_model.proto of SentencePiece 0.1.97.
 
 namespace nystrom {
 namespace {
 
-/// Whether a space, or the mark that stands for one, follows something else. Words are encoded one
-/// by one, and would miss such a piece.
+/// Whether a space, or the mark that stands for one, follows another character. Words are encoded
+/// separately, so such a piece would never match.
 bool crosses_words(std::string_view piece) {
   constexpr std::string_view mark = "\xE2\x96\x81";
   while (piece.starts_with(mark)) piece.remove_prefix(mark.size());
@@ -102,8 +102,7 @@ class Scanner {
       }
     }
     if (!text_seen) fail(message, "piece {} has no text", id);
-    // The library's BPE would take the character for the control token, and then misses it in the
-    // text.
+    // The library's BPE would use the character for the control token and then miss it in the text.
     if (piece.type == SentencePiece::Type::control &&
         piece.text.size() == utf8_length(piece.text[0]))
       fail(message, "piece {} is a control piece of one character, '{}', which text may hold", id,

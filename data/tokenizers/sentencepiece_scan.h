@@ -1,5 +1,5 @@
-// A SentencePiece model file looked through before the library sees it, which takes much on trust.
-// Also what of it others need to know.
+// Checks of a SentencePiece model file, which the library itself reads without enough checks. The
+// scan also returns the parts of the model that other files need.
 #pragma once
 
 #include <cstddef>
@@ -22,41 +22,46 @@ struct SentencePiece {
   std::string text;
   float score = 0;
   Type type = Type::normal;
-  std::size_t score_offset =
-      0;  ///< of the score's four bytes in the file; 0 when the file leaves the score out
+  /// Offset of the score's four bytes in the file. 0 when the file has no score for this piece.
+  std::size_t score_offset = 0;
 };
 
-/// What a scanned model says.
+/// The content of a scanned model.
 struct SentencePieceModel {
   enum class Kind { unigram = 1, bpe = 2 };
 
-  std::vector<SentencePiece> pieces;  ///< by id
+  std::vector<SentencePiece> pieces;  ///< indexed by id
   Kind kind = Kind::unigram;
-  std::string charsmap;  ///< compiled normalisation rules: a double-array trie and the strings it
-                         ///< leads to; may be empty
+  /// The compiled normalization rules: a double-array trie and its replacement strings. May be
+  /// empty.
+  std::string charsmap;
 };
 
-/// Scans the bytes of a model file; InputError "source: byte 17: …" for anything that is not a
-/// model as the trainer writes them: lengths inside their parent, known fields in their own wire
-/// type and once, pieces unique, valid UTF-8, 1 to 1024 bytes, without NUL, finite scores, no
-/// control piece of one character, no normal or user-defined piece that goes beyond a word, exactly
-/// one unknown piece and at least one normal one, a charsmap whose every walk stays inside it,
-/// unigram or BPE, no byte fallback, and words marked by a space in front. Time and memory are
-/// linear in the size.
+/// Scans the bytes of a model file. Throws an InputError "source: byte 17: …" unless the file is a
+/// model as the trainer writes it:
+/// - Every length stays inside its parent. Known fields have their own wire type and appear once.
+/// - Pieces are unique, valid UTF-8, 1 to 1024 bytes long and without NUL. Their scores are finite.
+/// - No control piece is a single character. No normal or user-defined piece crosses a word
+///   boundary.
+/// - There is exactly one unknown piece and at least one normal piece.
+/// - Every walk through the charsmap stays inside it.
+/// - The model is unigram or BPE, without byte fallback. A space in front marks a word.
+///
+/// Time and memory are linear in the size of the file.
 SentencePieceModel scan_sentencepiece(std::string_view bytes, const std::string& source);
 
-/// A charsmap proven safe to walk.
+/// Checks and look-ups of a charsmap.
 class Charsmap {
  public:
-  /// InputError when a walk could leave the trie or the strings, go round in circles, or pass more
-  /// than 32 keys on one path.
+  /// Throws an InputError when a walk could leave the trie or the strings. A walk must also not run
+  /// in a cycle or pass more than 32 keys on one path.
   static void check(std::string_view charsmap, const std::string& source);
 
-  /// What the charsmap (checked, maybe empty) makes of the start of `text`: the replacement of the
-  /// longest key there; `text`'s own first character when no key begins it.
+  /// Returns the replacement of the longest key that is a prefix of `text`. Without such a key it
+  /// returns the first character of `text`. `charsmap` must have passed check(); it may be empty.
   static std::string replacement(std::string_view charsmap, std::string_view text);
-  /// The replacement of the shortest key that `text` begins with; nothing when there is none. The
-  /// view is into `charsmap`.
+  /// Returns the replacement of the shortest key that is a prefix of `text`, or nothing without
+  /// such a key. The view points into `charsmap`.
   static std::optional<std::string_view> shortest(std::string_view charsmap, std::string_view text);
 };
 

@@ -38,8 +38,8 @@ SpecialIds find_special_ids(const SentencePieceModel& model, const StringMap<std
           static_cast<std::int32_t>(unknown - model.pieces.begin())};
 }
 
-/// Takes comma_penalty off the pieces concerned, in the model and in the bytes that the library
-/// reads.
+/// Subtracts comma_penalty from the scores of the affected pieces, in the model and in the bytes
+/// that the library reads.
 void lower_comma_scores(SentencePieceModel& model, std::string& bytes) {
   if (model.kind != SentencePieceModel::Kind::unigram) return;
   for (SentencePiece& piece : model.pieces) {
@@ -51,9 +51,9 @@ void lower_comma_scores(SentencePieceModel& model, std::string& bytes) {
   }
 }
 
-/// The library keeps user-defined pieces out of the model's own normalisation, which Hugging Face's
-/// tokenizers cannot. InputError for one that text can hold and that the normalisation would
-/// change.
+/// The library does not apply the model's normalization to user-defined pieces. Hugging Face's
+/// tokenizers cannot do that. Throws an InputError for a piece that can appear in text and that the
+/// normalization would change.
 void check_user_defined(const SentencePieceModel& model, const NormalizerOptions& options,
                         const std::string& source) {
   for (const SentencePiece& piece : model.pieces) {
@@ -71,7 +71,7 @@ void check_user_defined(const SentencePieceModel& model, const NormalizerOptions
   }
 }
 
-/// Where in the source the character ends that the byte `i` of normal text comes from.
+/// The end offset in the source of the character that produced byte `i` of the normalized text.
 std::uint32_t source_end(const NormalText& normal, std::size_t i, std::string_view source) {
   const std::size_t begin = normal.origin[i];
   const bool two_quotes = normal.text[i] == '"' && (source[begin] == '`' || source[begin] == '\'');
@@ -108,8 +108,7 @@ struct SentencePieceTokenizer::State {
     }
   }
 
-  /// Calls use(token, begin of the token's word in `normal`) for every token of the words in
-  /// `normal`.
+  /// Calls use(token, offset of its word in `normal`) for every token of `normal`.
   template <class Use>
   void for_each_token(std::string_view normal, WordCache& cache, const Use& use) const {
     for (std::size_t start = 0; start < normal.size();) {
@@ -125,8 +124,8 @@ struct SentencePieceTokenizer::State {
     }
   }
 
-  /// The first name of a special token in `text` from `from` on: its place and id; npos when there
-  /// is none.
+  /// Finds the first name of a special token in `text` at or after `from`. Returns its offset and
+  /// id; the offset is npos when there is none.
   std::pair<std::size_t, std::int32_t> find_name(std::string_view text, std::size_t from) const {
     std::pair<std::size_t, std::int32_t> first{text.npos, 0};
     for (const std::int32_t id :
@@ -137,8 +136,8 @@ struct SentencePieceTokenizer::State {
     return first;
   }
 
-  /// Calls plain(begin, end) for the stretches of ordinary text and named(id, begin, end) for the
-  /// names of special tokens between them.
+  /// Calls plain(begin, end) for each range of ordinary text, and named(id, begin, end) for each
+  /// name of a special token.
   template <class Plain, class Named>
   void split_at_names(std::string_view text, SpecialNames names, const Plain& plain,
                       const Named& named) const {
@@ -237,7 +236,7 @@ std::vector<Token> SentencePieceTokenizer::encode_with_offsets(std::string_view 
     const NormalText normal = normalize(part, state_->options, true);
     state_->for_each_token(normal.text, *cache, [&](const Token& token, std::size_t word) {
       const std::size_t first = word + token.begin, last = word + token.end;
-      // A mark without text stands where the text behind it begins.
+      // A word mark without text has the offset of the text after it.
       const std::uint32_t from = first < normal.origin.size()
                                      ? normal.origin[first]
                                      : static_cast<std::uint32_t>(part.size());
@@ -257,7 +256,7 @@ std::vector<Token> SentencePieceTokenizer::encode_with_offsets(std::string_view 
 std::string SentencePieceTokenizer::decode(std::span<const std::int32_t> ids,
                                            bool skip_special) const {
   std::string text;
-  bool first = true;  // a mark in the first token stands for no space
+  bool first = true;  // a mark in the first token is not a space
   for (const std::int32_t id : ids) {
     std::string_view rest = piece(id);
     if (skip_special && is_special(id)) continue;

@@ -1,5 +1,5 @@
-// Tokenizers of SentencePiece models, with ALBERT's conventions: the tokenizer of the published
-// Nyströmformers, and of those trained here.
+// Tokenizers of SentencePiece models with ALBERT's conventions. The published Nyströmformers use
+// them, and so do models trained with this program.
 #pragma once
 
 #include <filesystem>
@@ -14,23 +14,28 @@
 
 namespace nystrom {
 
-/// Gives the ids of Hugging Face's AlbertTokenizer: normalize(), then the model, and no piece that
-/// joins a comma to a digit before it
-/// ("12,345" is 12 , 345). There the slow and the fast class differ in rare cases; this is as the
-/// fast one, which the tokenizer.json written by write_tokenizer reproduces: such pieces have 100
-/// taken off their score (unigram; a BPE model has no such rule). Each word is encoded by itself,
-/// so that ids do not depend on where in a text it stands.
+/// Returns the ids of Hugging Face's AlbertTokenizer: normalize() and then the model. No piece
+/// joins a comma to the digit before it ("12,345" becomes 12 , 345).
+///
+/// The slow and the fast class of Hugging Face differ in rare cases with such commas. This class
+/// follows the fast one, so the tokenizer.json of write_tokenizer gives the same ids. Unigram
+/// models subtract 100 from the scores of such pieces; BPE models have no such rule.
+///
+/// Each word is encoded by itself. Its ids do not depend on its position in the text.
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  /// InputError naming the file when it is no model or lacks one of [CLS], [SEP], <pad>, [MASK].
+  /// Opens a model file. Throws an InputError with the name of the file when it is not a model, or
+  /// lacks one of [CLS], [SEP], <pad>, [MASK].
   static SentencePieceTokenizer open(const std::filesystem::path& file,
                                      const NormalizerOptions& options = {});
-  /// A model file with the options do_lower_case and keep_accents of the tokenizer_config.json
-  /// beside it.
+  /// Opens a model file with the options do_lower_case and keep_accents of the
+  /// tokenizer_config.json in the same folder. Throws an InputError like open(), or for a wrong
+  /// configuration.
   static SentencePieceTokenizer open_beside_config(const std::filesystem::path& file);
-  /// The same of a folder's spiece.model.
+  /// Calls open_beside_config for the spiece.model of a folder.
   static SentencePieceTokenizer open_folder(const std::filesystem::path& folder);
-  /// A model in memory; `source` names it in messages.
+  /// Reads a model from memory. `source` names it in error messages. Throws an InputError like
+  /// open().
   static SentencePieceTokenizer parse(std::string bytes, const std::string& source,
                                       const NormalizerOptions& options = {});
 
@@ -48,14 +53,16 @@ class SentencePieceTokenizer : public Tokenizer {
   const SpecialIds& special() const override;
   bool starts_word(std::int32_t id) const override;
   std::string definition() const override;
-  /// tokenizer.json, tokenizer_config.json, special_tokens_map.json and spiece.model: AutoTokenizer
-  /// reads them as AlbertTokenizerFast.
+  /// Returns tokenizer.json, tokenizer_config.json, special_tokens_map.json and spiece.model.
+  /// AutoTokenizer opens them as AlbertTokenizerFast.
   std::vector<TokenizerFile> files(std::int64_t max_length) const override;
 
-  /// Pieces with the scores in force (those of digits with a comma lowered), kind and charsmap.
+  /// The pieces, the kind and the charsmap. The scores are those in use: lowered for a digit with a
+  /// comma.
   const SentencePieceModel& model() const;
   /// The file as it was read.
   const std::string& bytes() const;
+  /// The options of normalize().
   const NormalizerOptions& options() const;
 
  private:
@@ -65,7 +72,7 @@ class SentencePieceTokenizer : public Tokenizer {
   std::unique_ptr<State> state_;
 };
 
-/// Whether the piece ends in a comma behind a digit of any script.
+/// Whether the piece ends in a digit of any script and a comma.
 bool joins_comma_to_digit(std::string_view piece);
 
 }  // namespace nystrom

@@ -21,7 +21,7 @@
 namespace nystrom {
 namespace {
 
-// The trainer leaves out what is longer than its max_sentence_length; lines are cut below that.
+// The trainer drops sentences above its max_sentence_length. Lines are cut below that limit.
 constexpr std::size_t max_sentence_bytes = 4096;
 
 std::uint64_t mixed(std::uint64_t x) {  // splitmix64
@@ -31,8 +31,8 @@ std::uint64_t mixed(std::uint64_t x) {  // splitmix64
   return x ^ x >> 31;
 }
 
-/// Keeps sentences up to a number of bytes. Each has a number by lot; those above a limit are
-/// dropped, and the limit falls as needed.
+/// A random sample of sentences with a limited number of bytes. Each sentence gets a random number.
+/// Sentences with a number above a limit are dropped, and the limit is lowered as needed.
 class Sample {
  public:
   Sample(std::uint64_t seed, std::int64_t max_bytes) : seed_(mixed(seed)), max_bytes_(max_bytes) {}
@@ -46,7 +46,7 @@ class Sample {
     while (result_.taken_bytes > max_bytes_ && sentences_.size() > 1) lower_limit();
   }
 
-  /// Drops more until there are at most so many different words.
+  /// Drops more sentences until at most `most` different words remain.
   void reduce_words(std::int64_t most) {
     while (different_words() > most && sentences_.size() > 1) lower_limit();
   }
@@ -68,8 +68,8 @@ class Sample {
   }
 
   std::int64_t different_words() const {
-    std::vector<std::size_t>
-        hashes;  // about as large as the text, and gone before the trainer needs far more
+    /// About as large as the text. It is freed before the trainer needs far more memory.
+    std::vector<std::size_t> hashes;
     for (const Sentence& each : sentences_) {
       for (std::string_view rest = each.text; !rest.empty();) {
         const std::string_view word = rest.substr(0, rest.find(' '));
@@ -89,7 +89,7 @@ class Sample {
   SentencePieceTrained result_;
 };
 
-/// Hands the sample to the trainer, which copies it: each sentence is released once passed.
+/// Passes the sample to the trainer, which copies it. Each sentence is freed after it was passed.
 class SampleIterator : public sentencepiece::SentenceIterator {
  public:
   explicit SampleIterator(std::vector<Sample::Sentence> sentences)
@@ -105,7 +105,7 @@ class SampleIterator : public sentencepiece::SentenceIterator {
   std::size_t position_ = 0;
 };
 
-/// Adds the lines of a piece of text, normalised, the long ones in parts.
+/// Adds the lines of a text in normalized form. Long lines are cut into parts.
 void add_lines(std::string_view text, const NormalizerOptions& options, Sample& sample) {
   for (std::size_t start = 0; start < text.size();) {
     const std::size_t end = std::min(text.find('\n', start), text.size());
@@ -143,7 +143,8 @@ std::unordered_map<std::string, std::string> trainer_options(const SentencePiece
       {"eos_piece", "[SEP]"},
       {"control_symbols", "[MASK]"},
       {"shuffle_input_sentence", "false"},
-      // Decides the order of sums and so the result: a constant, not the number of cores.
+      // The number of threads decides the order of sums and so the result. It is a constant and not
+      // the number of cores.
       {"num_threads", "4"},
       {"minloglevel", "3"},
   };
@@ -157,7 +158,7 @@ std::unordered_map<std::string, std::string> trainer_options(const SentencePiece
                   options.vocab_size, trained.taken_bytes, largest));
 }
 
-/// The trainer's refusal in our words.
+/// Turns the trainer's error into an InputError about the options.
 [[noreturn]] void refuse(const std::string& status, const SentencePieceTraining& options,
                          const SentencePieceTrained& trained) {
   const auto number_behind = [&](std::string_view words) -> std::string {
@@ -185,8 +186,8 @@ std::unordered_map<std::string, std::string> trainer_options(const SentencePiece
 }
 
 /// Rounds the scores to multiples of 1/1024. Sums over a word are then exact in float and in
-/// double, so that the library and Hugging Face's, which sums in double, agree where two ways to
-/// cut a word have the same score ("---" as -- - or - --).
+/// double. The library sums in float and Hugging Face's in double; both then agree when two
+/// segmentations have the same score ("---" as -- - or - --).
 void round_scores(std::string& model, const std::vector<SentencePiece>& pieces) {
   for (const SentencePiece& piece : pieces) {
     if (piece.score_offset == 0) continue;
@@ -200,8 +201,8 @@ struct Trained {
   std::string model;
 };
 
-/// The library's trainer in a thread that owns all it uses, so that `poll` may throw while it
-/// works.
+/// Runs the library's trainer in a thread that owns all its data, so that `poll` may throw
+/// meanwhile.
 Trained run_trainer(const SentencePieceTraining& options, std::vector<Sample::Sentence> sentences,
                     const std::function<void()>& poll) {
   std::packaged_task<Trained()> task(

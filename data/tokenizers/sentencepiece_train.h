@@ -16,28 +16,33 @@ struct SentencePieceTraining {
   SentencePieceModel::Kind kind = SentencePieceModel::Kind::unigram;
   std::int64_t vocab_size = 30000;
   NormalizerOptions normalizer;
-  std::uint64_t seed = 0;  ///< decides which text is taken when there is too much
-  std::int64_t max_bytes = std::int64_t{8}
-                           << 20;  ///< of text that the trainer sees, spread evenly over all of it
-  std::int64_t max_words =
-      300'000;  ///< different ones in that text; few languages have so many in max_bytes
-  double character_coverage = 0.9995;       ///< share of the characters met that become pieces
-  std::function<bool(std::int64_t)> takes;  ///< documents by number, in order; empty: all
+  std::uint64_t seed = 0;  ///< seed of the sample when the text is too long
+  /// Size of the sample that the trainer reads. It is spread evenly over the whole text.
+  std::int64_t max_bytes = std::int64_t{8} << 20;
+  /// Limit for the different words of the sample. Few languages reach it within max_bytes.
+  std::int64_t max_words = 300'000;
+  double character_coverage = 0.9995;       ///< share of all characters that the pieces cover
+  std::function<bool(std::int64_t)> takes;  ///< selects documents by number, in order; empty: all
 };
 
-/// What training took.
+/// Sizes of the text that training used.
 struct SentencePieceTrained {
-  std::int64_t read_bytes = 0;   ///< of normal text
-  std::int64_t taken_bytes = 0;  ///< of these the trainer saw
+  std::int64_t read_bytes = 0;   ///< size of the normalized text
+  std::int64_t taken_bytes = 0;  ///< size of the sample that the trainer read
 };
 
-/// Reads `text` to its end, trains and writes the model to `file`, whole or not at all. Pieces 0 to
-/// 4 are <pad>, <unk>, [CLS], [SEP] and [MASK]. The same text and options give the same file on any
-/// machine with the same SentencePiece. Memory is bounded: the trainer needs about 25 times
-/// max_bytes for unigram, 5 times for BPE, and then about 300 bytes for each different word.
-/// InputError when there is no text, or too little of it for vocab_size. `poll` is called every few
-/// milliseconds; what it throws ends the call, while the library's thread, which nothing can stop,
-/// goes on: the program must end soon, without tearing down what is static.
+/// Reads `text` to its end, trains a model and writes it to `file`, completely or not at all.
+/// Pieces 0 to 4 are <pad>, <unk>, [CLS], [SEP] and [MASK].
+///
+/// The result is deterministic: the same text and options give the same file on every machine with
+/// the same version of SentencePiece.
+///
+/// Memory is bounded. The trainer needs about 25 times max_bytes for unigram and 5 times for BPE,
+/// and about 300 bytes for each different word.
+///
+/// Throws an InputError without text, or with too little text for vocab_size. `poll` is called
+/// every few milliseconds; an exception from it ends the call. The library's thread cannot be
+/// stopped and continues: the program must then exit soon, without destroying static objects.
 SentencePieceTrained train_sentencepiece(
     TextReader& text, const SentencePieceTraining& options, const std::filesystem::path& file,
     const std::function<void()>& poll = [] {});

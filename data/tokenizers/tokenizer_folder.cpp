@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 constexpr const char* sentencepiece_names[] = {"spiece.model", "tokenizer.model",
                                                "sentencepiece.bpe.model"};
 
-/// Files beside the tokenizer's own that are part of it.
+/// Files that belong to a tokenizer besides its vocabulary.
 constexpr const char* settings_names[] = {"tokenizer_config.json", "special_tokens_map.json",
                                           "added_tokens.json"};
 
@@ -24,7 +24,7 @@ std::string read(const fs::path& file) { return read_text_file(file, max_tokeniz
 
 bool is_sentencepiece(const fs::path& file) { return file.extension() == ".model"; }
 
-/// The file of a folder that decides; empty when there is none.
+/// Returns the file of a folder that decides its tokenizer, or an empty path when there is none.
 fs::path deciding_file(const fs::path& folder) {
   const auto exists = [&](const char* name) { return fs::exists(folder / name); };
   if (exists("spiece.model") && exists("tokenizer.json")) {

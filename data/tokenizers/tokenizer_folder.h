@@ -1,5 +1,5 @@
-// Opening whatever tokenizer a folder holds: the one way by which commands, configurations and
-// exports come to a tokenizer.
+// Opens the tokenizer of a folder, whatever its kind. Commands, configurations and exports all open
+// tokenizers here.
 #pragma once
 
 #include <filesystem>
@@ -9,15 +9,19 @@
 
 namespace nystrom {
 
-/// `place` is a folder or one of its tokenizer files. Of a folder decides, in this order:
-/// spiece.model where tokenizer_config.json names ALBERT's class or none; tokenizer.json; another
-/// SentencePiece model (spiece.model, tokenizer.model, sentencepiece.bpe.model); vocab.txt
-/// (BERT's); vocab.json with merges.txt (GPT-2's and RoBERTa's). Beside them tokenizer_config.json,
-/// special_tokens_map.json and, for the last two, added_tokens.json are read. InputError naming the
-/// file when one is wrong, or when there is none of them.
+/// Opens a tokenizer. `place` is a folder or one of its tokenizer files. In a folder the first of
+/// these files counts:
+/// 1. spiece.model, when tokenizer_config.json names ALBERT's class or none
+/// 2. tokenizer.json
+/// 3. another SentencePiece model: spiece.model, tokenizer.model, sentencepiece.bpe.model
+/// 4. vocab.txt (BERT)
+/// 5. vocab.json with merges.txt (GPT-2 and RoBERTa)
+///
+/// tokenizer_config.json and special_tokens_map.json are read too, and added_tokens.json for the
+/// last two. Throws an InputError that names a wrong file, or when there is no tokenizer.
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& place);
 
-/// Whether the folder holds a file that open_tokenizer would open.
+/// Whether the folder has a file that open_tokenizer would open.
 bool has_tokenizer(const std::filesystem::path& folder);
 
 }  // namespace nystrom

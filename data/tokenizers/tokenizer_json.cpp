@@ -34,7 +34,7 @@ Json replace(const char* kind, const std::string& pattern, const char* content) 
   return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};
 }
 
-/// [\x{300}-\x{314}…] as Oniguruma reads it.
+/// A character class in Oniguruma's syntax: [\x{300}-\x{314}…].
 std::string character_class(const std::vector<std::pair<char32_t, char32_t>>& ranges) {
   std::string text = "[";
   for (const auto& [first, last] : ranges) {
@@ -44,10 +44,10 @@ std::string character_class(const std::vector<std::pair<char32_t, char32_t>>& ra
   return text + "]";
 }
 
-/// What normalize() and then the model's charsmap do. AlbertTokenizerFast differs in three places,
-/// all of which can change ids: it keeps spaces at the ends and joins fewer kinds of them; its
-/// StripAccents removes all marks, not only those of a combining class; and its Precompiled cannot
-/// put decomposed Korean together again (NFC does).
+/// The steps of normalize() and of the model's charsmap. AlbertTokenizerFast differs in three ways,
+/// and each can change ids. It keeps spaces at the ends and joins fewer kinds of them. Its
+/// StripAccents removes all marks, not only those with a combining class. Its Precompiled cannot
+/// compose decomposed Korean again; NFC can.
 Json normalizer(const SentencePieceTokenizer& tokenizer) {
   const std::string& charsmap = tokenizer.model().charsmap;
   Json steps = Json::array();
@@ -70,14 +70,14 @@ Json normalizer(const SentencePieceTokenizer& tokenizer) {
   return {{"type", "Sequence"}, {"normalizers", steps}};
 }
 
-/// The library prefers a user-defined piece by giving it, in place of its score, this one.
+/// The score that gives a user-defined piece the same precedence as in the library.
 double user_defined_score(const SentencePiece& piece, float largest) {
   return static_cast<double>(static_cast<float>(piece.text.size()) * largest) - 0.1;
 }
 
 Json unigram(const SentencePieceModel& model, std::int32_t unknown) {
-  float largest = std::numeric_limits<float>::min();  // above 0: what the library starts from, so
-                                                      // nearly every bonus is -0.1
+  /// The library starts from this positive value, so nearly every bonus is -0.1.
+  float largest = std::numeric_limits<float>::min();
   for (const SentencePiece& piece : model.pieces)
     if (piece.type == SentencePiece::Type::normal) largest = std::max(largest, piece.score);
   Json vocabulary = Json::array();
@@ -92,12 +92,12 @@ Json unigram(const SentencePieceModel& model, std::int32_t unknown) {
 
 struct Merge {
   float score;
-  std::size_t id;    // of the result
-  std::size_t left;  // bytes
+  std::size_t id;    // id of the result
+  std::size_t left;  // length of the left piece in bytes
 };
 
-/// Every way to put a piece together from two others, the best first: as the library merges any two
-/// neighbours that make a piece.
+/// Every way to build a piece from two others, the best first. The library merges any two
+/// neighbours that form a piece.
 std::vector<Merge> merges(const SentencePieceModel& model) {
   std::unordered_map<std::string_view, std::size_t> ids;
   for (std::size_t id = 0; id < model.pieces.size(); ++id)
@@ -126,8 +126,8 @@ std::vector<std::string_view> user_defined_pieces(const SentencePieceModel& mode
   return pieces;
 }
 
-/// Whether words that are pieces need no merges: no other way leads to a user-defined piece of
-/// several characters.
+/// Whether a word that is a piece skips the merges. A user-defined piece of several characters
+/// cannot be reached in another way.
 bool ignores_merges(const SentencePieceModel& model) {
   const auto pieces = user_defined_pieces(model);
   return std::any_of(pieces.begin(), pieces.end(),
@@ -160,7 +160,7 @@ std::vector<std::int32_t> sorted_specials(const SpecialIds& special) {
   return ids;
 }
 
-/// The mask takes the space before it, so that "the [MASK] of" reads as three words.
+/// The mask token includes the space before it, so that "the [MASK] of" reads as three words.
 Json added_token(const SentencePieceTokenizer& tokenizer, std::int32_t id) {
   return {{"content", tokenizer.piece(id)},
           {"single_word", false},
@@ -200,7 +200,8 @@ Json metaspace() {
           {"split", true}};
 }
 
-/// Words; of BPE each user-defined piece is a word of its own, which nothing merges with.
+/// Splits text into words. In BPE models each user-defined piece is a word of its own, so that
+/// nothing merges with it.
 Json pre_tokenizer(const SentencePieceModel& model) {
   const auto pieces = user_defined_pieces(model);
   if (model.kind != SentencePieceModel::Kind::bpe || pieces.empty()) return metaspace();

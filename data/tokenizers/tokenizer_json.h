@@ -1,4 +1,4 @@
-// SentencePiece tokenizers in Hugging Face's form.
+// SentencePiece tokenizers in Hugging Face's format.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,18 @@
 
 namespace nystrom {
 
-/// InputError "source: …" for a model that Hugging Face's tokenizers cannot imitate: BPE with a
-/// user-defined piece of several characters beside a normal one that its own merges do not make.
+/// Throws an InputError "source: …" for a model that Hugging Face's tokenizers cannot reproduce.
+/// That is a BPE model with a user-defined piece of several characters and a normal piece that its
+/// own merges do not produce.
 void require_writable(const SentencePieceModel& model, const std::string& source);
 
-/// A tokenizer.json with which Hugging Face's `tokenizers` gives the ids that `tokenizer` gives
-/// with SpecialNames::tokens.
+/// Returns a tokenizer.json with which Hugging Face's `tokenizers` gives the same ids as
+/// `tokenizer` with SpecialNames::tokens.
 std::string tokenizer_json(const SentencePieceTokenizer& tokenizer);
 
-/// tokenizer.json, tokenizer_config.json, special_tokens_map.json and spiece.model: what
-/// AutoTokenizer reads (as AlbertTokenizerFast) and open_tokenizer too. `max_length` is the number
-/// of tokens, with cls and sep, that the model can take.
+/// Returns tokenizer.json, tokenizer_config.json, special_tokens_map.json and spiece.model.
+/// AutoTokenizer opens them as AlbertTokenizerFast; open_tokenizer reads them too. `max_length` is
+/// the model's maximum number of tokens, with cls and sep.
 std::vector<TokenizerFile> sentencepiece_files(const SentencePieceTokenizer& tokenizer,
                                                std::int64_t max_length);
 

@@ -1,4 +1,4 @@
-// Words already encoded, for tokenizers whose words do not depend on what stands around them.
+// A cache of encoded words, for tokenizers that encode each word independently of its context.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace nystrom {
 
-/// Of one thread. It only ever saves time: what a tokenizer gives does not depend on it.
+/// The cache of one thread. It changes the speed only, never the result.
 class WordCache {
  public:
-  /// The tokens of `word` with their places in it, from encode(word, tokens), which appends them,
-  /// or from an earlier call. Valid until the next call.
+  /// Returns the tokens of `word` with their offsets in it, from the cache or from encode(word,
+  /// tokens). `encode` appends the tokens. The reference is valid until the next call.
   template <class Encode>
   const std::vector<Token>& find(std::string_view word, const Encode& encode) {
     const bool keeps = word.size() <= max_word_bytes;
@@ -36,10 +36,10 @@ class WordCache {
   std::vector<Token> uncached_;
 };
 
-/// The caches of a tokenizer, one for each thread at work.
+/// The caches of one tokenizer: one for each active thread.
 class WordCaches {
  public:
-  /// A cache for the caller alone; back() takes it again.
+  /// Returns a cache for exclusive use. Return it with back().
   std::unique_ptr<WordCache> borrow() {
     const std::lock_guard lock(mutex_);
     if (caches_.empty()) return std::make_unique<WordCache>();
@@ -47,6 +47,7 @@ class WordCaches {
     caches_.pop_back();
     return cache;
   }
+  /// Takes a borrowed cache back.
   void back(std::unique_ptr<WordCache> cache) {
     const std::lock_guard lock(mutex_);
     caches_.push_back(std::move(cache));
@@ -54,7 +55,7 @@ class WordCaches {
 
  private:
   std::mutex mutex_;
-  std::vector<std::unique_ptr<WordCache>> caches_;  // not in use
+  std::vector<std::unique_ptr<WordCache>> caches_;  // the caches that no thread uses
 };
 
 }  // namespace nystrom

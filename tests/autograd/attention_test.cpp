@@ -1,4 +1,4 @@
-// The fused attention against the unfused oracle, and what padding may hold.
+// The fused attention compared with the unfused oracle, and its independence of padding.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ void PrintTo(const AttentionCase& test, std::ostream* out) {
   *out << test.name;
 }  // NOLINT: GoogleTest's name
 
-/// A mask of two samples: `first` keys of the one and of the other from the left.
+/// A mask of two samples: the first `first` keys of one and the first `second` keys of the other.
 std::vector<std::uint8_t> padded(std::int64_t keys, std::int64_t first, std::int64_t second) {
   std::vector<std::uint8_t> mask(static_cast<std::size_t>(2 * keys), 0);
   for (std::int64_t i = 0; i < first; ++i) mask[static_cast<std::size_t>(i)] = 1;

@@ -1,4 +1,4 @@
-// What each op says about inputs that do not fit.
+// Error messages of every op for inputs that do not fit.
 #include <gtest/gtest.h>
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Everything that follows from a line of tests/support/cases.cpp.
+// Runs all checks of the cases in tests/support/cases.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ TEST_P(OpTest, GradientEqualsNumericalOne) {
   }
 }
 
-/// Checks f in `dtype` against f64 at the vector level in force.
+/// Checks f in `dtype` against f64 at the current vector level.
 void expect_close_to_f64(const OpCase& test, DType dtype, double tolerance) {
   const auto inputs = case_inputs(test);
   const auto expected = evaluate(test, inputs, DType::f64);
@@ -48,8 +48,7 @@ TEST_P(OpTest, F32EqualsF64AtEveryVectorLevel) {
     limit_cpu_level(CpuLevel::avx512);
     limit_cpu_level(level);
     SCOPED_TRACE(name_of(level));
-    // What an inverse amplifies is not the kernel's fault: its cases are well conditioned, yet lose
-    // two digits.
+    // An inverse amplifies rounding errors. Its cases are well conditioned, yet lose two digits.
     expect_close_to_f64(GetParam(), DType::f32, GetParam().name.starts_with("pinv") ? 2e-3 : 1e-5);
   }
 }

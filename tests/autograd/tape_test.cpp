@@ -88,7 +88,7 @@ TEST(Tape, BackwardFreesWhileItWalks) {
   Arena::of(cpu_device).reset_peak();
   const std::int64_t at_start = bytes_in_use();
   tape.backward(loss);
-  // Gradients come while values go: the peak grows by the few that are alive at once.
+  // Gradients are created while values are freed: the peak grows by the few that exist at once.
   EXPECT_GE(at_start - before, depth * size * 8);
   EXPECT_LE(Arena::of(cpu_device).statistics().peak_in_use_bytes - at_start, 4 * size * 8);
 }
@@ -176,7 +176,7 @@ TEST(Tape, WhatDoesNotLeadToTheLossIsSkipped) {
   EXPECT_EQ(unused.grad().item(), 0);
 }
 
-/// A block of a network: wide inside, with dropout.
+/// A block of a network with a wide hidden layer and dropout.
 Var block(const std::vector<Var>& inputs) {
   const Tensor samples = int_tensor({3, 5, 8, 13}, {4});
   Var h = linear(inputs[0], inputs[1]);
@@ -186,7 +186,7 @@ Var block(const std::vector<Var>& inputs) {
 
 struct BlockRun {
   Values output, dx, dw;
-  std::int64_t bytes;  // held by the tape before it is walked
+  std::int64_t bytes;  // held by the tape before backward
 };
 
 BlockRun run_blocks(bool checkpointed) {
@@ -207,8 +207,8 @@ TEST(Checkpoint, ChangesNoBit) {
   EXPECT_EQ(checkpointed.dx, plain.dx);
 }
 
-/// A shared weight's gradient is summed over blocks in another grouping: within the tape by each
-/// product, else block by block.
+/// The gradient of a shared weight is summed in another order. The tape adds each product;
+/// checkpointing adds each block.
 TEST(Checkpoint, KeepsTheGradientOfASharedWeight) {
   const BlockRun plain = run_blocks(false), checkpointed = run_blocks(true);
   double largest_value = 0;

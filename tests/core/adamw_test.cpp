@@ -15,7 +15,7 @@ struct Segment {
   double decay;
 };
 
-/// Loshchilov & Hutter, algorithm 2, one element after the other in double.
+/// Loshchilov & Hutter, algorithm 2, for each element in double.
 struct Reference {
   Values parameter, moment1, moment2;
 
@@ -37,10 +37,10 @@ struct Slabs {
   Tensor parameter, moment1, moment2, low;
 };
 
-constexpr std::int64_t count = 40001;  // several threads, and a tail shorter than a vector
+constexpr std::int64_t count = 40001;  // needs several threads, with a tail shorter than a vector
 const std::vector<Segment> segments{{3, 1}, {17000, 0}, {33000, 0.5}, {count, 1}};
 
-/// Five steps; the largest difference of parameters from the reference.
+/// Runs five steps and returns the largest difference of parameters from the reference.
 double run(DType dtype, Slabs& slabs) {
   const Tensor start = random_normal({count}, 1).cast(dtype);
   slabs = {start.clone(), zeros_like(start), zeros_like(start),

@@ -13,7 +13,7 @@ namespace {
 
 using Files = std::map<std::string, std::string>;
 
-/// The answer on a machine whose proc and sys hold just `files`.
+/// The result on a machine whose proc and sys contain only `files`.
 std::int64_t available_with(const Files& files) {
   const TemporaryFolder root;
   for (const auto& [name, text] : files) {
@@ -55,8 +55,8 @@ TEST(AvailableMemory, IsTheMachinesInAGroupWithoutLimit) {
       available_with(
           {{"proc/meminfo", meminfo}, {v2 + "memory.max", "max"}, {v2 + "memory.current", "700"}}),
       3000 * 1024);
-  // The statistics lag behind: when files have just been removed, they have more pages of files
-  // than is used.
+  // The statistics lag behind. After a removal of files they can report more cached pages than used
+  // memory.
   EXPECT_EQ(available_with({{"proc/meminfo", meminfo},
                             {v1 + "memory.limit_in_bytes", "9223372036854771712"},
                             {v1 + "memory.usage_in_bytes", "20000"},

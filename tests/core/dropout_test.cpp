@@ -8,7 +8,7 @@ namespace {
 
 using Values = std::vector<double>;
 
-/// Dropout of ones: the mask divided by 1 − p.
+/// Dropout of ones, which is the mask divided by 1 − p.
 Tensor masks(const Shape& shape, const std::vector<std::int64_t>& samples, double p = 0.3,
              DropoutKey key = {7, 3, 2}, DType dtype = DType::f32) {
   Tensor y = Tensor::full(shape, 1, dtype);

@@ -13,7 +13,7 @@ using Values = std::vector<double>;
 constexpr DType float_types[] = {DType::f32, DType::bf16, DType::f64};
 constexpr DType converted_types[] = {DType::f32, DType::bf16, DType::f16, DType::f64};
 
-/// Shapes whose axes merge, do not merge, are long, short, 1 or 0.
+/// Shapes with axes that merge or do not merge, and with axes that are long, short, 1 or 0.
 const std::vector<Shape> shapes{{},
                                 {1},
                                 {7},

@@ -1,4 +1,4 @@
-// f16 as the CPU knows it: every conversion, and nothing else.
+// f16 on the CPU, which supports only conversions.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,8 +15,8 @@ constexpr int infinity_bits = 0x7c00;
 
 f16 half_of(int bits) { return std::bit_cast<f16>(static_cast<std::uint16_t>(bits)); }
 
-/// What IEEE 754 says of the bits of a positive number; of those of infinity, the number that would
-/// follow the largest.
+/// The value of the bits of a positive number in IEEE 754. For infinity, the number after the
+/// largest finite one.
 double meaning_of(int bits) {
   const int exponent = bits >> 10, fraction = bits & 0x3ff;
   return exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
@@ -28,13 +28,13 @@ std::vector<f16> all_halves() {
   return halves;
 }
 
-/// A float, and the bits of the half that is nearest to it.
+/// A float and the bits of the nearest half.
 struct Rounding {
   float value;
   int bits;
 };
 
-/// Every half, every middle between two neighbours, and the floats next to these middles: all
+/// Every half, every midpoint between neighbours, and the floats next to these midpoints: all
 /// places where rounding changes.
 std::vector<Rounding> all_roundings() {
   std::vector<Rounding> cases;

@@ -11,7 +11,7 @@
 namespace nystrom::testing {
 namespace {
 
-/// How an operand lies in memory.
+/// The memory layout of an operand.
 enum class Layout { plain, transposed, gaps };
 
 struct ProductCase {
@@ -71,7 +71,7 @@ const ProductCase product_cases[] = {
     {"no_batch", {0, 2, 3}, {3, 4}, {0, 2, 4}},
 };
 
-/// Standard normal values, the same in every layout and (but for bf16's rounding) every type.
+/// Standard normal values, equal in every layout and, up to bf16's rounding, in every type.
 Tensor operand(const Shape& shape, Layout layout, DType dtype, std::uint64_t seed) {
   Tensor values = random_normal(shape, seed).cast(DType::bf16).cast(dtype);
   if (layout == Layout::transposed) return values.transpose(-1, -2).clone().transpose(-1, -2);
@@ -97,7 +97,7 @@ Tensor run(Product product, const ProductCase& test, DType in, DType out) {
   return c;
 }
 
-/// The definition, in f64.
+/// The definition of the product in f64.
 Tensor naive(const ProductCase& test) {
   const Tensor a = operand(test.a, Layout::plain, DType::f64, 1),
                b = operand(test.b, Layout::plain, DType::f64, 2);
@@ -169,7 +169,7 @@ TEST(MatmulPlain, DoesNotDependOnTheNumberOfThreads) {
   set_num_threads(before);
 }
 
-/// The cache of products is shared: one made by this thread is run by others, at the same time.
+/// The cache of products is shared: several threads run a product that this thread created.
 TEST(MatmulLibrary, RunsInSeveralThreadsAtOnce) {
   const ProductCase test{"large",      {4, 65, 33},        {4, 33, 129},
                          {4, 65, 129}, Layout::transposed, Layout::transposed};

@@ -76,7 +76,7 @@ TEST(SumMiddle, EqualsANaiveSum) {
 }
 
 TEST(SumMiddle, OfBf16IsSummedInF32) {
-  // In bf16 the sum would stop at 256.
+  // A sum in bf16 would stop at 256.
   const Tensor x = Tensor::full({1, 5000, 1}, 1, DType::bf16);
   for (const DType dtype : {DType::f32, DType::bf16}) {
     Tensor y = Tensor::empty({1, 1}, dtype);

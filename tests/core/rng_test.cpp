@@ -7,7 +7,7 @@
 namespace nystrom::testing {
 namespace {
 
-/// The vectors that come with Random123, the authors' implementation.
+/// The test vectors of Random123, the authors' implementation.
 TEST(Philox, EqualsThePublishedVectors) {
   struct Case {
     PhiloxBlock counter;

@@ -97,7 +97,7 @@ TEST(Tensor, ToDoublesReadsEveryTypeAndStride) {
 }
 
 TEST(Tensor, CastRoundsBf16ToNearestEven) {
-  const float ulp = 1.0f / 128;  // of bf16 between 1 and 2
+  const float ulp = 1.0f / 128;  // spacing of bf16 between 1 and 2
   const Tensor x = Tensor::from(std::vector<float>{1 + ulp / 2, 1 + 3 * ulp / 2, 1 + 0.51f * ulp,
                                                    1 + 0.49f * ulp, -1 - ulp / 2, 3.4e38f},
                                 {6});
@@ -107,7 +107,7 @@ TEST(Tensor, CastRoundsBf16ToNearestEven) {
 
 TEST(Tensor, CastKeepsInfinityAndNan) {
   const float infinity = std::numeric_limits<float>::infinity();
-  // A NaN whose payload lies in the lower half only would turn into infinity by truncation.
+  // A NaN whose payload is only in the lower half would become infinity by truncation.
   const Tensor x = Tensor::from(
       std::vector<float>{infinity, -infinity, std::bit_cast<float>(0x7f800001u), -0.0f}, {4});
   const Values y = elements(x.cast(DType::bf16).cast(DType::f64));

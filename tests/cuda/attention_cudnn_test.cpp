@@ -1,5 +1,5 @@
-// Exact attention through cuDNN, forward and backward, against the CPU's f64 kernel on the same
-// rounded numbers.
+// Exact attention through cuDNN, forward and backward, compared with the CPU's f64 kernel on the
+// same rounded numbers.
 #include "core/cuda/attention_cudnn.h"
 
 #include <cuda_runtime.h>
@@ -32,7 +32,7 @@ const Case cases[] = {
     {"sharp", 1, 2, 256, 64, 8},
 };
 
-/// [b, h, n, d] laid out as the model does, [b, n, h, d], holding what bf16 can.
+/// [b, h, n, d] in the model's layout [b, n, h, d], with values that bf16 represents exactly.
 Tensor heads_of(const Case& c, std::uint64_t seed, double scale = 1) {
   return random_normal({c.samples, c.length, c.heads, c.width}, seed, scale)
       .cast(DType::bf16)
@@ -75,7 +75,7 @@ void expect_close(const Attention& got, const Attention& expected) {
   EXPECT_LE(relative_difference(got.dv, expected.dv), 2e-2) << "dv";
 }
 
-/// Skipped where there is no cuDNN, and on GPUs that it is not asked on.
+/// Skipped without cuDNN, and on GPUs for which nystrom does not use it.
 class CudnnAttentionTest : public GpuTest<::testing::TestWithParam<Case>> {
  protected:
   void SetUp() override {
@@ -103,7 +103,7 @@ TEST_P(CudnnAttentionTest, SharesItsLogSumExpWithTheOwnKernels) {
   Attention forward(GetParam(), DType::bf16, gpu), backward(GetParam(), DType::bf16, gpu),
       expected(GetParam(), DType::f64, cpu_device);
   ASSERT_TRUE(forward.cudnn_forward());
-  forward.backward();  // too few tokens for cuDNN
+  forward.backward();  // not enough tokens for cuDNN
   backward.forward();
   ASSERT_TRUE(backward.cudnn_backward());
   expected.forward();
@@ -124,8 +124,7 @@ TEST_P(CudnnAttentionTest, TwoRunsGiveEqualBits) {
   EXPECT_EQ(first.dv.to_doubles(), second.dv.to_doubles());
 }
 
-/// Every score lies near −100: exp(0 − log_sum_exp), as of keys behind the end of a tile,
-/// overflows.
+/// Every score is near −100. For keys beyond the end of a tile, exp(0 − log_sum_exp) overflows.
 TEST_P(CudnnAttentionTest, ScoresFarBelowZeroHaveFiniteGradients) {
   Attention run(GetParam(), DType::bf16, gpu);
   kernels::fill(run.q, 1);
@@ -137,8 +136,8 @@ TEST_P(CudnnAttentionTest, ScoresFarBelowZeroHaveFiniteGradients) {
     for (const double value : gradient.to_doubles()) ASSERT_TRUE(std::isfinite(value));
 }
 
-/// Lengths whose backward pass would want more than 256 MiB: taken a few samples at a time, and a
-/// head at a time.
+/// Lengths whose backward pass would need more than 256 MiB. They are processed in groups of
+/// samples or one head at a time.
 class LongCudnnAttentionTest : public CudnnAttentionTest {};
 
 TEST_P(LongCudnnAttentionTest, EqualsTheOwnKernels) {

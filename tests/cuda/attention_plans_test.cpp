@@ -1,5 +1,5 @@
-// cuDNN makes plans of the attention graphs for a GPU that is only described: its own compiler
-// runs, its kernels do not.
+// cuDNN makes plans of the attention graphs for a GPU that is only described. Its compiler runs,
+// but its kernels do not.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using cuda::cudnn::Graph;
 using cuda::cudnn::Plan;
 using cuda::cudnn::Target;
 
-/// What cudaGetDeviceProperties says of an H100.
+/// The result of cudaGetDeviceProperties on an H100.
 constexpr const char* h100 =
     R"({"cudaDeviceId": 0, "deviceVer": 900, "driverVer": 13000,
   "deviceName": "NVIDIA H100 80GB HBM3", "multiProcessorCount": 132,
@@ -49,7 +49,7 @@ void PrintTo(const Size& size, std::ostream* out) {
   *out << size.length << " x " << size.width;
 }  // NOLINT: GoogleTest's name
 
-/// Goes first, so that cuDNN finds it under its name, also beside a real driver.
+/// Loads the stub first, so that cuDNN finds it by its name even next to a real driver.
 void load_stub() {
   ASSERT_NE(::dlopen(NYSTROM_DRIVER_STUB, RTLD_NOW | RTLD_GLOBAL), nullptr) << ::dlerror();
 }
@@ -62,7 +62,7 @@ class AttentionPlansTest : public ::testing::TestWithParam<Size> {
   }
   static Plan plan_of(Graph (*graph_of)(std::span<const CView>)) {
     const auto [n, d] = GetParam();
-    // As the model's, [b, n, h, d].
+    // The model's layout, [b, n, h, d].
     const CView x = view(DType::bf16, {samples, heads, n, d}, {n * heads * d, d, heads * d, 1});
     const CView log_sum_exp = view(DType::f32, {samples, heads, n}, {heads * n, n, 1});
     const std::array<CView, 9> operands{x, x, x, x, log_sum_exp, x, x, x, x};
@@ -74,8 +74,8 @@ TEST_P(AttentionPlansTest, ForwardKeepsNothingOfTheScores) {
   EXPECT_LE(plan_of(cuda::attention_graph).workspace, 4096);
 }
 
-/// That matrix is what sums without atomics cost: less would mean an engine whose bits differ from
-/// run to run.
+/// Sums without atomics need this matrix. Less memory would mean an engine whose bits differ
+/// between runs.
 TEST_P(AttentionPlansTest, BackwardKeepsOneMatrixOfThemInBf16) {
   const std::int64_t n = GetParam().length,
                      workspace = plan_of(cuda::attention_grad_graph).workspace;

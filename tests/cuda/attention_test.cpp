@@ -1,4 +1,5 @@
-// Fused attention, forward and backward, against the CPU's f64 kernel on the same rounded numbers.
+// Fused attention, forward and backward, compared with the CPU's f64 kernel on the same rounded
+// numbers.
 #include <gtest/gtest.h>
 
 #include "core/kernels.h"
@@ -13,8 +14,8 @@ struct Case {
   std::int64_t samples, heads, queries, keys, width;
   enum class Mask { none, holes, empty_sample } mask = Mask::none;
   EmptyRows empty = EmptyRows::zero;
-  bool f32_queries = false, f32_keys = false,
-       f32_values = false;  ///< landmarks and what follows from them are f32 beside 16 bits
+  /// Landmarks and their results are f32 next to 16-bit tensors.
+  bool f32_queries = false, f32_keys = false, f32_values = false;
   double sharpness = 1;
 };
 void PrintTo(const Case& test, std::ostream* out) {
@@ -43,7 +44,8 @@ const Case cases[] = {
     {"sharp", 1, 2, 64, 200, 64, Mask::none, EmptyRows::zero, false, false, false, 8},
 };
 
-/// [b, h, n, d] laid out as the model does, [b, n, h, d], holding what bf16 and f16 can.
+/// [b, h, n, d] in the model's layout [b, n, h, d], with values that bf16 and f16 represent
+/// exactly.
 Tensor heads_of(const Case& c, std::int64_t rows, std::uint64_t seed, double scale = 1) {
   return random_normal({c.samples, rows, c.heads, c.width}, seed, scale)
       .cast(DType::bf16)

@@ -16,15 +16,15 @@ namespace nystrom::testing {
 
 inline constexpr Device gpu{Device::Kind::cuda, 0};
 
-/// Makes the second of two runs differ from the first where the order of threads matters. A GPU
-/// needs no help in that.
+/// Reverses the order of threads in the emulator. The second of two runs then differs if the order
+/// matters. A GPU varies its order without help.
 inline void run_threads_backward() {
 #ifdef NYSTROM_CUDA_EMULATED
   emulation::set_order(emulation::Order::backward);
 #endif
 }
 
-/// A test that needs a GPU: skipped by name where there is none.
+/// A test that needs a GPU. It is skipped without one.
 template <class Base = ::testing::Test>
 class GpuTest : public Base {
  protected:

@@ -1,8 +1,8 @@
-// Stands in for libcuda.so.1 while cuDNN makes plans without a GPU: it loads the kernels that it
-// has compiled, and would run them.
+// Replaces libcuda.so.1 while cuDNN makes plans without a GPU. cuDNN loads its compiled kernels and
+// would run them.
 namespace {
 
-int place[64];  // what handles point to; nobody looks there
+int place[64];  // target of all handles; never read
 
 }  // namespace
 
@@ -19,7 +19,7 @@ HANDS_OUT(cuLibraryGetKernel)
 HANDS_OUT(cuKernelGetFunction)
 HANDS_OUT(cuModuleLoadData)
 HANDS_OUT(cuModuleGetFunction)
-// cuDNN looks for all of these, though it calls few.
+// cuDNN looks up all of these and calls only a few.
 SUCCEEDS(cuCtxGetCurrent)
 SUCCEEDS(cuCtxGetLimit)
 SUCCEEDS(cuCtxPopCurrent)

@@ -1,4 +1,4 @@
-// Training in f16: its losses beside f32's, and what becomes of gradients that overflow.
+// Training in f16: its losses compared with f32, and gradients that overflow.
 #include "core/base/file_io.h"
 #include "tests/cuda/device.h"
 #include "tests/support/errors.h"
@@ -16,8 +16,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Heads of 32 channels, whose attention and convolution go to the tensor cores; more tokens than
-/// landmarks.
+/// Heads with 32 channels, so that attention and convolution use tensor cores. There are more
+/// tokens than landmarks.
 ModelConfig model_config() {
   ModelConfig c;
   c.vocab_size = 40;
@@ -25,9 +25,9 @@ ModelConfig model_config() {
   c.num_hidden_layers = 2;
   c.num_attention_heads = 2;
   c.intermediate_size = 96;
+  /// The inverse of 32 landmarks has its own kernel on new GPUs.
   c.max_position_embeddings = 40;
-  c.attention.num_landmarks =
-      32;  // those whose inverse has a kernel of its own where the GPU is new enough
+  c.attention.num_landmarks = 32;
   c.attention.conv_kernel_size = 5;
   return c;
 }
@@ -44,7 +44,7 @@ Batch some_batch() {
           .sample_ids = int_tensor({0, 1}, {2})};
 }
 
-/// A model on the GPU in training.
+/// A model in training on the GPU.
 struct Trained {
   explicit Trained(DType dtype, OptimizerKind kind = OptimizerKind::adamw) : model(model_config()) {
     ParameterStore& store = model.parameters();
@@ -103,7 +103,7 @@ TEST_F(HalfTrainingTest, AnOverflowIsSkippedAndChangesNothing) {
   EXPECT_FALSE(trained.step(1024, 1).skipped) << "the next step goes on";
 }
 
-/// Whole runs, from the text on.
+/// Complete runs that start from text.
 class HalfRunTest : public HalfTrainingTest {
  protected:
   void SetUp() override {
@@ -154,7 +154,7 @@ TEST_F(HalfRunTest, FindsItsScaleAndGoesOnInTheSameBits) {
       << "more overflows in a row than failed steps would end the run: the test tests something";
   EXPECT_TRUE(std::isfinite(norms.back()));
 
-  train("parts", {"training.steps=2"});  // among the overflows
+  train("parts", {"training.steps=2"});  // stops among the overflows
   train("parts", {"training.steps=9"});
   train("parts");
   EXPECT_EQ(metric("parts", "loss_scale"), scales);
@@ -187,7 +187,7 @@ TEST_F(HalfRunTest, ALossThatIsNotFiniteEndsTheRun) {
 }
 
 #ifdef NYSTROM_CUDA_EMULATED
-/// The oldest GPUs: f16 on tensor cores, little shared memory, nothing else.
+/// The oldest GPUs: f16 on tensor cores, little shared memory, nothing newer.
 class TuringTest : public HalfTrainingTest {
  protected:
   void SetUp() override { emulation::set_gpu(emulation::turing); }

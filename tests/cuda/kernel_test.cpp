@@ -1,4 +1,4 @@
-// Cases of single kernels that the table of ops does not reach.
+// Cases of single kernels that the table of ops does not cover.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -14,8 +14,7 @@ namespace {
 class CudaKernelTest : public GpuTest<> {};
 
 TEST_F(CudaKernelTest, ScatterAddsRunsLongerThanItsPieces) {
-  // Runs that begin, end and lie within pieces of 64 places, cover several, and rows that go
-  // nowhere.
+  // Runs that start in, end in, lie inside or span pieces of 64 entries, and rows without a target.
   std::vector<std::int64_t> index;
   for (const auto& [target, count] : std::vector<std::pair<int, int>>{
            {3, 10}, {0, 300}, {5, 64}, {1, 1}, {-1, 70}, {2, 129}, {4, 200}})
@@ -32,7 +31,7 @@ TEST_F(CudaKernelTest, ScatterAddsRunsLongerThanItsPieces) {
 
 TEST_F(CudaKernelTest, ANanMatrixSpoilsItsOwnInverseAlone) {
   for (const auto& [m, dtype] :
-       {std::pair{4, DType::f64}, {32, DType::f32}}) {  // the plain and the fused way
+       {std::pair{4, DType::f64}, {32, DType::f32}}) {  // the plain and the fused implementation
     for (const PinvScale scale : {PinvScale::per_matrix, PinvScale::whole_batch}) {
       Tensor a = Tensor::full({3, m, m}, 1.0 / m, DType::f64);
       a.data<double>()[m * m + 5] = NAN;
@@ -54,7 +53,7 @@ TEST_F(CudaKernelTest, ANanMatrixSpoilsItsOwnInverseAlone) {
   }
 }
 
-/// The scores of padding are below what f16 holds.
+/// The scores of padding are below the range of f16.
 TEST_F(CudaKernelTest, ScoresOfMinusInfinityWeighNothing) {
   const std::vector<float> scores{1, -1e9f, 2, -1e9f};
   const auto run = [&](DType dtype) {

@@ -1,5 +1,5 @@
-// Whole models on the GPU, forward and backward, against the reference answers that the CPU's are
-// tested against.
+// Whole models on the GPU, forward and backward, compared with the reference results of the CPU
+// tests.
 #include "tests/cuda/device.h"
 #include "tests/support/golden.h"
 

@@ -1,4 +1,4 @@
-// Everything that a GPU computes equals what the CPU computes: the table of ops in every type.
+// The table of ops on the GPU compared with the CPU, in every type.
 #include <gtest/gtest.h>
 
 #include "tests/cuda/device.h"

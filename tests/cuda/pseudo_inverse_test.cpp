@@ -1,5 +1,5 @@
-// The pseudo-inverse on tensor cores, forward and backward, against the CPU's f64 kernel on the
-// same numbers.
+// The pseudo-inverse on tensor cores, forward and backward, compared with the CPU's f64 kernel on
+// the same numbers.
 #include <gtest/gtest.h>
 
 #include "autograd/ops.h"
@@ -14,8 +14,8 @@ struct Case {
   const char* name;
   std::int64_t batch, m, iterations;
   PinvScale scale = PinvScale::per_matrix;
-  double sharpness =
-      2;  ///< of the softmax: at 0.05 the matrix is nearly of rank one, as at a model's start
+  /// Scale of the softmax. At 0.05 the matrix has almost rank one, as at the start of training.
+  double sharpness = 2;
 };
 void PrintTo(const Case& test, std::ostream* out) {
   *out << test.name;
@@ -35,7 +35,7 @@ struct Results {
   Tensor z, da;
 };
 
-/// The softmax of random scores, held in f32; what flows back is random too.
+/// The softmax of random scores rounded to f32. The gradient of the output is random too.
 Results run(const Case& c, DType dtype, Device device) {
   const Tensor scores = random_normal({c.batch, c.m, c.m}, 1, c.sharpness);
   const Tensor a = softmax(scores).value().cast(DType::f32).cast(dtype).to(device);
@@ -49,8 +49,8 @@ Results run(const Case& c, DType dtype, Device device) {
 
 class FusedPseudoInverseTest : public GpuTest<::testing::TestWithParam<Case>> {};
 
-/// TF32 alone would be wrong by 1e-3, and its gradient by 1e-1 where the matrix is nearly of rank
-/// one.
+/// TF32 alone would give errors of 1e-3. Its gradient would have errors of 1e-1 for matrices of
+/// almost rank one.
 TEST_P(FusedPseudoInverseTest, IsAsGoodAsTheCpusF32) {
   const Case& c = GetParam();
   const Results got = run(c, DType::f32, gpu), cpu = run(c, DType::f32, cpu_device),

@@ -1,5 +1,5 @@
-// The convolution on tensor cores, forward and backward, against the CPU's f64 kernel on the same
-// rounded numbers.
+// The convolution on tensor cores, forward and backward, compared with the CPU's f64 kernel on the
+// same rounded numbers.
 #include <gtest/gtest.h>
 
 #include "core/kernels.h"
@@ -39,7 +39,7 @@ struct Results {
   Tensor y, dx, dw;
 };
 
-/// x is a third of wider rows, as the values are of one projection to queries, keys and values.
+/// x is a third of wider rows: one projection computes queries, keys and values together.
 Results run(const Case& c, DType dtype, Device device) {
   const Shape shape{c.samples, c.length, c.heads, c.width};
   const Tensor x = rounded({c.samples, c.length, 3 * c.heads, c.width}, 1)

@@ -1,4 +1,4 @@
-// Training on the GPU against the trace of float64 PyTorch that the CPU's is tested against.
+// Training on the GPU compared with the trace of float64 PyTorch that the CPU tests use.
 #include "tests/cuda/device.h"
 #include "tests/support/training_trace.h"
 

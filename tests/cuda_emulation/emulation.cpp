@@ -1,7 +1,7 @@
-// Threads of a block as fibers of one CPU thread, blocks one after another. A fiber runs until it
-// waits at a barrier; threads that never wait share one fiber.
+// Threads of a block run as fibers of one CPU thread, and blocks run one after another. A fiber
+// runs until it waits at a barrier; threads that never wait share one fiber.
 
-// Its checked longjmp takes a jump to another stack for an error.
+// The checked longjmp of _FORTIFY_SOURCE would report a jump to another stack as an error.
 #undef _FORTIFY_SOURCE
 #include <cuda_runtime.h>
 #include <setjmp.h>
@@ -37,18 +37,18 @@ struct Warp {
   alignas(16) unsigned char slots[2][warp_size * slot_bytes];
 };
 
-/// Where a stack is left and taken up again. Unlike swapcontext, _setjmp and _longjmp make no
-/// system call.
+/// The position at which a fiber continues. Unlike swapcontext, _setjmp and _longjmp make no system
+/// call.
 using Place = jmp_buf;
 
 struct Fiber {
   Place place;
   bool begun = false;
   std::unique_ptr<unsigned char[]> stack = std::make_unique<unsigned char[]>(stack_bytes);
-  int thread = -1;  ///< whose turn it is on this fiber
+  int thread = -1;  ///< the thread that runs on this fiber
 };
 
-/// One block while it runs.
+/// A block while it runs.
 class Block {
  public:
   Block(dim3 size, const std::function<void()>& thread)
@@ -67,8 +67,8 @@ class Block {
   Barrier& block_barrier() { return block_; }
   Warp& warp() { return warps_[static_cast<std::size_t>(current_->thread / warp_size)]; }
   int lane() const { return current_->thread % warp_size; }
-  /// Which of the two slots this thread's next exchange uses: who is one exchange ahead must not
-  /// overwrite what others still read.
+  /// The slot of this thread's next exchange, one of two. A thread that is one exchange ahead must
+  /// not overwrite data that others still read.
   int next_slot() { return exchanges_[static_cast<std::size_t>(current_->thread)]++ & 1; }
 
  private:
@@ -105,13 +105,13 @@ std::unique_ptr<Fiber> take_fiber() {
   return fiber;
 }
 
-/// The life of a fiber, in one block after another.
+/// The main loop of a fiber over all its blocks.
 void Block::live() {
   for (;;) running->work();
 }
 
-/// In one block: threads not yet started, until one of them has waited. Then the fiber is that
-/// thread's alone.
+/// Runs threads of a block that have not started yet, until one of them waits. The fiber then
+/// belongs to that thread alone.
 void Block::work() {
   Fiber* self = current_;
   while (started_ < count_) {
@@ -131,7 +131,7 @@ void Block::work() {
   leave(*self);
 }
 
-/// A thread that has ended is waited for by nobody.
+/// Removes a finished thread from the barriers.
 void Block::finish(int thread) {
   progress_ = true;
   const auto miss = [](Barrier& barrier) {
@@ -172,10 +172,10 @@ void Block::resume(Fiber& fiber) {
   context.uc_link = nullptr;
   makecontext(&context, &Block::live, 0);
   setcontext(&context);
-  std::abort();  // it returns only when it fails
+  std::abort();  // setcontext returns only on failure
 }
 
-/// Back to whom resumed it.
+/// Returns to the scheduler.
 void Block::leave(Fiber& fiber) {
   if (_setjmp(fiber.place) == 0) _longjmp(scheduler_, 1);
 }
@@ -200,7 +200,7 @@ void Block::run() {
           std::logic_error("emulation: threads of a block wait at different barriers"));
     }
   }
-  // After an error the fibers still waiting are given up: what their stacks own is lost.
+  // After an error the waiting fibers are abandoned, and the objects on their stacks leak.
   running = nullptr;
   if (error_) std::rethrow_exception(error_);
 }
@@ -232,7 +232,7 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared, const std::function<voi
     for (unsigned y = 0; y < grid.y; ++y) {
       for (unsigned x = 0; x < grid.x; ++x) {
         blockIdx = {x, y, z};
-        shared_memory.assign(shared, 0xff);  // NaNs: what is read before it is written shows
+        shared_memory.assign(shared, 0xff);  // NaN bytes reveal reads before writes
         Block(block, thread).run();
       }
     }
@@ -241,7 +241,7 @@ void run_grid(dim3 grid, dim3 block, std::size_t shared, const std::function<voi
 
 }  // namespace nystrom::emulation
 
-// ---- The runtime's functions --------------------------------------------------------------------
+// ---- Functions of the runtime -------------------------------------------------------------------
 
 const char* cudaGetErrorString(cudaError_t status) {
   return status == cudaSuccess             ? "no error"
@@ -283,7 +283,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t) { return cudaSuccess; }
 cudaError_t cudaMalloc(void** block, std::size_t bytes) {
-  // Exactly as many bytes as asked, so that the address sanitizer sees what reads past them.
+  // The exact number of bytes, so that the address sanitizer detects reads beyond them.
   if (posix_memalign(block, 256, bytes) != 0) return cudaErrorMemoryAllocation;
   std::memset(*block, 0xff, bytes);
   return cudaSuccess;

@@ -1,14 +1,14 @@
-// What tests ask of the emulator beside running kernels.
+// Controls of the emulator for tests.
 #pragma once
 
 namespace nystrom::emulation {
 
-/// In which order the threads of a block get their turns. A result that depends on it is a race.
+/// The order in which the threads of a block run. A result that depends on it has a race.
 enum class Order { forward, backward };
 void set_order(Order order);
 
-/// Which GPU is emulated: its compute capability, as 90 for 9.0, and the bytes of shared memory
-/// that a block may have.
+/// The emulated GPU: its compute capability, such as 90 for 9.0, and the maximum bytes of shared
+/// memory in a block.
 struct Gpu {
   int capability, shared_memory;
 };

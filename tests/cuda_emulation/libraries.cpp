@@ -1,4 +1,4 @@
-// The emulated libraries: cuBLASLt's products and CUB's sort, as plain loops.
+// The emulated libraries: products of cuBLASLt and the sort of CUB, as plain loops.
 #include <cublasLt.h>
 
 #include <algorithm>
@@ -42,7 +42,7 @@ double read(const void* data, cudaDataType_t type, std::int64_t at) {
   return static_cast<const float*>(data)[at];
 }
 
-/// An operand as the product sees it.
+/// An operand as the product reads it.
 double operand(const EmulatedProduct& p, const void* data, cudaDataType_t type, std::int64_t at) {
   const double value = read(data, type, at);
   if (p.compute != CUBLAS_COMPUTE_32F_FAST_TF32) return value;
@@ -65,7 +65,7 @@ bool fits(const EmulatedProduct& p, const EmulatedLayout& a, const EmulatedLayou
              rows = p.first == CUBLAS_OP_N ? a.rows : a.columns;
   const auto depth_b = p.second == CUBLAS_OP_N ? b.rows : b.columns,
              columns = p.second == CUBLAS_OP_N ? b.columns : b.rows;
-  // Older tensor cores know no bf16.
+  // Older tensor cores do not support bf16.
   if (a.type == CUDA_R_16BF && nystrom::emulation::compute_capability() < 80) return false;
   return a.valid() && b.valid() && d.valid() && depth_a == depth_b && rows == d.rows &&
          columns == d.columns && a.batch == d.batch && b.batch == d.batch && a.type == b.type;

@@ -1,5 +1,5 @@
-// Memory runs out at the k-th allocation, for every k: readers and a save end in std::bad_alloc or
-// one of our errors, and work again afterwards.
+// The k-th allocation fails, for every k. Readers and a save must end in std::bad_alloc or an Error
+// of this project, and must work again afterwards.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 
 namespace {
 
-int allocations_left = 0;  ///< until one fails; 0: none does
+int allocations_left = 0;  ///< allocations until one fails; 0: none fails
 bool allocation_failed = false;
 
 void* allocate(std::size_t size) {
@@ -45,7 +45,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Calls `subject` until no allocation fails any more; how often one did.
+/// Calls `subject` with a failing allocation until none fails any more. Returns the number of
+/// failures.
 int fail_each_allocation(const std::function<void()>& subject) {
   for (int allocation = 1;; ++allocation) {
     allocation_failed = false;
@@ -72,8 +73,8 @@ TEST(AllocationFailure, InReadersEndsInATypedError) {
             100);
 }
 
-/// In a process of its own, which may die of it: destructors of JSON allocate, and that they cannot
-/// report.
+/// Runs a save in a child process, which may die: destructors of JSON values allocate and cannot
+/// report a failure.
 bool save_dies_or_ends(CheckpointFolder& folder, int allocation) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -1,6 +1,6 @@
-// What a disk may hold after the power went, by the letter of POSIX: a file's bytes are there once
-// it was synced, a name once its folder was. What was not synced may be there or not, one by one
-// and in any order; a write that was not synced may be torn.
+// The possible content of a disk after a power loss, according to POSIX. A file's bytes are durable
+// after a sync of the file, and a name after a sync of its folder. Unsynced changes may be present
+// or missing, each independently and in any order. An unsynced write may be torn.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 
 namespace nystrom::testing {
 
-/// Paths to contents; those of folders end in '/'.
+/// Paths and contents. Paths of folders end in '/'.
 using Tree = std::map<std::string, std::string>;
 
 enum class Unsynced { lost, kept, dropped, torn };
 
 class DiskModel {
  public:
-  /// An operation on something that is not there does nothing: so that a history may be replayed
-  /// with a part left out.
+  /// Applies an operation. An operation on a missing path does nothing, so that a history can be
+  /// replayed without some of its parts.
   void apply(const FileOperation& operation);
   Tree after_power_loss(Unsynced unsynced, std::mt19937& random) const;
 
@@ -32,18 +32,18 @@ class DiskModel {
     std::int64_t offset;
     std::string bytes;
   };
-  using Entries = std::map<std::string, int>;  // names to nodes
+  using Entries = std::map<std::string, int>;  // names to indices of nodes
   using Change = std::vector<std::pair<std::string, std::optional<int>>>;
   struct Node {
     bool folder = false;
-    std::string durable;           // of a file
+    std::string durable;           // content of a file
     std::vector<Write> writes;     // not synced
     Entries now, durable_entries;  // of a folder
-    std::vector<Change> changes;   // not synced, each all or nothing
+    std::vector<Change> changes;   // not synced, each completely or not at all
   };
 
   std::optional<int> find(const std::string& path) const;
-  /// The folder of `path`, and the name in it.
+  /// Returns the folder of `path` and the name in it.
   std::optional<std::pair<int, std::string>> place_of(const std::string& path) const;
   void add(const std::string& path, bool folder);
   void rename(const std::string& from, const std::string& to);

@@ -47,14 +47,14 @@ bool watched(const std::string& path) {
   return recording && (path + "/").starts_with(recording->root + "/");
 }
 
-/// What goes wrong with the call that is being counted; null: nothing.
+/// The fault of the current call, or null.
 const Fault* fault_of_this_call() {
   for (const Fault& fault : recording->faults)
     if (fault.call == recording->calls) return &fault;
   return nullptr;
 }
 
-/// Counts a call, and says whether it fails.
+/// Counts a call and returns whether it fails.
 bool goes_wrong(const char* call, const std::string& path) {
   if (!watched(path)) return false;
   ++recording->calls;
@@ -140,7 +140,7 @@ const std::vector<std::string>& FileRecorder::failed_calls() const {
 
 }  // namespace nystrom::testing
 
-// ---- In the place of libc's ---------------------------------------------------------------------
+// ---- Replacements of libc's functions -----------------------------------------------------------
 
 using namespace nystrom::testing;
 
@@ -211,7 +211,7 @@ int close(int descriptor) {
   static auto* const real = libc<int(int)>("close");
   const bool wrong = recording && goes_wrong("close", path_of(descriptor));
   const int error = errno;
-  const int result = real(descriptor);  // Linux closes it in any case
+  const int result = real(descriptor);  // Linux closes it even after an error
   if (wrong) errno = error;
   return wrong ? -1 : result;
 }

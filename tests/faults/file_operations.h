@@ -1,5 +1,5 @@
-// The system calls with which this program writes files: recorded, and failing on demand. Linking
-// file_operations.cpp puts its functions in the place of libc's.
+// Records the system calls with which this program writes files, and makes them fail on demand.
+// Linking file_operations.cpp replaces functions of libc.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace nystrom::testing {
 
-/// What a call did. Paths are relative to the recorder's root.
+/// The effect of a call. Paths are relative to the recorder's root.
 struct FileOperation {
   enum class Kind {
     create,
@@ -33,15 +33,15 @@ struct FileOperation {
 /// Whether the file system can exchange two names in one step (RENAME_EXCHANGE).
 enum class Exchange { possible, impossible };
 
-/// A call that goes wrong.
+/// A call that fails.
 struct Fault {
   static constexpr int short_write = -1;
   int call;   ///< counted from 1
-  int error;  ///< errno, or short_write: a write takes half of what it is given
+  int error;  ///< errno, or short_write: a write stores half of its bytes
 };
 
-/// Records what happens below `root` while alive, and lets calls fail. One at a time, for one
-/// thread. Nothing is really synced: no test waits for a disk.
+/// Records the calls below `root` during its lifetime and makes some fail. Only one recorder may
+/// exist, for one thread. Syncs have no effect, so no test waits for a disk.
 class FileRecorder {
  public:
   explicit FileRecorder(std::filesystem::path root, Exchange exchange,
@@ -53,8 +53,8 @@ class FileRecorder {
   void acknowledge(std::int64_t save);
   const std::vector<FileOperation>& operations() const;
   int calls() const;
-  /// The calls that went wrong: without those that were not reached, or could not go wrong in that
-  /// way.
+  /// The calls that failed. Calls that were not reached, or that cannot fail in the given way, are
+  /// not included.
   const std::vector<std::string>& failed_calls() const;
 };
 

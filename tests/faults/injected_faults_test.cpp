@@ -1,5 +1,5 @@
-// Saving a checkpoint while one system call fails, or two, whichever they are: the older checkpoint
-// stays, the error is one clear line, and nothing is left behind.
+// Saves a checkpoint while one or two system calls fail, for every call. The older checkpoint
+// remains, the error is one clear line, and nothing is left behind.
 #include <gtest/gtest.h>
 
 #include <cerrno>
@@ -30,7 +30,7 @@ void PrintTo(const FaultCase& test, std::ostream* out) {
 
 class FailingCall : public ::testing::TestWithParam<std::tuple<FaultCase, Exchange>> {};
 
-/// Saves in order, the first three before calls fail.
+/// Saves in order. Calls fail only after the first three.
 struct Save {
   std::int64_t step;
   int version;
@@ -38,13 +38,13 @@ struct Save {
 constexpr Save saves[] = {{1, 0}, {2, 0}, {3, 0}, {4, 0}, {4, 1}};
 
 struct Outcome {
-  std::size_t saved = 3;  ///< how many of them
+  std::size_t saved = 3;  ///< number of successful saves
   int calls = 0;
   std::vector<std::string> failed_calls;
   std::string error;
 };
 
-/// Saves step 4 twice beside steps 1 to 3 while calls fail.
+/// Saves step 4 twice after steps 1 to 3 while calls fail.
 Outcome save_with(const fs::path& root, Exchange exchange, std::vector<Fault> faults) {
   const fs::path checkpoints = checkpoints_below(root);
   {
@@ -75,7 +75,7 @@ void expect_whole(const fs::path& root, const Outcome& outcome) {
   const std::string weights = read_bytes(checkpoint_path(checkpoints, *newest) / "weights");
   const Save* next = outcome.saved < std::size(saves)
                          ? &saves[outcome.saved]
-                         : nullptr;  // whole, but its name not known to be durable
+                         : nullptr;  // complete, but its name may not be durable
   EXPECT_TRUE(weights == weights_of(last.step, last.version) ||
               (next && weights == weights_of(next->step, next->version)));
   for (const std::int64_t step : checkpoint_steps(checkpoints))
@@ -125,7 +125,7 @@ INSTANTIATE_TEST_SUITE_P(SavingWithoutExchange, FailingCall,
                                             ::testing::Values(Exchange::impossible)),
                          name_of);
 
-/// The second fault often meets what cleans up after the first.
+/// The second fault often hits the cleanup after the first.
 TEST(TwoFailingCalls, LoseNothing) {
   const int errors[] = {ENOSPC, EIO, EDQUOT, EINTR, Fault::short_write};
   std::minstd_rand random(1);

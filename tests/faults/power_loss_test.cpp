@@ -1,6 +1,6 @@
-// The power goes at any moment of saving: every checkpoint that was reported as saved is there,
-// whole, and none that is not whole shows. Every prefix of the recorded operations is taken, and
-// what was not yet synced is lost, kept, or partly both, torn writes included.
+// Power loss at any moment of saving. Every checkpoint that was reported as saved exists and is
+// complete, and no incomplete one is visible. The tests take every prefix of the recorded
+// operations. Unsynced changes are lost, kept or partly kept, with torn writes.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -22,10 +22,10 @@ struct Save {
   std::int64_t step;
   int version;
 };
-/// Three stay. A run that was stopped during an evaluation saves its step a second time.
+/// The folder keeps three checkpoints. A run that stops during an evaluation saves its step again.
 constexpr Save saves[] = {{1, 0}, {2, 0}, {3, 0}, {3, 1}, {4, 0}, {4, 1}, {5, 0}};
 
-/// All saves, from a run directory that is not there yet.
+/// Records all saves, starting without a run directory.
 std::vector<FileOperation> history(Exchange exchange) {
   const TemporaryFolder root;
   FileRecorder recorder(root.path(), exchange);
@@ -37,8 +37,8 @@ std::vector<FileOperation> history(Exchange exchange) {
   return recorder.operations();
 }
 
-/// What readers look at: they pass over names of what is being made or removed. `latest` is a hint
-/// to people.
+/// The part that readers see: they ignore the names of unfinished and removed checkpoints. `latest`
+/// is only a hint to users.
 Tree visible(const Tree& tree) {
   Tree seen;
   for (const auto& [path, content] : tree) {
@@ -59,7 +59,7 @@ void write_tree(const Tree& tree, const fs::path& folder) {
   }
 }
 
-/// The number of the save that wrote the checkpoint at `path`, from 1; 0 if none did.
+/// The number of the save that wrote the checkpoint at `path`, counted from 1, or 0.
 std::int64_t save_at(const fs::path& path) {
   const std::string weights = read_bytes(path / "weights");
   for (std::int64_t number = 0; number < std::ssize(saves); ++number)
@@ -67,7 +67,8 @@ std::int64_t save_at(const fs::path& path) {
   return 0;
 }
 
-/// What is wrong with a disk on which save number `acknowledged` was reported; empty: nothing.
+/// Describes the problem of a disk after save number `acknowledged` was reported, or returns an
+/// empty text.
 std::string problem_of(const Tree& tree, std::int64_t acknowledged) {
   const TemporaryFolder root;
   write_tree(tree, root.path());
@@ -90,17 +91,17 @@ struct Checked {
   std::string problem;
 };
 
-/// `path` under the name that it has without the renaming.
+/// Restores the name that `path` had before a rename.
 void undo_rename(std::string& path, const FileOperation& renaming) {
   if ((path + "/").starts_with(renaming.target + "/"))
     path.replace(0, renaming.target.size(), renaming.path);
 }
 
-/// Goes through the history without some operations; stops at the first problem.
+/// Replays the history without some operations. Stops at the first problem.
 Checked check(std::vector<FileOperation> operations, int random_states,
               const std::set<std::size_t>& left_out = {}) {
   std::mt19937 random(1);
-  std::set<std::pair<std::int64_t, Tree>> known;  // most states are alike
+  std::set<std::pair<std::int64_t, Tree>> known;  // most states are equal
   DiskModel disk;
   Checked checked;
   std::int64_t acknowledged = 0;
@@ -115,7 +116,7 @@ Checked check(std::vector<FileOperation> operations, int random_states,
     }
     disk.apply(operations[i]);
     if (operations[i].kind == Kind::acknowledge) acknowledged = operations[i].acknowledged;
-    if (!left_out.empty() && i < *left_out.begin()) continue;  // as in the whole history
+    if (!left_out.empty() && i < *left_out.begin()) continue;  // equal to the whole history
     for (int state = 0; state < 2 + random_states; ++state) {
       const Unsynced unsynced = state == 0   ? Unsynced::lost
                                 : state == 1 ? Unsynced::kept
@@ -133,8 +134,8 @@ Checked check(std::vector<FileOperation> operations, int random_states,
   return checked;
 }
 
-/// Operation `i`, and where it syncs a folder all other syncs of that folder in the same save:
-/// several files of it were made durable one after another, and the last sync alone would do.
+/// Operation `i`. If it syncs a folder, also all other syncs of that folder in the same save: the
+/// last sync alone would be enough.
 std::set<std::size_t> with_its_like(const std::vector<FileOperation>& operations, std::size_t i) {
   std::set<std::size_t> like{i};
   if (operations[i].kind != Kind::sync_folder) return like;
@@ -171,7 +172,7 @@ TEST_P(PowerLoss, EverySyncAndRenameIsNeeded) {
   EXPECT_GT(needed, 70);
 }
 
-/// An old checkpoint is renamed, that name is made durable, and only then its files go.
+/// An old checkpoint is renamed, the new name is made durable, and only then are its files removed.
 TEST_P(PowerLoss, RemovingWaitsForTheNewName) {
   const auto operations = history(GetParam());
   int found = 0;

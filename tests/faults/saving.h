@@ -1,5 +1,4 @@
-// What the tests of faults do to a run directory: saving checkpoints that say which step they are
-// of.
+// Checkpoints for the tests of faults. Their content states their step.
 #pragma once
 
 #include <string>
@@ -9,7 +8,7 @@
 
 namespace nystrom::testing {
 
-/// `version`: how often the step was saved before.
+/// `version` is the number of earlier saves of the step.
 inline std::string weights_of(std::int64_t step, int version = 0) {
   return std::string(1500, static_cast<char>('a' + step)) + std::to_string(step) + "." +
          std::to_string(version);
@@ -19,8 +18,8 @@ inline std::filesystem::path checkpoints_below(const std::filesystem::path& root
   return root / "runs" / "run" / "checkpoints";
 }
 
-/// As training saves: a text, and a larger file whose space is taken in advance and that is written
-/// in pieces.
+/// Saves as training does: a text, and a larger file that reserves its space and is written in
+/// pieces.
 inline void save_step(CheckpointFolder& folder, std::int64_t step, int version = 0) {
   const auto write_weights = [step, version](const std::filesystem::path& path) {
     const std::string bytes = weights_of(step, version);

@@ -1,5 +1,5 @@
-// Arbitrary bytes as config.json: only InputError may come out, and what is accepted must survive
-// writing and reading again.
+// Arbitrary bytes as config.json. Only InputError may be thrown, and an accepted configuration must
+// survive writing and reading.
 #include <cstdlib>
 #include <string>
 #include <string_view>

@@ -1,5 +1,5 @@
-// Arbitrary bytes as a feature file: only InputError may come out, and what is accepted must be
-// readable or refused.
+// Arbitrary bytes as a feature file. Only InputError may be thrown, and the samples of an accepted
+// file must be readable or rejected.
 #include <algorithm>
 #include <cstdlib>
 #include <string>

@@ -1,6 +1,6 @@
-// Arbitrary bytes as a shard: only InputError may come out, and what is accepted must lie inside
-// the file and be readable or refused. The checksums of changed inputs are put right half of the
-// time: nothing else would pass the first block.
+// Arbitrary bytes as a shard. Only InputError may be thrown, and accepted data must lie inside the
+// file and be readable or rejected. Half of the changed inputs get correct checksums: others would
+// not pass the first block.
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -17,7 +17,7 @@ extern "C" std::size_t LLVMFuzzerCustomMutator(unsigned char* data, std::size_t 
                                                std::size_t max_size, unsigned seed) {
   std::string bytes(reinterpret_cast<const char*>(data), LLVMFuzzerMutate(data, size, max_size));
   if (seed % 2 == 0) {
-    // Written in again: a length that does not fit hides everything else.
+    // Restores the length in the header: a wrong length would hide everything else.
     if (seed % 4 == 0)
       nystrom::testing::put_number(bytes, 28, static_cast<std::uint64_t>(bytes.size()));
     nystrom::testing::seal_all(bytes);

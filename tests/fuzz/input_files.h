@@ -1,4 +1,4 @@
-// An input of a fuzz target as the file, or the folder of files, that the reader under test opens.
+// Turns an input of a fuzz target into the file or the folder that the reader under test opens.
 #pragma once
 
 #include <sys/mman.h>
@@ -15,7 +15,7 @@
 
 namespace nystrom::testing {
 
-/// A file in memory, at a path of its own.
+/// A file in memory with its own path.
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view bytes) : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {
@@ -33,9 +33,9 @@ class MemoryFile {
   int descriptor_;
 };
 
-/// A folder in memory that each input fills anew. An input is what its files hold, each behind a
-/// line "=== NAME"; only names that the target gave are written, so that no input reaches beyond
-/// the folder. "=== NAME/" makes a folder.
+/// A folder in memory that is filled again for each input. An input consists of file contents, each
+/// after a line "=== NAME". "=== NAME/" creates a folder. Only names given by the target are
+/// written, so no input can write outside the folder.
 class InputFolder {
  public:
   explicit InputFolder(std::initializer_list<std::string_view> names) : names_(names) {
@@ -57,7 +57,7 @@ class InputFolder {
         input.starts_with(mark.substr(1)) ? mark.size() - 1 : skip(input.find(mark), mark.size());
     while (at < input.size()) {
       const std::size_t line_end = std::min(input.find('\n', at), input.size());
-      // The line feed before the next mark belongs to the mark, also where the file is empty.
+      // The line feed before the next mark belongs to the mark, even after an empty file.
       const std::size_t next = std::min(input.find(mark, line_end), input.size());
       const std::size_t begin = std::min(line_end + 1, next);
       write_file(input.substr(at, line_end - at), input.substr(begin, next - begin));

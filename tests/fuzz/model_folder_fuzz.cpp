@@ -1,6 +1,6 @@
-// Arbitrary files as a model's folder, or as a run with checkpoints: config.json, a vocabulary,
-// weights in shards with their index or in one file. Only InputError may come out, and every tensor
-// of weights that are accepted must be readable.
+// Arbitrary files as a model folder, or as a run with checkpoints: config.json, a vocabulary, and
+// weights in one file or in shards with an index. Only InputError may be thrown, and every tensor
+// of accepted weights must be readable.
 #include <cstdlib>
 #include <string_view>
 

@@ -1,5 +1,5 @@
-// Arbitrary files as what a run left: settings, metrics, log, and a checkpoint's manifest and
-// state. Only InputError may come out, and what is accepted survives writing and reading again.
+// Arbitrary files as a run folder: settings, metrics, log, and a checkpoint's manifest and state.
+// Only InputError may be thrown, and accepted files survive writing and reading.
 #include <cstdlib>
 #include <fstream>
 #include <string>

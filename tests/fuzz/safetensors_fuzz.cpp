@@ -1,5 +1,5 @@
-// Arbitrary bytes as a safetensors file, and as the index of a sharded model: only InputError may
-// come out, and what is accepted must lie inside the file and be readable.
+// Arbitrary bytes as a safetensors file, and as the index of a sharded model. Only InputError may
+// be thrown, and accepted tensors must lie inside the file and be readable.
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace {
 
-/// What can be read must be readable again once it was written.
+/// Readable tensors must be readable again after writing.
 void read_and_write(std::string_view bytes) {
   static const nystrom::testing::InputFolder folder{};
   const std::filesystem::path path = folder.path() / "written";

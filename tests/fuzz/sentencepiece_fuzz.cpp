@@ -1,5 +1,5 @@
-// Arbitrary bytes as a SentencePiece model: only InputError may come out, and the library must be
-// able to load and use what is accepted.
+// Arbitrary bytes as a SentencePiece model. Only InputError may be thrown, and the library must be
+// able to load and use accepted models.
 #include <cstdlib>
 #include <string>
 #include <string_view>

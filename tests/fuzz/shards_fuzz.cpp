@@ -1,5 +1,5 @@
-// Arbitrary files as a data set, an index with a shard: only InputError may come out, and what is
-// accepted must hold as many ids and documents as it says, the ids within the vocabulary.
+// Arbitrary files as a data set: an index and a shard. Only InputError may be thrown. An accepted
+// data set must have its stated number of ids and documents, with ids inside the vocabulary.
 #include <algorithm>
 #include <cstdlib>
 #include <string_view>
@@ -13,7 +13,7 @@ namespace {
 
 void read(const std::filesystem::path& folder) {
   const auto dataset = nystrom::TokenDataset::open(folder);
-  // An index may promise more than any file holds; reading finds out.
+  // An index may claim more than any file contains; reading detects it.
   const std::int64_t tokens = std::min<std::int64_t>(dataset.tokens(), 1 << 16);
   const std::int64_t documents = std::min<std::int64_t>(dataset.documents(), 1 << 16);
   try {

@@ -1,5 +1,5 @@
-// Arbitrary bytes as a file of examples, the first byte telling the form: only InputError may come
-// out, reading ends, and every example is UTF-8 that can be encoded.
+// Arbitrary bytes as a file of examples; the first byte selects the format. Only InputError may be
+// thrown, reading ends, and every example is valid UTF-8 that can be encoded.
 #include <cstdlib>
 #include <string>
 
@@ -38,7 +38,7 @@ TaskConfig task_of(unsigned char choice) {
   return resolve_task(task);
 }
 
-/// ListOps take any text.
+/// Any text may be passed to ListOps.
 void evaluate(const std::string& text) {
   try {
     const int value = evaluate_listops(text);
@@ -63,7 +63,7 @@ void read(const TaskConfig& task, const std::string& file, std::size_t size, Lab
       for (const EncodedSample& sample : encoder.encode(*example, counts))
         if (sample.length() > 300 || sample.end < sample.start) std::abort();
     } catch (const BadRow&) {
-      if (++failures > size) std::abort();  // it does not go on
+      if (++failures > size) std::abort();  // the reader makes no progress
     }
   }
 }

@@ -1,6 +1,6 @@
-// Arbitrary files whose names tell their form (tables, CoNLL, SQuAD, a folder a label, CIFAR-10's
-// batches, Pathfinder's PNG images): only InputError may come out, reading ends, and all images of
-// a file have one size.
+// Arbitrary files whose names select their format: tables, CoNLL, SQuAD, a folder for each label,
+// CIFAR-10's batches, Pathfinder's PNG images. Only InputError may be thrown, reading ends, and all
+// images of a file have one size.
 #include <cstdlib>
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
-// Arbitrary bytes as a corpus, the first byte telling whether and how they are compressed, what a
-// document is and how long a piece: only InputError may come out, and pieces are UTF-8 without NUL
-// and within the length that was asked for.
+// Arbitrary bytes as a corpus. The first byte selects the compression, the kind of documents and
+// the length of pieces. Only InputError may be thrown. Pieces are valid UTF-8 without NUL and
+// within the requested length.
 #include <cstdlib>
 #include <string>
 #include <string_view>

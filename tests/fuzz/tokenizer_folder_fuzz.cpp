@@ -1,6 +1,5 @@
-// Arbitrary files as a tokenizer's folder, with vocab.txt, or vocab.json and merges.txt, or others,
-// and their settings: only InputError may come out, and a tokenizer that was read must give ids of
-// its vocabulary.
+// Arbitrary files as a tokenizer folder with settings: vocab.txt, vocab.json and merges.txt, or
+// others. Only InputError may be thrown, and an accepted tokenizer must give ids of its vocabulary.
 #include <cstdlib>
 #include <string>
 #include <string_view>

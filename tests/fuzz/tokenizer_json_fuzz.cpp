@@ -1,5 +1,5 @@
-// Arbitrary bytes as a tokenizer.json, and behind a zero byte a text: only InputError may come out,
-// and a tokenizer that was read must give ids of its vocabulary with places in the text.
+// Arbitrary bytes as a tokenizer.json and, after a zero byte, a text. Only InputError may be
+// thrown. An accepted tokenizer must give ids of its vocabulary with offsets inside the text.
 #include <algorithm>
 #include <cstdlib>
 #include <string>

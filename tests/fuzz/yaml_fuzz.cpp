@@ -1,5 +1,5 @@
-// libFuzzer entry: whatever the text, reading a configuration ends in an InputError or in a config
-// that survives being written.
+// Arbitrary text as a configuration. Reading must end in an InputError or in a configuration that
+// survives writing.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

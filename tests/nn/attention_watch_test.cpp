@@ -1,4 +1,5 @@
-// What a run records of its attention is what the whole matrices say, and watching changes nothing.
+// The recorded attention statistics agree with the full matrices, and recording does not change
+// results.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -21,12 +22,12 @@ ModelConfig watched_config() {
   return config;
 }
 
-/// The longest sequence, which is looked at, has holes and stands in the middle.
+/// The longest sequence is the observed one. It has holes and is in the middle of the batch.
 const Layout layout{{"11111111110000000000", "01111011110111111011", "11000000000000000000"}};
 
 using Observer = std::function<void(const AttentionInputs&, Var&)>;
 
-/// The gradients of a loss, `factor` times as large as another, with `observer` at work.
+/// Returns the gradients of a loss multiplied by `factor`, while `observer` is active.
 Tensor gradients(const Observer& observer, double factor = 1, bool checkpointing = false,
                  const ModelConfig& config = watched_config()) {
   const auto model = make_model(config, DType::f64);
@@ -134,7 +135,7 @@ TEST(AttentionWatch, LooksAtNothingWithoutABackwardPass) {
   EXPECT_TRUE(watch.layers().empty());
 }
 
-/// ∂/∂A of F · Z(A) · (B V), from the matrices of the paper.
+/// ∂/∂A of F · Z(A) · (B V), computed from the matrices of the paper.
 TEST(NystromAttention, GradientOfTheLandmarkMatrix) {
   const ModelConfig config = watched_config();
   const auto model = make_model(config, DType::f64);

@@ -1,5 +1,5 @@
-// What the other attention kinds are by definition, and what their approximations may be trusted
-// with. (Their values are compared with independent references in golden_test.)
+// Definitions of the other attention kinds, and guarantees of their approximations. golden_test
+// compares their values with independent references.
 #include <gtest/gtest.h>
 
 #include "nn/attention_diagnostics.h"
@@ -10,7 +10,7 @@
 namespace nystrom::testing {
 namespace {
 
-/// What the attention of one layer gets, at random: one sequence, two heads of eight.
+/// Random inputs for the attention of one layer: one sequence and two heads of width eight.
 struct Block {
   ModelConfig config = tiny_config();
   ParameterStore store;
@@ -92,7 +92,7 @@ TEST(Performer, FeaturesOfABlockAreOrthogonalAndTheirLengthsAreNot) {
   EXPECT_GT(std::abs(gram[0] - gram[21]), 0.1);
 }
 
-/// The mean over many draws lies within four standard errors of exp(x·y).
+/// The mean over many draws is within four standard errors of exp(x·y).
 TEST(Performer, EstimatesTheSoftmaxKernelWithoutBias) {
   constexpr std::int64_t width = 8, count = 16;
   constexpr int draws = 4000;
@@ -153,8 +153,8 @@ TEST(Performer, FollowsFromItsSeedAlone) {
   EXPECT_NE(values(5), values(6));
 }
 
-/// Scores of hundreds leave no feature that all share: what is subtracted must keep every sum from
-/// 0, in f32 too.
+/// With scores of several hundred no feature is large for all keys. The subtracted value must
+/// keep every sum above 0, in f32 too.
 TEST(Performer, StaysFiniteForLargeScores) {
   for (const DType dtype : {DType::f32, DType::f64}) {
     const Var q = random_normal({1, 2, 12, 8}, 1, 40).cast(dtype),
@@ -167,7 +167,7 @@ TEST(Performer, StaysFiniteForLargeScores) {
   }
 }
 
-/// As many tokens as a chunk holds see each other, whatever they hash to: softmax(Q Q'ᵀ / √d)
+/// Tokens that fit into one chunk attend to all others, whatever their hashes: softmax(Q Q'ᵀ / √d)
 /// without the diagonal.
 TEST(Reformer, OfOneChunkIsExactAttentionToOthers) {
   Block block(6);
@@ -260,7 +260,7 @@ TEST(Diagnostics, ResidualFallsWithEachStep) {
   ASSERT_EQ(residuals.size(), 21U);
   for (std::size_t head = 0; head < 4; ++head) {
     for (std::size_t step = 1; step < residuals.size(); ++step) {
-      if (residuals[step - 1][head] < 1e-10) continue;  // rounding
+      if (residuals[step - 1][head] < 1e-10) continue;  // below the rounding error
       EXPECT_LT(residuals[step][head], residuals[step - 1][head]) << head << " " << step;
     }
     EXPECT_LE(residuals.back()[head], 1e-10);
@@ -268,7 +268,7 @@ TEST(Diagnostics, ResidualFallsWithEachStep) {
 }
 
 TEST(Diagnostics, EntropyIsBetweenOneKeyAndAll) {
-  Block block(16, 0);  // all scores equal their biases' products: uniform up to these
+  Block block(16, 0);  // scores are products of biases: almost uniform
   const auto exact = block.method(AttentionKind::softmax);
   Var zero = Tensor::zeros({1, 2, 16, 8}, DType::f64);
   const AttentionInputs in{block.hidden, zero, zero, zero, block.mask, *block.query, *block.key};

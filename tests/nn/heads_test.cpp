@@ -1,4 +1,4 @@
-// What heads read of a sequence, and how their losses are normalised.
+// The inputs of heads and the normalization of their losses.
 #include "nn/heads.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(SequenceBlockHead, ReadsTheLastValidStep) {
   EXPECT_NE(block_logits("11100", 0), block_logits("11000", 0));
 }
 
-/// Logits of a classifier of tokens.
+/// Logits of a text classifier.
 std::vector<double> text_logits(const std::vector<std::string>& rows,
                                 const std::vector<int>& sequences, int filler, Pairs pairs,
                                 bool dropout = false) {
@@ -84,7 +84,7 @@ TEST(Towers, DrawDropoutByTheSampleAlone) {
   expect_near({behind.begin() + 3, behind.end()}, alone);
 }
 
-/// Rounded to bf16 the logits of different texts are often the same, and metrics count ties.
+/// In bf16 the logits of different texts would often be equal, and metrics would count ties.
 TEST(Heads, LogitsOfBf16AreNotRounded) {
   for (const Head head :
        {Head::masked_lm, Head::sequence_classification, Head::token_classification,

@@ -1,5 +1,5 @@
-// Padding and company change nothing: neither what padding holds, nor how much there is, nor what
-// else is in the batch.
+// Results do not depend on padding or on the other samples of the batch: neither on the content nor
+// on the amount of padding.
 #include <gtest/gtest.h>
 
 #include "tests/support/models.h"
@@ -11,7 +11,7 @@ struct Case {
   const char* name;
   void (*change)(ModelConfig&);
   bool f64_alone = false;
-  bool sees_places = false;  ///< where in its row a token stands matters
+  bool sees_places = false;  ///< depends on the positions of tokens in a row
 };
 void PrintTo(const Case& test, std::ostream* out) {
   *out << test.name;
@@ -24,9 +24,9 @@ const Case cases[] = {
     {"no_conv", [](C& c) { c.attention.conv_kernel_size.reset(); }},
     {"keys", [](C& c) { c.attention.landmark_source = LandmarkSource::keys; }},
     {"identity_inverse", [](C& c) { c.attention.inverse = Inverse::identity; }},
-    // An exact inverse amplifies any rounding by the square of A's condition in gradients, which is
-    // nothing that padding does. Two landmarks that serve as queries and keys attend to themselves:
-    // A is well conditioned. f64 has the digits for any A.
+    // In gradients an exact inverse amplifies rounding by the square of A's condition number, with
+    // or without padding. With two landmarks that serve as queries and keys, A is well conditioned.
+    // f64 has enough digits for any A.
     {"exact_inverse",
      [](C& c) {
        c.attention = {
@@ -72,12 +72,12 @@ ModelConfig config_of(const Case& test) {
 }
 
 struct Results {
-  Tensor outputs;  // of the compared rows' tokens, in order
+  Tensor outputs;  // at the tokens of the compared rows, in order
   std::vector<std::pair<std::string, Tensor>> gradients;
 };
 
-/// What a model makes of the tokens of `rows` in a batch, and the gradients of a loss of these
-/// tokens alone.
+/// The outputs for the tokens of `rows` in a batch, and the gradients of a loss of these tokens
+/// alone.
 Results evaluate(const ModelConfig& config, DType dtype, const Layout& layout,
                  const std::vector<std::size_t>& rows, bool dropout = false) {
   const auto model = make_model(config, dtype);
@@ -112,8 +112,8 @@ void expect_equal(const Results& got, const Results& expected, const Tolerance& 
   }
 }
 
-/// Rows of one layout against rows of another that hold the same sequences, in all types of the
-/// case.
+/// Compares rows of one layout with rows of another that contain the same sequences, in all types
+/// of the case.
 void expect_same(const Case& test, const ModelConfig& config, const Layout& layout,
                  const Layout& other, bool dropout = false,
                  const std::vector<std::size_t>& rows = {},
@@ -126,7 +126,8 @@ void expect_same(const Case& test, const ModelConfig& config, const Layout& layo
   }
 }
 
-/// Long rows with holes and without, one as short as the landmarks, a shorter one, an empty one.
+/// Long rows with and without holes, a row with as many tokens as landmarks, a shorter row, and an
+/// empty row.
 const std::vector<std::string> rows = {"11111011110111111011", "11111111111111111111",
                                        "01001001000000010000", "11000000000000000000",
                                        "00000000000000000000", "10101010101010101010"};
@@ -157,7 +158,8 @@ TEST_P(Invariance, OfTheRestOfTheBatch) {
   }
 }
 
-/// Without positions and convolution attention sees a set of tokens: padding may stand anywhere.
+/// Attention without positions and convolution is a function of a set of tokens, so padding may be
+/// anywhere.
 TEST_P(Invariance, OfPaddingAnywhere) {
   if (GetParam().sees_places) GTEST_SKIP() << "each place has weights of its own";
   ModelConfig config = config_of(GetParam());
@@ -172,7 +174,7 @@ TEST_P(Invariance, OfDropoutMasks) {
   const Layout batch{{"1111111110", "1100000000", "1111101111"}, {0, 1, 2}};
   const Layout other{{"11111011110000", "11111111110000", "11111111100000"},
                      {2, 3, 0},
-                     1};  // row 0 is the batch's row 2
+                     1};  // row 0 is row 2 of the first batch
   expect_same(GetParam(), config, batch, other, true, {2}, {0});
 }
 

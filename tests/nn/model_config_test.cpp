@@ -14,7 +14,7 @@ std::string joined(const std::vector<std::string>& lines) {
 struct Case {
   const char* name;
   void (*change)(ModelConfig&);
-  const char* expected;  // empty: the model can be built
+  const char* expected;  // empty: the configuration is valid
 };
 
 class ModelProblems : public testing::TestWithParam<Case> {};

@@ -1,5 +1,5 @@
-// The gradient of a whole two-layer model in every option, against numerical differentiation: a
-// line a case.
+// The gradient of a two-layer model for every option compared with numerical differentiation, one
+// line for each case.
 #include <gtest/gtest.h>
 
 #include "tests/support/gradcheck.h"
@@ -9,15 +9,15 @@
 namespace nystrom::testing {
 namespace {
 
-/// Holes, a row as short as two tokens, one of exactly as many tokens as landmarks, an empty one,
-/// and one token more than landmarks. (With transformers semantics an empty row has, by definition,
-/// a gradient that is not the derivative of what is computed, see EmptyRows; fixtures/hf checks
-/// it.)
+/// Rows with holes, with two tokens, with as many tokens as landmarks, without tokens, and with one
+/// token more than landmarks. With transformers' semantics the gradient of an empty row is not the
+/// derivative, by definition (see EmptyRows). fixtures/hf checks it.
 const std::vector<std::string> mixed = {"11011110", "11000000", "01010100", "00000000", "10101010"};
-const std::vector<std::string> holes = {"110111101", "101011010"};  // all longer than m
+// Both rows have more tokens than landmarks.
+const std::vector<std::string> holes = {"110111101", "101011010"};
 const std::vector<std::string> full = {"1111111", "1111111"};
-const std::vector<std::string> padded = {
-    "1111100", "1111111"};  // every row has a first token, as some heads need
+/// Every row has a first token, as some heads need.
+const std::vector<std::string> padded = {"1111100", "1111111"};
 
 enum class Mode { plain, checkpointed, dropout };
 
@@ -141,11 +141,11 @@ const Case cases[] = {
     {"multiple_choice", [](C& c) { c.head = Head::multiple_choice; }, padded},
 };
 
-/// A loss of everything that a model computes and specifies: all but outputs at padded positions.
+/// A loss of all specified outputs. Outputs at padded positions are excluded.
 Var loss_of(const Model& model, const Layout& layout, const ModelInput& input,
             const RunContext& run) {
   const ModelOutput out = model(input, run);
-  // What transformers computes at padded positions is specified: it reaches the landmarks of the
+  // With transformers' semantics padded positions are specified: they reach the landmarks of the
   // next layer.
   const bool everywhere = model.config().attention.semantics == Semantics::transformers;
   const Tensor places = token_places(
@@ -191,8 +191,8 @@ TEST_P(ModelGradient, EqualsNumericalOne) {
       EXPECT_GE(largest(analytic), 1e-4 * largest_of_all)
           << parameter.name() << " matters through the landmarks";
     }
-    if (sanitized)
-      continue;  // ten thousand times the same forward pass: half an hour that shows nothing new
+    /// The sanitizer would take half an hour for ten thousand equal forward passes.
+    if (sanitized) continue;
     const Tensor numerical =
         numerical_gradient([&] { return loss_of(*model, layout, input, run).value().item(); },
                            parameter.var().value());

@@ -1,4 +1,4 @@
-// Nyström attention against what it is made of and what it approximates.
+// Nyström attention compared with its parts and with the attention that it approximates.
 #include "nn/nystrom.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace nystrom::testing {
 namespace {
 
-/// One attention method with projections of its own, on random hidden states.
+/// One attention method with its own projections and random hidden states.
 struct Block {
   ModelConfig config = tiny_config();
   ParameterStore store;
@@ -48,13 +48,13 @@ struct Block {
   }
 };
 
-/// x [b, h, n, d] as [b, n, h·d] rows at the tokens of `rows`.
+/// Turns x [b, h, n, d] into rows of width h·d at the tokens of `rows`.
 Tensor tokens_of(const Var& x, const std::vector<std::string>& rows) {
   const Var merged = reshape(transpose(x, 1, 2), {x.dim(0), x.dim(2), x.dim(1) * x.dim(3)});
   return at_places(merged, token_places({rows})).value();
 }
 
-/// The definition, score matrices and all: landmarks are means of queries and keys.
+/// The definition with explicit score matrices. Landmarks are means of queries and keys.
 Var unfused_nystrom(const Block& block) {
   const AttentionConfig& attention = block.config.attention;
   const Var q = (*block.query)(block.hidden), k = (*block.key)(block.hidden);
@@ -117,7 +117,7 @@ TEST(Nystrom, IsNotSoftmaxAttentionBeyondItsLandmarks) {
 
 TEST(Nystrom, UpToAsManyTokensAsLandmarksEqualsSoftmaxAttention) {
   const std::vector<std::string> rows = {"1111000000000", "0000100010000", "1000000000000",
-                                         "1111111111111"};  // the last is long
+                                         "1111111111111"};  // the last row is long
   const std::vector<std::string> short_rows = {rows[0], rows[1], rows[2], "0000000000000"};
   for (const auto& [dtype, tolerance] :
        {std::pair(DType::f64, 1e-10), std::pair(DType::f32, 1e-5)}) {
@@ -140,7 +140,8 @@ TEST(Nystrom, EmptySequenceGives0) {
   }
 }
 
-/// A whole model: short sequences, nystrom against softmax with the same weights, gradients too.
+/// A whole model on short sequences: nystrom and softmax with the same weights give equal results
+/// and gradients.
 TEST(Nystrom, ModelOfShortSequencesEqualsSoftmaxModel) {
   for (const auto& [dtype, outputs, gradients] :
        {std::tuple(DType::f64, 1e-10, 1e-10), std::tuple(DType::f32, 1e-5, 1e-4)}) {

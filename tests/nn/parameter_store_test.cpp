@@ -1,4 +1,4 @@
-// Parameters: their names, their start, and loading them.
+// Parameters: their names, initialization and loading.
 #include "nn/parameter_store.h"
 #include "nn/weight_loading.h"
 
@@ -19,7 +19,7 @@ std::vector<std::string> names_of(const ParameterStore& store) {
   return names;
 }
 
-/// The names of a one-layer encoder, as transformers saves them below a head.
+/// The names of a one-layer encoder as transformers saves it with a head.
 std::vector<std::string> encoder_names() {
   std::vector<std::string> names;
   const std::string root = "nystromformer.", layer = root + "encoder.layer.0.";
@@ -101,7 +101,7 @@ TEST(ParameterStore, RefusesMisuse) {
 TEST(ParameterStore, KeepsMastersOfARangeAlone) {
   ParameterStore whole, part;
   for (ParameterStore* store : {&whole, &part}) {
-    Scope(*store).parameter("a", {20});  // 0 … 31 in the slabs
+    Scope(*store).parameter("a", {20});  // elements 0 … 31 of the slabs
     Scope(*store).parameter("b", {3, 8});
   }
   whole.allocate(DType::bf16, StoreMode::training);
@@ -179,7 +179,7 @@ TEST(ParameterStore, SegmentsCoverTheSlabAndSayWhatDecays) {
   }
 }
 
-/// Three parameters, and weights on offer that differ from them by `change`.
+/// A source of random weights with the given entries.
 WeightSource source_of(std::vector<WeightSource::Entry> entries) {
   WeightSource source{std::move(entries), {}};
   source.read = [entries = source.entries](const std::string& name) {

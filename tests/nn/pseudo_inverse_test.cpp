@@ -1,4 +1,4 @@
-// What the pseudo-inverses promise to Nyström attention.
+// Properties of the pseudo-inverses that Nyström attention relies on.
 #include <gtest/gtest.h>
 
 #include "autograd/ops.h"
@@ -9,7 +9,7 @@ namespace {
 
 Var transposed(const Var& x) { return transpose(x, -1, -2); }
 
-/// Largest singular value of one matrix, by power iteration.
+/// The largest singular value of a matrix, by power iteration.
 double spectral_norm(const Tensor& matrix) {
   const Var a(matrix.cast(DType::f64).contiguous());
   Tensor x = random_normal({a.dim(1), 1}, 77);
@@ -23,8 +23,8 @@ double spectral_norm(const Tensor& matrix) {
   return std::sqrt(norm);
 }
 
-/// Softmax attention of l tokens through as many landmarks: F · A⁺ · B = F, and F V is exact
-/// attention, when A is invertible.
+/// Softmax attention of l tokens with l landmarks. If A is invertible, F · A⁺ · B = F, so F V is
+/// exact attention.
 TEST(PseudoInverse, AsManyLandmarksAsTokensEqualsSoftmaxAttention) {
   for (const auto& [dtype, tolerance] :
        {std::pair(DType::f64, 1e-10), std::pair(DType::f32, 1e-3)}) {
@@ -33,9 +33,8 @@ TEST(PseudoInverse, AsManyLandmarksAsTokensEqualsSoftmaxAttention) {
       const Shape shape{length, 24};
       const Var q = random_normal(shape, 10 + static_cast<std::uint64_t>(length), 1.2),
                 v = random_normal(shape, 12).cast(dtype);
-      const Var k =
-          q +
-          random_normal(shape, 11, 0.3);  // tokens that attend to themselves: A is well conditioned
+      /// Tokens attend mainly to themselves, so A is well conditioned.
+      const Var k = q + random_normal(shape, 11, 0.3);
       const Var scores = softmax(matmul(q, transposed(k)) / std::sqrt(24.0));
       const double condition =
           spectral_norm(scores.value()) * spectral_norm(pseudo_inverse_exact(scores).value());
@@ -48,7 +47,7 @@ TEST(PseudoInverse, AsManyLandmarksAsTokensEqualsSoftmaxAttention) {
   }
 }
 
-/// The iteration converges from its start: I − A Z0 contracts, whichever column sum scales it.
+/// The iteration converges from its start: I − A Z0 contracts for both scalings.
 TEST(PseudoInverse, FirstIterateContracts) {
   for (const std::int64_t m : {1, 2, 3, 8, 33, 64}) {
     for (const double sharpness : {0.1, 1.0, 5.0}) {
@@ -68,7 +67,7 @@ TEST(PseudoInverse, FirstIterateContracts) {
   }
 }
 
-/// Raw scores of rank r through the first k rows as landmarks.
+/// Raw scores of rank r, approximated with the first rows as landmarks.
 Tensor raw_approximation(const Var& q, const Var& k, std::int64_t landmarks) {
   const Var qs = slice(q, 0, 0, landmarks), ks = slice(k, 0, 0, landmarks);
   const Var inverse = pseudo_inverse_exact(matmul(qs, transposed(ks)));

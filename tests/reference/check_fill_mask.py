@@ -70,7 +70,7 @@ def plain_copy(checkpoint, folder, segments):
     shutil.copytree(checkpoint, folder)
     config = json.loads((folder / "config.json").read_text())
     del config["nystrom"]
-    config["model_type"] = "nystromformer"  # that of Nyström attention names a class of ours
+    config["model_type"] = "nystromformer"  # else the type may name our own class
     config["segment_means_seq_len"] = segments or config["num_landmarks"]
     (folder / "config.json").write_text(json.dumps(config))
     return folder
@@ -148,8 +148,8 @@ def main():
             fill = pipeline("fill-mask", model=str(plain), tokenizer=str(plain), device="cpu")
             options = {"padding": padding, "max_length": LENGTH} if padding else {}
             theirs = [fill(text, tokenizer_kwargs=options) for text in texts]
-            # The checkpoint itself, with our block, where both mean the same; else the folder
-            # without it.
+            # Opens the checkpoint with the `nystrom` block when both programs give it the same
+            # meaning, and otherwise the folder without the block.
             opened = checkpoint if attention == "softmax" else plain
             equal &= compare(
                 attention, our_results(arguments.program, opened, texts), theirs, texts

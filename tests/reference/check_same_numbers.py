@@ -214,8 +214,8 @@ def tags_of_predictions(rows, predictions):
 
 def tags_of_transformers(rows, model, tokenizer):
     right = []
-    # nystrom reads every word as one behind a space; of the tokenizers here byte-level BPE alone
-    # tells that from one at the start of a text.
+    # nystrom reads every word as if a space preceded it. Among these tokenizers only byte-level BPE
+    # distinguishes that from a word at the start of a text.
     space = " " if "ByteLevel" in type(tokenizer.backend_tokenizer.pre_tokenizer).__name__ else ""
     for row in rows:
         inputs = tokenizer(

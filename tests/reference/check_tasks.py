@@ -381,7 +381,8 @@ def check_questions(tool, tokenizer, folder, sentences, rng):
                 if part == 1
             ]
             in_bytes = [[len(context[:end].encode()) for end in offset] for _, offset in offsets]
-            # A bare word mark: theirs covers the space or nothing, ours nothing.
+            # A bare word mark: Hugging Face's range covers the space or nothing, and nystrom's is
+            # empty.
             spans = [
                 (a, b)
                 for a, b in zip(sample["offsets"], in_bytes, strict=True)
@@ -488,7 +489,7 @@ def main():
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--golden", type=Path)
     arguments = parser.parse_args()
-    warnings.simplefilter("ignore")  # of metrics that are not defined
+    warnings.simplefilter("ignore")  # of undefined metrics
     rng = random.Random(arguments.seed)
     if arguments.golden:
         write_golden(arguments.golden, rng)

@@ -353,7 +353,7 @@ def bpe(words, rng):
         if all(piece in vocab for piece in pair) and pair not in merges:
             merges.append(pair)
             add(pair[0] + pair[1][len(prefix) :])
-    if rng.random() < 0.1:  # leave out ids
+    if rng.random() < 0.1:  # skip ids
         vocab = {piece: i + (i > 20) * 3 for piece, i in vocab.items()}
     return {
         "type": "BPE",
@@ -401,7 +401,7 @@ def with_ids(tokens, model):
     for token in tokens:
         if token["content"] not in pieces:
             if behind in pieces.values():
-                continue  # an id that the vocabulary leaves out and takes later
+                continue  # an id that the vocabulary skips and uses later
             pieces[token["content"]], behind = behind, behind + 1
         result.append({"id": pieces[token["content"]], **token})
     return result
@@ -409,7 +409,7 @@ def with_ids(tokens, model):
 
 def make_description(rng, texts):
     words = None
-    while words is None:  # the library panics where some expressions replace empty matches
+    while words is None:  # the library panics when some expressions replace empty matches
         description = {
             "version": "1.0",
             "truncation": None,
@@ -423,11 +423,11 @@ def make_description(rng, texts):
         before = without_model(description)
         words = silently(lambda: words_of(before, texts))
     words = [word for word in words if word][:3000]
-    if len({c for word in words for c in word}) < 10:  # the expressions leave nearly nothing
+    if len({c for word in words for c in word}) < 10:  # the expressions leave almost no text
         words += ["the", "captain", "sea"]
     description["model"] = rng.choice([wordpiece, unigram, bpe])(words, rng)
-    # A token that normalisation leaves nothing of is one that the library finds everywhere, and
-    # that we refuse.
+    # The library finds a token that normalization makes empty at every place. nystrom rejects such
+    # a token.
     stays = lambda token: (
         not token["normalized"]
         or not before.normalizer
@@ -629,7 +629,7 @@ def write_folder(rng, folder, texts):
     ]
     tokens += [token for token in described if token["content"] not in specials]
     tokens = with_ids(tokens, model)
-    known = rng.random() < 0.5  # tokenizer.json says what the settings say
+    known = rng.random() < 0.5  # tokenizer.json agrees with the settings
     old = rng.random() < 0.3 and its_class in ("BertTokenizer", "RobertaTokenizer", "GPT2Tokenizer")
     inside = tokens if known else tokens[: rng.randrange(len(tokens) + 1)]
     config = {"tokenizer_class": its_class}

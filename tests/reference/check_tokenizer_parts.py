@@ -188,7 +188,7 @@ def check_pairs_and_texts(program, file, theirs, lines):
     theirs.encode_special_tokens = False
     if (
         theirs.num_special_tokens_to_add(False) == 0
-    ):  # where nothing stands around texts, ours puts cls and sep
+    ):  # without a template of its own nystrom adds cls and sep
         theirs.post_processor = O.TemplateProcessing(
             "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", [("[CLS]", 5), ("[SEP]", 6)]
         )
@@ -251,7 +251,7 @@ def main():
             tokenizer.pre_tokenizer = pre_tokenizer
             try:
                 tokenizer.train_from_iterator(lines[::2], trainer)
-            except BaseException:  # a vocabulary too small for the characters of a unigram model
+            except BaseException:  # the vocabulary is too small for a unigram model's characters
                 continue
             if post_processor:
                 tokenizer.post_processor = post_processor
@@ -263,7 +263,8 @@ def main():
             if kind == "unigram" and len(
                 {piece for piece, _ in description["model"]["vocab"]}
             ) < len(description["model"]["vocab"]):
-                # The trainer learnt a special token's name as a piece of its own, which we refuse.
+                # The trainer learned the name of a special token as an ordinary piece; nystrom
+                # rejects such a file.
                 continue
             with_bytes(description, rng)
             file.write_text(json.dumps(description))

@@ -7,10 +7,11 @@ from safetensors.torch import save_file
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 
-# In float32 the position of a maximum must not depend on rounding: a gradient flows through it.
+# A gradient flows through the position of a maximum. In float32 that position must not depend on
+# rounding.
 SMALLEST_GAP = 1e-5
 
-# Gradients below this in float64 are rounding noise around an exact zero (the key bias, mostly).
+# In float64 smaller gradients are rounding noise around an exact zero, mostly of the key bias.
 NOISE = 1e-12
 
 

@@ -241,7 +241,7 @@ CASES: dict[str, BaselineCase] = {
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # one order of summation everywhere
+    torch.set_num_threads(1)  # the same order of summation on every machine
     for name in sys.argv[1:] or CASES:
         write_case(name, CASES[name], "baselines")
     print(f"{'all':36} {folder_bytes(FIXTURES / 'baselines'):7} bytes")

@@ -43,10 +43,10 @@ class Case:
     head: str  # the class is NystromformerFor<head>
     length: int
     landmarks: int
-    segments: int  # segment_means_seq_len; equal to landmarks: HF runs exact attention
+    segments: int  # segment_means_seq_len; attention is exact if it equals landmarks
     mask: str = "right"  # none, right, holes, empty_row
     batch: int = 2
-    peaky: bool = True  # otherwise attention is as flat as after HF's initialisation
+    peaky: bool = True  # otherwise attention is as flat as after transformers' initialization
     conv: int | None = 5
     act: str = "gelu_new"
     labels: int = 2
@@ -62,7 +62,7 @@ class Case:
 ODD = dict(hidden=15, heads=3, intermediate=37, vocab=53)
 
 CASES: dict[str, Case] = {
-    # Masked language model, exact branch: any length, shorter than the landmarks too.
+    # Masked language model with exact attention: any length, also shorter than the landmarks.
     "mlm_exact_padded": Case("MaskedLM", 20, 8, 8, conv=33),
     "mlm_exact_flat_no_mask": Case("MaskedLM", 18, 8, 8, mask="none", peaky=False),
     "mlm_exact_odd_sizes_holes_relu": Case(
@@ -72,7 +72,7 @@ CASES: dict[str, Case] = {
     "mlm_exact_empty_row": Case("MaskedLM", 13, 8, 8, mask="empty_row", batch=3),
     "mlm_exact_conv_65": Case("MaskedLM", 34, 8, 8, conv=65),
     "mlm_exact_default_landmarks_types": Case("MaskedLM", 11, 64, 64, conv=65, token_types=True),
-    # Masked language model, Nyström branch: length == segment_means_seq_len.
+    # Masked language model with Nyström attention: length == segment_means_seq_len.
     "mlm_nystrom_padded": Case("MaskedLM", 32, 8, 32),
     "mlm_nystrom_flat_no_mask": Case("MaskedLM", 24, 6, 24, mask="none", peaky=False, conv=33),
     "mlm_nystrom_flat_padded_gelu": Case("MaskedLM", 24, 4, 24, peaky=False, act="gelu"),
@@ -89,7 +89,7 @@ CASES: dict[str, Case] = {
     "mlm_nystrom_one_head_wide": Case(
         "MaskedLM", 16, 4, 16, hidden=24, heads=1, config={"num_hidden_layers": 1}
     ),
-    # The other heads, each in both branches.
+    # The other heads with both kinds of attention.
     "sequence_exact_types": Case(
         "SequenceClassification", 17, 8, 8, labels=3, batch=3, token_types=True
     ),
@@ -145,7 +145,7 @@ def randomise(model: torch.nn.Module, peaky: bool) -> None:
         elif ".query." in name or ".key." in name:
             parameter.mul_(20.0 if peaky else 1.0)
         elif name.endswith("word_embeddings.weight"):
-            # The padding row too: it starts at zero, but training moves it through the tied
+            # The padding row too: it starts at zero, but training changes it through the tied
             # decoder.
             parameter.copy_(0.2 * noise)
         else:
@@ -170,7 +170,7 @@ def make_batch(case: Case) -> Tensors:
     ids = torch.randint(2, case.vocab, (rows, case.length))
     mask = make_mask(case, rows)
     ids[mask == 0] = PAD
-    ids[0, case.length // 2] = PAD  # the padding token where the mask says that it counts
+    ids[0, case.length // 2] = PAD  # a padding token that the mask marks as valid
     batch = {"input_ids": ids}
     if case.mask != "none":
         batch["attention_mask"] = mask
@@ -185,7 +185,7 @@ def make_batch(case: Case) -> Tensors:
 
 def make_targets(case: Case, ids: torch.Tensor, mask: torch.Tensor) -> Tensors:
     if case.head == "MaskedLM":
-        # Three in ten of all positions, padding included: HF takes a label wherever there is one.
+        # Three of ten positions, with padding: transformers uses every label.
         chosen = torch.rand(ids.shape) < 0.3
         chosen[:, 0] = True
         return {"labels": torch.where(chosen, torch.randint(0, case.vocab, ids.shape), IGNORED)}
@@ -195,7 +195,7 @@ def make_targets(case: Case, ids: torch.Tensor, mask: torch.Tensor) -> Tensors:
     if case.head == "QuestionAnswering":
         starts = torch.randint(0, case.length // 2, (case.batch,))
         ends = starts + torch.randint(0, case.length // 2, (case.batch,))
-        starts[0] = case.length + 7  # beyond the row: clamped to its length and ignored there
+        starts[0] = case.length + 7  # beyond the row: clamped to its length and ignored
         ends[1] = case.length
         return {"start_positions": starts, "end_positions": ends}
     if case.head == "MultipleChoice":
@@ -219,8 +219,7 @@ def run(case: Case, folder: Path, batch: Tensors, dtype: torch.dtype) -> Tensors
     for name in ("logits", "start_logits", "end_logits"):
         if name in output:
             results[name] = output[name]
-    # Shared parameters appear once here, under the name that the file has; their gradient is the
-    # sum.
+    # Shared parameters appear once, under the name in the file. Their gradient is the sum.
     results |= {"grad." + name: parameter.grad for name, parameter in model.named_parameters()}
     return results
 
@@ -283,7 +282,7 @@ def write_case(name: str, case: Case) -> None:
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # one order of summation everywhere
+    torch.set_num_threads(1)  # the same order of summation on every machine
     transformers.logging.set_verbosity_error()
     for name in sys.argv[1:] or CASES:
         write_case(name, CASES[name])

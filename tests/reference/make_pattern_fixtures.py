@@ -77,7 +77,7 @@ CASES = [
     ("a+?b*?c", "aabbc"),
     ("a++a|b", "aab"),
     ("(?>a|ab)c", "abc"),
-    # Places and case
+    # Positions and case
     (r"(?<=ab)c|(?<!\d{2})x", "abc 12x 1x"),
     ("(?<=a|bc)d", "adbcdcd"),
     ("(?<=a+)b", "aabb"),
@@ -97,7 +97,7 @@ CASES = [
     ("(?~ab)", "xxabx"),
     ("(*FAIL)|a", "a"),
     ("(?x) a b # c", "ab"),
-    # Of tokenizers
+    # Expressions of tokenizers
     (GPT2, MIXED),
     (CL100K, MIXED),
     (QWEN, MIXED),

@@ -52,9 +52,9 @@ def make_model() -> NystromformerForMaskedLM:
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if ".query." in name or ".key." in name:
-                parameter.mul_(20)  # attention far from flat
+                parameter.mul_(20)  # makes attention sharp
             elif name.endswith("transform.LayerNorm.weight"):
-                parameter.mul_(0.4)  # gradient norms on both sides of the clipping threshold
+                parameter.mul_(0.4)  # puts gradient norms on both sides of the clipping threshold
             elif "embeddings.weight" not in name and "LayerNorm" not in name:
                 parameter.mul_(5)
     return model
@@ -71,8 +71,7 @@ def make_batches() -> dict[str, torch.Tensor]:
     lengths = torch.randint(LENGTH // 2, LENGTH + 1, shape[:2])
     mask = (torch.arange(LENGTH) < lengths.unsqueeze(-1)).long()
 
-    # With the one that every row has, about 15 to 30 % are chosen, more in some steps than in
-    # others.
+    # With the one that every row has, about 15 to 30 % are masked. The share differs between steps.
     rate = torch.linspace(0.06, 0.24, 5).repeat(STEPS // 5).view(STEPS, 1, 1)
     chosen = (torch.rand(shape) < rate) & (mask == 1)
     chosen[:, :, 1] = True
@@ -115,7 +114,7 @@ def train(
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # one order of summation everywhere
+    torch.set_num_threads(1)  # the same order of summation on every machine
     transformers.logging.set_verbosity_error()
     torch.manual_seed(20)
     folder = FIXTURES / "trace"
@@ -123,7 +122,7 @@ def main() -> None:
     batches = make_batches()
     write_tensors(folder / "batches.safetensors", batches)
 
-    # eval(): without dropout; gradients are computed all the same.
+    # eval() disables dropout; gradients are still computed.
     model = NystromformerForMaskedLM.from_pretrained(folder, dtype=torch.float64).eval()
     results = train(model, batches)
     write_tensors(folder / "expected.safetensors", results)

@@ -13,12 +13,12 @@ const Tensor one_empty = mask_tensor({1, 0, 1, 1, 1, 0, 1, 1, 1,  //
                                      {2, 9});
 const Tensor long_mask = [] {
   std::vector<std::uint8_t> values(2 * 150, 1);
-  for (int t = 60; t < 150; ++t) values[t] = t < 64;  // the second block of keys is wholly masked
+  for (int t = 60; t < 150; ++t) values[t] = t < 64;  // all of the second block of keys is masked
   values[150 + 3] = 0;
   return mask_tensor(values, {2, 150});
 }();
 
-/// A row-stochastic matrix far from rank one, as landmark matrices of a trained model are.
+/// A row-stochastic matrix far from rank one, like the landmark matrices of a trained model.
 Var stochastic(const Var& x) { return softmax(3 * x); }
 
 AttentionOptions attention_options(const Vars& v, double scale, Tensor mask = {},

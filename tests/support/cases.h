@@ -1,6 +1,6 @@
-// The table of differentiable functions under test: one line each, from which follow the gradient
-// check in f64, the comparison of every vector level, f32 and bf16 against f64, and (in CUDA
-// builds) of the GPU against the CPU.
+// The table of differentiable functions under test, with one entry for each. Every entry is checked
+// in three ways: gradients in f64, every vector level, and f32 and bf16 against f64. CUDA builds
+// also compare the GPU with the CPU.
 #pragma once
 
 #include <functional>
@@ -20,18 +20,20 @@ struct OpCase {
   std::function<Var(const Vars&)> f;
   double tolerance = 1e-7;  ///< of the gradient check, relative to each tensor's largest entry
   double input_scale = 1;   ///< standard deviation of the inputs
-  bool low_precision =
-      true;  ///< also compared in bf16 (not: where rounding the inputs changes the answer wholly)
+  /// Whether bf16 is compared too. False when rounded inputs change the result completely.
+  bool low_precision = true;
 };
 
-/// How GoogleTest names a failing case.
+/// Prints the name of a failing case for GoogleTest.
 inline void PrintTo(const OpCase& test, std::ostream* out) {
   *out << test.name;
 }  // NOLINT: GoogleTest's name
 
+/// All cases.
 const std::vector<OpCase>& op_cases();
 
-/// Inputs of a case: standard normal, rounded to bf16 so that every type sees the same numbers.
+/// Inputs of a case: standard normal values, rounded to bf16 so that every type computes with the
+/// same numbers.
 std::vector<Tensor> case_inputs(const OpCase& test);
 
 struct Evaluation {
@@ -39,7 +41,7 @@ struct Evaluation {
   std::vector<Tensor> gradients;
 };
 
-/// f in the given type on `inputs`, and the gradients of Σ w ∘ f with fixed random w.
+/// Computes f in the given type on `inputs`, and the gradients of Σ w ∘ f with fixed random w.
 Evaluation evaluate(const OpCase& test, const std::vector<Tensor>& inputs, DType dtype,
                     Device device = cpu_device);
 

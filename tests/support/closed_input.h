@@ -1,5 +1,4 @@
-// A process without standard input, as daemons are started: the next file it opens gets the
-// descriptor 0.
+// A process without standard input, like a daemon. The next file that it opens gets descriptor 0.
 #pragma once
 
 #include <fcntl.h>

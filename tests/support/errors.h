@@ -1,4 +1,4 @@
-// What an error says.
+// The message of an error.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace nystrom::testing {
 
-/// The message of the Error that f throws; empty when it throws none.
+/// Returns the message of the Error that f throws, or an empty text.
 template <class F>
 std::string message_of(const F& f) {
   try {

@@ -1,4 +1,4 @@
-// What the tests of fine-tuning share: a tokenizer, a toy task, and the program run on it.
+// Shared parts of the tests of fine-tuning: a tokenizer, a toy task, and runs of the program.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace nystrom::testing {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-/// What every toy of text has: a model of one layer from scratch.
+/// Settings of every toy task on text: a model with one layer, trained from scratch.
 inline const std::string tiny_model =
     "model: {hidden_size: 32, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 32, "
     "max_position_embeddings: 32, "
@@ -28,7 +28,7 @@ inline const std::string tiny_model =
     "logging: {tensorboard: false}\n"
     "training: {dtype: f32, batch_size: 16, micro_batch_size: 8, ";
 
-/// Draws words without the two that the toys ask for.
+/// Draws random words, but none of those that decide labels.
 class Words {
  public:
   explicit Words(std::uint32_t seed) : random_(seed) {}
@@ -59,7 +59,7 @@ class FinetuneTest : public ::testing::Test {
  protected:
   void SetUp() override { write_tiny_tokenizer(folder_ / "tokenizer"); }
 
-  /// Text with "sea" in it, or with "men".
+  /// Writes texts that contain either "sea" or "men".
   void write_classification(const std::string& name, int count, std::uint32_t seed) {
     Words words(seed);
     std::string text = "label\tsentence\n";
@@ -73,7 +73,7 @@ class FinetuneTest : public ::testing::Test {
     write_bytes(folder_ / name, text);
   }
 
-  /// A run on a classification of `extent` ("epochs: 3").
+  /// Configures a classification run with the length `extent`, such as "epochs: 3".
   void configure_classification(const std::string& extent = "epochs: 6") {
     write_classification("train.tsv", 192, 1);
     write_classification("dev.tsv", 48, 2);

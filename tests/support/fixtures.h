@@ -1,5 +1,5 @@
-// The committed fixtures under tests/fixtures: a model folder, a batch and what the reference
-// computes from it.
+// The committed fixtures below tests/fixtures: a model folder, a batch and the results of the
+// reference.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace nystrom::testing {
 
 inline std::filesystem::path fixture_folder() { return source_folder() / "tests" / "fixtures"; }
 
-/// Names of the folders below tests/fixtures/KIND, sorted.
+/// Returns the names of the folders below tests/fixtures/KIND in sorted order.
 inline std::vector<std::string> fixture_names(const std::string& kind) {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(fixture_folder() / kind))

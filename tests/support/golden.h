@@ -1,5 +1,6 @@
-// The comparison with reference answers (tests/fixtures): forward and backward of whole models.
-// Tolerances are relative to each tensor's largest entry; what is exactly 0 is compared absolutely.
+// Comparison with reference results (tests/fixtures): forward and backward of whole models.
+// Tolerances are relative to each tensor's largest entry. Tensors that are exactly 0 are compared
+// with an absolute tolerance.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -28,7 +29,7 @@ inline void PrintTo(const Golden& golden, std::ostream* out) {
   *out << golden.kind << "/" << golden.name;
 }  // NOLINT: GoogleTest's name
 
-/// `tensor` with the positions that the mask leaves out set to 0.
+/// Returns `tensor` with zeros at masked positions.
 inline Tensor without_padding(const Tensor& tensor, const NamedTensors& inputs) {
   if (!inputs.contains("attention_mask")) return tensor;
   const Tensor mask = inputs.at("attention_mask");
@@ -46,16 +47,16 @@ inline void expect_equal(const Golden& golden, const Tolerance& tolerance,
                                 StoreMode::training, device);
   const auto inputs = read_tensors(folder / "batch.safetensors");
   auto expected = read_tensors(folder / "expected.safetensors");
-  // The loss of the sequence block's fixtures is a plain sum: what cancels there is noise of the
-  // gradients' size, not of 1.
+  // The sequence block's fixtures have a plain sum as loss. Terms that cancel there leave noise of
+  // the gradients' magnitude.
   double zero_scale = 1;
   for (const auto& [name, value] : expected)
     zero_scale = inputs.contains("features") ? std::max(zero_scale, largest(value)) : 1;
   for (const auto& [name, value] : run_forward(*model, inputs, true)) {
     if (name == "last_hidden_state" && inputs.contains("features"))
-      continue;  // the reference keeps the last step alone
+      continue;  // the reference keeps only the last step
     ASSERT_TRUE(expected.contains(name)) << "computed, but not expected: " << name;
-    const bool ours = golden.kind != "hf";  // outputs at padded positions are unspecified there
+    const bool ours = golden.kind != "hf";  // hf leaves outputs at padded positions unspecified
     const bool by_position = name == "last_hidden_state" || (name == "logits" && value.rank() == 3);
     const Tensor got = ours && by_position ? without_padding(value, inputs) : value;
     const bool gradient = name.starts_with("grad.");

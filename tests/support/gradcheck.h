@@ -8,8 +8,8 @@
 
 namespace nystrom::testing {
 
-/// d f / d x[i] for every element of x by the 4-point stencil (f(−2h) − 8 f(−h) + 8 f(h) − f(2h)) /
-/// 12h; x is restored.
+/// Returns d f / d x[i] for every element of x, by the 4-point stencil (f(−2h) − 8 f(−h) + 8 f(h) −
+/// f(2h)) / 12h. Restores x afterwards.
 inline Tensor numerical_gradient(const std::function<double()>& f, Tensor x, double h = 1e-4) {
   Tensor gradient = empty_like(x);
   auto* value = x.data<double>();

@@ -1,4 +1,5 @@
-// Makes the checksums of an edited HDF5 file right again, so that what lies behind them is tested.
+// Corrects the checksums of an edited HDF5 file, so that tests reach the code after the checksum
+// tests.
 #pragma once
 
 #include <algorithm>
@@ -18,14 +19,14 @@ T number_at(const std::string& bytes, std::size_t at) {
   return value;
 }
 
-/// Writes `value` at `at`; nothing when it does not fit.
+/// Writes `value` at offset `at`. Does nothing when it does not fit.
 template <class T>
 void put_number(std::string& bytes, std::size_t at, T value) {
   if (at <= bytes.size() && sizeof(T) <= bytes.size() - at)
     std::memcpy(bytes.data() + at, &value, sizeof(T));
 }
 
-/// Puts behind bytes[begin, begin + count) the checksum of a block, or of a chunk.
+/// Writes the checksum of a block or a chunk after bytes[begin, begin + count).
 inline void seal(std::string& bytes, std::size_t begin, std::size_t count, bool chunk = false) {
   if (begin > bytes.size() || count > bytes.size() - begin || bytes.size() - begin - count < 4)
     return;
@@ -33,7 +34,7 @@ inline void seal(std::string& bytes, std::size_t begin, std::size_t count, bool 
   put_number(bytes, begin + count, chunk ? hdf5_fletcher32(part) : hdf5_block_checksum(part));
 }
 
-/// `count` entries from `begin` on: the chunks that they name.
+/// Corrects the checksums of the chunks that `count` entries name, starting at `begin`.
 inline void seal_chunks(std::string& bytes, std::size_t begin, std::size_t count,
                         std::size_t entry) {
   for (std::size_t i = 0; i < count && begin < bytes.size(); ++i, begin += entry) {
@@ -43,7 +44,7 @@ inline void seal_chunks(std::string& bytes, std::size_t begin, std::size_t count
   }
 }
 
-/// The index whose header starts at `at`, with its entries, in pages or not, and their chunks.
+/// Corrects the index whose header starts at `at`: its entries, paged or not, and their chunks.
 inline void seal_index(std::string& bytes, std::size_t at) {
   const std::size_t entry = number_at<std::uint8_t>(bytes, at + 6),
                     page_bits = number_at<std::uint8_t>(bytes, at + 7);
@@ -70,7 +71,7 @@ inline void seal_index(std::string& bytes, std::size_t at) {
   }
 }
 
-/// All blocks that are found by their signatures.
+/// Corrects all blocks that have a signature.
 inline void seal_all(std::string& bytes) {
   for (auto at = bytes.find("FAHD"); at != std::string::npos; at = bytes.find("FAHD", at + 1))
     seal_index(bytes, at);

@@ -1,5 +1,5 @@
-// Writes the names of the kernels that a test program has called to kernels/PROGRAM.txt in the
-// build folder, where the test `kernels_exercised` reads them.
+// Writes the names of the kernels that a test program called to kernels/PROGRAM.txt in the build
+// folder. The test `kernels_exercised` reads them.
 #include <errno.h>
 #include <gtest/gtest.h>
 

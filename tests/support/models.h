@@ -1,5 +1,5 @@
-// Small models whose weights are far from initialisation, batches for them, and what is compared of
-// their results.
+// Small models whose weights are far from their initial values, batches for them, and the parts of
+// results that tests compare.
 #pragma once
 
 #include <algorithm>
@@ -15,8 +15,8 @@
 
 namespace nystrom::testing {
 
-/// Two layers, two heads, three landmarks, no head: as small as a model with every part of
-/// attention gets.
+/// Two layers, two heads, three landmarks and no head on top. It is the smallest model with every
+/// part of attention.
 inline ModelConfig tiny_config() {
   ModelConfig c;
   c.vocab_size = 9;
@@ -34,7 +34,8 @@ inline ModelConfig tiny_config() {
   return c;
 }
 
-/// The sequence block: features in, pre-LN, landmarks of the keys, no convolution, no positions.
+/// Turns a model into the sequence block: features as input, pre-LN, landmarks of the keys, no
+/// convolution, no positions.
 inline void make_sequence_block(ModelConfig& c) {
   c.norm = Norm::pre;
   c.positions = Positions::none;
@@ -45,14 +46,14 @@ inline void make_sequence_block(ModelConfig& c) {
 }
 
 inline std::uint64_t hash_of(std::string_view text) {
-  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a: the same on every machine
+  std::uint64_t hash = 0xcbf29ce484222325ull;  // FNV-1a, equal on every machine
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3ull;
   return hash;
 }
 
-/// Values that follow from a parameter's name and shape alone, rounded to bf16 so that every type
-/// computes with the same numbers. Query and key weights are `sharpness` times larger: near
-/// initialisation the landmark matrix is almost of rank one and proves little.
+/// Values that depend only on a parameter's name and shape. They are rounded to bf16 so that every
+/// type computes with the same numbers. Query and key weights are `sharpness` times larger. Near
+/// initialization the landmark matrix has almost rank one and would hide errors.
 inline Tensor weights_of(const Parameter& parameter, double sharpness) {
   const std::string& name = parameter.name();
   const Shape& shape = parameter.shape();
@@ -73,13 +74,13 @@ inline std::unique_ptr<Model> make_model(const ModelConfig& config, DType dtype,
   return model;
 }
 
-/// A batch by its layout: a string a row, '1' for a token and '0' for padding. A token follows from
-/// its row's sequence and its number in it, what padding holds from `filler`: so two layouts of the
-/// same sequences differ in padding only.
+/// The layout of a batch: a string for each row with '1' for a token and '0' for padding. A token
+/// depends on its row's sequence and its index in it. Padding depends on `filler`. Two layouts of
+/// the same sequences therefore differ only in padding.
 struct Layout {
   std::vector<std::string> rows;
-  std::vector<int> sequences = {};  ///< one a row; empty: 0, 1, 2, …
-  int filler = 0;  ///< features hold 0 at padding with filler 0, and what is not finite with others
+  std::vector<int> sequences = {};  ///< one for each row; empty: 0, 1, 2, …
+  int filler = 0;  ///< features at padding are 0 with filler 0, and not finite otherwise
 
   int sequence(std::size_t row) const {
     return sequences.empty() ? static_cast<int>(row) : sequences[row];
@@ -97,8 +98,8 @@ inline std::int64_t mixed(std::int64_t a, std::int64_t b, std::int64_t c) {
       1);
 }
 
-/// Calls f(row, position, key): key is the same for the same token of the same sequence in any
-/// layout, negative at padding.
+/// Calls f(row, position, key). A token of a sequence has the same key in every layout; padding has
+/// negative keys.
 template <class F>
 void for_each_position(const Layout& layout, const F& f) {
   for (std::size_t b = 0; b < layout.rows.size(); ++b) {
@@ -124,8 +125,8 @@ inline Tensor mask_of(const Layout& layout) {
   return Tensor::from(values, {layout.batch(), layout.length()});
 }
 
-/// Token ids (never the padding id, so that padding's gradients would show) with types, or
-/// features.
+/// Returns token ids with types, or features. Ids are never the padding id, so that gradients of
+/// padding would show.
 inline ModelInput input_of(const ModelConfig& config, const Layout& layout) {
   std::vector<std::int64_t> ids, types;
   std::vector<double> features;
@@ -151,7 +152,8 @@ inline ModelInput input_of(const ModelConfig& config, const Layout& layout) {
   return input;
 }
 
-/// Where the tokens of the given rows (none: of all) stand among all positions, in order.
+/// Returns the flattened positions of the tokens in the given rows, in order. An empty list selects
+/// all rows.
 inline Tensor token_places(const Layout& layout, const std::vector<std::size_t>& rows = {}) {
   std::vector<std::int64_t> places;
   detail::for_each_position(layout, [&](std::size_t b, std::size_t t, std::int64_t key) {
@@ -163,18 +165,18 @@ inline Tensor token_places(const Layout& layout, const std::vector<std::size_t>&
   return Tensor::from(places, {static_cast<std::int64_t>(places.size())});
 }
 
-/// Rows of x [b, n, c] at `places`: [k, c].
+/// Selects the rows of x [b, n, c] at `places`: [k, c].
 inline Var at_places(const Var& x, const Tensor& places) {
   return gather_rows(reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}), places);
 }
 
-/// Σ w ∘ x with standard normal w: a loss to which every entry of x matters differently.
+/// Σ w ∘ x with standard normal w. Every entry of x then has a different effect on this loss.
 inline Var weighted_sum(const Var& x) {
   return sum(x * random_normal(x.shape(), 5).cast(x.dtype()));
 }
 
-/// Whether the gradient of key biases is identically 0: they shift all scores of a query alike,
-/// unless the landmarks that serve as queries hold them too.
+/// Whether the gradient of key biases is identically 0. They shift all scores of a query equally,
+/// unless the landmarks that serve as queries contain them too.
 inline bool key_bias_is_inert(const ModelConfig& c) {
   switch (c.attention.kind) {
     case AttentionKind::nystrom: return c.attention.landmark_source != LandmarkSource::keys;

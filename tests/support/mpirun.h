@@ -1,13 +1,13 @@
-// How tests start several processes of the program.
+// The command with which tests start several processes of the program.
 #pragma once
 
 #include <string>
 
 namespace nystrom::testing {
 
-/// What mpirun needs on a machine with fewer cores than processes, as root too. Shared memory by
-/// system calls between processes is refused in containers. Open MPI leaks, which the address
-/// sanitizer would tell of.
+/// Options of mpirun for machines with fewer cores than processes, and for root. Containers forbid
+/// shared memory by system calls between processes. Open MPI leaks memory, which the address
+/// sanitizer would report.
 inline const std::string mpirun =
     "env ASAN_OPTIONS=detect_leaks=0 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 "
     "OMP_NUM_THREADS=1 "

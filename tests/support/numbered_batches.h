@@ -1,4 +1,4 @@
-// Training without text: batches that depend on their numbers alone.
+// Training without text: batches that depend only on their numbers.
 #pragma once
 
 #include <cmath>
@@ -13,7 +13,7 @@
 
 namespace nystrom::testing {
 
-/// Of the model that learns from them.
+/// The configuration of the model that learns from these batches.
 inline ModelConfig config_of(AttentionKind kind) {
   ModelConfig config = tiny_config();
   config.attention.kind = kind;
@@ -25,7 +25,7 @@ inline ModelConfig config_of(AttentionKind kind) {
   return config;
 }
 
-/// The run of a NumberedObjective of so many processes, without a run directory.
+/// The run of a NumberedObjective with `processes` processes and without a run directory.
 inline RunConfig numbered_run(int processes) {
   RunConfig config;
   config.model = config_of(AttentionKind::nystrom);
@@ -49,8 +49,8 @@ inline Batch micro_batch(std::int64_t number) {
   return {.input = {.input_ids = ids}, .labels = labels, .sample_ids = samples};
 }
 
-/// An objective of `processes` processes, with a micro-batch each in every step, whose evaluations
-/// say nothing.
+/// An objective of `processes` processes, with one micro-batch each in every step. Its evaluations
+/// have no result.
 class NumberedObjective : public Objective {
  public:
   NumberedObjective(int rank, int processes) : rank_(rank), processes_(processes) {}
@@ -81,7 +81,7 @@ class NumberedObjective : public Objective {
   int rank_, processes_;
 };
 
-/// One whose batches of some numbers are said to have a loss that is far off.
+/// Reports a far too large loss for batches with some numbers.
 class SpikingObjective : public NumberedObjective {
  public:
   using Far = std::function<bool(std::int64_t batch)>;
@@ -99,7 +99,7 @@ class SpikingObjective : public NumberedObjective {
   Far far_;
 };
 
-/// One that leaves out some batches: behind number `from` − 1 comes `from` + `batches`.
+/// Skips some batches: number `from` − 1 is followed by `from` + `batches`.
 class ShorterObjective : public NumberedObjective {
  public:
   ShorterObjective(int rank, int processes, std::int64_t from, std::int64_t batches)

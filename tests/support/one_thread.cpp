@@ -1,5 +1,5 @@
-// Runs a test program on one thread: for models so small that waking a second one costs more than
-// all they compute, many times over on a busy machine.
+// Runs a test program on one thread. Its models are so small that waking a second thread costs more
+// than all their computation, especially on a busy machine.
 #include <gtest/gtest.h>
 
 #include "core/threads.h"

@@ -1,12 +1,12 @@
-// Where the sources and the build lie. One unit knows, so that the others are compiled once for all
-// copies of the repository.
+// The paths of the sources and of the build. Only one unit contains them, so compiled objects of
+// the others are shared by all copies of the repository.
 #pragma once
 
 #include <filesystem>
 
 namespace nystrom::testing {
 
-/// Of the sources, or where the environment's NYSTROM_SOURCE_DIR says: a bundle's tests run on
+/// The folder of the sources, or the environment's NYSTROM_SOURCE_DIR: tests of a bundle run on
 /// other machines.
 std::filesystem::path source_folder();
 std::filesystem::path build_folder();

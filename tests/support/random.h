@@ -11,7 +11,7 @@
 
 namespace nystrom::testing {
 
-/// Standard normal f64 values, the same for the same seed on every machine.
+/// Standard normal f64 values. They depend only on the seed, on every machine.
 inline Tensor random_normal(const Shape& shape, std::uint64_t seed, double scale = 1) {
   std::vector<double> values(static_cast<std::size_t>(shape.numel()));
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -30,8 +30,8 @@ inline Tensor mask_tensor(const std::vector<std::uint8_t>& values, const Shape& 
   return Tensor::from(values, shape);
 }
 
-/// Largest |a − b|, and that relative to the largest |b| (absolute where b is 0 but for rounding).
-/// Huge where a NaN is in either.
+/// The largest |a − b| relative to the largest |b|; absolute when b is 0 up to rounding. Huge when
+/// a or b contains NaN, or when their sizes differ.
 inline double max_difference(const Tensor& a, const Tensor& b) {
   const auto x = a.to_doubles(), y = b.to_doubles();
   double worst = x.size() == y.size() ? 0 : 1e300;

@@ -26,8 +26,8 @@ struct Outcome {
   std::string out, err;
 };
 
-/// Shell words. What a launcher (mpirun, Slurm, torchrun) told the tests is not for the programs
-/// that they start, nor is a locale that may not be installed.
+/// Shell words that clean the environment. Variables of the tests' own launcher (mpirun, Slurm,
+/// torchrun) must not reach the programs, nor a locale that may not be installed.
 inline std::string clean_environment() {
   std::string words = "export LC_ALL=C; unset RANK LOCAL_RANK WORLD_SIZE";
   for (char** each = environ; *each != nullptr; ++each) {
@@ -39,8 +39,8 @@ inline std::string clean_environment() {
   return words + "; ";
 }
 
-/// Starts a shell in `folder`, the first of a process group. It ends with the test program at the
-/// latest.
+/// Starts a shell in `folder` as the leader of a new process group. It is killed when the test
+/// program ends.
 inline pid_t start_shell(const TemporaryFolder& folder, const std::string& words) {
   const std::string line = clean_environment() + "cd '" + folder.path().string() + "' && " + words;
   const pid_t process = ::fork();
@@ -54,14 +54,14 @@ inline pid_t start_shell(const TemporaryFolder& folder, const std::string& words
   return process;
 }
 
-/// Starts `command` (shell words) in `folder`; its messages go to the file `log` there.
+/// Starts `command` (shell words) in `folder`. Its output goes to the file `log` there.
 inline pid_t start_command(const TemporaryFolder& folder, const std::string& command) {
   return start_shell(folder, "exec " + command + " >log 2>&1 </dev/null");
 }
 
-/// How it ended: its exit code, or minus the signal that ended it. Going on for longer than `limit`
-/// is a failure, and ends its process group: first by request, as an mpirun that is killed leaves
-/// memory behind.
+/// Waits for a process and returns its exit code, or minus the signal that ended it. Running longer
+/// than `limit` is a failure and ends the process group. SIGTERM is sent first: an mpirun that is
+/// killed leaves shared memory behind.
 inline int outcome(pid_t process, std::chrono::seconds limit = std::chrono::minutes(2)) {
   using Clock = std::chrono::steady_clock;
   int status = 0;
@@ -80,7 +80,7 @@ inline int outcome(pid_t process, std::chrono::seconds limit = std::chrono::minu
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/// Runs `command` (shell words) in `folder`, for five minutes at most.
+/// Runs `command` (shell words) in `folder` for at most five minutes.
 inline Outcome run_command(const TemporaryFolder& folder, const std::string& command) {
   const int code =
       outcome(start_shell(folder, command + " >.out 2>.err </dev/null"), std::chrono::minutes(5));

@@ -1,10 +1,10 @@
-// Whether a sanitizer is at work.
+// Whether a sanitizer is active.
 #pragma once
 
 namespace nystrom::testing {
 
-/// Then neither the memory that is taken nor time says anything: sanitizers keep what is freed, and
-/// are slow.
+/// With a sanitizer, memory use and time are not meaningful: sanitizers keep freed memory and are
+/// slow.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool sanitized = true;
 #else

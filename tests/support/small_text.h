@@ -1,4 +1,4 @@
-// A text to pretrain on: 300 lines of fifteen words in no order.
+// A text for pretraining: 300 lines of twelve random words.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A folder of its own for each test, and byte-level helpers for files in it.
+// A separate folder for each test, and helpers to read and write the bytes of its files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace nystrom {
 
-/// Made new and empty for the running test, under a name of its own; removed with its contents.
+/// A new empty folder for the running test, with a unique name. It is removed with its contents.
 class TemporaryFolder {
  public:
   TemporaryFolder() {
@@ -49,7 +49,7 @@ inline std::string read_bytes(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// The message of the InputError that `f` throws; "no error" when it throws none.
+/// Returns the message of the InputError that `f` throws, or "no error".
 template <class F>
 std::string input_error(F&& f) {
   try {

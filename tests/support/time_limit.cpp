@@ -1,5 +1,5 @@
-// Ends a test program whose current test goes on for ten minutes, and names the test: one that
-// waits for ever would say nothing.
+// Ends a test program when its current test runs for ten minutes, and prints the name of the test.
+// A hanging test would otherwise give no message.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned limit_s = 600;
 
-std::string message;  // written by the signal's handler, which may not allocate
+std::string message;  // written by the signal handler, which must not allocate
 
 class TimeLimit : public ::testing::EmptyTestEventListener {
   void OnTestStart(const ::testing::TestInfo& test) override {

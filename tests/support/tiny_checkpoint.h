@@ -1,5 +1,5 @@
-// A masked language model of a few hundred weights with a tokenizer of its own, as a folder that
-// every command opens.
+// A masked language model with a few hundred weights and a tokenizer, as a folder that every
+// command opens.
 #pragma once
 
 #include <memory>
@@ -15,7 +15,7 @@
 
 namespace nystrom::testing {
 
-/// Lines of three to ten of fifteen words, none like another by design; the same for the same seed.
+/// Lines of three to ten random words from a list of fifteen. They depend only on the seed.
 inline std::vector<std::string> tiny_lines(int count, std::uint32_t seed) {
   const char* words[] = {"the",  "sea",   "was",  "calm",  "and",   "old", "ships", "sailed",
                          "home", "under", "pale", "stars", "while", "men", "sang"};
@@ -61,7 +61,7 @@ inline void write_tiny_tokenizer(const std::filesystem::path& folder) {
   for (const char* name : {"text.txt", "trained.model"}) std::filesystem::remove(folder / name);
 }
 
-/// A checkpoint in a folder, and what it holds.
+/// A checkpoint in a folder and its content.
 struct TinyCheckpoint {
   SentencePieceTokenizer tokenizer;
   std::unique_ptr<Model> model;

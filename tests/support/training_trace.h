@@ -1,5 +1,5 @@
-// Twenty AdamW steps against float64 PyTorch: same start, same batches, no dropout, clipping and
-// warm-up.
+// Twenty AdamW steps compared with float64 PyTorch: same initial weights and batches, no dropout,
+// with clipping and warm-up.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@ inline Tensor mask_of_ones(const Tensor& ones) {
   return Tensor::from(values, ones.shape());
 }
 
-/// Runs the trace with `parts` micro-batches a step and checks every loss and norm. In f16 the loss
-/// is scaled.
+/// Runs the trace with `parts` micro-batches in each step and checks every loss and norm. In f16
+/// the loss is scaled.
 inline void expect_trace(DType dtype, double tolerance, std::int64_t parts,
                          Device device = cpu_device) {
   const auto folder = fixture_folder() / "trace";
@@ -57,8 +57,8 @@ inline void expect_trace(DType dtype, double tolerance, std::int64_t parts,
     if (dtype == DType::f16) options.loss_scale = 4096;
     const StepResult result = train_step(*model, optimizer, micro, options);
     EXPECT_NEAR(result.loss, losses[t], tolerance * losses[t]) << "step " << t + 1;
-    // A norm is the root of many squares, each as exact as a gradient: ten times the loss's
-    // tolerance.
+    // A norm is the root of a sum of many squares, each as exact as a gradient. Its tolerance is
+    // ten times that of the loss.
     EXPECT_NEAR(result.gradient_norm, norms[t], 10 * tolerance * norms[t]) << "step " << t + 1;
   }
 }

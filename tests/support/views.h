@@ -1,4 +1,4 @@
-// Tensors with awkward strides, and reading them without the kernels under test.
+// Tensors with unusual strides, and access to their elements without the kernels under test.
 #pragma once
 
 #include <vector>
@@ -10,7 +10,7 @@ namespace nystrom::testing {
 
 inline constexpr CpuLevel cpu_levels[] = {CpuLevel::baseline, CpuLevel::avx2, CpuLevel::avx512};
 
-/// Runs the rest of its scope at `level`, or at the best below it that this machine has.
+/// Runs the rest of its scope at `level`, or at the best lower level of this machine.
 class AtLevel {
  public:
   explicit AtLevel(CpuLevel level) { limit_cpu_level(level); }
@@ -19,7 +19,7 @@ class AtLevel {
   AtLevel& operator=(const AtLevel&) = delete;
 };
 
-/// Offset in memory of the element that stands at place `flat` in row-major order.
+/// The offset in memory of the element at row-major index `flat`.
 inline std::int64_t offset_of(const ViewBase& view, std::int64_t flat) {
   std::int64_t offset = 0;
   for (int axis = view.rank - 1; axis >= 0; --axis) {
@@ -50,8 +50,8 @@ inline std::vector<double> elements(const CView& view) {
   return values;
 }
 
-/// Standard normal values in memory whose axes are permuted and have gaps: no two neighbours of a
-/// row are neighbours in memory. With `unit_columns` the last axis has stride 1.
+/// Standard normal values in memory with permuted axes and gaps. Neighbours in a row are not
+/// neighbours in memory. With `unit_columns` the last axis has stride 1.
 inline Tensor scattered(const Shape& shape, DType dtype, std::uint64_t seed,
                         bool unit_columns = false) {
   const int moved = shape.rank() - (unit_columns ? 1 : 0);

@@ -1,7 +1,8 @@
-// draw_chart CHART.json OUT.svg: draws a chart with the code that reports use, for the scripts of
-// bench/. CHART.json: {"title": …, "x_label": …, "y_label": …, "logarithmic_y": false,
-// "series": [{"name": …, "x": […], "y": […], "dashed": false, "colour": 0}, …]}; the last two of
-// a series may be left out, and values of y may be null.
+// draw_chart CHART.json OUT.svg: draws a chart with the code of the reports, for the scripts of
+// bench/.
+// CHART.json: {"title": …, "x_label": …, "y_label": …, "logarithmic_y": false,
+// "series": [{"name": …, "x": […], "y": […], "dashed": false, "colour": 0}, …]}.
+// `dashed` and `colour` are optional, and values of y may be null.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 

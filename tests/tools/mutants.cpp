@@ -1,5 +1,5 @@
-// The table of mutants: the file that NYSTROM_MUTANTS names, mapped, so that children and killed
-// processes tell what they reached too.
+// The table of mutants: a memory mapping of the file NYSTROM_MUTANTS. Child processes and killed
+// processes share it, so their reached mutants are recorded too.
 #include "core/mutants.h"
 
 #include <fcntl.h>
@@ -11,11 +11,11 @@
 namespace {
 
 constexpr std::size_t max_mutants = 65536;
-constexpr unsigned char off = 0, watched = 1;  // any other: on
+constexpr unsigned char off = 0, watched = 1;  // any other value: on
 
 unsigned char nothing[max_mutants];
 
-// Before any other static object is made: those may reach mutants.
+// Runs before any other static object is constructed, since their constructors may reach mutants.
 [[gnu::constructor(101)]] void map_table() {
   const char* path = std::getenv("NYSTROM_MUTANTS");
   if (!path) return;

@@ -76,10 +76,10 @@ LIBRARIES = [*(f"nystrom_{folder}" for folder in FOLDERS), "nystrom"]
 PROGRAMS = [*(f"{folder}_tests" for folder in FOLDERS), "cli_tests", "fault_tests"]
 SLOW = re.compile(r"Distributed|AnyMoment|Killed|MemoryPlan|InBoundedMemory|FromTheThirdStepOn")
 
-# How many points are drawn for each mutant of a kind: many do not compile.
+# Points drawn for each mutant of a kind. Many mutants do not compile.
 DRAWS = {"comparison": 1.5, "one_off": 2, "negation": 1.3, "statement": 1.5, "arguments": 4}
 PATIENCE_S = 60
-FIRST_BATCH_S = 1.0  # each batch of tests is twice as long as the one before
+FIRST_BATCH_S = 1.0  # each batch of tests takes twice as long as the one before
 MEMORY_BYTES = 8 << 30
 FILE_BYTES = 4 << 30
 TABLE_BYTES = 65536
@@ -303,7 +303,7 @@ def run_tests(
         except subprocess.TimeoutExpired:
             code = None
         try:
-            os.killpg(process.pid, signal.SIGKILL)  # children that a mutant left behind
+            os.killpg(process.pid, signal.SIGKILL)  # child processes that a mutant left running
         except ProcessLookupError:
             pass
         process.wait()

@@ -16,14 +16,16 @@ import random
 import re
 from dataclasses import dataclass
 
-SWITCH = "\0"  # in a point's code, where the question stands whether its mutant is on
-# Characters of a point: what is longer holds half a function, and any test sees that it is gone.
+SWITCH = "\0"  # in a point's code: the place of the test whether its mutant is on
+# Maximum length of a point in characters. A longer one is half a function, and any test notices its
+# removal.
 LONGEST = 200
 KINDS = ("comparison", "one_off", "negation", "statement", "arguments")
 
 COMPARISONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 ASSIGNMENTS = {"=", "+=", "-=", "*=", "/=", "%=", "&=", "|=", "^=", "<<=", ">>="}
-# What ends an operand of a comparison; equality also takes `<` and its kin into its operands.
+# Tokens that end an operand of a comparison. Operands of equality may contain `<` and similar
+# operators.
 OPERAND_ENDS = {
     ",",
     ";",
@@ -95,10 +97,10 @@ NO_CALLEE = {
     "requires",
     "case",
 }
-# `require` holds unless the program itself is at fault: no test sees that it is gone, or what it
-# would say. Its condition is mutated.
+# `require` fails only when the program itself has an error. No test notices its removal or its
+# message, so only its condition is mutated.
 INTERNAL_CHECK = "require"
-# Statements that are left out to no effect: they save time or memory, or check what holds.
+# Statements whose removal has no effect: they save time or memory, or check a condition.
 WITHOUT_EFFECT = re.compile(r"\breserve\(|\bshrink_to_fit\(|prefetch\(|^" + INTERNAL_CHECK + r"\(")
 
 TOKEN = re.compile(
@@ -154,7 +156,7 @@ class Source:
         self.source = source
         self.tokens = tokenize(source)
         self.partner: dict[int, int] = {}
-        self.enclosing: list[int] = []  # of each token the innermost open bracket around it, or -1
+        self.enclosing: list[int] = []  # for each token its innermost open bracket, or -1
         self.in_function: list[bool] = []
         open_brackets: list[tuple[int, bool]] = []
         for i, token in enumerate(self.tokens):

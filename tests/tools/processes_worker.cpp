@@ -1,5 +1,5 @@
-// What several processes do together, asked in each of them: mpirun -np N processes_worker.
-// distributed_test.cpp runs it. Ends with 0 when all holds.
+// Tests of several processes, run in each of them: mpirun -np N processes_worker.
+// distributed_test.cpp starts it. Exits with 0 when all checks pass.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -22,7 +22,7 @@ void expect(bool condition, const std::string& what) {
   if (!condition) throw Error(what);
 }
 
-/// Values of process `rank` that every type holds exactly, sums included.
+/// Values of process `rank` that every type represents exactly, including their sums.
 Tensor values_of(int rank, std::int64_t count, DType dtype) {
   std::vector<double> values;
   for (std::int64_t i = 0; i < count; ++i)
@@ -65,7 +65,7 @@ void check_sums(Communicator& c) {
       c.all_gather(gathered, bounds);
       c.wait();
       expect(gathered.to_doubles() == expected.to_doubles(), "all_gather " + what);
-      if (c.size() > 1) {  // round in a ring
+      if (c.size() > 1) {  // once around the ring
         const Tensor carried = values_of(0, count, dtype);
         if (c.rank() > 0) c.receive(carried, c.rank() - 1);
         c.send(carried, (c.rank() + 1) % c.size());
@@ -86,7 +86,7 @@ void check_small_things(Communicator& c) {
   const auto text_of = [](int rank) {
     return std::string(static_cast<std::size_t>(3 * rank), static_cast<char>('a' + rank));
   };
-  const std::vector<std::string> texts = c.gather(text_of(c.rank()));  // the first is empty
+  const std::vector<std::string> texts = c.gather(text_of(c.rank()));  // rank 0 sends an empty text
   for (int rank = 0; rank < c.size(); ++rank)
     expect(texts.at(static_cast<std::size_t>(rank)) == text_of(rank), "gather");
   expect(c.from_first(c.is_first() ? "word" : "other") == "word", "from_first");
@@ -94,8 +94,8 @@ void check_small_things(Communicator& c) {
   expect(c.name_of(0).starts_with("rank 0 on "), "name_of");
 }
 
-/// Adding floats in another order gives other bits: sums of rank-dependent values must still be the
-/// same bits everywhere.
+/// Another order of float additions gives other bits. Sums of rank-dependent values must still have
+/// the same bits on all ranks.
 void check_same_bits(Communicator& c) {
   std::vector<float> values;
   for (int i = 0; i < 5000; ++i)
@@ -108,8 +108,8 @@ void check_same_bits(Communicator& c) {
     expect(other == bytes, "all_reduce gives other bits elsewhere");
 }
 
-/// Three steps of four micro-batches with tiny buckets, so that reduction really happens in
-/// backward, beside the same in one process.
+/// Three steps of four micro-batches, compared with one process. Tiny buckets make sure that
+/// reduction overlaps with backward.
 void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpointing,
                  GradientSumOptions how) {
   constexpr std::int64_t parts = 4;
@@ -127,8 +127,8 @@ void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpoi
     for (const Parameter& parameter : store.parameters())
       store.set(parameter.name(), weights_of(parameter, 2));
     OptimizerOptions adam;
-    adam.epsilon = 1e-3;  // parameters without influence have gradients of noise alone, which must
-                          // not become steps
+    /// Parameters without influence have gradients of pure noise, which must not become steps.
+    adam.epsilon = 1e-3;
     Optimizer optimizer(store, adam, sum.own_range());
     StepOptions step;
     step.clip_norm = 0.1;
@@ -153,7 +153,7 @@ void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpoi
   single.sharded = single.rounded = false;
   const auto [losses, weights] = train(c, how);
   const auto [expected_losses, exact_weights] = train(alone, single);
-  // The others of several have the values alone.
+  // The other ranks of several have only the values.
   const std::vector<double> expected_weights =
       c.is_first()
           ? exact_weights
@@ -177,7 +177,7 @@ void check_steps(Communicator& c, DType dtype, AttentionKind kind, bool checkpoi
         fmt::format("weight {} of {}: {} instead of {}", i, what, weights[i], expected_weights[i]));
 }
 
-/// A loss that is not finite in one process makes all skip the step.
+/// A non-finite loss in one process makes all processes skip the step.
 void check_skip(Communicator& c) {
   const auto model = make_model(config_of(AttentionKind::nystrom), DType::f32);
   std::vector<int> ranks;
@@ -198,11 +198,11 @@ void check_skip(Communicator& c) {
          "a skipped step changed the weights");
 }
 
-/// What the memory of the last process does to one of its slabs, and what is to be said of it.
+/// A corruption in the memory of the last process, and the expected report.
 struct Corruption {
   enum Slab { masters, moment1, moment2, values } slab;
   int zero;
-  std::uint64_t step;  ///< behind which a bit is flipped
+  std::uint64_t step;  ///< the step after which a bit is flipped
   std::int64_t saved_every;
   std::int64_t found_at;
   std::string reason;
@@ -222,7 +222,7 @@ class CorruptedObjective : public NumberedObjective {
       Tensor slab = corruption_.slab == Corruption::values ? store.values() : store.masters();
       if (corruption_.slab == Corruption::moment1) slab = optimizer.moment1();
       if (corruption_.slab == Corruption::moment2) slab = optimizer.moment2();
-      // A high bit of the mantissa: one of the lowest may vanish when updates are rounded.
+      // A high bit of the mantissa: a low one may vanish when updates are rounded.
       reinterpret_cast<std::uint32_t*>(slab.data<float>())[slab.numel() / 2] ^= 1u << 22;
     }
     return done;
@@ -233,7 +233,7 @@ class CorruptedObjective : public NumberedObjective {
   Corruption corruption_;
 };
 
-/// What parts from the others' is found at the next comparison, before it is saved.
+/// A divergence of one process is found at the next comparison, before it is saved.
 void check_corruption(Communicator& c, const Corruption& corruption) {
   if (c.size() == 1) return;
   const ScratchFolder own;
@@ -261,11 +261,11 @@ void check_corruption(Communicator& c, const Corruption& corruption) {
   const auto saved = checkpoint_steps(std::filesystem::path(config.run_dir) / "checkpoints");
   for (const std::int64_t step : saved)
     expect(step < corruption.found_at, "what was corrupted is saved");
-  c.barrier();  // the folder is the first one's
+  c.barrier();  // the folder belongs to rank 0
 }
 
-/// All roll back together, whoever keeps the masters: to the weights of a run that never had the
-/// skipped batches.
+/// All ranks roll back together, wherever the masters are. The weights equal those of a run without
+/// the skipped batches.
 void check_rolling_back(Communicator& c, int zero) {
   const ScratchFolder own;
   RunConfig config = numbered_run(c.size());
@@ -288,7 +288,7 @@ void check_rolling_back(Communicator& c, int zero) {
                                       "step-44" / "model.safetensors");
   }
   expect(checksums[0] == checksums[1], "rolling back gives other weights");
-  c.barrier();  // the folder is the first one's
+  c.barrier();  // the folder belongs to rank 0
 }
 
 void check_all(Communicator& c) {
@@ -312,9 +312,9 @@ void check_all(Communicator& c) {
   for (const auto slab : {Corruption::masters, Corruption::moment1, Corruption::moment2})
     check_corruption(c, {slab, 0, 7, 1000, 100, over});
   check_corruption(c, {Corruption::masters, 0, 17, 10, 20, "nothing is saved"});
-  check_corruption(c, {Corruption::values, 1, 100, 1000, 100,
-                       over});  // later, others' values would come in its place
-  // Last, for it makes all slower.
+  /// In a later step the values of other ranks would overwrite the corruption.
+  check_corruption(c, {Corruption::values, 1, 100, 1000, 100, over});
+  // This check comes last because it slows down all ranks.
   if (c.rank() == c.size() - 1) limit_cpu_level(CpuLevel::baseline);
   use_common_cpu_level(c);
   expect(cpu_level() == CpuLevel::baseline, "a process computes with what another lacks");

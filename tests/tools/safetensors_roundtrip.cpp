@@ -1,6 +1,6 @@
-// roundtrip IN OUT: reads every tensor and the metadata of IN and writes them to OUT. For comparing
-// files with those of Hugging Face's library (tests/reference/check_safetensors.py). Exits with 2
-// when IN is refused.
+// roundtrip IN OUT: reads every tensor and the metadata of IN and writes them to OUT.
+// tests/reference/check_safetensors.py compares the files with those of Hugging Face's library.
+// Exits with 2 when IN is rejected.
 #include <cstdio>
 
 #include "train/formats/safetensors.h"

@@ -1,15 +1,18 @@
-// The tokenizer on the command line, for tests/reference/check_tokenizer.py and for measuring.
-//   tokenizer_tool train unigram|bpe VOCAB_SIZE MODEL lower|cased FILE…   trains
-//   tokenizer_tool export MODEL lower|cased FOLDER                        writes the Hugging Face
-//   form tokenizer_tool encode FOLDER text|tokens < TEXT                       a line of ids for
-//   each line; special names as tokens or text tokenizer_tool offsets FOLDER text|tokens < TEXT a
-//   line of id:begin:end for each line, places in bytes tokenizer_tool json FOLDER < JSON a list of
-//   [id, begin, end] for each line, a text as JSON; or the
-//                                                                         message of a refusal
-//   tokenizer_tool decode FOLDER keep|skip < IDS                          a JSON text for each line
-//   of ids; special ones kept or skipped tokenizer_tool wrap FOLDER < JSON a line of id:type for
-//   each line, a list of one or two texts tokenizer_tool time FOLDER FILE… reads documents, encodes
-//   them, prints figures
+// The tokenizer as a command line tool, for tests/reference/check_tokenizer.py and measurements.
+// Special names in text are read as tokens with `tokens`, and as text with `text`.
+//   tokenizer_tool train unigram|bpe VOCAB_SIZE MODEL lower|cased FILE…   trains a model
+//   tokenizer_tool export MODEL lower|cased FOLDER       writes the files of Hugging Face's library
+//   tokenizer_tool encode FOLDER text|tokens < TEXT      a line of ids for each line
+//   tokenizer_tool offsets FOLDER text|tokens < TEXT     a line of id:begin:end in bytes for each
+// line
+//   tokenizer_tool json FOLDER < JSON                    a list of [id, begin, end] for each text
+// in
+//                                                        JSON, or the message of an error
+//   tokenizer_tool decode FOLDER keep|skip < IDS         a JSON text for each line of ids; special
+//                                                        tokens are kept or skipped
+//   tokenizer_tool wrap FOLDER < JSON                    a line of id:type for each list of one or
+//                                                        two texts
+//   tokenizer_tool time FOLDER FILE…                     encodes documents and prints the speed
 #include <chrono>
 #include <cstdio>
 #include <iostream>
@@ -49,7 +52,7 @@ void train(const Arguments& arguments) {
              trained.read_bytes);
 }
 
-/// Calls answer(line, out) for each line of the input and prints what it appends to out, as a line.
+/// Calls answer(line, out) for each line of the input and prints `out` as a line.
 template <class Answer>
 void for_each_line(const Answer& answer) {
   std::string out;
@@ -108,8 +111,8 @@ void decode(const Arguments& arguments) {
   });
 }
 
-/// A text or a pair as the model gets it, special tokens included. Texts come as JSON, for they may
-/// have several lines.
+/// Encodes a text or a pair with special tokens. Texts are JSON because they may have several
+/// lines.
 void wrap(const Arguments& arguments) {
   const auto tokenizer = open_tokenizer(arguments.at(1));
   for_each_line([&](const std::string& line, std::string& out) {

@@ -1,4 +1,4 @@
-// nystrom finetune: train a downstream task from one YAML file, once or with several seeds and
+// nystrom finetune: train a downstream task from one YAML file, once or as a sweep over seeds and
 // options.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>

@@ -1,4 +1,4 @@
-// nystrom forward: exact forward and backward on given ids.
+// nystrom forward: run the forward pass, and optionally the backward pass, on given token ids.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -22,7 +22,7 @@ void run(const ForwardOptions& options) {
   const Device device = options.common.apply();
   Log log(options.common.quiet);
   const ModelFolder folder = open_model_folder(options.model, options.common.overrides, log);
-  // The loss is not scaled here: gradients of many tokens would be 0.
+  // There is no loss scaling here: small gradients would underflow to 0 in f16.
   require_input(!options.gradients || options.dtype != "f16",
                 "--grad: f16 holds no small gradients; use --dtype bf16 or f32");
   const auto mode = options.gradients ? StoreMode::training : StoreMode::inference;

@@ -1,17 +1,19 @@
-// Reading and writing configurations: visitors over the field lists of train/config/config.h.
+// Reads and writes configurations with visitors over the field lists of train/config/config.h.
 //
-// Errors come all at once, in one InputError of a line each, in the order of the file and then of
-// the overrides:
+// One InputError reports all errors together, one per line: first those of the file in its order,
+// then those of the overrides.
 //   base.yaml:3:3: unknown key 'model.num_landmark'; did you mean 'num_landmarks'? (in
 //   'model.attention')
 //   --set optimizer.lerning_rate=3e-4: unknown key 'optimizer.lerning_rate'; did you mean
 //   'learning_rate'?
 //
-// Values. Whole numbers: digits, or any number without a fraction (1e3). Numbers: decimal and
-// finite. Booleans: true, false. Words and texts may stand in quotes, numbers and booleans may not.
-// null only where an option is optional; an empty value is null. An override is
-// `key.of.option=value`, the value in YAML (3e-4, [0.9, 0.95], {num_landmarks: 32}); a mapping
-// changes the options it names and leaves the others; the last one wins.
+// Values. A whole number consists of digits, or is any number without a fraction (1e3). Numbers are
+// decimal and finite. Booleans are true and false. Words and texts may be quoted; numbers and
+// booleans may not. Only optional options may be null. An empty value is null.
+//
+// Overrides. An override is `key.of.option=value` with a value in YAML: 3e-4, [0.9, 0.95] or
+// {num_landmarks: 32}. A mapping changes only the options that it names. If several overrides set
+// the same option, the last one applies.
 #pragma once
 
 #include <span>
@@ -28,39 +30,45 @@ namespace nystrom {
 
 using Overrides = std::span<const std::string>;
 
-/// The run that the file at `path` describes, with `overrides` applied; what neither gives keeps
-/// its default, of fine-tuning where there is a task. What follows from the rest: the head is the
-/// task's, a model with embed_dim and no task gets none, a vocab_size left out is that of the
-/// tokenizer to train, and segment_means_seq_len is data.sequence_length. With model.from the
-/// options of the model, and data.sequence_length, default to that folder's, which `read_start`
-/// tells. Throws InputError, also for a file that cannot be read.
+/// Reads the configuration of a run from the file at `path`, applies `overrides` and checks the
+/// result. Options that neither gives keep their defaults; a run with a task has the defaults of
+/// fine-tuning. If model.from is set, `read_start` gives the defaults of the model's options and of
+/// data.sequence_length.
+///
+/// Some values follow from others. The task decides the head; a model with embed_dim and without a
+/// task has no head. A missing vocab_size becomes tokenizer.train.vocab_size.
+/// segment_means_seq_len becomes data.sequence_length, except in a model from a folder with
+/// attention.semantics transformers.
+///
+/// Throws an InputError if the file cannot be read or has errors.
 RunConfig read_config(const std::string& path, const ReadStart& read_start,
                       Overrides overrides = {});
 
-/// A file that to_yaml wrote, as runs and checkpoints hold it: all options stand in it, so the
-/// folder of model.from is not looked at.
+/// Reads a file that to_yaml wrote, for example config.yaml in a run or checkpoint. It contains all
+/// options, so the folder of model.from is not opened. Throws an InputError like read_config.
 RunConfig read_resolved_config(const std::string& path, Overrides overrides = {});
 
-/// As read_config, from the text of a file called `name`.
+/// Does the same as read_config with the text of a file; `name` is its name in errors.
 RunConfig parse_config(std::string_view text, const std::string& name, const ReadStart& read_start,
                        Overrides overrides = {});
 
-/// As read_resolved_config, from the text of a file called `name`.
+/// Does the same as read_resolved_config with the text of a file; `name` is its name in errors.
 RunConfig parse_resolved_config(std::string_view text, const std::string& name,
                                 Overrides overrides = {});
 
-/// `config` with overrides applied and checked; `name` says in errors where it comes from. Throws
-/// InputError.
+/// Applies overrides to `config` and checks the result. `name` is the source of `config` in errors.
+/// Throws an InputError.
 RunConfig override_config(RunConfig config, const std::string& name, Overrides overrides);
 
-/// Applies overrides of `model.…` to a model that came from the file called `name`, and checks the
-/// result. Throws InputError.
+/// Applies overrides of `model.…` options to `model` and checks the result. `name` is the source of
+/// `model` in errors. Throws an InputError and leaves `model` unchanged if there is an error.
 void override_model(ModelConfig& model, const std::string& name, Overrides overrides);
 
-/// All options of `config` as a file that read_config reads back to the same.
+/// All options of `config` as YAML. read_resolved_config reads it back without loss.
 std::string to_yaml(const RunConfig& config);
 
-/// The same as paths and values in YAML, in order: {"model.attention.num_landmarks", "64"}.
+/// All options of `config` in order, as pairs of path and value in YAML:
+/// {"model.attention.num_landmarks", "64"}.
 std::vector<std::pair<std::string, std::string>> option_values(const RunConfig& config);
 
 }  // namespace nystrom

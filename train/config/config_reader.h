@@ -1,5 +1,5 @@
-// The visitor that fills structs from YAML, private to config_io.cpp. It never stops at an error:
-// it notes the place and goes on.
+// The visitor that fills structs from YAML, private to config_io.cpp. It does not stop at an error:
+// it records the error with its place and continues.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,8 +20,8 @@
 
 namespace nystrom {
 
-/// Where something was given: source 0 is the file, i the i-th override. Line 0: the source as a
-/// whole.
+/// A place in the input. Source 0 is the file, source i the i-th override. Line 0 means the whole
+/// source.
 struct Place {
   std::size_t source = 0;
   int line = 0;
@@ -30,20 +30,21 @@ struct Place {
   auto operator<=>(const Place&) const = default;
 };
 
-/// An option that the user gave, and whether its value was understood.
+/// An option that the user gave, and whether its value could be read.
 struct GivenOption {
   std::string path;
   Place place;
   bool understood = true;
 };
 
-/// The name of an option anywhere in the configuration and of the section it stands in.
+/// The name of an option, and the path of its section.
 struct KnownOption {
   std::string section;
   std::string name;
 };
 
-/// Lists every option: how a key in the wrong section finds its home.
+/// A visitor that lists every option. The list serves to suggest the right section for a misplaced
+/// key.
 struct OptionLister {
   std::vector<KnownOption>& options;
   std::string section;
@@ -58,7 +59,7 @@ struct OptionLister {
   }
 };
 
-/// What all readers of one configuration share.
+/// The errors and the given options of one configuration. All of its readers share them.
 class ConfigErrors {
  public:
   explicit ConfigErrors(std::vector<std::string> sources) : sources_(std::move(sources)) {}
@@ -67,15 +68,16 @@ class ConfigErrors {
     errors_.push_back({place, std::move(message)});
   }
   void add_given(GivenOption option) { given_.push_back(std::move(option)); }
-  /// Notes that what was given for the option at `path` was not understood.
+  /// Records that the value given for the option at `path` could not be read.
   void misunderstood(std::string_view path);
 
-  /// Adds what validate() found: each problem stands at the last place that gave one of its options
-  /// or a section around it. It is left out if one of them was not understood, so that no line
-  /// follows from another.
+  /// Adds the problems that validate() found. The place of a problem is the last one that gave one
+  /// of its options or an enclosing section. A problem is left out if the value of one of these
+  /// could not be read: it may only be a consequence.
   void add_problems(const Problems& problems);
 
-  /// Throws InputError with all lines in order, if there are any.
+  /// Throws an InputError if there are errors: one line for each, in the order of their places, and
+  /// at most 50.
   void throw_if_any();
 
  private:
@@ -91,24 +93,28 @@ class ConfigErrors {
   std::vector<GivenOption> given_;
 };
 
-/// The value of a scalar, or nothing if it is not of the type.
+/// The value of a scalar, or nothing if it is not a whole number. Numbers like 1e3 count as
+/// whole.
 std::optional<std::int64_t> parse_whole_number(std::string_view text);
+/// The value of a scalar, or nothing if it is not a finite decimal number.
 std::optional<double> parse_number(std::string_view text);
-/// "null", "a list", "a mapping", "'text'".
+/// A description of a node for messages: "null", "a list", "a mapping", "'text'".
 std::string describe_node(const YamlNode& node);
 
-/// Everything a reader of one file or override knows besides the node it reads.
+/// The context in which one file or override is read.
 struct ReaderContext {
   ConfigErrors& errors;
   const std::vector<KnownOption>& options;
   std::size_t source = 0;
 
   Place place(const YamlMark& mark) const { return {source, mark.line, mark.column}; }
-  /// Notes that `section` knows only the keys `known`, with the nearest of them or of all options.
+  /// Records an error for a key that is not among the keys `known` of `section`. The message
+  /// suggests the nearest name, first among `known`, then among all options.
   void unknown_key(const YamlEntry& entry, const std::string& section,
                    const std::vector<std::string>& known) const;
 };
 
+/// The visitor that reads one section from a YAML mapping.
 class SectionReader {
  public:
   SectionReader(const ReaderContext& context, const YamlNode& node, std::string section)
@@ -126,14 +132,14 @@ class SectionReader {
       else
         return any_number;
     }();
-    // A null has no place of its own.
+    // The parser gives no place for a null.
     const YamlMark mark =
         entry->value.kind == YamlNode::Kind::null ? entry->mark : entry->value.mark;
     if (!read(member, entry->value, mark, path(name), allowed))
       context_.errors.misunderstood(path(name));
   }
 
-  /// To call after the field list has been walked.
+  /// Records an error for every key that no field has. Call it after fields().
   void report_unknown_keys() const {
     for (const YamlEntry& entry : node_.entries) {
       if (std::ranges::find(known_, entry.key) == known_.end())
@@ -146,7 +152,8 @@ class SectionReader {
     return section_.empty() ? std::string(name) : fmt::format("{}.{}", section_, name);
   }
 
-  /// Each `read` returns whether the value was understood; if not, it has noted why.
+  /// Reads `node` into `value`. Like the other read functions it records an error and returns false
+  /// if the node does not fit. `or_null` is appended to the expected range in the message.
   template <class T>
   bool read(T& value, const YamlNode& node, const YamlMark& mark, const std::string& path,
             const Range& range, const char* or_null = "") {

@@ -1,4 +1,5 @@
-// The recipes inside the program: the files of configs/, commented YAML for users to copy and edit.
+// Recipes are commented YAML configurations for users to copy and edit. The program contains the
+// files of configs/.
 #pragma once
 
 #include <span>
@@ -7,18 +8,18 @@
 namespace nystrom {
 
 struct Recipe {
-  std::string_view name;  ///< of the file, without .yaml
-  std::string_view text;  ///< the file, byte for byte
+  std::string_view name;  ///< the file name without .yaml
+  std::string_view text;  ///< the unchanged content of the file
 };
 
-/// All recipes, the smallest first. Defined in a file that the build makes
-/// (train/config/embed_recipes.cmake).
+/// All recipes, the smallest first. train/config/embed_recipes.cmake generates the definition.
 std::span<const Recipe> recipes();
 
-/// The recipe called `name`; InputError with the nearest name when there is none.
+/// The recipe called `name`. Throws an InputError, which suggests the nearest name, if there is
+/// none.
 const Recipe& find_recipe(std::string_view name);
 
-/// What the first line of the recipe says, without its "# ".
+/// The first line of the recipe, without its "# ".
 std::string_view summary(const Recipe& recipe);
 
 }  // namespace nystrom

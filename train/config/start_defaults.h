@@ -1,4 +1,4 @@
-// What a run takes from the folder of model.from.
+// The defaults that a run takes from the folder of model.from.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,15 @@
 
 namespace nystrom {
 
-/// The defaults of a run that starts from a folder: its model, and the most tokens of a sequence
-/// that it was trained with.
+/// The defaults of a run that starts from a folder: the folder's model, and the maximum number of
+/// tokens in a sequence of its training.
 struct StartDefaults {
   ModelConfig model;
   std::int64_t sequence_length = 0;
 };
 
-/// Reads them from the folder that model.from names. InputError where that is impossible.
+/// Reads the defaults from the folder `from`, the value of model.from. Throws an InputError if that
+/// fails.
 using ReadStart = std::function<StartDefaults(const std::string& from)>;
 
 }  // namespace nystrom

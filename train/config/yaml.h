@@ -1,5 +1,5 @@
-// The part of YAML that configurations need, as a tree with places: one document of mappings, lists
-// and scalars.
+// A parser for the part of YAML that configurations need: one document of mappings, lists and
+// scalars. The result is a tree whose nodes know their place in the text.
 #pragma once
 
 #include <cstddef>
@@ -11,10 +11,10 @@
 
 namespace nystrom {
 
-/// The longest text that parse_yaml reads: a configuration is short.
+/// The maximum size of a text for parse_yaml, in bytes.
 inline constexpr std::size_t max_yaml_bytes = std::size_t{1} << 20;
 
-/// A place in a text, counted from 1.
+/// A place in a text. Lines and columns are counted from 1.
 struct YamlMark {
   int line = 1;
   int column = 1;
@@ -27,13 +27,12 @@ struct YamlNode {
 
   Kind kind = Kind::null;
   std::string text;     // of a scalar
-  bool quoted = false;  // the scalar stood in quotes or was a block of text, so it is no number,
-                        // true, false or null
+  bool quoted = false;  // a quoted scalar or a block of text: never a number, true, false or null
   YamlMark mark;
   std::vector<YamlNode> items;     // of a list
-  std::vector<YamlEntry> entries;  // of a mapping, as written: a key may be there twice
+  std::vector<YamlEntry> entries;  // of a mapping, as written: keys may be duplicates
 
-  /// The first value under `key`, or nullptr.
+  /// The first entry with `key`, or nullptr.
   const YamlEntry* find(std::string_view key) const;
 };
 
@@ -43,19 +42,19 @@ struct YamlEntry {
   YamlNode value;
 };
 
-/// A text that cannot be read, and the place in it.
+/// Thrown for a text that parse_yaml refuses, with the place of the error.
 class YamlError : public InputError {
  public:
   YamlError(YamlMark place, std::string message) : InputError(std::move(message)), mark(place) {}
   YamlMark mark;
 };
 
-/// Reads a text of one document; an empty one is null. Throws YamlError for what is not YAML and
-/// for what configurations do without: more than max_yaml_bytes, nesting deeper than 32, anchors,
-/// aliases, tags, a second document, control characters, invalid UTF-8.
+/// Parses one YAML document; an empty text gives a null node. Throws a YamlError for invalid YAML
+/// or UTF-8, and for features that configurations do not use: anchors, aliases, tags, a second
+/// document and control characters. The limits are max_yaml_bytes and a nesting depth of 32.
 YamlNode parse_yaml(std::string_view text);
 
-/// `text` in single quotes for a message: cut after 80 bytes, control characters as \xNN.
+/// `text` in single quotes for a message, cut after 80 bytes. Control characters become \xNN.
 std::string quote_for_message(std::string_view text);
 
 }  // namespace nystrom

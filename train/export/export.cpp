@@ -95,13 +95,12 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder,
                           const ExportOptions& options, Log& log) {
   ModelConfig config = with_context(
       printable_path(source.path), [&] { return exported_config(source.config, options.softmax); });
-  const fs::path place = require_empty_target(folder);  // both before the weights are read
+  const fs::path place = require_empty_target(folder);  // before the weights are read
   const auto loaded = load_model(source.path, source.config, DType::f32, StoreMode::inference);
   const Model& model = *loaded;
   const auto tokenizer = open_tokenizer_of(source);
-  if (tokenizer)
-    set_text_ends(config, tokenizer->special());  // folders of older versions have the defaults of
-                                                  // transformers' class
+  /// Folders of older versions have the defaults of transformers' class.
+  if (tokenizer) set_text_ends(config, tokenizer->special());
   NewFolder written(place);
   write_text_file(written.path() / "config.json", hf_config_text(config, ModelType::transformers));
   write_safetensors(written.path() / "model.safetensors", f32_weights(model));

@@ -44,7 +44,7 @@ ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& opti
                                            config.attention.kind == AttentionKind::softmax);
   config.attention.num_landmarks = landmarks;
   config.max_position_embeddings = options.length;
-  // Hugging Face's exact case stays one.
+  // A model that is exact in transformers stays exact.
   config.segment_means_seq_len = exact ? landmarks : options.length;
   const std::vector<std::string> wrong = messages_of(problems(config));
   require_input(wrong.empty(), "{} with {} positions: {}", where, options.length,
@@ -102,9 +102,8 @@ ExtendResult write_extended(const ModelFolder& source, const ExtendOptions& opti
   const auto model = extend_model(source, options);
   const auto tokenizer = open_tokenizer_of(source);
   ModelConfig config = model->config();
-  if (tokenizer)
-    set_text_ends(config, tokenizer->special());  // folders of older versions have the defaults of
-                                                  // transformers' class
+  /// Folders of older versions have the defaults of transformers' class.
+  if (tokenizer) set_text_ends(config, tokenizer->special());
   NewFolder written(place);
   write_text_file(written.path() / "config.json", hf_config_text(config));
   write_safetensors(written.path() / "model.safetensors", weight_tensors(*model));

@@ -18,7 +18,7 @@ std::string place(const Shape& shape, std::int64_t index) {
   return text;
 }
 
-/// Elements of an i64 or i32 tensor; not by way of double, which holds no whole numbers beyond 2⁵³.
+/// Returns the elements of an i64 or i32 tensor. Double would lose integers beyond 2⁵³.
 std::vector<std::int64_t> whole_numbers(const Tensor& tensor) {
   const Tensor flat = tensor.contiguous();
   const auto copied = [&](const auto* values) {
@@ -33,7 +33,7 @@ void require_not_empty(const char* name, const Shape& shape) {
                 "{} are {}; expected at least one sequence of at least one position", name, shape);
 }
 
-/// Inputs of one call, taken by name and checked one by one.
+/// The inputs of one call, selected by name and checked one by one.
 class Inputs {
  public:
   explicit Inputs(const NamedTensors& tensors) : tensors_(tensors) {}
@@ -49,7 +49,8 @@ class Inputs {
     return tensors_.at(name);
   }
 
-  /// Whole numbers as i64, each within lowest … highest, or the one value `also`.
+  /// Returns integers as i64. Throws an InputError for a value outside lowest … highest that is not
+  /// `also`.
   Tensor integers(const std::string& name, const Shape& shape, std::int64_t lowest,
                   std::int64_t highest, std::int64_t also) {
     const Tensor& tensor = any(name);
@@ -94,7 +95,7 @@ class Inputs {
   }
 
   const NamedTensors& tensors_;
-  std::set<std::string> known_, used_;  // asked for at all; asked for and there
+  std::set<std::string> known_, used_;  // requested names; requested names that exist
 };
 
 Tensor as_mask(const Tensor& ones_and_zeros) {
@@ -103,14 +104,14 @@ Tensor as_mask(const Tensor& ones_and_zeros) {
   return Tensor::from(values, ones_and_zeros.shape());
 }
 
-/// Whether a sample is several rows: choices, or the texts of two towers. Its tensors are [b, rows,
-/// n].
+/// Whether a sample has several rows: choices, or the texts of two towers. Its tensors are then [b,
+/// rows, n].
 bool has_rows(const ModelConfig& config) {
   return config.head == Head::multiple_choice || config.has_towers();
 }
 
-/// The model's input, with the choices of a multiple-choice batch, or the two texts of towers, as
-/// rows.
+/// Builds the model's input. The choices of multiple-choice samples and the two texts of towers
+/// become rows.
 ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
   ModelInput result;
   Shape shape;
@@ -146,7 +147,7 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
   return result;
 }
 
-/// The loss that the inputs ask for; undefined when they hold no labels.
+/// The loss for the given labels; undefined without labels.
 Var loss_of(const ModelConfig& config, const ModelOutput& out, Inputs& inputs, std::int64_t rows) {
   if (config.head == Head::question_answering) {
     const bool start_given = inputs.has("start_positions"), end_given = inputs.has("end_positions");

@@ -7,7 +7,7 @@
 namespace nystrom {
 namespace {
 
-/// How Hugging Face's hub and its Auto classes call what a head does.
+/// The names of a head's task on Hugging Face's hub and in its Auto classes.
 struct Task {
   const char* pipeline;
   const char* auto_class;
@@ -81,7 +81,7 @@ std::string what_it_is(const ModelCard& card) {
                         c.segment_means_seq_len));
 }
 
-/// Keyword arguments of a call of the tokenizer.
+/// Keyword arguments of a tokenizer call.
 std::string tokenizer_arguments(const ModelCard& card) {
   return fmt::format("truncation=True, max_length={}{}", card.longest,
                      is_exact_in_transformers(card.config) ? "" : ", padding=\"max_length\"");
@@ -98,7 +98,7 @@ std::string fill_mask_code(const ModelCard& card) {
       tokenizer_arguments(card));
 }
 
-/// The model called by itself.
+/// Code that calls the model directly.
 std::string call_code(const ModelCard& card) {
   const ModelConfig& config = card.config;
   const Task task = task_of(config.head);

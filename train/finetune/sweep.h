@@ -1,4 +1,4 @@
-// The same fine-tuning run with several seeds and over a grid of options, one after another.
+// A sweep: fine-tuning runs with several seeds over a grid of options, one after another.
 #pragma once
 
 #include <string>
@@ -11,58 +11,63 @@
 
 namespace nystrom {
 
-/// One axis of a grid: an option and its values, in YAML.
+/// One axis of a grid: an option and its values in YAML.
 struct GridAxis {
-  std::string option;  ///< its path: "optimizer.learning_rate"
+  std::string option;  ///< path of the option: "optimizer.learning_rate"
   std::vector<std::string> values;
 };
 
-/// From "learning_rate=2e-5,3e-5": the option by its path, or by its last part where only one
-/// option is called that. InputError.
+/// Parses "learning_rate=2e-5,3e-5". The option is a path, or its last part if that is unambiguous.
+/// Throws an InputError if the text is invalid or the option is run_dir or seed.
 GridAxis parse_grid_axis(const std::string& text);
 
 struct SweepOptions {
-  std::int64_t seeds = 1;  ///< runs of each point: with the configuration's seed, and the next ones
+  std::int64_t seeds = 1;  ///< runs per point; their seeds count up from the configuration's seed
   std::vector<GridAxis> grid;
 };
 
 /// One finished run.
 struct SweepRun {
   std::int64_t seed = 0;
-  std::string folder;  ///< its run directory
+  std::string folder;  ///< the run directory
   std::int64_t steps = 0, best_step = 0;
-  std::string metric;  ///< the task's …
-  double value = 0;    ///< … at the best checkpoint; NaN where no evaluation defined it
+  std::string metric;  ///< the name of the task's metric
+  double value = 0;    ///< the metric at the best checkpoint; NaN if no evaluation defined it
 };
 
-/// The runs with one choice of options.
+/// A point of the grid: the runs with the same options.
 struct SweepPoint {
   std::vector<std::string> overrides;  ///< "optimizer.learning_rate=2e-5"
   std::vector<SweepRun> runs;
 
-  std::string name()
-      const;  ///< the last parts of the overrides: "learning_rate=2e-5"; empty without a grid
-  double mean() const;       ///< NaN where a run's value is
-  double deviation() const;  ///< of the sample (n − 1); 0 for one run, NaN where the mean is
+  /// The overrides without the sections of their options: "learning_rate=2e-5"; empty without a
+  /// grid.
+  std::string name() const;
+  /// The mean of the runs' values; NaN if one of them is NaN.
+  double mean() const;
+  /// The sample standard deviation (n − 1) of the runs' values. It is 0 for one run, and NaN if the
+  /// mean is NaN.
+  double deviation() const;
 };
 
 struct SweepResult {
   std::string metric;
   std::vector<SweepPoint> points;  ///< in the order of the grid, the last axis fastest
-  bool interrupted = false;        ///< then the last runs are missing
+  bool interrupted = false;        ///< true: a stop signal ended the sweep; some runs are missing
 
-  /// The point of the largest mean; a defined one where there is any.
+  /// The point with the largest mean. A NaN mean is less than every other.
   const SweepPoint& best() const;
 };
 
-/// Fine-tunes the configuration at `path` once a point and seed, in RUN_DIR/POINT/seed-S. Runs that
-/// are finished are not run again, others go on where they were. RUN_DIR/summary.json holds what is
-/// finished, after every run.
+/// Fine-tunes the configuration at `path` for each point and seed, in RUN_DIR/POINT/seed-S.
+/// Finished runs are not repeated; unfinished ones continue. RUN_DIR/summary.json is updated after
+/// every run and contains all finished ones. Throws an InputError if a point is invalid, before the
+/// first run.
 SweepResult run_sweep(const std::string& path, const std::vector<std::string>& overrides,
                       const SweepOptions& options, Log& log, Device device,
                       Communicator& communicator);
 
-/// The table for people: a line a point, and the best.
+/// The results as a text table: one line per point, and a last line with the best point.
 std::string sweep_table(const SweepResult& result);
 
 }  // namespace nystrom

@@ -1,5 +1,4 @@
-// The data of a downstream task as a model takes it: its tokenizer, its labels, and the reading of
-// its files.
+// Reads the data of a downstream task for a model.
 #pragma once
 
 #include <memory>
@@ -15,21 +14,21 @@ namespace nystrom {
 /// Reads the files of one task for one model.
 class TaskReader {
  public:
-  /// `task` is resolved and `labels` are its labels (for features: names of the classes, or none);
-  /// `tokenizer` is null for features.
+  /// `task` must be resolved (resolve_task). `labels` are its labels; for features they are the
+  /// names of the classes, or empty. `tokenizer` is null for features.
   TaskReader(TaskConfig task, LabelSet labels, std::shared_ptr<const Tokenizer> tokenizer,
              const ModelConfig& model, std::int64_t sequence_length);
 
-  /// InputError for the first thing wrong in the files, and for features of another width and token
-  /// types that the model does not know.
+  /// Reads the files that match `patterns`. Throws an InputError for the first error in the files.
+  /// The width of features and the token types must fit the model.
   std::shared_ptr<const TaskDataset> read(const std::vector<std::string>& patterns,
                                           Labelled labelled) const;
-  /// Examples in memory; not of features.
+  /// Makes a data set from examples in memory. Not for features.
   std::shared_ptr<const TaskDataset> from(const std::vector<Example>& examples) const;
 
   const TaskConfig& task() const { return task_; }
   const LabelSet& labels() const { return labels_; }
-  /// How batches for this model are padded.
+  /// The padding of batches for this model.
   PaddingOptions padding() const { return padding_; }
 
  private:
@@ -46,8 +45,8 @@ class TaskReader {
   PaddingOptions padding_;
 };
 
-/// Names of a model's outputs: those of `labels`, or one for a value, or Hugging Face's default
-/// where outputs are no labels.
+/// The names of a model's outputs, for ModelConfig::labels: the labels of the data set, or LABEL_0
+/// for values. A data set without labels gives the default of Hugging Face.
 std::vector<std::string> output_names(const TaskDataset& dataset);
 
 }  // namespace nystrom

@@ -11,8 +11,8 @@ namespace nystrom {
 
 namespace {
 
-/// What the model said to a batch, as bytes to exchange: the samples, then one or two outputs. All
-/// numbers are f64.
+/// The model's outputs for a batch, as bytes that processes can exchange. They contain the indices
+/// of the samples, then one or two outputs; all numbers are f64.
 std::string packed(const Batch& batch, const std::vector<Tensor>& outputs) {
   std::vector<double> numbers = {static_cast<double>(batch.samples.size())};
   for (const std::int64_t sample : batch.samples) numbers.push_back(static_cast<double>(sample));
@@ -24,7 +24,7 @@ std::string packed(const Batch& batch, const std::vector<Tensor>& outputs) {
   return {reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(double)};
 }
 
-/// Gives `scorer` what such bytes hold; none are no batch.
+/// Unpacks the bytes of packed() and adds them to `scorer`. Empty bytes mean no batch.
 void score_outputs(const std::string& bytes, TaskTarget target, TaskScorer& scorer) {
   if (bytes.empty()) return;
   std::vector<double> numbers(bytes.size() / sizeof(double));
@@ -62,7 +62,8 @@ TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const Tas
   const std::int64_t batches = (dataset->size() + batch_size - 1) / batch_size;
   std::vector<double> losses(static_cast<std::size_t>(batches), 0);
   double targets = 0;
-  // A batch each, and then everybody scores all of them: no more than these are ever held.
+  // In each round every process computes one batch, then all processes score the batches of all.
+  // Only the outputs of one round are in memory.
   for (std::int64_t begin = 0; begin < batches; begin += options.world_size) {
     std::string own;
     if (const auto batch = loader.next()) {

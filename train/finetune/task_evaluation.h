@@ -1,4 +1,4 @@
-// How well a model does a task.
+// Evaluation of a model on a downstream task.
 #pragma once
 
 #include <functional>
@@ -14,15 +14,15 @@ struct TaskEvaluation {
   double loss = 0;  ///< mean over the targets
 };
 
-/// Every sample of a labelled data set once, `batch_size` at a time; no dropout. `progress` is
-/// called with the number of samples done. The work is spread over the processes, and the result is
-/// the same bits in any number of them.
+/// Evaluates each sample of a labelled data set once, in batches of `batch_size`, without dropout.
+/// `progress` is called with the number of samples done. The processes share the work. The result
+/// is bit-identical in all of them and for any number of processes.
 TaskEvaluation evaluate_task(const Model& model, const std::shared_ptr<const TaskDataset>& dataset,
                              const PaddingOptions& padding, std::int64_t batch_size,
                              Communicator& communicator,
                              const std::function<void(std::int64_t)>& progress = {});
 
-/// "accuracy 0.9123, f1 0.9034", the one that decides first.
+/// The scores as text, the decisive metric first: "accuracy 0.9123, f1 0.9034".
 std::string describe(const TaskScores& scores);
 
 }  // namespace nystrom

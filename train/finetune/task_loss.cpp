@@ -5,10 +5,10 @@
 namespace nystrom {
 namespace {
 
-/// Scores that padding can have without taking part in a softmax: exp of it is 0 in every type.
+/// The penalty that excludes a position from a softmax: its exp is 0 in every dtype.
 constexpr double excluded = -1e9;
 
-/// [b, n] in `dtype`: 0 where valid, `excluded` where padded.
+/// The penalty for each position of an attention mask [b, n]: 0 if valid, `excluded` if padding.
 Tensor padding_penalty(const Tensor& mask, DType dtype, Device device) {
   std::vector<double> values;
   for (const double valid : mask.to_doubles()) values.push_back(valid != 0 ? 0 : excluded);

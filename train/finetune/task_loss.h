@@ -1,4 +1,4 @@
-// What a model computes for a batch of a task, and the loss of it.
+// The outputs of a model for a batch of a downstream task, and their loss.
 #pragma once
 
 #include "data/tasks/task_loader.h"
@@ -6,15 +6,18 @@
 
 namespace nystrom {
 
-/// The outputs for a batch, in the form that the task asks for: logits of choices as [b, c].
+/// Runs the model on a batch. For multiple choice the logits are reshaped to [b, c], with c choices
+/// per example.
 ModelOutput task_output(const Model& model, const Batch& batch, const RunContext& run = {});
 
-/// The loss of a labelled batch, divided by `normaliser` in the place of its own number of targets:
-/// cross-entropy of classes, of words and of choices, the squared error of values, ½ (start + end)
-/// of spans. [1] in the accumulate type.
+/// The loss of a labelled batch: the sum over its targets, divided by `normaliser`. The result has
+/// shape [1] and the accumulate dtype. Classes, words and choices have the cross-entropy loss,
+/// values the squared error, and spans the mean of the start and end cross-entropies. Throws an
+/// Error for TaskTarget::none.
 ///
-/// Spans compete with all positions of their row. Hugging Face counts padding among them; under
-/// semantics nystrom it is left out, so that what a sample costs does not depend on its batch.
+/// The softmax of a span runs over all positions of its row. In Hugging Face these include padding.
+/// With semantics nystrom padding is excluded, so that the loss of a sample does not depend on its
+/// batch.
 Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& out,
               const Batch& batch, double normaliser);
 

@@ -1,4 +1,4 @@
-// What a fine-tuned model says about examples.
+// Predictions of a fine-tuned model.
 #pragma once
 
 #include <optional>
@@ -9,44 +9,45 @@
 
 namespace nystrom {
 
-/// Characters of a text.
+/// A range of characters in a text, in code points; `end` is exclusive.
 struct CharacterRange {
   std::int64_t start = 0, end = 0;
 };
 
-/// One thing that a model says, and how probable it is.
+/// A predicted label, entity, answer or choice, and its probability.
 struct Guess {
-  std::string label;  ///< a label, the type of an entity, or the text of an answer or a choice;
-                      ///< empty: there is no answer
-  double score = 0;
-  std::string word{};                     ///< entities and words: the text that is labelled
-  std::optional<CharacterRange> place{};  ///< of entities and answers in the text
+  /// A label, the type of an entity, or the text of an answer or a choice. Empty: no answer.
+  std::string label;
+  double score = 0;                       ///< the probability, from 0 to 1
+  std::string word{};                     ///< the labelled text, for entities and words
+  std::optional<CharacterRange> place{};  ///< the place in the text, for entities and answers
 };
 
-/// What a model says about one example: a value, or guesses: labels, answers and choices the most
-/// probable first, entities and words in the order of the text.
+/// The prediction for one example: a value or guesses. Labels, answers and choices are sorted by
+/// probability, highest first. Entities and words are in the order of the text.
 struct Prediction {
   std::optional<double> value;
   std::vector<Guess> guesses;
 };
 
-/// Predictions in the order of the examples, and what encoding made of these: some may be cut.
+/// The predictions in the order of the examples, and the counts of encoded and truncated examples.
 struct Predictions {
   std::vector<Prediction> all;
   EncodingCounts counts;
 };
 
-/// Predictions for examples. Labels that they have are not looked at. `top_k`: most guesses of
-/// labels, answers and choices.
+/// Predicts examples in batches of `batch_size` and ignores their labels. `top_k` is the maximum
+/// number of guesses for labels, answers and choices. Throws an InputError for an invalid example.
 Predictions predict_examples(const TaskModel& task, const std::vector<Example>& examples,
                              std::int64_t batch_size, std::int64_t top_k);
-/// The same for a file of features.
+/// Does the same for the samples in files of features.
 Predictions predict_features(const TaskModel& task, const std::vector<std::string>& files,
                              std::int64_t batch_size, std::int64_t top_k);
 
-/// One JSON value, with the fields of Hugging Face's pipelines: a list of {label, score}; {value};
-/// a list of {entity_group, score, word, start, end}, or of {label, score, word} where labels are
-/// no entities; a list of {answer, score, start, end}; a list of {choice, score}.
+/// A prediction as JSON, with the fields of Hugging Face's pipelines. A value is {value}. All
+/// others are lists. Items are {label, score} for classes, {answer, score, start, end} for
+/// questions and {choice, score} for choices. Entities are {entity_group, score, word, start, end};
+/// labels that are not entity tags are {label, score, word}.
 std::string prediction_json(const TaskModel& task, const Prediction& prediction);
 
 }  // namespace nystrom

@@ -9,7 +9,7 @@
 namespace nystrom {
 namespace {
 
-/// Outputs of the head that are labels of the task.
+/// The labels of the model if its outputs are classes; empty for values.
 LabelSet labels_of(const ModelConfig& config, const TaskConfig& task) {
   const bool classes =
       has_labels(*task.kind) || (task.kind == TaskKind::features && config.num_labels() > 1);
@@ -52,8 +52,9 @@ RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string
   } else {
     config.task.kind = task_of(folder.config);
     config.model = folder.config;
-    config.model.attention.semantics = Semantics::nystrom;  // the length that transformers' needs
-                                                            // is the model's, not that of the data
+    // With semantics transformers the model has a fixed length, which data.sequence_length need not
+    // equal. The folder's model replaces this one below.
+    config.model.attention.semantics = Semantics::nystrom;
     config.data.sequence_length = trained_length(folder);
     config.task.stride = std::min(config.task.stride, config.data.sequence_length / 4);
     if (config.task.kind == TaskKind::choice) config.task.columns.choices = {"choices"};
@@ -86,8 +87,8 @@ TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType d
   require_input(has_task(settings),
                 "{}: is a {}, and no task is known; name one: --set task.kind=classification",
                 where, enum_name(folder.config.head));
-  const std::vector<std::string> given_labels =
-      settings.task.labels;  // those of a recipe give way to the model's
+  // Only labels that the user gave must equal the model's; resolve_task adds those of a recipe.
+  const std::vector<std::string> given_labels = settings.task.labels;
   settings.task = resolve_task(settings.task);
   TaskModel result;
   const TaskConfig& task = settings.task;

@@ -1,4 +1,4 @@
-// A trained model in use: how it was trained, its task, its tokenizer and its labels, from its
+// Opens a trained model for use, with the settings, the task, the tokenizer and the labels of its
 // folder.
 #pragma once
 
@@ -12,36 +12,38 @@
 
 namespace nystrom {
 
-/// Overrides of the model, and those of everything else.
+/// Overrides, split into those of the section `model` and all others.
 struct SplitOverrides {
   std::vector<std::string> model, run;
-  /// InputError for an option whose section is neither `model` nor among `sections`.
+  /// Throws an InputError for an option whose section is neither `model` nor among `sections`.
   SplitOverrides(const std::vector<std::string>& overrides,
                  const std::vector<std::string>& sections);
 };
 
-/// How the model of a folder was trained: from the run's file `given`, else from the config.yaml of
-/// the folder, else the defaults, with the sequences that the model was trained with and the task
-/// that its head is for. `overrides` come last. model is the folder's.
+/// The settings with which the model of a folder was trained. They come from the run's file
+/// `given`, else from config.yaml in the folder. Without either they are the defaults, with the
+/// trained sequence length and the task of the model's head. `overrides` are applied last. `model`
+/// in the result is that of the folder. Throws an InputError.
 RunConfig settings_of(const ModelFolder& folder, const std::optional<std::string>& given,
                       const std::vector<std::string>& overrides);
 
-/// settings_of for a masked language model. InputError when the model cannot take sequences of that
-/// length.
+/// settings_of for a masked language model. Throws an InputError if data.sequence_length does not
+/// fit the model.
 RunConfig masked_lm_settings(const ModelFolder& folder, const std::vector<std::string>& overrides);
 
-/// The kind of task that a head is for; nothing for masked language models and bare encoders.
+/// The kind of task of the model's head; nothing for masked language models and bare encoders.
 std::optional<TaskKind> task_of(const ModelConfig& config);
 
-/// A model that does a task, ready to be asked.
+/// A loaded model for a task.
 struct TaskModel {
-  RunConfig settings;  ///< the task resolved
+  RunConfig settings;  ///< settings.task is resolved
   std::unique_ptr<Model> model;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< null for features
   std::unique_ptr<TaskReader> reader;
 };
 
-/// InputError when model and task do not fit: another head, or another number of labels.
+/// Loads the model and the tokenizer of a folder, for the task of `settings`. Throws an InputError
+/// if the tokenizer is missing, or the model's head or labels do not fit the task.
 TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType dtype,
                           Device device);
 

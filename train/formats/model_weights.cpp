@@ -17,7 +17,7 @@ constexpr std::size_t max_index_bytes = std::size_t{16} << 20;
 bool is_shard_name(std::string_view name) {
   constexpr std::string_view suffix = ".safetensors";
   return name.size() > suffix.size() && name.ends_with(suffix) &&
-         is_tensor_name(name);  // the same characters
+         is_tensor_name(name);  // the same characters are valid
 }
 
 [[noreturn]] void report_absent(const std::filesystem::path& folder) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t chunk_bytes = std::int64_t{1} << 20;
 
-/// Calls f(TypeTag<T>{}) with the type in which floating values lie in the file.
+/// Calls f(TypeTag<T>{}) with the C++ type of floating values in the file.
 template <class F>
 void visit_stored_float(StoredType type, F&& f) {
   if (type == StoredType::f16) return f(TypeTag<f16>{});
@@ -38,7 +38,7 @@ T narrow(double value) {
   }
 }
 
-/// Converts `count` values at `source`; returns the position of the first non-finite result, or -1.
+/// Converts `count` values at `source`. Returns the position of the first non-finite result, or -1.
 template <class From, class To>
 std::int64_t convert(const std::byte* source, To* destination, std::int64_t count) {
   std::int64_t non_finite = -1;
@@ -51,8 +51,8 @@ std::int64_t convert(const std::byte* source, To* destination, std::int64_t coun
   return non_finite;
 }
 
-/// Takes the values of one chunk to element `first` of `destination`; returns the first non-finite
-/// one or -1.
+/// Copies the values of one chunk to `destination`, starting at element `first`. Returns the
+/// position of the first non-finite value, or -1.
 std::int64_t place(const std::vector<std::byte>& chunk, StoredType type, Tensor& destination,
                    std::int64_t first) {
   const std::int64_t count = static_cast<std::int64_t>(chunk.size()) / stored_size(type);
@@ -150,7 +150,7 @@ void SafetensorsFile::read_into(const std::string& name, Tensor& destination,
 
 namespace {
 
-/// Bytes of a contiguous CPU tensor.
+/// The bytes of a contiguous CPU tensor.
 std::span<const std::byte> bytes_of(const Tensor& tensor) {
   const CView view = tensor;
   return {static_cast<const std::byte*>(view.data), static_cast<std::size_t>(tensor.bytes())};

@@ -15,7 +15,8 @@ namespace {
 
 constexpr const char* metadata_key = "__metadata__";
 constexpr int max_header_depth = 4;
-// Of tensors and of metadata entries, so that a small hostile file cannot ask for much memory.
+// Limit for tensors and for metadata entries. A small hostile file cannot make the reader allocate
+// much memory.
 constexpr std::size_t max_header_entries = 200'000;
 
 struct TypeEntry {
@@ -49,7 +50,7 @@ StoredType parse_type(const std::string& tensor, const std::string& name) {
                   tensor, printable(name), known ? "not supported" : "unknown"));
 }
 
-/// What `value` is, for messages.
+/// The kind of `value` for error messages.
 const char* value_name(const nlohmann::json& value) {
   if (value.is_string()) return "a string";
   if (value.is_number_unsigned()) return "a whole number";
@@ -66,7 +67,8 @@ std::string quoted(const std::string& text) {
   }
 }
 
-/// Tensors as the header lists them, checked one by one but not yet against each other.
+/// Reads the tensors of the header and checks each one alone. check_layout checks them against each
+/// other.
 class HeaderReader final : public StrictSax {
  public:
   HeaderReader() : StrictSax("header", max_header_depth) {}
@@ -167,15 +169,15 @@ class HeaderReader final : public StrictSax {
   SafetensorsHeader header_;
   Where where_ = Where::outside;
   std::string key_;
-  StoredTensor tensor_;  // the one being read, and its parts
+  StoredTensor tensor_;  // the tensor being read; its fields follow
   std::string dtype_;
   std::vector<std::int64_t> shape_;
   std::vector<std::int64_t> offsets_;
   std::set<std::string> seen_;
 };
 
-/// Size of the tensor's elements, with zeros counted as ones so that strides cannot overflow
-/// either.
+/// Computes the size of the tensor in bytes and checks it for overflow. Zeros count as ones, so
+/// that strides cannot overflow either.
 void check_size(const StoredTensor& tensor) {
   std::int64_t product = stored_size(tensor.type);
   bool empty = false;
@@ -196,7 +198,7 @@ void check_size(const StoredTensor& tensor) {
                 tensor.bytes());
 }
 
-/// The order in which tensors are written.
+/// The order of tensors in a written file.
 bool written_before(const StoredTensor& a, const StoredTensor& b) {
   return a.type != b.type ? a.type < b.type : a.name < b.name;
 }
@@ -226,7 +228,7 @@ void check_layout(std::vector<StoredTensor>& tensors, std::int64_t data_bytes) {
                 data_bytes - position);
 }
 
-/// The header's JSON text as written here; Hugging Face's library writes the same.
+/// The JSON text of a header. Hugging Face's library writes the same text.
 std::string header_text(const SafetensorsHeader& header,
                         const std::map<std::string, std::string>& metadata) {
   std::string text = "{";
@@ -246,7 +248,7 @@ std::string header_text(const SafetensorsHeader& header,
   return text + "}";
 }
 
-/// The checksum of everything the header says but the checksums.
+/// The checksum of the header's content without the checksums.
 std::string header_checksum(const SafetensorsHeader& header) {
   const std::string text = header_text(header, header.metadata);
   Checksum checksum;
@@ -258,7 +260,7 @@ bool is_checksum(const std::string& text) {
   return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
-/// The JSON text under integrity_key.
+/// Reads the JSON text stored under integrity_key.
 class ChecksumReader final : public StrictSax {
  public:
   explicit ChecksumReader(std::size_t max_entries)
@@ -291,7 +293,7 @@ class ChecksumReader final : public StrictSax {
 /// Moves the checksums from the metadata to their tensors.
 void take_checksums(SafetensorsHeader& header) {
   for (const auto& [key, value] : header.metadata) {
-    // A key one damaged byte away from ours would otherwise pass as a file without checksums.
+    // Without this check a key with one damaged byte would pass as a file without checksums.
     const bool damaged =
         key.find("nystrom") != std::string::npos || key.find("integrity") != std::string::npos;
     require_input(!damaged || key == integrity_key,
@@ -300,7 +302,7 @@ void take_checksums(SafetensorsHeader& header) {
   }
   const auto found = header.metadata.find(integrity_key);
   if (found == header.metadata.end()) return;
-  ChecksumReader reader(header.tensors.size() + 1);  // one for the header
+  ChecksumReader reader(header.tensors.size() + 1);  // plus one for the header
   reader.parse(found->second);
   std::map<std::string, std::string> checksums = reader.take();
   header.metadata.erase(found);

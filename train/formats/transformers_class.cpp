@@ -5,7 +5,7 @@
 namespace nystrom {
 namespace {
 
-/// What is in the way whatever the attention computes.
+/// The reason why transformers cannot run the model, independent of its attention; empty if none.
 std::string obstacle_of_structure(const ModelConfig& config) {
   if (config.embed_dim)
     return fmt::format(
@@ -29,7 +29,7 @@ std::string obstacle_of_structure(const ModelConfig& config) {
   return "";
 }
 
-/// What is in the way of Nyström attention at the model's length.
+/// The reason why transformers cannot run Nyström attention at the model's length; empty if none.
 std::string obstacle_of_length(const ModelConfig& config) {
   const std::int64_t length = config.segment_means_seq_len,
                      landmarks = config.attention.num_landmarks;

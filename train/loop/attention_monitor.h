@@ -1,5 +1,5 @@
-// Monitoring of the attention approximation during training: figures of every layer, and a warning
-// that names the layer and a remedy.
+// Monitoring of the attention approximation during training: figures of every layer, and a line in
+// the log for a layer that is far from exact attention.
 #pragma once
 
 #include <memory>
@@ -16,14 +16,14 @@ namespace nystrom {
 /// nothing for other models.
 class AttentionMonitor {
  public:
-  /// `log` receives the warnings and must outlive the monitor.
+  /// `log` receives the lines and must outlive the monitor.
   AttentionMonitor(const RunConfig& config, Log& log);
 
   /// Called before step number `step`, from 1. Sets options.observe_attention if the step is due.
   void begin(std::int64_t step, StepOptions& options);
   /// Called after the step. Returns "layer_0_attention_error", …, or nothing if the step was not
-  /// monitored. Warns when a layer's error exceeds logging.attention_error_limit three times in a
-  /// row. The warning comes once, until the error falls below the limit again.
+  /// monitored. Logs a line when a layer's error exceeds logging.attention_error_limit three times
+  /// in a row. The line comes once, until the error falls below the limit again.
   Metrics end();
 
  private:

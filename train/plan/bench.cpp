@@ -22,12 +22,12 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Waits until the device has done all that it was given.
+/// Waits until the device has completed all queued work.
 void finish(Device device) {
   if (!device.is_cpu()) cuda::synchronize(device.index);
 }
 
-/// Adds up the time of every kernel while alive.
+/// Measures the total time of every kernel during its lifetime.
 class KernelProfile {
  public:
   explicit KernelProfile(Device device) {
@@ -53,7 +53,7 @@ class KernelProfile {
     return instance;
   }
   static void observe(const char* name, bool begin) {
-    static std::vector<Clock::time_point> starts;  // kernels may call kernels
+    static std::vector<Clock::time_point> starts;  // a stack, since kernels may call kernels
     finish(device_of_profile());
     if (begin) {
       starts.push_back(Clock::now());
@@ -79,7 +79,7 @@ ModelConfig model_config(const BenchOptions& o) {
   return config;
 }
 
-/// Random tokens of which 15 % of each sequence are to be predicted.
+/// Random tokens. 15 % of each sequence are masked.
 Batch random_batch(const BenchOptions& o) {
   constexpr std::int64_t mask_token = 4;
   const std::int64_t chosen = std::max<std::int64_t>(1, (15 * o.length + 50) / 100);
@@ -107,7 +107,7 @@ Batch random_batch(const BenchOptions& o) {
           .sample_ids = Tensor::from(samples, {o.batch})};
 }
 
-/// The process's largest resident size so far.
+/// The peak resident size of this process.
 std::int64_t peak_resident_bytes() {
   std::ifstream status("/proc/self/status");
   std::string key;

@@ -25,8 +25,8 @@ namespace {
 namespace fs = std::filesystem;
 using Status = Finding::Status;
 
-/// The text of a small file of the system, empty when there is none. These have no size, so
-/// read_text_file does not do.
+/// Reads a small system file. Returns an empty text when it does not exist. Such files report size
+/// 0, so read_text_file cannot read them.
 std::string read(const fs::path& path) {
   std::ifstream file(path);
   std::ostringstream text;
@@ -41,7 +41,7 @@ std::string trimmed(std::string_view text) {
              : printable(text.substr(begin, text.find_last_not_of(" \t\n") + 1 - begin), 120);
 }
 
-/// What stands behind "key   :" in the first such line of `text`.
+/// Returns the text after the colon in the first line "key   : value" of `text`.
 std::string value_of(const std::string& text, std::string_view key) {
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
@@ -93,7 +93,7 @@ void examine_processor(const fs::path& root, std::vector<Finding>& findings) {
                         "training.dtype=f32 is likely faster: compare with nystrom bench"});
 }
 
-/// Cores that a container may use, from "200000 100000" or "max 100000".
+/// The CPU quota of a container in cores, from "200000 100000" or "max 100000".
 std::optional<double> core_quota(const fs::path& root) {
   const std::string text = read(root / "sys/fs/cgroup/cpu.max");
   const std::size_t space = text.find(' ');
@@ -172,8 +172,8 @@ bool is_nvidia_gpu(const fs::path& pci_device) {
          (kind.starts_with("0x0300") || kind.starts_with("0x0302"));
 }
 
-/// "NVIDIA H100", one a GPU. Where the driver shows only device files, as in some containers, or
-/// there is no driver, names are unknown.
+/// Names such as "NVIDIA H100", one for each GPU. The name is unknown without a driver, or when the
+/// driver shows only device files, as in some containers.
 std::vector<std::string> gpu_names(const fs::path& root) {
   const std::string unnamed = "an NVIDIA GPU of unknown name";
   std::vector<std::string> names;
@@ -191,7 +191,8 @@ std::vector<std::string> gpu_names(const fs::path& root) {
   return names;
 }
 
-/// "535.104.05" of "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug …".
+/// Returns "535.104.05" from "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.104.05  Sat Aug
+/// …".
 std::string driver_version(const fs::path& root) {
   std::istringstream words(value_of(read(root / "proc/driver/nvidia/version"), "NVRM version"));
   const auto in_version = [](char c) { return (c >= '0' && c <= '9') || c == '.'; };
@@ -232,7 +233,7 @@ std::vector<Finding> examine_machine(const fs::path& root) {
   return findings;
 }
 
-/// Whether this build's CUDA backend can use the first GPU.
+/// Checks that the CUDA backend of this build can use the first GPU.
 Finding examine_cuda() {
   try {
     cuda::require_device(0);

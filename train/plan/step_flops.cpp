@@ -5,14 +5,14 @@
 namespace nystrom {
 namespace {
 
-/// Multiply-adds of the attention of one layer, projections of queries, keys and values left out.
+/// Multiply-adds of one layer's attention without the projections of queries, keys and values.
 double attention_products(const ModelConfig& model, double sequences, double length) {
   const AttentionConfig& config = model.attention;
   const auto hidden = static_cast<double>(model.hidden_size),
              heads = static_cast<double>(model.num_attention_heads);
   const auto landmarks = static_cast<double>(config.num_landmarks);
   const double width = hidden / heads,
-               values = sequences * length * hidden;  // of queries, of keys, of values
+               values = sequences * length * hidden;  // elements of the queries or keys or values
   switch (length <= landmarks && config.kind == AttentionKind::nystrom ? AttentionKind::softmax
                                                                        : config.kind) {
     case AttentionKind::nystrom: {
@@ -27,8 +27,8 @@ double attention_products(const ModelConfig& model, double sequences, double len
     case AttentionKind::performer: return values * 5 * static_cast<double>(config.num_features);
     case AttentionKind::linformer:
       return values * 4 * std::min(static_cast<double>(config.projected_length), length);
-    case AttentionKind::reformer: {  // two chunks of keys, and as many directions to hash by as
-                                     // chunks
+    /// Each query sees two chunks of keys. The hash has as many directions as there are chunks.
+    case AttentionKind::reformer: {
       const auto bucket = static_cast<double>(config.bucket_size);
       return values * static_cast<double>(config.num_hashes) * (4 * bucket + length / bucket);
     }

@@ -33,7 +33,7 @@ std::int64_t bytes_in(const fs::path& folder) {
 CacheUse::CacheUse(const fs::path& entry)
     : descriptor_(::open(entry.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)) {
   if (descriptor_ < 0) return;
-  ::flock(descriptor_, LOCK_SH);  // held against it for a moment only, by a look at the cache
+  ::flock(descriptor_, LOCK_SH);  // waits briefly if cache_entries or prune_cache has the lock
   ::futimens(descriptor_, nullptr);
 }
 
@@ -55,7 +55,8 @@ std::vector<CacheEntry> cache_entries(const fs::path& folder) {
         !(name.starts_with("tokenizer-") || name.starts_with("tokens-")))
       continue;
     CacheEntry entry{item->path(), bytes_in(item->path()), item->last_write_time(vanished)};
-    const int lock = lock_folder(entry.path);  // users hold it shared, makers alone
+    // This exclusive lock fails while a run uses the entry (shared lock) or creates it.
+    const int lock = lock_folder(entry.path);
     entry.in_use = lock < 0;
     if (lock >= 0) ::close(lock);
     if (!vanished) entries.push_back(std::move(entry));
@@ -74,7 +75,7 @@ std::vector<CacheEntry> prune_cache(const fs::path& folder) {
     std::error_code error;
     fs::path trash = entry.path;
     if (trash.filename().string().find(".tmp-") == std::string::npos)
-      trash += ".tmp-pruned";  // half an entry must not look like a whole one
+      trash += ".tmp-pruned";  // a partly removed entry must not look complete
     fs::rename(entry.path, trash, error);
     if (!error) fs::remove_all(trash, error);
     ::close(lock);

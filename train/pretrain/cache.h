@@ -1,5 +1,5 @@
-// The cache that runs share (data.cache): tokenizers and token shards, which any run makes anew
-// when they are gone.
+// The cache (data.cache) holds tokenizers and token shards for all runs. A run recreates the
+// entries that are missing.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace nystrom {
 
-/// While alive, an entry of the cache counts as in use, and its last use is when this was made. A
-/// cache that cannot be written is used all the same.
+/// Marks a cache entry as in use during this object's lifetime, with a shared lock. The constructor
+/// sets the entry's last use to now. A read-only cache is not an error.
 class CacheUse {
  public:
   explicit CacheUse(const std::filesystem::path& entry);
@@ -21,19 +21,20 @@ class CacheUse {
   int descriptor_;
 };
 
-/// A tokenizer, a data set, or what a killed process left of one.
+/// A tokenizer or a data set in the cache, or an incomplete one that a killed process left.
 struct CacheEntry {
   std::filesystem::path path;
   std::int64_t bytes = 0;
   std::filesystem::file_time_type last_use;
-  bool in_use = false;  ///< by a run on this machine, or being made
+  bool in_use = false;  ///< a run on this machine uses or creates the entry
 };
 
-/// What the cache at `folder` holds, the last used first; other files and folders in it are passed
-/// over. InputError when it cannot be read.
+/// The entries of the cache at `folder`, the most recently used first. Other files and folders are
+/// ignored. Throws an InputError if the folder cannot be read.
 std::vector<CacheEntry> cache_entries(const std::filesystem::path& folder);
 
-/// Removes the entries that nothing uses, and returns them. InputError when one cannot be removed.
+/// Removes the entries that are not in use, and returns them. Throws an InputError if an entry
+/// cannot be removed.
 std::vector<CacheEntry> prune_cache(const std::filesystem::path& folder);
 
 }  // namespace nystrom

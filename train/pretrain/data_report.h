@@ -1,5 +1,5 @@
-// What a run's data is like: how its documents become sequences, what is repeated, what masking
-// makes of them.
+// A report on the data of a pretraining run: its documents and sequences, duplicates, and samples
+// of masked text.
 #pragma once
 
 #include <cstdint>
@@ -12,48 +12,47 @@ namespace nystrom {
 
 /// The documents of a data set.
 struct DocumentReport {
-  TextStatistics
-      text;  ///< what was read; with validation_fraction that of training and validation together
+  /// The text that was read. With data.validation_fraction it includes both data sets.
+  TextStatistics text;
   std::int64_t documents = 0, tokens = 0;
-  std::int64_t median = 0, longest = 0;  ///< tokens of a document
-  std::int64_t cut = 0;                  ///< documents that lie in several sequences
-  std::int64_t dropped = 0;              ///< remainders too short for a sequence
-  std::int64_t unknown = 0;              ///< tokens
+  std::int64_t median = 0, longest = 0;  ///< length of a document in tokens
+  std::int64_t cut = 0;                  ///< documents that are split over several sequences
+  std::int64_t dropped = 0;              ///< remainders of documents too short for a sequence
+  std::int64_t unknown = 0;              ///< unknown tokens
   std::int64_t sequences = 0;
 };
 
-/// What masking made of a token.
+/// The effect of masking on a token. replaced: by a random token; kept: predicted but unchanged.
 enum class Masking { none, masked, replaced, kept };
 struct ShownToken {
-  std::string text;  ///< what stood there; a space in front where a word begins
+  std::string text;  ///< the original token, with a space in front if it begins a word
   Masking masking = Masking::none;
-  std::string now;  ///< what the model sees in its place
+  std::string now;  ///< the token that the model sees; empty for Masking::none
 };
 
 struct DataReport {
   DocumentReport train, validation;
-  std::int64_t duplicates = 0;  ///< training documents whose tokens an earlier one has too
-  std::int64_t overlap = 0;     ///< validation documents whose tokens a training document has too
-  double padding = 0;           ///< share of the positions of the first training steps
-  std::vector<std::vector<ShownToken>> samples;  ///< the beginnings of the run's first sequences
+  std::int64_t duplicates = 0;  ///< training documents that equal an earlier training document
+  std::int64_t overlap = 0;     ///< validation documents that equal a training document
+  double padding = 0;           ///< share of padding in the first training steps, from 0 to 1
+  std::vector<std::vector<ShownToken>> samples;  ///< the first tokens of the run's first sequences
 };
 
-/// Reads a corpus through. Equal documents are found by a 128-bit hash of their token ids: 16 bytes
-/// of memory a training document. Beside these, memory grows with the number of different lengths
-/// of documents alone. `config` has the settings that the run will have, its model fitted to the
-/// tokenizer.
+/// Reads the whole corpus and reports on it. `config` must be fitted to the tokenizer
+/// (fit_model_to_tokenizer). Documents are equal if the 128-bit hashes of their token ids are.
+/// Memory: 16 bytes per training document, and one counter per distinct document length.
 DataReport report_data(const RunConfig& config, const Corpus& corpus, Log& log);
 
-/// Passes over the training sequences in the whole run.
+/// The number of passes over `sequences` training sequences in the whole run.
 double epochs(const RunConfig& config, std::int64_t sequences);
 
-/// What is suspicious: lines about overlap, unknown tokens, padding.
+/// Warnings about overlap, unknown tokens and padding, one line each.
 std::vector<std::string> data_warnings(const DataReport& report);
-/// … and about fewer than one pass over the data, or more than 100.
+/// Warnings about fewer than one pass over the data, or more than 100.
 std::vector<std::string> epoch_warnings(double epochs);
 
-/// One line for a terminal in colour, or with brackets: "the [ship→[MASK]] sailed". Nothing in it
-/// is a control character but the colours.
+/// A sample as one line of text. Changed tokens are in brackets, "the [ship→[MASK]] sailed", or in
+/// colour. The line contains no control characters except those of the colours.
 std::string shown(const std::vector<ShownToken>& sample, bool colour);
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-// How well a masked language model predicts the tokens of a text.
+// Evaluation of a masked language model on a text.
 #pragma once
 
 #include "data/pretraining/loader.h"
@@ -9,31 +9,34 @@
 
 namespace nystrom {
 
-/// The samples of a data set as `config` packs and masks them. A model with the semantics of
-/// transformers gets rows of its one length.
+/// The samples of a data set, packed and masked as `config` says. For a model with a fixed length
+/// (attention.semantics transformers) every row is padded to that length.
 MaskedSamples masked_samples(std::shared_ptr<const TokenDataset> dataset,
                              const Tokenizer& tokenizer, const RunConfig& config);
 
-/// Means over all tokens asked for.
+/// The results of an evaluation. Losses and accuracies are means over all masked tokens.
 struct Evaluation {
   double loss = 0;      ///< cross-entropy, in nats
-  double accuracy = 0;  ///< share predicted right
-  double frequency_loss =
-      0;  ///< the loss of always predicting by how often each token occurs in this very text
-  double frequency_accuracy = 0;  ///< the share of its most frequent token
-  std::int64_t tokens = 0;        ///< asked for
-  std::optional<double>
-      order_accuracy{};  ///< share of the sequences whose segments' order was told right
+  double accuracy = 0;  ///< share of correct predictions, from 0 to 1
+  /// The loss of a baseline that predicts each token with its frequency in this text.
+  double frequency_loss = 0;
+  /// The accuracy of a baseline that always predicts the most frequent token of this text.
+  double frequency_accuracy = 0;
+  std::int64_t tokens = 0;  ///< number of masked tokens
+  /// The share of sequences with a correct sentence-order prediction, if the samples have one.
+  std::optional<double> order_accuracy{};
 };
 
-/// Every sample once, with the masks of epoch 0, `micro_batch_size` at a time; no dropout.
-/// `progress` is called with the number of samples done. InputError when no token can be asked for.
-/// The work is spread over the processes, and the result is the same bits in any number of them.
+/// Evaluates each sample once with the masks of epoch 0, in batches of `micro_batch_size`, without
+/// dropout. `progress` is called with the number of samples done. The processes share the work. The
+/// result is bit-identical in all of them and for any number of processes. Throws an InputError if
+/// no token can be masked, or the samples need a sentence-order head that the model lacks.
 Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
                               std::int64_t micro_batch_size, Communicator& communicator,
                               const std::function<void(std::int64_t)>& progress = {});
 
-/// The input of a model from one text, padded behind to `positions` with `pad`.
+/// The model input [1, positions] for one text. Positions after the text have the id `pad`; the
+/// attention mask is set only if there are any.
 ModelInput input_of(std::span<const std::int32_t> ids, std::int64_t positions, std::int64_t pad);
 
 }  // namespace nystrom

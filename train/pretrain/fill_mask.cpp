@@ -13,7 +13,7 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-/// [cls] text [sep]
+/// The ids of [CLS] text [SEP]. Throws an InputError if fill_masks cannot use the text.
 Ids encode(const ModelConfig& config, const Tokenizer& tokenizer, std::string_view text) {
   const std::string& mask = tokenizer.piece(tokenizer.special().mask);
   require_input(text.find_first_not_of(" \t\n\v\f\r") != text.npos,
@@ -29,7 +29,7 @@ Ids encode(const ModelConfig& config, const Tokenizer& tokenizer, std::string_vi
   return ids;
 }
 
-/// exp(x − log Σ exp x)
+/// The softmax of logits, in f64.
 std::vector<double> softmax_of(const Tensor& logits) {
   std::vector<double> values = logits.cast(DType::f64).to_doubles();
   const double largest = *std::max_element(values.begin(), values.end());
@@ -39,7 +39,7 @@ std::vector<double> softmax_of(const Tensor& logits) {
   return values;
 }
 
-/// Ids of the k largest scores.
+/// The ids of the k largest scores, largest first; equal scores are sorted by id.
 std::vector<std::size_t> largest(const std::vector<double>& scores, std::int64_t k) {
   std::vector<std::size_t> ids(scores.size());
   std::iota(ids.begin(), ids.end(), std::size_t{0});
@@ -50,8 +50,7 @@ std::vector<std::size_t> largest(const std::vector<double>& scores, std::int64_t
   return ids;
 }
 
-/// The text of ids, without padding and without what the model has beyond the tokenizer's
-/// vocabulary.
+/// The text of ids, without padding and without ids outside the tokenizer's vocabulary.
 std::string decode(const Tokenizer& tokenizer, Ids ids, bool skip_special) {
   std::erase_if(ids, [&](std::int32_t id) {
     return id == tokenizer.special().pad || id >= tokenizer.vocab_size();
@@ -59,12 +58,12 @@ std::string decode(const Tokenizer& tokenizer, Ids ids, bool skip_special) {
   return tokenizer.decode(ids, skip_special);
 }
 
-/// A string in ASCII, as json.dumps writes it.
+/// A JSON string in ASCII, like json.dumps.
 std::string json_text(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
 }
 
-/// The text with the tokenizer's own mask in the places of [MASK].
+/// The text with [MASK] replaced by the tokenizer's own mask token.
 std::string with_mask_of(const Tokenizer& tokenizer, std::string text) {
   const std::string &mask = tokenizer.piece(tokenizer.special().mask), usual = "[MASK]";
   for (std::size_t at = text.find(usual); at != text.npos; at = text.find(usual, at + mask.size()))
@@ -98,7 +97,7 @@ std::vector<std::vector<MaskFill>> fill_masks(const Model& model, const Tokenize
       const auto token = static_cast<std::int32_t>(id);
       Ids filled = ids;
       filled[static_cast<std::size_t>(places[static_cast<std::size_t>(mask)])] = token;
-      // Without special tokens the other masks would be missing too.
+      // The text keeps its special tokens if there are several masks, so that the others stay.
       const std::string piece =
           token < tokenizer.vocab_size() ? tokenizer.decode(std::span(&token, 1), false) : "";
       result.back().push_back(

@@ -1,5 +1,5 @@
-// How a masked language model fills a few masks as it learns: recorded by its run at each
-// evaluation, shown by its report.
+// Mask samples: the predictions of a masked language model for a few texts during training. The run
+// records them at each evaluation, and the report shows them.
 #pragma once
 
 #include <filesystem>
@@ -10,25 +10,26 @@
 
 namespace nystrom {
 
-/// What the weights of one step put in the places of masks: a list a text, of a list a mask.
+/// The predictions after one step.
 struct FilledMasks {
   std::int64_t step = 0;
-  std::vector<std::vector<std::vector<MaskFill>>> texts;
+  std::vector<std::vector<std::vector<MaskFill>>> texts;  ///< [text][mask][rank]
 };
 
-/// What a masked language model makes of a few texts, step by step.
+/// The recorded predictions of a run.
 struct MaskSamples {
   std::vector<std::string> texts;
-  std::vector<FilledMasks> steps;  ///< in their order
-  std::string note;                ///< why there are none
+  std::vector<FilledMasks> steps;  ///< in the order of the file
+  std::string note;                ///< the reason why the record cannot be read; else empty
 };
 
-/// A line of that file, of what the weights of a step make of `texts`: {"step": …, "samples":
-/// [{"text": …, "masks": [[{"token_str": …, "score": …}, …], …]}, …]}.
+/// A line of mask_samples_file (train/logging/metrics.h) with the predictions for `texts` after one
+/// step: {"step": …, "samples": [{"text": …, "masks": [[{"token_str": …, "score": …}, …], …]}, …]}.
 std::string mask_samples_line(const std::vector<std::string>& texts, const FilledMasks& filled);
 
-/// What a run recorded; of texts that changed on the way the last ones. Nothing where there is no
-/// such file, and a note where it cannot be read. A last line without an end is passed over.
+/// Reads the recorded predictions of a run. If the texts changed during the run, only the records
+/// of the last texts are returned. The result is empty if there is no record, and has only a note
+/// and the text "[MASK]" if it is damaged. An incomplete last line is ignored.
 MaskSamples read_mask_samples(const std::filesystem::path& run_dir);
 
 }  // namespace nystrom

@@ -1,4 +1,5 @@
-// Masked-LM pretraining of one run, from the first step or from its newest checkpoint.
+// A masked-LM pretraining run. It starts with the first step or continues from its newest
+// checkpoint.
 #pragma once
 
 #include "train/loop/trainer.h"
@@ -6,15 +7,15 @@
 
 namespace nystrom {
 
-/// How a run ended.
+/// The result of a pretraining run.
 struct PretrainResult {
   RunResult run;
-  Evaluation evaluation;  ///< the last one; of no tokens when there was none
+  Evaluation evaluation;  ///< the last evaluation; its `tokens` are 0 if there was none
 };
 
-/// Runs the configuration in its run directory, as train_run does. A run with model.from starts
-/// from that model's weights, with its tokenizer unless tokenizer.path names another. The first
-/// process prepares the text, the others take it from the cache.
+/// Prepares the text of `given` (prepare_corpus) and pretrains in its run directory with train_run.
+/// With model.from the run starts from the weights and the tokenizer of that folder; tokenizer.path
+/// replaces the tokenizer. Throws an InputError for an invalid configuration or unusable text.
 PretrainResult pretrain(const RunConfig& given, Log& log, Device device,
                         Communicator& communicator);
 

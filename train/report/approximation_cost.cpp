@@ -26,7 +26,7 @@ struct Line {
   std::vector<double> lengths, seconds, bytes;
 };
 
-/// One attention with what it is given.
+/// One attention module and its inputs.
 class Subject {
  public:
   Subject(const CostStudyOptions& o, AttentionKind kind, std::int64_t length)
@@ -51,12 +51,12 @@ class Subject {
     }
   }
 
-  /// The fastest of some runs, and the most memory that one took beyond the inputs and their
-  /// gradients.
+  /// Returns the time of the fastest run and the peak memory of a run. Inputs and their gradients
+  /// are not counted.
   Cost measure() {
     Arena& arena = Arena::of(options_.device);
     const std::int64_t before = arena.statistics().in_use_bytes;
-    run();  // to warm up
+    run();  // warm-up
     Cost cost{std::numeric_limits<double>::infinity(), 0};
     for (std::int64_t i = 0; i < options_.repeats; ++i) {
       arena.reset_peak();
@@ -92,7 +92,7 @@ class Subject {
   std::vector<Var> inputs_;
 };
 
-/// The exponent at the longest lengths; NaN when there are too few.
+/// The fitted exponent at the longest lengths; NaN with too few lengths.
 double exponent_of(const Line& line, const std::vector<double> Line::*cost) {
   if (std::ssize(line.lengths) < fitted_lengths) return std::nan("");
   const auto last = [](const std::vector<double>& values) {
@@ -101,8 +101,8 @@ double exponent_of(const Line& line, const std::vector<double> Line::*cost) {
   return fitted_exponent(last(line.lengths), last(line.*cost));
 }
 
-/// The length from which on `line` costs less than `exact`, by linear interpolation of logarithms;
-/// 0: from the first on; NaN: never.
+/// The length beyond which `line` costs less than `exact`, by linear interpolation of logarithms. 0
+/// means at every length; NaN means at no length.
 double crossover(const std::vector<double>& lengths, const std::vector<double>& line,
                  const std::vector<double>& exact) {
   std::size_t first = line.size();

@@ -37,7 +37,7 @@ std::span<const EnumName<StudyInverse>> enum_names(StudyInverse) {
 
 namespace {
 
-/// Below this part of the norm an error is rounding.
+/// Smaller errors, relative to the norm, count as rounding.
 constexpr double rounding = 1e-10;
 
 double norm(const Tensor& x) {
@@ -54,7 +54,7 @@ Tensor scores(ScoreKernel kernel, const Tensor& q, const Tensor& k) {
   return softmax(product / std::sqrt(static_cast<double>(q.dim(1)))).value();
 }
 
-/// The numbers of `count` different rows of `length`, in order.
+/// The indices of `count` random distinct rows of `length`, in increasing order.
 Tensor random_rows(std::int64_t length, std::int64_t count, std::uint64_t seed,
                    const std::string& name) {
   const std::vector<double> keys = normal_values(seed, name, length);
@@ -99,7 +99,7 @@ std::string matrix_text(const char* title, const Tensor& x) {
   return text;
 }
 
-/// Five tokens of two features, one landmark: the first row and the first column come out exactly.
+/// Five tokens with two features and one landmark. The first row and the first column are exact.
 std::string worked_example(std::uint64_t seed) {
   MatrixStudyOptions o;
   o.d_model = 2, o.length = 5, o.seed = seed;
@@ -122,10 +122,10 @@ std::string worked_example(std::uint64_t seed) {
 struct Curve {
   LandmarkRule rule;
   StudyInverse inverse;
-  std::vector<Summary> errors;  // relative to the matrix's norm, one for each number of landmarks
+  std::vector<Summary> errors;  // relative to the matrix's norm, for each number of landmarks
 };
 
-/// "below 10 % from 5 landmarks on, below 1 % from 9 on".
+/// Text such as "below 10 % from 5 landmarks on, below 1 % from 9 on".
 std::string thresholds(const std::vector<Summary>& errors) {
   std::vector<std::string> parts;
   for (const auto& [bound, name] :
@@ -199,7 +199,7 @@ Tensor study_rows(const MatrixStudyOptions& o, std::int64_t trial, const char* n
   const std::string stream = fmt::format("{}.{}", name, trial);
   if (o.sequence == SequenceRule::random)
     return Tensor::from(normal_values(o.seed, stream, o.length * o.d_model), {o.length, o.d_model});
-  // Four waves a column, of at most two periods in the whole sequence.
+  // Each column has four waves with at most two periods in the whole sequence.
   constexpr std::int64_t waves = 4;
   const std::vector<double> draws = normal_values(o.seed, stream, o.d_model * waves * 2);
   std::vector<double> rows;

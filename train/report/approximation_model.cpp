@@ -22,8 +22,8 @@ ModelConfig with_kind(ModelConfig config, AttentionKind kind) {
   return config;
 }
 
-/// The Nyström attention that the others vary: the model's own if it has one, with fewer landmarks
-/// than tokens.
+/// The Nyström attention that the variants change. It is the model's own attention if that is
+/// Nyström, with fewer landmarks than tokens.
 ModelConfig base_of(const ModelConfig& config, std::int64_t length) {
   ModelConfig base = with_kind(config, AttentionKind::nystrom);
   base.attention.num_landmarks =
@@ -85,11 +85,11 @@ Sequence sequence_of(const MaskedSamples& samples, std::int64_t sample) {
       {cut(batch.input.input_ids), {}, {}, types}, cut(batch.labels), batch.tokens, batch.targets};
 }
 
-/// The `count` longest of many samples spread over the text, in its order; of equally long ones
-/// some from everywhere.
+/// Returns the `count` longest of many samples spread over the text, in the order of the text.
+/// Among equally long samples the selection is spread evenly.
 std::vector<Sequence> longest_sequences(const MaskedSamples& samples, std::int64_t count) {
   const std::int64_t size = samples.packing->size(), looked_at = std::min(size, 32 * count);
-  std::vector<std::pair<std::int64_t, std::int64_t>> order;  // minus tokens, sample
+  std::vector<std::pair<std::int64_t, std::int64_t>> order;  // negative token count, sample
   for (std::int64_t i = 0; i < looked_at; ++i) {
     const std::int64_t sample = i * size / looked_at;
     order.emplace_back(-sequence_of(samples, sample).tokens, sample);
@@ -118,7 +118,7 @@ std::vector<double> singular_values(const double* matrix, std::int64_t n) {
   return {values.begin(), values.end()};
 }
 
-/// Roy & Vetterli, EUSIPCO 2007: 1 for rank one, n where all singular values are equal.
+/// Roy & Vetterli, EUSIPCO 2007. The result is 1 for rank one, and n for equal singular values.
 double effective_rank(const std::vector<double>& sigma) {
   const double total = std::accumulate(sigma.begin(), sigma.end(), 0.0);
   double entropy = 0;
@@ -133,8 +133,7 @@ void add_to(std::vector<double>& sums, const std::vector<double>& values, double
   for (std::size_t i = 0; i < values.size(); ++i) sums[i] += scale * values[i];
 }
 
-/// Adds `share` of what is found in one layer's attention on one sequence to what is known of its
-/// heads.
+/// Adds the findings in one layer's attention on one sequence to its heads, weighted by `share`.
 void look_into(const AttentionInputs& in, const ModelFindings& findings, double share,
                std::vector<HeadFindings>& heads) {
   heads.resize(static_cast<std::size_t>(findings.config.num_attention_heads));
@@ -174,7 +173,7 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, double 
 
 // ---- The loss -----------------------------------------------------------------------------------
 
-/// The sum of the masked losses of each sequence.
+/// The summed masked losses of each sequence.
 std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant& variant,
                               const std::vector<Sequence>& sequences) {
   const auto model = load_model(folder.path, variant.config, DType::f32, StoreMode::inference);
@@ -193,7 +192,7 @@ std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant&
   return sums;
 }
 
-/// `exact` may be empty: nothing to compare with.
+/// With an empty `exact` there is no comparison.
 LossFindings compare_losses(const std::vector<double>& sums, const std::vector<double>& exact,
                             const std::vector<Sequence>& sequences) {
   double tokens = 0, total = 0, difference = 0, squares = 0;
@@ -211,8 +210,8 @@ LossFindings compare_losses(const std::vector<double>& sums, const std::vector<d
   return {total / tokens, change, std::sqrt(squares) / tokens};
 }
 
-/// Whether the weights of a model of `own` kind are all that another kind needs: reformer has no
-/// key projection, linformer two more.
+/// Whether a model of kind `own` has all weights that kind `other` needs. Reformer has no key
+/// projection, and linformer has two more projections.
 bool same_weights(AttentionKind own, AttentionKind other) {
   const auto differs = [](AttentionKind kind) {
     return kind == AttentionKind::linformer || kind == AttentionKind::reformer;
@@ -242,7 +241,7 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
   for (const Sequence& sequence : sequences) findings.loss_tokens += sequence.chosen;
   require_input(findings.loss_tokens > 0, "the text holds no token to predict");
   findings.variants = variants_of(folder.config, findings.length);
-  // One length alone goes with the semantics of transformers.
+  // The semantics of transformers need sequences of one length.
   if (longest != findings.length)
     std::erase_if(findings.variants, [](const auto& v) { return v.group == "semantics"; });
 

@@ -1,4 +1,4 @@
-// What is told of the findings in a model.
+// The report of the study of a model's attention.
 #include <algorithm>
 #include <cmath>
 
@@ -8,7 +8,7 @@
 namespace nystrom {
 namespace {
 
-/// f of every head of every layer.
+/// The values f(head) of all heads in all layers.
 template <class F>
 std::vector<double> over_heads(const ModelFindings& findings, const F& f) {
   std::vector<double> values;
@@ -37,7 +37,7 @@ StudyTable head_table(const ModelFindings& findings) {
   return table;
 }
 
-/// Errors of every variant in every head.
+/// The errors of every variant in every head.
 StudyTable error_table(const ModelFindings& findings) {
   StudyTable table{"errors", {"group", "setting", "layer", "head", "out_error", "matrix_error"}};
   for (std::size_t v = 0; v < findings.variants.size(); ++v) {
@@ -53,7 +53,7 @@ StudyTable error_table(const ModelFindings& findings) {
   return table;
 }
 
-/// A number for each place of a list that each head has.
+/// One row for each element of a list in each head.
 StudyTable list_table(const ModelFindings& findings, const char* name, const char* place,
                       const char* value, std::vector<double> HeadFindings::*list) {
   StudyTable table{name, {"layer", "head", place, value}};
@@ -69,7 +69,7 @@ StudyTable list_table(const ModelFindings& findings, const char* name, const cha
   return table;
 }
 
-/// Of every variant: the median error over layers and heads, the worst, and the loss.
+/// For every variant: the median and the worst error over layers and heads, and the loss.
 StudyTable variant_table(const ModelFindings& findings) {
   StudyTable table{"variants",
                    {"group", "setting", "median_out_error", "worst_out_error",
@@ -95,8 +95,8 @@ StudyTable variant_table(const ModelFindings& findings) {
 
 // ---- Charts -------------------------------------------------------------------------------------
 
-/// One line a layer: the mean over its heads, in a band from the least to the largest. value(head,
-/// i) stands at places[i].
+/// One line for each layer: the mean over its heads, in a band from the minimum to the maximum.
+/// value(head, i) is drawn at places[i].
 template <class F>
 std::vector<ChartSeries> lines_of_layers(const ModelFindings& findings,
                                          const std::vector<double>& places, const F& value) {
@@ -123,7 +123,7 @@ std::vector<double> counting(std::size_t count, double first) {
   return numbers;
 }
 
-/// Errors by a number that the settings of one group are.
+/// A chart of errors against the numeric settings of one group.
 Chart error_chart(const ModelFindings& findings, const std::string& group, const char* title,
                   const char* label, Axis x_axis) {
   std::vector<std::size_t> variants;

@@ -1,4 +1,4 @@
-// How the checkpoints of a run fill masks, for its report.
+// Filled masks of a run's checkpoints, for its report.
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/report/report.h"
@@ -8,11 +8,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Checkpoints beside the best one are asked too where their weights are at most this large: a few
-/// seconds in all.
+/// Limit for the weights of checkpoints other than the best one. The report then takes a few more
+/// seconds at most.
 constexpr std::uintmax_t small_model_bytes = std::uintmax_t{64} << 20;
 
-/// The best checkpoint of a run, and of a small model the other whole ones, in order of steps.
+/// The best checkpoint of a run and, for a small model, the other complete ones. They are in order
+/// of steps.
 std::vector<fs::path> checkpoints_to_ask(const RunRecord& run, Log& log) {
   const fs::path best = find_model(run.path, log), folder = run.path / "checkpoints";
   std::vector<fs::path> paths;

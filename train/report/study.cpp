@@ -93,7 +93,7 @@ std::string json_text(const Study& study) {
 void check_study_folder(const std::filesystem::path& folder) {
   namespace fs = std::filesystem;
   std::error_code ignored;
-  fs::path there = folder;  // or the nearest above it that exists
+  fs::path there = folder;  // or its nearest existing parent
   while (!there.empty() && !fs::exists(there, ignored)) there = there.parent_path();
   if (there.empty()) there = ".";
   require_input(fs::is_directory(there, ignored), "{}: is no folder; name another --output",

@@ -12,7 +12,8 @@
 namespace nystrom {
 namespace {
 
-/// The character that ends before `position`, which is not 0; moves there.
+/// Returns the character that ends at `position`, which is not 0, and moves `position` to its
+/// start.
 char32_t previous_character(std::string_view text, std::size_t& position) {
   do --position;
   while (is_utf8_continuation(text[position]));
@@ -115,8 +116,8 @@ void AddedTokenList::add(AddedToken token) {
 
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer* normalizer)
     : tokens_(std::move(tokens)) {
-  // Of tokens with the same form special ones go first, then those that stand first; of the trie's
-  // equal strings the last counts.
+  // Special tokens win over others with the same form, and earlier tokens over later ones. The trie
+  // keeps the last of equal strings, so the entries are added in reverse.
   std::stable_partition(tokens_.begin(), tokens_.end(),
                         [](const AddedToken& token) { return token.special; });
   std::vector<std::string> forms;
@@ -158,9 +159,9 @@ std::vector<AddedTokens::Part> AddedTokens::split(std::string_view text, bool no
     at = end;
     if (token.special && names == SpecialNames::text) continue;
     if (token.single_word && (word_ends_at(text, begin) || word_begins_at(text, end))) continue;
-    // The spaces may already belong to the token before. A token of white space that is among them
-    // is one again, as in Hugging Face's tokenizers, unless nothing is left of it (where theirs
-    // give no answer either).
+    // The token before may already include these spaces. A token of white space among them is found
+    // again, as in Hugging Face's tokenizers. It is dropped when it becomes empty; Hugging Face's
+    // tokenizers fail there.
     if (token.lstrip) begin = std::max(spaces_begin(text, begin), done);
     if (token.rstrip) end = spaces_end(text, end);
     if (begin >= end) continue;

@@ -1,5 +1,4 @@
-// The added tokens of a tokenizer.json: names that are found in text before anything else happens
-// to it.
+// The added tokens of a tokenizer.json: names that are searched in text before any other step.
 #pragma once
 
 #include <cstdint>
@@ -21,69 +20,75 @@ class Vocabulary;
 struct AddedToken {
   std::string content;
   std::int32_t id = 0;
-  bool special = false;                 ///< stands for no text
-  bool normalized = false;              ///< found in normalised text, as its own normalised form
-  bool single_word = false;             ///< not found beside a character of a word
-  bool lstrip = false, rstrip = false;  ///< takes the white space before it, behind it
+  bool special = false;                 ///< a control token, not text
+  bool normalized = false;              ///< searched in normalized text, in its own normalized form
+  bool single_word = false;             ///< does not match next to a word character
+  bool lstrip = false, rstrip = false;  ///< includes white space before it, after it
   friend bool operator==(const AddedToken&, const AddedToken&) = default;
 };
 
-/// In the order of a file. The same content may stand in it twice, to be found in text as it is and
-/// in normal text.
+/// Added tokens in the order of a file. The same content may appear twice: once for the original
+/// text and once for normalized text.
 class AddedTokenList {
  public:
-  /// Adds a token as Hugging Face's tokenizers do. One with the same content takes its flags, and
-  /// once special stays so; where it was not special, it is also still found as it was found
-  /// before, normalized or not.
+  /// Adds a token as Hugging Face's tokenizers do. Tokens with the same content take the new flags,
+  /// except `normalized`. A token stays special once it was special. If the existing
+  /// token was not special and differs in `normalized`, the new token is added as well.
   void add(AddedToken token);
 
+  /// Whether a token with this content was added.
   bool has(std::string_view content) const { return places_.find(content) != places_.end(); }
+  /// All tokens in order.
   const std::vector<AddedToken>& all() const { return tokens_; }
 
  private:
   std::vector<AddedToken> tokens_;
-  StringMap<std::vector<std::size_t>> places_;  // in tokens_
+  StringMap<std::vector<std::size_t>> places_;  // indices into tokens_
 };
 
-/// `added_tokens` of a tokenizer.json, put into the vocabulary where they are not. InputError as of
-/// place_added_token.
+/// Reads `added_tokens` of a tokenizer.json and adds missing tokens to the vocabulary. Throws an
+/// InputError for a wrong value, or like place_added_token.
 AddedTokenList read_added_tokens(const JsonPart& part, Vocabulary& vocabulary);
 
-/// Content and flags of a token; its id is left 0.
+/// Reads the content and the flags of a token; its id stays 0. Throws an InputError for a wrong
+/// value.
 AddedToken read_added_token(const JsonPart& part);
 
-/// Puts a token into the vocabulary if it is not there. `next` is the id that Hugging Face's
-/// tokenizers give to the next new token, whatever its file says. InputError "where: …" when its id
-/// is another piece's, or not `next`.
+/// Adds a token to the vocabulary if it is missing. `next` is the id that Hugging Face's tokenizers
+/// give to the next new token, whatever the file says. Throws an InputError "where: …" when its id
+/// belongs to another piece or is not `next`.
 void place_added_token(const AddedToken& token, const std::string& where, std::int32_t& next,
                        Vocabulary& vocabulary);
 
-/// Finds them. Const members are safe to use from several threads.
+/// Search for added tokens in text. Const members may be called from several threads.
 class AddedTokens {
  public:
   AddedTokens() = default;
-  /// `normalizer` may be null. InputError when it leaves nothing of a token: Hugging Face's
-  /// tokenizers find such a one everywhere.
+  /// `normalizer` may be null. Throws an InputError when it makes a token empty: Hugging Face's
+  /// tokenizers would find such a token everywhere.
   AddedTokens(std::vector<AddedToken> tokens, const TextNormalizer* normalizer);
 
+  /// All tokens, special ones first.
   const std::vector<AddedToken>& all() const { return tokens_; }
 
-  /// A stretch of text: a token's, or what lies between.
+  /// A range of text: an added token or ordinary text.
   struct Part {
     ByteRange range;
-    const AddedToken* token;  ///< null for text
+    const AddedToken* token;  ///< null for ordinary text
   };
-  /// The parts of `text` in order: of those not normalized (to be asked of the text as it is), or
-  /// of the normalized ones (of normal text). Special ones are text with SpecialNames::text. The
-  /// longest token at the leftmost place counts. Parts overlap where a token of white space is
-  /// found among the spaces that belong to the one before it.
+  /// Splits `text` into parts in order. With `normalized`, `text` is normalized text and only
+  /// normalized tokens are searched; without it, the original text and the other tokens. With
+  /// SpecialNames::text special tokens are ordinary text.
+  ///
+  /// The longest token at the leftmost position wins. Parts overlap when a token of white space is
+  /// found among the spaces that the token before it includes.
   std::vector<Part> split(std::string_view text, bool normalized, SpecialNames names) const;
 
  private:
   std::vector<AddedToken> tokens_;
-  PrefixTrie tries_[2];  // as they are; normalized. Values are indices of tokens_
-  std::vector<bool> begins_[2] = {std::vector<bool>(256),
-                                  std::vector<bool>(256)};  // bytes that one begins with
+  PrefixTrie tries_[2];  // index 1: normalized forms. Values are indices into tokens_
+  /// The first bytes of the tokens of each trie.
+  std::vector<bool> begins_[2] = {std::vector<bool>(256), std::vector<bool>(256)};
 };
 
 }  // namespace nystrom

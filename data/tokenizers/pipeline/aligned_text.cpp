@@ -67,7 +67,7 @@ void AlignedText::reserve(std::size_t bytes) {
 void AlignedText::transform(const std::vector<Change>& changes, std::size_t removed) {
   AlignedText made;
   made.reserve(text_.size());
-  std::size_t at = 0;  // in the old text
+  std::size_t at = 0;  // offset in the old text
   const auto pass = [&] {
     if (at < text_.size()) at += utf8_length(text_[at]);
   };

@@ -1,4 +1,4 @@
-// Text on its way through normalisation, which remembers for every byte what it came from.
+// Text during normalization. It stores the source bytes of each of its bytes.
 #pragma once
 
 #include <cstddef>
@@ -11,73 +11,75 @@
 
 namespace nystrom {
 
-/// Bytes begin … end − 1 of something.
+/// The bytes from `begin` up to, but not including, `end`.
 struct ByteRange {
   std::uint32_t begin = 0, end = 0;
   std::uint32_t size() const { return end - begin; }
   friend bool operator==(const ByteRange&, const ByteRange&) = default;
 };
 
-/// A character of the new text, and what it does to the old: 0 takes the place of the next old
-/// character; −n does, and removes the n old ones behind; 1 is inserted and stands for what the
-/// character before it stands for. The alignments of Hugging Face's tokenizers follow from these,
-/// so offsets do too.
+/// A character of the new text and its effect on the old text. With 0 it replaces the next old
+/// character. With −n it also removes the n old characters after it. With 1 it is inserted, and its
+/// origin is that of the character before it. Hugging Face's tokenizers compute their alignments in
+/// this way, so offsets agree.
 struct Change {
   char32_t character;
   int change = 0;
 };
 
-/// Valid UTF-8, and for each byte the source bytes of the character it came from. InputError when
-/// changes make it many times as long as its source (no tokenizer does that, but a hostile one
-/// could).
+/// Valid UTF-8 text and, for each byte, the source bytes of the character that produced it. Members
+/// throw an InputError when the text becomes many times as long as its source. No real tokenizer
+/// does that, but a hostile one could.
 class AlignedText {
  public:
   AlignedText() = default;
-  /// Source bytes count from `offset`.
+  /// The origin of the first byte is `offset`.
   explicit AlignedText(std::string_view source, std::uint32_t offset = 0);
 
   const std::string& text() const { return text_; }
   std::uint32_t size() const { return static_cast<std::uint32_t>(text_.size()); }
   bool empty() const { return text_.empty(); }
-  /// What byte `i` came from.
+  /// The source bytes of byte `i`.
   ByteRange origin(std::size_t i) const { return origin_[i]; }
-  /// The source bytes of `part`, which is not empty.
+  /// The source bytes of `part`, which must not be empty.
   ByteRange origin(ByteRange part) const {
     return {origin_[part.begin].begin, origin_[part.end - 1].end};
   }
   bool is_ascii() const;
 
   AlignedText slice(ByteRange part) const;
-  /// Appends a part of another text.
+  /// Appends a part of another text with its origins.
   void append(const AlignedText& other, ByteRange part);
-  /// Appends `text`, all of it from `origin`.
+  /// Appends `text`; every byte of it has the origin `origin`.
   void append(std::string_view text, ByteRange origin);
   void reserve(std::size_t bytes);
 
-  /// The new text as a list of changes; the first `removed` old characters go before the first.
+  /// Replaces the text by a list of changes. The first `removed` old characters are dropped before
+  /// the first change.
   void transform(const std::vector<Change>& changes, std::size_t removed = 0);
-  /// Keeps the characters for which `keep` holds.
+  /// Keeps the characters for which keep(character) is true.
   template <class Keep>
   void filter(const Keep& keep);
-  /// Puts another character in the place of each.
+  /// Replaces each character by map(character).
   template <class Map>
   void map(const Map& map);
-  /// Puts `content` in the place of each part (in order, apart); it stands for the last character
-  /// that it replaces; of an empty part, for the one before, or for no byte at the source's start.
+  /// Replaces each part by `content`. The parts must be in order and must not overlap. The origin
+  /// of `content` is that of the last replaced byte. For an empty part it is that of the byte
+  /// before, or an empty range at the start of the source.
   void replace(const std::vector<ByteRange>& parts, std::string_view content);
-  /// Puts `prefix`, which stands for what the first character stands for, in front of a text that
-  /// is not empty.
+  /// Inserts `prefix` at the start, with the origin of the first character. An empty text stays
+  /// empty.
   void prepend(std::string_view prefix);
 
  private:
-  /// Takes the place of this text.
+  /// Replaces this text by `made`.
   void take(AlignedText made);
   void check_size(std::size_t bytes) const;
 
   std::string text_;
   std::vector<ByteRange> origin_;
-  std::uint32_t offset_ = 0;  // where the source begins
-  std::size_t limit_ = 0;     // of bytes
+  std::uint32_t offset_ = 0;  // offset of the source's first byte
+  std::size_t limit_ = 0;     // maximum size in bytes
 };
 
 /// Calls use(character) for each character of valid UTF-8.
@@ -112,7 +114,7 @@ void AlignedText::filter(const Keep& keep) {
 
 template <class Map>
 void AlignedText::map(const Map& map) {
-  // Mostly every character takes as many bytes as before, and stands for what stood there.
+  // Most characters keep their length in bytes, and so their origins.
   std::string made;
   made.reserve(text_.size());
   bool same_places = true;

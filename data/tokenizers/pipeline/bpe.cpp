@@ -56,10 +56,10 @@ class Bpe final : public WordModel {
  private:
   static constexpr std::uint32_t none = 0xFFFFFFFF;
 
-  /// A piece of the word, in a list; of length 0 once it is part of the one before.
+  /// A piece of the word in a linked list. Its length is 0 after a merge into the symbol before it.
   struct Symbol {
     std::int32_t id;
-    std::uint32_t length;  // bytes
+    std::uint32_t length;  // in bytes
     std::uint32_t previous, next;
   };
 
@@ -68,8 +68,8 @@ class Bpe final : public WordModel {
     std::int32_t id;
   };
 
-  /// A merge that may still be possible. The first is that of the lowest rank, of equals the
-  /// leftmost.
+  /// A merge that may still be possible. The heap's first candidate has the lowest rank and, among
+  /// equal ranks, the leftmost position.
   struct Candidate {
     std::uint32_t rank, left;
     std::int32_t id;
@@ -89,7 +89,7 @@ class Bpe final : public WordModel {
     symbols.push_back({id, length, index > 0 ? index - 1 : none, none});
   }
 
-  /// The piece of a character, with prefix and suffix where they belong.
+  /// The piece of a character, with the prefix or suffix of its position.
   std::string piece_of(std::string_view character, bool first, bool last) const {
     std::string piece = first ? "" : options_.continuing_prefix;
     piece += character;
@@ -100,7 +100,7 @@ class Bpe final : public WordModel {
   std::vector<Symbol> symbols_of(std::string_view word) const {
     std::vector<Symbol> symbols;
     symbols.reserve(word.size());
-    std::uint32_t unknown_bytes = 0;  // waiting to become a symbol
+    std::uint32_t unknown_bytes = 0;  // size of the unknown text that is not a symbol yet
     const auto flush_unknown = [&] {
       if (unknown_bytes > 0) add(symbols, *unknown_, unknown_bytes);
       unknown_bytes = 0;
@@ -150,7 +150,7 @@ class Bpe final : public WordModel {
       Symbol& left = symbols[best.left];
       if (left.length == 0 || left.next == none) continue;
       Symbol& right = symbols[left.next];
-      // What was proposed may be outdated: the pair there must still make the same.
+      // A candidate may be outdated: the pair at its position must still give the same piece.
       const auto found = merges_.find(key(left.id, right.id));
       if (found == merges_.end() || found->second.id != best.id) continue;
       left.id = best.id;

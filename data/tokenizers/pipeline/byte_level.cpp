@@ -1,5 +1,5 @@
-// How byte-level vocabularies write bytes: those that print in Latin-1 as themselves, the others as
-// the characters from U+0100 on.
+// The characters for bytes in byte-level vocabularies. Bytes that are printable in Latin-1 stand
+// for themselves; other bytes use the characters from U+0100 on.
 #include <array>
 
 #include "data/tokenizers/pipeline/normalizers.h"

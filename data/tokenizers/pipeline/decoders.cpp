@@ -14,7 +14,7 @@ namespace {
 
 using Parts = std::vector<std::string>;
 
-/// A hostile tokenizer.json could let texts grow without end.
+/// The limit stops a hostile tokenizer.json from producing texts of any size.
 constexpr std::size_t longest_part = std::size_t{1} << 24;
 
 void replace_all(std::string& text, std::string_view searched, std::string_view content) {
@@ -30,7 +30,7 @@ void replace_all(std::string& text, std::string_view searched, std::string_view 
   text = made.append(text, done);
 }
 
-/// Bytes with what is no UTF-8 replaced, one U+FFFD for each longest beginning of a character.
+/// Replaces invalid UTF-8: each longest prefix of a character becomes one U+FFFD.
 std::string to_utf8(std::string_view bytes) {
   std::string text;
   while (!bytes.empty()) {
@@ -42,7 +42,7 @@ std::string to_utf8(std::string_view bytes) {
     const auto lead = static_cast<unsigned char>(bytes[0]);
     std::size_t bad = 1;
     if (lead >= 0xC2 && lead <= 0xF4) {
-      // As long as some character goes on like this.
+      // Extend the prefix while some character continues like this.
       const std::size_t length = utf8_length(bytes[0]);
       std::string trial(1, bytes[0]);
       while (bad < length && bad < bytes.size()) {
@@ -90,7 +90,8 @@ std::optional<unsigned char> byte_of_piece(std::string_view piece) {
   return static_cast<unsigned char>(value);
 }
 
-/// Runs of pieces <0x…> become the text of their bytes, or a U+FFFD for each when they are none.
+/// Converts runs of pieces <0x…> to the text of their bytes. Invalid UTF-8 becomes one U+FFFD for
+/// each byte.
 void join_bytes(Parts& parts) {
   Parts made;
   std::string bytes;
@@ -156,7 +157,7 @@ std::unique_ptr<Decoder> read_replace(const JsonPart& part) {
   });
 }
 
-/// Takes up to `start` characters like `content` off the beginning of each part, up to `stop` off
+/// Removes up to `start` characters `content` from the beginning of each part and up to `stop` from
 /// its end.
 std::unique_ptr<Decoder> read_strip(const JsonPart& part) {
   constexpr std::int64_t most = 1'000'000;

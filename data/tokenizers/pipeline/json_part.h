@@ -1,5 +1,5 @@
-// A value of a JSON file together with where it stands, for messages. Pulls in all of
-// nlohmann/json: include it in .cpp files only.
+// A JSON value with its path in the file, for error messages. This header includes all of
+// nlohmann/json, so only .cpp files should include it.
 #pragma once
 
 #include <cstdint>
@@ -11,33 +11,36 @@
 
 namespace nystrom {
 
+/// A value of a JSON file. All errors are InputErrors with its path.
 class JsonPart {
  public:
-  /// `where` is the file's name.
+  /// The root of the file `file`.
   JsonPart(const nlohmann::json& value, std::string file)
       : value_(&value), file_(std::move(file)) {}
 
   const nlohmann::json& value() const { return *value_; }
   const std::string& file() const { return file_; }
-  /// "file" or "file: normalizer.normalizers[2]"
+  /// The path: "file" or "file: normalizer.normalizers[2]".
   std::string where() const { return path_.empty() ? file_ : file_ + ": " + path_; }
-  /// InputError "file: path: message".
+  /// Throws an InputError "file: path: message".
   [[noreturn]] void fail(const std::string& message) const;
 
-  /// The member `key`; InputError when this is no object or lacks it.
+  /// The member `key`. Throws an InputError when this is not an object or has no such member.
   JsonPart operator[](const char* key) const;
-  /// The member `key`; nothing when it is absent or null.
+  /// The member `key`, or nothing when it is absent or null.
   std::optional<JsonPart> find(const char* key) const;
-  /// The elements; InputError when this is no array.
+  /// The elements. Throws an InputError when this is not an array.
   std::vector<JsonPart> elements() const;
 
-  // InputError for a value of another type.
+  // The value as a C++ type. Each function throws an InputError for another type; integer() also
+  // for a value outside its limits.
   std::string text() const;
   bool boolean() const;
   double number() const;
   std::int64_t integer(std::int64_t least, std::int64_t most) const;
 
-  // The member `key`, or `otherwise` when it is absent or null.
+  // The member `key`, or `otherwise` when it is absent or null. Throws an InputError for another
+  // type.
   std::string text_or(const char* key, const std::string& otherwise) const;
   bool boolean_or(const char* key, bool otherwise) const;
 

@@ -15,7 +15,7 @@ namespace {
 
 using Steps = std::vector<std::unique_ptr<TextNormalizer>>;
 
-/// A normalizer that is one function.
+/// A normalizer made from one function.
 template <class Apply>
 class Step final : public TextNormalizer {
  public:
@@ -32,7 +32,7 @@ std::unique_ptr<TextNormalizer> step(Apply apply) {
 }
 
 void lower(AlignedText& text) {
-  constexpr char32_t capital_i_with_dot = 0x130;  // the only character that becomes two
+  constexpr char32_t capital_i_with_dot = 0x130;  // the only lower case of two characters
   if (text.text().find("\xC4\xB0") == std::string::npos) return text.map(lower_case);
   std::vector<Change> changes;
   for_each_character(text.text(), [&](char32_t c) {
@@ -92,7 +92,7 @@ void strip(AlignedText& text, bool left, bool right) {
   if (begin > 0 || end < text.size()) text = text.slice({begin, end});
 }
 
-/// What the normalisation of the WMT corpora's tokenizers does.
+/// The normalization of the WMT corpora's tokenizers.
 void clean_as_nmt(AlignedText& text) {
   text.filter([](char32_t c) {
     return !((c >= 0x01 && c <= 0x08) || c == 0x0B || (c >= 0x0E && c <= 0x1F) || c == 0x7F ||

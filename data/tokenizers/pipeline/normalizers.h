@@ -1,4 +1,4 @@
-// The normalizers of a tokenizer.json: what happens to text before it is split into words.
+// The normalizers of a tokenizer.json: changes to text before it is split into words.
 #pragma once
 
 #include <memory>
@@ -9,29 +9,31 @@ namespace nystrom {
 
 class JsonPart;
 
-/// Const members are safe to use from several threads.
+/// Interface of the normalizers. Const members may be called from several threads.
 class TextNormalizer {
  public:
   virtual ~TextNormalizer() = default;
+  /// Normalizes `text`. Throws an InputError when it grows beyond AlignedText's limit.
   virtual void apply(AlignedText& text) const = 0;
 };
 
-/// The normalizer that a part of a tokenizer.json describes. InputError that names a type which is
-/// not known.
+/// Creates the normalizer that a part of a tokenizer.json describes. Throws an InputError for an
+/// unknown type or a wrong value.
 std::unique_ptr<TextNormalizer> read_normalizer(const JsonPart& part);
 
-/// BERT's: `clean_text` drops control characters and makes all white space spaces,
-/// `handle_chinese_chars` puts spaces around ideographs.
+/// Options of BERT's normalizer. `clean_text` removes control characters and turns all white space
+/// into spaces. `handle_chinese_chars` puts spaces around ideographs.
 struct BertNormalizerOptions {
   bool clean_text = true, handle_chinese_chars = true, strip_accents = true, lower_case = true;
 };
+/// Creates BERT's normalizer.
 std::unique_ptr<TextNormalizer> bert_normalizer(const BertNormalizerOptions& options);
 
-/// For each byte the character by which byte-level vocabularies write it, as UTF-8.
+/// The character that stands for a byte in byte-level vocabularies, as UTF-8.
 const std::string& byte_level_character(unsigned char byte);
-/// The byte that such a character stands for, or −1.
+/// The byte of such a character, or −1 for any other character.
 int byte_of_character(char32_t character);
-/// Writes every byte as such a character.
+/// Replaces every byte by its character.
 void to_byte_level(AlignedText& text);
 
 }  // namespace nystrom

@@ -21,7 +21,8 @@ const OnigUChar* bytes_of(std::string_view text) {
   return reinterpret_cast<const OnigUChar*>(text.data());
 }
 
-/// Oniguruma has limits of expressions for the process alone: set once, before the first one.
+/// Sets Oniguruma's limits. They apply to the whole process and must be set before the first
+/// expression.
 void initialize() {
   [[maybe_unused]] static const bool once = [] {
     OnigEncoding encodings[] = {ONIG_ENCODING_UTF8};
@@ -32,18 +33,18 @@ void initialize() {
   }();
 }
 
-/// `info` is what the code is about, where it has a name.
+/// Oniguruma's message for an error code. `info` holds the name in question, if there is one.
 std::string message_of(int code, OnigErrorInfo info = {ONIG_ENCODING_UTF8, nullptr, nullptr}) {
   OnigUChar text[ONIG_MAX_ERROR_MESSAGE_LEN];
   const int length = onig_error_code_to_str(text, code, &info);
   return printable({reinterpret_cast<const char*>(text), static_cast<std::size_t>(length)});
 }
 
-/// What makes an expression slow that Oniguruma's own limits do not count.
+/// Properties that make an expression slow and that Oniguruma's own limits do not count.
 struct Costs {
-  int nested_looks = 0;  // look-arounds one inside another: each level goes over the text again
-  int calls = 0;         // of groups, as \g<name>: calls of callers double what is compiled
-  int classes = 0;       // of characters, \w, \p{L}, […]: tens of kilobytes each
+  int nested_looks = 0;  // nesting depth of look-arounds: each level scans the text again
+  int calls = 0;         // of groups, as \g<name>: nested calls double the compiled size
+  int classes = 0;       // character classes, \w, \p{L}, […]: tens of kilobytes each
 };
 
 bool is_look_around(std::string_view group) {
@@ -53,7 +54,7 @@ bool is_look_around(std::string_view group) {
 
 Costs costs_of(std::string_view expression) {
   Costs costs;
-  std::vector<bool> groups;  // the open ones: whether they look around
+  std::vector<bool> groups;  // for each open group: whether it is a look-around
   int looks = 0, brackets = 0;
   for (std::size_t i = 0; i < expression.size(); ++i) {
     const char c = expression[i];
@@ -79,7 +80,7 @@ Costs costs_of(std::string_view expression) {
   return costs;
 }
 
-/// What a search needs besides the expression.
+/// Memory and limits of a search.
 class Scratch {
  public:
   Scratch() : region_(onig_region_new()), limits_(onig_new_match_param()) {
@@ -88,7 +89,7 @@ class Scratch {
     onig_set_match_stack_limit_size_of_match_param(limits_.get(), max_stack_entries);
   }
 
-  /// Oniguruma's result for the first match from `start` on.
+  /// Oniguruma's result for the first match at or after `start`.
   int search(OnigRegex regex, std::string_view text, std::size_t start, unsigned long budget) {
     onig_set_retry_limit_in_match_of_match_param(limits_.get(), budget);
     onig_set_retry_limit_in_search_of_match_param(limits_.get(), budget);
@@ -118,14 +119,15 @@ bool is_out_of_steps(int result) {
          result == ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER;
 }
 
-/// Searches of one text, which share a number of backtracking steps.
+/// Searches in one text with a common budget of backtracking steps.
 class Searches {
  public:
   Searches(OnigRegex regex, std::string_view text)
       : regex_(regex), text_(text), steps_left_(10'000'000 + 1000 * text.size()) {}
 
-  /// Oniguruma does not say how many steps a search took: it gets few at first, then more, and is
-  /// charged with all that its attempts got. A thousand a match are free.
+  /// Oniguruma does not report the number of steps of a search. The first attempt gets few steps
+  /// and later attempts get more. Each later attempt is charged with its whole budget, so the first
+  /// thousand steps of each match are free.
   int search(std::size_t start) {
     unsigned long budget = first_budget;
     int result = scratch_.search(regex_, text_, start, budget);

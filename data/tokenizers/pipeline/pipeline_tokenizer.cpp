@@ -11,12 +11,12 @@
 namespace nystrom {
 namespace {
 
-/// Spaces that a piece begins and ends with.
+/// Number of spaces at the beginning and at the end of a piece.
 struct Spaces {
   std::uint32_t leading = 0, trailing = 0;
 };
 
-/// White space, or the character by which byte-level pieces write a space.
+/// Whether a character is white space or the byte-level character of a space.
 bool is_written_space(char32_t c) { return c == 0x120 || is_white_space(c); }
 
 Spaces spaces_of(std::string_view piece) {
@@ -37,10 +37,10 @@ struct PipelineTokenizer::State {
   TokenizerParts parts;
   AddedTokens added;
   WordMarks marks;
-  std::vector<bool> special;  // of added tokens: decode leaves them out
+  std::vector<bool> special;  // added tokens that decode skips
   std::vector<bool> starts_word;
-  std::vector<Spaces> spaces;            // of pieces, where offsets leave them out
-  std::int32_t unknown_as_text = no_id;  // whose spaces are those of the text it stands for
+  std::vector<Spaces> spaces;            // of each piece, when offsets exclude spaces
+  std::int32_t unknown_as_text = no_id;  // an unknown token with the spaces of its text
   mutable WordCaches caches;
 
   explicit State(TokenizerParts given)
@@ -81,7 +81,7 @@ struct PipelineTokenizer::State {
                                                           {"unk_token", ids.unk}};
     for (const auto& [role, id] : roles)
       if (id != no_id) config[role] = parts.vocabulary.piece(id);
-    // Their classes take false for granted, whatever tokenizer.json says.
+    // The classes of transformers assume false here, whatever tokenizer.json says.
     if (parts.adds_prefix_space) config["add_prefix_space"] = true;
     config["clean_up_tokenization_spaces"] = parts.cleans_up_spaces;
     config["model_max_length"] = max_length;
@@ -90,14 +90,14 @@ struct PipelineTokenizer::State {
 
   // ---- Encoding ---------------------------------------------------------------------------------
 
-  /// A text on its way, and what it became so far.
+  /// A text and the tokens found so far.
   struct Encoding {
     std::string_view text;
     SpecialNames names;
     std::vector<Token> tokens;
   };
 
-  /// Moves a place in the text by characters, no further than `limit`.
+  /// Moves an offset in the text by a number of characters, up to `limit`.
   static std::uint32_t forward(std::string_view text, std::uint32_t place, std::uint32_t characters,
                                std::uint32_t limit) {
     for (; characters > 0 && place < limit; --characters)
@@ -113,8 +113,8 @@ struct PipelineTokenizer::State {
     return place;
   }
 
-  /// Whether the text has that many characters before `place`: Hugging Face's library trims no
-  /// more.
+  /// Whether the text has at least `characters` characters before `place`. Hugging Face's library
+  /// does not trim otherwise.
   static bool has_before(std::string_view text, std::uint32_t place, std::uint32_t characters) {
     for (; characters > 0 && place > 0; --characters) place = backward(text, place, 1, 0);
     return characters == 0;
@@ -133,7 +133,7 @@ struct PipelineTokenizer::State {
     encoding.tokens.push_back({id, place.begin, place.end});
   }
 
-  /// Of a token that stands for `part` of a word.
+  /// The spaces to trim from a token that encodes `part` of a word.
   Spaces spaces_at(std::int32_t id, std::string_view part) const {
     if (spaces.empty()) return {};
     return id == unknown_as_text ? spaces_of(part) : spaces[static_cast<std::size_t>(id)];
@@ -162,7 +162,7 @@ struct PipelineTokenizer::State {
     }
   }
 
-  /// Text between added tokens that are found before normalisation.
+  /// Encodes a range between added tokens that are found in the original text.
   void encode_section(Encoding& encoding, ByteRange section, WordCache& cache) const {
     AlignedText text(encoding.text.substr(section.begin, section.size()), section.begin);
     if (parts.normalizer) parts.normalizer->apply(text);
@@ -269,8 +269,8 @@ std::vector<TokenizerFile> PipelineTokenizer::files(std::int64_t max_length) con
   const bool has_config = std::any_of(files.begin(), files.end(), [](const TokenizerFile& file) {
     return file.name == "tokenizer_config.json";
   });
-  // Without it AutoTokenizer would take ALBERT's class, as for every Nyströmformer, and its special
-  // tokens.
+  // Without this file AutoTokenizer would use ALBERT's class and special tokens, as for every
+  // Nyströmformer.
   if (!has_config) files.push_back({"tokenizer_config.json", state_->config_json(max_length)});
   return files;
 }

@@ -1,5 +1,5 @@
-// Tokenizers made of the parts that a tokenizer.json names: normalizer, pre-tokenizer, model,
-// post-processor, decoder, added tokens.
+// Tokenizers made of the parts of a tokenizer.json: normalizer, pre-tokenizer, model,
+// post-processor, decoder and added tokens.
 #pragma once
 
 #include <memory>
@@ -15,29 +15,29 @@
 
 namespace nystrom {
 
-/// Normalizer, pre-tokenizer and decoder may be absent (null).
+/// The parts of a tokenizer. Normalizer, pre-tokenizer and decoder may be null.
 struct TokenizerParts {
   std::unique_ptr<TextNormalizer> normalizer;
-  /// By which added tokens are normalised where it is not the other: transformers changes that one
-  /// when it has them already.
+  /// The normalizer for added tokens when it differs from `normalizer`. transformers changes the
+  /// normalizer after it has read the added tokens.
   std::unique_ptr<TextNormalizer> added_normalizer;
   std::unique_ptr<PreTokenizer> pre_tokenizer;
   std::unique_ptr<WordModel> model;
   std::unique_ptr<Decoder> decoder;
   PostProcessor post_processor = PostProcessor::plain();
-  Vocabulary vocabulary;  ///< the model's with the added tokens
+  Vocabulary vocabulary;  ///< the model's vocabulary with the added tokens
   AddedTokenList added;
   SpecialIds special{no_id, no_id, no_id, no_id, no_id};
-  bool made_template = false;        ///< cls text sep, which the files do not say
-  std::vector<TokenizerFile> files;  ///< it came from
-  std::string hugging_face_class =
-      "PreTrainedTokenizerFast";   ///< for a tokenizer_config.json, should there be none among them
-  bool adds_prefix_space = false;  ///< a byte-level pre-tokenizer does, before every text
-  bool cleans_up_spaces =
-      false;  ///< decoded texts: none before punctuation, as transformers does at times
+  bool made_template = false;        ///< the template cls text sep is not in the files
+  std::vector<TokenizerFile> files;  ///< the files that the parts were read from
+  /// The class for a new tokenizer_config.json, in case `files` has none.
+  std::string hugging_face_class = "PreTrainedTokenizerFast";
+  bool adds_prefix_space = false;  ///< a byte-level pre-tokenizer adds a space before every text
+  /// Whether decode() removes spaces before punctuation, as transformers does for some tokenizers.
+  bool cleans_up_spaces = false;
 };
 
-/// Gives the ids and the places that Hugging Face's `tokenizers` give.
+/// Gives the same ids and offsets as Hugging Face's `tokenizers`.
 class PipelineTokenizer final : public Tokenizer {
  public:
   explicit PipelineTokenizer(TokenizerParts parts);

@@ -62,7 +62,7 @@ PostProcessor read_templates(const JsonPart& part, const Vocabulary& vocabulary)
   return result;
 }
 
-/// A list of name and id.
+/// Reads a list of a name and an id. The id counts.
 std::int32_t read_named_id(const JsonPart& part, const Vocabulary& vocabulary) {
   const auto elements = part.elements();
   if (elements.size() != 2) part.fail("expected a token and its id");
@@ -70,7 +70,8 @@ std::int32_t read_named_id(const JsonPart& part, const Vocabulary& vocabulary) {
   return read_id(elements[1], vocabulary);
 }
 
-/// Fills in cls and sep: what stands before the first text of the single template, and behind it.
+/// Sets cls and sep: the single special tokens before and after the first text of the single
+/// template.
 void find_ends(PostProcessor& processor) {
   bool behind = false;
   for (const TemplatePart& each : processor.single) {
@@ -80,7 +81,7 @@ void find_ends(PostProcessor& processor) {
   }
 }
 
-/// Adds the steps of a sequence: at most one of them stands something around texts.
+/// Adds a step of a sequence. At most one step may have a template with special tokens.
 void merge(PostProcessor& whole, const PostProcessor& part, const JsonPart& place) {
   if (part.trims_offsets) {
     whole.trims_offsets = true;

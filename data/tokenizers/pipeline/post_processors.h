@@ -1,5 +1,5 @@
-// The post-processors of a tokenizer.json: what stands around texts, and whose spaces offsets leave
-// out.
+// The post-processors of a tokenizer.json. They add special tokens around texts and decide whether
+// offsets exclude spaces.
 #pragma once
 
 #include <cstdint>
@@ -14,38 +14,38 @@ namespace nystrom {
 class JsonPart;
 class Vocabulary;
 
-/// An element of a template: the first text, the second, or a special token.
+/// An element of a template: the first text, the second text, or a special token.
 struct TemplatePart {
   enum class Kind { first, second, special };
   Kind kind = Kind::first;
   std::int32_t type_id = 0;
-  std::vector<std::int32_t> ids;  ///< of a special token
+  std::vector<std::int32_t> ids;  ///< ids of a special token
 };
 
+/// Templates for one text and for two texts, and rules for offsets.
 struct PostProcessor {
   std::vector<TemplatePart> single, pair;
-  bool trims_offsets = false;  ///< tokens leave out the spaces that their pieces begin or end with
-  bool adds_prefix_space = false;  ///< … but for the one added in front of the text
-  /// What stands before the first text and behind it, where there is such.
+  bool trims_offsets = false;      ///< offsets exclude spaces at the beginning and end of a piece
+  bool adds_prefix_space = false;  ///< the space added in front of the text is not trimmed
+  /// The tokens before and after the first text, when there are such tokens.
   std::optional<std::int32_t> cls, sep;
 
-  /// Whether nothing stands around a text.
+  /// Whether a text gets no special tokens.
   bool is_plain() const { return single.size() == 1; }
 
-  /// [cls] first [sep] second [sep], the second text with type 1.
+  /// The template [cls] first [sep] second [sep]. The second text has type 1.
   static PostProcessor bert(std::int32_t cls, std::int32_t sep);
-  /// <s> first </s> </s> second </s>, all of type 0.
+  /// The template <s> first </s> </s> second </s>. All tokens have type 0.
   static PostProcessor roberta(std::int32_t cls, std::int32_t sep, bool adds_prefix_space);
-  /// The texts and nothing else.
+  /// The texts without special tokens.
   static PostProcessor plain();
 };
 
-/// The post-processor that a part of a tokenizer.json describes. InputError that names a type which
-/// is not known, and for tokens that are not in the vocabulary.
+/// Reads the post-processor that a part of a tokenizer.json describes. Throws an InputError for an
+/// unknown type, and for tokens outside the vocabulary.
 PostProcessor read_post_processor(const JsonPart& part, const Vocabulary& vocabulary);
 
-/// The template with the texts in their places. `second` is not looked at where the template has
-/// none.
+/// Inserts the texts into the template. `second` is ignored when the template has no second text.
 WrappedIds fill_template(const std::vector<TemplatePart>& parts,
                          std::span<const std::int32_t> first, std::span<const std::int32_t> second);
 

@@ -13,7 +13,7 @@
 namespace nystrom {
 namespace {
 
-/// What becomes of the matches of a pattern on which words are split.
+/// The treatment of matches when a pattern splits words.
 enum class Delimiter { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
 Delimiter read_delimiter(const JsonPart& part) {
@@ -33,7 +33,7 @@ struct Part {
   bool is_match;
 };
 
-/// Joins the parts of a word by `delimiter` and appends what is left.
+/// Joins the parts of a word as `delimiter` says and appends the resulting ranges.
 void join_parts(const std::vector<Part>& parts, Delimiter delimiter, std::uint32_t offset,
                 std::vector<ByteRange>& words) {
   const std::size_t first = words.size();
@@ -56,8 +56,8 @@ void join_parts(const std::vector<Part>& parts, Delimiter delimiter, std::uint32
               words.end());
 }
 
-/// Cuts each word by find(text of the word, its matches), which lists the matches in order; all
-/// else is in between.
+/// Splits each word by find(text of the word, matches). `find` appends the matches in order; the
+/// text between them forms parts too.
 template <class Find>
 void split(Words& words, Delimiter delimiter, bool invert, const Find& find) {
   std::vector<ByteRange> made, matches;
@@ -81,7 +81,7 @@ void split(Words& words, Delimiter delimiter, bool invert, const Find& find) {
   words.ranges = std::move(made);
 }
 
-/// Cuts at each character for which `is` holds.
+/// Splits at each character for which is(character) is true.
 template <class Is>
 void split_at(Words& words, Delimiter delimiter, const Is& is) {
   split(words, delimiter, false, [&](std::string_view word, std::vector<ByteRange>& matches) {
@@ -94,7 +94,7 @@ void split_at(Words& words, Delimiter delimiter, const Is& is) {
   });
 }
 
-/// Cuts at the words that `scanner` finds.
+/// Splits into the words that `scanner` finds.
 void scan(Words& words, Delimiter delimiter, bool invert, WordScanner scanner) {
   split(words, delimiter, invert, [&](std::string_view word, std::vector<ByteRange>& matches) {
     for (std::size_t begin = 0; begin < word.size();) {
@@ -105,7 +105,7 @@ void scan(Words& words, Delimiter delimiter, bool invert, WordScanner scanner) {
   });
 }
 
-/// Makes the text anew, word by word: append(text, i) appends what word i becomes.
+/// Rebuilds the text word by word: append(text, i) appends the new form of word i.
 template <class Append>
 void rebuild(Words& words, const Append& append) {
   Words made;
@@ -162,7 +162,7 @@ class ByteLevel final : public PreTokenizer {
     rebuild(words, [&](AlignedText& text, std::size_t i) {
       const std::string& bytes = words.text.text();
       for (std::uint32_t at = words.ranges[i].begin; at < words.ranges[i].end;) {
-        const std::uint32_t begin = at;  // of bytes that are their own characters
+        const std::uint32_t begin = at;  // start of bytes that are their own characters
         while (at < words.ranges[i].end && bytes[at] >= '!' && bytes[at] <= '~') ++at;
         if (at > begin) text.append(words.text, {begin, at});
         if (at == words.ranges[i].end) break;
@@ -262,7 +262,7 @@ std::unique_ptr<PreTokenizer> read_split(const JsonPart& part) {
   });
 }
 
-/// Runs of \w, and runs of what is neither \w nor white space.
+/// Splits into runs of \w, and runs of other characters that are not white space.
 void split_words_from_signs(Words& words) {
   enum class Kind { word, space, sign };
   const auto kind_of = [](char32_t c) {

@@ -1,4 +1,4 @@
-// The pre-tokenizers of a tokenizer.json: how text is cut into words.
+// The pre-tokenizers of a tokenizer.json: the split of text into words.
 #pragma once
 
 #include <memory>
@@ -12,7 +12,8 @@ namespace nystrom {
 
 class JsonPart;
 
-/// Text and the words in it: none empty, in order, apart; between them may lie what was removed.
+/// A text and its words. Words are not empty, in order, and do not overlap. Removed text may lie
+/// between them.
 struct Words {
   AlignedText text;
   std::vector<ByteRange> ranges;
@@ -22,29 +23,30 @@ struct Words {
   }
 };
 
-/// How pieces write words, which tells those that a word begins with.
+/// Marks in pieces that tell which pieces begin a word.
 struct WordMarks {
-  std::string space;  ///< stands for the space before a word ("▁"), empty when there is none
-  bool byte_level = false;  ///< pieces are bytes by their characters, spaces among them
+  std::string space;        ///< mark for the space before a word ("▁"), or empty
+  bool byte_level = false;  ///< pieces consist of byte-level characters, with spaces
 };
 
-/// Const members are safe to use from several threads.
+/// Interface of the pre-tokenizers. Const members may be called from several threads.
 class PreTokenizer {
  public:
   virtual ~PreTokenizer() = default;
-  /// Cuts each word further.
+  /// Splits each word further. Throws an InputError when the text grows beyond AlignedText's limit,
+  /// or a regular expression exceeds its limits.
   virtual void apply(Words& words) const = 0;
-  /// What it does to pieces.
+  /// Sets the marks that this pre-tokenizer puts into pieces.
   virtual void describe(WordMarks&) const {}
 };
 
-/// The pre-tokenizer that a part of a tokenizer.json describes. InputError that names a type which
-/// is not known.
+/// Creates the pre-tokenizer that a part of a tokenizer.json describes. Throws an InputError for an
+/// unknown type or a wrong value.
 std::unique_ptr<PreTokenizer> read_pre_tokenizer(const JsonPart& part);
 
-/// BERT's: words between white space, each punctuation mark by itself.
+/// BERT's pre-tokenizer: splits at white space and makes each punctuation mark a word.
 std::unique_ptr<PreTokenizer> bert_pre_tokenizer();
-/// GPT-2's: words with the space before them, in bytes.
+/// GPT-2's pre-tokenizer: words with the space before them, in byte-level characters.
 std::unique_ptr<PreTokenizer> byte_level_pre_tokenizer(bool add_prefix_space,
                                                        bool use_regex = true);
 

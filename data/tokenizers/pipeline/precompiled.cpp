@@ -36,7 +36,7 @@ std::string from_base64(std::string_view text, const std::string& where) {
   return bytes;
 }
 
-/// The end of the grapheme cluster that begins at `begin`.
+/// Returns the end of the grapheme cluster that starts at `begin`.
 std::size_t grapheme_end(std::string_view text, std::size_t begin) {
   std::size_t end = begin;
   auto last = static_cast<utf8proc_int32_t>(next_code_point(text, end));
@@ -56,8 +56,8 @@ std::size_t count_characters(std::string_view text) {
       text.begin(), text.end(), [](char byte) { return !is_utf8_continuation(byte); }));
 }
 
-/// `made` in the place of `count` characters: the surplus is inserted, and what lacks is removed
-/// behind the last.
+/// Appends changes that replace `count` characters by `made`. Extra characters are inserted;
+/// missing ones are removed after the last.
 void put(std::vector<Change>& changes, std::string_view made, std::size_t count) {
   std::size_t put = 0;
   for_each_character(made, [&](char32_t c) { changes.push_back({c, put++ < count ? 0 : 1}); });

@@ -1,4 +1,4 @@
-// The normalizer of SentencePiece models in a tokenizer.json: a charsmap, base64 coded.
+// The Precompiled normalizer of a tokenizer.json: a SentencePiece charsmap in base64.
 #pragma once
 
 #include <array>
@@ -10,14 +10,15 @@
 
 namespace nystrom {
 
-/// Replaces as Hugging Face's does, which differs from SentencePiece: a grapheme of up to five
-/// bytes becomes as a whole what its shortest beginning in the map stands for; otherwise each
+/// Replaces text as Hugging Face's tokenizers do, which differs from SentencePiece. A grapheme of
+/// up to five bytes is replaced as a whole by the replacement of its shortest key. Otherwise each
 /// character is looked up by itself.
 class Precompiled {
  public:
-  /// InputError "where: …" when it is no base64 of a sound charsmap.
+  /// Throws an InputError "where: …" unless the text is the base64 code of a valid charsmap.
   Precompiled(std::string_view base64, const std::string& where);
 
+  /// Normalizes `aligned`.
   void apply(AlignedText& aligned) const;
 
  private:

@@ -11,7 +11,7 @@ PrefixTrie::PrefixTrie(std::vector<std::pair<std::string_view, std::int32_t>> en
   std::stable_sort(entries.begin(), entries.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   roots_.assign(256, none);
-  // Entries that share the bytes of a node.
+  // The range of entries that share the prefix of a node.
   struct Job {
     std::size_t begin, end, depth;
     std::uint32_t node;

@@ -1,4 +1,4 @@
-// A trie over bytes: which of a set of strings does a text begin with.
+// A trie over bytes. It finds the strings of a set that are prefixes of a text.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,18 @@
 
 namespace nystrom {
 
+/// Const members may be called from several threads.
 class PrefixTrie {
  public:
   PrefixTrie() = default;
-  /// Strings, each with a value; of equal strings the last counts, empty ones are left out.
+  /// Builds the trie from strings and their values. The last of equal strings counts; empty strings
+  /// are ignored.
   explicit PrefixTrie(std::vector<std::pair<std::string_view, std::int32_t>> entries);
 
+  /// Whether the trie has no strings.
   bool empty() const { return nodes_.empty(); }
 
-  /// Calls use(length, value) for each string that `text` begins with, the shortest first.
+  /// Calls use(length, value) for each string that is a prefix of `text`, the shortest first.
   template <class Use>
   void for_each_prefix(std::string_view text, const Use& use) const {
     if (text.empty() || nodes_.empty()) return;
@@ -28,7 +31,7 @@ class PrefixTrie {
     }
   }
 
-  /// Length and value of the longest string that `text` begins with; length 0 when there is none.
+  /// Length and value of the longest string that is a prefix of `text`, or length 0.
   std::pair<std::size_t, std::int32_t> longest(std::string_view text) const {
     std::pair<std::size_t, std::int32_t> found{0, -1};
     for_each_prefix(text, [&](std::size_t length, std::int32_t value) { found = {length, value}; });
@@ -38,7 +41,7 @@ class PrefixTrie {
  private:
   static constexpr std::uint32_t none = 0xFFFFFFFF;
 
-  /// The children of a node lie one behind the other, in order of their bytes.
+  /// The children of a node are adjacent and ordered by their bytes.
   struct Node {
     std::uint32_t first_child = 0;
     std::uint16_t children = 0;
@@ -48,7 +51,7 @@ class PrefixTrie {
   std::uint32_t child(const Node& node, char byte) const;
 
   std::vector<Node> nodes_;
-  std::vector<char> bytes_;  // that lead to each node
+  std::vector<char> bytes_;  // the byte that leads to each node
   std::vector<std::uint32_t> roots_;
 };
 

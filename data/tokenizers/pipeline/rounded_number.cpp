@@ -34,7 +34,8 @@ double scaled(std::uint64_t digits, std::int64_t exponent) {
   for (; exponent < -largest_power && value != 0; exponent += largest_power)
     value /= power_of_ten(largest_power);
   if (value == 0) return 0;
-  // Beyond the largest power theirs is an error, and ours has been one before.
+  // Beyond the largest power serde_json fails. The JSON parser here has already rejected such
+  // numbers.
   if (exponent >= 0)
     return value * power_of_ten(static_cast<int>(std::min<std::int64_t>(exponent, largest_power)));
   return value / power_of_ten(static_cast<int>(-exponent));
@@ -64,7 +65,7 @@ double read_rounded_number(std::string_view text) {
       exponent -= behind_point ? 1 : 0;
     }
   }
-  if (i < text.size()) {  // e or E
+  if (i < text.size()) {  // the exponent after e or E
     ++i;
     const bool shrinks = text[i] == '-';
     if (shrinks || text[i] == '+') ++i;

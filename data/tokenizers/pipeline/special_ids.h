@@ -1,4 +1,4 @@
-// Which tokens of a vocabulary are special, and what stands around a text.
+// Special tokens of a vocabulary, and the template that puts them around a text.
 #pragma once
 
 #include "data/tokenizers/pipeline/pipeline_tokenizer.h"
@@ -6,12 +6,14 @@
 
 namespace nystrom {
 
-/// Fills in parts.special: what the settings name (InputError when it is no piece), else what the
-/// post-processor puts around texts, the model's unknown token, and pieces of the usual names.
+/// Sets parts.special. The names of the settings come first; a name that is not a piece is an
+/// InputError. The tokens of the post-processor, the model's unknown token, and pieces with common
+/// names follow.
 ///
-/// Where the post-processor puts nothing around texts, but cls and sep are known, it is made to:
-/// pretraining, tasks, prediction and exports all see cls text sep. Without them a text stays
-/// alone, and masked language models refuse the tokenizer.
+/// When the post-processor adds no special tokens but cls and sep are known, this function gives it
+/// the template cls text sep. Pretraining, tasks, prediction and exports then all use the same
+/// template. Without cls or sep a text gets no special tokens, and masked language models refuse
+/// the tokenizer.
 void find_special_ids(TokenizerParts& parts, const TokenizerSettings& settings);
 
 }  // namespace nystrom

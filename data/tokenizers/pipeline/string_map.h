@@ -1,4 +1,4 @@
-// Hash maps from strings that are asked with views.
+// Hash maps with string keys and look-ups by string views.
 #pragma once
 
 #include <functional>

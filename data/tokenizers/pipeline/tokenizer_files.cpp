@@ -11,7 +11,8 @@
 namespace nystrom {
 namespace {
 
-/// Calls use(line, number from 1 on) for each line; a line feed at the very end begins none.
+/// Calls use(line, number) for each line, counted from 1. A final line feed does not start another
+/// line.
 template <class Use>
 void for_each_line(std::string_view text, const std::string& source, const Use& use) {
   require_input(is_valid_utf8(text), "{}: not valid UTF-8 at byte {}", source,
@@ -38,8 +39,9 @@ Merges read_merges_file(std::string_view text, const std::string& source) {
   return merges;
 }
 
-/// Makes pieces added tokens, found in text as they are, where the settings name no class that has
-/// its own. That called `lstripped` takes the space before it.
+/// Turns pieces into special added tokens that are found in the original text. Does nothing when
+/// the settings name a class with its own special tokens. The token `lstripped` includes the space
+/// before it.
 void add_special(TokenizerParts& parts, const TokenizerSettings& settings,
                  std::initializer_list<std::string> names, std::string_view lstripped = {}) {
   if (knows_special_tokens(settings)) return;
@@ -179,7 +181,7 @@ OrderedJson template_json(const TokenizerParts& parts) {
           {"special_tokens", tokens}};
 }
 
-/// A tokenizer.json of the same tokenizer as vocab.json and merges.txt.
+/// A tokenizer.json equivalent to vocab.json and merges.txt.
 OrderedJson json_of_gpt2(const TokenizerParts& parts, const std::string& vocabulary,
                          const std::string& merges) {
   OrderedJson pairs = OrderedJson::array(), added = OrderedJson::array();

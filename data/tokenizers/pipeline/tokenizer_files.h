@@ -1,4 +1,4 @@
-// Tokenizers from the files of Hugging Face's library.
+// Readers for the tokenizer files of Hugging Face's library.
 #pragma once
 
 #include <string>
@@ -11,24 +11,26 @@ namespace nystrom {
 
 inline constexpr std::size_t max_tokenizer_bytes = std::size_t{64} << 20;
 
-/// The parts that a tokenizer.json describes, changed as its folder's settings say; `source` names
-/// it in messages. Padding and truncation in it are settings of Hugging Face's calls and passed
-/// over. InputError for what is wrong or not supported.
+/// Reads the parts of a tokenizer.json, with the changes of its folder's settings. `source` names
+/// the file in messages. Padding and truncation are ignored: they are call settings of Hugging
+/// Face's library. Throws an InputError for wrong or unsupported content.
 TokenizerParts parse_tokenizer_json(std::string_view text, const std::string& source,
                                     const TokenizerSettings& settings = {});
 
-/// The parts of a BERT tokenizer: a vocabulary with a piece a line, and what the settings say.
+/// Reads the parts of a BERT tokenizer from a vocabulary with one piece on each line and the
+/// settings. Throws an InputError for wrong content.
 TokenizerParts parse_bert_vocabulary(std::string_view text, const std::string& source,
                                      const TokenizerSettings& settings);
 
-/// The parts of a byte-level BPE tokenizer: RoBERTa's when the vocabulary has <s>, </s>, <pad> and
-/// <mask>, else GPT-2's.
+/// Reads the parts of a byte-level BPE tokenizer. It is RoBERTa's when the vocabulary has <s>,
+/// </s>, <pad> and <mask> and the settings do not name GPT-2's class; otherwise it is GPT-2's.
+/// Throws an InputError for wrong content.
 TokenizerParts parse_gpt2_vocabulary(std::string_view vocabulary,
                                      const std::string& vocabulary_source, std::string_view merges,
                                      const std::string& merges_source,
                                      const TokenizerSettings& settings);
 
-/// A tokenizer.json for a tokenizer whose own files lack the template that was made for it
+/// Returns a tokenizer.json with the template of a tokenizer whose own files lack it
 /// (parts.made_template).
 std::string tokenizer_json_with_template(const TokenizerParts& parts);
 

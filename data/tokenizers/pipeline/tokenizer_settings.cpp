@@ -22,7 +22,7 @@ constexpr std::size_t max_settings_bytes = std::size_t{16} << 20;
 
 // ---- Reading ------------------------------------------------------------------------------------
 
-/// A text, or an object with the token's flags.
+/// Reads a string, or an object with the token's flags.
 Name read_name(const JsonPart& part) {
   Name name{"", part.where(), std::nullopt};
   if (part.value().is_object()) {
@@ -35,7 +35,7 @@ Name read_name(const JsonPart& part) {
   return name;
 }
 
-/// Takes the names that the file gives; earlier ones stay where it gives none.
+/// Reads the names in the file. Earlier names stay where the file has none.
 void read_names(const JsonPart& file, TokenizerSettings& settings) {
   const std::pair<const char*, std::optional<Name>*> roles[] = {
       {"bos_token", &settings.bos},  {"eos_token", &settings.eos}, {"unk_token", &settings.unk},
@@ -76,7 +76,7 @@ void read_flags(const JsonPart& config, TokenizerSettings& settings) {
     if (const auto part = config.find(key)) *flag = part->boolean();
 }
 
-/// {"id": token with its flags}
+/// Reads {"id": token with its flags}.
 void read_decoder(const JsonPart& part, TokenizerSettings& settings) {
   if (!part.value().is_object()) part.fail("expected an object from ids to tokens");
   settings.has_decoder = true;
@@ -90,7 +90,7 @@ void read_decoder(const JsonPart& part, TokenizerSettings& settings) {
   }
 }
 
-/// {"token": id}: the older form.
+/// Reads the older format {"token": id}.
 void read_added_file(const std::filesystem::path& file, TokenizerSettings& settings) {
   const auto json = read_json_file(file, max_settings_bytes);
   const JsonPart map(json, printable_path(file));
@@ -109,7 +109,7 @@ void read_added_file(const std::filesystem::path& file, TokenizerSettings& setti
 
 // ---- Classes of transformers --------------------------------------------------------------------
 
-/// Classes whose constructors do the same to a tokenizer.json.
+/// Groups of classes whose constructors change a tokenizer.json in the same way.
 enum class Family { plain, bert, roberta, gpt2, gpt_neox, llama };
 
 Family family_of(const std::string& name) {
@@ -127,7 +127,7 @@ Family family_of(const std::string& name) {
   return found == families.end() ? Family::plain : found->second;
 }
 
-/// The special tokens that a family has where its settings name none.
+/// The default special tokens of a family. They apply when the settings name none.
 std::vector<const char*> usual_names(Family family) {
   switch (family) {
     case Family::bert: return {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"};
@@ -140,8 +140,8 @@ std::vector<const char*> usual_names(Family family) {
   return {};
 }
 
-/// The mask of classes that let it take the space before it unless a file says otherwise. Most look
-/// for it in normal text.
+/// The mask token of classes whose mask includes the space before it by default. Most of these
+/// classes search it in normalized text.
 std::optional<AddedToken> mask_of_class(const std::string& name) {
   static const std::map<std::string, bool> normalized = {
       {"AlbertTokenizer", false},    {"BartTokenizer", true},        {"BarthezTokenizer", true},
@@ -161,7 +161,8 @@ bool is_type(const Json& tokenizer, const char* key, const char* type) {
          tokenizer[key]["type"] == type;
 }
 
-/// Text between bos and eos, each where its flag says so; of a pair both texts are.
+/// Sets templates with bos before and eos after a text, depending on the flags. In a pair both
+/// texts get them.
 void put_bos_and_eos(const TokenizerSettings& settings, bool adds_bos, bool adds_eos,
                      const char* bos, const char* eos, TokenizerParts& parts) {
   using Kind = TemplatePart::Kind;
@@ -218,9 +219,9 @@ TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder) {
 void apply_settings(nlohmann::json& tokenizer, const TokenizerSettings& settings) {
   if (settings.config_place.empty() || !tokenizer.is_object()) return;
   const Family family = family_of(settings.tokenizer_class);
+  /// Llama's class has no default.
   const bool adds_space = settings.add_prefix_space.value_or(false);
-  const bool says_space =
-      settings.add_prefix_space || family != Family::llama;  // Llama's class has no default
+  const bool says_space = settings.add_prefix_space || family != Family::llama;
   if (says_space && is_type(tokenizer, "pre_tokenizer", "ByteLevel"))
     tokenizer["pre_tokenizer"]["add_prefix_space"] = adds_space;
   if (family == Family::bert && is_type(tokenizer, "normalizer", "BertNormalizer")) {
@@ -259,7 +260,7 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
   const Family family = family_of(settings.tokenizer_class);
   const std::vector<const char*> usual = usual_names(family);
   const auto named = contents_of(names);
-  std::set<std::string> described;  // tokens whose flags a file gives, names or not
+  std::set<std::string> described;  // tokens whose flags a file gives, with or without a name
   if (has_tokenizer_json && !settings.has_decoder)
     for (const AddedToken& each : parts.added.all()) described.insert(each.content);
   std::int32_t next = parts.model->vocabulary().count();
@@ -281,8 +282,8 @@ void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
     parts.added.add(std::move(token));
   };
   const std::optional<AddedToken> class_mask = mask_of_class(settings.tokenizer_class);
-  // Made from vocab.json, these classes take their special tokens for plain ones, whatever the
-  // files say.
+  // When made from vocab.json, these classes treat their special tokens as ordinary added tokens,
+  // whatever the files say.
   const bool resets = !has_tokenizer_json && (family == Family::roberta || family == Family::gpt2);
   const AddedToken plain{.content = "", .normalized = resets};
   for (const Name* name : names) {

@@ -1,5 +1,5 @@
-// The files beside a tokenizer that change it: tokenizer_config.json, special_tokens_map.json,
-// added_tokens.json.
+// The files that change a tokenizer in the same folder: tokenizer_config.json,
+// special_tokens_map.json and added_tokens.json.
 #pragma once
 
 #include <cstdint>
@@ -16,48 +16,50 @@ namespace nystrom {
 
 struct TokenizerParts;
 
-/// What the files of a folder say.
+/// The content of the settings files of a folder.
 struct TokenizerSettings {
-  /// A special token, and the place that names it.
+  /// A special token and the place in a file that names it.
   struct Name {
     std::string token, place;
-    std::optional<AddedToken> flags = std::nullopt;  ///< where the file gives them with the name
+    std::optional<AddedToken> flags = std::nullopt;  ///< set when the file gives them here
   };
   std::optional<Name> bos, eos, unk, sep, pad, cls, mask;
   std::vector<Name> additional;
   std::optional<bool> lower_case, strip_accents, tokenize_chinese_chars, add_prefix_space,
       trim_offsets, add_bos_token, add_eos_token;
-  bool clean_up_spaces = false;  ///< clean_up_tokenization_spaces
-  std::string tokenizer_class;   ///< without "Fast"; empty when not said
+  bool clean_up_spaces = false;  ///< the option clean_up_tokenization_spaces
+  std::string tokenizer_class;   ///< without "Fast"; empty when no file names it
 
-  std::string config_place;  ///< tokenizer_config.json; empty where there is none
+  std::string config_place;  ///< path of tokenizer_config.json; empty without that file
 
-  /// Tokens that are added to those of the tokenizer's own file, by id: added_tokens_decoder, or
-  /// else those of added_tokens.json.
+  /// Tokens to add to those of the tokenizer's own file, ordered by id. They come from
+  /// added_tokens_decoder, or otherwise from added_tokens.json.
   std::vector<AddedToken> added;
-  std::string added_place;   ///< where they stand
-  bool has_decoder = false;  ///< in added_tokens_decoder
+  std::string added_place;   ///< the place in a file that lists them
+  bool has_decoder = false;  ///< whether added_tokens_decoder lists them
 };
 
-/// Reads what there is, with transformers' precedence: special_tokens_map.json goes before
-/// tokenizer_config.json, and neither it nor added_tokens.json is looked at where the latter has an
-/// added_tokens_decoder. InputError for values of the wrong type.
+/// Reads the settings of a folder with transformers' precedence. special_tokens_map.json overrides
+/// tokenizer_config.json. When tokenizer_config.json has an added_tokens_decoder,
+/// special_tokens_map.json and added_tokens.json are ignored. Throws an InputError for values of
+/// the wrong type.
 TokenizerSettings read_tokenizer_settings(const std::filesystem::path& folder);
 
-/// Changes a tokenizer.json as the class that tokenizer_config.json names does in
-/// transformers 4.57: BERT's classes their normalizer, RoBERTa's whose spaces offsets leave out,
-/// any whether a space is put before a byte-level text. Nothing without such a file.
+/// Changes a tokenizer.json as the class of tokenizer_config.json does in transformers 4.57. BERT's
+/// classes change their normalizer. RoBERTa's classes change whether offsets exclude spaces. Every
+/// class changes whether a byte-level text gets a space in front. Does nothing without a
+/// tokenizer_config.json.
 void apply_settings(nlohmann::json& tokenizer, const TokenizerSettings& settings);
 
-/// The same for what needs the vocabulary: Llama's and GPT-NeoX's classes replace what stands
-/// around texts. InputError when a token for that is no piece.
+/// Applies the settings that need the vocabulary: Llama's and GPT-NeoX's classes replace the
+/// template. Throws an InputError when a token of the new template is not a piece.
 void apply_settings(TokenizerParts& parts, const TokenizerSettings& settings);
 
-/// Whether add_tokens_of knows the special tokens that the class has by itself.
+/// Whether add_tokens_of knows the class's own special tokens.
 bool knows_special_tokens(const TokenizerSettings& settings);
 
-/// Adds the tokens of the settings to those of the tokenizer, as transformers does: those with ids,
-/// and special ones by their names. InputError for names that are no pieces, and as of
+/// Adds the tokens of the settings to the tokenizer as transformers does: tokens with ids, and
+/// special tokens by their names. Throws an InputError for names that are not pieces, or like
 /// place_added_token.
 void add_tokens_of(const TokenizerSettings& settings, TokenizerParts& parts,
                    bool has_tokenizer_json);

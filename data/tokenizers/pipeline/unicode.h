@@ -1,5 +1,5 @@
-// What tokenizers ask about characters: by utf8proc's tables of Unicode, but for those that Hugging
-// Face's tokenizers have in older versions.
+// Properties of characters that tokenizers need. Most come from utf8proc's tables of Unicode. Some
+// come from the older versions in Hugging Face's tokenizers.
 #pragma once
 
 #include <cstdint>
@@ -28,17 +28,17 @@ inline constexpr std::uint32_t symbol_bits =
     1u << UTF8PROC_CATEGORY_SM | 1u << UTF8PROC_CATEGORY_SC | 1u << UTF8PROC_CATEGORY_SK |
     1u << UTF8PROC_CATEGORY_SO;
 
-// Characters beyond ASCII as Hugging Face's tables of older versions of Unicode have them.
+// Properties of non-ASCII characters from the older Unicode versions in Hugging Face's tables.
 bool is_punctuation_beyond_ascii(char32_t c);
 bool is_control_beyond_ascii(char32_t c);
-/// General category Mn, for BERT's normalizer.
+/// General category Mn; BERT's normalizer uses it.
 bool is_nonspacing_mark(char32_t c);
-/// General category M. Others have no combining class.
+/// General category M. Some marks have no combining class.
 bool is_mark(char32_t c);
-/// Whether its decomposition is newer than those tables.
+/// Whether the decomposition of `c` is newer than those tables.
 bool is_undecomposed(char32_t c);
 
-/// Unicode's White_Space.
+/// Unicode's property White_Space.
 inline bool is_white_space(char32_t c) {
   if (c < 0x80) return c == ' ' || (c >= 0x09 && c <= 0x0D);
   if (c < 0x1680) return c == 0x85 || c == 0xA0;
@@ -61,13 +61,13 @@ inline bool is_ascii_punctuation(char32_t c) {
                       (c >= '{' && c <= '~'));
 }
 
-/// Unicode's punctuation, and all of ASCII's signs.
+/// Unicode's punctuation, and all punctuation and symbols of ASCII.
 inline bool is_punctuation(char32_t c) {
   return c < 0x80 ? is_ascii_punctuation(c) : is_punctuation_beyond_ascii(c);
 }
 
-/// The \w of regular expressions: letters, marks, decimal digits, letter numbers, connectors,
-/// circled letters, the joiners.
+/// The class \w of regular expressions: letters, marks, decimal digits, letter numbers, connector
+/// punctuation, circled letters and the joiners.
 inline bool is_word_character(char32_t c) {
   if (c < 0x80) return is_letter(c) || is_number(c) || c == '_';
   constexpr std::uint32_t bits = letter_bits | mark_bits | 1u << UTF8PROC_CATEGORY_ND |

@@ -18,7 +18,7 @@ int combining_class(char32_t c) {
   return its_class != 0 && is_mark(c) ? its_class : 0;
 }
 
-/// Sorts the marks at the end of `changes` from `first` on; those of one class keep their order.
+/// Sorts the marks of `changes` from `first` on by combining class. The sort is stable.
 void sort_marks(std::vector<Change>& changes, std::size_t first) {
   if (changes.size() - first < 2) return;
   std::stable_sort(changes.begin() + static_cast<std::ptrdiff_t>(first), changes.end(),
@@ -32,7 +32,7 @@ std::vector<Change> decompose(std::string_view text, bool compatible) {
       compatible ? UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT : UTF8PROC_DECOMPOSE);
   std::vector<Change> changes;
   changes.reserve(text.size());
-  std::size_t marks = 0;  // where those behind the last starter begin
+  std::size_t marks = 0;  // start of the marks after the last starter
   for_each_character(text, [&](char32_t c) {
     if (c < 0x80 || is_undecomposed(c)) {
       sort_marks(changes, marks);
@@ -40,8 +40,8 @@ std::vector<Change> decompose(std::string_view text, bool compatible) {
       marks = changes.size();
       return;
     }
-    std::array<utf8proc_int32_t, 32>
-        parts;  // the longest decomposition (of U+FDFA) has 18 characters
+    /// The longest decomposition has 18 characters (U+FDFA).
+    std::array<utf8proc_int32_t, 32> parts;
     int last_class = 0;
     const auto count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(),
                                                parts.size(), options, &last_class);
@@ -60,7 +60,7 @@ std::vector<Change> decompose(std::string_view text, bool compatible) {
   return changes;
 }
 
-/// What two characters make, if anything.
+/// The composition of two characters, if they have one.
 std::optional<char32_t> composed(char32_t first, char32_t second) {
   if (second < 0x80) return std::nullopt;
   std::array<utf8proc_int32_t, 3> pair{static_cast<utf8proc_int32_t>(first),
@@ -71,13 +71,13 @@ std::optional<char32_t> composed(char32_t first, char32_t second) {
   return is_undecomposed(made) ? std::nullopt : std::optional(made);
 }
 
-/// Unicode's composition (UAX 15) of decomposed text. A character made of two stands for what both
-/// took.
+/// Unicode's composition (UAX 15) of decomposed text. A composed character has the origins of both
+/// parts.
 std::vector<Change> compose(const std::vector<Change>& changes) {
   std::vector<Change> result;
   result.reserve(changes.size());
-  std::optional<std::size_t> starter;  // in result
-  int last_class = 0;                  // of what follows the starter; 0: nothing yet
+  std::optional<std::size_t> starter;  // index in `result`
+  int last_class = 0;                  // class of the last character after the starter; 0: none
   for (const Change& each : changes) {
     const int its_class = combining_class(each.character);
     const bool adjacent = starter && result.size() == *starter + 1;

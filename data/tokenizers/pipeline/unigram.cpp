@@ -8,7 +8,7 @@
 namespace nystrom {
 namespace {
 
-constexpr double unknown_penalty = 10;  // below the worst piece
+constexpr double unknown_penalty = 10;  // subtracted from the score of the worst piece
 
 class Unigram final : public WordModel {
  public:
@@ -49,7 +49,7 @@ class Unigram final : public WordModel {
   /// The best path that ends at a byte.
   struct Node {
     double score = 0;
-    std::uint32_t begin = 0;  // of its last piece
+    std::uint32_t begin = 0;  // start of its last piece
     std::int32_t id = 0;
     bool reached = false, unknown = false;
   };
@@ -66,7 +66,7 @@ class Unigram final : public WordModel {
       const double so_far = nodes[begin].score;
       bool single = false;
       trie_.for_each_prefix(word.substr(begin), [&](std::size_t length, std::int32_t id) {
-        // The unknown piece itself, written out in a text, is unknown too.
+        // The unknown piece itself, when a text contains its name, is unknown too.
         improve(nodes[begin + length], scores_[static_cast<std::size_t>(id)] + so_far, begin, id,
                 id == unknown_);
         single |= length == length_of_one;
@@ -77,8 +77,8 @@ class Unigram final : public WordModel {
     return nodes;
   }
 
-  /// What is unknown becomes a piece after all when joining made one, else bytes if those are
-  /// pieces, else the unknown piece.
+  /// Replaces unknown tokens. A token whose text is a piece after joining becomes that piece.
+  /// Otherwise it becomes byte pieces if all of them exist, and the unknown piece if not.
   void resolve_unknown(std::string_view word, std::size_t first, std::vector<Token>& tokens) const {
     for (std::size_t i = first; i < tokens.size(); ++i) {
       if (tokens[i].id != unknown_mark) continue;

@@ -11,8 +11,8 @@ namespace nystrom {
 Vocabulary Vocabulary::read(const JsonPart& part) {
   if (!part.value().is_object()) part.fail("expected an object from pieces to ids");
   Vocabulary vocabulary;
-  // A file cannot leave out more ids than it could have named as added tokens; far beyond lies a
-  // mistake.
+  // A file with larger ids is a mistake: gaps can only be filled by added tokens that the file
+  // names.
   const std::size_t largest = std::min(max_pieces, 2 * part.value().size() + 1000);
   for (const auto& [piece, value] : part.value().items()) {
     const bool fits = value.is_number_unsigned() && value.get<std::uint64_t>() < largest;

@@ -1,4 +1,4 @@
-// Pieces by id, and ids by piece.
+// A vocabulary: pieces by id and ids by piece.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,29 @@ namespace nystrom {
 
 class JsonPart;
 
-/// A vocabulary of more pieces is refused.
+/// Limit for the size of a vocabulary; larger ones are rejected.
 inline constexpr std::size_t max_pieces = std::size_t{1} << 24;
 
+/// Const members may be called from several threads.
 class Vocabulary {
  public:
-  /// An object from piece to id. InputError when an id is no whole number from 0 on or stands
-  /// twice. Ids may be left out.
+  /// Reads an object from piece to id. Throws an InputError when an id is not a non-negative
+  /// integer, appears twice, or is much larger than the number of pieces. Ids may have gaps.
   static Vocabulary read(const JsonPart& part);
 
-  /// Adds a piece; `id` may lie behind the last: what is between stays empty. False when the id or
-  /// the piece is taken.
+  /// Adds a piece. `id` may lie beyond the last one; ids between them have no piece. Returns false
+  /// when the id or the piece is already in use.
   bool add(std::string piece, std::int32_t id);
 
-  /// The largest id, and 1.
+  /// The largest id plus 1.
   std::int32_t size() const { return static_cast<std::int32_t>(pieces_.size()); }
-  /// Of pieces: less than size() where ids are left out.
+  /// The number of pieces; less than size() when ids have gaps.
   std::int32_t count() const { return static_cast<std::int32_t>(ids_.size()); }
-  /// Whether an id below size() has a piece.
+  /// Whether an id has a piece.
   bool has(std::int32_t id) const { return id < size() && taken_[static_cast<std::size_t>(id)]; }
-  /// Empty for an id that is left out.
+  /// The piece of an id below size(); empty for an id without a piece.
   const std::string& piece(std::int32_t id) const { return pieces_[static_cast<std::size_t>(id)]; }
+  /// The id of a piece, or nothing.
   std::optional<std::int32_t> find(std::string_view piece) const;
 
  private:

@@ -18,7 +18,7 @@ std::unique_ptr<WordModel> read_wordpiece(const JsonPart& part) {
   return wordpiece_model(Vocabulary::read(part["vocab"]), options);
 }
 
-/// Each a list of two pieces, or a text with a space between them.
+/// Reads merges. Each is a list of two pieces, or a string with a space between them.
 Merges read_merges(const JsonPart& part) {
   Merges merges;
   if (!part.value().is_array()) part.fail("expected a list");
@@ -87,7 +87,7 @@ void refuse_unknown(const std::string& unknown) {
 }
 
 std::unique_ptr<WordModel> read_word_model(const JsonPart& part) {
-  // Files written before the type was named have it only in what they hold.
+  // Older files do not name the type. It follows from their members.
   const bool has_merges = part.value().is_object() && part.value().contains("merges");
   const bool has_list = part.value().is_object() && part.value().contains("vocab") &&
                         part.value()["vocab"].is_array();

@@ -1,4 +1,4 @@
-// The models of a tokenizer.json: how a word becomes tokens.
+// The models of a tokenizer.json: they encode a word as tokens.
 #pragma once
 
 #include <memory>
@@ -13,66 +13,70 @@ namespace nystrom {
 
 class JsonPart;
 
-/// Const members are safe to use from several threads.
+/// Interface of the models. Const members may be called from several threads.
 class WordModel {
  public:
   explicit WordModel(Vocabulary vocabulary) : vocabulary_(std::move(vocabulary)) {}
   virtual ~WordModel() = default;
 
-  /// Appends the tokens of a word, with their places in it. InputError when a part of it is no
-  /// piece and none stands for the unknown.
+  /// Appends the tokens of a word with their offsets in it. Throws an InputError when no piece fits
+  /// a part of the word and the model has no unknown token.
   virtual void encode(std::string_view word, std::vector<Token>& tokens) const = 0;
-  /// What stands for the unknown, where the model says so.
+  /// The id of the unknown token, when the model has one.
   virtual std::optional<std::int32_t> unknown() const = 0;
-  /// Whether an unknown token is written as the text that it stands for, and not as the unknown
-  /// piece: its spaces are the text's.
+  /// Whether an unknown token stands for its text and not for the unknown piece. Its spaces are
+  /// then those of the text.
   virtual bool writes_unknown_text() const { return false; }
-  /// What pieces begin with that go on with a word ("##"); empty when nothing tells them.
+  /// The prefix of pieces that continue a word ("##"), or empty when pieces have no such mark.
   virtual std::string_view continuing_prefix() const { return {}; }
 
+  /// The pieces of the model.
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
  private:
   Vocabulary vocabulary_;
 };
 
-/// The model that a part of a tokenizer.json describes. InputError that names a type which is not
-/// known, and for pieces, merges or ids that do not fit together.
+/// Creates the model that a part of a tokenizer.json describes. Throws an InputError for an unknown
+/// type, and for inconsistent pieces, merges or ids.
 std::unique_ptr<WordModel> read_word_model(const JsonPart& part);
 
-/// Schuster and Nakajima 2012, as BERT uses it: the longest piece that fits, again and again; a
-/// word with a part that no piece fits, or of more than `max_characters`, is unknown.
+/// WordPiece (Schuster and Nakajima 2012) as BERT uses it: greedy longest match from left to right.
+/// A word with an unmatched part, or with more than `max_characters` characters, is unknown.
 struct WordPieceOptions {
   std::string unknown = "[UNK]", prefix = "##";
   std::int64_t max_characters = 100;
 };
+/// Creates a WordPiece model.
 std::unique_ptr<WordModel> wordpiece_model(Vocabulary vocabulary, const WordPieceOptions& options);
 
-/// Sennrich et al. 2016: the pair of neighbours that stands first in the list of merges becomes
-/// one, again and again.
+/// BPE (Sennrich et al. 2016): the adjacent pair with the earliest merge is merged, repeatedly.
 struct BpeOptions {
-  std::string unknown;  ///< empty: characters that are no piece are left out; no piece itself: they
-                        ///< are refused
+  /// Empty: characters without a piece are dropped. Not a piece itself: such characters are
+  /// rejected.
+  std::string unknown;
   std::string continuing_prefix, end_suffix;
-  bool fuse_unknown = false;  ///< neighbouring unknown characters are one token
-  bool byte_fallback =
-      false;  ///< a character that is no piece is written as pieces <0x00> to <0xFF>, if they exist
-  bool ignore_merges = false;  ///< a word that is a piece is that piece, whatever the merges say
+  bool fuse_unknown = false;  ///< adjacent unknown characters form one token
+  /// Whether a character without a piece is encoded as pieces <0x00> to <0xFF>, when they exist.
+  bool byte_fallback = false;
+  bool ignore_merges = false;  ///< a word that is a piece becomes that piece without merges
 };
 using Merges = std::vector<std::pair<std::string, std::string>>;
-/// InputError "where: merge i …" for a merge whose parts or result are no pieces.
+/// Creates a BPE model. Throws an InputError "where: merge i …" for a merge whose parts or result
+/// are not pieces.
 std::unique_ptr<WordModel> bpe_model(Vocabulary vocabulary, const Merges& merges,
                                      const BpeOptions& options, const std::string& where);
 
-/// Kudo 2018: the pieces with the largest sum of scores; of sums alike the one found first.
-/// Neighbouring unknown characters are one token.
+/// Creates a unigram model (Kudo 2018). It selects the segmentation with the largest sum of scores;
+/// the first one found wins a tie. Adjacent unknown characters form one token.
 std::unique_ptr<WordModel> unigram_model(Vocabulary vocabulary, std::vector<double> scores,
                                          std::optional<std::int32_t> unknown, bool byte_fallback);
 
-/// InputError for a text that needs the unknown piece, where the vocabulary lacks it.
+/// Throws the InputError for a text that needs the unknown piece when the vocabulary lacks it.
 [[noreturn]] void refuse_unknown(const std::string& unknown);
 
-/// The ids of the pieces <0x00> to <0xFF>, or nothing when one is missing for a byte of `text`.
+/// Returns the ids of the pieces <0x00> to <0xFF> for the bytes of `text`, or nothing when one is
+/// missing.
 std::optional<std::vector<std::int32_t>> byte_pieces(const Vocabulary& vocabulary,
                                                      std::string_view text);
 

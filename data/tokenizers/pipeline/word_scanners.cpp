@@ -21,7 +21,7 @@ Kind kind_of(char32_t c) {
                                     : Kind::other;
 }
 
-/// The end of 's, 't, 're, 've, 'm, 'll or 'd at `begin`; `begin` when it is none of them.
+/// Returns the end of 's, 't, 're, 've, 'm, 'll or 'd at `begin`, or `begin` when none matches.
 std::size_t end_of_contraction(std::string_view text, std::size_t begin, bool ignores_case) {
   if (text[begin] != '\'') return begin;
   const auto letter_at = [&](std::size_t i) {
@@ -34,7 +34,7 @@ std::size_t end_of_contraction(std::string_view text, std::size_t begin, bool ig
   if ((first == 'r' && second == 'e') || (first == 'v' && second == 'e') ||
       (first == 'l' && second == 'l'))
     return begin + 3;
-  constexpr std::string_view long_s = "\xC5\xBF";  // another small form of S
+  constexpr std::string_view long_s = "\xC5\xBF";  // another lower case of S
   return ignores_case && text.substr(begin + 1).starts_with(long_s) ? begin + 3 : begin;
 }
 
@@ -47,8 +47,7 @@ std::size_t end_of_run(std::string_view text, std::size_t begin, Kind kind) {
   return begin;
 }
 
-/// \s+(?!\S)|\s+ where white space stands: of white space before a word the last character is left
-/// to the word.
+/// Matches \s+(?!\S)|\s+ at white space. The last white space before a word is left to that word.
 std::size_t end_of_space(std::string_view text, std::size_t begin) {
   const std::size_t end = end_of_run(text, begin, Kind::space);
   if (end == text.size()) return end;
@@ -61,7 +60,7 @@ std::size_t end_of_gpt2_word(std::string_view text, std::size_t begin) {
   if (const std::size_t end = end_of_contraction(text, begin, false); end > begin) return end;
   std::size_t behind = begin;
   Kind kind = kind_of(next_code_point(text, behind));
-  if (text[begin] == ' ' && behind < text.size()) {  // a word may have one space in front
+  if (text[begin] == ' ' && behind < text.size()) {  // a word may start with one space
     std::size_t first_end = behind;
     const Kind next = kind_of(next_code_point(text, first_end));
     if (next != Kind::space) {
@@ -74,7 +73,7 @@ std::size_t end_of_gpt2_word(std::string_view text, std::size_t begin) {
 
 bool is_line_end(char byte) { return byte == '\r' || byte == '\n'; }
 
-/// \s*[\r\n]+|\s+(?!\S)|\s+ where white space stands.
+/// Matches \s*[\r\n]+|\s+(?!\S)|\s+ at white space.
 std::size_t end_of_lines(std::string_view text, std::size_t begin) {
   const std::size_t end = end_of_run(text, begin, Kind::space);
   for (std::size_t last = end; last > begin; --last)
@@ -96,7 +95,8 @@ std::size_t end_of_llama3_word(std::string_view text, std::size_t begin) {
     }
     return behind;
   }
-  // Letters may have any character in front, signs a space; signs take the ends of lines behind.
+  // One character other than a line end may precede letters. One space may precede symbols, and
+  // line ends may follow them.
   std::size_t next_end = behind;
   const Kind next = behind < text.size() ? kind_of(next_code_point(text, next_end)) : Kind::space;
   if (next == Kind::letter && !is_line_end(text[begin])) return end_of_run(text, next_end, next);

@@ -1,5 +1,5 @@
-// Stands in for CUDA's header, so that the kernels of core/cuda/ compile as C++ and run on the CPU:
-// see tests/cuda_emulation/README.md. Only what core/cuda/ uses is here, with CUDA's names and
+// Replaces CUDA's header, so that the kernels of core/cuda/ compile as C++ and run on the CPU
+// (tests/cuda_emulation/README.md). It contains only the names that core/cuda/ uses, with CUDA's
 // meanings.
 #pragma once
 
@@ -19,7 +19,7 @@
 #define __restrict__ __restrict
 #define __launch_bounds__(...)
 #define __align__(bytes) alignas(bytes)
-// Blocks run one after another, so that one copy serves them all.
+// Blocks run one after another and can share one copy.
 #define __shared__ static
 
 struct uint3 {
@@ -33,18 +33,18 @@ struct dim3 {
 extern uint3 threadIdx, blockIdx;
 extern dim3 blockDim, gridDim;
 
-// ---- What kernels call --------------------------------------------------------------------------
+// ---- For kernels --------------------------------------------------------------------------------
 
 namespace nystrom::emulation {
 
 inline constexpr int warp_size = 32;
 
-/// Waits until every thread of the block, or of the warp, that has not ended arrives.
+/// Waits for every thread of the block, or of the warp, that has not finished.
 void block_barrier();
 void warp_barrier();
 int lane();
-/// Publishes `size` bytes (at most 64) of this lane, waits for the others, and returns where lane
-/// i's stand: + i · 64.
+/// Publishes `size` bytes (at most 64) of this lane and waits for the other lanes. The bytes of
+/// lane i are at offset 64 i of the result.
 const unsigned char* exchange(const void* mine, std::size_t size);
 
 template <class T>
@@ -58,7 +58,7 @@ T value_of_lane(const T& mine, int lane) {
 void run_grid(dim3 grid, dim3 block, std::size_t shared, const std::function<void()>& thread);
 void* dynamic_shared_memory();
 
-/// Of the emulated GPU: 90 for 9.0, and bytes.
+/// Properties of the emulated GPU: 90 for compute capability 9.0, and a size in bytes.
 int compute_capability();
 int shared_memory_of_a_block();
 
@@ -83,7 +83,7 @@ inline unsigned __ballot_sync(unsigned, bool vote) {
 }
 inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 
-// ---- What host functions call -------------------------------------------------------------------
+// ---- For host functions -------------------------------------------------------------------------
 
 enum cudaError_t { cudaSuccess = 0, cudaErrorInvalidValue = 1, cudaErrorMemoryAllocation = 2 };
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost };

@@ -1,5 +1,5 @@
-// HDF5 files that hold something else than plain arrays, or lie about them: each is refused with a
-// message that says what.
+// HDF5 files with unsupported or false content. Each is rejected with a message that names the
+// problem.
 #include <gtest/gtest.h>
 #include <hdf5.h>
 
@@ -15,7 +15,7 @@ namespace {
 using testing::number_at;
 using testing::put_number;
 
-/// How one array is made; the defaults are what is read.
+/// The properties of an array. The defaults are supported.
 struct Recipe {
   hid_t type = H5T_STD_U16LE;
   std::vector<hsize_t> dims = {100}, most = {1000}, chunk = {10};
@@ -52,7 +52,7 @@ void add_array(hid_t file, const char* name, const Recipe& recipe) {
   H5Pclose(creation);
 }
 
-/// A file made by the library, filled by `fill`.
+/// Creates a file with the HDF5 library; `fill` adds its content.
 void make_file(const std::filesystem::path& path, const std::function<void(hid_t)>& fill,
                H5F_libver_t version = H5F_LIBVER_V110, hsize_t user = 0) {
   const hid_t access = H5Pcreate(H5P_FILE_ACCESS), creation = H5Pcreate(H5P_FILE_CREATE);
@@ -68,7 +68,7 @@ void make_file(const std::filesystem::path& path, const std::function<void(hid_t
   H5Pclose(access);
 }
 
-/// Opens the file and reads all of it.
+/// Opens the file and reads all of its content.
 std::string read_all(const std::filesystem::path& path) {
   const Hdf5File file(InputFile::open(path));
   std::string everything;
@@ -81,7 +81,7 @@ std::string read_all(const std::filesystem::path& path) {
   return everything;
 }
 
-/// What reading the file says, without its name in front.
+/// The error of reading the file, without the file name at its start.
 std::string refusal(const std::filesystem::path& path) {
   const std::string message = input_error([&] { read_all(path); });
   const std::string name = path.string() + ": ";
@@ -191,7 +191,7 @@ std::vector<Case> shape_cases() {
   };
 }
 
-/// An own filter, which would have to come from a plugin.
+/// A custom filter, which would need a plugin.
 void add_own_filter(hid_t creation) {
   const auto keep = [](unsigned, std::size_t, const unsigned*, std::size_t bytes, std::size_t*,
                        void**) { return bytes; };
@@ -323,7 +323,7 @@ class EditedHdf5 : public ::testing::Test {
     write_bytes(path_, bytes);
     return refusal(path_);
   }
-  /// What is said after `edit`, with all checksums put right.
+  /// The error after `edit`, with all checksums corrected.
   std::string after_edit(const std::function<void(std::string&)>& edit) {
     std::string bytes = original_;
     edit(bytes);
@@ -348,7 +348,7 @@ TEST_F(EditedHdf5, EveryTruncationIsFound) {
 TEST_F(EditedHdf5, EveryFlippedBitIsFoundOrHarmless) {
   int found = 0;
   for (std::size_t byte = 0; byte < original_.size(); ++byte) {
-    // Two bits of each byte, other ones from byte to byte.
+    // Two bits of each byte, which differ between bytes.
     for (const std::size_t bit : {byte % 8, (byte + 3) % 8}) {
       std::string bytes = original_;
       bytes[byte] = static_cast<char>(bytes[byte] ^ (1 << bit));

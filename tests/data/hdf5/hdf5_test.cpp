@@ -1,4 +1,4 @@
-// What the writer writes is read back by the reader, and by the HDF5 library itself.
+// Our reader and the HDF5 library itself read back the files of our writer.
 #include "data/hdf5/hdf5.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "core/rng.h"
 #include "tests/support/temporary_folder.h"
 
-/// When a file cannot be closed as the disk is full, the library loses a buffer of it.
+/// The library leaks a buffer when a full disk makes closing a file fail.
 extern "C" const char* __lsan_default_suppressions() { return "leak:libhdf5"; }
 
 namespace nystrom {
@@ -27,7 +27,7 @@ template <class T>
 void write_array(Hdf5Writer& file, const std::string& name, StoredInteger type,
                  const std::vector<T>& values, std::int64_t chunk_rows, std::int64_t max_rows) {
   file.add(name, type, chunk_rows, max_rows);
-  // In pieces that fit no chunk.
+  // The pieces do not match chunks.
   for (std::size_t at = 0; at < values.size(); at += 1000) {
     file.append(name, std::as_bytes(std::span(values).subspan(
                           at, std::min<std::size_t>(1000, values.size() - at))));
@@ -51,7 +51,7 @@ TEST(Hdf5, RefusesMoreRowsThanAnnounced) {
 }
 
 TEST(Hdf5, ReadsBackEveryTypeAndPlace) {
-  // The index of "shorts" comes in pages, that of "empty" is unused.
+  // The index of "shorts" is paged, and that of "empty" is unused.
   const TemporaryFolder folder;
   {
     Hdf5Writer file(folder / "x.h5");
@@ -132,7 +132,7 @@ TEST(Hdf5, AFullDiskIsAnErrorThatLeavesNothing) {
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
-  // A limit on the size of files stands for the disk's.
+  // A limit on the size of files simulates a full disk.
   for (const rlim_t limit : {100u, 5000u, 30000u, 60000u}) {
     const rlimit small{limit, before.rlim_max};
     setrlimit(RLIMIT_FSIZE, &small);

@@ -35,7 +35,7 @@ TEST(SampleOrder, DiffersBetweenEpochsAndSeeds) {
     same_seed += order(0, place) == other(0, place);
     kept += order(0, place) == place;
   }
-  // One match is expected of independent orders.
+  // Independent orders have one match on average.
   EXPECT_LT(same_epoch, 8);
   EXPECT_LT(same_seed, 8);
   EXPECT_LT(kept, 8);
@@ -51,7 +51,7 @@ TEST(SampleOrder, EverySampleIsEquallyLikelyAtEveryPlace) {
   }
   for (const auto& row : hits) {
     for (const int count : row)
-      EXPECT_NEAR(count, epochs / size, 5 * 43);  // 43: the standard deviation
+      EXPECT_NEAR(count, epochs / size, 5 * 43);  // the standard deviation is 43
   }
 }
 
@@ -81,14 +81,14 @@ class LoaderTest : public ::testing::Test {
   MaskedSamples source_;
 };
 
-/// A row without its padding, by the place it takes in the run.
+/// A row without padding. Rows are stored by their position in the run.
 struct Row {
   std::vector<std::int64_t> ids, labels;
   friend bool operator==(const Row&, const Row&) = default;
 };
 using Rows = std::map<std::int64_t, Row>;
 
-/// Adds the rows of a batch; checks its form.
+/// Adds the rows of a batch and checks its shapes.
 void collect(const Batch& batch, Rows& rows) {
   const std::int64_t count = batch.input.input_ids.dim(0), length = batch.input.input_ids.dim(1);
   EXPECT_EQ(batch.labels.shape(), batch.input.input_ids.shape());
@@ -223,7 +223,7 @@ TEST_F(LoaderTest, EvaluationTakesEverySampleOnceInOrder) {
       EXPECT_EQ(rows, expected);
     }
   }
-  // More ranks than batches: some have nothing to do.
+  // With more ranks than batches some ranks have no work.
   EvaluationLoader idle(source_, {.micro_batch_size = 1000, .rank = 2, .world_size = 3});
   EXPECT_FALSE(idle.next());
 }

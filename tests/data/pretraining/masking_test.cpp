@@ -20,7 +20,7 @@ MaskingTable table(std::vector<std::uint8_t> starts_word = {}) {
   return {vocab_size, 4, special, std::move(starts_word)};
 }
 
-/// [cls] then `count` ordinary tokens then [sep] and two of padding.
+/// [cls], `count` ordinary tokens, [sep] and two padding tokens.
 std::vector<std::int64_t> sequence(std::int64_t count, std::uint64_t seed = 0) {
   std::vector<std::int64_t> ids{2};
   for (std::int64_t i = 0; i < count; ++i)
@@ -49,7 +49,7 @@ Masked masked(const std::vector<std::int64_t>& original, const MaskingOptions& o
   return result;
 }
 
-/// Within 5 standard deviations of a binomial distribution.
+/// Checks that `hits` is within 5 standard deviations of a binomial distribution.
 void expect_rate(std::int64_t hits, std::int64_t draws, double rate) {
   const double mean = static_cast<double>(draws) * rate;
   EXPECT_NEAR(static_cast<double>(hits), mean, 5 * std::sqrt(mean * (1 - rate)) + 1e-9)
@@ -75,11 +75,11 @@ TEST(Masking, ChoosesTheExactNumber) {
 TEST(Masking, LeavesSpecialTokensAndTheUnchosenAlone) {
   for (std::uint64_t sample = 0; sample < 2000; ++sample) {
     std::vector<std::int64_t> ids = sequence(40, sample);
-    ids[7] = 1;  // unknown, sep and mask inside
+    ids[7] = 1;  // unknown, sep and mask inside the sequence
     ids[9] = 3;
     ids[11] = 4;
     const Masked m = masked(ids, {.probability = 0.5}, {3, 0, sample});
-    ASSERT_EQ(m.count, 19);  // of 37: 18.5 rounded up
+    ASSERT_EQ(m.count, 19);  // half of 37 is 18.5, rounded up
     for (std::size_t i = 0; i < ids.size(); ++i) {
       if (ids[i] < 5) {
         ASSERT_EQ(m.labels[i], ignore_index);
@@ -98,7 +98,7 @@ TEST(Masking, MeetsTheRates) {
                                      std::pair(0.25, 0.0), std::pair(1.0, 0.0)}) {
     std::int64_t chosen = 0, masks = 0, randoms = 0;
     for (std::uint64_t sample = 0; sample < 5000; ++sample) {
-      // One id everywhere, so that a replacement shows (but for one in 995).
+      // All ids are equal, so that replacements are visible, except one in 995.
       const Masked m = masked(std::vector<std::int64_t>(128, 500), {.mask = mask, .random = random},
                               {11, 0, sample});
       ASSERT_EQ(m.count, 19);
@@ -155,7 +155,7 @@ TEST(Masking, DependsOnSeedEpochAndSampleAlone) {
                                 MaskingKey{1, 2, 3 + (std::uint64_t{1} << 32)}}) {
     EXPECT_NE(masked(ids, {}, key).labels, first.labels);
   }
-  // Padding behind changes nothing of what stands before it.
+  // Padding at the end does not affect the tokens before it.
   std::vector<std::int64_t> padded = ids;
   padded.resize(512, 0);
   const Masked longer = masked(padded, {}, {1, 2, 3});
@@ -164,7 +164,7 @@ TEST(Masking, DependsOnSeedEpochAndSampleAlone) {
 }
 
 TEST(Masking, NeverChangesItsDraws) {
-  // A stored example: a change here changes every run that is resumed.
+  // A stored example: a change here would change every resumed run.
   std::vector<std::int64_t> ids(20);
   std::iota(ids.begin(), ids.end(), 100);
   const Masked m = masked(ids, {.probability = 0.5}, {42, 1, 7});
@@ -192,7 +192,7 @@ TEST(Masking, WholeWordsAreChosenWhole) {
       length = inside ? length + 1 : 1;
       longest = std::max(longest, length);
     }
-    ASSERT_GE(m.count, 9);  // of 59: 8.85
+    ASSERT_GE(m.count, 9);  // 8.85 of 59 tokens, rounded up
     ASSERT_LT(m.count, 9 + longest);
     longer += m.count > 9;
   }
@@ -206,7 +206,7 @@ TEST(Masking, WholeWordsOfOneTokenAreChosenAsTokensAre) {
             masked(ids, {}, {1, 2, 3}).ids);
 }
 
-/// Lengths of runs of chosen tokens.
+/// Lengths of the runs of masked tokens.
 std::vector<std::size_t> runs(const Masked& m) {
   std::vector<std::size_t> lengths;
   for (std::size_t i = 0; i < m.labels.size(); ++i) {
@@ -221,7 +221,7 @@ TEST(Masking, SpansChooseTheExactNumber) {
   for (const double probability : {0.01, 0.15, 0.5, 0.99, 1.0}) {
     for (std::int64_t k = 0; k <= 300; ++k) {
       std::vector<std::int64_t> ids = sequence(k);
-      if (k > 10) ids[7] = 1;  // a span does not reach over it, and it does not count
+      if (k > 10) ids[7] = 1;  // spans do not cross it, and it does not count
       const std::int64_t maskable = k > 10 ? k - 1 : k;
       const Masked m = masked(ids, {.probability = probability, .span = SpanOptions{}},
                               {1, 2, static_cast<std::uint64_t>(k)});
@@ -236,8 +236,8 @@ TEST(Masking, SpansChooseTheExactNumber) {
 }
 
 TEST(Masking, SpansAreGeometricAndCapped) {
-  // So few spans in so long a row that they hardly ever meet: a run is a span, but for the last,
-  // which ends at the number to choose.
+  // There are so few spans in a long row that they hardly ever touch. Each run is then a span,
+  // except the last, which ends when enough tokens are masked.
   std::map<std::size_t, std::int64_t> lengths;
   std::int64_t spans = 0;
   for (std::uint64_t sample = 0; sample < 3000; ++sample) {
@@ -280,7 +280,7 @@ TEST(Masking, SpansOfWholeWordsHoldWholeWords) {
     spans += runs(m).size();
     single += runs(masked(ids, {.whole_word = true}, {9, 0, sample}, words)).size();
   }
-  EXPECT_LT(2 * spans, single);  // words are chosen beside each other
+  EXPECT_LT(2 * spans, single);  // words are masked next to each other
 }
 
 TEST(Masking, NeverChangesItsSpans) {

@@ -47,7 +47,7 @@ TEST(Packing, JoinsDocumentsWithSepWhenAsked) {
   const Documents documents{{11, 12, 13}, {14}, {15, 16, 17, 18, 19, 20}, {21}};
   write_set(folder / "x", documents);
   const Packing packing(open_set(folder / "x"), {.sequence_length = 6, .cross_documents = true});
-  // The stream: 11 12 13 s | 14 s 15 16 | 17 18 19 20 | s 21
+  // The token stream is: 11 12 13 s | 14 s 15 16 | 17 18 19 20 | s 21
   ASSERT_EQ(packing.size(), 4);
   EXPECT_EQ(packing.ids(0), (std::vector<std::int64_t>{2, 11, 12, 13, 3}));
   EXPECT_EQ(packing.ids(1), (std::vector<std::int64_t>{2, 14, 3, 15, 16, 3}));
@@ -66,7 +66,7 @@ TEST(Packing, SamplesAreClsTokensSep) {
   EXPECT_THROW(packing.ids(-1), Error);
 }
 
-/// Many documents over several shards and blocks of the index, against the rule written plainly.
+/// Many documents in several shards and index blocks, compared with a simple implementation.
 class ManyDocuments : public ::testing::TestWithParam<bool> {};
 
 TEST_P(ManyDocuments, EqualThePlainRule) {

@@ -10,7 +10,7 @@ namespace {
 
 const std::vector<std::int64_t> special{0, 1, 2, 3, 4};
 
-/// cls, 100 … 100 + count − 1, sep.
+/// cls, the ids 100 … 100 + count − 1, sep.
 std::vector<std::int64_t> sample(std::size_t count) {
   std::vector<std::int64_t> ids(count + 2);
   std::iota(ids.begin(), ids.end(), 99);
@@ -19,7 +19,7 @@ std::vector<std::int64_t> sample(std::size_t count) {
   return ids;
 }
 
-/// The text in its order again, cut where it was, from cls A sep B sep.
+/// Restores the text in its original order, and the cut, from cls A sep B sep.
 std::vector<std::int64_t> text_of(const Segments& s, std::size_t& cut) {
   const auto middle = std::find(s.ids.begin(), s.ids.end(), 3);
   std::vector<std::int64_t> a(s.ids.begin() + 1, middle), b(middle + 1, s.ids.end() - 1);

@@ -87,7 +87,7 @@ TEST(Shards, SeveralThreadsReadTheSame) {
   const Documents documents = documents_of(std::vector<std::size_t>(300, 777));
   write_set(folder / "x", documents, 50000);
   const auto all = joined(documents);
-  // Room for two chunks: they push each other out.
+  // The cache holds two chunks, so threads evict each other's chunks.
   const TokenDataset set = TokenDataset::open(folder / "x", 70000);
   std::vector<std::thread> threads;
   std::atomic<int> wrong = 0;
@@ -130,7 +130,7 @@ TEST(Shards, AKilledWriterLeavesNothingThatLooksWhole) {
           folder.path().string() + ": has no index.json: the data set was not written to its end");
     }
     write_set(folder.path(), documents, 7000);
-    // No temporary file of the killed process is left.
+    // Temporary files of the killed process are gone.
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 16);
     std::filesystem::remove(folder / "index.json");
   }
@@ -159,7 +159,7 @@ TEST(Shards, RefusesToWriteWhatIsNoDataSet) {
             (folder / "file" / "x").string() + ": cannot make the folder ready: Not a directory");
 }
 
-/// Writes a shard by hand: what ShardWriter would never write.
+/// Writes a shard without ShardWriter, which would never write such content.
 void write_shard(const std::filesystem::path& folder, const std::vector<std::uint16_t>& ids,
                  const std::vector<std::uint64_t>& starts, std::int64_t documents,
                  const std::function<std::string(std::string)>& edit_metadata = nullptr) {
@@ -289,7 +289,7 @@ TEST(Shards, RefusesFilesOfAnotherFormThanTheIndexSays) {
   EXPECT_EQ(with("{", "{\"more\": 1,"), name + R"(unknown key "more")");
 }
 
-/// Memory of this process in bytes.
+/// The resident memory of this process in bytes.
 std::int64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   std::int64_t all = 0, resident = 0;
@@ -297,7 +297,7 @@ std::int64_t resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-/// Token `i` of document `d`: with as few different bytes as make the disk quick.
+/// Token `i` of document `d`. Few different bytes make writing quick.
 std::uint32_t id_at(std::int64_t d, std::size_t i) {
   return 5 + static_cast<std::uint32_t>(i % 7 + static_cast<std::size_t>(d)) % 29995;
 }

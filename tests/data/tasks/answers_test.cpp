@@ -1,4 +1,4 @@
-// Answers out of the scores of windows, and entities out of the scores of words.
+// Answers from the scores of windows, and entities from the scores of words.
 #include "data/tasks/answers.h"
 
 #include <gtest/gtest.h>
@@ -13,11 +13,11 @@ namespace {
 using Scores = std::vector<double>;
 constexpr const char* context = "The ship  sailed home";
 
-/// A window [cls question sep context… sep] over the words of `context` from `first` to before
-/// `end`, a token each.
+/// A window [cls question sep context… sep] with the words of `context` from `first` up to, but not
+/// including, `end`. Each word is a token.
 EncodedSample window_of(std::int64_t first, std::int64_t end) {
   static const std::vector<TextRange> words{
-      {0, 3}, {3, 8}, {10, 16}, {16, 21}};  // two with the space in front
+      {0, 3}, {3, 8}, {10, 16}, {16, 21}};  // two of them include the space before the word
   EncodedSample sample;
   sample.context_begin = 3;
   sample.offsets.assign(words.begin() + first, words.begin() + end);
@@ -42,7 +42,7 @@ TEST(Answers, AreCutFromTheContextWithoutWhiteSpace) {
   EXPECT_EQ(answers[0].place.end, 16);
   EXPECT_EQ(answers[0].score, 9);
   EXPECT_EQ(answers[1].text, "ship  sailed home");
-  EXPECT_EQ(answers.size(), 10);  // all spans of four words
+  EXPECT_EQ(answers.size(), 10);  // all spans of the four words
   double sum = 0;
   for (const PredictedAnswer& answer : answers) sum += answer.probability;
   EXPECT_NEAR(sum, 1, 1e-12);
@@ -54,7 +54,7 @@ TEST(Answers, EndNotBeforeTheyStartAndAreNotTooLong) {
   const WindowScores scores{&window, start, end};
   EXPECT_EQ(best_answers(context, std::span(&scores, 1), {})[0].text, "sailed home");
   EXPECT_EQ(texts_of(best_answers(context, std::span(&scores, 1), {.best = 1})),
-            std::vector<std::string>{""});  // none of the two best fits
+            std::vector<std::string>{""});  // neither of the two best fits
   EXPECT_EQ(best_answers(context, std::span(&scores, 1), {.max_answer_length = 1})[0].text, "ship");
 }
 
@@ -78,7 +78,7 @@ TEST(Answers, MayBeThatThereIsNone) {
   EXPECT_EQ(best_answers(context, scores, {})[0].text, "The");
   const auto none = best_answers(context, scores, {.no_answer = true});
   EXPECT_EQ(none[0].text, "");
-  EXPECT_EQ(none[0].score, 8);  // the smallest over the windows
+  EXPECT_EQ(none[0].score, 8);  // the minimum over the windows
   EXPECT_EQ(none[1].text, "The");
   EXPECT_EQ(
       texts_of(best_answers(context, scores, {.no_answer = true, .no_answer_threshold = 2}))[0],
@@ -121,7 +121,7 @@ TEST(Entities, AreFoundInRunningText) {
 TEST(Entities, WordsAreLabelledByTheirFirstToken) {
   EncodedSample sample;
   sample.word_starts = {1, -1, 2};
-  const Scores scores{9, 0, 0, std::log(3.0), 5, 5};  // three positions of two labels
+  const Scores scores{9, 0, 0, std::log(3.0), 5, 5};  // three positions with two labels
   const auto labels = word_labels(sample, scores, 2);
   EXPECT_EQ(labels[0].label, 1);
   EXPECT_NEAR(labels[0].probability, 0.75, 1e-12);

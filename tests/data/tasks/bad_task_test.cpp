@@ -1,4 +1,4 @@
-// Everything that a task's files can have wrong: one exact line.
+// All errors in the files of a task, each with one exact line.
 #include <gtest/gtest.h>
 
 #include "core/check.h"
@@ -9,7 +9,7 @@
 namespace nystrom {
 namespace {
 
-/// Changes one thing of a task.
+/// Changes one option of a task.
 using Change = void (*)(TaskConfig&);
 void unchanged(TaskConfig&) {}
 
@@ -52,14 +52,14 @@ constexpr auto classification = TaskKind::classification, regression = TaskKind:
                tokens = TaskKind::tokens, questions = TaskKind::questions,
                choice = TaskKind::choice;
 
-/// As some editors save text: two bytes a character, of ASCII one of them NUL.
+/// UTF-16, as some editors save text. Every second byte of ASCII text is then NUL.
 std::string utf16(const std::string& ascii) {
   std::string text = "\xFF\xFE";
   for (const char c : ascii) text += {c, '\0'};
   return text;
 }
 
-/// A SQuAD file of one question, or of several between commas.
+/// A SQuAD file with one question, or with several separated by commas.
 std::string squad(const std::string& question) {
   return R"({"data": [{"paragraphs": [{"context": "The año 1900 began.", "qas": [)" + question +
          "]}]}]}";

@@ -1,4 +1,4 @@
-// Examples out of every form of file.
+// Examples from every file format.
 #include "data/tasks/examples.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Feature files as the HDF5 library writes them by default, and everything else they may be.
+// Feature files with the defaults of the HDF5 library, and all other variants.
 #include "data/tasks/feature_file.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace {
 using Values = std::vector<double>;
 using Sizes = std::vector<hsize_t>;
 
-/// Writes arrays into a new file, which is closed with it.
+/// Writes arrays into a new file, which the destructor closes.
 class Writer {
  public:
   explicit Writer(const std::filesystem::path& path, hid_t access = H5P_DEFAULT)
@@ -130,12 +130,12 @@ TEST(FeatureFiles, NumberTheirClasses) {
             files[0] + ": labels[0] is 3, but there are 3 labels, numbered from 0");
 }
 
-// ---- What is refused ----------------------------------------------------------------------------
+// ---- Rejected files -----------------------------------------------------------------------------
 
 struct Refused {
   const char* name;
   std::function<void(Writer&)> fill;
-  const char* message;  // behind "DIR/a.h5: "
+  const char* message;  // after "DIR/a.h5: "
 };
 void PrintTo(const Refused& test, std::ostream* out) {
   *out << test.name;

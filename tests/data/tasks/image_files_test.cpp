@@ -1,4 +1,4 @@
-// Images: CIFAR-10's binary batches, and Pathfinder's metadata with its PNG files.
+// Images: CIFAR-10's binary batches, and Pathfinder's metadata with PNG files.
 #include "data/tasks/image_files.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 using Pixels = std::vector<std::uint8_t>;
 
-/// An image of CIFAR-10 in one colour.
+/// A CIFAR-10 image with one colour.
 std::string record(int label, int red, int green, int blue) {
   std::string bytes(1, static_cast<char>(label));
   for (const int colour : {red, green, blue}) bytes += std::string(1024, static_cast<char>(colour));
@@ -178,8 +178,8 @@ TEST_F(PathfinderTest, DamagedPictures) {
   write_bytes(folder_ / "imgs/0/cut.png", whole.substr(0, whole.size() - 30));
   EXPECT_TRUE(wrong("imgs/0 cut.png 0 1\n")
                   .starts_with("DIR/metadata/0.npy:1: DIR/imgs/0/cut.png: no whole PNG image: "));
-  for (std::size_t i = 0; i < whole.size();
-       ++i) {  // any byte wrong: an image or an error, and no crash
+  /// Any wrong byte gives an image or an error, but never a crash.
+  for (std::size_t i = 0; i < whole.size(); ++i) {
     std::string damaged = whole;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x55);
     write_bytes(folder_ / "imgs/0/damaged.png", damaged);

@@ -1,4 +1,4 @@
-// A tokenizer that needs no vocabulary: every byte but white space is a token.
+// A tokenizer without a vocabulary file: every byte except white space is a token.
 #pragma once
 
 #include "core/check.h"
@@ -56,7 +56,7 @@ class LetterTokenizer : public Tokenizer {
   std::vector<std::string> pieces_ = make_pieces();
 };
 
-/// The letters of a row, special tokens as [ ] and _.
+/// The letters of a row. Special tokens become [ ] and _.
 inline std::string row_text(const Tokenizer& tokenizer, std::span<const std::int32_t> ids) {
   return tokenizer.decode(ids, false);
 }

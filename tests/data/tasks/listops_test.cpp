@@ -1,4 +1,4 @@
-// ListOps: values of expressions, and the generator of them.
+// ListOps: values of expressions, and the generator of expressions.
 #include "data/tasks/listops.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST(ListOps, Values) {
       {"[LAST 4 2 9 ]", 9},
       {"[MED 4 2 9 ]", 4},
       {"[MED 9 1 4 2 ]", 3},
-      {"[MED 1 2 ]", 1},  // 1.5 without its fraction
+      {"[MED 1 2 ]", 1},  // 1.5 truncated
       {"[MED 3 ]", 3},
       {"[MAX 2 9 [MIN 4 7 ] 0 ]", 9},
       {"[SM [SM [SM 5 6 ] 7 ] [MED 1 8 [MAX 3 ] ] ]", 1},
@@ -58,7 +58,7 @@ TEST(ListOps, WhatIsNoExpression) {
             "word 1: got '[SUM', expected a digit, ] or one of [MIN [MAX [MED [SM [FIRST [LAST");
 }
 
-/// Symbols, parentheses not counted, and lists within each other.
+/// The number of symbols without parentheses, and the nesting depth of lists.
 std::pair<std::int64_t, std::int64_t> size_of(const std::string& source) {
   std::int64_t symbols = 0, depth = 0, deepest = 0;
   for (std::size_t i = 0; i < source.size(); ++i) {
@@ -95,8 +95,7 @@ TEST(ListOpsGenerator, FollowsFromItsSeed) {
 }
 
 TEST(ListOpsGenerator, DrawsOperatorsAndNumbersOfArgumentsAlikeOften) {
-  // Lists of digits alone, of 2 to 4 arguments; the shortest length leaves out what is a digit
-  // itself.
+  // Lists of digits with 2 to 4 arguments. The minimum length excludes single digits.
   ListOpsGenerator generator(
       {.max_depth = 2, .max_arguments = 4, .min_length = 1, .max_length = 7, .seed = 5});
   std::map<std::string, int> operators;
@@ -126,7 +125,7 @@ TEST(ListOpsGenerator, RefusesWhatCannotBe) {
             "fewer samples or other lengths");
 }
 
-/// Files of `nystrom listops`, as Long Range Arena has them.
+/// Files of `nystrom listops` have the format of Long Range Arena.
 TEST(ListOpsFile, IsReadByItsRecipe) {
   TaskConfig task;
   task.recipe = "listops";

@@ -1,4 +1,4 @@
-// Everything that a task's configuration can have wrong: one exact line.
+// All errors in the configuration of a task, each with one exact line.
 #include "data/tasks/task_config.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 namespace nystrom {
 namespace {
 
-/// Changes one thing of a task.
+/// Changes one option of a task.
 using Change = void (*)(TaskConfig&);
 
 struct BadConfig {

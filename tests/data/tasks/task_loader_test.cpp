@@ -1,5 +1,5 @@
-// Batches of tasks: what a step holds depends on seed and step alone, whatever the lengths,
-// micro-batches and ranks.
+// Batches of tasks. The samples of a step depend only on the seed and the step, and not on lengths,
+// micro-batches or ranks.
 #include "data/tasks/task_loader.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ std::shared_ptr<const TaskDataset> dataset_of(TaskKind kind, const std::vector<E
   return std::make_shared<TaskDataset>(TaskDataset::from(encoder, examples, false));
 }
 
-/// Texts of 1 to 20 letters, all different in their first.
+/// Texts of 1 to 20 letters with different first letters.
 std::shared_ptr<const TaskDataset> texts(int count) {
   std::vector<Example> examples;
   for (int i = 0; i < count; ++i) {
@@ -59,7 +59,7 @@ TaskLoaderOptions options_of(std::int64_t batch, std::int64_t micro_batch) {
   return options;
 }
 
-/// id › first letter of each row, which tells the sample.
+/// Maps sample ids to the first letter of each row, which identifies the sample.
 std::map<std::int64_t, std::int64_t> uses(const std::vector<Batch>& batches) {
   std::map<std::int64_t, std::int64_t> result;
   for (const Batch& batch : batches)

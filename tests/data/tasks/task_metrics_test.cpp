@@ -1,5 +1,5 @@
-// Metrics against the reference implementations (fixtures/tasks/metrics.jsonl, made by
-// tests/reference/check_tasks.py) and at their edges.
+// Metrics compared with the reference implementations, and their edge cases.
+// tests/reference/check_tasks.py wrote fixtures/tasks/metrics.jsonl.
 #include "data/tasks/task_metrics.h"
 #include "tests/support/places.h"
 

@@ -1,4 +1,4 @@
-// The vocabularies that the program has in itself.
+// The built-in vocabularies.
 #include "data/tokenizers/builtin_tokenizer.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// SentencePiece models put together byte by byte, right and wrong.
+// Valid and invalid SentencePiece models, built byte by byte.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ inline std::string piece(const std::string& text, float score = -1, std::uint64_
 /// <unk> and one normal piece: 33 bytes.
 inline std::string smallest_model() { return piece("<unk>", 0, 2) + piece("abcd"); }
 
-/// The pieces that SentencePieceTokenizer needs, and letters of which words can be made.
+/// The pieces that SentencePieceTokenizer needs, and letters to form words.
 inline std::string small_model() {
   std::string bytes = piece("<pad>", 0, 3) + piece("<unk>", 0, 2) + piece("[CLS]", 0, 3) +
                       piece("[SEP]", 0, 3) + piece("[MASK]", 0, 3);
@@ -46,9 +46,9 @@ inline std::string small_model() {
   return bytes;
 }
 
-// ---- Charsmaps: a trie in units of four bytes (label in the low byte, flag for a key, offset ----
-// above), then strings
-// ------------------------
+// ---- Charsmaps ----------------------------------------------------------------------------------
+// A trie in units of four bytes, and then strings. The low byte of a unit is the label. A flag
+// marks a key, and the offset is above it.
 
 inline constexpr std::uint32_t key_flag = 1u << 8;
 inline constexpr std::uint32_t leaf_flag = 1u << 31;
@@ -65,9 +65,10 @@ inline std::string charsmap(const std::vector<std::uint32_t>& units, const std::
   return bytes + strings;
 }
 
-/// The trie with the one key "A": the root's children lie at 256 ^ byte, those of "A" at 512.
+/// A trie with the single key "A". The children of the root are at 256 ^ byte, and those of "A" at
+/// 512.
 inline std::vector<std::uint32_t> one_key_trie() {
-  std::vector<std::uint32_t> units(768, leaf_flag);  // which matches no byte
+  std::vector<std::uint32_t> units(768, leaf_flag);  // a leaf flag matches no byte
   units[0] = unit(256, 0);
   units[256 ^ 'A'] = unit((256 ^ 'A') ^ 512, 'A', true);
   units[512] = leaf_flag | 0;

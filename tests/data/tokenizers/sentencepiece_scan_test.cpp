@@ -1,4 +1,4 @@
-// Hostile SentencePiece models, each with its exact message, and the honest ones.
+// Hostile SentencePiece models, each with its exact message, and valid ones.
 #include "data/tokenizers/sentencepiece_scan.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "tests/data/tokenizers/sentencepiece_bytes.h"
 #include "tests/support/fixtures.h"
-#include "tests/support/temporary_folder.h"  // before what opens nystrom::testing
+#include "tests/support/temporary_folder.h"  // before nystrom::testing is opened
 
 namespace nystrom {
 namespace {
@@ -52,7 +52,7 @@ TEST(SentencePieceScan, EveryTruncationOfAModelIsRefusedOrSmaller) {
   const std::string bytes = with_charsmap(charsmap(one_key_trie(), std::string("a\0", 2)));
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     const std::string message = scan_error(bytes.substr(0, size));
-    // A file that ends between two fields is a model of its own.
+    // A file that ends between two fields is a valid model.
     if (message == "no error") {
       EXPECT_EQ(size, smallest_model().size());
     }
@@ -69,7 +69,7 @@ TEST(SentencePieceScan, SmallestModels) {
   EXPECT_EQ(Charsmap::replacement(model.charsmap, "ABC"), "xyz");
   EXPECT_EQ(Charsmap::replacement(model.charsmap, "BC"), "B");
   EXPECT_EQ(Charsmap::replacement("", "\xC3\xA9t"), "\xC3\xA9");
-  // Unknown fields of every wire type are passed over, as protocol buffers do.
+  // Unknown fields of every wire type are skipped, as in protocol buffers.
   EXPECT_EQ(scan_error(smallest_model() + number_field(900, 7) + bytes_field(901, "x") +
                        float_field(902, 1) + varint(903 << 3 | 1) + "12345678"),
             "no error");
@@ -178,7 +178,7 @@ std::vector<std::uint32_t> changed(std::size_t index, std::uint32_t value) {
   return units;
 }
 
-/// A chain of `keys` keys, each one byte longer than the one before.
+/// A chain of `keys` keys; each is one byte longer than the one before.
 std::vector<std::uint32_t> chain(std::uint32_t keys) {
   std::vector<std::uint32_t> units(256 * (keys + 2), testing::leaf_flag);
   units[0] = unit(256, 0);

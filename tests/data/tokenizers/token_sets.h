@@ -16,7 +16,7 @@ inline TokenSetInfo small_info(std::int64_t vocab_size = 1000) {
 
 using Documents = std::vector<std::vector<std::uint32_t>>;
 
-/// Documents of these lengths, of ordinary ids, the same for the same seed.
+/// Documents of these lengths with ordinary ids. They depend only on the seed.
 inline Documents documents_of(const std::vector<std::size_t>& lengths, std::uint64_t seed = 1,
                               std::uint32_t vocab_size = 1000) {
   Documents documents;

@@ -1,4 +1,4 @@
-// Which tokenizer a folder holds, and what it says about words and special tokens.
+// The tokenizer of a folder, and its properties of words and special tokens.
 #include "data/tokenizers/tokenizer_folder.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include "data/tokenizers/sentencepiece_tokenizer.h"
 #include "tests/support/errors.h"
 #include "tests/support/fixtures.h"
-#include "tests/support/temporary_folder.h"  // before what opens nystrom::testing
+#include "tests/support/temporary_folder.h"  // before nystrom::testing is opened
 
 namespace nystrom {
 namespace {
@@ -68,9 +68,9 @@ TEST(OpenTokenizer, CarriesItsFiles) {
     EXPECT_EQ(read_bytes(copy / name), read_bytes(folder / name)) << name;
   EXPECT_FALSE(fs::exists(copy / "model.bin"));
   EXPECT_EQ(open_tokenizer(copy.path())->definition(), tokenizer->definition());
-  // What is opened by its own name takes nothing along that would be opened instead of it.
+  // A tokenizer opened by its file name must not take along files that would be opened instead.
   EXPECT_EQ(open_tokenizer(folder / "vocab.txt")->files(7).size(), 2u);
-  // AutoTokenizer needs to be told the class.
+  // AutoTokenizer needs the name of the class.
   fs::remove(folder / "tokenizer_config.json");
   EXPECT_EQ(
       open_tokenizer(folder / "vocab.txt")->files(7).back().content,
@@ -116,7 +116,7 @@ TEST(OpenTokenizer, SpecialTokens) {
   EXPECT_EQ((Ids{bert.cls, bert.sep, bert.pad, bert.mask, bert.unk}), (Ids{2, 3, 0, 4, 1}));
   EXPECT_EQ((Ids{roberta.cls, roberta.sep, roberta.pad, roberta.mask, roberta.unk}),
             (Ids{0, 2, 1, 500, 3}));
-  EXPECT_EQ(none.cls, 5);  // by its usual name
+  EXPECT_EQ(none.cls, 5);  // found by its common name
   const TemporaryFolder folder;
   write_bytes(folder / "vocab.json", R"({"a": 0, "<|endoftext|>": 1})");
   write_bytes(folder / "merges.txt", "#version: 0.2\n");
@@ -130,7 +130,7 @@ TEST(OpenTokenizer, SpecialTokens) {
             "name it as cls_token in tokenizer_config.json");
 }
 
-/// What pretraining puts around a text, everything else does too, in transformers as well.
+/// The template of pretraining is used everywhere, also in transformers.
 TEST(OpenTokenizer, MakesTheTemplateThatIsMissing) {
   const std::string small =
       R"({"a": 0, "b": 1, "ab": 2, "<|endoftext|>": 3, "[C]": 4, "[S]": 5, "[P]": 6, "[M]": 7})";
@@ -151,13 +151,13 @@ TEST(OpenTokenizer, MakesTheTemplateThatIsMissing) {
   };
   const auto files = open_tokenizer(folder.path());
   expect_template(*files);
-  // A tokenizer.json tells transformers.
+  // A tokenizer.json carries the template to transformers.
   const TemporaryFolder copy, again;
   write_tokenizer(*files, copy.path(), 7);
   EXPECT_EQ(read_json_file(copy / "tokenizer.json")["post_processor"]["type"],
             "TemplateProcessing");
   expect_template(*open_tokenizer(copy.path()));
-  // One that has only offsets to care for keeps doing so.
+  // A post-processor that only trims offsets keeps doing so.
   nlohmann::json json = read_json_file(copy / "tokenizer.json");
   json["post_processor"] = {
       {"type", "ByteLevel"}, {"trim_offsets", true}, {"add_prefix_space", false}};
@@ -190,8 +190,8 @@ TEST(OpenTokenizer, RefusesATemplateThatPretrainingDoesNotMake) {
             "template, or other names as cls_token and sep_token in tokenizer_config.json");
 }
 
-/// tokenizer_config.json goes before tokenizer.json, as in transformers;
-/// tests/reference/check_tokenizer_files.py draws folders.
+/// tokenizer_config.json overrides tokenizer.json, as in transformers.
+/// tests/reference/check_tokenizer_files.py tests random folders.
 TEST(OpenTokenizer, SettingsGoBeforeTokenizerJson) {
   const TemporaryFolder folder;
   const nlohmann::json vocabulary = {{"[UNK]", 0}, {"[CLS]", 1},    {"[SEP]", 2}, {"ab", 3},
@@ -219,7 +219,7 @@ TEST(OpenTokenizer, SettingsGoBeforeTokenizerJson) {
             (Ids{4, 5}));
   EXPECT_EQ(encode(R"({"tokenizer_class": "BertTokenizer", "strip_accents": false})", text),
             (Ids{3, 5}));
-  // Special tokens by name, and tokens with ids.
+  // Special tokens given by name, and tokens given with ids.
   EXPECT_EQ(encode(R"({"tokenizer_class": "PreTrainedTokenizerFast", "mask_token": "ab"})", "abab"),
             (Ids{3, 3}));
   EXPECT_EQ(
@@ -233,8 +233,8 @@ TEST(OpenTokenizer, SettingsGoBeforeTokenizerJson) {
   EXPECT_EQ(
       input_error([&] { encode(R"({"added_tokens_decoder": {"x": {"content": "<x>"}}})", ""); }),
       std::string(folder / "tokenizer_config.json") + ": added_tokens_decoder: 'x' is no id");
-  // Where an added_tokens_decoder is, special_tokens_map.json does not count; elsewhere it goes
-  // first.
+  // With an added_tokens_decoder, special_tokens_map.json is ignored. Without one it takes
+  // precedence.
   write_bytes(folder / "special_tokens_map.json", R"({"cls_token": "ab"})");
   encode(R"({"cls_token": "[CLS]"})", "");
   EXPECT_EQ(open_tokenizer(folder.path())->special().cls, 3);
@@ -249,14 +249,15 @@ TEST(OpenTokenizer, SettingsOfByteLevel) {
   write_bytes(folder / "tokenizer.json", json.dump());
   const auto alone = open_tokenizer(folder.path());
   EXPECT_EQ(alone->encode("the"), alone->encode(" the"));
-  // The file that is written for transformers says so too: without it their classes put no space.
+  // The file written for transformers has the option too: without it the classes of transformers
+  // add no space.
   const TemporaryFolder copy;
   write_tokenizer(*alone, copy.path(), 7);
   EXPECT_EQ(read_json_file(copy / "tokenizer_config.json")["add_prefix_space"], true);
   EXPECT_EQ(open_tokenizer(copy.path())->encode("the"), alone->encode("the"));
   write_bytes(folder / "tokenizer_config.json", "{}");
   EXPECT_NE(open_tokenizer(folder.path())->encode("the"), alone->encode("the"));
-  // Whose spaces offsets leave out, RoBERTa's class decides; what stands around a text, GPT-NeoX's.
+  // RoBERTa's class decides whether offsets exclude spaces. GPT-NeoX's class decides the template.
   write_bytes(folder / "tokenizer_config.json",
               R"({"tokenizer_class": "RobertaTokenizer", "trim_offsets": false})");
   EXPECT_EQ(open_tokenizer(folder.path())->encode_with_offsets("a the")[1].begin, 1u);

@@ -1,5 +1,5 @@
-// What is written for Hugging Face's tokenizers. That it gives the same ids is for
-// tests/reference/check_tokenizer.py.
+// The files written for Hugging Face's tokenizers. tests/reference/check_tokenizer.py checks that
+// they give the same ids.
 #include "data/tokenizers/tokenizer_json.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include "data/tokenizers/pipeline/tokenizer_files.h"
 #include "tests/data/tokenizers/sentencepiece_bytes.h"
 #include "tests/support/fixtures.h"
-#include "tests/support/temporary_folder.h"  // before what opens nystrom::testing
+#include "tests/support/temporary_folder.h"  // before nystrom::testing is opened
 
 namespace nystrom {
 namespace {
@@ -36,7 +36,7 @@ TEST(TokenizerJson, Unigram) {
                                              "ab",
                                              -2.0}));
   EXPECT_EQ(model["vocab"][14], Json::array({"2,", -101.0}));  // a comma joined to a digit
-  EXPECT_EQ(model["vocab"][15][1], -0.1);  // what the library gives user-defined pieces
+  EXPECT_EQ(model["vocab"][15][1], -0.1);  // the library's score for user-defined pieces
 }
 
 TEST(TokenizerJson, MergesOfBpe) {
@@ -45,13 +45,13 @@ TEST(TokenizerJson, MergesOfBpe) {
   EXPECT_EQ(model["type"], "BPE");
   EXPECT_EQ(model["vocab"]["bc"], 13);
   EXPECT_EQ(model["unk_token"], "<unk>");
-  // Best score first; ▁ab only from parts that are pieces, and no such parts exist here; no penalty
-  // for commas.
+  // The best score comes first. ▁ab could only come from parts that are pieces, and there are none.
+  // BPE has no penalty for commas.
   EXPECT_EQ(model["merges"], Json::array({Json::array({"2", ","}), Json::array({"b", "c"})}));
 }
 
-/// A normal piece that begins with the user-defined one, and is better than its parts: the library
-/// prefers the user-defined one.
+/// A normal piece starts with the user-defined one and has a better score than its parts. The
+/// library prefers the user-defined piece.
 TEST(TokenizerJson, UserDefinedPieces) {
   using testing::piece;
   for (const int kind : {1, 2}) {

@@ -1,5 +1,5 @@
-// SentencePiece tokenizers: the golden encodings of ALBERT's, offsets, decoding, special tokens,
-// and training.
+// SentencePiece tokenizers: golden encodings of ALBERT's, offsets, decoding, special tokens, and
+// training.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -10,7 +10,7 @@
 #include "tests/data/tokenizers/sentencepiece_bytes.h"
 #include "tests/support/errors.h"
 #include "tests/support/fixtures.h"
-#include "tests/support/temporary_folder.h"  // before what opens nystrom::testing
+#include "tests/support/temporary_folder.h"  // before nystrom::testing is opened
 
 namespace nystrom {
 namespace {
@@ -57,7 +57,7 @@ TEST(Normalizer, Origins) {
   EXPECT_EQ(normal.origin[3], 6u);
 }
 
-/// The golden texts are the slow class's, which strips what it decodes; the fast one does not.
+/// The golden texts come from the slow class, which strips decoded text. The fast class does not.
 std::string trimmed(const std::string& text) {
   const std::size_t first = text.find_first_not_of(' ');
   return first == text.npos ? "" : text.substr(first, text.find_last_not_of(' ') - first + 1);
@@ -88,8 +88,8 @@ TEST(SentencePieceTokenizer, SpecialTokens) {
   EXPECT_EQ(special.sep, 3);
   EXPECT_EQ(special.mask, 4);
   for (std::int32_t id = 0; id < 8; ++id) EXPECT_EQ(albert().is_special(id), id < 5);
-  // As text the name is characters like others; asked for, it is the token, with or without spaces
-  // around it.
+  // With SpecialNames::text the name is ordinary text. With SpecialNames::tokens it is the token,
+  // with or without spaces around it.
   const Ids as_text = albert().encode("a [MASK] b");
   EXPECT_EQ(std::count(as_text.begin(), as_text.end(), special.mask), 0);
   const Ids expected = {21, 4, 334};
@@ -104,7 +104,7 @@ TEST(SentencePieceTokenizer, PiecesAndWords) {
   EXPECT_EQ(albert().find("no such piece"), std::nullopt);
   EXPECT_TRUE(albert().starts_word(14));
   EXPECT_TRUE(albert().starts_word(4));
-  EXPECT_FALSE(albert().starts_word(15));  // ,
+  EXPECT_FALSE(albert().starts_word(15));  // a comma
   EXPECT_EQ(testing::message_of([] { albert().piece(30000); }),
             "tokenizer: got id 30000, expected 0 to 29999");
   EXPECT_EQ(testing::message_of([] { albert().decode(Ids{-1}); }),
@@ -127,7 +127,7 @@ TEST(SentencePieceTokenizer, Offsets) {
     last = tokens[i].end;
     covered += text.substr(tokens[i].begin, tokens[i].end - tokens[i].begin);
   }
-  // Every byte but the spaces, once.
+  // Every byte except the spaces appears once.
   EXPECT_EQ(covered, "Caf\xC3\xA9,``Zw\xC3\xB6lf''12,345[MASK]\xF0\x9F\x99\x82x");
   EXPECT_EQ(text.substr(tokens[0].begin, tokens[0].end - tokens[0].begin), "Caf\xC3\xA9");
 }
@@ -136,7 +136,7 @@ TEST(SentencePieceTokenizer, Decode) {
   EXPECT_EQ(albert().decode(Ids{2, 14, 4, 16, 3}), "the of");
   EXPECT_EQ(albert().decode(Ids{2, 14, 4, 16, 3}, false), "[CLS] the[MASK] of[SEP]");
   EXPECT_EQ(albert().decode(Ids{}), "");
-  // A bare mark, first, in the middle and last; HF's fast class gives the same.
+  // A bare mark at the start, in the middle and at the end, as in Hugging Face's fast class.
   const std::int32_t mark = albert().find("\xE2\x96\x81").value();
   EXPECT_EQ(albert().decode(Ids{mark, 14, mark, 16, mark}), " the  of ");
   EXPECT_EQ(albert().decode(Ids{mark}), "");
@@ -152,7 +152,7 @@ TEST(SentencePieceTokenizer, NoPieceJoinsACommaToADigit) {
     EXPECT_FALSE(joins_comma_to_digit(text)) << text;
   const auto tokenizer = SentencePieceTokenizer::parse(testing::small_model(), "small");
   EXPECT_EQ(tokenizer.encode("ab 2,1"), (Ids{12, 5, 10, 11, 9}));
-  EXPECT_EQ(tokenizer.bytes(), testing::small_model());  // as read
+  EXPECT_EQ(tokenizer.bytes(), testing::small_model());  // unchanged
 }
 
 TEST(SentencePieceTokenizer, IdsDoNotDependOnThePlace) {
@@ -185,7 +185,7 @@ TEST(SentencePieceTokenizer, Errors) {
 
 // ---- Training -----------------------------------------------------------------------------------
 
-/// 60 KB of sentences made of three thousand words.
+/// 60 KB of sentences with three thousand different words.
 std::string training_text() {
   const char* syllables[] = {"al",  "ice", "fo", "und", "the", "lit", "tle", "gol",
                              "den", "key", "do", "or",  "op",  "en",  "ing", "won"};
@@ -256,8 +256,8 @@ TEST(TrainSentencePiece, TakesAnEvenSampleOfMuchText) {
   EXPECT_NE(run(2), first);
 }
 
-/// Each different word costs the trainer memory: hostile or unusual text must not take more than
-/// any other.
+/// Each different word costs the trainer memory. Hostile or unusual text must not need more than
+/// other text.
 TEST(TrainSentencePiece, TakesLessOfTextWhoseWordsAllDiffer) {
   const TemporaryFolder folder;
   std::string text;

@@ -1,5 +1,4 @@
-// Saving, finding and removing checkpoints, and what happens when one is damaged or a save is
-// interrupted.
+// Saving, finding and removing checkpoints, with damaged checkpoints and interrupted saves.
 #include "train/checkpoint/checkpoint.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +30,7 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
-/// Flips one bit of a file.
+/// Flips a bit of a file.
 void damage(const fs::path& path) {
   std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
   const char first = static_cast<char>(file.get() ^ 1);
@@ -88,8 +87,8 @@ TEST_F(CheckpointTest, EveryFlippedBitAndTruncationIsFound) {
       write_bytes(file, damaged);
       ASSERT_EQ(newest(), 1) << name << ", bit " << bit;
     }
-    const std::size_t needed =
-        name == "MANIFEST.json" ? whole.size() - 1 : whole.size();  // a line's end says nothing
+    // The last line end of a manifest has no meaning.
+    const std::size_t needed = name == "MANIFEST.json" ? whole.size() - 1 : whole.size();
     for (std::size_t size = 0; size < needed; ++size) {
       write_bytes(file, whole.substr(0, size));
       ASSERT_EQ(newest(), 1) << name << ", cut to " << size;
@@ -201,7 +200,7 @@ TEST_F(CheckpointTest, SavingAStepAgainKeepsTheFirstSaveUntilTheSecondIsWhole) {
   save(folder_, 1);
   const auto broken = [](const fs::path&) -> std::string { throw InputError("no space left"); };
   EXPECT_THROW(folder_.save(1, {{"weights", broken}}, 100), InputError);
-  folder_.remove_leftovers();  // as the next start does
+  folder_.remove_leftovers();  // the next start does this
   EXPECT_EQ(newest(), 1);
   EXPECT_EQ(read_bytes(folder_.path_of(1) / "weights"), "weights of step 1");
 }

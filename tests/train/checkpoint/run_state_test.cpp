@@ -1,4 +1,4 @@
-// state.json of a checkpoint: comes back as it was written, and nothing else is taken for it.
+// state.json of a checkpoint: it survives writing and reading, and other content is rejected.
 #include "train/checkpoint/run_state.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ TEST(RunState, TheNextBatchComesBehindThoseThatAreSkipped) {
   EXPECT_EQ(everything().next_batch(), 70 + 3 + 12);
 }
 
-/// state.json with `patch` merged into it (RFC 7396: null removes a key).
+/// The error for state.json merged with `patch` (RFC 7396: null removes a key).
 std::string refusal(const char* patch) {
   const TemporaryFolder folder;
   auto json = nlohmann::json::parse(everything().to_json());

@@ -1,4 +1,4 @@
-// The cache of tokenizers and shards: what it tells, and what pruning spares.
+// The cache of tokenizers and shards: its listing, and the entries that pruning keeps.
 #include "train/pretrain/cache.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ TEST_F(CacheTest, TellsItsEntriesTheLastUsedFirst) {
   fs::last_write_time(folder_ / "tokens-a", now - std::chrono::hours(1));
   fs::last_write_time(folder_ / "tokenizer-b", now - std::chrono::hours(2));
   fs::last_write_time(folder_ / "tokens-c.tmp-0123", now - std::chrono::hours(3));
-  const CacheUse use(folder_ / "tokenizer-b");  // which makes it the last used
+  const CacheUse use(folder_ / "tokenizer-b");  // makes it the last used
   const auto entries = cache_entries(folder_.path());
   ASSERT_EQ(entries.size(), 3u);
   EXPECT_EQ(entries[0].path, folder_ / "tokenizer-b");

@@ -1,5 +1,5 @@
-// Several processes in one run: nothing is lost when one of them dies, hangs, fails or is told to
-// stop, and what cannot work is refused.
+// Several processes in one run. Nothing is lost when a process dies, hangs, fails or receives a
+// signal. Impossible settings are rejected.
 #include <random>
 
 #include "tests/support/rounds.h"
@@ -26,7 +26,7 @@ TEST_F(DistributedTest, AKilledProcessEndsAllAndTheRunGoesOn) {
 
 TEST_F(DistributedTest, AHangingProcessIsNamedAndEndsAll) {
   ASSERT_EQ(train(4, "hung", "training.steps=5").code, 0);
-  // No saves: a disk may well take two seconds.
+  // No saves, because a disk may take two seconds.
   const std::string sets =
       "training.steps=100000 training.timeout=2 checkpoint.every=100000 evaluation.every=100000";
   const pid_t job = start(4, "hung", sets);
@@ -48,7 +48,7 @@ TEST_F(DistributedTest, AHangingProcessIsNamedAndEndsAll) {
   EXPECT_NE(again.err.find("resuming at step 5"), std::string::npos) << again.err;
 }
 
-/// Steps, evaluations and saves take turns quickly: chance meets them all.
+/// Steps, evaluations and saves alternate quickly, so that random moments hit all of them.
 const std::string restless =
     "training.zero=1 training.steps=400 evaluation.every=3 checkpoint.every=4 ";
 
@@ -60,8 +60,9 @@ TEST_F(DistributedTest, ADeathAtAnyMomentLosesNothing) {
   for (int attempt = 0; attempt < 4 * wanted && while_training < wanted; ++attempt) {
     const std::size_t before = metric("killed", "loss").size();
     const pid_t job = start(3, "killed", restless);
-    // One in four before the first step; the others once the run has got on. None while MPI starts:
-    // mpirun (Open MPI 4.1.4) then waits for ever once in 200 times, with any program.
+    // One kill in four comes before the first step, and the others after progress of the run. None
+    // comes while MPI starts: mpirun (Open MPI 4.1.4) then hangs once in 200 times, with any
+    // program.
     const bool early = attempt % 4 == 0;
     wait_until([&] {
       return early ? read_bytes(folder_ / "log").find("training ") != std::string::npos
@@ -71,7 +72,7 @@ TEST_F(DistributedTest, ADeathAtAnyMomentLosesNothing) {
     signal_process(attempt % 3, SIGKILL);
     while_training += outcome_of(job) != 0 && metric("killed", "loss").size() > before;
     if (metric("killed", "loss").size() == 400)
-      fs::remove_all(folder_ / "killed");  // it had come to its end
+      fs::remove_all(folder_ / "killed");  // the run was complete
   }
   EXPECT_EQ(while_training, wanted);
   const Outcome again = train(3, "killed", restless);
@@ -95,7 +96,7 @@ TEST_F(DistributedTest, AStopAtAnyMomentIsNamedAndAShortOneOutlasted) {
     const int culprit = stop % 3;
     signal_process(culprit, SIGSTOP);
     std::this_thread::sleep_for(milliseconds(500));
-    signal_process(culprit, SIGCONT);  // slow, not dead
+    signal_process(culprit, SIGCONT);  // slow, but alive
     std::this_thread::sleep_for(milliseconds(300));
     EXPECT_EQ(read_bytes(folder_ / "log").find("no answer from"), std::string::npos)
         << read_bytes(folder_ / "log");
@@ -140,7 +141,7 @@ TEST_F(DistributedTest, ASignalToOneProcessLeavesOneCheckpoint) {
                 .find("nystrom: stopped after step " + std::to_string(steps[0]) + ";"),
             std::string::npos)
       << read_bytes(folder_ / "log");
-  // What follows is what would have followed.
+  // The resumed run equals an undisturbed one.
   const int last = static_cast<int>(steps[0]) + 3;
   const std::string to_last = "training.zero=1 training.steps=" + std::to_string(last);
   ASSERT_EQ(train(2, "stopped", to_last).code, 0);
@@ -148,7 +149,7 @@ TEST_F(DistributedTest, ASignalToOneProcessLeavesOneCheckpoint) {
   EXPECT_EQ(checksum("stopped", last), checksum("straight", last));
 }
 
-/// The process that trains the tokenizer, or the one that waits for it.
+/// The signal hits the process that trains the tokenizer, or one that waits for it.
 TEST_F(DistributedTest, ASignalWhileTextIsPreparedEndsAllAndLeavesNothingHalfMade) {
   std::ofstream text(folder_ / "text.txt");
   std::minstd_rand random(1);

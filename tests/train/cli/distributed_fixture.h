@@ -1,4 +1,4 @@
-// Runs of several processes, through mpirun and the program.
+// Runs of several processes with mpirun and the program.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -50,8 +50,8 @@ class DistributedTest : public ::testing::Test {
     for (std::string set; list >> set;) words += " --set " + set;
     return words;
   }
-  /// Pretrains in `processes` processes; without mpirun in one. `sets` are options of the
-  /// configuration: "training.zero=1 …".
+  /// Pretrains in `processes` processes; one process runs without mpirun. `sets` are options of the
+  /// configuration, such as "training.zero=1 …".
   Outcome train(int processes, const std::string& run_dir, const std::string& sets = "") {
     const std::string command = program + options(run_dir, sets);
     return run_command(folder_, processes == 1
@@ -59,8 +59,8 @@ class DistributedTest : public ::testing::Test {
                                     : mpirun + "-np " + std::to_string(processes) + " " + command);
   }
 
-  /// mpirun in the background; its processes leave their numbers in files pid.RANK, their messages
-  /// in `log`.
+  /// Starts mpirun in the background. Its processes write their process ids to the files pid.RANK
+  /// and their messages to `log`.
   pid_t start(int processes, const std::string& run_dir, const std::string& sets) {
     for (int rank = 0; rank < 4; ++rank) fs::remove(folder_ / ("pid." + std::to_string(rank)));
     fs::remove(folder_ / "log");
@@ -70,8 +70,8 @@ class DistributedTest : public ::testing::Test {
                     program + options(run_dir, sets) + "\n");
     return start_command(folder_, mpirun + "-np " + std::to_string(processes) + " sh one.sh");
   }
-  /// How a job of start() ended. Then all of its processes have: mpirun (Open MPI 4.1.4) may end
-  /// before those that it killed.
+  /// Waits for a job of start() and for all of its processes, and returns its exit code. mpirun
+  /// (Open MPI 4.1.4) may end before the processes that it killed.
   int outcome_of(pid_t job) {
     const int code = outcome(job);
     for (int rank = 0; rank < 4; ++rank) {
@@ -83,7 +83,7 @@ class DistributedTest : public ::testing::Test {
     }
     return code;
   }
-  /// For half a minute at most.
+  /// Waits for half a minute at most.
   template <class F>
   void wait_until(const F& holds) {
     for (int i = 0; i < 6000 && !holds(); ++i) std::this_thread::sleep_for(milliseconds(5));
@@ -93,18 +93,18 @@ class DistributedTest : public ::testing::Test {
     SCOPED_TRACE(path);
     wait_until([&] { return fs::exists(folder_ / path); });
   }
-  /// Once the run has a checkpoint of `step`, sends `signal` to one of its processes.
+  /// Sends `signal` to a process of the run after its checkpoint of `step` exists.
   void signal_rank(int rank, int signal, const std::string& run_dir, int step = 5) {
     wait_for(fs::path(run_dir) / "checkpoints" / ("step-" + std::to_string(step)));
     signal_process(rank, signal);
   }
-  /// Sends `signal` to process `rank` of the job that start() started last.
+  /// Sends `signal` to process `rank` of the last job of start().
   void signal_process(int rank, int signal) {
     wait_for("pid." + std::to_string(rank));
     ASSERT_GT(process_of(rank), 0);
-    ::kill(process_of(rank), signal);  // it may have ended
+    ::kill(process_of(rank), signal);  // the process may have ended
   }
-  /// Of the job that start() started last; 0 where there is none.
+  /// The process id of `rank` in the last job of start(), or 0.
   pid_t process_of(int rank) {
     std::ifstream file(folder_ / ("pid." + std::to_string(rank)));
     pid_t process = 0;

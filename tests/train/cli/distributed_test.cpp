@@ -1,5 +1,5 @@
-// Several processes in one run: the same results in any number, and the work of evaluation and
-// preparation shared.
+// Several processes in one run. Results do not depend on their number, and they share the work of
+// evaluation and preparation.
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -103,7 +103,7 @@ TEST_F(DistributedTest, ARunGoesOnInAnotherNumberOfProcesses) {
   EXPECT_EQ(checkpoint_problem(checkpoint), "");
   EXPECT_TRUE(fs::exists(checkpoint / "optimizer-00003-of-00004.safetensors"));
   EXPECT_FALSE(fs::exists(checkpoint / "optimizer.safetensors"));
-  // The files of the processes hold what one process writes.
+  // The files of all processes together have the content that one process writes.
   const auto whole = SafetensorsFile::open(folder_ / "straight" / "checkpoints" / "step-20" /
                                            "optimizer.safetensors");
   std::int64_t elements = 0, expected = 0;
@@ -116,8 +116,7 @@ TEST_F(DistributedTest, ARunGoesOnInAnotherNumberOfProcesses) {
   EXPECT_EQ(elements, expected);
 }
 
-/// Every change from one number of processes to another, at cuts within an epoch, at its edge and
-/// behind it.
+/// Every change from one number of processes to another: within an epoch, at its end and after it.
 TEST_F(DistributedTest, EveryChangeOfTheNumberOfProcessesGivesTheSameBits) {
   const std::string sets =
       "training.deterministic=true training.batch_size=48 training.micro_batch_size=2 "

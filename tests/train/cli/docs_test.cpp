@@ -1,5 +1,5 @@
-// What the documents name must exist: the tests that docs/guarantees.md promises, the messages that
-// docs/faq.md explains, the options of the README.
+// Names in the documents must exist: the tests in docs/guarantees.md, the messages in docs/faq.md,
+// the options in the README.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ TEST(Guarantees, NameTestsThatExist) {
   for (const std::string& name : named) EXPECT_TRUE(tests.contains(name)) << name;
 }
 
-/// The program's source, with adjacent string literals joined.
+/// The source of the program with adjacent string literals joined.
 std::string source_text() {
   std::string text;
   for (const char* folder : {"core", "data", "nn", "train"}) {
@@ -55,7 +55,7 @@ TEST(Faq, QuotesMessagesThatExist) {
   for (std::sregex_iterator at(faq.begin(), faq.end(), heading), end; at != end; ++at, ++count) {
     const std::string message = (*at)[1];
     std::string::size_type from = 0;
-    while (from < message.size()) {  // the words between the placeholders
+    while (from < message.size()) {  // the words between placeholders
       const auto to = std::min(message.find("…", from), message.size());
       const std::string words = message.substr(from, to - from);
       EXPECT_NE(source.find(words), std::string::npos) << message << "\nno source has: " << words;

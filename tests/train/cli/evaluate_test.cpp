@@ -1,5 +1,5 @@
-// nystrom evaluate: losses against those computed here from all logits, where settings come from,
-// and what it leaves behind.
+// nystrom evaluate: its losses compared with losses from all logits, the sources of its settings,
+// and the files that it leaves.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What evaluation of lines has to find, a row at a time.
+/// The expected result of an evaluation of lines, computed row by row.
 struct Expected {
   double loss = 0, accuracy = 0, frequency_loss = 0, frequency_accuracy = 0;
   std::int64_t tokens = 0;

@@ -1,5 +1,5 @@
-// nystrom predict: the same tokens and scores as the logits say, Hugging Face's fields, and what it
-// refuses.
+// nystrom predict: its tokens and scores agree with the logits, its fields are those of Hugging
+// Face, and its errors are exact.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using Masks = std::vector<std::vector<MaskFill>>;
 
-/// Probabilities at one position of a row of ids padded to `length`, from all logits.
+/// The probabilities at one position of a row padded to `length`, computed from all logits.
 std::vector<double> probabilities(const Model& model, std::vector<std::int64_t> ids,
                                   std::int64_t length, std::size_t position) {
   std::vector<std::int64_t> valid(ids.size(), 1);
@@ -39,7 +39,7 @@ std::vector<double> probabilities(const Model& model, std::vector<std::int64_t> 
   return result;
 }
 
-/// "[CLS] text [SEP]"
+/// The ids of "[CLS] text [SEP]".
 std::vector<std::int64_t> ids_of_text(const Tokenizer& tokenizer, const std::string& text) {
   const auto ids = tokenizer.wrap(tokenizer.encode(text, SpecialNames::tokens)).ids;
   return {ids.begin(), ids.end()};
@@ -136,7 +136,7 @@ TEST(FillMask, JsonIsWhatPythonWrites) {
             R"([{"score": 0.25, "token": 7, "token_str": "sea", "sequence": "the sea"}]])");
 }
 
-/// config.json as Hugging Face writes it, of a length that its landmarks do not divide.
+/// A config.json of Hugging Face whose landmarks do not divide its length.
 TEST(Predict, OverridesMakeAModelOfAFolderThatCannotBeBuiltAsItIs) {
   const TemporaryFolder folder;
   const TinyCheckpoint tiny(folder / "model");

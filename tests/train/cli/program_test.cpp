@@ -1,4 +1,4 @@
-// The built program from outside: results, one-line messages, exit codes.
+// The built program as users run it: results, one-line messages, exit codes.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 std::filesystem::path model_folder() { return fixture_folder() / "hf" / "mlm_exact_padded"; }
 
-/// A folder with a link to a fixture, `model`, and its `batch.safetensors`.
+/// Creates a link `model` to a fixture, and its `batch.safetensors`.
 void furnish(const TemporaryFolder& folder) {
   std::filesystem::create_directory_symlink(model_folder(), folder / "model");
   std::filesystem::copy_file(model_folder() / "batch.safetensors", folder / "batch.safetensors");
@@ -29,7 +29,7 @@ void furnish(const TemporaryFolder& folder) {
 constexpr const char* forward =
     "forward model --quiet --input batch.safetensors --output out.safetensors ";
 
-/// A build without CUDA says so.
+/// A build without CUDA gives a clear error.
 TEST(Program, RefusesAGpuThatItWasNotBuiltFor) {
   const TemporaryFolder folder;
   furnish(folder);
@@ -63,7 +63,7 @@ TEST(Program, ForwardWritesWhatRunForwardReturns) {
   }
 }
 
-/// Features in place of ids, the last valid step out of them.
+/// The input is features instead of ids, and the output is the last valid step.
 TEST(Program, ForwardRunsASequenceBlock) {
   const TemporaryFolder folder;
   ModelConfig config = tiny_config();
@@ -167,8 +167,8 @@ double seconds_of_children() {
   return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
-/// Promised: 20 ms (the measured time is printed); five times that here, for the machine may be
-/// busy or the build instrumented.
+/// The documents promise 20 ms, and the test prints the measured time. The limit is five times
+/// higher, because the machine may be busy or the build instrumented.
 TEST(Program, HelpHasAnExampleAndIsQuick) {
   const TemporaryFolder folder;
   const std::string commands[] = {"doctor",

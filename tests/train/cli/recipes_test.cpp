@@ -1,4 +1,4 @@
-// The recipes inside the program: each is its file, can be run, and is what its name says.
+// The recipes inside the program: each equals its file, can run, and matches its name.
 #include "train/config/recipes.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Without the folder to start from, which is not there.
+/// Reads a recipe without the model to start from, which does not exist here.
 RunConfig config_of(std::string_view recipe) {
   const std::string_view text = find_recipe(recipe).text;
   std::vector<std::string> from_scratch;
@@ -82,8 +82,8 @@ TEST(Recipes, AreAllFilesOfConfigs) {
       << "list new recipes in train/CMakeLists.txt";
 }
 
-/// BERT base has 109.5 M with 512 positions, a pooler and 30522 words; the paper's model differs by
-/// the last two and its convolutions.
+/// BERT base has 109.5 M parameters with 512 positions, a pooler and 30522 words. The paper's model
+/// differs in the last two and in its convolutions.
 TEST(Recipes, BaseHasThePapersSize) {
   const ModelConfig model = config_of("base").model;
   EXPECT_EQ(model.vocab_size, 30000);

@@ -1,4 +1,4 @@
-// A run as a state machine: events that happen to a run directory, and what must hold after each.
+// A run as a state machine: events on a run directory, and conditions that must hold after each.
 #pragma once
 
 #include <cstdint>
@@ -14,51 +14,51 @@
 
 namespace nystrom::testing {
 
-/// Something that happens to a run.
+/// An event of a run.
 struct Event {
   enum class Kind {
     train,            ///< to the end, unless something is damaged
-    stop,             ///< SIGTERM at a moment
-    kill,             ///< SIGKILL at a moment
-    full_disk,        ///< for a while
-    damage_newest,    ///< a bit of the newest checkpoint flips
-    damage_best,      ///< … of the best one
-    damage_log,       ///< metrics.jsonl loses its end
-    change_text,      ///< then started, then changed back
+    stop,             ///< SIGTERM at a random moment
+    kill,             ///< SIGKILL at a random moment
+    full_disk,        ///< for some time
+    damage_newest,    ///< flips a bit of the newest checkpoint
+    damage_best,      ///< flips a bit of the best checkpoint
+    damage_log,       ///< removes the end of metrics.jsonl
+    change_text,      ///< changes the text, starts, and changes it back
     change_held_out,  ///< the same with the validation text
     change_settings,  ///< started with another learning rate
-    forget_cache,     ///< and what is left of a preparation that was killed
-    two_processes,    ///< asked to stop at a moment
+    forget_cache,     ///< and the leftovers of a killed preparation
+    two_processes,    ///< stopped at a random moment
     evaluate,
     export_model,
   };
   Kind kind;
-  double moment = 0;  ///< of the time that a whole run takes, from its start
-  double length = 0;  ///< of a full disk, in the same measure
+  double moment = 0;  ///< start, as a share of the time of a whole run
+  double length = 0;  ///< length of a full disk, in the same unit
   std::uint32_t choice = 0;
 };
 
 std::string name_of(const Event& event);
 std::vector<Event> random_events(std::mt19937& random, int count);
 
-/// Runs of the program in a folder, with the same settings each. The first one, never disturbed,
-/// tells how all must end.
+/// Runs of the program in a folder with equal settings. The first run is undisturbed and gives the
+/// expected end.
 class RunLife {
  public:
   RunLife();
-  /// A new run to which these events happen, one after another, and which then is trained to its
-  /// end. What was wrong; empty: nothing.
+  /// Creates a new run, applies the events one after another, and trains it to its end. Returns a
+  /// description of the first error, or an empty text.
   std::string live(const std::vector<Event>& events);
-  /// The events without those that are not needed for something to be wrong, in the order given.
+  /// Removes events that are not needed for the error. The order stays.
   std::vector<Event> fewest(std::vector<Event> events);
-  /// How often each kind of event happened, and how often in which way it ended: "kill: 12",
-  /// "resumed": 40.
+  /// How often each kind of event occurred, and how often each way to end: "kill: 12", "resumed":
+  /// 40.
   const std::map<std::string, int>& counts() const { return counts_; }
 
  private:
   struct Known {
-    std::int64_t newest = 0;           ///< whole checkpoint; 0: none
-    std::optional<std::int64_t> best;  ///< by the state of the newest one
+    std::int64_t newest = 0;           ///< complete checkpoint; 0: none
+    std::optional<std::int64_t> best;  ///< according to the state of the newest one
     bool best_is_whole = false;
     std::vector<std::int64_t> damaged;
   };
@@ -79,7 +79,7 @@ class RunLife {
 
   TemporaryFolder folder_;
   std::string final_weights_;
-  double seconds_ = 0;  // of a whole run
+  double seconds_ = 0;  // duration of a whole run
   std::map<std::string, int> counts_;
 };
 

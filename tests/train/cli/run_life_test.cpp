@@ -1,6 +1,6 @@
-// Whatever happens to a run, in whatever order: no acknowledged checkpoint is lost, the run goes on
-// from the newest one, refusals name their cause, nothing is left behind, and the run ends in the
-// bits of one that was left alone.
+// Random events on a run in random order. No acknowledged checkpoint is lost, the run continues
+// from the newest one, and errors name their cause. Nothing is left behind, and the final bits
+// equal those of an undisturbed run.
 #include "tests/train/cli/run_life.h"
 
 #include <iostream>
@@ -10,8 +10,8 @@
 namespace nystrom::testing {
 namespace {
 
-/// Events happen at moments of a real clock, so a sequence may go another way the next time; the
-/// seed tells the sequence alone.
+/// Events happen at moments of a real clock, so a sequence may have another outcome next time. The
+/// seed decides only the sequence.
 TEST(RunLife, NoEventsLoseAnythingOrChangeTheEnd) {
   RunLife run;
   std::mt19937 random(1);
@@ -27,8 +27,8 @@ TEST(RunLife, NoEventsLoseAnythingOrChangeTheEnd) {
   EXPECT_GT(run.counts().at("resumed"), 5);
 }
 
-/// What an audit found: a stop during an evaluation, whose step is saved again on a full disk; a
-/// damaged best checkpoint; other held-out text.
+/// Cases found by an audit: a stop during an evaluation, whose step is saved again on a full disk;
+/// a damaged best checkpoint; another held-out text.
 TEST(RunLife, TroubleAfterAStopAtAnyMoment) {
   RunLife run;
   for (int tenth = 3; tenth < 10; ++tenth) {

@@ -1,4 +1,4 @@
-// The options as documentation: complete, true, and as committed.
+// The options as documentation: complete, correct, and equal to the committed files.
 #include "train/config/config_docs.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ TEST(ConfigDocs, SchemaIsAsCommitted) {
       << "docs/config.schema.json is stale; run ./dev docs";
 }
 
-/// All options and sections, by the visitor that the reader uses for its messages.
+/// All options and sections, listed by the visitor that the reader uses for its messages.
 std::vector<KnownOption> known_options() {
   std::vector<KnownOption> options;
   RunConfig config;
@@ -37,7 +37,7 @@ std::vector<KnownOption> known_options() {
   return options;
 }
 
-/// The place of "a.b" in the schema.
+/// The JSON pointer to the option in the schema.
 Json::json_pointer place_of(const KnownOption& option) {
   Json::json_pointer place;
   for (std::size_t begin = 0; begin < option.section.size();) {

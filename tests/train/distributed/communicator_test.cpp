@@ -1,4 +1,4 @@
-// The communicator, with threads in the place of processes.
+// The communicator, with threads instead of processes.
 #include "train/distributed/communicator.h"
 
 #include <gtest/gtest.h>
@@ -16,9 +16,9 @@ TEST(Communicator, WorksBesideItsCaller) {
   std::atomic<int> right{0};
   in_processes(room, [&](Communicator& c) {
     std::vector<Tensor> ranges;
+    /// The caller computes while other sums are in flight.
     for (int i = 0; i < 50; ++i) {
-      ranges.push_back(Tensor::full({100}, c.rank() + i,
-                                    DType::f64));  // the caller computes while others are under way
+      ranges.push_back(Tensor::full({100}, c.rank() + i, DType::f64));
       c.all_reduce(ranges.back());
       if (i % 20 == 19) c.wait();
     }

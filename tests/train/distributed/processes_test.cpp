@@ -1,4 +1,4 @@
-// How a process learns that it is one of several, and which of them it misses: without MPI.
+// How a process detects that it is one of several, and which of them hangs: without MPI.
 #include <gtest/gtest.h>
 
 #include "tests/support/errors.h"
@@ -116,7 +116,7 @@ TEST_F(HangDetectorTest, NamesTheMissingRank) {
   EXPECT_FALSE(first.waiting(7, 1).has_value());
   EXPECT_FALSE(fs::exists(folder_ / "waiting")) << "a short wait leaves nothing";
   EXPECT_FALSE(first.waiting(7, 2).has_value());
-  EXPECT_FALSE(last.waiting(7, 0.1).has_value());  // asked, it answers
+  EXPECT_FALSE(last.waiting(7, 0.1).has_value());  // this rank answers
   EXPECT_FALSE(last.waiting(7, 5).has_value()) << "the lowest one is to tell";
   const std::string message =
       "no answer from rank 1 on node within 4 seconds (training.timeout); all processes end; the "

@@ -1,4 +1,4 @@
-// Silent corruption: a flipped bit in what every process has a copy of is found, and whose it is.
+// Silent corruption: a flipped bit in replicated data is found together with its rank.
 #include "train/distributed/replicas.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@
 namespace nystrom::testing {
 namespace {
 
-/// Number `i` below `bound`, of a sequence of its own for each `stream`.
+/// Random number `i` below `bound`, with an independent sequence for each `stream`.
 std::int64_t choice(std::uint64_t stream, std::int64_t i, std::int64_t bound) {
   const PhiloxBlock block =
       philox(philox_key(5, stream), {{static_cast<std::uint32_t>(i), 0, 0, 0}});
@@ -56,13 +56,13 @@ TEST(Replicas, EveryFlippedBitIsFoundAndItsProcessNamed) {
 
 const int flipped_sums = 300 * test_rounds();
 
-/// Flips a bit of the sum that one process gets.
+/// Flips a bit of the sum that one process receives.
 class FlippingTransport : public ThreadTransport {
  public:
   using ThreadTransport::ThreadTransport;
   void all_reduce(Buffer values) override {
     ThreadTransport::all_reduce(values);
-    if (values.count < 100) return;  // no gradients
+    if (values.count < 100) return;  // not gradients
     if (rank() == sums_ % size()) flip(values.data, choice(3, sums_, 64 * values.count));
     ++sums_;
   }
@@ -95,7 +95,7 @@ TEST(Replicas, AFlippedBitOfASumOfGradientsIsFoundInItsStep) {
   EXPECT_EQ(found, 3 * flipped_sums);
 }
 
-/// A NaN has many bit patterns, and libraries may leave another one in each process.
+/// NaN has many bit patterns, and libraries may produce different ones in each process.
 TEST(Replicas, SumsThatAreNotFiniteAreNotCompared) {
   Room room(2);
   std::atomic<int> skipped{0};

@@ -1,5 +1,5 @@
-// Processes that are threads: the communicator without MPI, so that tests can look into all of them
-// and the thread sanitizer sees them.
+// Threads that act as processes: a communicator without MPI. Tests can inspect all of them, and so
+// can the thread sanitizer.
 #pragma once
 
 #include <atomic>
@@ -15,13 +15,13 @@
 
 namespace nystrom::testing {
 
-/// What threads share. Sums are of f64.
+/// The data that the threads share. Sums are in f64.
 struct Room {
   explicit Room(int n) : size(n), data(static_cast<std::size_t>(n)), meeting(n) {}
   int size;
   std::vector<char*> data;
   std::barrier<> meeting;
-  std::atomic<bool> stuck{false};  // the last process does not come any more
+  std::atomic<bool> stuck{false};  // the last process hangs
   std::atomic<bool> leave{false};
 };
 
@@ -74,7 +74,7 @@ class ThreadTransport : public Transport {
   int rank_;
 };
 
-/// Runs `f` as each process of the room.
+/// Runs `f` in each process of the room.
 template <class Transport = ThreadTransport>
 void in_processes(Room& room, const std::function<void(Communicator&)>& f) {
   std::vector<std::thread> threads;

@@ -1,5 +1,5 @@
-// What an export says of itself: the measured differences, the model card, and the zero kernels of
-// models without convolution.
+// The checks of an export: measured differences, the model card, and the zero kernels of models
+// without convolution.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -20,7 +20,7 @@ ModelConfig config_without_conv() {
   return config;
 }
 
-/// The weights of a model without convolution, with another first kernel.
+/// Writes the weights of a model without convolution, with another first kernel.
 void replace_kernel(const fs::path& folder, const Tensor& kernel) {
   std::vector<NamedTensor> weights;
   for (const auto& [name, tensor] : read_tensors(folder / "model.safetensors"))
@@ -105,8 +105,7 @@ TEST_F(ExportTest, VerifyingExactAttentionFindsRoundingOnly) {
   }
 }
 
-/// Without padding and with one matrix (a layer, a head) nothing is left in which the semantics
-/// differ.
+/// Without padding and with one matrix (one layer, one head) the semantics agree.
 TEST_F(ExportTest, VerifyingFindsNoDifferenceWhereThereIsNone) {
   ModelConfig config = masked_lm_config();
   config.num_attention_heads = 1;

@@ -1,4 +1,4 @@
-// Model folders to export, and where they are exported to.
+// Model folders to export and the targets of exports.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,17 +31,17 @@ inline Names names_below(const std::filesystem::path& folder) {
   return names;
 }
 
-/// A source, a target, and the model in them.
+/// A source folder, a target folder, and the models in them.
 class ExportTest : public ::testing::Test {
  protected:
-  /// A model folder as the trainer's checkpoints hold it.
+  /// Writes a model folder like a checkpoint of the trainer.
   ModelFolder write_model(const ModelConfig& config, DType dtype = DType::f32) {
     std::filesystem::create_directory(source());
     write_bytes(source() / "config.json", hf_config_text(config));
     write_safetensors(source() / "model.safetensors", weight_tensors(*make_model(config, dtype)));
     return {source(), config};
   }
-  /// With ALBERT's tokenizer of 30000 pieces.
+  /// Writes a model with ALBERT's tokenizer of 30000 pieces.
   ModelFolder write_model_with_tokenizer(ModelConfig config) {
     config.vocab_size = 30000;
     config.pad_token_id = 0;
@@ -59,7 +59,7 @@ class ExportTest : public ::testing::Test {
   std::string card() const { return read_bytes(target() / "README.md"); }
   nlohmann::json config_json() const { return read_json_file(target() / "config.json"); }
 
-  /// The exported model as transformers reads it: without our block.
+  /// The exported model as transformers reads it, without the `nystrom` block.
   std::unique_ptr<Model> model_in_transformers(DType dtype) {
     nlohmann::json root = config_json();
     root.erase("nystrom");

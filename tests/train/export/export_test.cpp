@@ -1,5 +1,5 @@
-// Exported folders: what is in them, what is refused, that they hold the same model, and that
-// nothing half-written stays.
+// Exported folders: their content, rejected models, equality of the models, and no leftovers after
+// errors.
 #include <gtest/gtest.h>
 
 #include "tests/support/run_program.h"
@@ -96,7 +96,7 @@ TEST_F(ExportTest, SoftmaxEqualsTheModelWithExactAttention) {
       1e-12);
 }
 
-/// The logits were recorded from transformers, for the folder that is exported here.
+/// The logits were recorded with transformers for the folder that this test exports.
 TEST_F(ExportTest, TransformersComputesWhatItDidForTheSource) {
   for (const char* name : {"mlm_nystrom_padded", "mlm_nystrom_no_conv"}) {
     SCOPED_TRACE(name);
@@ -294,7 +294,7 @@ TEST_F(ExportTest, TheProgramRefusesInOneLine) {
   EXPECT_EQ(names_below(folder_.path()), (Names{"source", "target"}));
 }
 
-/// A trained run without convolution, so that the checkpoint holds zero kernels, is resumed and
+/// A trained run without convolution, so that its checkpoint has zero kernels, is resumed and
 /// exported by its run directory.
 TEST_F(ExportTest, ARunDirectoryIsExported) {
   std::ofstream text(folder_ / "text.txt");

@@ -1,4 +1,4 @@
-// Longer position tables.
+// Extended position tables.
 #include "train/export/extend.h"
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 namespace nystrom::testing {
 namespace {
 
-/// Two rows in front, and three positions with the values 10, 20 and 40.
+/// Two leading rows, and three positions with the values 10, 20 and 40.
 Tensor table() { return Tensor::from(std::vector<float>{1, 2, 10, 20, 40}, {5, 1}); }
 
 TEST(ExtendedPositions, TileRepeatsTheTrainedOnesFromTheFirst) {
@@ -31,7 +31,7 @@ class ExtendTest : public ::testing::Test {
     EXPECT_EQ(outcome.err, "nystrom: " + message + "\n");
     EXPECT_FALSE(std::filesystem::exists(folder_ / "longer"));
   }
-  /// All of `model`; of the position table the first rows.
+  /// Compares all weights of `model`, and the first rows of the position table.
   void expect_same_weights(const Model& model, const std::string& folder) {
     const auto longer = load_model(folder_ / folder, read_model_config(folder_ / folder, {}),
                                    DType::f32, StoreMode::inference);
@@ -65,8 +65,8 @@ TEST_F(ExtendTest, LandmarksMayGrow) {
   EXPECT_EQ(read_model_config(folder_ / "longer", {}).attention.num_landmarks, 12);
 }
 
-/// What export refuses is a folder to train on with all the same; a note says why transformers
-/// cannot run it.
+/// Models that export rejects can still be extended for training. A note says why transformers
+/// cannot run them.
 TEST_F(ExtendTest, WritesWhatTransformersCannotRun) {
   struct Case {
     const char* name;
@@ -105,7 +105,8 @@ TEST_F(ExtendTest, WritesWhatTransformersCannotRun) {
   }
 }
 
-/// Hugging Face's exact case, and an export of exact attention, stay exact at the new length.
+/// A model that is exact in transformers, and an export of exact attention, stay exact at the new
+/// length.
 TEST_F(ExtendTest, ExactAttentionInTransformersStaysExact) {
   ModelConfig config = tiny_masked_lm();
   config.attention.kind = AttentionKind::softmax;

@@ -1,4 +1,4 @@
-// What run_forward refuses, word for word, and the shapes and types of what it returns.
+// The exact errors of run_forward, and the shapes and types of its results.
 #include "train/export/forward.h"
 
 #include <gtest/gtest.h>
@@ -236,7 +236,7 @@ std::map<std::string, Tensor> by_name(const std::vector<NamedTensor>& tensors) {
 
 using Lines = std::vector<std::string>;
 
-/// "name dtype shape" of everything that a head returns for a valid batch.
+/// "name dtype shape" of all results of a head for a valid batch.
 Lines signature(void (*change)(ModelConfig&), DType dtype, const NamedTensors& labels) {
   ModelConfig config = tiny_config();
   change(config);

@@ -1,5 +1,5 @@
-// Forward and backward against float64 runs of transformers 4.57.1 (fixtures/hf) and of an
-// independent reference of our own semantics (fixtures/nystrom) and of the other attention kinds
+// Forward and backward compared with float64 results of transformers 4.57.1 (fixtures/hf).
+// Independent references check our own semantics (fixtures/nystrom) and the other attention kinds
 // (fixtures/baselines).
 #include "tests/support/golden.h"
 

@@ -1,12 +1,12 @@
-// Attention of every kind is trained from YAML through the program: pretrained, resumed, evaluated,
-// extended, fine-tuned.
+// Trains every attention kind from YAML with the program: pretraining, resuming, evaluation,
+// extension, fine-tuning.
 #include "tests/support/finetune_fixture.h"
 #include "tests/support/small_text.h"
 
 namespace nystrom::testing {
 namespace {
 
-/// What model.attention has beside the kind.
+/// Each kind with its further options of model.attention.
 const std::pair<const char*, const char*> kinds[] = {
     {"softmax", ""},
     {"double_softmax", ""},
@@ -56,7 +56,7 @@ TEST_P(RivalRun, IsPretrainedResumedAndEvaluated) {
   EXPECT_GT(evaluation.at("tokens"), 300);
   EXPECT_GT(evaluation.at("loss"), 0);
   EXPECT_LT(evaluation.at("loss"), 5) << "uniform over the vocabulary: 3.5";
-  if (GetParam().first == std::string("linformer")) return;  // which has weights for each position
+  if (GetParam().first == std::string("linformer")) return;  // has weights for each position
   run("extend resumed longer --length 40");
   run("pretrain run.yaml --threads 1 --set run_dir=more --set model.from=longer --set "
       "model.max_position_embeddings=40 --set "

@@ -1,4 +1,4 @@
-// A toy task of feature sequences.
+// A toy task on feature sequences.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,8 +12,8 @@
 
 namespace nystrom::testing {
 
-/// Sequences of three features: of class 1, or of a positive number, when the first is positive in
-/// the last step. Their classes or numbers.
+/// Writes sequences of three features and returns their classes or numbers. The class is 1, or the
+/// number is positive, when the first feature is positive in the last step.
 inline std::vector<double> write_features(const std::filesystem::path& path, bool classes,
                                           hsize_t samples, std::uint32_t seed) {
   constexpr hsize_t steps = 8, width = 3;

@@ -1,5 +1,4 @@
-// Every kind of task learns a toy through the program, is evaluated, and predicts what it has
-// learned.
+// Every kind of task learns a toy with the program, is evaluated, and predicts correctly.
 #include "tests/support/finetune_fixture.h"
 #include "tests/train/finetune/feature_task.h"
 
@@ -18,8 +17,8 @@ TEST_F(FinetuneTest, LearnsToClassify) {
               1e-9);
 }
 
-/// 72 steps: a constant decay would leave 0.93 of the first weights in the average, and an accuracy
-/// of about one half.
+/// The run has 72 steps. A constant decay would leave a share of 0.93 of the initial weights in the
+/// average, and an accuracy of about one half.
 TEST_F(FinetuneTest, AnAverageOfAShortRunClassifiesToo) {
   configure_classification("epochs: 6, ema: 0.999");
   ASSERT_NO_FATAL_FAILURE(train());

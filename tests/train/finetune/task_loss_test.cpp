@@ -1,5 +1,4 @@
-// What a step on a task learns must not depend on how its samples are padded and cut into
-// micro-batches.
+// A step on a task must not depend on padding or on the division into micro-batches.
 #include "train/finetune/task_loss.h"
 
 #include <gtest/gtest.h>
@@ -47,7 +46,7 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
     data_ = reader_->from(examples());
   }
 
-  /// Of three to ten words each.
+  /// Examples with texts of three to ten words.
   static std::vector<Example> examples() {
     const std::vector<std::string> lines = tiny_lines(40, 7);
     std::vector<Example> result;
@@ -84,7 +83,7 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
     return result;
   }
 
-  /// All parameters after three steps with dropout, and the losses in front.
+  /// Returns the losses, and all parameters after three steps with dropout.
   std::vector<double> trained(std::int64_t micro_batch_size, std::int64_t multiple) const {
     const auto model = make_model(config_, DType::f64);
     Optimizer optimizer(model->parameters(), {});

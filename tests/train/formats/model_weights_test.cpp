@@ -11,7 +11,7 @@ NamedTensor tensor(const std::string& name, float value) {
   return {name, Tensor::from<float>({value}, {1})};
 }
 
-/// Two shards, and an index whose weight_map is given.
+/// Writes two shards and an index with the given weight_map.
 void write_shards(const TemporaryFolder& folder, const std::string& weight_map) {
   write_safetensors(folder / "one.safetensors", {tensor("a", 1), tensor("b", 2)});
   write_safetensors(folder / "two.safetensors", {tensor("c", 3)});

@@ -1,5 +1,5 @@
-// Safetensors files that promise what they do not hold: each is refused with a message that says
-// where it lies.
+// Safetensors files with false content. Each is rejected with a message that says where the problem
+// is.
 #include <gtest/gtest.h>
 
 #include "tests/support/temporary_folder.h"
@@ -18,19 +18,19 @@ std::string file_of(const std::string& header, const std::string& data = "") {
   return length_prefix(header.size()) + header + data;
 }
 
-/// One tensor "a" whose parts are given as JSON.
+/// A header with one tensor "a"; its parts are JSON.
 std::string tensor(const std::string& dtype, const std::string& shape, const std::string& offsets) {
   return R"({"a":{"dtype":)" + dtype + R"(,"shape":)" + shape + R"(,"data_offsets":)" + offsets +
          "}}";
 }
 
-/// Two bytes as tensors "a" and "b" with these offsets.
+/// A header with two tensors "a" and "b" of one byte each, and these offsets.
 std::string pair(const std::string& a, const std::string& b) {
   return R"({"a":{"dtype":"U8","shape":[1],"data_offsets":)" + a +
          R"(},"b":{"dtype":"U8","shape":[1],"data_offsets":)" + b + "}}";
 }
 
-/// One tensor "a" of one zero byte, with this text as its checksums.
+/// A header with one tensor "a" of one byte, and this text as its checksums.
 std::string with_integrity(const std::string& escaped) {
   return R"({"__metadata__":{"nystrom.integrity":")" + escaped +
          R"("},"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";

@@ -216,7 +216,8 @@ TEST(SafetensorsWriter, ReplacesAnOlderFile) {
 
 constexpr std::size_t small_file_data = 163;
 
-/// A file with checksums: 40 floats, 3 bytes, and an empty tensor whose shape no data would betray.
+/// A file with checksums: 40 floats, 3 bytes, and an empty tensor whose wrong shape the data would
+/// not reveal.
 std::string small_file(const TemporaryFolder& folder) {
   std::vector<float> values(40);
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / 3;
@@ -233,7 +234,7 @@ void read_everything(const std::filesystem::path& path) {
   for (const StoredTensor& tensor : file.tensors()) file.read(tensor.name);
 }
 
-/// Whether the header of these bytes is accepted; the data are not looked at.
+/// Whether the header of these bytes is accepted. The data are not read.
 bool header_accepted(const std::string& bytes) {
   try {
     const auto size = static_cast<std::int64_t>(bytes.size());
@@ -254,7 +255,7 @@ TEST(SafetensorsDamage, EveryOtherValueOfEveryByteOfTheHeaderIsDetected) {
     for (int change = 1; change < 256; ++change) {
       bad[i] = static_cast<char>(good[i] ^ change);
       if (!header_accepted(bad)) continue;
-      // A checksum itself was changed: the data tell.
+      // The change hit a checksum, so reading the data must fail.
       write_bytes(folder / "bad", bad);
       ASSERT_NE(input_error([&] { read_everything(folder / "bad"); }), "no error")
           << "byte " << i << " xor " << change;

@@ -57,7 +57,7 @@ TEST(StepMeans, StartAnewWhereTheRunGoesBack) {
   EXPECT_EQ(means.tokens_per_second(), 50);
 }
 
-/// While alive no file of this process grows beyond `bytes`.
+/// Limits every file of this process to `bytes` during its lifetime.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
@@ -112,7 +112,7 @@ TEST_F(MetricsLogTest, AResumedRunForgetsWhatIsNoRecord) {
   EXPECT_EQ(content_of(folder_ / "metrics.jsonl"), "{\"step\":1}\n{\"step\":2}\n");
 }
 
-/// As on a full disk: the first record fits, the next two do not, and later there is room again.
+/// Like a full disk: the first record fits, the next two do not, and later there is space again.
 TEST_F(MetricsLogTest, WhatDoesNotFitIsLeftOutAndToldOnce) {
   const std::string name(1000, 'x'), first = "{\"step\":1,\"" + name + "\":2.5}\n";
   MetricsLog records(folder_.path(), 0, false, log_);

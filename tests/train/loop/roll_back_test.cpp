@@ -1,5 +1,5 @@
-// training.on_loss_spike: a run whose loss has spiked rolls back behind it, and ends as if the
-// batches it skips had never been.
+// training.on_loss_spike: after a loss spike a run rolls back to an earlier checkpoint. Its result
+// equals that of a run without the skipped batches.
 #include <gtest/gtest.h>
 
 #include <csignal>
@@ -23,9 +23,8 @@ bool no_spike(std::int64_t) { return false; }
 
 class RollBackTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    set_num_threads(1);
-  }  // to wake a second one takes longer than these models
+  // Waking a second thread takes longer than the work of these models.
+  void SetUp() override { set_num_threads(1); }
   void TearDown() override { set_num_threads(threads_); }
   RunConfig config(const std::string& run_dir, std::int64_t checkpoint_every) const {
     RunConfig config = numbered_run(1);
@@ -118,8 +117,8 @@ TEST_F(RollBackTest, RecordsEveryStepOnceAndWhatIsSkipped) {
   EXPECT_EQ(end.next_batch(), 53);
 }
 
-/// Ends the program's run in its call number `last`: by an error, which leaves what is on disk as a
-/// kill does, or by a request to stop, behind which the run saves.
+/// Ends the run in its step call number `last`. An error leaves the disk as a kill does. A request
+/// to stop lets the run save.
 class EndingObjective : public SpikingObjective {
  public:
   EndingObjective(std::int64_t last, bool stops)
@@ -149,7 +148,7 @@ TEST_F(RollBackTest, AKilledRunEndsInTheSameBits) {
   }
 }
 
-/// The checkpoints that stops leave are none to roll back to, and do not push out the one that is.
+/// A run never rolls back to checkpoints of stops, and these do not replace the one that it needs.
 TEST_F(RollBackTest, AStoppedRunEndsInTheSameBits) {
   train(config("straight", 7), one_spike);
   for (int first = 29; first < 38; ++first) {
@@ -207,7 +206,7 @@ TEST_F(RollBackTest, WarningAloneGoesOn) {
       << log("run");
 }
 
-/// What the FAQ says.
+/// As the FAQ says.
 TEST_F(RollBackTest, MayBeSwitchedOnOnceThereWasASpike) {
   RunConfig warned = config("run", 7);
   warned.training.on_loss_spike = OnLossSpike::warn;

@@ -1,4 +1,4 @@
-// One optimizer step: micro-batches, clipping, what is not finite, memory, and the same bits again.
+// One optimizer step: micro-batches, clipping, non-finite values, memory, and determinism.
 #include "train/loop/train_step.h"
 
 #include <gtest/gtest.h>
@@ -26,8 +26,8 @@ ModelConfig config_of(std::int64_t layers = 2, std::int64_t hidden = 16) {
 
 const std::vector<std::string> rows = {"111111111111", "111111110000", "110000000000",
                                        "111101110111"};
-const std::vector<std::vector<int>> chosen = {
-    {0, 3, 4, 7, 11}, {2}, {}, {1, 8}};  // as many a row as differ
+// The rows have different numbers of masked tokens.
+const std::vector<std::vector<int>> chosen = {{0, 3, 4, 7, 11}, {2}, {}, {1, 8}};
 
 Tensor labels_of_rows() {
   Tensor labels = Tensor::full({4, 12}, ignore_index, DType::i64);
@@ -39,7 +39,7 @@ Tensor labels_of_rows() {
   return labels;
 }
 
-/// The batch in `parts` micro-batches.
+/// Splits the batch into `parts` micro-batches.
 std::vector<Batch> batch_in(const ModelConfig& config, std::int64_t parts) {
   const ModelInput whole = input_of(config, {rows});
   const Tensor labels = labels_of_rows(), samples = int_tensor({40, 41, 42, 43}, {4});
@@ -104,7 +104,7 @@ TEST_P(MicroBatches, GiveTheSameLossAndParameters) {
     }
     for (std::size_t i = 0; i < whole.parameters.size(); ++i) {
       if (is_key_bias(whole.parameters[i].first))
-        continue;  // of no influence: Adam makes steps of the noise of its gradient
+        continue;  // no influence: Adam follows the noise of its gradient
       EXPECT_LE(relative_difference(split.parameters[i].second, whole.parameters[i].second),
                 tolerance)
           << whole.parameters[i].first;
@@ -212,9 +212,9 @@ TEST(TrainStep, AsksTheSystemForNothingFromTheThirdStepOn) {
 }
 
 TEST(TrainStep, ActivationCheckpointingLowersPeakMemory) {
+  /// Each thread needs its own memory for products, more than the layers of this model.
   const int threads = num_threads();
-  set_num_threads(
-      1);  // each thread takes memory of its own for products, more than this model's layers
+  set_num_threads(1);
   const ModelConfig config = config_of(8, 32);
   const auto model = make_model(config, DType::f32);
   Optimizer optimizer(model->parameters(), OptimizerOptions{});

@@ -1,4 +1,4 @@
-// The rule by which the loss scale of f16 moves.
+// The rule that changes the loss scale of f16.
 #include "train/optim/loss_scale.h"
 
 #include <gtest/gtest.h>

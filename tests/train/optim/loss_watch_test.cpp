@@ -7,7 +7,7 @@
 namespace nystrom::testing {
 namespace {
 
-/// A loss that falls from 6 towards 4 and ripples.
+/// A loss that falls from 6 towards 4 with ripples.
 double usual(int step) { return 4 + 2 * std::exp(-step / 200.0) + 0.05 * std::sin(step * 1.7); }
 
 int warnings(LossWatch& watch, int first, int last) {

@@ -1,4 +1,4 @@
-// AdamW and LAMB over slabs against the textbook loops in double.
+// AdamW and LAMB on slabs compared with textbook loops in double.
 #include "train/optim/optimizer.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@
 namespace nystrom::testing {
 namespace {
 
-/// Two that decay, two that do not, in turns: several ranges, with the slab's gaps between them.
+/// Parameters with and without weight decay in alternation. They form several ranges with gaps of
+/// the slab between them.
 void declare(ParameterStore& store) {
   for (const char* layer : {"first", "second"}) {
     const Scope scope = Scope(store) / layer;
@@ -21,11 +22,11 @@ void declare(ParameterStore& store) {
   }
 }
 
-/// One parameter as torch.optim.AdamW updates it, or LAMB's algorithm 2 (You et al., ICLR 2020).
+/// One parameter, updated as in torch.optim.AdamW or in LAMB's algorithm 2 (You et al., ICLR 2020).
 struct Textbook {
   std::vector<double> value, m, v;
   double decay;
-  bool trust;  // LAMB's factor applies
+  bool trust;  // whether LAMB's trust ratio applies
 
   void step(const OptimizerOptions& c, int t, double rate, const std::vector<double>& gradient,
             double scale) {
@@ -138,8 +139,8 @@ TEST(Lamb, ParametersOfZerosMoveAsUnderAdamW) {
     Optimizer optimizer(store, config);
     kernels::fill(store.gradient("first.weight"), 3);
     optimizer.step(1e-2, 1);
-    EXPECT_NEAR(store.master("first.weight").to_doubles()[0], -1e-2,
-                1e-10);  // the learning rate in Adam's first step
+    /// Adam's first step equals the learning rate.
+    EXPECT_NEAR(store.master("first.weight").to_doubles()[0], -1e-2, 1e-10);
     EXPECT_EQ(store.master("second.weight").to_doubles()[0], 0) << "no gradient, no move";
   }
 }

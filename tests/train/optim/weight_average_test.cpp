@@ -16,7 +16,7 @@ void declare(ParameterStore& store) {
 
 class WeightAverageOf : public ::testing::TestWithParam<DType> {
  protected:
-  /// The store's slabs and first values.
+  /// Creates the store's slabs and initial values.
   void start(std::optional<SlabRange> masters = {}) {
     declare(store_);
     store_.allocate(GetParam(), StoreMode::training, cpu_device, masters);
@@ -31,9 +31,8 @@ TEST_P(WeightAverageOf, FollowsTheDefinition) {
   WeightAverage average(store_, 0.75);
   EXPECT_EQ(store_.part_of(average.slab(), "weight").to_doubles(), expected)
       << "it starts as the weights";
-  for (const std::int64_t update :
-       {1, 2, 3, 30,
-        31}) {  // a restored run goes on counting: (1 + t) / (10 + t) is below 0.75 up to t = 26
+  /// A restored run continues to count: (1 + t) / (10 + t) is below 0.75 up to t = 26.
+  for (const std::int64_t update : {1, 2, 3, 30, 31}) {
     store_.set("weight", random_normal({5, 7}, static_cast<std::uint64_t>(update)));
     const std::vector<double> now = store_.master("weight").to_doubles();
     const double decay =
@@ -48,7 +47,7 @@ TEST_P(WeightAverageOf, FollowsTheDefinition) {
       tolerance);
 }
 
-/// Of a run of 100 updates, with a decay that averages over 1,000.
+/// A run of 100 updates, with a decay that averages over 1,000.
 TEST_P(WeightAverageOf, ForgetsTheFirstWeightsInAShortRun) {
   start();
   const double first = 1e3, later = 1;

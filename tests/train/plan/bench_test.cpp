@@ -7,7 +7,7 @@
 namespace nystrom {
 namespace {
 
-/// Weights of another size would make other numbers, and times, than those of a model in training.
+/// Weights of another scale would give other losses and times than a model in training.
 TEST(Bench, BeginsAtTheLossOfGuessing) {
   BenchOptions options;
   options.layers = 1, options.hidden = 8, options.heads = 2, options.landmarks = 2,

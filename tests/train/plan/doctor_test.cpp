@@ -1,4 +1,4 @@
-// nystrom doctor, on this machine and on made-up ones.
+// nystrom doctor on this machine and on simulated ones.
 #include "train/plan/doctor.h"
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ void put(const TemporaryFolder& root, const std::string& file, const std::string
   write_bytes(root / file, text);
 }
 
-/// "status text; advice" of the finding called `name`.
+/// Returns "status text; advice" of the finding `name`.
 std::string line_of(const std::vector<Finding>& findings, const std::string& name) {
   const auto found = std::ranges::find(findings, name, &Finding::name);
   if (found == findings.end()) return "none";
@@ -133,7 +133,7 @@ TEST(Doctor, NamesGpusAndTheDriver) {
             "build/cuda/nystrom");
 }
 
-/// As containers show them.
+/// Containers show only device files.
 TEST(Doctor, CountsGpusByDeviceFiles) {
   const TemporaryFolder root;
   put(root, "dev/nvidia0", "");

@@ -1,4 +1,4 @@
-// From text files to the tokenizer and the data sets of a run.
+// Preparation of text files: the tokenizer and the data sets of a run.
 #include "train/pretrain/corpus.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "tests/support/small_text.h"
-#include "tests/support/temporary_folder.h"  // before what opens nystrom::testing
+#include "tests/support/temporary_folder.h"  // before nystrom::testing is opened
 #include "train/checkpoint/model_folder.h"
 #include "train/config/config_io.h"
 
@@ -41,7 +41,7 @@ class CorpusTest : public ::testing::Test {
     for (std::string line; std::getline(file, line);) result.push_back(line);
     return result;
   }
-  /// Writes the words of the lines for which `is` holds backwards.
+  /// Reverses the characters of the lines for which is(line) is true.
   template <class Is>
   void turn_lines(const Is& is) {
     std::vector<std::string> all = lines();

@@ -1,4 +1,4 @@
-// What a run records in metrics.jsonl, over a resumed run.
+// The content of metrics.jsonl, also of a resumed run.
 #include <gtest/gtest.h>
 
 #include "tests/support/recorded_metric.h"

@@ -1,5 +1,5 @@
-// The studies of nystrom approximation: the mathematics that they must show, and what the command
-// gives.
+// The studies of nystrom approximation: their mathematical properties, and the output of the
+// command.
 #include <gtest/gtest.h>
 
 #include <fmt/format.h>
@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 // ---- Random matrices ----------------------------------------------------------------------------
 
-/// A matrix of rank 10: ten independent rows and columns give all of it.
+/// A matrix of rank 10: ten independent rows and columns determine it.
 TEST(MatrixStudy, RawScoresAreExactFromTheirRankOn) {
   const Study study = study_matrices({});
   ASSERT_EQ(study.tables[0].rows.size(), 50U);
@@ -89,7 +89,7 @@ TEST(MatrixStudy, MoreSegmentMeansOfSmoothSequencesAreNoWorseOnAverage) {
   EXPECT_LT(before, 0.05);
 }
 
-/// The exact inverse may explode in a trial, so the median is asked, and single steps may rise.
+/// The exact inverse may diverge in a trial, so the test uses the median. Single steps may rise.
 TEST(MatrixStudy, MedianOfTheExactInverseFallsAtEachDoublingOfSegmentMeans) {
   MatrixStudyOptions o;
   o.kernel = ScoreKernel::softmax, o.sequence = SequenceRule::smooth;
@@ -118,7 +118,7 @@ TEST(MatrixStudy, FollowsFromItsSeed) {
 
 // ---- Cost ---------------------------------------------------------------------------------------
 
-/// Memory is exact, so it can be tested; time only for being there.
+/// Memory is deterministic and can be tested. Times are only tested to exist.
 TEST(CostStudy, MeasuresEveryKindAndFitsExponents) {
   CostStudyOptions o;
   o.shortest = 1024, o.longest = 4096, o.heads = 1, o.head_dim = 16, o.repeats = 1, o.train = false;
@@ -137,7 +137,7 @@ TEST(CostStudy, MeasuresEveryKindAndFitsExponents) {
   }
 }
 
-/// Two lengths make no exponent.
+/// Two lengths are too few for an exponent.
 TEST(CostStudy, FitsNothingToTooFewLengths) {
   CostStudyOptions o;
   o.kinds = {AttentionKind::softmax, AttentionKind::linear};
@@ -251,9 +251,9 @@ TEST_F(ApproximationModelTest, CountsItsPartsUpToTheLast) {
   EXPECT_EQ(counted, expected);
 }
 
-/// The loss of a variant is what evaluate says with that option, when both see every sequence.
+/// The loss of a variant equals that of evaluate with the same option when both use every sequence.
 TEST_F(ApproximationModelTest, LossesAreThoseOfEvaluate) {
-  write_lines(folder_ / "text.txt", {tiny_lines(60, 7)[0]});  // a line alone
+  write_lines(folder_ / "text.txt", {tiny_lines(60, 7)[0]});  // a single line
   const auto found = result("--sequences 1 --set data.documents=lines");
   for (const auto& [group, setting, option] :
        {std::tuple("kind", "linear", "model.attention.kind=linear"),
@@ -270,8 +270,8 @@ TEST_F(ApproximationModelTest, LossesAreThoseOfEvaluate) {
   }
 }
 
-/// Without a key projection there is no exact attention to compare the loss with; the errors of
-/// others are known all the same.
+/// Without a key projection there is no exact attention to compare the loss with. The errors of
+/// other kinds are still known.
 TEST_F(ApproximationModelTest, OfAModelWithParametersOfItsOwnSaysWhatItCan) {
   ModelConfig config = tiny_masked_lm();
   config.attention.kind = AttentionKind::reformer;

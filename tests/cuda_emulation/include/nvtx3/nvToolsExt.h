@@ -1,4 +1,4 @@
-// Stands in for NVTX: nobody profiles the emulator.
+// Replaces NVTX: the emulator is not profiled.
 #pragma once
 
 inline int nvtxRangePushA(const char*) { return 0; }

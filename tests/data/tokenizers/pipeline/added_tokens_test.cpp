@@ -1,5 +1,5 @@
-// Tokens that are found before a text is cut into words, where they are easily found wrong. What is
-// expected is what Hugging Face's library gives.
+// Edge cases of added tokens, which are found before text is split into words. The expected values
+// come from Hugging Face's library.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -30,7 +30,7 @@ Json added(const char* content, int id, unsigned flags = 0) {
           {"special", (flags & special) != 0}};
 }
 
-/// BPE of the characters a, b, line feed and space.
+/// BPE with the characters a, b, line feed and space.
 Json description(Json tokens) {
   const Json vocabulary = {{"a", 0}, {"b", 1}, {"\n", 2}, {" ", 3}, {"<unk>", 4}};
   return {{"added_tokens", std::move(tokens)},
@@ -49,7 +49,7 @@ Tokens encode(const Json& json, const char* text) {
   return tokenizer_of(json).encode_with_offsets(text, SpecialNames::tokens);
 }
 
-/// Those aborted, or came out in another order, which was Hugging Face's own trouble once.
+/// These inputs once ended in an abort or in tokens out of order, as in Hugging Face's library.
 TEST(AddedTokens, WhiteSpaceThatStripsWhiteSpace) {
   for (const unsigned form : {0u, normalized}) {
     const Json both = description({added("\n", 2, lstrip | rstrip | form)}),
@@ -61,8 +61,8 @@ TEST(AddedTokens, WhiteSpaceThatStripsWhiteSpace) {
     EXPECT_EQ(encode(right, "a\n \nb"), (Tokens{{0, 0, 1}, {2, 1, 4}, {2, 3, 4}, {1, 4, 5}}));
     EXPECT_EQ(encode(left, "\n \n "), (Tokens{{2, 0, 1}, {2, 1, 3}, {3, 3, 4}}));
   }
-  // The spaces of the second token belong to the first: nothing is left, and theirs ends without an
-  // answer.
+  // The spaces of the second token belong to the first, so nothing is left of it. Hugging Face's
+  // library fails here.
   EXPECT_EQ(encode(description({added("\n", 2, rstrip), added(" ", 3, lstrip)}), "\n  a"),
             (Tokens{{2, 0, 3}, {0, 3, 4}}));
 }
@@ -97,7 +97,7 @@ TEST(AddedTokens, LeftWithNothing) {
             "found in normal text");
 }
 
-/// A file may add a token again with other flags, as the settings of a folder do.
+/// A file may add a token again with other flags, and so may the settings of a folder.
 TEST(AddedTokens, AddedAgain) {
   AddedTokenList list;
   list.add({.content = "x", .id = 1, .normalized = true});
@@ -137,7 +137,8 @@ TEST(UnknownToken, MayBeAbsentUntilATextNeedsIt) {
   EXPECT_EQ(input_error([&] { tokenizer_of(json).encode("z"); }), message);
 }
 
-/// Their token is the text itself, not the unknown piece, and its spaces are trimmed.
+/// In Hugging Face's library the token is the text itself and not the unknown piece. Its spaces are
+/// trimmed.
 TEST(Unigram, OffsetsOfUnknownTextAreTrimmed) {
   Json json = description(Json::array());
   json["post_processor"] = {
@@ -150,7 +151,7 @@ TEST(Unigram, OffsetsOfUnknownTextAreTrimmed) {
   EXPECT_EQ(encode(json, " a"), (Tokens{{0, 1, 1}, {1, 1, 2}}));
 }
 
-/// Doubles next to those that are nearest, as serde_json reads them.
+/// These doubles are next to the nearest ones, as serde_json reads them.
 TEST(RoundedNumber, AsSerde) {
   EXPECT_EQ(read_rounded_number("-4.5"), -4.5);
   EXPECT_EQ(read_rounded_number("0"), 0);
@@ -163,8 +164,8 @@ TEST(RoundedNumber, AsSerde) {
   EXPECT_EQ(read_rounded_number("-3.4635426998138428"), -(digits / 1e16));
 }
 
-/// What replaces an empty match stands for the character before it, and at the beginning of the
-/// text between added tokens for no byte there.
+/// The replacement of an empty match has the origin of the character before it. At the beginning of
+/// a text between added tokens its origin is empty.
 TEST(AddedTokens, EmptyMatchesAreReplacedBetweenThem) {
   Json json = description({added("+", 5, special)});
   json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Regex", "(?=a)|$"}}}, {"content", "b"}};
@@ -179,7 +180,7 @@ TEST(AddedTokens, EmptyMatchesAreReplacedBetweenThem) {
                                           {1, 3, 4}}));
 }
 
-/// A piece that ends in more spaces than the text has characters up to there keeps its place.
+/// A piece that ends in more spaces than the text has characters before its end keeps its offsets.
 TEST(TrimmedOffsets, OfMoreSpacesThanCharacters) {
   Json json = description(Json::array());
   json["normalizer"] = {{"type", "Replace"}, {"pattern", {{"Regex", "b"}}}, {"content", "   "}};

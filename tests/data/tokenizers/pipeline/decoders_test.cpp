@@ -1,4 +1,4 @@
-// Pieces as text again.
+// Conversion of pieces to text.
 #include "data/tokenizers/pipeline/decoders.h"
 
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 namespace nystrom {
 namespace {
 
-/// What the decoder makes of the bytes, given as one piece.
+/// Decodes bytes that form one piece.
 std::string decoded(const std::string& bytes) {
   std::string piece;
   for (const char byte : bytes) piece += byte_level_character(static_cast<unsigned char>(byte));
@@ -19,7 +19,7 @@ std::string decoded(const std::string& bytes) {
   return text;
 }
 
-/// As Python's errors="replace".
+/// The same as errors="replace" in Python.
 TEST(ByteLevelDecoder, ReplacesABeginningOfACharacterOnce) {
   EXPECT_EQ(decoded("\xC3"), "\uFFFD");
   EXPECT_EQ(decoded("\xE2\x82z"), "\uFFFDz");

@@ -1,4 +1,5 @@
-// Tokenizers of every kind give what Hugging Face's give: the bundled small ones, and BERT's.
+// Tokenizers of every kind give the results of Hugging Face's library: the bundled small ones and
+// BERT's.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -9,7 +10,7 @@
 #include "data/tokenizers/tokenizer_folder.h"
 #include "data/tokenizers/tokenizer_json.h"
 #include "tests/support/fixtures.h"
-#include "tests/support/temporary_folder.h"  // before what opens nystrom::testing
+#include "tests/support/temporary_folder.h"  // before nystrom::testing is opened
 
 namespace nystrom {
 namespace {
@@ -36,7 +37,7 @@ void expect_wrapped(const WrappedIds& wrapped, const Json& expected) {
   EXPECT_EQ(wrapped.type_ids, expected[1].get<Ids>());
 }
 
-/// cls and sep around texts, as a model is pretrained on them.
+/// Expects cls and sep around texts, as in pretraining.
 void expect_made_template(const Tokenizer& tokenizer, const Ids& first, const Ids& second) {
   Ids ids{tokenizer.special().cls};
   ids.insert(ids.end(), first.begin(), first.end());
@@ -47,7 +48,7 @@ void expect_made_template(const Tokenizer& tokenizer, const Ids& first, const Id
   EXPECT_EQ(tokenizer.wrap(first, second).ids, ids);
 }
 
-/// What a tokenizer makes of the texts of expected.json.
+/// Compares the results of a tokenizer with expected.json.
 void expect_all(const Tokenizer& tokenizer, const std::filesystem::path& file) {
   for (const Json& each : read_json_file(file)) {
     const auto text = each["text"].get<std::string>(), second = each["second"].get<std::string>();
@@ -59,7 +60,7 @@ void expect_all(const Tokenizer& tokenizer, const std::filesystem::path& file) {
     EXPECT_EQ(tokenizer.decode(each["single"][0].get<Ids>()), each["decoded"].get<std::string>());
     EXPECT_EQ(tokenizer.decode(each["single"][0].get<Ids>(), false),
               each["decoded_with_special"].get<std::string>());
-    if (each["single"][0].get<Ids>() == ids) {  // theirs puts nothing around it
+    if (each["single"][0].get<Ids>() == ids) {  // Hugging Face's template is empty
       expect_made_template(tokenizer, ids, more);
       continue;
     }
@@ -112,8 +113,8 @@ TEST(BertVocabulary, GoldenEncodings) {
                  {pair["ids"], pair["type_ids"]});
 }
 
-/// The tokenizer.json that is written for a SentencePiece model, read back: a charsmap and
-/// Viterbi of our own against the library's.
+/// Reads back the tokenizer.json written for a SentencePiece model. Our charsmap and Viterbi code
+/// is compared with the library.
 TEST(TokenizerJsonOfSentencePiece, GivesTheIdsOfTheModel) {
   const auto model = SentencePieceTokenizer::open(folder / "albert/spiece.model");
   TokenizerParts parts = parse_tokenizer_json(tokenizer_json(model), "tokenizer.json");

@@ -1,4 +1,4 @@
-// A tokenizer.json, vocab.txt or merges.txt that is wrong: each with its exact message.
+// A wrong tokenizer.json, vocab.txt or merges.txt gives its exact message.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A tokenizer.json that is right; each case spoils it.
+/// A valid tokenizer.json, which each case damages.
 Json sound() {
   return Json::parse(R"({
     "version": "1.0", "truncation": null, "padding": null,
@@ -36,8 +36,8 @@ std::string error_of(const std::string& text) {
 struct Case {
   const char* name;
   const char* place;    // JSON pointer
-  const char* content;  // JSON to put there; null: remove
-  const char* message;  // behind "t.json: "
+  const char* content;  // JSON to insert there; null: remove
+  const char* message;  // after "t.json: "
 };
 
 void PrintTo(const Case& c, std::ostream* out) { *out << c.name; }

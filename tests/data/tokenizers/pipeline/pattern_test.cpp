@@ -71,7 +71,7 @@ TEST(Pattern, PlacesAndCase) {
   EXPECT_EQ(matches("(?i)[k]\xC3\x89", "\xE2\x84\xAA\xC3\xA9"), (Strings{"\xE2\x84\xAA\xC3\xA9"}));
 }
 
-/// `text` with each match, empty ones too, replaced by "|".
+/// Returns `text` with each match replaced by "|", also empty matches.
 std::string replaced(const std::string& expression, const std::string& text) {
   std::string made;
   std::size_t done = 0;
@@ -82,7 +82,8 @@ std::string replaced(const std::string& expression, const std::string& text) {
   return made.append(text, done);
 }
 
-/// What Hugging Face's tokenizers match: empty matches, \w and \b, scripts, && and the rest.
+/// The matches equal those of Hugging Face's tokenizers: empty matches, \w and \b, scripts, && and
+/// more.
 TEST(Pattern, AsHuggingFaces) {
   const nlohmann::json golden =
       read_json_file(testing::fixture_folder() / "tokenizers/patterns.json");
@@ -124,7 +125,7 @@ std::string nested(int levels, const std::string& open, const std::string& close
 TEST(Pattern, LimitsOfExpressions) {
   EXPECT_EQ(construction_error(std::string(1'000'001, 'a')),
             "f: p: the regular expression has 1000001 bytes, expected at most 1000000");
-  // Oniguruma grows a text by reallocation, which the address sanitizer makes a copy each time.
+  // Oniguruma reallocates a growing text often, and the address sanitizer copies it each time.
   const std::size_t longest = testing::sanitized ? 10'000 : 1'000'000;
   EXPECT_EQ(construction_error(std::string(longest, 'a')), "no error");
   EXPECT_EQ(construction_error(nested(4, "(?=", ")b")),
@@ -171,7 +172,8 @@ TEST(Pattern, GivesUpWhereItWouldTakeForEver) {
         << expression;
 }
 
-/// Searches of one text share their steps: many that are slow each, but not too slow, end too.
+/// Searches of one text share their steps. Many moderately slow searches therefore end with an
+/// error too.
 TEST(Pattern, GivesUpAfterManySlowMatches) {
   EXPECT_NE(search_error("(?=(?:a|aa){0,18}b|)a", std::string(2000, 'a') + " b")
                 .find("retry-limit-in-match over"),

@@ -1,4 +1,4 @@
-// Words scanned by hand.
+// The hand-written word scanners.
 #include "data/tokenizers/pipeline/word_scanners.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace nystrom {
 namespace {
 
-/// The words that are scanned by hand are the matches of the expression.
+/// The scanned words equal the matches of the expression.
 TEST(WordScanners, AsTheRegularExpressions) {
   const char* parts[] = {"a",  "Bc",  "\xC3\xA9", " ",    "  ",           "\n",
                          "\r", "\t ", "\xC2\xA0", "1",    "\xE3\x80\x80", "23",
@@ -42,8 +42,8 @@ TEST(WordScanners, AsTheRegularExpressions) {
   EXPECT_EQ(find_word_scanner("\\s+"), nullptr);
 }
 
-/// Every character is of the scanners' kind in the expressions too, but for those that only one of
-/// utf8proc's and Oniguruma's versions of Unicode knows.
+/// Scanners and expressions classify every character equally. Characters that only one of the
+/// Unicode versions of utf8proc and Oniguruma has are excluded.
 TEST(WordScanners, EveryCharacterIsOfTheSameKind) {
   std::string all;
   std::vector<char32_t> characters;

@@ -1,5 +1,5 @@
-// The emulator's version of core/cuda/mma.cuh: found first in the include path. Written from the
-// layouts that file states.
+// The emulator's version of core/cuda/mma.cuh, found first in the include path. It follows the
+// layouts that that file documents.
 #pragma once
 
 #include "core/cuda/device.cuh"
@@ -18,7 +18,7 @@ float half(std::uint32_t packed, int upper) {
   return static_cast<float>(std::bit_cast<T>(static_cast<std::uint16_t>(packed >> 16 * upper)));
 }
 
-/// Tensor cores of sm_75 know f16 alone.
+/// Tensor cores of sm_75 support only f16.
 inline void require_sm_80() {
   if (emulation::compute_capability() < 80)
     throw std::logic_error("emulation: an instruction that sm_75 does not have");
@@ -45,14 +45,14 @@ class Exchange {
   const unsigned char* slots_;
 };
 
-/// Tensor cores cut what their sums have beyond f32.
+/// Tensor cores truncate sums to f32.
 inline float cut(double sum) {
   const auto nearest = static_cast<float>(sum);
   return std::abs(static_cast<double>(nearest)) > std::abs(sum) ? std::nextafter(nearest, 0.0f)
                                                                 : nearest;
 }
 
-/// What the instruction sees of a register.
+/// The value that the instruction reads from a register.
 inline float tf32(std::uint32_t bits) { return std::bit_cast<float>(bits & 0xffffe000u); }
 
 }  // namespace emulated

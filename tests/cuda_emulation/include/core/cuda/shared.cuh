@@ -1,4 +1,4 @@
-// The emulator's version of core/cuda/shared.cuh: found first in the include path.
+// The emulator's version of core/cuda/shared.cuh, found first in the include path.
 #pragma once
 
 #include <cuda_runtime.h>
