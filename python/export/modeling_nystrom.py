@@ -1,0 +1,534 @@
+# Copyright 2026 the nystrom authors
+# SPDX-License-Identifier: Apache-2.0
+"""The models that nystrom trains. b rows, n positions, h heads, d head width, m landmarks."""
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+import transformers
+from torch import Tensor, nn
+from transformers import modeling_outputs as outputs
+from transformers.modeling_layers import GradientCheckpointingLayer
+from transformers.utils.generic import can_return_tuple
+
+from .configuration_nystrom import NystromConfig
+
+ACTIVATIONS = {"gelu": F.gelu, "gelu_new": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}
+
+
+def wide(x: Tensor) -> Tensor:
+    """x in the type of sums and inverses: at least float32."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+class Tokens(NamedTuple):
+    """What the attention mask says, in the forms that attention needs. None: no padding."""
+
+    valid: Tensor | None  # [b, n]: the tokens
+    segments: Tensor | None = None  # [b or 1, m, n]: the weights of each segment's mean
+    filled: Tensor | None = None  # [b, m]: the segments with tokens
+    few: Tensor | None = None  # [b, 1, 1, 1]: rows of at most m tokens, whose attention is exact
+
+
+def tokens_of(mask: Tensor | None, rows: Tensor, config: NystromConfig) -> Tokens:
+    """The tokens of rows [b, n, hidden] under the attention mask [b, n]."""
+    options, n = config.options.attention, rows.shape[1]
+    valid = None if mask is None else mask != 0
+    m, whole_rows = options.num_landmarks, options.semantics == "transformers"
+    length = config.segment_means_seq_len if whole_rows else n
+    if options.kind != "nystrom" or length <= m:
+        return Tokens(valid)
+    if n != length:
+        raise ValueError(f"semantics transformers needs rows of length {length}, got {n}")
+    mask = None if whole_rows else mask
+    # Of l tokens, token r is in segment i if floor(i·l / m) <= r < floor((i + 1)·l / m).
+    counted = torch.ones_like(rows[:1, :, 0], dtype=torch.bool) if mask is None else valid
+    rank, count = counted.cumsum(1) - 1, counted.sum(1, keepdim=True)
+    segment = ((rank + 1) * m - 1) // count.clamp(min=1)
+    inside = (segment[:, None] == torch.arange(m, device=rows.device)[:, None]) & counted[:, None]
+    sizes = inside.sum(2, keepdim=True)
+    segments = wide(inside.to(rows.dtype)) / sizes.clamp(min=1)
+    if mask is None:
+        return Tokens(valid, segments)
+    return Tokens(valid, segments, sizes[..., 0] > 0, (count <= m)[..., None, None])
+
+
+def zeroed(x: Tensor, valid: Tensor | None) -> Tensor:
+    """x [b, h, n, d] with 0 at positions that are not valid [b, n]."""
+    return x if valid is None else x.masked_fill(~valid[:, None, :, None], 0)
+
+
+def excluded(valid: Tensor, dtype: torch.dtype) -> Tensor:
+    """[b, 1, 1, n], added to scores: hides invalid keys, in rows that have a valid one."""
+    hidden = ~valid & valid.any(1, keepdim=True)
+    return hidden[:, None, None].to(dtype) * max(-1e30, torch.finfo(dtype).min)
+
+
+def attend(q: Tensor, k: Tensor, v: Tensor, valid: Tensor | None) -> Tensor:
+    """softmax(q kᵀ / √d) v over the valid keys [b, n]. Without any: the mean of all values."""
+    if valid is None:
+        return F.scaled_dot_product_attention(q, k, v)
+    q = q.masked_fill(~valid.any(1)[:, None, None, None], 0)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=excluded(valid, q.dtype))
+
+
+def pseudo_inverse(a: Tensor, few: Tensor | None, options) -> Tensor:
+    """The inverse of the landmark matrices a [b, h, m, m]; of no use in rows of few tokens."""
+    one = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+    if few is not None:  # there a is singular, and its inverse may overflow
+        a = torch.where(few, one, a)
+    if options.inverse == "exact":
+        return torch.linalg.pinv(a.double(), rtol=len(one) * torch.finfo(a.dtype).eps).to(a.dtype)
+    sums = a.sum(-2)  # of columns; those of rows are 1
+    whole = options.semantics == "transformers"  # one number for the batch, or one for each matrix
+    largest = sums.flatten().max(0) if whole else sums.max(-1, keepdim=True)
+    z = a.mT / largest.values[..., None]
+    for _ in range(options.inverse_iterations):
+        az = a @ z
+        z = z @ (13 * one - az @ (15 * one - az @ (7 * one - az))) / 4
+    return z
+
+
+def sequence_convolution(v: Tensor, taps: Tensor) -> Tensor:
+    """Σ taps[i] v[t+i−k/2] for v [b, h, n, d] and one filter a head, [h, k], by band matrices:
+    oneDNN computes the gradient of long depthwise convolutions wrong in float32."""
+    n, k = v.shape[2], taps.shape[1]
+    block = min(n, 64)
+    blocks, width = -(-n // block), block + k - 1
+    # Row i of the band matrix is the filter, shifted by i.
+    band = F.pad(taps, (0, block)).repeat(1, block)[:, : block * width].view(-1, block, width)
+    padded = F.pad(v, (0, 0, k // 2, blocks * block - n + k // 2))
+    windows = padded.unfold(2, width, block)  # [b, h, blocks, d, width]
+    return torch.einsum("htw,bhcdw->bhctd", band, windows).flatten(2, 3)[:, :, :n]
+
+
+@torch.compiler.assume_constant_result
+@lru_cache(maxsize=256)
+def normal_values(seed: int, name: str, *shape: int) -> Tensor:
+    """Normal numbers that follow from seed and name: Philox4x32-10 (Salmon et al., 2011)."""
+    stream = 0xCBF29CE484222325  # FNV-1a
+    for byte in name.encode():
+        stream = ((stream ^ byte) * 0x100000001B3) % 2**64
+    key = 0
+    for part in (seed, stream):  # the finaliser of SplitMix64
+        key = ((key ^ part) + 0x9E3779B97F4A7C15) % 2**64
+        key = ((key ^ (key >> 30)) * 0xBF58476D1CE4E5B9) % 2**64
+        key = ((key ^ (key >> 27)) * 0x94D049BB133111EB) % 2**64
+        key ^= key >> 31
+    k1, k0 = divmod(key, 2**32)
+    a = np.arange((math.prod(shape) + 3) // 4, dtype=np.uint64)
+    b, c, d = (np.zeros_like(a) for _ in range(3))
+    half, low = np.uint64(32), np.uint64(2**32 - 1)
+    for _ in range(10):
+        x, y = a * np.uint64(0xD2511F53), c * np.uint64(0xCD9E8D57)
+        a, b = (y >> half) ^ b ^ np.uint64(k0), y & low
+        c, d = (x >> half) ^ d ^ np.uint64(k1), x & low
+        k0, k1 = (k0 + 0x9E3779B9) % 2**32, (k1 + 0xBB67AE85) % 2**32
+    uniform = (np.stack([a, b, c, d], 1).astype(np.float64) + 0.5) / 2**32
+    radius, angle = np.sqrt(-2 * np.log(uniform[:, ::2])), 2 * np.pi * uniform[:, 1::2]
+    values = np.stack([radius * np.cos(angle), radius * np.sin(angle)], 2).reshape(-1)
+    return torch.from_numpy(values[: math.prod(shape)].reshape(shape))
+
+
+def orthogonal_features(seed: int, name: str, count: int, width: int) -> Tensor:
+    """Performer's directions [count, width]: orthogonal in blocks, lengths of normal vectors."""
+    blocks = []
+    for rows in normal_values(seed, name + ".directions", count, width).split(width):
+        q, r = torch.linalg.qr(rows.T)
+        blocks.append((q * r.diagonal().sign()).T)
+    lengths = normal_values(seed, name + ".lengths", count, width).norm(dim=1, keepdim=True)
+    return torch.cat(blocks) * lengths
+
+
+class NystromSelfAttention(nn.Module):
+    """Attention of any kind and the convolution beside it, without the output projection."""
+
+    def __init__(self, config: NystromConfig, layer: int):
+        super().__init__()
+        self.options, self.heads = config.options.attention, config.num_attention_heads
+        self.name = f"nystromformer.encoder.layer.{layer}.attention.self"
+        self.query = nn.Linear(config.hidden_size, config.hidden_size)
+        if self.options.kind != "reformer":  # where queries are the keys
+            self.key = nn.Linear(config.hidden_size, config.hidden_size)
+        self.value = nn.Linear(config.hidden_size, config.hidden_size)
+        if self.options.kind == "linformer":  # modules that hold weights [k, n] or [h, k, n]
+            k, n = self.options.projected_length, config.max_position_embeddings
+            shared = self.options.projection_sharing == "shared"
+            for name in ("key_projection", "value_projection"):
+                self.add_module(name, nn.Linear(n, k) if shared else nn.Conv1d(k, self.heads, n))
+                self.get_submodule(name).bias = None
+        if (taps := self.options.conv_kernel_size) is not None:
+            self.conv = nn.Conv2d(self.heads, self.heads, (taps, 1), groups=self.heads, bias=False)
+
+    def split(self, x: Tensor) -> Tensor:  # [b, n, hidden] → [b, h, n, d]
+        return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
+
+    def forward(self, x: Tensor, tokens: Tokens) -> Tensor:
+        kind, valid = self.options.kind, tokens.valid
+        q, v = self.split(self.query(x)), self.split(self.value(x))
+        k = q if kind == "reformer" else self.split(self.key(x))
+        if self.options.semantics == "nystrom":
+            v = zeroed(v, valid)
+        with torch.autocast(x.device.type, enabled=False):
+            if tokens.segments is not None:
+                out = self.nystrom(x, q, k, v, tokens)
+            elif kind in ("nystrom", "softmax"):
+                out = attend(q, k, v, valid)
+            else:
+                valid = torch.ones_like(x[..., 0]) > 0 if valid is None else valid
+                out = getattr(self, kind)(wide(q), wide(k), wide(v), valid)
+        if self.options.conv_kernel_size is not None:
+            out = out.to(v.dtype) + sequence_convolution(v, self.conv.weight[:, 0, :, 0])
+        return out.to(v.dtype).transpose(1, 2).flatten(2)
+
+    def nystrom(self, x: Tensor, q: Tensor, k: Tensor, v: Tensor, tokens: Tokens) -> Tensor:
+        """softmax(q Ksᵀ) · A⁺ · softmax(Qs kᵀ) v with A = softmax(Qs Ksᵀ), from the right.
+
+        In a row with few tokens each segment is one token or empty. Its landmarks are then its
+        keys, and the last attention is exact if it reads the values themselves."""
+        means, projections = tokens.segments @ wide(x), (self.query, self.key, self.value)
+        means = [F.linear(means, wide(p.weight), wide(p.bias)) for p in projections]
+        queries, keys, values = (self.split(y) for y in means)
+        keys = wide(keys.to(k.dtype))  # rounded once, as keys are
+        queries = keys if self.options.landmark_source == "keys" else wide(queries.to(q.dtype))
+        y = attend(queries, wide(k), wide(v), tokens.valid)
+        if self.options.inverse != "identity":
+            a = torch.softmax(queries @ keys.mT / math.sqrt(q.shape[3]), dim=3)
+            y = pseudo_inverse(a, tokens.few, self.options) @ y
+        if tokens.few is not None:
+            y = torch.where(tokens.few, zeroed(values, tokens.filled), y)
+        return attend(wide(q), keys, y, tokens.filled)
+
+    def linformer(self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor) -> Tensor:
+        """Attention to keys and values that are projected along the sequence (Wang et al.)."""
+        n, (e, f) = q.shape[2], (self.key_projection.weight, self.value_projection.weight)
+        return attend(q, wide(e[..., :n]) @ zeroed(k, valid), wide(f[..., :n]) @ v, None)
+
+    def double_softmax(self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor) -> Tensor:
+        """softmax(q over features) · softmax(k over positions)ᵀ · v (Shen et al.)."""
+        k = torch.softmax(k + excluded(valid, k.dtype).mT, dim=2)
+        return torch.softmax(q, dim=3) @ (k.mT @ v)
+
+    def linear(self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor) -> Tensor:
+        """q (kᵀ v) / q (kᵀ 1) of the features elu(x) + 1 (Katharopoulos et al.)."""
+        return self.normalised(F.elu(q) + 1, F.elu(k) + 1, v, valid)
+
+    def performer(self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor) -> Tensor:
+        """The same of random features exp(w x − |x|²/2) (Choromanski et al.)."""
+        seed, count, d = self.options.random_seed, self.options.num_features, q.shape[3]
+        w = orthogonal_features(seed, self.name + ".features", count, d).to(q)
+        q, k = d**-0.25 * q, d**-0.25 * k
+        scores = k @ w.T - (k * k).sum(3, keepdim=True) / 2 + excluded(valid, k.dtype).mT
+        shift = scores.detach().logsumexp(2, keepdim=True)  # cancels; it prevents an overflow
+        return self.normalised(torch.softmax(q @ w.T + shift, 3), (scores - shift).exp(), v, valid)
+
+    def normalised(self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor) -> Tensor:
+        k = zeroed(k, valid)
+        empty = ~valid.any(1)[:, None, None, None]  # no division by 0
+        return q @ (k.mT @ v) / (q @ k.sum(2)[..., None] + empty.to(q.dtype))
+
+    def buckets(self, q: Tensor, counts: Tensor) -> Tensor:
+        """The bucket of each token in each round, [b, h, rounds, n]; rows have counts [b] tokens.
+
+        A bucket is argmax [x; −x] of the products x with random directions, one for each chunk of
+        the row. For many chunks it is a pair of buckets, each of fewer directions."""
+        chunks, most = -(-q.shape[2] // self.options.bucket_size), 32
+        pairs = 2 * math.ceil(math.sqrt(chunks / 2)) if chunks > most else 0
+        shape = max(min(chunks, most), pairs), self.heads, self.options.num_hashes, q.shape[3]
+        directions = normal_values(self.options.random_seed, self.name + ".rotations", *shape)
+        x = torch.einsum("bhnd,ihrd->bhrni", q.detach(), directions.to(q))
+        size = -(-counts // self.options.bucket_size).clamp(max=-1)[:, None, None, None]
+        pair = size > most
+        size = torch.where(pair, (size.double() / 2).sqrt().ceil().long(), size)
+        index = torch.arange(shape[0], device=q.device)
+
+        def place(first: Tensor) -> Tensor:
+            inside = (index >= first[..., None]) & (index < (first + size)[..., None])
+            high, low = (y.masked_fill(~inside, -math.inf).max(4) for y in (x, -x))
+            best = torch.where(low.values > high.values, size + low.indices, high.indices)
+            return best - first
+
+        bucket = place(torch.zeros_like(size))
+        return torch.where(pair, bucket + 2 * size * place(size), bucket)
+
+    def reformer(self, q: Tensor, k: Tensor, v: Tensor, valid: Tensor) -> Tensor:
+        """Attention to the keys that share a bucket (Kitaev et al.). Queries are the keys.
+
+        Each round sorts tokens by bucket and cuts them into chunks. A query sees its chunk and the
+        one before, and itself only if it sees no other key. Here a mask [n, n] says so."""
+        bucket = self.buckets(q, valid.sum(1)).masked_fill(~valid[:, None, None], 1 << 40)
+        order = bucket.argsort(dim=3, stable=True)
+        chunk = order.argsort(dim=3) // self.options.bucket_size  # [b, h, rounds, n]
+        back = [c[..., None] - c[..., None, :] for c in chunk.unbind(2)]
+        seen = torch.stack([(c == 0) | (c == 1) for c in back]).any(0)
+        keys = q / torch.sqrt((q * q).mean(3, keepdim=True) + 1e-6)
+        own = torch.eye(q.shape[2], dtype=torch.bool, device=q.device)
+        scores = ((~(seen & valid[:, None, None])).to(q.dtype) * -1e30).masked_fill(own, -1e5)
+        return zeroed(F.scaled_dot_product_attention(q, keys, v, attn_mask=scores), valid)
+
+
+class NystromEmbeddings(nn.Module):
+    """Word + position + type → LayerNorm → dropout; for input features, projection → dropout."""
+
+    def __init__(self, config: NystromConfig):
+        super().__init__()
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.projection = self.position_embeddings = None
+        if config.options.embed_dim is not None:
+            self.projection = nn.Linear(config.options.embed_dim, config.hidden_size)
+            return
+        width = config.hidden_size
+        self.word_embeddings = nn.Embedding(config.vocab_size, width, config.pad_token_id)
+        if config.options.positions == "absolute":
+            # Position i reads row i + 2, as in RoBERTa.
+            self.position_embeddings = nn.Embedding(config.max_position_embeddings + 2, width)
+        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(self, ids, mask, types, features) -> Tensor:
+        if self.projection is not None:
+            features = features.to(self.projection.weight.dtype)
+            if mask is not None:  # padding may hold anything
+                features = features.masked_fill((mask == 0)[..., None], 0)
+            return self.dropout(self.projection(features))
+        types = torch.zeros_like(ids) if types is None else types
+        x = self.word_embeddings(ids) + self.token_type_embeddings(types)
+        if self.position_embeddings is not None:
+            x = x + self.position_embeddings.weight[2 : ids.shape[1] + 2]
+        return self.dropout(self.LayerNorm(x))
+
+
+class NystromOutput(nn.Module):
+    """The last layer of a block, and the LayerNorm after the block (post) or before it (pre)."""
+
+    def __init__(self, config: NystromConfig, width: int):
+        super().__init__()
+        self.dense = nn.Linear(width, config.hidden_size)
+        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.pre = config.options.norm == "pre"
+
+    def forward(self, x: Tensor, block) -> Tensor:
+        y = x + self.dropout(self.dense(block(self.LayerNorm(x) if self.pre else x)))
+        return y if self.pre else self.LayerNorm(y)
+
+
+class NystromLayer(GradientCheckpointingLayer):
+    def __init__(self, config: NystromConfig, layer: int):
+        super().__init__()
+        attention = NystromSelfAttention(config, layer)
+        output = NystromOutput(config, config.hidden_size)
+        self.attention = nn.ModuleDict({"self": attention, "output": output})
+        self.activation = ACTIVATIONS[config.hidden_act]
+        dense = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.intermediate = nn.ModuleDict({"dense": dense})
+        self.output = NystromOutput(config, config.intermediate_size)
+
+    def forward(self, x: Tensor, tokens: Tokens) -> Tensor:
+        x = self.attention["output"](x, lambda y: self.attention["self"](y, tokens))
+        return self.output(x, lambda y: self.activation(self.intermediate["dense"](y)))
+
+
+class NystromPreTrainedModel(transformers.PreTrainedModel):
+    config_class = NystromConfig
+    base_model_prefix = "nystromformer"
+    supports_gradient_checkpointing = accepts_loss_kwargs = _supports_sdpa = True
+    _no_split_modules = ("NystromLayer",)
+
+    def _init_weights(self, module: nn.Module):
+        super()._init_weights(module)
+        if isinstance(module, nn.ModuleDict) and hasattr(module, "bias"):  # the masked-LM head
+            nn.init.zeros_(module.bias)
+
+
+class NystromModel(NystromPreTrainedModel):
+    """The encoder. Of features, pooler_output is the last valid step, 0 for a row without any."""
+
+    def __init__(self, config: NystromConfig):
+        super().__init__(config)
+        self.embeddings = NystromEmbeddings(config)
+        layers = [NystromLayer(config, i) for i in range(config.num_hidden_layers)]
+        self.encoder = nn.ModuleDict({"layer": nn.ModuleList(layers)})
+        self.post_init()
+
+    def get_input_embeddings(self):
+        return getattr(self.embeddings, "word_embeddings", None)
+
+    def set_input_embeddings(self, value):
+        self.embeddings.word_embeddings = value
+
+    @can_return_tuple
+    def forward(
+        self, input_ids=None, attention_mask=None, token_type_ids=None, features=None, **kwargs
+    ):
+        x = self.embeddings(input_ids, attention_mask, token_type_ids, features)
+        tokens, states, last = tokens_of(attention_mask, x, self.config), [x], None
+        for layer in self.encoder["layer"]:
+            x = layer(x, tokens)
+            states.append(x)
+        if features is not None:
+            steps = torch.arange(1, x.shape[1] + 1, device=x.device).expand(x.shape[:2])
+            last = (steps if attention_mask is None else steps * tokens.valid).max(1).values
+            last = F.pad(x, (0, 0, 1, 0))[torch.arange(len(x), device=x.device), last]
+        shown = kwargs.get("output_hidden_states", self.config.output_hidden_states)
+        return outputs.BaseModelOutputWithPooling(x, last, tuple(states) if shown else None)
+
+
+def mean_loss(function, logits: Tensor, labels: Tensor, items=None) -> Tensor:
+    """The mean of a loss over targets, not −100: of this batch, or the items of a whole step."""
+    total = function(wide(logits), labels, reduction="sum")
+    return total / ((labels != -100).sum().clamp(min=1) if items is None else items)
+
+
+class NystromHead(NystromPreTrainedModel):
+    """The encoder and a head, which a subclass adds with add_head and calls in head."""
+
+    rows = False  # whether inputs are [b, rows, n], where a sample has several rows
+    output = outputs.TokenClassifierOutput
+
+    def __init__(self, config: NystromConfig):
+        super().__init__(config)
+        self.nystromformer = NystromModel(config)
+        self.add_head(config, config.hidden_size)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids=None,
+        attention_mask=None,
+        token_type_ids=None,
+        features=None,
+        labels=None,
+        num_items_in_batch=None,
+        **kwargs,
+    ):
+        inputs = [input_ids, attention_mask, token_type_ids, features]
+        inputs = [x.flatten(0, 1) if self.rows and x is not None else x for x in inputs]
+        out = self.nystromformer(*inputs, **kwargs)
+        logits = self.head(out, inputs[1])
+        logits = logits.view(len(input_ids), -1) if self.rows else logits
+        loss = None if labels is None else self.loss(logits, labels, num_items_in_batch)
+        return self.output(loss=loss, logits=logits, hidden_states=out.hidden_states)
+
+    def loss(self, logits: Tensor, labels: Tensor, items=None) -> Tensor:
+        return mean_loss(F.cross_entropy, logits.flatten(0, -2), labels.flatten(), items)
+
+
+class NystromForMaskedLM(NystromHead):
+    output = outputs.MaskedLMOutput
+    _tied_weights_keys = {
+        "cls.predictions.decoder.weight": "nystromformer.embeddings.word_embeddings.weight",
+        "cls.predictions.decoder.bias": "cls.predictions.bias",
+    }
+    if int(transformers.__version__.split(".")[0]) < 5:
+        _tied_weights_keys = list(_tied_weights_keys)
+
+    def add_head(self, config: NystromConfig, width: int):
+        self.activation = ACTIVATIONS[config.hidden_act]
+        norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        transform = nn.ModuleDict({"dense": nn.Linear(width, width), "LayerNorm": norm})
+        decoder = nn.Linear(width, config.vocab_size)
+        predictions = nn.ModuleDict({"transform": transform, "decoder": decoder})
+        predictions.bias = nn.Parameter(torch.zeros(config.vocab_size))
+        self.cls = nn.ModuleDict({"predictions": predictions})
+        if config.options.sentence_order:  # nystrom's second head, kept for it and not used here
+            self.cls["seq_relationship"] = nn.Linear(width, 2).requires_grad_(False)
+
+    def head(self, out, mask) -> Tensor:
+        transform = self.cls["predictions"]["transform"]
+        x = transform["LayerNorm"](self.activation(transform["dense"](out.last_hidden_state)))
+        return self.get_output_embeddings()(x)
+
+    def get_output_embeddings(self):
+        return self.cls["predictions"]["decoder"]
+
+    def set_output_embeddings(self, value):
+        self.cls["predictions"]["decoder"] = value
+        self.cls["predictions"].bias = value.bias
+
+    def _tie_weights(self):
+        self.get_output_embeddings().bias = self.cls["predictions"].bias
+
+
+class NystromForSequenceClassification(NystromHead):
+    """One label: regression, else classes. With towers two rows are the texts of one sample."""
+
+    output = outputs.SequenceClassifierOutput
+
+    def add_head(self, config: NystromConfig, width: int):
+        self.rows = config.options.pairs == "towers"
+        self.activation = ACTIVATIONS[config.hidden_act]
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        dense = nn.Linear(4 * width if self.rows else width, width)
+        out_proj = nn.Linear(width, config.num_labels)
+        self.classifier = nn.ModuleDict({"dense": dense, "out_proj": out_proj})
+
+    def head(self, out, mask) -> Tensor:
+        x = out.last_hidden_state
+        if self.config.options.pooling == "mean":
+            weights = wide(torch.ones_like(x[..., 0]) if mask is None else (mask != 0).to(x.dtype))
+            weights = weights / weights.sum(1, keepdim=True).clamp(min=1)
+            x = (weights[:, None] @ wide(x))[:, 0].to(x.dtype)
+        else:
+            x = x[:, 0] if out.pooler_output is None else out.pooler_output
+        if self.rows:
+            x = torch.cat([x[::2], x[1::2], x[::2] * x[1::2], x[::2] - x[1::2]], dim=1)
+        x = self.activation(self.classifier["dense"](self.dropout(x)))
+        return self.classifier["out_proj"](self.dropout(x))
+
+    def loss(self, logits: Tensor, labels: Tensor, items=None) -> Tensor:
+        if logits.shape[1] > 1:
+            return super().loss(logits, labels, items)
+        return mean_loss(F.mse_loss, logits[:, 0], labels.flatten().to(wide(logits)), items)
+
+
+class NystromForTokenClassification(NystromHead):
+    def add_head(self, config: NystromConfig, width: int):
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+        self.classifier = nn.Linear(width, config.num_labels)
+
+    def head(self, out, mask) -> Tensor:
+        return self.classifier(self.dropout(out.last_hidden_state))
+
+
+class NystromForMultipleChoice(NystromHead):
+    rows = True  # [b, choices, n]
+    output = outputs.MultipleChoiceModelOutput
+
+    def add_head(self, config: NystromConfig, width: int):
+        self.pre_classifier = nn.Linear(width, width)
+        self.classifier = nn.Linear(width, 1)
+
+    def head(self, out, mask) -> Tensor:
+        return self.classifier(torch.relu(self.pre_classifier(out.last_hidden_state[:, 0])))
+
+
+class NystromForQuestionAnswering(NystromHead):
+    def add_head(self, config: NystromConfig, width: int):
+        self.qa_outputs = nn.Linear(width, 2)
+
+    def head(self, out, mask) -> Tensor:
+        return self.qa_outputs(out.last_hidden_state)
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids=None,
+        attention_mask=None,
+        token_type_ids=None,
+        start_positions=None,
+        end_positions=None,
+        **kwargs,
+    ):
+        out = super().forward(input_ids, attention_mask, token_type_ids, **kwargs)
+        logits, loss, n = out.logits.unbind(2), None, out.logits.shape[1]
+        if start_positions is not None and end_positions is not None:
+            ends = [x.flatten().clamp(0, n) for x in (start_positions, end_positions)]
+            ends = [x.masked_fill(x == n, -100) for x in ends]  # beyond the row
+            loss = sum(map(self.loss, logits, ends)) / 2
+        return outputs.QuestionAnsweringModelOutput(loss, *logits, out.hidden_states)

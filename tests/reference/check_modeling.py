@@ -1,0 +1,469 @@
+"""Compares python/export/modeling_nystrom.py with `nystrom forward`: outputs, losses, gradients.
+
+usage: check_modeling.py [--program build/release/nystrom] [CASE ...]
+
+Two sources of cases. The fixtures hold answers of other implementations, in float64. For every
+option and head the script also makes a small model with random weights, saves it with
+save_pretrained, and reads it in both programs. Batches have rows of unequal length, holes in the
+mask, one token, fewer tokens than landmarks and full rows; some have a single row without a mask.
+In float64 all must agree within 1e-9 of a tensor's largest entry, in float32 outputs within 1e-4.
+Last come compilation, checkpointing, mixed precision, a larger vocabulary and a run in Trainer."""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import warnings
+from pathlib import Path
+
+os.environ["HF_MODULES_CACHE"] = tempfile.mkdtemp()  # where transformers copies a folder's classes
+
+import torch
+import transformers
+from common import FIXTURES, NOISE
+from safetensors.torch import load_file, save_file
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = sorted((ROOT / "python/export").glob("*.py"))
+F64, F32 = 1e-9, 1e-4
+LENGTH, LANDMARKS, VOCAB, WIDTH, FEATURES = 37, 5, 61, 16, 6
+# Head: its Auto class, and the number of labels.
+HEADS = {
+    "MaskedLM": (transformers.AutoModelForMaskedLM, 2),
+    "SequenceClassification": (transformers.AutoModelForSequenceClassification, 3),
+    "Regression": (transformers.AutoModelForSequenceClassification, 1),
+    "TokenClassification": (transformers.AutoModelForTokenClassification, 4),
+    "QuestionAnswering": (transformers.AutoModelForQuestionAnswering, 2),
+    "MultipleChoice": (transformers.AutoModelForMultipleChoice, 2),
+    "Model": (transformers.AutoModel, 2),
+}
+AUTO_MAP = {"AutoConfig": "configuration_nystrom.NystromConfig"} | {
+    auto.__name__: f"modeling_nystrom.Nystrom{'' if head == 'Model' else 'For'}{head}"
+    for head, (auto, _) in HEADS.items()
+    if head != "Regression"
+}
+
+# Options in place of the defaults. Where the inverse converges, landmarks come from the keys: the
+# matrix is then well-conditioned, and differences are of the programs and not of rounding.
+OPTIONS = {
+    "defaults": {},
+    "no_iterations": {"attention": {"inverse_iterations": 0}},
+    "ten_iterations": {"attention": {"inverse_iterations": 10, "landmark_source": "keys"}},
+    "exact_inverse": {"attention": {"inverse": "exact", "landmark_source": "keys"}},
+    "identity": {"attention": {"inverse": "identity"}},
+    "landmarks_of_keys": {"attention": {"landmark_source": "keys"}},
+    "one_landmark": {"attention": {"num_landmarks": 1}},
+    "many_landmarks": {"attention": {"num_landmarks": 21, "inverse_iterations": 3}},
+    "no_convolution": {"attention": {"conv_kernel_size": None}},
+    "long_convolution": {"attention": {"conv_kernel_size": 33}},
+    "pre": {"norm": "pre"},
+    "pre_without_positions": {
+        "norm": "pre",
+        "positions": "none",
+        "attention": {"landmark_source": "keys", "conv_kernel_size": None},
+    },
+    "mean_pooling": {"pooling": "mean"},
+    "towers": {"pooling": "mean", "pairs": "towers"},
+    "towers_first": {"pairs": "towers", "attention": {"kind": "softmax"}},
+    "features": {"norm": "pre", "positions": "none", "embed_dim": FEATURES},
+    "features_mean": {
+        "norm": "pre",
+        "positions": "none",
+        "embed_dim": FEATURES,
+        "pooling": "mean",
+        "attention": {"inverse": "exact", "landmark_source": "keys"},
+    },
+    "sentence_order": {"sentence_order": True},
+    "softmax": {"attention": {"kind": "softmax"}},
+    "double_softmax": {"attention": {"kind": "double_softmax"}},
+    "linear": {"attention": {"kind": "linear"}},
+    "performer": {"attention": {"kind": "performer", "num_features": 11, "random_seed": 7}},
+    "linformer": {"attention": {"kind": "linformer", "projected_length": 6}},
+    "linformer_per_head": {
+        "attention": {
+            "kind": "linformer",
+            "projected_length": 4,
+            "projection_sharing": "per_head",
+        }
+    },
+    "reformer": {"attention": {"kind": "reformer", "bucket_size": 4, "random_seed": 3}},
+    "reformer_pairs_of_buckets": {
+        "attention": {"kind": "reformer", "bucket_size": 1, "num_hashes": 3}
+    },
+    "transformers": {"attention": {"semantics": "transformers", "num_landmarks": 9}},
+    "transformers_exact_inverse": {
+        "attention": {
+            "semantics": "transformers",
+            "num_landmarks": 4,
+            "landmark_source": "keys",
+            "inverse": "exact",
+        }
+    },
+    "transformers_exact": {"attention": {"semantics": "transformers", "num_landmarks": 36}},
+    "gelu": {"outer": {"hidden_act": "gelu"}},
+    "relu_four_heads": {"outer": {"hidden_act": "relu", "num_attention_heads": 4}},
+}
+
+
+class Checks:
+    """Prints a line a check and remembers failures."""
+
+    def __init__(self):
+        self.failed = False
+
+    def __call__(self, holds, text):
+        print(text if holds else f"FAILED: {text}", flush=True)
+        self.failed |= not holds
+
+
+def suits(name, head):
+    """Whether nystrom builds a model of these options and this head."""
+    block = OPTIONS[name]
+    if "embed_dim" in block:
+        return head not in ("MaskedLM", "QuestionAnswering", "MultipleChoice")
+    if "pairs" in block or "pooling" in block:
+        return head in ("SequenceClassification", "Regression")
+    return "sentence_order" not in block or head == "MaskedLM"
+
+
+def make_config(name, head):
+    block = dict(OPTIONS[name])
+    outer = block.pop("outer", {})
+    attention = {"num_landmarks": LANDMARKS, "conv_kernel_size": 5} | block.pop("attention", {})
+    labels = HEADS[head][1]
+    config = {
+        "model_type": "nystrom",
+        "auto_map": AUTO_MAP,
+        "vocab_size": VOCAB,
+        "hidden_size": WIDTH,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 20,
+        "max_position_embeddings": 40,
+        "segment_means_seq_len": 36,
+        "id2label": {str(i): f"class {i}" for i in range(labels)},
+        "label2id": {f"class {i}": i for i in range(labels)},
+        "nystrom": block | {"attention": attention},
+    }
+    return config | outer
+
+
+def write_folder(folder, config, weights=None):
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
+    for source in [*SOURCES, *([weights] if weights else [])]:
+        shutil.copy(source, folder)
+    return folder
+
+
+def randomise(model):
+    """Weights wide enough for attention that is far from uniform."""
+    for name, parameter in model.named_parameters():
+        noise = torch.randn_like(parameter)
+        if name.endswith("LayerNorm.weight"):
+            value = 1 + 0.2 * noise
+        elif ".query.weight" in name or ".key.weight" in name:
+            value = 0.45 * noise
+        else:
+            value = 0.2 * noise
+        parameter.data.copy_(value)
+
+
+def make_folder(scratch, name, head):
+    """A model of these options with random weights, as transformers saves it."""
+    torch.manual_seed(len(name) * 1000 + len(head))
+    config = transformers.AutoConfig.from_pretrained(
+        write_folder(scratch / f"{name}-{head}-config", make_config(name, head)),
+        trust_remote_code=True,
+    )
+    model = HEADS[head][0].from_config(config, trust_remote_code=True)
+    randomise(model)
+    folder = scratch / f"{name}-{head}"
+    model.save_pretrained(folder)
+    for source in SOURCES:  # transformers copies them for models that it loaded from a folder
+        shutil.copy(source, folder)
+    return folder
+
+
+def make_masks(length, rows):
+    """Unequal rows: full, one token, around the landmarks, half, with holes, padded on the left."""
+    masks = torch.zeros(8, length, dtype=torch.int64)
+    for row, count in enumerate([length, 1, LANDMARKS - 2, LANDMARKS, LANDMARKS + 1, length // 2]):
+        masks[row, :count] = 1
+    masks[6, torch.randperm(length)[: 2 * length // 3]] = 1
+    masks[7, length // 3 :] = 1
+    return masks if rows is None else masks.reshape(-1, rows, length)
+
+
+def make_labels(head, shape, mask):
+    if head == "MaskedLM" or head == "TokenClassification":
+        classes = VOCAB if head == "MaskedLM" else HEADS[head][1]
+        chosen = torch.rand(shape) < 0.4
+        if mask is not None:
+            chosen = chosen & (mask == 1)
+        chosen[0, 0] = True
+        return {"labels": torch.where(chosen, torch.randint(classes, shape), -100)}
+    if head == "QuestionAnswering":
+        ends = {name: torch.randint(shape[-1], shape[:1]) for name in ("start", "end")}
+        ends["end"][-1] = shape[-1] + 3  # beyond the row: ignored
+        if shape[0] == 1:
+            ends["end"][-1] = 0
+        return {f"{name}_positions": value for name, value in ends.items()}
+    if head == "Regression":
+        return {"labels": torch.randn(shape[0])}
+    if head == "Model":
+        return {}
+    return {"labels": torch.randint(2, shape[:1])}
+
+
+def make_batch(name, head, length, masked):
+    rows = 2 if head == "MultipleChoice" or "pairs" in OPTIONS[name] else None
+    mask = make_masks(length, rows) if masked else None
+    shape = tuple(mask.shape) if masked else (1, length) if rows is None else (1, rows, length)
+    batch = {} if mask is None else {"attention_mask": mask}
+    if "embed_dim" in OPTIONS[name]:
+        batch["features"] = torch.randn(*shape, FEATURES)
+    else:
+        batch["input_ids"] = torch.randint(2, VOCAB, shape)
+        batch["token_type_ids"] = torch.randint(2, shape)
+    if head == "Model" and "features" in batch:
+        batch["loss_weights"] = torch.randn(shape[0], WIDTH)
+    return batch | make_labels(head, shape, mask)
+
+
+def batches(name, head):
+    """Mixed rows, then single rows without padding."""
+    attention = OPTIONS[name].get("attention", {})
+    if attention.get("semantics") == "transformers":
+        return [make_batch(name, head, 36, masked) for masked in (True, False)]
+    alone = [make_batch(name, head, length, False) for length in (1, LANDMARKS - 1, LENGTH)]
+    return [make_batch(name, head, LENGTH, True), *alone]
+
+
+def run_program(program, folder, batch, *options):
+    with tempfile.TemporaryDirectory() as name:
+        given, out = Path(name) / "batch", Path(name) / "out"
+        save_file({key: value.contiguous() for key, value in batch.items()}, given)
+        command = [program, "forward", folder, "--input", given, "--output", out, "--threads", "1"]
+        result = subprocess.run([*command, *options], capture_output=True, text=True)
+        if result.returncode != 0:
+            raise SystemExit(f"nystrom forward {folder.name}: {result.stderr}")
+        return load_file(out)
+
+
+def run_model(model, batch, dtype):
+    """The same outputs as `nystrom forward --grad`, under the same names."""
+    model = model.to(dtype).eval()
+    model.zero_grad()
+    inputs = {k: v.to(dtype) if v.is_floating_point() else v for k, v in batch.items()}
+    weights = inputs.pop("loss_weights", None)
+    out = model(**inputs, output_hidden_states=True)
+    results = {"last_hidden_state": out.hidden_states[-1]}
+    for name in ("logits", "start_logits", "end_logits"):
+        if name in out:
+            results[name] = out[name]
+    if "features" in inputs and "pooler_output" in out:
+        results["output"] = out.pooler_output
+    loss = out.get("loss") if weights is None else (out.pooler_output * weights).sum()
+    if loss is not None:
+        loss.backward()
+        results["loss"] = loss.reshape(1)
+    prefix = "" if hasattr(model, "nystromformer") else "nystromformer."
+    for name, parameter in model.named_parameters():
+        if loss is not None and parameter.requires_grad:
+            gradient = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+            results[f"grad.{prefix}{name}"] = gradient
+    return {name: value.detach() for name, value in results.items()}
+
+
+def deviations(expected, got, mask):
+    """The largest differences of outputs and of gradients, relative to a tensor's largest entry;
+    only at tokens where a tensor has a vector for each position."""
+    worst = {"outputs": 0.0, "gradients": 0.0}
+    gradients = [value.abs().max().item() for name, value in expected.items() if "grad." in name]
+    steepest = max([1.0, *gradients])
+    for name, value in expected.items():
+        value, other = value.double(), got[name].double()
+        by_token = name in ("last_hidden_state", "start_logits", "end_logits") or (
+            name == "logits" and mask is not None and value.shape[:2] == mask.shape
+        )
+        if mask is not None and by_token:
+            rows = mask.reshape(-1, mask.shape[-1]).bool()
+            value = value.reshape(*rows.shape, *value.shape[rows.ndim :])[rows]
+            other = other.reshape(*rows.shape, *other.shape[rows.ndim :])[rows]
+        kind = "gradients" if name.startswith("grad.") else "outputs"
+        largest = value.abs().max().item()
+        if largest < NOISE * (steepest if kind == "gradients" else 1):
+            continue
+        error = ((value - other).abs().max() / largest).item()
+        worst[kind] = max(worst[kind], error)
+    return worst["outputs"], worst["gradients"]
+
+
+def load(folder, head):
+    model, report = HEADS[head][0].from_pretrained(
+        folder, trust_remote_code=True, output_loading_info=True
+    )
+    left = {key: value for key, value in report.items() if value}
+    if left:
+        raise SystemExit(f"{folder.name}: weights are initialised or left over: {left}")
+    return model
+
+
+def check_options(check, program, scratch, names):
+    for name in names:
+        worst, heads = [0.0, 0.0, 0.0], [head for head in HEADS if suits(name, head)]
+        for head in heads:
+            folder = make_folder(scratch, name, head)
+            model = load(folder, head)
+            for batch in batches(name, head):
+                mask = batch.get("attention_mask")
+                gradients = ["--grad"] if set(batch) & {"labels", "loss_weights"} else []
+                if "start_positions" in batch:
+                    gradients = ["--grad"]
+                expected = run_program(program, folder, batch, "--dtype", "f64", *gradients)
+                # Not of the Python classes: the second head's gradient, a head's last step.
+                for key in [k for k in expected if "seq_relationship" in k]:
+                    del expected[key]
+                if head != "Model":
+                    expected.pop("output", None)
+                exact = deviations(expected, run_model(model, batch, torch.float64), mask)
+                single = run_program(program, folder, batch)
+                single = {name: value for name, value in single.items() if name in expected}
+                rounded = deviations(single, run_model(model, batch, torch.float32), mask)[0]
+                worst = [max(a, b) for a, b in zip(worst, (*exact, rounded))]
+        check(
+            worst[0] <= F64 and worst[1] <= F64 and worst[2] <= F32,
+            f"{name}, {len(heads)} heads: outputs {worst[0]:.1e}, gradients {worst[1]:.1e}; "
+            f"float32 {worst[2]:.1e}",
+        )
+
+
+def check_fixtures(check, scratch):
+    """Answers of independent implementations: Python a head at a time, and transformers."""
+    for group in ("nystrom", "baselines", "hf"):
+        worst, count = [0.0, 0.0], 0
+        for fixture in sorted((FIXTURES / group).iterdir()):
+            # A row without tokens, semantics transformers: transformers passes a gradient to
+            # queries and keys, of which the output is independent.
+            if not fixture.is_dir() or fixture.name.endswith("empty_row"):
+                continue
+            config = json.loads((fixture / "config.json").read_text())
+            config |= {"model_type": "nystrom", "auto_map": AUTO_MAP}
+            config.setdefault("nystrom", {"attention": {"semantics": "transformers"}})
+            weights = fixture / "model.safetensors"
+            folder = write_folder(scratch / f"{group}-{fixture.name}", config, weights)
+            head = config["architectures"][0].removeprefix("Nystromformer").removeprefix("For")
+            batch = load_file(fixture / "batch.safetensors")
+            got = run_model(load(folder, head), batch, torch.float64)
+            expected = load_file(fixture / "expected.safetensors")
+            found = deviations(expected, got, batch.get("attention_mask"))
+            worst, count = [max(a, b) for a, b in zip(worst, found)], count + 1
+        check(
+            max(worst) <= F64,
+            f"{count} fixtures of {group}: outputs {worst[0]:.1e}, gradients {worst[1]:.1e}",
+        )
+
+
+def check_uses(check, scratch):
+    """What people do with a model beside running it."""
+    folder = make_folder(scratch / "uses", "defaults", "MaskedLM")
+    model, batch = load(folder, "MaskedLM"), make_batch("defaults", "MaskedLM", LENGTH, True)
+    mask, expected = batch["attention_mask"], run_model(model, batch, torch.float32)
+
+    compiled = torch.compile(model, fullgraph=True)
+    got = compiled(**batch)
+    found = deviations({"logits": expected["logits"]}, {"logits": got.logits}, mask)
+    check(found[0] <= F32, f"torch.compile without graph breaks: logits {found[0]:.1e}")
+    torch.compiler.reset()
+
+    model.gradient_checkpointing_enable()
+    found = deviations(expected, run_model(model.train(), batch, torch.float32), mask)
+    model.gradient_checkpointing_disable()
+    check(max(found) <= 1e-6, f"gradient checkpointing: {max(found):.1e}")
+
+    with torch.autocast("cpu", torch.bfloat16):
+        mixed = model(**batch)
+    error = deviations({"logits": expected["logits"]}, {"logits": mixed.logits}, mask)[0]
+    check(error <= 0.05, f"bf16 autocast: logits {error:.1e}")
+
+    model.resize_token_embeddings(VOCAB + 3)
+    tied = model.get_input_embeddings().weight is model.get_output_embeddings().weight
+    shape = tuple(model(**batch).logits.shape[2:])
+    model.save_pretrained(scratch / "larger")
+    names = set(load_file(scratch / "larger/model.safetensors"))
+    copies = {name for name in names if "decoder" in name}
+    check(
+        tied and shape == (VOCAB + 3,) and not copies and "cls.predictions.bias" in names,
+        f"a larger vocabulary: the decoder stays tied and is not saved: {copies or 'no copies'}",
+    )
+    for source in SOURCES:
+        shutil.copy(source, scratch / "larger")
+    check(load(scratch / "larger", "MaskedLM") is not None, "a larger vocabulary: loads again")
+
+    encoder = transformers.AutoModel.from_pretrained(folder, trust_remote_code=True)
+    encoder.save_pretrained(scratch / "encoder")
+    saved = {path.name for path in (scratch / "encoder").glob("*.py")}
+    check(saved == {path.name for path in SOURCES}, "save_pretrained copies the classes")
+    fresh = transformers.AutoModelForMaskedLM.from_pretrained(
+        scratch / "encoder", trust_remote_code=True
+    )
+    check(
+        bool((fresh.cls["predictions"].bias == 0).all()),
+        "a new head on an encoder starts with bias 0",
+    )
+    check_trainer(check, scratch, load(folder, "MaskedLM"))
+
+
+def check_trainer(check, scratch, model):
+    batch = make_batch("defaults", "MaskedLM", LENGTH, True)
+    data = [{key: value[i] for key, value in batch.items()} for i in range(8)]
+    options = transformers.TrainingArguments(
+        scratch / "trainer",
+        num_train_epochs=40,
+        per_device_train_batch_size=4,
+        gradient_accumulation_steps=2,
+        learning_rate=5e-3,
+        logging_steps=1,
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+        save_strategy="no",
+    )
+    trainer = transformers.Trainer(model, options, train_dataset=data)
+    with contextlib.redirect_stdout(io.StringIO()):
+        trainer.train()
+    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+    check(losses[-1] < 0.8 * losses[0], f"Trainer: loss {losses[0]:.2f} to {losses[-1]:.2f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--program", default=ROOT / "build/release/nystrom")
+    parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(OPTIONS))
+    arguments = parser.parse_args()
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    warnings.simplefilter("ignore")
+    print(f"transformers {transformers.__version__}, torch {torch.__version__}")
+    torch.set_num_threads(1)  # models are small
+    check = Checks()
+    with tempfile.TemporaryDirectory() as temporary:
+        scratch = Path(temporary)
+        check_options(check, arguments.program, scratch, arguments.cases or OPTIONS)
+        if not arguments.cases:
+            check_fixtures(check, scratch)
+            check_uses(check, scratch)
+    shutil.rmtree(os.environ["HF_MODULES_CACHE"])
+    return 1 if check.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
