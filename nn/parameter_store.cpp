@@ -35,6 +35,8 @@ std::vector<double> normal_values(std::uint64_t seed, std::string_view name, std
 const Var& Parameter::var() const {
   require(entry_ && entry_->var.defined(), "parameter {} is used before its store was allocated",
           entry_ ? entry_->name : "(none)");
+  require(entry_->has_values,
+          "parameter {} has no values yet; initialise the store or load weights", entry_->name);
   return entry_->var;
 }
 
@@ -43,7 +45,7 @@ Parameter ParameterStore::add(std::string name, const Shape& shape, Init init, b
   for (const auto& entry : entries_)
     require(entry->name != name, "parameter {} is declared twice", name);
   entries_.push_back(std::make_shared<Parameter::Entry>(
-      Parameter::Entry{std::move(name), shape, init, decay, slab_size_, {}}));
+      Parameter::Entry{std::move(name), shape, init, decay, slab_size_, {}, false}));
   slab_size_ += (shape.numel() + slab_alignment - 1) / slab_alignment * slab_alignment;
   return Parameter(entries_.back());
 }
@@ -112,6 +114,7 @@ void ParameterStore::set(std::string_view name, const Tensor& values) {
   auto& entry = find(name);
   require(values.shape() == entry.shape, "parameter {} has shape {}, got {}", name, entry.shape,
           values.shape());
+  entry.has_values = true;
   const std::int64_t place = entry.offset, count = values.numel();
   const auto write = [&](const Tensor& slab, SlabRange range) {
     const std::int64_t begin = std::max(place, range.begin),

@@ -35,7 +35,8 @@ std::vector<double> normal_values(std::uint64_t seed, std::string_view name, std
 class Parameter {
  public:
   Parameter() = default;
-  /// The value, for ops. Throws before ParameterStore::allocate.
+  /// The value, for ops. Throws before ParameterStore::allocate, and before the parameter was
+  /// initialised, set or loaded.
   const Var& var() const;
   operator const Var&() const { return var(); }
   /// The Hugging Face name.
@@ -54,6 +55,7 @@ class Parameter {
     bool decay;           ///< whether weight decay applies: not to biases and LayerNorm
     std::int64_t offset;  ///< first element in the slabs
     Var var;
+    bool has_values;  ///< whether set() was called
   };
   explicit Parameter(std::shared_ptr<Entry> entry) : entry_(std::move(entry)) {}
   std::shared_ptr<Entry> entry_;
@@ -80,7 +82,7 @@ class ParameterStore {
 
   /// Declares a parameter. Throws if the name exists. Call it before allocate.
   Parameter add(std::string name, const Shape& shape, Init init, bool decay);
-  /// Allocates the slabs. Values are uninitialised until initialise or set. With `masters`, the
+  /// Allocates the slabs. Parameters have no values until initialise or set. With `masters`, the
   /// store keeps f32 masters of that range only. Throws an InputError when `device` does not
   /// compute in `dtype`.
   void allocate(DType dtype, StoreMode mode, Device device = cpu_device,

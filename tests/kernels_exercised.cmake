@@ -1,4 +1,4 @@
-# Fails unless every kernel of core/kernels.h was called by one of the test programs
+# Fails unless a test program called every kernel of core/kernels.h
 # (tests/support/kernel_names.cpp).
 #   cmake -DKERNELS=core/kernels.h -DFOLDER=build/…/kernels -P kernels_exercised.cmake
 cmake_minimum_required(VERSION 3.25)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Two network namespaces with a link between them stand for two hosts: a run over the link gives the
-# bits of one process, one that loses the link ends in time and goes on afterwards. Call:
-# two_hosts.sh FOLDER_OF_NYSTROM. Ends with 77 and the reason where that is not permitted.
+# Two network namespaces with a link between them act as two hosts. A run over the link gives the
+# same bits as one process. A run that loses the link ends in time and can be resumed. Usage:
+# two_hosts.sh FOLDER_OF_NYSTROM. Exits with 77 and the reason when namespaces are not permitted.
 set -euo pipefail
 
 nystrom=$(realpath "$1")/nystrom
@@ -43,7 +43,7 @@ for host in "$a" "$b"; do
   ip -n "$host" link set veth0 up
 done
 
-# In place of ssh: mpirun calls it as "agent HOST COMMAND…".
+# Replaces ssh: mpirun calls it as "agent HOST COMMAND…".
 cat > "$folder/agent" << END
 #!/bin/sh
 shift
@@ -75,7 +75,7 @@ cd "$folder"
 export ASAN_OPTIONS=detect_leaks=0 # Open MPI leaks
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMP_NUM_THREADS=1
 export OMPI_MCA_hwloc_base_binding_policy=none
-# train RUN_DIR STEPS: a process on each host.
+# train RUN_DIR STEPS: runs one process on each host.
 train() {
   ip netns exec "$a" unshare --uts sh -c "hostname host-a; exec timeout -k 5 60 mpirun \
     --mca plm_rsh_agent $folder/agent --mca btl tcp,self --mca btl_tcp_if_include $net.0/24 \
@@ -100,7 +100,7 @@ done
 [[ -d cut/checkpoints/step-5 ]] || fail "no checkpoint before the link is cut"
 ip -n "$b" link set veth0 down
 start=$SECONDS
-# The processes of nystrom on both hosts.
+# Succeeds while processes of nystrom run on either host.
 running() {
   local pid
   for pid in $(ip netns pids "$a") $(ip netns pids "$b"); do
@@ -114,7 +114,7 @@ while running; do
 done
 took=$((SECONDS - start))
 grep "nystrom: .*(training.timeout)" log || fail "nobody said what happened"
-# mpirun itself waits for its part on the other host, for as long as TCP does.
+# mpirun itself would wait for its part on the other host until TCP gives up.
 for host in "$a" "$b"; do ip netns pids "$host" | xargs -r kill -9 2> /dev/null || true; done
 code=0
 wait $job 2> /dev/null || code=$?

@@ -1,6 +1,6 @@
 # Fails when a unit of vector code defines a weak symbol. The linker keeps one of several weak
-# definitions, perhaps the one that was compiled with AVX-512, for all callers: it would die with an
-# illegal instruction on an older CPU.
+# definitions for all callers. If that one was compiled with AVX-512, an older CPU stops with an
+# illegal instruction.
 #   cmake -DNM=nm -DOBJECTS=a.o|b.o -P vector_levels.cmake
 cmake_minimum_required(VERSION 3.25)
 string(REPLACE "|" ";" objects "${OBJECTS}")

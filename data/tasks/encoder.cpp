@@ -90,15 +90,19 @@ TaskEncoder::TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenize
   require_input(
       tokenizer.special().pad != no_id,
       "the tokenizer has no padding token, which batches of texts of different lengths need");
+  const auto require_stride = [&](std::int64_t size, const char* what) {
+    require_input(task.stride < size,
+                  "task.stride {} is too large for data.sequence_length {}: a window has {} tokens "
+                  "of {}",
+                  task.stride, sequence_length, size, what);
+  };
+  if (task.windows != TaskWindows::first)
+    require_stride(sequence_length - single_specials_, "text");
   if (*task.kind != TaskKind::questions) return;
   require_input(tokenizer.special().cls != no_id,
                 "the tokenizer has no cls token, which stands for answers that are not there");
-  const std::int64_t context =
-      sequence_length - pair_specials_ - (sequence_length - pair_specials_) / 2;
-  require_input(task.stride < context,
-                "task.stride {} is too large for data.sequence_length {}: a window has {} tokens "
-                "of context beside a long question",
-                task.stride, sequence_length, context);
+  require_stride(sequence_length - pair_specials_ - (sequence_length - pair_specials_) / 2,
+                 "context beside a long question");
 }
 
 std::vector<EncodedSample> TaskEncoder::encode(const Example& example,
@@ -106,7 +110,7 @@ std::vector<EncodedSample> TaskEncoder::encode(const Example& example,
   std::vector<EncodedSample> samples(1);
   switch (*task_.kind) {
     case TaskKind::classification:
-    case TaskKind::regression: encode_texts(example, samples[0], counts); break;
+    case TaskKind::regression: samples = encode_texts(example, counts); break;
     case TaskKind::tokens: encode_words(example, samples[0], counts); break;
     case TaskKind::choice: encode_choices(example, samples[0], counts); break;
     case TaskKind::questions: samples = encode_question(example, counts); break;
@@ -157,19 +161,39 @@ void TaskEncoder::add_pair(Ids first, Ids second, EncodedSample& sample,
   sample.rows.push_back(tokenizer_.wrap(first, second));
 }
 
-void TaskEncoder::encode_texts(const Example& example, EncodedSample& sample,
-                               EncodingCounts& counts) const {
+std::vector<EncodedSample> TaskEncoder::encode_texts(const Example& example,
+                                                     EncodingCounts& counts) const {
+  EncodedSample sample;
   if (example.label) sample.label = label_index(*example.label, example);
   if (example.value) sample.value = *example.value;
   Ids ids = example.pixels.empty() ? tokenizer_.encode(example.text)
                                    : byte_ids(tokenizer_, example.pixels);
   if (towers_ && !example.pair)
     throw BadRow(example.place() + ": has one text, and a model of two towers compares two");
+  if (task_.windows != TaskWindows::first && !example.pair && example.pixels.empty())
+    return cut_into_windows(sample, ids);
   if (example.pair && !towers_) {
     add_pair(std::move(ids), tokenizer_.encode(*example.pair), sample, counts);
   } else {
     add_single(std::move(ids), sample, counts);
     if (example.pair) add_single(tokenizer_.encode(*example.pair), sample, counts);
+  }
+  return {std::move(sample)};
+}
+
+/// Windows of `ids`, each with the label or value of `whole`.
+std::vector<EncodedSample> TaskEncoder::cut_into_windows(const EncodedSample& whole,
+                                                         const Ids& ids) const {
+  const std::int64_t size = sequence_length_ - single_specials_, all = count_of(ids);
+  std::vector<EncodedSample> windows;
+  for (std::int64_t begin = 0;; begin += size - task_.stride) {
+    const std::int64_t end = std::min(begin + size, all);
+    EncodedSample window = whole;
+    window.rows.push_back(tokenizer_.wrap(std::span(ids).subspan(
+        static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin))));
+    window.full_length = window.length();
+    windows.push_back(std::move(window));
+    if (end == all) return windows;
   }
 }
 

@@ -18,7 +18,7 @@ struct TextRange {
   std::int64_t begin = 0, end = 0;
 };
 
-/// The model's input for one example or, for questions, for one window of it. Rows have no padding.
+/// The model's input for one example, or for one window of it. Rows have no padding.
 struct EncodedSample {
   std::int64_t example = 0;      ///< number of the example in the data set, from 0
   std::vector<WrappedIds> rows;  ///< one row; choice: one a choice; towers: one for each text
@@ -68,15 +68,16 @@ class TaskEncoder {
   TaskEncoder(const TaskConfig& task, LabelSet labels, const Tokenizer& tokenizer,
               std::int64_t sequence_length, bool towers = false);
 
-  /// The samples of an example: one, or several for questions. Updates `counts`. Throws a BadRow
-  /// "file:line: …" for an unknown label. Throws an InputError for an image, whose tokens are its
-  /// pixels, unless the tokenizer is the byte tokenizer.
+  /// The samples of an example: one, or several for questions and with task.windows. Updates
+  /// `counts`. Throws a BadRow "file:line: …" for an unknown label. Throws an InputError for an
+  /// image, whose tokens are its pixels, unless the tokenizer is the byte tokenizer.
   ///
   /// Pairs that are too long lose tokens at their ends, from the longer text first, as with Hugging
   /// Face's longest_first. Words are tokenized one by one with a space in front; their first token
   /// represents them. Windows are [cls question sep context part sep] with the longest parts that
   /// fit. Each part begins `stride` tokens before the end of the previous one. A question that
-  /// takes more than half of the row is cut to that half.
+  /// takes more than half of the row is cut to that half. With task.windows, single texts become
+  /// windows [cls part sep] in the same way; each has the label of the text.
   std::vector<EncodedSample> encode(const Example& example, EncodingCounts& counts) const;
 
   /// The resolved task.
@@ -91,7 +92,8 @@ class TaskEncoder {
  private:
   using Ids = std::vector<std::int32_t>;
 
-  void encode_texts(const Example& example, EncodedSample& sample, EncodingCounts& counts) const;
+  std::vector<EncodedSample> encode_texts(const Example& example, EncodingCounts& counts) const;
+  std::vector<EncodedSample> cut_into_windows(const EncodedSample& whole, const Ids& ids) const;
   void encode_choices(const Example& example, EncodedSample& sample, EncodingCounts& counts) const;
   void encode_words(const Example& example, EncodedSample& sample, EncodingCounts& counts) const;
   std::vector<EncodedSample> encode_question(const Example& example, EncodingCounts& counts) const;

@@ -20,6 +20,8 @@ std::unique_ptr<ExampleReader> open_squad(const TaskConfig& task, const std::fil
 /// Opens a folder that has a subfolder for each label.
 std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task,
                                             const std::filesystem::path& folder, Labelled labelled);
+/// Opens a file that is one text without a label. Its name is the example's id.
+std::unique_ptr<ExampleReader> open_document(const std::filesystem::path& file);
 /// Opens a file with a text in each line and no labels. For tokens the texts are split into words.
 std::unique_ptr<ExampleReader> open_lines(const TaskConfig& task,
                                           const std::filesystem::path& file);

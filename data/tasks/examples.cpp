@@ -50,10 +50,11 @@ std::unique_ptr<ExampleReader> open_one(const TaskConfig& task, const fs::path& 
     case TaskFormat::squad: return open_squad(task, file, labelled);
     case TaskFormat::folders: return open_folders(task, file, labelled);
     case TaskFormat::lines:
+    case TaskFormat::documents:
       require_input(labelled == Labelled::optional,
-                    "{}: task.format lines has no labels, and this file needs them",
-                    printable_path(file));
-      return open_lines(task, file);
+                    "{}: task.format {} has no labels, and this file needs them",
+                    printable_path(file), enum_name(format));
+      return format == TaskFormat::lines ? open_lines(task, file) : open_document(file);
     case TaskFormat::cifar10: return open_cifar10(file, labelled);
     case TaskFormat::pathfinder: return open_pathfinder(file, labelled);
     case TaskFormat::hdf5: break;
@@ -129,6 +130,15 @@ std::unique_ptr<ExampleReader> open_examples(const TaskConfig& task,
                                              Labelled labelled) {
   require(task.kind && task.bad_rows, "open_examples: the task is not resolved");
   require_input(!patterns.empty(), "the task names no files to read");
+  if (task.format == TaskFormat::documents) {
+    std::vector<fs::path> files;
+    for (const std::string& pattern : patterns) {
+      const std::vector<fs::path> found =
+          fs::is_directory(pattern) ? files_below(pattern) : match_files(std::span(&pattern, 1));
+      files.insert(files.end(), found.begin(), found.end());
+    }
+    return std::make_unique<FilesReader>(task, std::move(files), labelled);
+  }
   if (!are_folders(task, patterns))
     return std::make_unique<FilesReader>(task, match_files(patterns), labelled);
   std::vector<fs::path> folders;

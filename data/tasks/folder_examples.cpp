@@ -1,4 +1,5 @@
-// Examples from folders. A folder's name is the label of every file in it.
+// Examples that are whole files, alone or in folders. A folder's name is the label of every file in
+// it.
 #include <algorithm>
 
 #include "core/base/printable.h"
@@ -10,6 +11,32 @@ namespace nystrom {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// The example that a whole file is, without a label.
+Example whole_file(const fs::path& file) {
+  Example example;
+  example.file = std::make_shared<std::string>(printable_path(file));
+  example.line = 1;
+  example.text = read_whole(file, max_row_bytes);
+  check_text(example.text, *example.file);
+  return example;
+}
+
+class DocumentExample : public ExampleReader {
+ public:
+  explicit DocumentExample(fs::path file) : file_(std::move(file)) {}
+
+  std::optional<Example> next() override {
+    if (std::exchange(done_, true)) return std::nullopt;
+    Example example = whole_file(file_);
+    example.id = *example.file;
+    return example;
+  }
+
+ private:
+  fs::path file_;
+  bool done_ = false;
+};
 
 constexpr std::string_view label_folders_example = "expected one a label, such as pos and neg";
 
@@ -40,11 +67,7 @@ class FolderExamples : public ExampleReader {
   std::optional<Example> next() override {
     if (next_ == files_.size()) return std::nullopt;
     const auto& [file, label] = files_[next_++];
-    Example example;
-    example.file = std::make_shared<std::string>(printable_path(file));
-    example.line = 1;
-    example.text = read_whole(file, max_row_bytes);
-    check_text(example.text, *example.file);
+    Example example = whole_file(file);
     example.labelled = labelled_ == Labelled::required;
     if (example.labelled) example.label = label;
     return example;
@@ -63,6 +86,10 @@ class FolderExamples : public ExampleReader {
 };
 
 }  // namespace
+
+std::unique_ptr<ExampleReader> open_document(const fs::path& file) {
+  return std::make_unique<DocumentExample>(file);
+}
 
 std::unique_ptr<ExampleReader> open_folders(const TaskConfig& task, const fs::path& folder,
                                             Labelled labelled) {

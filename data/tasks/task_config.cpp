@@ -24,12 +24,17 @@ std::span<const EnumName<TaskKind>> enum_names(TaskKind) {
 }
 
 std::span<const EnumName<TaskFormat>> enum_names(TaskFormat) {
-  static constexpr EnumName<TaskFormat> names[] = {
-      {TaskFormat::tsv, "tsv"},         {TaskFormat::csv, "csv"},
-      {TaskFormat::jsonl, "jsonl"},     {TaskFormat::conll, "conll"},
-      {TaskFormat::squad, "squad"},     {TaskFormat::folders, "folders"},
-      {TaskFormat::lines, "lines"},     {TaskFormat::hdf5, "hdf5"},
-      {TaskFormat::cifar10, "cifar10"}, {TaskFormat::pathfinder, "pathfinder"}};
+  static constexpr EnumName<TaskFormat> names[] = {{TaskFormat::tsv, "tsv"},
+                                                   {TaskFormat::csv, "csv"},
+                                                   {TaskFormat::jsonl, "jsonl"},
+                                                   {TaskFormat::conll, "conll"},
+                                                   {TaskFormat::squad, "squad"},
+                                                   {TaskFormat::folders, "folders"},
+                                                   {TaskFormat::lines, "lines"},
+                                                   {TaskFormat::documents, "documents"},
+                                                   {TaskFormat::hdf5, "hdf5"},
+                                                   {TaskFormat::cifar10, "cifar10"},
+                                                   {TaskFormat::pathfinder, "pathfinder"}};
   return names;
 }
 
@@ -39,6 +44,12 @@ std::span<const EnumName<TaskMetric>> enum_names(TaskMetric) {
       {TaskMetric::f1_macro, "f1_macro"},      {TaskMetric::matthews, "matthews"},
       {TaskMetric::pearson, "pearson"},        {TaskMetric::spearman, "spearman"},
       {TaskMetric::exact_match, "exact_match"}};
+  return names;
+}
+
+std::span<const EnumName<TaskWindows>> enum_names(TaskWindows) {
+  static constexpr EnumName<TaskWindows> names[] = {
+      {TaskWindows::first, "first"}, {TaskWindows::mean, "mean"}, {TaskWindows::max, "max"}};
   return names;
 }
 
@@ -294,6 +305,17 @@ Problems problems(const TaskConfig& given) {
                      enum_name(*task.metric), enum_name(kind), words(metrics))});
   check_columns(task, found);
   check_labels(task, found);
+  if (task.windows != TaskWindows::first && kind != TaskKind::classification &&
+      kind != TaskKind::regression)
+    found.push_back({{"task.windows", "task.kind"},
+                     fmt::format("task.windows {} is for tasks of kind classification or "
+                                 "regression; this one is of kind {}",
+                                 enum_name(task.windows), enum_name(kind))});
+  if (task.windows != TaskWindows::first && task.columns.pair)
+    found.push_back({{"task.windows", "task.columns.pair"},
+                     fmt::format("task.windows {} is for single texts, and task.columns.pair names "
+                                 "a second one; leave one of them out",
+                                 enum_name(task.windows))});
   if (task.no_answer == true && kind != TaskKind::questions)
     found.push_back(
         {{"task.no_answer", "task.kind"},
@@ -305,8 +327,9 @@ Problems problems(const TaskConfig& given) {
 std::vector<TaskFormat> formats_of(TaskKind kind) {
   using enum TaskFormat;
   switch (kind) {
-    case TaskKind::classification: return {tsv, csv, jsonl, folders, lines, cifar10, pathfinder};
-    case TaskKind::regression: return {tsv, csv, jsonl, lines};
+    case TaskKind::classification:
+      return {tsv, csv, jsonl, folders, lines, documents, cifar10, pathfinder};
+    case TaskKind::regression: return {tsv, csv, jsonl, lines, documents};
     case TaskKind::tokens: return {conll, jsonl, lines};
     case TaskKind::questions: return {squad, tsv, csv, jsonl};
     case TaskKind::choice: return {tsv, csv, jsonl};

@@ -46,6 +46,8 @@ enum class TaskFormat {
   folders,
   /// One text a line without labels, for predictions.
   lines,
+  /// One text a file without labels, for predictions.
+  documents,
   /// Feature sequences: data/tasks/feature_file.h.
   hdf5,
   /// Images: CIFAR-10's binary batches, with a byte for the class and 3 · 32 · 32 bytes for the
@@ -59,6 +61,16 @@ enum class TaskFormat {
 /// Metrics of predictions: data/tasks/task_metrics.h.
 enum class TaskMetric { accuracy, f1, f1_macro, matthews, pearson, spearman, exact_match };
 
+/// The part of a long text that a model reads, and how several outputs become one.
+enum class TaskWindows {
+  /// The beginning alone.
+  first,
+  /// All of it in windows; the mean of their outputs.
+  mean,
+  /// All of it in windows; per output the largest.
+  max,
+};
+
 /// The treatment of unreadable rows.
 enum class BadRows { stop, skip };
 
@@ -67,6 +79,7 @@ std::span<const EnumName<TaskKind>> enum_names(TaskKind);
 std::span<const EnumName<TaskFormat>> enum_names(TaskFormat);
 std::span<const EnumName<TaskMetric>> enum_names(TaskMetric);
 std::span<const EnumName<BadRows>> enum_names(BadRows);
+std::span<const EnumName<TaskWindows>> enum_names(TaskWindows);
 
 /// Names of columns, or numbers from 1 if files have no header. Null or empty: the task's recipe,
 /// kind and format decide.
@@ -103,6 +116,7 @@ struct TaskConfig {
   std::vector<std::string> labels;
   std::optional<TaskMetric> metric;
   std::optional<BadRows> bad_rows;
+  TaskWindows windows = TaskWindows::first;
   std::int64_t stride = 128;
   std::int64_t max_answer_length = 30;
   std::optional<bool> no_answer;
@@ -133,7 +147,10 @@ void fields(V& v, TaskConfig& c) {
   v(c.bad_rows, "bad_rows",
     "rows that cannot be read. stop: are errors; skip: are left out and counted. null: by the "
     "recipe, or stop");
-  v(c.stride, "stride", "questions: tokens that neighbouring windows of a long context share",
+  v(c.windows, "windows",
+    "classification, regression: texts longer than data.sequence_length. first: their beginning "
+    "alone is read; mean, max: all of it in windows, whose outputs' mean or largest counts");
+  v(c.stride, "stride", "tokens that neighbouring windows of a long text or context share",
     not_negative);
   v(c.max_answer_length, "max_answer_length", "questions: most tokens of an answer", at_least(1));
   v(c.no_answer, "no_answer",
@@ -163,8 +180,8 @@ Problems problems(const TaskConfig& task);
 /// are numbers in their files.
 bool has_labels(TaskKind kind);
 
-/// The formats that can hold a kind of task. lines, and tables of questions, have no labels and
-/// serve predictions.
+/// The formats that can hold a kind of task. lines, documents and tables of questions have no
+/// labels and serve predictions.
 std::vector<TaskFormat> formats_of(TaskKind kind);
 
 /// The metrics of a kind, the default first. features: those of classification, then those of

@@ -27,7 +27,8 @@ void count_labels(const TaskDataset& data, TaskSetReport& report) {
   bool answerable = true;
   for (std::int64_t i = 0; i < data.size(); ++i) {
     const EncodedSample& sample = data.sample(i);
-    if (!sample.labelled) continue;
+    const bool first_window = i == 0 || sample.example != data.sample(i - 1).example;
+    if (!sample.labelled || (data.target() != TaskTarget::span && !first_window)) continue;
     if (data.target() == TaskTarget::classes) ++counts[static_cast<std::size_t>(sample.label)];
     if (data.target() == TaskTarget::choice) ++places[sample.label];
     for (const std::int64_t label : sample.word_labels) ++counts[static_cast<std::size_t>(label)];
@@ -90,19 +91,6 @@ TaskSetReport report_set(const TaskDataset& data) {
   return report;
 }
 
-double majority_accuracy(const TaskReport& report) {
-  const auto& train = report.train.labels;
-  if (train.empty()) return 0;
-  const auto most =
-      std::ranges::max_element(train, {}, [](const auto& entry) { return entry.second; });
-  std::int64_t all = 0, right = 0;
-  for (const auto& [label, count] : report.validation.labels) {
-    all += count;
-    if (label == most->first) right = count;
-  }
-  return all == 0 ? 0 : static_cast<double>(right) / static_cast<double>(all);
-}
-
 double percent(std::int64_t part, std::int64_t whole) {
   return 100.0 * static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -120,7 +108,7 @@ void warn_about_set(const std::string& name, const TaskSetReport& report,
   if (encoding.truncated.count * 10 > encoding.examples)
     lines.push_back(
         fmt::format("{}: {:.0f} % of the examples are cut ({} of {}; the longest has {}); raise "
-                    "data.sequence_length",
+                    "data.sequence_length, or read texts in windows (task.windows)",
                     name, percent(encoding.truncated.count, encoding.examples),
                     encoding.truncated.count, encoding.examples, encoding.longest));
   if (report.values > 0 && report.smallest == report.largest)
@@ -149,13 +137,13 @@ void warn_about_set(const std::string& name, const TaskSetReport& report,
 }  // namespace
 
 TaskReport report_task(const TaskDataset& train, const TaskDataset& validation) {
-  TaskReport report{report_set(train), report_set(validation), 0, 0};
+  TaskReport report{report_set(train), report_set(validation), 0, constant_scores(validation),
+                    constant_prediction(validation.target())};
   std::vector<Digest> known = train.digests();
   std::ranges::sort(known);
   report.overlap = std::ranges::count_if(validation.digests(), [&](const Digest& digest) {
     return std::ranges::binary_search(known, digest);
   });
-  report.majority = majority_accuracy(report);
   return report;
 }
 

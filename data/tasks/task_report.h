@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "data/tasks/task_dataset.h"
+#include "data/tasks/task_scorer.h"
 
 namespace nystrom {
 
@@ -31,11 +32,13 @@ struct TaskSetReport {
 struct TaskReport {
   TaskSetReport train, validation;
   std::int64_t overlap = 0;  ///< validation examples with the same inputs as a training example
-  /// Validation accuracy of always predicting the most frequent training label; 0 without labels.
-  double majority = 0;
+  /// The scores on the validation data of the best prediction that ignores the input, and what it
+  /// predicts.
+  TaskScores baseline;
+  std::string baseline_prediction;
 };
 
-/// Computes the statistics.
+/// Computes the statistics. Both data sets are labelled, and keep examples if they have questions.
 TaskReport report_task(const TaskDataset& train, const TaskDataset& validation);
 
 /// Warnings about the data, one line each. They cover overlap, contradictions, truncation of more

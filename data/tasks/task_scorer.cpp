@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <numeric>
 
 #include "core/check.h"
+#include "data/tasks/windows.h"
 
 namespace nystrom {
 namespace {
@@ -12,13 +15,122 @@ std::int64_t largest(std::span<const double> scores) {
   return std::ranges::max_element(scores) - scores.begin();
 }
 
+TaskScores class_scores(const TaskDataset& data, std::span<const std::int64_t> truth,
+                        std::span<const std::int64_t> predicted) {
+  TaskScores scores;
+  scores.values.emplace_back("accuracy", accuracy(truth, predicted));
+  if (data.target() == TaskTarget::choice) return scores;
+  if (data.labels().size() == 2) scores.values.emplace_back("f1", binary_f1(truth, predicted).f1);
+  scores.values.emplace_back("f1_macro", macro_f1(truth, predicted));
+  scores.values.emplace_back("matthews", matthews_correlation(truth, predicted));
+  return scores;
+}
+
+TaskScores value_scores(std::span<const double> truth, std::span<const double> values) {
+  double squares = 0;
+  for (std::size_t i = 0; i < truth.size(); ++i) squares += std::pow(truth[i] - values[i], 2);
+  return {{{"pearson", pearson_correlation(truth, values)},
+           {"spearman", spearman_correlation(truth, values)},
+           {"mse", squares / static_cast<double>(truth.size())}},
+          "",
+          0};
+}
+
+using Tags = std::vector<std::vector<std::string>>;
+
+Tags true_tags(const TaskDataset& data) {
+  Tags truth;
+  for (std::int64_t i = 0; i < data.size(); ++i) {
+    truth.emplace_back();
+    for (const std::int64_t label : data.sample(i).word_labels)
+      truth.back().push_back(data.labels().name(label));
+  }
+  return truth;
+}
+
+TaskScores word_scores(const TaskDataset& data, const Tags& tags) {
+  const EntityScores scores = score_entities(true_tags(data), tags);
+  if (data.task().metric == TaskMetric::accuracy) return {{{"accuracy", scores.accuracy}}, "", 0};
+  const PrecisionRecall& all = scores.all.score;
+  return {{{"f1", all.f1},
+           {"precision", all.precision},
+           {"recall", all.recall},
+           {"accuracy", scores.accuracy}},
+          "",
+          0};
+}
+
+/// The mean score of an answer to every question.
+template <class AnswerTo>
+TaskScores span_scores(const TaskDataset& data, const AnswerTo& answer_to) {
+  AnswerScore sum;
+  for (std::int64_t i = 0; i < data.examples(); ++i) {
+    std::vector<std::string> truths;
+    for (const Answer& answer : data.example(i).answers) truths.push_back(answer.text);
+    const AnswerScore score = score_answer(truths, answer_to(i));
+    sum.exact += score.exact;
+    sum.f1 += score.f1;
+  }
+  const auto count = static_cast<double>(data.examples());
+  return {{{"f1", sum.f1 / count}, {"exact_match", sum.exact / count}}, "", 0};
+}
+
+/// `scores` with its decisive metric.
+TaskScores decided(const TaskDataset& data, TaskScores scores) {
+  scores.metric = enum_name(deciding_metric(data));
+  for (const auto& [name, value] : scores.values)
+    if (name == scores.metric) scores.decisive = value;
+  return scores;
+}
+
+/// The index of the most frequent label; the lower one among equals.
+std::int64_t most_frequent(std::span<const std::int64_t> labels) {
+  std::map<std::int64_t, std::int64_t> counts;
+  for (const std::int64_t label : labels) ++counts[label];
+  const auto most =
+      std::ranges::max_element(counts, {}, [](const auto& entry) { return entry.second; });
+  return most == counts.end() ? 0 : most->first;
+}
+
+/// A member of the first sample of every example.
+template <class Value>
+std::vector<Value> of_examples(const TaskDataset& data, Value EncodedSample::*member) {
+  std::vector<Value> values;
+  for (std::int64_t i = 0; i < data.size(); ++i)
+    if (i == 0 || data.sample(i).example != data.sample(i - 1).example)
+      values.push_back(data.sample(i).*member);
+  return values;
+}
+
+TaskScores constant_value_scores(const TaskDataset& data) {
+  const std::vector<double> truth = of_examples(data, &EncodedSample::value);
+  const double mean =
+      std::accumulate(truth.begin(), truth.end(), 0.0) / static_cast<double>(truth.size());
+  TaskScores scores = value_scores(truth, std::vector<double>(truth.size(), mean));
+  for (auto& [name, value] : scores.values)
+    if (std::isnan(value)) value = 0;  // the correlation of a constant
+  return scores;
+}
+
+TaskScores constant_word_scores(const TaskDataset& data) {
+  std::vector<std::int64_t> labels;
+  for (std::int64_t i = 0; i < data.size(); ++i) {
+    const std::vector<std::int64_t>& each = data.sample(i).word_labels;
+    labels.insert(labels.end(), each.begin(), each.end());
+  }
+  Tags tags = true_tags(data);
+  for (auto& sentence : tags)
+    std::ranges::fill(sentence, data.labels().name(most_frequent(labels)));
+  return word_scores(data, tags);
+}
+
 }  // namespace
 
 struct TaskScorer::State {
   std::shared_ptr<const TaskDataset> data;
+  std::vector<std::int64_t> first_samples;     // of each example
   std::vector<std::uint8_t> seen;              // whether each sample was added
-  std::vector<std::int64_t> predicted;         // for classes and choice
-  std::vector<double> values;                  // for value
+  std::vector<std::vector<double>> outputs;    // for classes, choice and value
   std::vector<std::vector<std::string>> tags;  // for word_classes
   // For span: the scores of start and end.
   std::vector<std::pair<std::vector<double>, std::vector<double>>> spans;
@@ -29,11 +141,10 @@ struct TaskScorer::State {
     mark = 1;
   }
 
-  TaskScores class_scores() const;
-  TaskScores value_scores() const;
-  TaskScores word_scores() const;
-  TaskScores span_scores() const;
-  std::vector<std::int64_t> true_labels() const;
+  TaskScores scores() const;
+  std::string answer_to(std::int64_t example) const;
+  template <class Use>
+  void for_each_example(const Use& use) const;
 };
 
 TaskScorer::TaskScorer(std::shared_ptr<const TaskDataset> dataset)
@@ -41,14 +152,16 @@ TaskScorer::TaskScorer(std::shared_ptr<const TaskDataset> dataset)
   state_->data = std::move(dataset);
   const TaskDataset& data = *state_->data;
   const auto size = static_cast<std::size_t>(data.size());
-  for (std::int64_t i = 0; i < data.size(); ++i)
+  for (std::int64_t i = 0; i < data.size(); ++i) {
     require(data.sample(i).labelled, "TaskScorer: sample {} has no label", i);
+    if (i == 0 || data.sample(i).example != data.sample(i - 1).example)
+      state_->first_samples.push_back(i);
+  }
   require(data.target() != TaskTarget::span || data.keeps_examples(),
           "TaskScorer: questions need their contexts kept");
   deciding_metric(data);
   state_->seen.resize(size);
-  state_->predicted.resize(size);
-  state_->values.resize(size);
+  state_->outputs.resize(size);
   state_->tags.resize(size);
   state_->spans.resize(size);
 }
@@ -68,8 +181,8 @@ void TaskScorer::add(const Batch& batch, const Tensor& logits) {
     s.mark(sample);
     switch (s.data->target()) {
       case TaskTarget::classes:
-      case TaskTarget::choice: s.predicted[at] = largest(row); break;
-      case TaskTarget::value: s.values[at] = row[0]; break;
+      case TaskTarget::choice:
+      case TaskTarget::value: s.outputs[at].assign(row.begin(), row.end()); break;
       case TaskTarget::word_classes:
         for (const WordLabel& word :
              word_labels(s.data->sample(sample), row, s.data->labels().size()))
@@ -100,92 +213,92 @@ void TaskScorer::add(const Batch& batch, const Tensor& start_logits, const Tenso
   }
 }
 
-std::vector<std::int64_t> TaskScorer::State::true_labels() const {
-  std::vector<std::int64_t> labels;
-  for (std::int64_t i = 0; i < data->size(); ++i) labels.push_back(data->sample(i).label);
-  return labels;
-}
-
-TaskScores TaskScorer::State::class_scores() const {
-  const std::vector<std::int64_t> truth = true_labels();
-  TaskScores scores;
-  scores.values.emplace_back("accuracy", accuracy(truth, predicted));
-  if (data->target() == TaskTarget::choice) return scores;
-  if (data->labels().size() == 2) scores.values.emplace_back("f1", binary_f1(truth, predicted).f1);
-  scores.values.emplace_back("f1_macro", macro_f1(truth, predicted));
-  scores.values.emplace_back("matthews", matthews_correlation(truth, predicted));
-  return scores;
-}
-
-TaskScores TaskScorer::State::value_scores() const {
-  std::vector<double> truth;
-  double squares = 0;
-  for (std::int64_t i = 0; i < data->size(); ++i) {
-    truth.push_back(data->sample(i).value);
-    squares += std::pow(truth.back() - values[static_cast<std::size_t>(i)], 2);
+/// Calls use(sample, outputs) for every example, with its first sample and its windows' outputs
+/// merged.
+template <class Use>
+void TaskScorer::State::for_each_example(const Use& use) const {
+  for (std::int64_t begin = 0; begin < data->size();) {
+    const EncodedSample& first = data->sample(begin);
+    std::int64_t end = begin + 1;
+    while (end < data->size() && data->sample(end).example == first.example) ++end;
+    use(first, merge_windows(data->task().windows,
+                             std::span(outputs).subspan(static_cast<std::size_t>(begin),
+                                                        static_cast<std::size_t>(end - begin))));
+    begin = end;
   }
-  return {{{"pearson", pearson_correlation(truth, values)},
-           {"spearman", spearman_correlation(truth, values)},
-           {"mse", squares / static_cast<double>(truth.size())}},
-          "",
-          0};
 }
 
-TaskScores TaskScorer::State::word_scores() const {
-  std::vector<std::vector<std::string>> truth;
-  for (std::int64_t i = 0; i < data->size(); ++i) {
-    truth.emplace_back();
-    for (const std::int64_t label : data->sample(i).word_labels)
-      truth.back().push_back(data->labels().name(label));
+TaskScores TaskScorer::State::scores() const {
+  switch (data->target()) {
+    case TaskTarget::value: {
+      std::vector<double> truth, values;
+      for_each_example([&](const EncodedSample& sample, const std::vector<double>& scores) {
+        truth.push_back(sample.value);
+        values.push_back(scores[0]);
+      });
+      return value_scores(truth, values);
+    }
+    case TaskTarget::word_classes: return word_scores(*data, tags);
+    case TaskTarget::span:
+      return span_scores(*data, [&](std::int64_t example) { return answer_to(example); });
+    case TaskTarget::classes:
+    case TaskTarget::choice:
+    case TaskTarget::none: break;
   }
-  const EntityScores scores = score_entities(truth, tags);
-  if (data->task().metric == TaskMetric::accuracy) return {{{"accuracy", scores.accuracy}}, "", 0};
-  const PrecisionRecall& all = scores.all.score;
-  return {{{"f1", all.f1},
-           {"precision", all.precision},
-           {"recall", all.recall},
-           {"accuracy", scores.accuracy}},
-          "",
-          0};
+  std::vector<std::int64_t> truth, predicted;
+  for_each_example([&](const EncodedSample& sample, const std::vector<double>& scores) {
+    truth.push_back(sample.label);
+    predicted.push_back(largest(scores));
+  });
+  return class_scores(*data, truth, predicted);
 }
 
-TaskScores TaskScorer::State::span_scores() const {
+/// The best answer to a question, over all its windows.
+std::string TaskScorer::State::answer_to(std::int64_t example) const {
   AnswerOptions options;
   options.max_answer_length = data->task().max_answer_length;
   options.no_answer = data->task().no_answer == true;
   options.no_answer_threshold = data->task().no_answer_threshold;
-  AnswerScore sum;
-  for (std::int64_t i = 0; i < data->size();) {
-    const std::int64_t number = data->sample(i).example;
-    std::vector<WindowScores> windows;
-    for (; i < data->size() && data->sample(i).example == number; ++i)
-      windows.push_back({&data->sample(i), spans[static_cast<std::size_t>(i)].first,
-                         spans[static_cast<std::size_t>(i)].second});
-    const Example& example = data->example(number);
-    std::vector<std::string> truths;
-    for (const Answer& answer : example.answers) truths.push_back(answer.text);
-    const AnswerScore score =
-        score_answer(truths, best_answers(*example.pair, windows, options)[0].text);
-    sum.exact += score.exact;
-    sum.f1 += score.f1;
-  }
-  const auto count = static_cast<double>(data->examples());
-  return {{{"f1", sum.f1 / count}, {"exact_match", sum.exact / count}}, "", 0};
+  std::vector<WindowScores> windows;
+  for (std::int64_t i = first_samples[static_cast<std::size_t>(example)];
+       i < data->size() && data->sample(i).example == example; ++i)
+    windows.push_back({&data->sample(i), spans[static_cast<std::size_t>(i)].first,
+                       spans[static_cast<std::size_t>(i)].second});
+  return best_answers(*data->example(example).pair, windows, options)[0].text;
 }
 
 TaskScores TaskScorer::scores() const {
   const State& s = *state_;
   const auto missing = std::ranges::find(s.seen, 0) - s.seen.begin();
   require(missing == s.data->size(), "TaskScorer: sample {} was not added", missing);
-  const TaskTarget target = s.data->target();
-  TaskScores scores = target == TaskTarget::value          ? s.value_scores()
-                      : target == TaskTarget::word_classes ? s.word_scores()
-                      : target == TaskTarget::span         ? s.span_scores()
-                                                           : s.class_scores();
-  scores.metric = enum_name(deciding_metric(*s.data));
-  for (const auto& [name, value] : scores.values)
-    if (name == scores.metric) scores.decisive = value;
-  return scores;
+  return decided(*s.data, s.scores());
+}
+
+TaskScores constant_scores(const TaskDataset& data) {
+  switch (data.target()) {
+    case TaskTarget::value: return decided(data, constant_value_scores(data));
+    case TaskTarget::word_classes: return decided(data, constant_word_scores(data));
+    case TaskTarget::span:
+      return decided(data, span_scores(data, [](std::int64_t) { return std::string(); }));
+    case TaskTarget::classes:
+    case TaskTarget::choice:
+    case TaskTarget::none: break;
+  }
+  const std::vector<std::int64_t> truth = of_examples(data, &EncodedSample::label);
+  return decided(data, class_scores(data, truth,
+                                    std::vector<std::int64_t>(truth.size(), most_frequent(truth))));
+}
+
+const char* constant_prediction(TaskTarget target) {
+  switch (target) {
+    case TaskTarget::value: return "the mean value";
+    case TaskTarget::span: return "no answer";
+    case TaskTarget::choice: return "the most frequent choice";
+    case TaskTarget::classes:
+    case TaskTarget::word_classes:
+    case TaskTarget::none: break;
+  }
+  return "the most frequent label";
 }
 
 std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset) {

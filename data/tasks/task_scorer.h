@@ -50,6 +50,14 @@ class TaskScorer {
   std::unique_ptr<State> state_;
 };
 
+/// The metrics of the best prediction that ignores the input: the most frequent label of the data
+/// (of a word; of a choice), the mean of its values, or no answer. Correlations are 0. The data
+/// must be labelled, and keep examples if it has questions.
+TaskScores constant_scores(const TaskDataset& data);
+
+/// What constant_scores predicts, for messages: "the most frequent label".
+const char* constant_prediction(TaskTarget target);
+
 /// The possible decisive metrics of this data, the default first. f1 of classes needs two labels.
 /// Features have classes or numbers.
 std::vector<TaskMetric> fitting_metrics(const TaskDataset& dataset);

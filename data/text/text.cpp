@@ -13,8 +13,11 @@
 namespace nystrom {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::size_t block_bytes = std::size_t{1} << 18;
 constexpr std::string_view white_space = " \t\n\v\f\r";
+constexpr std::string_view blanks = " \t\v\f\r";  // white space within a line
 
 struct BadByte {
   SkipReason reason;
@@ -43,18 +46,77 @@ std::size_t cut_position(std::string_view text, std::size_t limit) {
   return cut;
 }
 
-/// The files that match one pattern.
-std::vector<std::string> match(const std::string& pattern) {
-  require_input(!pattern.empty() && pattern.find('\0') == pattern.npos,
-                "a file pattern is empty or holds a NUL byte");
+// ---- Patterns -----------------------------------------------------------------------------------
+
+/// The names that a pattern of glob(3) matches.
+std::vector<std::string> glob_names(const std::string& pattern) {
   glob_t found{};
   const int code = ::glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
   std::vector<std::string> names(found.gl_pathv, found.gl_pathv + (code == 0 ? found.gl_pathc : 0));
   globfree(&found);
   if (code == GLOB_NOSPACE) throw Error("out of memory while listing files");
+  return names;
+}
+
+/// A pattern that matches `name` alone.
+std::string literal(const std::string& name) {
+  std::string pattern;
+  for (const char c : name) {
+    if (std::string_view("*?[\\").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+/// A folder and all folders below it. Each ends with '/'; the current folder is "".
+std::vector<std::string> folders_below(const std::string& folder) {
+  std::vector<std::string> folders = {folder};
+  fs::recursive_directory_iterator entry(folder.empty() ? "." : folder);
+  for (; entry != fs::recursive_directory_iterator(); ++entry) {
+    if (!entry->is_directory() || entry->is_symlink()) continue;
+    const std::string name = entry->path().string();
+    if (entry->path().filename().string().starts_with('.'))
+      entry.disable_recursion_pending();
+    else
+      folders.push_back((folder.empty() ? name.substr(2) : name) + '/');
+  }
+  return folders;
+}
+
+/// The position of the first component "**" of a pattern.
+std::size_t find_any_depth(const std::string& pattern) {
+  for (std::size_t at = pattern.find("**"); at != pattern.npos; at = pattern.find("**", at + 1)) {
+    const bool begins = at == 0 || pattern[at - 1] == '/';
+    if (begins && (at + 2 == pattern.size() || pattern[at + 2] == '/')) return at;
+  }
+  return pattern.npos;
+}
+
+/// The names that a pattern matches, folders among them only if the pattern has no "**".
+std::vector<std::string> matched_names(const std::string& pattern) {
+  const std::size_t at = find_any_depth(pattern);
+  if (at == pattern.npos) return glob_names(pattern);
+  const std::string rest = at + 3 < pattern.size() ? pattern.substr(at + 3) : "*";
+  std::vector<std::string> names;
+  const std::vector<std::string> bases =
+      at == 0 ? std::vector<std::string>{""} : glob_names(pattern.substr(0, at));
+  for (const std::string& base : bases) {
+    for (const std::string& folder : folders_below(base)) {
+      for (const std::string& name : matched_names(literal(folder) + rest))
+        if (!fs::is_directory(name)) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+/// The same. Throws an InputError if the pattern matches nothing.
+std::vector<std::string> match(const std::string& pattern) {
+  require_input(!pattern.empty() && pattern.find('\0') == pattern.npos,
+                "a file pattern is empty or holds a NUL byte");
+  std::vector<std::string> names = matched_names(pattern);
   require_input(!names.empty(),
                 "'{}' matches no file; relative names start at the current folder {}",
-                printable(pattern), printable_path(std::filesystem::current_path()));
+                printable(pattern), printable_path(fs::current_path()));
   return names;
 }
 
@@ -77,6 +139,13 @@ std::int64_t TextStatistics::skipped_documents() const {
   return sum;
 }
 
+double TextStatistics::unreadable_share() const {
+  std::int64_t left_out = 0;
+  for (std::size_t i = 0; i < skip_reasons; ++i)
+    if (static_cast<SkipReason>(i) != SkipReason::empty) left_out += skipped[i].bytes;
+  return left_out == 0 ? 0 : static_cast<double>(left_out) / static_cast<double>(left_out + bytes);
+}
+
 std::string TextStatistics::summary() const {
   std::string text = fmt::format("{} files, {} bytes, {} documents", files, bytes, documents);
   const char* separator = "; left out: ";
@@ -89,12 +158,13 @@ std::string TextStatistics::summary() const {
   return text;
 }
 
-std::vector<std::filesystem::path> match_files(std::span<const std::string> patterns) {
+std::vector<fs::path> match_files(std::span<const std::string> patterns) {
   std::set<std::string> names;
   for (const std::string& pattern : patterns) {
     for (const std::string& name : match(pattern)) {
-      require_input(!std::filesystem::is_directory(name),
-                    "'{}' is a folder; name the files in it, as in '{}/*.txt'", printable(name),
+      require_input(!fs::is_directory(name),
+                    "'{0}' is a folder; name the files in it, as in '{0}/*.txt', or all below it: "
+                    "'{0}/**'",
                     printable(name));
       names.insert(name);
     }
@@ -102,12 +172,17 @@ std::vector<std::filesystem::path> match_files(std::span<const std::string> patt
   return {names.begin(), names.end()};
 }
 
+std::vector<fs::path> files_below(const fs::path& folder) {
+  const std::string pattern = literal(folder.string()) + "/**";
+  return match_files(std::span(&pattern, 1));
+}
+
 // ---- One file -----------------------------------------------------------------------------------
 
 /// Cuts a file into documents, and these into pieces. The bytes need not be valid.
 class TextReader::FilePieces {
  public:
-  FilePieces(const std::filesystem::path& path, Documents documents, std::size_t piece_bytes)
+  FilePieces(const fs::path& path, Documents documents, std::size_t piece_bytes)
       : path_(path),
         documents_(documents),
         piece_bytes_(piece_bytes),
@@ -116,31 +191,79 @@ class TextReader::FilePieces {
   std::optional<TextPiece> next() {
     if (done_) return std::nullopt;
     while (true) {
+      if (documents_ == Documents::blank_lines && !inside_) drop_blank_lines();
       const std::string_view view = waiting();
-      const std::size_t end =
-          documents_ == Documents::lines ? view.find('\n', searched_) : view.npos;
-      if (end <= piece_bytes_) return take(view, end, 1, false);
-      if (view.size() > piece_bytes_) return take(view, cut_position(view, piece_bytes_), 0, true);
-      searched_ = view.size();
+      const Boundary boundary = find_boundary(view);
+      if (boundary.end <= piece_bytes_) return take(view, boundary.end, boundary.size, false);
+      if (view.size() > piece_bytes_) return take(view, cut(view), 0, true);
       if (!fill()) break;
     }
     done_ = true;
     const std::string_view rest = waiting();
-    // No line begins after the last line end. An empty file, however, is an empty document.
-    if (rest.empty() && line_ > 1) return std::nullopt;
+    // No document begins after the last line end. An empty file, however, is an empty document.
+    const bool nothing = documents_ == Documents::blank_lines
+                             ? !inside_ && taken_ && rest.find_first_not_of(blanks) == rest.npos
+                             : rest.empty() && line_ > 1;
+    if (nothing) return std::nullopt;
     return take(rest, rest.size(), 0, false);
   }
 
   std::int64_t position() const { return source_->position(); }
 
  private:
+  /// The end of a document, and the number of bytes between it and the next document.
+  struct Boundary {
+    std::size_t end = std::string_view::npos, size = 0;
+  };
+
   std::string_view waiting() const { return std::string_view(buffer_).substr(start_); }
+
+  /// The first boundary in `view`, which a later call continues to search when it has grown.
+  Boundary find_boundary(std::string_view view) {
+    if (documents_ != Documents::files) {
+      for (std::size_t end = view.find('\n', searched_); end != view.npos;
+           end = view.find('\n', end + 1)) {
+        if (documents_ == Documents::lines) return {end, 1};
+        const std::size_t next = view.find_first_not_of(blanks, end + 1);
+        if (next == view.npos) {  // the next line may be blank or not
+          searched_ = end;
+          return {};
+        }
+        if (view[next] == '\n') return {end, next + 1 - end};
+      }
+    }
+    searched_ = view.size();
+    return {};
+  }
+
+  /// The position to cut `view`, which is longer than a piece. Never within a boundary.
+  std::size_t cut(std::string_view view) const {
+    const std::size_t at = cut_position(view, piece_bytes_);
+    if (documents_ != Documents::blank_lines) return at;
+    const std::size_t word = view.find_last_not_of(white_space, at - 1);
+    const bool ends_line =
+        word != view.npos && view.substr(word, at - word).find('\n') != view.npos;
+    return ends_line ? word + 1 : at;
+  }
+
+  /// Drops the blank lines before a document.
+  void drop_blank_lines() {
+    while (true) {
+      const std::string_view view = waiting();
+      const std::size_t end = view.find_first_not_of(blanks);
+      if (end == view.npos || view[end] != '\n') return;
+      start_ += end + 1;
+      ++line_;
+    }
+  }
 
   TextPiece take(std::string_view view, std::size_t size, std::size_t separator, bool continues) {
     const TextPiece piece{view.substr(0, size), continues, line_, &path_};
     line_ += count_lines(view.substr(0, size + separator));
     start_ += size + separator;
     searched_ = 0;
+    inside_ = continues;
+    taken_ = true;
     return piece;
   }
 
@@ -166,7 +289,7 @@ class TextReader::FilePieces {
     return !ended || lone_cr;
   }
 
-  std::filesystem::path path_;
+  fs::path path_;
   Documents documents_;
   std::size_t piece_bytes_;
   std::unique_ptr<ByteSource> source_;
@@ -176,13 +299,14 @@ class TextReader::FilePieces {
   std::size_t searched_ = 0;  // bytes after start_ that hold no line end
   std::int64_t line_ = 1;
   bool pending_cr_ = false;
+  bool inside_ = false;  // whether the last piece continues
+  bool taken_ = false;   // whether a piece was returned
   bool done_ = false;
 };
 
 // ---- All files ----------------------------------------------------------------------------------
 
-TextReader::TextReader(std::vector<std::filesystem::path> files, Documents documents,
-                       std::size_t piece_bytes)
+TextReader::TextReader(std::vector<fs::path> files, Documents documents, std::size_t piece_bytes)
     : files_(std::move(files)),
       documents_(documents),
       piece_bytes_(std::max(piece_bytes, std::size_t{4})) {}
@@ -193,15 +317,16 @@ std::int64_t TextReader::position() const {
   return passed_bytes_ + (pieces_ ? pieces_->position() : 0);
 }
 
-void TextReader::skip(SkipReason reason, const std::filesystem::path& file, std::int64_t line) {
+Skipped& TextReader::skip(SkipReason reason, const fs::path& file, std::int64_t line) {
   Skipped& entry = statistics_.skipped[static_cast<std::size_t>(reason)];
   if (entry.count++ == 0)
     entry.first =
         line > 0 ? fmt::format("{}:{}", printable_path(file), line) : printable_path(file);
+  return entry;
 }
 
 /// The first pass over a file: lists the documents longer than a piece that hold invalid bytes.
-void TextReader::find_long_rejects(const std::filesystem::path& file) {
+void TextReader::find_long_rejects(const fs::path& file) {
   long_rejects_.clear();
   long_rejects_passed_ = 0;
   FilePieces pieces(file, documents_, piece_bytes_);
@@ -223,16 +348,17 @@ void TextReader::find_long_rejects(const std::filesystem::path& file) {
 
 bool TextReader::open_next_file() {
   while (next_file_ < files_.size()) {
-    const std::filesystem::path& file = files_[next_file_++];
+    const fs::path& file = files_[next_file_++];
     try {
       find_long_rejects(file);
       pieces_ = std::make_unique<FilePieces>(file, documents_, piece_bytes_);
       return true;
     } catch (const DecompressionBomb&) {
-      skip(SkipReason::decompression_bomb, file, 0);
+      skip(SkipReason::decompression_bomb, file, 0).bytes +=
+          static_cast<std::int64_t>(fs::file_size(file));
     } catch (const InputError&) {
       std::error_code ignored;
-      if (std::filesystem::exists(file, ignored)) throw;
+      if (fs::exists(file, ignored)) throw;
       skip(SkipReason::vanished, file, 0);
     }
   }
@@ -244,27 +370,30 @@ bool TextReader::accepts(const TextPiece& piece) {
   const bool first = !inside_document_;
   const bool is_long = piece.continues || inside_document_;
   inside_document_ = piece.continues;
+  const auto bytes = static_cast<std::int64_t>(piece.text.size());
   if (is_long) {
     if (first) {
-      rejecting_ = long_rejects_passed_ < long_rejects_.size() &&
-                   long_rejects_[long_rejects_passed_].line == piece.line;
-      if (rejecting_) {
+      rejecting_ = nullptr;
+      if (long_rejects_passed_ < long_rejects_.size() &&
+          long_rejects_[long_rejects_passed_].line == piece.line) {
         const LongReject& reject = long_rejects_[long_rejects_passed_++];
-        skip(reject.reason, *piece.file, reject.bad_line);
+        rejecting_ = &skip(reject.reason, *piece.file, reject.bad_line);
       } else {
         ++statistics_.documents;
       }
     }
     require_input(rejecting_ || !find_bad_byte(piece.text),
                   "{}: the file changed while it was read", printable_path(*piece.file));
-    return !rejecting_;
+    if (rejecting_) rejecting_->bytes += bytes;
+    return rejecting_ == nullptr;
   }
   if (const auto bad = find_bad_byte(piece.text)) {
-    skip(bad->reason, *piece.file, piece.line + count_lines(piece.text.substr(0, bad->position)));
+    const std::int64_t line = piece.line + count_lines(piece.text.substr(0, bad->position));
+    skip(bad->reason, *piece.file, line).bytes += bytes;
     return false;
   }
   if (piece.text.find_first_not_of(white_space) == piece.text.npos) {
-    skip(SkipReason::empty, *piece.file, piece.line);
+    skip(SkipReason::empty, *piece.file, piece.line).bytes += bytes;
     return false;
   }
   ++statistics_.documents;

@@ -15,8 +15,8 @@
 
 namespace nystrom {
 
-/// A document is a whole file, or one line of a file.
-enum class Documents { files, lines };
+/// A document is a whole file, one line of a file, or the lines of a file between blank lines.
+enum class Documents { files, lines, blank_lines };
 
 /// The reasons to leave out a document or, for the last two reasons, a file.
 enum class SkipReason { invalid_utf8, nul_byte, empty, decompression_bomb, vanished };
@@ -27,6 +27,7 @@ const char* describe(SkipReason reason);
 /// The documents left out for one reason.
 struct Skipped {
   std::int64_t count = 0;
+  std::int64_t bytes = 0;  ///< bytes of these documents; of a file that cannot be unpacked, on disk
   std::string first;  ///< "file:line" of the first; the file only, if the reason concerns no line
 };
 
@@ -43,6 +44,9 @@ struct TextStatistics {
   }
   /// The number of documents left out for any reason.
   std::int64_t skipped_documents() const;
+  /// The bytes left out because they cannot be read as text, over all bytes. Blank documents do not
+  /// count.
+  double unreadable_share() const;
   /// One line: "3 files, 1024 bytes, 17 documents; left out: 2 that are not UTF-8 (first:
   /// a.txt:7)".
   std::string summary() const;
@@ -56,10 +60,15 @@ struct TextPiece {
   const std::filesystem::path* file = nullptr;
 };
 
-/// The files that match the patterns (shell wildcards * ? [a-z] within names, or plain names),
-/// sorted by bytes and without duplicates. Throws an InputError for a pattern that matches nothing
-/// or a folder.
+/// The files that match the patterns, sorted by bytes and without duplicates. A pattern is a plain
+/// name or has shell wildcards: * ? [a-z] within names, and ** for any number of folders, as in
+/// "texts/**/*.txt". Symbolic links to folders and hidden folders are not entered. Throws an
+/// InputError for a pattern that matches nothing, and for a folder unless ** found it.
 std::vector<std::filesystem::path> match_files(std::span<const std::string> patterns);
+
+/// All files below a folder, at any depth, sorted by bytes. Hidden files and folders, and symbolic
+/// links to folders, are left out. Throws an InputError if there is none.
+std::vector<std::filesystem::path> files_below(const std::filesystem::path& folder);
 
 /// Reads the documents of files in order. A byte order mark is dropped, and CRLF becomes LF.
 /// Documents with NUL or invalid UTF-8, blank documents, decompression bombs and vanished files are
@@ -98,7 +107,7 @@ class TextReader {
   bool open_next_file();
   void find_long_rejects(const std::filesystem::path& file);
   bool accepts(const TextPiece& piece);
-  void skip(SkipReason reason, const std::filesystem::path& file, std::int64_t line);
+  Skipped& skip(SkipReason reason, const std::filesystem::path& file, std::int64_t line);
 
   std::vector<std::filesystem::path> files_;
   Documents documents_;
@@ -107,7 +116,7 @@ class TextReader {
   std::int64_t passed_bytes_ = 0;         // bytes of the files that were read to the end
   std::unique_ptr<FilePieces> pieces_;    // pieces of the current file
   bool inside_document_ = false;          // whether the last piece of pieces_ continues
-  bool rejecting_ = false;                // whether that piece belongs to a rejected document
+  Skipped* rejecting_ = nullptr;          // counts of the rejected document of that piece
   std::vector<LongReject> long_rejects_;  // the current file's rejects, in order
   std::size_t long_rejects_passed_ = 0;
   TextStatistics statistics_;

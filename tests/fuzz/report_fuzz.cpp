@@ -1,5 +1,5 @@
-// Arbitrary files as what a report shows: runs of a sweep with its summary, filled masks, a study.
-// A page or InputError may come out, and filled masks survive writing and reading again.
+// Arbitrary files as inputs of a report: a sweep's runs and summary, filled masks, a study. The
+// result is a page or an InputError, and filled masks survive writing and reading.
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -47,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
   }
   try {
     const nystrom::SweepRecord sweep = nystrom::read_sweep(folder.path());
-    nystrom::comparison_report(sweep.runs, sweep.points);
+    nystrom::comparison_report(sweep.runs, sweep.sweep);
   } catch (const nystrom::InputError&) {
   }
   return 0;

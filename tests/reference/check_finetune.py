@@ -225,9 +225,9 @@ def check_questions(check, program, folder, rng):
     for context in contexts:
         ours = predict(program, folder, QUESTION, "--pair", context)[0]
         theirs = answer(question=QUESTION, context=context, max_answer_len=30, align_to_words=False)
-        found = (
-            theirs["answer"].strip()
-        )  # SentencePiece's tokens have the space in front; nystrom leaves it out of answers
+        found = theirs[
+            "answer"
+        ].strip()  # SentencePiece's tokens start with the space; nystrom's answers do not
         start = theirs["start"] + theirs["answer"].index(found)
         if (ours["answer"], ours["start"], ours["end"]) != (found, start, start + len(found)):
             different.append((context, ours, theirs))

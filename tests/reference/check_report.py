@@ -33,12 +33,12 @@ training: {{steps: 6, batch_size: 8, micro_batch_size: 8, dtype: f32}}
 evaluation: {{every: 2}}
 logging: {{every: 1, attention_every: 1, tensorboard: false}}
 """
-# A picture for each, with a line for each layer.
+# A chart for each, with a line for each layer.
 LAYER_PANELS = [
-    "Layer # attention error",
-    "Layer # attention entropy",
-    "Layer # inverse residual",
-    "Layer # inverse gradient",
+    "Difference from exact attention",
+    "Entropy of exact attention",
+    "Residual of the inverse",
+    "Gradient through the inverse",
 ]
 TEXTS = {
     "run": [
@@ -88,12 +88,9 @@ def look(check, browser, file, page_name, size, scheme, screenshots):
     if page_name == "run":
         for title in LAYER_PANELS:
             panel = page.locator("svg", has=page.locator("text", has_text=title))
-            names = [
-                name
-                for name in panel.locator("text").all_text_contents()
-                if name.startswith("layer_")
-            ]
-            layers = [title.lower().replace("#", str(i)).replace(" ", "_") for i in range(2)]
+            texts = panel.locator("text").all_text_contents()
+            names = [text for text in texts if text.startswith("layer ")]
+            layers = ["layer 0", "layer 1"]
             check(
                 panel.count() == 1 and names == layers and panel.locator("polyline").count() == 2,
                 f"{what}: {title!r} of {names}",
@@ -141,7 +138,7 @@ def main():
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
         make_pages(arguments.program, folder)
-        # Root, as in containers, has no sandbox; the page is our own.
+        # Chromium has no sandbox for root, the user in containers. The page is trusted.
         browser = playwright.chromium.launch(
             executable_path=chromium, chromium_sandbox=os.geteuid() != 0
         )

@@ -46,7 +46,7 @@ class Case:
     length: int
     rows: list[
         int | str
-    ]  # valid tokens of each row; "holes": about 2/3 of them, anywhere; "left": padded on the left
+    ]  # valid tokens of each row; "holes": about 2/3 of them at random; "left": padding on the left
     norm: str = "post"
     landmarks: int = 5
     kind: str = "nystrom"
@@ -58,10 +58,8 @@ class Case:
     heads: int = 2
     layers: int = 2
     act: str = "gelu_new"
-    pooling: str | None = (
-        None  # a classifier reads the first token or the mean of all; none: masked language model
-    )
-    towers: bool = False  # … of the pairs of rows 2i and 2i + 1
+    pooling: str | None = None  # first token or mean for a classifier; None: masked language model
+    towers: bool = False  # classify pairs of the rows 2i and 2i + 1
 
     def attend(
         self,
@@ -392,8 +390,8 @@ def make_batch(case: Case) -> Tensors:
             "loss_weights": torch.randn(len(mask), HIDDEN),
         }
     ids = torch.randint(2, VOCAB, mask.shape)
-    # Arbitrary tokens stay under the mask: nothing of them may be seen. One padding token is left
-    # visible.
+    # Random tokens stay at masked positions and must have no effect. One padding token is not
+    # masked.
     ids[0, 2] = PAD
     if case.pooling:
         shape = (-1, 2, case.length) if case.towers else mask.shape
@@ -473,7 +471,7 @@ def write_case(name: str, case: Case, group: str = "nystrom") -> None:
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # one order of summation everywhere
+    torch.set_num_threads(1)  # the same order of summation on every machine
     for name in sys.argv[1:] or CASES:
         write_case(name, CASES[name])
     print(f"{'all':36} {folder_bytes(FIXTURES / 'nystrom'):7} bytes")

@@ -1,13 +1,14 @@
-// The data side of tasks on the command line, for tests/reference/check_tasks.py and for looking at
-// data by hand. TASK is the section `task` of a configuration in JSON.
-//   task_tool rows TASK                        reads task.train without labels and counts its
-//   examples task_tool listops TASK                     computes the values of the expressions of
-//   task.train, and counts labels that are others task_tool report TASK TOKENIZER LENGTH statistics
-//   of task.train and task.validation task_tool encode TASK TOKENIZER LENGTH     a JSON line for
-//   each sample of task.train task_tool answers TASK TOKENIZER LENGTH    how many gold answers come
-//   back out of the windows of task.train task_tool features FILE                    the valid
-//   features and the targets of a feature file, as JSON task_tool metrics < CASES a JSON line of
-//   metrics for each JSON line {truth, predicted} of its kind
+// The data side of tasks as a command line tool, for tests/reference/check_tasks.py and manual use.
+// TASK is the section `task` of a configuration in JSON.
+//   task_tool rows TASK                      reads task.train without labels, counts its examples
+//   task_tool listops TASK                   evaluates the expressions of task.train, counts wrong
+//                                            labels
+//   task_tool report TASK TOKENIZER LENGTH   statistics of task.train and task.validation
+//   task_tool encode TASK TOKENIZER LENGTH   a JSON line for each sample of task.train
+//   task_tool answers TASK TOKENIZER LENGTH  how many gold answers the windows of task.train return
+//   task_tool features FILE                  valid features and targets of a feature file, as JSON
+//   task_tool metrics < CASES                a JSON line of metrics for each JSON line
+//                                            {truth, predicted}
 #include <chrono>
 #include <iostream>
 #include <memory>
@@ -28,7 +29,7 @@ namespace {
 using Json = nlohmann::json;
 using Arguments = std::vector<std::string>;
 
-/// Fills a struct with a field list from a JSON object.
+/// Reads the fields of a struct from a JSON object.
 struct JsonReader {
   const Json& object;
 
@@ -63,7 +64,7 @@ TaskConfig task_of(const std::string& text) {
   return resolve_task(task);
 }
 
-/// What all commands on a task need.
+/// The common parts of all commands on a task.
 struct Setup {
   TaskConfig task;
   std::unique_ptr<Tokenizer> tokenizer;
@@ -120,18 +121,19 @@ Json to_json(const TaskSetReport& report) {
 void report(const Arguments& arguments) {
   const Setup setup(arguments);
   const auto start = std::chrono::steady_clock::now();
-  const auto train = TaskDataset::read(setup.encoder, setup.task.train, Labelled::required, false);
+  const auto train = TaskDataset::read(setup.encoder, setup.task.train, Labelled::required, true);
   const auto& validation_files =
       setup.task.validation.empty() ? setup.task.train : setup.task.validation;
   const auto validation =
-      TaskDataset::read(setup.encoder, validation_files, Labelled::required, false);
+      TaskDataset::read(setup.encoder, validation_files, Labelled::required, true);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   const TaskReport report = report_task(train, validation);
-  const Json json = {
-      {"train", to_json(report.train)},    {"validation", to_json(report.validation)},
-      {"overlap", report.overlap},         {"majority", report.majority},
-      {"warnings", task_warnings(report)}, {"seconds", seconds}};
+  const Json json = {{"train", to_json(report.train)},
+                     {"validation", to_json(report.validation)},
+                     {"overlap", report.overlap},
+                     {"warnings", task_warnings(report)},
+                     {"seconds", seconds}};
   fmt::print("{}\n", json.dump(2));
 }
 

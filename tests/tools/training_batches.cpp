@@ -1,9 +1,9 @@
-// What a fresh `nystrom pretrain` starts from and sees, for training the same elsewhere
-// (bench/compare_training.py):
-//   training_batches CONFIG STEPS FOLDER [KEY=VALUE…]     overrides as of --set
-// writes config.json and model.safetensors (the first weights, f32) and batches.safetensors: for
-// each step S = 1 … STEPS input_ids.S and labels.S, [b, n] i64, and where something is padded
-// attention_mask.S, [b, n] u8.
+// Writes the initial weights and the batches of a new `nystrom pretrain`, for the same training in
+// another program (bench/compare_training.py).
+//   training_batches CONFIG STEPS FOLDER [KEY=VALUE…]     overrides as in --set
+// The files are config.json, model.safetensors (the first weights in f32) and batches.safetensors.
+// For each step S = 1 … STEPS the batches are input_ids.S and labels.S, [b, n] i64. With padding
+// there is attention_mask.S, [b, n] u8.
 #include <cstdio>
 #include <filesystem>
 #include <string>
@@ -38,7 +38,7 @@ void write_model(const RunConfig& config, const fs::path& folder) {
 
 void write_batches(const RunConfig& config, const Corpus& corpus, std::int64_t steps,
                    const fs::path& file) {
-  // Whole steps: micro-batches are the same rows.
+  // One micro-batch is a whole step: the rows are the same.
   const std::int64_t rows = config.training.batch_size;
   Loader loader(masked_samples(corpus.train, *corpus.tokenizer, config), {rows, rows});
   std::vector<NamedTensor> tensors;
@@ -54,8 +54,7 @@ void write_batches(const RunConfig& config, const Corpus& corpus, std::int64_t s
 
 void run(const std::string& yaml, std::int64_t steps, const fs::path& folder, Overrides overrides) {
   RunConfig config = read_config(yaml, start_defaults, overrides);
-  const auto wrong = messages_of(validate_pretraining(config));
-  require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
+  require_none(validate_pretraining(config));
   Log log;
   Communicator alone;
   const Corpus corpus = prepare_corpus(config, log, alone);

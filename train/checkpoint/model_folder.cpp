@@ -15,6 +15,32 @@ namespace nystrom {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+/// The best run of the sweep whose summary.json `folder` holds; nothing if it is no sweep.
+std::optional<fs::path> best_run_of_sweep(const fs::path& folder) {
+  if (!fs::exists(folder / "summary.json")) return std::nullopt;
+  std::optional<fs::path> best;
+  double best_value = 0;
+  const std::string file = printable_path(folder / "summary.json");
+  try {
+    const nlohmann::json summary = read_json_file(folder / "summary.json");
+    for (const nlohmann::json& point : summary.at("points")) {
+      for (const nlohmann::json& run : point.at("runs")) {
+        const double value = run.at("value").is_number() ? run.at("value").get<double>() : -1;
+        if (best && value <= best_value) continue;
+        best = run.at("run_dir").get<std::string>();
+        best_value = value;
+      }
+    }
+  } catch (const nlohmann::json::exception&) {
+    throw InputError(file + ": is no summary of a sweep; give the folder of one of its runs");
+  }
+  return best;
+}
+
+}  // namespace
+
 fs::path find_model(const fs::path& model, Log& log) {
   require_input(
       fs::exists(model),
@@ -25,6 +51,11 @@ fs::path find_model(const fs::path& model, Log& log) {
                 printable_path(model));
   const fs::path checkpoints = model / "checkpoints";
   if (fs::exists(model / "config.json")) return model;
+  if (const auto run = best_run_of_sweep(model); run && !fs::is_directory(checkpoints)) {
+    log.say(fmt::format("{}: is a sweep; taking its best run {}", printable_path(model),
+                        printable_path(*run)));
+    return find_model(*run, log);
+  }
   require_input(fs::is_directory(checkpoints),
                 "{}: holds neither config.json nor checkpoints; expected a Hugging Face folder, a "
                 "run directory or a checkpoint",

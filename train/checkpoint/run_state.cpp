@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "core/base/file_io.h"
 #include "core/base/json.h"
+#include "core/base/printable.h"
 #include "core/check.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/config/config_io.h"
@@ -131,16 +133,20 @@ RunState RunState::read(const std::filesystem::path& path) {
 
 namespace {
 
-/// Paths of options whose values differ.
-std::vector<std::string> changed_keys(const RunConfig& before, const RunConfig& after) {
-  const auto old_values = option_values(before);
-  std::vector<std::string> keys;
-  for (const auto& option : option_values(after)) {
-    if (std::find(old_values.begin(), old_values.end(), option) == old_values.end())
-      keys.push_back(option.first);
+/// The options whose values differ, with both values: "seed (42, now 1)". Sorted.
+std::vector<std::string> changed_options(const RunConfig& before, const RunConfig& after) {
+  constexpr std::size_t max_value = 60;
+  std::map<std::string, std::string> old_values;
+  for (const auto& [path, value] : option_values(before)) old_values[path] = value;
+  std::vector<std::string> changes;
+  for (const auto& [path, value] : option_values(after)) {
+    const std::string& old = old_values[path];
+    if (old != value)
+      changes.push_back(fmt::format("{} ({}, now {})", path, printable(old, max_value),
+                                    printable(value, max_value)));
   }
-  std::sort(keys.begin(), keys.end());
-  return keys;
+  std::sort(changes.begin(), changes.end());
+  return changes;
 }
 
 std::filesystem::path checkpoints_of(const RunConfig& config) {
@@ -162,13 +168,25 @@ void check_run_place(const std::filesystem::path& run_dir) {
                 run_dir.string());
 }
 
-void check_run_dir(const RunConfig& config) {
+void check_run_kind(const RunConfig& config) {
   check_run_place(config.run_dir);
+  const std::filesystem::path path = settings_file(config);
+  if (!std::filesystem::exists(path) || checkpoint_steps(checkpoints_of(config)).empty()) return;
+  const bool task = has_task(read_resolved_config(path.string()));
+  const auto kind = [](bool is_task) { return is_task ? "fine-tuning" : "pretraining"; };
+  require_input(task == has_task(config),
+                "{}: holds a run of {}, and this is {}; choose another run_dir", config.run_dir,
+                kind(task), kind(has_task(config)));
+}
+
+void check_run_dir(const RunConfig& config) {
+  check_run_kind(config);
   const std::filesystem::path path = settings_file(config);
   if (!std::filesystem::exists(path) || checkpoint_steps(checkpoints_of(config)).empty()) return;
   RunConfig old = read_resolved_config(path.string());
   old.run_dir = config.run_dir;
   old.data.cache = config.data.cache;
+  old.data.max_unreadable = config.data.max_unreadable;
   old.training.steps = config.training.steps;  // these options may change
   old.training.epochs = config.training.epochs;
   old.training.zero = config.training.zero;
@@ -184,7 +202,7 @@ void check_run_dir(const RunConfig& config) {
     old.schedule.warmup_steps = config.schedule.warmup_steps;
     old.schedule.warmup_share = config.schedule.warmup_share;
   }
-  const auto changed = changed_keys(old, config);
+  const auto changed = changed_options(old, config);
   require_input(changed.empty(),
                 "{}: holds a run with other settings; changed: {}; choose another run_dir, or undo "
                 "the changes",

@@ -60,7 +60,10 @@ struct RunState {
 
 /// Throws an InputError if the folder holds anything but a run. Writes nothing.
 void check_run_place(const std::filesystem::path& run_dir);
-/// Calls check_run_place, and throws an InputError that names the changed keys if the run directory
+/// Calls check_run_place, and throws an InputError if the run directory has checkpoints of
+/// pretraining and `config` is fine-tuning, or the reverse. Writes nothing.
+void check_run_kind(const RunConfig& config);
+/// Calls check_run_kind, and throws an InputError that names the changed keys if the run directory
 /// has checkpoints with other settings. steps, epochs, zero, timeout, on_loss_spike, logging,
 /// evaluation, checkpoint and the names of run directory and cache may change. Writes nothing.
 void check_run_dir(const RunConfig& config);

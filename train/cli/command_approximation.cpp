@@ -1,5 +1,5 @@
-// nystrom approximation: how good Nyström attention is, on random matrices, in a trained model, and
-// what it saves.
+// nystrom approximation: measure the error of Nyström attention on random matrices and in a trained
+// model, and its cost.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -17,6 +17,7 @@
 #include "train/logging/stop_signals.h"
 #include "train/pretrain/corpus.h"
 #include "train/pretrain/evaluation.h"
+#include "train/pretrain/text_record.h"
 #include "train/report/approximation_cost.h"
 #include "train/report/approximation_matrices.h"
 #include "train/report/approximation_model.h"
@@ -26,20 +27,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Options of every study.
+/// The options that all studies have.
 struct StudyOptions {
   CommonOptions common;
   std::string output;
   bool json = false;
 
-  void add_to(CLI::App& command) {
+  void add_to(CLI::App& command, const CommonUse& use) {
     command.add_option("--output", output, "folder for the tables (CSV, JSON) and pictures (SVG)");
     command.add_flag("--json", json, "print one JSON object");
-    common.add_to(command);
+    common.add_to(command, use);
   }
 };
 
-/// Prints a study, and writes its files where asked.
+/// Prints a study, and writes its files if --output is given.
 void show(const Study& study, const StudyOptions& options) {
   if (!options.output.empty()) write_study(study, options.output);
   if (options.json) {
@@ -52,12 +53,12 @@ void show(const Study& study, const StudyOptions& options) {
     fmt::print("written: {}\n", printable_path(fs::path(options.output) / (study.name + "*")));
 }
 
-/// Before anything is measured.
+/// Checks the output folder before the measurements start.
 void check_output(const StudyOptions& options) {
   if (!options.output.empty()) check_study_folder(options.output);
 }
 
-/// A progress bar of a study, which ends when the user asks to stop.
+/// The progress bar of a study. A stop signal ends the study.
 class StudyBar {
  public:
   StudyBar(const char* unit, std::int64_t total, const StudyOptions& options)
@@ -73,7 +74,7 @@ class StudyBar {
   StopSignals stop_;
 };
 
-/// An option of words that stand for the values of an enum.
+/// Declares an option whose values are the names of an enum.
 template <class E, class Words>
 CLI::Option* add_words(CLI::App& command, const char* name, Words& words, const char* help) {
   return command.add_option(name, words, help)
@@ -146,7 +147,7 @@ std::function<void()> add_matrices(CLI::App& parent) {
                           "first rows, random rows, or means of segments");
   add_words<StudyInverse>(*command, "--inverse", options->inverses,
                           "of the matrix between landmarks");
-  options->add_to(*command);
+  options->add_to(*command, {.set = false, .device = false});
   return [options] { run_matrices(*options); };
 }
 
@@ -171,6 +172,7 @@ void run_model(const ModelOptions& options) {
     const ScratchFolder scratch;
     auto tokens = tokenize(match_files(options.text), config.data.documents, *tokenizer,
                            scratch.path() / "tokens", log, [](std::int64_t) { return true; });
+    report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
     const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
     std::optional<StudyBar> bar;
     study = study_of(measure_model(folder, samples, options.sequences,
@@ -203,7 +205,7 @@ std::function<void()> add_model(CLI::App& parent) {
   command->add_option("TEXT", options->text, "text files: paths and patterns; plain, .gz or .zst")
       ->required();
   add_size(*command, "--sequences", options->sequences, "sequences to look into", 1, 10000);
-  options->add_to(*command);
+  options->add_to(*command, {.device = false});
   return [options] { run_model(*options); };
 }
 
@@ -263,7 +265,7 @@ std::function<void()> add_cost(CLI::App& parent) {
   command->add_option("--dtype", options->dtype, "type of the computation")
       ->check(CLI::IsMember({"f32", "bf16"}))
       ->capture_default_str();
-  options->add_to(*command);
+  options->add_to(*command, {.set = false});
   return [options] { run_cost(*options); };
 }
 

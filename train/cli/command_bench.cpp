@@ -1,4 +1,4 @@
-// nystrom bench: timed training or inference steps of a model of a given size, on random tokens.
+// nystrom bench: time training or inference steps of a model of a given size on random tokens.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -100,7 +100,7 @@ Command add_bench_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--profile", b.profile, "also show the time of each kernel over all steps");
   command->add_flag("--json", options->json, "print one JSON object");
-  options->common.add_to(*command);
+  options->common.add_to(*command, {.set = false});
   return {command, [options] { run(*options); }};
 }
 

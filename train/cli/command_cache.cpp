@@ -1,4 +1,4 @@
-// nystrom cache: tell what the cache of tokenizers and token shards holds, and clean it.
+// nystrom cache: list or prune the cache of tokenizers and token shards.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -22,7 +22,7 @@ struct CacheOptions {
   bool prune = false, json = false;
 };
 
-/// "2026-03-01T12:00:00Z".
+/// A time in UTC: "2026-03-01T12:00:00Z".
 std::string time_text(std::filesystem::file_time_type time) {
   const auto system = std::chrono::file_clock::to_sys(time);
   const std::time_t seconds = std::chrono::system_clock::to_time_t(
@@ -76,7 +76,7 @@ Command add_cache_command(CLI::App& app) {
   command->add_option("FOLDER", options->folder, "the folder of data.cache")->capture_default_str();
   command->add_flag("--prune", options->prune, "remove what no run uses");
   command->add_flag("--json", options->json, "print one JSON object");
-  options->common.add_to(*command);
+  options->common.add_to(*command, {.set = false, .device = false, .threads = false});
   return {command, [options] { run(*options); }};
 }
 

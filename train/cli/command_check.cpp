@@ -1,7 +1,5 @@
-// nystrom check: tell everything that is wrong with a configuration, and with its data, before any
-// work.
-#include <unistd.h>
-
+// nystrom check: report all errors of a configuration, and optionally of its data, before a run
+// starts.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -18,11 +16,14 @@
 #include "train/checkpoint/model_folder.h"
 #include "train/checkpoint/run_state.h"
 #include "train/cli/commands.h"
+#include "train/cli/run_plan.h"
 #include "train/config/config_io.h"
 #include "train/finetune/finetune.h"
 #include "train/loop/run_checks.h"
+#include "train/loop/run_memory.h"
 #include "train/optim/schedule.h"
 #include "train/plan/memory_plan.h"
+#include "train/plan/step_flops.h"
 #include "train/pretrain/data_report.h"
 #include "train/pretrain/evaluation.h"
 
@@ -41,30 +42,11 @@ struct CheckOptions {
   std::optional<double> bandwidth;
   std::string speed;
 
-  bool asks_for_memory() const { return devices || !memory.empty() || bandwidth || !speed.empty(); }
+  /// Whether the run is planned for other machines than this one.
+  bool plans_elsewhere() const { return devices || !memory.empty() || bandwidth || !speed.empty(); }
 };
 
-/// Whether a run fits, and how long its steps take.
-struct Fit {
-  MemoryPlan plan;
-  int devices = 1;
-  std::optional<std::int64_t> memory, largest;
-  std::optional<StepTime> time;
-};
-
-/// What a run will be.
-struct Plan {
-  RunConfig config;
-  std::int64_t parameters = 0;
-  std::optional<std::int64_t>
-      sequences;  // of training; unknown before the text was turned into tokens
-  std::optional<DataReport> data;
-  std::optional<TaskReport> task;
-  std::optional<Fit> fit;
-  Lines warnings;
-};
-
-/// Runs f; its InputError becomes a line that begins with `where`. Whether there was none.
+/// Runs f. An InputError becomes a line that begins with `where`. Returns whether f succeeded.
 template <class F>
 bool note(Lines& lines, const std::string& where, const F& f) {
   try {
@@ -81,7 +63,19 @@ void match_each(Lines& lines, const std::string& where, const std::vector<std::s
     note(lines, where, [&] { match_files(std::span(&pattern, 1)); });
 }
 
-/// The same for a task, as far as its files are not read.
+/// Reads the first example of the files that `patterns` match: enough to see missing columns.
+void read_first_example(Lines& lines, const std::string& where, const TaskConfig& task,
+                        const std::vector<std::string>& patterns) {
+  note(lines, where, [&] {
+    try {
+      open_examples(task, patterns, Labelled::required)->next();
+    } catch (const BadRow&) {
+      if (task.bad_rows != BadRows::skip) throw;
+    }
+  });
+}
+
+/// find_problems for a run with a task. Reads no more than one example of its files.
 Lines find_task_problems(const std::string& file, RunConfig& config) {
   Lines lines;
   for (const Problem& problem : validate_finetuning(config))
@@ -89,18 +83,25 @@ Lines find_task_problems(const std::string& file, RunConfig& config) {
   if (lines.empty()) {
     Log quiet(true);
     const bool fits = note(lines, file, [&] { fit_model_to_task(config, quiet); });
-    RunConfig without_head = config;  // whose labels the files may tell
+    // With --data its settings are compared too, which the files complete.
+    note(lines, file + ": run_dir", [&] { check_run_kind(config); });
+    RunConfig without_head = config;  // the labels may depend on the files
     without_head.start.fresh_head = true;
     if (fits) note(lines, file + ": model.from", [&] { check_run_start(without_head); });
   }
-  if (resolve_task(config.task).format == TaskFormat::folders) return lines;
-  match_each(lines, file + ": task.train", config.task.train);
-  match_each(lines, file + ": task.validation", config.task.validation);
+  const TaskConfig task = resolve_task(config.task);
+  const bool readable = lines.empty() && task.kind != TaskKind::features;
+  for (const auto& [where, patterns] : {std::pair(file + ": task.train", &task.train),
+                                        std::pair(file + ": task.validation", &task.validation)}) {
+    const std::size_t before = lines.size();
+    if (task.format != TaskFormat::folders) match_each(lines, where, *patterns);
+    if (readable && lines.size() == before) read_first_example(lines, where, task, *patterns);
+  }
   return lines;
 }
 
-/// Everything wrong around a configuration that is right in itself. Fits the model to a tokenizer
-/// that exists.
+/// The errors of a configuration whose options were read without error, one per line. Adapts the
+/// model in `config` to the tokenizer if that exists already.
 Lines find_problems(const std::string& file, RunConfig& config) {
   if (has_task(config)) return find_task_problems(file, config);
   Lines lines;
@@ -112,7 +113,7 @@ Lines find_problems(const std::string& file, RunConfig& config) {
   const bool tokenizer_fits = !path || note(lines, file + ": tokenizer.path", [&] {
     config = fit_model_to_tokenizer(config, *open_tokenizer(*path));
   });
-  // Without its tokenizer the settings of the run are not known in full.
+  // The settings of the run are incomplete without its tokenizer.
   if (tokenizer_fits) {
     note(lines, file + ": run_dir", [&] { check_run_dir(config); });
     note(lines, file + ": model.from", [&] { check_run_start(config); });
@@ -130,18 +131,22 @@ Lines split_lines(const std::string& text) {
   return lines;
 }
 
-/// All lines in one InputError, when there are any.
+/// Reads the configuration. Throws one InputError with all errors, one per line, if there are any.
 RunConfig read_sound_config(const CheckOptions& options, Device device) {
   RunConfig config = read_config(options.config, start_defaults, options.common.overrides);
   Lines lines = find_problems(printable(options.config), config);
-  if (!options.asks_for_memory())  // which may be that of other machines
+  if (!options.plans_elsewhere()) {
     note(lines, printable(options.config), [&] { require_computable(config, device); });
+    if (lines.empty())
+      note(lines, printable(options.config), [&] { require_memory(config, device, 1); });
+  }
   require_input(lines.empty(), "{}", fmt::join(lines, "\n"));
   return config;
 }
 
-/// Without the data the steps of epochs are not known.
-void add_warmup_warning(Plan& plan) {
+/// Warns that the warm-up cannot be checked: training.epochs gives a number of steps only with the
+/// data.
+void add_warmup_warning(RunPlan& plan) {
   const auto warmup = plan.config.schedule.warmup_steps;
   if (plan.sequences || plan.config.training.steps || warmup.value_or(0) == 0) return;
   plan.warnings.push_back(
@@ -150,20 +155,23 @@ void add_warmup_warning(Plan& plan) {
                   *warmup));
 }
 
-void plan_task(Plan& plan, bool data, Log& log) {
+void plan_task(RunPlan& plan, bool data, Log& log) {
   if (data) {
     PreparedTask task = prepare_task(plan.config, log);
     check_run(task.config);
     plan.task = report_task(*task.train, *task.validation);
     plan.sequences = task.train->size();
-    plan.warnings = task_warnings(*plan.task);  // of examples, whichever files they come from
+    // These warnings compare examples. They replace those about shared files.
+    for (const Lines& more :
+         {tokenizer_warnings(task.config, task.tokenizer.get()), task_warnings(*plan.task)})
+      plan.warnings.insert(plan.warnings.end(), more.begin(), more.end());
     plan.config = std::move(task.config);
   }
   plan.parameters = Model(plan.config.model).parameters().count();
 }
 
-Plan make_plan(const CheckOptions& options, Device device, Log& log) {
-  Plan plan;
+RunPlan make_plan(const CheckOptions& options, Device device, Log& log) {
+  RunPlan plan;
   plan.config = read_sound_config(options, device);
   plan.warnings = shared_file_warnings(plan.config);
   if (has_task(plan.config)) {
@@ -175,6 +183,7 @@ Plan make_plan(const CheckOptions& options, Device device, Log& log) {
   const std::optional<Corpus> corpus =
       options.data ? prepare_corpus(plan.config, log, alone) : cached_corpus(plan.config);
   if (corpus) {
+    if (!options.data) report_unreadable(plan.config, *corpus, log);
     plan.config = fit_model_to_tokenizer(plan.config, *corpus->tokenizer);
     if (options.data) {
       plan.data = report_data(plan.config, *corpus, log);
@@ -193,10 +202,23 @@ Plan make_plan(const CheckOptions& options, Device device, Log& log) {
   return plan;
 }
 
+/// Whether the memory of a run is measured in a few seconds here: plan_memory computes up to two
+/// layers and two sequences, four times.
+bool is_quick_to_measure(const RunConfig& config) {
+  constexpr double few_seconds = 1e12;  // floating-point operations
+  ModelConfig small = config.model;
+  small.num_hidden_layers = std::min<std::int64_t>(2, small.num_hidden_layers);
+  const double predicted = has_task(config) ? 0 : config.masking.probability;
+  const StepFlops flops = step_flops(small, 9, config.data.sequence_length, predicted);
+  return flops.forward() + flops.backward(config.training.activation_checkpointing) < few_seconds;
+}
+
 Fit find_fit(const CheckOptions& options, const RunConfig& config) {
   Fit fit;
   fit.devices = options.devices.value_or(1);
+  fit.elsewhere = options.plans_elsewhere();
   if (!options.memory.empty()) fit.memory = parse_amount("--memory", options.memory);
+  if (!fit.elsewhere && machine_memory() > 0) fit.memory = machine_memory();
   const std::int64_t limit = config.training.batch_size / fit.devices;
   require_input(limit > 0,
                 "--gpus {}: training.batch_size {} leaves some of them without a sequence",
@@ -204,7 +226,7 @@ Fit find_fit(const CheckOptions& options, const RunConfig& config) {
   fit.plan = plan_memory(config, fit.devices);
   if (fit.memory) fit.largest = fit.plan.largest_micro_batch(*fit.memory, limit);
   while (fit.largest.value_or(0) > 0 && config.training.batch_size % *fit.largest != 0)
-    --*fit.largest;  // it must divide the batch
+    --*fit.largest;  // a micro-batch must divide the batch
   require_input(
       options.speed.empty() || options.bandwidth || fit.devices == 1,
       "--speed with several devices needs --bandwidth, the GB a second in and out of each");
@@ -215,7 +237,7 @@ Fit find_fit(const CheckOptions& options, const RunConfig& config) {
   return fit;
 }
 
-/// InputError when the run does not fit.
+/// Throws an InputError if the run does not fit into the memory of a device.
 void require_fit(const Fit& fit, const RunConfig& config) {
   const std::int64_t batch = config.training.micro_batch_size, needed = fit.plan.total(batch);
   if (!fit.memory || needed <= *fit.memory) return;
@@ -224,171 +246,27 @@ void require_fit(const Fit& fit, const RunConfig& config) {
           ? fmt::format("training.micro_batch_size {} is the largest that fits", *fit.largest)
           : "not even one sequence fits: set training.activation_checkpointing: true, "
             "training.zero: 1 or a smaller model";
-  throw InputError(fmt::format("the run needs {} on each device, --memory allows {}; {}",
-                               memory_text(static_cast<double>(needed)),
-                               memory_text(static_cast<double>(*fit.memory)), advice));
-}
-
-// ---- For programs -------------------------------------------------------------------------------
-
-Json to_json(const DocumentReport& set) {
-  Json left_out = Json::object();
-  for (std::size_t i = 0; i < skip_reasons; ++i) {
-    const Skipped& skipped = set.text.skipped[i];
-    if (skipped.count > 0)
-      left_out[describe(static_cast<SkipReason>(i))] = {{"count", skipped.count},
-                                                        {"first", skipped.first}};
-  }
-  return {{"files", set.text.files},
-          {"documents_read", set.text.documents},
-          {"bytes_read", set.text.bytes},
-          {"left_out", left_out},
-          {"documents", set.documents},
-          {"tokens", set.tokens},
-          {"median_tokens_per_document", set.median},
-          {"longest_document", set.longest},
-          {"documents_cut", set.cut},
-          {"remainders_dropped", set.dropped},
-          {"unknown_tokens", set.unknown},
-          {"sequences", set.sequences}};
-}
-
-Json to_json(const Fit& fit, std::int64_t micro_batch) {
-  const auto optional = [](const auto& value) { return value ? Json(*value) : Json(); };
-  Json json = {{"devices", fit.devices}};
-  for (const auto& [part, bytes] : bytes_by_part(fit.plan, micro_batch)) json[part] = bytes;
-  json["largest_micro_batch_size"] = optional(fit.largest);
-  json["communication_seconds"] = fit.time ? Json(fit.time->communication) : Json();
-  json["computation_seconds"] = fit.time ? optional(fit.time->computation) : Json();
-  json["step_seconds"] = fit.time ? optional(fit.time->step) : Json();
-  return json;
-}
-
-Json to_json(const Plan& plan) {
-  const TrainingConfig& training = plan.config.training;
-  const std::int64_t length = plan.config.data.sequence_length;
-  Json json = {{"ok", true},
-               {"parameters", plan.parameters},
-               {"steps", training.steps || plan.sequences
-                             ? Json(total_steps(training, plan.sequences.value_or(0)))
-                             : Json()},
-               {"batch_size", training.batch_size},
-               {"sequence_length", length},
-               {"max_tokens_per_step", training.batch_size * length},
-               {"sequences", plan.sequences ? Json(*plan.sequences) : Json()},
-               {"epochs", plan.sequences ? Json(epochs(plan.config, *plan.sequences)) : Json()},
-               {"warnings", plan.warnings}};
-  if (plan.fit) json["memory"] = to_json(*plan.fit, training.micro_batch_size);
-  if (plan.task) json["data"] = describe(*plan.task, plan.config);
-  if (!plan.data) return json;
-  Json samples = Json::array();
-  for (const auto& sample : plan.data->samples) samples.push_back(shown(sample, false));
-  json["data"] = {
-      {"train", to_json(plan.data->train)},  {"validation", to_json(plan.data->validation)},
-      {"duplicates", plan.data->duplicates}, {"overlap", plan.data->overlap},
-      {"padding", plan.data->padding},       {"samples", samples}};
-  return json;
-}
-
-// ---- For people ---------------------------------------------------------------------------------
-
-void print(const DataReport& report) {
-  const DocumentReport &a = report.train, &b = report.validation;
-  fmt::print("\n{:<40}{:>16}{:>16}\n", "", "training", "validation");
-  const auto row = [](const std::string& name, auto x, auto y) {
-    fmt::print("{:<40}{:>16}{:>16}\n", name, x, y);
-  };
-  row("files", a.text.files, b.text.files);
-  row("documents read", a.text.documents, b.text.documents);
-  row("bytes", a.text.bytes, b.text.bytes);
-  for (std::size_t i = 0; i < skip_reasons; ++i) {
-    const Skipped &x = a.text.skipped[i], &y = b.text.skipped[i];
-    if (x.count + y.count > 0)
-      row(fmt::format("left out: {}", describe(static_cast<SkipReason>(i))), x.count, y.count);
-  }
-  row("documents taken", a.documents, b.documents);
-  row("tokens", a.tokens, b.tokens);
-  row("tokens of a document: median", a.median, b.median);
-  row("tokens of a document: longest", a.longest, b.longest);
-  row("documents cut into several sequences", a.cut, b.cut);
-  row("remainders dropped as too short", a.dropped, b.dropped);
-  const auto share = [](const DocumentReport& set) {
-    return fmt::format("{:.3f} %",
-                       100 * static_cast<double>(set.unknown) / static_cast<double>(set.tokens));
-  };
-  row("unknown tokens", share(a), share(b));
-  row("sequences", a.sequences, b.sequences);
-  for (std::size_t i = 0; i < skip_reasons; ++i) {
-    for (const DocumentReport* set : {&a, &b}) {
-      const Skipped& skipped = set->text.skipped[i];
-      if (skipped.count > 0)
-        fmt::print("first left out as {}: {}\n", describe(static_cast<SkipReason>(i)),
-                   skipped.first);
-    }
-  }
-  fmt::print("\npadding: {:.1f} % of a batch\n", 100 * report.padding);
-  fmt::print(
-      "training documents that repeat another: {}; validation documents found in training: {}\n",
-      report.duplicates, report.overlap);
-  fmt::print(
-      "(equal by a 128-bit hash of their tokens, of which 16 bytes a training document are "
-      "held)\n");
-  const bool colour = ::isatty(STDOUT_FILENO) == 1;
-  const char* key = colour ? "\x1b[33mmasked\x1b[0m, \x1b[31mreplaced\x1b[0m, \x1b[32mkept\x1b[0m"
-                           : "[word→[MASK]] masked, [word→other] replaced, [word→word] kept";
-  fmt::print("\nas the model sees it; original→seen: {}\n", key);
-  for (const auto& sample : report.samples) fmt::print("  {}\n", shown(sample, colour));
-}
-
-void print(const Fit& fit, const RunConfig& config) {
-  for (const std::string& line : describe(fit.plan, config, fit.devices)) fmt::print("{}\n", line);
-  if (fit.largest)
-    fmt::print("largest micro_batch_size in {}: {}\n",
-               memory_text(static_cast<double>(*fit.memory)), *fit.largest);
-  if (!fit.time) return;
-  if (fit.devices > 1) fmt::print("communication of a step: {:.4g} s\n", fit.time->communication);
-  if (!fit.time->step) return;
-  fmt::print("computation of a step: {:.4g} s\n", *fit.time->computation);
-  const auto tokens = static_cast<double>(config.training.batch_size * config.data.sequence_length);
-  fmt::print("a step: {:.4g} s, {:.0f} tokens a second, all sequences at full length\n",
-             *fit.time->step, tokens / *fit.time->step);
-}
-
-void print(const Plan& plan) {
-  const TrainingConfig& training = plan.config.training;
-  const std::int64_t length = plan.config.data.sequence_length;
-  fmt::print("ok\nparameters: {}\n", plan.parameters);
-  const std::string extent = training.steps ? fmt::format("{} steps", *training.steps)
-                                            : fmt::format("{} epochs", training.epochs.value_or(1));
-  fmt::print("training: {} of {} sequences of at most {} tokens: at most {} tokens a step\n",
-             extent, training.batch_size, length, training.batch_size * length);
-  if (plan.sequences) {
-    fmt::print("data: {} sequences; the run goes over them {:.2f} times\n", *plan.sequences,
-               epochs(plan.config, *plan.sequences));
-  } else {
-    fmt::print("data: not read yet; --data reads and describes it\n");
-  }
-  if (plan.fit) print(*plan.fit, plan.config);
-  if (plan.data) print(*plan.data);
-  if (plan.task) {
-    for (const std::string& line : describe(*plan.task, plan.config)) fmt::print("{}\n", line);
-  }
+  throw InputError(
+      fmt::format("the run needs {}{} {}; {}", memory_text(static_cast<double>(needed)),
+                  fit.elsewhere ? " on each device, --memory allows" : ", and this machine has",
+                  memory_text(static_cast<double>(*fit.memory)), advice));
 }
 
 void run(const CheckOptions& options) {
   const Device device = options.common.apply();
   Log log(options.common.quiet);
   try {
-    Plan plan = make_plan(options, device, log);
-    if (options.asks_for_memory()) plan.fit = find_fit(options, plan.config);
+    RunPlan plan = make_plan(options, device, log);
+    if (options.plans_elsewhere() || (device.is_cpu() && is_quick_to_measure(plan.config)))
+      plan.fit = find_fit(options, plan.config);
+    if (plan.fit) require_fit(*plan.fit, plan.config);
     if (options.json) {
-      fmt::print("{}\n", to_json(plan).dump());
+      fmt::print("{}\n", plan_json(plan));
     } else {
       print(plan);
-      std::fflush(stdout);  // before the warnings
+      std::fflush(stdout);  // the report appears before the warnings
       for (const std::string& line : plan.warnings) log.warn(line);
     }
-    if (plan.fit) require_fit(*plan.fit, plan.config);
   } catch (const InputError& error) {
     if (options.json)
       fmt::print("{}\n", Json{{"ok", false}, {"errors", split_lines(error.what())}}.dump());

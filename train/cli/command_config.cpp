@@ -40,7 +40,7 @@ void run(const ConfigOptions& options) {
   }
 }
 
-/// "{quickstart,small,…}", as CLI11 writes fixed sets.
+/// The names of the recipes in the notation of CLI11 for fixed sets: "{quickstart,small,…}".
 std::string recipe_names() {
   std::vector<std::string_view> names;
   for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
@@ -65,7 +65,7 @@ Command add_config_command(CLI::App& app) {
   command->add_flag("--schema", options->schema,
                     "print the JSON Schema of a run's file, for editors");
   command->add_flag("--markdown", options->markdown, "print docs/config.md: all options in tables");
-  options->common.add_to(*command);
+  options->common.add_to(*command, {.set = false, .device = false, .threads = false});
   return {command, [options] { run(*options); }};
 }
 

@@ -1,4 +1,4 @@
-// nystrom doctor: tell what this machine and this build have, and what to do about what is missing.
+// nystrom doctor: check this machine and this build, and suggest a remedy for each problem.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -44,7 +44,7 @@ Command add_doctor_command(CLI::App& app) {
       "ok: in order; note: worth knowing; missing: this machine has something that this build "
       "cannot use.\n\nExample:\n  nystrom doctor");
   command->add_flag("--json", options->json, "print one JSON object");
-  options->common.add_to(*command);
+  options->common.add_to(*command, {.set = false});
   return {command, [options] { run(*options); }};
 }
 

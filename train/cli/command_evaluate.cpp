@@ -1,5 +1,5 @@
-// nystrom evaluate: measure how well a model predicts the masked tokens of a text, or does its
-// task.
+// nystrom evaluate: measure a model's predictions of masked tokens in a text, or its results on a
+// downstream task.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -23,6 +23,7 @@
 #include "train/logging/stop_signals.h"
 #include "train/pretrain/corpus.h"
 #include "train/pretrain/evaluation.h"
+#include "train/pretrain/text_record.h"
 
 namespace nystrom {
 namespace {
@@ -35,7 +36,7 @@ struct EvaluateOptions {
   std::vector<std::string> text, file;
   std::optional<std::string> config;
   std::int64_t batch = 16;
-  bool json = false;
+  bool document = false, json = false;
   Device device;
 };
 
@@ -55,6 +56,7 @@ Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder,
                            stop_if_asked();
                            return true;
                          });
+  report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
   communicator.require_same_files("--text",
                                   file_checksum(scratch.path() / "tokens" / "index.json"));
   const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
@@ -144,9 +146,11 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
   if (!cut.empty()) log.say(fmt::format("{} examples: {}", dataset->counts().examples, cut));
   const TaskEvaluation result = measure(options, task, dataset, log, communicator);
   if (!communicator.is_first()) return;
+  const TaskScores baseline = constant_scores(*dataset);
   if (options.json) {
     nlohmann::ordered_json json = {{"examples", dataset->examples()}, {"loss", result.loss}};
     for (const auto& [name, value] : result.scores.values) json[name] = value;
+    json["baseline"] = baseline.decisive;
     fmt::print("{}\n", json.dump());
     return;
   }
@@ -154,6 +158,8 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
   for (const auto& [name, value] : result.scores.values)
     fmt::print("{:<14}{:>8.4f}\n", name, value);
   fmt::print("{:<14}{:>8.4f}\n", "loss", result.loss);
+  fmt::print("always {}: {} {:.4f}\n", constant_prediction(dataset->target()), baseline.metric,
+             baseline.decisive);
 }
 
 void run(EvaluateOptions options, Communicator& communicator, Device device) {
@@ -170,6 +176,10 @@ void run(EvaluateOptions options, Communicator& communicator, Device device) {
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
   const bool task = !options.file.empty();
+  if (options.document) {
+    require_input(task, "--document says how --file is read; with --text leave it out");
+    options.common.overrides.push_back("task.format=folders");
+  }
   const SplitOverrides overrides(options.common.overrides,
                                  task ? std::vector<std::string>{"task", "data"}
                                       : std::vector<std::string>{"data", "masking", "seed"});
@@ -177,6 +187,10 @@ void run(EvaluateOptions options, Communicator& communicator, Device device) {
   require_input(!task || folder.config.head != Head::masked_lm,
                 "{}: is a masked language model and does no task; --text evaluates it",
                 printable_path(folder.path));
+  require_input(task || folder.config.head == Head::masked_lm,
+                "{}: is no masked language model, which --text evaluates; it is a {}: --file gives "
+                "it the files of its task",
+                printable_path(folder.path), enum_name(folder.config.head));
   if (task) {
     evaluate_files(options, folder, overrides.run, log, communicator);
   } else {
@@ -184,8 +198,8 @@ void run(EvaluateOptions options, Communicator& communicator, Device device) {
   }
 }
 
-/// In several processes a request to stop ends all (130, as Interrupted does), whichever got it:
-/// the others would wait for its part.
+/// Runs the evaluation. A stop signal to one of several processes ends all of them with exit code
+/// 130, because the others would wait for its part.
 void run_or_end_all(const EvaluateOptions& options, Communicator& communicator, Device device) {
   try {
     run(options, communicator, device);
@@ -220,6 +234,9 @@ Command add_evaluate_command(CLI::App& app) {
   command->add_option("--file", options->file, "files of the model's task: paths and patterns");
   command->add_option("--config", options->config,
                       "YAML file whose task section describes the files; default: the model's own");
+  command->add_flag("--document", options->document,
+                    "--file names folders with a subfolder for each label, and a document in each "
+                    "file; default: as in training");
   command->add_option("--batch", options->batch, "sequences computed at once")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();

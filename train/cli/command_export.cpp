@@ -1,4 +1,4 @@
-// nystrom export: write a model as a Hugging Face folder with tokenizer and model card.
+// nystrom export: write a model as a Hugging Face folder with its tokenizer and a model card.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -9,6 +9,7 @@
 #include "core/check.h"
 #include "train/cli/commands.h"
 #include "train/export/export.h"
+#include "train/export/export_score.h"
 
 namespace nystrom {
 namespace {
@@ -18,10 +19,12 @@ using Json = nlohmann::ordered_json;
 struct ExportCommand {
   CommonOptions common;
   std::string model, folder, attention;
+  std::vector<std::string> text;
   bool verify = false, json = false;
 };
 
-Json to_json(const std::string& folder, const ExportResult& result) {
+Json to_json(const std::string& folder, const ExportResult& result,
+             const std::optional<ExportScores>& scores) {
   Json differences = Json::array();
   for (const ExportDifference& each : result.differences) {
     differences.push_back({{"tokens", each.tokens},
@@ -29,18 +32,37 @@ Json to_json(const std::string& folder, const ExportResult& result) {
                            {"absolute", each.absolute},
                            {"relative", each.relative}});
   }
-  return {{"folder", folder},
-          {"parameters", result.parameters},
-          {"files", result.files},
-          {"differences", differences}};
+  Json json = {{"folder", folder},
+               {"parameters", result.parameters},
+               {"files", result.files},
+               {"differences", differences}};
+  if (!scores) return json;
+  for (const RuntimeScore& each : scores->runtimes) {
+    Json runtime = {{"runtime", each.runtime}, {"loss", each.loss}, {each.metric, each.value}};
+    if (each.agreement) runtime["same_prediction"] = *each.agreement;
+    json["scores"].push_back(runtime);
+  }
+  return json;
 }
 
-void print(const std::string& folder, const ExportResult& result) {
+void print(const ExportScores& scores) {
+  fmt::print("read back: equal; on {}:\n", scores.data);
+  fmt::print("{:<14}{:>8}{:>14}{:>18}\n", "", "loss", scores.runtimes[0].metric, "same prediction");
+  for (const RuntimeScore& each : scores.runtimes) {
+    const std::string same = each.agreement ? fmt::format("{:.2f} %", 100 * *each.agreement) : "-";
+    fmt::print("{:<14}{:>8.4f}{:>14.4f}{:>18}\n", each.runtime, each.loss, each.value, same);
+  }
+}
+
+void print(const std::string& folder, const ExportResult& result,
+           const std::optional<ExportScores>& scores) {
   fmt::print("{}: {} parameters; {}\n", folder, result.parameters, fmt::join(result.files, ", "));
   if (result.differences.empty()) return;
-  fmt::print(
-      "read back: equal; largest difference of results between nystrom and transformers, on sample "
-      "texts:\n");
+  if (scores)
+    print(*scores);
+  else
+    fmt::print("read back: equal; --text FILE also compares loss and predictions\n");
+  fmt::print("largest difference of results between nystrom and transformers, on sample texts:\n");
   fmt::print("{:>8} {:>10} {:>12} {:>12}\n", "tokens", "padded to", "absolute", "relative");
   for (const ExportDifference& each : result.differences) {
     fmt::print("{:>8} {:>10} {:>12.2e} {:>12.2e}\n", each.tokens, each.positions, each.absolute,
@@ -50,15 +72,19 @@ void print(const std::string& folder, const ExportResult& result) {
 
 void run(const ExportCommand& options) {
   options.common.apply();
+  require_input(options.text.empty() || options.verify,
+                "--text is compared by --verify; give both, or neither");
   Log log(options.common.quiet);
   const ModelFolder source = open_model_folder(options.model, options.common.overrides, log);
   const ExportResult result =
       export_model(source, options.folder, {options.attention == "softmax", options.verify}, log);
   const std::string folder = printable_path(options.folder);
+  const auto scores = options.verify ? score_export(options.folder, source, options.text, log)
+                                     : std::optional<ExportScores>();
   if (options.json) {
-    fmt::print("{}\n", to_json(folder, result).dump());
+    fmt::print("{}\n", to_json(folder, result, scores).dump());
   } else {
-    print(folder, result);
+    print(folder, result, scores);
   }
 }
 
@@ -85,9 +111,13 @@ Command add_export_command(CLI::App& app) {
       ->check(CLI::IsMember({"softmax"}));
   command->add_flag(
       "--verify", options->verify,
-      "read the folder back, and measure how far transformers' attention is from the model's own");
+      "read the folder back; compare loss, metric and predictions of the model here and in "
+      "transformers on real text, and their results on sample texts");
+  command->add_option("--text", options->text,
+                      "text files, or files of the model's task, for --verify; default: the run's "
+                      "validation data");
   command->add_flag("--json", options->json, "print one JSON object");
-  options->common.add_to(*command);
+  options->common.add_to(*command, {.device = false});
   return {command, [options] { run(*options); }};
 }
 

@@ -1,4 +1,4 @@
-// nystrom extend: a folder with a longer position table, for training on at that length.
+// nystrom extend: write a model with a longer position table, for further training at that length.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -56,7 +56,7 @@ Command add_extend_command(CLI::App& app) {
                    "tile: new positions repeat the trained ones; interpolate: these are stretched")
       ->check(CLI::IsMember({"tile", "interpolate"}))
       ->capture_default_str();
-  options->common.add_to(*command);
+  options->common.add_to(*command, {.device = false});
   return {command, [options] { run(*options); }};
 }
 

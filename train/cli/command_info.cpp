@@ -1,4 +1,4 @@
-// nystrom info: what a model is, without building it; of a run also what memory it takes.
+// nystrom info: describe a model without allocating it, and the memory that a run needs.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -8,11 +8,14 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
+#include "data/tokenizers/tokenizer_folder.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
 #include "train/config/config_io.h"
+#include "train/finetune/finetune.h"
 #include "train/formats/hf_config.h"
 #include "train/plan/memory_plan.h"
+#include "train/pretrain/corpus.h"
 
 namespace nystrom {
 namespace {
@@ -25,8 +28,7 @@ struct InfoOptions {
   bool json = false;
 };
 
-/// The part of a model that a parameter belongs to: its path down to the layer, without what lies
-/// below.
+/// The part of the model to which a parameter belongs: the prefix of its name down to the layer.
 std::string part_of(const std::string& name) {
   constexpr std::string_view layers = "nystromformer.encoder.layer.";
   if (name.starts_with(layers)) return name.substr(0, name.find('.', layers.size()));
@@ -34,7 +36,7 @@ std::string part_of(const std::string& name) {
   return name.substr(0, name.find('.', name.find('.') + 1));
 }
 
-/// "[b, n, vocab]" of the head's result.
+/// The name and shape of the head's output: "logits [b, n, 30000]". b is the batch, n the length.
 std::string output_of(const ModelConfig& config) {
   switch (config.head) {
     case Head::masked_lm: return fmt::format("logits [b, n, {}]", config.vocab_size);
@@ -49,7 +51,7 @@ std::string output_of(const ModelConfig& config) {
              : fmt::format("last_hidden_state [b, n, {}]", config.hidden_size);
 }
 
-/// Declares the model without allocating it.
+/// A description of the model as JSON. The model is declared but not allocated.
 Json describe(const ModelConfig& config) {
   const Model model(config);
   Json parameters = Json::array();
@@ -90,13 +92,26 @@ void print(const Json& info) {
     fmt::print("  {:<72} {}\n", tensor["name"].get<std::string>(), tensor["shape"].dump());
 }
 
+/// Gives the model the vocabulary of a tokenizer that exists. One that is still to be trained, and
+/// those of tasks' files, leave it as it is.
+void fit_to_known_tokenizer(RunConfig& config, Log& log) {
+  const auto& path = config.tokenizer.path;
+  if (has_task(config) && (config.tokenizer.builtin || (path && std::filesystem::exists(*path))))
+    fit_model_to_task(config, log);
+  else if (!has_task(config) && path && std::filesystem::exists(*path))
+    config = fit_model_to_tokenizer(std::move(config), *open_tokenizer(*path));
+}
+
 void run(const InfoOptions& options) {
   options.common.apply();
   const std::filesystem::path target = options.target;
   const bool yaml = target.extension() == ".yaml" || target.extension() == ".yml";
   Log log(options.common.quiet);
   std::optional<RunConfig> run;
-  if (yaml) run = read_config(options.target, start_defaults, options.common.overrides);
+  if (yaml) {
+    run = read_config(options.target, start_defaults, options.common.overrides);
+    fit_to_known_tokenizer(*run, log);
+  }
   Json info =
       describe(run ? run->model : open_model_folder(target, options.common.overrides, log).config);
   std::optional<MemoryPlan> memory;
@@ -129,7 +144,7 @@ Command add_info_command(CLI::App& app) {
                    "Hugging Face folder, run directory or checkpoint, or the YAML file of a run")
       ->required();
   command->add_flag("--json", options->json, "print one JSON object");
-  options->common.add_to(*command);
+  options->common.add_to(*command, {.device = false, .threads = false});
   return {command, [options] { run(*options); }};
 }
 

@@ -1,4 +1,4 @@
-// nystrom listops: write the ListOps task of Long Range Arena.
+// nystrom listops: generate the ListOps task of Long Range Arena.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -81,7 +81,7 @@ Command add_listops_command(CLI::App& app) {
   count("--max-length", options->listops.max_length, "an expression has fewer symbols", 2);
   command->add_option("--seed", options->listops.seed, "decides what is drawn")
       ->capture_default_str();
-  options->common.add_to(*command);
+  options->common.add_to(*command, {.set = false, .device = false});
   return {command, [options] { run(*options); }};
 }
 

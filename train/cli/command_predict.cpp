@@ -1,4 +1,4 @@
-// nystrom predict: say what a model predicts: what stands at a mask, or what its task asks for.
+// nystrom predict: print a model's predictions: tokens for masks, or the results of its task.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -13,6 +13,7 @@
 #include "data/tasks/task_report.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
+#include "train/cli/prediction_stream.h"
 #include "train/finetune/task_predict.h"
 #include "train/pretrain/fill_mask.h"
 
@@ -27,117 +28,24 @@ struct PredictOptions {
   std::vector<std::string> texts, choices;
   std::optional<std::string> pair, config;
   std::int64_t top_k = 5, batch = 16;
-  bool as_text = false, json = false, skip_bad = false;
+  bool as_text = false, document = false, json = false, skip_bad = false;
   Device device;
 };
 
-std::string shown(const std::string& text) { return printable(text, std::string::npos); }
-
-/// Characters of a text that printable() made fit for a terminal.
+/// The number of code points in UTF-8 text.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
     return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
   }));
 }
 
-// ---- In order, a window of examples at a time ---------------------------------------------------
-
-/// What is printed for each of some examples, in their order.
-using Predict = std::function<std::vector<std::string>(const std::vector<Example>&)>;
-
-/// Predicts examples as they come, and prints in their order. What cannot be read or predicted ends
-/// it, or is marked in its place.
-class Stream {
- public:
-  /// `window` examples are predicted at once.
-  Stream(const PredictOptions& options, std::size_t window, Predict predict)
-      : options_(options), window_(window), predict_(std::move(predict)) {}
-
-  void add(Example example) {
-    slots_.emplace_back();
-    waiting_.push_back(std::move(example));
-    if (slots_.size() >= window_) flush();
-  }
-
-  /// In the place of an example: why there is none. Throws it unless bad ones are to be skipped.
-  void add_bad(const std::string& message) {
-    if (!options_.skip_bad) {
-      flush();
-      throw InputError(message + "; --skip-bad marks such a line and goes on");
-    }
-    slots_.emplace_back(message);
-    if (slots_.size() >= window_) flush();
-  }
-
-  /// Prints everything added.
-  void flush() {
-    const std::vector<Example> examples = std::exchange(waiting_, {});
-    const std::vector<std::optional<std::string>> slots = std::exchange(slots_, {});
-    const std::vector<std::string> outputs = all(examples);
-    std::size_t next = 0;
-    for (const auto& bad : slots) fmt::print("{}\n", bad ? marked(*bad) : outputs[next++]);
-    total_ += slots.size();
-  }
-
-  std::size_t total() const { return total_; }
-  std::size_t bad() const { return bad_; }
-
- private:
-  /// One bad example must not take the others with it.
-  std::vector<std::string> all(const std::vector<Example>& examples) {
-    if (examples.empty()) return {};
-    if (!options_.skip_bad) return predict_(examples);
-    try {
-      return predict_(examples);
-    } catch (const InputError&) {
-      std::vector<std::string> outputs;
-      for (const Example& example : examples) {
-        try {
-          outputs.push_back(predict_({example}).front());
-        } catch (const InputError& error) {
-          outputs.push_back(marked(error.what()));
-        }
-      }
-      return outputs;
-    }
-  }
-
-  std::string marked(const std::string& message) {
-    ++bad_;
-    return options_.json ? nlohmann::json{{"error", message}}.dump()
-                         : "not predicted: " + shown(message);
-  }
-
-  const PredictOptions& options_;
-  std::size_t window_;
-  Predict predict_;
-  std::vector<Example> waiting_;  // to predict
-  std::vector<std::optional<std::string>>
-      slots_;  // in the order of the input: nothing for an example, a message for a bad one
-  std::size_t total_ = 0, bad_ = 0;
-};
-
-void add_file(Stream& stream, const TaskConfig& task, const std::string& file) {
-  const auto reader = open_examples(task, {file}, Labelled::optional);
-  while (true) {
-    std::string bad;
-    try {
-      std::optional<Example> example = reader->next();
-      if (!example) return;
-      stream.add(std::move(*example));
-    } catch (const BadRow& error) {
-      bad = error.what();
-    }
-    if (!bad.empty()) stream.add_bad(bad);
-  }
-}
-
-bool is_file(const PredictOptions& options, const std::string& text) {
+/// Whether an argument names a file or a folder.
+bool is_path(const PredictOptions& options, const std::string& text) {
   std::error_code error;
-  return !options.as_text && fs::is_regular_file(text, error);
+  return !options.as_text && (fs::is_regular_file(text, error) || fs::is_directory(text, error));
 }
 
-/// Whether an argument looks like the name of a file of data, compressed or not.
+/// Whether an argument looks like the name of a data file, compressed or not.
 bool ends_like_data(const std::string& word) {
   fs::path name = word;
   if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
@@ -147,39 +55,46 @@ bool ends_like_data(const std::string& word) {
          std::end(endings);
 }
 
-/// The arguments as they were given. InputError, before anything is predicted, for one that is
-/// neither a file nor meant as a text.
+/// Whether an argument looks like the name of a file or folder: one word with a slash or a
+/// wildcard.
+bool looks_like_path(const std::string& word) {
+  return word.find_first_of(" \t\n") == word.npos && word.find_first_of("/*") != word.npos;
+}
+
+/// The arguments as the user gave them. Throws an InputError for an empty argument, and without
+/// --as-text also for one that looks like a missing file or folder.
 std::vector<std::string> checked_texts(const PredictOptions& options) {
   std::vector<std::string> texts;
   for (const std::string& word : options.texts) {
     const std::string text = unescape_brackets(word);
-    std::error_code ignored;
     require_input(!text.empty(), "TEXT is empty; give a text, or the name of a file");
-    require_input(
-        options.as_text || !fs::is_directory(text, ignored),
-        "{}: is a folder; give a text, or the name of a file; --as-text takes it for a text",
-        printable_path(text));
-    require_input(options.as_text || is_file(options, text) || !ends_like_data(text),
-                  "{}: no such file; --as-text takes it for a text", printable_path(text));
+    const bool path = options.document || ends_like_data(text) || looks_like_path(text);
+    require_input(options.as_text || is_path(options, text) || !path,
+                  "{}: no such file or folder; --as-text takes it for a text",
+                  printable_path(text));
+    require_input(options.as_text || text != "-",
+                  "-: texts are not read from standard input; give texts or files, or --as-text");
     texts.push_back(text);
   }
   return texts;
 }
 
-void finish(Stream& stream, const PredictOptions& options, Log& log) {
-  stream.flush();
-  if (options.skip_bad && stream.bad() > 0)
-    log.warn(fmt::format("{} of {} were not predicted", stream.bad(), stream.total()));
-}
-
-/// For what takes neither --pair nor --choice; `why` says what it is.
+/// Throws an InputError if --pair or --choice is given. `why` is the reason in the message.
 void refuse_parts(const PredictOptions& options, const std::string& why) {
   require_input(!options.pair && options.choices.empty(),
                 "{} goes with a text on the command line, for a task; {}",
                 options.pair ? "--pair" : "--choice", why);
 }
 
-/// Where an example stands, for messages: of a file, or of the command line.
+/// Throws an InputError if `path` is a folder. `why` is the reason in the message.
+void refuse_folder(const std::string& path, const std::string& why) {
+  require_input(!fs::is_directory(path),
+                "{}: is a folder, and {}; give a text, or the name of a file; --as-text takes it "
+                "for a text",
+                printable_path(path), why);
+}
+
+/// The place of an example for messages: a place in a file, or its text on the command line.
 std::string place_of(const Example& example) {
   return example.file ? example.place() : fmt::format("'{}'", printable(example.text, 60));
 }
@@ -204,29 +119,32 @@ std::string rendered(const std::string& text, const std::vector<std::vector<Mask
 
 void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
   refuse_parts(options, "this is a masked language model");
+  require_input(!options.document, "--document is for tasks; this is a masked language model");
   const auto tokenizer = open_masked_lm_tokenizer(folder);
   require_input(options.top_k <= folder.config.vocab_size,
                 "--top-k {}: the model knows only {} tokens", options.top_k,
                 folder.config.vocab_size);
   const auto model =
       load_model(folder.path, folder.config, DType::f32, StoreMode::inference, options.device);
-  Stream stream(options, 1, [&](const std::vector<Example>& examples) {
-    std::vector<std::string> outputs;
-    for (const Example& example : examples) {
-      const auto masks = with_context(place_of(example), [&] {
-        return fill_masks(*model, *tokenizer, example.text, options.top_k);
+  PredictionStream stream(
+      options.skip_bad, options.json, 1, [&](const std::vector<Example>& examples) {
+        std::vector<std::string> outputs;
+        for (const Example& example : examples) {
+          const auto masks = with_context(place_of(example), [&] {
+            return fill_masks(*model, *tokenizer, example.text, options.top_k);
+          });
+          outputs.push_back(options.json ? fill_mask_json(masks) : rendered(example.text, masks));
+        }
+        return outputs;
       });
-      outputs.push_back(options.json ? fill_mask_json(masks) : rendered(example.text, masks));
-    }
-    return outputs;
-  });
   TaskConfig lines;
   lines.kind = TaskKind::classification;
   lines.format = TaskFormat::lines;
   lines = resolve_task(lines);
   for (const std::string& text : options.texts) {
-    if (is_file(options, text)) {
-      add_file(stream, lines, text);
+    if (is_path(options, text)) {
+      refuse_folder(text, "a masked language model fills masks line by line");
+      stream.add_file(lines, text);
       continue;
     }
     require_input(options.as_text || text.find_first_of(" [<") != text.npos,
@@ -235,16 +153,21 @@ void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
     example.text = text;
     stream.add(std::move(example));
   }
-  finish(stream, options, log);
+  stream.finish(log);
 }
 
 // ---- Tasks --------------------------------------------------------------------------------------
 
+/// Whether an example is a whole file, known by its name (TaskFormat::documents).
+bool is_document(const Example& example) { return example.file && example.id == *example.file; }
+
 std::string rendered(const Example& example, const Prediction& prediction) {
-  std::string text = example.pixels.empty() ? example.text : example.place();
+  const bool named = !example.pixels.empty() || is_document(example);
+  std::string text = !example.pixels.empty() ? example.place()
+                     : is_document(example)  ? example.id
+                                             : example.text;
   if (text.empty()) text = fmt::format("{}", fmt::join(example.words, " "));
-  std::string result =
-      example.id.empty() || !example.pixels.empty() ? shown(text) : shown(example.id + ": " + text);
+  std::string result = example.id.empty() || named ? shown(text) : shown(example.id + ": " + text);
   if (prediction.value) return result + fmt::format("\n  {:.4f}", *prediction.value);
   for (const Guess& guess : prediction.guesses) {
     result += fmt::format("\n  {:.4f}  {}", guess.score,
@@ -255,7 +178,8 @@ std::string rendered(const Example& example, const Prediction& prediction) {
   return result;
 }
 
-/// The example that words of the command line make. `takes_pair`: it may have a second text.
+/// An example from the command line. `takes_pair`: a second text is permitted. Throws an InputError
+/// if the task needs other parts.
 Example example_of(const PredictOptions& options, const TaskConfig& task, bool takes_pair,
                    const std::string& text) {
   Example example;
@@ -286,12 +210,29 @@ Example example_of(const PredictOptions& options, const TaskConfig& task, bool t
   return example;
 }
 
-/// The task with the format of a file that is predicted: by its ending, else one text a line.
+/// The output for an example. For a document the JSON object has its name.
+std::string output_of(const PredictOptions& options, const TaskModel& task, const Example& example,
+                      const Prediction& prediction) {
+  if (!options.json) return rendered(example, prediction);
+  const std::string json = prediction_json(task, prediction);
+  if (!is_document(example)) return json;
+  return fmt::format("{{\"document\":{},\"prediction\":{}}}", nlohmann::json(example.id).dump(),
+                     json);
+}
+
+/// The task with the format of the file or folder to predict. With --document, and for a model that
+/// was trained on documents, each file is one text. Otherwise the file's extension decides; other
+/// extensions mean one text per line. An override of task.format has precedence.
 TaskConfig task_of_file(const PredictOptions& options, TaskConfig task, const std::string& file) {
   for (const std::string& each : options.common.overrides)
     if (each.starts_with("task.format=")) return task;
+  if (options.document || task.format == TaskFormat::folders) {
+    task.format = TaskFormat::documents;
+    return task;
+  }
+  refuse_folder(file, "--document reads each file in it as one text");
   if (task.format == TaskFormat::cifar10 || task.format == TaskFormat::pathfinder)
-    return task;  // which hold no lines of text
+    return task;  // these formats contain images, not lines of text
   const std::string ending = fs::path(file).extension().string();
   const bool told = ending == ".tsv" || ending == ".csv" || ending == ".jsonl" ||
                     ending == ".json" || ending == ".conll";
@@ -299,7 +240,7 @@ TaskConfig task_of_file(const PredictOptions& options, TaskConfig task, const st
   return task;
 }
 
-/// What was cut in any of several calls, told as evaluation and training tell it.
+/// Counts truncated examples over several calls, and warns about them like evaluation and training.
 class CutExamples {
  public:
   explicit CutExamples(const TaskModel& task) : settings_(task.settings) {}
@@ -324,6 +265,7 @@ class CutExamples {
 void predict_files_of_features(const PredictOptions& options, const TaskModel& task, Log& log) {
   refuse_parts(options, "this task reads files of features");
   require_input(!options.as_text, "--as-text: this task reads files of features");
+  require_input(!options.document, "--document: this task reads files of features");
   CutExamples cut(task);
   for (const std::string& file : options.texts) {
     const Predictions predictions = predict_features(task, {file}, options.batch, options.top_k);
@@ -345,33 +287,35 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
   if (task.settings.task.kind == TaskKind::features)
     return predict_files_of_features(options, task, log);
   const TaskKind kind = *task.settings.task.kind;
-  const bool told =
-      options.config || fs::exists(folder.path / "config.yaml");  // whether the task has pairs
+  // A configuration says whether the task has pairs of texts.
+  const bool told = options.config || fs::exists(folder.path / "config.yaml");
   const bool may_be_pairs =
       (kind == TaskKind::classification || kind == TaskKind::regression) && !told;
   const bool takes_pair = kind == TaskKind::questions || kind == TaskKind::choice ||
                           task.settings.task.columns.pair || may_be_pairs;
-  const auto window = static_cast<std::size_t>(64 * options.batch);  // lengths are sorted within it
+  // predict_examples sorts the examples of a window by length.
+  const auto window = static_cast<std::size_t>(64 * options.batch);
   CutExamples cut(task);
-  Stream stream(options, window, [&](const std::vector<Example>& examples) {
-    const Predictions predictions = predict_examples(task, examples, options.batch, options.top_k);
-    cut.add(predictions.counts);
-    std::vector<std::string> outputs;
-    for (std::size_t i = 0; i < examples.size(); ++i) {
-      outputs.push_back(options.json ? prediction_json(task, predictions.all[i])
-                                     : rendered(examples[i], predictions.all[i]));
-    }
-    return outputs;
-  });
+  PredictionStream stream(
+      options.skip_bad, options.json, window, [&](const std::vector<Example>& examples) {
+        const Predictions predictions =
+            predict_examples(task, examples, options.batch, options.top_k);
+        cut.add(predictions.counts);
+        std::vector<std::string> outputs;
+        for (std::size_t i = 0; i < examples.size(); ++i) {
+          outputs.push_back(output_of(options, task, examples[i], predictions.all[i]));
+        }
+        return outputs;
+      });
   for (const std::string& text : options.texts) {
-    if (is_file(options, text)) {
-      refuse_parts(options, fmt::format("'{}' is a file", printable(text, 60)));
-      add_file(stream, task_of_file(options, task.settings.task, text), text);
+    if (is_path(options, text)) {
+      refuse_parts(options, fmt::format("'{}' is a file or folder", printable(text, 60)));
+      stream.add_file(task_of_file(options, task.settings.task, text), text);
     } else {
       stream.add(example_of(options, task.settings.task, takes_pair, text));
     }
   }
-  finish(stream, options, log);
+  stream.finish(log);
   cut.warn(log);
 }
 
@@ -402,17 +346,21 @@ Command add_predict_command(CLI::App& app) {
       "its ending says, else line by line; one\n"
       "that ends as such files do (.txt, .tsv, .csv, .json, .jsonl, .h5, .hdf5, .conll, also .gz, "
       ".zst) must be there; --as-text takes\n"
-      "all for texts. The results come in the order of the lines, whatever their number.\n\n"
+      "all for texts. The results come in the order of the lines, whatever their number.\n"
+      "A model trained on folders of documents reads each file as one text, and folders with all\n"
+      "files below them; --document does so for other models.\n\n"
       "Examples:\n  nystrom predict runs/small \"The ship sailed on the [MASK].\"\n  nystrom "
       "predict runs/small texts.txt --top-k 3 "
       "--json\n"
       "  nystrom predict runs/sst2 \"A gripping film.\" reviews.tsv --json --skip-bad\n"
-      "  nystrom predict runs/squad \"Who built it?\" --pair \"The bridge was built by Brunel.\"");
+      "  nystrom predict runs/reviews inbox/ --json\n  nystrom predict runs/squad \"Who built "
+      "it?\" --pair \"The bridge was built by Brunel.\"");
   command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
       ->required();
   command
       ->add_option("TEXT", options->texts,
-                   "texts (for a masked language model with [MASK] in them), or files")
+                   "texts (for a masked language model with [MASK] in them), files, or folders of "
+                   "documents")
       ->required();
   command
       ->add_option(
@@ -434,6 +382,8 @@ Command add_predict_command(CLI::App& app) {
       ->capture_default_str();
   command->add_flag("--as-text", options->as_text,
                     "take each TEXT for a text, even one that names a file");
+  command->add_flag("--document", options->document,
+                    "read each file, and each file in a folder, as one text");
   command->add_flag("--skip-bad", options->skip_bad,
                     "mark a line that cannot be predicted, and go on");
   command->add_flag("--json", options->json, "print one JSON line a text");

@@ -1,4 +1,4 @@
-// nystrom prepare: train the tokenizer if asked and turn the text of a run into token shards.
+// nystrom prepare: train the tokenizer if the run has none, and tokenize its text into shards.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -21,8 +21,7 @@ struct PrepareOptions {
 
 void run(const PrepareOptions& options, Communicator& communicator) {
   const RunConfig config = read_config(options.config, start_defaults, options.common.overrides);
-  const auto wrong = messages_of(validate_pretraining(config));
-  require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
+  require_none(validate_pretraining(config));
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
   for (const std::string& line : shared_file_warnings(config)) log.warn(line);
@@ -46,7 +45,7 @@ Command add_prepare_command(CLI::App& app) {
       "Started by mpirun or srun, the processes tokenize together.\n\nExample:\n  nystrom prepare "
       "my.yaml");
   command->add_option("CONFIG", options->config, "YAML file of the run")->required();
-  options->common.add_to(*command);
+  options->common.add_to(*command, {.device = false});
   return {command,
           [options] {
             const auto work = [&](Communicator& communicator, Device) {

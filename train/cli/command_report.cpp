@@ -1,4 +1,4 @@
-// nystrom report: a page that shows a run, or compares several.
+// nystrom report: write a page that shows one run or compares several.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -21,20 +21,24 @@ struct ReportCommand {
   CommonOptions common;
   std::vector<std::string> runs, texts;
   std::string output;
+  std::int64_t examples = 2000;
 };
 
-std::string page_of_run(const ReportCommand& options, const RunRecord& run, Log& log) {
+std::string page_of_run(const ReportCommand& options, const RunRecord& run, Device device,
+                        Log& log) {
   const bool masked_lm = !has_task(run.config);
   require_input(masked_lm || options.texts.empty(),
                 "--text: {} trains a task; masks are filled by masked language models", run.name);
   std::vector<std::string> texts;
   for (const std::string& text : options.texts) texts.push_back(unescape_brackets(text));
-  return run_report(run,
-                    texts.empty() ? read_mask_samples(run.path) : sample_masks(run, texts, log),
-                    read_study(run.path));
+  return run_report(
+      run, texts.empty() ? read_mask_samples(run.path) : sample_masks(run, texts, log),
+      read_study(run.path),
+      masked_lm || options.examples == 0 ? TaskFindings()
+                                         : find_task_errors(run, options.examples, device, log));
 }
 
-/// A sweep's folder stands for its runs.
+/// The page that compares several runs. A single argument is the folder of a sweep.
 std::string page_of_runs(const ReportCommand& options) {
   require_input(options.texts.empty(), "--text: goes with one run");
   SweepRecord sweep;
@@ -46,18 +50,18 @@ std::string page_of_runs(const ReportCommand& options) {
     if (is_sweep) sweep = read_sweep(run);
     if (!is_sweep) sweep.runs.push_back(read_run(run));
   }
-  return comparison_report(sweep.runs, sweep.points);
+  return comparison_report(sweep.runs, sweep.sweep);
 }
 
 void run(const ReportCommand& options) {
-  options.common.apply();
+  const Device device = options.common.apply();
   options.common.refuse_overrides("report", "a report shows the settings of a run");
   Log log(options.common.quiet);
   const fs::path first = options.runs[0];
   const bool one = options.runs.size() == 1, sweep = one && !fs::exists(first / "config.yaml") &&
                                                      fs::exists(first / "summary.json");
   const std::string page =
-      one && !sweep ? page_of_run(options, read_run(first), log) : page_of_runs(options);
+      one && !sweep ? page_of_run(options, read_run(first), device, log) : page_of_runs(options);
   const fs::path output = !options.output.empty() ? fs::path(options.output)
                           : one                   ? first / "report.html"
                                                   : fs::path("report.html");
@@ -73,8 +77,10 @@ Command add_report_command(CLI::App& app) {
       app.add_subcommand("report", "Write a page that shows a run, or compares several");
   command->footer(
       "The page is one file that needs no network. Of a masked language model it shows how masks "
-      "are filled; of a folder that --seeds or\n"
-      "--grid made, the runs in it; and what nystrom approximation left in RUN/approximation.\n\n"
+      "are filled; of a task, the predictions for\n"
+      "its validation files; of a folder that --seeds or --grid made, the runs in it; and what "
+      "nystrom approximation left in\n"
+      "RUN/approximation.\n\n"
       "Examples:\n  nystrom report runs/small\n  nystrom report runs/small runs/base --output "
       "both.html");
   command->add_option("RUN", options->runs, "run directory; several are compared")->required();
@@ -85,7 +91,13 @@ Command add_report_command(CLI::App& app) {
                    "text with [MASK] to be filled by the checkpoints that are kept, instead of "
                    "those that the run recorded (logging.fill_masks)")
       ->allow_extra_args(false);
-  options->common.add_to(*command);
+  command
+      ->add_option("--examples", options->examples,
+                   "validation examples of a task that the best checkpoint predicts, from the "
+                   "first; 0: none")
+      ->check(CLI::Range(0, 1 << 30))
+      ->capture_default_str();
+  options->common.add_to(*command, {.set = false, .device = false});
   return {command, [options] { run(*options); }};
 }
 

@@ -1,5 +1,5 @@
-// The subcommands of the program: each declares its options under CLI11's app and returns what runs
-// it.
+// The subcommands of the program. Each add_…_command() declares a subcommand and its options in the
+// CLI11 app, and returns the function that runs it.
 #pragma once
 
 #include <functional>
@@ -19,32 +19,37 @@ class App;
 
 namespace nystrom {
 
-/// Options that every command has.
+/// The common options that mean something to a command.
+struct CommonUse {
+  bool set = true, device = true, threads = true;
+};
+
+/// The options that every command has.
 struct CommonOptions {
   std::vector<std::string> overrides;  ///< --set key=value
   std::string device = "cpu";
-  int threads = 0;  ///< 0: as many as there are cores
+  int threads = 0;  ///< 0: one per core
   bool quiet = false;
 
-  /// Declares them.
-  void add_to(CLI::App& app);
-  /// Sets the number of threads and gives the device to compute on; `gpu` is the one that is meant
-  /// without a number. InputError when it cannot be used.
+  /// Declares the options. Those without a `use` are not in the help.
+  void add_to(CLI::App& app, const CommonUse& use = {});
+  /// Sets the number of CPU threads and returns the device to compute on. `--device cuda` without a
+  /// number selects GPU `gpu`. Throws an InputError if the device cannot be used.
   Device apply(int gpu = 0) const;
-  /// For a command that reads no configuration: InputError where there are overrides. `why` says
-  /// what it does instead.
+  /// Throws an InputError if there are overrides, for a command that reads no configuration. `why`
+  /// is the reason in the message.
   void refuse_overrides(const std::string& command, const std::string& why) const;
 };
 
-/// A word of the command line as the user gave it. CLI11 takes one in brackets, such as the text
-/// "[MASK]", for a list; so main puts a space in front of it, and a command that takes free text
-/// takes it away again.
+/// A command line argument as the user gave it. CLI11 would read an argument in brackets, like
+/// the text "[MASK]", as a list. Therefore main puts a space in front of it, and commands with free
+/// text remove the space with this function.
 std::string unescape_brackets(const std::string& word);
 
-/// The values of a --dtype option.
+/// The permitted values of a --dtype option.
 inline const std::vector<std::string> dtype_names = {"f32", "bf16", "f16", "f64"};
 
-/// The words of an enum that has enum_names (core/base/fields.h), for CLI11 to check.
+/// The names of all values of an enum with enum_names (core/base/fields.h), for checks by CLI11.
 template <class E>
 std::vector<std::string> names_of() {
   std::vector<std::string> names;
@@ -52,7 +57,7 @@ std::vector<std::string> names_of() {
   return names;
 }
 
-/// The value that one of these words stands for.
+/// The value with this name. Throws an Error if there is none.
 template <class E>
 E value_named(const std::string& name) {
   for (const auto& entry : enum_names(E{})) {
@@ -61,8 +66,8 @@ E value_named(const std::string& name) {
   throw Error("no value is called " + name);
 }
 
-/// A declared subcommand: run() is called when it was chosen, in several processes only when it
-/// spreads its work over them.
+/// A declared subcommand. main calls run() if the user chose it. Only a command that `spreads` its
+/// work may run in several processes.
 struct Command {
   CLI::App* app;
   std::function<void()> run;
@@ -89,12 +94,13 @@ Command add_report_command(CLI::App& app);
 
 struct RunResult;
 class Log;
-/// Throws Interrupted, and records it in the run's log, when the run was stopped before its end.
+/// Throws Interrupted if the run was stopped before its end, and records that in the run's log.
 void require_finished(const RunResult& result, Log& log);
 
-/// Runs `work` on `device` as one of the processes that mpirun or srun started, or alone. In
-/// several processes each machine's first one has its first GPU, and so on. An error of one ends
-/// all, with its message; where all have the same, the first one tells it.
+/// Connects the processes that mpirun, srun or torchrun started, and runs `work` in this one with
+/// its device; without a launcher there is one process. With `--device cuda` the n-th process on a
+/// machine gets its n-th GPU. An error in one process ends all of them with its message. If all
+/// have the same error, rank 0 reports it.
 void with_processes(const CommonOptions& options,
                     const std::function<void(Communicator&, Device)>& work);
 

@@ -7,12 +7,13 @@
 #include <algorithm>
 
 #include "core/check.h"
+#include "train/config/config_docs.h"
 
 namespace nystrom {
 namespace {
 
-/// The words of an option with a fixed set, with spaces between; empty for others. CLI11 shows a
-/// set as "TEXT:{f32,bf16}".
+/// The permitted words of an option, separated by spaces; empty if it has no fixed set. CLI11 shows
+/// a set as "TEXT:{f32,bf16}".
 std::string words_of(const CLI::Option& option) {
   const std::string type = option.get_type_name();
   const std::size_t begin = type.find('{'), end = type.find('}');
@@ -22,7 +23,7 @@ std::string words_of(const CLI::Option& option) {
   return words;
 }
 
-/// All names of an option, as typed: "-h", "--help".
+/// All names of an option with their dashes: "-h", "--help".
 std::vector<std::string> names_of(const CLI::Option& option) {
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);
@@ -30,20 +31,19 @@ std::vector<std::string> names_of(const CLI::Option& option) {
   return names;
 }
 
-/// What the script knows about the options of one command.
+/// The completions of one command.
 struct CommandWords {
   std::vector<std::string> options;
-  std::vector<std::string> valued;  ///< those that take a value
-  std::string
-      choices;  ///< branches of a case over "command option", for those with a fixed set of words
-  std::string arguments;  ///< words of the command's argument
+  std::vector<std::string> valued;  ///< options that take a value
+  std::string choices;  ///< branches of a case over "command option", for options with fixed words
+  std::string arguments;  ///< permitted words of the command's argument
 };
 
 std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-/// Adds what is known about the options of `command`, which are typed behind the word `first`.
+/// Adds the options of `command` to `found`. `first` is the first word of the command line.
 void add_words(CommandWords& found, const CLI::App& command, const std::string& first) {
   for (const CLI::Option* option : command.get_options()) {
     const std::vector<std::string> names = names_of(*option);
@@ -60,7 +60,8 @@ void add_words(CommandWords& found, const CLI::App& command, const std::string& 
   }
 }
 
-/// A command of commands has their names for arguments, and all their options.
+/// The completions of a command. If it has subcommands, their names are its arguments, and their
+/// options are included.
 CommandWords words_of(const CLI::App& command) {
   CommandWords found;
   add_words(found, command, command.get_name());
@@ -71,7 +72,12 @@ CommandWords words_of(const CLI::App& command) {
   return found;
 }
 
-}  // namespace
+/// The options of a run, each followed by `end`.
+std::string keys_with(const std::string& end) {
+  std::string keys;
+  for (const std::string& path : option_paths()) keys += (keys.empty() ? "" : " ") + path + end;
+  return keys;
+}
 
 std::string bash_completion(const CLI::App& app) {
   std::vector<std::string> first_words;
@@ -87,7 +93,7 @@ std::string bash_completion(const CLI::App& app) {
                     fmt::join(words.options, " "), fmt::join(words.valued, " "), words.arguments);
   }
   for (const std::string& option : top.options) first_words.push_back(option);
-  // bash makes "=" a word of its own. Where there are no words, `complete -o default` offers files.
+  // bash treats "=" as a separate word. Without words, `complete -o default` offers files.
   return fmt::format(
       R"(# Completion of nystrom in bash. Put into ~/.bashrc: source <(nystrom --completion bash)
 _nystrom() {{
@@ -98,7 +104,12 @@ _nystrom() {{
   case $command in
 {options}  esac
   case "$command $previous" in
-{choices}    '--completion --completion') words='bash' ;;
+{choices}    '--completion --completion') words='{shells}' ;;
+    'config --explain') words='{keys}' ;;
+    *' --set' | *' --grid')
+      words='{assignments}'
+      compopt -o nospace 2> /dev/null
+      ;;
     *)
       if ((COMP_CWORD == 1)); then words='{first_words}'
       elif [[ " $valued " == *" $previous "* ]]; then words=''
@@ -112,7 +123,75 @@ _nystrom() {{
 complete -o default -F _nystrom nystrom
 )",
       fmt::arg("first_words", fmt::join(first_words, " ")), fmt::arg("choices", choices),
-      fmt::arg("options", options));
+      fmt::arg("options", options), fmt::arg("shells", fmt::join(completion_shells, " ")),
+      fmt::arg("keys", keys_with("")), fmt::arg("assignments", keys_with("=")));
+}
+
+std::string zsh_completion(const CLI::App& app) {
+  return "# Completion of nystrom in zsh. Put into ~/.zshrc: source <(nystrom --completion zsh)\n"
+         "autoload -U +X compinit && compinit -C\n"
+         "autoload -U +X bashcompinit && bashcompinit\n" +
+         bash_completion(app);
+}
+
+/// Words in single quotes of fish.
+std::string fish_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "'";
+}
+
+/// A line for each option of `command`, under `condition`.
+std::string fish_options(const CLI::App& command, const std::string& condition) {
+  std::string lines;
+  for (const CLI::Option* option : command.get_options()) {
+    std::string words = words_of(*option);
+    if (option->get_lnames().empty() && words.empty()) continue;
+    std::string line = "complete -c nystrom -n " + fish_quoted(condition);
+    for (const std::string& name : option->get_snames()) line += " -s " + name;
+    for (const std::string& name : option->get_lnames()) {
+      line += " -l " + name;
+      if (name == "set" || name == "grid") words = keys_with("=");
+      if (name == "explain") words = keys_with("");
+      if (name == "completion") words = fmt::format("{}", fmt::join(completion_shells, " "));
+    }
+    if (!words.empty())
+      line += (option->get_lnames().empty() ? " -f -a " : " -x -a ") + fish_quoted(words);
+    else if (option->get_items_expected_max() > 0)
+      line += " -r";
+    lines += line + " -d " + fish_quoted(option->get_description()) + "\n";
+  }
+  return lines;
+}
+
+std::string fish_completion(const CLI::App& app) {
+  std::string script =
+      "# Completion of nystrom in fish. Put into config.fish: nystrom --completion fish | "
+      "source\n" +
+      fish_options(app, "__fish_use_subcommand");
+  for (const CLI::App* command : commands_of(app)) {
+    const std::string& name = command->get_name();
+    const std::string inside = "__fish_seen_subcommand_from " + name;
+    script += fmt::format("complete -c nystrom -f -n __fish_use_subcommand -a {} -d {}\n", name,
+                          fish_quoted(command->get_description()));
+    script += fish_options(*command, inside);
+    for (const CLI::App* inner : commands_of(*command)) {
+      script += fmt::format("complete -c nystrom -f -n {} -a {} -d {}\n", fish_quoted(inside),
+                            inner->get_name(), fish_quoted(inner->get_description()));
+      script += fish_options(*inner, "__fish_seen_subcommand_from " + inner->get_name());
+    }
+  }
+  return script;
+}
+
+}  // namespace
+
+std::string completion(const CLI::App& app, const std::string& shell) {
+  if (shell == "zsh") return zsh_completion(app);
+  return shell == "fish" ? fish_completion(app) : bash_completion(app);
 }
 
 }  // namespace nystrom

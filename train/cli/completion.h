@@ -1,7 +1,8 @@
-// Completion of the command line in a shell, made from the options that the commands declare.
+// Command line completion for a shell, generated from the declared commands and options.
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -9,9 +10,13 @@ class App;
 
 namespace nystrom {
 
-/// A bash script that completes commands, their options, and the words of options and arguments
-/// with a fixed set of them; everything else completes to files. For `source <(nystrom --completion
-/// bash)`.
-std::string bash_completion(const CLI::App& app);
+/// The shells that completion() knows.
+inline const std::vector<std::string> completion_shells = {"bash", "zsh", "fish"};
+
+/// A script for `source <(nystrom --completion bash)` (zsh the same) or `nystrom --completion fish
+/// | source`. It completes commands, their options, values from a fixed set of words, and the
+/// options of a run behind --set, --grid and --explain. Everything else completes to file names.
+/// `shell` is one of completion_shells.
+std::string completion(const CLI::App& app, const std::string& shell);
 
 }  // namespace nystrom

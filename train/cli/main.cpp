@@ -1,5 +1,7 @@
-// The program: parses the command line, runs one subcommand, and turns errors into one line and an
-// exit code.
+// The program parses the command line, runs one subcommand, and reports an error as a message and
+// an exit code.
+#include <unistd.h>
+
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -20,17 +22,25 @@
 #include "core/threads.h"
 #include "train/cli/commands.h"
 #include "train/cli/completion.h"
+#include "train/cli/help_formatter.h"
+#include "train/config/config_docs.h"
 #include "train/distributed/processes.h"
 #include "train/loop/trainer.h"
 
 namespace nystrom {
 
-void CommonOptions::add_to(CLI::App& app) {
+void CommonOptions::add_to(CLI::App& app, const CommonUse& use) {
+  const auto group = [](bool shown) { return shown ? "Options" : ""; };
   app.add_option("--set", overrides, "override an option: --set model.attention.num_landmarks=32")
-      ->allow_extra_args(false);
-  app.add_option("--device", device, "cpu, cuda or cuda:N")->capture_default_str();
+      ->allow_extra_args(false)
+      ->transform(full_override)
+      ->group(group(use.set));
+  app.add_option("--device", device, "cpu, cuda or cuda:N")
+      ->capture_default_str()
+      ->group(group(use.device));
   app.add_option("--threads", threads, "CPU threads; 0: one a core")
       ->check(CLI::Range(0, 4096))
+      ->group(group(use.threads))
       ->capture_default_str();
   app.add_flag("--quiet", quiet, "print nothing but results and errors");
 }
@@ -79,7 +89,7 @@ struct Failure {
   std::string message;
 };
 
-/// What to make of the exception that is being handled.
+/// The exit code and the message for the exception that is being handled.
 Failure current_failure() {
   try {
     throw;
@@ -100,7 +110,7 @@ Failure current_failure() {
 }
 
 int fail(const Failure& failure) {
-  // Not fmt::print, which throws where standard error cannot be written.
+  // fmt::print would throw if standard error cannot be written.
   if (!failure.message.empty()) std::fputs(("nystrom: " + failure.message + "\n").c_str(), stderr);
   return failure.code;
 }
@@ -109,7 +119,8 @@ std::string listed(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// Refuses what CLI11 would call a missing subcommand.
+/// Throws an InputError if the first argument is neither a command nor an option. CLI11 would only
+/// report a missing subcommand.
 void check_command(const CLI::App& app, const std::vector<Command>& commands, int argc,
                    char** argv) {
   std::vector<std::string> names;
@@ -127,11 +138,11 @@ void check_command(const CLI::App& app, const std::vector<Command>& commands, in
   require_input(known, "unknown option {}; see nystrom --help", word);
 }
 
-/// One line for a command line that `command` (null: none yet) cannot read. A mistyped option comes
-/// first: what else is missing follows from it.
+/// The message for a command line that CLI11 cannot parse. `command` is null if no command was
+/// recognized. An unknown option takes precedence, because it may cause the other errors.
 std::string parse_message(const CLI::ParseError& error, const CLI::App* command) {
   std::string words = command ? "nystrom " + command->get_name() : "nystrom";
-  while (command && !command->get_subcommands().empty()) {  // a command of a command
+  while (command && !command->get_subcommands().empty()) {  // descends to the innermost subcommand
     command = command->get_subcommands().front();
     words += " " + command->get_name();
   }
@@ -151,21 +162,33 @@ std::string parse_message(const CLI::ParseError& error, const CLI::App* command)
                      did_you_mean(first, names), help);
 }
 
-/// --completion bash: prints the script and ends, like --version.
+/// Restarts the program with GOMP_SPINCOUNT=1000, unless the environment has a wait policy. By
+/// default, waiting OpenMP threads spin for milliseconds. On a busy machine they thus keep each
+/// other from the processors. OpenMP reads the variable before main, so only a restart sets it.
+void restart_with_short_spin(char** argv) {
+  for (const char* name : {"GOMP_SPINCOUNT", "OMP_WAIT_POLICY"})
+    if (std::getenv(name)) return;
+  ::setenv("GOMP_SPINCOUNT", "1000", 1);
+  ::execv("/proc/self/exe", argv);  // returns only if it fails; the program then works as it is
+}
+
+/// Declares --completion, which prints the script and ends the program, like --version.
 void add_completion_option(CLI::App& app) {
   const auto print = [&app](const std::string& shell) {
-    require_input(shell == "bash", "--completion {}: unknown shell; expected bash", shell);
-    fmt::print("{}", bash_completion(app));
+    require_input(std::ranges::find(completion_shells, shell) != completion_shells.end(),
+                  "--completion {}: unknown shell; expected {}", printable(shell, 40),
+                  fmt::join(completion_shells, ", "));
+    fmt::print("{}", completion(app, shell));
     throw CLI::Success();
   };
   app.add_option_function<std::string>("--completion", print,
                                        "print the completion script of a shell")
-      ->type_name("{bash}")
+      ->type_name("{bash,zsh,fish}")
       ->trigger_on_parse();
 }
 
-/// Refuses to do in each of several processes what one should do: results would be printed, and
-/// folders written, by all of them.
+/// Throws an InputError if a launcher started several processes: each of them would print the
+/// results and write the same files.
 void require_one_process(const std::vector<Command>& commands, const std::string& name) {
   const StartedAs place = started_as();
   if (place.size <= 1) return;
@@ -173,7 +196,7 @@ void require_one_process(const std::vector<Command>& commands, const std::string
   for (const Command& command : commands) {
     if (command.spreads) spread.push_back(command.app->get_name());
   }
-  if (place.rank > 0) {  // the first one tells it, before a launcher ends it because of this one
+  if (place.rank > 0) {  // rank 0 reports the error before the launcher ends it because of this one
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     throw InputError("");
   }
@@ -188,6 +211,7 @@ int run(int argc, char** argv) {
   app.set_version_flag("--version", "nystrom " NYSTROM_VERSION);
   add_completion_option(app);
   app.require_subcommand(1);
+  app.formatter(std::make_shared<HelpFormatter>());
   app.footer("nystrom COMMAND --help shows a command's options and an example.");
   const std::vector<Command> commands = {
       add_doctor_command(app),   add_config_command(app),   add_check_command(app),
@@ -253,7 +277,7 @@ void with_processes(const CommonOptions& options,
     communicator->end_all(fail(current_failure()));
   } catch (...) {
     Failure failure = current_failure();
-    // What is wrong for all is told once: by the first process, which ends the others meanwhile.
+    // An error that all processes have is reported once: rank 0 ends the others during this pause.
     if (!communicator->is_first()) std::this_thread::sleep_for(std::chrono::milliseconds(500));
     failure.message =
         fmt::format("{}: {}", communicator->name_of(communicator->rank()), failure.message);
@@ -265,7 +289,8 @@ void with_processes(const CommonOptions& options,
 
 int main(int argc, char** argv) {
   using namespace nystrom;
-  // Until a command asks for StopSignals, it has nothing to save.
+  restart_with_short_spin(argv);
+  // A command has nothing to save until it constructs StopSignals. Ignored signals stay ignored.
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1})
     if (std::signal(signal, [](int) { std::_Exit(interrupted); }) == SIG_IGN)
       std::signal(signal, SIG_IGN);
@@ -275,7 +300,7 @@ int main(int argc, char** argv) {
     const int code = fail(current_failure());
     if (code != interrupted) return code;
     std::fflush(nullptr);
-    std::_Exit(code);  // a library may still be at work in a thread (train_sentencepiece): nothing
-                       // is torn down under it
+    // No destructors: a thread of a library may still be running (train_sentencepiece).
+    std::_Exit(code);
   }
 }

@@ -38,7 +38,8 @@ std::span<const EnumName<TokenizerKind>> enum_names(TokenizerKind) {
 
 std::span<const EnumName<Documents>> enum_names(Documents) {
   static constexpr EnumName<Documents> names[] = {{Documents::files, "files"},
-                                                  {Documents::lines, "lines"}};
+                                                  {Documents::lines, "lines"},
+                                                  {Documents::blank_lines, "blank_lines"}};
   return names;
 }
 
@@ -82,9 +83,14 @@ Head head_of(TaskKind kind) {
   return Head::sequence_classification;
 }
 
-void set_finetuning_defaults(RunConfig& config) {
+double finetuning_rate(std::int64_t hidden_size) {
+  const double ratio = 768 / static_cast<double>(hidden_size);
+  return std::stod(fmt::format("{:.1e}", std::min(1e-3, 3e-5 * ratio * ratio)));
+}
+
+void set_finetuning_defaults(RunConfig& config, std::int64_t hidden_size) {
   config.run_dir = "runs/finetuned";
-  config.optimizer.learning_rate = 3e-5;
+  config.optimizer.learning_rate = finetuning_rate(hidden_size);
   config.schedule.warmup_steps.reset();
   config.schedule.warmup_share = 0.1;
   config.training.steps.reset();
@@ -246,7 +252,7 @@ Problems validate_pretraining(const RunConfig& config) {
 
 namespace {
 
-/// Two towers are for pairs of texts.
+/// Reports `model.pairs: towers` for a task without pairs of texts.
 void check_towers(const RunConfig& config, Problems& found) {
   if (config.model.pairs != Pairs::towers || !problems(config.task).empty()) return;
   const TaskConfig task = resolve_task(config.task);
@@ -294,6 +300,10 @@ Problems validate_finetuning(const RunConfig& config) {
          "tokenizer"});
   check_towers(config, found);
   return found;
+}
+
+void require_none(const Problems& problems) {
+  require_input(problems.empty(), "{}", fmt::join(messages_of(problems), "\n"));
 }
 
 }  // namespace nystrom

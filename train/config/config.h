@@ -1,5 +1,5 @@
-// What a run is: one struct a section of its YAML file. A new section is a struct with its `fields`
-// and one line in RunConfig's.
+// The configuration of a run: one struct for each section of its YAML file. A new section needs a
+// struct, its `fields` function, and one line in the `fields` function of RunConfig.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace nystrom {
 
-/// The types a model can compute in: bf16, f16, f32, f64.
+/// The dtypes in which a model can compute: bf16, f16, f32, f64.
 std::span<const EnumName<DType>> enum_names(DType);
 
 enum class TokenizerKind { unigram, bpe };
@@ -64,6 +64,7 @@ struct DataConfig {
   std::vector<std::string> validation;
   std::optional<double> validation_fraction;
   Documents documents = Documents::files;
+  double max_unreadable = 0.01;
   std::int64_t sequence_length = 512;
   bool cross_documents = false;
   std::string cache = "runs/cache";
@@ -75,7 +76,12 @@ void fields(V& v, DataConfig& c) {
   v(c.validation, "validation", "held-out text files");
   v(c.validation_fraction, "validation_fraction",
     "share of the training documents to hold out when no validation files are given", below_one);
-  v(c.documents, "documents", "files: one document a file; lines: one a line");
+  v(c.documents, "documents",
+    "files: one document a file; lines: one a line; blank_lines: documents lie between blank "
+    "lines");
+  v(c.max_unreadable, "max_unreadable",
+    "largest share of the text's bytes that may be left out because they are not UTF-8 text",
+    probability);
   v(c.sequence_length, "sequence_length",
     "tokens of a training sequence, the two special ones included", at_least(8));
   v(c.cross_documents, "cross_documents", "let a sequence go on into the next document");
@@ -161,18 +167,19 @@ void fields(V& v, LoggingConfig& c) {
     "error against exact attention; null: none",
     at_least(1));
   v(c.attention_error_limit, "attention_error_limit",
-    "error of a layer's attention above which the run warns, after three measurements in a row",
+    "error of a layer's attention that the log mentions, after three measurements in a row",
     positive);
   v(c.fill_masks, "fill_masks",
     "texts with [MASK] that a masked language model fills at each evaluation, for nystrom report; "
     "texts that are too long are left out");
 }
 
-/// In which type the gradients of several processes are added up: that of the masters, or rounded.
+/// The dtype in which the gradients of several processes are summed. exact: that of the master
+/// weights; bf16: each sum is rounded.
 enum class Reduction { exact, bf16 };
 std::span<const EnumName<Reduction>> enum_names(Reduction);
 
-/// What a run does when its loss has spiked (train/optim/loss_watch.h).
+/// The reaction of a run to a loss spike (train/optim/loss_watch.h).
 enum class OnLossSpike { warn, roll_back };
 std::span<const EnumName<OnLossSpike>> enum_names(OnLossSpike);
 
@@ -232,13 +239,13 @@ void fields(V& v, TrainingConfig& c) {
     below_one);
 }
 
-/// Where the weights of a run come from.
+/// The source of a run's initial weights.
 struct StartConfig {
   std::optional<std::string> from;
   bool fresh_head = false;
 };
 
-/// The section `model:` of a run.
+/// The section `model:` of a run's YAML file.
 struct ModelSection {
   StartConfig& start;
   ModelConfig& model;
@@ -271,7 +278,8 @@ struct RunConfig {
   CheckpointConfig checkpoint;
   LoggingConfig logging;
 
-  /// Not an option: model.vocab_size was left out, and is the tokenizer's size once that is known.
+  /// Not an option. True if the file leaves out model.vocab_size: its value then becomes the size
+  /// of the tokenizer as soon as that is known.
   bool vocab_size_from_tokenizer = false;
 };
 
@@ -293,34 +301,42 @@ void fields(V& v, RunConfig& c) {
   v(c.logging, "logging", "records of the run");
 }
 
-/// Whether the run trains a downstream task, be it one whose kind is missing; masked language
-/// modelling otherwise.
+/// Whether the run trains a downstream task, even one whose kind is missing. All other runs train
+/// masked language modelling.
 bool has_task(const RunConfig& config);
-/// What stands on the encoder for a kind of task. Features have a head unless nothing is to be
-/// predicted.
+/// The head on the encoder for a kind of task.
 Head head_of(TaskKind kind);
-/// Changes the defaults to those of fine-tuning (Xiong et al., AAAI 2021: batches of 32, learning
-/// rate 3e-5, 4 epochs), with an evaluation an epoch.
-void set_finetuning_defaults(RunConfig& config);
+/// The default learning rate of fine-tuning a model of this width, to two digits: 3e-5 for width
+/// 768 (Xiong et al., AAAI 2021), growing with the inverse square of the width up to 1e-3. Small
+/// models learn next to nothing at 3e-5: docs/finetuning.md has the measurements.
+double finetuning_rate(std::int64_t hidden_size);
+/// Sets the defaults of fine-tuning: batches of 32 and 4 epochs (Xiong et al., AAAI 2021), the
+/// finetuning_rate of `hidden_size`, and one evaluation per epoch.
+void set_finetuning_defaults(RunConfig& config, std::int64_t hidden_size);
 
-/// Optimizer steps of a whole run over `samples` training samples.
+/// The number of optimizer steps of the whole run, over `samples` training samples. It follows from
+/// training.epochs if training.steps is null.
 std::int64_t total_steps(const TrainingConfig& config, std::int64_t samples);
-/// InputError when the warm-up is longer than the whole run over `samples` training samples, which
-/// training.epochs may decide.
+/// Throws an InputError if the warm-up has more steps than the whole run over `samples` training
+/// samples.
 void require_warmup_within_run(const RunConfig& config, std::int64_t samples);
-/// Steps between its evaluations.
+/// The number of steps between evaluations: evaluation.every, or one epoch of `samples` training
+/// samples if that is null.
 std::int64_t evaluation_interval(const RunConfig& config, std::int64_t samples);
 
-/// Everything about `config` that its options' ranges cannot say, a line each, beginning with the
-/// path of the option at fault: "schedule.warmup_steps 10000 exceeds training.steps 500; …". Empty:
-/// the run can start.
+/// The rules between options that `config` breaks; the ranges of single options were checked when
+/// the file was read. Each message is one line and begins with the path of an option:
+/// "schedule.warmup_steps 10000 exceeds training.steps 500; …".
 Problems validate(const RunConfig& config);
-/// InputError, naming training.dtype, when `device` does not compute in it.
+/// Throws an InputError, which names training.dtype, if `device` cannot compute in that dtype.
 void require_computable(const RunConfig& config, Device device);
-/// validate, and what masked-LM pretraining needs beside a model: text to train on and text to
-/// evaluate on.
+/// The problems of validate(), and those of masked-LM pretraining: it needs text to train on, text
+/// to evaluate on, and no task.
 Problems validate_pretraining(const RunConfig& config);
-/// validate, and what fine-tuning needs beside a model: a task with files, and a tokenizer.
+/// The problems of validate(), and those of fine-tuning: it needs a task with files to train and
+/// evaluate on, and a model or tokenizer to start from if the task reads text.
 Problems validate_finetuning(const RunConfig& config);
+/// Throws an InputError with the messages of all problems, one per line, if there are any.
+void require_none(const Problems& problems);
 
 }  // namespace nystrom

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// What one line of a field list says.
+/// The description of one option or section, from a line of a field list.
 struct OptionDoc {
   enum class Kind { section, boolean, whole, number, text, word };
 
@@ -23,7 +23,7 @@ struct OptionDoc {
   bool list = false, optional = false;
   Range range = any_number;
   std::vector<std::string> words = {};
-  std::optional<Json> value = {};  ///< the default; none: another part of the run decides
+  std::optional<Json> value = {};  ///< the default; absent if it depends on the tokenizer
 
   std::string path() const { return section.empty() ? name : section + "." + name; }
 };
@@ -59,7 +59,7 @@ Json json_of(const T& value) {
     return value;
 }
 
-/// Lists every section and, behind it, its options.
+/// A visitor that lists every section, followed by its options.
 struct DocLister {
   std::vector<OptionDoc>& options;
   std::string section;
@@ -85,13 +85,13 @@ std::vector<OptionDoc> all_options() {
   RunConfig defaults;
   DocLister lister{options, ""};
   fields(lister, defaults);
-  // The struct's number is for models that are made without a file.
+  // The default in ModelConfig applies only to models that are built without a file.
   for (OptionDoc& option : options)
     if (option.path() == "model.vocab_size") option.value.reset();
   return options;
 }
 
-// ---- As text ------------------------------------------------------------------------------------
+// ---- Plain text ---------------------------------------------------------------------------------
 
 std::string type_of(const OptionDoc& option) {
   using Kind = OptionDoc::Kind;
@@ -138,7 +138,7 @@ std::string explain(const OptionDoc& option) {
     names.push_back(option.name);
   }
   std::string hint = did_you_mean(key, paths);
-  if (hint.empty()) {  // the right name under the wrong section, or under none
+  if (hint.empty()) {  // the name may exist in another section
     if (const auto name = nearest(key.substr(key.rfind('.') + 1), names))
       hint = fmt::format(
           "; did you mean '{}'?",
@@ -148,9 +148,9 @@ std::string explain(const OptionDoc& option) {
                                printable(key, 80), hint));
 }
 
-// ---- As a schema --------------------------------------------------------------------------------
+// ---- JSON Schema --------------------------------------------------------------------------------
 
-/// What one value must be; null is added where it is allowed.
+/// The schema of one value, or of each item of a list.
 Json schema_of_value(const OptionDoc& option) {
   using Kind = OptionDoc::Kind;
   const Range& range = option.range;
@@ -161,7 +161,7 @@ Json schema_of_value(const OptionDoc& option) {
   Json schema = {{"type", type}};
   if (option.optional) schema["type"] = {type, "null"};
   if (!option.words.empty()) schema["enum"] = option.words;
-  // Whole bounds are written as such: editors show them.
+  // Whole bounds are written without a fraction because editors show them.
   const auto bound = [](double x) {
     return x == std::trunc(x) ? Json(static_cast<std::int64_t>(x)) : Json(x);
   };
@@ -189,7 +189,7 @@ Json schema_of_section(const std::vector<OptionDoc>& options, const std::string&
       {"type", "object"}, {"additionalProperties", false}, {"properties", std::move(properties)}};
 }
 
-// ---- As a page ----------------------------------------------------------------------------------
+// ---- Markdown -----------------------------------------------------------------------------------
 
 constexpr const char* page_head = R"(# Configuration
 
@@ -218,7 +218,7 @@ std::string row(const OptionDoc& option) {
                      option.meaning);
 }
 
-/// The options that stand in `section` itself.
+/// The table of the options directly in `section`.
 std::string table(const std::vector<OptionDoc>& options, const std::string& section) {
   std::string rows;
   for (const OptionDoc& option : options)
@@ -257,6 +257,23 @@ std::string option_path(std::string_view key) {
   if (paths.empty()) throw_unknown(key, options);
   require_input(paths.size() == 1, "{} may be {}; name one", key, fmt::join(paths, " or "));
   return paths[0];
+}
+
+std::vector<std::string> option_paths() {
+  std::vector<std::string> paths;
+  for (const OptionDoc& option : all_options())
+    if (option.kind != OptionDoc::Kind::section) paths.push_back(option.path());
+  return paths;
+}
+
+std::string full_override(const std::string& text) {
+  const std::string name = text.substr(0, text.find('='));
+  const std::vector<OptionDoc> options = all_options();
+  const bool short_name = std::ranges::any_of(options, [&](const OptionDoc& option) {
+    return option.kind != OptionDoc::Kind::section && option.name == name;
+  });
+  if (!short_name) return text;
+  return with_context("--set", [&] { return option_path(name); }) + text.substr(name.size());
 }
 
 std::string explain_option(std::string_view key) {

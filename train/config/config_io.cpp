@@ -10,7 +10,7 @@
 namespace nystrom {
 namespace {
 
-/// What overrides of a model from a folder may name.
+/// The options that overrides of a model from a folder may set.
 struct ModelOverrides {
   ModelConfig& model;
 };
@@ -35,7 +35,7 @@ void report_duplicates(const YamlNode& node, const std::string& path, std::size_
   }
 }
 
-/// The mapping that `a.b=value` stands for: {a: {b: value}}.
+/// Parses an override `a.b=value` into the mapping {a: {b: value}}. Throws a YamlError.
 YamlNode override_tree(const std::string& text) {
   const std::size_t equals = text.find('=');
   const std::string key = text.substr(0, equals);
@@ -82,7 +82,7 @@ class ConfigReader {
                     fmt::format("got {}, expected sections such as 'model:'", got));
     } catch (const YamlError& error) {
       errors_.add({0, error.mark.line, error.mark.column}, error.what());
-      errors_.throw_if_any();  // nothing was read: other lines would follow from this one
+      errors_.throw_if_any();  // nothing was read, so any further error would be a consequence
     }
   }
 
@@ -160,8 +160,8 @@ std::string format_value(const std::vector<T>& values) {
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
 
-/// Calls `write(path, value)` for every option, in order, and `enter(path)` for every section.
-/// Leaves out the section of the other kind of run: `task`, or `masking` where there is a task.
+/// Calls `write(path, value)` for every option and `enter(path)` for every section, in order. Skips
+/// the section that the run does not use: `masking` if there is a task, else `task`.
 template <class Enter, class Write>
 struct OptionVisitor {
   bool task;
@@ -190,13 +190,13 @@ void visit_options(const RunConfig& config, Enter enter, Write write) {
   fields(visitor, copy);
 }
 
-/// Reads into `config`, over the values that it has; where it has a start.from, its model is that
-/// folder's.
+/// Reads `text` and `overrides` over the values of `config`. If `config` already has a start.from,
+/// its model must be that of the folder. `check_rules`: also report the problems of validate().
 RunConfig parse_over(RunConfig config, std::string_view text, const std::string& name,
                      Overrides overrides, bool check_rules) {
   const bool folder_known = config.start.from.has_value();
-  // Of two options that exclude each other, one that is given takes the place of the other's
-  // default.
+  // Some pairs of options exclude each other. If one of them is given, the default of the other
+  // must not apply.
   const auto steps = std::exchange(config.training.steps, std::nullopt);
   const auto epochs = std::exchange(config.training.epochs, std::nullopt);
   const auto warmup_steps = std::exchange(config.schedule.warmup_steps, std::nullopt);
@@ -223,8 +223,8 @@ RunConfig parse_over(RunConfig config, std::string_view text, const std::string&
       config.masking.sentence_order && config.model.head == Head::masked_lm;
   if (!config.start.from || config.model.attention.semantics == Semantics::nystrom) {
     config.model.segment_means_seq_len = config.data.sequence_length;
-  } else if (!folder_known) {  // it has a length of its own; any that fits the landmarks stands for
-                               // it
+  } else if (!folder_known) {
+    // The folder gives the length. This placeholder fits the number of landmarks.
     config.model.segment_means_seq_len = config.model.attention.num_landmarks;
   }
   if (check_rules) reader.errors().add_problems(validate(config));
@@ -232,7 +232,7 @@ RunConfig parse_over(RunConfig config, std::string_view text, const std::string&
   return config;
 }
 
-/// The values that options have where the file is silent.
+/// The default values of all options; vocab_size 0 means that the file leaves it out.
 RunConfig defaults() {
   RunConfig config;
   config.model.vocab_size = 0;
@@ -260,7 +260,7 @@ RunConfig parse_config(std::string_view text, const std::string& name, const Rea
                        Overrides overrides) {
   RunConfig start = defaults();
   const RunConfig given = parse_over(start, text, name, overrides, false);
-  if (has_task(given)) set_finetuning_defaults(start);
+  start.model.hidden_size = given.model.hidden_size;
   if (given.start.from) {
     const StartDefaults folder = read_start(*given.start.from);
     start.start = given.start;
@@ -269,6 +269,7 @@ RunConfig parse_config(std::string_view text, const std::string& name, const Rea
     start.model.labels = ModelConfig{}.labels;
     start.data.sequence_length = folder.sequence_length;
   }
+  if (has_task(given)) set_finetuning_defaults(start, start.model.hidden_size);
   return parse_over(start, text, name, overrides, true);
 }
 

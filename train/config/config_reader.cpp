@@ -63,7 +63,7 @@ std::optional<std::int64_t> parse_whole_number(std::string_view text) {
       !text.starts_with("+-"))
     return value;
   constexpr double largest_exact =
-      9007199254740992;  // 2^53: up to here 1e3 and the like name one whole number
+      9007199254740992;  // 2^53: a double is exact for whole numbers up to here
   const auto number = parse_number(text);
   if (!number || std::abs(*number) > largest_exact || *number != std::trunc(*number))
     return std::nullopt;
@@ -101,8 +101,9 @@ void ReaderContext::unknown_key(const YamlEntry& entry, const std::string& secti
     if (elsewhere) {
       const auto home = std::ranges::find(options, *elsewhere, &KnownOption::name);
       errors.misunderstood(path_in(home->section, home->name));
-      hint = fmt::format("did you mean '{}'? ({})", *elsewhere,
-                         home->section.empty() ? "at the top" : "in '" + home->section + "'");
+      const std::string where = home->section.empty() ? "at the top" : "in '" + home->section + "'";
+      hint = *elsewhere == entry.key ? "it belongs " + where
+                                     : fmt::format("did you mean '{}'? ({})", *elsewhere, where);
     } else {
       hint = fmt::format("expected one of {}", fmt::join(known, ", "));
     }

@@ -1,5 +1,5 @@
-// Built on yaml-cpp's parsing events rather than its nodes: nodes drop duplicate keys and quotes,
-// and expand aliases while walked.
+// This parser uses the events of yaml-cpp, not its nodes: nodes lose duplicate keys and quotes, and
+// expand aliases.
 #include "train/config/yaml.h"
 
 #include <fmt/format.h>
@@ -21,7 +21,8 @@ YamlMark from_yaml_cpp(const YAML::Mark& mark) {
   return {mark.line + 1, mark.column + 1};
 }
 
-/// Builds the tree; `open_` holds the lists and mappings that are not closed yet, outermost first.
+/// Builds the tree from events. `open_` holds the lists and mappings that are not closed yet,
+/// outermost first.
 class TreeBuilder final : public YAML::EventHandler {
  public:
   YamlNode take_root() { return std::move(root_); }
@@ -70,7 +71,7 @@ class TreeBuilder final : public YAML::EventHandler {
  private:
   struct Open {
     YamlNode node;
-    bool key_read = false;  // a mapping's last entry still waits for its value
+    bool key_read = false;  // the last entry of a mapping has no value yet
   };
 
   static YamlNode make_node(const YAML::Mark& mark, YamlNode::Kind kind) {
@@ -127,7 +128,8 @@ bool is_control(char c) {
          c == '\x7f';
 }
 
-/// yaml-cpp replaces broken letters silently and takes the byte 4 for the end of the file.
+/// Throws a YamlError for invalid UTF-8 and control characters. yaml-cpp silently replaces invalid
+/// UTF-8 and treats byte 4 as the end of the file.
 void check_letters(std::string_view text) {
   YamlMark mark;
   for (std::size_t i = 0; i < text.size();) {
@@ -164,7 +166,10 @@ YamlNode parse_yaml(std::string_view text) {
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& error) {
-    throw YamlError(from_yaml_cpp(error.mark), "not valid YAML: " + error.msg);
+    const bool alias = error.msg.find("anchor") != std::string::npos;
+    throw YamlError(from_yaml_cpp(error.mark),
+                    "not valid YAML: " + error.msg +
+                        (alias ? "; quote patterns that begin with *, as in '**/*.txt'" : ""));
   }
   return builder.take_root();
 }

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 
 using Ids = std::vector<std::int32_t>;
 
-/// Plain prose to measure on; repeated for texts that are longer.
+/// Plain prose as sample input. Longer inputs repeat it.
 constexpr std::string_view sample_text =
     "The harbour was quiet before dawn, and the first boats left with the tide. A woman stood on "
     "the quay and counted them, as she "
@@ -41,7 +41,7 @@ constexpr std::string_view sample_text =
     "were tied up, the whole town, wet to "
     "the skin, went home to supper as if nothing had happened. ";
 
-/// In exact attention both semantics are the same sums in the same or nearly the same order.
+/// With exact attention both implementations compute the same sums, in almost the same order.
 constexpr double rounding = 1e-5;
 
 Ids sample_ids(const Tokenizer& tokenizer, std::int64_t length) {
@@ -67,7 +67,7 @@ Ids random_ids(std::int64_t vocab_size, std::int64_t length) {
   return ids;
 }
 
-/// A few lengths up to `longest`, rising.
+/// A few lengths up to `longest` in increasing order.
 std::set<std::int64_t> sample_lengths(std::int64_t longest) {
   constexpr std::int64_t shortest = 8;
   std::set<std::int64_t> lengths;
@@ -76,8 +76,8 @@ std::set<std::int64_t> sample_lengths(std::int64_t longest) {
   return lengths;
 }
 
-/// Row-major with one text: what belongs to its tokens comes first, and all of it when the head
-/// gives one result a text.
+/// The outputs for one text in row-major order. Per-token outputs begin with the rows of the text;
+/// other outputs belong to the text as a whole.
 std::vector<Tensor> results_of(const Model& model, const ModelInput& input) {
   const ModelOutput out = model(input);
   std::vector<Tensor> results;
@@ -92,15 +92,15 @@ std::span<const float> floats_of(const Tensor& tensor) {
   return {tensor.data<float>(), static_cast<std::size_t>(tensor.numel())};
 }
 
-/// The largest difference of entries, and our largest entry. What is not a number stays one.
+/// The largest absolute difference and the largest entry of this program. NaN propagates.
 struct Comparison {
   double absolute = 0, largest = 0;
 };
 Comparison compare(const std::vector<Tensor>& ours, const std::vector<Tensor>& theirs) {
   Comparison result;
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    const auto x = floats_of(ours[i]),
-               y = floats_of(theirs[i]);  // the rows of padding come last in y
+    /// In y the rows of padding come last and are not compared.
+    const auto x = floats_of(ours[i]), y = floats_of(theirs[i]);
     for (std::size_t k = 0; k < x.size(); ++k) {
       const double difference = std::abs(static_cast<double>(x[k]) - static_cast<double>(y[k]));
       if (difference > result.absolute || std::isnan(difference)) result.absolute = difference;
@@ -108,13 +108,6 @@ Comparison compare(const std::vector<Tensor>& ours, const std::vector<Tensor>& t
     }
   }
   return result;
-}
-
-/// What transformers makes of the folder's config.json: everything but our block.
-ModelConfig config_in_transformers(const fs::path& folder) {
-  nlohmann::json root = read_json_file(folder / "config.json");
-  root.erase("nystrom");
-  return parse_hf_config(root.dump(), printable_path(folder / "config.json"));
 }
 
 void require_same_weights(const Model& source, const Model& written) {
@@ -135,6 +128,12 @@ void require_same_ids(const fs::path& folder, const Tokenizer& tokenizer) {
 }
 
 }  // namespace
+
+ModelConfig config_in_transformers(const fs::path& folder) {
+  nlohmann::json root = read_json_file(folder / "config.json");
+  root.erase("nystrom");
+  return parse_hf_config(root.dump(), printable_path(folder / "config.json"));
+}
 
 const char* result_name(const ModelConfig& config) {
   return config.head == Head::none ? "last_hidden_state" : "logits";

@@ -28,6 +28,9 @@ struct ExportDifference {
 std::vector<ExportDifference> check_export(const std::filesystem::path& folder, const Model& source,
                                            const Tokenizer* tokenizer, std::int64_t longest);
 
+/// The configuration that transformers reads: config.json of `folder` without the `nystrom` block.
+ModelConfig config_in_transformers(const std::filesystem::path& folder);
+
 /// The name of the head's result in messages.
 const char* result_name(const ModelConfig& config);
 

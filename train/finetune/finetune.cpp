@@ -1,5 +1,7 @@
 #include "train/finetune/finetune.h"
 
+#include <algorithm>
+
 #include "core/base/checksum.h"
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -9,13 +11,14 @@
 #include "train/finetune/task_evaluation.h"
 #include "train/finetune/task_loss.h"
 #include "train/loop/run_checks.h"
+#include "train/loop/run_memory.h"
 #include "train/optim/schedule.h"
 #include "train/pretrain/corpus.h"
 
 namespace nystrom {
 namespace {
 
-/// A hash of everything that samples hold.
+/// A hash of the content of all samples.
 std::string checksum_of(const TaskDataset& dataset) {
   Checksum checksum;
   const auto add = [&](const auto& values) {
@@ -40,17 +43,22 @@ std::string checksum_of(const TaskDataset& dataset) {
   return checksum.hex();
 }
 
+/// The training objective of a downstream task.
 class TaskObjective : public Objective {
  public:
   TaskObjective(const RunConfig& config, const TaskReader& reader,
                 std::shared_ptr<const TaskDataset> train,
                 std::shared_ptr<const TaskDataset> validation,
-                std::shared_ptr<const Tokenizer> tokenizer, Communicator& communicator)
+                std::shared_ptr<const Tokenizer> tokenizer, const TaskReport& report,
+                Communicator& communicator)
       : config_(config),
         communicator_(communicator),
         train_(std::move(train)),
         validation_(std::move(validation)),
-        tokenizer_(std::move(tokenizer)) {
+        tokenizer_(std::move(tokenizer)),
+        baseline_(report.baseline.decisive),
+        baseline_text_(fmt::format("always {}: {} {:.4f}", report.baseline_prediction,
+                                   report.baseline.metric, baseline_)) {
     options_.batch_size = config.training.batch_size;
     options_.micro_batch_size = config.training.micro_batch_size;
     options_.padding = reader.padding();
@@ -101,7 +109,8 @@ class TaskObjective : public Objective {
         [&](std::int64_t done) { progress(done, validation_->size()); });
     Score score{evaluation.scores.decisive, evaluation.scores.values, describe(evaluation.scores)};
     score.metrics.emplace_back("loss", evaluation.loss);
-    score.text += fmt::format(", loss {:.4f}", evaluation.loss);
+    score.metrics.emplace_back("baseline", baseline_);
+    score.text += fmt::format(", loss {:.4f}; {}", evaluation.loss, baseline_text_);
     return score;
   }
 
@@ -110,11 +119,13 @@ class TaskObjective : public Objective {
   Communicator& communicator_;
   std::shared_ptr<const TaskDataset> train_, validation_;
   std::shared_ptr<const Tokenizer> tokenizer_;  // null for features
+  double baseline_;
+  std::string baseline_text_;
   TaskLoaderOptions options_;
   std::unique_ptr<TaskLoader> loader_;
 };
 
-/// A built-in one, or that of a folder or file, or that of the model to start from.
+/// The tokenizer of a run: tokenizer.builtin, else tokenizer.path, else that of model.from.
 std::unique_ptr<Tokenizer> tokenizer_of(const RunConfig& config, Log& log) {
   if (config.tokenizer.builtin) return make_builtin_tokenizer(*config.tokenizer.builtin);
   if (!config.tokenizer.path) return open_tokenizer(find_model(*config.start.from, log));
@@ -148,9 +159,8 @@ std::vector<std::string> describe(const TaskReport& report, const RunConfig& con
       lines.push_back(fmt::format("  labels: {}{}", fmt::join(labels, ", "),
                                   more > 0 ? fmt::format(" and {} more", more) : ""));
   }
-  if (report.majority > 0)
-    lines.push_back(
-        fmt::format("always the most frequent label: accuracy {:.4f}", report.majority));
+  lines.push_back(
+      fmt::format("always {}: {}", report.baseline_prediction, describe(report.baseline)));
   return lines;
 }
 
@@ -159,8 +169,8 @@ std::shared_ptr<const Tokenizer> fit_model_to_task(RunConfig& config, Log& log) 
   if (config.task.kind == TaskKind::features) return nullptr;
   std::shared_ptr<const Tokenizer> tokenizer = tokenizer_of(config, log);
   config = fit_model_to_tokenizer(std::move(config), *tokenizer);
-  TaskEncoder(config.task, {}, *tokenizer,
-              config.data.sequence_length);  // refuses lengths and tokenizers that no text fits
+  // The constructor throws if the length or the tokenizer does not fit the task.
+  TaskEncoder(config.task, {}, *tokenizer, config.data.sequence_length);
   return tokenizer;
 }
 
@@ -177,8 +187,8 @@ PreparedTask prepare_task(RunConfig config, Log& log) {
   require_input(run.train->target() != TaskTarget::none,
                 "task.train: its files hold neither labels nor values; there is nothing to learn");
   require_warmup_within_run(config, run.train->size());
-  config.task.metric = deciding_metric(
-      *run.train);  // of features the files decide whether they are classes or numbers
+  // With features, the files decide whether the targets are classes or values.
+  config.task.metric = deciding_metric(*run.train);
   run.reader = reader(run.train->labels());
   run.validation = run.reader->read(config.task.validation, Labelled::required);
   const auto held = [](const TaskDataset& dataset) {
@@ -198,21 +208,45 @@ PreparedTask prepare_task(RunConfig config, Log& log) {
   return run;
 }
 
-RunResult finetune(const RunConfig& config, Log& log, Device device, Communicator& communicator) {
-  const auto wrong = messages_of(validate_finetuning(config));
-  require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
+std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Tokenizer* tokenizer) {
+  if (config.task.kind != TaskKind::tokens || !tokenizer) return {};
+  const std::vector<std::int32_t> ids = tokenizer->encode(" Paris");
+  const bool known = std::ranges::find(ids, tokenizer->special().unk) == ids.end();
+  if (!known || ids != tokenizer->encode(" paris")) return {};
+  return {
+      "the tokenizer makes all text lower case, and names begin with capital letters; a tokenizer "
+      "with tokenizer.train.lower_case: false finds more of them"};
+}
+
+RunResult finetune(const RunConfig& config, Log& log, Device device, Communicator& communicator,
+                   bool describe_data) {
+  require_none(validate_finetuning(config));
   require_computable(config, device);
-  const PreparedTask run = prepare_task(config, log);  // before anything is written
+  require_memory(config, device, communicator.size());
+  const PreparedTask run = prepare_task(config, log);  // reports errors before any file is written
   check_run(run.config);
+  const TaskReport report = report_task(*run.train, *run.validation);
   const auto prepare = [&]() -> PreparedRun {
-    const TaskReport report = report_task(*run.train, *run.validation);
-    for (const std::string& line : describe(report, run.config)) log.say(line);
-    for (const std::string& line : task_warnings(report)) log.warn(line);
+    if (describe_data) {
+      for (const std::string& line : describe(report, run.config)) log.say(line);
+      for (const std::string& line : task_warnings(report)) log.warn(line);
+      for (const std::string& line : tokenizer_warnings(run.config, run.tokenizer.get()))
+        log.warn(line);
+    }
     return {run.config,
             std::make_unique<TaskObjective>(run.config, *run.reader, run.train, run.validation,
-                                            run.tokenizer, communicator)};
+                                            run.tokenizer, report, communicator)};
   };
-  return train_run(config, prepare, log, device, communicator);
+  const RunResult result = train_run(config, prepare, log, device, communicator);
+  const bool useless = result.best_value && !better(*result.best_value, report.baseline.decisive);
+  if (!result.interrupted && useless)
+    log.warn(
+        fmt::format("{} {:.4f} is no better than always {} ({:.4f}); try optimizer."
+                    "learning_rate={:.1g} or {:.1g}, or more training.epochs",
+                    result.metric_name, *result.best_value, report.baseline_prediction,
+                    report.baseline.decisive, 3 * config.optimizer.learning_rate,
+                    config.optimizer.learning_rate / 3));
+  return result;
 }
 
 }  // namespace nystrom

@@ -1,4 +1,4 @@
-// Fine-tuning on a downstream task: one run.
+// A fine-tuning run on a downstream task.
 #pragma once
 
 #include "data/tasks/task_report.h"
@@ -7,30 +7,36 @@
 
 namespace nystrom {
 
-/// A run with its files read.
+/// A run whose data files were read.
 struct PreparedTask {
-  RunConfig config;  ///< completed by what the files hold: labels, metric, the model's outputs
+  RunConfig config;  ///< complete with the task's labels and metric, and the model's labels
   std::unique_ptr<TaskReader> reader;
   std::shared_ptr<const TaskDataset> train, validation;
   std::shared_ptr<const Tokenizer> tokenizer;  ///< null for features
 };
 
-/// Resolves the task and fits the model to the tokenizer, which it returns; null for features. For
-/// a run that validate_finetuning finds nothing wrong with. InputError when there is no such
-/// tokenizer, or it does not fit the model, the task or data.sequence_length.
+/// Resolves the task in `config` and adapts the model's options to its tokenizer. Returns the
+/// tokenizer; null for features. Requires a configuration without problems in validate_finetuning.
+/// Throws an InputError if the tokenizer does not exist, or does not fit the model, the task or
+/// data.sequence_length.
 std::shared_ptr<const Tokenizer> fit_model_to_task(RunConfig& config, Log& log);
 
-/// Reads the files of a run that validate_finetuning finds nothing wrong with. InputError for the
-/// first thing wrong in them.
+/// Reads the training and validation files of a run. Requires a configuration without problems in
+/// validate_finetuning. Throws an InputError for the first error in the files.
 PreparedTask prepare_task(RunConfig config, Log& log);
 
-/// What its data is like, a line each: numbers of examples, lengths, what is cut, how often each
-/// label occurs.
+/// A description of a task's data, as lines of text: the number of examples, their lengths, the
+/// truncation, and the frequency of each label.
 std::vector<std::string> describe(const TaskReport& report, const RunConfig& config);
 
-/// Runs `config`, which has a task, in its run directory, as train_run does. The labels that the
-/// training files hold become part of the configuration and of the model. InputError for everything
-/// wrong with the task's files.
-RunResult finetune(const RunConfig& config, Log& log, Device device, Communicator& communicator);
+/// Warnings about a tokenizer that does not suit the task, one line each; none for features.
+std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Tokenizer* tokenizer);
+
+/// Fine-tunes on the task of `config` in its run directory, with train_run. The labels in the
+/// training files become part of the configuration and of the model. Throws an InputError for an
+/// invalid configuration or an error in the task's files. `describe_data`: log what the data is
+/// like, with its warnings.
+RunResult finetune(const RunConfig& config, Log& log, Device device, Communicator& communicator,
+                   bool describe_data = true);
 
 }  // namespace nystrom

@@ -23,10 +23,10 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// A run's result.json: a hash of its configuration, and what came out.
+/// The file in a run directory with the result of the run and a hash of its configuration.
 constexpr const char* result_name = "result.json";
 
-/// Whether a is the worse value: an undefined one is worse than any.
+/// Whether a is worse than b. NaN is worse than every number.
 bool is_below(double a, double b) { return std::isnan(a) ? !std::isnan(b) : a < b; }
 
 std::string shown(double value) {
@@ -43,7 +43,7 @@ std::string as_file_name(std::string text) {
   return text;
 }
 
-/// All choices of one value an axis, the last axis fastest.
+/// All combinations of the axes' values, as overrides. The last axis varies fastest.
 std::vector<std::vector<std::string>> points_of(const std::vector<GridAxis>& grid) {
   std::vector<std::vector<std::string>> points = {{}};
   for (const GridAxis& axis : grid) {
@@ -66,9 +66,9 @@ SweepRun run_of(const nlohmann::json& json, const fs::path& folder) {
           json.at("best_step"), json.at("metric"), number_or_nan(json.at("value"))};
 }
 
-/// The finished run in `folder`, if its configuration has this hash. The first process looks: files
-/// may come late to others. (Older versions called the hash "asked", and an undefined metric 0:
-/// their runs are looked at again.)
+/// The finished run in `folder`, or nothing if its configuration has another hash. Only rank 0
+/// reads the file, because it may appear late on other machines. Results of older versions have no
+/// "config_hash", so these runs are checked again.
 std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& hash,
                                      Communicator& communicator) {
   const auto look = [&]() -> std::string {
@@ -83,7 +83,7 @@ std::optional<SweepRun> finished_run(const fs::path& folder, const std::string& 
   try {
     return run_of(nlohmann::json::parse(found), folder);
   } catch (const nlohmann::json::exception&) {
-    return std::nullopt;  // it is run again, which costs little when it is finished
+    return std::nullopt;  // a repeated run costs little if it has finished
   }
 }
 
@@ -179,10 +179,9 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     std::vector<std::string> all = overrides;
     all.insert(all.end(), choice.begin(), choice.end());
     result.points.push_back({choice, {}});
-    RunConfig config =
-        read_config(path, start_defaults, all);  // every point is checked before the first run
-    const auto wrong = messages_of(validate_finetuning(config));
-    require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
+    // All points are checked before the first run.
+    RunConfig config = read_config(path, start_defaults, all);
+    require_none(validate_finetuning(config));
     const fs::path folder = fs::path(base.run_dir) / as_file_name(result.points.back().name());
     for (std::int64_t i = 0; i < options.seeds; ++i) {
       config.seed = base.seed + i;
@@ -190,6 +189,7 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
       plan.push_back({result.points.size() - 1, config});
     }
   }
+  bool describe_data = true;  // all runs have the same
   for (std::size_t i = 0; i < plan.size(); ++i) {
     const auto& [point, config] = plan[i];
     const std::string hash = text_checksum(to_yaml(config));
@@ -199,7 +199,8 @@ SweepResult run_sweep(const std::string& path, const std::vector<std::string>& o
     if (!run) {
       Log of_run(log.quiet());
       if (!communicator.is_first()) of_run.mute();
-      const RunResult outcome = finetune(config, of_run, device, communicator);
+      const RunResult outcome =
+          finetune(config, of_run, device, communicator, std::exchange(describe_data, false));
       result.interrupted = outcome.interrupted;
       if (outcome.interrupted) break;
       run = SweepRun{config.seed,         config.run_dir,

@@ -11,6 +11,7 @@
 #include "data/tasks/answers.h"
 #include "data/tasks/entities.h"
 #include "data/tasks/task_metrics.h"
+#include "data/tasks/windows.h"
 #include "train/finetune/task_loss.h"
 
 namespace nystrom {
@@ -25,7 +26,8 @@ std::vector<double> softmax_of(std::span<const double> scores) {
   return values;
 }
 
-/// The indices of the largest scores, largest first; among equals the lower index.
+/// The indices of the `top_k` largest scores, largest first. Equal scores keep the order of their
+/// indices.
 std::vector<std::size_t> ranked(const std::vector<double>& scores, std::int64_t top_k) {
   std::vector<std::size_t> order(scores.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
@@ -43,12 +45,12 @@ CharacterRange characters(std::string_view text, const TextRange& bytes) {
   return {count(bytes.begin), count(bytes.end)};
 }
 
-/// Whether words have tags of entities, such as B-PER; else any labels.
+/// Whether all labels are entity tags, for example B-PER.
 bool tells_entities(const TaskModel& task) {
   return std::ranges::all_of(task.reader->labels().names(), is_entity_tag);
 }
 
-/// Turns the outputs for the samples of a data set into predictions.
+/// Runs the model on a data set and turns its outputs into predictions.
 class Predictor {
  public:
   Predictor(const TaskModel& task, const TaskDataset& dataset, std::int64_t top_k)
@@ -77,24 +79,34 @@ class Predictor {
           return std::span(tensor.data<double>() + static_cast<std::int64_t>(row) * width,
                            static_cast<std::size_t>(width));
         };
-        if (spans) {
-          add_window(batch->samples[row], scores(first), scores(second));
-        } else {
-          predictions_[static_cast<std::size_t>(example_of(batch->samples[row]))] =
-              predict(batch->samples[row], scores(first));
-        }
+        add_window(batch->samples[row], scores(first),
+                   spans ? scores(second) : std::span<const double>());
       }
     }
-    answer();
+    for (auto& [example, windows] : windows_) {
+      std::ranges::sort(windows, {}, &Window::sample);
+      predictions_[static_cast<std::size_t>(example)] =
+          dataset_.target() == TaskTarget::span ? answer(example, windows) : predict(windows);
+    }
     return std::move(predictions_);
   }
 
  private:
+  /// The outputs for one sample; for questions of the start (first) and the end (second).
+  struct Window {
+    std::int64_t sample;
+    std::vector<double> first, second;
+  };
+
   std::int64_t example_of(std::int64_t sample) const {
     return dataset_.width() > 0 ? sample : dataset_.sample(sample).example;
   }
 
-  Prediction predict(std::int64_t sample, std::span<const double> scores) const {
+  Prediction predict(const std::vector<Window>& windows) const {
+    const std::int64_t sample = windows[0].sample;
+    std::vector<std::vector<double>> outputs;
+    for (const Window& window : windows) outputs.push_back(window.first);
+    const std::vector<double> scores = merge_windows(task_.settings.task.windows, outputs);
     Prediction result;
     switch (*task_.settings.task.kind) {
       case TaskKind::tokens: result.guesses = label_words(sample, scores); break;
@@ -148,39 +160,31 @@ class Predictor {
     return guesses;
   }
 
-  void add_window(std::int64_t sample, std::span<const double> start, std::span<const double> end) {
+  void add_window(std::int64_t sample, std::span<const double> first,
+                  std::span<const double> second) {
     windows_[example_of(sample)].push_back(
-        {sample, {start.begin(), start.end()}, {end.begin(), end.end()}});
+        {sample, {first.begin(), first.end()}, {second.begin(), second.end()}});
   }
 
-  void answer() {
+  Prediction answer(std::int64_t example, const std::vector<Window>& windows) const {
     const TaskConfig& task = task_.settings.task;
     AnswerOptions options;
     options.max_answer_length = task.max_answer_length;
     options.no_answer = task.no_answer.value_or(false);
     options.no_answer_threshold = task.no_answer_threshold;
-    for (auto& [number, windows] : windows_) {
-      std::sort(windows.begin(), windows.end(),
-                [](const Window& a, const Window& b) { return a.sample < b.sample; });
-      std::vector<WindowScores> scores;
-      for (const Window& window : windows)
-        scores.push_back({&dataset_.sample(window.sample), window.start, window.end});
-      const std::string& context = *dataset_.example(number).pair;
-      std::vector<Guess>& guesses = predictions_[static_cast<std::size_t>(number)].guesses;
-      for (const PredictedAnswer& found : best_answers(context, scores, options)) {
-        if (static_cast<std::int64_t>(guesses.size()) == top_k_) break;
-        Guess guess{found.text, found.probability};
-        if (!found.text.empty()) guess.place = characters(context, found.place);
-        guesses.push_back(std::move(guess));
-      }
+    std::vector<WindowScores> scores;
+    for (const Window& window : windows)
+      scores.push_back({&dataset_.sample(window.sample), window.first, window.second});
+    const std::string& context = *dataset_.example(example).pair;
+    Prediction result;
+    for (const PredictedAnswer& found : best_answers(context, scores, options)) {
+      if (static_cast<std::int64_t>(result.guesses.size()) == top_k_) break;
+      Guess guess{found.text, found.probability};
+      if (!found.text.empty()) guess.place = characters(context, found.place);
+      result.guesses.push_back(std::move(guess));
     }
+    return result;
   }
-
-  /// The scores of a window until all windows of its question are there.
-  struct Window {
-    std::int64_t sample;
-    std::vector<double> start, end;
-  };
 
   const TaskModel& task_;
   const TaskDataset& dataset_;

@@ -25,21 +25,21 @@ constexpr const char* regression = "regression";
 constexpr const char* classification = "single_label_classification";
 constexpr std::int64_t max_labels = 1'000'000;
 
-/// Fields of ModelConfig that Hugging Face's class does not have: they stand in our block.
+/// Fields of ModelConfig that Hugging Face's class does not have. They are stored in the `nystrom`
+/// block.
 bool is_block_field(std::string_view name) {
   constexpr std::string_view names[] = {"norm",  "positions", "pooling",
                                         "pairs", "embed_dim", "attention"};
   return std::ranges::find(names, name) != std::end(names);
 }
 
-/// What transformers calls what a head of sequences predicts; null for other heads, for which it
-/// has no word.
+/// Hugging Face's problem_type of a sequence head. Null for other heads, which have none.
 const char* problem_type(const ModelConfig& config) {
   if (config.head != Head::sequence_classification) return nullptr;
   return config.num_labels() == 1 ? regression : classification;
 }
 
-/// A JSON value as a message shows it.
+/// A JSON value as error messages show it.
 std::string shown(const json& value) {
   if (!value.is_structured()) return printable(value.dump(), 60);
   return fmt::format("an {}{}", value.empty() ? "empty " : "", value.type_name());
@@ -49,11 +49,11 @@ std::string listed(const std::vector<std::string>& words) {
   return fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// A visitor of field lists that takes each member's value from a JSON object; absent keys leave
-/// the member as it is.
+/// A visitor of field lists that reads each member from a JSON object. Absent keys leave their
+/// members unchanged.
 class Reader {
  public:
-  /// `prefix` stands in front of keys in messages ("nystrom.attention.").
+  /// `prefix` is put before keys in messages ("nystrom.attention.").
   Reader(const json& object, std::string source, std::string prefix = "")
       : object_(object), source_(std::move(source)), prefix_(std::move(prefix)) {}
 
@@ -63,14 +63,14 @@ class Reader {
     if (const json* value = find(name)) assign(member, *value, name, range);
   }
 
-  /// Refuses keys that no field asked for.
+  /// Throws an InputError for keys that no field requested.
   void refuse_unknown() const {
     for (const auto& [key, value] : object_.items())
       if (!seen_.contains(key))
         fail(printable(key), "unknown key; known are " + listed({seen_.begin(), seen_.end()}));
   }
 
-  /// Null when absent.
+  /// Returns the value of a key, or null when it is absent.
   const json* find(const char* name) const {
     const auto found = object_.find(name);
     return found == object_.end() ? nullptr : &*found;
@@ -92,7 +92,7 @@ class Reader {
       member = value.get<bool>();
     } else if constexpr (std::is_arithmetic_v<T>) {
       constexpr bool whole = std::is_same_v<T, std::int64_t>;
-      // A number above the largest int64 is unsigned in this library, and would wrap.
+      // The JSON library stores integers above the largest int64 as unsigned; they would overflow.
       const bool fits =
           !value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t{INT64_MAX};
       const bool typed = whole ? value.is_number_integer() && fits : value.is_number();
@@ -138,7 +138,7 @@ class Reader {
   std::set<std::string> seen_;
 };
 
-/// Passes on the fields that stand in our block, or those that do not.
+/// Passes on the fields of the `nystrom` block, or all other fields.
 template <class V>
 struct Part {
   V& visitor;
@@ -150,8 +150,8 @@ struct Part {
   }
 };
 
-/// Our block's fields for reading and writing, and those of the same name that Hugging Face keeps
-/// outside.
+/// The fields of the `nystrom` block. outer_fields visits the fields outside it, which have the
+/// same names in Hugging Face's class.
 template <class V>
 void block_fields(V& v, ModelConfig& config) {
   Part<V> part{v, true};
@@ -185,7 +185,7 @@ struct Writer {
     } else {
       json inner = json::object();
       Writer writer{inner};
-      T copy = member;  // field lists take a mutable struct
+      T copy = member;  // field lists need a mutable struct
       fields(writer, copy);
       return inner;
     }
@@ -222,8 +222,8 @@ void check_kind_of_model(const Reader& reader) {
   }
 }
 
-/// A head with one output is a regression here, any other a classification; a folder that says
-/// otherwise would be run as what it is not.
+/// Checks problem_type. This program runs a head with one output as regression and any other as
+/// classification. A folder with another type would be run wrongly.
 void check_problem_type(const Reader& reader, const ModelConfig& config) {
   const json* value = reader.find("problem_type");
   if (value == nullptr || value->is_null()) return;
@@ -245,8 +245,11 @@ Head read_head(const Reader& reader) {
   const json* value = reader.find("architectures");
   if (value == nullptr) return Head::none;
   std::vector<std::string> known;
+  constexpr std::string_view transformers_prefix = "Nystromformer";
   for (const auto& entry : enum_names(Head{})) {
-    if (*value == json::array({entry.name})) return entry.value;
+    // The classes of python/export/ are called NystromForMaskedLM, NystromModel and so on.
+    const std::string own = "Nystrom" + std::string(entry.name).substr(transformers_prefix.size());
+    if (*value == json::array({entry.name}) || *value == json::array({own})) return entry.value;
     known.emplace_back(entry.name);
   }
   const bool one = value->is_array() && value->size() == 1;
@@ -288,7 +291,7 @@ void read_block(const json& value, const std::string& source, const Reader& oute
   block.refuse_unknown();
 }
 
-/// A token id that nothing here depends on: other programs write what they like.
+/// Reads a token id that this program does not use. Other programs may write any value.
 std::optional<std::int64_t> read_idle_id(const Reader& reader, const char* name) {
   const json* value = reader.find(name);
   if (value == nullptr || !value->is_number_unsigned() ||
@@ -297,8 +300,8 @@ std::optional<std::int64_t> read_idle_id(const Reader& reader, const char* name)
   return value->get<std::int64_t>();
 }
 
-/// What config.json states: of exact attention the segment_means_seq_len that makes transformers
-/// compute it too.
+/// The configuration that config.json states. For exact attention that transformers can compute,
+/// segment_means_seq_len is num_landmarks.
 ModelConfig stated(ModelConfig config) {
   if (config.attention.kind == AttentionKind::softmax && computed_by_transformers(config))
     config.segment_means_seq_len = config.attention.num_landmarks;
@@ -309,7 +312,7 @@ ModelConfig stated(ModelConfig config) {
 
 namespace {
 
-/// All keys; what follows from several of them is not checked.
+/// Reads all keys. Conditions across several keys are not checked.
 ModelConfig parse_keys(std::string_view text, const std::string& source) {
   const json root = parse_json(text, source);
   require_input(root.is_object(), "{}: expected an object, got {}", source, shown(root));
@@ -317,7 +320,7 @@ ModelConfig parse_keys(std::string_view text, const std::string& source) {
   check_kind_of_model(reader);
 
   ModelConfig config;
-  config.max_position_embeddings = 510;  // where Hugging Face's defaults differ from ours
+  config.max_position_embeddings = 510;  // Hugging Face's defaults, here and below
   config.attention.conv_kernel_size = 65;
   outer_fields(reader, config);
   reader(config.attention.conv_kernel_size, "conv_kernel_size", "", odd_positive);
@@ -366,7 +369,7 @@ void set_text_ends(ModelConfig& config, const SpecialIds& special) {
 }
 
 std::string hf_config_text(const ModelConfig& config, ModelType type) {
-  ModelConfig copy = stated(config);  // field lists take a mutable struct
+  ModelConfig copy = stated(config);  // field lists need a mutable struct
   json root = json::object();
   Writer writer{root};
   outer_fields(writer, copy);
@@ -381,12 +384,12 @@ std::string hf_config_text(const ModelConfig& config, ModelType type) {
                            ? transformers_type
                            : own_type;
   root["transformers_version"] = "4.57.1";
-  root["attention_probs_dropout_prob"] = 0.1;  // declared by Hugging Face and applied nowhere
+  root["attention_probs_dropout_prob"] = 0.1;  // Hugging Face declares it but does not apply it
   root["inv_coeff_init_option"] = false;
   root["bos_token_id"] = Writer::value_of(config.bos_token_id);
   root["eos_token_id"] = Writer::value_of(config.eos_token_id);
   if (const char* problem = problem_type(config)) root["problem_type"] = problem;
-  if (config.labels != ModelConfig{}.labels) {  // as Hugging Face, which leaves out its defaults
+  if (config.labels != ModelConfig{}.labels) {  // Hugging Face omits its defaults too
     for (std::size_t i = 0; i < config.labels.size(); ++i) {
       root["id2label"][std::to_string(i)] = config.labels[i];
       root["label2id"][config.labels[i]] = i;

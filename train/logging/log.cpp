@@ -1,5 +1,6 @@
 #include "train/logging/log.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -53,6 +54,12 @@ void Log::record(const std::string& text) {
 void Log::warn(const std::string& text) {
   if (quiet_) print("warning: " + text);
   say("warning: " + text);
+}
+
+std::size_t Log::width() const {
+  winsize size{};
+  const bool told = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return told ? size.ws_col : 80;
 }
 
 void Log::draw(const std::string& text) {

@@ -35,6 +35,8 @@ class Log {
 
   /// Whether draw() prints anything.
   bool draws() const { return terminal_ && !quiet_ && !muted_; }
+  /// The columns of the terminal at this moment; 80 where it does not tell.
+  std::size_t width() const;
   /// Whether the log prints warnings only.
   bool quiet() const { return quiet_; }
 

@@ -32,6 +32,7 @@ std::int64_t count_equal(const Tensor& a, const Tensor& b) {
 }
 
 Tensor argmax(const Var& logits) {
+  require(logits.rank() == 2, "argmax: needs a matrix of logits, got {}", logits.shape());
   Tensor classes = Tensor::empty({logits.dim(0)}, DType::i64, logits.value().device());
   kernels::argmax_rows(logits.value(), classes);
   return classes;

@@ -19,6 +19,7 @@
 #include "train/logging/stop_signals.h"
 #include "train/loop/attention_monitor.h"
 #include "train/loop/run_checks.h"
+#include "train/loop/speed_watch.h"
 #include "train/loop/trained_model.h"
 #include "train/optim/schedule.h"
 
@@ -68,6 +69,7 @@ class Run {
   Communicator& communicator_;
   TrainedModel trained_;
   AttentionMonitor attention_;
+  SpeedWatch speed_;
   CheckpointFolder checkpoints_;
   std::optional<MetricsLog> metrics_;  // on rank 0 only
   std::optional<RecordLog> samples_;   // after the first samples
@@ -93,6 +95,7 @@ Run::Run(const RunConfig& config, Objective& objective, Log& log, Device device,
       communicator_(communicator),
       trained_(config_, objective.micro_batch_ranks(), device, communicator),
       attention_(config, log),
+      speed_(!device.is_cpu()),
       checkpoints_(fs::path(config.run_dir) / "checkpoints", config.checkpoint.keep),
       steps_(total_steps(config.training, objective.samples())),
       evaluation_interval_(evaluation_interval(config, objective.samples())),
@@ -350,6 +353,7 @@ void Run::report(const ObjectiveStep& done, const StepOptions& options, double s
       state_.step % config_.logging.every == 0 || state_.step == steps_ || !of_attention.empty();
   const StepResult& result = done.result;
   means_.add(state_.step, result.loss, result.accuracy, done.tokens, seconds);
+  if (const auto slow = speed_.update(state_.step, done.tokens, seconds)) log_.warn(*slow);
   const auto memory = static_cast<double>(Arena::of(device_).statistics().peak_in_use_bytes);
   if (record) {
     Metrics metrics = {{"loss", result.loss}};
@@ -388,8 +392,9 @@ RunResult Run::train() {
   std::string place = device_.is_cpu() ? fmt::format("{} threads", num_threads()) : device_.name();
   if (communicator_.size() > 1)
     place += fmt::format(" in each of {} processes", communicator_.size());
-  log_.say(fmt::format("training {} parameters on {} in {}, to step {}",
-                       trained_.model().parameters().count(), place, config_.run_dir, steps_));
+  log_.say(fmt::format("training {} parameters on {} in {}, to step {}; learning rate {:g}",
+                       trained_.model().parameters().count(), place, config_.run_dir, steps_,
+                       config_.optimizer.learning_rate));
   const auto patience = config_.evaluation.early_stop_patience;
   const auto stalled = [&] { return patience && state_.evaluations_since_best >= *patience; };
   const auto asked_to_stop = [&] {

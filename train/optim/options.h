@@ -31,7 +31,8 @@ void fields(V& v, OptimizerOptions& c) {
   v(c.name, "name",
     "adamw: Adam with decoupled weight decay; lamb: the same with a trust ratio a parameter, for "
     "large batches");
-  v(c.learning_rate, "learning_rate", "peak learning rate", positive);
+  v(c.learning_rate, "learning_rate",
+    "peak learning rate; without it fine-tuning chooses one by the width of the model", positive);
   v(c.weight_decay, "weight_decay", "weight decay; not of biases and layer normalisation",
     not_negative);
   v(c.betas, "betas", "decay of the first and the second moment", below_one);

@@ -13,7 +13,7 @@
 namespace nystrom {
 namespace {
 
-/// A batch of the shape of the run's longest. What ids it holds does not matter.
+/// A batch with the shape of the longest batch in the run. The values of the ids do not matter.
 ModelInput input_of(const RunConfig& config, std::int64_t sequences) {
   const std::int64_t length = config.data.sequence_length;
   ModelInput input;
@@ -35,16 +35,22 @@ Tensor labels_of(const RunConfig& config, std::int64_t sequences) {
   return labels;
 }
 
-/// Most bytes that forward and backward of `sequences` sequences hold at once, beside the
+/// Measures the peak memory in bytes of forward and backward of `sequences` sequences, without the
 /// parameters.
 double measure(const RunConfig& config, std::int64_t layers, std::int64_t sequences) {
   ModelConfig small = config.model;
   small.num_hidden_layers = layers;
   if (has_task(config)) small.head = Head::none;
   Model model(small);
+  const std::int64_t needed = fixed_memory(config, model.parameters().slab_size(), 1).total(),
+                     there = machine_memory();
+  require_input(there == 0 || needed <= there,
+                "measuring the run's memory computes up to two of its layers, which need {}; this "
+                "machine has {}",
+                memory_text(static_cast<double>(needed)), memory_text(static_cast<double>(there)));
   const DType dtype = config.training.dtype;
-  model.parameters().allocate(dtype == DType::f16 ? DType::bf16 : dtype,
-                              StoreMode::training);  // f16 is as large
+  /// f16 has the same size as bf16.
+  model.parameters().allocate(dtype == DType::f16 ? DType::bf16 : dtype, StoreMode::training);
   model.parameters().initialise(0, small.initializer_range);
   const ModelInput input = input_of(config, sequences);
   const Tensor labels = labels_of(config, sequences);
@@ -65,21 +71,21 @@ double measure(const RunConfig& config, std::int64_t layers, std::int64_t sequen
   return static_cast<double>(arena.statistics().peak_in_use_bytes - before);
 }
 
-/// What the steps of a model of `elements` weights send and compute.
+/// Computes the communication and the operations of a step with `elements` weights.
 void plan_step(const RunConfig& config, int devices, std::int64_t elements, MemoryPlan& plan) {
   const TrainingConfig& training = config.training;
   const DType type =
       training.reduction == Reduction::bf16 ? DType::bf16 : accumulate_dtype(training.dtype);
   const bool to_owners = training.zero > 0 && !training.deterministic;
   plan.reduced = (to_owners ? 1 : 2) * elements * size_of(type);
-  plan.shared = training.zero > 0 ? plan.weights : 0;
+  plan.shared = training.zero > 0 ? plan.fixed.weights : 0;
   const double predicted = has_task(config) ? 0 : config.masking.probability;
   const auto flops = [&](std::int64_t sequences) {
     return step_flops(config.model, sequences, config.data.sequence_length, predicted);
   };
   const StepFlops all = flops(training.batch_size);
   plan.flops = all.forward() + all.backward(training.activation_checkpointing);
-  if (training.deterministic) return;  // its sums wait for the end
+  if (training.deterministic) return;  // its gradients are summed at the end
   const std::int64_t last =
       (std::max<std::int64_t>(1, training.batch_size / devices) - 1) % training.micro_batch_size +
       1;
@@ -87,12 +93,6 @@ void plan_step(const RunConfig& config, int devices, std::int64_t elements, Memo
 }
 
 }  // namespace
-
-std::string memory_text(double bytes) {
-  if (bytes < 1e6) return fmt::format("{:.1f} KB", bytes / 1e3);
-  return bytes < 1e9 ? fmt::format("{:.1f} MB", bytes / 1e6)
-                     : fmt::format("{:.2f} GB", bytes / 1e9);
-}
 
 std::int64_t MemoryPlan::activations(std::int64_t micro_batch) const {
   const auto b = static_cast<double>(micro_batch);
@@ -110,26 +110,12 @@ std::int64_t MemoryPlan::largest_micro_batch(std::int64_t memory, std::int64_t l
 
 MemoryPlan plan_memory(const RunConfig& config, int devices) {
   const Model model(config.model);
-  const TrainingConfig& training = config.training;
-  const std::int64_t elements = model.parameters().slab_size(),
-                     exact = size_of(accumulate_dtype(training.dtype));
-  const std::int64_t slab = elements * exact,
-                     own = training.zero > 0 ? (slab + devices - 1) / devices : slab;
+  const std::int64_t elements = model.parameters().slab_size();
   MemoryPlan plan;
-  plan.weights = elements * size_of(training.dtype);
-  plan.masters = is_half(training.dtype) ? own : 0;
-  // One device adds them up as they come; several keep theirs until it is their turn.
-  const std::int64_t together = training.micro_batch_size * devices;
-  const std::int64_t kept = devices == 1 ? 1 : (training.batch_size + together - 1) / together;
-  plan.gradients = slab * (training.deterministic ? 1 + kept : 1);
-  plan.optimizer = 2 * own + (config.optimizer.name == OptimizerKind::lamb ? slab : 0);
-  plan.average = training.ema ? own : 0;
-  plan.communication = devices > 1 ? std::min(slab, GradientSumOptions{}.bucket * exact) : 0;
-  if (devices > 1 && training.reduction == Reduction::bf16)
-    plan.communication += elements * size_of(DType::bf16);
+  plan.fixed = fixed_memory(config, elements, devices);
   plan_step(config, devices, elements, plan);
   plan.layers = config.model.num_hidden_layers;
-  // a(L, b) = rest[0] + rest[1] b + L (layer[0] + layer[1] b) from four measurements.
+  // Solves a(L, b) = rest[0] + rest[1] b + L (layer[0] + layer[1] b) from four measurements.
   const double a11 = measure(config, 1, 1), a12 = measure(config, 1, 2),
                a21 = measure(config, 2, 1), a22 = measure(config, 2, 2);
   plan.layer[1] = a22 - a21 - a12 + a11;
@@ -141,12 +127,12 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
 
 std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan& plan,
                                                                 std::int64_t micro_batch) {
-  return {{"weights", plan.weights},
-          {"exact_weights", plan.masters},
-          {"gradients", plan.gradients},
-          {"optimizer", plan.optimizer},
-          {"averaged_weights", plan.average},
-          {"communication", plan.communication},
+  return {{"weights", plan.fixed.weights},
+          {"exact_weights", plan.fixed.masters},
+          {"gradients", plan.fixed.gradients},
+          {"optimizer", plan.fixed.optimizer},
+          {"averaged_weights", plan.fixed.average},
+          {"communication", plan.fixed.communication},
           {"activations", plan.activations(micro_batch)},
           {"activations_per_layer",
            std::llround(plan.layer[0] + plan.layer[1] * static_cast<double>(micro_batch))},
@@ -155,7 +141,8 @@ std::vector<std::pair<std::string, std::int64_t>> bytes_by_part(const MemoryPlan
 
 StepTime plan_time(const MemoryPlan& plan, int devices, double bandwidth,
                    std::optional<double> speed) {
-  const double round = static_cast<double>(devices - 1) / devices / bandwidth;  // of a ring, a byte
+  // Seconds per byte in a ring.
+  const double round = static_cast<double>(devices - 1) / devices / bandwidth;
   const double reducing = round * static_cast<double>(plan.reduced);
   const double sharing = round * static_cast<double>(plan.shared);
   StepTime time;
@@ -186,12 +173,12 @@ std::vector<std::string> describe(const MemoryPlan& plan, const RunConfig& confi
   const auto line = [&](const std::string& what, double bytes) {
     if (bytes != 0) lines.push_back(fmt::format("  {:<44}{:>12}", what, memory_text(bytes)));
   };
-  line("weights", static_cast<double>(plan.weights));
-  line("exact weights", static_cast<double>(plan.masters));
-  line("gradients", static_cast<double>(plan.gradients));
-  line("optimizer", static_cast<double>(plan.optimizer));
-  line("averaged weights", static_cast<double>(plan.average));
-  line("communication", static_cast<double>(plan.communication));
+  line("weights", static_cast<double>(plan.fixed.weights));
+  line("exact weights", static_cast<double>(plan.fixed.masters));
+  line("gradients", static_cast<double>(plan.fixed.gradients));
+  line("optimizer", static_cast<double>(plan.fixed.optimizer));
+  line("averaged weights", static_cast<double>(plan.fixed.average));
+  line("communication", static_cast<double>(plan.fixed.communication));
   const double layer = plan.layer[0] + plan.layer[1] * b;
   line(fmt::format("activations of {} layers, {} each", plan.layers, memory_text(layer)),
        static_cast<double>(plan.layers) * layer);

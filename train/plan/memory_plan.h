@@ -10,18 +10,13 @@
 #include <vector>
 
 #include "train/config/config.h"
+#include "train/loop/run_memory.h"
 
 namespace nystrom {
 
 /// Bytes on each device.
 struct MemoryPlan {
-  std::int64_t weights = 0;    ///< in the computation's type
-  std::int64_t masters = 0;    ///< f32 copy under bf16 and f16
-  std::int64_t gradients = 0;  ///< with deterministic also those of single micro-batches
-  /// Moments, with zero only those of the device's range; for LAMB also the updates.
-  std::int64_t optimizer = 0;
-  std::int64_t average = 0;        ///< for training.ema
-  std::int64_t communication = 0;  ///< buffers of the library that adds up gradients
+  FixedMemory fixed;
   std::int64_t layers = 0;
   /// Activations of b sequences are rest[0] + rest[1] · b, plus layer[0] + layer[1] · b for each
   /// layer.
@@ -33,14 +28,12 @@ struct MemoryPlan {
   /// The part of a device's operations that can hide communication: the last backward pass.
   double last_backward = 0;
 
-  /// Bytes that do not depend on the micro-batch.
-  std::int64_t fixed() const {
-    return weights + masters + gradients + optimizer + average + communication;
-  }
   /// Bytes of the activations.
   std::int64_t activations(std::int64_t micro_batch) const;
   /// All bytes.
-  std::int64_t total(std::int64_t micro_batch) const { return fixed() + activations(micro_batch); }
+  std::int64_t total(std::int64_t micro_batch) const {
+    return fixed.total() + activations(micro_batch);
+  }
   /// The largest number of sequences that fit into `memory`, up to `limit`; 0 if one does not fit.
   std::int64_t largest_micro_batch(std::int64_t memory, std::int64_t limit) const;
 };
@@ -69,9 +62,6 @@ StepTime plan_time(const MemoryPlan& plan, int devices, double bandwidth,
 
 /// "80G", "512M", "1.5T" as numbers (powers of 1000). Throws an InputError for other words.
 std::int64_t parse_amount(const std::string& option, const std::string& text);
-
-/// Formats bytes: "12.5 KB", "512.0 MB", "80.00 GB".
-std::string memory_text(double bytes);
 
 /// The plan as text, one line a part.
 std::vector<std::string> describe(const MemoryPlan& plan, const RunConfig& config, int devices);

@@ -2,7 +2,6 @@
 
 #include <cstring>
 #include <future>
-#include <nlohmann/json.hpp>
 
 #include "core/base/checksum.h"
 #include "core/base/new_folder.h"
@@ -16,6 +15,7 @@
 #include "train/formats/hf_config.h"
 #include "train/logging/progress.h"
 #include "train/logging/stop_signals.h"
+#include "train/pretrain/text_record.h"
 
 namespace nystrom {
 namespace {
@@ -24,16 +24,16 @@ namespace fs = std::filesystem;
 
 using Files = std::vector<fs::path>;
 
-// Part of the name of a data set in the cache: one whose statistics have another form is made anew.
+// Part of the name of a data set in the cache. Raise it if the format of the statistics changes.
 constexpr int statistics_version = 2;
 
-// Part of the names of tokenizers and data sets in the cache. Raise it with every change of data/
-// after which some text has other ids, or some training text another tokenizer: of normalisation,
-// of words, of models, of added tokens, of reading text, of the trainer.
+// Part of the names of tokenizers and data sets in the cache. Raise it with every change in data/
+// that changes the ids of any text or the tokenizer trained on any text. Such changes concern
+// normalization, word splitting, models, added tokens, reading of text or the trainer.
 constexpr int text_version = 1;
 
-/// Name, size and time of change of every file: what tells one state of a corpus from another
-/// without reading it.
+/// The name, size and modification time of every file. They identify the state of a corpus without
+/// reading it.
 std::string describe_files(const Files& files) {
   std::string text;
   for (const fs::path& file : files) {
@@ -49,7 +49,7 @@ std::string tokenizer_hash(const Tokenizer& tokenizer) {
   return short_hash(tokenizer.definition());
 }
 
-/// Makes `folder` by `fill`, whole or not at all.
+/// Creates `folder` atomically with the content that `fill` writes.
 template <class Fill>
 void make_folder(const fs::path& folder, const Fill& fill) {
   NewFolder made(folder);
@@ -58,11 +58,11 @@ void make_folder(const fs::path& folder, const Fill& fill) {
     made.commit();
   } catch (const InputError&) {
     if (!fs::exists(folder))
-      throw;  // otherwise another process made the same of it in the meantime
+      throw;  // otherwise another process has created the same folder in the meantime
   }
 }
 
-/// The files of a run.
+/// The text files of a run.
 struct CorpusFiles {
   Files train, validation;
 
@@ -71,7 +71,7 @@ struct CorpusFiles {
         validation(data.validation.empty() ? Files{} : match_files(data.validation)) {}
 };
 
-/// Where the tokenizer is, or will be once it is trained.
+/// The folder of the tokenizer. It may not exist before the tokenizer is trained.
 fs::path tokenizer_folder(const RunConfig& config, const Files& files) {
   if (config.tokenizer.path) return *config.tokenizer.path;
   Log quiet(true);
@@ -85,7 +85,7 @@ fs::path tokenizer_folder(const RunConfig& config, const Files& files) {
   return fs::path(config.data.cache) / ("tokenizer-" + short_hash(key));
 }
 
-/// Where the tokens of this tokenizer are, or will be once they are written.
+/// The folder of the data sets for this tokenizer. It may not exist before tokenization.
 fs::path token_folder(const RunConfig& config, const CorpusFiles& files,
                       const Tokenizer& tokenizer) {
   const std::string key =
@@ -96,15 +96,15 @@ fs::path token_folder(const RunConfig& config, const CorpusFiles& files,
   return fs::path(config.data.cache) / ("tokens-" + short_hash(key));
 }
 
-/// Whether data.validation_fraction holds a document out of the training text. Each is a draw of
-/// its own, so that the choice does not depend on how many there are.
+/// Whether data.validation_fraction holds out a document. Each document has its own random draw, so
+/// the choice does not depend on the number of documents.
 bool is_held_out(const RunConfig& config, std::int64_t document) {
   const auto words = philox(philox_key(static_cast<std::uint64_t>(config.seed), 0x76616c6964ull),
                             {{static_cast<std::uint32_t>(document), 0, 0, 0}});
   return uniform_open(words.word[0]) < config.data.validation_fraction.value_or(0);
 }
 
-/// For a fraction that leaves a part of the run without a document.
+/// Reports that data.validation_fraction leaves a data set without a document.
 [[noreturn]] void refuse_fraction(std::int64_t documents) {
   throw InputError(
       fmt::format("of {} documents data.validation_fraction gives none to this data set; name "
@@ -118,7 +118,7 @@ bool is_held_out(const RunConfig& config, std::int64_t document) {
       "stopped during preparation of the text; the same command continues with the finished part");
 }
 
-/// On the training text alone: what is held out is to be new to the tokenizer too.
+/// Trains the tokenizer on the training text only, so that it never sees the held-out documents.
 void train_tokenizer(const RunConfig& config, const Files& files, const fs::path& folder, Log& log,
                      const StopSignals& stop) {
   const TokenizerTrainingConfig& train = config.tokenizer.train;
@@ -152,17 +152,17 @@ void train_tokenizer(const RunConfig& config, const Files& files, const fs::path
   });
 }
 
-/// A piece of a document on its way to its ids.
+/// A piece of a document: its text, then its token ids.
 struct Piece {
   std::string text;
-  bool begins;  ///< a document
+  bool begins;  ///< this is the first piece of a document
   std::vector<std::uint32_t> ids;
 };
 
-/// Fills in the ids, every thread its share.
+/// Tokenizes the pieces on all threads.
 void encode(std::span<Piece> pieces, const Tokenizer& tokenizer) {
   const auto threads = static_cast<std::size_t>(num_threads());
-  std::vector<std::future<void>> workers;  // futures carry what a worker throws
+  std::vector<std::future<void>> workers;  // futures pass on the exceptions of the workers
   for (std::size_t worker = 0; worker < threads; ++worker) {
     workers.push_back(std::async(std::launch::async, [&, worker] {
       for (std::size_t i = worker; i < pieces.size(); i += threads) {
@@ -174,8 +174,8 @@ void encode(std::span<Piece> pieces, const Tokenizer& tokenizer) {
   for (auto& worker : workers) worker.get();
 }
 
-/// The same by all processes, each of which encodes a part; the first one gets all ids. InputError
-/// when one reads other text, or has another tokenizer.
+/// Tokenizes the pieces in all processes, each of which encodes a part. Rank 0 gets all ids. Throws
+/// an InputError if a process has different text or another tokenizer.
 void encode_together(std::vector<Piece>& pieces, const Tokenizer& tokenizer,
                      Communicator& communicator) {
   const auto size = static_cast<std::size_t>(communicator.size());
@@ -218,35 +218,19 @@ void encode_together(std::vector<Piece>& pieces, const Tokenizer& tokenizer,
   }
 }
 
-/// What a data set remembers of its text.
-std::string statistics_json(const TextStatistics& statistics) {
-  nlohmann::json left_out = nlohmann::json::object();
-  for (std::size_t i = 0; i < skip_reasons; ++i) {
-    const Skipped& skipped = statistics.skipped[i];
-    if (skipped.count > 0)
-      left_out[describe(static_cast<SkipReason>(i))] = {{"count", skipped.count},
-                                                        {"first", skipped.first}};
-  }
-  return nlohmann::json{{"files", statistics.files},
-                        {"documents", statistics.documents},
-                        {"bytes", statistics.bytes},
-                        {"left_out", left_out}}
-      .dump();
-}
-
 void open_datasets(Corpus& corpus) {
   corpus.train = std::make_shared<TokenDataset>(TokenDataset::open(corpus.token_folder / "train"));
   corpus.validation =
       std::make_shared<TokenDataset>(TokenDataset::open(corpus.token_folder / "validation"));
 }
 
-/// Tokenizes the documents whose number `takes` accepts into a data set at `folder`, which the
-/// first process writes. All processes stop where `stop_requested` says so in one.
+/// Tokenizes the documents whose number `takes` accepts. Rank 0 writes the data set at `folder`. If
+/// `stop_requested` is true in any process, all processes throw Interrupted.
 void write_tokens(const Files& files, Documents documents, const Tokenizer& tokenizer,
                   const fs::path& folder, Log& log, const std::function<bool(std::int64_t)>& takes,
                   Communicator& communicator, const std::function<bool()>& stop_requested) {
   constexpr std::size_t piece_bytes = std::size_t{1} << 18;
-  // A piece for each thread of all processes, as far as memory stays small.
+  // One piece for each thread of all processes, within limits that keep memory small.
   const double threads = communicator.sum(static_cast<double>(num_threads()));
   const std::size_t batch_bytes =
       piece_bytes * static_cast<std::size_t>(std::clamp(threads, 16.0, 256.0));
@@ -278,13 +262,14 @@ void write_tokens(const Files& files, Documents documents, const Tokenizer& toke
   while (const auto piece = text.next()) {
     if (takes(number)) {
       pieces.push_back({std::string(piece->text), begins, {}});
-      waiting += piece->text.size() + sizeof(Piece);  // short lines are more piece than text
+      // With short lines, the pieces take more memory than their text.
+      waiting += piece->text.size() + sizeof(Piece);
       if (waiting >= batch_bytes) flush();
     }
     begins = !piece->continues;
     number += begins;
   }
-  flush();  // also of nothing: a process with more text is waiting to compare it
+  flush();  // even without pieces: flush() is collective, and another process may have more text
   if (!writer) return;
   const TextStatistics& statistics = text.statistics();
   if (writer->tokens() == 0 && statistics.documents > 0) refuse_fraction(statistics.documents);
@@ -329,26 +314,6 @@ std::shared_ptr<const TokenDataset> tokenize(const Files& files, Documents docum
   return std::make_shared<TokenDataset>(TokenDataset::open(folder));
 }
 
-TextStatistics text_statistics(const TokenDataset& dataset) {
-  TextStatistics statistics;
-  try {
-    const nlohmann::json json = nlohmann::json::parse(dataset.statistics());
-    json.at("files").get_to(statistics.files);
-    json.at("documents").get_to(statistics.documents);
-    json.at("bytes").get_to(statistics.bytes);
-    for (std::size_t i = 0; i < skip_reasons; ++i) {
-      const auto found = json.at("left_out").find(describe(static_cast<SkipReason>(i)));
-      if (found != json.at("left_out").end())
-        statistics.skipped[i] = {found->at("count"), found->at("first")};
-    }
-  } catch (const nlohmann::json::exception&) {
-    throw InputError(
-        "the data set's index.json does not identify its text; remove the data set and prepare it "
-        "again");
-  }
-  return statistics;
-}
-
 std::optional<Corpus> cached_corpus(const RunConfig& config) {
   const CorpusFiles files(config.data);
   Corpus corpus;
@@ -375,7 +340,7 @@ Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communica
       stopped = true;
     }
   };
-  // The others would wait for a process that stops alone.
+  // If one process stopped alone, the others would wait for it.
   const auto stop_together = [&] {
     if (communicator.sum(stopped || stop.requested() ? 1 : 0) > 0) interrupt();
   };
@@ -385,12 +350,12 @@ Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communica
   };
   if (communicator.is_first()) unless_stopped(make_tokenizer);
   stop_together();
-  unless_stopped(make_tokenizer);  // on a machine that does not see the first one's
+  unless_stopped(make_tokenizer);  // for a process that does not see the files of rank 0
   stop_together();
   corpus.tokenizer = open_tokenizer(corpus.tokenizer_folder);
   corpus.token_folder = token_folder(config, files, *corpus.tokenizer);
-  // Others do not look before it is written: a network file system may remember for a minute that
-  // there was nothing.
+  // Only rank 0 checks for the folder before it is written. A network file system may cache the
+  // result "does not exist" for a minute.
   const bool absent = communicator.is_first() && !fs::exists(corpus.token_folder);
   if (communicator.sum(absent ? 1 : 0) > 0)
     write_datasets(config, files, *corpus.tokenizer, corpus.token_folder, log, communicator, stop);
@@ -403,9 +368,17 @@ Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communica
   stop_together();
   corpus.token_use = std::make_shared<CacheUse>(corpus.token_folder);
   if (!given)
-    CacheUse(corpus.tokenizer_folder);  // read by now: the time of this use is all that matters
+    CacheUse(corpus.tokenizer_folder);  // only records the time; the tokenizer is in memory already
   open_datasets(corpus);
+  report_unreadable(config, corpus, log);
   return corpus;
+}
+
+void report_unreadable(const RunConfig& config, const Corpus& corpus, Log& log) {
+  const double limit = config.data.max_unreadable;
+  report_unreadable("data.train", text_statistics(*corpus.train), limit, log);
+  if (!config.data.validation.empty())
+    report_unreadable("data.validation", text_statistics(*corpus.validation), limit, log);
 }
 
 RunConfig fit_model_to_tokenizer(RunConfig config, const Tokenizer& tokenizer) {

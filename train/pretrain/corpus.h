@@ -1,5 +1,5 @@
-// From text files to token shards: the tokenizer and the data sets of a run, made once and kept in
-// a cache.
+// Turns text files into the tokenizer and the token shards of a run. Both are created once and kept
+// in a cache.
 #pragma once
 
 #include <filesystem>
@@ -16,38 +16,41 @@
 
 namespace nystrom {
 
-/// What a run trains on.
+/// The tokenizer and the data sets of a run.
 struct Corpus {
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const TokenDataset> train, validation;
-  std::filesystem::path tokenizer_folder, token_folder;  ///< where they are kept
-  std::shared_ptr<const CacheUse>
-      token_use;  ///< keeps the tokens from being pruned; none from cached_corpus
+  std::filesystem::path tokenizer_folder, token_folder;  ///< their folders
+  /// Protects the token shards from prune_cache; null from cached_corpus.
+  std::shared_ptr<const CacheUse> token_use;
 };
 
-/// Trains the tokenizer if asked, and tokenizes the text into shards, unless the cache holds both
-/// for the same files (name, size and time of change) and settings. Streams: memory does not grow
-/// with the text. InputError when files are missing or hold no text. Interrupted in all processes,
-/// with nothing half made left behind, when a signal asks one to stop.
+/// Trains the tokenizer if the run has none, and tokenizes the text into shards. The cache is used
+/// if it has the result for the same settings and files (name, size and modification time). Text is
+/// streamed, so memory does not grow with its size.
 ///
-/// Several processes tokenize together, and the first one writes; one that does not see what it
-/// wrote, on another machine, makes its own.
+/// Collective: all processes tokenize together, and rank 0 writes the shards. A process that does
+/// not see them, for example on another machine, writes its own.
+///
+/// Throws an InputError if files are missing or contain no text. After a stop signal to any process
+/// all processes throw Interrupted; no incomplete folder remains.
 Corpus prepare_corpus(const RunConfig& config, Log& log, Communicator& communicator);
 
-/// The same when all of it is in the cache; nothing otherwise. Makes nothing.
+/// The corpus of a run if the cache has all of it, else nothing. Creates no files.
 std::optional<Corpus> cached_corpus(const RunConfig& config);
 
-/// What the text was that a data set came from, whether or not all its documents were taken.
-/// InputError when the data set does not tell.
-TextStatistics text_statistics(const TokenDataset& dataset);
+/// Warns of files and documents of a corpus that cannot be read as text (report_unreadable in
+/// train/pretrain/text_record.h). prepare_corpus does so too.
+void report_unreadable(const RunConfig& config, const Corpus& corpus, Log& log);
 
-/// Fills in what the model takes from the tokenizer: vocab_size where left out, and the padding id.
-/// InputError when the tokenizer has more pieces than the model has rows, has no padding, or lacks
-/// a token that masked language models need.
+/// Sets the model's options that depend on the tokenizer: the ids of padding and of the ends of a
+/// text, and vocab_size if the file leaves it out. Throws an InputError if the tokenizer has more
+/// pieces than model.vocab_size, or lacks the padding token. A run without a task also needs the
+/// tokens of masked language models.
 RunConfig fit_model_to_tokenizer(RunConfig config, const Tokenizer& tokenizer);
 
-/// Tokenizes the documents whose number `takes` accepts into a data set at `folder`, on all
-/// threads, a few MiB of text at a time. One process alone.
+/// Tokenizes the documents whose number `takes` accepts into a data set at `folder`. It runs in one
+/// process on all threads, with a few MiB of text in memory.
 std::shared_ptr<const TokenDataset> tokenize(const std::vector<std::filesystem::path>& files,
                                              Documents documents, const Tokenizer& tokenizer,
                                              const std::filesystem::path& folder, Log& log,

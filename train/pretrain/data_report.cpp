@@ -8,20 +8,21 @@
 #include "core/check.h"
 #include "train/logging/progress.h"
 #include "train/pretrain/evaluation.h"
+#include "train/pretrain/text_record.h"
 
 namespace nystrom {
 namespace {
 
 constexpr std::size_t max_shown_samples = 3, max_shown_tokens = 60;
 
-/// A document on its way past.
+/// The facts about one document.
 struct Document {
-  std::int64_t number, first, length;  // its first token in the data set, and how many it has
-  std::int64_t unknown;                // tokens among them
-  Digest digest;                       // of all
+  std::int64_t number, first, length;  // `first` is the place of its first token in the data set
+  std::int64_t unknown;                // number of unknown tokens
+  Digest digest;                       // hash of all token ids
 };
 
-/// Reads a document, a part at a time.
+/// Reads a document in parts, so that memory does not grow with its length.
 Document read_document(const TokenDataset& set, std::int64_t number, std::int64_t first,
                        std::int64_t end) {
   constexpr std::int64_t part = std::int64_t{1} << 16;
@@ -37,7 +38,7 @@ Document read_document(const TokenDataset& set, std::int64_t number, std::int64_
   return document;
 }
 
-/// Calls visit(document) for each, in order.
+/// Calls visit(document) for each document, in order.
 template <class Visit>
 void for_each_document(const TokenDataset& set, const std::string& name, Log& log,
                        const Visit& visit) {
@@ -56,7 +57,7 @@ void for_each_document(const TokenDataset& set, const std::string& name, Log& lo
   }
 }
 
-/// Sums over the documents of a data set, as Packing cuts them.
+/// Collects the statistics of documents, split as in Packing.
 class DocumentCounter {
  public:
   explicit DocumentCounter(const Packing& packing)
@@ -72,7 +73,7 @@ class DocumentCounter {
   void add(const Document& document) {
     ++lengths_[document.length];
     report_.unknown += document.unknown;
-    if (across_) {  // one stream with a sep between neighbours
+    if (across_) {  // all documents form one stream with a separator token between them
       const std::int64_t begin = document.first + document.number,
                          last = begin + document.length - 1;
       report_.cut += begin / piece_ != last / piece_;
@@ -101,10 +102,10 @@ class DocumentCounter {
   bool across_;
   std::int64_t piece_, least_;
   DocumentReport report_;
-  std::map<std::int64_t, std::int64_t> lengths_;  // of n tokens at most √(2n) different ones
+  std::map<std::int64_t, std::int64_t> lengths_;  // at most about √(2n) entries for n tokens
 };
 
-/// A piece as text: a space where a word begins, and nothing that a terminal obeys.
+/// The text of a token without control characters, with a space in front if it begins a word.
 std::string text_of(const Tokenizer& tokenizer, std::int64_t id) {
   const auto token = static_cast<std::int32_t>(id);
   std::string text = tokenizer.decode(std::span(&token, 1), false);
@@ -132,7 +133,7 @@ std::vector<ShownToken> show_row(const Batch& batch, std::int64_t row, const Tok
   return result;
 }
 
-/// Draws the first steps as training will.
+/// Draws the batches of the first training steps, and adds their padding and samples to the report.
 void try_batches(const RunConfig& config, const MaskedSamples& samples, const Tokenizer& tokenizer,
                  DataReport& report) {
   const std::int64_t steps =

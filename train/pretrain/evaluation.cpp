@@ -10,7 +10,7 @@
 namespace nystrom {
 namespace {
 
-/// How often each id that may be asked for occurs in a whole data set.
+/// The number of occurrences of each id in a data set; 0 for special tokens, which are not masked.
 std::vector<std::int64_t> count_tokens(const TokenDataset& dataset) {
   constexpr std::int64_t block = std::int64_t{1} << 20;
   std::vector<std::int64_t> counts(static_cast<std::size_t>(dataset.info().vocab_size), 0);
@@ -75,9 +75,17 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
   options.rank = communicator.rank();
   options.world_size = communicator.size();
   EvaluationLoader loader(samples, options);
-  // What each batch gives, at its place among those of all processes: added up in one order
-  // whatever their number.
-  enum Quantity { loss, frequency_loss, correct, asked, ordered, most_frequent_asked, quantities };
+  // The results of each batch are stored at its index among the batches of all processes. Their sum
+  // then has the same order for any number of processes.
+  enum Quantity {
+    loss,
+    frequency_loss,
+    correct,
+    masked,
+    ordered,
+    most_frequent_masked,
+    quantities
+  };
   const std::int64_t total = samples.packing->size(),
                      batches = (total + micro_batch_size - 1) / micro_batch_size;
   std::vector<double> found(static_cast<std::size_t>(batches * quantities), 0);
@@ -87,7 +95,7 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
     double* here = found.data() + number * quantities;
     here[loss] = out.loss.value().item();
     here[correct] = static_cast<double>(count_equal(out.predictions, out.labels));
-    here[asked] = static_cast<double>(batch->targets);
+    here[masked] = static_cast<double>(batch->targets);
     if (samples.sentence_order)
       here[ordered] = static_cast<double>(count_equal(argmax(out.order_logits), batch->swapped));
     const Tensor labels = out.labels.to(cpu_device);
@@ -95,17 +103,17 @@ Evaluation evaluate_masked_lm(const Model& model, const MaskedSamples& samples,
          std::span(labels.data<std::int64_t>(), static_cast<std::size_t>(labels.numel()))) {
       here[frequency_loss] +=
           log_total - std::log(static_cast<double>(counts[static_cast<std::size_t>(label)]));
-      here[most_frequent_asked] += label == most_frequent;
+      here[most_frequent_masked] += label == most_frequent;
     }
     if (progress) progress(std::min((number + options.world_size) * micro_batch_size, total));
   }
   found = communicator.sum(found);
   double sum[quantities] = {};
   for (std::size_t i = 0; i < found.size(); ++i) sum[i % quantities] += found[i];
-  const double tokens = sum[asked];
+  const double tokens = sum[masked];
   require_input(tokens > 0, "the text holds no token to predict");
   Evaluation mean{sum[loss] / tokens, sum[correct] / tokens, sum[frequency_loss] / tokens,
-                  sum[most_frequent_asked] / tokens, static_cast<std::int64_t>(tokens)};
+                  sum[most_frequent_masked] / tokens, static_cast<std::int64_t>(tokens)};
   if (samples.sentence_order) mean.order_accuracy = sum[ordered] / static_cast<double>(total);
   return mean;
 }

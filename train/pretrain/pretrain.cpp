@@ -4,6 +4,7 @@
 #include "core/check.h"
 #include "data/tokenizers/tokenizer_folder.h"
 #include "train/loop/run_checks.h"
+#include "train/loop/run_memory.h"
 #include "train/optim/schedule.h"
 #include "train/pretrain/corpus.h"
 #include "train/pretrain/fill_mask.h"
@@ -12,10 +13,10 @@
 namespace nystrom {
 namespace {
 
-/// Masked language modelling on a corpus.
+/// The objective of masked language modelling on a corpus.
 class MaskedLmObjective : public Objective {
  public:
-  /// `last` gets what each evaluation says.
+  /// Each evaluation writes its result to `last`.
   MaskedLmObjective(const RunConfig& config, Corpus corpus, Evaluation& last,
                     Communicator& communicator)
       : config_(config),
@@ -65,7 +66,9 @@ class MaskedLmObjective : public Objective {
         evaluate_masked_lm(model, validation_, config_.training.micro_batch_size, communicator_,
                            [&](std::int64_t done) { progress(done, total); });
     Score score{evaluation_.loss,
-                {{"loss", evaluation_.loss}, {"accuracy", evaluation_.accuracy}},
+                {{"loss", evaluation_.loss},
+                 {"accuracy", evaluation_.accuracy},
+                 {"baseline", evaluation_.frequency_loss}},
                 fmt::format("loss {:.4f}, accuracy {:.1f} %", evaluation_.loss,
                             100 * evaluation_.accuracy)};
     if (const auto order = evaluation_.order_accuracy) {
@@ -84,7 +87,7 @@ class MaskedLmObjective : public Objective {
         filled.texts.push_back(sample_fills(model, *corpus_.tokenizer, text));
         texts.push_back(text);
       } catch (const InputError&) {
-        continue;  // too long for the model, above all: left out
+        continue;  // the text is left out, usually because it is too long for the model
       }
     }
     return mask_samples_line(texts, filled);
@@ -104,11 +107,10 @@ class MaskedLmObjective : public Objective {
 
 PretrainResult pretrain(const RunConfig& given, Log& log, Device device,
                         Communicator& communicator) {
-  const auto wrong = messages_of(validate_pretraining(given));
-  require_input(wrong.empty(), "{}", fmt::join(wrong, "\n"));
+  require_none(validate_pretraining(given));
   require_computable(given, device);
-  // What can be refused at once is, before the text is turned into tokens and before anything is
-  // written.
+  require_memory(given, device, communicator.size());
+  // These checks report errors before the text is tokenized and before any file is written.
   match_files(given.data.train);
   if (!given.data.validation.empty()) match_files(given.data.validation);
   for (const std::string& line : shared_file_warnings(given)) log.warn(line);

@@ -7,80 +7,24 @@
 #include <set>
 
 #include "core/check.h"
+#include "train/report/chart_scale.h"
 
 namespace nystrom {
 namespace {
 
-constexpr double left = 76, right = 14, top = 44, legend_line = 22, letter = 8.0;
-constexpr int colours = 8;
+constexpr double right = 14, top = 44, legend_line = 22, letter = 8.0;
+constexpr double min_left = 64, y_label_room = 34, swatch = 32, margin = 20;
+constexpr int dashes_begin = 8;  // lines of colours from this one on have dashes
+constexpr const char* level_look = "class=\"axis\" stroke-width=\"1.5\" stroke-dasharray=\"3 3\"";
 
-/// Letters, not bytes, of UTF-8.
+/// The number of characters in UTF-8.
 double letters(const std::string& text) {
   return static_cast<double>(
       std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
-/// One axis: its limits, and where it has ticks.
-struct Scale {
-  bool log = false;
-  double low = 0, high = 1;
-  std::vector<double> ticks;
-
-  bool shows(double value) const { return std::isfinite(value) && (!log || value > 0); }
-  /// Between 0 at the low end and 1 at the high one.
-  double share(double value) const {
-    const double part =
-        log ? std::log(value / low) / std::log(high / low) : (value - low) / (high - low);
-    return std::clamp(part, 0.0, 1.0);
-  }
-};
-
-/// Multiples of 1, 2 or 5 times a power of ten, about six of them.
-Scale linear_scale(double low, double high) {
-  if (low == high)
-    low -= 0.5 * std::max(1.0, std::abs(low)), high += 0.5 * std::max(1.0, std::abs(high));
-  const double wanted = 6, power = std::pow(10, std::floor(std::log10((high - low) / wanted)));
-  double step = 10 * power;
-  for (const double factor : {5.0, 2.0, 1.0}) {
-    if (factor * power * wanted >= high - low) step = factor * power;
-  }
-  Scale scale{false, step * std::floor(low / step), step * std::ceil(high / step), {}};
-  const auto count = std::llround((scale.high - scale.low) / step);
-  for (long long i = 0; i <= count; ++i)
-    scale.ticks.push_back(scale.low + step * static_cast<double>(i));
-  return scale;
-}
-
-/// Powers of ten; where these are fewer than three, also 2 and 5 times them; where there are many,
-/// every second, third or so.
-Scale log_scale(double low, double high) {
-  if (low == high) low /= 2, high *= 2;
-  Scale scale{true, low, high, {}};
-  const double first = std::floor(std::log10(low)), last = std::ceil(std::log10(high));
-  const double stride = std::max(1.0, std::ceil((last - first) / 8));
-  const bool between = last - first < 3;
-  for (double power = first; power <= last; power += between ? 1 : stride) {
-    for (const double factor : {1.0, 2.0, 5.0}) {
-      const double tick = factor * std::pow(10, power);
-      if ((factor == 1 || between) && tick >= low * 0.999 && tick <= high * 1.001)
-        scale.ticks.push_back(tick);
-    }
-  }
-  return scale;
-}
-
-Scale scale_of(Axis axis, const std::vector<const std::vector<double>*>& values, double floor) {
-  Scale probe{axis == Axis::logarithmic, 0, 1, {}};
-  double low = std::numeric_limits<double>::infinity(), high = -low;
-  for (const auto* list : values) {
-    for (const double value : *list) {
-      if (!probe.shows(value)) continue;
-      low = std::min(low, std::max(value, floor));
-      high = std::max(high, std::max(value, floor));
-    }
-  }
-  if (!(low <= high)) low = high = 1;
-  return probe.log ? log_scale(low, high) : linear_scale(low, high);
+std::string font_size(double size) {
+  return size == 14 ? "" : fmt::format(" font-size=\"{:.1f}\"", size);
 }
 
 class Drawing {
@@ -91,30 +35,40 @@ class Drawing {
       xs.push_back(&series.x);
       for (const auto* list : {&series.y, &series.low, &series.high}) ys.push_back(list);
     }
-    const double floor =
-        chart.y_floor > 0 ? chart.y_floor : -std::numeric_limits<double>::infinity();
-    x_ = scale_of(chart.x_axis, xs, -std::numeric_limits<double>::infinity());
-    y_ = scale_of(chart.y_axis, ys, floor);
+    std::vector<double> levels;
+    for (const ChartLevel& level : chart.levels) levels.push_back(level.y);
+    ys.push_back(&levels);
+    const double lowest = -std::numeric_limits<double>::infinity();
+    x_ = scale_of(chart.x_axis, xs, lowest);
+    y_ = scale_of(chart.y_axis, ys, chart.y_floor > 0 ? chart.y_floor : lowest);
     const std::set<double> places = measured_places();
     if (x_.log && places.size() <= 8) x_.ticks.assign(places.begin(), places.end());
+    double widest = 0;
+    for (const std::string& label : tick_labels(y_)) widest = std::max(widest, letters(label));
+    left_ = std::max(min_left, y_label_room + letter * widest);
   }
 
   std::string draw() {
     heading();
     grid();
+    for (const ChartLevel& level : chart_.levels) {
+      if (y_.shows(level.y))
+        line(left_, py(level.y), chart_.width - right, py(level.y), level_look);
+    }
     bool any = false;
     for (std::size_t i = 0; i < chart_.series.size(); ++i)
       any = curve(chart_.series[i], colour_of(i)) || any;
     if (!any)
-      text(left + plot_width() / 2, top + chart_.plot_height / 2, "nothing to draw", "middle");
+      text(left_ + plot_width() / 2, top + chart_.plot_height / 2, "nothing to draw", "middle");
     const double height = legend();
     return fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0:.0f} {1:.0f}\" "
         "width=\"{0:.0f}\" height=\"{1:.0f}\" "
-        "font-family=\"sans-serif\" font-size=\"14\" role=\"img\">\n{2}<rect class=\"ground\" "
+        "font-family=\"sans-serif\" font-size=\"14\" role=\"img\" aria-label=\"{4}\">\n{2}<rect "
+        "class=\"ground\" "
         "width=\"{0:.0f}\" height=\"{1:.0f}\"/>\n{3}"
         "</svg>\n",
-        chart_.width, height, style(), body_);
+        chart_.width, height, chart_style(), body_, escape_markup(chart_.title));
   }
 
  private:
@@ -128,39 +82,30 @@ class Drawing {
     return places;
   }
 
-  double plot_width() const { return chart_.width - left - right; }
-  double px(double x) const { return left + x_.share(x) * plot_width(); }
+  double plot_width() const { return chart_.width - left_ - right; }
+  double px(double x) const { return left_ + x_.share(x) * plot_width(); }
   double py(double y) const {
     return top + (1 - y_.share(std::max(y, y_.low))) * chart_.plot_height;
   }
 
   int colour_of(std::size_t i) const {
     const int own = chart_.series[i].colour;
-    return (own >= 0 ? own : static_cast<int>(i)) % colours;
+    return own >= 0 ? own : static_cast<int>(i);
   }
 
-  /// Colours that differ in lightness too, so that they can be told apart without hue.
-  static std::string style() {
-    constexpr const char* light[colours] = {"#1f5fbf", "#d95f02", "#138a5e", "#b0307e",
-                                            "#7a5cc4", "#8a6d00", "#0089a8", "#555555"};
-    constexpr const char* dark[colours] = {"#79aefc", "#ff9d4d", "#4fd1a0", "#f27fc4",
-                                           "#b9a3ff", "#e0c14a", "#5fd3ee", "#bbbbbb"};
-    std::string css =
-        "<style>text{fill:#222}.ground{fill:#fff}.grid{stroke:#e2e2e2}.axis{stroke:#222}";
-    const auto add = [&](const char* const* palette) {
-      for (int i = 0; i < colours; ++i)
-        css += fmt::format(".l{0}{{stroke:{1}}}.b{0}{{fill:{1}}}", i, palette[i]);
-    };
-    add(light);
-    css +=
-        "@media(prefers-color-scheme:dark){text{fill:#ddd}.ground{fill:#16181c}.grid{stroke:#"
-        "3a3d42}.axis{stroke:#ccc}";
-    add(dark);
-    return css + "}</style>\n";
+  /// The attributes of a line. Colours repeat only with other dashes.
+  static std::string look(const ChartSeries& series, int colour, double width) {
+    constexpr const char* dashes[] = {"", "9 3", "2 3", "9 3 2 3"};
+    const std::string dash = series.dashed ? "6 4" : dashes[colour / dashes_begin % 4];
+    return fmt::format("class=\"l{}\" fill=\"none\" stroke-width=\"{}\"{}{}",
+                       colour % chart_colours, series.faint ? width / 2 : width,
+                       series.faint ? " stroke-opacity=\"0.5\"" : "",
+                       dash.empty() ? "" : " stroke-dasharray=\"" + dash + "\"");
   }
 
   void text(double x, double y, const std::string& content, const char* anchor,
             const std::string& more = "") {
+    if (content.empty()) return;
     body_ += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
                          anchor, more, escape_markup(content));
   }
@@ -169,29 +114,44 @@ class Drawing {
                          y1, x2, y2, more);
   }
 
+  /// Writes the title and the names of the axes. Long ones are written smaller.
   void heading() {
-    const double size =
-        std::min(16.0, 16.0 * (chart_.width - 20) / (8.8 * std::max(1.0, letters(chart_.title))));
-    text(chart_.width / 2, 26, chart_.title, "middle",
-         fmt::format(" font-size=\"{:.1f}\" font-weight=\"bold\"", size));
-    const double middle = top + chart_.plot_height / 2;
+    const double size = std::min(
+        16.0, 16.0 * (chart_.width - margin) / (8.8 * std::max(1.0, letters(chart_.title))));
+    text(chart_.width / 2, 26, chart_.title, "middle", font_size(size) + " font-weight=\"bold\"");
+    const double middle = top + chart_.plot_height / 2, room = chart_.plot_height + top;
+    const double share = std::min(1.0, room / std::max(1.0, letter * letters(chart_.y_label)));
     text(18, middle, chart_.y_label, "middle",
-         fmt::format(" transform=\"rotate(-90 18 {:.1f})\"", middle));
-    text(left + plot_width() / 2, top + chart_.plot_height + 42, chart_.x_label, "middle");
+         font_size(14 * share) + fmt::format(" transform=\"rotate(-90 18 {:.1f})\"", middle));
+    text(left_ + plot_width() / 2, top + chart_.plot_height + 42, chart_.x_label, "middle");
   }
 
   void grid() {
     const double bottom = top + chart_.plot_height, end = chart_.width - right;
-    for (const double tick : y_.ticks) {
-      line(left, py(tick), end, py(tick), "class=\"grid\"");
-      text(left - 6, py(tick) + 5, short_number(tick), "end");
+    const std::vector<std::string> labels = tick_labels(y_);
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const double y = py(y_.ticks[i]);
+      line(left_, y, end, y, "class=\"grid\"");
+      text(left_ - 6, y + 5, labels[i], "end");
     }
-    for (const double tick : x_.ticks) {
-      line(px(tick), top, px(tick), bottom, "class=\"grid\"");
-      text(px(tick), bottom + 20, short_number(tick), "middle");
+    for (const double tick : x_.ticks) line(px(tick), top, px(tick), bottom, "class=\"grid\"");
+    x_labels(bottom + 20);
+    line(left_, bottom, end, bottom, "class=\"axis\"");
+    line(left_, top, left_, bottom, "class=\"axis\"");
+  }
+
+  /// Writes the labels of the x axis within the picture. A label that would touch its neighbour is
+  /// left out.
+  void x_labels(double y) {
+    const std::vector<std::string> labels = tick_labels(x_);
+    double taken = 0;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      const double half = letter * letters(labels[i]) / 2;
+      const double middle = std::min(px(x_.ticks[i]), chart_.width - half - 2);
+      if (middle - half < taken) continue;
+      text(middle, y, labels[i], "middle");
+      taken = middle + half + letter;
     }
-    line(left, bottom, end, bottom, "class=\"axis\"");
-    line(left, top, left, bottom, "class=\"axis\"");
   }
 
   bool shown(const ChartSeries& series, std::size_t i) const {
@@ -214,7 +174,7 @@ class Drawing {
                          forth + back);
   }
 
-  /// Whether there was anything to draw.
+  /// Draws a series. Returns whether it had a point to draw.
   bool curve(const ChartSeries& series, int colour) {
     require(series.x.size() == series.y.size() && series.low.size() == series.high.size() &&
                 (series.low.empty() || series.low.size() == series.y.size()),
@@ -229,53 +189,95 @@ class Drawing {
         pieces.emplace_back();
       }
     }
-    const char* dash = series.dashed ? " stroke-dasharray=\"6 4\"" : "";
     for (const std::string& piece : pieces) {
-      if (piece.empty()) continue;
-      body_ += fmt::format(
-          "<polyline class=\"l{}\" fill=\"none\" stroke-width=\"2\" stroke-linejoin=\"round\"{} "
-          "points=\"{}\"/>\n",
-          colour, dash, piece);
+      if (piece.empty() || series.points) continue;
+      body_ += fmt::format("<polyline {} stroke-linejoin=\"round\" points=\"{}\"/>\n",
+                           look(series, colour, 2), piece);
     }
-    const bool few = series.x.size() <= 16;
-    for (std::size_t i = 0; few && i < series.x.size(); ++i) {
+    const bool marks = series.points || (series.x.size() <= 16 && !series.dashed);
+    for (std::size_t i = 0; marks && i < series.x.size(); ++i) {
       if (shown(series, i))
         body_ += fmt::format("<circle class=\"b{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>\n",
-                             colour, px(series.x[i]), py(series.y[i]));
+                             colour % chart_colours, px(series.x[i]), py(series.y[i]));
     }
     return !pieces.front().empty();
   }
 
-  /// Below the plot, as many beside each other as there is room for; the height of the whole
-  /// picture.
+  /// The longest name in the legend, in letters.
+  double longest_name() const {
+    double longest = 1;
+    for (const ChartSeries& series : chart_.series)
+      longest = std::max(longest, letters(series.name));
+    for (const ChartLevel& level : chart_.levels) longest = std::max(longest, letters(level.name));
+    return longest;
+  }
+
+  /// Draws the legend below the plot in as many columns as fit. Long names are written smaller.
+  /// Returns the height of the whole picture.
   double legend() {
-    double widest = 0;
-    for (const ChartSeries& series : chart_.series) widest = std::max(widest, letters(series.name));
-    const double cell = 44 + letter * widest;
-    const auto columns =
-        static_cast<std::size_t>(std::max(1.0, std::floor((chart_.width - 24) / cell)));
+    const double room = chart_.width - 2 * margin, widest = letter * longest_name();
+    const double share = std::min(1.0, (room - swatch) / widest);
+    const double cell = swatch + 12 + widest * share;
+    const auto columns = static_cast<std::size_t>(std::max(1.0, std::floor(room / cell)));
     double y = top + chart_.plot_height + 70;
+    std::size_t count = 0;
+    const auto next = [&](const std::string& name) {
+      if (count > 0 && count % columns == 0) y += legend_line;
+      const double x = margin + cell * static_cast<double>(count++ % columns);
+      text(x + swatch, y, name, "start", font_size(14 * share));
+      return x;
+    };
     for (std::size_t i = 0; i < chart_.series.size(); ++i) {
-      const double x = 20 + cell * static_cast<double>(i % columns);
-      if (i > 0 && i % columns == 0) y += legend_line;
-      const char* dash = chart_.series[i].dashed ? " stroke-dasharray=\"6 4\"" : "";
-      line(x, y - 5, x + 26, y - 5,
-           fmt::format("class=\"l{}\" stroke-width=\"3\"{}", colour_of(i), dash));
-      text(x + 32, y, chart_.series[i].name, "start");
+      const ChartSeries& series = chart_.series[i];
+      const double x = next(series.name);
+      if (series.points)
+        body_ += fmt::format("<circle class=\"b{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4\"/>\n",
+                             colour_of(i) % chart_colours, x + 13, y - 5);
+      else
+        line(x, y - 5, x + swatch - 6, y - 5, look(series, colour_of(i), 3));
+    }
+    for (const ChartLevel& level : chart_.levels) {
+      if (!y_.shows(level.y)) continue;
+      const double x = next(level.name);
+      line(x, y - 5, x + swatch - 6, y - 5, level_look);
     }
     if (!chart_.note.empty()) {
       y += legend_line;
-      text(20, y, chart_.note, "start", " font-size=\"13\"");
+      const double size = 14 * room / (letter * letters(chart_.note));
+      text(margin, y, chart_.note, "start", font_size(std::min(13.0, size)));
     }
     return y + 16;
   }
 
   const Chart& chart_;
   Scale x_, y_;
+  double left_ = min_left;  // the x of the y axis; long labels need more room
   std::string body_;
 };
 
 }  // namespace
+
+std::string chart_style() {
+  // The colours also differ in lightness, so that readers can distinguish them without hue.
+  constexpr const char* light[chart_colours] = {
+      "#1f5fbf", "#d95f02", "#138a5e", "#b0307e", "#7a5cc4", "#8a6d00", "#0089a8", "#555555",
+      "#d010d8", "#001878", "#0a4a0a", "#8c1020", "#600090", "#ff4890", "#2a2aff", "#6b3f1a"};
+  constexpr const char* dark[chart_colours] = {
+      "#79aefc", "#ff9d4d", "#4fd1a0", "#f27fc4", "#b9a3ff", "#e0c14a", "#5fd3ee", "#bbbbbb",
+      "#ff35ff", "#4a62ff", "#1fa01f", "#ff4545", "#a030ff", "#c0405f", "#2f7fd8", "#a87830"};
+  std::string css =
+      "<style>text{fill:#222}.ground{fill:#fff}.grid{stroke:#e2e2e2}.axis{stroke:#222}";
+  const auto add = [&](const char* const* palette) {
+    for (int i = 0; i < chart_colours; ++i)
+      css += fmt::format(".l{0}{{stroke:{1}}}.b{0}{{fill:{1}}}", i, palette[i]);
+  };
+  add(light);
+  css +=
+      "@media(prefers-color-scheme:dark){text{fill:#ddd}.ground{fill:#16181c}.grid{stroke:#"
+      "3a3d42}.axis{stroke:#ccc}";
+  add(dark);
+  return css + "}</style>\n";
+}
 
 std::string escape_markup(std::string_view text) {
   std::string result;
@@ -322,11 +324,12 @@ ChartSeries thinned(const ChartSeries& series, std::size_t most) {
   return result;
 }
 
-std::string short_number(double value) {
+std::string short_number(double value, int digits) {
   if (std::abs(value) < 1e-300) return "0";
   const bool small = std::abs(value) < 1e-3 && std::isfinite(value);
-  std::string text = fmt::format(fmt::runtime(small ? "{:.3e}" : "{:.4g}"), value);
-  if (small) {  // without the zeros at the end of the digits
+  std::string text =
+      small ? fmt::format("{:.{}e}", value, digits - 1) : fmt::format("{:.{}g}", value, digits);
+  if (small) {  // remove trailing zeros of the digits
     const std::size_t exponent = text.find('e');
     const std::size_t last = text.find_last_not_of("0.", exponent - 1);
     text.erase(last + 1, exponent - last - 1);

@@ -14,8 +14,17 @@ struct ChartSeries {
   std::vector<double> x, y;
   std::vector<double> low = {}, high = {};  ///< a band around the line, or empty
   bool dashed = false;
-  /// The number of the line's colour, which related lines share; −1: the next colour.
+  /// The number of the line's colour, which related lines share; −1: the next colour. There are 16
+  /// colours. The dashes of 8 and more differ too.
   int colour = -1;
+  bool faint = false;   ///< thin and pale, for a line behind others
+  bool points = false;  ///< points without a line
+};
+
+/// A horizontal line through the whole chart, such as a baseline.
+struct ChartLevel {
+  std::string name;  ///< in the legend
+  double y = 0;
 };
 
 /// The scale of an axis. A logarithmic x axis has its ticks at the points, if their positions are
@@ -32,6 +41,7 @@ struct Chart {
   double y_floor = 0;
   std::string note = {};  ///< a line below the legend
   double width = 640, plot_height = 320;
+  std::vector<ChartLevel> levels = {};  ///< those that are not finite are left out
 };
 
 /// The chart as a complete SVG document. Its letters stay readable on a phone (pages set max-width:
@@ -47,7 +57,13 @@ ChartSeries thinned(const ChartSeries& series, std::size_t most);
 /// `text` as content of an element or a quoted attribute in XML or HTML.
 std::string escape_markup(std::string_view text);
 
-/// A number with four digits, for charts and printed tables.
-std::string short_number(double value);
+/// A number with four or more digits, for charts and printed tables.
+std::string short_number(double value, int digits = 4);
+
+/// A rule for the lines and areas of a number of colours: classes l0, l1, … and b0, b1, …, in light
+/// and dark mode, as a <style> element.
+std::string chart_style();
+/// The number of different colours in chart_style.
+inline constexpr int chart_colours = 16;
 
 }  // namespace nystrom

@@ -4,10 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "train/finetune/sweep.h"
 #include "train/logging/log.h"
 #include "train/pretrain/mask_samples.h"
 #include "train/report/run_record.h"
 #include "train/report/study.h"
+#include "train/report/task_findings.h"
 
 namespace nystrom {
 
@@ -25,18 +27,18 @@ struct StudyFindings {
 /// folder. Throws an InputError when they are damaged.
 StudyFindings read_study(const std::filesystem::path& run_dir);
 
-/// The page of one run.
-std::string run_report(const RunRecord& run, const MaskSamples& samples,
-                       const StudyFindings& study);
+/// The page of one run. `findings` are empty for masked language models.
+std::string run_report(const RunRecord& run, const MaskSamples& samples, const StudyFindings& study,
+                       const TaskFindings& findings = {});
 
 /// The page that compares several runs: curves in one chart, best metrics, and settings that
-/// differ. `sweep` holds the points of a sweep; without one it has no columns.
-std::string comparison_report(const std::vector<RunRecord>& runs, const StudyTable& sweep);
+/// differ. `sweep` is the sweep that they belong to; without points there is none.
+std::string comparison_report(const std::vector<RunRecord>& runs, const SweepResult& sweep);
 
-/// A sweep's folder: its existing runs, and a table of its points.
+/// A sweep's folder: its existing runs, and its points.
 struct SweepRecord {
   std::vector<RunRecord> runs;
-  StudyTable points;
+  SweepResult sweep;
 };
 /// Reads a sweep. Throws an InputError when summary.json of `folder` does not belong to a sweep.
 SweepRecord read_sweep(const std::filesystem::path& folder);

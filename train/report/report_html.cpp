@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t longest_text = 4000;
 
-// The Content-Security-Policy forbids everything that the page does not hold itself.
+// The Content-Security-Policy blocks everything outside the page itself.
 constexpr const char* head = R"(<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -27,7 +27,7 @@ constexpr const char* style = R"(<style>
 @media(prefers-color-scheme:dark){:root{
 --ink:#ddd;--paper:#16181c;--soft:#a0a4aa;--line:#3a3d42;--mark:#1d2b40;--alarm:#3d3213}}
 *{box-sizing:border-box}
-body{margin:0 auto;max-width:1000px;padding:16px;background:var(--paper);color:var(--ink);
+body{margin:0 auto;max-width:1400px;padding:16px;background:var(--paper);color:var(--ink);
 font:16px/1.5 system-ui,sans-serif;overflow-wrap:anywhere}
 h1{font-size:1.5em;line-height:1.25;margin:.3em 0}
 h2{font-size:1.15em;margin:1.8em 0 .5em;border-bottom:1px solid var(--line)}
@@ -35,8 +35,9 @@ h3{font-size:1em;margin:1.2em 0 .4em}
 .facts{display:grid;grid-template-columns:repeat(auto-fit,minmax(150px,1fr));
 gap:10px 20px;margin:14px 0}
 .facts div span{display:block;color:var(--soft);font-size:.85em}
+.charts>*{min-width:0}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:16px}
-figure{margin:0}
+figure{margin:0;max-width:720px}
 figure svg,figure img{display:block;width:100%;height:auto}
 .wide{overflow-x:auto;margin:8px 0}
 table{border-collapse:collapse;font-size:.9em;font-variant-numeric:tabular-nums}
@@ -47,6 +48,9 @@ th.number,td.number{text-align:right;white-space:nowrap}
 tr.best td{background:var(--mark);font-weight:bold}
 .notes{background:var(--alarm);padding:8px 14px;margin:12px 0}
 ul{padding-left:1.2em;margin:.3em 0}
+.matrix th,.matrix td{padding:6px 10px;text-align:right;border:1px solid var(--line)}
+.matrix small{display:block;color:var(--soft)}
+.parallel{min-width:440px;max-width:1100px}
 pre{white-space:pre-wrap;font-size:.8em}
 summary{cursor:pointer;padding:4px 0}
 .soft{color:var(--soft)}
@@ -71,7 +75,7 @@ std::string base64(std::string_view bytes) {
   return result;
 }
 
-/// Lets names of options and paths break where a new part begins.
+/// Allows line breaks in names of options and paths where a new part begins.
 std::string breakable(const std::string& html) {
   std::string result;
   for (std::size_t i = 0; i < html.size(); ++i) {
@@ -115,8 +119,9 @@ std::string html_table(const std::vector<std::string>& columns,
   return html + "</tbody></table></div>\n";
 }
 
-std::string html_folded(std::string_view summary, const std::string& content) {
-  return "<details><summary>" + html_text(summary) + "</summary>\n" + content + "</details>\n";
+std::string html_folded(std::string_view summary, const std::string& content, bool open) {
+  return fmt::format("<details{}><summary>{}</summary>\n{}</details>\n", open ? " open" : "",
+                     html_text(summary), content);
 }
 
 std::string html_list(const std::vector<std::string>& texts) {

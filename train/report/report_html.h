@@ -16,8 +16,8 @@ std::string html_text(std::string_view text);
 std::string html_table(const std::vector<std::string>& columns,
                        const std::vector<std::vector<Cell>>& rows, int best = -1);
 
-/// A collapsible section, expanded in print.
-std::string html_folded(std::string_view summary, const std::string& content);
+/// A collapsible section, expanded in print, or from the beginning if `open`.
+std::string html_folded(std::string_view summary, const std::string& content, bool open = false);
 
 /// A list of texts.
 std::string html_list(const std::vector<std::string>& texts);

@@ -1,4 +1,4 @@
-// What a report reads beside what runs left: a study's files, a sweep's summary.
+// Inputs of a report other than run folders: the files of a study and the summary of a sweep.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -43,30 +43,28 @@ StudyFindings read_study(const fs::path& run_dir) {
 SweepRecord read_sweep(const fs::path& folder) {
   const fs::path file = folder / "summary.json";
   const nlohmann::json summary = read_json_file(file, max_file_bytes);
-  SweepRecord sweep;
+  SweepRecord record;
   try {
-    sweep.points = {
-        "sweep",
-        {"options", "runs", summary.at("metric").get<std::string>() + " (mean)", "deviation"}};
-    for (const auto& point : summary.at("points")) {
-      const auto options = point.at("options").get<std::vector<std::string>>();
-      const std::string name = options.empty() ? "–" : fmt::format("{}", fmt::join(options, ", "));
-      sweep.points.rows.push_back({name, static_cast<std::int64_t>(point.at("runs").size()),
-                                   number_or_nan(point.at("mean")),
-                                   number_or_nan(point.at("deviation"))});
-      for (const auto& each : point.at("runs")) {
-        // RUN_DIR/POINT/seed-S or RUN_DIR/seed-S, wherever RUN_DIR is now.
-        const fs::path written = each.at("run_dir").get<std::string>(), seed = written.filename();
-        const fs::path within = options.empty() ? seed : written.parent_path().filename() / seed;
-        sweep.runs.push_back(read_run(folder / within));
-        sweep.runs.back().name = within.string();
+    record.sweep.metric = summary.at("metric").get<std::string>();
+    for (const auto& each : summary.at("points")) {
+      SweepPoint point{each.at("options").get<std::vector<std::string>>(), {}};
+      for (const auto& run : each.at("runs")) {
+        // The path was RUN_DIR/POINT/seed-S or RUN_DIR/seed-S. RUN_DIR may have moved since.
+        const fs::path written = run.at("run_dir").get<std::string>(), seed = written.filename();
+        const fs::path within =
+            point.overrides.empty() ? seed : written.parent_path().filename() / seed;
+        record.runs.push_back(read_run(folder / within));
+        record.runs.back().name = within.string();
+        point.runs.push_back({run.at("seed"), within.string(), run.at("steps"), run.at("best_step"),
+                              run.at("metric"), number_or_nan(run.at("value"))});
       }
+      if (!point.runs.empty()) record.sweep.points.push_back(std::move(point));
     }
   } catch (const nlohmann::json::exception&) {
     throw InputError(fmt::format("{}: is no summary of a sweep", printable_path(file)));
   }
-  require_input(!sweep.runs.empty(), "{}: names no runs", printable_path(file));
-  return sweep;
+  require_input(!record.runs.empty(), "{}: names no runs", printable_path(file));
+  return record;
 }
 
 }  // namespace nystrom

@@ -17,10 +17,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t max_metrics = 200, max_warnings = 20, log_lines = 30;
-constexpr std::string_view validation = "validation_";
+constexpr std::size_t max_metrics = 200, max_warnings = 50, log_lines = 30;
+constexpr std::string_view validation = "validation_", baseline = "validation_baseline";
 
-/// The number that stands in `line` behind `word`.
+/// The number after `word` in `line`.
 std::optional<std::int64_t> number_behind(std::string_view line, std::string_view word) {
   const std::size_t at = line.find(word);
   if (at == line.npos) return std::nullopt;
@@ -30,7 +30,8 @@ std::optional<std::int64_t> number_behind(std::string_view line, std::string_vie
   return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
-/// Adds one line of metrics.jsonl, whole or not at all. InputError for a line that is none.
+/// Adds one line of metrics.jsonl, completely or not at all. Throws an InputError for a malformed
+/// line.
 void add_record(RunRecord& run, const std::string& line, const std::string& source) {
   const nlohmann::json json = parse_json(line, source);
   require_input(json.is_object() && json.contains("step") && json["step"].is_number_unsigned(),
@@ -47,6 +48,10 @@ void add_record(RunRecord& run, const std::string& line, const std::string& sour
   for (const auto& [name, value] : json.items()) {
     if (name == "step") continue;
     const double number = number_or_nan(value);
+    if (name == baseline) {
+      if (std::isfinite(number)) run.baseline = number;
+      continue;
+    }
     MetricCurve& curve = run.curves[name];
     curve.steps.push_back(static_cast<double>(step));
     curve.values.push_back(number);
@@ -66,7 +71,7 @@ void read_metrics(RunRecord& run) {
     try {
       add_record(run, line, fmt::format("metrics.jsonl:{}", number));
     } catch (const InputError& error) {
-      if (file.eof()) continue;  // still being written
+      if (file.eof()) continue;  // the line is still being written
       if (damaged++ == 0) first_problem = error.what();
     }
   }
@@ -76,25 +81,69 @@ void read_metrics(RunRecord& run) {
                                     number, first_problem));
 }
 
+/// The text of a warning, in a line "TIME warning: TEXT".
+std::optional<std::string> warning_in(const std::string& line) {
+  constexpr std::string_view mark = "warning: ";
+  const std::size_t space = line.find(' ');
+  if (space == line.npos || line.compare(space + 1, mark.size(), mark) != 0) return std::nullopt;
+  return line.substr(space + 1 + mark.size());
+}
+
+/// Warnings with the same key are the same. Numbers in warnings about a step do not count.
+std::string key_of(const std::string& warning) {
+  if (!warning.starts_with("step ")) return warning;
+  std::string key;
+  for (const char c : warning) key += c >= '0' && c <= '9' ? '#' : c;
+  key.erase(
+      std::unique(key.begin(), key.end(), [](char a, char b) { return a == '#' && b == '#'; }),
+      key.end());
+  return key;
+}
+
+/// The warnings of a log, each once.
+class WarningList {
+ public:
+  void add(const std::string& text) {
+    const auto [place, is_new] = places_.try_emplace(key_of(text), warnings_.size());
+    if (is_new && warnings_.size() == max_warnings) {
+      places_.erase(place);
+      ++left_out_;
+    } else if (is_new) {
+      warnings_.push_back({text});
+    } else {
+      warnings_[place->second].text = text;
+      ++warnings_[place->second].count;
+    }
+  }
+  std::vector<RunWarning> all() const {
+    std::vector<RunWarning> all = warnings_;
+    if (left_out_ > 0) all.push_back({fmt::format("{} more warnings in log.txt", left_out_)});
+    return all;
+  }
+
+ private:
+  std::map<std::string, std::size_t> places_;
+  std::vector<RunWarning> warnings_;
+  std::int64_t left_out_ = 0;
+};
+
 void read_log(RunRecord& run) {
   std::ifstream file(run.path / "log.txt");
-  std::deque<std::string> end, warnings;
-  const auto keep = [](std::deque<std::string>& lines, const std::string& line, std::size_t most) {
-    lines.push_back(line);
-    if (lines.size() > most) lines.pop_front();
-  };
+  std::deque<std::string> end;
+  WarningList warnings;
   for (std::string line; std::getline(file, line);) {
-    keep(end, line, log_lines);
-    if (line.find(" warning: ") != line.npos) keep(warnings, line, max_warnings);
+    end.push_back(line);
+    if (end.size() > log_lines) end.pop_front();
+    if (const auto warning = warning_in(line)) warnings.add(*warning);
     if (line.find(" training ") != line.npos && line.find(" parameters on ") != line.npos) {
-      run.stopped_early = false;  // it went on
+      run.stopped_early = false;  // the run was resumed
       run.parameters = number_behind(line, " training ");
       if (!run.config.training.steps) run.total_steps = number_behind(line, ", to step ");
     }
     if (line.find(" stopped early: ") != line.npos) run.stopped_early = true;
   }
   run.log_end.assign(end.begin(), end.end());
-  run.warnings.assign(warnings.begin(), warnings.end());
+  run.warnings = warnings.all();
 }
 
 }  // namespace
@@ -106,6 +155,10 @@ std::string RunRecord::metric_name() const {
 }
 
 bool RunRecord::higher_is_better() const { return metric_name() != "loss"; }
+
+std::string RunRecord::baseline_name() const {
+  return has_task(config) ? "always the same answer" : "by token frequency";
+}
 
 const EvaluationRecord* RunRecord::best() const {
   const EvaluationRecord* best = nullptr;

@@ -23,29 +23,40 @@ struct EvaluationRecord {
   std::map<std::string, double> metrics;
 };
 
+/// A warning of the log, and how often it came. Warnings about single steps are the same warning
+/// if they differ only in numbers.
+struct RunWarning {
+  std::string text;  ///< the last one, without its time
+  std::int64_t count = 1;
+};
+
 /// The content of a run directory.
 struct RunRecord {
   std::filesystem::path path;
   std::string name;  ///< its name in reports
   RunConfig config;
 
-  /// All metrics. Those of evaluations are named "validation_…".
+  /// All metrics except the baseline. Those of evaluations are named "validation_…".
   std::map<std::string, MetricCurve> curves;
   std::vector<EvaluationRecord> evaluations;
+  /// The decisive metric of a baseline that ignores its input, if known: "validation_baseline".
+  std::optional<double> baseline{};
   std::int64_t steps = 0;                    ///< the last recorded step
   std::optional<std::int64_t> total_steps;   ///< steps of the whole run, if known
   std::optional<std::int64_t> parameters{};  ///< from the log
   bool stopped_early = false;
 
-  std::vector<std::string> notes;     ///< problems with the files
-  std::vector<std::string> warnings;  ///< the log's last warnings
-  std::vector<std::string> log_end;   ///< the log's last lines
+  std::vector<std::string> notes;    ///< problems with the files
+  std::vector<RunWarning> warnings;  ///< those of the log, in the order of their first appearance
+  std::vector<std::string> log_end;  ///< the log's last lines
 
   /// The metric of the best evaluation: the loss of a masked language model, else the task's
   /// metric.
   std::string metric_name() const;
   /// Whether a higher value of that metric is better.
   bool higher_is_better() const;
+  /// The name of the baseline: "by token frequency", or for tasks "always the same answer".
+  std::string baseline_name() const;
   /// The evaluation of the best checkpoint; null before the first.
   const EvaluationRecord* best() const;
 };

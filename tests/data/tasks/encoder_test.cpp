@@ -1,4 +1,4 @@
-// Examples as rows of tokens, with a tokenizer of one token a letter.
+// Examples encoded as rows of tokens, with a tokenizer that makes each letter a token.
 #include "data/tasks/encoder.h"
 
 #include <gtest/gtest.h>
@@ -18,6 +18,20 @@ class Encoder : public ::testing::Test {
     task.kind = kind;
     task.stride = 2;
     const TaskEncoder encoder(resolve_task(task), LabelSet({"O", "B-X"}), tokenizer_, length);
+    return encoder.encode(example, counts_);
+  }
+
+  /// The windows of a text of class B-X, which share two tokens.
+  std::vector<EncodedSample> encode_in_windows(std::int64_t length, const std::string& text) {
+    TaskConfig task;
+    task.kind = TaskKind::classification;
+    task.stride = 2;
+    task.windows = TaskWindows::mean;
+    const TaskEncoder encoder(resolve_task(task), LabelSet({"O", "B-X"}), tokenizer_, length);
+    Example example;
+    example.text = text;
+    example.label = "B-X";
+    example.labelled = true;
     return encoder.encode(example, counts_);
   }
 
@@ -46,6 +60,23 @@ TEST_F(Encoder, TextsAreCutBehindAndCounted) {
   EXPECT_EQ(counts_.examples, 2);
 }
 
+TEST_F(Encoder, LongTextsBecomeWindows) {
+  const auto windows = encode_in_windows(8, "abcdefghijklm");
+  std::vector<std::string> texts;
+  for (const EncodedSample& window : windows) {
+    texts.push_back(text_of(window));
+    EXPECT_EQ(window.label, 1);
+    EXPECT_TRUE(window.labelled);
+    EXPECT_EQ(window.example, 0);
+  }
+  EXPECT_EQ(texts, (std::vector<std::string>{"[abcdef]", "[efghij]", "[ijklm]"}));
+  EXPECT_EQ(counts_.truncated.count, 0);
+  EXPECT_EQ(counts_.examples, 1);
+  EXPECT_EQ(counts_.samples, 3);
+  EXPECT_EQ(encode_in_windows(8, "abcdef").size(), 1u);
+  EXPECT_EQ(text_of(encode_in_windows(8, "")[0]), "[]");
+}
+
 TEST_F(Encoder, PairsLoseTokensOfTheLongerFirst) {
   const auto pair = [&](const std::string& first, const std::string& second) {
     return text_of(encode(TaskKind::classification, 10, example_of(first, second))[0]);
@@ -53,7 +84,7 @@ TEST_F(Encoder, PairsLoseTokensOfTheLongerFirst) {
   EXPECT_EQ(pair("abc", "defg"), "[abc]defg]");
   EXPECT_EQ(pair("ab", "cdefgh"), "[ab]cdefg]");
   EXPECT_EQ(pair("abcdefg", "hi"), "[abcde]hi]");
-  EXPECT_EQ(pair("abcdef", "ghijkl"), "[abc]ghij]");  // the odd one goes to the second of equals
+  EXPECT_EQ(pair("abcdef", "ghijkl"), "[abc]ghij]");  // the second of two equals keeps more
   EXPECT_EQ(pair("abcdefg", "hijkl"), "[abcd]hij]");
   EXPECT_EQ(counts_.truncated.count, 4);
   EXPECT_EQ(encode(TaskKind::classification, 10, example_of("a", "b"))[0].rows[0].type_ids,
@@ -96,11 +127,11 @@ TEST_F(Encoder, LongContextsBecomeWindowsThatOverlap) {
   ASSERT_EQ(windows.size(), 2);
   EXPECT_EQ(text_of(windows[0]), "[q?]abcdef]");
   EXPECT_EQ(text_of(windows[1]), "[q?]efghij]");
-  EXPECT_EQ(windows[0].start, 0);  // only half of the answer is there
+  EXPECT_EQ(windows[0].start, 0);  // this window has only half of the answer
   EXPECT_EQ(windows[1].start, 5);
   EXPECT_EQ(windows[1].end, 6);
   EXPECT_EQ(windows[1].context_begin, 4);
-  EXPECT_EQ(windows[1].offsets[0].begin, 5);  // of "e" in the whole context
+  EXPECT_EQ(windows[1].offsets[0].begin, 5);  // "e" in the whole context
   EXPECT_EQ(windows[1].offsets[0].end, 6);
   EXPECT_EQ(windows[1].example, 0);
   EXPECT_EQ(counts_.answers_cut, 0);

@@ -1,4 +1,4 @@
-// From outputs to the metrics of a task, and statistics of its data.
+// The metrics of a task computed from outputs, and statistics of its data.
 #include "data/tasks/task_scorer.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ TaskConfig task_of(TaskKind kind) {
   return task;
 }
 
-/// The scores of all samples in one batch with these outputs.
+/// The scores when one batch has all samples and these outputs.
 TaskScores scores_of(TaskDataset dataset, const std::vector<float>& outputs, const Shape& shape) {
   const auto data = std::make_shared<TaskDataset>(std::move(dataset));
   TaskEvaluationLoader loader(data, {});
@@ -73,6 +73,33 @@ TEST(TaskScorer, ClassesOfTwoAndOfMore) {
             }),
             "task.metric f1 does not measure this task: it has 3 labels; expected one of accuracy, "
             "f1_macro, matthews");
+}
+
+TEST(TaskScorer, WindowsOfATextCountOnce) {
+  TaskConfig task = task_of(TaskKind::classification);
+  const auto examples = labelled({{"abcdefghijklmnopqrst", "y"}, {"short", "x"}});
+  const auto with = [&](TaskWindows windows) {
+    task.windows = windows;
+    // The batch is sorted by length: the short text, then two windows in which other labels win.
+    return scores_of(dataset_of(task, examples, {"x", "y"}), {1, 0, 9, 8, 0, 2}, {3, 2}).decisive;
+  };
+  EXPECT_EQ(with(TaskWindows::mean), 1);   // means 4.5 and 5
+  EXPECT_EQ(with(TaskWindows::max), 0.5);  // maxima 9 and 8
+}
+
+TEST(TaskScorer, ConstantScoresIgnoreTheInput) {
+  const auto classes = dataset_of(task_of(TaskKind::classification),
+                                  labelled({{"a", "x"}, {"b", "x"}, {"c", "y"}}), {"x", "y"});
+  EXPECT_NEAR(constant_scores(classes).decisive, 2.0 / 3, 1e-12);
+  std::vector<Example> numbers(3);
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    numbers[i].text = "a";
+    numbers[i].value = static_cast<double>(i);
+    numbers[i].labelled = true;
+  }
+  const TaskScores of_values = constant_scores(dataset_of(task_of(TaskKind::regression), numbers));
+  EXPECT_EQ(of_values.decisive, 0) << "a constant correlates with nothing";
+  EXPECT_NEAR(of_values.values[2].second, 2.0 / 3, 1e-12) << "the variance";
 }
 
 TEST(TaskScorer, Numbers) {
@@ -160,12 +187,11 @@ TEST(TaskReport, CountsLabelsDuplicatesAndOverlap) {
   EXPECT_EQ(report.train.contradictions, 1);
   EXPECT_EQ(report.train.median_length, 3);
   EXPECT_EQ(report.overlap, 1);
-  EXPECT_EQ(report.majority, 0.5);
   EXPECT_EQ(
       task_warnings(report),
       (std::vector<std::string>{
           "training: 20 % of the examples are cut (1 of 5; the longest has 19); raise "
-          "data.sequence_length",
+          "data.sequence_length, or read texts in windows (task.windows)",
           "training: 1 examples have the inputs of an earlier one and another label",
           "training: the label 'z' never occurs", "validation: the label 'z' never occurs",
           "validation: 1 of 2 examples are in the training data too; their score is no test"}));

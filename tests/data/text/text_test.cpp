@@ -1,5 +1,5 @@
-// Documents out of files: every kind of bad text with its exact count and report, any size in
-// pieces, compressed or not.
+// Documents read from files. Every kind of bad text has its exact count and report. Documents of
+// any size are read in pieces, compressed or not.
 #include "data/text/text.h"
 
 #include <gtest/gtest.h>
@@ -84,17 +84,17 @@ TEST(Utf8, ValidPrefix) {
       {"\xE2\x96\x81", 3},
       {"\xF0\x9F\x99\x82", 4},
       {"12345678\xFF", 8},
-      {"a\x80", 1},                 // a continuation without a lead
-      {"\xC3", 0},                  // cut
-      {"ab\xE2\x96", 2},            // cut
-      {"\xC0\x80", 0},              // NUL in two bytes
+      {"a\x80", 1},                 // a continuation byte without a lead byte
+      {"\xC3", 0},                  // truncated
+      {"ab\xE2\x96", 2},            // truncated
+      {"\xC0\x80", 0},              // NUL as two bytes
       {"\xC1\xBF", 0},              // overlong
       {"\xE0\x9F\xBF", 0},          // overlong
       {"\xF0\x8F\xBF\xBF", 0},      // overlong
       {"\xED\xA0\x80", 0},          // a surrogate
       {"\xF4\x90\x80\x80", 0},      // beyond U+10FFFF
       {"\xF5\x80\x80\x80", 0},      // beyond U+10FFFF
-      {"ok\xE2\x28\xA1", 2},        // a second byte that is none
+      {"ok\xE2\x28\xA1", 2},        // an invalid second byte
       {"\xF4\x8F\xBF\xBF end", 8},  // U+10FFFF
       {"\xED\x9F\xBF\xEE\x80\x80", 6},
   };
@@ -127,6 +127,28 @@ TEST(MatchFiles, SortedAndEachOnce) {
   EXPECT_EQ(files, expected);
 }
 
+TEST(MatchFiles, AnyDepth) {
+  const TemporaryFolder folder;
+  for (const char* name : {"a.txt", "in/b.txt", "in/c.md", "in/deep/d.txt", "in/[x]/e.txt",
+                           ".hidden/f.txt", "other/g.txt"}) {
+    std::filesystem::create_directories((folder / name).parent_path());
+    write_bytes(folder / name, "x");
+  }
+  std::filesystem::create_directory_symlink(folder.path(), folder / "in" / "loop");
+  const auto names = [&](const std::string& pattern) {
+    const std::string patterns[] = {(folder / pattern).string()};
+    Texts found;
+    for (const auto& file : match_files(patterns))
+      found.push_back(file.lexically_relative(folder.path()).string());
+    return found;
+  };
+  EXPECT_EQ(names("**/*.txt"),
+            (Texts{"a.txt", "in/[x]/e.txt", "in/b.txt", "in/deep/d.txt", "other/g.txt"}));
+  EXPECT_EQ(names("in/**"), (Texts{"in/[x]/e.txt", "in/b.txt", "in/c.md", "in/deep/d.txt"}));
+  EXPECT_EQ(names("i*/**/deep/*"), (Texts{"in/deep/d.txt"}));
+  EXPECT_EQ(names("**/deep/**"), (Texts{"in/deep/d.txt"}));
+}
+
 TEST(MatchFiles, Errors) {
   const TemporaryFolder folder;
   const auto error = [](const std::string& pattern) {
@@ -136,18 +158,18 @@ TEST(MatchFiles, Errors) {
   EXPECT_EQ(error(none), "'" + none +
                              "' matches no file; relative names start at the current folder " +
                              std::filesystem::current_path().string());
-  EXPECT_EQ(error(inside),
-            "'" + inside + "' is a folder; name the files in it, as in '" + inside + "/*.txt'");
+  EXPECT_EQ(error(inside), "'" + inside + "' is a folder; name the files in it, as in '" + inside +
+                               "/*.txt', or all below it: '" + inside + "/**'");
   EXPECT_EQ(error(""), "a file pattern is empty or holds a NUL byte");
 }
 
-// ---- What is in the files -----------------------------------------------------------------------
+// ---- Content of files ---------------------------------------------------------------------------
 
 struct Hostile {
   const char* name;
   std::string bytes;
-  Texts files;  // documents when each file is one
-  Texts lines;  // documents when each line is one
+  Texts files;  // documents when each file is a document
+  Texts lines;  // documents when each line is a document
   const char* files_report;
   const char* lines_report;
 };
@@ -244,8 +266,8 @@ TEST(TextReader, HostileTexts) {
   for (const Hostile& each : hostile_texts) {
     const auto file = folder / each.name;
     write_bytes(file, each.bytes);
-    // Pieces large and small (four bytes) hold the same documents; those of a few bytes still go
-    // through the path for long ones.
+    // Large pieces and small ones (four bytes) give the same documents. The small ones use the code
+    // for long documents.
     for (const std::size_t piece_bytes : {TextReader::default_piece_bytes, std::size_t{4}}) {
       const auto check = [&](Documents kind, const Texts& expected, std::string report) {
         const Read read = read_files({file}, kind, piece_bytes);
@@ -254,7 +276,7 @@ TEST(TextReader, HostileTexts) {
         EXPECT_EQ(texts_of(read), expected) << each.name << ' ' << piece_bytes;
         EXPECT_EQ(read.statistics.summary(), report) << each.name << ' ' << piece_bytes;
       };
-      // White space longer than a piece is not recognised as empty.
+      // White space longer than a piece is not recognized as empty.
       if (piece_bytes == 4 && std::string(each.name) == "only_white_space") continue;
       check(Documents::files, each.files, each.files_report);
       check(Documents::lines, each.lines, each.lines_report);
@@ -272,6 +294,43 @@ TEST(TextReader, LongDocumentsComeInPiecesCutAtSpaces) {
       {"aaa bb ", true}, {"cccc", false}, {"short", false}};
   EXPECT_EQ(pieces, expected);
   EXPECT_EQ(reader.statistics().documents, 2);
+}
+
+TEST(TextReader, BlankLinesSeparateDocuments) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a",
+              "\r\n \none\nmore of it\r\n\r\n  \t\n\n two \n\nthree three three\n\n  \n ");
+  write_bytes(folder / "b", "four");
+  for (const std::size_t piece_bytes : {4, 5, 6, 7, 8, 9, 11, 13, 17, 1000}) {
+    const Read read = read_files({folder / "a", folder / "b"}, Documents::blank_lines, piece_bytes);
+    EXPECT_EQ(texts_of(read), (Texts{"one\nmore of it", " two ", "three three three", "four"}))
+        << piece_bytes;
+    EXPECT_EQ(read.statistics.summary(), "2 files, 40 bytes, 4 documents") << piece_bytes;
+  }
+  TextReader lines({folder / "a"}, Documents::blank_lines);
+  std::vector<std::int64_t> begins;
+  while (const auto piece = lines.next()) begins.push_back(piece->line);
+  EXPECT_EQ(begins, (std::vector<std::int64_t>{3, 8, 10}));
+}
+
+TEST(TextReader, AFileOfBlankLinesIsOneEmptyDocument) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a", "\n \n\n");
+  const Read read = read_files({folder / "a"}, Documents::blank_lines);
+  EXPECT_EQ(read.statistics[SkipReason::empty].count, 1);
+}
+
+TEST(TextReader, UnreadableBytesAreCountedAndBlankOnesAreNot) {
+  const TemporaryFolder folder;
+  write_bytes(folder / "a", std::string(30, 'x') + "\n" + std::string(9, 'y') + "\xFF\n   \n");
+  const std::string bad = std::string(999, 'z') + std::string(1, '\0');
+  for (const std::size_t piece_bytes : {std::size_t{8}, TextReader::default_piece_bytes}) {
+    const Read read = read_files({folder / "a"}, Documents::lines, piece_bytes);
+    EXPECT_DOUBLE_EQ(read.statistics.unreadable_share(), 0.25) << piece_bytes;
+    write_bytes(folder / "b", bad);
+    EXPECT_DOUBLE_EQ(
+        read_files({folder / "b"}, Documents::files, piece_bytes).statistics.unreadable_share(), 1);
+  }
 }
 
 TEST(TextReader, CharactersAreNeverCut) {
@@ -307,7 +366,8 @@ TEST(TextReader, NoPartOfALongBadDocumentIsHandedOut) {
 
 TEST(TextReader, LineEndsAcrossBlocks) {
   const TemporaryFolder folder;
-  // The block size is 256 KiB: CR and LF fall on either side of it, and a lone CR before it.
+  // The block size is 256 KiB. CR and LF fall on both sides of a block's end, and a lone CR before
+  // it.
   for (const int shift : {-2, -1, 0, 1}) {
     const std::string head(static_cast<std::size_t>((1 << 18) + shift), 'x');
     write_bytes(folder / "a", head + "\r\nnext\rone\r\n");
@@ -380,8 +440,8 @@ TEST(TextReader, BombsAreLeftOut) {
   const TemporaryFolder folder;
   write_bytes(folder / "bomb.gz", gzip(std::string(4 << 20, 'b')));
   write_bytes(folder / "bomb.zst", zstd(std::string(4 << 20, 'b')));
-  write_bytes(folder / "small.zst",
-              zstd(std::string(1 << 19, 's')));  // high ratio, but below the first megabyte
+  /// A high ratio is accepted within the first megabyte.
+  write_bytes(folder / "small.zst", zstd(std::string(1 << 19, 's')));
   const Read read =
       read_files({folder / "bomb.gz", folder / "bomb.zst", folder / "small.zst"}, Documents::files);
   EXPECT_EQ(texts_of(read), Texts{std::string(1 << 19, 's')});

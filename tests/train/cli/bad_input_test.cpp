@@ -1,5 +1,5 @@
-// Everything that a user can give wrongly, through the program: one exact line, exit code 2,
-// nothing left behind.
+// All errors that a user can make, through the program. Each gives one exact line and exit code 2,
+// and leaves nothing behind.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 fs::path model_folder() { return fixture_folder() / "hf" / "mlm_exact_padded"; }
 
-/// A fixture (`model`, `batch.safetensors`) and broken copies of it.
+/// Creates a fixture (`model`, `batch.safetensors`) and broken copies of it.
 void furnish_models(const TemporaryFolder& folder) {
   fs::create_directory_symlink(model_folder(), folder / "model");
   fs::copy_file(model_folder() / "batch.safetensors", folder / "batch.safetensors");
@@ -28,7 +28,7 @@ void furnish_models(const TemporaryFolder& folder) {
   write_bytes(folder / "truncated" / "model.safetensors", weights.substr(0, weights.size() - 1));
 }
 
-/// A run that would work, `run.yaml` on `text.txt`, and files that do not.
+/// Creates a valid run, `run.yaml` with `text.txt`, and files that are not valid.
 void furnish_run(const TemporaryFolder& folder) {
   std::string text;
   for (int i = 0; i < 40; ++i)
@@ -52,7 +52,7 @@ void furnish_run(const TemporaryFolder& folder) {
   write_bytes(folder / "broken.yaml", "model: {hidden_size: 16\n");
 }
 
-/// The folder of a model with its tokenizer, made once for all tests.
+/// The folder of a model with its tokenizer, created once for all tests.
 fs::path base_model() {
   struct Made {
     fs::path path =
@@ -64,8 +64,8 @@ fs::path base_model() {
   return made.path;
 }
 
-/// A task that would work, `task.yaml` on `train.tsv`, with a model to start from, `base`, and
-/// labels that it does not know in `other.tsv`.
+/// Creates a valid task, `task.yaml` with `train.tsv`, a model to start from, `base`, and a file
+/// with unknown labels, `other.tsv`.
 void furnish_task(const TemporaryFolder& folder) {
   fs::create_directory_symlink(base_model(), folder / "base");
   write_bytes(folder / "train.tsv", "sentence\tlabel\nthe sea\twater\nold men\tpeople\n");
@@ -83,7 +83,7 @@ void furnish_task(const TemporaryFolder& folder) {
               "{text: sentence, label: label}}\n");
 }
 
-/// Every file and folder, at any depth.
+/// The paths of all files and folders at any depth.
 std::vector<std::string> contents(const TemporaryFolder& folder) {
   std::vector<std::string> names;
   for (const auto& entry : fs::recursive_directory_iterator(folder.path()))
@@ -115,7 +115,8 @@ const Case command_lines[] = {
      "unknown command forwrd; did you mean 'forward'?; expected one of " COMMANDS
      "; see nystrom --help"},
     {"unknown_option_of_program", "--bogus", "unknown option --bogus; see nystrom --help"},
-    {"unknown_shell", "--completion zsh", "--completion zsh: unknown shell; expected bash"},
+    {"unknown_shell", "--completion tcsh",
+     "--completion tcsh: unknown shell; expected bash, zsh, fish"},
     {"overrides_of_the_doctor", "doctor --set seed=1",
      "--set seed=1: doctor looks at the machine and has no configuration; see nystrom doctor "
      "--help"},
@@ -129,7 +130,8 @@ const Case command_lines[] = {
      "--config: a masked language model has no task; leave it out"},
     {"configuration_of_a_text", "evaluate base --text text.txt --config task.yaml",
      "--config says how files of a task are read; with --text leave it out"},
-    {"no_shell", "--completion", "--completion: 1 required {bash} missing; see nystrom --help"},
+    {"no_shell", "--completion",
+     "--completion: 1 required {bash,zsh,fish} missing; see nystrom --help"},
     {"unknown_option_with_a_value", "--bogus=1", "unknown option --bogus; see nystrom --help"},
     {"report_of_nothing", "report absent",
      "absent: no such folder; expected the run_dir of nystrom pretrain or finetune"},
@@ -145,11 +147,18 @@ const Case command_lines[] = {
     {"overrides_of_a_report", "report occupied --set seed=1",
      "--set seed=1: a report shows the settings of a run; see nystrom report --help"},
     {"mistyped_file", "predict base nofile.tsv",
-     "nofile.tsv: no such file; --as-text takes it for a text"},
+     "nofile.tsv: no such file or folder; --as-text takes it for a text"},
     {"mistyped_file_among_texts", "predict base 'the [MASK]' absent/texts.jsonl.zst",
-     "absent/texts.jsonl.zst: no such file; --as-text takes it for a text"},
+     "absent/texts.jsonl.zst: no such file or folder; --as-text takes it for a text"},
+    {"mistyped_folder", "predict base inbo/",
+     "inbo/: no such file or folder; --as-text takes it for a text"},
+    {"pattern_of_texts", "predict base 'inbox/**'",
+     "inbox/**: no such file or folder; --as-text takes it for a text"},
+    {"standard_input", "predict base -",
+     "-: texts are not read from standard input; give texts or files, or --as-text"},
     {"folder_as_text", "predict base base",
-     "base: is a folder; give a text, or the name of a file; --as-text takes it for a text"},
+     "base: is a folder, and a masked language model fills masks line by line; give a text, or the "
+     "name of a file; --as-text takes it for a text"},
     {"empty_text", "predict base ''", "TEXT is empty; give a text, or the name of a file"},
     {"rules_named_twice", "approximation matrices --landmarks first means first",
      "--landmarks: first is named twice; name each once"},
@@ -371,7 +380,8 @@ const Case configurations[] = {
     {"text_for_list", PRETRAIN "data.train=text.txt",
      "--set data.train=text.txt: data.train: got 'text.txt', expected a list such as [a, b]"},
     {"unit_of_documents", PRETRAIN "data.documents=words",
-     "--set data.documents=words: data.documents: got 'words', expected files or lines"},
+     "--set data.documents=words: data.documents: got 'words', expected files or lines or "
+     "blank_lines"},
     {"short_sequences", PRETRAIN "data.sequence_length=7",
      "--set data.sequence_length=7: data.sequence_length: got '7', expected a whole number at "
      "least 8"},
@@ -398,7 +408,8 @@ const Case configurations[] = {
 
 const Case texts[] = {
     {"folder", PREPARE "'data.train=[occupied]'",
-     "'occupied' is a folder; name the files in it, as in 'occupied/*.txt'"},
+     "'occupied' is a folder; name the files in it, as in 'occupied/*.txt', or all below it: "
+     "'occupied/**'"},
     {"latin1", PREPARE "'data.train=[latin1.txt]'",
      "tokenizer: there is no text to train on (1 files, 0 bytes, 0 documents; left out: 1 not "
      "UTF-8 (first: latin1.txt:1))"},

@@ -1,4 +1,4 @@
-// nystrom check: all errors at once, what a run will be, and what was planted in its data.
+// nystrom check: all errors at once, a summary of the run, and known problems in its data.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using Lines = std::vector<std::string>;
 
-/// A run on lines with a tokenizer that exists.
+/// A run on lines with an existing tokenizer.
 const char* const yaml = R"(run_dir: run
 model: {hidden_size: 8, num_hidden_layers: 1, num_attention_heads: 2, intermediate_size: 8,
   max_position_embeddings: 16, attention: {num_landmarks: 4, conv_kernel_size: 3}}
@@ -63,11 +63,30 @@ TEST_F(CheckTest, TellsWhatTheRunWillBeAndWritesNothing) {
   config.num_hidden_layers = 1;
   config.max_position_embeddings = 16;
   config.attention.num_landmarks = 4;
+  const std::size_t memory = outcome.out.find("memory: ");
   EXPECT_EQ(
-      outcome.out,
+      outcome.out.substr(0, memory),
       "ok\nparameters: " + std::to_string(Model(config).parameters().count()) +
           "\ntraining: 30 steps of 4 sequences of at most 16 tokens: at most 64 tokens a step\n"
           "data: not read yet; --data reads and describes it\n");
+  EXPECT_NE(outcome.out.find(" of this machine's ", memory), std::string::npos) << outcome.out;
+  EXPECT_EQ(contents(), before);
+}
+
+/// A model that needs more memory than any machine has: every command that would train it says so
+/// at once, before it writes anything.
+TEST_F(CheckTest, RefusesWhatNoMachineHolds) {
+  const Lines before = contents();
+  const std::string huge =
+      " run.yaml --set model.hidden_size=100000 --set model.num_hidden_layers=20";
+  for (const std::string command : {"check", "pretrain"}) {
+    const Outcome outcome = run_program(folder_, command + huge);
+    EXPECT_EQ(outcome.code, 2) << command;
+    EXPECT_NE(outcome.err.find(" GB in training, and this machine has "), std::string::npos)
+        << outcome.err;
+    EXPECT_TRUE(outcome.err.ends_with("; choose a smaller model, or training.dtype bf16\n"))
+        << outcome.err;
+  }
   EXPECT_EQ(contents(), before);
 }
 
@@ -119,7 +138,8 @@ TEST_F(CheckTest, TellsAllErrorsAroundTheFile) {
       "run.yaml: data.train: 'no.txt'" +
           nowhere +
           "\n"
-          "run.yaml: data.train: 'corpus' is a folder; name the files in it, as in 'corpus/*.txt'\n"
+          "run.yaml: data.train: 'corpus' is a folder; name the files in it, as in 'corpus/*.txt', "
+          "or all below it: 'corpus/**'\n"
           "run.yaml: data.validation: 'also*no'" +
           nowhere +
           "\n"
@@ -138,14 +158,15 @@ TEST_F(CheckTest, TellsOfATypeThatTheDeviceLacks) {
 TEST_F(CheckTest, TellsOfARunOfOtherSettings) {
   ASSERT_EQ(run_program(folder_, "pretrain run.yaml --quiet --set training.steps=1").code, 0);
   EXPECT_EQ(run_program(folder_, "check run.yaml").code, 0) << "the number of steps may change";
-  expect_errors("run.yaml --set seed=1 --set optimizer.learning_rate=0.5",
-                "run.yaml: run_dir: run: holds a run with other settings; changed: "
-                "optimizer.learning_rate, seed; choose another run_dir, or "
-                "undo the changes");
+  expect_errors(
+      "run.yaml --set seed=1 --set optimizer.learning_rate=0.5",
+      "run.yaml: run_dir: run: holds a run with other settings; changed: "
+      "optimizer.learning_rate (0.0001, now 0.5), seed (42, now 1); choose another run_dir, or "
+      "undo the changes");
 }
 
-/// As a run of an older version, which wrote down the steps of its default, and one of this, which
-/// leaves them out.
+/// A run of an older version wrote the steps of its default warm-up. A run of this version does not
+/// write them.
 TEST_F(CheckTest, TheSameWarmUpInOtherWordsIsNoOtherSetting) {
   ASSERT_EQ(run_program(folder_, "pretrain run.yaml --quiet --set training.steps=10").code, 0);
   const std::string by_default = "run.yaml --set schedule.warmup_steps=null --set training.steps=";
@@ -153,8 +174,7 @@ TEST_F(CheckTest, TheSameWarmUpInOtherWordsIsNoOtherSetting) {
       << "a tenth of the steps is the one step of the run";
   expect_errors(by_default + "30",
                 "run.yaml: run_dir: run: holds a run with other settings; changed: "
-                "schedule.warmup_steps; choose another run_dir, or undo the "
-                "changes");
+                "schedule.warmup_steps (1, now null); choose another run_dir, or undo the changes");
 }
 
 TEST_F(CheckTest, TellsOfAVocabularyThatTheTokenizerExceeds) {
@@ -195,7 +215,7 @@ TEST_F(CheckTest, KnowsTheEpochsOnceTheDataIsInTheCache) {
   EXPECT_EQ(plan.at("warnings").size(), 1u);
 }
 
-/// The third special token of a sequence of two segments makes other sequences.
+/// A sequence of two segments has a third special token, which changes the sequences.
 TEST_F(CheckTest, CountsTheSequencesThatTheRunTrainsOnWithAndWithoutTheReport) {
   Lines lines;
   for (int i = 0; i < 30; ++i)
@@ -230,8 +250,8 @@ TEST_F(CheckTest, RefusesAWarmUpThatIsLongerThanTheEpochs) {
       << "the default is a share of the steps";
 }
 
-/// The planted: two lines twice, one of them in the validation text too; a bad line of each kind; a
-/// long line, a line of one token.
+/// The data contain two duplicated lines, one of them in the validation text too. They also contain
+/// a bad line of each kind, a long line and a line with one token.
 class PlantedData : public CheckTest {
  protected:
   PlantedData() : tokenizer_(SentencePieceTokenizer::open_folder(folder_ / "tokenizer")) {
@@ -290,10 +310,8 @@ TEST_F(PlantedData, LengthsAreCounted) {
   std::vector<std::int64_t> counts = lengths(train_);
   std::int64_t tokens = 0, cut = 0, dropped = 0, sequences = 0;
   for (const std::int64_t count : counts) {
-    const std::int64_t pieces =
-        count / 14 +
-        (count % 14 >=
-         2);  // 16 positions, two of them cls and sep; remainders of one token are dropped
+    /// A sequence has 16 positions with cls and sep. Remainders of one token are dropped.
+    const std::int64_t pieces = count / 14 + (count % 14 >= 2);
     tokens += count;
     cut += pieces > 1;
     dropped += count % 14 == 1;
@@ -324,8 +342,8 @@ TEST_F(PlantedData, LengthsAreCountedAcrossDocuments) {
 }
 
 TEST_F(PlantedData, PaddingIsThatOfTheFirstSteps) {
-  // Steps of all sequences once, in rows of 16 as the longest needs them: the share follows from
-  // the lengths.
+  // Steps over all sequences once, in rows of at most 16 positions. The share of padding follows
+  // from the lengths.
   const auto sequences = report().at("data").at("train").at("sequences").get<std::int64_t>();
   std::int64_t tokens = 0;
   for (const std::int64_t count : lengths(train_)) {
@@ -361,7 +379,9 @@ TEST_F(PlantedData, IsWarnedOf) {
           " times; lower training.steps, or give more text"};
   EXPECT_EQ(plan.at("warnings"), nlohmann::json(lines));
   EXPECT_EQ(outcome.err,
-            "warning: " + lines[0] + "\nwarning: " + lines[1] + "\nwarning: " + lines[2] + "\n");
+            "warning: data.train: left out 1 not UTF-8 (first: train.txt:2); convert them, for "
+            "example from Latin-1: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW\nwarning: " +
+                lines[0] + "\nwarning: " + lines[1] + "\nwarning: " + lines[2] + "\n");
 }
 
 TEST_F(PlantedData, AllIsPrintedForPeople) {
@@ -388,7 +408,7 @@ TEST_F(PlantedData, SamplesAreTheTextWithItsMasks) {
     for (std::size_t at = text.find("→[MASK]]"); at != text.npos; at = text.find("→[MASK]]"))
       text.replace(at, 10, "");
     std::erase(text, '[');
-    text = text.substr(4, text.size() - 8);  // CLS] … SEP]
+    text = text.substr(4, text.size() - 8);  // removes CLS] … SEP]
     const std::string bare = text.substr(text.find(' ') + 1);
     EXPECT_TRUE(std::any_of(train_.begin(), train_.end(), [&](const std::string& line) {
       return line.find(bare) != line.npos;
@@ -410,7 +430,7 @@ TEST(DataReport, SamplesAreShownInColourOrBrackets) {
 TEST(DataReport, WarnsOfPaddingAndOfTooFewEpochs) {
   DataReport report;
   report.train.tokens = report.validation.tokens = 100;
-  report.train.unknown = report.validation.unknown = 1;  // 1 % is not more than 1 %
+  report.train.unknown = report.validation.unknown = 1;  // 1 % is not above the limit of 1 %
   report.padding = 0.5;
   EXPECT_EQ(data_warnings(report), Lines{});
   report.padding = 0.756;

@@ -1,4 +1,4 @@
-// nystrom --completion bash, in bash.
+// Tests nystrom --completion in bash, and in zsh and fish where they are installed.
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -9,8 +9,8 @@
 namespace nystrom::testing {
 namespace {
 
-/// What bash offers for the last of `words`, with spaces between; `words` are as bash splits them,
-/// "=" being one.
+/// The completions of bash for the last of `words`, separated by spaces. Bash splits words, and "="
+/// is a word of its own.
 std::string completed(const std::vector<std::string>& words) {
   const TemporaryFolder folder;
   std::string script = "source <(\"$0\" --completion bash); COMP_WORDS=(";
@@ -37,7 +37,9 @@ TEST(Completion, KnowsCommands) {
 TEST(Completion, KnowsOptionsOfTheProgram) {
   EXPECT_EQ(completed({"nystrom", "--v"}), "--version");
 }
-TEST(Completion, KnowsItself) { EXPECT_EQ(completed({"nystrom", "--completion", ""}), "bash"); }
+TEST(Completion, KnowsItself) {
+  EXPECT_EQ(completed({"nystrom", "--completion", ""}), "bash zsh fish");
+}
 TEST(Completion, KnowsOptionsOfACommand) {
   EXPECT_EQ(completed({"nystrom", "bench", "--mo"}), "--mode");
 }
@@ -56,14 +58,59 @@ TEST(Completion, KnowsRecipes) {
   EXPECT_EQ(completed({"nystrom", "config", "base-"}), "base-1024 base-2048 base-4096");
 }
 TEST(Completion, TakesValuesOfOptionsForNoArgument) {
-  EXPECT_EQ(completed({"nystrom", "config", "--explain", ""}), "");
+  EXPECT_EQ(completed({"nystrom", "evaluate", "--batch", ""}), "");
 }
 TEST(Completion, KnowsCommandsOfACommand) {
   EXPECT_EQ(completed({"nystrom", "approximation", "m"}), "matrices model");
   EXPECT_EQ(completed({"nystrom", "approximation", "matrices", "--ke"}), "--kernel");
   EXPECT_EQ(completed({"nystrom", "approximation", "matrices", "--kernel", ""}), "raw softmax");
 }
+TEST(Completion, KnowsTheOptionsOfARun) {
+  EXPECT_EQ(completed({"nystrom", "pretrain", "--set", "optimizer.le"}),
+            "optimizer.learning_rate=");
+  EXPECT_EQ(completed({"nystrom", "finetune", "--grid", "training.ep"}), "training.epochs=");
+  EXPECT_EQ(completed({"nystrom", "config", "--explain", "optimizer.le"}),
+            "optimizer.learning_rate");
+}
 TEST(Completion, LeavesFilesToBash) { EXPECT_EQ(completed({"nystrom", "info", ""}), ""); }
+
+/// The completions of fish for a command line, a line each.
+std::string completed_by_fish(const std::string& line) {
+  const TemporaryFolder folder;
+  const std::string program = build_folder().string() + "/nystrom";
+  const Outcome outcome =
+      run_command(folder, "fish --no-config -c '\"" + program +
+                              "\" --completion fish | source; complete -C \"" + line + "\"'");
+  EXPECT_EQ(outcome.err, "");
+  std::string words;  // each line is a word, and a description behind a tab
+  std::istringstream lines(outcome.out);
+  for (std::string each; std::getline(lines, each);)
+    words += (words.empty() ? "" : " ") + each.substr(0, each.find('\t'));
+  return words;
+}
+
+TEST(Completion, WorksInFish) {
+  const TemporaryFolder folder;
+  if (run_command(folder, "sh -c 'command -v fish'").code != 0) GTEST_SKIP() << "no fish";
+  EXPECT_EQ(completed_by_fish("nystrom pre"), "predict prepare pretrain");
+  EXPECT_EQ(completed_by_fish("nystrom bench --mo"), "--mode");
+  EXPECT_EQ(completed_by_fish("nystrom pretrain --set optimizer.le"), "optimizer.learning_rate=");
+  EXPECT_EQ(completed_by_fish("nystrom config base-"), "base-1024 base-2048 base-4096");
+}
+
+TEST(Completion, WorksInZsh) {
+  const TemporaryFolder folder;
+  if (run_command(folder, "sh -c 'command -v zsh'").code != 0) GTEST_SKIP() << "no zsh";
+  const Outcome outcome =
+      run_command(folder,
+                  "zsh -f -c 'source <(\"$0\" --completion zsh); whence -w _nystrom; "
+                  "COMP_WORDS=(nystrom pre); COMP_CWORD=1; emulate ksh -c _nystrom; "
+                  "echo ${COMPREPLY[*]}' '" +
+                      build_folder().string() + "/nystrom'");
+  // zsh itself leaves the words that begin otherwise out.
+  EXPECT_TRUE(outcome.out.starts_with("_nystrom: function\ndoctor config check prepare "))
+      << outcome.out << outcome.err;
+}
 
 }  // namespace
 }  // namespace nystrom::testing

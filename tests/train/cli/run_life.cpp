@@ -27,14 +27,14 @@ void sleep_seconds(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
 }
 
-/// No file of a process grows beyond `bytes`, as on a full disk; the program ignores the signal
-/// that comes with it.
+/// Limits the files of a process to `bytes`, like a full disk. The program ignores the signal for
+/// it.
 void limit_files(pid_t process, rlim_t bytes) {
   const rlimit limit{bytes, RLIM_INFINITY};
   ::prlimit(process, RLIMIT_FSIZE, &limit, nullptr);
 }
 
-/// N of "WORDS N" in a text.
+/// The number N after `words` in a text.
 std::optional<std::int64_t> number_behind(const std::string& text, const std::string& words) {
   const std::size_t at = text.find(words);
   return at == std::string::npos
@@ -68,7 +68,7 @@ std::string name_of(const Event& event) {
 }
 
 std::vector<Event> random_events(std::mt19937& random, int count) {
-  // Most of a life is training and being stopped.
+  // Most events are training and stops.
   const std::vector<Kind> drawn = {Kind::stop,
                                    Kind::stop,
                                    Kind::stop,
@@ -102,8 +102,8 @@ RunLife::RunLife() {
   write_tiny_tokenizer(folder_ / "tokenizer");
   write_lines(folder_ / "text.txt", tiny_lines(300, 1));
   write_lines(folder_ / "held-out.txt", tiny_lines(300, 2));
-  // The loss hardly moves, so that the best checkpoint is not always the last; evaluations take a
-  // good part of the time.
+  // The loss hardly changes, so the best checkpoint is not always the last. Evaluations take much
+  // of the time.
   write_bytes(folder_ / "run.yaml",
               "run_dir: run\n"
               "model: {hidden_size: 16, num_hidden_layers: 1, num_attention_heads: 2, "
@@ -148,7 +148,7 @@ RunLife::Known RunLife::look() const {
 }
 
 pid_t RunLife::start(const std::string& more, int processes) const {
-  fs::remove(folder_ / "log");  // what is killed at once writes none
+  fs::remove(folder_ / "log");  // a process that is killed at once writes no log
   const std::string launcher =
       processes == 1 ? "" : mpirun + "-np " + std::to_string(processes) + " ";
   return start_shell(folder_, "trap '' XFSZ; exec " + launcher + program_word() +
@@ -191,7 +191,7 @@ std::string RunLife::happens(const Event& event) {
           "its checkpoints were evaluated on other data; bring the files of data.validation back");
     case Kind::change_settings:
       return refused("", "--set optimizer.learning_rate=2.0e-3",
-                     "holds a run with other settings; changed: optimizer.learning_rate;");
+                     "holds a run with other settings; changed: optimizer.learning_rate (");
     case Kind::forget_cache: fs::remove_all(folder_ / "cache"); return "";
     case Kind::evaluate: return evaluated();
     case Kind::export_model: return exported();
@@ -199,21 +199,21 @@ std::string RunLife::happens(const Event& event) {
   return "";
 }
 
-/// Starts the program, disturbs it, and looks at what it made of that.
+/// Starts the program, disturbs it, and checks the result.
 std::string RunLife::go(const Event& event) {
   const Known before = look();
   const pid_t process = start("", event.kind == Kind::two_processes ? 2 : 1);
-  // Open MPI may hang when a signal comes while its processes find each other.
+  // Open MPI may hang after a signal while its processes connect.
   if (event.kind == Kind::two_processes)
     for (int i = 0; i < 3000 && log().find(" parameters on ") == std::string::npos; ++i)
       sleep_seconds(0.01);
   sleep_seconds(event.moment * seconds_);
   if (event.kind == Kind::stop) ::kill(process, SIGTERM);
-  if (event.kind == Kind::two_processes) ::kill(process, SIGUSR1);  // which mpirun passes on
+  if (event.kind == Kind::two_processes) ::kill(process, SIGUSR1);  // mpirun forwards it
   if (event.kind == Kind::kill) ::kill(process, SIGKILL);
   if (event.kind == Kind::full_disk) {
     limit_files(process, event.choice % 32768);
-    if (event.length < 0.8) {  // else it stays full
+    if (event.length < 0.8) {  // otherwise the disk stays full
       sleep_seconds(event.length * seconds_);
       limit_files(process, RLIM_INFINITY);
     }
@@ -247,8 +247,8 @@ std::string RunLife::trained(const Event& event, const Known& before, int code) 
         text.find(checkpoint_name(step) + ": passed over: ") == std::string::npos)
       return fmt::format("nothing is said of the damaged step {}", step);
   }
-  // A log that cannot be written costs no step: only what is before the first step, or a
-  // checkpoint, ends a run.
+  // A log that cannot be written does not end a run. Only errors before the first step, or with a
+  // checkpoint, do.
   if (code == 2 && training && text.rfind("nystrom: ") != std::string::npos &&
       text.find("/checkpoints/", text.rfind("nystrom: ")) == std::string::npos &&
       text.find("no space", text.rfind("nystrom: ")) == std::string::npos)
@@ -256,16 +256,16 @@ std::string RunLife::trained(const Event& event, const Known& before, int code) 
   return code == 0 ? ended() : "";
 }
 
-/// Flips a bit of a file of a checkpoint.
+/// Flips a bit in a file of a checkpoint.
 std::string RunLife::damage(std::int64_t step, std::uint32_t choice) {
   if (step == 0) return "";
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(checkpoint(step))) files.push_back(entry.path());
   std::sort(files.begin(), files.end());
   const fs::path& file = files[choice % files.size()];
+  /// The last line end of a manifest has no meaning.
   std::string bytes = read_bytes(file);
-  const std::size_t at =
-      choice / files.size() % (bytes.size() - 1);  // a manifest's last line end says nothing
+  const std::size_t at = choice / files.size() % (bytes.size() - 1);
   bytes[at] = static_cast<char>(bytes[at] ^ 1);
   write_bytes(file, bytes);
   return checkpoint_problem(checkpoint(step)).empty()
@@ -273,8 +273,8 @@ std::string RunLife::damage(std::int64_t step, std::uint32_t choice) {
              : "";
 }
 
-/// Starts the program while a file has a line more, or with more options: it must refuse and leave
-/// all as it was.
+/// Starts the program while a file has an additional line, or with more options. It must refuse and
+/// change nothing.
 std::string RunLife::refused(const std::string& file, const std::string& more,
                              const std::string& cause) {
   const Known before = look();
@@ -297,7 +297,7 @@ std::string RunLife::refused(const std::string& file, const std::string& more,
   return look().newest == before.newest ? "" : "another checkpoint is the newest now";
 }
 
-/// The best checkpoint is evaluated; one that is damaged is passed over loudly.
+/// Evaluates the best checkpoint. A damaged one is skipped with a warning.
 std::string RunLife::evaluated() const {
   const Known now = look();
   const Outcome outcome =
@@ -322,7 +322,7 @@ std::string RunLife::exported() const {
   return "";
 }
 
-/// The run, trained to its end, is what the undisturbed one was; then a new one begins.
+/// Trains the run to its end, which must equal the undisturbed run. A new run then begins.
 std::string RunLife::ended() {
   const int code = outcome(start("", 1));
   if (code != 0) return fmt::format("ended with {}", code);
@@ -338,7 +338,7 @@ std::string RunLife::ended() {
   return left;
 }
 
-/// What a crash may leave goes with the next start, if it is no longer needed.
+/// The next start removes leftovers of a crash that are not needed any more.
 std::string RunLife::leftovers() const {
   for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
     const std::string name = entry.path().filename().string();

@@ -1,5 +1,5 @@
-// Fine-tuning runs: killed ones end in the same bits, sweeps skip what is finished, a model to
-// start from must fit, and files are predicted in order.
+// Fine-tuning runs: killed runs end in the same bits, sweeps skip finished runs, initial models
+// must fit, and files are predicted in order.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -91,6 +91,9 @@ TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsAreSkipped) {
       "finetune run.yaml --threads 1 --seeds 2 --grid learning_rate=1e-3,3e-3 --set "
       "training.batch_size=32";
   ASSERT_NO_FATAL_FAILURE(run(command));
+  const std::string log = last_.err;
+  EXPECT_EQ(log.find("training: 192 examples"), log.rfind("training: 192 examples"))
+      << "all runs have the same data";
   const json summary = json::parse(read_bytes(folder_ / "run" / "summary.json"));
   EXPECT_EQ(summary.at("metric"), "accuracy");
   ASSERT_EQ(summary.at("points").size(), 2u);
@@ -111,7 +114,21 @@ TEST_F(FinetuneTest, AGridIsComparedAndFinishedRunsAreSkipped) {
   EXPECT_EQ(last_.err.find("resuming"), std::string::npos) << last_.err;
 }
 
-/// All values of the held-out examples are the same: there is no correlation with them.
+TEST_F(FinetuneTest, TheFolderOfASweepStandsForItsBestRun) {
+  configure_classification("steps: 4");
+  ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --seeds 2"));
+  const std::string described = "training: 192 examples";
+  EXPECT_EQ(last_.err.find(described), last_.err.rfind(described)) << "all runs have the same data";
+  const json runs = json::parse(read_bytes(folder_ / "run" / "summary.json"))["points"][0]["runs"];
+  const json& best = runs[0].at("value") >= runs[1].at("value") ? runs[0] : runs[1];
+  EXPECT_EQ(measured("accuracy", "dev.tsv"), best.at("value"));
+  ASSERT_NO_FATAL_FAILURE(run("evaluate run --file dev.tsv"));
+  EXPECT_TRUE(last_.err.starts_with("run: is a sweep; taking its best run " +
+                                    best.at("run_dir").get<std::string>() + "\n"))
+      << last_.err;
+}
+
+/// All held-out values are equal, so their correlation is undefined.
 TEST_F(FinetuneTest, AnUndefinedMetricOfASweepStaysUndefined) {
   write_bytes(folder_ / "train.csv",
               "text,score\nthe sea,1\nold men,2\nmen sang,3\npale stars,4\n");
@@ -133,7 +150,7 @@ TEST_F(FinetuneTest, AnUndefinedMetricOfASweepStaysUndefined) {
   ASSERT_NO_FATAL_FAILURE(run("report run"));
 }
 
-/// Results of older versions, which called an undefined metric 0.
+/// Older versions stored an undefined metric as 0.
 TEST_F(FinetuneTest, AResultOfAnOlderVersionIsLookedAtAgain) {
   configure_classification("steps: 2");
   ASSERT_NO_FATAL_FAILURE(run("finetune run.yaml --threads 1 --seeds 1"));
@@ -165,7 +182,7 @@ TEST(Sweep, AnUndefinedMetricIsWorseThanAnyOther) {
             "best: a=2: -0.3750 ± 0.1768; its best run is run/seed-2\n");
 }
 
-// ---- The warm-up of a run whose steps the data decide -------------------------------------------
+// ---- The warm-up of a run whose data decide the number of steps ---------------------------------
 
 TEST_F(FinetuneTest, AWarmUpOfMoreStepsThanTheEpochsMakeIsRefusedAtOnce) {
   configure_classification("epochs: 2");
@@ -212,7 +229,7 @@ TEST_F(FinetuneTest, NamesOfChoicesStayWithTheRun) {
   ASSERT_NO_FATAL_FAILURE(run("evaluate run --file train.csv"));
 }
 
-// ---- Where a run starts -------------------------------------------------------------------------
+// ---- Initial weights ----------------------------------------------------------------------------
 
 class StartTest : public FinetuneTest {
  protected:
@@ -285,7 +302,7 @@ TEST_F(StartTest, AnotherLengthIsRefusedWithTheWayOut) {
             "folder with a longer table\n");
 }
 
-/// A folder of Hugging Face whose length its landmarks do not divide: options of the run stand over
+/// A folder of Hugging Face whose landmarks do not divide its length. Options of the run override
 /// it before it is checked.
 TEST_F(StartTest, OptionsOfTheRunComeBeforeTheCheckOfTheFolder) {
   json config = json::parse(read_bytes(folder_ / "base" / "config.json"));
@@ -325,8 +342,8 @@ class PredictFileTest : public FinetuneTest {
   }
 };
 
-/// The lines that a program printed, and the most memory that it had while it did. It is never more
-/// than two pages ahead of who reads them.
+/// The lines that a program printed, and its peak memory meanwhile. The program is at most two
+/// pages ahead of the reader.
 struct Watched {
   std::vector<std::string> lines;
   double peak_megabytes = 0;
@@ -415,11 +432,11 @@ TEST_F(PredictFileTest, ANameOfDataMustBeAFileAndASentenceNeedNot) {
       EXPECT_EQ(outcome.code, 2);
       EXPECT_EQ(outcome.out, "");
       EXPECT_EQ(outcome.err, "nystrom: absent" + ending + packed +
-                                 ": no such file; --as-text takes it for a text\n");
+                                 ": no such file or folder; --as-text takes it for a text\n");
     }
   }
   EXPECT_EQ(run_program(folder_, "predict run 'my notes.txt'").err,
-            "nystrom: my notes.txt: no such file; --as-text takes it for a text\n");
+            "nystrom: my notes.txt: no such file or folder; --as-text takes it for a text\n");
   EXPECT_EQ(predicted("'the old men sang.' sea 'www.sea.home' 'calm, pale'").size(), 4u);
 }
 
@@ -474,9 +491,9 @@ TEST_F(PredictFileTest, PartsThatTheTaskDoesNotHaveAreRefused) {
   EXPECT_EQ(
       error("'the sea' --choice old --choice men"),
       "nystrom: 'the sea': a task of kind classification has no choices; leave --choice out\n");
-  EXPECT_EQ(
-      error("dev.tsv --pair old"),
-      "nystrom: --pair goes with a text on the command line, for a task; 'dev.tsv' is a file\n");
+  EXPECT_EQ(error("dev.tsv --pair old"),
+            "nystrom: --pair goes with a text on the command line, for a task; 'dev.tsv' is a file "
+            "or folder\n");
 }
 
 TEST_F(PredictFileTest, OtherLabelsThanTheModelsAreRefused) {

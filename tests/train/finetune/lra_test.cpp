@@ -1,5 +1,5 @@
-// The tasks of Long Range Arena through the program: mean pooling, two towers, bytes, symbols and
-// pixels, from files to predictions.
+// The tasks of Long Range Arena with the program, from files to predictions: mean pooling, two
+// towers, bytes, symbols and pixels.
 #include "tests/support/errors.h"
 #include "tests/support/finetune_fixture.h"
 #include "train/checkpoint/model_folder.h"
@@ -55,7 +55,7 @@ TEST_F(LongRangeArena, ListOps) {
   const json guesses = predicted("\"( ( [MIN 3 ) ] )\" \"[MIN 3 ]\" --top-k 10");
   ASSERT_EQ(guesses.size(), 2);
   EXPECT_EQ(guesses[0].size(), 10);
-  EXPECT_EQ(guesses[0], guesses[1]);  // parentheses say nothing
+  EXPECT_EQ(guesses[0], guesses[1]);  // parentheses have no effect
   expect_no_export();
 }
 
@@ -82,10 +82,11 @@ TEST_F(LongRangeArena, TextAsBytes) {
   EXPECT_EQ(saved_model().vocab_size, 257);
   EXPECT_GT(measured("accuracy", "dev.tsv"), 0.8);
   EXPECT_EQ(predicted("\"the old sea was calm\" --top-k 1")[0][0]["label"], "water");
-  EXPECT_EQ(predicted("\"caf\xC3\xA9\" \" \"").size(), 2);  // bytes beyond ASCII, and a blank alone
+  // Bytes beyond ASCII, and a single blank.
+  EXPECT_EQ(predicted("\"caf\xC3\xA9\" \" \"").size(), 2);
 }
 
-/// Whether both texts are of the same kind: no text alone tells.
+/// The label says whether both texts are of the same kind. One text alone does not decide it.
 TEST_F(LongRangeArena, RetrievalWithTwoTowers) {
   const auto write = [&](const std::string& name, int count, std::uint32_t seed) {
     Words words(seed);
@@ -110,6 +111,11 @@ TEST_F(LongRangeArena, RetrievalWithTwoTowers) {
   EXPECT_EQ(predicted("\"old zzz\" --pair \"qqq calm home\" --top-k 1")[0][0]["label"], "0.0");
   run("info run --quiet");
   EXPECT_NE(last_.out.find("classifier.dense"), std::string::npos);
+  const auto parameters_of = [&](const std::string& target) {
+    last_ = run_program(folder_, "info --json --quiet " + target);
+    return json::parse(last_.out).at("parameters").get<std::int64_t>();
+  };
+  EXPECT_EQ(parameters_of("run.yaml"), parameters_of("run")) << "the vocabulary is that of bytes";
   last_ = run_program(folder_, "predict run \"old zzz\" --quiet");
   EXPECT_EQ(last_.err,
             "nystrom: 'old zzz': the task has pairs of texts; give the second by --pair TEXT\n");
@@ -132,7 +138,7 @@ TEST_F(LongRangeArena, TowersAreNotExported) {
   EXPECT_EQ(wrong(config),
             "cannot be exported: pairs are towers, and transformers' Nyströmformer reads a pair as "
             "one sequence");
-  config.head = Head::masked_lm;  // which reads no pairs
+  config.head = Head::masked_lm;  // this head reads no pairs
   config.pooling = Pooling::mean;
   EXPECT_EQ(wrong(config), "");
 }

@@ -1,7 +1,7 @@
-// The same number by every road: what a run records while it trains, what `nystrom evaluate` says
-// of its checkpoint, and what follows from the outputs of `nystrom predict`, for each kind of task
-// and of tokenizer. The fourth road, transformers on the export, is
-// tests/reference/check_same_numbers.py.
+// The same numbers in three ways: recorded during training, from `nystrom evaluate` on the
+// checkpoint, and computed from the output of `nystrom predict`. The test covers each kind of task
+// and of tokenizer. tests/reference/check_same_numbers.py checks a fourth way: transformers on the
+// export.
 #include <algorithm>
 #include <cmath>
 
@@ -20,7 +20,7 @@
 namespace nystrom::testing {
 namespace {
 
-/// Words that are one token of every tokenizer here.
+/// Each of these words is one token in every tokenizer of this test.
 const std::vector<std::string> words = {"that",   "with",  "said", "have", "were",  "they",
                                         "little", "like",  "this", "very", "would", "been",
                                         "when",   "which", "from", "about"};
@@ -44,9 +44,9 @@ class Draw {
 
 struct Kind {
   const char* name;
-  const char* fixture;  ///< below fixtures/tokenizers/small; empty: SentencePiece, trained on the
-                        ///< words; null: bytes
-  bool answers = true;  ///< whether it has the token that stands for no answer
+  /// Below fixtures/tokenizers/small. Empty: SentencePiece, trained on the words. Null: bytes.
+  const char* fixture;
+  bool answers = true;  ///< whether it has the token for no answer
   bool masks = true;
 };
 
@@ -58,7 +58,7 @@ void PrintTo(const Kind& kind, std::ostream* out) {
   *out << kind.name;
 }  // NOLINT: GoogleTest's name
 
-/// Makes the tokenizer at folder / "tokenizer", and gives the lines of YAML that name it.
+/// Creates the tokenizer in folder / "tokenizer" and returns the lines of YAML that name it.
 std::string tokenizer_of(const Kind& kind, const fs::path& folder) {
   if (kind.fixture == nullptr) return "tokenizer: {builtin: bytes}\n";
   if (*kind.fixture != '\0') {
@@ -84,10 +84,10 @@ std::string tokenizer_of(const Kind& kind, const fs::path& folder) {
 
 using Numbers = std::vector<std::pair<std::string, double>>;
 
-/// One example as the test knows it.
+/// An example as the test knows it.
 struct Sample {
-  std::string line;   ///< of the file
-  std::string label;  ///< the right label, value, answer or choice; of words a word of labels
+  std::string line;   ///< its line of the file
+  std::string label;  ///< the right label, value, answer or choice; for words a text of labels
 };
 
 double score_of(const json& guesses, const std::string& name, const std::string& wanted) {
@@ -97,7 +97,7 @@ double score_of(const json& guesses, const std::string& name, const std::string&
   return 0;
 }
 
-/// Of classes and choices, which `name` tells.
+/// The numbers of classes and choices; `name` selects the field.
 Numbers numbers_of_classes(const std::vector<Sample>& samples, const json& predictions,
                            const std::string& name) {
   double right = 0, loss = 0;
@@ -107,6 +107,11 @@ Numbers numbers_of_classes(const std::vector<Sample>& samples, const json& predi
   }
   const auto count = static_cast<double>(samples.size());
   return {{"accuracy", right / count}, {"loss", loss / count}};
+}
+
+/// Without the loss, which is that of single windows.
+Numbers numbers_of_windows(const std::vector<Sample>& samples, const json& predictions) {
+  return {numbers_of_classes(samples, predictions, "label")[0]};
 }
 
 Numbers numbers_of_values(const std::vector<Sample>& samples, const json& predictions) {
@@ -126,14 +131,14 @@ Numbers numbers_of_values(const std::vector<Sample>& samples, const json& predic
 
 struct Task {
   const char* name;
-  const char* file;     ///< its ending
-  const char* options;  ///< of the section task
+  const char* file;     ///< its extension
+  const char* options;  ///< options of the section task
   Sample (*draw)(Draw& draw, int number);
-  const char* head;  ///< what stands before and behind the lines of the file …
+  const char* head;  ///< text before and after the lines of the file
   const char* foot;
   Numbers (*numbers)(const std::vector<Sample>& samples, const json& predictions);
   bool answers = false;
-  const char* model = "";  ///< more of the section model
+  const char* model = "";  ///< further options of the section model
 };
 
 void PrintTo(const Task& task, std::ostream* out) {
@@ -144,6 +149,12 @@ Sample draw_class(Draw& draw, int) {
   const char* labels[] = {"bad", "fine", "good"};
   const std::string label = labels[draw.below(3)], text = draw.text(2, 8);
   return {label + "\t" + text + "\t" + draw.text(1, 4) + "\n", label};
+}
+
+Sample draw_long_class(Draw& draw, int) {
+  const char* labels[] = {"bad", "fine", "good"};
+  const std::string label = labels[draw.below(3)];
+  return {label + "\t" + draw.text(3, 60) + "\n", label};
 }
 
 Sample draw_value(Draw& draw, int) {
@@ -177,7 +188,7 @@ Sample draw_question(Draw& draw, int number) {
 Sample draw_choice(Draw& draw, int) {
   json choices = json::array();
   for (int i = 0; i < 3; ++i)
-    choices.push_back(draw.text(2, 4) + " " + words[static_cast<std::size_t>(i)]);  // no two alike
+    choices.push_back(draw.text(2, 4) + " " + words[static_cast<std::size_t>(i)]);  // all different
   const std::size_t right = draw.below(3);
   return {json{{"text", draw.text(1, 4)}, {"endings", choices}, {"label", right}}.dump() + "\n",
           choices[right]};
@@ -216,6 +227,9 @@ Numbers numbers_of_choices(const std::vector<Sample>& samples, const json& predi
 const Task tasks[] = {
     {"Classification", "tsv", "kind: classification, columns: {text: a, label: label}", draw_class,
      "label\ta\tb\n", "", numbers_of_labels},
+    {"Windows", "tsv",
+     "kind: classification, windows: max, stride: 5, columns: {text: a, label: label}",
+     draw_long_class, "label\ta\n", "", numbers_of_windows},
     {"Pairs", "tsv", "kind: classification, columns: {text: a, pair: b, label: label}", draw_class,
      "label\ta\tb\n", "", numbers_of_labels},
     {"MeanPooling", "tsv", "kind: classification, columns: {text: a, label: label}", draw_class,
@@ -252,11 +266,11 @@ class SameNumber : public FinetuneTest {
            "initializer_range: 0.3, attention: {num_landmarks: 4, conv_kernel_size: 3}}\n"
            "data: {sequence_length: 64, documents: lines, cache: cache}\nrun_dir: run\noptimizer: "
            "{learning_rate: 3.0e-3}\n"
-           "logging: {tensorboard: false}\nevaluation: {every: 6}\n";  // at the end alone: the best
-                                                                       // checkpoint is the last
+           /// Evaluates only at the end, so that the best checkpoint is the last.
+           "logging: {tensorboard: false}\nevaluation: {every: 6}\n";
   }
 
-  /// Numbers by name, of the last record that has them.
+  /// The last recorded value of a metric.
   double recorded(const std::string& name) {
     const std::vector<double> values = recorded_metric(folder_ / "run", "validation_" + name);
     EXPECT_FALSE(values.empty()) << name;
@@ -268,14 +282,14 @@ class SameNumber : public FinetuneTest {
   }
 };
 
-// ---- Tasks, by three roads ----------------------------------------------------------------------
+// ---- Tasks in three ways ------------------------------------------------------------------------
 
 class SameNumberOf : public SameNumber,
                      public ::testing::WithParamInterface<std::tuple<Kind, Task>> {};
 
 TEST_P(SameNumberOf, InTrainingEvaluationAndPrediction) {
   const auto& [kind, task] = GetParam();
-  if (task.answers && !kind.answers) return;  // refused: tests/data/tasks/encoder_test.cpp
+  if (task.answers && !kind.answers) return;  // an error: tests/data/tasks/encoder_test.cpp
   const std::string tokenizer = tokenizer_of(kind, folder_.path()),
                     train_file = std::string("train.") + task.file,
                     file = std::string("dev.") + task.file;
@@ -294,6 +308,15 @@ TEST_P(SameNumberOf, InTrainingEvaluationAndPrediction) {
     EXPECT_NEAR(value, recorded(name), 2e-5) << name << ", of predictions and in training";
   }
   EXPECT_NEAR(evaluation.at("loss").get<double>(), recorded("loss"), 2e-5);
+  const Outcome exported = run_program(folder_, "export run exported --verify --json --quiet");
+  if (exported.code != 0) return;  // transformers' class cannot express the model
+  const json score = json::parse(exported.out).at("scores").at(0);
+  EXPECT_EQ(score.at("runtime"), "nystrom");
+  EXPECT_NEAR(score.at("loss").get<double>(), recorded("loss"), 2e-5);
+  const auto& [metric, value] = numbers[0];
+  if (score.contains(metric)) {
+    EXPECT_NEAR(score.at(metric).get<double>(), recorded(metric), 2e-5);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SameNumberOf,
@@ -303,15 +326,15 @@ INSTANTIATE_TEST_SUITE_P(All, SameNumberOf,
                                   std::get<1>(test.param).name;
                          });
 
-// ---- Masked language models, by three roads -----------------------------------------------------
+// ---- Masked language models in three ways -------------------------------------------------------
 
-/// The text of a row of ids in which the masks of `masked` stand in the place of tokens of `line`:
-/// with the space before a token, or without it.
+/// The text of a row of ids in which masks replace tokens of `line`, with or without the space
+/// before a token.
 std::string masked_text(const Tokenizer& tokenizer, const std::string& line,
                         std::span<const std::int64_t> ids, bool with_space) {
   const std::string& mask = tokenizer.piece(tokenizer.special().mask);
   std::string text;
-  std::size_t done = 0, place = 1;  // behind cls
+  std::size_t done = 0, place = 1;  // after cls
   for (const Token& token : tokenizer.encode_with_offsets(line)) {
     if (ids[place++] != tokenizer.special().mask) continue;
     std::size_t begin = token.begin;
@@ -345,7 +368,7 @@ TEST_P(SameNumberOfMasks, InTrainingEvaluationAndPrediction) {
   EXPECT_NEAR(evaluation.at("loss").get<double>(), recorded("loss"), 2e-5);
   EXPECT_NEAR(evaluation.at("accuracy").get<double>(), recorded("accuracy"), 2e-5);
 
-  // The rows as training masks them, as texts that say the same.
+  // The rows with the masks of training, as equivalent texts.
   const auto tokenizer = open_tokenizer(folder_ / "tokenizer");
   Log log(true);
   const RunConfig config = read_resolved_config((folder_ / "run" / "config.yaml").string());
@@ -399,7 +422,7 @@ INSTANTIATE_TEST_SUITE_P(All, SameNumberOfMasks,
                          ::testing::ValuesIn(std::begin(kinds), std::end(kinds) - 1),
                          [](const auto& test) { return std::string(test.param.name); });
 
-// ---- Features, which need no tokenizer ----------------------------------------------------------
+// ---- Features without a tokenizer ---------------------------------------------------------------
 
 class SameNumberOfFeatures : public SameNumber, public ::testing::WithParamInterface<bool> {};
 
@@ -430,8 +453,8 @@ INSTANTIATE_TEST_SUITE_P(All, SameNumberOfFeatures, ::testing::Bool(),
 
 // ---- bf16 ---------------------------------------------------------------------------------------
 
-/// Of a fresh model, whose outputs hardly differ: rounded they were ties, and Pearson another
-/// number.
+/// A fresh model, whose outputs hardly differ. Rounded outputs would be equal, and Pearson's
+/// correlation would change.
 TEST_F(SameNumber, OfARunInBf16) {
   const Task& task =
       *std::ranges::find(tasks, std::string_view("Regression"),

@@ -44,6 +44,8 @@ TEST(HfConfig, UnknownKeysAreIgnored) {
 
 TEST(HfConfig, ArchitecturesDecideTheHead) {
   for (const auto& entry : enum_names(Head{})) {
+    const std::string own = "Nystrom" + std::string(entry.name).substr(13);  // python/export/
+    EXPECT_EQ(read(R"({"architectures": [")" + own + "\"]}").head, entry.value) << own;
     EXPECT_EQ(read(R"({"architectures": [")" + std::string(entry.name) + "\"]}").head, entry.value)
         << entry.name;
   }
@@ -260,7 +262,7 @@ TEST(HfConfig, ProblemsOfTheModelAreReportedTogether) {
       << message;
 }
 
-/// A configuration in which nothing has its default.
+/// A configuration without any default value.
 ModelConfig unusual() {
   ModelConfig config;
   config.vocab_size = 77;
@@ -306,7 +308,7 @@ TEST(HfConfig, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(got.segment_means_seq_len, 48);
 }
 
-// ---- Which class a folder names -----------------------------------------------------------------
+// ---- The class that a folder names --------------------------------------------------------------
 
 struct TypeCase {
   const char* name;
@@ -365,8 +367,8 @@ const TypeCase types[] = {
 
 class ModelTypeOf : public testing::TestWithParam<TypeCase> {};
 
-/// transformers' own only where its class computes the same; and such a folder is one that we read
-/// as we wrote it.
+/// The class of transformers is named only when it computes the same results. The configuration
+/// must be read back unchanged.
 TEST_P(ModelTypeOf, IsTransformersWhereItComputesTheSame) {
   ModelConfig config;
   GetParam().change(config);

@@ -1,4 +1,4 @@
-// The memory plan beside what training really takes.
+// The memory plan compared with the memory that training uses.
 #include "train/plan/memory_plan.h"
 
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ RunConfig config_of(const Case& c) {
   return config;
 }
 
-/// Most bytes of live tensors in two steps of the whole model.
+/// The peak of live tensors in two steps of the whole model, in bytes.
 std::int64_t measured_peak(const RunConfig& config) {
   const std::int64_t b = config.training.micro_batch_size, n = config.data.sequence_length;
   Arena& arena = Arena::of(cpu_device);
@@ -70,7 +70,7 @@ TEST_P(MemoryPlanTest, IsWithinATenthOfWhatIsMeasured) {
   const auto planned = static_cast<double>(plan.total(5)),
              measured = static_cast<double>(measured_peak(config));
   EXPECT_NEAR(planned, measured, 0.1 * measured)
-      << "fixed " << plan.fixed() << ", activations " << plan.activations(5);
+      << "fixed " << plan.fixed.total() << ", activations " << plan.activations(5);
 }
 
 INSTANTIATE_TEST_SUITE_P(
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 MemoryPlan simple_plan() {
   MemoryPlan plan;
-  plan.weights = 1000;
+  plan.fixed.weights = 1000;
   plan.reduced = 16000;
   plan.flops = 40000;
   plan.last_backward = 5000;
@@ -93,7 +93,7 @@ MemoryPlan simple_plan() {
   plan.rest[0] = 10;
   plan.rest[1] = 20;
   plan.layer[1] = 40;
-  return plan;  // 1010 + 100 b
+  return plan;  // activations are 1010 + 100 b
 }
 
 TEST(MemoryPlan, FindsTheLargestMicroBatch) {
@@ -138,8 +138,8 @@ TEST(StepTime, OfAConfiguration) {
   config.training.zero = 1;
   const MemoryPlan rounded = plan_memory(config, 4);
   EXPECT_EQ(4 * rounded.reduced, exact.reduced) << "to owners alone, and half the bytes";
-  EXPECT_EQ(rounded.shared, rounded.weights);
-  config.training.batch_size = 28;  // 5 and 2 of each device
+  EXPECT_EQ(rounded.shared, rounded.fixed.weights);
+  config.training.batch_size = 28;  // micro-batches of 5 and 2 on each device
   config.training.activation_checkpointing = true;
   const MemoryPlan uneven = plan_memory(config, 4);
   EXPECT_NEAR(uneven.last_backward / exact.last_backward, 2.0 / 5 * 3 / 2, 0.1)
@@ -157,10 +157,12 @@ TEST(MemoryPlan, ZeroSpreadsMomentsAndMasters) {
   const MemoryPlan whole = plan_memory(config, 4);
   config.training.zero = 1;
   const MemoryPlan spread = plan_memory(config, 4);
-  EXPECT_NEAR(static_cast<double>(spread.optimizer), static_cast<double>(whole.optimizer) / 4, 64);
-  EXPECT_NEAR(static_cast<double>(spread.masters), static_cast<double>(whole.masters) / 4, 64);
-  EXPECT_EQ(spread.fixed() - spread.optimizer - spread.masters,
-            whole.fixed() - whole.optimizer - whole.masters);
+  EXPECT_NEAR(static_cast<double>(spread.fixed.optimizer),
+              static_cast<double>(whole.fixed.optimizer) / 4, 64);
+  EXPECT_NEAR(static_cast<double>(spread.fixed.masters),
+              static_cast<double>(whole.fixed.masters) / 4, 64);
+  EXPECT_EQ(spread.fixed.total() - spread.fixed.optimizer - spread.fixed.masters,
+            whole.fixed.total() - whole.fixed.optimizer - whole.fixed.masters);
 }
 
 TEST(MemoryPlan, F16TakesWhatBf16Takes) {

@@ -1,10 +1,13 @@
 // Charts, tables and the numbers in them.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 #include "tests/support/temporary_folder.h"
+#include "train/report/chart_scale.h"
 #include "train/report/study.h"
 
 namespace nystrom::testing {
@@ -73,12 +76,116 @@ TEST(Chart, ValuesBelowTheFloorStandOnIt) {
   EXPECT_EQ(render_svg(chart).find("e-17"), std::string::npos);
 }
 
+TEST(Chart, LevelsCrossTheWholeChart) {
+  Chart chart = two_lines();
+  chart.levels = {{"baseline", 5000}, {"unknown", std::nan("")}};
+  const std::string svg = render_svg(chart);
+  EXPECT_EQ(count_of(svg, ">baseline</text>"), 1);
+  EXPECT_EQ(count_of(svg, ">unknown</text>"), 0);
+  EXPECT_EQ(count_of(svg, "stroke-dasharray=\"3 3\""), 2) << "the line and its legend";
+  EXPECT_EQ(count_of(svg, ">5000</text>"), 1) << "the axis reaches it";
+}
+
+/// Each of 16 series has its own colour, and the colours differ in both modes.
+TEST(Chart, SixteenLinesHaveDifferentColours) {
+  Chart chart;
+  for (int i = 0; i < 32; ++i)
+    chart.series.push_back({"layer " + std::to_string(i), {1, 2}, {1.0 * i, 2.0 * i}});
+  const std::string svg = render_svg(chart);
+  std::set<std::string> looks;
+  for (std::size_t at = svg.find("<polyline"); at != svg.npos; at = svg.find("<polyline", at + 1))
+    looks.insert(svg.substr(at, svg.find("points", at) - at));
+  EXPECT_EQ(looks.size(), 32U) << "from the 17th on the dashes differ";
+  const std::string style = chart_style();
+  std::set<std::string> colours;
+  for (std::size_t at = style.find("{stroke:#"); at != style.npos;
+       at = style.find("{stroke:#", at + 1)) {
+    if (style[at - 2] == 'l' || style[at - 3] == 'l') colours.insert(style.substr(at, 17));
+  }
+  EXPECT_EQ(colours.size(), 32U);
+}
+
+std::vector<std::string> labels_between(double low, double high, Axis axis = Axis::linear) {
+  return tick_labels(make_scale(axis, low, high));
+}
+
+using Labels = std::vector<std::string>;
+
+TEST(Chart, TicksAreNeitherRepeatedNorLong) {
+  EXPECT_EQ(labels_between(0, 1), (Labels{"0", "0.2", "0.4", "0.6", "0.8", "1.0"}));
+  EXPECT_EQ(labels_between(0, 500000),
+            (Labels{"0", "100000", "200000", "300000", "400000", "500000"}));
+  EXPECT_EQ(labels_between(1e6, 1e6 + 4),
+            (Labels{"1000000", "1000001", "1000002", "1000003", "1000004"}));
+  EXPECT_EQ(labels_between(0, 2e-9), (Labels{"0", "5e-10", "1e-9", "1.5e-9", "2e-9"}));
+  EXPECT_EQ(labels_between(-1, 1), (Labels{"-1.0", "-0.5", "0", "0.5", "1.0"}));
+  EXPECT_EQ(labels_between(1, 1000, Axis::logarithmic), (Labels{"1", "10", "100", "1000"}));
+  const double tiny = 1e-310, huge = std::numeric_limits<double>::max();
+  for (const Axis axis : {Axis::linear, Axis::logarithmic}) {
+    for (const auto& [low, high] :
+         {std::pair(1e-5, 1e-5), std::pair(0.1, 0.1 + 1e-9), std::pair(12345.678, 12345.679),
+          std::pair(1e300, 1e300), std::pair(tiny, tiny), std::pair(tiny, huge),
+          std::pair(huge, huge), std::pair(1.0, 1.0 + 1e-16), std::pair(9.99e-7, 1.01e-6),
+          std::pair(3.0, 3.01), std::pair(1e-20, 1e20)}) {
+      const Labels labels = labels_between(low, high, axis);
+      EXPECT_GE(labels.size(), 2U) << low << " " << high;
+      EXPECT_LE(labels.size(), 20U) << low << " " << high;
+      EXPECT_EQ(std::set(labels.begin(), labels.end()).size(), labels.size())
+          << low << " " << high << " " << labels[0];
+      for (const std::string& label : labels) EXPECT_LE(label.size(), 16U) << label;
+    }
+  }
+}
+
+TEST(Chart, EqualValuesStandInTheMiddle) {
+  EXPECT_EQ(labels_between(4, 4), (Labels{"2", "3", "4", "5", "6"}));
+  EXPECT_EQ(labels_between(0, 0), (Labels{"-1.0", "-0.5", "0", "0.5", "1.0"}));
+  EXPECT_NEAR(make_scale(Axis::linear, 1e-5, 1e-5).share(1e-5), 0.5, 0.1);
+}
+
+/// Long labels get the room that they need, beside the axis and in the legend.
+TEST(Chart, LabelsAreNotCut) {
+  Chart chart;
+  chart.width = 480;
+  chart.series = {{std::string(60, 'm'), {0, 1e6}, {1e6 + 1e-3, 1e6 + 2e-3}}};
+  const std::string svg = render_svg(chart);
+  const std::size_t label = svg.find(">1000000.001");
+  ASSERT_NE(label, svg.npos) << svg;
+  const double x = std::stod(svg.substr(svg.rfind(" x=\"", label) + 4));
+  EXPECT_GT(x, 12 * 8.0);
+  const std::size_t name = svg.find(">mmm");
+  const double size = std::stod(svg.substr(svg.rfind("font-size=\"", name) + 11));
+  EXPECT_LT(size * 8.0 / 14 * 60, 440);
+}
+
 TEST(Chart, NumbersAreShort) {
   for (const auto& [value, text] :
        {std::pair(0.0, "0"), std::pair(1234.5678, "1235"), std::pair(1e-7, "1e-7"),
         std::pair(2e12, "2e12"), std::pair(-0.25, "-0.25"), std::pair(2.5e-4, "2.5e-4"),
         std::pair(3e-4, "3e-4"), std::pair(1e100, "1e100")})
     EXPECT_EQ(short_number(value), text);
+}
+
+TEST(Chart, ThinnedCurvesKeepTheirPeaksEndsAndBreaks) {
+  ChartSeries series;
+  for (int i = 0; i < 100000; ++i) {
+    series.x.push_back(i);
+    series.y.push_back(std::sin(i * 0.001));
+  }
+  series.y[54321] = 1000;
+  series.y[12345] = -1000;
+  series.y[77777] = std::numeric_limits<double>::quiet_NaN();
+  const ChartSeries thin = thinned(series, 2000);
+  EXPECT_LE(thin.x.size(), 2000U);
+  EXPECT_GE(thin.x.size(), 1000U);
+  EXPECT_EQ(thin.x.front(), 0);
+  EXPECT_EQ(thin.x.back(), 99999);
+  EXPECT_TRUE(std::is_sorted(thin.x.begin(), thin.x.end()));
+  EXPECT_EQ(std::count(thin.y.begin(), thin.y.end(), 1000), 1);
+  EXPECT_EQ(std::count(thin.y.begin(), thin.y.end(), -1000), 1);
+  EXPECT_EQ(std::count_if(thin.y.begin(), thin.y.end(), [](double y) { return std::isnan(y); }), 1);
+  const ChartSeries few{"few", {1, 2}, {3, 4}};
+  EXPECT_EQ(thinned(few, 8).y, few.y);
 }
 
 TEST(Study, SummaryIsOfSortedValues) {

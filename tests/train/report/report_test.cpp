@@ -1,60 +1,16 @@
-// Pages that show runs: what stands in them, hostile names and values, thinned curves, files that
-// are damaged.
+// Pages about runs: their content, hostile names and values, thinned curves, damaged files.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "tests/support/run_program.h"
-#include "tests/support/temporary_folder.h"
-#include "tests/support/tiny_checkpoint.h"
-#include "train/checkpoint/model_folder.h"
-#include "train/config/config_io.h"
-#include "train/report/report.h"
+#include "tests/train/report/run_folder.h"
 #include "train/report/report_html.h"
+#include "train/report/report_sweep.h"
 
 namespace nystrom::testing {
 namespace {
-
-namespace fs = std::filesystem;
-
-constexpr const char* records = R"({"step":1,"loss":5.0,"learning_rate":0.001,"grad_norm":2.0,)"
-                                R"("tokens_per_second":100.0,"peak_memory_bytes":2e9})"
-                                "\n"
-                                R"({"step":2,"loss":null,"learning_rate":0.002,"grad_norm":1.0,)"
-                                R"("tokens_per_second":300.0,"peak_memory_bytes":2e9})"
-                                "\n"
-                                R"({"step":2,"validation_loss":4.5,"validation_accuracy":0.25})"
-                                "\n"
-                                R"({"step":3,"loss":4.0,"learning_rate":0.001,"grad_norm":1.0,)"
-                                R"("tokens_per_second":200.0,"peak_memory_bytes":3e9})"
-                                "\n"
-                                R"({"step":3,"validation_loss":4.75,"validation_accuracy":0.5})"
-                                "\n";
-
-/// A folder as a run leaves it, without checkpoints.
-fs::path write_run(
-    const TemporaryFolder& folder, const std::string& name, const std::string& metrics = records,
-    const std::string& options = "training: {steps: 3}\nschedule: {warmup_steps: 1}\n") {
-  const fs::path run = folder / name;
-  fs::create_directories(run);
-  write_bytes(run / "config.yaml", to_yaml(parse_config(options, "run.yaml", start_defaults)));
-  if (!metrics.empty()) write_bytes(run / "metrics.jsonl", metrics);
-  return run;
-}
-
-std::string page_of(const fs::path& run) { return run_report(read_run(run), {}, {}); }
-
-bool holds(const std::string& page, const std::string& part) {
-  return page.find(part) != page.npos;
-}
-
-int count_of(const std::string& text, const std::string& part) {
-  int count = 0;
-  for (std::size_t at = text.find(part); at != text.npos; at = text.find(part, at + 1)) ++count;
-  return count;
-}
 
 TEST(RunRecord, HoldsCurvesEvaluationsAndTheBest) {
   const TemporaryFolder folder;
@@ -104,7 +60,8 @@ TEST(RunRecord, ReadsTheLog) {
   EXPECT_EQ(run.parameters, 1234);
   EXPECT_EQ(run.total_steps, 9);
   EXPECT_TRUE(run.stopped_early);
-  EXPECT_EQ(run.warnings, std::vector<std::string>{"2026-01-01T00:00:01Z warning: step 2 skipped"});
+  ASSERT_EQ(run.warnings.size(), 1U);
+  EXPECT_EQ(run.warnings[0].text, "step 2 skipped");
   EXPECT_EQ(run.log_end.size(), 3U);
 }
 
@@ -126,7 +83,7 @@ TEST(Report, HasAPictureForEachMetricAndTheSettings) {
   EXPECT_EQ(count_of(page, "<tr class=\"best\">"), 1);
 }
 
-/// Nothing in a page names another file, and its policy forbids loading one.
+/// A page refers to no other file, and its policy forbids loading one.
 TEST(Report, NeedsNothingElse) {
   const TemporaryFolder folder;
   const std::string page = page_of(write_run(folder, "run"));
@@ -148,16 +105,102 @@ TEST(Report, EscapesWhateverStandsInARun) {
   samples.steps = {{1, {{{{0.5, 3, hostile, hostile}}}}}};
   StudyFindings study{
       {hostile}, {"<svg xmlns=\"http://www.w3.org/2000/svg\"><script>alert(1)</script></svg>"}};
+  TaskFindings findings = judge_labels({{hostile, hostile, attribute, false, 0.9}}, {hostile});
+  findings.notes = {hostile};
+  const SweepResult sweep{hostile,
+                          {{{hostile + "=" + attribute}, {{1, hostile, 1, 1, hostile, 0.5}}}}};
   const RunRecord run = read_run(path);
   for (const std::string& page :
-       {run_report(run, samples, study),
-        comparison_report({run, run}, {hostile, {hostile}, {{hostile}}})}) {
+       {run_report(run, samples, study, findings), comparison_report({run, run}, sweep)}) {
     for (const char* part :
          {"<script", "<img src=x", "</svg><b>", "a<b>", "\x01", "\xff", " onload=\"x"})
       EXPECT_FALSE(holds(page, part)) << part;
     EXPECT_TRUE(holds(page, "&lt;script&gt;alert(1)&lt;/script&gt;"));
     EXPECT_TRUE(holds(page, "\\x01\\xff"));
   }
+}
+
+/// Held-out metrics stand before those of training, and the decisive one has the baseline.
+TEST(Report, BeginsWithTheValidationAndItsBaseline) {
+  const TemporaryFolder folder;
+  const std::string with_baseline =
+      std::string(records) + "{\"step\":4,\"validation_loss\":4.0,\"validation_baseline\":6.5}\n";
+  const fs::path path = write_run(folder, "run", with_baseline);
+  EXPECT_EQ(read_run(path).baseline, 6.5);
+  const std::string page = page_of(path);
+  EXPECT_EQ(count_of(page, ">by token frequency: 6.5</text>"), 1);
+  EXPECT_EQ(count_of(page, ">Baseline</text>"), 0) << "it has no chart of its own";
+  EXPECT_TRUE(holds(page, "<span>Baseline</span>loss 6.5, by token frequency"));
+  std::size_t before = 0;
+  for (const char* part : {">Validation</h2>", ">Loss</text>", ">Accuracy</text>", ">Training</h2>",
+                           ">Learning rate</text>"}) {
+    EXPECT_GT(page.find(part), before) << part;
+    before = page.find(part);
+  }
+}
+
+TEST(Report, OfATaskBeginsWithItsMetric) {
+  const TemporaryFolder folder;
+  const std::string page = page_of(
+      write_run(folder, "run", std::string(records) + "{\"step\":4,\"validation_baseline\":0.5}\n",
+                "task: {kind: classification}\ntraining: {epochs: 1}\n"));
+  EXPECT_TRUE(holds(page, ">always the same answer: 0.5</text>"));
+  EXPECT_LT(page.find(">Accuracy</text>"), page.find(">Loss</text>"));
+  EXPECT_LT(page.find(">Loss</text>"), page.find(">Training</h2>"));
+}
+
+TEST(Report, FoldsTheMetricsOfLayersInTheirOrder) {
+  const TemporaryFolder folder;
+  std::string record = "{\"step\":1,\"loss\":5.0";
+  for (int i = 0; i < 12; ++i) record += ",\"layer_" + std::to_string(i) + "_attention_error\":0.5";
+  const std::string page = page_of(write_run(folder, "run", record + "}\n"));
+  const std::size_t folded = page.find("<details><summary>1 charts of 12 layers</summary>");
+  ASSERT_NE(folded, page.npos);
+  std::size_t before = folded;
+  for (const char* part :
+       {">Difference from exact attention</text>", ">share of its norm</text>", ">layer 0</text>",
+        ">layer 2</text>", ">layer 10</text>", ">layer 11</text>", "</details>"}) {
+    const std::size_t place = page.find(part, before);
+    ASSERT_NE(place, page.npos) << part;
+    before = place;
+  }
+}
+
+TEST(Report, CountsRepeatedWarningsInOneBox) {
+  const TemporaryFolder folder;
+  const fs::path path = write_run(folder, "run", std::string(records) + "broken\n");
+  const std::string time = "2026-01-01T00:00:01Z ";
+  write_bytes(path / "log.txt", time + "warning: step 2 skipped: no finite gradient\n" + time +
+                                    "warning: layer 1: rough\n" + time +
+                                    "warning: layer 2: rough\n" + time +
+                                    "warning: layer 1: rough\n" + time +
+                                    "warning: step 17 skipped: no finite gradient\n" + time +
+                                    "a line about warning: nothing\n");
+  const RunRecord run = read_run(path);
+  ASSERT_EQ(run.warnings.size(), 3U);
+  EXPECT_EQ(run.warnings[0].text, "step 17 skipped: no finite gradient");
+  EXPECT_EQ(run.warnings[0].count, 2);
+  const std::string page = run_report(run, {}, {});
+  EXPECT_EQ(count_of(page, "<div class=\"notes\">"), 1);
+  EXPECT_TRUE(holds(page, "<li>1 of 6 lines of metrics.jsonl were left out"));
+  EXPECT_TRUE(holds(page, "<li>step 17 skipped: no finite gradient (2 times)</li>"));
+  EXPECT_TRUE(holds(page, "<li>layer 1: rough (2 times)</li>"));
+  EXPECT_TRUE(holds(page, "<li>layer 2: rough</li>"));
+}
+
+TEST(Report, OfSeveralRunsNamesThoseWithAWarning) {
+  const TemporaryFolder folder;
+  std::vector<RunRecord> runs;
+  for (const char* name : {"first", "second"}) {
+    runs.push_back(read_run(write_run(folder, name)));
+    runs.back().name = name;
+    runs.back().warnings = {{"both"}};
+  }
+  runs[1].warnings.push_back({"only one", 3});
+  const std::string page = comparison_report(runs, {});
+  EXPECT_EQ(count_of(page, "<div class=\"notes\">"), 1);
+  EXPECT_TRUE(holds(page, "<li>both</li>"));
+  EXPECT_TRUE(holds(page, "<li>second: only one (3 times)</li>"));
 }
 
 TEST(Report, OfARunWithoutRecordsSaysSo) {
@@ -175,7 +218,7 @@ TEST(Report, MetricsThatDifferInANumberShareAPicture) {
       folder, "run", "{\"step\":1,\"residual_layer_0\":1.0,\"residual_layer_11\":2.0}\n"));
   EXPECT_EQ(count_of(page, "<svg "), 1);
   EXPECT_TRUE(holds(page, ">Residual layer #</text>"));
-  EXPECT_TRUE(holds(page, ">residual_layer_11</text>"));
+  EXPECT_TRUE(holds(page, ">residual layer 11</text>"));
 }
 
 TEST(Report, ShowsMasksAsTheRunFilledThem) {
@@ -230,91 +273,37 @@ TEST(Report, ComparesCurvesMetricsAndSettings) {
       << "the second run";
 }
 
-TEST(Chart, ThinnedCurvesKeepTheirPeaksEndsAndBreaks) {
-  ChartSeries series;
-  for (int i = 0; i < 100000; ++i) {
-    series.x.push_back(i);
-    series.y.push_back(std::sin(i * 0.001));
-  }
-  series.y[54321] = 1000;
-  series.y[12345] = -1000;
-  series.y[77777] = std::numeric_limits<double>::quiet_NaN();
-  const ChartSeries thin = thinned(series, 2000);
-  EXPECT_LE(thin.x.size(), 2000U);
-  EXPECT_GE(thin.x.size(), 1000U);
-  EXPECT_EQ(thin.x.front(), 0);
-  EXPECT_EQ(thin.x.back(), 99999);
-  EXPECT_TRUE(std::is_sorted(thin.x.begin(), thin.x.end()));
-  EXPECT_EQ(std::count(thin.y.begin(), thin.y.end(), 1000), 1);
-  EXPECT_EQ(std::count(thin.y.begin(), thin.y.end(), -1000), 1);
-  EXPECT_EQ(std::count_if(thin.y.begin(), thin.y.end(), [](double y) { return std::isnan(y); }), 1);
-  const ChartSeries few{"few", {1, 2}, {3, 4}};
-  EXPECT_EQ(thinned(few, 8).y, few.y);
+TEST(Report, ShowsMeansAndDeviationsOfASweep) {
+  const SweepPoint low{{"optimizer.learning_rate=9e-5"},
+                       {{3, "a", 1, 1, "f1", 0.5}, {4, "b", 1, 1, "f1", 0.7}}};
+  const SweepPoint high{{"optimizer.learning_rate=1e-4"}, {{3, "c", 1, 1, "f1", 0.8}}};
+  const std::string html = html_sweep({"f1", {low, high}});
+  EXPECT_TRUE(holds(html,
+                    "<td class=\"text\">9e-5</td><td class=\"number\">2</td><td "
+                    "class=\"number\">0.6</td><td class=\"number\">0.1414</td><td "
+                    "class=\"number\">0.5</td><td class=\"number\">0.7</td>"))
+      << html;
+  EXPECT_TRUE(holds(html, "<tr class=\"best\"><td class=\"text\">1e-4</td>"));
+  EXPECT_EQ(count_of(html, "<polyline"), 3) << "a line for each run";
+  for (const char* axis : {">learning_rate</text>", ">seed</text>", ">f1</text>"})
+    EXPECT_EQ(count_of(html, axis), 1) << axis;
+  EXPECT_LT(html.find(">9e-5</text>"), html.find(">1e-4</text>")) << "ordered as numbers";
+}
+
+/// The page and its charts are as wide as the screen; only tables scroll for themselves.
+TEST(ReportHtml, FitsNarrowScreens) {
+  const std::string page = html_page("title", html_table({"a"}, {{"b"}}));
+  EXPECT_TRUE(holds(page, "width=device-width"));
+  EXPECT_TRUE(holds(page, "minmax(min(100%,400px),1fr)"));
+  EXPECT_TRUE(holds(page, "figure svg,figure img{display:block;width:100%;height:auto}"));
+  EXPECT_TRUE(holds(page, ".wide{overflow-x:auto"));
+  EXPECT_TRUE(holds(page, "<div class=\"wide\"><table>"));
 }
 
 TEST(ReportHtml, EncodesPictures) {
   EXPECT_TRUE(holds(html_image("M", ""), "base64,TQ==\""));
   EXPECT_TRUE(holds(html_image("Ma", ""), "base64,TWE=\""));
   EXPECT_TRUE(holds(html_image("Man", ""), "base64,TWFu\""));
-}
-
-TEST(ReportCommand, ShowsWhatTheBestCheckpointFills) {
-  const TemporaryFolder folder;
-  const fs::path run = write_run(folder, "run");
-  Outcome outcome = run_program(folder, "report run --quiet --text 'the [MASK] was calm'");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_EQ(outcome.out, "run/report.html\n");
-  EXPECT_TRUE(holds(read_bytes(run / "report.html"), "neither config.json nor checkpoints"));
-}
-
-/// What approximation --output RUN/approximation leaves is read back into the page: sentences of
-/// every study, and its pictures.
-TEST(ReportCommand, ShowsTheStudiesOfARun) {
-  const TemporaryFolder folder;
-  const fs::path run = write_run(folder, "run");
-  EXPECT_FALSE(holds(page_of(run), "Quality of the approximation"));
-  for (const char* study : {"matrices --length 6 --trials 2",
-                            "cost --shortest 16 --longest 32 --heads 1 --head-dim 8 --repeats 1"})
-    ASSERT_EQ(run_program(folder, std::string("approximation ") + study +
-                                      " --output run/approximation --quiet")
-                  .code,
-              0);
-  const StudyFindings found = read_study(run);
-  ASSERT_EQ(found.pictures.size(), 3U);
-  EXPECT_EQ(found.pictures[2], read_bytes(run / "approximation" / "matrices-errors.svg"));
-  ASSERT_GE(found.verdict.size(), 3U);
-  ASSERT_EQ(run_program(folder, "report run --quiet").code, 0);
-  const std::string page = read_bytes(run / "report.html");
-  EXPECT_TRUE(holds(page, ">Quality of the approximation</h2>"));
-  for (const std::string& sentence : found.verdict)
-    EXPECT_TRUE(holds(page, html_text(sentence))) << sentence;
-  for (const std::string& picture : found.pictures)
-    EXPECT_TRUE(holds(page, html_image(picture, "picture of the approximation study")));
-}
-
-TEST(ReportCommand, OfADamagedStudyNamesTheFile) {
-  const TemporaryFolder folder;
-  const fs::path run = write_run(folder, "run");
-  fs::create_directory(run / "approximation");
-  write_bytes(run / "approximation" / "cost.json", "{}");
-  const Outcome outcome = run_program(folder, "report run --quiet");
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_EQ(outcome.err,
-            "nystrom: run/approximation/cost.json: is no study of nystrom approximation\n");
-}
-
-TEST(ReportCommand, OfASweepComparesItsRuns) {
-  const TemporaryFolder folder;
-  write_run(folder, "sweep/rate=1/seed-3");
-  write_bytes(folder / "sweep" / "summary.json",
-              R"({"metric": "accuracy", "points": [
-                {"options": ["rate=1"], "mean": 0.5, "deviation": 0,
-                 "runs": [{"run_dir": "old/rate=1/seed-3"}]}]})");
-  const Outcome outcome = run_program(folder, "report sweep");
-  EXPECT_EQ(outcome.code, 0) << outcome.err;
-  const std::string page = read_bytes(folder / "sweep" / "report.html");
-  EXPECT_TRUE(holds(page, "accuracy (mean)"));
-  EXPECT_TRUE(holds(page, "rate=1/<wbr>seed-3"));
 }
 
 }  // namespace

@@ -1,0 +1,133 @@
+"""Measures which learning rate fine-tuning needs at which size of a model, and prints a table.
+
+    python3 bench/learning_rates.py --data DATA --work build/learning-rates
+
+DATA holds the folders that TASKS names, with the files as they are published. The script pretrains
+a model of each size on novels, unless WORK holds a finished one. Then it fine-tunes each model on
+each task with each learning rate. WORK/results.json holds every run.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from statistics import mean
+
+from downstream import TASKS, nystrom, place, split_sentences, write_config
+
+# Width, layers, heads and steps of pretraining. Each step reads 64 sequences of 128 tokens.
+SIZES = {
+    "64x2": (64, 2, 2, 3000),
+    "128x2": (128, 2, 4, 2500),
+    "192x4": (192, 4, 3, 500),
+    "256x4": (256, 4, 4, 800),
+}
+# The tasks of downstream.py that are trained here, and the steps of 32 examples each takes.
+STEPS = {"sst2": 400, "trec": 500, "wikigold": 400, "stsb": 500}
+RATES = ["3e-5", "1e-4", "3e-4", "1e-3", "3e-3"]
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--work", type=Path, default=Path("build/learning-rates"))
+    parser.add_argument("--nystrom", type=Path, default=Path("build/release/nystrom"))
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--tasks", nargs="+", choices=STEPS, default=list(STEPS))
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--threads", type=int, default=2)
+    return parser.parse_args()
+
+
+def pretrained_model(arguments: argparse.Namespace, size: str) -> Path:
+    width, layers, heads, steps = SIZES[size]
+    run = arguments.work / f"pretrained-{size}"
+    novels = arguments.data / "corpus_novels"
+    config = {
+        "run_dir": str(run),
+        "seed": 42,
+        "model": {
+            "hidden_size": width,
+            "num_hidden_layers": layers,
+            "num_attention_heads": heads,
+            "intermediate_size": 4 * width,
+            "max_position_embeddings": 128,
+            "attention": {"num_landmarks": 32, "conv_kernel_size": 33},
+        },
+        "tokenizer": {"train": {"kind": "unigram", "vocab_size": 8000}},
+        "data": {
+            "train": [str(novels / "novels_train.txt")],
+            "validation": [str(novels / "novels_valid.txt")],
+            "sequence_length": 128,
+        },
+        "optimizer": {"learning_rate": 1e-3},
+        "schedule": {"warmup_steps": 200},
+        "training": {"steps": steps, "batch_size": 64, "micro_batch_size": 64, "dtype": "bf16"},
+        "evaluation": {"every": 500},
+        "checkpoint": {"every": 250, "keep": 2},
+    }
+    if not (run / "checkpoints" / f"step-{steps}").exists():
+        file = write_config(arguments.work / f"pretrained-{size}.yaml", config)
+        nystrom(arguments, "pretrain", file, "--threads", arguments.threads)
+    return run
+
+
+def fine_tune(arguments: argparse.Namespace, size: str, name: str, model: Path) -> dict:
+    """The task's metric of each learning rate, by the rate's text."""
+    task = dict(TASKS[name][0])
+    for key in ("train", "validation"):
+        task[key] = [place(arguments, file) for file in task[key]]
+    run = arguments.work / f"{name}-{size}"
+    config = {
+        "run_dir": str(run),
+        "model": {"from": str(model)},
+        "task": task,
+        "data": {"sequence_length": 128},
+        "schedule": {"warmup_share": 0.1, "decay": "linear"},
+        "training": {
+            "steps": STEPS[name],
+            "batch_size": 32,
+            "micro_batch_size": 32,
+            "dtype": "bf16",
+        },
+        "evaluation": {"every": None},
+    }
+    file = write_config(arguments.work / f"{name}-{size}.yaml", config)
+    grid = "learning_rate=" + ",".join(RATES)
+    seeds = ("--seeds", arguments.seeds, "--threads", arguments.threads)
+    nystrom(arguments, "finetune", file, "--grid", grid, *seeds)
+    summary = json.loads((run / "summary.json").read_text())
+    found = {
+        rate: [run["value"] for run in point["runs"]]
+        for rate, point in zip(RATES, summary["points"], strict=True)
+    }
+    return {"metric": summary["metric"], "values": found}
+
+
+def print_table(results: dict) -> None:
+    print("| size | task | metric |", " | ".join(RATES), "|")
+    print("|---|---|---|" + "---|" * len(RATES))
+    for key, result in results.items():
+        size, task = key.split(" ")
+        cells = [f"{mean(result['values'][rate]):.3f}" for rate in RATES]
+        print("|", " | ".join([size, task, result["metric"], *cells]), "|")
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    arguments.work.mkdir(parents=True, exist_ok=True)
+    split_sentences(arguments)
+    file = arguments.work / "results.json"
+    results = json.loads(file.read_text()) if file.exists() else {}
+    for size in arguments.sizes:
+        model = pretrained_model(arguments, size)
+        for name in arguments.tasks:
+            if f"{size} {name}" not in results:
+                results[f"{size} {name}"] = fine_tune(arguments, size, name, model)
+                file.write_text(json.dumps(results, indent=2))
+    print_table(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+// The predictions of a task in its report: confusions, calibration, the most wrong examples.
+#include "train/report/task_findings.h"
+#include "tests/support/finetune_fixture.h"
+#include "tests/train/report/run_folder.h"
+#include "train/report/report_task.h"
+
+namespace nystrom::testing {
+namespace {
+
+JudgedExample example(const std::string& truth, const std::string& predicted, double confidence) {
+  return {"text of " + truth, truth, predicted, truth == predicted, confidence};
+}
+
+TEST(TaskFindings, CountConfusionsByTruthAndPrediction) {
+  const TaskFindings findings = judge_labels(
+      {example("a", "a", 0.9), example("a", "b", 0.6), example("b", "b", 0.8)}, {"a", "b", "c"});
+  EXPECT_EQ(findings.judged, 3);
+  EXPECT_EQ(findings.confusions,
+            (std::vector<std::vector<std::int64_t>>{{1, 1, 0}, {0, 1, 0}, {0, 0, 0}}));
+}
+
+/// Two bins: 0.9 on average and half right; 0.55 and all right. The error is
+/// (2 · |0.5 − 0.9| + 2 · |1 − 0.55|) / 4.
+TEST(TaskFindings, CalibrationErrorIsThatOfTenBins) {
+  const TaskFindings findings =
+      judge_labels({example("a", "a", 0.92), example("a", "b", 0.92 - 0.01),
+                    example("b", "b", 0.55), example("a", "a", 0.55)},
+                   {"a", "b"});
+  ASSERT_EQ(findings.bins.size(), 10U);
+  EXPECT_EQ(findings.bins[9].count, 2);
+  EXPECT_NEAR(findings.bins[9].confidence, 0.915, 1e-12);
+  EXPECT_NEAR(findings.bins[9].accuracy, 0.5, 1e-12);
+  EXPECT_NEAR(findings.calibration_error, (2 * 0.415 + 2 * 0.45) / 4, 1e-12);
+  const TaskFindings perfect = judge_labels({example("a", "a", 1)}, {"a", "b"});
+  EXPECT_EQ(perfect.bins[9].count, 1) << "a confidence of 1 belongs to the last bin";
+  EXPECT_EQ(perfect.calibration_error, 0);
+}
+
+TEST(TaskFindings, ListsTheMostConfidentErrors) {
+  std::vector<JudgedExample> examples = {example("a", "a", 1)};
+  for (int i = 0; i < 30; ++i) examples.push_back(example("a", "b", 0.5 + i / 100.0));
+  examples.push_back(example("a", "b", std::nan("")));
+  const TaskFindings findings = judge_labels(examples, {"a", "b"});
+  ASSERT_EQ(findings.wrong.size(), 20U);
+  EXPECT_EQ(findings.wrong[0].confidence, 0.79);
+  EXPECT_EQ(findings.wrong[19].confidence, 0.6);
+}
+
+TEST(TaskFindings, OfValuesListTheLargestErrors) {
+  std::vector<JudgedExample> examples(3);
+  for (int i = 0; i < 3; ++i) {
+    examples[i].value = i;
+    examples[i].predicted_value = i == 1 ? 5 : i + 0.5;
+  }
+  const TaskFindings findings = judge_values(examples);
+  EXPECT_TRUE(findings.bins.empty());
+  EXPECT_EQ(findings.wrong[0].predicted_value, 5);
+  const std::string html = html_findings(findings);
+  EXPECT_TRUE(holds(html, ">predicted value</text>"));
+  EXPECT_TRUE(holds(html, "the 3 largest errors"));
+}
+
+TEST(TaskFindings, ShowAMatrixOrTheMostFrequentConfusions) {
+  const std::string few = html_findings(judge_labels({example("a", "b", 0.9)}, {"a", "b"}));
+  EXPECT_TRUE(holds(few, "<table class=\"matrix\">"));
+  EXPECT_TRUE(holds(few, "rgba(217,95,2,0.50)\">1<small>100 %</small>"));
+  EXPECT_TRUE(holds(few, "expected calibration error 0.900, over 10 bins"));
+  std::vector<std::string> labels;
+  for (int i = 0; i < 40; ++i) labels.push_back("label " + std::to_string(i));
+  const std::string many =
+      html_findings(judge_labels({example("label 3", "label 7", 0.9)}, labels));
+  EXPECT_FALSE(holds(many, "<table class=\"matrix\">"));
+  EXPECT_TRUE(holds(many, "The most frequent confusions of 40 labels."));
+  EXPECT_EQ(html_findings({}), "");
+}
+
+using TaskReport = FinetuneTest;
+
+TEST_F(TaskReport, PredictsTheValidationFilesWithTheBestCheckpoint) {
+  configure_classification("epochs: 2");
+  train();
+  run("report run --quiet --threads 1");
+  const std::string page = read_bytes(folder_ / "run" / "report.html");
+  EXPECT_TRUE(holds(page, "48 examples of the validation data."));
+  EXPECT_TRUE(holds(page, "<th>people</th><th>water</th>"));
+  EXPECT_TRUE(holds(page, ">Calibration</text>"));
+  run("report run --quiet --threads 1 --examples 5");
+  EXPECT_TRUE(holds(read_bytes(folder_ / "run" / "report.html"),
+                    "Only the first 5 examples of task.validation are judged."));
+  fs::remove(folder_ / "dev.tsv");
+  run("report run --quiet --threads 1");
+  EXPECT_TRUE(holds(read_bytes(folder_ / "run" / "report.html"),
+                    "The validation data are not judged: &#39;dev.tsv&#39; matches no file") ||
+              holds(read_bytes(folder_ / "run" / "report.html"),
+                    "The validation data are not judged: 'dev.tsv' matches no file"));
+}
+
+TEST_F(TaskReport, JudgesTheWordsOfSentences) {
+  std::string text;
+  for (int i = 0; i < 12; ++i) text += "the O\nsea B-PLACE\nwas O\ncalm O\n\n";
+  write_bytes(folder_ / "train.conll", text);
+  write_bytes(folder_ / "run.yaml",
+              tiny_model +
+                  "epochs: 1}\ntask: {kind: tokens, train: [train.conll], validation: "
+                  "[train.conll]}\n");
+  train();
+  run("report run --quiet --threads 1");
+  const std::string page = read_bytes(folder_ / "run" / "report.html");
+  EXPECT_TRUE(holds(page, "48 words of the validation data."));
+  EXPECT_TRUE(holds(page, "<th>B-PLACE</th>"));
+}
+
+}  // namespace
+}  // namespace nystrom::testing

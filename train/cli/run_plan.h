@@ -1,0 +1,41 @@
+// The facts about a planned run that `nystrom check` reports, and their output.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/finetune/finetune.h"
+#include "train/plan/memory_plan.h"
+#include "train/pretrain/data_report.h"
+
+namespace nystrom {
+
+/// The memory that a run needs, and the duration of its steps.
+struct Fit {
+  MemoryPlan plan;
+  int devices = 1;
+  bool elsewhere = false;               // whether `memory` is that of --memory, not of this machine
+  std::optional<std::int64_t> memory;   // bytes that there are, if known
+  std::optional<std::int64_t> largest;  // micro-batch that fits into them
+  std::optional<StepTime> time;
+};
+
+/// The facts about a planned run that the command reports.
+struct RunPlan {
+  RunConfig config;
+  std::int64_t parameters = 0;
+  std::optional<std::int64_t> sequences;  // of the training data; unknown before tokenization
+  std::optional<DataReport> data;
+  std::optional<TaskReport> task;
+  std::optional<Fit> fit;
+  std::vector<std::string> warnings;
+};
+
+/// The plan as one JSON object, for programs.
+std::string plan_json(const RunPlan& plan);
+
+/// Prints the plan for people.
+void print(const RunPlan& plan);
+
+}  // namespace nystrom

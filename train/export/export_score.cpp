@@ -1,0 +1,218 @@
+#include "train/export/export_score.h"
+
+#include <algorithm>
+
+#include "autograd/ops.h"
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "data/tasks/task_scorer.h"
+#include "data/text/text.h"
+#include "train/export/export_check.h"
+#include "train/finetune/task_loss.h"
+#include "train/finetune/task_settings.h"
+#include "train/formats/hf_config.h"
+#include "train/logging/progress.h"
+#include "train/logging/scratch_folder.h"
+#include "train/loop/train_step.h"
+#include "train/pretrain/corpus.h"
+#include "train/pretrain/evaluation.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t batch_size = 8, max_sequences = 64;
+
+/// The exported model in the two semantics.
+struct Runtimes {
+  std::unique_ptr<Model> ours, theirs;
+  std::int64_t positions = 0;  // of transformers' rows; 0: as ours
+
+  explicit Runtimes(const fs::path& folder) {
+    ModelConfig config = read_hf_config(folder);
+    config.attention.semantics = Semantics::nystrom;
+    const ModelConfig transformers = config_in_transformers(folder);
+    ours = load_model(folder, config, DType::f32, StoreMode::inference);
+    theirs = load_model(folder, transformers, DType::f32, StoreMode::inference);
+    positions = transformers.fixed_length().value_or(0);
+  }
+};
+
+/// A matrix [r, n] of T with columns of `value` up to `positions`.
+template <class T>
+Tensor widened(const Tensor& matrix, std::int64_t positions, T value) {
+  const std::int64_t rows = matrix.dim(0), columns = matrix.dim(1);
+  const Tensor given = matrix.contiguous();
+  std::vector<T> numbers(static_cast<std::size_t>(rows * positions), value);
+  for (std::int64_t row = 0; row < rows; ++row)
+    std::copy_n(given.data<T>() + row * columns, columns, numbers.begin() + row * positions);
+  return Tensor::from(numbers, {rows, positions});
+}
+
+/// The batch with rows of `positions` positions.
+Batch padded(Batch batch, std::int64_t positions, std::int64_t pad) {
+  ModelInput& input = batch.input;
+  const std::int64_t columns = input.input_ids.dim(1);
+  if (columns >= positions) return batch;
+  if (!input.attention_mask.defined())
+    input.attention_mask = Tensor::full(input.input_ids.shape(), 1, DType::u8);
+  input.input_ids = widened<std::int64_t>(input.input_ids, positions, pad);
+  input.attention_mask = widened<std::uint8_t>(input.attention_mask, positions, 0);
+  if (input.token_type_ids.defined())
+    input.token_type_ids = widened<std::int64_t>(input.token_type_ids, positions, 0);
+  if (batch.labels.defined() && batch.labels.shape().rank() == 2)
+    batch.labels = widened<std::int64_t>(batch.labels, positions, ignore_index);
+  return batch;
+}
+
+/// Sums over the targets of one runtime.
+struct Sums {
+  double loss = 0, correct = 0, same = 0;
+};
+
+ExportScores score_text(const fs::path& folder, const ModelFolder& source,
+                        const std::vector<std::string>& patterns, Log& log) {
+  const RunConfig config = masked_lm_settings(source, {});
+  const auto tokenizer = open_masked_lm_tokenizer(source);
+  const ScratchFolder scratch;
+  auto tokens =
+      tokenize(match_files(patterns), config.data.documents, *tokenizer, scratch.path() / "tokens",
+               log, [](std::int64_t document) { return document < 4 * max_sequences; });
+  const Runtimes runtimes(folder);
+  EvaluationLoader loader(masked_samples(std::move(tokens), *tokenizer, config),
+                          {batch_size, batch_size});
+  Sums ours, theirs;
+  ExportScores scores;
+  Progress progress("sequence", 0, max_sequences, log);
+  for (std::int64_t done = 0; done < max_sequences; done += batch_size) {
+    const auto batch = loader.next();
+    if (!batch) break;
+    const Batch wide = padded(*batch, runtimes.positions, source.config.pad_token_id);
+    const MaskedLmOutput a = runtimes.ours->masked_lm(batch->input, batch->labels, 1, {}),
+                         b = runtimes.theirs->masked_lm(wide.input, wide.labels, 1, {});
+    scores.targets += batch->targets;
+    ours.loss += a.loss.value().item();
+    theirs.loss += b.loss.value().item();
+    ours.correct += static_cast<double>(count_equal(a.predictions, a.labels));
+    theirs.correct += static_cast<double>(count_equal(b.predictions, b.labels));
+    theirs.same += static_cast<double>(count_equal(a.predictions, b.predictions));
+    progress.update(done + batch_size, "", false);
+  }
+  require_input(scores.targets > 0, "--text: the text holds no token to predict");
+  const auto n = static_cast<double>(scores.targets);
+  scores.data = fmt::format("{} masked tokens of {}", scores.targets, fmt::join(patterns, ", "));
+  scores.runtimes = {
+      {"nystrom", ours.loss / n, "accuracy", ours.correct / n, 1.0},
+      {"transformers", theirs.loss / n, "accuracy", theirs.correct / n, theirs.same / n}};
+  return scores;
+}
+
+// ---- Tasks --------------------------------------------------------------------------------------
+
+/// The top predictions for the targets of a batch; none for numbers.
+std::vector<std::int64_t> top_predictions(const TaskDataset& data, const Batch& batch,
+                                          const ModelOutput& out) {
+  std::vector<std::int64_t> top;
+  const auto add = [&](const Var& logits) {
+    const Tensor best = argmax(logits).to(cpu_device);
+    const std::span<const std::int64_t> all(best.data<std::int64_t>(),
+                                            static_cast<std::size_t>(best.numel()));
+    top.insert(top.end(), all.begin(), all.end());
+  };
+  switch (data.target()) {
+    case TaskTarget::classes:
+    case TaskTarget::choice: add(out.logits); break;
+    case TaskTarget::span:
+      add(out.start_logits);
+      add(out.end_logits);
+      break;
+    case TaskTarget::word_classes: {
+      const std::int64_t length = out.logits.dim(1), rows = out.logits.dim(0) * length;
+      const Tensor best = argmax(reshape(out.logits, {rows, out.logits.dim(2)})).to(cpu_device);
+      for (std::size_t i = 0; i < batch.samples.size(); ++i)
+        for (const std::int64_t start : data.sample(batch.samples[i]).word_starts)
+          if (start >= 0)
+            top.push_back(best.data<std::int64_t>()[static_cast<std::int64_t>(i) * length + start]);
+      break;
+    }
+    case TaskTarget::value:
+    case TaskTarget::none: break;
+  }
+  return top;
+}
+
+void add_outputs(TaskScorer& scorer, const TaskDataset& data, const Batch& batch,
+                 const ModelOutput& out) {
+  if (data.target() == TaskTarget::span)
+    scorer.add(batch, out.start_logits.value(), out.end_logits.value());
+  else
+    scorer.add(batch, out.logits.value());
+}
+
+ExportScores score_task(const fs::path& folder, const ModelFolder& source,
+                        const std::vector<std::string>& patterns, Log& log) {
+  const TaskModel task =
+      open_task_model(source, settings_of(source, std::nullopt, {}), DType::f32, cpu_device);
+  const auto data = task.reader->read(patterns, Labelled::required);
+  const Runtimes runtimes(folder);
+  TaskLoaderOptions options;
+  options.batch_size = options.micro_batch_size = batch_size;
+  options.padding = task.reader->padding();
+  TaskEvaluationLoader loader(data, options);
+  TaskScorer our_scorer(data), their_scorer(data);
+  Sums ours, theirs;
+  double targets = 0, compared = 0, done = 0;
+  Progress progress("sample", 0, data->size(), log);
+  while (const auto batch = loader.next()) {
+    const Batch wide = padded(*batch, runtimes.positions, source.config.pad_token_id);
+    const ModelOutput a = task_output(*runtimes.ours, *batch),
+                      b = task_output(*runtimes.theirs, wide);
+    ours.loss += task_loss(runtimes.ours->config(), data->target(), a, *batch, 1).value().item();
+    theirs.loss += task_loss(runtimes.theirs->config(), data->target(), b, wide, 1).value().item();
+    add_outputs(our_scorer, *data, *batch, a);
+    add_outputs(their_scorer, *data, wide, b);
+    const auto x = top_predictions(*data, *batch, a), y = top_predictions(*data, wide, b);
+    for (std::size_t i = 0; i < x.size(); ++i) theirs.same += x[i] == y[i];
+    compared += static_cast<double>(x.size());
+    targets += static_cast<double>(batch->targets);
+    done += static_cast<double>(batch->samples.size());
+    progress.update(static_cast<std::int64_t>(done), "", false);
+  }
+  const TaskScores our_scores = our_scorer.scores(), their_scores = their_scorer.scores();
+  const auto share = [&](double same) {
+    return compared > 0 ? std::optional(same / compared) : std::nullopt;
+  };
+  return {
+      fmt::format("{} examples of {}", data->examples(), fmt::join(patterns, ", ")),
+      data->examples(),
+      {{"nystrom", ours.loss / targets, our_scores.metric, our_scores.decisive, share(compared)},
+       {"transformers", theirs.loss / targets, their_scores.metric, their_scores.decisive,
+        share(theirs.same)}}};
+}
+
+}  // namespace
+
+std::optional<ExportScores> score_export(const fs::path& folder, const ModelFolder& source,
+                                         const std::vector<std::string>& text, Log& log) {
+  const bool masked_lm = source.config.head == Head::masked_lm;
+  if (source.config.head == Head::none || source.config.embed_dim) return std::nullopt;
+  std::vector<std::string> patterns = text;
+  if (patterns.empty()) {
+    if (!fs::exists(source.path / "config.yaml")) return std::nullopt;
+    const RunConfig config = settings_of(source, std::nullopt, {});
+    patterns = masked_lm ? config.data.validation : config.task.validation;
+    const auto missing = [](const std::string& pattern) {
+      try {
+        return !fs::is_directory(pattern) && match_files(std::span(&pattern, 1)).empty();
+      } catch (const InputError&) {
+        return true;  // the run's files may be on another machine
+      }
+    };
+    if (patterns.empty() || std::ranges::any_of(patterns, missing)) return std::nullopt;
+  }
+  return masked_lm ? score_text(folder, source, patterns, log)
+                   : score_task(folder, source, patterns, log);
+}
+
+}  // namespace nystrom

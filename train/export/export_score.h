@@ -1,0 +1,39 @@
+// How good an exported model is on real text, in each program that runs it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/checkpoint/model_folder.h"
+#include "train/logging/log.h"
+
+namespace nystrom {
+
+/// The results of one runtime on the same data.
+struct RuntimeScore {
+  std::string runtime;  ///< "nystrom", "transformers"
+  double loss = 0;      ///< mean over the targets
+  std::string metric;   ///< "accuracy" of masked tokens, or the task's metric
+  double value = 0;     ///< of `metric`
+  /// The share of targets whose top prediction is nystrom's; nothing for numbers.
+  std::optional<double> agreement;
+};
+
+/// The scores of all runtimes, nystrom first.
+struct ExportScores {
+  std::string data;          ///< the files, for people
+  std::int64_t targets = 0;  ///< masked tokens, or examples
+  std::vector<RuntimeScore> runtimes;
+};
+
+/// Runs the exported model at `folder` on the files that `text` matches; without any on the
+/// validation data of `source`'s run. At most 64 sequences of a text are taken, and all examples of
+/// a task. transformers is computed by this program in semantics transformers, every row padded as
+/// there. Nothing if there is no such data, or the model has no head to score. Throws an InputError
+/// for files that do not match or cannot be read.
+std::optional<ExportScores> score_export(const std::filesystem::path& folder,
+                                         const ModelFolder& source,
+                                         const std::vector<std::string>& text, Log& log);
+
+}  // namespace nystrom

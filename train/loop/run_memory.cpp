@@ -1,0 +1,60 @@
+#include "train/loop/run_memory.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "core/check.h"
+#include "nn/model.h"
+#include "train/distributed/gradient_sum.h"
+
+namespace nystrom {
+
+FixedMemory fixed_memory(const RunConfig& config, std::int64_t elements, int devices) {
+  const TrainingConfig& training = config.training;
+  const std::int64_t exact = size_of(accumulate_dtype(training.dtype)), slab = elements * exact,
+                     own = training.zero > 0 ? (slab + devices - 1) / devices : slab;
+  FixedMemory memory;
+  memory.weights = elements * size_of(training.dtype);
+  memory.masters = is_half(training.dtype) ? own : 0;
+  // One device adds gradients as they arrive. Several devices keep theirs until the ordered sum.
+  const std::int64_t together = training.micro_batch_size * devices;
+  const std::int64_t kept = devices == 1 ? 1 : (training.batch_size + together - 1) / together;
+  memory.gradients = slab * (training.deterministic ? 1 + kept : 1);
+  memory.optimizer = 2 * own + (config.optimizer.name == OptimizerKind::lamb ? slab : 0);
+  memory.average = training.ema ? own : 0;
+  memory.communication = devices > 1 ? std::min(slab, GradientSumOptions{}.bucket * exact) : 0;
+  if (devices > 1 && training.reduction == Reduction::bf16)
+    memory.communication += elements * size_of(DType::bf16);
+  return memory;
+}
+
+std::int64_t machine_memory() {
+  const std::int64_t pages = ::sysconf(_SC_PHYS_PAGES), page = ::sysconf(_SC_PAGESIZE);
+  const std::int64_t all = pages > 0 && page > 0 ? pages * page : 0;
+  std::int64_t limit = 0;  // "max" without a limit, which does not parse
+  std::ifstream("/sys/fs/cgroup/memory.max") >> limit;
+  return limit > 0 ? std::min(all, limit) : all;
+}
+
+void require_memory(const RunConfig& config, Device device, int processes) {
+  const std::int64_t there = machine_memory();
+  if (!device.is_cpu() || there == 0) return;
+  const Model model(config.model);
+  const std::int64_t needed =
+      fixed_memory(config, model.parameters().slab_size(), processes).total();
+  require_input(needed <= there,
+                "the model's {} parameters need {} in training, and this machine has {}; choose a "
+                "smaller model, or training.dtype bf16",
+                model.parameters().count(), memory_text(static_cast<double>(needed)),
+                memory_text(static_cast<double>(there)));
+}
+
+std::string memory_text(double bytes) {
+  if (bytes < 1e6) return fmt::format("{:.1f} KB", bytes / 1e3);
+  return bytes < 1e9 ? fmt::format("{:.1f} MB", bytes / 1e6)
+                     : fmt::format("{:.2f} GB", bytes / 1e9);
+}
+
+}  // namespace nystrom

@@ -1,0 +1,261 @@
+#include "train/report/report_curves.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "train/report/report_html.h"
+
+namespace nystrom {
+namespace {
+
+constexpr std::size_t max_points = 2000;
+constexpr std::string_view validation = "validation_";
+constexpr std::string_view mean = "mean_";  // mean over the steps since the last record
+constexpr std::string_view layer = "layer_#_";
+
+/// The display of a metric: its title, the unit of its axis, and the divisor of its values.
+struct MetricView {
+  std::string title, unit;
+  double divisor = 1;
+};
+
+MetricView view_of(const std::string& metric) {
+  static const std::map<std::string, MetricView> known = {
+      {"loss", {"Loss", "nats"}},
+      {"accuracy", {"Accuracy", "share of right answers"}},
+      {"learning_rate", {"Learning rate", ""}},
+      {"grad_norm", {"Norm of the gradient", "before clipping"}},
+      {"tokens_per_second", {"Throughput", "tokens a second"}},
+      {"peak_memory_bytes", {"Peak memory", "GB", 1e9}},
+      {"communication_seconds", {"Communication", "seconds"}},
+      {"layer_#_attention_error", {"Difference from exact attention", "share of its norm"}},
+      {"layer_#_attention_entropy", {"Entropy of exact attention", "nats"}},
+      {"layer_#_inverse_residual", {"Residual of the inverse", "share of the matrix's norm"}},
+      {"layer_#_inverse_gradient", {"Gradient through the inverse", "norm"}}};
+  if (const auto found = known.find(metric); found != known.end()) return found->second;
+  std::string title = metric;
+  std::replace(title.begin(), title.end(), '_', ' ');
+  title[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(title[0])));
+  return {title, "", 1};
+}
+
+/// The metric without its prefix.
+std::string base_of(const std::string& metric) {
+  for (const std::string_view prefix : {validation, mean}) {
+    if (metric.starts_with(prefix)) return metric.substr(prefix.size());
+  }
+  return metric;
+}
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/// Orders names as readers do: "layer_2" before "layer_10".
+bool natural_less(const std::string& a, const std::string& b) {
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (!is_digit(a[i]) || !is_digit(b[j])) {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i, ++j;
+      continue;
+    }
+    const auto number = [](const std::string& text, std::size_t& place) {
+      while (place + 1 < text.size() && text[place] == '0' && is_digit(text[place + 1])) ++place;
+      const std::size_t begin = place;
+      while (place < text.size() && is_digit(text[place])) ++place;
+      return text.substr(begin, place - begin);
+    };
+    const std::string left = number(a, i), right = number(b, j);
+    if (left.size() != right.size()) return left.size() < right.size();
+    if (left != right) return left < right;
+  }
+  return a.size() - i < b.size() - j;
+}
+
+/// Important metrics first, then the others by name.
+std::vector<std::string> ordered(const std::set<std::string>& metrics,
+                                 const std::string& decisive) {
+  const std::vector<std::string> of_training = {"learning_rate", "grad_norm", "loss_scale",
+                                                "tokens_per_second", "peak_memory_bytes"};
+  const auto rank = [&](const std::string& name) {
+    const bool held_out = name.starts_with(validation);
+    const auto last = std::find(of_training.begin(), of_training.end(), base_of(name));
+    if (last != of_training.end()) return 100 + static_cast<int>(last - of_training.begin());
+    if (base_of(name) == decisive) return held_out ? 0 : 10;
+    if (base_of(name) == "loss") return held_out ? 1 : 11;
+    return held_out ? 2 : 12;
+  };
+  std::vector<std::string> order;
+  for (const std::string& name : metrics) {
+    if (!name.empty()) order.push_back(name);
+  }
+  std::sort(order.begin(), order.end(), [&](const std::string& a, const std::string& b) {
+    return rank(a) != rank(b) ? rank(a) < rank(b) : natural_less(a, b);
+  });
+  return order;
+}
+
+ChartSeries series_of(const MetricCurve& curve, const std::string& name, double divisor) {
+  ChartSeries series{printable(name, 60), curve.steps, curve.values};
+  for (double& value : series.y) value /= divisor;
+  return thinned(series, max_points);
+}
+
+Chart chart_of(const std::string& title, const MetricView& view) {
+  Chart chart;
+  chart.title = printable(title, 60);
+  chart.x_label = "step";
+  chart.y_label = view.unit;
+  chart.width = 480;
+  chart.plot_height = 260;
+  return chart;
+}
+
+/// The name with numbers replaced by "#". Metrics of different layers share a chart.
+std::string family_of(const std::string& metric) {
+  std::string family;
+  for (const char c : metric) {
+    if (!is_digit(c)) {
+      family += c;
+    } else if (family.empty() || family.back() != '#') {
+      family += '#';
+    }
+  }
+  return family;
+}
+
+/// The name of one metric of a family: "layer 3", or all of its words.
+std::string member_name(const std::string& metric, const std::string& family) {
+  std::string name = metric;
+  if (family.starts_with(layer)) name.erase(name.find('_', layer.size() - 2));
+  std::replace(name.begin(), name.end(), '_', ' ');
+  return name;
+}
+
+void add_baseline(Chart& chart, const RunRecord& run) {
+  if (run.baseline)
+    chart.levels = {
+        {fmt::format("{}: {}", run.baseline_name(), short_number(*run.baseline)), *run.baseline}};
+}
+
+/// The chart of one metric that is no member of a family.
+Chart single_chart(const RunRecord& run, const std::string& base) {
+  const MetricView view = view_of(base);
+  Chart chart = chart_of(view.title, view);
+  const bool has_means = run.curves.contains(std::string(mean) + base);
+  const auto add = [&](const std::string& metric, const char* name, int colour) {
+    const auto found = run.curves.find(metric);
+    if (found == run.curves.end()) return;
+    chart.series.push_back(series_of(found->second, name, view.divisor));
+    chart.series.back().colour = colour;
+  };
+  add(base, "training", 0);
+  if (has_means && !chart.series.empty()) chart.series.back().faint = true;
+  add(std::string(mean) + base, "training, mean", 0);
+  add(std::string(validation) + base, "validation", 1);
+  if (base == run.metric_name()) add_baseline(chart, run);
+  return chart;
+}
+
+std::string grid_of(const std::vector<Chart>& charts) {
+  if (charts.empty()) return "";
+  std::string html = "<div class=\"charts\">\n";
+  for (const Chart& chart : charts) html += html_chart(chart);
+  return html + "</div>\n";
+}
+
+std::set<std::string> bases_of(const RunRecord& run) {
+  std::set<std::string> bases;
+  for (const auto& [name, curve] : run.curves) bases.insert(base_of(name));
+  return bases;
+}
+
+bool is_held_out(const RunRecord& run, const std::string& base) {
+  return run.curves.contains(std::string(validation) + base);
+}
+
+/// Charts of families, in the order of their first members. `of_layers` selects families of layers
+/// or all others.
+std::vector<Chart> family_charts(const RunRecord& run, bool of_layers) {
+  std::vector<std::pair<std::string, Chart>> charts;
+  for (const std::string& base : ordered(bases_of(run), run.metric_name())) {
+    const std::string family = family_of(base);
+    if (family.starts_with(layer) != of_layers || is_held_out(run, base)) continue;
+    if (family == base) {
+      charts.emplace_back(family, single_chart(run, base));
+      continue;
+    }
+    auto place = std::find_if(charts.begin(), charts.end(),
+                              [&](const auto& each) { return each.first == family; });
+    const MetricView view = view_of(family);
+    if (place == charts.end()) place = charts.insert(place, {family, chart_of(view.title, view)});
+    for (const std::string& metric : {base, std::string(mean) + base}) {
+      const auto found = run.curves.find(metric);
+      if (found == run.curves.end()) continue;
+      place->second.series.push_back(
+          series_of(found->second, member_name(metric, family), view.divisor));
+    }
+  }
+  std::vector<Chart> result;
+  for (const auto& [family, chart] : charts) result.push_back(chart);
+  return result;
+}
+
+}  // namespace
+
+std::string validation_curves(const RunRecord& run) {
+  std::vector<std::string> names = ordered(bases_of(run), run.metric_name());
+  std::vector<Chart> charts;
+  for (const std::string& base : names) {
+    if (is_held_out(run, base)) charts.push_back(single_chart(run, base));
+  }
+  return grid_of(charts);
+}
+
+std::string training_curves(const RunRecord& run) { return grid_of(family_charts(run, false)); }
+
+std::string layer_curves(const RunRecord& run) {
+  const std::vector<Chart> charts = family_charts(run, true);
+  if (charts.empty()) return "";
+  std::size_t layers = 0;
+  for (const Chart& chart : charts) layers = std::max(layers, chart.series.size());
+  return html_folded(fmt::format("{} charts of {} layers", charts.size(), layers), grid_of(charts));
+}
+
+std::string compared_curves(const std::vector<RunRecord>& runs) {
+  std::set<std::string> metrics;
+  for (const RunRecord& run : runs) {
+    for (const auto& [name, curve] : run.curves) metrics.insert(name);
+  }
+  const std::string decisive = runs.empty() ? "loss" : runs[0].metric_name();
+  const bool same_baseline = std::all_of(runs.begin(), runs.end(), [&](const RunRecord& run) {
+    return run.metric_name() == decisive && run.baseline == runs[0].baseline;
+  });
+  std::vector<Chart> charts, of_layers;
+  for (const std::string& metric : ordered(metrics, decisive)) {
+    const char* kind = metric.starts_with(validation) ? ", validation"
+                       : metric.starts_with(mean)     ? ", mean"
+                                                      : "";
+    const std::string base = base_of(metric), family = family_of(base);
+    const bool of_layer = family.starts_with(layer);
+    const MetricView view = view_of(of_layer ? family : base);
+    Chart chart = chart_of(view.title + (of_layer ? ", " + member_name(base, family) : kind), view);
+    for (std::size_t i = 0; i < runs.size(); ++i) {
+      const auto found = runs[i].curves.find(metric);
+      if (found == runs[i].curves.end()) continue;
+      chart.series.push_back(series_of(found->second, runs[i].name, view.divisor));
+      chart.series.back().colour = static_cast<int>(i);  // the same in every chart
+    }
+    if (same_baseline && metric == std::string(validation) + decisive) add_baseline(chart, runs[0]);
+    (of_layer ? of_layers : charts).push_back(chart);
+  }
+  const std::string folded =
+      of_layers.empty()
+          ? ""
+          : html_folded(fmt::format("{} charts of layers", of_layers.size()), grid_of(of_layers));
+  return grid_of(charts) + folded;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,276 @@
+#include "train/report/task_findings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "data/tasks/entities.h"
+#include "data/tasks/examples.h"
+#include "data/tasks/task_loader.h"
+#include "data/tasks/task_metrics.h"
+#include "train/finetune/task_loss.h"
+#include "train/finetune/task_predict.h"
+
+namespace nystrom {
+namespace {
+
+constexpr std::size_t max_wrong = 20, bins = 10;
+constexpr std::int64_t batch_size = 16;
+
+/// The validation examples, at most `most`. `more` says whether there are others.
+struct ReadExamples {
+  std::vector<Example> examples;
+  std::int64_t bad_rows = 0;
+  bool more = false;
+};
+
+ReadExamples read_examples(const TaskConfig& task, std::int64_t most) {
+  ReadExamples read;
+  const auto reader = open_examples(task, task.validation, Labelled::required);
+  while (true) {
+    try {
+      std::optional<Example> example = reader->next();
+      if (!example) return read;
+      read.more = static_cast<std::int64_t>(read.examples.size()) == most;
+      if (read.more) return read;
+      read.examples.push_back(std::move(*example));
+    } catch (const BadRow&) {
+      if (task.bad_rows != BadRows::skip) throw;
+      ++read.bad_rows;
+    }
+  }
+}
+
+/// The input of an example in one line.
+std::string text_of(const Example& example) {
+  if (!example.pixels.empty()) return example.place();
+  return example.pair ? example.text + " | " + *example.pair : example.text;
+}
+
+/// One word of a sentence, marked, between its neighbours.
+std::string text_of(const Example& example, std::size_t marked) {
+  constexpr std::size_t neighbours = 15;
+  const std::size_t begin = marked - std::min(marked, neighbours);
+  const std::size_t end = std::min(example.words.size(), marked + neighbours + 1);
+  std::string text = begin > 0 ? "… " : "";
+  for (std::size_t i = begin; i < end; ++i) {
+    const std::string& word = example.words[i];
+    text += (i > begin ? " " : "") + (i == marked ? "»" + word + "«" : word);
+  }
+  return text + (end < example.words.size() ? " …" : "");
+}
+
+/// Compares the prediction for one example with its label, answers or choice.
+JudgedExample judged(const Example& example, const Prediction& prediction) {
+  JudgedExample result;
+  result.text = text_of(example);
+  if (prediction.value) {
+    result.value = example.value.value_or(0);
+    result.predicted_value = *prediction.value;
+    return result;
+  }
+  if (!prediction.guesses.empty()) {
+    result.predicted = prediction.guesses[0].label;
+    result.confidence = prediction.guesses[0].score;
+  }
+  if (example.choice) {
+    result.truth = example.choices.at(static_cast<std::size_t>(*example.choice));
+  } else if (example.label) {
+    result.truth = *example.label;
+  } else {
+    std::vector<std::string> truths;
+    for (const Answer& answer : example.answers) truths.push_back(answer.text);
+    result.truth = truths.empty() ? "" : truths[0];
+    result.correct = score_answer(truths, result.predicted).exact == 1;
+    for (std::string* text : {&result.truth, &result.predicted}) {
+      if (text->empty()) *text = "(no answer)";
+    }
+    return result;
+  }
+  result.correct = result.truth == result.predicted;
+  return result;
+}
+
+std::vector<double> scores_of(const Tensor& logits) {
+  return logits.to(cpu_device).cast(DType::f64).contiguous().to_doubles();
+}
+
+/// Judges every labelled word.
+std::vector<JudgedExample> judge_words(const TaskModel& task,
+                                       const std::vector<Example>& examples) {
+  const auto dataset = task.reader->from(examples);
+  TaskLoaderOptions options;
+  options.batch_size = options.micro_batch_size = batch_size;
+  options.padding = task.reader->padding();
+  TaskEvaluationLoader loader(dataset, options);
+  const LabelSet& labels = task.reader->labels();
+  std::vector<std::vector<JudgedExample>> by_sample(static_cast<std::size_t>(dataset->size()));
+  while (const auto batch = loader.next()) {
+    const std::vector<double> scores = scores_of(task_output(*task.model, *batch).logits.value());
+    const std::size_t width = scores.size() / batch->samples.size();
+    for (std::size_t row = 0; row < batch->samples.size(); ++row) {
+      const EncodedSample& sample = dataset->sample(batch->samples[row]);
+      const Example& example = examples.at(static_cast<std::size_t>(sample.example));
+      const std::vector<WordLabel> predicted =
+          word_labels(sample, std::span(scores).subspan(row * width, width), labels.size());
+      for (std::size_t i = 0; i < predicted.size() && i < example.word_labels.size(); ++i) {
+        if (predicted[i].label < 0) continue;
+        const std::string name = labels.name(predicted[i].label);
+        by_sample[static_cast<std::size_t>(batch->samples[row])].push_back(
+            {text_of(example, i), example.word_labels[i], name, name == example.word_labels[i],
+             predicted[i].probability});
+      }
+    }
+  }
+  std::vector<JudgedExample> all;
+  for (const auto& words : by_sample) all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
+/// The most probable class of one sample of features.
+JudgedExample judged_class(const LabelSet& labels, std::int64_t truth,
+                           std::span<const double> scores) {
+  const auto top = std::max_element(scores.begin(), scores.end());
+  double total = 0;
+  for (const double score : scores) total += std::exp(score - *top);
+  JudgedExample result;
+  result.truth = labels.name(truth);
+  result.predicted = labels.name(top - scores.begin());
+  result.correct = result.truth == result.predicted;
+  result.confidence = 1 / total;
+  return result;
+}
+
+/// Judges samples of feature files, which stay on disk.
+TaskFindings judge_features(const TaskModel& task, std::int64_t most) {
+  const auto dataset = task.reader->read(task.settings.task.validation, Labelled::required);
+  const std::int64_t count = std::min(most, dataset->size());
+  const bool values = dataset->target() == TaskTarget::value;
+  std::vector<JudgedExample> examples;
+  for (std::int64_t begin = 0; begin < count; begin += batch_size) {
+    std::vector<std::int64_t> samples;
+    for (std::int64_t i = begin; i < std::min(count, begin + batch_size); ++i) samples.push_back(i);
+    const Batch batch = make_task_batch(*dataset, samples, samples, task.reader->padding());
+    const std::vector<double> scores = scores_of(task_output(*task.model, batch).logits.value());
+    const std::size_t width = scores.size() / samples.size();
+    for (std::size_t row = 0; row < samples.size(); ++row) {
+      const EncodedSample& sample = dataset->sample(samples[row]);
+      const auto own = std::span(scores).subspan(row * width, width);
+      JudgedExample example;
+      if (values) {
+        example.value = sample.value;
+        example.predicted_value = own[0];
+      } else {
+        example = judged_class(dataset->labels(), sample.label, own);
+      }
+      example.text =
+          fmt::format("sample {} ({} steps)", samples[row], dataset->length(samples[row]));
+      examples.push_back(std::move(example));
+    }
+  }
+  TaskFindings findings =
+      values ? judge_values(examples) : judge_labels(examples, dataset->labels().names());
+  if (count < dataset->size())
+    findings.notes.push_back(
+        fmt::format("Only the first {} of {} samples are judged.", count, dataset->size()));
+  return findings;
+}
+
+TaskFindings judge_texts(const TaskModel& task, std::int64_t most) {
+  const TaskConfig& config = task.settings.task;
+  const ReadExamples read = read_examples(config, most);
+  const bool tokens = config.kind == TaskKind::tokens;
+  std::vector<JudgedExample> examples;
+  if (tokens) {
+    examples = judge_words(task, read.examples);
+  } else {
+    const Predictions predictions = predict_examples(task, read.examples, batch_size, 1);
+    for (std::size_t i = 0; i < read.examples.size(); ++i)
+      examples.push_back(judged(read.examples[i], predictions.all[i]));
+  }
+  TaskFindings findings = config.kind == TaskKind::regression
+                              ? judge_values(examples)
+                              : judge_labels(examples, task.reader->labels().names());
+  if (tokens) findings.unit = "words";
+  if (read.more)
+    findings.notes.push_back(fmt::format(
+        "Only the first {} examples of task.validation are judged.", read.examples.size()));
+  if (read.bad_rows > 0)
+    findings.notes.push_back(fmt::format("{} rows were left out.", read.bad_rows));
+  return findings;
+}
+
+}  // namespace
+
+TaskFindings judge_labels(const std::vector<JudgedExample>& examples,
+                          const std::vector<std::string>& labels) {
+  TaskFindings findings;
+  findings.judged = static_cast<std::int64_t>(examples.size());
+  findings.labels = labels;
+  findings.confusions.assign(labels.size(), std::vector<std::int64_t>(labels.size()));
+  findings.bins.resize(bins);
+  const LabelSet set(labels);
+  for (const JudgedExample& example : examples) {
+    const std::int64_t truth = set.find(example.truth), predicted = set.find(example.predicted);
+    if (truth >= 0 && predicted >= 0)
+      ++findings.confusions[static_cast<std::size_t>(truth)][static_cast<std::size_t>(predicted)];
+    // A diverged model gives NaN.
+    const double confidence =
+        std::isfinite(example.confidence) ? std::clamp(example.confidence, 0.0, 1.0) : 0;
+    CalibrationBin& bin =
+        findings.bins[std::min(bins - 1, static_cast<std::size_t>(confidence * bins))];
+    ++bin.count;
+    bin.confidence += confidence;
+    bin.accuracy += example.correct ? 1 : 0;
+    if (!example.correct) findings.wrong.push_back(example);
+  }
+  for (CalibrationBin& bin : findings.bins) {
+    if (bin.count == 0) continue;
+    const auto count = static_cast<double>(bin.count);
+    findings.calibration_error +=
+        std::abs(bin.accuracy - bin.confidence) / static_cast<double>(examples.size());
+    bin.confidence /= count;
+    bin.accuracy /= count;
+  }
+  std::stable_sort(findings.wrong.begin(), findings.wrong.end(),
+                   [](const auto& a, const auto& b) { return b.confidence < a.confidence; });
+  findings.wrong.resize(std::min(findings.wrong.size(), max_wrong));
+  return findings;
+}
+
+TaskFindings judge_values(const std::vector<JudgedExample>& examples) {
+  TaskFindings findings;
+  findings.judged = static_cast<std::int64_t>(examples.size());
+  for (const JudgedExample& example : examples) {
+    findings.values.push_back(example.value);
+    findings.predicted_values.push_back(example.predicted_value);
+  }
+  const auto error = [](const JudgedExample& each) {
+    const double difference = std::abs(each.value - each.predicted_value);
+    return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
+  };
+  findings.wrong = examples;
+  std::stable_sort(findings.wrong.begin(), findings.wrong.end(),
+                   [&](const auto& a, const auto& b) { return error(a) > error(b); });
+  findings.wrong.resize(std::min(findings.wrong.size(), max_wrong));
+  return findings;
+}
+
+TaskFindings find_task_errors(const RunRecord& run, std::int64_t max_examples, Device device,
+                              Log& log) {
+  TaskFindings findings;
+  try {
+    const ModelFolder folder = open_model_folder(run.path, {}, log);
+    const TaskModel task =
+        open_task_model(folder, settings_of(folder, std::nullopt, {}), DType::f32, device);
+    findings = task.settings.task.kind == TaskKind::features ? judge_features(task, max_examples)
+                                                             : judge_texts(task, max_examples);
+  } catch (const InputError& error) {
+    findings.notes.push_back(fmt::format("The validation data are not judged: {}", error.what()));
+  }
+  return findings;
+}
+
+}  // namespace nystrom
