@@ -51,6 +51,8 @@ class NystromConfig(NystromformerConfig):
 
     def __init__(self, nystrom=None, conv_kernel_size=65, **kwargs):
         super().__init__(**kwargs)
+        if nystrom is None and self.architectures:
+            raise ValueError("config.json has no block nystrom: this is no folder of nystrom")
         # Hugging Face's keys stand for options that the block leaves out, and repeat it.
         outer = {"num_landmarks": self.num_landmarks, "conv_kernel_size": conv_kernel_size}
         block = completed(nystrom or {}, BLOCK, "nystrom")

@@ -44,15 +44,15 @@ def tokens_of(mask: Tensor | None, rows: Tensor, config: NystromConfig) -> Token
         return Tokens(valid)
     if n != length:
         raise ValueError(f"semantics transformers needs rows of length {length}, got {n}")
-    mask = None if whole_rows else mask
+    everywhere = mask is None or whole_rows
     # Of l tokens, token r is in segment i if floor(i·l / m) <= r < floor((i + 1)·l / m).
-    counted = torch.ones_like(rows[:1, :, 0], dtype=torch.bool) if mask is None else valid
+    counted = torch.ones_like(rows[:1, :, 0], dtype=torch.bool) if everywhere else valid
     rank, count = counted.cumsum(1) - 1, counted.sum(1, keepdim=True)
     segment = ((rank + 1) * m - 1) // count.clamp(min=1)
     inside = (segment[:, None] == torch.arange(m, device=rows.device)[:, None]) & counted[:, None]
     sizes = inside.sum(2, keepdim=True)
     segments = wide(inside.to(rows.dtype)) / sizes.clamp(min=1)
-    if mask is None:
+    if everywhere:
         return Tokens(valid, segments)
     return Tokens(valid, segments, sizes[..., 0] > 0, (count <= m)[..., None, None])
 
@@ -79,8 +79,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, valid: Tensor | None) -> Tensor:
 def pseudo_inverse(a: Tensor, few: Tensor | None, options) -> Tensor:
     """The inverse of the landmark matrices a [b, h, m, m]; of no use in rows of few tokens."""
     one = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
-    if few is not None:  # there a is singular, and its inverse may overflow
-        a = torch.where(few, one, a)
+    a = a if few is None else torch.where(few, one, a)  # there a is singular and may overflow
     if options.inverse == "exact":
         return torch.linalg.pinv(a.double(), rtol=len(one) * torch.finfo(a.dtype).eps).to(a.dtype)
     sums = a.sum(-2)  # of columns; those of rows are 1
@@ -96,8 +95,7 @@ def pseudo_inverse(a: Tensor, few: Tensor | None, options) -> Tensor:
 def sequence_convolution(v: Tensor, taps: Tensor) -> Tensor:
     """Σ taps[i] v[t+i−k/2] for v [b, h, n, d] and one filter a head, [h, k], by band matrices:
     oneDNN computes the gradient of long depthwise convolutions wrong in float32."""
-    n, k = v.shape[2], taps.shape[1]
-    block = min(n, 64)
+    n, k, block = v.shape[2], taps.shape[1], min(v.shape[2], 64)
     blocks, width = -(-n // block), block + k - 1
     # Row i of the band matrix is the filter, shifted by i.
     band = F.pad(taps, (0, block)).repeat(1, block)[:, : block * width].view(-1, block, width)
@@ -136,10 +134,8 @@ def normal_values(seed: int, name: str, *shape: int) -> Tensor:
 
 def orthogonal_features(seed: int, name: str, count: int, width: int) -> Tensor:
     """Performer's directions [count, width]: orthogonal in blocks, lengths of normal vectors."""
-    blocks = []
-    for rows in normal_values(seed, name + ".directions", count, width).split(width):
-        q, r = torch.linalg.qr(rows.T)
-        blocks.append((q * r.diagonal().sign()).T)
+    normal = normal_values(seed, name + ".directions", count, width).split(width)
+    blocks = [(q * r.diagonal().sign()).T for q, r in (torch.linalg.qr(x.T) for x in normal)]
     lengths = normal_values(seed, name + ".lengths", count, width).norm(dim=1, keepdim=True)
     return torch.cat(blocks) * lengths
 
@@ -291,14 +287,16 @@ class NystromEmbeddings(nn.Module):
 
     def forward(self, ids, mask, types, features) -> Tensor:
         if self.projection is not None:
-            features = features.to(self.projection.weight.dtype)
-            if mask is not None:  # padding may hold anything
-                features = features.masked_fill((mask == 0)[..., None], 0)
-            return self.dropout(self.projection(features))
+            # Padding may hold anything.
+            x = features if mask is None else features.masked_fill((mask == 0)[..., None], 0)
+            return self.dropout(self.projection(x.to(self.projection.weight.dtype)))
         types = torch.zeros_like(ids) if types is None else types
         x = self.word_embeddings(ids) + self.token_type_embeddings(types)
         if self.position_embeddings is not None:
-            x = x + self.position_embeddings.weight[2 : ids.shape[1] + 2]
+            rows = self.position_embeddings.weight[2 : ids.shape[1] + 2]
+            if len(rows) < ids.shape[1]:
+                raise ValueError(f"{ids.shape[1]} tokens; the model has {len(rows)} positions")
+            x = x + rows
         return self.dropout(self.LayerNorm(x))
 
 

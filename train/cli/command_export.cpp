@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 struct ExportCommand {
   CommonOptions common;
-  std::string model, folder, attention;
+  std::string model, folder, attention, format = "nystrom";
   std::vector<std::string> text;
   bool verify = false, json = false;
 };
@@ -54,14 +54,16 @@ void print(const ExportScores& scores) {
   }
 }
 
-void print(const std::string& folder, const ExportResult& result,
+void print(const ExportCommand& options, const ExportResult& result,
            const std::optional<ExportScores>& scores) {
-  fmt::print("{}: {} parameters; {}\n", folder, result.parameters, fmt::join(result.files, ", "));
-  if (result.differences.empty()) return;
+  fmt::print("{}: {} parameters; {}\n", printable_path(options.folder), result.parameters,
+             fmt::join(result.files, ", "));
+  if (!options.verify) return;
   if (scores)
     print(*scores);
   else
-    fmt::print("read back: equal; --text FILE also compares loss and predictions\n");
+    fmt::print("read back: equal; --text FILE also measures the loss\n");
+  if (result.differences.empty()) return;
   fmt::print("largest difference of results between nystrom and transformers, on sample texts:\n");
   fmt::print("{:>8} {:>10} {:>12} {:>12}\n", "tokens", "padded to", "absolute", "relative");
   for (const ExportDifference& each : result.differences) {
@@ -76,15 +78,16 @@ void run(const ExportCommand& options) {
                 "--text is compared by --verify; give both, or neither");
   Log log(options.common.quiet);
   const ModelFolder source = open_model_folder(options.model, options.common.overrides, log);
-  const ExportResult result =
-      export_model(source, options.folder, {options.attention == "softmax", options.verify}, log);
-  const std::string folder = printable_path(options.folder);
+  const ExportResult result = export_model(
+      source, options.folder,
+      {value_named<ExportFormat>(options.format), options.attention == "softmax", options.verify},
+      log);
   const auto scores = options.verify ? score_export(options.folder, source, options.text, log)
                                      : std::optional<ExportScores>();
   if (options.json) {
-    fmt::print("{}\n", to_json(folder, result, scores).dump());
+    fmt::print("{}\n", to_json(printable_path(options.folder), result, scores).dump());
   } else {
-    print(folder, result, scores);
+    print(options, result, scores);
   }
 }
 
@@ -95,15 +98,22 @@ Command add_export_command(CLI::App& app) {
   auto* command = app.add_subcommand(
       "export", "Write a model as a Hugging Face folder with tokenizer and model card");
   command->footer(
-      "The folder loads in transformers; its README.md says how to call the model there, and what "
-      "transformers computes otherwise.\n\n"
+      "The folder loads in transformers; its README.md has the code. It holds the classes that "
+      "compute this model there, for trust_remote_code=True. Where transformers' own class "
+      "computes "
+      "the same, it needs none.\n\n"
       "Examples:\n  nystrom export runs/small exported --verify\n  nystrom export runs/small exact "
-      "--attention softmax");
+      "--attention softmax\n  nystrom export runs/small other --format transformers --verify");
   command
       ->add_option("RUN_OR_CHECKPOINT", options->model,
                    "run directory, checkpoint or Hugging Face folder")
       ->required();
   command->add_option("DIR", options->folder, "folder to write; must be new or empty")->required();
+  command
+      ->add_option("--format", options->format,
+                   "transformers: for transformers' own class, whatever it computes; --verify "
+                   "measures that; default: nystrom")
+      ->check(CLI::IsMember(names_of<ExportFormat>()));
   command
       ->add_option("--attention", options->attention,
                    "softmax: exact attention, which transformers runs at any length; default: the "
@@ -111,8 +121,8 @@ Command add_export_command(CLI::App& app) {
       ->check(CLI::IsMember({"softmax"}));
   command->add_flag(
       "--verify", options->verify,
-      "read the folder back; compare loss, metric and predictions of the model here and in "
-      "transformers on real text, and their results on sample texts");
+      "read the folder back and measure loss or metric on real text; where transformers runs its "
+      "own class, also what that class computes");
   command->add_option("--text", options->text,
                       "text files, or files of the model's task, for --verify; default: the run's "
                       "validation data");

@@ -5,14 +5,14 @@
 #include <span>
 #include <string_view>
 
+#include "core/base/embedded_file.h"
+
 namespace nystrom {
 
-struct Recipe {
-  std::string_view name;  ///< the file name without .yaml
-  std::string_view text;  ///< the unchanged content of the file
-};
+/// A file of configs/; its name is without .yaml.
+using Recipe = EmbeddedFile;
 
-/// All recipes, the smallest first. train/config/embed_recipes.cmake generates the definition.
+/// All recipes, the smallest first. The build generates the definition.
 std::span<const Recipe> recipes();
 
 /// The recipe called `name`. Throws an InputError, which suggests the nearest name, if there is

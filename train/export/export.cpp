@@ -9,6 +9,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/export/model_card.h"
+#include "train/export/model_classes.h"
 #include "train/formats/hf_config.h"
 
 namespace nystrom {
@@ -16,10 +17,14 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<NamedTensor> f32_weights(const Model& model) {
+/// The weights of the exported model. The classes of the folder need no zero kernels.
+std::vector<NamedTensor> f32_weights(const Model& model, const ModelConfig& exported,
+                                     bool classes) {
   std::vector<NamedTensor> weights = weight_tensors(model);
-  std::erase_if(weights, [](const NamedTensor& weight) {
-    return weight.name.starts_with(sentence_order_prefix);
+  std::erase_if(weights, [&](const NamedTensor& weight) {
+    return (!exported.sentence_order && weight.name.starts_with(sentence_order_prefix)) ||
+           (classes && !exported.attention.conv_kernel_size &&
+            weight.name.ends_with("conv.weight"));
   });
   for (NamedTensor& weight : weights) weight.tensor = weight.tensor.cast(DType::f32);
   return weights;
@@ -35,25 +40,39 @@ std::vector<std::string> names_in(const fs::path& folder) {
 
 }  // namespace
 
-ModelConfig exported_config(const ModelConfig& config, bool softmax) {
-  const std::string obstacle = export_obstacle(config, softmax);
-  const bool softmax_helps = export_obstacle(config, true).empty();
-  require_input(
-      obstacle.empty(), "cannot be exported: {}{}", obstacle,
-      softmax_helps ? "; --attention softmax exports the model with exact attention" : "");
+std::span<const EnumName<ExportFormat>> enum_names(ExportFormat) {
+  static constexpr EnumName<ExportFormat> names[] = {{ExportFormat::nystrom, "nystrom"},
+                                                     {ExportFormat::transformers, "transformers"}};
+  return names;
+}
+
+ModelConfig exported_config(const ModelConfig& config, const ExportOptions& options) {
   ModelConfig exported = config;
-  exported.sentence_order = false;
-  if (softmax) exported.attention.kind = AttentionKind::softmax;
-  if (exported.attention.kind == AttentionKind::softmax)
+  if (options.softmax) exported.attention.kind = AttentionKind::softmax;
+  if (options.format == ExportFormat::transformers) {
+    const std::string obstacle = export_obstacle(config, options.softmax);
+    require_input(obstacle.empty(),
+                  "cannot be exported for transformers' own class: {}; leave out --format "
+                  "transformers, and the folder holds a class that computes it",
+                  obstacle);
+  }
+  const bool theirs =
+      options.format == ExportFormat::transformers || computed_by_transformers(exported);
+  if (theirs) exported.sentence_order = false;
+  if (theirs && exported.attention.kind == AttentionKind::softmax)
     exported.segment_means_seq_len = exported.attention.num_landmarks;
   return exported;
+}
+
+bool needs_model_classes(const ModelConfig& exported, ExportFormat format) {
+  return format == ExportFormat::nystrom &&
+         (!computed_by_transformers(exported) || convolution_reads_padding(exported));
 }
 
 std::vector<std::string> export_notes(const ModelConfig& exported) {
   const AttentionConfig& attention = exported.attention;
   const bool exact = is_exact_in_transformers(exported),
              ours = attention.semantics == Semantics::nystrom;
-  const bool convolves = attention.conv_kernel_size.value_or(1) > 1;
   std::vector<std::string> notes;
   if (exact && ours && attention.kind == AttentionKind::nystrom) {
     notes.push_back(
@@ -62,18 +81,18 @@ std::vector<std::string> export_notes(const ModelConfig& exported) {
                     "texts of up to {0} tokens",
                     attention.num_landmarks));
   }
-  if (exact && ours && convolves) {
+  if (exact && convolution_reads_padding(exported)) {
     notes.push_back(
         "transformers' convolution sees padding: in a batch of unequal texts the shorter ones get "
         "other results than alone");
   }
   if (exact) return notes;
   if (ours) {
-    notes.push_back(
-        fmt::format("transformers computes another Nyström attention than nystrom: {} padding, and "
-                    "the texts of a batch share a scaling "
-                    "factor",
-                    convolves ? "landmarks and convolution see" : "landmarks see"));
+    notes.push_back(fmt::format(
+        "transformers computes another Nyström attention than nystrom: {} padding, and "
+        "the texts of a batch share a scaling "
+        "factor",
+        convolution_reads_padding(exported) ? "landmarks and convolution see" : "landmarks see"));
   }
   if (attention.inverse != Inverse::iterative) {
     notes.push_back(
@@ -91,35 +110,63 @@ std::vector<std::string> export_notes(const ModelConfig& exported) {
   return notes;
 }
 
+namespace {
+
+/// What the user should know about `card`.config, which was made of `source`.
+std::vector<std::string> notes_of(const ModelFolder& source, const ModelConfig& exported,
+                                  bool classes) {
+  std::vector<std::string> notes;
+  if (!classes || computed_by_transformers(exported)) notes = export_notes(exported);
+  if (source.config.sentence_order && !exported.sentence_order)
+    notes.push_back(
+        "the sentence-order head (cls.seq_relationship) is left out: transformers' Nyströmformer "
+        "has none");
+  return notes;
+}
+
+void write_model(const fs::path& folder, const Model& model, const ModelConfig& exported,
+                 ExportFormat format) {
+  const bool classes = needs_model_classes(exported, format);
+  const NamedClasses named = classes                           ? NamedClasses::in_folder
+                             : format == ExportFormat::nystrom ? NamedClasses::by_computation
+                                                               : NamedClasses::of_transformers;
+  write_text_file(folder / "config.json", hf_config_text(exported, named));
+  write_safetensors(folder / "model.safetensors", f32_weights(model, exported, classes));
+  if (classes) write_model_classes(folder);
+}
+
+}  // namespace
+
 ExportResult export_model(const ModelFolder& source, const fs::path& folder,
                           const ExportOptions& options, Log& log) {
-  ModelConfig config = with_context(
-      printable_path(source.path), [&] { return exported_config(source.config, options.softmax); });
+  ModelConfig config = with_context(printable_path(source.path),
+                                    [&] { return exported_config(source.config, options); });
   const fs::path place = require_empty_target(folder);  // before the weights are read
   const auto loaded = load_model(source.path, source.config, DType::f32, StoreMode::inference);
   const Model& model = *loaded;
   const auto tokenizer = open_tokenizer_of(source);
   /// Folders of older versions have the defaults of transformers' class.
   if (tokenizer) set_text_ends(config, tokenizer->special());
+  if (const std::string foreign = foreign_classes(source.path); !foreign.empty())
+    log.say(
+        fmt::format("note: {} of {} was edited, or is of another version; the export has this "
+                    "version's",
+                    foreign, printable_path(source.path)));
   NewFolder written(place);
-  write_text_file(written.path() / "config.json", hf_config_text(config, ModelType::transformers));
-  write_safetensors(written.path() / "model.safetensors", f32_weights(model));
+  write_model(written.path(), model, config, options.format);
   ModelCard card;
   card.title = place.filename().string();
   card.config = config;
   card.parameters = Model(config).parameters().count();
   card.longest = trained_length(source);
-  card.notes = export_notes(config);
-  if (source.config.sentence_order)
-    card.notes.push_back(
-        "the sentence-order head (cls.seq_relationship) is left out: transformers' Nyströmformer "
-        "has none");
+  card.has_classes = needs_model_classes(config, options.format);
+  card.notes = notes_of(source, config, card.has_classes);
   card.has_tokenizer = tokenizer != nullptr;
   if (tokenizer) {
     write_tokenizer(*tokenizer, written.path(), card.longest);
     if (tokenizer->special().mask != no_id)
       card.mask_token = tokenizer->piece(tokenizer->special().mask);
-  } else {
+  } else if (!config.embed_dim) {
     log.say(fmt::format("note: {} has no tokenizer, so neither has the export",
                         printable_path(source.path)));
   }

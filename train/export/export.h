@@ -13,35 +13,51 @@
 
 namespace nystrom {
 
+/// The classes with which transformers runs an exported folder.
+enum class ExportFormat {
+  nystrom,       ///< those in the folder (model_classes), or transformers' own if they are equal
+  transformers,  ///< transformers' own, whatever they compute
+};
+
+std::span<const EnumName<ExportFormat>> enum_names(ExportFormat);
+
 /// The options of an export.
 struct ExportOptions {
+  ExportFormat format = ExportFormat::nystrom;
   bool softmax = false;  ///< exact attention in place of the model's own
-  /// Reads the folder back, compares it, and adds the measured differences to the card.
+  /// Reads the folder back and compares it. Where transformers runs its own classes, measures their
+  /// differences and adds them to the card.
   bool verify = false;
 };
 
 /// The result of an export.
 struct ExportResult {
   std::int64_t parameters = 0;
-  std::vector<std::string> files;             ///< names, sorted
-  std::vector<ExportDifference> differences;  ///< empty without verify
+  std::vector<std::string> files;  ///< names, sorted
+  /// Of transformers' own classes; empty without verify, and for a folder with model_classes.
+  std::vector<ExportDifference> differences;
 };
 
 /// Exports `source` into `folder`, which must not exist or be empty; its parents are created. All
 /// files are written into a folder beside it, which is renamed at the end and removed after an
-/// error. `log` and the card describe the differences of transformers. Throws an InputError for
-/// models that transformers cannot represent (see exported_config), for a tokenizer with more
-/// tokens than the model has rows, and when the system refuses. Throws an Error when files that are
-/// read back differ from the written ones.
+/// error. `log` and the card describe the differences of transformers' own classes. Throws an
+/// InputError for models that the format cannot represent (see exported_config), for a tokenizer
+/// with more tokens than the model has rows, and when the system refuses. Throws an Error when
+/// files that are read back differ from the written ones.
 ExportResult export_model(const ModelFolder& source, const std::filesystem::path& folder,
                           const ExportOptions& options, Log& log);
 
-/// The configuration of an export. With `softmax`, and for models of that kind,
-/// segment_means_seq_len is num_landmarks, so transformers computes exact attention at any length.
-/// Throws an InputError with the export_obstacle.
-ModelConfig exported_config(const ModelConfig& config, bool softmax);
+/// The configuration of an export. With `softmax`, and for models of that kind, transformers' own
+/// class computes exact attention at any length, because segment_means_seq_len is num_landmarks.
+/// That class has no sentence-order head. Throws an InputError with the export_obstacle for
+/// ExportFormat::transformers.
+ModelConfig exported_config(const ModelConfig& config, const ExportOptions& options);
 
-/// The differences of transformers from nystrom for this model, one sentence each.
+/// Whether the folder of an export holds model_classes(): transformers' own classes compute
+/// something else, at least for a batch with padding.
+bool needs_model_classes(const ModelConfig& exported, ExportFormat format);
+
+/// The differences of transformers' own class from nystrom for this model, one sentence each.
 std::vector<std::string> export_notes(const ModelConfig& exported);
 
 }  // namespace nystrom

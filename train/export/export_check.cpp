@@ -13,6 +13,7 @@
 #include "core/rng.h"
 #include "data/tokenizers/tokenizer_folder.h"
 #include "train/checkpoint/model_folder.h"
+#include "train/export/model_classes.h"
 #include "train/formats/hf_config.h"
 #include "train/pretrain/evaluation.h"
 
@@ -111,7 +112,7 @@ Comparison compare(const std::vector<Tensor>& ours, const std::vector<Tensor>& t
 }
 
 void require_same_weights(const Model& source, const Model& written) {
-  for (const Parameter& parameter : source.parameters().parameters()) {
+  for (const Parameter& parameter : written.parameters().parameters()) {
     const Tensor a = source.parameters().master(parameter.name()),
                  b = written.parameters().master(parameter.name());
     const bool same =
@@ -141,13 +142,17 @@ const char* result_name(const ModelConfig& config) {
 
 std::vector<ExportDifference> check_export(const fs::path& folder, const Model& source,
                                            const Tokenizer* tokenizer, std::int64_t longest) {
-  const ModelConfig written = read_hf_config(folder), theirs = config_in_transformers(folder);
+  const ModelConfig written = read_hf_config(folder);
   ModelConfig ours = written;
   ours.attention.semantics = Semantics::nystrom;
   const auto our_model = load_model(folder, ours, DType::f32, StoreMode::inference);
-  const auto their_model = load_model(folder, theirs, DType::f32, StoreMode::inference);
   require_same_weights(source, *our_model);
   if (tokenizer != nullptr) require_same_ids(folder, *tokenizer);
+  const std::string foreign = foreign_classes(folder);
+  require(foreign.empty(), "{} was written, but read back otherwise", foreign);
+  if (!names_transformers_class(folder)) return {};
+  const ModelConfig theirs = config_in_transformers(folder);
+  const auto their_model = load_model(folder, theirs, DType::f32, StoreMode::inference);
 
   const bool exact = theirs.segment_means_seq_len == theirs.attention.num_landmarks;
   std::vector<ExportDifference> differences;

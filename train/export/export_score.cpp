@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t batch_size = 8, max_sequences = 64;
 
-/// The exported model in the two semantics.
+/// The exported model in the two semantics; `theirs` is null where the folder has classes that
+/// compute ours.
 struct Runtimes {
   std::unique_ptr<Model> ours, theirs;
   std::int64_t positions = 0;  // of transformers' rows; 0: as ours
@@ -32,8 +33,9 @@ struct Runtimes {
   explicit Runtimes(const fs::path& folder) {
     ModelConfig config = read_hf_config(folder);
     config.attention.semantics = Semantics::nystrom;
-    const ModelConfig transformers = config_in_transformers(folder);
     ours = load_model(folder, config, DType::f32, StoreMode::inference);
+    if (!names_transformers_class(folder)) return;
+    const ModelConfig transformers = config_in_transformers(folder);
     theirs = load_model(folder, transformers, DType::f32, StoreMode::inference);
     positions = transformers.fixed_length().value_or(0);
   }
@@ -88,23 +90,26 @@ ExportScores score_text(const fs::path& folder, const ModelFolder& source,
   for (std::int64_t done = 0; done < max_sequences; done += batch_size) {
     const auto batch = loader.next();
     if (!batch) break;
-    const Batch wide = padded(*batch, runtimes.positions, source.config.pad_token_id);
-    const MaskedLmOutput a = runtimes.ours->masked_lm(batch->input, batch->labels, 1, {}),
-                         b = runtimes.theirs->masked_lm(wide.input, wide.labels, 1, {});
+    const MaskedLmOutput a = runtimes.ours->masked_lm(batch->input, batch->labels, 1, {});
     scores.targets += batch->targets;
     ours.loss += a.loss.value().item();
-    theirs.loss += b.loss.value().item();
     ours.correct += static_cast<double>(count_equal(a.predictions, a.labels));
-    theirs.correct += static_cast<double>(count_equal(b.predictions, b.labels));
-    theirs.same += static_cast<double>(count_equal(a.predictions, b.predictions));
+    if (runtimes.theirs) {
+      const Batch wide = padded(*batch, runtimes.positions, source.config.pad_token_id);
+      const MaskedLmOutput b = runtimes.theirs->masked_lm(wide.input, wide.labels, 1, {});
+      theirs.loss += b.loss.value().item();
+      theirs.correct += static_cast<double>(count_equal(b.predictions, b.labels));
+      theirs.same += static_cast<double>(count_equal(a.predictions, b.predictions));
+    }
     progress.update(done + batch_size, "", false);
   }
   require_input(scores.targets > 0, "--text: the text holds no token to predict");
   const auto n = static_cast<double>(scores.targets);
   scores.data = fmt::format("{} masked tokens of {}", scores.targets, fmt::join(patterns, ", "));
-  scores.runtimes = {
-      {"nystrom", ours.loss / n, "accuracy", ours.correct / n, 1.0},
-      {"transformers", theirs.loss / n, "accuracy", theirs.correct / n, theirs.same / n}};
+  scores.runtimes = {{"nystrom", ours.loss / n, "accuracy", ours.correct / n, 1.0}};
+  if (runtimes.theirs)
+    scores.runtimes.push_back(
+        {"transformers", theirs.loss / n, "accuracy", theirs.correct / n, theirs.same / n});
   return scores;
 }
 
@@ -163,32 +168,37 @@ ExportScores score_task(const fs::path& folder, const ModelFolder& source,
   TaskScorer our_scorer(data), their_scorer(data);
   Sums ours, theirs;
   double targets = 0, compared = 0, done = 0;
+  const auto score = [&](const Model& model, const Batch& batch, TaskScorer& scorer, Sums& sums) {
+    const ModelOutput out = task_output(model, batch);
+    sums.loss += task_loss(model.config(), data->target(), out, batch, 1).value().item();
+    add_outputs(scorer, *data, batch, out);
+    return top_predictions(*data, batch, out);
+  };
   Progress progress("sample", 0, data->size(), log);
   while (const auto batch = loader.next()) {
-    const Batch wide = padded(*batch, runtimes.positions, source.config.pad_token_id);
-    const ModelOutput a = task_output(*runtimes.ours, *batch),
-                      b = task_output(*runtimes.theirs, wide);
-    ours.loss += task_loss(runtimes.ours->config(), data->target(), a, *batch, 1).value().item();
-    theirs.loss += task_loss(runtimes.theirs->config(), data->target(), b, wide, 1).value().item();
-    add_outputs(our_scorer, *data, *batch, a);
-    add_outputs(their_scorer, *data, wide, b);
-    const auto x = top_predictions(*data, *batch, a), y = top_predictions(*data, wide, b);
-    for (std::size_t i = 0; i < x.size(); ++i) theirs.same += x[i] == y[i];
-    compared += static_cast<double>(x.size());
+    const auto top = score(*runtimes.ours, *batch, our_scorer, ours);
+    if (runtimes.theirs) {
+      const Batch wide = padded(*batch, runtimes.positions, source.config.pad_token_id);
+      const auto other = score(*runtimes.theirs, wide, their_scorer, theirs);
+      for (std::size_t i = 0; i < top.size(); ++i) theirs.same += top[i] == other[i];
+    }
+    compared += static_cast<double>(top.size());
     targets += static_cast<double>(batch->targets);
     done += static_cast<double>(batch->samples.size());
     progress.update(static_cast<std::int64_t>(done), "", false);
   }
-  const TaskScores our_scores = our_scorer.scores(), their_scores = their_scorer.scores();
-  const auto share = [&](double same) {
-    return compared > 0 ? std::optional(same / compared) : std::nullopt;
+  const auto result = [&](const char* runtime, const TaskScorer& scorer, const Sums& sums,
+                          double same) -> RuntimeScore {
+    const TaskScores scores = scorer.scores();
+    return {runtime, sums.loss / targets, scores.metric, scores.decisive,
+            compared > 0 ? std::optional(same / compared) : std::nullopt};
   };
-  return {
-      fmt::format("{} examples of {}", data->examples(), fmt::join(patterns, ", ")),
-      data->examples(),
-      {{"nystrom", ours.loss / targets, our_scores.metric, our_scores.decisive, share(compared)},
-       {"transformers", theirs.loss / targets, their_scores.metric, their_scores.decisive,
-        share(theirs.same)}}};
+  ExportScores scores{fmt::format("{} examples of {}", data->examples(), fmt::join(patterns, ", ")),
+                      data->examples(),
+                      {result("nystrom", our_scorer, ours, compared)}};
+  if (runtimes.theirs)
+    scores.runtimes.push_back(result("transformers", their_scorer, theirs, theirs.same));
+  return scores;
 }
 
 }  // namespace

@@ -3,31 +3,32 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "train/export/export.h"
+#include "train/formats/hf_config.h"
 
 namespace nystrom {
 namespace {
 
-/// The names of a head's task on Hugging Face's hub and in its Auto classes.
+/// The name of a head's task on Hugging Face's hub.
 struct Task {
   const char* pipeline;
-  const char* auto_class;
   const char* words;
 };
 
 Task task_of(Head head) {
   switch (head) {
-    case Head::masked_lm: return {"fill-mask", "AutoModelForMaskedLM", "masked language model"};
-    case Head::sequence_classification:
-      return {"text-classification", "AutoModelForSequenceClassification", "text classifier"};
-    case Head::token_classification:
-      return {"token-classification", "AutoModelForTokenClassification", "token classifier"};
-    case Head::question_answering:
-      return {"question-answering", "AutoModelForQuestionAnswering", "question answering model"};
-    case Head::multiple_choice:
-      return {"multiple-choice", "AutoModelForMultipleChoice", "multiple choice model"};
+    case Head::masked_lm: return {"fill-mask", "masked language model"};
+    case Head::sequence_classification: return {"text-classification", "text classifier"};
+    case Head::token_classification: return {"token-classification", "token classifier"};
+    case Head::question_answering: return {"question-answering", "question answering model"};
+    case Head::multiple_choice: return {"multiple-choice", "multiple choice model"};
     case Head::none: break;
   }
-  return {"feature-extraction", "AutoModel", "encoder without head"};
+  return {"feature-extraction", "encoder without head"};
+}
+
+/// Whether transformers' own class runs Nyström attention, which takes rows of one length.
+bool takes_one_length(const ModelCard& card) {
+  return !card.has_classes && !is_exact_in_transformers(card.config);
 }
 
 std::string front_matter(const ModelCard& card) {
@@ -47,7 +48,11 @@ std::string describe_attention(const ModelConfig& config) {
   const std::string conv = attention.conv_kernel_size
                                ? fmt::format("convolution of {} taps", *attention.conv_kernel_size)
                                : "no convolution";
-  if (attention.kind == AttentionKind::softmax) return "exact softmax, " + conv;
+  if (attention.kind != AttentionKind::nystrom)
+    return fmt::format(
+        "{}, {}",
+        attention.kind == AttentionKind::softmax ? "exact softmax" : enum_name(attention.kind),
+        conv);
   const std::string steps = attention.inverse == Inverse::iterative
                                 ? fmt::format(" ({} steps)", attention.inverse_iterations)
                                 : "";
@@ -59,6 +64,8 @@ std::string describe_attention(const ModelConfig& config) {
 
 std::string what_it_is(const ModelCard& card) {
   const ModelConfig& c = card.config;
+  const bool theirs = !card.has_classes || computed_by_transformers(c);
+  const char* input = c.embed_dim ? "steps of features" : "tokens, the special ones included";
   return fmt::format(
       "# {}\n\n"
       "A Nyströmformer: {}, written by `nystrom export`.\n\n"
@@ -68,77 +75,117 @@ std::string what_it_is(const ModelCard& card) {
       "| parameters | {} |\n"
       "| layers | {} of width {}, {} heads, feed-forward {} ({}) |\n"
       "| vocabulary | {} |\n"
-      "| length | {} tokens, the special ones included; {} rows of positions |\n"
+      "| length | {} {}; {} rows of positions |\n"
       "| attention | {} |\n"
       "| in transformers | {} |\n\n",
-      printable(card.title), task_of(c.head).words, enum_name(c.head), card.parameters,
-      c.num_hidden_layers, c.hidden_size, c.num_attention_heads, c.intermediate_size,
-      enum_name(c.hidden_act), c.vocab_size, card.longest, c.max_position_embeddings,
-      describe_attention(c),
-      is_exact_in_transformers(c)
-          ? "exact softmax attention, at any length up to the rows of positions"
-          : fmt::format("Nyström attention, on rows of exactly {} positions",
-                        c.segment_means_seq_len));
+      printable(card.title), task_of(c.head).words, theirs ? enum_name(c.head) : own_class(c.head),
+      card.parameters, c.num_hidden_layers, c.hidden_size, c.num_attention_heads,
+      c.intermediate_size, enum_name(c.hidden_act), c.vocab_size, card.longest, input,
+      c.max_position_embeddings, describe_attention(c),
+      takes_one_length(card) ? fmt::format("Nyström attention, on rows of exactly {} positions",
+                                           c.segment_means_seq_len)
+      : card.has_classes     ? "the same, by the classes in this folder"
+                         : "exact softmax attention, at any length up to the rows of positions");
 }
 
 /// Keyword arguments of a tokenizer call.
 std::string tokenizer_arguments(const ModelCard& card) {
   return fmt::format("truncation=True, max_length={}{}", card.longest,
-                     is_exact_in_transformers(card.config) ? "" : ", padding=\"max_length\"");
+                     takes_one_length(card) ? ", padding=\"max_length\"" : "");
+}
+
+/// The argument that makes transformers run the classes of the folder.
+const char* trust(const ModelCard& card) {
+  return card.has_classes ? ", trust_remote_code=True" : "";
 }
 
 std::string fill_mask_code(const ModelCard& card) {
   return fmt::format(
       "from transformers import pipeline\n\n"
       "length = dict({})\n"
-      "fill_mask = pipeline(\"fill-mask\", model=\".\", tokenizer_kwargs=length)\n"
+      "fill_mask = pipeline(\"fill-mask\", model=\".\", tokenizer_kwargs=length{})\n"
       "text = f\"She opened the {{fill_mask.tokenizer.mask_token}} and looked out.\"\n"
       "for guess in fill_mask(text):\n"
       "    print(round(guess[\"score\"], 4), guess[\"sequence\"])\n\n",
-      tokenizer_arguments(card));
+      tokenizer_arguments(card), trust(card));
+}
+
+/// Code that makes `inputs` of a model without tokenizer.
+std::string inputs_code(const ModelCard& card) {
+  const ModelConfig& config = card.config;
+  const std::int64_t length = takes_one_length(card) ? config.segment_means_seq_len
+                                                     : std::min<std::int64_t>(3, card.longest);
+  std::string code;
+  if (config.embed_dim)
+    code = fmt::format("inputs = dict(features=torch.zeros(1, {0}, {1}))  # your steps in front\n",
+                       length, *config.embed_dim);
+  else
+    code = fmt::format(
+        "ids = torch.full((1, {}), {})  # a row of padding; put the ids of your text in front\n"
+        "ids[0, :2] = torch.tensor([0, 0])\n"
+        "inputs = dict(input_ids=ids)\n",
+        length, config.pad_token_id);
+  return code +
+         fmt::format("inputs[\"attention_mask\"] = (torch.arange({}) < 2).long()[None]\n", length);
 }
 
 /// Code that calls the model directly.
 std::string call_code(const ModelCard& card) {
   const ModelConfig& config = card.config;
-  const Task task = task_of(config.head);
-  std::string code = "import torch\n";
-  if (!card.has_tokenizer) {
-    const std::int64_t length = is_exact_in_transformers(config)
-                                    ? std::min<std::int64_t>(3, card.longest)
-                                    : config.segment_means_seq_len;
+  const std::string auto_model = auto_class(config.head);
+  std::string code = fmt::format(
+      "import torch\n"
+      "from transformers import {}{}\n\n"
+      "model = {}.from_pretrained(\".\"{}).eval()\n",
+      auto_model, card.has_tokenizer ? ", AutoTokenizer" : "", auto_model, trust(card));
+  if (card.has_tokenizer)
     code += fmt::format(
-        "from transformers import {0}\n\n"
-        "model = {0}.from_pretrained(\".\").eval()\n"
-        "ids = torch.full((1, {1}), {2})  # a row of padding; put the ids of your text in front\n"
-        "ids[0, :2] = torch.tensor([0, 0])\n"
-        "inputs = dict(input_ids=ids, attention_mask=(torch.arange({1}) < 2).long()[None])\n",
-        task.auto_class, length, config.pad_token_id);
-  } else {
-    code += fmt::format(
-        "from transformers import {0}, AutoTokenizer\n\n"
         "tokenizer = AutoTokenizer.from_pretrained(\".\")\n"
-        "model = {0}.from_pretrained(\".\").eval()\n"
-        "inputs = tokenizer(\"The harbour was quiet before dawn.\", return_tensors=\"pt\", {1})\n",
-        task.auto_class, tokenizer_arguments(card));
-  }
+        "inputs = tokenizer(\"The harbour was quiet before dawn.\", return_tensors=\"pt\", {})\n",
+        tokenizer_arguments(card));
+  else
+    code += inputs_code(card);
   if (config.head == Head::multiple_choice)
     code += "inputs = {name: value[None] for name, value in inputs.items()}  # one choice\n";
+  if (config.has_towers())
+    code += "inputs = {name: torch.stack([x, x], 1) for name, x in inputs.items()}  # two texts\n";
   return code + "with torch.no_grad():\n    outputs = model(**inputs)\n";
 }
 
-std::string in_transformers(const ModelCard& card) {
+/// How transformers loads the folder, and with which classes.
+std::string loading(const ModelCard& card) {
+  if (!card.has_classes) {
+    return std::string("Use version 4.57.1, which this folder's form was checked with.") +
+           (takes_one_length(card) ? " Versions 5.x crash on padding masks in Nyström attention."
+                                   : "");
+  }
   std::string text =
-      "## With transformers\n\nUse version 4.57.1, which this folder's form was checked with.";
+      "`modeling_nystrom.py` computes this model as nystrom does, with any padding, in versions "
+      "4.57.1 and 5.x. Read it, then allow it with `trust_remote_code=True`.";
   const ModelConfig& config = card.config;
-  const bool exact = is_exact_in_transformers(config);
-  if (!exact) text += " Versions 5.x crash on padding masks in Nyström attention.";
-  text += " The code runs in this folder.\n\n```python\n";
+  if (computed_by_transformers(config))
+    return text +
+           " Without that, transformers runs its own class, whose convolution reads padding: the "
+           "results are the same for one text at a time.";
+  if (config.attention.kind == AttentionKind::reformer)
+    text += " It needs memory for a mask of all pairs of positions.";
+  if (export_obstacle(config, false).empty())
+    text +=
+        " A folder for transformers' own class, which computes another attention, is made by\n\n"
+        "    nystrom export THIS_FOLDER NEW_FOLDER --format transformers\n\n";
+  return text;
+}
+
+std::string in_transformers(const ModelCard& card) {
+  const ModelConfig& config = card.config;
+  std::string text = "## With transformers\n\n" + loading(card);
+  if (!text.ends_with("\n")) text += " ";
+  text += "The code runs in this folder.\n\n```python\n";
   if (config.head == Head::masked_lm && !card.mask_token.empty()) text += fill_mask_code(card);
   text += call_code(card) + "```\n\n";
-  if (!card.has_tokenizer)
+  if (!card.has_tokenizer && !config.embed_dim)
     text += "The model came without tokenizer; the ids must be those that it was trained with.\n\n";
-  if (exact) return text;
+  if (!takes_one_length(card)) return text;
   return text +
          fmt::format(
              "Pad every text to {0} positions, as the code does. transformers cuts rows into {1} "
@@ -154,8 +201,10 @@ std::string in_transformers(const ModelCard& card) {
 std::string differences_of(const ModelCard& card) {
   const bool exact = is_exact_in_transformers(card.config);
   if (card.differences.empty()) {
-    return "How large the difference is on sample texts tells\n\n    nystrom export THIS_FOLDER "
-           "NEW_FOLDER --verify\n\n";
+    return fmt::format(
+        "How large the difference is on sample texts tells\n\n    nystrom export THIS_FOLDER "
+        "NEW_FOLDER{} --verify\n\n",
+        computed_by_transformers(card.config) ? "" : " --format transformers");
   }
   std::string text = fmt::format(
       "Measured on sample texts: the largest difference of any entry of `{}` at the text's tokens, "
@@ -185,11 +234,12 @@ std::string in_nystrom(const ModelCard& card) {
       predicts ? fmt::format("predict THIS_FOLDER \"She opened the {} and looked out.\"",
                              card.mask_token)
                : "info THIS_FOLDER");
-  if (!config.attention.conv_kernel_size) {
+  if (!config.attention.conv_kernel_size && !card.has_classes) {
     text +=
         "The model has no convolution. For transformers, which always has one, the weights hold a "
         "kernel of one tap that is zero.\n\n";
   }
+  if (card.has_classes && !computed_by_transformers(config)) return text;
   text += "## Differences between the two\n\n";
   if (config.attention.semantics == Semantics::transformers) {
     text +=

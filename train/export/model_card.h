@@ -14,6 +14,7 @@ struct ModelCard {
   ModelConfig config;  ///< as exported
   std::int64_t parameters = 0;
   std::int64_t longest = 0;                   ///< the longest input in tokens
+  bool has_classes = false;                   ///< whether the folder has model_classes()
   bool has_tokenizer = false;                 ///< whether the folder has a tokenizer
   std::string mask_token;                     ///< its text; empty if there is none
   std::vector<std::string> notes;             ///< see export_notes
@@ -22,7 +23,7 @@ struct ModelCard {
 
 /// The card in Markdown with YAML front matter: a description of the model, its use with
 /// transformers and nystrom, and the differences between these. The Python code in it runs in the
-/// card's folder.
+/// card's folder, and so do its commands if they name the folder.
 std::string model_card(const ModelCard& card);
 
 }  // namespace nystrom

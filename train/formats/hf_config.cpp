@@ -15,6 +15,22 @@
 namespace nystrom {
 namespace {
 
+/// The part of a class's name that says its head: "ForMaskedLM", "Model", …
+std::string head_suffix(Head head) {
+  constexpr std::string_view prefix = "Nystromformer";
+  return std::string(enum_name(head)).substr(prefix.size());
+}
+
+}  // namespace
+
+std::string own_class(Head head) { return "Nystrom" + head_suffix(head); }
+
+std::string auto_class(Head head) {
+  return head == Head::none ? "AutoModel" : "AutoModel" + head_suffix(head);
+}
+
+namespace {
+
 using nlohmann::json;
 
 constexpr const char* config_name = "config.json";
@@ -37,6 +53,14 @@ bool is_block_field(std::string_view name) {
 const char* problem_type(const ModelConfig& config) {
   if (config.head != Head::sequence_classification) return nullptr;
   return config.num_labels() == 1 ? regression : classification;
+}
+
+/// Where transformers' Auto classes find the classes of python/export/.
+json auto_map() {
+  json map = {{"AutoConfig", "configuration_nystrom.NystromConfig"}};
+  for (const auto& entry : enum_names(Head{}))
+    map[auto_class(entry.value)] = "modeling_nystrom." + own_class(entry.value);
+  return map;
 }
 
 /// A JSON value as error messages show it.
@@ -245,11 +269,9 @@ Head read_head(const Reader& reader) {
   const json* value = reader.find("architectures");
   if (value == nullptr) return Head::none;
   std::vector<std::string> known;
-  constexpr std::string_view transformers_prefix = "Nystromformer";
   for (const auto& entry : enum_names(Head{})) {
-    // The classes of python/export/ are called NystromForMaskedLM, NystromModel and so on.
-    const std::string own = "Nystrom" + std::string(entry.name).substr(transformers_prefix.size());
-    if (*value == json::array({entry.name}) || *value == json::array({own})) return entry.value;
+    if (*value == json::array({entry.name}) || *value == json::array({own_class(entry.value)}))
+      return entry.value;
     known.emplace_back(entry.name);
   }
   const bool one = value->is_array() && value->size() == 1;
@@ -360,6 +382,12 @@ ModelConfig read_hf_keys(const std::filesystem::path& folder_or_file) {
   return parse_keys(read_text_file(path), printable_path(path));
 }
 
+bool names_transformers_class(const std::filesystem::path& folder) {
+  const std::filesystem::path path = config_path(folder);
+  const json root = parse_json(read_text_file(path), printable_path(path));
+  return root.is_object() && root.value("model_type", json(transformers_type)) == transformers_type;
+}
+
 void set_text_ends(ModelConfig& config, const SpecialIds& special) {
   const auto id_or_none = [](std::int32_t id) {
     return id == no_id ? std::nullopt : std::optional<std::int64_t>(id);
@@ -368,7 +396,7 @@ void set_text_ends(ModelConfig& config, const SpecialIds& special) {
   config.eos_token_id = id_or_none(special.sep);
 }
 
-std::string hf_config_text(const ModelConfig& config, ModelType type) {
+std::string hf_config_text(const ModelConfig& config, NamedClasses classes) {
   ModelConfig copy = stated(config);  // field lists need a mutable struct
   json root = json::object();
   Writer writer{root};
@@ -379,10 +407,10 @@ std::string hf_config_text(const ModelConfig& config, ModelType type) {
   if (config.sentence_order) block["sentence_order"] = true;
   root[block_name] = block;
   root["conv_kernel_size"] = config.attention.conv_kernel_size.value_or(1);
-  root["architectures"] = json::array({enum_name(config.head)});
-  root["model_type"] = type == ModelType::transformers || computed_by_transformers(config)
-                           ? transformers_type
-                           : own_type;
+  const bool theirs = classes == NamedClasses::of_transformers || computed_by_transformers(config);
+  root["architectures"] = json::array({theirs ? enum_name(config.head) : own_class(config.head)});
+  root["model_type"] = theirs ? transformers_type : own_type;
+  if (classes == NamedClasses::in_folder) root["auto_map"] = auto_map();
   root["transformers_version"] = "4.57.1";
   root["attention_probs_dropout_prob"] = 0.1;  // Hugging Face declares it but does not apply it
   root["inv_coeff_init_option"] = false;

@@ -32,20 +32,32 @@ ModelConfig read_hf_keys(const std::filesystem::path& folder_or_file);
 /// read_hf_config on the file's text. `source` stands in front of errors.
 ModelConfig parse_hf_config(std::string_view text, const std::string& source);
 
-/// The class that config.json names by its model_type.
-enum class ModelType {
-  /// "nystromformer", transformers' own class, if it computes the same (computed_by_transformers);
-  /// else "nystrom".
+/// The class for a head in the folder's model_classes: "NystromForMaskedLM", "NystromModel", …
+std::string own_class(Head head);
+
+/// transformers' Auto class for a head: "AutoModelForMaskedLM", "AutoModel", …
+std::string auto_class(Head head);
+
+/// The classes that config.json names by model_type, architectures and auto_map.
+enum class NamedClasses {
+  /// transformers' own ("nystromformer") if they compute the same (computed_by_transformers), else
+  /// nystrom's ("nystrom").
   by_computation,
-  /// transformers' own class, for an export that lists the differences.
-  transformers,
+  /// The same, with the auto_map of a folder that holds model_classes().
+  in_folder,
+  /// transformers' own, for an export that lists the differences.
+  of_transformers,
 };
 
 /// The text of config.json for `config`: the keys that Hugging Face writes, sorted, and the
 /// `nystrom` block. For exact attention, segment_means_seq_len = num_landmarks, which makes
 /// transformers compute it. A model without convolution has a kernel of 1 outside the block,
 /// because transformers 5 rejects null; the block holds null.
-std::string hf_config_text(const ModelConfig& config, ModelType type = ModelType::by_computation);
+std::string hf_config_text(const ModelConfig& config,
+                           NamedClasses classes = NamedClasses::by_computation);
+
+/// Whether config.json of `folder` names transformers' own class as its model_type.
+bool names_transformers_class(const std::filesystem::path& folder);
 
 /// Sets bos_token_id and eos_token_id to the tokenizer's cls and sep, or to null if it lacks them.
 /// Without these keys transformers takes its class's defaults, which are other tokens.

@@ -69,4 +69,9 @@ bool computed_by_transformers(const ModelConfig& config) {
           attention.landmark_source == LandmarkSource::queries_and_keys);
 }
 
+bool convolution_reads_padding(const ModelConfig& config) {
+  return config.attention.semantics == Semantics::nystrom &&
+         config.attention.conv_kernel_size.value_or(1) > 1;
+}
+
 }  // namespace nystrom

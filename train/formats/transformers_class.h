@@ -19,9 +19,12 @@ std::string export_obstacle(const ModelConfig& config, bool softmax);
 /// Whether transformers' own class computes the same as nystrom, for the lengths that it accepts.
 /// Its structure must represent the model. Attention must be exact (kind softmax, for which
 /// hf_config_text sets segment_means_seq_len to num_landmarks), or have semantics transformers with
-/// the inverse and landmarks of that class. Padding is an exception, because that class's
-/// convolution reads it. A folder of such a model has the class's model_type, any other has
-/// "nystrom".
+/// the inverse and landmarks of that class. convolution_reads_padding is an exception. A folder of
+/// such a model has the class's model_type, any other has "nystrom".
 bool computed_by_transformers(const ModelConfig& config);
+
+/// Whether the convolution of transformers' own class reads padding and nystrom's does not. Then
+/// the shorter texts of a batch get other results there than alone.
+bool convolution_reads_padding(const ModelConfig& config);
 
 }  // namespace nystrom

@@ -29,7 +29,7 @@ void replace_kernel(const fs::path& folder, const Tensor& kernel) {
 }
 
 TEST_F(ExportTest, NoConvolutionIsAZeroKernelForTransformers) {
-  run(write_model(config_without_conv()));
+  run(write_model(config_without_conv()), plain);
   EXPECT_EQ(config_json()["conv_kernel_size"], 1);
   EXPECT_EQ(config_json()["nystrom"]["attention"]["conv_kernel_size"], nullptr);
   const auto weights = read_tensors(target() / "model.safetensors");
@@ -44,7 +44,7 @@ TEST_F(ExportTest, NoConvolutionIsAZeroKernelForTransformers) {
 
 TEST_F(ExportTest, TheZeroKernelIsNoParameterWhenReadBack) {
   const ModelConfig config = config_without_conv();
-  run(write_model(config));
+  run(write_model(config), plain);
   const auto model =
       load_model(target(), read_hf_config(target()), DType::f32, StoreMode::inference);
   EXPECT_EQ(model->parameters().count(), Model(config).parameters().count());
@@ -84,7 +84,7 @@ TEST_F(ExportTest, AZeroKernelOfMoreTapsIsRefusedWhereThereIsNoConvolution) {
 TEST_F(ExportTest, VerifyingMeasuresTextsUpToTheFullLength) {
   ModelConfig config = masked_lm_config();
   config.max_position_embeddings = config.segment_means_seq_len = 24;
-  const auto differences = run(write_model_with_tokenizer(config), {.verify = true}).differences;
+  const auto differences = run(write_model_with_tokenizer(config), verified).differences;
   std::vector<std::int64_t> tokens;
   for (const ExportDifference& each : differences) {
     tokens.push_back(each.tokens);
@@ -110,7 +110,7 @@ TEST_F(ExportTest, VerifyingFindsNoDifferenceWhereThereIsNone) {
   ModelConfig config = masked_lm_config();
   config.num_attention_heads = 1;
   config.num_hidden_layers = 1;
-  const auto differences = run(write_model(config), {.verify = true}).differences;
+  const auto differences = run(write_model(config), verified).differences;
   ASSERT_EQ(differences.back().tokens, 9);
   EXPECT_LE(differences.back().relative, 1e-5);
   EXPECT_GT(differences.front().relative, 1e-3);
@@ -138,8 +138,8 @@ TEST_F(ExportTest, VerifyingFindsOtherWeights) {
 
 // ---- The card -----------------------------------------------------------------------------------
 
-TEST_F(ExportTest, TheCardOfANystromModelPadsEveryText) {
-  run(write_model_with_tokenizer(masked_lm_config()));
+TEST_F(ExportTest, TheCardForTransformersOwnClassPadsEveryText) {
+  run(write_model_with_tokenizer(masked_lm_config()), plain);
   const std::string text = card();
   EXPECT_TRUE(
       text.starts_with("---\nlibrary_name: transformers\npipeline_tag: fill-mask\ntags:\n- "
@@ -150,8 +150,19 @@ TEST_F(ExportTest, TheCardOfANystromModelPadsEveryText) {
             std::string::npos);
   EXPECT_NE(text.find("Pad every text to 9 positions"), std::string::npos);
   EXPECT_NE(text.find("Versions 5.x crash on padding masks"), std::string::npos);
-  EXPECT_NE(text.find("nystrom export THIS_FOLDER NEW_FOLDER --verify"), std::string::npos)
+  EXPECT_NE(text.find("nystrom export THIS_FOLDER NEW_FOLDER --format transformers --verify"),
+            std::string::npos)
       << "not measured, so it says how";
+}
+
+TEST_F(ExportTest, TheCardSaysBothWaysToLoad) {
+  run(write_model_with_tokenizer(masked_lm_config()));
+  EXPECT_NE(card().find("| class | `NystromForMaskedLM` |"), std::string::npos);
+  EXPECT_NE(card().find("AutoModelForMaskedLM.from_pretrained(\".\", trust_remote_code=True)"),
+            std::string::npos);
+  EXPECT_NE(card().find("nystrom export THIS_FOLDER NEW_FOLDER --format transformers\n"),
+            std::string::npos);
+  EXPECT_EQ(card().find("Pad every text"), std::string::npos);
 }
 
 TEST_F(ExportTest, TheCardOfASoftmaxModelDoesNotPad) {
@@ -161,7 +172,7 @@ TEST_F(ExportTest, TheCardOfASoftmaxModelDoesNotPad) {
 }
 
 TEST_F(ExportTest, TheCardHoldsWhatWasMeasured) {
-  const auto differences = run(write_model(masked_lm_config()), {.verify = true}).differences;
+  const auto differences = run(write_model(masked_lm_config()), verified).differences;
   for (const ExportDifference& each : differences) {
     std::ostringstream row;
     row << "\n| " << each.tokens << " | 9 | ";

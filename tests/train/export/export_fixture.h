@@ -11,11 +11,16 @@
 #include "tests/support/models.h"
 #include "tests/support/temporary_folder.h"
 #include "train/export/export.h"
+#include "train/export/model_classes.h"
 #include "train/formats/hf_config.h"
 
 namespace nystrom::testing {
 
 using Names = std::vector<std::string>;
+
+/// For transformers' own class.
+inline constexpr ExportOptions plain{.format = ExportFormat::transformers};
+inline constexpr ExportOptions verified{.format = ExportFormat::transformers, .verify = true};
 
 inline ModelConfig masked_lm_config() {
   ModelConfig config = tiny_config();

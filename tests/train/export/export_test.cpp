@@ -2,6 +2,7 @@
 // errors.
 #include <gtest/gtest.h>
 
+#include "tests/support/errors.h"
 #include "tests/support/run_program.h"
 #include "tests/train/export/export_fixture.h"
 #include "train/export/forward.h"
@@ -14,8 +15,9 @@ namespace fs = std::filesystem;
 TEST_F(ExportTest, WritesConfigWeightsTokenizerAndCard) {
   const ExportResult result = run(write_model_with_tokenizer(masked_lm_config()));
   EXPECT_EQ(result.files,
-            (Names{"README.md", "config.json", "model.safetensors", "special_tokens_map.json",
-                   "spiece.model", "tokenizer.json", "tokenizer_config.json"}));
+            (Names{"README.md", "config.json", "configuration_nystrom.py", "model.safetensors",
+                   "modeling_nystrom.py", "special_tokens_map.json", "spiece.model",
+                   "tokenizer.json", "tokenizer_config.json"}));
   EXPECT_EQ(names_below(target()), result.files);
   EXPECT_EQ(names_below(folder_.path()), (Names{"source", "target"}));
   EXPECT_EQ(read_json_file(target() / "tokenizer_config.json")["model_max_length"], 9);
@@ -25,19 +27,19 @@ TEST_F(ExportTest, WritesConfigWeightsTokenizerAndCard) {
 TEST_F(ExportTest, TheCardTellsOfZeroKernelsWhereThereIsNoConvolution) {
   ModelConfig config = masked_lm_config();
   config.attention.conv_kernel_size.reset();
-  run(write_model(config));
+  run(write_model(config), plain);
   EXPECT_NE(card().find("The model has no convolution."), std::string::npos);
 }
 
 TEST_F(ExportTest, TheCardTellsOfNoZeroKernelsWhereThereIsAConvolution) {
-  run(write_model(masked_lm_config()));
+  run(write_model(masked_lm_config()), plain);
   EXPECT_EQ(card().find("The model has no convolution."), std::string::npos);
 }
 
 TEST_F(ExportTest, KeepsTheConfiguration) {
   const ModelConfig config = masked_lm_config();
   run(write_model(config));
-  EXPECT_EQ(read_bytes(target() / "config.json"), hf_config_text(config, ModelType::transformers));
+  EXPECT_EQ(read_bytes(target() / "config.json"), hf_config_text(config, NamedClasses::in_folder));
   EXPECT_EQ(config_json()["segment_means_seq_len"], 9);
 }
 
@@ -102,7 +104,7 @@ TEST_F(ExportTest, TransformersComputesWhatItDidForTheSource) {
     SCOPED_TRACE(name);
     const fs::path fixture = fixture_folder() / "hf" / name;
     fs::remove_all(target());
-    run({fixture, read_hf_config(fixture)});
+    run({fixture, read_hf_config(fixture)}, plain);
     const auto expected = read_tensors(fixture / "expected.safetensors").at("logits");
     for (const auto& [output, value] :
          run_forward(*model_in_transformers(DType::f32),
@@ -111,6 +113,104 @@ TEST_F(ExportTest, TransformersComputesWhatItDidForTheSource) {
       EXPECT_LE(max_difference(value, expected) / largest(expected), 1e-4);
     }
   }
+}
+
+// ---- The classes of the folder -----------------------------------------------------------------
+
+struct ClassesCase {
+  const char* name;
+  void (*change)(ModelConfig&);
+  bool classes, theirs;  // whether the folder holds classes, and names transformers' own
+};
+void PrintTo(const ClassesCase& test, std::ostream* out) {
+  *out << test.name;
+}  // NOLINT: GoogleTest's name
+
+const ClassesCase classes_cases[] = {
+    {"nystrom", [](ModelConfig&) {}, true, false},
+    {"pre_norm", [](ModelConfig& c) { c.norm = Norm::pre; }, true, false},
+    {"baseline", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; }, true, false},
+    {"indivisible", [](ModelConfig& c) { c.segment_means_seq_len = 8; }, true, false},
+    {"features", make_sequence_block, true, false},
+    {"their_semantics", [](ModelConfig& c) { c.attention.semantics = Semantics::transformers; },
+     false, true},
+    {"softmax",
+     [](ModelConfig& c) {
+       c.attention.kind = AttentionKind::softmax;
+       c.attention.conv_kernel_size.reset();
+     },
+     false, true},
+    // transformers' own class computes it but for padding.
+    {"softmax_with_convolution", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax; },
+     true, true},
+};
+
+class ExportClasses : public ExportTest, public ::testing::WithParamInterface<ClassesCase> {};
+
+TEST_P(ExportClasses, AreWrittenWhereTransformersComputesSomethingElse) {
+  ModelConfig config = masked_lm_config();
+  GetParam().change(config);
+  run(write_model(config), {.verify = true});
+  for (const EmbeddedFile& file : model_classes()) {
+    EXPECT_EQ(fs::exists(target() / file.name), GetParam().classes) << file.name;
+    if (GetParam().classes) {
+      EXPECT_EQ(read_bytes(target() / file.name), file.text);
+    }
+  }
+  EXPECT_EQ(config_json().contains("auto_map"), GetParam().classes);
+  EXPECT_EQ(config_json()["model_type"], GetParam().theirs ? "nystromformer" : "nystrom");
+  EXPECT_EQ(names_transformers_class(target()), GetParam().theirs);
+  EXPECT_EQ(card().find("trust_remote_code=True") != std::string::npos, GetParam().classes);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ExportClasses, ::testing::ValuesIn(classes_cases),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST(ModelClasses, AreTheFilesOfTheRepository) {
+  ASSERT_EQ(model_classes().size(), 2U);
+  for (const EmbeddedFile& file : model_classes())
+    EXPECT_EQ(read_bytes(fixture_folder() / "../../python/export" / file.name), file.text);
+}
+
+TEST_F(ExportTest, AModelWithoutConvolutionHasNoZeroKernelsForTheFoldersClasses) {
+  ModelConfig config = masked_lm_config();
+  config.attention.conv_kernel_size.reset();
+  run(write_model(config));
+  EXPECT_FALSE(read_tensors(target() / "model.safetensors").contains(first_kernel));
+  EXPECT_NO_THROW(load_model(target(), read_hf_config(target()), DType::f32, StoreMode::inference));
+}
+
+TEST_F(ExportTest, TheSentenceOrderHeadStaysForTheFoldersClasses) {
+  ModelConfig config = masked_lm_config();
+  config.sentence_order = true;
+  const ModelFolder model = write_model(config);
+  const auto keeps_head = [&](const ExportOptions& options) {
+    fs::remove_all(target());
+    run(model, options);
+    return read_tensors(target() / "model.safetensors").contains("cls.seq_relationship.weight");
+  };
+  EXPECT_TRUE(keeps_head({.verify = true}));
+  EXPECT_FALSE(keeps_head(verified));
+}
+
+TEST_F(ExportTest, AnEditedClassIsReportedAndReplaced) {
+  run(write_model(masked_lm_config()));
+  write_bytes(target() / "modeling_nystrom.py", "# mine\n");
+  EXPECT_EQ(foreign_classes(target()), "modeling_nystrom.py");
+  const Outcome outcome = run_program(folder_, "export target again");
+  EXPECT_TRUE(
+      outcome.err.starts_with("note: modeling_nystrom.py of target was edited, or is of another "
+                              "version; the export has this version's\n"))
+      << outcome.err;
+  EXPECT_EQ(foreign_classes(folder_ / "again"), "");
+}
+
+TEST_F(ExportTest, AClassThatWasWrittenOtherwiseIsFound) {
+  const auto model = make_model(masked_lm_config(), DType::f32);
+  run(write_model(masked_lm_config()));
+  write_bytes(target() / "modeling_nystrom.py", "# mine\n");
+  EXPECT_EQ(message_of([&] { check_export(target(), *model, nullptr, 9); }),
+            "modeling_nystrom.py was written, but read back otherwise");
 }
 
 // ---- Refusals -----------------------------------------------------------------------------------
@@ -126,26 +226,24 @@ void PrintTo(const Refusal& test, std::ostream* out) {
 
 const Refusal refusals[] = {
     {"features", make_sequence_block,
-     "cannot be exported: the input is features (embed_dim 5), and transformers' Nyströmformer "
+     "the input is features (embed_dim 5), and transformers' Nyströmformer "
      "takes token ids"},
     {"pre_norm", [](ModelConfig& c) { c.norm = Norm::pre; },
-     "cannot be exported: norm is pre, and transformers' Nyströmformer normalises after each "
+     "norm is pre, and transformers' Nyströmformer normalises after each "
      "residual only"},
     {"baseline", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; },
-     "cannot be exported: attention.kind is linear, and transformers' Nyströmformer has Nyström "
+     "attention.kind is linear, and transformers' Nyströmformer has Nyström "
      "and exact attention only"},
     {"no_positions", [](ModelConfig& c) { c.positions = Positions::none; },
-     "cannot be exported: positions are none, and transformers' Nyströmformer always adds position "
+     "positions are none, and transformers' Nyströmformer always adds position "
      "embeddings"},
     {"indivisible", [](ModelConfig& c) { c.segment_means_seq_len = 8; },
-     "cannot be exported: num_landmarks 3 does not divide the sequence length 8 "
+     "num_landmarks 3 does not divide the sequence length 8 "
      "(segment_means_seq_len), which transformers cuts into "
-     "equal "
-     "segments; --attention softmax exports the model with exact attention"},
+     "equal segments"},
     {"too_long", [](ModelConfig& c) { c.segment_means_seq_len = 12; },
-     "cannot be exported: segment_means_seq_len 12 exceeds max_position_embeddings 9, and "
-     "transformers needs rows of just that length; "
-     "--attention softmax exports the model with exact attention"},
+     "segment_means_seq_len 12 exceeds max_position_embeddings 9, and "
+     "transformers needs rows of just that length"},
 };
 
 class ExportRefusal : public ::testing::TestWithParam<Refusal> {};
@@ -153,7 +251,10 @@ class ExportRefusal : public ::testing::TestWithParam<Refusal> {};
 TEST_P(ExportRefusal, SaysWhy) {
   ModelConfig config = masked_lm_config();
   GetParam().change(config);
-  EXPECT_EQ(input_error([&] { exported_config(config, false); }), GetParam().message);
+  EXPECT_EQ(input_error([&] { exported_config(config, plain); }),
+            std::string("cannot be exported for transformers' own class: ") + GetParam().message +
+                "; leave out --format transformers, and the folder holds a class that computes "
+                "it");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ExportRefusal, ::testing::ValuesIn(refusals),
@@ -162,15 +263,16 @@ INSTANTIATE_TEST_SUITE_P(All, ExportRefusal, ::testing::ValuesIn(refusals),
 TEST_F(ExportTest, AnyLengthGoesWithSoftmax) {
   ModelConfig config = masked_lm_config();
   config.segment_means_seq_len = 8;
-  EXPECT_EQ(exported_config(config, true).segment_means_seq_len, 3);
+  EXPECT_EQ(exported_config(config, {ExportFormat::transformers, true}).segment_means_seq_len, 3);
 }
 
 TEST_F(ExportTest, ARefusalLeavesNothing) {
   ModelConfig config = masked_lm_config();
   config.segment_means_seq_len = 8;
   const ModelFolder model = write_model(config);
-  EXPECT_TRUE(
-      input_error([&] { run(model); }).starts_with(source().string() + ": cannot be exported: "))
+  EXPECT_TRUE(input_error([&] {
+                run(model, plain);
+              }).starts_with(source().string() + ": cannot be exported"))
       << "and it names the source";
   EXPECT_EQ(names_below(folder_.path()), Names{"source"});
 }
@@ -203,7 +305,7 @@ TEST_F(ExportTest, AFileIsNoPlaceForAFolder) {
 TEST_F(ExportTest, AnEmptyFolderIsFilledAndParentsAreMade) {
   const ModelFolder model = write_model(masked_lm_config());
   fs::create_directory(target());
-  EXPECT_EQ(run(model).files, (Names{"README.md", "config.json", "model.safetensors"}));
+  EXPECT_EQ(run(model, plain).files, (Names{"README.md", "config.json", "model.safetensors"}));
   EXPECT_EQ(names_below(target()).size(), 3U);
   export_model(model, folder_ / "deep" / "er/", {}, log_);
   EXPECT_EQ(names_below(folder_ / "deep"), Names{"er"});
@@ -229,7 +331,7 @@ TEST_F(ExportTest, TokenizersOfEveryKindAreCarriedAsTheyAre) {
   for (const char* name : {"tokenizer.json", "vocab.json", "merges.txt"})
     fs::copy_file(tokenizer / name, source() / name);
   write_bytes(source() / "optimizer.safetensors", "no part of it");
-  EXPECT_EQ(run(model, {.verify = true}).files,
+  EXPECT_EQ(run(model, verified).files,
             (Names{"README.md", "config.json", "merges.txt", "model.safetensors", "tokenizer.json",
                    "tokenizer_config.json", "vocab.json"}));
   EXPECT_EQ(read_json_file(target() / "tokenizer_config.json")["mask_token"], "<mask>");
@@ -252,7 +354,8 @@ TEST_F(ExportTest, ATokenizerThatIsNoneIsRefused) {
 
 TEST_F(ExportTest, TheProgramPrintsOneObject) {
   write_model(masked_lm_config());
-  const Outcome outcome = run_program(folder_, "export source target --verify --json --quiet");
+  const Outcome outcome =
+      run_program(folder_, "export source target --verify --json --quiet --format transformers");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   const auto result = nlohmann::json::parse(outcome.out);
@@ -264,7 +367,7 @@ TEST_F(ExportTest, TheProgramPrintsOneObject) {
 
 TEST_F(ExportTest, TheProgramSaysWhatIsDifferent) {
   write_model(masked_lm_config());
-  const Outcome outcome = run_program(folder_, "export source target");
+  const Outcome outcome = run_program(folder_, "export source target --format transformers");
   EXPECT_EQ(outcome.err,
             "note: source has no tokenizer, so neither has the export\n"
             "note: transformers computes another Nyström attention than nystrom: landmarks and "
@@ -284,6 +387,8 @@ TEST_F(ExportTest, TheProgramRefusesInOneLine) {
       {"export source target --quiet", "target: is not empty; name a new folder"},
       {"export source new --attention linear",
        "--attention: linear not in {softmax}; see nystrom export --help"},
+      {"export source new --format onnx",
+       "--format: onnx not in {nystrom,transformers}; see nystrom export --help"},
       {"export absent new",
        "absent: no such folder; expected a Hugging Face folder, a run directory or a checkpoint"}};
   for (const auto& [arguments, message] : cases) {
@@ -314,7 +419,7 @@ TEST_F(ExportTest, ARunDirectoryIsExported) {
               "training: {steps: 2, batch_size: 4, micro_batch_size: 4, dtype: f32}\n");
   for (const char* command :
        {"pretrain run.yaml --quiet", "pretrain run.yaml --quiet --set training.steps=3",
-        "export run target --quiet"}) {
+        "export run target --quiet --format transformers"}) {
     const Outcome outcome = run_program(folder_, command);
     ASSERT_EQ(outcome.code, 0) << command << ": " << outcome.err;
   }

@@ -30,12 +30,14 @@ class LongRangeArena : public FinetuneTest {
     return read_hf_config(find_model(folder_ / "run", quiet));
   }
   void expect_no_export() {
-    last_ = run_program(folder_, "export run out --quiet");
+    last_ = run_program(folder_, "export run out --quiet --format transformers");
     EXPECT_EQ(last_.code, 2);
     EXPECT_FALSE(fs::exists(folder_ / "out"));
     EXPECT_TRUE(
-        last_.err.ends_with("cannot be exported: pooling is mean, and transformers' "
-                            "NystromformerForSequenceClassification reads the first token\n"))
+        last_.err.ends_with("cannot be exported for transformers' own class: pooling is mean, and "
+                            "transformers' NystromformerForSequenceClassification reads the first "
+                            "token; leave out --format transformers, and the folder holds a class "
+                            "that computes it\n"))
         << last_.err;
   }
 };
@@ -126,9 +128,9 @@ TEST_F(LongRangeArena, RetrievalWithTwoTowers) {
   expect_no_export();
 }
 
-TEST_F(LongRangeArena, TowersAreNotExported) {
+TEST_F(LongRangeArena, TransformersOwnClassHasNoTowers) {
   const auto wrong = [](ModelConfig config) {
-    return message_of([&] { exported_config(config, false); });
+    return message_of([&] { exported_config(config, {.format = ExportFormat::transformers}); });
   };
   ModelConfig config;
   config.segment_means_seq_len = 512;
@@ -136,8 +138,9 @@ TEST_F(LongRangeArena, TowersAreNotExported) {
   EXPECT_EQ(wrong(config), "");
   config.pairs = Pairs::towers;
   EXPECT_EQ(wrong(config),
-            "cannot be exported: pairs are towers, and transformers' Nyströmformer reads a pair as "
-            "one sequence");
+            "cannot be exported for transformers' own class: pairs are towers, and transformers' "
+            "Nyströmformer reads a pair as one sequence; leave out --format transformers, and the "
+            "folder holds a class that computes it");
   config.head = Head::masked_lm;  // this head reads no pairs
   config.pooling = Pooling::mean;
   EXPECT_EQ(wrong(config), "");

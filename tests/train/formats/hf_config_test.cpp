@@ -375,13 +375,30 @@ TEST_P(ModelTypeOf, IsTransformersWhereItComputesTheSame) {
   const std::string text = hf_config_text(config);
   EXPECT_EQ(parse_json(text, "text")["model_type"], GetParam().type);
   EXPECT_EQ(hf_config_text(read(text)), text);
-  EXPECT_EQ(parse_json(hf_config_text(config, ModelType::transformers), "text")["model_type"],
+  EXPECT_EQ(parse_json(hf_config_text(config, NamedClasses::of_transformers), "text")["model_type"],
             "nystromformer")
       << "an export is explicit";
 }
 
 INSTANTIATE_TEST_SUITE_P(All, ModelTypeOf, testing::ValuesIn(types),
                          [](const auto& it) { return std::string(it.param.name); });
+
+TEST(HfConfig, ArchitecturesAndTheAutoMapNameTheClassesOfTheFolder) {
+  ModelConfig config;
+  config.head = Head::question_answering;
+  const auto root = parse_json(hf_config_text(config, NamedClasses::in_folder), "text");
+  EXPECT_EQ(root["architectures"], nlohmann::json::array({"NystromForQuestionAnswering"}));
+  EXPECT_EQ(root["auto_map"]["AutoConfig"], "configuration_nystrom.NystromConfig");
+  EXPECT_EQ(root["auto_map"]["AutoModel"], "modeling_nystrom.NystromModel");
+  EXPECT_EQ(root["auto_map"]["AutoModelForQuestionAnswering"],
+            "modeling_nystrom.NystromForQuestionAnswering");
+  EXPECT_EQ(root["auto_map"].size(), 7U) << "the configuration, the encoder and five heads";
+}
+
+TEST(HfConfig, ACheckpointHasNoAutoMap) {
+  EXPECT_FALSE(parse_json(hf_config_text(ModelConfig{}), "text").contains("auto_map"))
+      << "it holds no classes";
+}
 
 TEST(HfConfig, ExactAttentionIsStatedSoThatTransformersComputesIt) {
   ModelConfig config;

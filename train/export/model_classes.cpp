@@ -1,0 +1,25 @@
+#include "train/export/model_classes.h"
+
+#include <vector>
+
+#include "core/base/file_io.h"
+#include "core/check.h"
+
+namespace nystrom {
+
+void write_model_classes(const std::filesystem::path& folder) {
+  for (const EmbeddedFile& file : model_classes())
+    write_text_file(folder / file.name, std::string(file.text));
+}
+
+std::string foreign_classes(const std::filesystem::path& folder) {
+  std::vector<std::string_view> names;
+  for (const EmbeddedFile& file : model_classes()) {
+    const std::filesystem::path path = folder / file.name;
+    if (std::filesystem::exists(path) && read_text_file(path) != file.text)
+      names.push_back(file.name);
+  }
+  return fmt::format("{}", fmt::join(names, " and "));
+}
+
+}  // namespace nystrom
