@@ -54,7 +54,7 @@ class SentencePieceTokenizer : public Tokenizer {
   bool starts_word(std::int32_t id) const override;
   std::string definition() const override;
   /// Returns tokenizer.json, tokenizer_config.json, special_tokens_map.json and spiece.model.
-  /// AutoTokenizer opens them as AlbertTokenizerFast.
+  /// AutoTokenizer opens them as PreTrainedTokenizerFast.
   std::vector<TokenizerFile> files(std::int64_t max_length) const override;
 
   /// The pieces, the kind and the charsmap. The scores are those in use: lowered for a digit with a

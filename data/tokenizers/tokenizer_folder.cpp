@@ -28,8 +28,11 @@ bool is_sentencepiece(const fs::path& file) { return file.extension() == ".model
 fs::path deciding_file(const fs::path& folder) {
   const auto exists = [&](const char* name) { return fs::exists(folder / name); };
   if (exists("spiece.model") && exists("tokenizer.json")) {
-    const std::string its_class = read_tokenizer_settings(folder).tokenizer_class;
-    const bool alberts = its_class.empty() || its_class == "AlbertTokenizer";
+    const TokenizerSettings settings = read_tokenizer_settings(folder);
+    const std::string& its_class = settings.tokenizer_class;
+    // keep_accents is an option of ALBERT's tokenizer, which our folders state.
+    const bool alberts = its_class.empty() || its_class == "AlbertTokenizer" ||
+                         (its_class == "PreTrainedTokenizer" && settings.keep_accents);
     return folder / (alberts ? "spiece.model" : "tokenizer.json");
   }
   if (exists("tokenizer.json")) return folder / "tokenizer.json";

@@ -243,7 +243,10 @@ Json tokenizer_config(const SentencePieceTokenizer& tokenizer, std::int64_t max_
   config["remove_space"] = true;
   config["clean_up_tokenization_spaces"] = false;
   config["model_max_length"] = max_length;
-  config["tokenizer_class"] = "AlbertTokenizer";
+  // AlbertTokenizer makes a tokenizer of its own in transformers 5, with other ids. This class
+  // reads tokenizer.json, and there leaves out token_type_ids unless told.
+  config["tokenizer_class"] = "PreTrainedTokenizerFast";
+  config["model_input_names"] = {"input_ids", "token_type_ids", "attention_mask"};
   return config;
 }
 

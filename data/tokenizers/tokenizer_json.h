@@ -19,8 +19,8 @@ void require_writable(const SentencePieceModel& model, const std::string& source
 std::string tokenizer_json(const SentencePieceTokenizer& tokenizer);
 
 /// Returns tokenizer.json, tokenizer_config.json, special_tokens_map.json and spiece.model.
-/// AutoTokenizer opens them as AlbertTokenizerFast; open_tokenizer reads them too. `max_length` is
-/// the model's maximum number of tokens, with cls and sep.
+/// AutoTokenizer opens them as PreTrainedTokenizerFast; open_tokenizer reads them too. `max_length`
+/// is the model's maximum number of tokens, with cls and sep.
 std::vector<TokenizerFile> sentencepiece_files(const SentencePieceTokenizer& tokenizer,
                                                std::int64_t max_length);
 

@@ -4,10 +4,11 @@ usage: check_export.py [--program build/release/nystrom] [--tokenizer-tool
 build/release/tokenizer_tool]
 
 Trains tiny models on a bundled novel (Nyström attention, exact attention, no convolution), exports
-them, and loads the folders with transformers: no weight may be initialised anew or be left over,
-logits and the fill-mask pipeline must agree with `nystrom forward` within 1e-4 (of the largest
-entry; scores absolutely), the code in the model card must run, what transformers saves must come
-back, and transformers must still do what the card warns of. Last, every other head loads."""
+them in every form, and loads the folders with transformers 4.57.1 or 5.x: no weight may be
+initialised anew or be left over, and logits and the fill-mask pipeline must agree with `nystrom
+forward` within 1e-4 (of the largest entry; scores absolutely), for texts alone and in batches. The
+code in the model card must run, and what transformers saves must come back. In version 4.57.1
+transformers' own class must still do what the card warns of. Last, every other head loads."""
 
 import argparse
 import contextlib
@@ -28,7 +29,7 @@ from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, pipelin
 
 ROOT = Path(__file__).resolve().parents[2]
 NOVEL = ROOT / "examples/quickstart/corpus/stevenson-treasure.txt.gz"
-LENGTH = 64
+LENGTH, LANDMARKS = 64, 16
 TOLERANCE = 1e-4
 TEXTS = [
     "The [MASK] was quiet.",
@@ -47,7 +48,7 @@ model:
   intermediate_size: 128
   max_position_embeddings: {length}
   initializer_range: 0.12  # attention is far from uniform after few steps too
-  attention: {{kind: {kind}, num_landmarks: 16, conv_kernel_size: {conv}}}
+  attention: {{kind: {kind}, num_landmarks: {landmarks}, conv_kernel_size: {conv}}}
 tokenizer: {{train: {{vocab_size: 2000}}}}
 data: {{train: ["{novel}"], validation: ["{novel}"], sequence_length: {length},
   cache: "{folder}/cache"}}
@@ -57,6 +58,9 @@ training: {{steps: 60, batch_size: 16, micro_batch_size: 16, dtype: f32}}
 evaluation: {{every: 1000}}
 checkpoint: {{every: 1000}}
 """
+
+
+OWN_CLASS_MASKS = transformers.__version__.startswith("4.")  # 5.x crashes on masks in its own class
 
 
 class Checks:
@@ -82,19 +86,31 @@ def nystrom(program, *arguments, folder=None):
 def train(program, folder, name, kind, conv):
     config = folder / f"{name}.yaml"
     config.write_text(
-        RUN.format(folder=folder, name=name, kind=kind, conv=conv, novel=NOVEL, length=LENGTH)
+        RUN.format(
+            folder=folder,
+            name=name,
+            kind=kind,
+            conv=conv,
+            novel=NOVEL,
+            length=LENGTH,
+            landmarks=LANDMARKS,
+        )
     )
     nystrom(program, "pretrain", config, "--quiet")
     return folder / "runs" / name
 
 
-def our_logits(program, model, inputs, *options):
-    """Of `nystrom forward`, for what a tokenizer returned."""
+def run_forward(program, model, inputs, *options):
+    """What `nystrom forward` gives for what a tokenizer returned."""
     with tempfile.TemporaryDirectory() as name:
         batch, out = Path(name) / "batch", Path(name) / "out"
         save_file({key: inputs[key].contiguous() for key in ["input_ids", "attention_mask"]}, batch)
         nystrom(program, "forward", model, "--input", batch, "--output", out, "--quiet", *options)
-        return load_file(out)["logits"]
+        return load_file(out)
+
+
+def our_logits(program, model, inputs, *options):
+    return run_forward(program, model, inputs, *options)["logits"]
 
 
 def their_logits(model, inputs):
@@ -107,8 +123,17 @@ def deviation(ours, theirs, mask):
     return ((ours - theirs)[valid].abs().max() / theirs[valid].abs().max()).item()
 
 
+def config_of(folder):
+    return json.loads((folder / "config.json").read_text())
+
+
+def trusted(folder):
+    """The arguments that load a folder with the classes it holds."""
+    return {"trust_remote_code": True} if "auto_map" in config_of(folder) else {}
+
+
 def load(check, name, folder, cls=AutoModelForMaskedLM):
-    model, report = cls.from_pretrained(folder, output_loading_info=True)
+    model, report = cls.from_pretrained(folder, output_loading_info=True, **trusted(folder))
     wrong = {key: value for key, value in report.items() if value}
     check(
         not wrong,
@@ -150,22 +175,68 @@ def check_free_logits(check, program, name, folder, model, tokenizer):
     )
 
 
-def check_fill_mask(check, program, name, folder, tokenizer):
-    fill_mask = pipeline("fill-mask", model=str(folder), tokenizer_kwargs={"truncation": True})
+def make_batches(tokenizer):
+    """Batches of 1 and 8 texts, of 1 token to full rows, padded to odd lengths and not at all."""
+    text = tokenizer(" ".join(TEXTS), truncation=True, max_length=LENGTH)["input_ids"]
+    few = LANDMARKS - 3
+    rows = [text[:n] for n in (1, 2, few, LANDMARKS, LANDMARKS + 1, 30, 45, LENGTH)]
+    for rows, width in [([row], len(row)) for row in rows] + [(rows, LENGTH), (rows[:6], 37)]:
+        ids = torch.full((len(rows), width), tokenizer.pad_token_id)
+        mask = torch.zeros_like(ids)
+        for i, row in enumerate(rows):
+            ids[i, : len(row)], mask[i, : len(row)] = torch.tensor(row), 1
+        yield {"input_ids": ids, "attention_mask": mask}
+
+
+def check_batches(check, program, name, folder, model, tokenizer):
+    worst = 0.0
+    for inputs in make_batches(tokenizer):
+        found = their_logits(model, inputs), our_logits(program, folder, inputs)
+        worst = max(worst, deviation(*found, inputs["attention_mask"]))
+    check(
+        worst <= TOLERANCE,
+        f"{name}: logits of 1 to {LENGTH} tokens, alone and padded: differ by {worst:.1e}",
+    )
+
+
+def check_fill_mask(check, program, name, folder, tokenizer, batch_size):
+    length = {"truncation": True, "max_length": LENGTH}
+    fill_mask = pipeline("fill-mask", model=str(folder), tokenizer_kwargs=length, **trusted(folder))
     worst, same = 0.0, True
-    for text in TEXTS:
-        inputs = tokenizer(text, truncation=True, return_tensors="pt")
+    for text, theirs in zip(TEXTS, fill_mask(TEXTS, top_k=5, batch_size=batch_size)):
+        inputs = tokenizer(text, return_tensors="pt", **length)
         logits = our_logits(program, folder, inputs)[0][
             inputs["input_ids"][0] == tokenizer.mask_token_id
         ][0]
         scores, tokens = logits.softmax(-1).topk(5)
-        theirs = fill_mask(text, top_k=5)
         same &= tokens.tolist() == [guess["token"] for guess in theirs]
         worst = max(worst, *(abs(a - guess["score"]) for a, guess in zip(scores.tolist(), theirs)))
     check(
         same and worst <= TOLERANCE,
-        f"{name}: top 5 of the fill-mask pipeline for {len(TEXTS)} "
-        f"texts: same tokens, scores differ by {worst:.1e}",
+        f"{name}: top 5 of the fill-mask pipeline for {len(TEXTS)} texts in batches of "
+        f"{batch_size}: same tokens, scores differ by {worst:.1e}",
+    )
+
+
+def check_feature_extraction(check, program, name, folder, tokenizer):
+    """The last hidden states, for which `nystrom forward` needs no option."""
+    length = {"truncation": True, "max_length": LENGTH}
+    extract = pipeline(
+        "feature-extraction",
+        model=str(folder),
+        tokenizer=tokenizer,
+        tokenize_kwargs=length,
+        **trusted(folder),
+    )
+    worst = 0.0
+    for text, theirs in zip(TEXTS, extract(TEXTS, batch_size=3)):
+        inputs = tokenizer(text, return_tensors="pt", **length)
+        ours = run_forward(program, folder, inputs)["last_hidden_state"]
+        theirs = torch.tensor(theirs)[:, : ours.shape[1]]  # the rest is padding
+        worst = max(worst, ((ours - theirs).abs().max() / ours.abs().max()).item())
+    check(
+        worst <= TOLERANCE,
+        f"{name}: the feature-extraction pipeline, padded: hidden states differ by {worst:.1e}",
     )
 
 
@@ -184,30 +255,30 @@ def check_card(check, name, folder, lines):
 
 def check_heads(check, program, scratch):
     """Every head loads, and the code in its card runs; the folders have no tokenizer."""
-    for name in [
-        "sequence_nystrom_gelu",
-        "tokens_nystrom",
-        "questions_exact",
-        "choice_nystrom_types",
+    for name, head in [
+        ("sequence_nystrom_gelu", "SequenceClassification"),
+        ("tokens_nystrom", "TokenClassification"),
+        ("questions_exact", "QuestionAnswering"),
+        ("choice_nystrom_types", "MultipleChoice"),
     ]:
-        folder = scratch / name
-        nystrom(program, "export", ROOT / "tests/fixtures/hf" / name, folder, "--quiet")
-        cls = getattr(
-            transformers, json.loads((folder / "config.json").read_text())["architectures"][0]
-        )
-        load(check, name, folder, cls)
-        check_card(check, name, folder, 0)
+        for semantics in ["nystrom", "transformers"]:
+            folder, title = scratch / f"{name}-{semantics}", f"{name}, semantics {semantics}"
+            options = ["--quiet", "--set", f"model.attention.semantics={semantics}"]
+            nystrom(program, "export", ROOT / "tests/fixtures/hf" / name, folder, *options)
+            load(check, title, folder, getattr(transformers, f"AutoModelFor{head}"))
+            if semantics == "nystrom" or OWN_CLASS_MASKS:
+                check_card(check, title, folder, 0)
 
 
 def check_way_back(check, program, name, folder, model, tokenizer, scratch):
     """transformers saves the model; ours must read the same model and options."""
     saved = scratch / f"{name}-saved"
     model.save_pretrained(saved)
-    block = [json.loads((path / "config.json").read_text())["nystrom"] for path in (folder, saved)]
+    info = [json.loads(nystrom(program, "info", path, "--json")) for path in (folder, saved)]
     inputs = tokenizer(TEXTS[1], return_tensors="pt")
     same = torch.equal(our_logits(program, saved, inputs), our_logits(program, folder, inputs))
     check(
-        block[0] == block[1] and same,
+        info[0]["options"] == info[1]["options"] and same,
         f"{name}: saved by transformers and read by nystrom "
         "again: same options, same logits bit by bit",
     )
@@ -215,9 +286,19 @@ def check_way_back(check, program, name, folder, model, tokenizer, scratch):
 
 def check_encoder(check, program, name, folder, scratch):
     """A bare encoder, which transformers saves under names without prefix."""
-    AutoModel.from_pretrained(folder).save_pretrained(scratch / "encoder")
+    AutoModel.from_pretrained(folder, **trusted(folder)).save_pretrained(scratch / "encoder")
     nystrom(program, "export", scratch / "encoder", scratch / "encoder-exported", "--quiet")
     load(check, f"{name}, encoder alone", scratch / "encoder-exported", AutoModel)
+
+
+def check_length(check, name, model):
+    try:
+        model(input_ids=torch.ones(1, LENGTH + 1, dtype=torch.long))
+        message = "none"
+    except ValueError as error:
+        message = str(error)
+    expected = f"{LENGTH + 1} tokens; the model has {LENGTH} positions"
+    check(message == expected, f"{name}: error for a text that is too long: {message}")
 
 
 def check_warnings(check, name, model, tokenizer):
@@ -256,11 +337,21 @@ def main():
     parser.add_argument("--tokenizer-tool", default=ROOT / "build/release/tokenizer_tool")
     arguments = parser.parse_args()
     check, program = Checks(), arguments.program
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    print(f"transformers {transformers.__version__}, torch {torch.__version__}")
     cases = [
         ("nystrom", "nystrom", 33, []),
         ("no convolution", "nystrom", "null", []),
         ("softmax", "softmax", 33, []),
         ("nystrom as softmax", "nystrom", 33, ["--attention", "softmax"]),
+        ("for transformers' class", "nystrom", 33, ["--format", "transformers"]),
+        (
+            "no convolution, for transformers' class",
+            "nystrom",
+            "null",
+            ["--format", "transformers"],
+        ),
     ]
     with tempfile.TemporaryDirectory() as temporary:
         scratch = Path(temporary)
@@ -269,35 +360,16 @@ def main():
             if (kind, conv) not in runs:
                 runs[kind, conv] = train(program, scratch, f"run-{number}", kind, conv)
             folder = scratch / f"exported-{number}"
-            report = json.loads(
-                nystrom(
-                    program,
-                    "export",
-                    runs[kind, conv],
-                    folder,
-                    "--verify",
-                    "--json",
-                    "--quiet",
-                    *options,
+            options = [*options, "--verify", "--json", "--quiet"]
+            report = json.loads(nystrom(program, "export", runs[kind, conv], folder, *options))
+            for each in report["differences"]:
+                print(
+                    f"{name}: {each['tokens']} tokens, own class of transformers differs by "
+                    f"{each['relative']:.1e}"
                 )
-            )
-            print(
-                f"{name}: nystrom and transformers differ by",
-                ", ".join(
-                    f"{d['relative']:.1e} ({d['tokens']} tokens)" for d in report["differences"]
-                ),
-            )
-            model, tokenizer = load(check, name, folder), AutoTokenizer.from_pretrained(folder)
-            if kind == "nystrom" and not options:
-                check_padded_logits(check, program, name, folder, model, tokenizer)
-            else:
-                check_free_logits(check, program, name, folder, model, tokenizer)
-                check_fill_mask(check, program, name, folder, tokenizer)
-            check_card(check, name, folder, 5)
-            check_way_back(check, program, name, folder, model, tokenizer, scratch)
+            check_folder(check, program, name, folder, scratch)
             if number == 0:
                 check_encoder(check, program, name, folder, scratch)
-                check_warnings(check, name, model, tokenizer)
                 lines = mixed_lines([NOVEL], random.Random(0), 1_000_000)
                 check(
                     compare(arguments.tokenizer_tool, f"{name}, tokenizer", folder, lines),
@@ -305,6 +377,33 @@ def main():
                 )
         check_heads(check, program, scratch)
     return 1 if check.failed else 0
+
+
+def check_folder(check, program, name, folder, scratch):
+    """An exported masked language model."""
+    config = config_of(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, **trusted(folder))
+    needs_one_length = "auto_map" not in config and (
+        config["segment_means_seq_len"] != config["num_landmarks"]
+    )
+    model = load(check, name, folder)
+    if not needs_one_length:
+        check_free_logits(check, program, name, folder, model, tokenizer)
+        check_fill_mask(check, program, name, folder, tokenizer, 1)
+    if "auto_map" in config:
+        check_batches(check, program, name, folder, model, tokenizer)
+        check_fill_mask(check, program, name, folder, tokenizer, 3)
+        check_feature_extraction(check, program, name, folder, tokenizer)
+        check_length(check, name, model)
+        if config["model_type"] == "nystromformer":  # runs without its classes too
+            plain = AutoModelForMaskedLM.from_pretrained(folder).eval()
+            check_free_logits(check, program, f"{name}, not trusted", folder, plain, tokenizer)
+    elif needs_one_length and OWN_CLASS_MASKS:
+        check_padded_logits(check, program, name, folder, model, tokenizer)
+        check_warnings(check, name, model, tokenizer)
+    if not needs_one_length or OWN_CLASS_MASKS:
+        check_card(check, name, folder, 5)
+    check_way_back(check, program, name, folder, model, tokenizer, scratch)
 
 
 if __name__ == "__main__":

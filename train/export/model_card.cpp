@@ -140,9 +140,9 @@ std::string call_code(const ModelCard& card) {
       auto_model, card.has_tokenizer ? ", AutoTokenizer" : "", auto_model, trust(card));
   if (card.has_tokenizer)
     code += fmt::format(
-        "tokenizer = AutoTokenizer.from_pretrained(\".\")\n"
+        "tokenizer = AutoTokenizer.from_pretrained(\".\"{})\n"
         "inputs = tokenizer(\"The harbour was quiet before dawn.\", return_tensors=\"pt\", {})\n",
-        tokenizer_arguments(card));
+        trust(card), tokenizer_arguments(card));
   else
     code += inputs_code(card);
   if (config.head == Head::multiple_choice)
@@ -166,7 +166,8 @@ std::string loading(const ModelCard& card) {
   if (computed_by_transformers(config))
     return text +
            " Without that, transformers runs its own class, whose convolution reads padding: the "
-           "results are the same for one text at a time.";
+           "results are the same for one text at a time. With it, transformers remarks that "
+           "config.json names another type of model; nothing is wrong.";
   if (config.attention.kind == AttentionKind::reformer)
     text += " It needs memory for a mask of all pairs of positions.";
   if (export_obstacle(config, false).empty())

@@ -83,6 +83,8 @@ struct PipelineTokenizer::State {
       if (id != no_id) config[role] = parts.vocabulary.piece(id);
     // The classes of transformers assume false here, whatever tokenizer.json says.
     if (parts.adds_prefix_space) config["add_prefix_space"] = true;
+    // In transformers 5 PreTrainedTokenizerFast leaves out token_type_ids unless told.
+    config["model_input_names"] = {"input_ids", "token_type_ids", "attention_mask"};
     config["clean_up_tokenization_spaces"] = parts.cleans_up_spaces;
     config["model_max_length"] = max_length;
     return config.dump(2) + "\n";

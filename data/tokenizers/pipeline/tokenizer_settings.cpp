@@ -67,6 +67,7 @@ void read_flags(const JsonPart& config, TokenizerSettings& settings) {
   const std::pair<const char*, std::optional<bool>*> flags[] = {
       {"do_lower_case", &settings.lower_case},
       {"strip_accents", &settings.strip_accents},
+      {"keep_accents", &settings.keep_accents},
       {"tokenize_chinese_chars", &settings.tokenize_chinese_chars},
       {"add_prefix_space", &settings.add_prefix_space},
       {"trim_offsets", &settings.trim_offsets},

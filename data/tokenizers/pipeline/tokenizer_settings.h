@@ -25,8 +25,8 @@ struct TokenizerSettings {
   };
   std::optional<Name> bos, eos, unk, sep, pad, cls, mask;
   std::vector<Name> additional;
-  std::optional<bool> lower_case, strip_accents, tokenize_chinese_chars, add_prefix_space,
-      trim_offsets, add_bos_token, add_eos_token;
+  std::optional<bool> lower_case, strip_accents, keep_accents, tokenize_chinese_chars,
+      add_prefix_space, trim_offsets, add_bos_token, add_eos_token;
   bool clean_up_spaces = false;  ///< the option clean_up_tokenization_spaces
   std::string tokenizer_class;   ///< without "Fast"; empty when no file names it
 

@@ -43,6 +43,12 @@ TEST(OpenTokenizer, TheFilesOfAFolderDecide) {
   EXPECT_TRUE(is_sentencepiece(folder.path())) << "ALBERT's model keeps its library";
   write_bytes(folder / "tokenizer_config.json", R"({"tokenizer_class": "AlbertTokenizer"})");
   EXPECT_TRUE(is_sentencepiece(folder.path()));
+  write_bytes(folder / "tokenizer_config.json",
+              R"({"tokenizer_class": "PreTrainedTokenizerFast", "keep_accents": false})");
+  EXPECT_TRUE(is_sentencepiece(folder.path())) << "as exported";
+  write_bytes(folder / "tokenizer_config.json",
+              R"({"tokenizer_class": "PreTrainedTokenizerFast"})");
+  EXPECT_FALSE(is_sentencepiece(folder.path()));
   write_bytes(folder / "tokenizer_config.json", R"({"tokenizer_class": "T5TokenizerFast"})");
   EXPECT_FALSE(is_sentencepiece(folder.path()));
   EXPECT_TRUE(is_sentencepiece(folder / "spiece.model")) << "a file is taken by its name";
@@ -77,6 +83,8 @@ TEST(OpenTokenizer, CarriesItsFiles) {
       "{\n  \"tokenizer_class\": \"BertTokenizer\",\n  \"cls_token\": \"[CLS]\",\n  \"sep_token\": "
       "\"[SEP]\",\n"
       "  \"pad_token\": \"[PAD]\",\n  \"mask_token\": \"[MASK]\",\n  \"unk_token\": \"[UNK]\",\n"
+      "  \"model_input_names\": [\n    \"input_ids\",\n    \"token_type_ids\",\n    "
+      "\"attention_mask\"\n  ],\n"
       "  \"clean_up_tokenization_spaces\": false,\n  \"model_max_length\": 7\n}\n");
 }
 
