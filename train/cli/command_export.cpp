@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 struct ExportCommand {
   CommonOptions common;
-  std::string model, folder, attention, format = "nystrom";
+  std::string model, folder, attention, pooling, format = "nystrom";
   std::vector<std::string> text;
   bool verify = false, json = false;
 };
@@ -78,10 +78,12 @@ void run(const ExportCommand& options) {
                 "--text is compared by --verify; give both, or neither");
   Log log(options.common.quiet);
   const ModelFolder source = open_model_folder(options.model, options.common.overrides, log);
-  const ExportResult result = export_model(
-      source, options.folder,
-      {value_named<ExportFormat>(options.format), options.attention == "softmax", options.verify},
-      log);
+  ExportOptions export_options{.format = value_named<ExportFormat>(options.format),
+                               .softmax = options.attention == "softmax",
+                               .verify = options.verify};
+  if (!options.pooling.empty())
+    export_options.sentence_transformers = value_named<SentencePooling>(options.pooling);
+  const ExportResult result = export_model(source, options.folder, export_options, log);
   const auto scores = options.verify ? score_export(options.folder, source, options.text, log)
                                      : std::optional<ExportScores>();
   if (options.json) {
@@ -119,6 +121,10 @@ Command add_export_command(CLI::App& app) {
                    "softmax: exact attention, which transformers runs at any length; default: the "
                    "model's own")
       ->check(CLI::IsMember({"softmax"}));
+  command
+      ->add_option("--sentence-transformers", options->pooling,
+                   "mean|cls: how a text becomes one vector; adds the files of that library")
+      ->check(CLI::IsMember(names_of<SentencePooling>()));
   command->add_flag(
       "--verify", options->verify,
       "read the folder back and measure loss or metric on real text; where transformers runs its "

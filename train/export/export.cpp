@@ -152,6 +152,9 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder,
         fmt::format("note: {} of {} was edited, or is of another version; the export has this "
                     "version's",
                     foreign, printable_path(source.path)));
+  require_input(tokenizer || !options.sentence_transformers,
+                "{}: has no tokenizer, and --sentence-transformers makes vectors of texts",
+                printable_path(source.path));
   NewFolder written(place);
   write_model(written.path(), model, config, options.format);
   ModelCard card;
@@ -169,6 +172,11 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder,
   } else if (!config.embed_dim) {
     log.say(fmt::format("note: {} has no tokenizer, so neither has the export",
                         printable_path(source.path)));
+  }
+  if (options.sentence_transformers) {
+    write_sentence_transformers(written.path(), *options.sentence_transformers, config.hidden_size,
+                                card.longest);
+    card.makes_vectors = true;
   }
   for (const std::string& note : card.notes) log.say("note: " + note);
   if (options.verify)

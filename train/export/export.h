@@ -3,11 +3,13 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "train/checkpoint/model_folder.h"
 #include "train/export/export_check.h"
+#include "train/export/sentence_transformers.h"
 #include "train/formats/transformers_class.h"
 #include "train/logging/log.h"
 
@@ -25,6 +27,8 @@ std::span<const EnumName<ExportFormat>> enum_names(ExportFormat);
 struct ExportOptions {
   ExportFormat format = ExportFormat::nystrom;
   bool softmax = false;  ///< exact attention in place of the model's own
+  /// Adds the files of sentence-transformers.
+  std::optional<SentencePooling> sentence_transformers = std::nullopt;
   /// Reads the folder back and compares it. Where transformers runs its own classes, measures their
   /// differences and adds them to the card.
   bool verify = false;
@@ -42,8 +46,9 @@ struct ExportResult {
 /// files are written into a folder beside it, which is renamed at the end and removed after an
 /// error. `log` and the card describe the differences of transformers' own classes. Throws an
 /// InputError for models that the format cannot represent (see exported_config), for a tokenizer
-/// with more tokens than the model has rows, and when the system refuses. Throws an Error when
-/// files that are read back differ from the written ones.
+/// with more tokens than the model has rows, for sentence_transformers without a tokenizer, and
+/// when the system refuses. Throws an Error when files that are read back differ from the written
+/// ones.
 ExportResult export_model(const ModelFolder& source, const std::filesystem::path& folder,
                           const ExportOptions& options, Log& log);
 

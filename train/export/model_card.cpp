@@ -37,10 +37,10 @@ std::string front_matter(const ModelCard& card) {
       "library_name: transformers\n"
       "pipeline_tag: {}\n"
       "tags:\n"
-      "- nystromformer\n"
+      "- nystromformer\n{}"
       "# license: other (choose the licence of your weights and remove this remark)\n"
       "---\n\n",
-      task_of(card.config.head).pipeline);
+      task_of(card.config.head).pipeline, card.makes_vectors ? "- sentence-transformers\n" : "");
 }
 
 std::string describe_attention(const ModelConfig& config) {
@@ -199,6 +199,19 @@ std::string in_transformers(const ModelCard& card) {
              config.segment_means_seq_len / 2);
 }
 
+std::string in_sentence_transformers(const ModelCard& card) {
+  if (!card.makes_vectors) return "";
+  return fmt::format(
+      "## With sentence-transformers\n\n"
+      "```python\n"
+      "from sentence_transformers import SentenceTransformer\n\n"
+      "model = SentenceTransformer(\".\"{})\n"
+      "vectors = model.encode([\"The harbour was quiet.\", \"Nobody was at the port.\"])\n"
+      "print(model.similarity(vectors, vectors))\n"
+      "```\n\n",
+      trust(card));
+}
+
 std::string differences_of(const ModelCard& card) {
   const bool exact = is_exact_in_transformers(card.config);
   if (card.differences.empty()) {
@@ -255,7 +268,8 @@ std::string in_nystrom(const ModelCard& card) {
 }  // namespace
 
 std::string model_card(const ModelCard& card) {
-  return front_matter(card) + what_it_is(card) + in_transformers(card) + in_nystrom(card);
+  return front_matter(card) + what_it_is(card) + in_transformers(card) +
+         in_sentence_transformers(card) + in_nystrom(card);
 }
 
 }  // namespace nystrom

@@ -213,6 +213,33 @@ TEST_F(ExportTest, AClassThatWasWrittenOtherwiseIsFound) {
             "modeling_nystrom.py was written, but read back otherwise");
 }
 
+// ---- sentence-transformers ----------------------------------------------------------------------
+
+TEST_F(ExportTest, SentenceTransformersGetsItsFiles) {
+  run(write_model_with_tokenizer(masked_lm_config()),
+      {.sentence_transformers = SentencePooling::cls});
+  const auto modules = read_json_file(target() / "modules.json");
+  ASSERT_EQ(modules.size(), 2U);
+  EXPECT_EQ(modules[0]["type"], "sentence_transformers.models.Transformer");
+  EXPECT_EQ(modules[1]["path"], "1_Pooling");
+  const auto pooling = read_json_file(target() / "1_Pooling" / "config.json");
+  EXPECT_EQ(pooling["word_embedding_dimension"], 6);
+  EXPECT_EQ(pooling["pooling_mode_cls_token"], true);
+  EXPECT_EQ(pooling["pooling_mode_mean_tokens"], false);
+  EXPECT_EQ(read_json_file(target() / "sentence_bert_config.json")["max_seq_length"], 9);
+  EXPECT_EQ(read_json_file(target() / "config_sentence_transformers.json")["similarity_fn_name"],
+            "cosine");
+  EXPECT_NE(card().find("SentenceTransformer(\".\", trust_remote_code=True)"), std::string::npos);
+}
+
+TEST_F(ExportTest, SentenceTransformersNeedsATokenizer) {
+  const ModelFolder model = write_model(masked_lm_config());
+  EXPECT_EQ(
+      input_error([&] { run(model, {.sentence_transformers = SentencePooling::mean}); }),
+      source().string() + ": has no tokenizer, and --sentence-transformers makes vectors of texts");
+  EXPECT_FALSE(fs::exists(target()));
+}
+
 // ---- Refusals -----------------------------------------------------------------------------------
 
 struct Refusal {

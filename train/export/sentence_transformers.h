@@ -1,0 +1,27 @@
+// The files with which sentence-transformers makes one vector of a text.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+#include "core/base/fields.h"
+
+namespace nystrom {
+
+/// How the hidden states of a text become one vector.
+enum class SentencePooling {
+  mean,  ///< their mean over the tokens
+  cls,   ///< that of the first token
+};
+
+std::span<const EnumName<SentencePooling>> enum_names(SentencePooling);
+
+/// Writes modules.json, 1_Pooling/config.json, sentence_bert_config.json and
+/// config_sentence_transformers.json into `folder`. `width`: of a hidden state. `longest`: the
+/// tokens of a text, with the special ones; more are cut off. Throws an InputError when the system
+/// refuses.
+void write_sentence_transformers(const std::filesystem::path& folder, SentencePooling pooling,
+                                 std::int64_t width, std::int64_t longest);
+
+}  // namespace nystrom
