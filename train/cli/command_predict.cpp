@@ -27,10 +27,16 @@ struct PredictOptions {
   std::string model;
   std::vector<std::string> texts, choices;
   std::optional<std::string> pair, config;
+  std::string dtype = "f32";
   std::int64_t top_k = 5, batch = 16;
   bool as_text = false, document = false, json = false, skip_bad = false;
   Device device;
 };
+
+/// The examples that are sorted by length to share batches.
+std::size_t window_of(const PredictOptions& options) {
+  return static_cast<std::size_t>(64 * options.batch);
+}
 
 /// The number of code points in UTF-8 text.
 std::size_t width_of(const std::string& text) {
@@ -101,7 +107,7 @@ std::string place_of(const Example& example) {
 
 // ---- Masks --------------------------------------------------------------------------------------
 
-std::string rendered(const std::string& text, const std::vector<std::vector<MaskFill>>& masks) {
+std::string rendered(const std::string& text, const MaskFills& masks) {
   std::string result = shown(text);
   for (std::size_t mask = 0; mask < masks.size(); ++mask) {
     if (masks.size() > 1) result += fmt::format("\nmask {} of {}", mask + 1, masks.size());
@@ -124,17 +130,21 @@ void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
   require_input(options.top_k <= folder.config.vocab_size,
                 "--top-k {}: the model knows only {} tokens", options.top_k,
                 folder.config.vocab_size);
-  const auto model =
-      load_model(folder.path, folder.config, DType::f32, StoreMode::inference, options.device);
+  const auto model = load_model(folder.path, folder.config, value_named<DType>(options.dtype),
+                                StoreMode::inference, options.device);
   PredictionStream stream(
-      options.skip_bad, options.json, 1, [&](const std::vector<Example>& examples) {
+      options.skip_bad, options.json, window_of(options),
+      [&](const std::vector<Example>& examples) {
+        std::vector<MaskedText> texts;
+        for (const Example& example : examples)
+          texts.push_back(with_context(place_of(example), [&] {
+            return masked_text(folder.config, *tokenizer, example.text);
+          }));
+        const auto fills = fill_masks(*model, *tokenizer, texts, options.top_k, options.batch);
         std::vector<std::string> outputs;
-        for (const Example& example : examples) {
-          const auto masks = with_context(place_of(example), [&] {
-            return fill_masks(*model, *tokenizer, example.text, options.top_k);
-          });
-          outputs.push_back(options.json ? fill_mask_json(masks) : rendered(example.text, masks));
-        }
+        for (std::size_t i = 0; i < fills.size(); ++i)
+          outputs.push_back(options.json ? fill_mask_json(fills[i])
+                                         : rendered(examples[i].text, fills[i]));
         return outputs;
       });
   TaskConfig lines;
@@ -283,7 +293,7 @@ void predict_files_of_features(const PredictOptions& options, const TaskModel& t
 void do_task(const PredictOptions& options, const ModelFolder& folder,
              const std::vector<std::string>& overrides, Log& log) {
   const TaskModel task = open_task_model(folder, settings_of(folder, options.config, overrides),
-                                         DType::f32, options.device);
+                                         value_named<DType>(options.dtype), options.device);
   if (task.settings.task.kind == TaskKind::features)
     return predict_files_of_features(options, task, log);
   const TaskKind kind = *task.settings.task.kind;
@@ -293,11 +303,10 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
       (kind == TaskKind::classification || kind == TaskKind::regression) && !told;
   const bool takes_pair = kind == TaskKind::questions || kind == TaskKind::choice ||
                           task.settings.task.columns.pair || may_be_pairs;
-  // predict_examples sorts the examples of a window by length.
-  const auto window = static_cast<std::size_t>(64 * options.batch);
   CutExamples cut(task);
   PredictionStream stream(
-      options.skip_bad, options.json, window, [&](const std::vector<Example>& examples) {
+      options.skip_bad, options.json, window_of(options),
+      [&](const std::vector<Example>& examples) {
         const Predictions predictions =
             predict_examples(task, examples, options.batch, options.top_k);
         cut.add(predictions.counts);
@@ -379,6 +388,12 @@ Command add_predict_command(CLI::App& app) {
                       "YAML file whose task section describes the files; default: the model's own");
   command->add_option("--batch", options->batch, "texts computed at once")
       ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command
+      ->add_option("--dtype", options->dtype,
+                   "type of the computation; bf16 is faster where the processor has it; f16 only "
+                   "on GPUs")
+      ->check(CLI::IsMember(dtype_names))
       ->capture_default_str();
   command->add_flag("--as-text", options->as_text,
                     "take each TEXT for a text, even one that names a file");

@@ -49,11 +49,11 @@ void PredictionStream::flush() {
   total_ += slots.size();
 }
 
-/// The outputs of all examples. With skip_bad a bad example does not affect the others: if the
-/// whole window fails, each example is predicted alone.
+/// The outputs of all examples. A bad example does not affect the others: if the whole window
+/// fails, each example is predicted alone. Without skip_bad the outputs before the bad one are
+/// printed, and its error is thrown.
 std::vector<std::string> PredictionStream::outputs_of(const std::vector<Example>& examples) {
   if (examples.empty()) return {};
-  if (!skip_bad_) return predict_(examples);
   try {
     return predict_(examples);
   } catch (const InputError&) {
@@ -61,7 +61,9 @@ std::vector<std::string> PredictionStream::outputs_of(const std::vector<Example>
     for (const Example& example : examples) {
       try {
         outputs.push_back(predict_({example}).front());
+        if (!skip_bad_) fmt::print("{}\n", outputs.back());
       } catch (const InputError& error) {
+        if (!skip_bad_) throw;
         outputs.push_back(marked(error.what()));
       }
     }

@@ -6,28 +6,11 @@
 #include <numeric>
 
 #include "core/check.h"
-#include "train/pretrain/evaluation.h"
 
 namespace nystrom {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
-
-/// The ids of [CLS] text [SEP]. Throws an InputError if fill_masks cannot use the text.
-Ids encode(const ModelConfig& config, const Tokenizer& tokenizer, std::string_view text) {
-  const std::string& mask = tokenizer.piece(tokenizer.special().mask);
-  require_input(text.find_first_not_of(" \t\n\v\f\r") != text.npos,
-                "the text is empty; give a text with {} where a word is to be filled in", mask);
-  Ids ids = tokenizer.wrap(tokenizer.encode(text, SpecialNames::tokens)).ids;
-  require_input(std::count(ids.begin(), ids.end(), tokenizer.special().mask) > 0,
-                "the text has no {}; write it where a word is to be filled in", mask);
-  const auto longest = config.longest_sequence();
-  require_input(
-      !longest || static_cast<std::int64_t>(ids.size()) <= *longest,
-      "the text has {} tokens with [CLS] and [SEP], the model takes at most {}; shorten it",
-      ids.size(), longest.value_or(0));
-  return ids;
-}
 
 /// The softmax of logits, in f64.
 std::vector<double> softmax_of(const Tensor& logits) {
@@ -71,50 +54,131 @@ std::string with_mask_of(const Tokenizer& tokenizer, std::string text) {
   return text;
 }
 
-}  // namespace
-
-std::vector<std::vector<MaskFill>> fill_masks(const Model& model, const Tokenizer& tokenizer,
-                                              std::string_view text, std::int64_t top_k) {
-  const ModelConfig& config = model.config();
-  require(top_k >= 1 && top_k <= config.vocab_size, "fill_masks: {} of {} tokens", top_k,
-          config.vocab_size);
-  const Ids ids = encode(config, tokenizer, text);
-  std::vector<std::int64_t> places;
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] == tokenizer.special().mask) places.push_back(static_cast<std::int64_t>(i));
+/// The predictions at one mask of a text, from its logits [1, vocab].
+std::vector<MaskFill> fills_of(const Tokenizer& tokenizer, const MaskedText& text,
+                               std::int64_t place, const Tensor& logits, std::int64_t top_k) {
+  const std::vector<double> scores = softmax_of(logits);
+  std::vector<MaskFill> fills;
+  for (const std::size_t id : largest(scores, top_k)) {
+    const auto token = static_cast<std::int32_t>(id);
+    Ids filled = text.ids;
+    filled[static_cast<std::size_t>(place)] = token;
+    // The text keeps its special tokens if there are several masks, so that the others stay.
+    const std::string piece =
+        token < tokenizer.vocab_size() ? tokenizer.decode(std::span(&token, 1), false) : "";
+    fills.push_back(
+        {scores[id], token, piece, decode(tokenizer, std::move(filled), text.places.size() == 1)});
   }
+  return fills;
+}
+
+/// The input of some texts, in rows of `positions`.
+ModelInput input_of(const std::vector<const MaskedText*>& texts, std::int64_t positions,
+                    std::int64_t pad) {
+  std::vector<std::int64_t> ids;
+  std::vector<std::uint8_t> valid;
+  bool padded = false;
+  for (const MaskedText* text : texts) {
+    ids.insert(ids.end(), text->ids.begin(), text->ids.end());
+    valid.insert(valid.end(), text->ids.size(), 1);
+    const std::size_t rest = static_cast<std::size_t>(positions) - text->ids.size();
+    ids.insert(ids.end(), rest, pad);
+    valid.insert(valid.end(), rest, 0);
+    padded |= rest > 0;
+  }
+  const Shape shape{static_cast<std::int64_t>(texts.size()), positions};
+  return {Tensor::from(ids, shape), {}, padded ? Tensor::from(valid, shape) : Tensor(), {}};
+}
+
+/// The predictions for texts in one batch.
+std::vector<MaskFills> fill_batch(const Model& model, const Tokenizer& tokenizer,
+                                  const std::vector<const MaskedText*>& texts, std::int64_t top_k) {
+  std::size_t longest = 0;
+  for (const MaskedText* text : texts) longest = std::max(longest, text->ids.size());
+  const std::int64_t positions =
+      model.config().fixed_length().value_or(static_cast<std::int64_t>(longest));
+  std::vector<std::int64_t> places;
+  for (std::size_t row = 0; row < texts.size(); ++row)
+    for (const std::int64_t place : texts[row]->places)
+      places.push_back(static_cast<std::int64_t>(row) * positions + place);
   const auto masks = static_cast<std::int64_t>(places.size());
-  const Var logits = model.masked_lm_logits(
-      input_of(ids, config.fixed_length().value_or(static_cast<std::int64_t>(ids.size())),
-               tokenizer.special().pad),
-      Tensor::from(places, {masks}));
-  std::vector<std::vector<MaskFill>> result;
-  for (std::int64_t mask = 0; mask < masks; ++mask) {
-    const std::vector<double> scores =
-        softmax_of(logits.value().slice(0, mask, mask + 1).to(cpu_device));
+  const Tensor logits = model
+                            .masked_lm_logits(input_of(texts, positions, tokenizer.special().pad),
+                                              Tensor::from(places, {masks}))
+                            .value()
+                            .to(cpu_device);
+  std::vector<MaskFills> result;
+  std::int64_t mask = 0;
+  for (const MaskedText* text : texts) {
     result.emplace_back();
-    for (const std::size_t id : largest(scores, top_k)) {
-      const auto token = static_cast<std::int32_t>(id);
-      Ids filled = ids;
-      filled[static_cast<std::size_t>(places[static_cast<std::size_t>(mask)])] = token;
-      // The text keeps its special tokens if there are several masks, so that the others stay.
-      const std::string piece =
-          token < tokenizer.vocab_size() ? tokenizer.decode(std::span(&token, 1), false) : "";
+    for (const std::int64_t place : text->places) {
       result.back().push_back(
-          {scores[id], token, piece, decode(tokenizer, std::move(filled), masks == 1)});
+          fills_of(tokenizer, *text, place, logits.slice(0, mask, mask + 1), top_k));
+      ++mask;
     }
   }
   return result;
 }
 
-std::vector<std::vector<MaskFill>> sample_fills(const Model& model, const Tokenizer& tokenizer,
-                                                std::string text) {
+}  // namespace
+
+MaskedText masked_text(const ModelConfig& config, const Tokenizer& tokenizer,
+                       std::string_view text) {
+  const std::string& mask = tokenizer.piece(tokenizer.special().mask);
+  require_input(text.find_first_not_of(" \t\n\v\f\r") != text.npos,
+                "the text is empty; give a text with {} where a word is to be filled in", mask);
+  MaskedText result{tokenizer.wrap(tokenizer.encode(text, SpecialNames::tokens)).ids, {}};
+  for (std::size_t i = 0; i < result.ids.size(); ++i)
+    if (result.ids[i] == tokenizer.special().mask)
+      result.places.push_back(static_cast<std::int64_t>(i));
+  require_input(!result.places.empty(),
+                "the text has no {}; write it where a word is to be filled in", mask);
+  const auto longest = config.longest_sequence();
+  require_input(
+      !longest || static_cast<std::int64_t>(result.ids.size()) <= *longest,
+      "the text has {} tokens with [CLS] and [SEP], the model takes at most {}; shorten it",
+      result.ids.size(), longest.value_or(0));
+  return result;
+}
+
+std::vector<MaskFills> fill_masks(const Model& model, const Tokenizer& tokenizer,
+                                  std::span<const MaskedText> texts, std::int64_t top_k,
+                                  std::int64_t batch_size) {
+  const ModelConfig& config = model.config();
+  require(top_k >= 1 && top_k <= config.vocab_size, "fill_masks: {} of {} tokens", top_k,
+          config.vocab_size);
+  const bool same_length =
+      config.attention.semantics == Semantics::transformers && !config.fixed_length();
+  std::vector<std::size_t> order(texts.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t i) { return texts[i].ids.size(); });
+  std::vector<MaskFills> result(texts.size());
+  for (std::size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    std::vector<const MaskedText*> batch;
+    for (; end < order.size() && end - begin < static_cast<std::size_t>(batch_size); ++end) {
+      const MaskedText& text = texts[order[end]];
+      if (same_length && !batch.empty() && batch[0]->ids.size() != text.ids.size()) break;
+      batch.push_back(&text);
+    }
+    auto fills = fill_batch(model, tokenizer, batch, top_k);
+    for (std::size_t i = begin; i < end; ++i) result[order[i]] = std::move(fills[i - begin]);
+  }
+  return result;
+}
+
+MaskFills fill_masks(const Model& model, const Tokenizer& tokenizer, std::string_view text,
+                     std::int64_t top_k) {
+  const MaskedText masked = masked_text(model.config(), tokenizer, text);
+  return fill_masks(model, tokenizer, std::span(&masked, 1), top_k, 1)[0];
+}
+
+MaskFills sample_fills(const Model& model, const Tokenizer& tokenizer, std::string text) {
   constexpr std::int64_t words = 3;
   return fill_masks(model, tokenizer, with_mask_of(tokenizer, std::move(text)),
                     std::min(words, model.config().vocab_size));
 }
 
-std::string fill_mask_json(const std::vector<std::vector<MaskFill>>& masks) {
+std::string fill_mask_json(const MaskFills& masks) {
   std::vector<std::string> lists;
   for (const auto& fills : masks) {
     std::vector<std::string> objects;

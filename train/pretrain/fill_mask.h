@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,22 +22,39 @@ struct MaskFill {
   std::string sequence;
 };
 
-/// The `top_k` most probable tokens for each mask, without dropout. They are sorted by probability,
-/// highest first, then by id. `top_k` is between 1 and the model's vocab_size.
-///
-/// Names of special tokens in `text` become these tokens. For a model with a fixed length the input
-/// is padded. Throws an InputError if the text is empty, not UTF-8, without a mask or too long for
-/// the model.
-std::vector<std::vector<MaskFill>> fill_masks(const Model& model, const Tokenizer& tokenizer,
-                                              std::string_view text, std::int64_t top_k);
+/// The predictions for each mask of a text.
+using MaskFills = std::vector<std::vector<MaskFill>>;
+
+/// A text whose masks are to be filled.
+struct MaskedText {
+  std::vector<std::int32_t> ids;     ///< with [CLS] and [SEP]
+  std::vector<std::int64_t> places;  ///< of the masks in `ids`
+};
+
+/// The tokens of a text. Names of special tokens in it become these tokens. Throws an InputError if
+/// the text is empty, not UTF-8, without a mask or too long for the model.
+MaskedText masked_text(const ModelConfig& config, const Tokenizer& tokenizer,
+                       std::string_view text);
+
+/// The `top_k` most probable tokens for each mask of each text, without dropout. They are sorted by
+/// probability, highest first, then by id. `top_k` is between 1 and the model's vocab_size. The
+/// model computes `batch_size` texts of similar length at once, and pads the shorter ones. For a
+/// model with a fixed length it pads all. Where padding would change the results, only texts of the
+/// same length share a batch.
+std::vector<MaskFills> fill_masks(const Model& model, const Tokenizer& tokenizer,
+                                  std::span<const MaskedText> texts, std::int64_t top_k,
+                                  std::int64_t batch_size);
+
+/// The same for one text, see masked_text.
+MaskFills fill_masks(const Model& model, const Tokenizer& tokenizer, std::string_view text,
+                     std::int64_t top_k);
 
 /// The three most probable tokens for each mask of a text. [MASK] in the text means the tokenizer's
 /// own mask token. Throws an InputError like fill_masks.
-std::vector<std::vector<MaskFill>> sample_fills(const Model& model, const Tokenizer& tokenizer,
-                                                std::string text);
+MaskFills sample_fills(const Model& model, const Tokenizer& tokenizer, std::string text);
 
 /// The result as JSON, formatted like json.dumps of the pipeline's result: a list of objects for
 /// one mask, or a list of such lists for several masks.
-std::string fill_mask_json(const std::vector<std::vector<MaskFill>>& masks);
+std::string fill_mask_json(const MaskFills& masks);
 
 }  // namespace nystrom

@@ -170,8 +170,8 @@ TEST(Predict, PrintsOneJsonLineATextAlsoOutOfFiles) {
   const TemporaryFolder folder;
   const TinyCheckpoint tiny(folder / "model");
   write_bytes(folder / "texts.txt", "old [MASK]\n[MASK] men [MASK]\n");
-  const Outcome outcome =
-      run_program(folder, "predict model '[MASK]' texts.txt 'a, [MASK]' --json --top-k 2");
+  const Outcome outcome = run_program(
+      folder, "predict model '[MASK]' texts.txt 'a, [MASK]' --json --top-k 2 --batch 1");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   std::string expected;
@@ -179,6 +179,52 @@ TEST(Predict, PrintsOneJsonLineATextAlsoOutOfFiles) {
     expected += fill_mask_json(fill_masks(*tiny.model, tiny.tokenizer, text, 2)) + "\n";
   }
   EXPECT_EQ(outcome.out, expected);
+}
+
+TEST(FillMask, ABatchOfUnequalTextsGivesWhatEachGivesAlone) {
+  const TemporaryFolder folder;
+  const TinyCheckpoint tiny(folder / "model");
+  std::vector<MaskedText> texts;
+  const char* const words[] = {"[MASK] men sang [MASK] old men", "[MASK]", "a, [MASK]",
+                               "old [MASK]", "the [MASK] sea"};
+  for (const char* text : words)
+    texts.push_back(masked_text(tiny.model->config(), tiny.tokenizer, text));
+  const auto together = fill_masks(*tiny.model, tiny.tokenizer, texts, 3, 4);
+  ASSERT_EQ(together.size(), texts.size());
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const MaskFills alone = fill_masks(*tiny.model, tiny.tokenizer, words[i], 3);
+    ASSERT_EQ(together[i].size(), alone.size()) << words[i];
+    for (std::size_t mask = 0; mask < alone.size(); ++mask) {
+      for (std::size_t rank = 0; rank < 3; ++rank) {
+        EXPECT_EQ(together[i][mask][rank].sequence, alone[mask][rank].sequence);
+        EXPECT_NEAR(together[i][mask][rank].score, alone[mask][rank].score, 1e-6);
+      }
+    }
+  }
+}
+
+TEST(Predict, ABadTextLeavesThePredictionsBeforeIt) {
+  const TemporaryFolder folder;
+  const TinyCheckpoint tiny(folder / "model");
+  write_bytes(folder / "texts.txt", "old [MASK]\nno mask\nmen [MASK]\n");
+  const Outcome outcome = run_program(folder, "predict model texts.txt --json --top-k 1");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "nystrom: texts.txt:2: the text has no [MASK]; write it where a word is to be filled "
+            "in\n");
+  EXPECT_EQ(std::ranges::count(outcome.out, '\n'), 1);
+}
+
+TEST(Predict, ComputesInBf16) {
+  const TemporaryFolder folder;
+  const TinyCheckpoint tiny(folder / "model");
+  const Outcome outcome =
+      run_program(folder, "predict model 'the [MASK]' --json --top-k 1 --dtype bf16");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const double score = nlohmann::json::parse(outcome.out)[0]["score"];
+  const double exact = fill_masks(*tiny.model, tiny.tokenizer, "the [MASK]", 1)[0][0].score;
+  EXPECT_NEAR(score, exact, 0.02);
+  EXPECT_NE(score, exact);
 }
 
 TEST(Predict, PrintsAlignedLinesForPeople) {
