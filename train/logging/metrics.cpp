@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <bit>
 #include <cerrno>
 #include <chrono>
 #include <cmath>
@@ -15,6 +14,7 @@
 
 #include "core/base/file_io.h"
 #include "core/base/printable.h"
+#include "core/base/protobuf.h"
 #include "core/check.h"
 
 namespace nystrom {
@@ -38,29 +38,8 @@ std::uint32_t masked_crc(const std::string& bytes) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
 }
 
-template <class T>
-std::string little_endian(T value) {
-  static_assert(std::endian::native == std::endian::little);
-  std::string bytes(sizeof(T), '\0');
-  std::memcpy(bytes.data(), &value, sizeof(T));
-  return bytes;
-}
-
-// The parts of the protobuf wire format that an Event needs.
-std::string varint(std::uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes.push_back(static_cast<char>(value | 0x80));
-  bytes.push_back(static_cast<char>(value));
-  return bytes;
-}
-std::string key(int field, int wire_type) {
-  return varint(static_cast<std::uint64_t>(field << 3 | wire_type));
-}
-std::string text_field(int field, const std::string& text) {
-  return key(field, 2) + varint(text.size()) + text;
-}
-
 std::string framed(const std::string& event) {
+  using protobuf::little_endian;
   const std::string length = little_endian(static_cast<std::uint64_t>(event.size()));
   return length + little_endian(masked_crc(length)) + event + little_endian(masked_crc(event));
 }
@@ -117,17 +96,17 @@ TensorBoardWriter::TensorBoardWriter(const std::filesystem::path& folder, Log& l
     : file_(folder / fmt::format("events.out.tfevents.{}.{}.nystrom",
                                  static_cast<std::int64_t>(wall_time()), ::getpid()),
             log) {
-  file_.append(framed(key(1, 1) + little_endian(wall_time()) + text_field(3, "brain.Event:2")));
+  file_.append(framed(protobuf::number(1, wall_time()) + protobuf::bytes(3, "brain.Event:2")));
 }
 
 void TensorBoardWriter::write(std::int64_t step, const Metrics& metrics) {
   std::string summary;
   for (const auto& [name, value] : metrics) {
-    summary +=
-        text_field(1, text_field(1, name) + key(2, 5) + little_endian(static_cast<float>(value)));
+    summary += protobuf::bytes(
+        1, protobuf::bytes(1, name) + protobuf::number(2, static_cast<float>(value)));
   }
-  file_.append(framed(key(1, 1) + little_endian(wall_time()) + key(2, 0) +
-                      varint(static_cast<std::uint64_t>(step)) + text_field(5, summary)));
+  file_.append(framed(protobuf::number(1, wall_time()) + protobuf::integer(2, step) +
+                      protobuf::bytes(5, summary)));
 }
 
 RecordLog::RecordLog(std::filesystem::path path, std::int64_t resumed_step, Log& log)
