@@ -1,0 +1,239 @@
+#include "train/export/onnx_model.h"
+
+#include "core/check.h"
+#include "train/export/onnx_attention.h"
+
+namespace nystrom {
+namespace {
+
+/// Position i reads row i + 2 of the table.
+constexpr std::int64_t first_position_row = 2;
+
+/// Builds the graph of a model, from inputs to outputs.
+class OnnxWriter {
+ public:
+  explicit OnnxWriter(OnnxModules modules)
+      : modules_(std::move(modules)), graph_(modules_.graph), config_(modules_.model.config()) {}
+
+  void write() {
+    const OnnxValue x = encode();
+    switch (config_.head) {
+      case Head::masked_lm: return masked_lm(x);
+      case Head::sequence_classification: return classify(x);
+      case Head::token_classification:
+        return output(modules_.linear(x, "classifier"), "logits",
+                      {batch_, length_, config_.num_labels()});
+      case Head::question_answering: return answer(x);
+      case Head::multiple_choice: return choose(x);
+      case Head::none: break;
+    }
+    if (config_.embed_dim) output(last_token(x), "pooler_output", {batch_, config_.hidden_size});
+    output(x, "last_hidden_state", {batch_, length_, config_.hidden_size});
+  }
+
+ private:
+  bool several_rows() const {
+    return config_.head == Head::multiple_choice || config_.has_towers();
+  }
+
+  void output(const OnnxValue& value, const char* name, const OnnxShape& shape) {
+    graph_.output(value, name, shape);
+  }
+
+  /// Declares an input of one number for each token, and returns it as rows [·, n].
+  OnnxValue input(const char* name) {
+    OnnxShape shape{batch_};
+    if (config_.head == Head::multiple_choice) shape.push_back("num_choices");
+    if (config_.has_towers()) shape.push_back(2);
+    shape.push_back(length_);
+    const OnnxValue value = graph_.input(name, OnnxType::i64, shape);
+    if (!several_rows()) return value;
+    const auto module = graph_.enter(name);
+    if (row_shape_.empty()) {
+      const OnnxValue length = graph_("Shape", {value}, {{"start", 2}, {"end", 3}});
+      row_shape_ = graph_("Concat", {graph_.integers({-1}), length}, {{"axis", 0}});
+      choices_ = graph_("Shape", {value}, {{"start", 0}, {"end", 2}});
+    }
+    return graph_("Reshape", {value, row_shape_});
+  }
+
+  /// The encoder: [b, n, hidden].
+  OnnxValue encode() {
+    const auto module = graph_.enter("nystromformer");
+    OnnxValue ids;
+    if (!config_.embed_dim) ids = input("input_ids");
+    const OnnxValue mask = input("attention_mask");
+    std::optional<OnnxAttention> attention;
+    {
+      const auto tokens = graph_.enter("tokens");
+      tokens_ = onnx_tokens(graph_, mask);
+      attention.emplace(modules_, tokens_);
+    }
+    OnnxValue x = config_.embed_dim ? project_features() : embed(ids);
+    for (std::int64_t i = 0; i < config_.num_hidden_layers; ++i) {
+      const auto layer = graph_.enter("encoder.layer." + std::to_string(i));
+      x = block(x, "attention.output", [&](const OnnxValue& y) {
+        const auto self = graph_.enter("attention.self");
+        return (*attention)(y);
+      });
+      x = block(x, "output", [&](const OnnxValue& y) {
+        const OnnxValue wide = modules_.linear(y, "intermediate.dense");
+        const auto intermediate = graph_.enter("intermediate");
+        return modules_.activate(wide);
+      });
+    }
+    return x;
+  }
+
+  OnnxValue embed(const OnnxValue& ids) {
+    const bool typed = config_.type_vocab_size > 1;
+    const OnnxValue types = typed ? input("token_type_ids") : graph_.integer(0);
+    const auto module = graph_.enter("embeddings");
+    OnnxValue x = modules_.embed_words(ids);
+    if (config_.positions == Positions::absolute) {
+      const auto positions = graph_.enter("position_embeddings");
+      const OnnxValue length = graph_("Shape", {ids}, {{"start", 1}, {"end", 2}});
+      const OnnxValue first = graph_.integers({first_position_row});
+      x = graph_("Add",
+                 {x, graph_("Slice", {modules_.parameter("weight"), first,
+                                      graph_("Add", {length, first}), graph_.integers({0})})});
+    }
+    {
+      const auto type_table = graph_.enter("token_type_embeddings");
+      x = graph_("Add", {x, graph_("Gather", {modules_.parameter("weight"), types})});
+    }
+    return modules_.layer_norm(x, "LayerNorm");
+  }
+
+  /// Padding may hold anything.
+  OnnxValue project_features() {
+    const OnnxValue features =
+        graph_.input("features", OnnxType::f32, {batch_, length_, *config_.embed_dim});
+    const auto module = graph_.enter("embeddings");
+    const OnnxValue valid = graph_("Unsqueeze", {tokens_.valid, graph_.integers({2})});
+    return modules_.linear(graph_("Where", {valid, features, graph_.number(0)}), "projection");
+  }
+
+  /// A residual block with its last layer `name`.dense and `name`.LayerNorm.
+  template <class F>
+  OnnxValue block(const OnnxValue& x, const char* name, F&& inner) {
+    const bool pre = config_.norm == Norm::pre;
+    const std::string norm = std::string(name) + ".LayerNorm";
+    const OnnxValue y = inner(pre ? modules_.layer_norm(x, norm) : x);
+    const OnnxValue dense = modules_.linear(y, std::string(name) + ".dense");
+    const auto module = graph_.enter(name);
+    const OnnxValue sum = graph_("Add", {dense, x});
+    return pre ? sum : modules_.layer_norm(sum, "LayerNorm");
+  }
+
+  /// x [b, n, hidden] at one place of the row: [b, hidden].
+  OnnxValue at(const OnnxValue& x, std::int64_t place) {
+    return graph_("Gather", {x, graph_.integer(place)}, {{"axis", 1}});
+  }
+
+  /// Σ weights x over the positions, for weights [b, n] f32: [b, hidden].
+  OnnxValue weighted_sum(const OnnxValue& weights, const OnnxValue& x) {
+    const OnnxValue row = graph_("Unsqueeze", {weights, graph_.integers({1})});
+    return graph_("Squeeze", {graph_("MatMul", {row, x}), graph_.integers({1})});
+  }
+
+  /// The last token of each row; 0 for a row without any.
+  OnnxValue last_token(const OnnxValue& x) {
+    const OnnxValue last = graph_("Equal", {tokens_.places, tokens_.count});
+    const OnnxValue token = graph_("And", {last, tokens_.valid});
+    return weighted_sum(graph_("Cast", {token}, {{"to", static_cast<std::int64_t>(OnnxType::f32)}}),
+                        x);
+  }
+
+  OnnxValue mean_token(const OnnxValue& x) {
+    const OnnxValue count = graph_("Cast", {graph_("Max", {tokens_.count, graph_.integer(1)})},
+                                   {{"to", static_cast<std::int64_t>(OnnxType::f32)}});
+    return weighted_sum(graph_("Div", {tokens_.ones, count}), x);
+  }
+
+  void masked_lm(OnnxValue x) {
+    const auto module = graph_.enter("cls.predictions");
+    x = modules_.linear(x, "transform.dense");
+    {
+      const auto transform = graph_.enter("transform");
+      x = modules_.layer_norm(modules_.activate(x), "LayerNorm");
+    }
+    {
+      const auto decoder = graph_.enter("decoder");
+      x = modules_.decode_words(x);
+    }
+    output(graph_("Add", {x, modules_.parameter("bias")}), "logits",
+           {batch_, length_, config_.vocab_size});
+  }
+
+  /// [a, b, a ∘ b, a − b] of the two rows of each sample.
+  OnnxValue tower_features(const OnnxValue& rows) {
+    const OnnxValue pairs =
+        graph_("Reshape", {rows, graph_.integers({-1, 2, config_.hidden_size})});
+    const OnnxValue a = at(pairs, 0), b = at(pairs, 1);
+    return graph_("Concat", {a, b, graph_("Mul", {a, b}), graph_("Sub", {a, b})}, {{"axis", 1}});
+  }
+
+  void classify(const OnnxValue& x) {
+    const auto module = graph_.enter("classifier");
+    OnnxValue pooled = config_.pooling == Pooling::mean ? mean_token(x)
+                       : config_.embed_dim              ? last_token(x)
+                                                        : at(x, 0);
+    if (config_.has_towers()) pooled = tower_features(pooled);
+    const OnnxValue y = modules_.activate(modules_.linear(pooled, "dense"));
+    output(modules_.linear(y, "out_proj"), "logits", {batch_, config_.num_labels()});
+  }
+
+  void answer(const OnnxValue& x) {
+    const OnnxValue both = modules_.linear(x, "qa_outputs");
+    const auto module = graph_.enter("qa_outputs");
+    for (const auto& [place, name] : {std::pair(0, "start_logits"), std::pair(1, "end_logits")})
+      output(graph_("Gather", {both, graph_.integer(place)}, {{"axis", 2}}), name,
+             {batch_, length_});
+  }
+
+  void choose(const OnnxValue& x) {
+    const OnnxValue y = modules_.linear(at(x, 0), "pre_classifier");
+    const OnnxValue scores = modules_.linear(graph_("Relu", {y}), "classifier");
+    output(graph_("Reshape", {scores, choices_}), "logits", {batch_, "num_choices"});
+  }
+
+  OnnxModules modules_;
+  OnnxGraph& graph_;
+  const ModelConfig& config_;
+  const OnnxDimension batch_ = "batch_size";
+  const OnnxDimension length_ =
+      config_.fixed_length() ? OnnxDimension(*config_.fixed_length()) : "sequence_length";
+  OnnxTokens tokens_;
+  // Where a sample has several rows: [-1, n], and [b, choices].
+  OnnxValue row_shape_, choices_;
+};
+
+}  // namespace
+
+std::string onnx_obstacle(const ModelConfig& config) {
+  const AttentionConfig& attention = config.attention;
+  if (attention.kind == AttentionKind::reformer)
+    return "attention.kind is reformer, which sorts tokens by random hashes, and ONNX has no "
+           "stable sort; export the model without ONNX";
+  const bool exact_case = attention.semantics == Semantics::transformers && !config.fixed_length();
+  if (attention.kind == AttentionKind::nystrom && attention.inverse == Inverse::exact &&
+      !exact_case)
+    return "attention.inverse is exact, and ONNX has no singular value decomposition; --set "
+           "model.attention.inverse=iterative exports the model with the iterative inverse";
+  return "";
+}
+
+void write_onnx(const Model& model, const std::filesystem::path& folder,
+                const OnnxOptions& options) {
+  const std::string obstacle = onnx_obstacle(model.config());
+  require_input(obstacle.empty(), "cannot be written as ONNX: {}", obstacle);
+  OnnxGraph graph("nystromformer",
+                  fmt::format("{}, written by nystrom. attention_mask is 1 at tokens and 0 at "
+                              "padding.",
+                              enum_name(model.config().head)));
+  OnnxWriter({graph, model, options.int8}).write();
+  graph.save(folder / (options.int8 ? "model_int8.onnx" : "model.onnx"), options.max_bytes);
+}
+
+}  // namespace nystrom

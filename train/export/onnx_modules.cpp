@@ -1,0 +1,92 @@
+#include "train/export/onnx_modules.h"
+
+#include <cmath>
+
+#include "train/export/onnx_int8.h"
+
+namespace nystrom {
+namespace {
+
+constexpr const char* words_name = "nystromformer.embeddings.word_embeddings.weight";
+
+std::vector<std::int64_t> sizes_of(const Tensor& tensor) {
+  std::vector<std::int64_t> sizes;
+  for (int i = 0; i < tensor.rank(); ++i) sizes.push_back(tensor.dim(i));
+  return sizes;
+}
+
+OnnxValue f32_weight(OnnxGraph& graph, const std::string& name, const Tensor& values) {
+  return graph.has_weight(name)
+             ? name
+             : graph.weight(name, OnnxType::f32, sizes_of(values), f32_bytes(values));
+}
+
+/// x (1 + erf(x / √2)) / 2.
+OnnxValue gelu(OnnxGraph& graph, const OnnxValue& x) {
+  const OnnxValue erf = graph("Erf", {graph("Div", {x, graph.number(std::sqrt(2.0))})});
+  const OnnxValue twice = graph("Mul", {x, graph("Add", {erf, graph.number(1)})});
+  return graph("Mul", {twice, graph.number(0.5)});
+}
+
+/// x (1 + tanh(√(2/π) (x + 0.044715 x³))) / 2, in the order that runtimes know as one operator.
+OnnxValue gelu_new(OnnxGraph& graph, const OnnxValue& x) {
+  const OnnxValue cube = graph("Pow", {x, graph.number(3)});
+  const OnnxValue sum = graph("Add", {x, graph("Mul", {cube, graph.number(0.044715)})});
+  const OnnxValue tanh = graph("Tanh", {graph("Mul", {sum, graph.number(0.7978845608028654)})});
+  const OnnxValue half = graph("Mul", {x, graph.number(0.5)});
+  return graph("Mul", {half, graph("Add", {tanh, graph.number(1)})});
+}
+
+}  // namespace
+
+Tensor f32_values(const Model& model, const std::string& name) {
+  return model.parameters().master(name).to(cpu_device).contiguous().cast(DType::f32);
+}
+
+std::string f32_bytes(const Tensor& values) {
+  return {reinterpret_cast<const char*>(values.data<float>()),
+          static_cast<std::size_t>(values.bytes())};
+}
+
+OnnxValue OnnxModules::parameter(std::string_view name) {
+  return f32_weight(graph, graph.path(name), f32_values(model, graph.path(name)));
+}
+
+OnnxValue OnnxModules::linear(const OnnxValue& x, std::string_view name) {
+  const auto module = graph.enter(name);
+  const std::string weight = graph.path("weight");
+  const auto transposed = [&] { return f32_values(model, weight).transpose(0, 1).contiguous(); };
+  const OnnxValue y = int8 ? int8_linear(*this, x, weight)
+                      : graph.has_weight(weight)
+                          ? graph("MatMul", {x, weight})
+                          : graph("MatMul", {x, f32_weight(graph, weight, transposed())});
+  return graph("Add", {y, parameter("bias")});
+}
+
+OnnxValue OnnxModules::layer_norm(const OnnxValue& x, std::string_view name) {
+  const auto module = graph.enter(name);
+  return graph("LayerNormalization", {x, parameter("weight"), parameter("bias")},
+               {{"axis", -1}, {"epsilon", model.config().layer_norm_eps}});
+}
+
+OnnxValue OnnxModules::activate(const OnnxValue& x) {
+  switch (model.config().hidden_act) {
+    case Activation::gelu: return gelu(graph, x);
+    case Activation::gelu_new: return gelu_new(graph, x);
+    case Activation::relu: return graph("Relu", {x});
+  }
+  return x;
+}
+
+OnnxValue OnnxModules::embed_words(const OnnxValue& ids) {
+  const auto module = graph.enter("word_embeddings");
+  return int8 ? int8_rows(*this, ids, words_name) : graph("Gather", {parameter("weight"), ids});
+}
+
+OnnxValue OnnxModules::decode_words(const OnnxValue& x) {
+  if (int8) return int8_decode(*this, x, words_name);
+  return graph("MatMul",
+               {x, graph("Transpose", {words_name}, {{"perm", std::vector<std::int64_t>{1, 0}}})});
+}
+
+}  // namespace nystrom
