@@ -281,6 +281,17 @@ def run_model(model, batch, dtype):
     return {name: value.detach() for name, value in results.items()}
 
 
+def at_tokens(name, value, mask):
+    """What to compare of an output: its vectors at tokens, if it has one for each position."""
+    by_token = name in ("last_hidden_state", "start_logits", "end_logits") or (
+        name == "logits" and mask is not None and value.shape[:2] == mask.shape
+    )
+    if mask is None or not by_token:
+        return value.double()
+    rows = mask.reshape(-1, mask.shape[-1]).bool()
+    return value.double().reshape(*rows.shape, *value.shape[rows.ndim :])[rows]
+
+
 def deviations(expected, got, mask):
     """The largest differences of outputs and of gradients, relative to a tensor's largest entry;
     only at tokens where a tensor has a vector for each position."""
@@ -288,14 +299,7 @@ def deviations(expected, got, mask):
     gradients = [value.abs().max().item() for name, value in expected.items() if "grad." in name]
     steepest = max([1.0, *gradients])
     for name, value in expected.items():
-        value, other = value.double(), got[name].double()
-        by_token = name in ("last_hidden_state", "start_logits", "end_logits") or (
-            name == "logits" and mask is not None and value.shape[:2] == mask.shape
-        )
-        if mask is not None and by_token:
-            rows = mask.reshape(-1, mask.shape[-1]).bool()
-            value = value.reshape(*rows.shape, *value.shape[rows.ndim :])[rows]
-            other = other.reshape(*rows.shape, *other.shape[rows.ndim :])[rows]
+        value, other = (at_tokens(name, x, mask) for x in (value, got[name]))
         kind = "gradients" if name.startswith("grad.") else "outputs"
         largest = value.abs().max().item()
         if largest < NOISE * (steepest if kind == "gradients" else 1):
