@@ -1,6 +1,6 @@
 """Compares ONNX files in ONNX Runtime with `nystrom forward`.
 
-usage: check_onnx.py [--program build/release/nystrom] [--tool build/release/onnx_tool] [CASE ...]
+usage: check_onnx.py [--program build/release/nystrom] [CASE ...]
 
 Models of every option and head are those of check_modeling.py, and so are batches: unequal rows,
 holes, one token, fewer tokens than landmarks, full rows. Added are rows longer than the longest
@@ -34,7 +34,7 @@ from check_modeling import (
     suits,
 )
 
-FILES = ("model.onnx", "model_int8.onnx")
+FILES = ("onnx/model.onnx", "onnx/model_int8.onnx")
 NO_INVERSE = "attention.inverse is exact, and ONNX has no singular value decomposition"
 NO_SORT = "attention.kind is reformer, which sorts tokens by random hashes"
 REFUSED = {
@@ -91,26 +91,28 @@ def compare(session, batch, expected, largest, worst):
         worst[name] = max(worst.get(name, 0), (ours - theirs).abs().max().item())
 
 
-def check_head(arguments, folder, name, head):
+def check_head(program, folder, name, head):
     """The largest differences of both files, and the number of nodes; or why there is no file."""
-    result = subprocess.run([arguments.tool, folder, folder], capture_output=True, text=True)
+    out = folder / "exported"
+    command = [program, "export", folder, out, "--onnx", "int8", "--quiet"]
+    result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode != 0:
-        return result.stderr.strip()
-    sessions = [make_session(folder / file) for file in FILES]
+        return result.stderr.removeprefix(f"nystrom: {folder}: ").strip()
+    sessions = [make_session(out / file) for file in FILES]
     largest, worst = {}, [{} for _ in sessions]
     for batch in padded_batches(name, head):
-        expected = run_program(arguments.program, folder, batch)
+        expected = run_program(program, folder, batch)
         for session, found in zip(sessions, worst):
             compare(session, batch, expected, largest, found)
-    nodes = len(onnx.load(folder / FILES[0]).graph.node)
+    nodes = len(onnx.load(out / FILES[0]).graph.node)
     return [max(found[key] / largest[key] for key in found) for found in worst], nodes
 
 
-def check_option(check, arguments, scratch, name):
+def check_option(check, program, scratch, name):
     heads = [head for head in HEADS if suits(name, head)]
     worst, most = [0.0, 0.0], 0
     for head in heads:
-        found = check_head(arguments, make_folder(scratch, name, head), name, head)
+        found = check_head(program, make_folder(scratch, name, head), name, head)
         if isinstance(found, str):
             expected = "cannot be written as ONNX: " + REFUSED.get(name, "(nothing)")
             return check(found.startswith(expected), f"{name}: {found}")
@@ -126,7 +128,6 @@ def main():
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--program", default=ROOT / "build/release/nystrom")
-    parser.add_argument("--tool", default=ROOT / "build/release/onnx_tool")
     parser.add_argument("cases", nargs="*", metavar="CASE", help=", ".join(OPTIONS))
     arguments = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
@@ -137,7 +138,7 @@ def main():
     check = Checks()
     with tempfile.TemporaryDirectory() as temporary:
         for name in arguments.cases or OPTIONS:
-            check_option(check, arguments, Path(temporary), name)
+            check_option(check, arguments.program, Path(temporary), name)
     return 1 if check.failed else 0
 
 

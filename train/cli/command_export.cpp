@@ -18,7 +18,7 @@ using Json = nlohmann::ordered_json;
 
 struct ExportCommand {
   CommonOptions common;
-  std::string model, folder, attention, pooling, format = "nystrom";
+  std::string model, folder, attention, pooling, format = "nystrom", onnx = "none";
   std::vector<std::string> text;
   bool verify = false, json = false;
 };
@@ -80,7 +80,8 @@ void run(const ExportCommand& options) {
   const ModelFolder source = open_model_folder(options.model, options.common.overrides, log);
   ExportOptions export_options{.format = value_named<ExportFormat>(options.format),
                                .softmax = options.attention == "softmax",
-                               .verify = options.verify};
+                               .verify = options.verify,
+                               .onnx = value_named<OnnxExport>(options.onnx)};
   if (!options.pooling.empty())
     export_options.sentence_transformers = value_named<SentencePooling>(options.pooling);
   const ExportResult result = export_model(source, options.folder, export_options, log);
@@ -125,6 +126,13 @@ Command add_export_command(CLI::App& app) {
       ->add_option("--sentence-transformers", options->pooling,
                    "mean|cls: how a text becomes one vector; adds the files of that library")
       ->check(CLI::IsMember(names_of<SentencePooling>()));
+  command
+      ->add_option("--onnx", options->onnx,
+                   "also write onnx/model.onnx; int8: and onnx/model_int8.onnx, a quarter of its "
+                   "size, whose results are rounded")
+      ->expected(0, 1)
+      ->default_str("f32")
+      ->check(CLI::IsMember(names_of<OnnxExport>()));
   command->add_flag(
       "--verify", options->verify,
       "read the folder back and measure loss or metric on real text; where transformers runs its "

@@ -10,6 +10,7 @@
 #include "core/check.h"
 #include "train/export/model_card.h"
 #include "train/export/model_classes.h"
+#include "train/export/onnx_model.h"
 #include "train/formats/hf_config.h"
 
 namespace nystrom {
@@ -32,8 +33,9 @@ std::vector<NamedTensor> f32_weights(const Model& model, const ModelConfig& expo
 
 std::vector<std::string> names_in(const fs::path& folder) {
   std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(folder))
-    names.push_back(entry.path().filename().string());
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (!entry.is_directory()) names.push_back(fs::relative(entry.path(), folder).string());
+  }
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -43,6 +45,12 @@ std::vector<std::string> names_in(const fs::path& folder) {
 std::span<const EnumName<ExportFormat>> enum_names(ExportFormat) {
   static constexpr EnumName<ExportFormat> names[] = {{ExportFormat::nystrom, "nystrom"},
                                                      {ExportFormat::transformers, "transformers"}};
+  return names;
+}
+
+std::span<const EnumName<OnnxExport>> enum_names(OnnxExport) {
+  static constexpr EnumName<OnnxExport> names[] = {
+      {OnnxExport::none, "none"}, {OnnxExport::f32, "f32"}, {OnnxExport::int8, "int8"}};
   return names;
 }
 
@@ -135,12 +143,30 @@ void write_model(const fs::path& folder, const Model& model, const ModelConfig& 
   if (classes) write_model_classes(folder);
 }
 
+/// Writes the ONNX files of `model`, which was read from `source`.
+void write_onnx_files(const fs::path& folder, const Model& model, const ModelFolder& source,
+                      const ExportOptions& options) {
+  if (options.onnx == OnnxExport::none) return;
+  if (options.softmax && model.config().attention.kind != AttentionKind::softmax) {
+    ModelConfig exact = source.config;
+    exact.attention.kind = AttentionKind::softmax;
+    const auto loaded = load_model(source.path, exact, DType::f32, StoreMode::inference);
+    return write_onnx_files(folder, *loaded, source, options);
+  }
+  make_folders(folder);
+  write_onnx(model, folder);
+  if (options.onnx == OnnxExport::int8) write_onnx(model, folder, {.int8 = true});
+}
+
 }  // namespace
 
 ExportResult export_model(const ModelFolder& source, const fs::path& folder,
                           const ExportOptions& options, Log& log) {
   ModelConfig config = with_context(printable_path(source.path),
                                     [&] { return exported_config(source.config, options); });
+  const std::string obstacle = options.onnx == OnnxExport::none ? "" : onnx_obstacle(config);
+  require_input(obstacle.empty(), "{}: cannot be written as ONNX: {}", printable_path(source.path),
+                obstacle);
   const fs::path place = require_empty_target(folder);  // before the weights are read
   const auto loaded = load_model(source.path, source.config, DType::f32, StoreMode::inference);
   const Model& model = *loaded;
@@ -157,6 +183,7 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder,
                 printable_path(source.path));
   NewFolder written(place);
   write_model(written.path(), model, config, options.format);
+  write_onnx_files(written.path() / "onnx", model, source, options);
   ModelCard card;
   card.title = place.filename().string();
   card.config = config;

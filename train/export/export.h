@@ -23,6 +23,11 @@ enum class ExportFormat {
 
 std::span<const EnumName<ExportFormat>> enum_names(ExportFormat);
 
+/// The ONNX files of an export: none, onnx/model.onnx, or that and onnx/model_int8.onnx.
+enum class OnnxExport { none, f32, int8 };
+
+std::span<const EnumName<OnnxExport>> enum_names(OnnxExport);
+
 /// The options of an export.
 struct ExportOptions {
   ExportFormat format = ExportFormat::nystrom;
@@ -32,12 +37,13 @@ struct ExportOptions {
   /// Reads the folder back and compares it. Where transformers runs its own classes, measures their
   /// differences and adds them to the card.
   bool verify = false;
+  OnnxExport onnx = OnnxExport::none;
 };
 
 /// The result of an export.
 struct ExportResult {
   std::int64_t parameters = 0;
-  std::vector<std::string> files;  ///< names, sorted
+  std::vector<std::string> files;  ///< paths in the folder, sorted
   /// Of transformers' own classes; empty without verify, and for a folder with model_classes.
   std::vector<ExportDifference> differences;
 };
@@ -45,10 +51,10 @@ struct ExportResult {
 /// Exports `source` into `folder`, which must not exist or be empty; its parents are created. All
 /// files are written into a folder beside it, which is renamed at the end and removed after an
 /// error. `log` and the card describe the differences of transformers' own classes. Throws an
-/// InputError for models that the format cannot represent (see exported_config), for a tokenizer
-/// with more tokens than the model has rows, for sentence_transformers without a tokenizer, and
-/// when the system refuses. Throws an Error when files that are read back differ from the written
-/// ones.
+/// InputError for models that the format cannot represent (see exported_config, onnx_obstacle), for
+/// a tokenizer with more tokens than the model has rows, for sentence_transformers without a
+/// tokenizer, and when the system refuses. Throws an Error when files that are read back differ
+/// from the written ones.
 ExportResult export_model(const ModelFolder& source, const std::filesystem::path& folder,
                           const ExportOptions& options, Log& log);
 

@@ -9,8 +9,8 @@
 #include <set>
 
 #include "data/tokenizers/protobuf_reader.h"
-#include "tests/support/models.h"
 #include "tests/support/run_program.h"
+#include "tests/train/export/export_fixture.h"
 
 namespace nystrom::testing {
 namespace {
@@ -78,12 +78,6 @@ struct OnnxFile {
   std::string bytes_;
 };
 
-ModelConfig masked_lm() {
-  ModelConfig config = tiny_config();
-  config.head = Head::masked_lm;
-  return config;
-}
-
 class OnnxTest : public ::testing::Test {
  protected:
   fs::path write(const ModelConfig& config, const OnnxOptions& options = {}) {
@@ -140,14 +134,14 @@ TEST_F(OnnxTest, LibonnxAcceptsEveryOption) {
 }
 
 TEST_F(OnnxTest, TheCheckFindsErrors) {
-  std::string bytes = read_bytes(write(masked_lm()));
+  std::string bytes = read_bytes(write(masked_lm_config()));
   bytes.replace(bytes.find("LayerNormalization\x2a"), 5, "Later");
   write_bytes(folder_ / "other.onnx", bytes);
   EXPECT_NE(check("other.onnx").find("LaterNormalization"), std::string::npos);
 }
 
 TEST_F(OnnxTest, NodesHaveTheNamesOfModules) {
-  const OnnxFile file(write(masked_lm()));
+  const OnnxFile file(write(masked_lm_config()));
   const std::set<std::string> names(file.nodes.begin(), file.nodes.end());
   EXPECT_EQ(names.size(), file.nodes.size()) << "each is unique";
   for (const char* name :
@@ -165,7 +159,7 @@ TEST_F(OnnxTest, NodesHaveTheNamesOfModules) {
 }
 
 TEST_F(OnnxTest, EveryParameterIsStoredOnceAndNothingElseOfItsSize) {
-  const ModelConfig config = masked_lm();
+  const ModelConfig config = masked_lm_config();
   const OnnxFile file(write(config));
   std::int64_t stored = 0;
   for (const auto& [name, tensor] : file.weights) {
@@ -183,7 +177,7 @@ TEST_F(OnnxTest, EveryParameterIsStoredOnceAndNothingElseOfItsSize) {
 }
 
 TEST_F(OnnxTest, UnusedNodesAreLeftOut) {
-  ModelConfig config = masked_lm();
+  ModelConfig config = masked_lm_config();
   config.attention.kind = AttentionKind::softmax;
   config.attention.conv_kernel_size.reset();
   const OnnxFile file(write(config));
@@ -191,7 +185,7 @@ TEST_F(OnnxTest, UnusedNodesAreLeftOut) {
 }
 
 TEST_F(OnnxTest, LargeWeightsAreBesideTheFile) {
-  ModelConfig config = masked_lm();
+  ModelConfig config = masked_lm_config();
   config.vocab_size = 300;
   const OnnxFile whole(write(config));
   EXPECT_FALSE(fs::exists(folder_ / "model.onnx_data"));
@@ -217,7 +211,7 @@ TEST_F(OnnxTest, LargeWeightsAreBesideTheFile) {
 }
 
 TEST_F(OnnxTest, Int8RoundsEveryOutputChannelByItself) {
-  const ModelConfig config = masked_lm();
+  const ModelConfig config = masked_lm_config();
   const auto model = make_model(config, DType::f32);
   const OnnxFile file(write(config, {.int8 = true}));
   for (const auto& [name, transposed] :
@@ -246,13 +240,13 @@ TEST_F(OnnxTest, Int8RoundsEveryOutputChannelByItself) {
 
 TEST_F(OnnxTest, TheSameModelGivesTheSameBytes) {
   for (const bool int8 : {false, true}) {
-    const std::string first = read_bytes(write(masked_lm(), {.int8 = int8}));
-    EXPECT_EQ(read_bytes(write(masked_lm(), {.int8 = int8})), first);
+    const std::string first = read_bytes(write(masked_lm_config(), {.int8 = int8}));
+    EXPECT_EQ(read_bytes(write(masked_lm_config(), {.int8 = int8})), first);
   }
 }
 
 TEST_F(OnnxTest, WhatOnnxCannotExpressIsRefused) {
-  ModelConfig config = masked_lm();
+  ModelConfig config = masked_lm_config();
   EXPECT_EQ(onnx_obstacle(config), "");
   config.attention.inverse = Inverse::exact;
   EXPECT_EQ(input_error([&] { write(config); }),
@@ -270,6 +264,48 @@ TEST_F(OnnxTest, WhatOnnxCannotExpressIsRefused) {
   config.segment_means_seq_len = config.attention.num_landmarks;
   EXPECT_EQ(onnx_obstacle(config), "") << "nor has the exact case";
   EXPECT_TRUE(fs::is_empty(folder_.path()));
+}
+
+// ---- nystrom export --onnx ----------------------------------------------------------------------
+
+class OnnxExportTest : public ExportTest {};
+
+TEST_F(OnnxExportTest, FilesStandInAFolderOfTheExport) {
+  write_model(masked_lm_config());
+  const std::pair<const char*, Names> cases[] = {
+      {"--onnx", {"onnx/model.onnx"}},
+      {"--onnx int8", {"onnx/model.onnx", "onnx/model_int8.onnx"}}};
+  for (const auto& [option, files] : cases) {
+    fs::remove_all(target());
+    const Outcome outcome =
+        run_program(folder_, std::string("export source target --quiet --json ") + option);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    Names written;
+    const auto result = nlohmann::json::parse(outcome.out);
+    for (const std::string name : result["files"]) {
+      if (name.starts_with("onnx")) written.push_back(name);
+    }
+    EXPECT_EQ(written, files);
+    write_onnx(*make_model(masked_lm_config(), DType::f32), folder_.path());
+    EXPECT_EQ(read_bytes(target() / "onnx/model.onnx"), read_bytes(folder_ / "model.onnx"));
+  }
+}
+
+TEST_F(OnnxExportTest, SoftmaxHoldsForTheOnnxFileToo) {
+  ModelConfig config = masked_lm_config();
+  run(write_model(config), {.softmax = true, .onnx = OnnxExport::f32});
+  config.attention.kind = AttentionKind::softmax;
+  write_onnx(*make_model(config, DType::f32), folder_.path());
+  EXPECT_EQ(read_bytes(target() / "onnx/model.onnx"), read_bytes(folder_ / "model.onnx"));
+}
+
+TEST_F(OnnxExportTest, ARefusalComesBeforeAnyFile) {
+  ModelConfig config = masked_lm_config();
+  config.attention.inverse = Inverse::exact;
+  const ModelFolder model = write_model(config);
+  EXPECT_EQ(input_error([&] { run(model, {.onnx = OnnxExport::f32}); }),
+            source().string() + ": cannot be written as ONNX: " + onnx_obstacle(config));
+  EXPECT_EQ(names_below(folder_.path()), Names{"source"});
 }
 
 }  // namespace
