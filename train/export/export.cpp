@@ -189,6 +189,7 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder,
   card.config = config;
   card.parameters = Model(config).parameters().count();
   card.longest = trained_length(source);
+  card.has_onnx = options.onnx != OnnxExport::none;
   card.has_classes = needs_model_classes(config, options.format);
   card.notes = notes_of(source, config, card.has_classes);
   card.has_tokenizer = tokenizer != nullptr;

@@ -212,6 +212,17 @@ std::string in_sentence_transformers(const ModelCard& card) {
       trust(card));
 }
 
+std::string in_onnx_runtime(const ModelCard& card) {
+  if (!card.has_onnx) return "";
+  return fmt::format(
+      "## With ONNX Runtime\n\n"
+      "`onnx/model.onnx` computes the same{}, for any mask and length. Its inputs are {}, "
+      "`attention_mask`{}; its outputs have the names of transformers'.\n\n",
+      card.config.attention.semantics == Semantics::nystrom ? " as nystrom" : " as transformers",
+      card.config.embed_dim ? "`features`" : "`input_ids`",
+      card.config.type_vocab_size > 1 && !card.config.embed_dim ? ", `token_type_ids`" : "");
+}
+
 std::string differences_of(const ModelCard& card) {
   const bool exact = is_exact_in_transformers(card.config);
   if (card.differences.empty()) {
@@ -269,7 +280,7 @@ std::string in_nystrom(const ModelCard& card) {
 
 std::string model_card(const ModelCard& card) {
   return front_matter(card) + what_it_is(card) + in_transformers(card) +
-         in_sentence_transformers(card) + in_nystrom(card);
+         in_sentence_transformers(card) + in_onnx_runtime(card) + in_nystrom(card);
 }
 
 }  // namespace nystrom

@@ -15,6 +15,7 @@ struct ModelCard {
   std::int64_t parameters = 0;
   std::int64_t longest = 0;                   ///< the longest input in tokens
   bool has_classes = false;                   ///< whether the folder has model_classes()
+  bool has_onnx = false;                      ///< whether it has onnx/model.onnx
   bool makes_vectors = false;                 ///< whether it has sentence-transformers' files
   bool has_tokenizer = false;                 ///< whether the folder has a tokenizer
   std::string mask_token;                     ///< its text; empty if there is none

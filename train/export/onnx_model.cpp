@@ -17,6 +17,13 @@ class OnnxWriter {
 
   void write() {
     const OnnxValue x = encode();
+    write_head(x);
+    const OnnxDimension rows = several_rows() ? OnnxDimension("rows") : batch_;
+    output(x, "last_hidden_state", {rows, length_, config_.hidden_size});
+  }
+
+ private:
+  void write_head(const OnnxValue& x) {
     switch (config_.head) {
       case Head::masked_lm: return masked_lm(x);
       case Head::sequence_classification: return classify(x);
@@ -28,10 +35,8 @@ class OnnxWriter {
       case Head::none: break;
     }
     if (config_.embed_dim) output(last_token(x), "pooler_output", {batch_, config_.hidden_size});
-    output(x, "last_hidden_state", {batch_, length_, config_.hidden_size});
   }
 
- private:
   bool several_rows() const {
     return config_.head == Head::multiple_choice || config_.has_towers();
   }

@@ -232,6 +232,12 @@ TEST_F(ExportTest, SentenceTransformersGetsItsFiles) {
   EXPECT_NE(card().find("SentenceTransformer(\".\", trust_remote_code=True)"), std::string::npos);
 }
 
+TEST_F(ExportTest, TheCardNamesTheOnnxFile) {
+  run(write_model(masked_lm_config()), {.onnx = OnnxExport::f32});
+  EXPECT_TRUE(fs::exists(target() / "onnx" / "model.onnx"));
+  EXPECT_NE(card().find("`onnx/model.onnx` computes the same as nystrom"), std::string::npos);
+}
+
 TEST_F(ExportTest, SentenceTransformersNeedsATokenizer) {
   const ModelFolder model = write_model(masked_lm_config());
   EXPECT_EQ(
