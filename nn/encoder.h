@@ -29,15 +29,19 @@ class Embeddings {
   Dropout dropout_;
 };
 
+/// The rows of x [b, n, c] at `positions` [r] i64, indices into the flattened [b · n]: [r, c]; x
+/// itself where they are undefined.
+Var at_positions(const Var& x, const Tensor& positions);
+
 /// One encoder layer, post-LN as BERT's or pre-LN: [b, n, hidden] → [b, n, hidden].
 class EncoderLayer {
  public:
   EncoderLayer(const Scope& scope, const ModelConfig& config);
-  /// The layer's output for x [b, n, hidden], of the same shape.
-  Var operator()(const Var& x, const SequenceMask& mask, const RunContext& run) const;
+  /// The layer's output for x [b, n, hidden], of the same shape. With `positions`, see Encoder.
+  Var operator()(const Var& x, const SequenceMask& mask, const RunContext& run,
+                 const Tensor& positions = {}) const;
 
  private:
-  Var attend(const Var& x, const SequenceMask& mask, const RunContext& run) const;
   Var feed_forward(const Var& x) const;
 
   Norm norm_;
@@ -55,8 +59,11 @@ class EncoderLayer {
 class Encoder {
  public:
   Encoder(const Scope& scope, const ModelConfig& config);
-  /// The last hidden state for `input`, [b, n, hidden].
-  Var operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run) const;
+  /// The last hidden state for `input`, [b, n, hidden]. With `positions` [r] i64, indices into the
+  /// flattened [b · n], only theirs: [r, hidden]. Without dropout the last layer then computes its
+  /// dense layers for these alone.
+  Var operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run,
+                 const Tensor& positions = {}) const;
   /// The embeddings of the encoder.
   const Embeddings& embeddings() const { return embeddings_; }
 

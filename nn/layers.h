@@ -26,6 +26,7 @@ struct RunContext {
   /// Backward calls it when the gradients from slab offset `place` to the end are final for this
   /// pass: layer by layer, the last one first.
   std::function<void(std::int64_t place)> gradients_final = {};
+  bool logits_only = false;  ///< the caller reads no last_hidden_state, which may be left out
 };
 
 /// y = x Wᵀ + b, for x […, in] → […, out].

@@ -15,6 +15,18 @@ Var first_token(const Var& hidden) {
   return reshape(slice(hidden, 1, 0, 1), {hidden.dim(0), hidden.dim(2)});
 }
 
+/// The indices of the first tokens in the flattened [b · n]: [b].
+Tensor first_positions(const SequenceMask& mask) {
+  std::vector<std::int64_t> positions;
+  for (std::int64_t row = 0; row < mask.batch(); ++row) positions.push_back(row * mask.length());
+  return Tensor::from(positions, {mask.batch()});
+}
+
+Var mean_token(const Var& hidden, const SequenceMask& mask) {
+  return reshape(cast(segment_means(hidden, mask.valid(), 1), hidden.dtype()),
+                 {hidden.dim(0), hidden.dim(2)});
+}
+
 }  // namespace
 
 Model::Model(const ModelConfig& config)
@@ -68,16 +80,12 @@ Var Model::last_valid_step(const Var& hidden, const SequenceMask& mask) const {
                      Tensor::from(rows, {mask.batch()}));
 }
 
-Var Model::classify(const ModelOutput& out, const Pass& pass) const {
-  const Var& hidden = out.last_hidden_state;
-  const std::int64_t rows = hidden.dim(0);
-  Var pooled = config_.embed_dim ? out.output : Var();
-  if (config_.pooling == Pooling::mean) {
-    pooled = reshape(cast(segment_means(hidden, pass.mask.valid(), 1), hidden.dtype()),
-                     {rows, hidden.dim(2)});
-  } else if (!config_.embed_dim) {
-    pooled = first_token(hidden);
-  }
+bool Model::reads_first_token() const {
+  return choice_ || (sequence_ && config_.pooling == Pooling::first && !config_.embed_dim);
+}
+
+Var Model::classify(const Var& pooled, const Pass& pass) const {
+  const std::int64_t rows = pooled.dim(0);
   if (!config_.has_towers()) return (*sequence_)(pooled, pass.run);
   // From here on a row is a pair, with the sample id of its first text.
   RunContext run = pass.run;
@@ -90,10 +98,21 @@ Var Model::classify(const ModelOutput& out, const Pass& pass) const {
 ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) const {
   const Pass pass(*this, input, run);
   ModelOutput out;
+  if (run.logits_only && reads_first_token()) {
+    const Var first = encoder_(pass.input, pass.mask, pass.run, first_positions(pass.mask));
+    out.logits = sequence_ ? classify(first, pass) : (*choice_)(first);
+    return out;
+  }
   const Var hidden = out.last_hidden_state = encoder_(pass.input, pass.mask, pass.run);
   if (masked_lm_) out.logits = (*masked_lm_)(hidden);
   if (config_.embed_dim) out.output = last_valid_step(hidden, pass.mask);
-  if (sequence_) out.logits = classify(out, pass);
+  if (sequence_) {
+    const bool means = config_.pooling == Pooling::mean;
+    out.logits = classify(means               ? mean_token(hidden, pass.mask)
+                          : config_.embed_dim ? out.output
+                                              : first_token(hidden),
+                          pass);
+  }
   if (tokens_) out.logits = (*tokens_)(hidden, pass.run);
   if (choice_) out.logits = (*choice_)(first_token(hidden));
   if (questions_) {
@@ -104,21 +123,17 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
   return out;
 }
 
-Var Model::encode_for_masked_lm(const ModelInput& input, const RunContext& run) const {
+Var Model::encode_for_masked_lm(const ModelInput& input, const RunContext& run,
+                                const Tensor& positions) const {
   require(masked_lm_.has_value(), "masked_lm needs a model with the masked-LM head, got {}",
           enum_name(config_.head));
   const Pass pass(*this, input, run);
-  return encoder_(pass.input, pass.mask, pass.run);
-}
-
-Var Model::masked_lm_head(const Var& hidden, const Tensor& positions) const {
-  return (*masked_lm_)(
-      gather_rows(reshape(hidden, {hidden.dim(0) * hidden.dim(1), hidden.dim(2)}), positions));
+  return encoder_(pass.input, pass.mask, pass.run, positions);
 }
 
 Var Model::masked_lm_logits(const ModelInput& input, const Tensor& positions,
                             const RunContext& run) const {
-  return masked_lm_head(encode_for_masked_lm(input, run), positions);
+  return (*masked_lm_)(encode_for_masked_lm(input, run, positions));
 }
 
 MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, double normaliser,
@@ -132,13 +147,21 @@ MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, d
     chosen.push_back(label[i]);
   }
   const Shape count{static_cast<std::int64_t>(rows.size())};
-  const Var hidden = encode_for_masked_lm(input, run);
-  const Var logits = masked_lm_head(hidden, Tensor::from(rows, count));
+  const Tensor positions = Tensor::from(rows, count);
+  Var first, masked;
+  if (sentence_order_) {
+    const Var hidden = encode_for_masked_lm(input, run);
+    first = first_token(hidden);
+    masked = at_positions(hidden, positions);
+  } else {
+    masked = encode_for_masked_lm(input, run, positions);
+  }
+  const Var logits = (*masked_lm_)(masked);
   const Device device = logits.value().device();
   MaskedLmOutput out{{}, Tensor::empty(count, DType::i64, device), Tensor::from(chosen, count)};
   kernels::argmax_rows(logits.value(), out.predictions);
   out.loss = cross_entropy(logits, out.labels, normaliser);
-  if (sentence_order_) out.order_logits = sentence_order_->unrounded(first_token(hidden));
+  if (sentence_order_) out.order_logits = sentence_order_->unrounded(first);
   return out;
 }
 

@@ -60,10 +60,11 @@ class Model {
   struct Pass;
 
   SequenceMask mask_of(const ModelInput& input) const;
-  Var encode_for_masked_lm(const ModelInput& input, const RunContext& run) const;
-  Var masked_lm_head(const Var& hidden, const Tensor& positions) const;
+  Var encode_for_masked_lm(const ModelInput& input, const RunContext& run,
+                           const Tensor& positions = {}) const;
   Var last_valid_step(const Var& hidden, const SequenceMask& mask) const;
-  Var classify(const ModelOutput& out, const Pass& pass) const;
+  bool reads_first_token() const;
+  Var classify(const Var& pooled, const Pass& pass) const;
 
   ModelConfig config_;
   ParameterStore store_;

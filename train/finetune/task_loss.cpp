@@ -18,7 +18,9 @@ Tensor padding_penalty(const Tensor& mask, DType dtype, Device device) {
 }  // namespace
 
 ModelOutput task_output(const Model& model, const Batch& batch, const RunContext& run) {
-  ModelOutput out = model(batch.input, run);
+  RunContext logits = run;
+  logits.logits_only = true;
+  ModelOutput out = model(batch.input, logits);
   if (model.config().head == Head::multiple_choice)
     out.logits = reshape(out.logits, {out.logits.dim(0) / batch.choices, batch.choices});
   return out;
@@ -26,7 +28,7 @@ ModelOutput task_output(const Model& model, const Batch& batch, const RunContext
 
 Var task_loss(const ModelConfig& config, TaskTarget target, const ModelOutput& out,
               const Batch& batch, double normaliser) {
-  const Device device = out.last_hidden_state.value().device();
+  const Device device = (out.logits.defined() ? out.logits : out.start_logits).value().device();
   switch (target) {
     case TaskTarget::classes:
     case TaskTarget::word_classes:
