@@ -1,26 +1,26 @@
 """Fine-tunes one model with `nystrom finetune` and with transformers and PyTorch, and prints their
 metrics beside each other.
 
-    nystrom export runs/small exported                    # the folder that transformers starts
-    from; --attention softmax: see below build/interop/bin/python bench/compare_finetune.py --config
-    my.yaml --model exported --threads 1
+    nystrom export runs/small exported --format transformers    # --attention softmax: see below
+    build/interop/bin/python bench/compare_finetune.py --config my.yaml --model exported --threads 1
 
-Run from the repository's root; needs build/release/nystrom, transformers 4.57.1, scikit-learn,
-scipy (build/interop has them) and no network. my.yaml is a run of kind classification or regression
-whose model.from is the model that was exported, so that both begin with the same encoder. A run
-that is finished already is not repeated. Both have the settings of my.yaml: files, labels, length,
+The other side is transformers' own class, hence --format transformers. Run from the repository's
+root; needs build/release/nystrom, transformers 4.57.1, scikit-learn, scipy (build/interop has them)
+and no network. my.yaml is a run of kind classification or regression whose model.from is the model
+that was exported, so that both begin with the same encoder. A run that is finished already is not
+repeated. Both have the settings of my.yaml: files, labels, length,
 batch, epochs, AdamW, clipping, warm-up, dropout, dtype (bf16 is autocast in PyTorch), evaluation
 after as many steps, early stop, and the best evaluation counts. They differ in what is drawn (fresh
 head, order, dropout): take --seeds 3 before you read anything into tenths.
 
 Each side computes attention in its own way, as its users would run it:
 
-  ours          what my.yaml says; padding changes nothing. transformers  what the folder says.
-  Exported with `--attention softmax` (segment_means_seq_len == num_landmarks): exact attention,
-  rows padded
-                to the longest of their micro-batch. Exported without: Nyström attention at
-                data.sequence_length, every row padded to that (nothing else works there), with
-                landmarks that are means over padding too. The convolution sees padding in both.
+  ours          what my.yaml says; padding changes nothing.
+  transformers  what the folder says. Exported with `--attention softmax` (segment_means_seq_len ==
+                num_landmarks): exact attention, rows padded to the longest of their micro-batch.
+                Exported without: Nyström attention at data.sequence_length, every row padded to
+                that (nothing else works there), with landmarks that are means over padding too.
+                The convolution sees padding in both.
 
 The fair pair is therefore exact with exact: `model.attention.kind: softmax` in my.yaml, or texts
 that all have at most num_landmarks tokens, which nystrom gives exact attention, beside a folder
@@ -51,7 +51,7 @@ def parse_arguments() -> argparse.Namespace:
         "--model",
         type=Path,
         required=True,
-        help="folder that `nystrom export` made of the run's model.from",
+        help="folder that `nystrom export --format transformers` made of the run's model.from",
     )
     parser.add_argument(
         "--set",
