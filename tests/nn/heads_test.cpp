@@ -45,6 +45,64 @@ std::vector<double> text_logits(const std::vector<std::string>& rows,
   return (*model)(input_of(config, {rows, sequences, filler}), run).logits.value().to_doubles();
 }
 
+// ---- Some positions only ------------------------------------------------------------------------
+
+const Layout unequal{{"1111111", "1110000", "1011000"}, {}, 0};
+
+/// The last layer then computes the tokens alone that the head reads.
+TEST(LogitsOnly, EqualThoseOfAllPositions) {
+  for (const Head head : {Head::sequence_classification, Head::multiple_choice,
+                          Head::token_classification, Head::question_answering}) {
+    for (const Norm norm : {Norm::post, Norm::pre}) {
+      SCOPED_TRACE(enum_name(head));
+      ModelConfig config = tiny_config();
+      config.head = head;
+      config.norm = norm;
+      const auto model = make_model(config, DType::f64);
+      const ModelInput input = input_of(config, unequal);
+      RunContext run;
+      const ModelOutput all = (*model)(input, run);
+      run.logits_only = true;
+      const ModelOutput some = (*model)(input, run);
+      const bool questions = head == Head::question_answering;
+      expect_near((questions ? some.start_logits : some.logits).value().to_doubles(),
+                  (questions ? all.start_logits : all.logits).value().to_doubles());
+    }
+  }
+}
+
+TEST(LogitsOnly, MaskedTokensEqualThoseOfAllPositions) {
+  for (const Norm norm : {Norm::post, Norm::pre}) {
+    ModelConfig config = tiny_config();
+    config.head = Head::masked_lm;
+    config.norm = norm;
+    const auto model = make_model(config, DType::f64);
+    const ModelInput input = input_of(config, unequal);
+    const Tensor all = (*model)(input).logits.value();
+    for (const std::int64_t place : {0, 5, 9}) {
+      const Tensor one =
+          model->masked_lm_logits(input, Tensor::from(std::vector{place}, {1})).value();
+      expect_near(one.to_doubles(),
+                  all.reshape({21, config.vocab_size}).slice(0, place, place + 1).to_doubles());
+    }
+  }
+}
+
+TEST(LogitsOnly, GradientsEqualThoseOfAllPositions) {
+  ModelConfig config = tiny_config();
+  config.head = Head::sequence_classification;
+  const auto gradient = [&](bool logits_only) {
+    const auto model = make_model(config, DType::f64);
+    RunContext run;
+    run.logits_only = logits_only;
+    Tape tape;
+    tape.backward(sum((*model)(input_of(config, unequal), run).logits));
+    return model->parameters().gradients().to_doubles();
+  };
+  const std::vector<double> all = gradient(false);
+  expect_near(gradient(true), all);
+}
+
 TEST(MeanPooling, DependsOnNoPadding) {
   expect_near(text_logits({"111110"}, {4}, 1, Pairs::joined),
               text_logits({"11111"}, {4}, 0, Pairs::joined));

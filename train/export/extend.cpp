@@ -113,9 +113,6 @@ ExtendResult write_extended(const ModelFolder& source, const ExtendOptions& opti
     log.say(fmt::format("note: {} has no tokenizer, so neither has {}", printable_path(source.path),
                         printable_path(folder)));
   }
-  const std::string obstacle = export_obstacle(model->config(), false);
-  if (!obstacle.empty())
-    log.say(fmt::format("note: transformers cannot run this model: {}", obstacle));
   written.commit();
   return {model->parameters().count(), model->config().attention.num_landmarks};
 }

@@ -42,8 +42,8 @@ struct ExtendResult {
   std::int64_t parameters = 0, landmarks = 0;
 };
 /// Writes the extended model and the tokenizer of `source` into `folder`, which must not exist or
-/// be empty. The folder has the form of a checkpoint, for model.from, and is complete or absent. If
-/// transformers cannot run the model, `log` gets the reason.
+/// be empty. The folder has the form of a checkpoint, for model.from, and is complete or absent.
+/// `log` hears of a missing tokenizer.
 ExtendResult write_extended(const ModelFolder& source, const ExtendOptions& options,
                             const std::filesystem::path& folder, Log& log);
 
