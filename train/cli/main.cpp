@@ -1,5 +1,6 @@
 // The program parses the command line, runs one subcommand, and reports an error as a message and
 // an exit code.
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <CLI/App.hpp>
@@ -290,6 +291,7 @@ void with_processes(const CommonOptions& options,
 int main(int argc, char** argv) {
   using namespace nystrom;
   restart_with_short_spin(argv);
+  ::prctl(PR_SET_NAME, "nystrom");  // after a restart ps and top would show "exe"
   // A command has nothing to save until it constructs StopSignals. Ignored signals stay ignored.
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1})
     if (std::signal(signal, [](int) { std::_Exit(interrupted); }) == SIG_IGN)
