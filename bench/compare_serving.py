@@ -14,11 +14,11 @@ Needs the environment of `./dev test-interop`; no network. The contestants:
     openvino       onnx/model.onnx in OpenVINO
 
 Each reads the same texts of one length from a file, makes tokens of them, and computes labels in
-batches of 16. Weights are random: they do not change the work. A measurement is a process of its
-own. Its loading and its first batch are not counted; for `nystrom predict` that is the time of a
-run with one batch. The contestants alternate, and a matrix product is timed before and after each:
-where one takes more than 10 % longer than the fastest so far, the machine was busy, and the
-measurement is repeated."""
+batches of 16, or of fewer texts if they have more than 512 tokens. Weights are random: they do not
+change the work. A measurement is a process of its own. Its loading and its first batch are not
+counted; for `nystrom predict` that is the time of a run with one batch. The contestants alternate.
+A matrix product is timed before and after each: where one takes more than 10 % longer than the
+fastest so far, the machine was busy, and the measurement is repeated."""
 
 import argparse
 import json
@@ -39,7 +39,12 @@ MODELS = {
     "small": {"hidden_size": 768, "num_hidden_layers": 4, "num_attention_heads": 12},
     "base": {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12},
 }
-BATCH, LABELS, BUSY, MAX_REPEATS = 16, 2, 1.1, 8
+MAX_BATCH, BATCH_TOKENS, LABELS = 16, 8192, 2
+BUSY, MAX_REPEATS = 1.1, 8
+
+
+def batch_of(length):
+    return max(1, min(MAX_BATCH, BATCH_TOKENS // length))
 
 
 def texts_of(folder, length, count):
@@ -111,11 +116,11 @@ def time_program(arguments, extra):
     texts = arguments.texts.read_text().splitlines()
     with tempfile.TemporaryDirectory() as folder:
         first = Path(folder) / "first.txt"
-        first.write_text("".join(text + "\n" for text in texts[:BATCH]))
+        first.write_text("".join(text + "\n" for text in texts[: arguments.batch]))
         command = [arguments.nystrom, "predict", arguments.folder, "--quiet", "--json", *extra]
-        command += ["--threads", str(arguments.threads), "--batch", str(BATCH)]
+        command += ["--threads", str(arguments.threads), "--batch", str(arguments.batch)]
         alone = seconds_of([*command, first])
-        return len(texts) - BATCH, seconds_of([*command, arguments.texts]) - alone
+        return len(texts) - arguments.batch, seconds_of([*command, arguments.texts]) - alone
 
 
 def torch_road(arguments):
@@ -169,11 +174,12 @@ def time_road(arguments):
         inputs = tokenizer(chosen, padding=True, return_tensors="np", return_token_type_ids=True)
         return labels_of({name: value.astype("int64") for name, value in inputs.items()})
 
-    run(texts[:BATCH])
+    batch = arguments.batch
+    run(texts[:batch])
     begin = time.perf_counter()
-    for start in range(BATCH, len(texts), BATCH):
-        run(texts[start : start + BATCH])
-    return len(texts) - BATCH, time.perf_counter() - begin
+    for start in range(batch, len(texts), batch):
+        run(texts[start : start + batch])
+    return len(texts) - batch, time.perf_counter() - begin
 
 
 def measure_one(arguments):
@@ -221,14 +227,15 @@ def compare(arguments, folder, results):
     for name in arguments.models:
         exported = make_model(arguments.nystrom, folder, name)
         for length in arguments.lengths:
-            count = BATCH * max(3, arguments.tokens // (BATCH * length) + 1)
+            batch = batch_of(length)
+            count = batch * max(3, arguments.tokens // (batch * length) + 1)
             texts = folder / f"{name}-{length}.txt"
             texts.write_text("".join(t + "\n" for t in texts_of(exported, length, count)))
             found = {contestant: [] for contestant in arguments.contestants}
             for _ in range(arguments.rounds):
                 for contestant in arguments.contestants:
                     command = [sys.executable, __file__, "--one", contestant]
-                    command += ["--folder", exported, "--texts", texts]
+                    command += ["--folder", exported, "--texts", texts, "--batch", str(batch)]
                     command += ["--threads", str(arguments.threads), "--nystrom", arguments.nystrom]
 
                     def measure(command=command):
@@ -252,6 +259,12 @@ def compare(arguments, folder, results):
                 )
 
 
+def processor():
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -266,6 +279,7 @@ def parse_arguments():
     parser.add_argument("--output", type=Path, help="JSON file for the results")
     parser.add_argument("--one", choices=CONTESTANTS, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--batch", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--texts", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -280,7 +294,7 @@ def main():
         os.environ["HF_MODULES_CACHE"] = folder
         compare(arguments, Path(folder), results)
     if arguments.output:
-        machine = {"cpu": platform.processor(), "threads": arguments.threads, "batch": BATCH}
+        machine = {"cpu": processor(), "threads": arguments.threads}
         arguments.output.write_text(json.dumps({"machine": machine, "results": results}, indent=1))
 
 
