@@ -6,8 +6,8 @@
 
 namespace nystrom {
 
-/// Runs the model on a batch, for logits only. For multiple choice they are reshaped to [b, c], with
-/// c choices per example.
+/// Runs the model on a batch, for logits only. For multiple choice they are reshaped to [b, c],
+/// with c choices per example.
 ModelOutput task_output(const Model& model, const Batch& batch, const RunContext& run = {});
 
 /// The loss of a labelled batch: the sum over its targets, divided by `normaliser`. The result has
