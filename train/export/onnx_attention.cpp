@@ -9,15 +9,12 @@ namespace {
 
 using Axes = std::vector<std::int64_t>;
 
-OnnxAttributes cast_to(OnnxType type) { return {{"to", static_cast<std::int64_t>(type)}}; }
-
 }  // namespace
 
 OnnxTokens onnx_tokens(OnnxGraph& graph, const OnnxValue& mask) {
-  const OnnxValue valid = graph("Cast", {mask}, cast_to(OnnxType::boolean));
-  const OnnxValue counted = graph("Cast", {valid}, cast_to(OnnxType::i64));
-  return {valid, graph("Cast", {valid}, cast_to(OnnxType::f32)),
-          graph("CumSum", {counted, graph.integer(1)}),
+  const OnnxValue valid = graph.cast(mask, OnnxType::boolean);
+  const OnnxValue counted = graph.cast(valid, OnnxType::i64);
+  return {valid, graph.cast(valid, OnnxType::f32), graph("CumSum", {counted, graph.integer(1)}),
           graph("ReduceSum", {counted, graph.integers({1})}, {{"keepdims", 1}})};
 }
 
@@ -30,12 +27,12 @@ OnnxAttention::OnnxAttention(OnnxModules& modules, const OnnxTokens& tokens)
   rows_ = unsqueeze(tokens.ones, {2});
   columns_ = unsqueeze(tokens.ones, {1, 2});
   const OnnxValue none = graph_("Equal", {tokens.count, graph_.integer(0)});
-  empty_ = unsqueeze(cast(none, OnnxType::f32), {2, 3});
+  empty_ = unsqueeze(graph_.cast(none, OnnxType::f32), {2, 3});
   padding_ = hidden(unsqueeze(tokens.valid, {1, 2}));
   if (config_.attention.kind != AttentionKind::nystrom) return;
   const OnnxValue landmark = range(config_.attention.num_landmarks);
   same_ = graph_("Equal", {unsqueeze(landmark, {1}), landmark});
-  const OnnxValue identity = cast(same_, OnnxType::f32);
+  const OnnxValue identity = graph_.cast(same_, OnnxType::f32);
   for (const int factor : {7, 15, 13})
     multiples_.push_back(graph_("Mul", {identity, graph_.number(factor)}));
   if (padding_is_absent_)
@@ -53,7 +50,7 @@ void OnnxAttention::find_segments(const OnnxTokens& tokens) {
   const OnnxValue landmark = unsqueeze(range(config_.attention.num_landmarks), {1});
   const OnnxValue valid = unsqueeze(tokens.valid, {1});
   const OnnxValue inside = graph_("And", {graph_("Equal", {segment, landmark}), valid});
-  const OnnxValue weights = cast(inside, OnnxType::f32);
+  const OnnxValue weights = graph_.cast(inside, OnnxType::f32);
   const OnnxValue sizes = graph_("ReduceSum", {weights, graph_.integers({2})}, {{"keepdims", 0}});
   segments_ = graph_("Div", {weights, unsqueeze(graph_("Max", {sizes, graph_.number(1)}), {2})});
   empty_segments_ = hidden(unsqueeze(graph_("Greater", {sizes, graph_.number(0)}), {1, 2}));
@@ -68,17 +65,13 @@ void OnnxAttention::find_equal_segments() {
   const std::int64_t n = *config_.fixed_length(), m = config_.attention.num_landmarks;
   const OnnxValue segment = graph_("Div", {range(n), graph_.integer(n / m)});
   const OnnxValue inside = graph_("Equal", {segment, unsqueeze(range(m), {1})});
-  segments_ =
-      graph_("Div", {cast(inside, OnnxType::f32), graph_.number(static_cast<double>(n / m))});
+  segments_ = graph_(
+      "Div", {graph_.cast(inside, OnnxType::f32), graph_.number(static_cast<double>(n / m))});
   outside_ = padding_;
 }
 
 OnnxValue OnnxAttention::range(std::int64_t end) const {
   return graph_("Range", {graph_.integer(0), graph_.integer(end), graph_.integer(1)});
-}
-
-OnnxValue OnnxAttention::cast(const OnnxValue& x, OnnxType type) const {
-  return graph_("Cast", {x}, cast_to(type));
 }
 
 /// What is added to scores: 0 where `seen`.

@@ -35,7 +35,6 @@ class OnnxAttention {
   void find_segments(const OnnxTokens& tokens);
   void find_equal_segments();
   OnnxValue range(std::int64_t end) const;
-  OnnxValue cast(const OnnxValue& x, OnnxType type) const;
   OnnxValue hidden(const OnnxValue& seen) const;
   OnnxValue unsqueeze(const OnnxValue& x, const std::vector<std::int64_t>& axes) const;
   OnnxValue transpose(const OnnxValue& x, const std::vector<std::int64_t>& axes) const;

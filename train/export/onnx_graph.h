@@ -80,6 +80,11 @@ class OnnxGraph {
                                  const std::vector<OnnxValue>& inputs,
                                  const OnnxAttributes& attributes = {});
 
+  /// x in another type, by a node of the present module.
+  OnnxValue cast(const OnnxValue& x, OnnxType type) {
+    return (*this)("Cast", {x}, {{"to", static_cast<std::int64_t>(type)}});
+  }
+
   /// Writes the file, without nodes and weights that no output needs. If all weights together take
   /// more than `max_bytes`, those of 1 KiB and more go to a second file, `file`_data. The graph
   /// cannot be used afterwards. Throws an InputError when the system refuses.

@@ -40,9 +40,7 @@ OnnxValue int8_product(OnnxModules& modules, const OnnxValue& x, const OnnxValue
   std::vector<OnnxValue>& whole = modules.quantised[x];  // values, scale, zero point
   if (whole.empty()) whole = graph.outputs(3, "DynamicQuantizeLinear", {x});
   const OnnxValue sums = graph("MatMulInteger", {whole[0], w, whole[2]});
-  const OnnxValue floats =
-      graph("Cast", {sums}, {{"to", static_cast<std::int64_t>(OnnxType::f32)}});
-  return graph("Mul", {floats, graph("Mul", {whole[1], scales})});
+  return graph("Mul", {graph.cast(sums, OnnxType::f32), graph("Mul", {whole[1], scales})});
 }
 
 }  // namespace
@@ -55,8 +53,7 @@ OnnxValue int8_linear(OnnxModules& modules, const OnnxValue& x, const std::strin
 OnnxValue int8_rows(OnnxModules& modules, const OnnxValue& ids, const std::string& table) {
   OnnxGraph& graph = modules.graph;
   const OnnxValue rows = graph("Gather", {int8_weight(modules, table, false), ids});
-  const OnnxValue floats =
-      graph("Cast", {rows}, {{"to", static_cast<std::int64_t>(OnnxType::f32)}});
+  const OnnxValue floats = graph.cast(rows, OnnxType::f32);
   const OnnxValue scales = graph("Gather", {scale_name(table), ids});
   return graph("Mul", {floats, graph("Unsqueeze", {scales, graph.integers({-1})})});
 }

@@ -146,13 +146,12 @@ class OnnxWriter {
   OnnxValue last_token(const OnnxValue& x) {
     const OnnxValue last = graph_("Equal", {tokens_.places, tokens_.count});
     const OnnxValue token = graph_("And", {last, tokens_.valid});
-    return weighted_sum(graph_("Cast", {token}, {{"to", static_cast<std::int64_t>(OnnxType::f32)}}),
-                        x);
+    return weighted_sum(graph_.cast(token, OnnxType::f32), x);
   }
 
   OnnxValue mean_token(const OnnxValue& x) {
-    const OnnxValue count = graph_("Cast", {graph_("Max", {tokens_.count, graph_.integer(1)})},
-                                   {{"to", static_cast<std::int64_t>(OnnxType::f32)}});
+    const OnnxValue count =
+        graph_.cast(graph_("Max", {tokens_.count, graph_.integer(1)}), OnnxType::f32);
     return weighted_sum(graph_("Div", {tokens_.ones, count}), x);
   }
 
