@@ -161,8 +161,8 @@ std::vector<ExportDifference> check_export(const fs::path& folder, const Model& 
                                          : random_ids(written.vocab_size, length);
     const std::int64_t positions = exact ? length : theirs.segment_means_seq_len;
     const std::int64_t pad = tokenizer != nullptr ? tokenizer->special().pad : written.pad_token_id;
-    const auto a = results_of(*our_model, input_of(ids, length, pad)),
-               b = results_of(*their_model, input_of(ids, positions, pad));
+    const auto a = results_of(*our_model, input_of({ids}, length, pad)),
+               b = results_of(*their_model, input_of({ids}, positions, pad));
     const auto [absolute, largest] = compare(a, b);
     differences.push_back({length, positions, absolute, largest > 0 ? absolute / largest : 0});
     require(written.attention.kind != AttentionKind::softmax || absolute <= rounding * largest,

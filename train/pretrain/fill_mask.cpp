@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "core/check.h"
+#include "train/pretrain/evaluation.h"
 
 namespace nystrom {
 namespace {
@@ -72,29 +73,15 @@ std::vector<MaskFill> fills_of(const Tokenizer& tokenizer, const MaskedText& tex
   return fills;
 }
 
-/// The input of some texts, in rows of `positions`.
-ModelInput input_of(const std::vector<const MaskedText*>& texts, std::int64_t positions,
-                    std::int64_t pad) {
-  std::vector<std::int64_t> ids;
-  std::vector<std::uint8_t> valid;
-  bool padded = false;
-  for (const MaskedText* text : texts) {
-    ids.insert(ids.end(), text->ids.begin(), text->ids.end());
-    valid.insert(valid.end(), text->ids.size(), 1);
-    const std::size_t rest = static_cast<std::size_t>(positions) - text->ids.size();
-    ids.insert(ids.end(), rest, pad);
-    valid.insert(valid.end(), rest, 0);
-    padded |= rest > 0;
-  }
-  const Shape shape{static_cast<std::int64_t>(texts.size()), positions};
-  return {Tensor::from(ids, shape), {}, padded ? Tensor::from(valid, shape) : Tensor(), {}};
-}
-
 /// The predictions for texts in one batch.
 std::vector<MaskFills> fill_batch(const Model& model, const Tokenizer& tokenizer,
                                   const std::vector<const MaskedText*>& texts, std::int64_t top_k) {
   std::size_t longest = 0;
-  for (const MaskedText* text : texts) longest = std::max(longest, text->ids.size());
+  std::vector<std::span<const std::int32_t>> rows;
+  for (const MaskedText* text : texts) {
+    longest = std::max(longest, text->ids.size());
+    rows.emplace_back(text->ids);
+  }
   const std::int64_t positions =
       model.config().fixed_length().value_or(static_cast<std::int64_t>(longest));
   std::vector<std::int64_t> places;
@@ -103,7 +90,7 @@ std::vector<MaskFills> fill_batch(const Model& model, const Tokenizer& tokenizer
       places.push_back(static_cast<std::int64_t>(row) * positions + place);
   const auto masks = static_cast<std::int64_t>(places.size());
   const Tensor logits = model
-                            .masked_lm_logits(input_of(texts, positions, tokenizer.special().pad),
+                            .masked_lm_logits(input_of(rows, positions, tokenizer.special().pad),
                                               Tensor::from(places, {masks}))
                             .value()
                             .to(cpu_device);
