@@ -133,8 +133,7 @@ std::vector<std::string> notes_of(const ModelFolder& source, const ModelConfig& 
 }
 
 void write_model(const fs::path& folder, const Model& model, const ModelConfig& exported,
-                 ExportFormat format) {
-  const bool classes = needs_model_classes(exported, format);
+                 ExportFormat format, bool classes) {
   const NamedClasses named = classes                           ? NamedClasses::in_folder
                              : format == ExportFormat::nystrom ? NamedClasses::by_computation
                                                                : NamedClasses::of_transformers;
@@ -143,19 +142,11 @@ void write_model(const fs::path& folder, const Model& model, const ModelConfig& 
   if (classes) write_model_classes(folder);
 }
 
-/// Writes the ONNX files of `model`, which was read from `source`.
-void write_onnx_files(const fs::path& folder, const Model& model, const ModelFolder& source,
-                      const ExportOptions& options) {
-  if (options.onnx == OnnxExport::none) return;
-  if (options.softmax && model.config().attention.kind != AttentionKind::softmax) {
-    ModelConfig exact = source.config;
-    exact.attention.kind = AttentionKind::softmax;
-    const auto loaded = load_model(source.path, exact, DType::f32, StoreMode::inference);
-    return write_onnx_files(folder, *loaded, source, options);
-  }
+void write_onnx_files(const fs::path& folder, const Model& model, OnnxExport onnx) {
+  if (onnx == OnnxExport::none) return;
   make_folders(folder);
   write_onnx(model, folder);
-  if (options.onnx == OnnxExport::int8) write_onnx(model, folder, {.int8 = true});
+  if (onnx == OnnxExport::int8) write_onnx(model, folder, {.int8 = true});
 }
 
 }  // namespace
@@ -168,7 +159,9 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder,
   require_input(obstacle.empty(), "{}: cannot be written as ONNX: {}", printable_path(source.path),
                 obstacle);
   const fs::path place = require_empty_target(folder);  // before the weights are read
-  const auto loaded = load_model(source.path, source.config, DType::f32, StoreMode::inference);
+  ModelConfig loaded_config = source.config;  // softmax fits weights of the other kinds, not all
+  loaded_config.attention.kind = config.attention.kind;
+  const auto loaded = load_model(source.path, loaded_config, DType::f32, StoreMode::inference);
   const Model& model = *loaded;
   const auto tokenizer = open_tokenizer_of(source);
   /// Folders of older versions have the defaults of transformers' class.
@@ -182,16 +175,17 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder,
                 "{}: has no tokenizer, and --sentence-transformers makes vectors of texts",
                 printable_path(source.path));
   NewFolder written(place);
-  write_model(written.path(), model, config, options.format);
-  write_onnx_files(written.path() / "onnx", model, source, options);
+  const bool classes = needs_model_classes(config, options.format);
+  write_model(written.path(), model, config, options.format, classes);
+  write_onnx_files(written.path() / "onnx", model, options.onnx);
   ModelCard card;
   card.title = place.filename().string();
   card.config = config;
   card.parameters = Model(config).parameters().count();
   card.longest = trained_length(source);
   card.has_onnx = options.onnx != OnnxExport::none;
-  card.has_classes = needs_model_classes(config, options.format);
-  card.notes = notes_of(source, config, card.has_classes);
+  card.has_classes = classes;
+  card.notes = notes_of(source, config, classes);
   card.has_tokenizer = tokenizer != nullptr;
   if (tokenizer) {
     write_tokenizer(*tokenizer, written.path(), card.longest);

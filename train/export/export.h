@@ -52,9 +52,9 @@ struct ExportResult {
 /// files are written into a folder beside it, which is renamed at the end and removed after an
 /// error. `log` and the card describe the differences of transformers' own classes. Throws an
 /// InputError for models that the format cannot represent (see exported_config, onnx_obstacle), for
-/// a tokenizer with more tokens than the model has rows, for sentence_transformers without a
-/// tokenizer, and when the system refuses. Throws an Error when files that are read back differ
-/// from the written ones.
+/// a tokenizer with more tokens than the model has rows, for `softmax` of a model whose weights do
+/// not fit it, for sentence_transformers without a tokenizer, and when the system refuses. Throws
+/// an Error when files that are read back differ from the written ones.
 ExportResult export_model(const ModelFolder& source, const std::filesystem::path& folder,
                           const ExportOptions& options, Log& log);
 

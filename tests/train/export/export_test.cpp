@@ -213,6 +213,18 @@ TEST_F(ExportTest, AClassThatWasWrittenOtherwiseIsFound) {
             "modeling_nystrom.py was written, but read back otherwise");
 }
 
+TEST_F(ExportTest, SoftmaxOfWeightsThatDoNotFitItIsRefused) {
+  for (const char* name : {"linformer", "reformer"}) {
+    const fs::path fixture = fixture_folder() / "baselines" / name;
+    const std::string error = input_error([&] {
+      run({fixture, read_hf_config(fixture)}, {.softmax = true});
+    });
+    EXPECT_TRUE(error.starts_with(fixture.string() + ": the weights do not fit the model; "))
+        << error;
+    EXPECT_FALSE(fs::exists(target())) << name;
+  }
+}
+
 // ---- sentence-transformers ----------------------------------------------------------------------
 
 TEST_F(ExportTest, SentenceTransformersGetsItsFiles) {
