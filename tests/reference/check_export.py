@@ -24,6 +24,7 @@ from pathlib import Path
 import torch
 import transformers
 from check_tokenizer import compare, mixed_lines
+from common import Checks
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForMaskedLM, AutoTokenizer, pipeline
 
@@ -61,17 +62,6 @@ checkpoint: {{every: 1000}}
 
 
 OWN_CLASS_MASKS = transformers.__version__.startswith("4.")  # 5.x crashes on masks in its own class
-
-
-class Checks:
-    """Prints a line a check and remembers failures."""
-
-    def __init__(self):
-        self.failed = False
-
-    def __call__(self, holds, text):
-        print(text if holds else f"FAILED: {text}", flush=True)
-        self.failed |= not holds
 
 
 def nystrom(program, *arguments, folder=None):
@@ -240,15 +230,23 @@ def check_feature_extraction(check, program, name, folder, tokenizer):
     )
 
 
-def check_card(check, name, folder, lines):
-    """The card's code, run in its folder; it prints a line a guess."""
-    blocks = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
-    printed = io.StringIO()
-    with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
-        for block in blocks:
+def outputs_of_card(folder):
+    """What each block of the card's code prints, run in its folder."""
+    outputs = []
+    card = (folder / "README.md").read_text()
+    for block in re.findall(r"```python\n(.*?)```", card, re.DOTALL):
+        printed = io.StringIO()
+        with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
             exec(compile(block, "README.md", "exec"), {})
+        outputs.append(printed.getvalue())
+    return outputs
+
+
+def check_card(check, name, folder, lines):
+    """The card's only block of code prints a line a guess."""
+    outputs = outputs_of_card(folder)
     check(
-        len(blocks) == 1 and len(printed.getvalue().splitlines()) == lines,
+        len(outputs) == 1 and len(outputs[0].splitlines()) == lines,
         f"{name}: the card's code runs and makes {lines} guesses",
     )
 

@@ -19,7 +19,8 @@ from pathlib import Path
 
 import torch
 import transformers
-from check_export import Checks, nystrom
+from check_export import nystrom
+from common import Checks
 from transformers import (
     AutoModelForMultipleChoice,
     AutoModelForQuestionAnswering,

@@ -25,7 +25,7 @@ os.environ["HF_MODULES_CACHE"] = tempfile.mkdtemp()  # where transformers copies
 
 import torch
 import transformers
-from common import FIXTURES, NOISE
+from common import FIXTURES, NOISE, Checks
 from safetensors.torch import load_file, save_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,17 +108,6 @@ OPTIONS = {
     "gelu": {"outer": {"hidden_act": "gelu"}},
     "relu_four_heads": {"outer": {"hidden_act": "relu", "num_attention_heads": 4}},
 }
-
-
-class Checks:
-    """Prints a line a check and remembers failures."""
-
-    def __init__(self):
-        self.failed = False
-
-    def __call__(self, holds, text):
-        print(text if holds else f"FAILED: {text}", flush=True)
-        self.failed |= not holds
 
 
 def suits(name, head):

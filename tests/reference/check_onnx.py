@@ -25,7 +25,6 @@ from check_modeling import (
     LENGTH,
     OPTIONS,
     ROOT,
-    Checks,
     at_tokens,
     batches,
     make_batch,
@@ -33,6 +32,7 @@ from check_modeling import (
     run_program,
     suits,
 )
+from common import Checks
 
 FILES = ("onnx/model.onnx", "onnx/model_int8.onnx")
 NO_INVERSE = "attention.inverse is exact, and ONNX has no singular value decomposition"

@@ -7,10 +7,7 @@ unequal length in batches. The vectors must equal the mean of the hidden states 
 forward` gives, or the first of them, within 1e-4 of the largest entry. The card's code must run."""
 
 import argparse
-import contextlib
-import io
 import os
-import re
 import sys
 import tempfile
 from pathlib import Path
@@ -19,7 +16,17 @@ os.environ["HF_MODULES_CACHE"] = tempfile.mkdtemp()  # where transformers copies
 
 import torch
 import transformers
-from check_export import LENGTH, ROOT, TEXTS, TOLERANCE, Checks, nystrom, run_forward, train
+from check_export import (
+    LENGTH,
+    ROOT,
+    TEXTS,
+    TOLERANCE,
+    nystrom,
+    outputs_of_card,
+    run_forward,
+    train,
+)
+from common import Checks
 from sentence_transformers import SentenceTransformer
 
 
@@ -30,14 +37,6 @@ def expected(program, folder, tokenizer, pooling):
         hidden = run_forward(program, folder, inputs)["last_hidden_state"][0]
         vectors.append(hidden.mean(0) if pooling == "mean" else hidden[0])
     return torch.stack(vectors)
-
-
-def check_card(check, pooling, folder):
-    blocks = re.findall(r"```python\n(.*?)```", (folder / "README.md").read_text(), re.DOTALL)
-    printed = io.StringIO()
-    with contextlib.chdir(folder), contextlib.redirect_stdout(printed):
-        exec(compile(blocks[-1], "README.md", "exec"), {})
-    check("tensor" in printed.getvalue(), f"{pooling}: the card's code prints similarities")
 
 
 def main():
@@ -62,7 +61,8 @@ def main():
                 worst <= TOLERANCE and model.max_seq_length == LENGTH,
                 f"{pooling}: vectors of {len(TEXTS)} texts in one batch differ by {worst:.1e}",
             )
-            check_card(check, pooling, folder)
+            similarities = outputs_of_card(folder)[-1]
+            check("tensor" in similarities, f"{pooling}: the card's code prints similarities")
     return 1 if check.failed else 0
 
 

@@ -1,4 +1,5 @@
-"""What the fixture scripts share: writing files and judging how hard a case is for float32."""
+"""What the scripts of this folder share: checks, writing files, and judging how hard a case is for
+float32."""
 
 from pathlib import Path
 
@@ -13,6 +14,17 @@ SMALLEST_GAP = 1e-5
 
 # In float64 smaller gradients are rounding noise around an exact zero, mostly of the key bias.
 NOISE = 1e-12
+
+
+class Checks:
+    """Prints a line a check and remembers failures."""
+
+    def __init__(self):
+        self.failed = False
+
+    def __call__(self, holds, text):
+        print(text if holds else f"FAILED: {text}", flush=True)
+        self.failed |= not holds
 
 
 def write_tensors(path: Path, tensors: dict[str, torch.Tensor]) -> None:
