@@ -36,10 +36,10 @@ import sys
 import time
 from pathlib import Path
 
+from quiet_machine import QuietMachine
+
 CONTESTANTS = ["nystrom", "eager", "compile", "compile-masked"]
 MASKED_SHARE = 0.15
-BUSY = 1.1  # times the fastest measurement
-MAX_REPEATS = 10
 LANDMARKS, CONV, VOCAB = 64, 33, 30000
 KIB = 1024
 
@@ -171,44 +171,6 @@ def command(contestant: str, dtype: str, arguments: argparse.Namespace) -> list[
     return [sys.executable, __file__, f"--worker={contestant}", f"--dtype={dtype}", *counts, *shape]
 
 
-def product_seconds(threads: int) -> float:
-    """The fastest of a few matrix products: what the machine gives at this moment."""
-    import torch
-
-    torch.set_num_threads(threads)
-    matrix = torch.ones(2048, 2048)
-    seconds = []
-    for _ in range(7):
-        start = time.perf_counter()
-        matrix @ matrix
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
-
-
-class QuietMachine:
-    """Repeats measurements that something else on the machine slowed down."""
-
-    def __init__(self, threads: int) -> None:
-        self.threads = threads
-        self.fastest = min(product_seconds(threads) for _ in range(3))
-
-    def measure(self, contestant: str, dtype: str, arguments: argparse.Namespace) -> dict:
-        for _ in range(MAX_REPEATS):
-            before = product_seconds(self.threads)
-            run = measure(contestant, dtype, arguments)
-            after = product_seconds(self.threads)
-            self.fastest = min(self.fastest, before, after)
-            if max(before, after) <= BUSY * self.fastest:
-                return run | {"product_seconds": [before, after]}
-            slower = max(before, after) / self.fastest
-            print(
-                f"a product took {slower:.2f} times as long: {contestant} is repeated",
-                file=sys.stderr,
-                flush=True,
-            )
-        sys.exit(f"the machine is not quiet: {contestant} was slowed down {MAX_REPEATS} times")
-
-
 def measure(contestant: str, dtype: str, arguments: argparse.Namespace) -> dict:
     threads = {"OMP_NUM_THREADS": str(arguments.threads), "MKL_NUM_THREADS": str(arguments.threads)}
     process = subprocess.Popen(
@@ -252,7 +214,10 @@ def compare(dtype: str, machine: QuietMachine, arguments: argparse.Namespace) ->
     runs: dict[str, list[dict]] = {contestant: [] for contestant in arguments.contestants}
     for number in range(arguments.rounds):
         for contestant in arguments.contestants:
-            run = machine.measure(contestant, dtype, arguments)
+            run, products = machine.measure(
+                contestant, lambda: measure(contestant, dtype, arguments)
+            )
+            run["product_seconds"] = products
             runs[contestant].append(run)
             median = statistics.median(run["step_seconds"])
             print(

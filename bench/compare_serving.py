@@ -23,7 +23,6 @@ fastest so far, the machine was busy, and the measurement is repeated."""
 import argparse
 import json
 import os
-import platform
 import random
 import statistics
 import subprocess
@@ -31,6 +30,9 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from compare_hf import describe_machine
+from quiet_machine import QuietMachine
 
 ROOT = Path(__file__).resolve().parents[1]
 CONTESTANTS = ["nystrom", "nystrom-bf16", "eager", "compiled", "onnxruntime", "int8", "openvino"]
@@ -40,7 +42,6 @@ MODELS = {
     "base": {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12},
 }
 MAX_BATCH, BATCH_TOKENS, LABELS = 16, 8192, 2
-BUSY, MAX_REPEATS = 1.1, 30
 
 
 def batch_of(length):
@@ -56,13 +57,8 @@ def texts_of(folder, length, count):
     words = [w for w in sorted(words) if len(tokenizer(w, add_special_tokens=False).input_ids) == 1]
     rng = random.Random(length)
     texts = [" ".join(rng.choices(words, k=length - 2)) for _ in range(count)]
-    wrong = [t for t in texts if len(tokenizer(t).input_ids) != length]
-    return texts if not wrong else texts_of_same(words, length, count)
-
-
-def texts_of_same(words, length, count):
-    """The same where two words in a row may join into other tokens."""
-    return [" ".join([words[i % len(words)]] * (length - 2)) for i in range(count)]
+    assert all(len(tokenizer(text).input_ids) == length for text in texts)
+    return texts
 
 
 def make_model(program, folder, name):
@@ -194,36 +190,13 @@ def measure_one(arguments):
 # ---- The comparison ------------------------------------------------------------------------------
 
 
-def probe():
-    """Seconds of a matrix product: the fastest of a few."""
-    import numpy
-
-    a = numpy.ones((1024, 1024), numpy.float32)
-    times = []
-    for _ in range(5):
-        begin = time.perf_counter()
-        a @ a
-        times.append(time.perf_counter() - begin)
-    return min(times)
-
-
-class Machine:
-    """Repeats measurements in which the machine was busy."""
-
-    def __init__(self):
-        self.fastest = min(probe() for _ in range(10))
-
-    def quietly(self, measure):
-        for _ in range(MAX_REPEATS):
-            before, result, after = probe(), measure(), probe()
-            self.fastest = min(self.fastest, before, after)
-            if max(before, after) <= BUSY * self.fastest:
-                return result
-        raise SystemExit("the machine stayed busy; stop what else runs")
+def rate_of(command):
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return json.loads(done.stdout.splitlines()[-1])["texts_per_second"]
 
 
 def compare(arguments, folder):
-    machine, results = Machine(), []
+    machine, results = QuietMachine(arguments.threads, max_repeats=30), []
     for name in arguments.models:
         exported = make_model(arguments.nystrom, folder, name)
         for length in arguments.lengths:
@@ -238,11 +211,9 @@ def compare(arguments, folder):
                     command += ["--folder", exported, "--texts", texts, "--batch", str(batch)]
                     command += ["--threads", str(arguments.threads), "--nystrom", arguments.nystrom]
 
-                    def measure(command=command):
-                        done = subprocess.run(command, check=True, capture_output=True, text=True)
-                        return json.loads(done.stdout.splitlines()[-1])["texts_per_second"]
-
-                    found[contestant].append(machine.quietly(measure))
+                    found[contestant].append(
+                        machine.measure(contestant, lambda: rate_of(command))[0]
+                    )
             for contestant, rates in found.items():
                 results.append(
                     {
@@ -258,15 +229,9 @@ def compare(arguments, folder):
                     flush=True,
                 )
             if arguments.output:  # after each row of the table: the whole takes long
-                machine_is = {"cpu": processor(), "threads": arguments.threads}
-                text = json.dumps({"machine": machine_is, "results": results}, indent=1)
+                told = describe_machine() | {"threads": arguments.threads}
+                text = json.dumps({"machine": told, "results": results}, indent=1)
                 arguments.output.write_text(text + "\n")
-
-
-def processor():
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.split(":")[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor()
 
 
 def parse_arguments():
