@@ -2,12 +2,17 @@
 
 #include <cmath>
 
+#include "core/int8.h"
 #include "nn/feature_attention.h"
 #include "nn/linformer.h"
 #include "nn/nystrom.h"
 #include "nn/reformer.h"
 
 namespace nystrom {
+
+Var factor_of(const Parameter& weight, const Var& x) {
+  return weight.is_int8() ? Var(round_to_uint8(x.value())) : x;
+}
 
 Var activate(Activation activation, const Var& x) {
   switch (activation) {

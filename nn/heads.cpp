@@ -14,7 +14,8 @@ MaskedLmHead::MaskedLmHead(const Scope& scope, const ModelConfig& config, const 
       bias_(scope.parameter("bias", {config.vocab_size}, {Init::Kind::zeros}, false)) {}
 
 Var MaskedLmHead::operator()(const Var& hidden) const {
-  return linear_unrounded(norm_(activate(activation_, dense_(hidden))), words_, bias_);
+  const Var x = norm_(activate(activation_, dense_(hidden)));
+  return linear_unrounded(factor_of(words_, x), words_, bias_);
 }
 
 SequenceClassificationHead::SequenceClassificationHead(const Scope& scope,

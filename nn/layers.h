@@ -29,6 +29,9 @@ struct RunContext {
   bool logits_only = false;  ///< the caller reads no last_hidden_state, which may be left out
 };
 
+/// x as a product with `weight` takes it: rounded to 8 bits if the weight is, else x itself.
+Var factor_of(const Parameter& weight, const Var& x);
+
 /// y = x Wᵀ + b, for x […, in] → […, out].
 class Linear {
  public:
@@ -37,9 +40,11 @@ class Linear {
       : weight_(scope.parameter("weight", {out, in})),
         bias_(scope.parameter("bias", {out}, {Init::Kind::zeros}, false)) {}
   /// x […, in] → […, out].
-  Var operator()(const Var& x) const { return linear(x, weight_, bias_); }
+  Var operator()(const Var& x) const { return linear(factor_of(weight_, x), weight_, bias_); }
   /// The same in the accumulate type, for the last layer of a head. Unrounded logits do not tie.
-  Var unrounded(const Var& x) const { return linear_unrounded(x, weight_, bias_); }
+  Var unrounded(const Var& x) const {
+    return linear_unrounded(factor_of(weight_, x), weight_, bias_);
+  }
   /// [out, in].
   const Parameter& weight() const { return weight_; }
   /// [out].

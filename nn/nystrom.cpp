@@ -66,7 +66,8 @@ NystromAttention::Landmarks NystromAttention::landmarks(const AttentionInputs& i
   const auto project = [&](const Linear& projection) {
     const DType exact = means.dtype();
     const Var rows =
-        linear(means, cast(projection.weight(), exact), cast(projection.bias(), exact),
+        linear(factor_of(projection.weight(), means), cast(projection.weight(), exact),
+               cast(projection.bias(), exact),
                rounded ? Precision::tf32 : Precision::full);  // no coarser than the rounding below
     const Var heads = split_heads(rows, heads_);
     return rounded ? round_to(heads, in.hidden.dtype()) : heads;

@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "core/check.h"
+#include "core/int8.h"
 #include "core/kernels.h"
 
 namespace nystrom {
@@ -45,7 +46,7 @@ Parameter ParameterStore::add(std::string name, const Shape& shape, Init init, b
   for (const auto& entry : entries_)
     require(entry->name != name, "parameter {} is declared twice", name);
   entries_.push_back(std::make_shared<Parameter::Entry>(
-      Parameter::Entry{std::move(name), shape, init, decay, slab_size_, {}, false}));
+      Parameter::Entry{std::move(name), shape, init, decay, slab_size_, {}}));
   slab_size_ += (shape.numel() + slab_alignment - 1) / slab_alignment * slab_alignment;
   return Parameter(entries_.back());
 }
@@ -126,6 +127,11 @@ void ParameterStore::set(std::string_view name, const Tensor& values) {
   };
   write(masters_, masters_range_);
   if (masters_.dtype() != dtype_) write(values_, {0, slab_size_});
+}
+
+void ParameterStore::round_to_int8(std::string_view name) {
+  set(name, to_int8_rows(master(name)).matrix());
+  find(name).int8 = true;
 }
 
 Tensor ParameterStore::masters(SlabRange range) const {

@@ -45,6 +45,8 @@ class Parameter {
   const Shape& shape() const { return entry_->shape; }
   /// Whether weight decay applies: not to biases and LayerNorm.
   bool decays() const { return entry_->decay; }
+  /// Whether products with it are to be those of 8 bits: see ParameterStore::round_to_int8.
+  bool is_int8() const { return entry_->int8; }
 
  private:
   friend class ParameterStore;
@@ -55,7 +57,8 @@ class Parameter {
     bool decay;           ///< whether weight decay applies: not to biases and LayerNorm
     std::int64_t offset;  ///< first element in the slabs
     Var var;
-    bool has_values;  ///< whether set() was called
+    bool has_values = false;  ///< whether set() was called
+    bool int8 = false;        ///< whether round_to_int8() was called
   };
   explicit Parameter(std::shared_ptr<Entry> entry) : entry_(std::move(entry)) {}
   std::shared_ptr<Entry> entry_;
@@ -96,6 +99,10 @@ class ParameterStore {
   /// Copies `values`, a CPU tensor of the parameter's shape and any floating type, to parameter
   /// `name`.
   void set(std::string_view name, const Tensor& values);
+  /// Rounds a matrix with values by to_int8_rows. From then on layers round what they multiply with
+  /// it by round_to_uint8, so that the model computes what an int8 file does (train/export). For
+  /// f32 on the CPU, without gradients.
+  void round_to_int8(std::string_view name);
   /// The most exact copy of a parameter: the f32 master in bf16 and f16 training. Throws if the
   /// store keeps masters of a range only.
   Tensor master(std::string_view name) const;

@@ -21,6 +21,9 @@ struct ExportCommand {
   std::string model, folder, attention, pooling, format = "nystrom", onnx = "none";
   std::vector<std::string> text;
   bool verify = false, json = false;
+
+  /// Whether the results of the runtimes are compared.
+  bool measures() const { return verify || onnx == "int8"; }
 };
 
 Json to_json(const std::string& folder, const ExportResult& result,
@@ -46,7 +49,7 @@ Json to_json(const std::string& folder, const ExportResult& result,
 }
 
 void print(const ExportScores& scores) {
-  fmt::print("read back: equal; on {}:\n", scores.data);
+  fmt::print("on {}:\n", scores.data);
   fmt::print("{:<14}{:>8}{:>14}{:>18}\n", "", "loss", scores.runtimes[0].metric, "same prediction");
   for (const RuntimeScore& each : scores.runtimes) {
     const std::string same = each.agreement ? fmt::format("{:.2f} %", 100 * *each.agreement) : "-";
@@ -58,11 +61,11 @@ void print(const ExportCommand& options, const ExportResult& result,
            const std::optional<ExportScores>& scores) {
   fmt::print("{}: {} parameters; {}\n", printable_path(options.folder), result.parameters,
              fmt::join(result.files, ", "));
-  if (!options.verify) return;
+  if (options.verify) fmt::print("read back: equal\n");
   if (scores)
     print(*scores);
-  else
-    fmt::print("read back: equal; --text FILE also measures the loss\n");
+  else if (options.measures())
+    fmt::print("no loss was measured: no validation data was found; --text FILE gives some\n");
   if (result.differences.empty()) return;
   fmt::print("largest difference of results between nystrom and transformers, on sample texts:\n");
   fmt::print("{:>8} {:>10} {:>12} {:>12}\n", "tokens", "padded to", "absolute", "relative");
@@ -74,8 +77,8 @@ void print(const ExportCommand& options, const ExportResult& result,
 
 void run(const ExportCommand& options) {
   options.common.apply();
-  require_input(options.text.empty() || options.verify,
-                "--text is compared by --verify; give both, or neither");
+  require_input(options.text.empty() || options.measures(),
+                "--text is for --verify or --onnx int8, which measure results; give one of them");
   Log log(options.common.quiet);
   const ModelFolder source = open_model_folder(options.model, options.common.overrides, log);
   ExportOptions export_options{.format = value_named<ExportFormat>(options.format),
@@ -85,8 +88,8 @@ void run(const ExportCommand& options) {
   if (!options.pooling.empty())
     export_options.sentence_transformers = value_named<SentencePooling>(options.pooling);
   const ExportResult result = export_model(source, options.folder, export_options, log);
-  const auto scores = options.verify ? score_export(options.folder, source, options.text, log)
-                                     : std::optional<ExportScores>();
+  const auto scores = options.measures() ? score_export(options.folder, source, options.text, log)
+                                         : std::optional<ExportScores>();
   if (options.json) {
     fmt::print("{}\n", to_json(printable_path(options.folder), result, scores).dump());
   } else {
@@ -129,7 +132,7 @@ Command add_export_command(CLI::App& app) {
   command
       ->add_option("--onnx", options->onnx,
                    "also write onnx/model.onnx; int8: and onnx/model_int8.onnx, a quarter of its "
-                   "size, whose results are rounded")
+                   "size, and measure how its rounding changes loss and metric")
       ->expected(0, 1)
       ->default_str("f32")
       ->check(CLI::IsMember(names_of<OnnxExport>()));
@@ -138,8 +141,8 @@ Command add_export_command(CLI::App& app) {
       "read the folder back and measure loss or metric on real text; where transformers runs its "
       "own class, also what that class computes");
   command->add_option("--text", options->text,
-                      "text files, or files of the model's task, for --verify; default: the run's "
-                      "validation data");
+                      "text files, or files of the model's task, for --verify and --onnx int8; "
+                      "default: the run's validation data");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command, {.device = false});
   return {command, [options] { run(*options); }};

@@ -1,6 +1,7 @@
 #include "train/export/export_score.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "autograd/ops.h"
 #include "core/base/printable.h"
@@ -8,6 +9,7 @@
 #include "data/tasks/task_scorer.h"
 #include "data/text/text.h"
 #include "train/export/export_check.h"
+#include "train/export/onnx_int8.h"
 #include "train/finetune/task_loss.h"
 #include "train/finetune/task_settings.h"
 #include "train/formats/hf_config.h"
@@ -24,22 +26,31 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t batch_size = 8, max_sequences = 64;
 
-/// The exported model in the two semantics; `theirs` is null where the folder has classes that
-/// compute ours.
-struct Runtimes {
-  std::unique_ptr<Model> ours, theirs;
-  std::int64_t positions = 0;  // of transformers' rows; 0: as ours
-
-  explicit Runtimes(const fs::path& folder) {
-    ModelConfig config = read_hf_config(folder);
-    config.attention.semantics = Semantics::nystrom;
-    ours = load_model(folder, config, DType::f32, StoreMode::inference);
-    if (!names_transformers_class(folder)) return;
-    const ModelConfig transformers = config_in_transformers(folder);
-    theirs = load_model(folder, transformers, DType::f32, StoreMode::inference);
-    positions = transformers.fixed_length().value_or(0);
-  }
+/// A model as one program runs it.
+struct Runtime {
+  const char* name;
+  std::unique_ptr<Model> model;
+  std::int64_t positions = 0;  // every row is padded to them; 0: only to the batch's longest
 };
+
+/// The programs that run the export in different ways, nystrom first: see score_export.
+std::vector<Runtime> runtimes_of(const fs::path& folder) {
+  ModelConfig config = read_hf_config(folder);
+  config.attention.semantics = Semantics::nystrom;
+  std::vector<Runtime> runtimes;
+  const auto add = [&](const char* name, const ModelConfig& as) -> Runtime& {
+    auto model = load_model(folder, as, DType::f32, StoreMode::inference);
+    return runtimes.emplace_back(Runtime{name, std::move(model)});
+  };
+  add("nystrom", config);
+  if (names_transformers_class(folder)) {
+    const ModelConfig theirs = config_in_transformers(folder);
+    add("transformers", theirs).positions = theirs.fixed_length().value_or(0);
+  }
+  if (fs::exists(folder / "onnx" / "model_int8.onnx"))
+    round_to_int8(*add("ONNX int8", config).model);
+  return runtimes;
+}
 
 /// A matrix [r, n] of T with columns of `value` up to `positions`.
 template <class T>
@@ -52,7 +63,7 @@ Tensor widened(const Tensor& matrix, std::int64_t positions, T value) {
   return Tensor::from(numbers, {rows, positions});
 }
 
-/// The batch with rows of `positions` positions.
+/// The batch with rows of at least `positions` positions.
 Batch padded(Batch batch, std::int64_t positions, std::int64_t pad) {
   ModelInput& input = batch.input;
   const std::int64_t columns = input.input_ids.dim(1);
@@ -81,35 +92,33 @@ ExportScores score_text(const fs::path& folder, const ModelFolder& source,
   auto tokens =
       tokenize(match_files(patterns), config.data.documents, *tokenizer, scratch.path() / "tokens",
                log, [](std::int64_t document) { return document < 4 * max_sequences; });
-  const Runtimes runtimes(folder);
+  const std::vector<Runtime> runtimes = runtimes_of(folder);
   EvaluationLoader loader(masked_samples(std::move(tokens), *tokenizer, config),
                           {batch_size, batch_size});
-  Sums ours, theirs;
+  std::vector<Sums> sums(runtimes.size());
   ExportScores scores;
   Progress progress("sequence", 0, max_sequences, log);
   for (std::int64_t done = 0; done < max_sequences; done += batch_size) {
     const auto batch = loader.next();
     if (!batch) break;
-    const MaskedLmOutput a = runtimes.ours->masked_lm(batch->input, batch->labels, 1, {});
     scores.targets += batch->targets;
-    ours.loss += a.loss.value().item();
-    ours.correct += static_cast<double>(count_equal(a.predictions, a.labels));
-    if (runtimes.theirs) {
-      const Batch wide = padded(*batch, runtimes.positions, source.config.pad_token_id);
-      const MaskedLmOutput b = runtimes.theirs->masked_lm(wide.input, wide.labels, 1, {});
-      theirs.loss += b.loss.value().item();
-      theirs.correct += static_cast<double>(count_equal(b.predictions, b.labels));
-      theirs.same += static_cast<double>(count_equal(a.predictions, b.predictions));
+    Tensor ours;
+    for (std::size_t i = 0; i < runtimes.size(); ++i) {
+      const Batch wide = padded(*batch, runtimes[i].positions, source.config.pad_token_id);
+      const MaskedLmOutput out = runtimes[i].model->masked_lm(wide.input, wide.labels, 1, {});
+      if (i == 0) ours = out.predictions;
+      sums[i].loss += out.loss.value().item();
+      sums[i].correct += static_cast<double>(count_equal(out.predictions, out.labels));
+      sums[i].same += static_cast<double>(count_equal(out.predictions, ours));
     }
     progress.update(done + batch_size, "", false);
   }
   require_input(scores.targets > 0, "--text: the text holds no token to predict");
   const auto n = static_cast<double>(scores.targets);
   scores.data = fmt::format("{} masked tokens of {}", scores.targets, fmt::join(patterns, ", "));
-  scores.runtimes = {{"nystrom", ours.loss / n, "accuracy", ours.correct / n, 1.0}};
-  if (runtimes.theirs)
+  for (std::size_t i = 0; i < runtimes.size(); ++i)
     scores.runtimes.push_back(
-        {"transformers", theirs.loss / n, "accuracy", theirs.correct / n, theirs.same / n});
+        {runtimes[i].name, sums[i].loss / n, "accuracy", sums[i].correct / n, sums[i].same / n});
   return scores;
 }
 
@@ -160,44 +169,42 @@ ExportScores score_task(const fs::path& folder, const ModelFolder& source,
   const TaskModel task =
       open_task_model(source, settings_of(source, std::nullopt, {}), DType::f32, cpu_device);
   const auto data = task.reader->read(patterns, Labelled::required);
-  const Runtimes runtimes(folder);
+  const std::vector<Runtime> runtimes = runtimes_of(folder);
   TaskLoaderOptions options;
   options.batch_size = options.micro_batch_size = batch_size;
   options.padding = task.reader->padding();
   TaskEvaluationLoader loader(data, options);
-  TaskScorer our_scorer(data), their_scorer(data);
-  Sums ours, theirs;
-  double targets = 0, compared = 0, done = 0;
-  const auto score = [&](const Model& model, const Batch& batch, TaskScorer& scorer, Sums& sums) {
-    const ModelOutput out = task_output(model, batch);
-    sums.loss += task_loss(model.config(), data->target(), out, batch, 1).value().item();
-    add_outputs(scorer, *data, batch, out);
-    return top_predictions(*data, batch, out);
-  };
+  std::deque<TaskScorer> scorers;
+  for (std::size_t i = 0; i < runtimes.size(); ++i) scorers.emplace_back(data);
+  std::vector<Sums> sums(runtimes.size());
+  double targets = 0, compared = 0;
+  std::int64_t done = 0;
   Progress progress("sample", 0, data->size(), log);
   while (const auto batch = loader.next()) {
-    const auto top = score(*runtimes.ours, *batch, our_scorer, ours);
-    if (runtimes.theirs) {
-      const Batch wide = padded(*batch, runtimes.positions, source.config.pad_token_id);
-      const auto other = score(*runtimes.theirs, wide, their_scorer, theirs);
-      for (std::size_t i = 0; i < top.size(); ++i) theirs.same += top[i] == other[i];
+    std::vector<std::int64_t> ours;
+    for (std::size_t i = 0; i < runtimes.size(); ++i) {
+      const Batch wide = padded(*batch, runtimes[i].positions, source.config.pad_token_id);
+      const ModelOutput out = task_output(*runtimes[i].model, wide);
+      sums[i].loss +=
+          task_loss(runtimes[i].model->config(), data->target(), out, wide, 1).value().item();
+      add_outputs(scorers[i], *data, wide, out);
+      const auto top = top_predictions(*data, wide, out);
+      if (i == 0) ours = top;
+      for (std::size_t k = 0; k < top.size(); ++k) sums[i].same += top[k] == ours[k];
     }
-    compared += static_cast<double>(top.size());
+    compared += static_cast<double>(ours.size());
     targets += static_cast<double>(batch->targets);
-    done += static_cast<double>(batch->samples.size());
-    progress.update(static_cast<std::int64_t>(done), "", false);
+    progress.update(done += std::ssize(batch->samples), "", false);
   }
-  const auto result = [&](const char* runtime, const TaskScorer& scorer, const Sums& sums,
-                          double same) -> RuntimeScore {
-    const TaskScores scores = scorer.scores();
-    return {runtime, sums.loss / targets, scores.metric, scores.decisive,
-            compared > 0 ? std::optional(same / compared) : std::nullopt};
-  };
   ExportScores scores{fmt::format("{} examples of {}", data->examples(), fmt::join(patterns, ", ")),
                       data->examples(),
-                      {result("nystrom", our_scorer, ours, compared)}};
-  if (runtimes.theirs)
-    scores.runtimes.push_back(result("transformers", their_scorer, theirs, theirs.same));
+                      {}};
+  for (std::size_t i = 0; i < runtimes.size(); ++i) {
+    const TaskScores found = scorers[i].scores();
+    scores.runtimes.push_back(
+        {runtimes[i].name, sums[i].loss / targets, found.metric, found.decisive,
+         compared > 0 ? std::optional(sums[i].same / compared) : std::nullopt});
+  }
   return scores;
 }
 

@@ -12,7 +12,7 @@ namespace nystrom {
 
 /// The results of one runtime on the same data.
 struct RuntimeScore {
-  std::string runtime;  ///< "nystrom", "transformers"
+  std::string runtime;  ///< "nystrom", "transformers", "ONNX int8"
   double loss = 0;      ///< mean over the targets
   std::string metric;   ///< "accuracy" of masked tokens, or the task's metric
   double value = 0;     ///< of `metric`
@@ -30,8 +30,9 @@ struct ExportScores {
 /// Runs the exported model at `folder` on the files that `text` matches; without any on the
 /// validation data of `source`'s run. At most 64 sequences of a text are taken, and all examples of
 /// a task. For a folder that names transformers' own class, transformers is computed by this
-/// program in semantics transformers, every row padded as there. Nothing if there is no such data,
-/// or the model has no head to score. Throws an InputError for files that do not match or cannot be
+/// program in semantics transformers, every row padded as there. For a folder with an int8 file
+/// this program rounds as that file does, in batches of eight. Nothing if there is no such data, or
+/// the model has no head to score. Throws an InputError for files that do not match or cannot be
 /// read.
 std::optional<ExportScores> score_export(const std::filesystem::path& folder,
                                          const ModelFolder& source,

@@ -1,7 +1,6 @@
 #include "train/export/onnx_int8.h"
 
-#include <algorithm>
-#include <cmath>
+#include "core/int8.h"
 
 namespace nystrom {
 namespace {
@@ -13,21 +12,16 @@ std::string scale_name(const std::string& weight) { return weight + "_scale"; }
 OnnxValue int8_weight(OnnxModules& modules, const std::string& name, bool transposed) {
   OnnxGraph& graph = modules.graph;
   if (graph.has_weight(name)) return name;
-  const Tensor values = f32_values(modules.model, name);
-  const std::int64_t rows = values.dim(0), width = values.dim(1);
-  std::string bytes(static_cast<std::size_t>(rows * width), '\0');
-  Tensor scales = Tensor::empty({rows}, DType::f32);
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const float* x = values.data<float>() + row * width;
-    float largest = 0;
-    for (std::int64_t i = 0; i < width; ++i) largest = std::max(largest, std::abs(x[i]));
-    const float scale = scales.data<float>()[row] = largest > 0 ? largest / 127 : 1;
-    for (std::int64_t i = 0; i < width; ++i) {
-      const std::int64_t place = transposed ? i * rows + row : row * width + i;
-      bytes[static_cast<std::size_t>(place)] = static_cast<char>(std::lround(x[i] / scale));
-    }
+  const Tensor matrix = f32_values(modules.model, name);
+  const std::int64_t rows = matrix.dim(0), width = matrix.dim(1);
+  const Int8Rows rounded = to_int8_rows(matrix);
+  std::string bytes(rounded.values.size(), '\0');
+  for (std::int64_t i = 0; i < rows * width; ++i) {
+    const std::int64_t place = transposed ? i % width * rows + i / width : i;
+    bytes[static_cast<std::size_t>(place)] =
+        static_cast<char>(rounded.values[static_cast<std::size_t>(i)]);
   }
-  graph.weight(scale_name(name), OnnxType::f32, {rows}, f32_bytes(scales));
+  graph.weight(scale_name(name), OnnxType::f32, {rows}, f32_bytes(rounded.scales));
   return graph.weight(name, OnnxType::i8,
                       transposed ? std::vector{width, rows} : std::vector{rows, width},
                       std::move(bytes));
@@ -62,6 +56,16 @@ OnnxValue int8_decode(OnnxModules& modules, const OnnxValue& x, const std::strin
   const OnnxValue columns =
       modules.graph("Transpose", {table}, {{"perm", std::vector<std::int64_t>{1, 0}}});
   return int8_product(modules, x, columns, scale_name(table));
+}
+
+void round_to_int8(Model& model) {
+  for (const Parameter& parameter : model.parameters().parameters()) {
+    const std::string& name = parameter.name();
+    const bool other = parameter.shape().rank() != 2 || name.find("_projection.") != name.npos ||
+                       name.find("position_embeddings") != name.npos ||
+                       name.find("token_type_embeddings") != name.npos;
+    if (!other) model.parameters().round_to_int8(name);
+  }
 }
 
 }  // namespace nystrom

@@ -16,4 +16,8 @@ OnnxValue int8_rows(OnnxModules& modules, const OnnxValue& ids, const std::strin
 /// x tableᵀ for the table of int8_rows, which is not stored again.
 OnnxValue int8_decode(OnnxModules& modules, const OnnxValue& x, const std::string& table);
 
+/// Rounds a model, f32 on the CPU, to what its int8 file computes: dense layers and the word table
+/// by ParameterStore::round_to_int8.
+void round_to_int8(Model& model);
+
 }  // namespace nystrom

@@ -11,6 +11,7 @@
 #include "data/tokenizers/protobuf_reader.h"
 #include "tests/support/run_program.h"
 #include "tests/train/export/export_fixture.h"
+#include "train/export/onnx_int8.h"
 
 namespace nystrom::testing {
 namespace {
@@ -78,6 +79,32 @@ struct OnnxFile {
   std::string bytes_;
 };
 
+/// Names and settings of options that ONNX files can hold.
+constexpr std::pair<const char*, void (*)(ModelConfig&)> every_option[] = {
+    {"defaults", [](ModelConfig&) {}},
+    {"no iterations", [](ModelConfig& c) { c.attention.inverse_iterations = 0; }},
+    {"identity", [](ModelConfig& c) { c.attention.inverse = Inverse::identity; }},
+    {"keys", [](ModelConfig& c) { c.attention.landmark_source = LandmarkSource::keys; }},
+    {"no convolution", [](ModelConfig& c) { c.attention.conv_kernel_size.reset(); }},
+    {"pre", [](ModelConfig& c) { c.norm = Norm::pre; }},
+    {"no positions", [](ModelConfig& c) { c.positions = Positions::none; }},
+    {"one type", [](ModelConfig& c) { c.type_vocab_size = 1; }},
+    {"mean", [](ModelConfig& c) { c.pooling = Pooling::mean; }},
+    {"towers", [](ModelConfig& c) { c.pairs = Pairs::towers; }},
+    {"relu", [](ModelConfig& c) { c.hidden_act = Activation::relu; }},
+    {"gelu", [](ModelConfig& c) { c.hidden_act = Activation::gelu; }},
+    {"softmax", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax; }},
+    {"double", [](ModelConfig& c) { c.attention.kind = AttentionKind::double_softmax; }},
+    {"linear", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; }},
+    {"performer", [](ModelConfig& c) { c.attention.kind = AttentionKind::performer; }},
+    {"linformer",
+     [](ModelConfig& c) {
+       c.attention.kind = AttentionKind::linformer;
+       c.attention.projected_length = 4;
+     }},
+    {"transformers", [](ModelConfig& c) { c.attention.semantics = Semantics::transformers; }},
+};
+
 class OnnxTest : public ::testing::Test {
  protected:
   fs::path write(const ModelConfig& config, const OnnxOptions& options = {}) {
@@ -93,31 +120,7 @@ class OnnxTest : public ::testing::Test {
 };
 
 TEST_F(OnnxTest, LibonnxAcceptsEveryOption) {
-  const std::pair<const char*, void (*)(ModelConfig&)> options[] = {
-      {"defaults", [](ModelConfig&) {}},
-      {"no iterations", [](ModelConfig& c) { c.attention.inverse_iterations = 0; }},
-      {"identity", [](ModelConfig& c) { c.attention.inverse = Inverse::identity; }},
-      {"keys", [](ModelConfig& c) { c.attention.landmark_source = LandmarkSource::keys; }},
-      {"no convolution", [](ModelConfig& c) { c.attention.conv_kernel_size.reset(); }},
-      {"pre", [](ModelConfig& c) { c.norm = Norm::pre; }},
-      {"no positions", [](ModelConfig& c) { c.positions = Positions::none; }},
-      {"one type", [](ModelConfig& c) { c.type_vocab_size = 1; }},
-      {"mean", [](ModelConfig& c) { c.pooling = Pooling::mean; }},
-      {"towers", [](ModelConfig& c) { c.pairs = Pairs::towers; }},
-      {"relu", [](ModelConfig& c) { c.hidden_act = Activation::relu; }},
-      {"gelu", [](ModelConfig& c) { c.hidden_act = Activation::gelu; }},
-      {"softmax", [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax; }},
-      {"double", [](ModelConfig& c) { c.attention.kind = AttentionKind::double_softmax; }},
-      {"linear", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; }},
-      {"performer", [](ModelConfig& c) { c.attention.kind = AttentionKind::performer; }},
-      {"linformer",
-       [](ModelConfig& c) {
-         c.attention.kind = AttentionKind::linformer;
-         c.attention.projected_length = 4;
-       }},
-      {"transformers", [](ModelConfig& c) { c.attention.semantics = Semantics::transformers; }},
-  };
-  for (const auto& [name, change] : options) {
+  for (const auto& [name, change] : every_option) {
     for (const auto& head : enum_names(Head{})) {
       ModelConfig config = tiny_config();
       config.head = head.value;
@@ -238,6 +241,23 @@ TEST_F(OnnxTest, Int8RoundsEveryOutputChannelByItself) {
   }
 }
 
+TEST_F(OnnxTest, RoundToInt8RoundsWhatTheFileHoldsInInt8) {
+  for (const auto& [name, change] : every_option) {
+    for (const auto& head : enum_names(Head{})) {
+      ModelConfig config = tiny_config();
+      config.head = head.value;
+      change(config);
+      const auto model = make_model(config, DType::f32);
+      round_to_int8(*model);
+      const OnnxFile file(write(config, {.int8 = true}));
+      for (const Parameter& parameter : model->parameters().parameters()) {
+        EXPECT_EQ(parameter.is_int8(), file.weights.contains(parameter.name() + "_scale"))
+            << name << ", " << head.name << ", " << parameter.name();
+      }
+    }
+  }
+}
+
 TEST_F(OnnxTest, TheSameModelGivesTheSameBytes) {
   for (const bool int8 : {false, true}) {
     const std::string first = read_bytes(write(masked_lm_config(), {.int8 = int8}));
@@ -289,6 +309,30 @@ TEST_F(OnnxExportTest, FilesStandInAFolderOfTheExport) {
     write_onnx(*make_model(masked_lm_config(), DType::f32), folder_.path());
     EXPECT_EQ(read_bytes(target() / "onnx/model.onnx"), read_bytes(folder_ / "model.onnx"));
   }
+}
+
+TEST_F(OnnxExportTest, Int8ComesWithTheChangeOfTheResults) {
+  write_model_with_tokenizer(masked_lm_config());
+  write_bytes(folder_ / "text.txt", "The boats left with the tide, and nine came back.\n");
+  const Outcome outcome =
+      run_program(folder_, "export source target --onnx int8 --text text.txt --quiet --json");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto scores = nlohmann::json::parse(outcome.out)["scores"];
+  ASSERT_EQ(scores.size(), 2U);
+  EXPECT_EQ(scores[0]["runtime"], "nystrom");
+  EXPECT_EQ(scores[1]["runtime"], "ONNX int8");
+  EXPECT_NE(scores[1]["loss"], scores[0]["loss"]);
+  EXPECT_NEAR(scores[1]["loss"].get<double>(), scores[0]["loss"].get<double>(), 0.1);
+  EXPECT_TRUE(scores[1].contains("accuracy"));
+}
+
+TEST_F(OnnxExportTest, WithoutDataNoChangeIsMeasuredAndTheProgramSaysSo) {
+  write_model(masked_lm_config());
+  const Outcome outcome = run_program(folder_, "export source target --onnx int8 --quiet");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(outcome.out.ends_with(
+      "no loss was measured: no validation data was found; --text FILE gives some\n"))
+      << outcome.out;
 }
 
 TEST_F(OnnxExportTest, SoftmaxHoldsForTheOnnxFileToo) {
