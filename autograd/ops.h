@@ -48,7 +48,8 @@ Var cast(const Var& x, DType dtype);
 Var round_to(const Var& x, DType dtype);
 
 /// x / (1 − p) for kept elements, 0 for the others: x [b, …], sample_ids [b] i64, 0 ≤ p < 1. For
-/// the mask see core/rng.h.
+/// rows that were chosen from samples, sample_ids is [b, 2]: see SampleRows. For the mask see
+/// core/rng.h.
 Var dropout(const Var& x, double p, DropoutKey key, const Tensor& sample_ids);
 
 // ---- Matrix products ----------------------------------------------------------------------------
@@ -111,7 +112,7 @@ Var layer_norm(const Var& x, const Var& gamma, const Var& beta, double epsilon);
 struct DropoutOptions {
   double p = 0;
   DropoutKey key;
-  Tensor sample_ids;  ///< [b] i64
+  Tensor sample_ids;  ///< [b] or [b, 2] i64
 };
 
 /// layer_norm(residual + dropout(x)) in one pass: x and residual [b, …, c] of one shape → the same

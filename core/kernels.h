@@ -95,8 +95,9 @@ KERNEL(residual_layer_norm_grad, CView sum, CView sample_ids, DropoutKey key, do
        CView mean, CView rstd, CView dy, View dsum, View dx, View dgamma, View dbeta);
 
 /// y = x ∘ mask / (1 − p): x [b, …], sample_ids [b] i64. core/rng.h defines the mask of (key,
-/// sample id, element within the sample). The kernel is its own gradient, applied to dy. y may
-/// alias x.
+/// sample id, element within the sample). For rows x [b, c] that were chosen from samples,
+/// sample_ids is [b, 2]: see SampleRows. The kernel is its own gradient, applied to dy. y may alias
+/// x.
 KERNEL(dropout, CView x, CView sample_ids, DropoutKey key, double p, View y);
 
 /// y[r] = x[index[r]]: x [n, c], index [r] i64, y [r, c]. An index below 0 gives a row of zeros.

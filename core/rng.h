@@ -63,4 +63,19 @@ struct DropoutKey {
   std::uint32_t site = 0;  ///< the number of the dropout in the model
 };
 
+/// Whose masks the rows of a dropout get: those of whole samples, or of chosen rows of samples.
+struct SampleRows {
+  const std::int64_t* ids;  ///< [b] sample ids, or [b, 2] ids and numbers of rows in their samples
+  bool chosen;              ///< whether they are [b, 2]
+
+  /// The sample of entry b.
+  NYSTROM_HOST_DEVICE NYSTROM_INLINE std::int64_t sample(std::int64_t b) const {
+    return ids[chosen ? 2 * b : b];
+  }
+  /// The first row of entry b in its sample.
+  NYSTROM_HOST_DEVICE NYSTROM_INLINE std::int64_t first_row(std::int64_t b) const {
+    return chosen ? ids[2 * b + 1] : 0;
+  }
+};
+
 }  // namespace nystrom

@@ -71,9 +71,15 @@ EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config)
       output_norm_(scope / "output" / "LayerNorm", config.hidden_size, config.layer_norm_eps),
       output_dropout_(scope, config.hidden_dropout_prob) {}
 
-Var at_positions(const Var& x, const Tensor& positions) {
-  if (!positions.defined()) return x;
-  return gather_rows(reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}), positions);
+Var ChosenPositions::rows_of(const Var& x) const {
+  if (!index.defined()) return x;
+  return gather_rows(reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}), index);
+}
+
+RunContext ChosenPositions::of(const RunContext& run) const {
+  RunContext result = run;
+  if (index.defined()) result.sample_ids = sample_ids;
+  return result;
 }
 
 Var EncoderLayer::feed_forward(const Var& x) const {
@@ -81,16 +87,16 @@ Var EncoderLayer::feed_forward(const Var& x) const {
 }
 
 Var EncoderLayer::operator()(const Var& x, const SequenceMask& mask, const RunContext& run,
-                             const Tensor& positions) const {
+                             const ChosenPositions& positions) const {
   const Var attended = attention_(norm_ == Norm::pre ? attention_norm_(x) : x, mask, run);
-  const Var rest = at_positions(x, positions),
-            projected = attention_output_(at_positions(attended, positions));
+  const Var rest = positions.rows_of(x), projected = attention_output_(positions.rows_of(attended));
+  const RunContext after = positions.of(run);
   if (norm_ == Norm::pre) {
-    const Var y = rest + attention_dropout_(projected, run);
-    return y + output_dropout_(feed_forward(output_norm_(y)), run);
+    const Var y = rest + attention_dropout_(projected, after);
+    return y + output_dropout_(feed_forward(output_norm_(y)), after);
   }
-  const Var y = attention_norm_(projected, rest, attention_dropout_.options(run));
-  return output_norm_(feed_forward(y), y, output_dropout_.options(run));
+  const Var y = attention_norm_(projected, rest, attention_dropout_.options(after));
+  return output_norm_(feed_forward(y), y, output_dropout_.options(after));
 }
 
 Encoder::Encoder(const Scope& scope, const ModelConfig& config)
@@ -102,10 +108,8 @@ Encoder::Encoder(const Scope& scope, const ModelConfig& config)
 }
 
 Var Encoder::operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run,
-                        const Tensor& positions) const {
+                        const ChosenPositions& positions) const {
   Var x = embeddings_(input, mask, run);
-  // The place of a row in the batch decides its dropout, so in training no row is left out early.
-  const bool early = positions.defined() && !run.training;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const EncoderLayer& layer = layers_[i];
     // Later layers have later parameters. When the backward pass reaches this point, the gradients
@@ -113,7 +117,7 @@ Var Encoder::operator()(const ModelInput& input, const SequenceMask& mask, const
     if (run.gradients_final && Tape::active())
       Tape::active()->add_backward_hook(
           [final = run.gradients_final, place = places_[i]] { final(place); });
-    const Tensor rows = early && i + 1 == layers_.size() ? positions : Tensor();
+    const ChosenPositions rows = i + 1 == layers_.size() ? positions : ChosenPositions();
     if (run.activation_checkpointing && Tape::active()) {
       x = checkpoint([&layer, mask, run,
                       rows](const std::vector<Var>& in) { return layer(in[0], mask, run, rows); },
@@ -122,7 +126,7 @@ Var Encoder::operator()(const ModelInput& input, const SequenceMask& mask, const
       x = layer(x, mask, run, rows);
     }
   }
-  return early ? x : at_positions(x, positions);
+  return x;
 }
 
 }  // namespace nystrom

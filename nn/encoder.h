@@ -29,17 +29,25 @@ class Embeddings {
   Dropout dropout_;
 };
 
-/// The rows of x [b, n, c] at `positions` [r] i64, indices into the flattened [b · n]: [r, c]; x
-/// itself where they are undefined.
-Var at_positions(const Var& x, const Tensor& positions);
+/// Positions of a batch [b, n], for the last layer to compute no others.
+struct ChosenPositions {
+  Tensor index{};       ///< [r] i64, into the flattened [b · n]; undefined: all positions
+  Tensor sample_ids{};  ///< [r, 2] i64, for dropout (SampleRows); undefined without dropout
+
+  /// The rows of x [b, n, c] at these positions: [r, c], or x itself for all.
+  Var rows_of(const Var& x) const;
+  /// The context of a layer's modules that see these rows alone.
+  RunContext of(const RunContext& run) const;
+};
 
 /// One encoder layer, post-LN as BERT's or pre-LN: [b, n, hidden] → [b, n, hidden].
 class EncoderLayer {
  public:
   EncoderLayer(const Scope& scope, const ModelConfig& config);
-  /// The layer's output for x [b, n, hidden], of the same shape. With `positions`, see Encoder.
+  /// The layer's output for x [b, n, hidden], of the same shape. With `positions` [r,
+  /// hidden]: dense layers, normalisations and dropouts see these rows alone.
   Var operator()(const Var& x, const SequenceMask& mask, const RunContext& run,
-                 const Tensor& positions = {}) const;
+                 const ChosenPositions& positions = {}) const;
 
  private:
   Var feed_forward(const Var& x) const;
@@ -59,11 +67,10 @@ class EncoderLayer {
 class Encoder {
  public:
   Encoder(const Scope& scope, const ModelConfig& config);
-  /// The last hidden state for `input`, [b, n, hidden]. With `positions` [r] i64, indices into the
-  /// flattened [b · n], only theirs: [r, hidden]. Without dropout the last layer then computes its
-  /// dense layers for these alone.
+  /// The last hidden state for `input`, [b, n, hidden]. With `positions` only theirs: [r, hidden],
+  /// the same numbers for less work in the last layer.
   Var operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run,
-                 const Tensor& positions = {}) const;
+                 const ChosenPositions& positions = {}) const;
   /// The embeddings of the encoder.
   const Embeddings& embeddings() const { return embeddings_; }
 

@@ -15,11 +15,15 @@ Var first_token(const Var& hidden) {
   return reshape(slice(hidden, 1, 0, 1), {hidden.dim(0), hidden.dim(2)});
 }
 
-/// The indices of the first tokens in the flattened [b · n]: [b].
-Tensor first_positions(const SequenceMask& mask) {
+/// The indices of the first tokens of `ids` [b, n] in the flattened [b · n].
+std::vector<std::int64_t> first_positions(const Tensor& ids) {
   std::vector<std::int64_t> positions;
-  for (std::int64_t row = 0; row < mask.batch(); ++row) positions.push_back(row * mask.length());
-  return Tensor::from(positions, {mask.batch()});
+  for (std::int64_t row = 0; row < ids.dim(0); ++row) positions.push_back(row * ids.dim(1));
+  return positions;
+}
+
+Tensor index_of(const std::vector<std::int64_t>& positions) {
+  return Tensor::from(positions, {static_cast<std::int64_t>(positions.size())});
 }
 
 Var mean_token(const Var& hidden, const SequenceMask& mask) {
@@ -48,15 +52,37 @@ Model::Model(const ModelConfig& config)
   }
 }
 
+namespace {
+
+/// The sample and the row in it of each position: [r, 2].
+Tensor sample_rows(const Tensor& samples, const Tensor& positions, std::int64_t length) {
+  const Tensor ids = samples.to(cpu_device);
+  std::vector<std::int64_t> pairs;
+  for (std::int64_t i = 0; i < positions.numel(); ++i) {
+    const std::int64_t position = positions.data<std::int64_t>()[i];
+    pairs.push_back(ids.data<std::int64_t>()[position / length]);
+    pairs.push_back(position % length);
+  }
+  return Tensor::from(pairs, {positions.numel(), 2});
+}
+
+}  // namespace
+
 struct Model::Pass {
   SequenceMask mask;
   ModelInput input;
   RunContext run;
-  Pass(const Model& model, const ModelInput& given, const RunContext& context)
-      : mask(model.mask_of(given)), input(given), run(context) {
+  ChosenPositions positions;
+  /// `index` holds the positions that the head reads, on the CPU; undefined for all.
+  Pass(const Model& model, const ModelInput& given, const RunContext& context,
+       const Tensor& index = {})
+      : mask(model.mask_of(given)), input(given), run(context), positions{index} {
+    if (index.defined() && run.training)
+      positions.sample_ids = sample_rows(run.sample_ids, index, mask.length());
     const Device device = model.store_.values().device();
     // Ids stay on the CPU, where the embedding checks them.
-    for (Tensor* tensor : {&input.features, &run.sample_ids}) *tensor = tensor->to(device);
+    for (Tensor* tensor : {&input.features, &run.sample_ids, &positions.sample_ids})
+      *tensor = tensor->to(device);
   }
 };
 
@@ -96,14 +122,16 @@ Var Model::classify(const Var& pooled, const Pass& pass) const {
 }
 
 ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) const {
-  const Pass pass(*this, input, run);
+  const bool first_only = run.logits_only && reads_first_token();
+  const Pass pass(*this, input, run,
+                  first_only ? index_of(first_positions(input.input_ids)) : Tensor());
+  const Var hidden = encoder_(pass.input, pass.mask, pass.run, pass.positions);
   ModelOutput out;
-  if (run.logits_only && reads_first_token()) {
-    const Var first = encoder_(pass.input, pass.mask, pass.run, first_positions(pass.mask));
-    out.logits = sequence_ ? classify(first, pass) : (*choice_)(first);
+  if (first_only) {
+    out.logits = sequence_ ? classify(hidden, pass) : (*choice_)(hidden);
     return out;
   }
-  const Var hidden = out.last_hidden_state = encoder_(pass.input, pass.mask, pass.run);
+  out.last_hidden_state = hidden;
   if (masked_lm_) out.logits = (*masked_lm_)(hidden);
   if (config_.embed_dim) out.output = last_valid_step(hidden, pass.mask);
   if (sequence_) {
@@ -127,8 +155,8 @@ Var Model::encode_for_masked_lm(const ModelInput& input, const RunContext& run,
                                 const Tensor& positions) const {
   require(masked_lm_.has_value(), "masked_lm needs a model with the masked-LM head, got {}",
           enum_name(config_.head));
-  const Pass pass(*this, input, run);
-  return encoder_(pass.input, pass.mask, pass.run, positions);
+  const Pass pass(*this, input, run, positions);
+  return encoder_(pass.input, pass.mask, pass.run, pass.positions);
 }
 
 Var Model::masked_lm_logits(const ModelInput& input, const Tensor& positions,
@@ -141,27 +169,21 @@ MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, d
   const Tensor host = labels.to(cpu_device).contiguous();
   const auto* label = host.data<std::int64_t>();
   std::vector<std::int64_t> rows, chosen;
+  if (sentence_order_) rows = first_positions(host);
+  const auto firsts = static_cast<std::int64_t>(rows.size());
   for (std::int64_t i = 0; i < host.numel(); ++i) {
     if (label[i] == ignore_index) continue;
     rows.push_back(i);
     chosen.push_back(label[i]);
   }
-  const Shape count{static_cast<std::int64_t>(rows.size())};
-  const Tensor positions = Tensor::from(rows, count);
-  Var first, masked;
-  if (sentence_order_) {
-    const Var hidden = encode_for_masked_lm(input, run);
-    first = first_token(hidden);
-    masked = at_positions(hidden, positions);
-  } else {
-    masked = encode_for_masked_lm(input, run, positions);
-  }
-  const Var logits = (*masked_lm_)(masked);
+  const Var hidden = encode_for_masked_lm(input, run, index_of(rows));
+  const Var logits = (*masked_lm_)(slice(hidden, 0, firsts, hidden.dim(0)));
+  const Shape count{std::ssize(chosen)};
   const Device device = logits.value().device();
   MaskedLmOutput out{{}, Tensor::empty(count, DType::i64, device), Tensor::from(chosen, count)};
   kernels::argmax_rows(logits.value(), out.predictions);
   out.loss = cross_entropy(logits, out.labels, normaliser);
-  if (sentence_order_) out.order_logits = sentence_order_->unrounded(first);
+  if (sentence_order_) out.order_logits = sentence_order_->unrounded(slice(hidden, 0, 0, firsts));
   return out;
 }
 

@@ -61,7 +61,7 @@ class Model {
 
   SequenceMask mask_of(const ModelInput& input) const;
   Var encode_for_masked_lm(const ModelInput& input, const RunContext& run,
-                           const Tensor& positions = {}) const;
+                           const Tensor& positions) const;
   Var last_valid_step(const Var& hidden, const SequenceMask& mask) const;
   bool reads_first_token() const;
   Var classify(const Var& pooled, const Pass& pass) const;

@@ -1,4 +1,5 @@
 #include "autograd/ops.h"
+#include "autograd/ops/sample_ids.h"
 #include "autograd/ops/sum_to.h"
 #include "core/check.h"
 
@@ -107,10 +108,15 @@ Var round_to(const Var& x, DType dtype) {
                 [](const Tensor& dy, Grads grads) { grads.add(0, dy); });
 }
 
+void require_sample_ids(const char* op, const Var& x, const Tensor& ids) {
+  const bool fits = x.rank() >= 1 && (ids.shape() == Shape{x.dim(0)} ||
+                                      (x.rank() == 2 && ids.shape() == Shape{x.dim(0), 2}));
+  require(fits, "{}: expected one sample id a row of {}, got shape {}", op, x.shape(), ids.shape());
+}
+
 Var dropout(const Var& x, double p, DropoutKey key, const Tensor& samples) {
   require(p >= 0 && p < 1, "dropout: p must be at least 0 and below 1, got {}", p);
-  require(x.rank() >= 1 && samples.shape() == Shape{x.dim(0)},
-          "dropout: expected one sample id a row of {}, got shape {}", x.shape(), samples.shape());
+  require_sample_ids("dropout", x, samples);
   if (p == 0) return x;
   const Tensor value = x.value().contiguous(), sample_ids = samples.to(value.device());
   Tensor y = empty_like(value);

@@ -1,4 +1,5 @@
 #include "autograd/ops.h"
+#include "autograd/ops/sample_ids.h"
 #include "core/check.h"
 
 namespace nystrom {
@@ -47,9 +48,7 @@ Var residual_layer_norm(const Var& x, const Var& residual, const DropoutOptions&
   require(dropout.p >= 0 && dropout.p < 1,
           "residual_layer_norm: p must be at least 0 and below 1, got {}", dropout.p);
   const bool drops = dropout.p > 0;
-  require(!drops || dropout.sample_ids.shape() == Shape{x.dim(0)},
-          "residual_layer_norm: expected one sample id a row of {}, got shape {}", x.shape(),
-          dropout.sample_ids.shape());
+  if (drops) require_sample_ids("residual_layer_norm", x, dropout.sample_ids);
   const Tensor value = x.value().contiguous(),
                samples = drops ? dropout.sample_ids.to(value.device()) : Tensor{};
   const Shape rows{value.numel() / x.dim(-1)};

@@ -9,8 +9,8 @@
 namespace nystrom::kernels::NYSTROM_LEVEL {
 
 void dropout(CView x, CView sample_ids, DropoutKey key, double p, View y) {
-  const std::int64_t samples = x.shape[0];
-  const std::int64_t size = samples == 0 ? 0 : x.numel() / samples;
+  const std::int64_t count = x.shape[0], size = count == 0 ? 0 : x.numel() / count;
+  const SampleRows samples{sample_ids.as<std::int64_t>(), sample_ids.rank == 2};
   constexpr std::int64_t block = 4 * lanes;
   const std::int64_t blocks = (size + block - 1) / block;
   visit_float(x.dtype, [&](auto tag) {
@@ -18,12 +18,12 @@ void dropout(CView x, CView sample_ids, DropoutKey key, double p, View y) {
     using A = accumulate_t<T>;
     const DropoutMask<A> mask(key, p);
     parallel_ranges(
-        samples * blocks, elementwise_grain / block, [&](std::int64_t begin, std::int64_t end) {
+        count * blocks, elementwise_grain / block, [&](std::int64_t begin, std::int64_t end) {
           for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t s = i / blocks, first = i % blocks * block;
             const std::int64_t n = size - first < block ? size - first : block;
             A factor[block];
-            mask.factors(sample_ids.as<std::int64_t>()[s], first, n, factor);
+            mask.factors(samples.sample(s), samples.first_row(s) * size + first, n, factor);
             const T* source = x.as<T>() + s * size + first;
             T* target = y.as<T>() + s * size + first;
 #pragma omp simd

@@ -108,6 +108,12 @@ struct DropoutMask {
       for (std::int64_t e = begin; e < end; ++e) target[e] = words[e] < least ? A(0) : kept;
     }
   }
+  /// The factors of row r of n elements, where each sample has `per_sample` rows in the tensor.
+  NYSTROM_INLINE void factors_of_row(const SampleRows& samples, std::int64_t r,
+                                     std::int64_t per_sample, std::int64_t n, A* factor) const {
+    const std::int64_t b = r / per_sample;
+    factors(samples.sample(b), (samples.first_row(b) + r % per_sample) * n, n, factor);
+  }
 };
 
 }  // namespace

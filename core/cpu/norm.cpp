@@ -128,14 +128,13 @@ void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey k
     const Norm<T> norm{gamma.as<T>(), beta.as<T>(), static_cast<A>(epsilon), n,
                        mean.as<A>(),  rstd.as<A>()};
     const DropoutMask<A> mask(key, p);
+    const SampleRows samples{sample_ids.as<std::int64_t>(), sample_ids.rank == 2};
     parallel_ranges(
         rows, elementwise_grain / (n + 1) + 1, [&](std::int64_t begin, std::int64_t end) {
           const Scratch<A> factor(n);
           for (std::int64_t i = 0; i < n; ++i) factor[i] = 1;
           for (std::int64_t r = begin; r < end; ++r) {
-            if (sample_ids)
-              mask.factors(sample_ids.as<std::int64_t>()[r / per_sample], r % per_sample * n, n,
-                           factor.get());
+            if (sample_ids) mask.factors_of_row(samples, r, per_sample, n, factor.get());
             const T* __restrict px = x.as<T>() + r * n;
             const T* __restrict pr = residual.as<T>() + r * n;
             T* __restrict ps = sum.as<T>() + r * n;
@@ -159,12 +158,12 @@ void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, doubl
     const NormGradient<T> gradient{
         sum.as<T>(), gamma.as<T>(), dy.as<T>(), mean.as<A>(), rstd.as<A>(), n, dsum.as<T>()};
     const DropoutMask<A> mask(key, p);
+    const SampleRows samples{sample_ids.as<std::int64_t>(), sample_ids.rank == 2};
     sum_parameter_gradients(rows, n, dgamma.as<A>(), dbeta.as<A>(), [&](std::int64_t r, A* chunk) {
       gradient(r, chunk);
       if (!dx) return;
       const Scratch<A> factor(n);
-      mask.factors(sample_ids.as<std::int64_t>()[r / per_sample], r % per_sample * n, n,
-                   factor.get());
+      mask.factors_of_row(samples, r, per_sample, n, factor.get());
       const T* __restrict from = dsum.as<T>() + r * n;
       T* __restrict to = dx.as<T>() + r * n;
 #pragma omp simd

@@ -59,7 +59,7 @@ struct Row {
 /// The dropout of rows; none without samples.
 template <class A>
 struct RowMask {
-  const std::int64_t* sample_ids;
+  SampleRows samples;
   DropoutMask<A> mask;
   std::int64_t rows_per_sample;
 
@@ -67,10 +67,11 @@ struct RowMask {
   /// of four neighbouring elements.
   NYSTROM_DEVICE A operator()(std::int64_t r, std::int64_t n, std::int64_t column,
                               std::int64_t& quad, PhiloxBlock& words) const {
-    const std::int64_t element = r % rows_per_sample * n + column;
+    const std::int64_t b = r / rows_per_sample;
+    const std::int64_t element = (samples.first_row(b) + r % rows_per_sample) * n + column;
     if (element / 4 != quad) {
       quad = element / 4;
-      words = mask.words(sample_ids[r / rows_per_sample], quad);
+      words = mask.words(samples.sample(b), quad);
     }
     // Selected by conditions: an index would place the words in memory.
     const std::uint32_t low = element & 1 ? words.word[1] : words.word[0],
@@ -107,7 +108,7 @@ __global__ void forward_kernel(Forward<T> f) {
   Row<T, V, Packs> row;
   row.load_from(f.x + r * n, n);
   if (f.residual) {
-    if (f.mask.sample_ids) f.mask.apply(row, r, n);
+    if (f.mask.samples.ids) f.mask.apply(row, r, n);
     Row<T, V, Packs> residual;
     residual.load_from(f.residual + r * n, n);
     // The sum is rounded here, so that the backward pass uses the numbers that were normalised.
@@ -145,7 +146,7 @@ __global__ void long_forward_kernel(Forward<T> f) {
     std::int64_t quad = -1;
     PhiloxBlock words{};
     for (std::int64_t i = lane_index(); i < n; i += warp_size) {
-      const A factor = f.mask.sample_ids ? f.mask(r, n, i, quad, words) : A(1);
+      const A factor = f.mask.samples.ids ? f.mask(r, n, i, quad, words) : A(1);
       f.sum[r * n + i] =
           convert<T>(load(f.residual[r * n + i]) + (factor == 0 ? A(0) : factor * load(row[i])));
     }
@@ -339,6 +340,8 @@ void backward(Backward<T> f, const ViewBase& like, accumulate_t<T>* dgamma,
 
 std::int64_t rows_of(const CView& x, const CView& gamma) { return x.numel() / gamma.shape[0]; }
 
+SampleRows samples_of(const CView& ids) { return {ids.as<std::int64_t>(), ids.rank == 2}; }
+
 }  // namespace
 
 void layer_norm(CView x, CView gamma, CView beta, double epsilon, View y, View mean, View rstd) {
@@ -394,7 +397,7 @@ void residual_layer_norm(CView x, CView residual, CView sample_ids, DropoutKey k
                 static_cast<A>(epsilon),
                 rows_of(x, gamma),
                 gamma.shape[0],
-                {sample_ids.as<std::int64_t>(), {key, p}, rows_of(x, gamma) / x.shape[0]},
+                {samples_of(sample_ids), {key, p}, rows_of(x, gamma) / x.shape[0]},
                 sum.as<T>(),
                 y.as<T>(),
                 mean.as<A>(),
@@ -416,7 +419,7 @@ void residual_layer_norm_grad(CView sum, CView sample_ids, DropoutKey key, doubl
                  rstd.as<A>(),
                  rows_of(sum, gamma),
                  gamma.shape[0],
-                 {sample_ids.as<std::int64_t>(), {key, p}, rows_of(sum, gamma) / sum.shape[0]},
+                 {samples_of(sample_ids), {key, p}, rows_of(sum, gamma) / sum.shape[0]},
                  dsum.as<T>(),
                  dx.as<T>(),
                  nullptr},

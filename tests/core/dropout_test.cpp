@@ -34,6 +34,19 @@ TEST(Dropout, MicroBatchesKeepTheMask) {
   for (std::int64_t i = 0; i < 4; ++i) EXPECT_EQ(row(whole, i), elements(masks({1, 33, 5}, {i})));
 }
 
+TEST(Dropout, ChosenRowsKeepTheirMasks) {
+  for (const std::int64_t width : {1, 7, 300}) {
+    const Tensor whole = masks({2, 50, width}, {4, 9});
+    Tensor chosen = Tensor::full({3, width}, 1, DType::f32);
+    const Tensor rows = int_tensor({9, 0, 4, 33, 9, 49}, {3, 2});
+    kernels::dropout(chosen, rows, {7, 3, 2}, 0.3, chosen);
+    const Tensor expected = whole.reshape({100, width});
+    EXPECT_EQ(row(chosen, 0), row(expected, 50));
+    EXPECT_EQ(row(chosen, 1), row(expected, 33));
+    EXPECT_EQ(row(chosen, 2), row(expected, 99));
+  }
+}
+
 TEST(Dropout, TheMaskIsThatOfTheDefinition) {
   const DropoutKey key{7, 3, 2};
   const std::int64_t sample = (std::int64_t{5} << 32) + 11;

@@ -103,6 +103,50 @@ TEST(LogitsOnly, GradientsEqualThoseOfAllPositions) {
   expect_near(gradient(true), all);
 }
 
+TEST(LogitsOnly, AMaskedLmStepEqualsThatOfAllPositions) {
+  for (const Norm norm : {Norm::post, Norm::pre}) {
+    for (const bool order : {false, true}) {
+      ModelConfig config = tiny_config();
+      config.head = Head::masked_lm;
+      config.norm = norm;
+      config.sentence_order = order;
+      config.hidden_dropout_prob = 0.3;
+      const ModelInput input = input_of(config, unequal);
+      const RunContext run{true, false, 3, 4, int_tensor({12, 5, 7}, {3})};
+      std::vector<std::int64_t> labels(21, ignore_index);
+      labels[3] = 2, labels[7] = 1, labels[9] = 4;
+      const auto step = [&](const auto& outputs) {
+        const auto model = make_model(config, DType::f64);
+        Tape tape;
+        Var loss = outputs(*model);
+        tape.backward(loss);
+        std::vector<double> numbers = model->parameters().gradients().to_doubles();
+        numbers.push_back(loss.value().item());
+        return numbers;
+      };
+      const std::vector<double> some = step([&](const Model& model) {
+        const MaskedLmOutput out = model.masked_lm(input, int_tensor(labels, {3, 7}), 3, run);
+        return order ? out.loss + sum(out.order_logits) : out.loss;
+      });
+      const std::vector<double> all = step([&](const Model& model) {
+        const ModelOutput out = model(input, run);
+        const Var logits = reshape(out.logits, {21, config.vocab_size});
+        Var loss = cross_entropy(logits, int_tensor(labels, {21}), 3);
+        if (!order) return loss;
+        const Var first = reshape(slice(out.last_hidden_state, 1, 0, 1), {3, config.hidden_size});
+        const auto parameter = [&](const char* name) {
+          for (const Parameter& each : model.parameters().parameters())
+            if (each.name() == std::string("cls.seq_relationship.") + name) return each.var();
+          return Var();
+        };
+        return loss + sum(linear_unrounded(first, parameter("weight"), parameter("bias")));
+      });
+      ASSERT_EQ(some.size(), all.size());
+      for (std::size_t i = 0; i < all.size(); ++i) EXPECT_NEAR(some[i], all[i], 1e-12);
+    }
+  }
+}
+
 TEST(MeanPooling, DependsOnNoPadding) {
   expect_near(text_logits({"111110"}, {4}, 1, Pairs::joined),
               text_logits({"11111"}, {4}, 0, Pairs::joined));

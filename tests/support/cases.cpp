@@ -50,6 +50,11 @@ std::vector<OpCase> elementwise_cases() {
       {"cast_there_and_back",
        {{3, 5}},
        [](const Vars& v) { return cast(cast(v[0], DType::f64), v[0].dtype()); }},
+      {"dropout_of_chosen_rows",
+       {{3, 17}},
+       [](const Vars& v) {
+         return dropout(v[0], 0.3, {7, 3, 2}, int_tensor({4, 9, 4, 2, 100, 0}, {3, 2}));
+       }},
       {"dropout",
        {{3, 5, 13}},
        [](const Vars& v) {
@@ -214,6 +219,12 @@ std::vector<OpCase> other_cases() {
        [](const Vars& v) {
          return residual_layer_norm(v[0], v[1], {0.3, {7, 3, 2}, int_tensor({4, 9, 100}, {3})},
                                     v[2], v[3], 1e-5);
+       }},
+      {"residual_layer_norm_of_chosen_rows",
+       {{3, 17}, {3, 17}, {17}, {17}},
+       [](const Vars& v) {
+         const Tensor rows = int_tensor({4, 9, 4, 2, 100, 0}, {3, 2});
+         return residual_layer_norm(v[0], v[1], {0.3, {7, 3, 2}, rows}, v[2], v[3], 1e-5);
        }},
       {"residual_layer_norm_without_dropout",
        {{3, 5, 17}, {3, 5, 17}, {17}, {17}},
