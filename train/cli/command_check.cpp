@@ -202,12 +202,12 @@ RunPlan make_plan(const CheckOptions& options, Device device, Log& log) {
   return plan;
 }
 
-/// Whether the memory of a run is measured in a few seconds here: plan_memory computes up to two
+/// Whether the memory of a run is measured in a few seconds here: plan_memory computes up to three
 /// layers and two sequences, four times.
 bool is_quick_to_measure(const RunConfig& config) {
   constexpr double few_seconds = 1e12;  // floating-point operations
   ModelConfig small = config.model;
-  small.num_hidden_layers = std::min<std::int64_t>(2, small.num_hidden_layers);
+  small.num_hidden_layers = std::min<std::int64_t>(3, small.num_hidden_layers);
   const double predicted = has_task(config) ? 0 : config.masking.probability;
   const StepFlops flops = step_flops(small, 9, config.data.sequence_length, predicted);
   return flops.forward() + flops.backward(config.training.activation_checkpointing) < few_seconds;

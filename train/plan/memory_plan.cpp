@@ -45,7 +45,7 @@ double measure(const RunConfig& config, std::int64_t layers, std::int64_t sequen
   const std::int64_t needed = fixed_memory(config, model.parameters().slab_size(), 1).total(),
                      there = machine_memory();
   require_input(there == 0 || needed <= there,
-                "measuring the run's memory computes up to two of its layers, which need {}; this "
+                "measuring the run's memory computes up to three of its layers, which need {}; this "
                 "machine has {}",
                 memory_text(static_cast<double>(needed)), memory_text(static_cast<double>(there)));
   const DType dtype = config.training.dtype;
@@ -115,13 +115,16 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
   plan.fixed = fixed_memory(config, elements, devices);
   plan_step(config, devices, elements, plan);
   plan.layers = config.model.num_hidden_layers;
-  // Solves a(L, b) = rest[0] + rest[1] b + L (layer[0] + layer[1] b) from four measurements.
-  const double a11 = measure(config, 1, 1), a12 = measure(config, 1, 2),
-               a21 = measure(config, 2, 1), a22 = measure(config, 2, 2);
+  // Solves a(L, b) = rest[0] + rest[1] b + L (layer[0] + layer[1] b) from four measurements. The
+  // last layer computes less than the others, so there is one of those at least.
+  const std::int64_t few = std::min<std::int64_t>(plan.layers, 2);
+  const double a11 = measure(config, few, 1), a12 = measure(config, few, 2),
+               a21 = measure(config, few + 1, 1), a22 = measure(config, few + 1, 2);
+  const auto before = static_cast<double>(few);
   plan.layer[1] = a22 - a21 - a12 + a11;
   plan.layer[0] = a21 - a11 - plan.layer[1];
-  plan.rest[1] = a12 - a11 - plan.layer[1];
-  plan.rest[0] = a11 - plan.rest[1] - plan.layer[0] - plan.layer[1];
+  plan.rest[1] = a12 - a11 - before * plan.layer[1];
+  plan.rest[0] = a11 - plan.rest[1] - before * (plan.layer[0] + plan.layer[1]);
   return plan;
 }
 

@@ -43,14 +43,19 @@ StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int
   const auto hidden = static_cast<double>(config.hidden_size),
              wide = static_cast<double>(config.intermediate_size);
   const double tokens = static_cast<double>(sequences) * static_cast<double>(length);
-  const double dense = tokens * (4 * hidden * hidden + 2 * hidden * wide);
+  const double projections = 3 * hidden * hidden, rest = hidden * hidden + 2 * hidden * wide;
   const double convolution =
       tokens * hidden * static_cast<double>(config.attention.conv_kernel_size.value_or(0));
   const double attention =
       attention_products(config, static_cast<double>(sequences), static_cast<double>(length));
+  const bool masked_lm = config.head == Head::masked_lm;
+  const auto layers = static_cast<double>(config.num_hidden_layers);
   const double head =
-      predicted * tokens * hidden * (hidden + static_cast<double>(config.vocab_size));
-  return {2 * static_cast<double>(config.num_hidden_layers) * (dense + attention + convolution),
+      masked_lm ? predicted * tokens * hidden * (hidden + static_cast<double>(config.vocab_size))
+                : 0;
+  const double full_layers = masked_lm ? layers - 1 + predicted : layers;
+  return {2 * layers * (tokens * projections + attention + convolution) +
+              2 * full_layers * tokens * rest,
           2 * head};
 }
 

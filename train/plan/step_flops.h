@@ -19,7 +19,8 @@ struct StepFlops {
   }
 };
 /// The operations for `sequences` sequences of `length` tokens. `predicted` is the share of tokens
-/// for which a masked language model computes logits; 0 without that head.
+/// for which a masked language model computes its last dense layers and logits. Other heads count
+/// nothing, and their last layer as all others.
 StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int64_t length,
                      double predicted);
 
