@@ -3,6 +3,8 @@
 // at all positions.
 #include "core/cpu/level.h"
 
+#include <algorithm>
+
 #include "core/cpu/parallel.h"
 #include "core/cpu/tile_gemm.h"
 #include "core/kernels.h"
@@ -63,17 +65,25 @@ NYSTROM_INLINE const std::uint8_t* valid_rows(const CView& mask, std::int64_t b)
   return mask ? mask.as<std::uint8_t>() + b * mask.shape[1] : nullptr;
 }
 
-/// taps[j] = Σ_t ⟨dy[t], x[t + j − k/2]⟩: the diagonals of the Gram matrices of blocks of dy and x,
-/// summed over the blocks.
+/// The columns of the Gram matrix of a block: the block + k − 1 useful ones, rounded up to whole
+/// vectors.
 template <class A>
-void tap_gradient(const A* dy_rows, const A* x_columns, std::int64_t n, std::int64_t d,
-                  std::int64_t k, A* gram, A* taps) {
-  const std::int64_t columns = block + k - 1, length = n + k - 1;
+std::int64_t gram_columns(std::int64_t k) {
+  constexpr std::int64_t lanes = Vector<A>::lanes;
+  return (block + k - 1 + lanes - 1) / lanes * lanes;
+}
+
+/// taps[j] = Σ_t ⟨dy[t], x[t + j − k/2]⟩: the diagonals of the Gram matrices of blocks of dy and x,
+/// summed over the blocks. The x_columns [d, length] have gram_columns numbers after row n.
+template <class A>
+void tap_gradient(const A* dy_rows, const A* x_columns, std::int64_t length, std::int64_t n,
+                  std::int64_t d, std::int64_t k, A* gram, A* taps) {
+  const std::int64_t columns = gram_columns<A>(k);
   for (std::int64_t i = 0; i < block * columns; ++i) gram[i] = 0;
   for (std::int64_t t = 0; t < n; t += block) {
     const std::int64_t count = n - t < block ? n - t : block;
-    tile_gemm<A>(count, count + k - 1, d, A(1), {dy_rows + t * d, d, 1}, x_columns + t, length,
-                 gram, columns, true);
+    tile_gemm<A>(count, columns, d, A(1), {dy_rows + t * d, d, 1}, x_columns + t, length, gram,
+                 columns, true);
   }
   for (std::int64_t j = 0; j < k; ++j) {
     taps[j] = 0;
@@ -100,22 +110,23 @@ void sequence_conv(CView x, CView w, CView mask, View y) {
 }
 
 void sequence_conv_grad(CView x, CView w, CView mask, CView dy, View dx, View dw) {
-  const std::int64_t n = x.shape[1], heads = x.shape[2], d = x.shape[3], k = w.shape[1],
-                     length = n + k - 1;
+  const std::int64_t n = x.shape[1], heads = x.shape[2], d = x.shape[3], k = w.shape[1];
   visit_accumulate(accumulate_dtype(x.dtype), [&](auto tag) {
     using A = typename decltype(tag)::type;
     const Scratch<A> taps(x.shape[0] * heads * k);
+    const std::int64_t gram = gram_columns<A>(k), length = n + gram;
     parallel_ranges(x.shape[0] * heads, 1, [&](std::int64_t begin, std::int64_t end) {
-      const Scratch<A> rows(length * d), columns(length * d), toeplitz(block * (block + k - 1)),
+      const Scratch<A> rows(length * d), columns(length * d), products(block * gram),
           out(block * d);
+      std::fill_n(rows.get(), length * d, A(0));
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t b = i / heads, h = i % heads;
         load_padded(x, valid_rows(mask, b), b, h, k / 2, rows.get());
         transpose_block(rows.get(), length, d, d, columns.get(), length);
         load_padded(dy, nullptr, b, h, k / 2, rows.get());
-        fill_toeplitz(w, h, true, toeplitz.get());
-        convolve<A>(toeplitz.get(), k, rows.get(), b, h, valid_rows(mask, b), out.get(), dx);
-        tap_gradient(rows.get() + k / 2 * d, columns.get(), n, d, k, toeplitz.get(),
+        fill_toeplitz(w, h, true, products.get());
+        convolve<A>(products.get(), k, rows.get(), b, h, valid_rows(mask, b), out.get(), dx);
+        tap_gradient(rows.get() + k / 2 * d, columns.get(), length, n, d, k, products.get(),
                      taps.get() + i * k);
       }
     });

@@ -70,6 +70,10 @@ NYSTROM_INLINE void row_panel(std::int64_t N, std::int64_t K, T alpha, Strided<T
   std::int64_t j = 0;
   for (; j + wide * lanes <= N; j += wide * lanes)
     register_tile<T, R, wide>(K, alpha, a, b + j, ldb, c + j, ldc, accumulate);
+  if (j + 3 * lanes <= N) {
+    register_tile<T, R, 3>(K, alpha, a, b + j, ldb, c + j, ldc, accumulate);
+    j += 3 * lanes;
+  }
   for (; j + lanes <= N; j += lanes)
     register_tile<T, R, 1>(K, alpha, a, b + j, ldb, c + j, ldc, accumulate);
   if (j < N) narrow_tile<T, R>(N - j, K, alpha, a, b + j, ldb, c + j, ldc, accumulate);

@@ -44,10 +44,11 @@ double measure(const RunConfig& config, std::int64_t layers, std::int64_t sequen
   Model model(small);
   const std::int64_t needed = fixed_memory(config, model.parameters().slab_size(), 1).total(),
                      there = machine_memory();
-  require_input(there == 0 || needed <= there,
-                "measuring the run's memory computes up to three of its layers, which need {}; this "
-                "machine has {}",
-                memory_text(static_cast<double>(needed)), memory_text(static_cast<double>(there)));
+  require_input(
+      there == 0 || needed <= there,
+      "measuring the run's memory computes up to three of its layers, which need {}; this "
+      "machine has {}",
+      memory_text(static_cast<double>(needed)), memory_text(static_cast<double>(there)));
   const DType dtype = config.training.dtype;
   /// f16 has the same size as bf16.
   model.parameters().allocate(dtype == DType::f16 ? DType::bf16 : dtype, StoreMode::training);
