@@ -32,7 +32,7 @@ def examples_of(path, columns, label, header):
 
 def predictions(folder, file, examples, length):
     session = onnxruntime.InferenceSession(folder / "onnx" / file)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
     wanted, found = {entry.name for entry in session.get_inputs()}, []
     for begin in range(0, len(examples), BATCH):
         texts = list(zip(*examples[begin : begin + BATCH]))

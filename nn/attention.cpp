@@ -69,20 +69,23 @@ SelfAttention::SelfAttention(const Scope& scope, const ModelConfig& config)
         (scope / "conv").parameter("weight", {heads_, 1, *config.attention.conv_kernel_size, 1});
 }
 
-Var SelfAttention::operator()(const Var& x, const SequenceMask& mask, const RunContext& run) const {
-  const Var q = query_(x), k = key_ ? (*key_)(x) : q, v = value_(x);
+Var SelfAttention::operator()(const Var& rows, const SequenceMask& mask, const TokenRows& tokens,
+                              const RunContext& run) const {
+  const auto in_places = [&](const Var& y) { return tokens.in_places(y, mask); };
+  const Var x = in_places(rows), q = in_places(query_(rows)),
+            k = key_ ? in_places((*key_)(rows)) : q, v = in_places(value_(rows));
   const AttentionInputs inputs{
       x,      split_heads(q, heads_), split_heads(k, heads_), split_heads(v, heads_), mask,
       query_, key_ ? *key_ : query_};
   Var output = (*method_)(inputs);
   if (run.observe_attention) run.observe_attention(inputs, output);
   const Var heads = transpose(output, 1, 2);  // [b, n, h, d]
-  if (!conv_) return reshape(heads, x.shape());
+  if (!conv_) return tokens.rows_of(reshape(heads, x.shape()));
   const Var taps = reshape(*conv_, {heads_, conv_->shape()[2]});
   const Tensor valid = conv_sees_padding_ ? Tensor{} : mask.valid();
   const Var skip =
       sequence_conv(reshape(v, {x.dim(0), x.dim(1), heads_, x.dim(2) / heads_}), taps, valid);
-  return reshape(heads + skip, x.shape());
+  return tokens.rows_of(reshape(heads + skip, x.shape()));
 }
 
 }  // namespace nystrom

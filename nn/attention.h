@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "nn/layers.h"
-#include "nn/sequence_mask.h"
+#include "nn/token_rows.h"
 
 namespace nystrom {
 
@@ -45,13 +45,15 @@ class SoftmaxAttention : public AttentionMethod {
 };
 
 /// Self-attention without its output projection: projections, an attention kind, and the
-/// convolution skip. Maps x [b, n, hidden] to [b, n, hidden].
+/// convolution skip.
 class SelfAttention {
  public:
   /// Declares the parameters under `scope`.
   SelfAttention(const Scope& scope, const ModelConfig& config);
-  /// The attention of x [b, n, hidden] before its output projection: [b, n, hidden].
-  Var operator()(const Var& x, const SequenceMask& mask, const RunContext& run) const;
+  /// The attention of x [b, n, hidden] before its output projection: [b, n, hidden]. With rows of
+  /// tokens [r, hidden] → [r, hidden]: each sample's tokens see its own.
+  Var operator()(const Var& x, const SequenceMask& mask, const TokenRows& tokens,
+                 const RunContext& run) const;
 
  private:
   std::int64_t heads_;

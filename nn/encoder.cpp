@@ -71,26 +71,17 @@ EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config)
       output_norm_(scope / "output" / "LayerNorm", config.hidden_size, config.layer_norm_eps),
       output_dropout_(scope, config.hidden_dropout_prob) {}
 
-Var ChosenPositions::rows_of(const Var& x) const {
-  if (!index.defined()) return x;
-  return gather_rows(reshape(x, {x.dim(0) * x.dim(1), x.dim(2)}), index);
-}
-
-RunContext ChosenPositions::of(const RunContext& run) const {
-  RunContext result = run;
-  if (index.defined()) result.sample_ids = sample_ids;
-  return result;
-}
-
 Var EncoderLayer::feed_forward(const Var& x) const {
   return output_(activate(activation_, intermediate_(x)));
 }
 
-Var EncoderLayer::operator()(const Var& x, const SequenceMask& mask, const RunContext& run,
-                             const ChosenPositions& positions) const {
-  const Var attended = attention_(norm_ == Norm::pre ? attention_norm_(x) : x, mask, run);
-  const Var rest = positions.rows_of(x), projected = attention_output_(positions.rows_of(attended));
-  const RunContext after = positions.of(run);
+Var EncoderLayer::operator()(const Var& x, const EncoderRows& rows, bool last,
+                             const RunContext& run) const {
+  const TokenRows read = last ? rows.read : TokenRows();
+  const Var attended =
+      attention_(norm_ == Norm::pre ? attention_norm_(x) : x, rows.mask, rows.tokens, run);
+  const Var rest = read.rows_of(x), projected = attention_output_(read.rows_of(attended));
+  const RunContext after = read.of(rows.tokens.of(run));
   if (norm_ == Norm::pre) {
     const Var y = rest + attention_dropout_(projected, after);
     return y + output_dropout_(feed_forward(output_norm_(y)), after);
@@ -107,26 +98,27 @@ Encoder::Encoder(const Scope& scope, const ModelConfig& config)
   }
 }
 
-Var Encoder::operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run,
-                        const ChosenPositions& positions) const {
-  Var x = embeddings_(input, mask, run);
+Var Encoder::operator()(const ModelInput& input, const EncoderRows& rows,
+                        const RunContext& run) const {
+  Var x = rows.tokens.rows_of(embeddings_(input, rows.mask, run));
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const EncoderLayer& layer = layers_[i];
+    const bool last = i + 1 == layers_.size();
     // Later layers have later parameters. When the backward pass reaches this point, the gradients
     // of all later parameters are final.
     if (run.gradients_final && Tape::active())
       Tape::active()->add_backward_hook(
           [final = run.gradients_final, place = places_[i]] { final(place); });
-    const ChosenPositions rows = i + 1 == layers_.size() ? positions : ChosenPositions();
     if (run.activation_checkpointing && Tape::active()) {
-      x = checkpoint([&layer, mask, run,
-                      rows](const std::vector<Var>& in) { return layer(in[0], mask, run, rows); },
+      x = checkpoint([&layer, rows, last,
+                      run](const std::vector<Var>& in) { return layer(in[0], rows, last, run); },
                      {x});
     } else {
-      x = layer(x, mask, run, rows);
+      x = layer(x, rows, last, run);
     }
   }
-  return x;
+  if (layers_.empty()) x = rows.read.rows_of(x);
+  return rows.read.all() ? rows.tokens.in_places(x, rows.mask) : x;
 }
 
 }  // namespace nystrom

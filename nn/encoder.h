@@ -29,25 +29,20 @@ class Embeddings {
   Dropout dropout_;
 };
 
-/// Positions of a batch [b, n], for the last layer to compute no others.
-struct ChosenPositions {
-  Tensor index{};       ///< [r] i64, into the flattened [b · n]; undefined: all positions
-  Tensor sample_ids{};  ///< [r, 2] i64, for dropout (SampleRows); undefined without dropout
-
-  /// The rows of x [b, n, c] at these positions: [r, c], or x itself for all.
-  Var rows_of(const Var& x) const;
-  /// The context of a layer's modules that see these rows alone.
-  RunContext of(const RunContext& run) const;
+/// What of a batch [b, n] is computed.
+struct EncoderRows {
+  SequenceMask mask;
+  TokenRows tokens{};  ///< the rows of all layers
+  TokenRows read{};    ///< those of them that the head reads, for the last layer
 };
 
-/// One encoder layer, post-LN as BERT's or pre-LN: [b, n, hidden] → [b, n, hidden].
+/// One encoder layer, post-LN as BERT's or pre-LN.
 class EncoderLayer {
  public:
   EncoderLayer(const Scope& scope, const ModelConfig& config);
-  /// The layer's output for x [b, n, hidden], of the same shape. With `positions` [r,
-  /// hidden]: dense layers, normalisations and dropouts see these rows alone.
-  Var operator()(const Var& x, const SequenceMask& mask, const RunContext& run,
-                 const ChosenPositions& positions = {}) const;
+  /// The layer's output for x [b, n, hidden], or for rows.tokens, of the same shape. With `last`,
+  /// of rows.read only: [r, hidden].
+  Var operator()(const Var& x, const EncoderRows& rows, bool last, const RunContext& run) const;
 
  private:
   Var feed_forward(const Var& x) const;
@@ -67,10 +62,9 @@ class EncoderLayer {
 class Encoder {
  public:
   Encoder(const Scope& scope, const ModelConfig& config);
-  /// The last hidden state for `input`, [b, n, hidden]. With `positions` only theirs: [r, hidden],
-  /// the same numbers for less work in the last layer.
-  Var operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run,
-                 const ChosenPositions& positions = {}) const;
+  /// The last hidden state of rows.read, in their layout; of all positions [b, n, hidden], zeros at
+  /// padding that rows.tokens leaves out.
+  Var operator()(const ModelInput& input, const EncoderRows& rows, const RunContext& run) const;
   /// The embeddings of the encoder.
   const Embeddings& embeddings() const { return embeddings_; }
 

@@ -22,10 +22,6 @@ std::vector<std::int64_t> first_positions(const Tensor& ids) {
   return positions;
 }
 
-Tensor index_of(const std::vector<std::int64_t>& positions) {
-  return Tensor::from(positions, {static_cast<std::int64_t>(positions.size())});
-}
-
 Var mean_token(const Var& hidden, const SequenceMask& mask) {
   return reshape(cast(segment_means(hidden, mask.valid(), 1), hidden.dtype()),
                  {hidden.dim(0), hidden.dim(2)});
@@ -52,37 +48,22 @@ Model::Model(const ModelConfig& config)
   }
 }
 
-namespace {
-
-/// The sample and the row in it of each position: [r, 2].
-Tensor sample_rows(const Tensor& samples, const Tensor& positions, std::int64_t length) {
-  const Tensor ids = samples.to(cpu_device);
-  std::vector<std::int64_t> pairs;
-  for (std::int64_t i = 0; i < positions.numel(); ++i) {
-    const std::int64_t position = positions.data<std::int64_t>()[i];
-    pairs.push_back(ids.data<std::int64_t>()[position / length]);
-    pairs.push_back(position % length);
-  }
-  return Tensor::from(pairs, {positions.numel(), 2});
-}
-
-}  // namespace
-
 struct Model::Pass {
-  SequenceMask mask;
   ModelInput input;
   RunContext run;
-  ChosenPositions positions;
-  /// `index` holds the positions that the head reads, on the CPU; undefined for all.
+  EncoderRows rows;
+  /// The head reads the hidden states at `positions` of the flattened [b · n], or all.
   Pass(const Model& model, const ModelInput& given, const RunContext& context,
-       const Tensor& index = {})
-      : mask(model.mask_of(given)), input(given), run(context), positions{index} {
-    if (index.defined() && run.training)
-      positions.sample_ids = sample_rows(run.sample_ids, index, mask.length());
+       const std::optional<std::vector<std::int64_t>>& positions = {})
+      : input(given), run(context), rows{model.mask_of(given)} {
     const Device device = model.store_.values().device();
+    const Tensor samples = run.training ? run.sample_ids.to(cpu_device) : Tensor();
+    // In semantics transformers padding takes part in attention.
+    if (model.config_.attention.semantics == Semantics::nystrom)
+      rows.tokens = TokenRows::of_tokens(rows.mask, samples, device);
+    if (positions) rows.read = rows.tokens.chosen(*positions, rows.mask, samples, device);
     // Ids stay on the CPU, where the embedding checks them.
-    for (Tensor* tensor : {&input.features, &run.sample_ids, &positions.sample_ids})
-      *tensor = tensor->to(device);
+    for (Tensor* tensor : {&input.features, &run.sample_ids}) *tensor = tensor->to(device);
   }
 };
 
@@ -124,8 +105,8 @@ Var Model::classify(const Var& pooled, const Pass& pass) const {
 ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) const {
   const bool first_only = run.logits_only && reads_first_token();
   const Pass pass(*this, input, run,
-                  first_only ? index_of(first_positions(input.input_ids)) : Tensor());
-  const Var hidden = encoder_(pass.input, pass.mask, pass.run, pass.positions);
+                  first_only ? std::optional(first_positions(input.input_ids)) : std::nullopt);
+  const Var hidden = encoder_(pass.input, pass.rows, pass.run);
   ModelOutput out;
   if (first_only) {
     out.logits = sequence_ ? classify(hidden, pass) : (*choice_)(hidden);
@@ -133,10 +114,10 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
   }
   out.last_hidden_state = hidden;
   if (masked_lm_) out.logits = (*masked_lm_)(hidden);
-  if (config_.embed_dim) out.output = last_valid_step(hidden, pass.mask);
+  if (config_.embed_dim) out.output = last_valid_step(hidden, pass.rows.mask);
   if (sequence_) {
     const bool means = config_.pooling == Pooling::mean;
-    out.logits = classify(means               ? mean_token(hidden, pass.mask)
+    out.logits = classify(means               ? mean_token(hidden, pass.rows.mask)
                           : config_.embed_dim ? out.output
                                               : first_token(hidden),
                           pass);
@@ -152,14 +133,14 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
 }
 
 Var Model::encode_for_masked_lm(const ModelInput& input, const RunContext& run,
-                                const Tensor& positions) const {
+                                const std::vector<std::int64_t>& positions) const {
   require(masked_lm_.has_value(), "masked_lm needs a model with the masked-LM head, got {}",
           enum_name(config_.head));
   const Pass pass(*this, input, run, positions);
-  return encoder_(pass.input, pass.mask, pass.run, pass.positions);
+  return encoder_(pass.input, pass.rows, pass.run);
 }
 
-Var Model::masked_lm_logits(const ModelInput& input, const Tensor& positions,
+Var Model::masked_lm_logits(const ModelInput& input, const std::vector<std::int64_t>& positions,
                             const RunContext& run) const {
   return (*masked_lm_)(encode_for_masked_lm(input, run, positions));
 }
@@ -176,7 +157,7 @@ MaskedLmOutput Model::masked_lm(const ModelInput& input, const Tensor& labels, d
     rows.push_back(i);
     chosen.push_back(label[i]);
   }
-  const Var hidden = encode_for_masked_lm(input, run, index_of(rows));
+  const Var hidden = encode_for_masked_lm(input, run, rows);
   const Var logits = (*masked_lm_)(slice(hidden, 0, firsts, hidden.dim(0)));
   const Shape count{std::ssize(chosen)};
   const Device device = logits.value().device();

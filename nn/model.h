@@ -41,13 +41,14 @@ class Model {
   ParameterStore& parameters() { return store_; }
   const ParameterStore& parameters() const { return store_; }
 
-  /// The forward pass. Inputs, positions and labels may be on the CPU: they are copied to the
-  /// parameters' device.
+  /// The forward pass. Inputs and labels may be on the CPU: they are copied to the parameters'
+  /// device. In semantics nystrom, dense layers leave out padding where it is much: hidden states
+  /// are zero there.
   ModelOutput operator()(const ModelInput& input, const RunContext& run = {}) const;
 
-  /// Logits of the masked-LM head at some positions only: positions [r] i64, indices into the
-  /// flattened [b · n] → [r, vocab].
-  Var masked_lm_logits(const ModelInput& input, const Tensor& positions,
+  /// Logits of the masked-LM head at some positions only: r indices into the flattened [b · n] →
+  /// [r, vocab].
+  Var masked_lm_logits(const ModelInput& input, const std::vector<std::int64_t>& positions,
                        const RunContext& run = {}) const;
 
   /// Mean cross-entropy of the masked tokens: labels [b, n] i64, with ignore_index at all other
@@ -61,7 +62,7 @@ class Model {
 
   SequenceMask mask_of(const ModelInput& input) const;
   Var encode_for_masked_lm(const ModelInput& input, const RunContext& run,
-                           const Tensor& positions) const;
+                           const std::vector<std::int64_t>& positions) const;
   Var last_valid_step(const Var& hidden, const SequenceMask& mask) const;
   bool reads_first_token() const;
   Var classify(const Var& pooled, const Pass& pass) const;

@@ -28,6 +28,13 @@ SequenceMask::SequenceMask(const Tensor& mask, Device device)
   }
 }
 
+std::vector<std::int64_t> SequenceMask::tokens() const {
+  std::vector<std::int64_t> result;
+  for (std::int64_t i = 0; i < batch_ * length_; ++i)
+    if (!valid_.defined() || host_.data<std::uint8_t>()[i] != 0) result.push_back(i);
+  return result;
+}
+
 std::vector<std::int64_t> SequenceMask::last_positions() const {
   std::vector<std::int64_t> last(static_cast<std::size_t>(batch_), length_ - 1);
   if (!valid_.defined()) return last;

@@ -80,8 +80,7 @@ TEST(LogitsOnly, MaskedTokensEqualThoseOfAllPositions) {
     const ModelInput input = input_of(config, unequal);
     const Tensor all = (*model)(input).logits.value();
     for (const std::int64_t place : {0, 5, 9}) {
-      const Tensor one =
-          model->masked_lm_logits(input, Tensor::from(std::vector{place}, {1})).value();
+      const Tensor one = model->masked_lm_logits(input, {place}).value();
       expect_near(one.to_doubles(),
                   all.reshape({21, config.vocab_size}).slice(0, place, place + 1).to_doubles());
     }

@@ -88,12 +88,8 @@ std::vector<MaskFills> fill_batch(const Model& model, const Tokenizer& tokenizer
   for (std::size_t row = 0; row < texts.size(); ++row)
     for (const std::int64_t place : texts[row]->places)
       places.push_back(static_cast<std::int64_t>(row) * positions + place);
-  const auto masks = static_cast<std::int64_t>(places.size());
-  const Tensor logits = model
-                            .masked_lm_logits(input_of(rows, positions, tokenizer.special().pad),
-                                              Tensor::from(places, {masks}))
-                            .value()
-                            .to(cpu_device);
+  const ModelInput input = input_of(rows, positions, tokenizer.special().pad);
+  const Tensor logits = model.masked_lm_logits(input, places).value().to(cpu_device);
   std::vector<MaskFills> result;
   std::int64_t mask = 0;
   for (const MaskedText* text : texts) {

@@ -257,8 +257,7 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
                 findings.layers[layer++]);
     };
     const auto at = static_cast<std::size_t>(s * findings.loss_sequences / findings.sequences);
-    model->masked_lm_logits(sequences[at].input, Tensor::from(std::vector<std::int64_t>{0}, {1}),
-                            run);
+    model->masked_lm_logits(sequences[at].input, {0}, run);
     if (progress) progress(s + 1, total);
   }
   // The second variant is exact attention.
