@@ -3,6 +3,7 @@
 // blocks of the accumulate type. So one template serves f32 and bf16.
 #include "core/cpu/level.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -24,6 +25,13 @@ struct Head {
 NYSTROM_INLINE Head head_of(const ViewBase& view, std::int64_t index) {
   const std::int64_t heads = view.shape[1];
   return {index / heads * view.stride[0] + index % heads * view.stride[1], view.stride[2]};
+}
+
+/// `count` columns of a score block, rounded up to whole vectors. Nothing reads the others.
+template <class A>
+NYSTROM_INLINE std::int64_t whole_vectors(std::int64_t count) {
+  constexpr std::int64_t lanes = Vector<A>::lanes;
+  return (count + lanes - 1) / lanes * lanes;
 }
 
 NYSTROM_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
@@ -101,15 +109,19 @@ NYSTROM_INLINE A online_softmax_row(A* scores, std::int64_t keys, A& largest, A&
 template <class A>
 struct Keys {
   const std::uint8_t* valid;  // null: all keys
+  std::int64_t count;         // keys to the last unmasked one
   A scale;
 
-  NYSTROM_INLINE Keys(const CView& mask, std::int64_t sample, std::int64_t count, EmptyRows empty,
+  NYSTROM_INLINE Keys(const CView& mask, std::int64_t sample, std::int64_t all, EmptyRows empty,
                       double factor)
       : valid(mask ? mask.as<std::uint8_t>() + sample * mask.shape[1] : nullptr),
+        count(all),
         scale(static_cast<A>(factor)) {
-    if (empty == EmptyRows::zero || any_valid(valid, 0, count)) return;
-    valid = nullptr;  // equal scores: a uniform softmax over all keys
-    scale = 0;
+    if (empty == EmptyRows::uniform && !any_valid(valid, 0, all)) {
+      valid = nullptr;  // equal scores: a uniform softmax over all keys
+      scale = 0;
+    }
+    while (valid && count > 0 && !valid[count - 1]) --count;
   }
 };
 
@@ -124,7 +136,9 @@ struct ForwardScratch {
         scores(block * block),
         sum_v(block * dv),
         largest(block),
-        sum(block) {}
+        sum(block) {
+    std::fill_n(kt.get(), block * d, A(0));
+  }
 };
 
 /// The attention of queries first … first + rows of one head to all keys.
@@ -132,8 +146,8 @@ template <class A>
 void forward_block(const CView& q, const CView& k, const CView& v, Keys<A> valid_keys,
                    std::int64_t index, std::int64_t first, std::int64_t rows,
                    const ForwardScratch<A>& s, const View& out, const View& log_sum_exp) {
-  const std::int64_t keys = k.shape[2], d = q.shape[3], dv = v.shape[3];
-  const auto [valid, scale] = valid_keys;
+  const std::int64_t d = q.shape[3], dv = v.shape[3];
+  const auto [valid, keys, scale] = valid_keys;
   load_rows(q, head_of(q, index), first, rows, s.q.get());
   for (std::int64_t r = 0; r < rows; ++r) {
     s.largest[r] = -std::numeric_limits<A>::infinity();
@@ -145,8 +159,8 @@ void forward_block(const CView& q, const CView& k, const CView& v, Keys<A> valid
     if (!any_valid(valid, j, count)) continue;
     load_valid_rows(k, head_of(k, index), valid, j, count, s.k.get());
     transpose_block(s.k.get(), count, d, d, s.kt.get(), block);
-    tile_gemm<A>(rows, count, d, scale, {s.q.get(), d, 1}, s.kt.get(), block, s.scores.get(), block,
-                 false);
+    tile_gemm<A>(rows, whole_vectors<A>(count), d, scale, {s.q.get(), d, 1}, s.kt.get(), block,
+                 s.scores.get(), block, false);
     mask_scores(s.scores.get(), rows, count, valid, j);
     for (std::int64_t r = 0; r < rows; ++r) {
       const A shrink =
@@ -182,7 +196,10 @@ struct BackwardScratch {
         dq(queries * d),
         dk(block * d),
         dv(block * width),
-        inner(queries) {}
+        inner(queries) {
+    std::fill_n(kt.get(), block * d, A(0));
+    std::fill_n(vt.get(), block * width, A(0));
+  }
 };
 
 /// p = exp(scores − lse) and dp ← dS = scale · p ∘ (dp − inner), for one block of rows.
@@ -220,10 +237,10 @@ void backward_head(const CView& q, const CView& k, const CView& v, Keys<A> valid
   }
   for (std::int64_t i = 0; i < queries * d; ++i) s.dq[i] = 0;
   for (std::int64_t j = 0; j < keys; j += block) {
-    const std::int64_t count = smaller(block, keys - j);
-    for (std::int64_t i = 0; i < count * d; ++i) s.dk[i] = 0;
-    for (std::int64_t i = 0; i < count * width; ++i) s.dv[i] = 0;
-    if (any_valid(valid, j, count)) {
+    const std::int64_t all = smaller(block, keys - j), count = smaller(all, valid_keys.count - j);
+    for (std::int64_t i = 0; i < all * d; ++i) s.dk[i] = 0;
+    for (std::int64_t i = 0; i < all * width; ++i) s.dv[i] = 0;
+    if (count > 0 && any_valid(valid, j, count)) {
       load_valid_rows(k, head_of(k, index), valid, j, count, s.k.get());
       load_valid_rows(v, head_of(v, index), valid, j, count, s.v.get());
       transpose_block(s.k.get(), count, d, d, s.kt.get(), block);
@@ -232,11 +249,12 @@ void backward_head(const CView& q, const CView& k, const CView& v, Keys<A> valid
         const std::int64_t rows = smaller(block, queries - first);
         const A* qb = s.q.get() + first * d;
         const A* ob = s.dout.get() + first * width;
-        tile_gemm<A>(rows, count, d, valid_keys.scale, {qb, d, 1}, s.kt.get(), block, s.p.get(),
+        const std::int64_t columns = whole_vectors<A>(count);
+        tile_gemm<A>(rows, columns, d, valid_keys.scale, {qb, d, 1}, s.kt.get(), block, s.p.get(),
                      block, false);
         mask_scores(s.p.get(), rows, count, valid, j);
-        tile_gemm<A>(rows, count, width, A(1), {ob, width, 1}, s.vt.get(), block, s.dp.get(), block,
-                     false);
+        tile_gemm<A>(rows, columns, width, A(1), {ob, width, 1}, s.vt.get(), block, s.dp.get(),
+                     block, false);
         score_gradient(s.p.get(), s.dp.get(), lse + first, s.inner.get() + first, rows, count,
                        scale);
         tile_gemm<A>(count, width, rows, A(1), {s.p.get(), 1, block}, ob, width, s.dv.get(), width,
@@ -246,8 +264,8 @@ void backward_head(const CView& q, const CView& k, const CView& v, Keys<A> valid
         tile_gemm<A>(count, d, rows, A(1), {s.dp.get(), 1, block}, qb, d, s.dk.get(), d, true);
       }
     }
-    store_rows(dk, head_of(dk, index), j, count, s.dk.get());
-    store_rows(dv, head_of(dv, index), j, count, s.dv.get());
+    store_rows(dk, head_of(dk, index), j, all, s.dk.get());
+    store_rows(dv, head_of(dv, index), j, all, s.dv.get());
   }
   store_rows(dq, head_of(dq, index), 0, queries, s.dq.get());
 }
