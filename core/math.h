@@ -94,17 +94,25 @@ NYSTROM_MATH T gelu_erf_slope(T x) {
   return normal_cdf(x) + x * exp(T(-0.5) * x * x) * T(0.39894228040143267794);
 }
 
-/// ½ x (1 + tanh u) with u = √(2/π) (x + 0.044715 x³).
+/// ½ (1 + tanh u) with u = √(2/π) (x + 0.044715 x³), as 1 / (1 + e^(−2u)): no digits
+/// cancel, and nothing overflows.
+template <class T>
+NYSTROM_MATH T gelu_tanh_gate(T x) {
+  const T twice_u = T(1.59576912160573071176) * (x + T(0.044715) * x * x * x);
+  const T e = exp(twice_u > 0 ? -twice_u : twice_u);
+  return (twice_u > 0 ? T(1) : e) / (1 + e);
+}
+/// ½ x (1 + tanh u).
 template <class T>
 NYSTROM_MATH T gelu_tanh(T x) {
-  return T(0.5) * x * (1 + tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x)));
+  return x * gelu_tanh_gate(x);
 }
 /// The derivative of gelu_tanh.
 template <class T>
 NYSTROM_MATH T gelu_tanh_slope(T x) {
-  const T t = tanh(T(0.79788456080286535588) * (x + T(0.044715) * x * x * x));
-  const T du = T(0.79788456080286535588) * (1 + T(3 * 0.044715) * x * x);
-  return T(0.5) * (1 + t) + T(0.5) * x * (1 - t * t) * du;
+  const T gate = gelu_tanh_gate(x);
+  const T twice_du = T(1.59576912160573071176) * (1 + T(3 * 0.044715) * x * x);
+  return gate + x * gate * (1 - gate) * twice_du;
 }
 
 #undef NYSTROM_MATH

@@ -30,10 +30,11 @@ void run(Options options) {
   const BenchResult result = run_bench(bench);
   if (!options.json) {
     fmt::print(
-        "median step  {:.4f} s\ntokens/s     {:.0f}\npeak memory  {:.2f} GB\nGFLOP/s      {:.0f}\n",
+        "median step  {:.4f} s\ntokens/s     {:.0f}\npeak memory  {:.2f} GB\nGFLOP/s      {:.0f}, "
+        "{:.0f} % of a product alone\n",
         result.median_step_seconds, result.tokens_per_second,
         static_cast<double>(result.peak_memory_bytes) / 1e9,
-        result.flops_per_step / result.median_step_seconds / 1e9);
+        result.flops_per_step / result.median_step_seconds / 1e9, 100 * result.share_of_limit());
     for (const auto& [kernel, seconds] : result.kernel_seconds)
       fmt::print("  {:<32} {:.4f} s\n", kernel, seconds);
     return;
@@ -43,6 +44,8 @@ void run(Options options) {
                                 {"tokens_per_second", result.tokens_per_second},
                                 {"peak_memory_bytes", result.peak_memory_bytes},
                                 {"flops_per_step", result.flops_per_step},
+                                {"product_flops_per_second", result.product_flops_per_second},
+                                {"share_of_limit", result.share_of_limit()},
                                 {"losses", result.losses}};
   if (bench.profile) out["kernel_seconds"] = result.kernel_seconds;
   out["settings"] = {{"layers", bench.layers},

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <chrono>
 #include <fstream>
+#include <limits>
 #include <map>
 
 #include "core/check.h"
 #include "core/cuda/runtime.h"
 #include "core/dispatch.h"
+#include "core/kernels.h"
 #include "core/threads.h"
 #include "train/loop/train_step.h"
 #include "train/optim/loss_scale.h"
@@ -118,6 +120,22 @@ std::int64_t peak_resident_bytes() {
   return 0;
 }
 
+double product_rate(const BenchOptions& o) {
+  const std::int64_t rows = o.batch * o.length, wide = 4 * o.hidden;
+  const Tensor x = Tensor::full({rows, o.hidden}, 1, o.dtype, o.device),
+               weight = Tensor::full({wide, o.hidden}, 1, o.dtype, o.device);
+  Tensor y = Tensor::empty({rows, wide}, o.dtype, o.device);
+  double fastest = std::numeric_limits<double>::infinity();
+  for (int i = 0; i < 10; ++i) {
+    finish(o.device);
+    const auto start = Clock::now();
+    kernels::matmul(x, weight.transpose(0, 1), CView{}, y, false, Precision::full);
+    finish(o.device);
+    fastest = std::min(fastest, seconds_since(start));
+  }
+  return 2 * static_cast<double>(rows * o.hidden * wide) / fastest;
+}
+
 }  // namespace
 
 BenchResult run_bench(const BenchOptions& options) {
@@ -163,6 +181,7 @@ BenchResult run_bench(const BenchOptions& options) {
   const StepFlops flops =
       step_flops(config, options.batch, options.length, options.train ? 0.15 : 1);
   result.flops_per_step = flops.forward() + (options.train ? flops.backward() : 0);
+  result.product_flops_per_second = product_rate(options);
   result.threads = num_threads();
   result.cpu_level = name_of(cpu_level());
   return result;

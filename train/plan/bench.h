@@ -28,11 +28,19 @@ struct BenchResult {
   /// The largest resident size of the process. On a GPU, the largest memory of live tensors.
   std::int64_t peak_memory_bytes = 0;
   double flops_per_step = 0;  ///< of the matrix products, counted from the model's shape
+  /// Operations a second of the feed-forward layer's product alone, after the steps: the best of a
+  /// few.
+  double product_flops_per_second = 0;
   /// The time of each kernel over all steps, largest first. With profile only, which on a GPU waits
   /// after each kernel.
   std::vector<std::pair<std::string, double>> kernel_seconds;
   int threads = 0;
   std::string cpu_level;
+
+  /// The time that the step's products would take at that rate, over the step's: 1 is the limit.
+  double share_of_limit() const {
+    return flops_per_step / product_flops_per_second / median_step_seconds;
+  }
 };
 
 /// Runs `steps` steps, the first included. Throws an InputError for a model that cannot be built.

@@ -147,8 +147,8 @@ TEST(Program, BenchPrintsOneObject) {
                                             mode);
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const auto result = nlohmann::json::parse(outcome.out);
-    for (const char* key :
-         {"median_step_seconds", "tokens_per_second", "peak_memory_bytes", "flops_per_step"}) {
+    for (const char* key : {"median_step_seconds", "tokens_per_second", "peak_memory_bytes",
+                            "flops_per_step", "product_flops_per_second", "share_of_limit"}) {
       EXPECT_GT(result.at(key).get<double>(), 0) << key;
     }
     EXPECT_EQ(result.at("step_seconds").size(), 3U);
