@@ -28,10 +28,11 @@ SequenceMask::SequenceMask(const Tensor& mask, Device device)
   }
 }
 
-std::vector<std::int64_t> SequenceMask::tokens() const {
+std::vector<std::int64_t> SequenceMask::read_positions() const {
   std::vector<std::int64_t> result;
   for (std::int64_t i = 0; i < batch_ * length_; ++i)
-    if (!valid_.defined() || host_.data<std::uint8_t>()[i] != 0) result.push_back(i);
+    if (!valid_.defined() || host_.data<std::uint8_t>()[i] != 0 || i % length_ == 0)
+      result.push_back(i);
   return result;
 }
 

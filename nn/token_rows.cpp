@@ -22,10 +22,10 @@ TokenRows::TokenRows(const std::vector<std::int64_t>& positions, const SequenceM
 }
 
 TokenRows TokenRows::of_tokens(const SequenceMask& mask, const Tensor& sample_ids, Device device) {
-  const std::vector<std::int64_t> tokens = mask.tokens();
+  const std::vector<std::int64_t> tokens = mask.read_positions();
   const std::int64_t positions = mask.batch() * mask.length();
   // Less padding costs less than the copies into places and back.
-  if (tokens.empty() || std::ssize(tokens) * 8 >= positions * 7) return {};
+  if (std::ssize(tokens) * 8 >= positions * 7) return {};
   TokenRows result(tokens, mask, sample_ids, device);
   result.row_of_.assign(static_cast<std::size_t>(positions), -1);
   for (std::size_t row = 0; row < tokens.size(); ++row)

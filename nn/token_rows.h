@@ -12,8 +12,8 @@ namespace nystrom {
 class TokenRows {
  public:
   TokenRows() = default;
-  /// The tokens of `mask`, one behind the other, where padding is more than an eighth of the
-  /// batch; else all positions. `sample_ids` [b] i64 on the CPU is undefined without dropout.
+  /// The read_positions of `mask`, one behind the other, where all others are more than an eighth of
+  /// the batch; else all positions. `sample_ids` [b] i64 on the CPU is undefined without dropout.
   static TokenRows of_tokens(const SequenceMask& mask, const Tensor& sample_ids, Device device);
   /// `positions` of the flattened [b · n], out of batches with the rows of this one.
   TokenRows chosen(const std::vector<std::int64_t>& positions, const SequenceMask& mask,
