@@ -26,7 +26,9 @@ struct RunContext {
   /// Backward calls it when the gradients from slab offset `place` to the end are final for this
   /// pass: layer by layer, the last one first.
   std::function<void(std::int64_t place)> gradients_final = {};
-  bool logits_only = false;  ///< the caller reads no last_hidden_state, which may be left out
+  /// The caller reads the logits of tokens alone: last_hidden_state may be left out, and logits at
+  /// padding are unspecified.
+  bool logits_only = false;
 };
 
 /// x as a product with `weight` takes it: rounded to 8 bits if the weight is, else x itself.

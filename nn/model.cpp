@@ -59,7 +59,7 @@ struct Model::Pass {
     const Device device = model.store_.values().device();
     const Tensor samples = run.training ? run.sample_ids.to(cpu_device) : Tensor();
     // In semantics transformers padding takes part in attention.
-    if (model.config_.attention.semantics == Semantics::nystrom)
+    if (model.config_.attention.semantics == Semantics::nystrom && (run.logits_only || positions))
       rows.tokens = TokenRows::of_tokens(rows.mask, samples, device);
     if (positions) rows.read = rows.tokens.chosen(*positions, rows.mask, samples, device);
     // Ids stay on the CPU, where the embedding checks them.

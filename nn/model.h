@@ -42,8 +42,7 @@ class Model {
   const ParameterStore& parameters() const { return store_; }
 
   /// The forward pass. Inputs and labels may be on the CPU: they are copied to the parameters'
-  /// device. In semantics nystrom, dense layers leave out padding where it is much: hidden states
-  /// are zero there.
+  /// device.
   ModelOutput operator()(const ModelInput& input, const RunContext& run = {}) const;
 
   /// Logits of the masked-LM head at some positions only: r indices into the flattened [b · n] →
