@@ -23,8 +23,8 @@ class SequenceMask {
   const Tensor& valid() const { return valid_; }
   /// The number of tokens of each row.
   const std::vector<std::int64_t>& counts() const { return counts_; }
-  /// The indices in the flattened [b · n] of all tokens, and of the first position of each row, which
-  /// heads read even where it is padding.
+  /// The indices in the flattened [b · n] of all tokens, and of the first position of each row,
+  /// which heads read even where it is padding.
   std::vector<std::int64_t> read_positions() const;
   /// The position of each row's last token, −1 for an empty row.
   std::vector<std::int64_t> last_positions() const;

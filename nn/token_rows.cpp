@@ -27,20 +27,20 @@ TokenRows TokenRows::of_tokens(const SequenceMask& mask, const Tensor& sample_id
   // Less padding costs less than the copies into places and back.
   if (std::ssize(tokens) * 8 >= positions * 7) return {};
   TokenRows result(tokens, mask, sample_ids, device);
-  result.row_of_.assign(static_cast<std::size_t>(positions), -1);
+  result.row_of_ = Tensor::full({positions}, -1, DType::i64);
   for (std::size_t row = 0; row < tokens.size(); ++row)
-    result.row_of_[static_cast<std::size_t>(tokens[row])] = static_cast<std::int64_t>(row);
-  result.places_ = row_tensor(result.row_of_).to(device);
+    result.row_of_.data<std::int64_t>()[tokens[row]] = static_cast<std::int64_t>(row);
+  result.places_ = result.row_of_.to(device);
   return result;
 }
 
 TokenRows TokenRows::chosen(const std::vector<std::int64_t>& positions, const SequenceMask& mask,
                             const Tensor& sample_ids, Device device) const {
   TokenRows result(positions, mask, sample_ids, device);
-  if (row_of_.empty()) return result;
+  if (!row_of_.defined()) return result;
   std::vector<std::int64_t> rows;
   for (const std::int64_t position : positions)
-    rows.push_back(row_of_[static_cast<std::size_t>(position)]);
+    rows.push_back(row_of_.data<std::int64_t>()[position]);
   result.index_ = row_tensor(rows).to(device);
   return result;
 }
@@ -51,7 +51,7 @@ Var TokenRows::rows_of(const Var& x) const {
 }
 
 Var TokenRows::in_places(const Var& x, const SequenceMask& mask) const {
-  if (row_of_.empty()) return x;
+  if (!row_of_.defined()) return x;
   return reshape(gather_rows(x, places_), {mask.batch(), mask.length(), x.dim(1)});
 }
 

@@ -12,8 +12,9 @@ namespace nystrom {
 class TokenRows {
  public:
   TokenRows() = default;
-  /// The read_positions of `mask`, one behind the other, where all others are more than an eighth of
-  /// the batch; else all positions. `sample_ids` [b] i64 on the CPU is undefined without dropout.
+  /// The read_positions of `mask`, one behind the other, where all others are more than an eighth
+  /// of the batch; else all positions. `sample_ids` [b] i64 on the CPU is undefined without
+  /// dropout.
   static TokenRows of_tokens(const SequenceMask& mask, const Tensor& sample_ids, Device device);
   /// `positions` of the flattened [b · n], out of batches with the rows of this one.
   TokenRows chosen(const std::vector<std::int64_t>& positions, const SequenceMask& mask,
@@ -33,10 +34,10 @@ class TokenRows {
   TokenRows(const std::vector<std::int64_t>& positions, const SequenceMask& mask,
             const Tensor& sample_ids, Device device);
 
-  std::vector<std::int64_t> row_of_;  // of each position, −1 at padding; empty: all in their places
-  Tensor index_;                      // [r] i64; undefined: all rows
-  Tensor places_;                     // [b · n] i64: row_of_
-  Tensor sample_ids_;                 // [r, 2] i64: SampleRows
+  Tensor index_;   // [r] i64; undefined: all rows
+  Tensor row_of_;  // [b · n] i64 on the CPU: each position's row, or −1; undefined: the position
+  Tensor places_;  // row_of_ on the device
+  Tensor sample_ids_;  // [r, 2] i64: SampleRows
 };
 
 }  // namespace nystrom

@@ -120,6 +120,7 @@ std::int64_t peak_resident_bytes() {
   return 0;
 }
 
+/// BenchResult::product_flops_per_second.
 double product_rate(const BenchOptions& o) {
   const std::int64_t rows = o.batch * o.length, wide = 4 * o.hidden;
   const Tensor x = Tensor::full({rows, o.hidden}, 1, o.dtype, o.device),

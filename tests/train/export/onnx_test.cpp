@@ -105,6 +105,19 @@ constexpr std::pair<const char*, void (*)(ModelConfig&)> every_option[] = {
     {"transformers", [](ModelConfig& c) { c.attention.semantics = Semantics::transformers; }},
 };
 
+/// Calls f(config, name) for each of them with each head.
+template <class F>
+void for_every_option_and_head(const F& f) {
+  for (const auto& [name, change] : every_option) {
+    for (const auto& head : enum_names(Head{})) {
+      ModelConfig config = tiny_config();
+      config.head = head.value;
+      change(config);
+      f(config, std::string(name) + ", " + std::string(head.name));
+    }
+  }
+}
+
 class OnnxTest : public ::testing::Test {
  protected:
   fs::path write(const ModelConfig& config, const OnnxOptions& options = {}) {
@@ -120,16 +133,11 @@ class OnnxTest : public ::testing::Test {
 };
 
 TEST_F(OnnxTest, LibonnxAcceptsEveryOption) {
-  for (const auto& [name, change] : every_option) {
-    for (const auto& head : enum_names(Head{})) {
-      ModelConfig config = tiny_config();
-      config.head = head.value;
-      change(config);
-      write(config);
-      write(config, {.int8 = true});
-      EXPECT_EQ(check("model.onnx model_int8.onnx"), "") << name << ", " << head.name;
-    }
-  }
+  for_every_option_and_head([&](const ModelConfig& config, const std::string& name) {
+    write(config);
+    write(config, {.int8 = true});
+    EXPECT_EQ(check("model.onnx model_int8.onnx"), "") << name;
+  });
   ModelConfig features = tiny_config();
   make_sequence_block(features);
   write(features);
@@ -242,20 +250,15 @@ TEST_F(OnnxTest, Int8RoundsEveryOutputChannelByItself) {
 }
 
 TEST_F(OnnxTest, RoundToInt8RoundsWhatTheFileHoldsInInt8) {
-  for (const auto& [name, change] : every_option) {
-    for (const auto& head : enum_names(Head{})) {
-      ModelConfig config = tiny_config();
-      config.head = head.value;
-      change(config);
-      const auto model = make_model(config, DType::f32);
-      round_to_int8(*model);
-      const OnnxFile file(write(config, {.int8 = true}));
-      for (const Parameter& parameter : model->parameters().parameters()) {
-        EXPECT_EQ(parameter.is_int8(), file.weights.contains(parameter.name() + "_scale"))
-            << name << ", " << head.name << ", " << parameter.name();
-      }
+  for_every_option_and_head([&](const ModelConfig& config, const std::string& name) {
+    const auto model = make_model(config, DType::f32);
+    round_to_int8(*model);
+    const OnnxFile file(write(config, {.int8 = true}));
+    for (const Parameter& parameter : model->parameters().parameters()) {
+      EXPECT_EQ(parameter.is_int8(), file.weights.contains(parameter.name() + "_scale"))
+          << name << ", " << parameter.name();
     }
-  }
+  });
 }
 
 TEST_F(OnnxTest, TheSameModelGivesTheSameBytes) {
