@@ -269,17 +269,21 @@ void with_processes(const CommonOptions& options,
     require_own_gpu();
     return work(*communicator, options.apply());
   }
+  // mpirun ends all when one process ends with an error: rank 0 speaks first.
+  const auto let_first_speak = [&] {
+    if (!communicator->is_first()) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+  };
   try {
     require_own_gpu();
     work(*communicator, options.apply(communicator->local_rank()));
   } catch (const Interrupted& reason) {
+    let_first_speak();
     throw Interrupted(communicator->is_first() ? reason.what() : "");
   } catch (const ProcessLost&) {
     communicator->end_all(fail(current_failure()));
   } catch (...) {
     Failure failure = current_failure();
-    // An error that all processes have is reported once: rank 0 ends the others during this pause.
-    if (!communicator->is_first()) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    let_first_speak();
     failure.message =
         fmt::format("{}: {}", communicator->name_of(communicator->rank()), failure.message);
     communicator->end_all(fail(failure));
