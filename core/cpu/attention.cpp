@@ -8,8 +8,8 @@
 #include <cmath>
 #include <limits>
 
-#include "core/cpu/attention_operands.h"
 #include "core/cpu/parallel.h"
+#include "core/cpu/tile_operands.h"
 #include "core/kernels.h"
 #include "core/math.h"
 
@@ -299,22 +299,10 @@ void backward_head(const CView& q, const CView& k, const CView& v, Keys<SumOf<T>
   store_rows(dq, head_of(dq, index), 0, queries, s.dq.get());
 }
 
-/// Whether pairs of bf16 numbers are the operands: an argument is bf16 already, rows are whole
-/// vectors, and the processor multiplies pairs.
-NYSTROM_INLINE bool uses_pairs(const CView& q, const CView& k, const CView& v) {
+/// Whether pairs of bf16 numbers are the operands: an argument is bf16 already.
+bool uses_pairs(const CView& q, const CView& k, const CView& v) {
   const bool rounded = q.dtype == DType::bf16 || k.dtype == DType::bf16 || v.dtype == DType::bf16;
-  return rounded && q.shape[3] % 16 == 0 && v.shape[3] % 16 == 0 &&
-         cpu_level() == CpuLevel::avx512_bf16;
-}
-
-/// Calls f(TypeTag<T>{}) with the type of operands.
-template <class F>
-NYSTROM_INLINE void visit_operands([[maybe_unused]] const CView& q, [[maybe_unused]] const CView& k,
-                                   [[maybe_unused]] const CView& v, DType sums, F&& f) {
-  if constexpr (NYSTROM_VECTOR_BYTES == 64) {
-    if (uses_pairs(q, k, v)) return f(TypeTag<Bf16Pair>{});
-  }
-  visit_accumulate(sums, f);
+  return rounded && pairs_fit(q.shape[3]) && pairs_fit(v.shape[3]);
 }
 
 }  // namespace
@@ -323,7 +311,7 @@ void attention(CView q, CView k, CView v, CView key_mask, EmptyRows empty, doubl
                View log_sum_exp) {
   const std::int64_t heads = q.shape[1], queries = q.shape[2];
   const std::int64_t groups = (queries + group - 1) / group;
-  visit_operands(q, k, v, log_sum_exp.dtype, [&](auto tag) {
+  visit_operands(uses_pairs(q, k, v), log_sum_exp.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     parallel_ranges(q.shape[0] * heads * groups, 1, [&](std::int64_t begin, std::int64_t end) {
       const ForwardScratch<T> scratch(q.shape[3], v.shape[3]);
@@ -340,7 +328,7 @@ void attention(CView q, CView k, CView v, CView key_mask, EmptyRows empty, doubl
 void attention_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
                     CView out, CView log_sum_exp, CView dout, View dq, View dk, View dv) {
   const std::int64_t heads = q.shape[1], queries = q.shape[2];
-  visit_operands(q, k, v, log_sum_exp.dtype, [&](auto tag) {
+  visit_operands(uses_pairs(q, k, v), log_sum_exp.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using A = SumOf<T>;
     parallel_ranges(q.shape[0] * heads, 1, [&](std::int64_t begin, std::int64_t end) {

@@ -1,4 +1,4 @@
-// The blocks that attention multiplies, as operands of core/cpu/tile_gemm.h: numbers of the
+// The blocks of attention and convolution as operands of core/cpu/tile_gemm.h: numbers of the
 // accumulate type, or pairs of bf16 numbers.
 //
 // A product sums over an axis, and pairs are neighbours along that axis. Rows that are multiplied
@@ -10,7 +10,7 @@
 
 #include "core/cpu/convert.h"
 #include "core/cpu/tile_gemm.h"
-#include "core/view.h"
+#include "core/dispatch.h"
 
 namespace nystrom {
 namespace {
@@ -129,6 +129,20 @@ NYSTROM_INLINE const T* as_operands(const SumOf<T>* numbers, std::int64_t rows,
   } else {
     return numbers;
   }
+}
+
+/// Whether this processor multiplies pairs, and rows of `width` numbers are whole vectors of them.
+NYSTROM_INLINE bool pairs_fit(std::int64_t width) {
+  return width % 16 == 0 && cpu_level() == CpuLevel::avx512_bf16;
+}
+
+/// Calls f(TypeTag<T>{}) with the type of operands: pairs, or the type of `sums`.
+template <class F>
+NYSTROM_INLINE void visit_operands(bool pairs, DType sums, F&& f) {
+  if constexpr (NYSTROM_VECTOR_BYTES == 64) {
+    if (pairs) return f(TypeTag<Bf16Pair>{});
+  }
+  visit_accumulate(sums, f);
 }
 
 }  // namespace
