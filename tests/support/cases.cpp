@@ -79,6 +79,14 @@ std::vector<OpCase> product_cases() {
       {"linear_unrounded_without_bias",
        {{3, 5}, {1, 5}},
        [](const Vars& v) { return linear_unrounded(v[0], v[1]); }},
+      {"activated_linear",
+       {{2, 3, 5}, {7, 5}, {7}},
+       [](const Vars& v) { return activated_linear(Unary::gelu_tanh, v[0], v[1], v[2]); }},
+      {"activated_linear_strided_without_bias",
+       {{5, 3, 2}, {4, 5}},
+       [](const Vars& v) {
+         return activated_linear(Unary::gelu_erf, transpose(v[0], 0, 2), v[1]);
+       }},
       {"linear_twice_same_weight",
        {{3, 4}, {4, 4}},
        [](const Vars& v) { return linear(linear(v[0], v[1]), v[1]); }},
@@ -291,6 +299,9 @@ std::vector<OpCase> other_cases() {
        [](const Vars& v) {
          return cross_entropy(v[0], int_tensor({0, 6, 1}, {3}), 11);
        }},
+      {"cross_entropy_of_an_intermediate",
+       {{3, 7}},
+       [](const Vars& v) { return cross_entropy(tanh(v[0]), int_tensor({0, 6, 1}, {3})); }},
       {"mean_squared_error",
        {{3, 4}},
        [](const Vars& v) {
