@@ -19,6 +19,7 @@ Var activate(Activation activation, const Var& x) {
     case Activation::gelu: return gelu_erf(x);
     case Activation::gelu_new: return gelu_tanh(x);
     case Activation::relu: return relu(x);
+    case Activation::tanh: return tanh(x);
   }
   return x;
 }

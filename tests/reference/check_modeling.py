@@ -106,6 +106,25 @@ OPTIONS = {
     },
     "transformers_exact": {"attention": {"semantics": "transformers", "num_landmarks": 36}},
     "gelu": {"outer": {"hidden_act": "gelu"}},
+    "as_bert": {
+        "position_offset": 0,
+        "classifier_act": "tanh",
+        "attention": {"kind": "softmax", "conv_kernel_size": None},
+    },
+    "as_roberta": {
+        "positions": "skip_padding",
+        "transform_act": "gelu",
+        "classifier_act": "tanh",
+        "attention": {"kind": "softmax", "conv_kernel_size": None},
+        "outer": {"type_vocab_size": 1},
+    },
+    "as_distilbert": {
+        "position_offset": 0,
+        "classifier_act": "relu",
+        "attention": {"kind": "softmax"},
+        "outer": {"type_vocab_size": 0, "hidden_act": "tanh"},
+    },
+    "as_electra": {"embedding_size": 10, "transform_act": "gelu", "classifier_act": "gelu"},
     "relu_four_heads": {"outer": {"hidden_act": "relu", "num_attention_heads": 4}},
 }
 
@@ -218,8 +237,12 @@ def make_batch(name, head, length, masked):
     if "embed_dim" in OPTIONS[name]:
         batch["features"] = torch.randn(*shape, FEATURES)
     else:
-        batch["input_ids"] = torch.randint(2, VOCAB, shape)
-        batch["token_type_ids"] = torch.randint(2, shape)
+        # Token 1 is padding, which some models do not count.
+        first = 1 if OPTIONS[name].get("positions") == "skip_padding" else 2
+        batch["input_ids"] = torch.randint(first, VOCAB, shape)
+        types = OPTIONS[name].get("outer", {}).get("type_vocab_size", 2)
+        if types > 0:
+            batch["token_type_ids"] = torch.randint(types, shape)
     if head == "Model" and "features" in batch:
         batch["loss_weights"] = torch.randn(shape[0], WIDTH)
     return batch | make_labels(head, shape, mask)
