@@ -52,7 +52,7 @@ Json added_tokens(const SentencePieceModel& model, const Scores& scores, PieceOr
                      {"single_word", false},
                      {"lstrip", mask},
                      {"rstrip", false},
-                     {"normalized", mask && order == PieceOrder::xlm_roberta},
+                     {"normalized", false},
                      {"special", control}});
   }
   return added;

@@ -68,6 +68,7 @@ TokenizerParts read_roberta_parts(const fs::path& file, TokenizerSettings& setti
   if (settings.tokenizer_class.empty())
     settings.tokenizer_class = class_of_model(file.parent_path());
   const bool camembert = settings.tokenizer_class == "CamembertTokenizer";
+  settings.tokenizer_class.clear();  // the class changes tokenizer.json files of others
   const std::string source = printable_path(file);
   const std::string json =
       roberta_tokenizer_json(scan_sentencepiece(read(file), source),

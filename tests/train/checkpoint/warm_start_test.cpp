@@ -20,6 +20,7 @@ using Strings = std::vector<std::string>;
 
 class WarmStart : public ::testing::Test {
  protected:
+  TemporaryFolder folder_;
   fs::path model_ = folder_.path() / "model";
 
   /// Copies a fixture, which the test may then damage.
@@ -56,7 +57,6 @@ class WarmStart : public ::testing::Test {
     return initialise_from(*started_, folder, 1, false);
   }
 
-  TemporaryFolder folder_;
   std::unique_ptr<Model> started_;
 };
 
