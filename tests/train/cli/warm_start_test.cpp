@@ -68,7 +68,7 @@ TEST_P(WarmStartCommands, TakeItAsItIs) {
   EXPECT_NE(run("evaluate model --text text.txt --set data.documents=lines").find("loss"),
             std::string::npos);
   const std::string mask = robertas() ? "<mask>" : "[MASK]";
-  EXPECT_FALSE(run("predict model 'the " + mask + " was'").empty());
+  EXPECT_FALSE(run("predict model 'a " + mask + " b'").empty());
   run("forward model --input model/batch.safetensors --output out.safetensors --dtype f64");
   const auto got = read_tensors(folder_ / "out.safetensors"),
              expected = read_tensors(folder_ / "model/expected.safetensors");
@@ -78,7 +78,8 @@ TEST_P(WarmStartCommands, TakeItAsItIs) {
 
 TEST_P(WarmStartCommands, PretrainAndExport) {
   write_run("more",
-            "data: {train: [text.txt], documents: lines, sequence_length: 9}\n"
+            "data: {train: [text.txt], documents: lines, validation_fraction: 0.2, "
+            "sequence_length: 9}\n"
             "training: {dtype: f32, steps: 2, batch_size: 4, micro_batch_size: 4}\n");
   run("pretrain more.yaml");
   run("export more exported --onnx f32 --verify --text text.txt");
@@ -93,7 +94,7 @@ TEST_P(WarmStartCommands, FinetuneAndPredict) {
             "columns: {text: sentence, label: label}}\ndata: {sequence_length: 9}\n"
             "training: {dtype: f32, steps: 2, batch_size: 4, micro_batch_size: 4}\n");
   run("finetune task.yaml");
-  EXPECT_FALSE(run("predict task 'the sea was calm'").empty());
+  EXPECT_FALSE(run("predict task 'the sea'").empty());
   EXPECT_NE(run("evaluate task --file rows.tsv").find("accuracy"), std::string::npos);
 }
 
