@@ -386,6 +386,25 @@ def check_fixtures(check, scratch):
         )
 
 
+def check_architectures(check, program, scratch):
+    """Exports of BERT's family give the answers of transformers' own classes."""
+    worst, count = 0.0, 0
+    for fixture in sorted((FIXTURES / "architectures").iterdir()):
+        folder = scratch / f"architecture-{fixture.name}"
+        command = [program, "export", fixture, folder, "--quiet"]
+        subprocess.run(command, check=True, capture_output=True)
+        name = json.loads((folder / "config.json").read_text())["architectures"][0]
+        head = name.removeprefix("Nystrom").removeprefix("For")
+        batch = load_file(fixture / "batch.safetensors")
+        got = run_model(load(folder, head), batch, torch.float64)
+        expected = load_file(fixture / "expected.safetensors")
+        outputs = {k: v for k, v in expected.items() if not k.startswith("grad.")}
+        got = {name: got[name] for name in outputs}
+        found = deviations(outputs, got, batch["attention_mask"])[0]
+        worst, count = max(worst, found), count + 1
+    check(worst <= F64, f"{count} exports of BERT's family: outputs {worst:.1e}")
+
+
 def check_uses(check, scratch):
     """What people do with a model beside running it."""
     folder = make_folder(scratch / "uses", "defaults", "MaskedLM")
@@ -476,6 +495,7 @@ def main():
         check_options(check, arguments.program, scratch, arguments.cases or OPTIONS)
         if not arguments.cases:
             check_fixtures(check, scratch)
+            check_architectures(check, arguments.program, scratch)
             check_uses(check, scratch)
     shutil.rmtree(os.environ["HF_MODULES_CACHE"])
     return 1 if check.failed else 0

@@ -175,7 +175,9 @@ StartDefaults start_defaults(const std::string& from) {
 std::int64_t trained_length(const ModelFolder& folder) {
   const ModelConfig& config = folder.config;
   const std::int64_t longest = config.longest_sequence().value_or(config.segment_means_seq_len);
-  if (config.segment_means_seq_len != config.attention.num_landmarks)
+  // BERT's family has no such option.
+  if (config.segment_means_seq_len != config.attention.num_landmarks &&
+      architecture_of(folder.path) == nullptr)
     return std::min(config.segment_means_seq_len, longest);
   if (const fs::path settings = folder.path / "config.yaml"; fs::exists(settings))
     return std::min(read_resolved_config(settings.string()).data.sequence_length, longest);
