@@ -1,10 +1,12 @@
 """Compares the tokenizers of BERT's family, in the files of their slow classes, with transformers.
 
 usage: check_architecture_tokenizers.py [--program build/release/tokenizer_tool] [--size 1000000]
+                                        [--texts FILE...] [FOLDER...]
 
-The vocabularies are learnt from the bundled novels. On SIZE bytes, half of them lines of the novels
-and half made of everything that tokenizers disagree on, AutoTokenizer and ours must give the same
-ids and offsets, and the same ids and token types around a text and a pair. The folders hold
+The vocabularies are learnt from the bundled novels. On SIZE bytes AutoTokenizer and ours must give
+the same ids and offsets, and the same ids and token types around a text and a pair. Half of the
+bytes are lines of FILE (the bundled novels), and half are made of everything that tokenizers
+disagree on. The folders hold
 
 - vocab.txt, lower-cased and cased, with accents kept and without Chinese characters cut out:
   BERT, DistilBERT, ELECTRA;
@@ -117,9 +119,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--program", default=ROOT / "build/release/tokenizer_tool", type=Path)
     parser.add_argument("--size", default=1_000_000, type=int)
-    parser.add_argument("names", nargs="*", default=list(FOLDERS))
+    parser.add_argument("--texts", nargs="+", default=NOVELS, type=Path)
+    parser.add_argument("names", nargs="*", default=list(FOLDERS), metavar="FOLDER")
     arguments = parser.parse_args()
-    lines = mixed_lines(NOVELS, random.Random(0), arguments.size, marks=True)
+    lines = mixed_lines(arguments.texts, random.Random(0), arguments.size, marks=True)
     training = read_lines(NOVELS)[:20000]
     results = [check(arguments.program, name, lines, training) for name in arguments.names]
     sys.exit(0 if all(results) else 1)
