@@ -159,7 +159,6 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
                          const ModelFolder& folder, const ModelWeights& weights, bool fresh_head) {
   const bool same_head = folder.config.head == config.head && !fresh_head;
   check_options(config, folder, same_head);
-  // A pooler of BERT's family belongs to the encoder, and some heads begin with it.
   const Architecture* architecture = architecture_of(folder.path);
   ModelConfig stored = config;
   if (architecture == nullptr) stored.head = folder.config.head;
@@ -174,8 +173,10 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
                        : !name.starts_with(encoder_prefix);
     };
     const auto unused = [&](const WeightSource::Entry& entry) {
-      return of_head(entry.name) &&
-             !(architecture != nullptr && architecture->is_of_encoder(in_file(entry.name)));
+      // A pooler of BERT's family belongs to its encoder. Two towers are too wide for it.
+      const bool pooler =
+          architecture != nullptr && architecture->is_of_encoder(in_file(entry.name));
+      return of_head(entry.name) && (!pooler || config.has_towers());
     };
     for (const auto& entry : result.source.entries)
       if (unused(entry)) result.names.unused.push_back(in_file(entry.name));

@@ -55,8 +55,8 @@ struct KeysOf {
 
   template <class T, class... Rest>
   void operator()(T& member, const char* name, Rest&&... rest) {
-    const std::string_view key = architecture.key_of(name);
-    if (!key.empty()) reader(member, key.data(), std::forward<Rest>(rest)...);
+    const std::string key(architecture.key_of(name));
+    if (!key.empty()) reader(member, key.c_str(), std::forward<Rest>(rest)...);
   }
 };
 

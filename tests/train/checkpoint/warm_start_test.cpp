@@ -48,10 +48,11 @@ class WarmStart : public ::testing::Test {
         [&] { load_model(model_, read_hf_config(model_), DType::f32, StoreMode::inference); });
   }
   std::string in_model(const std::string& message) const { return model_.string() + message; }
-  StartWeights start(Head head) {
+  StartWeights start(Head head, Pairs pairs = Pairs::joined) {
     const ModelFolder folder{model_, read_hf_config(model_)};
     ModelConfig config = folder.config;
     config.head = head;
+    config.pairs = pairs;
     started_ = std::make_unique<Model>(config);
     started_->parameters().allocate(DType::f32, StoreMode::training);
     return initialise_from(*started_, folder, 1, false);
@@ -68,6 +69,14 @@ TEST_F(WarmStart, AClassifierBeginsWithBertsPooler) {
   const auto stored = read_tensors(model_ / "model.safetensors");
   EXPECT_EQ(started_->parameters().master("classifier.dense.weight").to_doubles(),
             stored.at("bert.pooler.dense.weight").to_doubles());
+}
+
+TEST_F(WarmStart, APoolerOfAnotherWidthIsUnused) {
+  take("bert_choice");
+  const StartWeights weights = start(Head::sequence_classification, Pairs::towers);
+  EXPECT_EQ(weights.fresh.size(), 4U);
+  EXPECT_EQ(weights.unused, (Strings{"bert.pooler.dense.bias", "bert.pooler.dense.weight",
+                                     "classifier.bias", "classifier.weight"}));
 }
 
 TEST_F(WarmStart, AHeadOfAnotherKindIsFresh) {
