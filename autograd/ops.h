@@ -61,6 +61,9 @@ Var linear(const Var& x, const Var& weight, const Var& bias = {},
 /// linear with the result in the accumulate type, not rounded to x's type, for outputs that are
 /// compared with each other. Its gradient is rounded to x's type first.
 Var linear_unrounded(const Var& x, const Var& weight, const Var& bias = {});
+/// linear(activation(x), weight, bias). Keeps x alone: the backward pass computes activation(x)
+/// again, beside its derivative.
+Var activated_linear(Unary activation, const Var& x, const Var& weight, const Var& bias = {});
 /// The matrix product a b: a […, m, k], b […, k, n] → […, m, n]. Leading axes broadcast.
 Var matmul(const Var& a, const Var& b);
 

@@ -14,7 +14,8 @@ CpuLevel detect() {
                     __builtin_cpu_supports("bmi2");
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (avx2 && avx512) return CpuLevel::avx512;
+  if (avx2 && avx512)
+    return __builtin_cpu_supports("avx512bf16") ? CpuLevel::avx512_bf16 : CpuLevel::avx512;
   if (avx2) return CpuLevel::avx2;
 #endif
   return CpuLevel::baseline;
@@ -34,6 +35,7 @@ const char* name_of(CpuLevel level) {
     case CpuLevel::baseline: return "baseline";
     case CpuLevel::avx2: return "avx2";
     case CpuLevel::avx512: return "avx512";
+    case CpuLevel::avx512_bf16: return "avx512_bf16";
   }
   return "?";
 }

@@ -53,8 +53,8 @@ KERNEL(affine, CView x, double scale, double shift, View y);
 /// y = op(x). y may alias x. gelu_erf is x Φ(x), and gelu_tanh its tanh form (Hendrycks & Gimpel,
 /// arXiv 1606.08415).
 KERNEL(unary, Unary op, CView x, View y);
-/// dx = op'(x) ∘ dy. dx may alias dy.
-KERNEL(unary_grad, Unary op, CView x, CView dy, View dx);
+/// dx = op'(x) ∘ dy, and y = op(x) unless y is absent. dx may alias dy.
+KERNEL(unary_grad, Unary op, CView x, CView dy, View dx, View y);
 /// y[o, i] (+= if accumulate) = Σ_r x[o, r, i]. y may have the accumulate type.
 KERNEL(sum_middle, CView x, View y, bool accumulate);
 /// y[0] = the sum of squares of x, in f64. Blocks have a fixed size, so the result does not depend

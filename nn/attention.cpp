@@ -2,27 +2,12 @@
 
 #include <cmath>
 
-#include "core/int8.h"
 #include "nn/feature_attention.h"
 #include "nn/linformer.h"
 #include "nn/nystrom.h"
 #include "nn/reformer.h"
 
 namespace nystrom {
-
-Var factor_of(const Parameter& weight, const Var& x) {
-  return weight.is_int8() ? Var(round_to_uint8(x.value())) : x;
-}
-
-Var activate(Activation activation, const Var& x) {
-  switch (activation) {
-    case Activation::gelu: return gelu_erf(x);
-    case Activation::gelu_new: return gelu_tanh(x);
-    case Activation::relu: return relu(x);
-    case Activation::tanh: return tanh(x);
-  }
-  return x;
-}
 
 Var split_heads(const Var& x, std::int64_t heads) {
   return transpose(reshape(x, {x.dim(0), x.dim(1), heads, x.dim(2) / heads}), 1, 2);

@@ -93,7 +93,7 @@ EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config)
       output_dropout_(scope, config.hidden_dropout_prob) {}
 
 Var EncoderLayer::feed_forward(const Var& x) const {
-  return output_(activate(activation_, intermediate_(x)));
+  return output_.of_activated(activation_, intermediate_(x));
 }
 
 Var EncoderLayer::operator()(const Var& x, const EncoderRows& rows, bool last,

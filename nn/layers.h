@@ -47,6 +47,8 @@ class Linear {
   Var unrounded(const Var& x) const {
     return linear_unrounded(factor_of(weight_, x), weight_, bias_);
   }
+  /// (*this)(activation(x)), in less memory.
+  Var of_activated(Activation activation, const Var& x) const;
   /// [out, in].
   const Parameter& weight() const { return weight_; }
   /// [out].

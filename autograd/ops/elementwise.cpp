@@ -28,8 +28,8 @@ Var unary(const char* name, Unary op, const Var& input) {
   Tensor y = empty_like(x);
   kernels::unary(op, x, y);
   return record(name, y, {input}, [op, x](const Tensor& dy, Grads grads) {
-    Tensor dx = empty_like(x);
-    kernels::unary_grad(op, x, dy, dx);
+    Tensor dx = dy.is_unique() ? dy : empty_like(x);
+    kernels::unary_grad(op, x, dy, dx, View{});
     grads.add(0, std::move(dx));
   });
 }

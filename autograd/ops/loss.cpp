@@ -48,7 +48,8 @@ Var cross_entropy(const Var& logits, const Tensor& classes, double normaliser) {
         kernels::affine(dy, 1 / normaliser, 0, scaled);
         Tensor row_grad = Tensor::empty(labels.shape(), sums, device);
         kernels::copy(scaled.expand(labels.shape()), row_grad);
-        Tensor dlogits = empty_like(value);
+        // Nobody else reads the logits any more: their gradient takes their place.
+        Tensor dlogits = value.is_unique() ? value : empty_like(value);
         kernels::cross_entropy_grad(value, labels, log_sum_exp, row_grad, dlogits);
         grads.add(0, std::move(dlogits));
       });

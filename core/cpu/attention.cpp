@@ -1,6 +1,7 @@
 // Blockwise attention with online softmax: only one block of scores exists at a time (Rabe &
 // Staats, arXiv 2112.05682; Dao et al., arXiv 2205.14135). Operands of any type are read into
-// blocks of the accumulate type. So one template serves f32 and bf16.
+// blocks of T: of the accumulate type, or of pairs of bf16 numbers where the processor multiplies
+// these. With pairs, the weights are rounded to bf16 before they are multiplied.
 #include "core/cpu/level.h"
 
 #include <algorithm>
@@ -8,24 +9,15 @@
 #include <limits>
 
 #include "core/cpu/parallel.h"
-#include "core/cpu/tile_gemm.h"
+#include "core/cpu/tile_operands.h"
 #include "core/kernels.h"
 #include "core/math.h"
 
 namespace nystrom::kernels::NYSTROM_LEVEL {
 namespace {
 
-constexpr std::int64_t block = 64;  // queries and keys of a score block
-
-/// One head of one sample of a [b, h, rows, width] view.
-struct Head {
-  std::int64_t offset, row;
-};
-
-NYSTROM_INLINE Head head_of(const ViewBase& view, std::int64_t index) {
-  const std::int64_t heads = view.shape[1];
-  return {index / heads * view.stride[0] + index % heads * view.stride[1], view.stride[2]};
-}
+constexpr std::int64_t block = 64;         // queries and keys of a score block
+constexpr std::int64_t group = 8 * block;  // queries that share the loading of keys
 
 /// `count` columns of a score block, rounded up to whole vectors. Nothing reads the others.
 template <class A>
@@ -35,28 +27,6 @@ NYSTROM_INLINE std::int64_t whole_vectors(std::int64_t count) {
 }
 
 NYSTROM_INLINE std::int64_t smaller(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
-
-template <class A>
-NYSTROM_INLINE void load_rows(const CView& view, Head head, std::int64_t first, std::int64_t rows,
-                              A* target) {
-  const std::int64_t width = view.shape[3];
-  for (std::int64_t r = 0; r < rows; ++r)
-    load_row(view, head.offset + (first + r) * head.row, target + r * width, width);
-}
-
-/// load_rows with masked rows read as 0, because padding may hold anything, even infinities.
-template <class A>
-NYSTROM_INLINE void load_valid_rows(const CView& view, Head head, const std::uint8_t* valid,
-                                    std::int64_t first, std::int64_t rows, A* target) {
-  const std::int64_t width = view.shape[3];
-  for (std::int64_t r = 0; r < rows; ++r) {
-    if (!valid || valid[first + r]) {
-      load_row(view, head.offset + (first + r) * head.row, target + r * width, width);
-    } else {
-      for (std::int64_t i = 0; i < width; ++i) target[r * width + i] = 0;
-    }
-  }
-}
 
 template <class A>
 NYSTROM_INLINE void store_rows(const View& view, Head head, std::int64_t first, std::int64_t rows,
@@ -125,51 +95,68 @@ struct Keys {
   }
 };
 
-template <class A>
+template <class T>
 struct ForwardScratch {
-  Scratch<A> q, kt, k, v, scores, sum_v, largest, sum;
+  using A = SumOf<T>;
+  Scratch<T> q, kt, rows, v, weights;
+  Scratch<A> scores, sum_v, largest, sum;
   ForwardScratch(std::int64_t d, std::int64_t dv)
-      : q(block * d),
-        kt(block * d),
-        k(block * d),
+      : q(group * operands<T>(d)),
+        kt(block * operands<T>(d)),
+        rows(block * operands<T>(std::max(d, dv))),
         v(block * dv),
+        weights(block * block),
         scores(block * block),
-        sum_v(block * dv),
-        largest(block),
-        sum(block) {
-    std::fill_n(kt.get(), block * d, A(0));
+        sum_v(group * dv),
+        largest(group),
+        sum(group) {
+    std::fill_n(kt.get(), block * operands<T>(d), T{});
   }
 };
 
-/// The attention of queries first … first + rows of one head to all keys.
-template <class A>
-void forward_block(const CView& q, const CView& k, const CView& v, Keys<A> valid_keys,
-                   std::int64_t index, std::int64_t first, std::int64_t rows,
-                   const ForwardScratch<A>& s, const View& out, const View& log_sum_exp) {
-  const std::int64_t d = q.shape[3], dv = v.shape[3];
-  const auto [valid, keys, scale] = valid_keys;
-  load_rows(q, head_of(q, index), first, rows, s.q.get());
+/// Adds the values of `keys` keys, times their weights, to the sums of one block of queries.
+template <class T>
+NYSTROM_INLINE void add_values(const ForwardScratch<T>& s, std::int64_t first, std::int64_t rows,
+                               std::int64_t keys, const T* v, std::int64_t dv) {
+  using A = SumOf<T>;
+  A* sum_v = s.sum_v.get() + first * dv;
   for (std::int64_t r = 0; r < rows; ++r) {
-    s.largest[r] = -std::numeric_limits<A>::infinity();
-    s.sum[r] = 0;
-    for (std::int64_t i = 0; i < dv; ++i) s.sum_v[r * dv + i] = 0;
+    const A shrink = online_softmax_row(s.scores.get() + r * block, keys, s.largest[first + r],
+                                        s.sum[first + r]);
+    for (std::int64_t i = 0; i < dv; ++i) sum_v[r * dv + i] *= shrink;
   }
+  const T* weights = as_operands<T>(s.scores.get(), rows, keys, block, s.weights.get());
+  tile_gemm<T>(rows, dv, operands<T>(keys), A(1), {weights, operands<T>(block), 1}, v, dv, sum_v,
+               dv, true);
+}
+
+/// The attention of queries first … first + rows of one head to all keys. A block of keys is loaded
+/// once for all these queries.
+template <class T>
+void forward_group(const CView& q, const CView& k, const CView& v, Keys<SumOf<T>> valid_keys,
+                   std::int64_t index, std::int64_t first, std::int64_t rows,
+                   const ForwardScratch<T>& s, const View& out, const View& log_sum_exp) {
+  using A = SumOf<T>;
+  const std::int64_t dv = v.shape[3], d = operands<T>(q.shape[3]);
+  const auto [valid, keys, scale] = valid_keys;
+  load_rows<T>(q, head_of(q, index), nullptr, first, rows, s.q.get());
+  std::fill_n(s.largest.get(), rows, -std::numeric_limits<A>::infinity());
+  std::fill_n(s.sum.get(), rows, A(0));
+  std::fill_n(s.sum_v.get(), rows * dv, A(0));
   for (std::int64_t j = 0; j < keys; j += block) {
     const std::int64_t count = smaller(block, keys - j);
     if (!any_valid(valid, j, count)) continue;
-    load_valid_rows(k, head_of(k, index), valid, j, count, s.k.get());
-    transpose_block(s.k.get(), count, d, d, s.kt.get(), block);
-    tile_gemm<A>(rows, whole_vectors<A>(count), d, scale, {s.q.get(), d, 1}, s.kt.get(), block,
-                 s.scores.get(), block, false);
-    mask_scores(s.scores.get(), rows, count, valid, j);
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const A shrink =
-          online_softmax_row(s.scores.get() + r * block, count, s.largest[r], s.sum[r]);
-      for (std::int64_t i = 0; i < dv; ++i) s.sum_v[r * dv + i] *= shrink;
+    load_rows<T>(k, head_of(k, index), valid, j, count, s.rows.get());
+    transpose_block(s.rows.get(), count, d, d, s.kt.get(), block);
+    load_rows<T>(v, head_of(v, index), valid, j, count, s.rows.get());
+    const T* values = interleave<T>(s.rows.get(), count, dv, s.v.get());
+    for (std::int64_t r = 0; r < rows; r += block) {
+      const std::int64_t queries = smaller(block, rows - r);
+      tile_gemm<T>(queries, whole_vectors<A>(count), d, scale, {s.q.get() + r * d, d, 1},
+                   s.kt.get(), block, s.scores.get(), block, false);
+      mask_scores(s.scores.get(), queries, count, valid, j);
+      add_values<T>(s, r, queries, count, values, dv);
     }
-    load_valid_rows(v, head_of(v, index), valid, j, count, s.v.get());
-    tile_gemm<A>(rows, dv, count, A(1), {s.scores.get(), block, 1}, s.v.get(), dv, s.sum_v.get(),
-                 dv, true);
   }
   A* lse = log_sum_exp.as<A>() + index * q.shape[2] + first;
   for (std::int64_t r = 0; r < rows; ++r) {
@@ -181,24 +168,44 @@ void forward_block(const CView& q, const CView& k, const CView& v, Keys<A> valid
   store_rows(out, head_of(out, index), first, rows, s.sum_v.get());
 }
 
-template <class A>
+/// Rows as operands of both kinds: of products over their width, and of sums over rows.
+template <class T>
+struct Rows {
+  Scratch<T> in_order, interleaved;
+  Rows(std::int64_t count, std::int64_t width)
+      : in_order(count * operands<T>(width)),
+        interleaved(numbers_in<T> > 1 ? operands<T>(count) * width : 0) {}
+  /// Loads rows of a head. Returns the operands of sums over rows.
+  NYSTROM_INLINE const T* load(const CView& view, std::int64_t index, const std::uint8_t* valid,
+                               std::int64_t first, std::int64_t count) const {
+    load_rows<T>(view, head_of(view, index), valid, first, count, in_order.get());
+    return interleave<T>(in_order.get(), count, view.shape[3], interleaved.get());
+  }
+};
+
+template <class T>
 struct BackwardScratch {
-  Scratch<A> q, dout, k, kt, v, vt, p, dp, dq, dk, dv, inner;
+  using A = SumOf<T>;
+  Rows<T> q, dout, k, v, weights, dscores;
+  Scratch<T> kt, vt;
+  Scratch<A> p, dp, dq, dk, dv, inner;
   BackwardScratch(std::int64_t queries, std::int64_t d, std::int64_t width)
-      : q(queries * d),
-        dout(queries * width),
-        k(block * d),
-        kt(block * d),
-        v(block * width),
-        vt(block * width),
+      : q(queries, d),
+        dout(queries, width),
+        k(block, d),
+        v(block, width),
+        weights(block, block),
+        dscores(block, block),
+        kt(block * operands<T>(d)),
+        vt(block * operands<T>(width)),
         p(block * block),
         dp(block * block),
         dq(queries * d),
         dk(block * d),
         dv(block * width),
         inner(queries) {
-    std::fill_n(kt.get(), block * d, A(0));
-    std::fill_n(vt.get(), block * width, A(0));
+    std::fill_n(kt.get(), block * operands<T>(d), T{});
+    std::fill_n(vt.get(), block * operands<T>(width), T{});
   }
 };
 
@@ -219,49 +226,71 @@ NYSTROM_INLINE void score_gradient(A* p, A* dp, const A* lse, const A* inner, st
   }
 }
 
+/// inner[r] = ⟨out[r], dout[r]⟩.
+template <class A>
+NYSTROM_INLINE void inner_products(const CView& out, const CView& dout, std::int64_t index,
+                                   A* inner) {
+  const std::int64_t width = out.shape[3];
+  const Head of_out = head_of(out, index), of_dout = head_of(dout, index);
+  const Scratch<A> a(width), b(width);
+  for (std::int64_t r = 0; r < out.shape[2]; ++r) {
+    load_row(out, of_out.offset + r * of_out.row, a.get(), width);
+    load_row(dout, of_dout.offset + r * of_dout.row, b.get(), width);
+    const A* x = a.get();
+    const A* y = b.get();
+    A sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = 0; i < width; ++i) sum += x[i] * y[i];
+    inner[r] = sum;
+  }
+}
+
 /// The gradients of one head. With P = softmax(scale · q kᵀ): dv = Pᵀ dout; dP = dout vᵀ; dS =
 /// scale · P ∘ (dP − rowsum(dout ∘ out)); dq = dS k; dk = dSᵀ q.
-template <class A>
-void backward_head(const CView& q, const CView& k, const CView& v, Keys<A> valid_keys, A scale,
-                   const CView& out, const A* lse, const CView& dout, std::int64_t index,
-                   const BackwardScratch<A>& s, const View& dq, const View& dk, const View& dv) {
+template <class T>
+void backward_head(const CView& q, const CView& k, const CView& v, Keys<SumOf<T>> valid_keys,
+                   SumOf<T> scale, const CView& out, const SumOf<T>* lse, const CView& dout,
+                   std::int64_t index, const BackwardScratch<T>& s, const View& dq, const View& dk,
+                   const View& dv) {
+  using A = SumOf<T>;
   const std::int64_t queries = q.shape[2], keys = k.shape[2], d = q.shape[3], width = v.shape[3];
+  const std::int64_t d_operands = operands<T>(d), width_operands = operands<T>(width);
   const std::uint8_t* valid = valid_keys.valid;
-  load_rows(q, head_of(q, index), 0, queries, s.q.get());
-  load_rows(dout, head_of(dout, index), 0, queries, s.dout.get());
-  for (std::int64_t r = 0; r < queries; ++r) {
-    load_row(out, head_of(out, index).offset + r * head_of(out, index).row, s.dv.get(), width);
-    A sum = 0;
-    for (std::int64_t i = 0; i < width; ++i) sum += s.dv[i] * s.dout[r * width + i];
-    s.inner[r] = sum;
-  }
-  for (std::int64_t i = 0; i < queries * d; ++i) s.dq[i] = 0;
+  const T* q_rows = s.q.load(q, index, nullptr, 0, queries);
+  const T* dout_rows = s.dout.load(dout, index, nullptr, 0, queries);
+  inner_products(out, dout, index, s.inner.get());
+  std::fill_n(s.dq.get(), queries * d, A(0));
   for (std::int64_t j = 0; j < keys; j += block) {
     const std::int64_t all = smaller(block, keys - j), count = smaller(all, valid_keys.count - j);
-    for (std::int64_t i = 0; i < all * d; ++i) s.dk[i] = 0;
-    for (std::int64_t i = 0; i < all * width; ++i) s.dv[i] = 0;
+    std::fill_n(s.dk.get(), all * d, A(0));
+    std::fill_n(s.dv.get(), all * width, A(0));
     if (count > 0 && any_valid(valid, j, count)) {
-      load_valid_rows(k, head_of(k, index), valid, j, count, s.k.get());
-      load_valid_rows(v, head_of(v, index), valid, j, count, s.v.get());
-      transpose_block(s.k.get(), count, d, d, s.kt.get(), block);
-      transpose_block(s.v.get(), count, width, width, s.vt.get(), block);
+      const T* k_rows = s.k.load(k, index, valid, j, count);
+      load_rows<T>(v, head_of(v, index), valid, j, count, s.v.in_order.get());
+      transpose_block(s.k.in_order.get(), count, d_operands, d_operands, s.kt.get(), block);
+      transpose_block(s.v.in_order.get(), count, width_operands, width_operands, s.vt.get(), block);
+      const std::int64_t columns = whole_vectors<A>(count), row = operands<T>(block);
       for (std::int64_t first = 0; first < queries; first += block) {
-        const std::int64_t rows = smaller(block, queries - first);
-        const A* qb = s.q.get() + first * d;
-        const A* ob = s.dout.get() + first * width;
-        const std::int64_t columns = whole_vectors<A>(count);
-        tile_gemm<A>(rows, columns, d, valid_keys.scale, {qb, d, 1}, s.kt.get(), block, s.p.get(),
-                     block, false);
+        const std::int64_t rows = smaller(block, queries - first), summed = operands<T>(rows);
+        tile_gemm<T>(rows, columns, d_operands, valid_keys.scale,
+                     {s.q.in_order.get() + first * d_operands, d_operands, 1}, s.kt.get(), block,
+                     s.p.get(), block, false);
         mask_scores(s.p.get(), rows, count, valid, j);
-        tile_gemm<A>(rows, columns, width, A(1), {ob, width, 1}, s.vt.get(), block, s.dp.get(),
-                     block, false);
+        tile_gemm<T>(rows, columns, width_operands, A(1),
+                     {s.dout.in_order.get() + first * width_operands, width_operands, 1},
+                     s.vt.get(), block, s.dp.get(), block, false);
         score_gradient(s.p.get(), s.dp.get(), lse + first, s.inner.get() + first, rows, count,
                        scale);
-        tile_gemm<A>(count, width, rows, A(1), {s.p.get(), 1, block}, ob, width, s.dv.get(), width,
-                     true);
-        tile_gemm<A>(rows, d, count, A(1), {s.dp.get(), block, 1}, s.k.get(), d,
+        const T* p = as_operands<T>(s.p.get(), rows, count, block, s.weights.in_order.get());
+        const T* ds = as_operands<T>(s.dp.get(), rows, count, block, s.dscores.in_order.get());
+        const T* p_rows = interleave<T>(p, rows, block, s.weights.interleaved.get());
+        const T* ds_rows = interleave<T>(ds, rows, block, s.dscores.interleaved.get());
+        tile_gemm<T>(count, width, summed, A(1), {p_rows, 1, block},
+                     dout_rows + operands<T>(first) * width, width, s.dv.get(), width, true);
+        tile_gemm<T>(rows, d, operands<T>(count), A(1), {ds, row, 1}, k_rows, d,
                      s.dq.get() + first * d, d, true);
-        tile_gemm<A>(count, d, rows, A(1), {s.dp.get(), 1, block}, qb, d, s.dk.get(), d, true);
+        tile_gemm<T>(count, d, summed, A(1), {ds_rows, 1, block}, q_rows + operands<T>(first) * d,
+                     d, s.dk.get(), d, true);
       }
     }
     store_rows(dk, head_of(dk, index), j, all, s.dk.get());
@@ -270,21 +299,27 @@ void backward_head(const CView& q, const CView& k, const CView& v, Keys<A> valid
   store_rows(dq, head_of(dq, index), 0, queries, s.dq.get());
 }
 
+/// Whether pairs of bf16 numbers are the operands: an argument is bf16 already.
+bool uses_pairs(const CView& q, const CView& k, const CView& v) {
+  const bool rounded = q.dtype == DType::bf16 || k.dtype == DType::bf16 || v.dtype == DType::bf16;
+  return rounded && pairs_fit(q.shape[3]) && pairs_fit(v.shape[3]);
+}
+
 }  // namespace
 
 void attention(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, View out,
                View log_sum_exp) {
   const std::int64_t heads = q.shape[1], queries = q.shape[2];
-  const std::int64_t blocks = (queries + block - 1) / block;
-  visit_accumulate(log_sum_exp.dtype, [&](auto tag) {
-    using A = typename decltype(tag)::type;
-    parallel_ranges(q.shape[0] * heads * blocks, 1, [&](std::int64_t begin, std::int64_t end) {
-      const ForwardScratch<A> scratch(q.shape[3], v.shape[3]);
+  const std::int64_t groups = (queries + group - 1) / group;
+  visit_operands(uses_pairs(q, k, v), log_sum_exp.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    parallel_ranges(q.shape[0] * heads * groups, 1, [&](std::int64_t begin, std::int64_t end) {
+      const ForwardScratch<T> scratch(q.shape[3], v.shape[3]);
       for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t index = i / blocks, first = i % blocks * block;
-        const Keys<A> keys(key_mask, index / heads, k.shape[2], empty, scale);
-        forward_block(q, k, v, keys, index, first, smaller(block, queries - first), scratch, out,
-                      log_sum_exp);
+        const std::int64_t index = i / groups, first = i % groups * group;
+        const Keys<SumOf<T>> keys(key_mask, index / heads, k.shape[2], empty, scale);
+        forward_group<T>(q, k, v, keys, index, first, smaller(group, queries - first), scratch, out,
+                         log_sum_exp);
       }
     });
   });
@@ -293,14 +328,15 @@ void attention(CView q, CView k, CView v, CView key_mask, EmptyRows empty, doubl
 void attention_grad(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale,
                     CView out, CView log_sum_exp, CView dout, View dq, View dk, View dv) {
   const std::int64_t heads = q.shape[1], queries = q.shape[2];
-  visit_accumulate(log_sum_exp.dtype, [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_operands(uses_pairs(q, k, v), log_sum_exp.dtype, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using A = SumOf<T>;
     parallel_ranges(q.shape[0] * heads, 1, [&](std::int64_t begin, std::int64_t end) {
-      const BackwardScratch<A> scratch(queries, q.shape[3], v.shape[3]);
+      const BackwardScratch<T> scratch(queries, q.shape[3], v.shape[3]);
       for (std::int64_t index = begin; index < end; ++index) {
         const Keys<A> keys(key_mask, index / heads, k.shape[2], empty, scale);
-        backward_head(q, k, v, keys, static_cast<A>(scale), out,
-                      log_sum_exp.as<A>() + index * queries, dout, index, scratch, dq, dk, dv);
+        backward_head<T>(q, k, v, keys, static_cast<A>(scale), out,
+                         log_sum_exp.as<A>() + index * queries, dout, index, scratch, dq, dk, dv);
       }
     });
   });

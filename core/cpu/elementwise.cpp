@@ -88,17 +88,49 @@ void map(const CView& x, const View& y, const F& f) {
   });
 }
 
-/// dx[i] = slope(x[i]) · dy[i].
-template <class T, class F>
-void map_grad(const CView& x, const CView& dy, const View& dx, const F& slope) {
+/// dx[i] = slope(x[i]) · dy[i], and y[i] = f(x[i]) unless y is absent.
+template <class T, class F, class Slope>
+void map_grad(const CView& x, const CView& dy, const View& dx, const View& y, const F& f,
+              const Slope& slope) {
   const T* px = x.as<T>();
   const T* pdy = dy.as<T>();
   T* pdx = dx.as<T>();
+  T* py = y.as<T>();
   parallel_ranges(x.numel(), elementwise_grain, [&](std::int64_t begin, std::int64_t end) {
+    if (!py) {
 #pragma omp simd
-    for (std::int64_t i = begin; i < end; ++i)
+      for (std::int64_t i = begin; i < end; ++i)
+        pdx[i] = convert<T>(slope(load(px[i])) * load(pdy[i]));
+      return;
+    }
+#pragma omp simd
+    for (std::int64_t i = begin; i < end; ++i) {
       pdx[i] = convert<T>(slope(load(px[i])) * load(pdy[i]));
+      py[i] = convert<T>(f(load(px[i])));
+    }
   });
+}
+
+/// Calls g(op, the derivative of op) with functions of A.
+template <class A, class G>
+NYSTROM_INLINE void visit_unary(Unary op, const G& g) {
+  switch (op) {
+    case Unary::gelu_erf:
+      return g([](A v) { return math::gelu_erf(v); }, [](A v) { return math::gelu_erf_slope(v); });
+    case Unary::gelu_tanh:
+      return g([](A v) { return math::gelu_tanh(v); },
+               [](A v) { return math::gelu_tanh_slope(v); });
+    case Unary::relu:
+      return g([](A v) { return v > 0 ? v : A(0); }, [](A v) { return v > 0 ? A(1) : A(0); });
+    case Unary::tanh:
+      return g([](A v) { return math::tanh(v); },
+               [](A v) {
+                 const A t = math::tanh(v);
+                 return 1 - t * t;
+               });
+    case Unary::exp: return g([](A v) { return math::exp(v); }, [](A v) { return math::exp(v); });
+    case Unary::square: return g([](A v) { return v * v; }, [](A v) { return 2 * v; });
+  }
 }
 
 }  // namespace
@@ -162,36 +194,15 @@ void affine(CView x, double scale, double shift, View y) {
 void unary(Unary op, CView x, View y) {
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using A = accumulate_t<T>;
-    switch (op) {
-      case Unary::gelu_erf: return map<T>(x, y, [](A v) { return math::gelu_erf(v); });
-      case Unary::gelu_tanh: return map<T>(x, y, [](A v) { return math::gelu_tanh(v); });
-      case Unary::relu: return map<T>(x, y, [](A v) { return v > 0 ? v : A(0); });
-      case Unary::tanh: return map<T>(x, y, [](A v) { return math::tanh(v); });
-      case Unary::exp: return map<T>(x, y, [](A v) { return math::exp(v); });
-      case Unary::square: return map<T>(x, y, [](A v) { return v * v; });
-    }
+    visit_unary<accumulate_t<T>>(op, [&](auto f, auto) { map<T>(x, y, f); });
   });
 }
 
-void unary_grad(Unary op, CView x, CView dy, View dx) {
+void unary_grad(Unary op, CView x, CView dy, View dx, View y) {
   visit_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    using A = accumulate_t<T>;
-    switch (op) {
-      case Unary::gelu_erf:
-        return map_grad<T>(x, dy, dx, [](A v) { return math::gelu_erf_slope(v); });
-      case Unary::gelu_tanh:
-        return map_grad<T>(x, dy, dx, [](A v) { return math::gelu_tanh_slope(v); });
-      case Unary::relu: return map_grad<T>(x, dy, dx, [](A v) { return v > 0 ? A(1) : A(0); });
-      case Unary::tanh:
-        return map_grad<T>(x, dy, dx, [](A v) {
-          const A t = math::tanh(v);
-          return 1 - t * t;
-        });
-      case Unary::exp: return map_grad<T>(x, dy, dx, [](A v) { return math::exp(v); });
-      case Unary::square: return map_grad<T>(x, dy, dx, [](A v) { return 2 * v; });
-    }
+    visit_unary<accumulate_t<T>>(op,
+                                 [&](auto f, auto slope) { map_grad<T>(x, dy, dx, y, f, slope); });
   });
 }
 

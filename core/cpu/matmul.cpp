@@ -132,7 +132,7 @@ void run_product(const CView& a, const CView& b, const CView& bias, const View& 
 }
 
 /// oneDNN multiplies bf16 only with AVX-512.
-bool has_bf16() { return cpu_level() == CpuLevel::avx512; }
+bool has_bf16() { return cpu_level() >= CpuLevel::avx512; }
 
 Tensor as_f32(const CView& x) {
   if (!x) return {};

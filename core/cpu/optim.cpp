@@ -32,6 +32,8 @@ NYSTROM_INLINE void adamw_range(A* __restrict p, const A* __restrict g, A* __res
 
 void adamw(View parameter, CView gradient, View moment1, View moment2, View low, CView segment_end,
            CView segment_decay, AdamWStep step) {
+  // Few enough that the copy in 16 bits reads them from the cache.
+  constexpr std::int64_t most = 8192;
   const std::int64_t segments = segment_end.numel();
   const auto* ends = segment_end.as<std::int64_t>();
   visit_accumulate(parameter.dtype, [&](auto tag) {
@@ -41,14 +43,15 @@ void adamw(View parameter, CView gradient, View moment1, View moment2, View low,
                       std::int64_t segment = 0;
                       for (std::int64_t at = begin; at < end;) {
                         while (segment < segments - 1 && ends[segment] <= at) ++segment;
-                        const std::int64_t stop = ends[segment] < end ? ends[segment] : end;
+                        std::int64_t stop = ends[segment] < end ? ends[segment] : end;
+                        if (stop > at + most) stop = at + most;
                         adamw_range(parameter.as<A>() + at, gradient.as<A>() + at,
                                     moment1.as<A>() + at, moment2.as<A>() + at, stop - at,
                                     segment_decay.as<double>()[segment] * step.weight_decay, step);
+                        if (low)
+                          convert_row(parameter.as<A>() + at, low.as<bf16>() + at, stop - at);
                         at = stop;
                       }
-                      if (low)
-                        convert_row(parameter.as<A>() + begin, low.as<bf16>() + begin, end - begin);
                     });
   });
 }

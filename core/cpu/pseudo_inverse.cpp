@@ -45,6 +45,20 @@ struct Square {
   void product(A alpha, const A* x, const A* y, A* c, bool accumulate = false) const {
     tile_gemm<A>(m, m, m, alpha, {x, m, 1}, y, m, c, m, accumulate);
   }
+  // c = x y, for a product that is symmetric: the blocks below the diagonal are mirrored
+  void symmetric_product(const A* x, const A* y, A* c) const {
+    constexpr std::int64_t block = 16;
+    for (std::int64_t i = 0; i < m; i += block) {
+      const std::int64_t rows = m - i < block ? m - i : block, diagonal = i * m + i;
+      tile_gemm<A>(rows, m - i, m, A(1), {x + i * m, m, 1}, y + i, m, c + diagonal, m, false);
+      transpose_block(c + diagonal + rows, rows, m - i - rows, m, c + diagonal + rows * m, m);
+    }
+  }
+  // x ← x + xᵀ; `xt` is working memory
+  void add_transposed(A* x, A* xt) const {
+    transpose_block(x, m, m, m, xt, m);
+    for (std::int64_t i = 0; i < m * m; ++i) x[i] += xt[i];
+  }
   // c = alpha · xᵀ y [+ c]
   void product_tn(A alpha, const A* x, const A* y, A* c, bool accumulate = false) const {
     tile_gemm<A>(m, m, m, alpha, {x, 1, m}, y, m, c, m, accumulate);
@@ -61,19 +75,19 @@ struct Square {
   }
 };
 
-/// M = A Z, U = 7 I − M, W = 15 I − M U, T = 13 I − M W: the factors of Z⁺ = Z T / 4.
+/// M = A Z and T = 13 I − M (15 I − M (7 I − M)), the factor of Z⁺ = Z T / 4. Both are symmetric:
+/// Z0 = Aᵀ / c, so every M is a polynomial in A Aᵀ.
 template <class A>
 struct Factors {
-  Scratch<A> m, u, w, t, product;
-  explicit Factors(std::int64_t size)
-      : m(size * size), u(size * size), w(size * size), t(size * size), product(size * size) {}
+  Scratch<A> m, t, product;
+  explicit Factors(std::int64_t size) : m(size * size), t(size * size), product(size * size) {}
 
   void compute(const Square<A>& square, const A* a, const A* z) const {
-    square.product(1, a, z, m.get());
-    square.identity_minus(7, m.get(), u.get());
-    square.product(1, m.get(), u.get(), product.get());
-    square.identity_minus(15, product.get(), w.get());
-    square.product(1, m.get(), w.get(), product.get());
+    square.symmetric_product(a, z, m.get());
+    square.identity_minus(7, m.get(), t.get());
+    square.symmetric_product(m.get(), t.get(), product.get());
+    square.identity_minus(15, product.get(), t.get());
+    square.symmetric_product(m.get(), t.get(), product.get());
     square.identity_minus(13, product.get(), t.get());
   }
 };
@@ -81,28 +95,40 @@ struct Factors {
 template <class A>
 struct GradScratch {
   Factors<A> factors;
-  Scratch<A> dz, next_dz, dt, dm, dw, transposed;
+  Scratch<A> dz, next_dz, dt, sm, dm, transposed;
   explicit GradScratch(std::int64_t m)
-      : factors(m), dz(m * m), next_dz(m * m), dt(m * m), dm(m * m), dw(m * m), transposed(m * m) {}
+      : factors(m), dz(m * m), next_dz(m * m), dt(m * m), sm(m * m), dm(m * m), transposed(m * m) {}
 };
 
 /// One iteration of the backward pass. s.dz holds dZ⁺ and receives dZ; dA is accumulated.
+///
+/// M is symmetric for every A, so its changes are, and an antisymmetric part of dM or dT has no
+/// effect. With S = (dT + dTᵀ) / 2 and T = 13 I − 15 M + 7 M² − M³:
+/// dM = −15 S + 7 (S M + M S) − (S M² + M S M + M² S) = −15 S + N + Nᵀ,
+/// where N = 7 S M − (S M + M S / 2) M.
 template <class A>
 void step_backwards(const Square<A>& square, const A* a, const A* z, const GradScratch<A>& s,
                     A* da) {
+  const std::int64_t size = square.m * square.m;
   const auto& f = s.factors;
+  A* const ds = s.dt.get();
+  A* const sm = s.sm.get();
+  A* const dm = s.dm.get();
+  A* const transposed = s.transposed.get();
   f.compute(square, a, z);
-  square.product_tn(A(0.25), z, s.dz.get(), s.dt.get());  // dT = Zᵀ dZ⁺ / 4
-  square.product_nt(-1, s.dt.get(), f.w.get(), s.transposed.get(), s.dm.get());  // dM = −dT Wᵀ
-  square.product_tn(-1, f.m.get(), s.dt.get(), s.dw.get());                      // dW = −Mᵀ dT
-  square.product_nt(-1, s.dw.get(), f.u.get(), s.transposed.get(), s.dm.get(),
-                    true);                                            // dM += −dW Uᵀ
-  square.product_tn(1, f.m.get(), s.dw.get(), s.dm.get(), true);      // dM += Mᵀ dW
-  square.product_nt(1, s.dm.get(), z, s.transposed.get(), da, true);  // dA += dM Zᵀ
-  square.product_nt(A(0.25), s.dz.get(), f.t.get(), s.transposed.get(),
-                    s.next_dz.get());                          // dZ = dZ⁺ Tᵀ / 4
-  square.product_tn(1, a, s.dm.get(), s.next_dz.get(), true);  // dZ += Aᵀ dM
-  for (std::int64_t i = 0; i < square.m * square.m; ++i) s.dz[i] = s.next_dz[i];
+  square.product_tn(A(0.125), z, s.dz.get(), ds);  // dT / 2 = Zᵀ dZ⁺ / 8
+  square.add_transposed(ds, transposed);           // S
+  square.product(1, ds, f.m.get(), sm);
+  transpose_block(sm, square.m, square.m, square.m, transposed, square.m);
+  for (std::int64_t i = 0; i < size; ++i) transposed[i] = sm[i] + A(0.5) * transposed[i];
+  square.product(-1, transposed, f.m.get(), dm);
+  for (std::int64_t i = 0; i < size; ++i) dm[i] += 7 * sm[i];  // N
+  square.add_transposed(dm, transposed);
+  for (std::int64_t i = 0; i < size; ++i) dm[i] -= 15 * ds[i];
+  square.product_nt(1, dm, z, transposed, da, true);                // dA += dM Zᵀ
+  square.product(A(0.25), s.dz.get(), f.t.get(), s.next_dz.get());  // dZ = dZ⁺ T / 4
+  square.product_tn(1, a, dm, s.next_dz.get(), true);               // dZ += Aᵀ dM
+  for (std::int64_t i = 0; i < size; ++i) s.dz[i] = s.next_dz[i];
 }
 
 /// ⟨dZ0, Aᵀ⟩ and dA += dZ0ᵀ / c.

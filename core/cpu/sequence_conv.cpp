@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "core/cpu/parallel.h"
-#include "core/cpu/tile_gemm.h"
+#include "core/cpu/tile_operands.h"
 #include "core/kernels.h"
 
 namespace nystrom::kernels::NYSTROM_LEVEL {
@@ -15,44 +15,52 @@ namespace {
 // The output rows of one product: k of its block + k − 1 multiplications are useful.
 constexpr std::int64_t block = 8;
 
-/// The rows of one head and sample in the accumulate type, with `halo` zero rows on both sides.
+/// The rows of one head and sample, with `halo` rows of zeros before them, which the caller wrote.
 /// Masked rows are zero.
-template <class A>
-void load_padded(const CView& x, const std::uint8_t* valid, std::int64_t b, std::int64_t h,
-                 std::int64_t halo, A* rows) {
-  const std::int64_t n = x.shape[1], d = x.shape[3];
-  for (std::int64_t i = 0; i < halo * d; ++i) rows[i] = rows[(halo + n) * d + i] = 0;
-  for (std::int64_t t = 0; t < n; ++t) {
-    A* row = rows + (halo + t) * d;
-    if (!valid || valid[t]) {
-      load_row(x, b * x.stride[0] + t * x.stride[1] + h * x.stride[2], row, d);
-    } else {
-      for (std::int64_t i = 0; i < d; ++i) row[i] = 0;
-    }
-  }
+template <class T>
+NYSTROM_INLINE void load_after_halo(const CView& x, const std::uint8_t* valid, std::int64_t b,
+                                    std::int64_t h, std::int64_t halo, T* rows) {
+  const Head head{b * x.stride[0] + h * x.stride[2], x.stride[1]};
+  load_rows<T>(x, head, valid, 0, x.shape[1], rows + halo * operands<T>(x.shape[3]));
 }
 
 /// The Toeplitz matrix [block, block + k − 1] of the taps, or of the reversed taps.
-template <class A>
-void fill_toeplitz(const CView& w, std::int64_t h, bool reversed, A* matrix) {
-  const std::int64_t k = w.shape[1], columns = block + k - 1;
-  for (std::int64_t i = 0; i < block * columns; ++i) matrix[i] = 0;
-  for (std::int64_t j = 0; j < k; ++j) {
-    A tap;
-    load_row(w, h * k + (reversed ? k - 1 - j : j), &tap, 1);
-    for (std::int64_t i = 0; i < block; ++i) matrix[i * columns + i + j] = tap;
-  }
-}
+template <class T>
+struct Toeplitz {
+  using A = SumOf<T>;
+  std::int64_t columns;
+  Scratch<A> numbers;
+  Scratch<T> rounded;
+  explicit Toeplitz(std::int64_t k)
+      : columns(block + k - 1), numbers(block * columns), rounded(block * columns) {}
 
-/// target[t, :] = Σ_j taps[j] · rows[t + j, :] for one head.
-template <class A>
-void convolve(const A* toeplitz, std::int64_t k, const A* rows, std::int64_t b, std::int64_t h,
-              const std::uint8_t* valid, A* scratch, const View& y) {
-  const std::int64_t n = y.shape[1], d = y.shape[3], columns = block + k - 1;
+  const T* fill(const CView& w, std::int64_t h, bool reversed) const {
+    const std::int64_t k = w.shape[1];
+    std::fill_n(numbers.get(), block * columns, A(0));
+    for (std::int64_t j = 0; j < k; ++j) {
+      A tap;
+      load_row(w, h * k + (reversed ? k - 1 - j : j), &tap, 1);
+      for (std::int64_t i = 0; i < block; ++i) numbers[i * columns + i + j] = tap;
+    }
+    if constexpr (std::is_same_v<T, Bf16Pair>) {
+      convert_row(numbers.get(), reinterpret_cast<bf16*>(rounded.get()), block * columns);
+      return rounded.get();
+    } else {
+      return numbers.get();
+    }
+  }
+};
+
+/// target[t, :] = Σ_j taps[j] · rows[t + j, :] for one head, from rows as operands of sums.
+template <class T>
+void convolve(const T* toeplitz, std::int64_t k, const T* rows, std::int64_t b, std::int64_t h,
+              const std::uint8_t* valid, SumOf<T>* scratch, const View& y) {
+  using A = SumOf<T>;
+  const std::int64_t n = y.shape[1], d = y.shape[3], columns = operands<T>(block + k - 1);
   for (std::int64_t t = 0; t < n; t += block) {
     const std::int64_t count = n - t < block ? n - t : block;
-    tile_gemm<A>(count, d, count + k - 1, A(1), {toeplitz, columns, 1}, rows + t * d, d, scratch, d,
-                 false);
+    tile_gemm<T>(count, d, operands<T>(count + k - 1), A(1), {toeplitz, columns, 1},
+                 rows + operands<T>(t) * d, d, scratch, d, false);
     for (std::int64_t i = 0; i < count; ++i) {
       if (valid && !valid[t + i])
         for (std::int64_t c = 0; c < d; ++c) scratch[i * d + c] = 0;
@@ -74,16 +82,18 @@ std::int64_t gram_columns(std::int64_t k) {
 }
 
 /// taps[j] = Σ_t ⟨dy[t], x[t + j − k/2]⟩: the diagonals of the Gram matrices of blocks of dy and x,
-/// summed over the blocks. The x_columns [d, length] have gram_columns numbers after row n.
-template <class A>
-void tap_gradient(const A* dy_rows, const A* x_columns, std::int64_t length, std::int64_t n,
-                  std::int64_t d, std::int64_t k, A* gram, A* taps) {
-  const std::int64_t columns = gram_columns<A>(k);
-  for (std::int64_t i = 0; i < block * columns; ++i) gram[i] = 0;
+/// summed over the blocks. The x_columns [operands(d), length] have gram_columns numbers after row
+/// n.
+template <class T>
+void tap_gradient(const T* dy_rows, const T* x_columns, std::int64_t length, std::int64_t n,
+                  std::int64_t d, std::int64_t k, SumOf<T>* gram, SumOf<T>* taps) {
+  using A = SumOf<T>;
+  const std::int64_t columns = gram_columns<A>(k), width = operands<T>(d);
+  std::fill_n(gram, block * columns, A(0));
   for (std::int64_t t = 0; t < n; t += block) {
     const std::int64_t count = n - t < block ? n - t : block;
-    tile_gemm<A>(count, columns, d, A(1), {dy_rows + t * d, d, 1}, x_columns + t, length, gram,
-                 columns, true);
+    tile_gemm<T>(count, columns, width, A(1), {dy_rows + t * width, width, 1}, x_columns + t,
+                 length, gram, columns, true);
   }
   for (std::int64_t j = 0; j < k; ++j) {
     taps[j] = 0;
@@ -91,19 +101,28 @@ void tap_gradient(const A* dy_rows, const A* x_columns, std::int64_t length, std
   }
 }
 
+bool uses_pairs(const CView& x, const CView& w) {
+  return x.dtype == DType::bf16 && w.dtype == DType::bf16 && pairs_fit(x.shape[3]);
+}
+
 }  // namespace
 
 void sequence_conv(CView x, CView w, CView mask, View y) {
   const std::int64_t n = x.shape[1], heads = x.shape[2], d = x.shape[3], k = w.shape[1];
-  visit_accumulate(accumulate_dtype(x.dtype), [&](auto tag) {
-    using A = typename decltype(tag)::type;
+  visit_operands(uses_pairs(x, w), accumulate_dtype(x.dtype), [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const std::int64_t length = n + k;  // one row more than the halos, for an odd last pair
     parallel_ranges(x.shape[0] * heads, 1, [&](std::int64_t begin, std::int64_t end) {
-      const Scratch<A> rows((n + k - 1) * d), toeplitz(block * (block + k - 1)), out(block * d);
+      const Scratch<T> rows(length * operands<T>(d)), interleaved(operands<T>(length) * d);
+      const Scratch<SumOf<T>> out(block * d);
+      const Toeplitz<T> toeplitz(k);
+      std::fill_n(rows.get(), length * operands<T>(d), T{});
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t b = i / heads, h = i % heads;
-        load_padded(x, valid_rows(mask, b), b, h, k / 2, rows.get());
-        fill_toeplitz(w, h, false, toeplitz.get());
-        convolve<A>(toeplitz.get(), k, rows.get(), b, h, nullptr, out.get(), y);
+        load_after_halo<T>(x, valid_rows(mask, b), b, h, k / 2, rows.get());
+        convolve<T>(toeplitz.fill(w, h, false), k,
+                    interleave<T>(rows.get(), length, d, interleaved.get()), b, h, nullptr,
+                    out.get(), y);
       }
     });
   });
@@ -111,28 +130,33 @@ void sequence_conv(CView x, CView w, CView mask, View y) {
 
 void sequence_conv_grad(CView x, CView w, CView mask, CView dy, View dx, View dw) {
   const std::int64_t n = x.shape[1], heads = x.shape[2], d = x.shape[3], k = w.shape[1];
-  visit_accumulate(accumulate_dtype(x.dtype), [&](auto tag) {
-    using A = typename decltype(tag)::type;
-    const Scratch<A> taps(x.shape[0] * heads * k);
-    const std::int64_t gram = gram_columns<A>(k), length = n + gram;
-    parallel_ranges(x.shape[0] * heads, 1, [&](std::int64_t begin, std::int64_t end) {
-      const Scratch<A> rows(length * d), columns(length * d), products(block * gram),
-          out(block * d);
-      std::fill_n(rows.get(), length * d, A(0));
-      for (std::int64_t i = begin; i < end; ++i) {
-        const std::int64_t b = i / heads, h = i % heads;
-        load_padded(x, valid_rows(mask, b), b, h, k / 2, rows.get());
-        transpose_block(rows.get(), length, d, d, columns.get(), length);
-        load_padded(dy, nullptr, b, h, k / 2, rows.get());
-        fill_toeplitz(w, h, true, products.get());
-        convolve<A>(products.get(), k, rows.get(), b, h, valid_rows(mask, b), out.get(), dx);
-        tap_gradient(rows.get() + k / 2 * d, columns.get(), length, n, d, k, products.get(),
-                     taps.get() + i * k);
-      }
-    });
-    for (std::int64_t i = 0; i < x.shape[0] * heads * k; ++i)
-      dw.as<A>()[i % (heads * k)] += taps[i];
-  });
+  visit_operands(
+      uses_pairs(x, w) && dy.dtype == DType::bf16, accumulate_dtype(x.dtype), [&](auto tag) {
+        using T = typename decltype(tag)::type;
+        using A = SumOf<T>;
+        const Scratch<A> taps(x.shape[0] * heads * k);
+        const std::int64_t gram = gram_columns<A>(k), length = n + gram, width = operands<T>(d);
+        parallel_ranges(x.shape[0] * heads, 1, [&](std::int64_t begin, std::int64_t end) {
+          const Scratch<T> rows(length * width), other(operands<T>(length) * d);
+          const Scratch<A> products(block * gram), out(block * d);
+          const Toeplitz<T> toeplitz(k);
+          std::fill_n(rows.get(), length * width, T{});
+          for (std::int64_t i = begin; i < end; ++i) {
+            const std::int64_t b = i / heads, h = i % heads;
+            load_after_halo<T>(dy, nullptr, b, h, k / 2, rows.get());
+            convolve<T>(toeplitz.fill(w, h, true), k,
+                        interleave<T>(rows.get(), length, d, other.get()), b, h,
+                        valid_rows(mask, b), out.get(), dx);
+            load_after_halo<T>(x, valid_rows(mask, b), b, h, k / 2, rows.get());
+            transpose_block(rows.get(), length, width, width, other.get(), length);
+            load_after_halo<T>(dy, nullptr, b, h, k / 2, rows.get());
+            tap_gradient<T>(rows.get() + k / 2 * width, other.get(), length, n, d, k,
+                            products.get(), taps.get() + i * k);
+          }
+        });
+        for (std::int64_t i = 0; i < x.shape[0] * heads * k; ++i)
+          dw.as<A>()[i % (heads * k)] += taps[i];
+      });
 }
 
 }  // namespace nystrom::kernels::NYSTROM_LEVEL

@@ -1,6 +1,10 @@
 // A small matrix product in registers, for blocks that fit the caches. Attention, the
-// pseudo-inverse, the convolution and the f64 matmul are built from it.
+// pseudo-inverse, the convolution and the f64 matmul are built from it. Operands are float, double,
+// or pairs of bf16 numbers with sums in float.
 #pragma once
+
+#include <bit>
+#include <type_traits>
 
 #include "core/cpu/convert.h"
 #include "core/cpu/level.h"
@@ -15,35 +19,77 @@ struct Strided {
   std::int64_t row, column;
 };
 
+/// Two bf16 numbers that are neighbours along the summed axis, the first in the lower half. A
+/// product of pairs is the sum of two products.
+struct __attribute__((may_alias)) Bf16Pair {
+  std::uint32_t bits;
+};
+
+/// Vectors of operands, and the type of sums over their products.
 template <class T>
 struct Vector {
+  using Sum = T;
   static constexpr int lanes = NYSTROM_VECTOR_BYTES / sizeof(T);
   typedef T type __attribute__((vector_size(NYSTROM_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 };
+template <>
+struct Vector<Bf16Pair> {
+  using Sum = float;
+  static constexpr int lanes = NYSTROM_VECTOR_BYTES / sizeof(Bf16Pair);
+  typedef std::uint32_t type
+      __attribute__((vector_size(NYSTROM_VECTOR_BYTES), aligned(sizeof(Bf16Pair)), may_alias));
+};
+template <class T>
+using SumOf = typename Vector<T>::Sum;
+
+NYSTROM_INLINE float product(Bf16Pair a, Bf16Pair b) {
+  const auto lower = [](Bf16Pair x) { return std::bit_cast<float>(x.bits << 16); };
+  const auto upper = [](Bf16Pair x) { return std::bit_cast<float>(x.bits & 0xffff0000u); };
+  return lower(a) * lower(b) + upper(a) * upper(b);
+}
+template <class T>
+NYSTROM_INLINE T product(T a, T b) {
+  return a * b;
+}
+
+/// sum[v] += factor · row[v]. With pairs only for CpuLevel::avx512_bf16.
+template <class T, int V>
+NYSTROM_INLINE void multiply_add(typename Vector<SumOf<T>>::type (&sum)[V], T factor,
+                                 const typename Vector<T>::type (&row)[V]) {
+  if constexpr (std::is_same_v<T, Bf16Pair>) {
+    const typename Vector<T>::type factors = typename Vector<T>::type{} + factor.bits;
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) {
+      // In assembler, because this file is compiled for processors without the instruction too.
+      asm("vdpbf16ps %2, %1, %0" : "+v"(sum[v]) : "v"(factors), "v"(row[v]));
+    }
+  } else {
+#pragma GCC unroll 8
+    for (int v = 0; v < V; ++v) sum[v] += factor * row[v];
+  }
+}
 
 /// c[R, V vectors] (+)= a[R, K] b[K, V vectors], with everything but the operands in registers.
 template <class T, int R, int V>
-NYSTROM_INLINE void register_tile(std::int64_t K, T alpha, Strided<T> a, const T* b,
-                                  std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate) {
+NYSTROM_INLINE void register_tile(std::int64_t K, SumOf<T> alpha, Strided<T> a, const T* b,
+                                  std::int64_t ldb, SumOf<T>* c, std::int64_t ldc,
+                                  bool accumulate) {
   using Vec = typename Vector<T>::type;
+  using Sums = typename Vector<SumOf<T>>::type;
   constexpr int lanes = Vector<T>::lanes;
-  Vec sum[R][V] = {};
+  Sums sum[R][V] = {};
   for (std::int64_t k = 0; k < K; ++k) {
     Vec row[V];
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) row[v] = *reinterpret_cast<const Vec*>(b + k * ldb + v * lanes);
 #pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-      const T factor = a.data[r * a.row + k * a.column];
-#pragma GCC unroll 8
-      for (int v = 0; v < V; ++v) sum[r][v] += factor * row[v];
-    }
+    for (int r = 0; r < R; ++r) multiply_add<T>(sum[r], a.data[r * a.row + k * a.column], row);
   }
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 8
     for (int v = 0; v < V; ++v) {
-      auto* target = reinterpret_cast<Vec*>(c + r * ldc + v * lanes);
+      auto* target = reinterpret_cast<Sums*>(c + r * ldc + v * lanes);
       *target = accumulate ? *target + alpha * sum[r][v] : alpha * sum[r][v];
     }
   }
@@ -51,20 +97,23 @@ NYSTROM_INLINE void register_tile(std::int64_t K, T alpha, Strided<T> a, const T
 
 /// The last columns, if they are fewer than a vector.
 template <class T, int R>
-NYSTROM_INLINE void narrow_tile(std::int64_t N, std::int64_t K, T alpha, Strided<T> a, const T* b,
-                                std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate) {
+NYSTROM_INLINE void narrow_tile(std::int64_t N, std::int64_t K, SumOf<T> alpha, Strided<T> a,
+                                const T* b, std::int64_t ldb, SumOf<T>* c, std::int64_t ldc,
+                                bool accumulate) {
   for (int r = 0; r < R; ++r) {
     for (std::int64_t j = 0; j < N; ++j) {
-      T sum = 0;
-      for (std::int64_t k = 0; k < K; ++k) sum += a.data[r * a.row + k * a.column] * b[k * ldb + j];
-      c[r * ldc + j] = (accumulate ? c[r * ldc + j] : T(0)) + alpha * sum;
+      SumOf<T> sum = 0;
+      for (std::int64_t k = 0; k < K; ++k)
+        sum += product(a.data[r * a.row + k * a.column], b[k * ldb + j]);
+      c[r * ldc + j] = (accumulate ? c[r * ldc + j] : SumOf<T>(0)) + alpha * sum;
     }
   }
 }
 
 template <class T, int R>
-NYSTROM_INLINE void row_panel(std::int64_t N, std::int64_t K, T alpha, Strided<T> a, const T* b,
-                              std::int64_t ldb, T* c, std::int64_t ldc, bool accumulate) {
+NYSTROM_INLINE void row_panel(std::int64_t N, std::int64_t K, SumOf<T> alpha, Strided<T> a,
+                              const T* b, std::int64_t ldb, SumOf<T>* c, std::int64_t ldc,
+                              bool accumulate) {
   constexpr int lanes = Vector<T>::lanes;
   constexpr int wide = NYSTROM_VECTOR_BYTES == 64 ? 4 : 2;
   std::int64_t j = 0;
@@ -80,11 +129,11 @@ NYSTROM_INLINE void row_panel(std::int64_t N, std::int64_t K, T alpha, Strided<T
 }
 
 /// c[M, N] = alpha · a[M, K] b[K, N], or += where `accumulate`: a with any strides, b and c with
-/// unit columns.
+/// unit columns. With pairs, K counts pairs.
 template <class T>
-__attribute__((noinline)) void tile_gemm(std::int64_t M, std::int64_t N, std::int64_t K, T alpha,
-                                         Strided<T> a, const T* b, std::int64_t ldb, T* c,
-                                         std::int64_t ldc, bool accumulate) {
+__attribute__((noinline)) void tile_gemm(std::int64_t M, std::int64_t N, std::int64_t K,
+                                         SumOf<T> alpha, Strided<T> a, const T* b, std::int64_t ldb,
+                                         SumOf<T>* c, std::int64_t ldc, bool accumulate) {
   std::int64_t i = 0;
   for (; i + 4 <= M; i += 4) {
     row_panel<T, 4>(N, K, alpha, {a.data + i * a.row, a.row, a.column}, b, ldb, c + i * ldc, ldc,

@@ -190,7 +190,8 @@ void unary(Unary op, CView x, View y) {
   });
 }
 
-void unary_grad(Unary op, CView x, CView dy, View dx) {
+void unary_grad(Unary op, CView x, CView dy, View dx, View y) {
+  if (y) unary(op, x, y);
   visit_any_float(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     map_strided<T, T, T>(ApplyGradient{op}, Access::write, dx, x, dy);

@@ -12,7 +12,7 @@ namespace {
 
 class OpTest : public ::testing::TestWithParam<OpCase> {
  protected:
-  void TearDown() override { limit_cpu_level(CpuLevel::avx512); }
+  void TearDown() override { limit_cpu_level(best_cpu_level); }
 };
 
 TEST_P(OpTest, GradientEqualsNumericalOne) {
@@ -45,7 +45,7 @@ void expect_close_to_f64(const OpCase& test, DType dtype, double tolerance) {
 
 TEST_P(OpTest, F32EqualsF64AtEveryVectorLevel) {
   for (const CpuLevel level : {CpuLevel::baseline, CpuLevel::avx2, CpuLevel::avx512}) {
-    limit_cpu_level(CpuLevel::avx512);
+    limit_cpu_level(best_cpu_level);
     limit_cpu_level(level);
     SCOPED_TRACE(name_of(level));
     // An inverse amplifies rounding errors. Its cases are well conditioned, yet lose two digits.

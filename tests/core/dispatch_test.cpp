@@ -43,7 +43,7 @@ TEST(Dispatch, WithoutCudaItSaysWhatToDo) {
 }
 
 TEST(Dispatch, TheLevelCanOnlyBeLowered) {
-  limit_cpu_level(CpuLevel::avx512);
+  limit_cpu_level(best_cpu_level);
   const CpuLevel best = cpu_level();
   for (const CpuLevel level : cpu_levels) {
     const AtLevel at(level);

@@ -79,6 +79,14 @@ std::vector<OpCase> product_cases() {
       {"linear_unrounded_without_bias",
        {{3, 5}, {1, 5}},
        [](const Vars& v) { return linear_unrounded(v[0], v[1]); }},
+      {"activated_linear",
+       {{2, 3, 5}, {7, 5}, {7}},
+       [](const Vars& v) { return activated_linear(Unary::gelu_tanh, v[0], v[1], v[2]); }},
+      {"activated_linear_strided_without_bias",
+       {{5, 3, 2}, {4, 5}},
+       [](const Vars& v) {
+         return activated_linear(Unary::gelu_erf, transpose(v[0], 0, 2), v[1]);
+       }},
       {"linear_twice_same_weight",
        {{3, 4}, {4, 4}},
        [](const Vars& v) { return linear(linear(v[0], v[1]), v[1]); }},
@@ -200,6 +208,12 @@ std::vector<OpCase> attention_cases() {
       {"sequence_conv_long",
        {{1, 70, 2, 9}, {2, 65}},
        [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
+      {"sequence_conv_whole_vectors",
+       {{1, 35, 1, 16}, {1, 33}},
+       [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
+      {"sequence_conv_whole_vectors_holes",
+       {{2, 9, 2, 16}, {2, 5}},
+       [](const Vars& v) { return sequence_conv(v[0], v[1], holes); }},
       {"sequence_conv_one_tap",
        {{2, 4, 2, 3}, {2, 1}},
        [](const Vars& v) { return sequence_conv(v[0], v[1], {}); }},
@@ -285,6 +299,9 @@ std::vector<OpCase> other_cases() {
        [](const Vars& v) {
          return cross_entropy(v[0], int_tensor({0, 6, 1}, {3}), 11);
        }},
+      {"cross_entropy_of_an_intermediate",
+       {{3, 7}},
+       [](const Vars& v) { return cross_entropy(tanh(v[0]), int_tensor({0, 6, 1}, {3})); }},
       {"mean_squared_error",
        {{3, 4}},
        [](const Vars& v) {

@@ -8,13 +8,14 @@
 
 namespace nystrom::testing {
 
-inline constexpr CpuLevel cpu_levels[] = {CpuLevel::baseline, CpuLevel::avx2, CpuLevel::avx512};
+inline constexpr CpuLevel cpu_levels[] = {CpuLevel::baseline, CpuLevel::avx2, CpuLevel::avx512,
+                                          CpuLevel::avx512_bf16};
 
 /// Runs the rest of its scope at `level`, or at the best lower level of this machine.
 class AtLevel {
  public:
   explicit AtLevel(CpuLevel level) { limit_cpu_level(level); }
-  ~AtLevel() { limit_cpu_level(CpuLevel::avx512); }
+  ~AtLevel() { limit_cpu_level(best_cpu_level); }
   AtLevel(const AtLevel&) = delete;
   AtLevel& operator=(const AtLevel&) = delete;
 };

@@ -59,6 +59,7 @@ void run(Options options) {
                      {"mode", options.mode},
                      {"dtype", options.dtype},
                      {"attention", options.attention},
+                     {"activation_checkpointing", bench.activation_checkpointing},
                      {"threads", result.threads},
                      {"device", options.common.device},
                      {"cpu_level", result.cpu_level}};
@@ -101,6 +102,8 @@ Command add_bench_command(CLI::App& app) {
   command->add_option("--attention", options->attention, "attention kind; with its default options")
       ->check(CLI::IsMember(names_of<AttentionKind>()))
       ->capture_default_str();
+  command->add_flag("--activation-checkpointing", b.activation_checkpointing,
+                    "compute each layer again in the backward pass: less memory, more time");
   command->add_flag("--profile", b.profile, "also show the time of each kernel over all steps");
   command->add_flag("--json", options->json, "print one JSON object");
   options->common.add_to(*command, {.set = false});

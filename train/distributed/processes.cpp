@@ -153,7 +153,7 @@ StartedAs started_as() { return started_as(own_environment()); }
 
 void use_common_cpu_level(Communicator& communicator) {
   // The number of processes for each level.
-  std::vector<double> processes(static_cast<std::size_t>(CpuLevel::avx512) + 1, 0);
+  std::vector<double> processes(static_cast<std::size_t>(best_cpu_level) + 1, 0);
   processes[static_cast<std::size_t>(cpu_level())] = 1;
   processes = communicator.sum(processes);
   const auto lowest =

@@ -159,6 +159,7 @@ BenchResult run_bench(const BenchOptions& options) {
     if (options.train) {
       StepOptions step_options;
       step_options.clip_norm = 1.0;
+      step_options.activation_checkpointing = options.activation_checkpointing;
       step_options.step = static_cast<std::uint64_t>(step);
       if (scale) step_options.loss_scale = scale->value();
       const StepResult done = train_step(model, *optimizer, {&batch, 1}, step_options);
@@ -181,7 +182,8 @@ BenchResult run_bench(const BenchOptions& options) {
                                  : Arena::of(options.device).statistics().peak_in_use_bytes;
   const StepFlops flops =
       step_flops(config, options.batch, options.length, options.train ? 0.15 : 1);
-  result.flops_per_step = flops.forward() + (options.train ? flops.backward() : 0);
+  result.flops_per_step =
+      flops.forward() + (options.train ? flops.backward(options.activation_checkpointing) : 0);
   result.product_flops_per_second = product_rate(options);
   result.threads = num_threads();
   result.cpu_level = name_of(cpu_level());

@@ -17,6 +17,7 @@ struct BenchOptions {
   bool train = true;
   DType dtype = DType::f32;
   AttentionKind attention = AttentionKind::nystrom;
+  bool activation_checkpointing = false;
   bool profile = false;
   Device device;
 };
