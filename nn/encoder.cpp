@@ -4,31 +4,37 @@
 
 namespace nystrom {
 
-/// Position i reads row i + 2 of the table, a convention that comes from RoBERTa.
-static constexpr std::int64_t first_position_row = 2;
-
 Embeddings::Embeddings(const Scope& scope, const ModelConfig& config)
-    : padding_row_(config.pad_token_id), dropout_(scope, config.hidden_dropout_prob) {
+    : padding_id_(config.pad_token_id),
+      first_position_row_(config.position_offset),
+      positions_skip_padding_(config.positions == Positions::skip_padding),
+      dropout_(scope, config.hidden_dropout_prob) {
+  const std::int64_t width = config.embedding_width();
   if (config.embed_dim) {
     projection_.emplace(scope / "projection", *config.embed_dim, config.hidden_size);
     return;
   }
   words_ = (scope / "word_embeddings")
-               .parameter("weight", {config.vocab_size, config.hidden_size},
+               .parameter("weight", {config.vocab_size, width},
                           {Init::Kind::normal, config.pad_token_id});
-  if (config.positions == Positions::absolute) {
-    positions_ = (scope / "position_embeddings")
-                     .parameter("weight", {config.max_position_embeddings + first_position_row,
-                                           config.hidden_size});
+  if (config.positions != Positions::none) {
+    positions_ =
+        (scope / "position_embeddings").parameter("weight", {config.position_rows(), width});
   }
-  types_ = (scope / "token_type_embeddings")
-               .parameter("weight", {config.type_vocab_size, config.hidden_size});
-  norm_.emplace(scope / "LayerNorm", config.hidden_size, config.layer_norm_eps);
+  if (config.type_vocab_size > 0) {
+    types_ = (scope / "token_type_embeddings").parameter("weight", {config.type_vocab_size, width});
+  }
+  norm_.emplace(scope / "LayerNorm", width, config.layer_norm_eps);
+  if (width != config.hidden_size)
+    projection_.emplace(scope / "projection", width, config.hidden_size);
 }
 
 Var Embeddings::operator()(const ModelInput& input, const SequenceMask& mask,
                            const RunContext& run) const {
-  if (!projection_) return dropout_(embed_tokens(input), run);
+  if (words_) {
+    const Var x = dropout_(embed_tokens(input), run);
+    return projection_ ? (*projection_)(x) : x;
+  }
   require(input.features.defined(), "the model takes features [b, n, embed_dim], got token ids");
   // Padding may hold anything, even NaN, and must not affect a weight's gradient.
   Var features = input.features.cast(projection_->weight().var().dtype());
@@ -41,20 +47,35 @@ Var Embeddings::embed_tokens(const ModelInput& input) const {
   const Tensor& ids = input.input_ids;
   require(ids.rank() == 2, "input_ids must be [b, n], got {}", ids.shape());
   Tensor types = input.token_type_ids;
-  if (!types.defined())
-    types = Tensor::zeros(ids.shape(), DType::i64, types_->var().value().device());
-  require(types.shape() == ids.shape(), "token_type_ids are {}, expected {} as input_ids",
-          types.shape(), ids.shape());
-  Var x = embedding(*words_, ids, padding_row_) + embedding(*types_, types);
-  if (positions_) {
-    const std::int64_t longest = positions_->shape()[0] - first_position_row;
-    require_input(ids.dim(1) <= longest,
-                  "the sequence has {} positions, but max_position_embeddings is {}; shorten it, "
-                  "or extend the model",
-                  ids.dim(1), longest);
-    x = x + slice(*positions_, 0, first_position_row, first_position_row + ids.dim(1));
+  require(!types.defined() || types.shape() == ids.shape(),
+          "token_type_ids are {}, expected {} as input_ids", types.shape(), ids.shape());
+  Var x = embedding(*words_, ids, padding_id_);
+  if (types_) {
+    if (!types.defined())
+      types = Tensor::zeros(ids.shape(), DType::i64, types_->var().value().device());
+    x = x + embedding(*types_, types);
   }
+  if (positions_) x = x + embed_positions(ids);
   return (*norm_)(x);
+}
+
+Var Embeddings::embed_positions(const Tensor& ids) const {
+  const std::int64_t longest = positions_->shape()[0] - first_position_row_;
+  require_input(ids.dim(1) <= longest,
+                "the sequence has {} positions, but max_position_embeddings is {}; shorten it, "
+                "or extend the model",
+                ids.dim(1), longest);
+  if (!positions_skip_padding_)
+    return slice(*positions_, 0, first_position_row_, first_position_row_ + ids.dim(1));
+  // Padding reads the row before, which is not trained.
+  const std::int64_t padding_row = first_position_row_ - 1;
+  Tensor rows = ids.to(cpu_device).contiguous().clone();
+  auto* row = rows.data<std::int64_t>();
+  for (std::int64_t i = 0, next = 0; i < rows.numel(); ++i) {
+    if (i % ids.dim(1) == 0) next = first_position_row_;
+    row[i] = row[i] == padding_id_ ? padding_row : next++;
+  }
+  return embedding(*positions_, rows, padding_row);
 }
 
 EncoderLayer::EncoderLayer(const Scope& scope, const ModelConfig& config)

@@ -9,23 +9,25 @@
 
 namespace nystrom {
 
-/// word + position + token type → LayerNorm → dropout; for input features projection → dropout. The
-/// result is [b, n, hidden].
+/// word + position + token type → LayerNorm → dropout → projection, if embedding_size differs from
+/// hidden_size; for input features projection → dropout. The result is [b, n, hidden].
 class Embeddings {
  public:
   Embeddings(const Scope& scope, const ModelConfig& config);
   /// The embeddings of `input`, [b, n, hidden].
   Var operator()(const ModelInput& input, const SequenceMask& mask, const RunContext& run) const;
-  /// The word embedding [vocab_size, hidden], which the masked-LM decoder shares.
+  /// The word embedding [vocab_size, embedding_width], which the masked-LM decoder shares.
   const Parameter& words() const { return *words_; }
 
  private:
   Var embed_tokens(const ModelInput& input) const;
+  Var embed_positions(const Tensor& ids) const;
 
-  std::int64_t padding_row_;
+  std::int64_t padding_id_, first_position_row_;
+  bool positions_skip_padding_;
   std::optional<Parameter> words_, positions_, types_;
   std::optional<LayerNorm> norm_;
-  std::optional<Linear> projection_;
+  std::optional<Linear> projection_;  // of features, or of embeddings of another width
   Dropout dropout_;
 };
 

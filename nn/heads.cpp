@@ -7,9 +7,9 @@
 namespace nystrom {
 
 MaskedLmHead::MaskedLmHead(const Scope& scope, const ModelConfig& config, const Parameter& words)
-    : activation_(config.hidden_act),
-      dense_(scope / "transform" / "dense", config.hidden_size, config.hidden_size),
-      norm_(scope / "transform" / "LayerNorm", config.hidden_size, config.layer_norm_eps),
+    : activation_(config.transform_activation()),
+      dense_(scope / "transform" / "dense", config.hidden_size, config.embedding_width()),
+      norm_(scope / "transform" / "LayerNorm", config.embedding_width(), config.layer_norm_eps),
       words_(words),
       bias_(scope.parameter("bias", {config.vocab_size}, {Init::Kind::zeros}, false)) {}
 
@@ -20,7 +20,7 @@ Var MaskedLmHead::operator()(const Var& hidden) const {
 
 SequenceClassificationHead::SequenceClassificationHead(const Scope& scope,
                                                        const ModelConfig& config)
-    : activation_(config.hidden_act),
+    : activation_(config.classifier_activation()),
       input_dropout_(scope, config.hidden_dropout_prob),
       dropout_(scope, config.hidden_dropout_prob),
       dense_(scope / "dense", config.has_towers() ? 4 * config.hidden_size : config.hidden_size,
@@ -49,11 +49,13 @@ Var TokenClassificationHead::operator()(const Var& hidden, const RunContext& run
 }
 
 MultipleChoiceHead::MultipleChoiceHead(const Scope& scope, const ModelConfig& config)
-    : pre_classifier_(scope / "pre_classifier", config.hidden_size, config.hidden_size),
+    : activation_(config.classifier_activation()),
+      pre_classifier_(scope / "pre_classifier", config.hidden_size, config.hidden_size),
       classifier_(scope / "classifier", config.hidden_size, 1) {}
 
 Var MultipleChoiceHead::operator()(const Var& first_token) const {
-  return reshape(classifier_.unrounded(relu(pre_classifier_(first_token))), {first_token.dim(0)});
+  const Var x = activate(activation_, pre_classifier_(first_token));
+  return reshape(classifier_.unrounded(x), {first_token.dim(0)});
 }
 
 Var classification_loss(const Var& logits, const Tensor& labels, double normaliser) {

@@ -7,7 +7,7 @@
 
 namespace nystrom {
 
-/// dense → activation → LayerNorm → decoder, which is tied to the word embeddings: [r, hidden] →
+/// dense → transform_act → LayerNorm → decoder, which is tied to the word embeddings: [r, hidden] →
 /// [r, vocab_size], for any rows.
 class MaskedLmHead {
  public:
@@ -22,9 +22,9 @@ class MaskedLmHead {
   Parameter words_, bias_;
 };
 
-/// Dropout → dense → activation → dropout → out_proj, on one vector a sequence: [b, hidden] → [b,
-/// labels]. `pooling` selects the vector: the first token's (last valid step's for features), or
-/// the mean of all. With towers it is tower_features, 4 · hidden wide.
+/// Dropout → dense → classifier_act → dropout → out_proj, on one vector a sequence: [b, hidden] →
+/// [b, labels]. `pooling` selects the vector: the first token's (last valid step's for features),
+/// or the mean of all. With towers it is tower_features, 4 · hidden wide.
 class SequenceClassificationHead {
  public:
   SequenceClassificationHead(const Scope& scope, const ModelConfig& config);
@@ -53,8 +53,8 @@ class TokenClassificationHead {
   Linear classifier_;
 };
 
-/// pre_classifier → ReLU → classifier on the first token, which gives one score a choice: [b · c,
-/// hidden] → [b · c].
+/// pre_classifier → classifier_act → classifier on the first token, which gives one score a choice:
+/// [b · c, hidden] → [b · c].
 class MultipleChoiceHead {
  public:
   MultipleChoiceHead(const Scope& scope, const ModelConfig& config);
@@ -62,6 +62,7 @@ class MultipleChoiceHead {
   Var operator()(const Var& first_token) const;
 
  private:
+  Activation activation_;
   Linear pre_classifier_, classifier_;
 };
 

@@ -10,6 +10,7 @@ Unary function_of(Activation activation) {
     case Activation::gelu: return Unary::gelu_erf;
     case Activation::gelu_new: return Unary::gelu_tanh;
     case Activation::relu: return Unary::relu;
+    case Activation::tanh: return Unary::tanh;
   }
   return Unary::relu;
 }
@@ -25,6 +26,7 @@ Var activate(Activation activation, const Var& x) {
     case Activation::gelu: return gelu_erf(x);
     case Activation::gelu_new: return gelu_tanh(x);
     case Activation::relu: return relu(x);
+    case Activation::tanh: return tanh(x);
   }
   return x;
 }

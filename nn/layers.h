@@ -98,7 +98,7 @@ class Dropout {
   std::uint32_t site_;
 };
 
-/// Applies gelu, gelu_new or relu element-wise.
+/// Applies an activation element-wise.
 Var activate(Activation activation, const Var& x);
 
 }  // namespace nystrom

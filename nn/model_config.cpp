@@ -44,8 +44,10 @@ std::span<const EnumName<ProjectionSharing>> enum_names(ProjectionSharing) {
 }
 
 std::span<const EnumName<Activation>> enum_names(Activation) {
-  static constexpr EnumName<Activation> names[] = {
-      {Activation::gelu, "gelu"}, {Activation::gelu_new, "gelu_new"}, {Activation::relu, "relu"}};
+  static constexpr EnumName<Activation> names[] = {{Activation::gelu, "gelu"},
+                                                   {Activation::gelu_new, "gelu_new"},
+                                                   {Activation::relu, "relu"},
+                                                   {Activation::tanh, "tanh"}};
   return names;
 }
 
@@ -56,6 +58,7 @@ std::span<const EnumName<Norm>> enum_names(Norm) {
 
 std::span<const EnumName<Positions>> enum_names(Positions) {
   static constexpr EnumName<Positions> names[] = {{Positions::absolute, "absolute"},
+                                                  {Positions::skip_padding, "skip_padding"},
                                                   {Positions::none, "none"}};
   return names;
 }
@@ -229,8 +232,22 @@ void check_input_and_head(const ModelConfig& c, Problems& found) {
   if (c.embed_dim && c.positions != Positions::none)
     found.push_back(
         {{"positions", "embed_dim"},
-         "positions are absolute, but input features (embed_dim) have no position embeddings; set "
-         "positions to none"});
+         fmt::format(
+             "positions are {}, but input features (embed_dim) have no position embeddings; "
+             "set positions to none",
+             enum_name(c.positions))});
+  if (c.embed_dim && c.embedding_size)
+    found.push_back(
+        {{"embedding_size", "embed_dim"},
+         fmt::format(
+             "embedding_size {} is the width of token embeddings, but the input is features "
+             "(embed_dim); leave one of them out",
+             *c.embedding_size)});
+  if (c.positions == Positions::skip_padding && c.position_offset < 1)
+    found.push_back(
+        {{"positions", "position_offset"},
+         "positions are skip_padding, where padding reads the row before the first position; set "
+         "position_offset to at least 1"});
   if (c.embed_dim && c.pairs == Pairs::towers)
     found.push_back({{"pairs", "embed_dim"},
                      "pairs are towers, but input features (embed_dim) come one sequence a sample; "

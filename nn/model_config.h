@@ -31,12 +31,13 @@ enum class LandmarkSource { queries_and_keys, keys };
 enum class Inverse { iterative, exact, identity };
 /// Whether the heads of a layer share linformer's projections of the sequence.
 enum class ProjectionSharing { shared, per_head };
-/// The activation of feed-forward layers.
-enum class Activation { gelu, gelu_new, relu };
+/// The activation of feed-forward layers and heads.
+enum class Activation { gelu, gelu_new, relu, tanh };
 /// The position of layer normalisation: after (BERT) or before each block.
 enum class Norm { post, pre };
-/// The position embeddings.
-enum class Positions { absolute, none };
+/// The position embeddings. absolute: a token's place in its row; skip_padding: its place among the
+/// tokens that are not the padding token (RoBERTa).
+enum class Positions { absolute, skip_padding, none };
 /// The vector that a classification head reads: the first token's, or the mean of all.
 enum class Pooling { first, mean };
 /// The encoding of a pair of texts: as one sequence, or each by itself.
@@ -128,6 +129,9 @@ struct ModelConfig {
   double initializer_range = 0.02;
   Norm norm = Norm::post;
   Positions positions = Positions::absolute;
+  std::int64_t position_offset = 2;
+  std::optional<std::int64_t> embedding_size;
+  std::optional<Activation> transform_act, classifier_act;
   Pooling pooling = Pooling::first;
   Pairs pairs = Pairs::joined;
   std::optional<std::int64_t> embed_dim;
@@ -156,8 +160,7 @@ struct ModelConfig {
   /// The limit of a sequence's tokens, with the special ones; nothing: no limit.
   std::optional<std::int64_t> longest_sequence() const {
     if (fixed_length()) return fixed_length();
-    const bool limited =
-        positions == Positions::absolute || attention.kind == AttentionKind::linformer;
+    const bool limited = positions != Positions::none || attention.kind == AttentionKind::linformer;
     return limited ? std::optional(max_position_embeddings) : std::nullopt;
   }
 
@@ -165,6 +168,16 @@ struct ModelConfig {
   /// "Long Range Arena", ICLR 2021).
   bool has_towers() const {
     return head == Head::sequence_classification && pairs == Pairs::towers;
+  }
+  /// The rows of the position table.
+  std::int64_t position_rows() const { return max_position_embeddings + position_offset; }
+  /// The width of the embedding tables. Others than hidden_size are projected to it (ELECTRA).
+  std::int64_t embedding_width() const { return embedding_size.value_or(hidden_size); }
+  /// The activation of the masked-LM head.
+  Activation transform_activation() const { return transform_act.value_or(hidden_act); }
+  /// The activation before the last layer of a head that reads one vector a sequence.
+  Activation classifier_activation() const {
+    return classifier_act.value_or(head == Head::multiple_choice ? Activation::relu : hidden_act);
   }
   /// The width of one attention head.
   std::int64_t head_dim() const { return hidden_size / num_attention_heads; }
@@ -181,15 +194,27 @@ void fields(V& v, ModelConfig& c) {
   v(c.num_attention_heads, "num_attention_heads", "attention heads; divides hidden_size",
     at_least(1));
   v(c.intermediate_size, "intermediate_size", "width of the feed-forward layer", at_least(1));
-  v(c.hidden_act, "hidden_act", "gelu: with erf; gelu_new: with tanh; relu");
+  v(c.hidden_act, "hidden_act", "gelu: with erf; gelu_new: with tanh; relu; tanh");
   v(c.max_position_embeddings, "max_position_embeddings", "longest sequence", at_least(1));
-  v(c.type_vocab_size, "type_vocab_size", "number of token types (segments)", at_least(1));
+  v(c.type_vocab_size, "type_vocab_size",
+    "number of token types (segments); 0: no embeddings of them", at_least(0));
   v(c.hidden_dropout_prob, "hidden_dropout_prob",
     "dropout after the embeddings and before each residual", below_one);
   v(c.layer_norm_eps, "layer_norm_eps", "added to the variance in layer normalisation", positive);
   v(c.initializer_range, "initializer_range", "standard deviation of fresh weights", not_negative);
   v(c.norm, "norm", "post: as BERT; pre: the sequence block");
-  v(c.positions, "positions", "absolute: learned position embeddings; none");
+  v(c.positions, "positions",
+    "learned position embeddings. absolute: of the place in the row; skip_padding: of the place "
+    "among tokens other than padding, as RoBERTa; none");
+  v(c.position_offset, "position_offset",
+    "row of the position table that the first position reads (BERT: 0)", between(0, 1'000'000));
+  v(c.embedding_size, "embedding_size",
+    "width of the embeddings, projected to hidden_size; null: hidden_size, without a projection",
+    at_least(1));
+  v(c.transform_act, "transform_act", "activation of the masked-LM head; null: hidden_act");
+  v(c.classifier_act, "classifier_act",
+    "activation before the last layer of a classification, regression or choice head; null: "
+    "hidden_act (choice: relu)");
   v(c.pooling, "pooling",
     "input of a classification or regression head. first: the first token (features: the last "
     "valid step); mean: the mean of all tokens");

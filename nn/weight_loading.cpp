@@ -31,6 +31,9 @@ std::string listed(const std::string& title, const std::vector<std::string>& nam
 void check_weights(const ParameterStore& store, const WeightSource& source,
                    std::span<const std::string> fresh) {
   std::vector<std::string> missing, unexpected, mismatched, known;
+  const auto shown = [&](const std::string& name) {
+    return source.name_in_file ? source.name_in_file(name) : name;
+  };
   for (const Parameter& parameter : store.parameters()) {
     if (std::ranges::find(fresh, parameter.name()) != fresh.end()) continue;
     known.push_back(parameter.name());
@@ -38,17 +41,17 @@ void check_weights(const ParameterStore& store, const WeightSource& source,
         std::find_if(source.entries.begin(), source.entries.end(),
                      [&](const auto& entry) { return entry.name == parameter.name(); });
     if (found == source.entries.end()) {
-      missing.push_back(parameter.name());
+      missing.push_back(shown(parameter.name()));
     } else if (found->shape != parameter.shape()) {
-      mismatched.push_back(
-          fmt::format("{} is {}, expected {}", parameter.name(), found->shape, parameter.shape()));
+      mismatched.push_back(fmt::format("{} is {}, expected {}", shown(parameter.name()),
+                                       found->shape, parameter.shape()));
     }
   }
   for (const auto& entry : source.entries) {
     if (is_redundant(entry.name) ||
         std::find(known.begin(), known.end(), entry.name) != known.end())
       continue;
-    unexpected.push_back(entry.name + did_you_mean(entry.name, missing));
+    unexpected.push_back(shown(entry.name) + did_you_mean(shown(entry.name), missing));
   }
   require_input(missing.empty() && unexpected.empty() && mismatched.empty(),
                 "the weights do not fit the model{}{}{}", listed("mismatched", mismatched),

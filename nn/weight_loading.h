@@ -18,6 +18,8 @@ struct WeightSource {
   };
   std::vector<Entry> entries;
   std::function<Tensor(const std::string& name)> read;
+  /// The file's own name of a tensor, for messages. Empty: the same name.
+  std::function<std::string(const std::string& name)> name_in_file = {};
 };
 
 /// Throws one InputError that lists all missing, unexpected and mismatched names. Copies that older

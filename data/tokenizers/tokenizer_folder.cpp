@@ -2,10 +2,14 @@
 
 #include <algorithm>
 
+#include <nlohmann/json.hpp>
+
 #include "core/base/file_io.h"
+#include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tokenizers/pipeline/tokenizer_files.h"
+#include "data/tokenizers/roberta_pieces.h"
 #include "data/tokenizers/sentencepiece_tokenizer.h"
 
 namespace nystrom {
@@ -43,13 +47,49 @@ fs::path deciding_file(const fs::path& folder) {
   return {};
 }
 
-TokenizerParts read_parts(const fs::path& file, const TokenizerSettings& settings,
+constexpr const char* roberta_model = "sentencepiece.bpe.model";
+
+/// Whether the file is a SentencePiece model with RoBERTa's special tokens.
+bool is_robertas(const fs::path& file) {
+  return file.filename() == roberta_model &&
+         has_roberta_pieces(scan_sentencepiece(read(file), printable_path(file)));
+}
+
+/// The class of a tokenizer whose own files do not name it: that of the model in config.json.
+std::string class_of_model(const fs::path& folder) {
+  if (!fs::exists(folder / "config.json")) return "";
+  const nlohmann::json config = read_json_file(folder / "config.json");
+  const bool typed = config.is_object() && config.contains("model_type");
+  return typed && config["model_type"] == "camembert" ? "CamembertTokenizer" : "";
+}
+
+/// The parts of a sentencepiece.bpe.model, through the tokenizer.json that stands for it.
+TokenizerParts read_roberta_parts(const fs::path& file, TokenizerSettings& settings) {
+  if (settings.tokenizer_class.empty())
+    settings.tokenizer_class = class_of_model(file.parent_path());
+  const bool camembert = settings.tokenizer_class == "CamembertTokenizer";
+  settings.tokenizer_class.clear();  // the class changes tokenizer.json files of others
+  const std::string source = printable_path(file);
+  const std::string json =
+      roberta_tokenizer_json(scan_sentencepiece(read(file), source),
+                             camembert ? PieceOrder::camembert : PieceOrder::xlm_roberta, source);
+  TokenizerParts parts = parse_tokenizer_json(json, source, settings);
+  parts.hugging_face_class = camembert ? "CamembertTokenizer" : "XLMRobertaTokenizer";
+  parts.files.push_back({"tokenizer.json", json});
+  return parts;
+}
+
+TokenizerParts read_parts(const fs::path& file, TokenizerSettings& settings,
                           std::vector<std::string>& own_files) {
   const fs::path folder = file.parent_path();
   const std::string name = file.filename();
   if (name == "tokenizer.json") {
     own_files = {"tokenizer.json", "vocab.txt", "vocab.json", "merges.txt"};
     return parse_tokenizer_json(read(file), printable_path(file), settings);
+  }
+  if (name == roberta_model) {
+    own_files = {roberta_model};
+    return read_roberta_parts(file, settings);
   }
   if (name == "vocab.txt") {
     own_files = {"vocab.txt"};
@@ -72,19 +112,20 @@ std::unique_ptr<Tokenizer> open_tokenizer(const fs::path& place) {
                 "SentencePiece model, vocab.txt, or vocab.json with "
                 "merges.txt",
                 printable_path(place));
-  if (is_sentencepiece(file))
+  const bool robertas = fs::exists(file) && is_robertas(file);
+  if (is_sentencepiece(file) && !robertas)
     return std::make_unique<SentencePieceTokenizer>(
         SentencePieceTokenizer::open_beside_config(file));
   require_input(fs::exists(file), "{}: no such file or folder", printable_path(place));
   require_input(name == "tokenizer.json" || name == "vocab.txt" || name == "vocab.json" ||
-                    name == "merges.txt",
+                    name == "merges.txt" || robertas,
                 "{}: is no file of a tokenizer by its name; expected a folder, or a "
                 "tokenizer.json, vocab.txt, vocab.json or *.model",
                 printable_path(place));
-  const TokenizerSettings settings = read_tokenizer_settings(file.parent_path());
+  TokenizerSettings settings = read_tokenizer_settings(file.parent_path());
   std::vector<std::string> names;
   TokenizerParts parts = read_parts(file, settings, names);
-  add_tokens_of(settings, parts, name == "tokenizer.json");
+  add_tokens_of(settings, parts, name == "tokenizer.json" || robertas);
   find_special_ids(parts, settings);
   parts.cleans_up_spaces = settings.clean_up_spaces;
   names.insert(names.end(), std::begin(settings_names), std::end(settings_names));

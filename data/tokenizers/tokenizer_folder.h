@@ -13,7 +13,8 @@ namespace nystrom {
 /// these files counts:
 /// 1. spiece.model, when tokenizer_config.json names ALBERT's class or none
 /// 2. tokenizer.json
-/// 3. another SentencePiece model: spiece.model, tokenizer.model, sentencepiece.bpe.model
+/// 3. another SentencePiece model: spiece.model, tokenizer.model, sentencepiece.bpe.model (with the
+///    ids of XLM-RoBERTa or CamemBERT, if it has their pieces)
 /// 4. vocab.txt (BERT)
 /// 5. vocab.json with merges.txt (GPT-2 and RoBERTa)
 ///

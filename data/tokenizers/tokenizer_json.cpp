@@ -10,25 +10,12 @@
 #include "core/check.h"
 #include "data/tokenizers/pipeline/prefix_trie.h"
 #include "data/tokenizers/pipeline/word_models.h"
+#include "data/tokenizers/roberta_pieces.h"
 
 namespace nystrom {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string base64(std::string_view bytes) {
-  constexpr char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  text.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t group = 0;
-    for (std::size_t k = 0; k < 3; ++k)
-      group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0);
-    for (int k = 3; k >= 0; --k) text += digits[group >> (6 * k) & 63];
-  }
-  const std::size_t padding = (3 - bytes.size() % 3) % 3;
-  return text.replace(text.size() - padding, padding, padding, '=');
-}
 
 Json replace(const char* kind, const std::string& pattern, const char* content) {
   return {{"type", "Replace"}, {"pattern", {{kind, pattern}}}, {"content", content}};

@@ -9,7 +9,11 @@ from transformers import NystromformerConfig
 # The options of the `nystrom` block. Words list all values, the default first.
 BLOCK = {
     "norm": "post pre",
-    "positions": "absolute none",
+    "positions": "absolute skip_padding none",
+    "position_offset": 2,
+    "embedding_size": None,
+    "transform_act": None,
+    "classifier_act": None,
     "pooling": "first mean",
     "pairs": "joined towers",
     "embed_dim": None,

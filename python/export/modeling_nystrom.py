@@ -18,6 +18,7 @@ from transformers.utils.generic import can_return_tuple
 from .configuration_nystrom import NystromConfig
 
 ACTIVATIONS = {"gelu": F.gelu, "gelu_new": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}
+ACTIVATIONS["tanh"] = torch.tanh
 
 
 def wide(x: Tensor) -> Tensor:
@@ -267,37 +268,58 @@ class NystromSelfAttention(nn.Module):
         return zeroed(F.scaled_dot_product_attention(q, keys, v, attn_mask=scores), valid)
 
 
+def embedding_width(config: NystromConfig) -> int:
+    return config.options.embedding_size or config.hidden_size
+
+
 class NystromEmbeddings(nn.Module):
-    """Word + position + type → LayerNorm → dropout; for input features, projection → dropout."""
+    """Word + position + type → LayerNorm → dropout → projection, if embedding_size differs from
+    hidden_size; for input features, projection → dropout."""
 
     def __init__(self, config: NystromConfig):
         super().__init__()
+        options, self.padding = config.options, config.pad_token_id
+        self.first, self.skip = options.position_offset, options.positions == "skip_padding"
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
-        self.projection = self.position_embeddings = None
-        if config.options.embed_dim is not None:
-            self.projection = nn.Linear(config.options.embed_dim, config.hidden_size)
+        self.projection = self.word_embeddings = None
+        self.position_embeddings = self.token_type_embeddings = None
+        if options.embed_dim is not None:
+            self.projection = nn.Linear(options.embed_dim, config.hidden_size)
             return
-        width = config.hidden_size
-        self.word_embeddings = nn.Embedding(config.vocab_size, width, config.pad_token_id)
-        if config.options.positions == "absolute":
-            # Position i reads row i + 2, as in RoBERTa.
-            self.position_embeddings = nn.Embedding(config.max_position_embeddings + 2, width)
-        self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
-        self.LayerNorm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        width = embedding_width(config)
+        self.word_embeddings = nn.Embedding(config.vocab_size, width, self.padding)
+        if options.positions != "none":
+            rows = config.max_position_embeddings + self.first
+            unread = self.first - 1 if self.skip else None  # the row of padding is not trained
+            self.position_embeddings = nn.Embedding(rows, width, unread)
+        if config.type_vocab_size > 0:
+            self.token_type_embeddings = nn.Embedding(config.type_vocab_size, width)
+        self.LayerNorm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        if width != config.hidden_size:
+            self.projection = nn.Linear(width, config.hidden_size)
+
+    def positions(self, ids: Tensor) -> Tensor:
+        """Token i reads row first + i; with skip_padding i counts other tokens than padding."""
+        longest = self.position_embeddings.num_embeddings - self.first
+        if ids.shape[1] > longest:
+            raise ValueError(f"{ids.shape[1]} tokens; the model has {longest} positions")
+        if not self.skip:
+            return self.position_embeddings.weight[self.first : ids.shape[1] + self.first]
+        counted = (ids != self.padding).long()
+        return self.position_embeddings(counted.cumsum(1) * counted + self.first - 1)
 
     def forward(self, ids, mask, types, features) -> Tensor:
-        if self.projection is not None:
+        if self.word_embeddings is None:
             # Padding may hold anything.
             x = features if mask is None else features.masked_fill((mask == 0)[..., None], 0)
             return self.dropout(self.projection(x.to(self.projection.weight.dtype)))
-        types = torch.zeros_like(ids) if types is None else types
-        x = self.word_embeddings(ids) + self.token_type_embeddings(types)
+        x = self.word_embeddings(ids)
+        if self.token_type_embeddings is not None:
+            x = x + self.token_type_embeddings(torch.zeros_like(ids) if types is None else types)
         if self.position_embeddings is not None:
-            rows = self.position_embeddings.weight[2 : ids.shape[1] + 2]
-            if len(rows) < ids.shape[1]:
-                raise ValueError(f"{ids.shape[1]} tokens; the model has {len(rows)} positions")
-            x = x + rows
-        return self.dropout(self.LayerNorm(x))
+            x = x + self.positions(ids)
+        x = self.dropout(self.LayerNorm(x))
+        return x if self.projection is None else self.projection(x)
 
 
 class NystromOutput(nn.Module):
@@ -427,10 +449,11 @@ class NystromForMaskedLM(NystromHead):
         _tied_weights_keys = list(_tied_weights_keys)
 
     def add_head(self, config: NystromConfig, width: int):
-        self.activation = ACTIVATIONS[config.hidden_act]
-        norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
-        transform = nn.ModuleDict({"dense": nn.Linear(width, width), "LayerNorm": norm})
-        decoder = nn.Linear(width, config.vocab_size)
+        self.activation = ACTIVATIONS[config.options.transform_act or config.hidden_act]
+        inner = embedding_width(config)
+        norm = nn.LayerNorm(inner, eps=config.layer_norm_eps)
+        transform = nn.ModuleDict({"dense": nn.Linear(width, inner), "LayerNorm": norm})
+        decoder = nn.Linear(inner, config.vocab_size)
         predictions = nn.ModuleDict({"transform": transform, "decoder": decoder})
         predictions.bias = nn.Parameter(torch.zeros(config.vocab_size))
         self.cls = nn.ModuleDict({"predictions": predictions})
@@ -460,7 +483,7 @@ class NystromForSequenceClassification(NystromHead):
 
     def add_head(self, config: NystromConfig, width: int):
         self.rows = config.options.pairs == "towers"
-        self.activation = ACTIVATIONS[config.hidden_act]
+        self.activation = ACTIVATIONS[config.options.classifier_act or config.hidden_act]
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
         dense = nn.Linear(4 * width if self.rows else width, width)
         out_proj = nn.Linear(width, config.num_labels)
@@ -499,11 +522,13 @@ class NystromForMultipleChoice(NystromHead):
     output = outputs.MultipleChoiceModelOutput
 
     def add_head(self, config: NystromConfig, width: int):
+        self.activation = ACTIVATIONS[config.options.classifier_act or "relu"]
         self.pre_classifier = nn.Linear(width, width)
         self.classifier = nn.Linear(width, 1)
 
     def head(self, out, mask) -> Tensor:
-        return self.classifier(torch.relu(self.pre_classifier(out.last_hidden_state[:, 0])))
+        x = self.pre_classifier(out.last_hidden_state[:, 0])
+        return self.classifier(self.activation(x))
 
 
 class NystromForQuestionAnswering(NystromHead):

@@ -8,6 +8,7 @@
 #include "tests/fuzz/input_files.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/config/config_io.h"
+#include "train/formats/architecture.h"
 #include "train/formats/model_weights.h"
 
 namespace {
@@ -19,6 +20,10 @@ void read_weights(const std::filesystem::path& folder) {
     nystrom::Tensor values = weights.read(name, nystrom::NonFinite::allow);
     if (values.shape() != weights.stored(name).shape) std::abort();
     weights.read_into(name, values);
+    for (const nystrom::Architecture& each : nystrom::architectures())
+      for (const auto& [head, head_name] : nystrom::enum_names(nystrom::Head{}))
+        if (const auto parameter = each.parameter_name(name, head))
+          each.tensor_name(*parameter, head);
   }
   weights.read("no such tensor");
 }

@@ -1,5 +1,6 @@
-// Arbitrary files as a tokenizer folder with settings: vocab.txt, vocab.json and merges.txt, or
-// others. Only InputError may be thrown, and an accepted tokenizer must give ids of its vocabulary.
+// Arbitrary files as a tokenizer folder with settings: vocab.txt, vocab.json and merges.txt,
+// a SentencePiece model, or others. Only InputError may be thrown, and an accepted tokenizer must
+// give ids of its vocabulary.
 #include <cstdlib>
 #include <string>
 #include <string_view>
@@ -19,7 +20,8 @@ extern "C" int LLVMFuzzerTestOneInput(const unsigned char* data, std::size_t siz
                                               "special_tokens_map.json",
                                               "added_tokens.json",
                                               "config.json",
-                                              "vocab.bin"};
+                                              "vocab.bin",
+                                              "sentencepiece.bpe.model"};
   folder.fill({reinterpret_cast<const char*>(data), size});
   for (const char* place : {"", "vocab.txt", "vocab.bin", "tokenizer.model"}) {
     try {

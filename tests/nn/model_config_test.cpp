@@ -45,6 +45,7 @@ const Case buildable[] = {
      [](ModelConfig& c) { make_features(c), c.head = Head::sequence_classification; }, ""},
     {"PreNormOfTokens", [](ModelConfig& c) { c.norm = Norm::pre; }, ""},
     {"PostNormWithoutPositions", [](ModelConfig& c) { c.positions = Positions::none; }, ""},
+    {"NoTokenTypes", [](ModelConfig& c) { c.type_vocab_size = 0; }, ""},
     {"NoConvolution", [](ModelConfig& c) { c.attention.conv_kernel_size.reset(); }, ""},
     {"NoLayers", [](ModelConfig& c) { c.num_hidden_layers = 0; }, ""},
     {"AsManyLandmarksAsPositions", [](ModelConfig& c) { c.attention.num_landmarks = 512; }, ""},
@@ -116,6 +117,14 @@ const Case unbuildable[] = {
      [](ModelConfig& c) { make_features(c), c.positions = Positions::absolute; },
      "positions are absolute, but input features (embed_dim) have no position embeddings; set "
      "positions to none"},
+    {"FeaturesWithNarrowEmbeddings",
+     [](ModelConfig& c) { make_features(c), c.embedding_size = 128; },
+     "embedding_size 128 is the width of token embeddings, but the input is features (embed_dim); "
+     "leave one of them out"},
+    {"NoRowForPadding",
+     [](ModelConfig& c) { c.positions = Positions::skip_padding, c.position_offset = 0; },
+     "positions are skip_padding, where padding reads the row before the first position; set "
+     "position_offset to at least 1"},
     {"NoLabels", [](ModelConfig& c) { c.head = Head::sequence_classification, c.labels.clear(); },
      "labels are empty; the head NystromformerForSequenceClassification needs at least one"},
     {"Huge", [](ModelConfig& c) { c.hidden_size = 12'000'000'000'000'000; },
@@ -126,7 +135,7 @@ const Case unbuildable[] = {
      [](ModelConfig& c) {
        c.hidden_size = 100, c.attention.num_landmarks = 600, c.type_vocab_size = -1;
      },
-     "type_vocab_size is -1; expected a whole number at least 1"},
+     "type_vocab_size is -1; expected a whole number at least 0"},
     {"AllRulesAtOnce", [](ModelConfig& c) { c.hidden_size = 100, c.attention.num_landmarks = 600; },
      "hidden_size 100 is not divisible by num_attention_heads 12; each head takes an equal share "
      "of the width\n"

@@ -106,6 +106,25 @@ OPTIONS = {
     },
     "transformers_exact": {"attention": {"semantics": "transformers", "num_landmarks": 36}},
     "gelu": {"outer": {"hidden_act": "gelu"}},
+    "as_bert": {
+        "position_offset": 0,
+        "classifier_act": "tanh",
+        "attention": {"kind": "softmax", "conv_kernel_size": None},
+    },
+    "as_roberta": {
+        "positions": "skip_padding",
+        "transform_act": "gelu",
+        "classifier_act": "tanh",
+        "attention": {"kind": "softmax", "conv_kernel_size": None},
+        "outer": {"type_vocab_size": 1},
+    },
+    "as_distilbert": {
+        "position_offset": 0,
+        "classifier_act": "relu",
+        "attention": {"kind": "softmax"},
+        "outer": {"type_vocab_size": 0, "hidden_act": "tanh"},
+    },
+    "as_electra": {"embedding_size": 10, "transform_act": "gelu", "classifier_act": "gelu"},
     "relu_four_heads": {"outer": {"hidden_act": "relu", "num_attention_heads": 4}},
 }
 
@@ -218,8 +237,12 @@ def make_batch(name, head, length, masked):
     if "embed_dim" in OPTIONS[name]:
         batch["features"] = torch.randn(*shape, FEATURES)
     else:
-        batch["input_ids"] = torch.randint(2, VOCAB, shape)
-        batch["token_type_ids"] = torch.randint(2, shape)
+        # Token 1 is padding, which some models do not count.
+        first = 1 if OPTIONS[name].get("positions") == "skip_padding" else 2
+        batch["input_ids"] = torch.randint(first, VOCAB, shape)
+        types = OPTIONS[name].get("outer", {}).get("type_vocab_size", 2)
+        if types > 0:
+            batch["token_type_ids"] = torch.randint(types, shape)
     if head == "Model" and "features" in batch:
         batch["loss_weights"] = torch.randn(shape[0], WIDTH)
     return batch | make_labels(head, shape, mask)
@@ -363,6 +386,25 @@ def check_fixtures(check, scratch):
         )
 
 
+def check_architectures(check, program, scratch):
+    """Exports of BERT's family give the answers of transformers' own classes."""
+    worst, count = 0.0, 0
+    for fixture in sorted((FIXTURES / "architectures").iterdir()):
+        folder = scratch / f"architecture-{fixture.name}"
+        command = [program, "export", fixture, folder, "--quiet"]
+        subprocess.run(command, check=True, capture_output=True)
+        name = json.loads((folder / "config.json").read_text())["architectures"][0]
+        head = name.removeprefix("Nystrom").removeprefix("For")
+        batch = load_file(fixture / "batch.safetensors")
+        got = run_model(load(folder, head), batch, torch.float64)
+        expected = load_file(fixture / "expected.safetensors")
+        outputs = {k: v for k, v in expected.items() if not k.startswith("grad.")}
+        got = {name: got[name] for name in outputs}
+        found = deviations(outputs, got, batch["attention_mask"])[0]
+        worst, count = max(worst, found), count + 1
+    check(worst <= F64, f"{count} exports of BERT's family: outputs {worst:.1e}")
+
+
 def check_uses(check, scratch):
     """What people do with a model beside running it."""
     folder = make_folder(scratch / "uses", "defaults", "MaskedLM")
@@ -453,6 +495,7 @@ def main():
         check_options(check, arguments.program, scratch, arguments.cases or OPTIONS)
         if not arguments.cases:
             check_fixtures(check, scratch)
+            check_architectures(check, arguments.program, scratch)
             check_uses(check, scratch)
     shutil.rmtree(os.environ["HF_MODULES_CACHE"])
     return 1 if check.failed else 0

@@ -9,7 +9,10 @@ and the post-processed ids and type ids of each text with the next."""
 
 import json
 import shutil
+import tempfile
+from pathlib import Path
 
+import sentencepiece
 from tokenizers import (
     AddedToken,
     Regex,
@@ -21,6 +24,8 @@ from tokenizers import (
     processors,
     trainers,
 )
+
+from transformers import AutoTokenizer
 
 from check_tokenizer import NOVELS, ROOT, byte_offsets, read_lines
 
@@ -225,6 +230,45 @@ def first_metaspace(lines):
     return tokenizer
 
 
+# Rules for the charsmap of a SentencePiece model: a full one takes 240 KB.
+CHARSMAP = [("\u00a0", " "), ("\t", " "), ("\ufb01", "fi"), ("\u2026", "..."), ("\uff21", "A")]
+
+
+def train_pieces(folder, lines):
+    """sentencepiece.bpe.model, with the special pieces of XLM-RoBERTa's and CamemBERT's."""
+    with tempfile.TemporaryDirectory() as name:
+        text, rules = Path(name) / "text", Path(name) / "rules.tsv"
+        text.write_text("\n".join(lines) + "\n")
+        code = [[" ".join(f"{ord(c):X}" for c in part) for part in rule] for rule in CHARSMAP]
+        rules.write_text("".join("\t".join(rule) + "\n" for rule in code))
+        sentencepiece.SentencePieceTrainer.train(
+            input=str(text),
+            model_prefix=str(folder / "sentencepiece.bpe"),
+            vocab_size=400,
+            unk_id=0,
+            bos_id=1,
+            eos_id=2,
+            pad_id=-1,
+            normalization_rule_tsv=str(rules),
+            user_defined_symbols=["Hello"],
+            minloglevel=2,
+        )
+    (folder / "sentencepiece.bpe.vocab").unlink()
+
+
+def write_pieces(lines):
+    """Models without settings: config.json says which class of transformers reads them."""
+    for name in ["xlm_roberta", "camembert"]:
+        folder = FOLDER / name
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        train_pieces(folder, lines)
+        config = {"model_type": name.replace("_", "-")}
+        (folder / "config.json").write_text(json.dumps(config) + "\n")
+        tokenizer = AutoTokenizer.from_pretrained(folder).backend_tokenizer
+        (folder / "expected.json").write_text(json.dumps(expected(tokenizer)) + "\n")
+
+
 def encodings(tokenizer, names_as_text):
     tokenizer.encode_special_tokens = names_as_text
     return [
@@ -256,6 +300,7 @@ def expected(tokenizer):
 
 def main():
     lines = read_lines(NOVELS[:2])[:3000]
+    write_pieces(lines)
     for make in [
         wordpiece,
         byte_level,

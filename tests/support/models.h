@@ -133,7 +133,7 @@ inline ModelInput input_of(const ModelConfig& config, const Layout& layout) {
   detail::for_each_position(layout, [&](std::size_t, std::size_t t, std::int64_t key) {
     const std::int64_t magnitude = key < 0 ? -1 - key : key;
     ids.push_back(2 + magnitude % (config.vocab_size - 2));
-    types.push_back(magnitude / 97 % config.type_vocab_size);
+    types.push_back(magnitude / 97 % std::max<std::int64_t>(config.type_vocab_size, 1));
     for (std::int64_t i = 0; i < config.embed_dim.value_or(0); ++i) {
       const double padding = layout.filler == 0 ? 0 : (t % 2 == 0 ? std::nan("") : HUGE_VAL);
       features.push_back(key < 0 ? padding

@@ -107,8 +107,11 @@ std::unique_ptr<Tokenizer> open_masked_lm_tokenizer(const ModelFolder& folder) {
                 "{}: is a {}; expected a masked language model, {}", where,
                 enum_name(folder.config.head), enum_name(Head::masked_lm));
   auto tokenizer = open_tokenizer_of(folder);
-  require_input(tokenizer != nullptr,
-                "{}: has no tokenizer; bring its tokenizer.json or spiece.model", where);
+  require_input(
+      tokenizer != nullptr,
+      "{}: has no tokenizer; bring its tokenizer.json, spiece.model, vocab.txt, or vocab.json "
+      "with merges.txt",
+      where);
   with_context(where, [&] { require_masked_lm_tokens(*tokenizer); });
   return tokenizer;
 }
@@ -131,13 +134,30 @@ std::string semantics_notice(const ModelConfig& config) {
       config.segment_means_seq_len);
 }
 
+namespace {
+
+/// One line about a folder of BERT's family; empty for all others.
+std::string architecture_notice(const ModelFolder& folder) {
+  const Architecture* architecture = architecture_of(folder.path);
+  if (architecture == nullptr) return "";
+  const AttentionKind kind = folder.config.attention.kind;
+  return fmt::format("note: model_type {} is read as an encoder with attention.kind {}{}",
+                     architecture->model_type, enum_name(kind),
+                     kind == AttentionKind::softmax
+                         ? ", which is exact; --set model.attention.kind=nystrom makes it Nyström"
+                         : "");
+}
+
+}  // namespace
+
 ModelFolder open_model_folder(const std::filesystem::path& model,
                               const std::vector<std::string>& overrides, Log& log) {
   ModelFolder folder;
   folder.path = find_model(model, log);
   folder.config = read_model_config(folder.path, overrides);
   const std::string notice = semantics_notice(folder.config);
-  if (!notice.empty()) log.say(notice);
+  for (const std::string& line : {notice, architecture_notice(folder)})
+    if (!line.empty()) log.say(line);
   return folder;
 }
 
@@ -155,7 +175,9 @@ StartDefaults start_defaults(const std::string& from) {
 std::int64_t trained_length(const ModelFolder& folder) {
   const ModelConfig& config = folder.config;
   const std::int64_t longest = config.longest_sequence().value_or(config.segment_means_seq_len);
-  if (config.segment_means_seq_len != config.attention.num_landmarks)
+  // BERT's family has no such option.
+  if (config.segment_means_seq_len != config.attention.num_landmarks &&
+      architecture_of(folder.path) == nullptr)
     return std::min(config.segment_means_seq_len, longest);
   if (const fs::path settings = folder.path / "config.yaml"; fs::exists(settings))
     return std::min(read_resolved_config(settings.string()).data.sequence_length, longest);

@@ -1,10 +1,12 @@
 // Conversion between a model's weights and those of a model folder.
 #include <algorithm>
+#include <map>
 
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "nn/weight_loading.h"
 #include "train/checkpoint/model_folder.h"
+#include "train/formats/hf_config.h"
 #include "train/formats/model_weights.h"
 
 namespace nystrom {
@@ -44,9 +46,44 @@ void require_zero(const std::string& name, const Tensor& kernel) {
                 name);
 }
 
+constexpr const char* words_name = "nystromformer.embeddings.word_embeddings.weight";
+
+/// The tensors of a folder of BERT's family, with the names of a model of this configuration.
+WeightSource source_of(const ModelWeights& weights, const Architecture& architecture,
+                       const ModelConfig& config) {
+  WeightSource source;
+  std::map<std::string, std::string> stored_as;
+  for (const std::string& stored : weights.names()) {
+    const auto name = architecture.parameter_name(stored, config.head);
+    if (!name) continue;
+    const auto [other, is_new] = stored_as.try_emplace(*name, stored);
+    // The decoder's bias is a copy of the head's, or stands for it.
+    require_input(is_new || stored.ends_with(".decoder.bias"),
+                  "{} and {} are two names of one tensor; remove one of them", other->second,
+                  stored);
+    if (!is_new) continue;
+    const Shape& shape = weights.stored(stored).shape;
+    require_input(*name != words_name || shape.rank() != 2 || shape[0] == config.vocab_size,
+                  "vocab_size is {}, but {} has {} rows; correct vocab_size in config.json, or "
+                  "bring the weights that belong to it",
+                  config.vocab_size, stored, shape[0]);
+    source.entries.push_back({*name, shape});
+  }
+  source.read = [&weights, stored_as](const std::string& name) {
+    return weights.read(stored_as.at(name));
+  };
+  source.name_in_file = [&architecture, head = config.head](const std::string& name) {
+    return architecture.tensor_name(name, head);
+  };
+  return source;
+}
+
 /// The tensors of a folder, with the names of a model of this configuration.
 WeightSource source_of(const ModelWeights& weights, const fs::path& folder,
                        const ModelConfig& config) {
+  if (const Architecture* architecture = architecture_of(folder))
+    return with_context(printable_path(folder),
+                        [&] { return source_of(weights, *architecture, config); });
   const std::vector<std::string> names = weights.names();
   const std::string prefix(lacks_prefix(config, names) ? encoder_prefix : "");
   const std::vector<std::string> absent = absent_convolutions(config);
@@ -122,20 +159,33 @@ StartSource start_source(const ParameterStore& store, const ModelConfig& config,
                          const ModelFolder& folder, const ModelWeights& weights, bool fresh_head) {
   const bool same_head = folder.config.head == config.head && !fresh_head;
   check_options(config, folder, same_head);
+  const Architecture* architecture = architecture_of(folder.path);
   ModelConfig stored = config;
-  stored.head = folder.config.head;
+  if (architecture == nullptr) stored.head = folder.config.head;
   StartSource result{source_of(weights, folder.path, stored), {}};
+  const auto in_file = [&](const std::string& name) {
+    return architecture != nullptr ? result.source.name_in_file(name) : name;
+  };
   const bool other_order = folder.config.sentence_order != config.sentence_order;
   if (!same_head || other_order) {
     const auto of_head = [&](std::string_view name) {
       return same_head ? name.starts_with(sentence_order_prefix)
                        : !name.starts_with(encoder_prefix);
     };
-    for (const Parameter& parameter : store.parameters())
-      if (of_head(parameter.name())) result.names.fresh.push_back(parameter.name());
+    const auto unused = [&](const WeightSource::Entry& entry) {
+      // A pooler of BERT's family belongs to its encoder. Two towers are too wide for it.
+      const bool pooler =
+          architecture != nullptr && architecture->is_of_encoder(in_file(entry.name));
+      return of_head(entry.name) && (!pooler || config.has_towers());
+    };
     for (const auto& entry : result.source.entries)
-      if (of_head(entry.name)) result.names.unused.push_back(entry.name);
-    std::erase_if(result.source.entries, [&](const auto& entry) { return of_head(entry.name); });
+      if (unused(entry)) result.names.unused.push_back(in_file(entry.name));
+    std::erase_if(result.source.entries, unused);
+    for (const Parameter& parameter : store.parameters()) {
+      const bool given = std::ranges::any_of(
+          result.source.entries, [&](const auto& e) { return e.name == parameter.name(); });
+      if (of_head(parameter.name()) && !given) result.names.fresh.push_back(parameter.name());
+    }
   }
   result.names.loaded = store.parameters().size() - result.names.fresh.size();
   return result;

@@ -145,7 +145,7 @@ void check_steps(const RunConfig& config, Problems& found) {
 }
 
 void check_data(const RunConfig& config, Problems& found) {
-  if (config.model.positions == Positions::absolute &&
+  if (config.model.positions != Positions::none &&
       config.data.sequence_length > config.model.max_position_embeddings)
     found.push_back(
         {{"data.sequence_length", "model.max_position_embeddings"},

@@ -14,7 +14,6 @@ namespace nystrom {
 namespace {
 
 constexpr const char* table_name = "nystromformer.embeddings.position_embeddings.weight";
-constexpr std::int64_t rows_in_front = 2;
 
 ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& options) {
   ModelConfig config = source.config;
@@ -26,7 +25,7 @@ ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& opti
                 "for more; pretrain a model with "
                 "max_position_embeddings {} anew, or choose another attention.kind",
                 where, old, options.length);
-  require_input(config.positions == Positions::absolute,
+  require_input(config.positions != Positions::none,
                 "{}: the model has no position table; it takes sequences of any length as it is",
                 where);
   require_input(options.length >= old,
@@ -60,14 +59,13 @@ std::span<const EnumName<NewPositions>> enum_names(NewPositions) {
   return names;
 }
 
-Tensor extended_positions(const Tensor& table, std::int64_t length, NewPositions positions) {
-  const std::int64_t width = table.dim(1), old = table.dim(0) - rows_in_front;
+Tensor extended_positions(const Tensor& table, std::int64_t offset, std::int64_t length,
+                          NewPositions positions) {
+  const std::int64_t width = table.dim(1), old = table.dim(0) - offset;
   require(old >= 1 && length >= 1, "extended_positions: from {} to {} positions", old, length);
   const std::vector<double> from = table.to_doubles();
-  const auto row = [&](std::int64_t position) {
-    return from.data() + (rows_in_front + position) * width;
-  };
-  std::vector<float> to(from.begin(), from.begin() + rows_in_front * width);
+  const auto row = [&](std::int64_t position) { return from.data() + (offset + position) * width; };
+  std::vector<float> to(from.begin(), from.begin() + offset * width);
   for (std::int64_t i = 0; i < length; ++i) {
     const double place = positions == NewPositions::tile || length == 1
                              ? static_cast<double>(i % old)
@@ -78,7 +76,7 @@ Tensor extended_positions(const Tensor& table, std::int64_t length, NewPositions
     for (std::int64_t j = 0; j < width; ++j)
       to.push_back(static_cast<float>((1 - share) * row(lower)[j] + share * row(upper)[j]));
   }
-  return Tensor::from(to, {rows_in_front + length, width});
+  return Tensor::from(to, {offset + length, width});
 }
 
 std::unique_ptr<Model> extend_model(const ModelFolder& source, const ExtendOptions& options) {
@@ -89,9 +87,10 @@ std::unique_ptr<Model> extend_model(const ModelFolder& source, const ExtendOptio
   for (const Parameter& parameter : old->parameters().parameters()) {
     const std::string& name = parameter.name();
     const Tensor values = old->parameters().master(name);
-    model->parameters().set(
-        name, name == table_name ? extended_positions(values, options.length, options.positions)
-                                 : values);
+    model->parameters().set(name, name == table_name
+                                      ? extended_positions(values, config.position_offset,
+                                                           options.length, options.positions)
+                                      : values);
   }
   return model;
 }

@@ -27,9 +27,10 @@ struct ExtendOptions {
   NewPositions positions = NewPositions::tile;
 };
 
-/// The position table [2 + old, c] for `length` positions: [2 + length, c] f32. The first two rows
-/// belong to no position (position i reads row i + 2), and stay as they are.
-Tensor extended_positions(const Tensor& table, std::int64_t length, NewPositions positions);
+/// The position table [offset + old, c] for `length` positions: [offset + length, c] f32. The first
+/// `offset` rows belong to no position (position i reads row i + offset), and stay as they are.
+Tensor extended_positions(const Tensor& table, std::int64_t offset, std::int64_t length,
+                          NewPositions positions);
 
 /// The model of `source` with a longer position table, for further training. Throws an InputError
 /// for a length that is not longer, unless the landmarks change. Fewer positions than landmarks, a

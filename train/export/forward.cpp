@@ -135,6 +135,8 @@ ModelInput model_input(const ModelConfig& config, Inputs& inputs) {
     const Shape rows = several ? Shape{shape[0] * shape[1], shape[2]} : shape;
     result.input_ids = inputs.integers("input_ids", shape, 0, config.vocab_size - 1).reshape(rows);
     if (inputs.has("token_type_ids")) {
+      require_input(config.type_vocab_size > 0,
+                    "token_type_ids: the model has no token types; leave the tensor out");
       result.token_type_ids =
           inputs.integers("token_type_ids", shape, 0, config.type_vocab_size - 1).reshape(rows);
     }

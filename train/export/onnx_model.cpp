@@ -6,9 +6,6 @@
 namespace nystrom {
 namespace {
 
-/// Position i reads row i + 2 of the table.
-constexpr std::int64_t first_position_row = 2;
-
 /// Builds the graph of a model, from inputs to outputs.
 class OnnxWriter {
  public:
@@ -84,7 +81,7 @@ class OnnxWriter {
       x = block(x, "output", [&](const OnnxValue& y) {
         const OnnxValue wide = modules_.linear(y, "intermediate.dense");
         const auto intermediate = graph_.enter("intermediate");
-        return modules_.activate(wide);
+        return modules_.activate(wide, config_.hidden_act);
       });
     }
     return x;
@@ -95,19 +92,29 @@ class OnnxWriter {
     const OnnxValue types = typed ? input("token_type_ids") : graph_.integer(0);
     const auto module = graph_.enter("embeddings");
     OnnxValue x = modules_.embed_words(ids);
-    if (config_.positions == Positions::absolute) {
-      const auto positions = graph_.enter("position_embeddings");
-      const OnnxValue length = graph_("Shape", {ids}, {{"start", 1}, {"end", 2}});
-      const OnnxValue first = graph_.integers({first_position_row});
-      x = graph_("Add",
-                 {x, graph_("Slice", {modules_.parameter("weight"), first,
-                                      graph_("Add", {length, first}), graph_.integers({0})})});
-    }
-    {
+    if (config_.positions != Positions::none) x = graph_("Add", {x, embed_positions(ids)});
+    if (config_.type_vocab_size > 0) {
       const auto type_table = graph_.enter("token_type_embeddings");
       x = graph_("Add", {x, graph_("Gather", {modules_.parameter("weight"), types})});
     }
-    return modules_.layer_norm(x, "LayerNorm");
+    x = modules_.layer_norm(x, "LayerNorm");
+    return config_.embedding_width() == config_.hidden_size ? x : modules_.linear(x, "projection");
+  }
+
+  OnnxValue embed_positions(const OnnxValue& ids) {
+    const auto module = graph_.enter("position_embeddings");
+    const OnnxValue table = modules_.parameter("weight");
+    if (config_.positions == Positions::absolute) {
+      const OnnxValue length = graph_("Shape", {ids}, {{"start", 1}, {"end", 2}});
+      const OnnxValue first = graph_.integers({config_.position_offset});
+      return graph_("Slice", {table, first, graph_("Add", {length, first}), graph_.integers({0})});
+    }
+    // Padding reads the row before the first position.
+    const OnnxValue padding = graph_("Equal", {ids, graph_.integer(config_.pad_token_id)});
+    const OnnxValue counted = graph_.cast(graph_("Not", {padding}), OnnxType::i64);
+    const OnnxValue places = graph_("CumSum", {counted, graph_.integer(1)});
+    const OnnxValue before = graph_.integer(config_.position_offset - 1);
+    return graph_("Gather", {table, graph_("Add", {graph_("Mul", {places, counted}), before})});
   }
 
   /// Padding may hold anything.
@@ -160,7 +167,7 @@ class OnnxWriter {
     x = modules_.linear(x, "transform.dense");
     {
       const auto transform = graph_.enter("transform");
-      x = modules_.layer_norm(modules_.activate(x), "LayerNorm");
+      x = modules_.layer_norm(modules_.activate(x, config_.transform_activation()), "LayerNorm");
     }
     {
       const auto decoder = graph_.enter("decoder");
@@ -184,7 +191,8 @@ class OnnxWriter {
                        : config_.embed_dim              ? last_token(x)
                                                         : at(x, 0);
     if (config_.has_towers()) pooled = tower_features(pooled);
-    const OnnxValue y = modules_.activate(modules_.linear(pooled, "dense"));
+    const OnnxValue y =
+        modules_.activate(modules_.linear(pooled, "dense"), config_.classifier_activation());
     output(modules_.linear(y, "out_proj"), "logits", {batch_, config_.num_labels()});
   }
 
@@ -197,8 +205,9 @@ class OnnxWriter {
   }
 
   void choose(const OnnxValue& x) {
-    const OnnxValue y = modules_.linear(at(x, 0), "pre_classifier");
-    const OnnxValue scores = modules_.linear(graph_("Relu", {y}), "classifier");
+    const OnnxValue y = modules_.activate(modules_.linear(at(x, 0), "pre_classifier"),
+                                          config_.classifier_activation());
+    const OnnxValue scores = modules_.linear(y, "classifier");
     output(graph_("Reshape", {scores, choices_}), "logits", {batch_, "num_choices"});
   }
 

@@ -69,11 +69,12 @@ OnnxValue OnnxModules::layer_norm(const OnnxValue& x, std::string_view name) {
                {{"axis", -1}, {"epsilon", model.config().layer_norm_eps}});
 }
 
-OnnxValue OnnxModules::activate(const OnnxValue& x) {
-  switch (model.config().hidden_act) {
+OnnxValue OnnxModules::activate(const OnnxValue& x, Activation activation) {
+  switch (activation) {
     case Activation::gelu: return gelu(graph, x);
     case Activation::gelu_new: return gelu_new(graph, x);
     case Activation::relu: return graph("Relu", {x});
+    case Activation::tanh: return graph("Tanh", {x});
   }
   return x;
 }

@@ -23,7 +23,7 @@ struct OnnxModules {
   /// The normalisation `name` over the last axis.
   OnnxValue layer_norm(const OnnxValue& x, std::string_view name);
   /// The model's activation function.
-  OnnxValue activate(const OnnxValue& x);
+  OnnxValue activate(const OnnxValue& x, Activation activation);
   /// The rows `ids` of the word table: [b, n] → [b, n, hidden].
   OnnxValue embed_words(const OnnxValue& ids);
   /// x wordsᵀ for the word table: […, hidden] → […, vocab_size]. The table is stored once.

@@ -44,7 +44,8 @@ std::shared_ptr<const TaskDataset> TaskReader::checked(TaskDataset dataset) cons
       for (const std::int32_t type : row.type_ids) last_type = std::max(last_type, type);
     }
   }
-  require_input(last_type < model_.type_vocab_size,
+  // A model without token types (DistilBERT) ignores those of its tokenizer.
+  require_input(model_.type_vocab_size == 0 || last_type < model_.type_vocab_size,
                 "the task has pairs of texts, of which the second is of token type {}, but "
                 "model.type_vocab_size is {}; choose another model",
                 last_type, model_.type_vocab_size);

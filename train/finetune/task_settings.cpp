@@ -104,7 +104,9 @@ TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType d
   if (task.kind != TaskKind::features) {
     result.tokenizer = open_tokenizer_of(folder);
     require_input(result.tokenizer != nullptr,
-                  "{}: has no tokenizer; bring its tokenizer.json or spiece.model", where);
+                  "{}: has no tokenizer; bring its tokenizer.json, spiece.model, vocab.txt, or "
+                  "vocab.json with merges.txt",
+                  where);
   }
   result.reader = std::make_unique<TaskReader>(task, labels, result.tokenizer, folder.config,
                                                settings.data.sequence_length);

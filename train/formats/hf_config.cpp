@@ -1,8 +1,6 @@
 #include "train/formats/hf_config.h"
 
 #include <algorithm>
-#include <set>
-#include <type_traits>
 
 #include <nlohmann/json.hpp>
 
@@ -10,6 +8,9 @@
 #include "core/base/json.h"
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "train/formats/architecture_config.h"
+#include "train/formats/config_parts.h"
+#include "train/formats/json_fields.h"
 #include "train/formats/transformers_class.h"
 
 namespace nystrom {
@@ -31,6 +32,10 @@ std::string auto_class(Head head) {
 
 namespace {
 
+using json_fields::listed;
+using json_fields::Reader;
+using json_fields::shown;
+using json_fields::Writer;
 using nlohmann::json;
 
 constexpr const char* config_name = "config.json";
@@ -40,14 +45,6 @@ constexpr const char* transformers_type = "nystromformer";
 constexpr const char* regression = "regression";
 constexpr const char* classification = "single_label_classification";
 constexpr std::int64_t max_labels = 1'000'000;
-
-/// Fields of ModelConfig that Hugging Face's class does not have. They are stored in the `nystrom`
-/// block.
-bool is_block_field(std::string_view name) {
-  constexpr std::string_view names[] = {"norm",  "positions", "pooling",
-                                        "pairs", "embed_dim", "attention"};
-  return std::ranges::find(names, name) != std::end(names);
-}
 
 /// Hugging Face's problem_type of a sequence head. Null for other heads, which have none.
 const char* problem_type(const ModelConfig& config) {
@@ -63,187 +60,47 @@ json auto_map() {
   return map;
 }
 
-/// A JSON value as error messages show it.
-std::string shown(const json& value) {
-  if (!value.is_structured()) return printable(value.dump(), 60);
-  return fmt::format("an {}{}", value.empty() ? "empty " : "", value.type_name());
-}
-
-std::string listed(const std::vector<std::string>& words) {
-  return fmt::format("{}", fmt::join(words, ", "));
-}
-
-/// A visitor of field lists that reads each member from a JSON object. Absent keys leave their
-/// members unchanged.
-class Reader {
- public:
-  /// `prefix` is put before keys in messages ("nystrom.attention.").
-  Reader(const json& object, std::string source, std::string prefix = "")
-      : object_(object), source_(std::move(source)), prefix_(std::move(prefix)) {}
-
-  template <class T>
-  void operator()(T& member, const char* name, const char* = "", const Range& range = any_number) {
-    seen_.insert(name);
-    if (const json* value = find(name)) assign(member, *value, name, range);
-  }
-
-  /// Throws an InputError for keys that no field requested.
-  void refuse_unknown() const {
-    for (const auto& [key, value] : object_.items())
-      if (!seen_.contains(key))
-        fail(printable(key), "unknown key; known are " + listed({seen_.begin(), seen_.end()}));
-  }
-
-  /// Returns the value of a key, or null when it is absent.
-  const json* find(const char* name) const {
-    const auto found = object_.find(name);
-    return found == object_.end() ? nullptr : &*found;
-  }
-
-  [[noreturn]] void fail(const std::string& name, const std::string& message) const {
-    throw InputError(fmt::format("{}: {}{}: {}", source_, prefix_, name, message));
-  }
-  [[noreturn]] void fail_type(const std::string& name, const std::string& expected,
-                              const json& got) const {
-    fail(name, fmt::format("expected {}, got {}", expected, shown(got)));
-  }
-
- private:
-  template <class T>
-  void assign(T& member, const json& value, const char* name, const Range& range) {
-    if constexpr (std::is_same_v<T, bool>) {
-      if (!value.is_boolean()) fail_type(name, "true or false", value);
-      member = value.get<bool>();
-    } else if constexpr (std::is_arithmetic_v<T>) {
-      constexpr bool whole = std::is_same_v<T, std::int64_t>;
-      // The JSON library stores integers above the largest int64 as unsigned; they would overflow.
-      const bool fits =
-          !value.is_number_unsigned() || value.get<std::uint64_t>() <= std::uint64_t{INT64_MAX};
-      const bool typed = whole ? value.is_number_integer() && fits : value.is_number();
-      if (!typed || !range.contains(value.get<T>())) fail_type(name, describe(range, whole), value);
-      member = value.get<T>();
-    } else if constexpr (std::is_enum_v<T>) {
-      assign_word(member, value, name);
-    } else {
-      if (!value.is_object()) fail_type(name, "an object", value);
-      Reader inner(value, source_, prefix_ + name + ".");
-      fields(inner, member);
-      inner.refuse_unknown();
-    }
-  }
-
-  template <class T>
-  void assign(std::optional<T>& member, const json& value, const char* name, const Range& range) {
-    if (value.is_null()) {
-      member.reset();
-      return;
-    }
-    T inner{};
-    assign(inner, value, name, range);
-    member = inner;
-  }
-
-  template <class E>
-  void assign_word(E& member, const json& value, const char* name) {
-    std::vector<std::string> words;
-    for (const auto& entry : enum_names(E{})) {
-      words.emplace_back(entry.name);
-      if (value == entry.name) {
-        member = entry.value;
-        return;
-      }
-    }
-    fail_type(name, "one of " + listed(words), value);
-  }
-
-  const json& object_;
-  std::string source_;
-  std::string prefix_;
-  std::set<std::string> seen_;
-};
-
-/// Passes on the fields of the `nystrom` block, or all other fields.
-template <class V>
-struct Part {
-  V& visitor;
-  bool block;
-
-  template <class T, class... Rest>
-  void operator()(T& member, const char* name, Rest&&... rest) {
-    if (is_block_field(name) == block) visitor(member, name, std::forward<Rest>(rest)...);
-  }
-};
-
-/// The fields of the `nystrom` block. outer_fields visits the fields outside it, which have the
-/// same names in Hugging Face's class.
-template <class V>
-void block_fields(V& v, ModelConfig& config) {
-  Part<V> part{v, true};
-  fields(part, config);
-}
-
 template <class V>
 void outer_fields(V& v, ModelConfig& config) {
-  Part<V> part{v, false};
-  fields(part, config);
+  transformers_fields(v, config);
   v(config.attention.num_landmarks, "num_landmarks", "", at_least(1));
   v(config.segment_means_seq_len, "segment_means_seq_len", "", at_least(1));
-  v(config.pad_token_id, "pad_token_id", "", at_least(0));
 }
 
-/// A visitor that writes each member into a JSON object.
-struct Writer {
-  json& object;
+/// Refuses options that change the mathematics of every model.
+void check_flags(const Reader& reader, const Architecture* architecture) {
+  const auto refuse = [&](const char* key, const char* reason) {
+    const json* value = reader.find(key);
+    if (value == nullptr) return;
+    if (!value->is_boolean()) reader.fail_type(key, "true or false", *value);
+    if (*value == true) reader.fail(key, reason);
+  };
+  for (const char* key : {"is_decoder", "causal", "is_causal"})
+    refuse(key, architecture != nullptr
+                    ? "a decoder reads earlier tokens only, and an encoder reads all; set it to "
+                      "false if the model was trained as an encoder"
+                    : "a causal Nyström model cannot be built: landmarks are means over the whole "
+                      "sequence, so every position would see the future; set it to false");
+  refuse("inv_coeff_init_option",
+         "true crashes in transformers, so no model was made with it; set it to false");
+}
 
-  template <class T, class... Rest>
-  void operator()(const T& member, const char* name, Rest&&...) {
-    object[name] = value_of(member);
-  }
-
-  template <class T>
-  static json value_of(const T& member) {
-    if constexpr (std::is_arithmetic_v<T>) {
-      return member;
-    } else if constexpr (std::is_enum_v<T>) {
-      return enum_name(member);
-    } else {
-      json inner = json::object();
-      Writer writer{inner};
-      T copy = member;  // field lists need a mutable struct
-      fields(writer, copy);
-      return inner;
-    }
-  }
-  template <class T>
-  static json value_of(const std::optional<T>& member) {
-    return member ? value_of(*member) : json(nullptr);
-  }
-};
-
-void check_kind_of_model(const Reader& reader) {
-  if (const json* type = reader.find("model_type"); type != nullptr) {
-    if (*type != own_type && *type != transformers_type)
-      reader.fail_type("model_type", "\"nystrom\" or \"nystromformer\"", *type);
-    if (*type == own_type && reader.find(block_name) == nullptr)
+/// The architecture of a folder of BERT's family; null for a Nyströmformer.
+const Architecture* architecture_of(const Reader& reader) {
+  const json* type = reader.find("model_type");
+  if (type == nullptr || *type == transformers_type) return nullptr;
+  if (*type == own_type) {
+    if (reader.find(block_name) == nullptr)
       reader.fail(block_name,
                   "is missing; a folder of model_type \"nystrom\" has its options there");
+    return nullptr;
   }
-  for (const char* key : {"is_decoder", "causal", "is_causal"}) {
-    const json* value = reader.find(key);
-    if (value == nullptr) continue;
-    if (!value->is_boolean()) reader.fail_type(key, "true or false", *value);
-    if (*value == true)
-      reader.fail(key,
-                  "a causal Nyström model cannot be built: landmarks are means over the whole "
-                  "sequence, so every position would see "
-                  "the future; set it to false");
+  std::vector<std::string> known = {own_type, transformers_type};
+  for (const Architecture& each : architectures()) {
+    if (*type == each.model_type) return &each;
+    known.emplace_back(each.model_type);
   }
-  if (const json* value = reader.find("inv_coeff_init_option")) {
-    if (!value->is_boolean()) reader.fail_type("inv_coeff_init_option", "true or false", *value);
-    if (*value == true)
-      reader.fail("inv_coeff_init_option",
-                  "true crashes in transformers, so no model was made with it; set it to false");
-  }
+  reader.fail_type("model_type", "one of " + listed(known), *type);
 }
 
 /// Checks problem_type. This program runs a head with one output as regression and any other as
@@ -265,14 +122,28 @@ void check_problem_type(const Reader& reader, const ModelConfig& config) {
                                             value->get<std::string>(), config.labels.size()));
 }
 
-Head read_head(const Reader& reader) {
-  const json* value = reader.find("architectures");
-  if (value == nullptr) return Head::none;
-  std::vector<std::string> known;
+/// The classes of a folder, with their heads.
+std::vector<std::pair<std::string, Head>> classes_of(const Architecture* architecture) {
+  std::vector<std::pair<std::string, Head>> classes;
   for (const auto& entry : enum_names(Head{})) {
-    if (*value == json::array({entry.name}) || *value == json::array({own_class(entry.value)}))
-      return entry.value;
-    known.emplace_back(entry.name);
+    const std::string prefix(architecture != nullptr ? architecture->class_prefix
+                                                     : "Nystromformer");
+    classes.emplace_back(prefix + head_suffix(entry.value), entry.value);
+  }
+  if (architecture != nullptr && architecture->of_pretraining)
+    classes.emplace_back(std::string(architecture->class_prefix) + "ForPreTraining",
+                         *architecture->of_pretraining);
+  return classes;
+}
+
+Head read_head(const Reader& reader, const Architecture* architecture) {
+  const json* value = reader.find("architectures");
+  if (value == nullptr || (architecture != nullptr && value->is_null())) return Head::none;
+  std::vector<std::string> known;
+  for (const auto& [name, head] : classes_of(architecture)) {
+    const bool own = architecture == nullptr && *value == json::array({own_class(head)});
+    if (own || *value == json::array({name})) return head;
+    known.push_back(name);
   }
   const bool one = value->is_array() && value->size() == 1;
   const std::string got = one                 ? shown(value->front())
@@ -334,26 +205,34 @@ ModelConfig stated(ModelConfig config) {
 
 namespace {
 
-/// Reads all keys. Conditions across several keys are not checked.
-ModelConfig parse_keys(std::string_view text, const std::string& source) {
-  const json root = parse_json(text, source);
-  require_input(root.is_object(), "{}: expected an object, got {}", source, shown(root));
-  Reader reader(root, source);
-  check_kind_of_model(reader);
-
+/// The keys of a Nyströmformer, own or transformers'.
+ModelConfig read_nystromformer(Reader& reader, const std::string& source) {
   ModelConfig config;
   config.max_position_embeddings = 510;  // Hugging Face's defaults, here and below
   config.attention.conv_kernel_size = 65;
   outer_fields(reader, config);
   reader(config.attention.conv_kernel_size, "conv_kernel_size", "", odd_positive);
-  config.head = read_head(reader);
+  const json* block = reader.find(block_name);
+  config.attention.semantics = block != nullptr ? Semantics::nystrom : Semantics::transformers;
+  if (block != nullptr) read_block(*block, source, reader, config);
+  return config;
+}
+
+/// Reads all keys. Conditions across several keys are not checked.
+ModelConfig parse_keys(std::string_view text, const std::string& source) {
+  const json root = parse_json(text, source);
+  require_input(root.is_object(), "{}: expected an object, got {}", source, shown(root));
+  Reader reader(root, source);
+  const Architecture* architecture = architecture_of(reader);
+  check_flags(reader, architecture);
+  const Head head = read_head(reader, architecture);
+  ModelConfig config = architecture != nullptr ? read_architecture(reader, *architecture, head)
+                                               : read_nystromformer(reader, source);
+  config.head = head;
   config.labels = read_labels(reader);
   check_problem_type(reader, config);
   config.bos_token_id = read_idle_id(reader, "bos_token_id");
   config.eos_token_id = read_idle_id(reader, "eos_token_id");
-  const json* block = reader.find(block_name);
-  config.attention.semantics = block != nullptr ? Semantics::nystrom : Semantics::transformers;
-  if (block != nullptr) read_block(*block, source, reader, config);
   return config;
 }
 
@@ -380,6 +259,13 @@ ModelConfig read_hf_config(const std::filesystem::path& folder_or_file) {
 ModelConfig read_hf_keys(const std::filesystem::path& folder_or_file) {
   const std::filesystem::path path = config_path(folder_or_file);
   return parse_keys(read_text_file(path), printable_path(path));
+}
+
+const Architecture* architecture_of(const std::filesystem::path& folder) {
+  const std::filesystem::path path = config_path(folder);
+  const json root = parse_json(read_text_file(path), printable_path(path));
+  const json type = root.is_object() ? root.value("model_type", json()) : json();
+  return type.is_string() ? find_architecture(type.get<std::string>()) : nullptr;
 }
 
 bool names_transformers_class(const std::filesystem::path& folder) {

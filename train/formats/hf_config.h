@@ -8,6 +8,7 @@
 
 #include "data/tokenizers/tokenizer.h"
 #include "nn/model_config.h"
+#include "train/formats/architecture.h"
 
 namespace nystrom {
 
@@ -19,9 +20,13 @@ namespace nystrom {
 /// of nystrom only (norm, positions, embed_dim, attention). It takes precedence over keys outside,
 /// and unknown keys in it are errors. Without it attention.semantics is transformers.
 ///
+/// A folder of BERT's family (train/formats/architecture.h) is read with the keys and defaults of
+/// its class, as a model with exact attention.
+///
 /// Throws an InputError "FILE: KEY: …":
 /// - for a wrong type, null (except conv_kernel_size), a wrong range or word
-/// - for a model_type other than nystrom (which needs the block) and nystromformer
+/// - for a model_type other than nystrom (which needs the block), nystromformer and BERT's family
+/// - for an option of BERT's family that nystrom lacks: relative positions, a decoder, …
 /// - for a problem_type that is not the head's, and for a causal model
 /// - for everything that problems(config) finds
 ModelConfig read_hf_config(const std::filesystem::path& folder_or_file);
@@ -55,6 +60,9 @@ enum class NamedClasses {
 /// because transformers 5 rejects null; the block holds null.
 std::string hf_config_text(const ModelConfig& config,
                            NamedClasses classes = NamedClasses::by_computation);
+
+/// The architecture of BERT's family that config.json of `folder` names; null for a Nyströmformer.
+const Architecture* architecture_of(const std::filesystem::path& folder);
 
 /// Whether config.json of `folder` names transformers' own class as its model_type.
 bool names_transformers_class(const std::filesystem::path& folder);

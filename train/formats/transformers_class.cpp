@@ -5,6 +5,39 @@
 namespace nystrom {
 namespace {
 
+/// The reason why transformers' class lacks these embeddings or activations of heads; empty if
+/// none.
+std::string obstacle_of_embeddings(const ModelConfig& config) {
+  if (config.positions == Positions::none)
+    return "positions are none, and transformers' Nyströmformer always adds position embeddings";
+  if (config.positions == Positions::skip_padding)
+    return "positions are skip_padding, and transformers' Nyströmformer counts padding";
+  if (config.position_offset != 2)
+    return fmt::format(
+        "position_offset is {}, and transformers' Nyströmformer reads positions from row 2 on",
+        config.position_offset);
+  if (config.type_vocab_size == 0)
+    return "type_vocab_size is 0, and transformers' Nyströmformer always adds token types";
+  if (config.embedding_width() != config.hidden_size)
+    return fmt::format(
+        "embedding_size is {}, and transformers' Nyströmformer has embeddings of hidden_size {}",
+        config.embedding_width(), config.hidden_size);
+  ModelConfig usual = config;
+  usual.transform_act = usual.classifier_act = std::nullopt;
+  if (config.head == Head::masked_lm &&
+      config.transform_activation() != usual.transform_activation())
+    return fmt::format(
+        "transform_act is {}, and transformers' NystromformerForMaskedLM has hidden_act {}",
+        enum_name(config.transform_activation()), enum_name(config.hidden_act));
+  const bool classifies =
+      config.head == Head::sequence_classification || config.head == Head::multiple_choice;
+  if (classifies && config.classifier_activation() != usual.classifier_activation())
+    return fmt::format("classifier_act is {}, and transformers' {} has {}",
+                       enum_name(config.classifier_activation()), enum_name(config.head),
+                       enum_name(usual.classifier_activation()));
+  return "";
+}
+
 /// The reason why transformers cannot run the model, independent of its attention; empty if none.
 std::string obstacle_of_structure(const ModelConfig& config) {
   if (config.embed_dim)
@@ -13,8 +46,8 @@ std::string obstacle_of_structure(const ModelConfig& config) {
         *config.embed_dim);
   if (config.norm != Norm::post)
     return "norm is pre, and transformers' Nyströmformer normalises after each residual only";
-  if (config.positions != Positions::absolute)
-    return "positions are none, and transformers' Nyströmformer always adds position embeddings";
+  if (const std::string obstacle = obstacle_of_embeddings(config); !obstacle.empty())
+    return obstacle;
   if (config.head == Head::sequence_classification && config.pooling != Pooling::first)
     return "pooling is mean, and transformers' NystromformerForSequenceClassification reads the "
            "first token";

@@ -281,9 +281,11 @@ const Case cases[] = {
     {"file_of_nothing", "model empty.txt",
      "empty.txt:1: the line is empty; --skip-bad marks such a line and goes on"},
     {"other_head", "classes '[MASK]'",
-     "classes: has no tokenizer; bring its tokenizer.json or spiece.model"},
+     "classes: has no tokenizer; bring its tokenizer.json, spiece.model, vocab.txt, or vocab.json "
+     "with merges.txt"},
     {"no_tokenizer", "bare '[MASK]'",
-     "bare: has no tokenizer; bring its tokenizer.json or spiece.model"},
+     "bare: has no tokenizer; bring its tokenizer.json, spiece.model, vocab.txt, or vocab.json "
+     "with merges.txt"},
     {"other_tokenizer", "small '[MASK]'",
      "small: the tokenizer has 36 pieces, the model only 35 rows; they do not belong together"},
 };

@@ -73,7 +73,8 @@ const Bad keys[] = {
      "num_hidden_layers, "
      "num_attention_heads, intermediate_size, hidden_act, max_position_embeddings, "
      "type_vocab_size, hidden_dropout_prob, "
-     "layer_norm_eps, initializer_range, norm, positions, pooling, pairs, embed_dim, attention"},
+     "layer_norm_eps, initializer_range, norm, positions, position_offset, "
+     "embedding_size, transform_act, classifier_act, pooling, pairs, embed_dim, attention"},
     {"Duplicate", "seed: 1\nrun_dir: a\nseed: 2\n",
      "run.yaml:3:1: duplicate key 'seed'; first given in line 1: remove one"},
     {"DuplicateInside", "model: {norm: pre, norm: post}",
@@ -89,7 +90,8 @@ const Bad keys[] = {
      "num_attention_heads, "
      "intermediate_size, hidden_act, max_position_embeddings, type_vocab_size, "
      "hidden_dropout_prob, layer_norm_eps, initializer_range, "
-     "norm, positions, pooling, pairs, embed_dim, attention"},
+     "norm, positions, position_offset, "
+     "embedding_size, transform_act, classifier_act, pooling, pairs, embed_dim, attention"},
     {"NullKey", "~: 1", "run.yaml:1:1: a key must be a word"},
     {"ListAsKey", "[a]: 1", "run.yaml:1:1: a key must be a word"},
 };
@@ -141,7 +143,7 @@ const Bad values[] = {
     {"MistypedWord", "model: {norm: psot}",
      "run.yaml:1:15: model.norm: got 'psot', expected post or pre; did you mean 'post'?"},
     {"ForeignWord", "model: {hidden_act: swish}",
-     "run.yaml:1:21: model.hidden_act: got 'swish', expected gelu or gelu_new or relu"},
+     "run.yaml:1:21: model.hidden_act: got 'swish', expected gelu or gelu_new or relu or tanh"},
     {"Type", "training: {dtype: fp32}",
      "run.yaml:1:19: training.dtype: got 'fp32', expected bf16 or f16 or f32 or f64; did you mean "
      "'f32'?"},

@@ -13,12 +13,12 @@ namespace {
 Tensor table() { return Tensor::from(std::vector<float>{1, 2, 10, 20, 40}, {5, 1}); }
 
 TEST(ExtendedPositions, TileRepeatsTheTrainedOnesFromTheFirst) {
-  EXPECT_EQ(extended_positions(table(), 7, NewPositions::tile).to_doubles(),
+  EXPECT_EQ(extended_positions(table(), 2, 7, NewPositions::tile).to_doubles(),
             (std::vector<double>{1, 2, 10, 20, 40, 10, 20, 40, 10}));
 }
 
 TEST(ExtendedPositions, InterpolateStretchesThemFromEndToEnd) {
-  EXPECT_EQ(extended_positions(table(), 5, NewPositions::interpolate).to_doubles(),
+  EXPECT_EQ(extended_positions(table(), 2, 5, NewPositions::interpolate).to_doubles(),
             (std::vector<double>{1, 2, 10, 15, 20, 30, 40}));
 }
 

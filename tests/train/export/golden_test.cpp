@@ -1,4 +1,5 @@
-// Forward and backward compared with float64 results of transformers 4.57.1 (fixtures/hf).
+// Forward and backward compared with float64 results of transformers 4.57.1 (fixtures/hf, and
+// fixtures/architectures for BERT's family).
 // Independent references check our own semantics (fixtures/nystrom) and the other attention kinds
 // (fixtures/baselines).
 #include "tests/support/golden.h"

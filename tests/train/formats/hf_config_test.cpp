@@ -113,10 +113,12 @@ struct BadCase {
 
 const BadCase bad_cases[] = {
     {"NotAnObject", "[]", "expected an object, got an empty array"},
-    {"OtherModel", R"({"model_type": "bert"})",
-     "model_type: expected \"nystrom\" or \"nystromformer\", got \"bert\""},
+    {"OtherModel", R"({"model_type": "gpt2"})",
+     "model_type: expected one of nystrom, nystromformer, bert, camembert, distilbert, electra, "
+     "roberta, xlm-roberta, got \"gpt2\""},
     {"ModelTypeIsANumber", R"({"model_type": 1})",
-     "model_type: expected \"nystrom\" or \"nystromformer\", got 1"},
+     "model_type: expected one of nystrom, nystromformer, bert, camembert, distilbert, electra, "
+     "roberta, xlm-roberta, got 1"},
     {"OurTypeWithoutItsBlock", R"({"model_type": "nystrom"})",
      "nystrom: is missing; a folder of model_type \"nystrom\" has its options there"},
     {"String", R"({"hidden_size": "768"})",
@@ -153,9 +155,9 @@ const BadCase bad_cases[] = {
     {"NoSegments", R"({"segment_means_seq_len": 0})",
      "segment_means_seq_len: expected a whole number at least 1, got 0"},
     {"UnknownActivation", R"({"hidden_act": "silu"})",
-     "hidden_act: expected one of gelu, gelu_new, relu, got \"silu\""},
+     "hidden_act: expected one of gelu, gelu_new, relu, tanh, got \"silu\""},
     {"ActivationWithControls", "{\"hidden_act\": \"\\u001b[2J\x7f\"}",
-     "hidden_act: expected one of gelu, gelu_new, relu, got \"\\u001b[2J\\x7f\""},
+     "hidden_act: expected one of gelu, gelu_new, relu, tanh, got \"\\u001b[2J\\x7f\""},
     {"Decoder", R"({"is_decoder": true})",
      "is_decoder: a causal Nyström model cannot be built: landmarks are means over the whole "
      "sequence, so every position would see the "
@@ -220,8 +222,8 @@ const BadCase bad_cases[] = {
      "num_labels: expected a whole number between 1 and 1000000, got 1000000000000"},
     {"BlockIsAnArray", R"({"nystrom": []})", "nystrom: expected an object, got an empty array"},
     {"BlockUnknownKey", R"({"nystrom": {"nrom": "pre"}})",
-     "nystrom.nrom: unknown key; known are attention, embed_dim, norm, pairs, pooling, positions, "
-     "sentence_order"},
+     "nystrom.nrom: unknown key; known are attention, classifier_act, embed_dim, embedding_size, norm, "
+     "pairs, pooling, position_offset, positions, sentence_order, transform_act"},
     {"BlockUnknownNorm", R"({"nystrom": {"norm": "layer"}})",
      "nystrom.norm: expected one of post, pre, got \"layer\""},
     {"AttentionIsNull", R"({"nystrom": {"attention": null}})",
@@ -279,6 +281,9 @@ ModelConfig unusual() {
   config.pad_token_id = 3;
   config.norm = Norm::pre;
   config.positions = Positions::none;
+  config.position_offset = 7;
+  config.transform_act = Activation::tanh;
+  config.classifier_act = Activation::gelu;
   config.embed_dim = 5;
   config.attention = {AttentionKind::softmax,
                       Semantics::nystrom,
@@ -301,6 +306,9 @@ TEST(HfConfig, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(got.head, written.head);
   EXPECT_EQ(got.embed_dim, written.embed_dim);
   EXPECT_EQ(got.norm, written.norm);
+  EXPECT_EQ(got.position_offset, 7);
+  EXPECT_EQ(got.transform_act, Activation::tanh);
+  EXPECT_EQ(got.classifier_act, Activation::gelu);
   EXPECT_EQ(got.layer_norm_eps, written.layer_norm_eps);
   EXPECT_EQ(got.attention.conv_kernel_size, std::nullopt);
   EXPECT_EQ(got.attention.inverse, Inverse::exact);
@@ -348,6 +356,30 @@ const TypeCase types[] = {
        c.attention.kind = AttentionKind::softmax, c.positions = Positions::none;
      },
      "nystrom"},
+    {"BertsPositions",
+     [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.position_offset = 0; },
+     "nystrom"},
+    {"RobertasPositions",
+     [](ModelConfig& c) {
+       c.attention.kind = AttentionKind::softmax, c.positions = Positions::skip_padding;
+     },
+     "nystrom"},
+    {"NoTokenTypes",
+     [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.type_vocab_size = 0; },
+     "nystrom"},
+    {"NarrowEmbeddings",
+     [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.embedding_size = 128; },
+     "nystrom"},
+    {"OtherTransform",
+     [](ModelConfig& c) {
+       c.attention.kind = AttentionKind::softmax, c.transform_act = Activation::gelu;
+     },
+     "nystrom"},
+    {"OtherClassifierOfNoClassifier",
+     [](ModelConfig& c) {
+       c.attention.kind = AttentionKind::softmax, c.classifier_act = Activation::tanh;
+     },
+     "nystromformer"},
     {"MeanPooling",
      [](ModelConfig& c) {
        c.attention.kind = AttentionKind::softmax, c.pooling = Pooling::mean,

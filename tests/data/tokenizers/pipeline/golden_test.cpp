@@ -79,7 +79,7 @@ TEST_P(SmallTokenizer, AsHuggingFaces) {
 INSTANTIATE_TEST_SUITE_P(Kinds, SmallTokenizer,
                          ::testing::Values("wordpiece", "byte_level", "unigram",
                                            "bytes_for_unknown", "split_by_regex", "suffixes",
-                                           "first_metaspace"),
+                                           "first_metaspace", "xlm_roberta", "camembert"),
                          [](const auto& each) { return each.param; });
 
 TEST(BertVocabulary, AsTheTokenizerJson) {

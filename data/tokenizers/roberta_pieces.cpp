@@ -1,0 +1,153 @@
+#include "data/tokenizers/roberta_pieces.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+
+#include "core/base/printable.h"
+#include "core/check.h"
+
+namespace nystrom {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Type = SentencePiece::Type;
+
+constexpr std::array<std::string_view, 3> first_pieces = {"<unk>", "<s>", "</s>"};
+
+/// Pieces with their scores, indexed by id.
+using Scores = std::vector<std::pair<std::string, double>>;
+
+Scores in_order(const SentencePieceModel& model, PieceOrder order) {
+  const bool xlm = order == PieceOrder::xlm_roberta;
+  Scores scores = xlm ? Scores{{"<s>", 0}, {"<pad>", 0}, {"</s>", 0}, {"<unk>", 0}}
+                      : Scores{{"<s>NOTUSED", 0},
+                               {"<pad>", 0},
+                               {"</s>NOTUSED", 0},
+                               {"<unk>", 0},
+                               {"<unk>NOTUSED", -100}};
+  for (std::size_t i = xlm ? 3 : 1; i < model.pieces.size(); ++i)
+    scores.emplace_back(model.pieces[i].text, model.pieces[i].score);
+  scores.emplace_back("<mask>", 0);
+  return scores;
+}
+
+/// Special tokens, and pieces that the text itself may not cut.
+Json added_tokens(const SentencePieceModel& model, const Scores& scores, PieceOrder order) {
+  const auto is_special = [&](std::size_t id) {
+    const std::string& text = scores[id].first;
+    return text == "<s>" || text == "</s>" || text == "<pad>" || text == "<unk>" ||
+           text == "<mask>" || text.ends_with("NOTUSED");
+  };
+  const std::size_t shift = order == PieceOrder::xlm_roberta ? 1 : 4;
+  Json added = Json::array();
+  for (std::size_t id = 0; id < scores.size(); ++id) {
+    const bool in_model = id >= shift && id - shift < model.pieces.size();
+    const Type type = in_model ? model.pieces[id - shift].type : Type::normal;
+    const bool control = is_special(id) || type == Type::control;
+    if (!control && type != Type::user_defined) continue;
+    const bool mask = id + 1 == scores.size();
+    added.push_back({{"id", id},
+                     {"content", scores[id].first},
+                     {"single_word", false},
+                     {"lstrip", mask},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", control}});
+  }
+  return added;
+}
+
+Json normalizer(const SentencePieceModel& model) {
+  Json steps = Json::array();
+  if (!model.charsmap.empty())
+    steps.push_back({{"type", "Precompiled"}, {"precompiled_charsmap", base64(model.charsmap)}});
+  steps.push_back({{"type", "Strip"}, {"strip_left", false}, {"strip_right", true}});
+  steps.push_back(
+      {{"type", "Replace"}, {"pattern", {{"Regex", " {2,}"}}}, {"content", "\xE2\x96\x81"}});
+  return {{"type", "Sequence"}, {"normalizers", steps}};
+}
+
+Json metaspace() {
+  return {{"type", "Metaspace"},
+          {"replacement", "\xE2\x96\x81"},
+          {"prepend_scheme", "always"},
+          {"split", true}};
+}
+
+/// <s> A </s>, and <s> A </s> </s> B </s>.
+Json post_processor(const Scores& scores) {
+  const auto token = [](const char* name) {
+    return Json{{"SpecialToken", {{"id", name}, {"type_id", 0}}}};
+  };
+  const auto text = [](const char* name) {
+    return Json{{"Sequence", {{"id", name}, {"type_id", 0}}}};
+  };
+  Json tokens = Json::object();
+  for (const char* name : {"<s>", "</s>"}) {
+    const auto found = std::ranges::find(scores, name, &Scores::value_type::first);
+    tokens[name] = {{"id", name},
+                    {"ids", Json::array({found - scores.begin()})},
+                    {"tokens", Json::array({name})}};
+  }
+  const Json single = Json::array({token("<s>"), text("A"), token("</s>")});
+  Json pair = single;
+  for (const Json& part : {token("</s>"), text("B"), token("</s>")}) pair.push_back(part);
+  return {{"type", "TemplateProcessing"},
+          {"single", single},
+          {"pair", pair},
+          {"special_tokens", tokens}};
+}
+
+}  // namespace
+
+bool has_roberta_pieces(const SentencePieceModel& model) {
+  for (std::size_t i = 0; i < first_pieces.size(); ++i)
+    if (i >= model.pieces.size() || model.pieces[i].text != first_pieces[i]) return false;
+  return true;
+}
+
+std::string roberta_tokenizer_json(const SentencePieceModel& model, PieceOrder order,
+                                   const std::string& source) {
+  require_input(model.kind == SentencePieceModel::Kind::unigram,
+                "{}: is a BPE model; XLM-RoBERTa and CamemBERT have unigram models", source);
+  require_input(has_roberta_pieces(model),
+                "{}: its first piece is '{}'; expected <unk>, <s> and </s>, as XLM-RoBERTa's and "
+                "CamemBERT's have",
+                source, printable(model.pieces.front().text));
+  for (std::size_t i = first_pieces.size(); i < model.pieces.size(); ++i)
+    require_input(model.pieces[i].text != "<mask>" && model.pieces[i].text != "<pad>",
+                  "{}: has a piece '{}', which transformers adds itself", source,
+                  model.pieces[i].text);
+  const Scores scores = in_order(model, order);
+  Json vocabulary = Json::array();
+  for (const auto& [text, score] : scores) vocabulary.push_back({text, score});
+  const Json file = {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", added_tokens(model, scores, order)},
+      {"normalizer", normalizer(model)},
+      {"pre_tokenizer", metaspace()},
+      {"post_processor", post_processor(scores)},
+      {"decoder", metaspace()},
+      {"model",
+       {{"type", "Unigram"}, {"unk_id", 3}, {"vocab", vocabulary}, {"byte_fallback", false}}}};
+  return file.dump() + "\n";
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  text.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t group = 0;
+    for (std::size_t k = 0; k < 3; ++k)
+      group = group << 8 | (i + k < bytes.size() ? static_cast<unsigned char>(bytes[i + k]) : 0);
+    for (int k = 3; k >= 0; --k) text += digits[group >> (6 * k) & 63];
+  }
+  const std::size_t padding = (3 - bytes.size() % 3) % 3;
+  return text.replace(text.size() - padding, padding, padding, '=');
+}
+
+}  // namespace nystrom

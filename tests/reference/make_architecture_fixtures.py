@@ -1,0 +1,259 @@
+"""Writes tests/fixtures/architectures: small encoders of BERT's family, run by transformers.
+
+    build/interop/bin/python tests/reference/make_architecture_fixtures.py [CASE ...]
+
+Needs torch 2.15, transformers 4.57.1 and safetensors; no network. Every case is seeded by its own
+name, so one can be written anew without the others. A case is a folder with
+
+    config.json, model.safetensors or shards   what save_pretrained writes, in float32; some cases
+                           then get the names of older files
+    batch.safetensors      the inputs of one call: int64, regression labels float32
+    expected.safetensors   float64: logits (start_logits, end_logits), last_hidden_state, loss,
+                           grad.NAME with transformers' name of the parameter
+
+The folder is loaded back in float64 and run in eval() mode. Some tokens of a row without padding
+are padding tokens all the same: RoBERTa's positions skip them."""
+
+import sys
+import zlib
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+import transformers
+from common import FIXTURES, folder_bytes, worst_deviation, write_tensors
+from safetensors.torch import load_file, save_file
+
+IGNORED = -100
+VOCAB, LENGTH, WIDTH = 30, 9, 16
+Tensors = dict[str, torch.Tensor]
+
+
+@dataclass
+class Case:
+    model: str  # transformers' prefix of classes: "Bert"
+    head: str = ""  # "ForMaskedLM"; empty: the class of the encoder alone
+    rename: str = ""  # "gamma", "bare" (no prefix), "prefixed", "legacy", "shards"
+    labels: int = 2
+    config: dict = field(default_factory=dict)
+    mask: str = "right"  # right or holes
+
+    @property
+    def choices(self) -> int:
+        return 3 if self.head == "ForMultipleChoice" else 0
+
+
+MLM, SEQUENCE, TOKENS = "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification"
+QUESTIONS, CHOICE = "ForQuestionAnswering", "ForMultipleChoice"
+
+CASES: dict[str, Case] = {
+    "bert_mlm": Case("Bert", MLM, config={"hidden_act": "gelu_new"}),
+    "bert_mlm_gamma_beta": Case("Bert", MLM, rename="legacy", mask="holes"),
+    "bert_mlm_without_prefix": Case("Bert", MLM, rename="bare"),
+    "bert_pretraining": Case("Bert", "ForPreTraining"),
+    "bert_model": Case("Bert"),
+    "bert_model_with_prefix": Case("Bert", rename="prefixed"),
+    "bert_sequence": Case("Bert", SEQUENCE, labels=3, mask="holes"),
+    "bert_regression_relu": Case("Bert", SEQUENCE, labels=1, config={"hidden_act": "relu"}),
+    "bert_tokens_in_shards": Case("Bert", TOKENS, rename="shards", labels=4),
+    "bert_questions": Case("Bert", QUESTIONS, config={"type_vocab_size": 3}),
+    "bert_choice": Case("Bert", CHOICE),
+    "roberta_mlm": Case("Roberta", MLM),
+    "roberta_mlm_relu": Case("Roberta", MLM, config={"hidden_act": "relu", "type_vocab_size": 2}),
+    "roberta_mlm_gamma_beta": Case("Roberta", MLM, rename="legacy"),
+    "roberta_model": Case("Roberta", config={"pad_token_id": 3}),
+    "roberta_sequence": Case("Roberta", SEQUENCE, labels=3, mask="holes"),
+    "roberta_tokens": Case("Roberta", TOKENS, labels=4),
+    "roberta_questions": Case("Roberta", QUESTIONS),
+    "roberta_choice": Case("Roberta", CHOICE),
+    "xlm_roberta_mlm": Case("XLMRoberta", MLM, mask="holes"),
+    "xlm_roberta_tokens": Case("XLMRoberta", TOKENS, labels=4),
+    "camembert_mlm": Case("Camembert", MLM),
+    "camembert_sequence": Case("Camembert", SEQUENCE),
+    "distilbert_mlm": Case("DistilBert", MLM, mask="holes"),
+    "distilbert_mlm_gamma_beta": Case("DistilBert", MLM, rename="legacy"),
+    "distilbert_model": Case("DistilBert", config={"sinusoidal_pos_embds": True}),
+    "distilbert_sequence": Case("DistilBert", SEQUENCE, labels=3),
+    "distilbert_tokens": Case("DistilBert", TOKENS, labels=4),
+    "distilbert_questions": Case("DistilBert", QUESTIONS),
+    "distilbert_choice": Case("DistilBert", CHOICE),
+    "electra_generator": Case("Electra", MLM, mask="holes"),
+    "electra_generator_relu": Case(
+        "Electra", MLM, rename="legacy", config={"embedding_size": WIDTH, "hidden_act": "relu"}
+    ),
+    "electra_discriminator": Case("Electra", "ForPreTraining"),
+    "electra_sequence": Case("Electra", SEQUENCE, labels=3, config={"hidden_act": "relu"}),
+    "electra_tokens": Case("Electra", TOKENS, labels=4),
+    "electra_questions": Case("Electra", QUESTIONS),
+    "electra_choice": Case("Electra", CHOICE, config={"embedding_size": WIDTH}),
+}
+
+ROBERTA = dict(max_position_embeddings=LENGTH + 2, type_vocab_size=1, layer_norm_eps=1e-5)
+ARCHITECTURES = {
+    "Bert": {},
+    "Roberta": ROBERTA,
+    "XLMRoberta": ROBERTA,
+    "Camembert": ROBERTA,
+    "Electra": dict(embedding_size=12),
+    "DistilBert": dict(n_layers=2, n_heads=2, dim=WIDTH, hidden_dim=WIDTH),
+}
+
+
+def make_model(case: Case) -> transformers.PreTrainedModel:
+    settings = dict(vocab_size=VOCAB, max_position_embeddings=LENGTH, num_labels=case.labels)
+    if case.model != "DistilBert":
+        settings |= dict(hidden_size=WIDTH, num_hidden_layers=2, num_attention_heads=2)
+        settings |= dict(intermediate_size=WIDTH)
+    settings |= ARCHITECTURES[case.model] | case.config
+    if case.config.get("pad_token_id", 1) > 1:  # positions begin behind the padding's
+        settings["max_position_embeddings"] += case.config["pad_token_id"]
+    config = getattr(transformers, case.model + "Config")(**settings)
+    model = getattr(transformers, case.model + (case.head or "Model"))(config)
+    randomise(model)
+    return model
+
+
+@torch.no_grad()
+def randomise(model: torch.nn.Module) -> None:
+    """Away from the initialisation, where biases are 0 and every layer adds next to nothing."""
+    for name, parameter in model.named_parameters():
+        noise = torch.randn_like(parameter)
+        if "norm" in name.lower() and name.endswith("weight"):
+            parameter.add_(0.2 * noise)
+        elif name.endswith("bias") or "embeddings.weight" in name:
+            parameter.copy_(0.2 * noise)
+        else:
+            parameter.mul_(10.0)
+
+
+def make_batch(case: Case, pad: int) -> Tensors:
+    rows = 2 * max(1, case.choices)
+    ids = torch.randint(pad + 1, VOCAB, (rows, LENGTH))
+    mask = torch.ones(rows, LENGTH, dtype=torch.int64)
+    for row in range(1, rows):  # the first row stays full
+        if case.mask == "right":
+            mask[row, LENGTH - 1 - row % 4 :] = 0
+        else:
+            mask[row, 1:] = (torch.rand(LENGTH - 1) < 0.7).long()
+            mask[row, 2 + row] = 0
+    ids[mask == 0] = pad
+    ids[0, LENGTH // 2] = pad  # a padding token that the mask marks as valid
+    batch = {"input_ids": ids, "attention_mask": mask}
+    types = case.config.get("type_vocab_size", 2 if case.model in ("Bert", "Electra") else 1)
+    if types > 1:
+        batch["token_type_ids"] = torch.randint(0, types, ids.shape)
+    if case.choices:
+        batch = {name: tensor.view(2, case.choices, LENGTH) for name, tensor in batch.items()}
+    return batch | make_targets(case, ids, mask)
+
+
+def make_targets(case: Case, ids: torch.Tensor, mask: torch.Tensor) -> Tensors:
+    if case.head == MLM or (case.head == "ForPreTraining" and case.model == "Bert"):
+        chosen = torch.rand(ids.shape) < 0.3
+        chosen[:, 0] = True
+        return {"labels": torch.where(chosen, torch.randint(0, VOCAB, ids.shape), IGNORED)}
+    if case.head == TOKENS:
+        ignored = (mask == 0) | (torch.rand(ids.shape) < 0.2)
+        return {"labels": torch.where(ignored, IGNORED, torch.randint(0, case.labels, ids.shape))}
+    if case.head == QUESTIONS:
+        return {
+            "start_positions": torch.tensor([1, LENGTH + 7]),
+            "end_positions": torch.tensor([4, 3]),
+        }
+    if case.head == CHOICE:
+        return {"labels": torch.tensor([2, 0])}
+    if case.head == SEQUENCE:
+        return {"labels": torch.randn(2) if case.labels == 1 else torch.tensor([1, 0])}
+    return {}
+
+
+def run(case: Case, folder: Path, batch: Tensors, dtype: torch.dtype) -> Tensors:
+    # Of two heads the program has the masked language model; of a discriminator, the encoder.
+    head = {"ForPreTraining": MLM if case.model == "Bert" else "Model"}.get(case.head, case.head)
+    model_class = getattr(transformers, case.model + (head or "Model"))
+    model = model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager").eval()
+    inputs = {k: x.to(dtype) if x.is_floating_point() else x for k, x in batch.items()}
+    output = model(**inputs, output_hidden_states=True)
+    results = {"last_hidden_state": output.hidden_states[-1]}
+    for name in ("logits", "start_logits", "end_logits"):
+        if name in output:
+            results[name] = output[name]
+    if "loss" not in output:
+        return results
+    output.loss.backward()
+    results["loss"] = output.loss.reshape(1)
+    gradients = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    return results | {"grad." + name: gradient for name, gradient in gradients.items()}
+
+
+def older_name(name: str) -> str:
+    """LayerNorm's names before transformers 1.0."""
+    weight, bias = "LayerNorm.weight", "LayerNorm.bias"
+    return name.replace(weight, "LayerNorm.gamma").replace(bias, "LayerNorm.beta")
+
+
+def legacy(tensors: Tensors, base: str) -> Tensors:
+    """What published files hold besides: tied copies, buffers, and a pooler that nothing reads."""
+    words = tensors[f"{base}.embeddings.word_embeddings.weight"]
+    extra = {f"{base}.embeddings.position_ids": torch.arange(LENGTH)[None]}
+    if base == "bert":
+        extra["cls.predictions.decoder.weight"] = words
+        extra["cls.seq_relationship.weight"] = torch.ones(2, WIDTH)
+        extra["cls.seq_relationship.bias"] = torch.ones(2)
+    if base == "roberta":
+        extra["lm_head.decoder.weight"] = words
+        extra["lm_head.decoder.bias"] = tensors["lm_head.bias"]
+    if base == "distilbert":
+        extra["vocab_projector.weight"] = words
+    if base == "electra":
+        extra["generator_lm_head.weight"] = words
+    if base in ("bert", "roberta"):
+        extra[f"{base}.pooler.dense.weight"] = torch.ones(WIDTH, WIDTH)
+        extra[f"{base}.pooler.dense.bias"] = torch.ones(WIDTH)
+    return {older_name(name): tensor for name, tensor in tensors.items()} | extra
+
+
+def rename(case: Case, folder: Path, base: str) -> None:
+    path = folder / "model.safetensors"
+    tensors = load_file(path)
+    if case.rename == "legacy":
+        tensors = legacy(tensors, base)
+    elif case.rename == "bare":
+        tensors = {name.removeprefix(base + "."): tensor for name, tensor in tensors.items()}
+    elif case.rename == "prefixed":
+        tensors = {f"{base}.{name}": tensor for name, tensor in tensors.items()}
+    save_file({k: x.contiguous().clone() for k, x in tensors.items()}, path, {"format": "pt"})
+
+
+def write_case(name: str, case: Case) -> None:
+    torch.manual_seed(zlib.crc32(name.encode()))
+    folder = FIXTURES / "architectures" / name
+    model = make_model(case)
+    for old in folder.glob("*"):
+        old.unlink()
+    shards = {"max_shard_size": "8KB"} if case.rename == "shards" else {}
+    model.save_pretrained(folder, safe_serialization=True, **shards)
+    batch = make_batch(case, model.config.pad_token_id)
+    write_tensors(folder / "batch.safetensors", batch)
+    expected = run(case, folder, batch, torch.float64)
+    write_tensors(folder / "expected.safetensors", expected)
+    outputs, gradients = worst_deviation(expected, run(case, folder, batch, torch.float32))
+    # transformers does not read all of these names; the answers are those of the new ones.
+    if case.rename and not shards:
+        rename(case, folder, model.base_model_prefix)
+    print(
+        f"{name:36} {folder_bytes(folder):7} bytes   float32: "
+        f"outputs {outputs:.0e}, gradients {gradients:.0e}"
+    )
+
+
+def main() -> None:
+    transformers.logging.set_verbosity_error()
+    torch.set_num_threads(1)  # the same order of summation on every machine
+    for name in sys.argv[1:] or CASES:
+        write_case(name, CASES[name])
+    print(f"{'all':36} {folder_bytes(FIXTURES / 'architectures'):7} bytes")
+
+
+if __name__ == "__main__":
+    main()

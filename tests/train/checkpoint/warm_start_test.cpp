@@ -1,0 +1,192 @@
+// Weights of BERT's family: what a run starts from, and folders that do not fit.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "core/base/file_io.h"
+#include "core/base/json.h"
+#include "tests/support/errors.h"
+#include "tests/support/fixtures.h"
+#include "tests/support/temporary_folder.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/formats/hf_config.h"
+
+namespace nystrom::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using Strings = std::vector<std::string>;
+
+class WarmStart : public ::testing::Test {
+ protected:
+  TemporaryFolder folder_;
+  fs::path model_ = folder_.path() / "model";
+
+  /// Copies a fixture, which the test may then damage.
+  void take(const std::string& name) {
+    fs::copy(fixture_folder() / "architectures" / name, model_);
+  }
+  void set_option(const std::string& key, const nlohmann::json& value) {
+    nlohmann::json config = read_json_file(model_ / "config.json");
+    config[key] = value;
+    write_bytes(model_ / "config.json", config.dump());
+  }
+  /// Rewrites the weights: `change` gets all tensors.
+  template <class F>
+  void change_tensors(const F& change) {
+    const fs::path file = model_ / "model.safetensors";
+    auto tensors = read_tensors(file);
+    change(tensors);
+    std::vector<NamedTensor> named;
+    for (const auto& [name, tensor] : tensors) named.push_back({name, tensor});
+    fs::remove(file);
+    write_safetensors(file, named);
+  }
+  std::string loading_error() const {
+    return message_of(
+        [&] { load_model(model_, read_hf_config(model_), DType::f32, StoreMode::inference); });
+  }
+  std::string in_model(const std::string& message) const { return model_.string() + message; }
+  StartWeights start(Head head, Pairs pairs = Pairs::joined) {
+    const ModelFolder folder{model_, read_hf_config(model_)};
+    ModelConfig config = folder.config;
+    config.head = head;
+    config.pairs = pairs;
+    started_ = std::make_unique<Model>(config);
+    started_->parameters().allocate(DType::f32, StoreMode::training);
+    return initialise_from(*started_, folder, 1, false);
+  }
+
+  std::unique_ptr<Model> started_;
+};
+
+TEST_F(WarmStart, AClassifierBeginsWithBertsPooler) {
+  take("bert_choice");
+  const StartWeights weights = start(Head::sequence_classification);
+  EXPECT_EQ(weights.fresh, (Strings{"classifier.out_proj.weight", "classifier.out_proj.bias"}));
+  EXPECT_EQ(weights.unused, (Strings{"classifier.bias", "classifier.weight"}));
+  const auto stored = read_tensors(model_ / "model.safetensors");
+  EXPECT_EQ(started_->parameters().master("classifier.dense.weight").to_doubles(),
+            stored.at("bert.pooler.dense.weight").to_doubles());
+}
+
+TEST_F(WarmStart, APoolerOfAnotherWidthIsUnused) {
+  take("bert_choice");
+  const StartWeights weights = start(Head::sequence_classification, Pairs::towers);
+  EXPECT_EQ(weights.fresh.size(), 4U);
+  EXPECT_EQ(weights.unused, (Strings{"bert.pooler.dense.bias", "bert.pooler.dense.weight",
+                                     "classifier.bias", "classifier.weight"}));
+}
+
+TEST_F(WarmStart, AHeadOfAnotherKindIsFresh) {
+  take("roberta_mlm");
+  const StartWeights weights = start(Head::token_classification);
+  EXPECT_EQ(weights.fresh, (Strings{"classifier.weight", "classifier.bias"}));
+  EXPECT_EQ(weights.unused, (Strings{"lm_head.bias", "lm_head.dense.bias", "lm_head.dense.weight",
+                                     "lm_head.layer_norm.bias", "lm_head.layer_norm.weight"}));
+}
+
+TEST_F(WarmStart, TheSameHeadIsKept) {
+  take("distilbert_mlm");
+  const StartWeights weights = start(Head::masked_lm);
+  EXPECT_EQ(weights.fresh, Strings{});
+  EXPECT_EQ(weights.unused, Strings{});
+}
+
+TEST_F(WarmStart, ADiscriminatorIsAnEncoder) {
+  take("electra_discriminator");
+  const StartWeights weights = start(Head::question_answering);
+  EXPECT_EQ(weights.fresh, (Strings{"qa_outputs.weight", "qa_outputs.bias"}));
+}
+
+TEST_F(WarmStart, MissingTensorsAreNamedAsTheFileNamesThem) {
+  take("distilbert_tokens");
+  change_tensors([](auto& tensors) {
+    tensors.erase("distilbert.transformer.layer.1.attention.out_lin.weight");
+    tensors.erase("classifier.bias");
+  });
+  EXPECT_EQ(loading_error(),
+            in_model(": the weights do not fit the model; missing: "
+                     "distilbert.transformer.layer.1.attention.out_lin.weight, classifier.bias"));
+}
+
+TEST_F(WarmStart, UnexpectedTensorsAreNamedAsTheFileNamesThem) {
+  take("bert_questions");
+  change_tensors([](auto& tensors) {
+    tensors.emplace("bert.encoder.layer.2.output.dense.bias",
+                    tensors.at("bert.encoder.layer.1.output.dense.bias"));
+  });
+  EXPECT_EQ(loading_error(), in_model(": the weights do not fit the model; unexpected: "
+                                      "bert.encoder.layer.2.output.dense.bias"));
+}
+
+TEST_F(WarmStart, OtherShapesAreNamedAsTheFileNamesThem) {
+  take("electra_tokens");
+  set_option("embedding_size", 11);
+  EXPECT_NE(
+      loading_error().find("electra.embeddings_project.weight is [16, 12], expected [16, 11]"),
+      std::string::npos)
+      << loading_error();
+}
+
+TEST_F(WarmStart, AnotherVocabularyIsNamed) {
+  take("bert_mlm");
+  set_option("vocab_size", 31);
+  EXPECT_EQ(loading_error(),
+            in_model(": vocab_size is 31, but bert.embeddings.word_embeddings.weight has 30 rows; "
+                     "correct vocab_size in config.json, or bring the weights that belong to it"));
+}
+
+TEST_F(WarmStart, OldAndNewNamesOfOneTensorAreRefused) {
+  take("bert_mlm");
+  change_tensors([](auto& tensors) {
+    tensors.emplace("bert.embeddings.LayerNorm.gamma",
+                    tensors.at("bert.embeddings.LayerNorm.weight"));
+  });
+  EXPECT_EQ(loading_error(),
+            in_model(": bert.embeddings.LayerNorm.gamma and bert.embeddings.LayerNorm.weight are "
+                     "two names of one tensor; remove one of them"));
+}
+
+TEST_F(WarmStart, AnAbsentShardIsNamed) {
+  take("bert_tokens_in_shards");
+  fs::remove(model_ / "model-00002-of-00003.safetensors");
+  EXPECT_EQ(loading_error(), in_model("/model-00002-of-00003.safetensors: cannot open: No such "
+                                      "file or directory"));
+}
+
+TEST_F(WarmStart, AnIndexThatDoesNotFitItsShardsIsRefused) {
+  take("bert_tokens_in_shards");
+  const fs::path file = model_ / "model.safetensors.index.json";
+  nlohmann::json index = read_json_file(file);
+  index["weight_map"]["classifier.bias"] = "model-00001-of-00003.safetensors";
+  write_bytes(file, index.dump());
+  EXPECT_EQ(loading_error(),
+            in_model("/model.safetensors.index.json: places tensor classifier.bias in "
+                     "model-00001-of-00003.safetensors, which does not have it"));
+}
+
+TEST_F(WarmStart, APickleIsRefusedWithItsConversion) {
+  take("bert_mlm");
+  fs::rename(model_ / "model.safetensors", model_ / "pytorch_model.bin");
+  EXPECT_EQ(loading_error(),
+            in_model(": has neither model.safetensors nor model.safetensors.index.json; "
+                     "pytorch_model.bin is a pickle, which can run code and is never read; convert "
+                     "it where you trust it: python -c \"from transformers import AutoModel; "
+                     "AutoModel.from_pretrained('IN').save_pretrained('OUT')\", with the model's "
+                     "own class for AutoModel"));
+}
+
+TEST_F(WarmStart, AnotherLengthIsRefused) {
+  take("roberta_mlm");
+  const ModelFolder folder{model_, read_hf_config(model_)};
+  ModelConfig config = folder.config;
+  config.max_position_embeddings = 20;
+  EXPECT_EQ(message_of([&] { check_start(config, folder, false); }),
+            "model.max_position_embeddings is 20, but " + model_.string() +
+                " has 9; nystrom extend makes a folder with a longer table");
+}
+
+}  // namespace
+}  // namespace nystrom::testing

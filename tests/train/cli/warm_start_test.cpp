@@ -1,0 +1,107 @@
+// Folders of BERT's family in every command: a public encoder is used as it is, and trained on.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/fixtures.h"
+#include "tests/support/golden.h"
+#include "tests/support/run_program.h"
+#include "tests/support/tiny_checkpoint.h"
+
+namespace nystrom::testing {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Thirty pieces, as many as the fixtures have: those of the tiny lines, and letters.
+std::string bert_vocabulary() {
+  std::string text = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+  for (const char* word : {"the", "sea", "was", "calm", "and", "old", "ships", "sailed", "home",
+                           "under", "pale", "stars", "while", "men", "sang"})
+    text += std::string(word) + "\n";
+  for (char letter = 'a'; letter <= 'j'; ++letter) text += std::string(1, letter) + "\n";
+  return text;
+}
+
+/// Letters, of which the words consist.
+std::string roberta_vocabulary() {
+  nlohmann::json pieces = {{"<s>", 0}, {"<pad>", 1}, {"</s>", 2}, {"<unk>", 3}, {"\u0120", 4}};
+  for (char letter = 'a'; letter <= 'x'; ++letter)
+    pieces[std::string(1, letter)] = 5 + letter - 'a';
+  pieces["<mask>"] = 29;
+  return pieces.dump();
+}
+
+class WarmStartCommands : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const fs::path model = folder_ / "model";
+    fs::copy(fixture_folder() / "architectures" / GetParam(), model);
+    if (robertas()) {
+      write_bytes(model / "vocab.json", roberta_vocabulary());
+      write_bytes(model / "merges.txt", "#version: 0.2\n");
+    } else {
+      write_bytes(model / "vocab.txt", bert_vocabulary());
+    }
+    write_lines(folder_ / "text.txt", tiny_lines(60, 1));
+    std::string rows = "label\tsentence\n";
+    for (const std::string& line : tiny_lines(24, 2))
+      rows += std::string(line.find("sea") == line.npos ? "land" : "water") + "\t" + line + "\n";
+    write_bytes(folder_ / "rows.tsv", rows);
+  }
+  bool robertas() const { return std::string(GetParam()).starts_with("roberta"); }
+  std::string run(const std::string& arguments) {
+    const Outcome outcome = run_program(folder_, arguments + " --threads 1 --quiet");
+    EXPECT_EQ(outcome.code, 0) << arguments << "\n" << outcome.err;
+    return outcome.out;
+  }
+  void write_run(const std::string& name, const std::string& sections) {
+    write_bytes(folder_ / (name + ".yaml"), "model: {from: model}\nrun_dir: " + name +
+                                                "\nlogging: {tensorboard: false}\n" + sections);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_P(WarmStartCommands, TakeItAsItIs) {
+  EXPECT_NE(run("info model").find("NystromformerForMaskedLM"), std::string::npos);
+  EXPECT_NE(run("evaluate model --text text.txt --set data.documents=lines").find("loss"),
+            std::string::npos);
+  const std::string mask = robertas() ? "<mask>" : "[MASK]";
+  EXPECT_FALSE(run("predict model 'a " + mask + " b'").empty());
+  run("forward model --input model/batch.safetensors --output out.safetensors --dtype f64");
+  const auto got = read_tensors(folder_ / "out.safetensors"),
+             expected = read_tensors(folder_ / "model/expected.safetensors");
+  EXPECT_LE(max_difference(got.at("logits"), expected.at("logits")),
+            1e-9 * largest(expected.at("logits")));
+}
+
+TEST_P(WarmStartCommands, PretrainAndExport) {
+  write_run("more",
+            "data: {train: [text.txt], documents: lines, validation_fraction: 0.2, "
+            "sequence_length: 9}\n"
+            "training: {dtype: f32, steps: 2, batch_size: 4, micro_batch_size: 4}\n");
+  run("pretrain more.yaml");
+  run("export more exported --onnx f32 --verify --text text.txt");
+  EXPECT_TRUE(fs::exists(folder_ / "exported/modeling_nystrom.py"));
+  run("extend more longer --length 30");
+  run("evaluate longer --text text.txt");
+}
+
+TEST_P(WarmStartCommands, FinetuneAndPredict) {
+  write_run("task",
+            "task: {kind: classification, train: [rows.tsv], validation: [rows.tsv], "
+            "columns: {text: sentence, label: label}}\ndata: {sequence_length: 9}\n"
+            "training: {dtype: f32, steps: 2, batch_size: 4, micro_batch_size: 4}\n");
+  run("finetune task.yaml");
+  EXPECT_FALSE(run("predict task 'the sea'").empty());
+  EXPECT_NE(run("evaluate task --file rows.tsv").find("accuracy"), std::string::npos);
+}
+
+INSTANTIATE_TEST_SUITE_P(Parents, WarmStartCommands,
+                         ::testing::Values("bert_mlm_gamma_beta", "roberta_mlm", "distilbert_mlm",
+                                           "electra_generator"),
+                         [](const auto& it) { return std::string(it.param); });
+
+}  // namespace
+}  // namespace nystrom::testing
