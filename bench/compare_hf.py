@@ -26,7 +26,8 @@ and the loss in f32; nystrom's LayerNorm reads and writes bf16. The first steps 
 Each measurement is a process of its own, so that its peak memory (ru_maxrss) is its own, and the
 contestants alternate round by round, so that a machine that slows down slows all of them. A matrix
 product is timed before and after each process: where one takes more than 10 % longer than the
-fastest so far, the machine was busy and the process is repeated."""
+fastest so far, the machine was busy and the process is repeated. Where no attempt was quiet, the
+quietest counts; "product_seconds" tells."""
 
 import argparse
 import importlib.metadata

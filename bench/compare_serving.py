@@ -196,7 +196,7 @@ def rate_of(command):
 
 
 def compare(arguments, folder):
-    machine, results = QuietMachine(arguments.threads, max_repeats=30), []
+    machine, results = QuietMachine(arguments.threads, attempts=30), []
     for name in arguments.models:
         exported = make_model(arguments.nystrom, folder, name)
         for length in arguments.lengths:

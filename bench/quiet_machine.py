@@ -21,24 +21,29 @@ def product_seconds(threads: int) -> float:
 
 
 class QuietMachine:
-    """Repeats measurements that something else on the machine slowed down."""
+    """Repeats measurements that something else on the machine slowed down. Where no attempt was
+    quiet, it keeps the quietest: the seconds beside a result tell."""
 
-    def __init__(self, threads: int, max_repeats: int = 10) -> None:
-        self.threads, self.max_repeats = threads, max_repeats
+    def __init__(self, threads: int, attempts: int = 4) -> None:
+        self.threads, self.attempts = threads, attempts
         self.fastest = min(product_seconds(threads) for _ in range(3))
 
     def measure(self, name: str, run) -> tuple:
         """What run() returns, and the seconds of a matrix product before and after it."""
-        for _ in range(self.max_repeats):
+        found = []
+        for _ in range(self.attempts):
             before, result = product_seconds(self.threads), run()
-            after = product_seconds(self.threads)
-            self.fastest = min(self.fastest, before, after)
-            if max(before, after) <= BUSY * self.fastest:
-                return result, [before, after]
-            slower = max(before, after) / self.fastest
+            products = [before, product_seconds(self.threads)]
+            self.fastest = min(self.fastest, *products)
+            found.append((max(products), result, products))
+            slower = max(products) / self.fastest
+            if slower <= BUSY:
+                return result, products
             print(
                 f"a product took {slower:.2f} times as long: {name} is repeated",
                 file=sys.stderr,
                 flush=True,
             )
-        sys.exit(f"the machine is not quiet: {name} was slowed down {self.max_repeats} times")
+        _, result, products = min(found, key=lambda attempt: attempt[0])
+        print(f"the machine was never quiet: the quietest {name} is kept", file=sys.stderr)
+        return result, products
