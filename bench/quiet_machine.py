@@ -40,7 +40,7 @@ class QuietMachine:
             if slower <= BUSY:
                 return result, products
             print(
-                f"a product took {slower:.2f} times as long: {name} is repeated",
+                f"a product took {slower:.2f} times as long: {name} was slowed down",
                 file=sys.stderr,
                 flush=True,
             )
