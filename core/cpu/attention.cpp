@@ -16,8 +16,7 @@
 namespace nystrom::kernels::NYSTROM_LEVEL {
 namespace {
 
-constexpr std::int64_t block = 64;         // queries and keys of a score block
-constexpr std::int64_t group = 8 * block;  // queries that share the loading of keys
+constexpr std::int64_t block = 64;  // queries and keys of a score block
 
 /// `count` columns of a score block, rounded up to whole vectors. Nothing reads the others.
 template <class A>
@@ -95,12 +94,19 @@ struct Keys {
   }
 };
 
+/// How many queries of a head share the loading of its keys: at most 8 blocks, and few enough that
+/// every thread has two groups. Results do not depend on it.
+NYSTROM_INLINE std::int64_t group_of(std::int64_t heads, std::int64_t queries) {
+  const std::int64_t blocks = heads * ((queries + block - 1) / block) / (2 * num_threads());
+  return block * (blocks < 1 ? 1 : smaller(blocks, 8));
+}
+
 template <class T>
 struct ForwardScratch {
   using A = SumOf<T>;
   Scratch<T> q, kt, rows, v, weights;
   Scratch<A> scores, sum_v, largest, sum;
-  ForwardScratch(std::int64_t d, std::int64_t dv)
+  ForwardScratch(std::int64_t group, std::int64_t d, std::int64_t dv)
       : q(group * operands<T>(d)),
         kt(block * operands<T>(d)),
         rows(block * operands<T>(std::max(d, dv))),
@@ -310,11 +316,12 @@ bool uses_pairs(const CView& q, const CView& k, const CView& v) {
 void attention(CView q, CView k, CView v, CView key_mask, EmptyRows empty, double scale, View out,
                View log_sum_exp) {
   const std::int64_t heads = q.shape[1], queries = q.shape[2];
+  const std::int64_t group = group_of(q.shape[0] * heads, queries);
   const std::int64_t groups = (queries + group - 1) / group;
   visit_operands(uses_pairs(q, k, v), log_sum_exp.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
     parallel_ranges(q.shape[0] * heads * groups, 1, [&](std::int64_t begin, std::int64_t end) {
-      const ForwardScratch<T> scratch(q.shape[3], v.shape[3]);
+      const ForwardScratch<T> scratch(group, q.shape[3], v.shape[3]);
       for (std::int64_t i = begin; i < end; ++i) {
         const std::int64_t index = i / groups, first = i % groups * group;
         const Keys<SumOf<T>> keys(key_mask, index / heads, k.shape[2], empty, scale);
