@@ -20,7 +20,7 @@ ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& opti
   const std::string where = printable_path(source.path);
   const std::int64_t old = config.max_position_embeddings,
                      landmarks = options.landmarks.value_or(config.attention.num_landmarks);
-  require_input(config.attention.kind != AttentionKind::linformer,
+  require_input(!config.has_kind(AttentionKind::linformer),
                 "{}: linformer's projections have weights for each of its {} positions, and none "
                 "for more; pretrain a model with "
                 "max_position_embeddings {} anew, or choose another attention.kind",
@@ -40,7 +40,7 @@ ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& opti
                 landmarks, options.length);
   const bool exact =
       is_exact_in_transformers(config) && (config.attention.semantics == Semantics::transformers ||
-                                           config.attention.kind == AttentionKind::softmax);
+                                           config.has_only(AttentionKind::softmax));
   config.attention.num_landmarks = landmarks;
   config.max_position_embeddings = options.length;
   // A model that is exact in transformers stays exact.
