@@ -144,7 +144,7 @@ std::string architecture_notice(const ModelFolder& folder) {
   return fmt::format("note: model_type {} is read as an encoder with attention.kind {}{}",
                      architecture->model_type, describe_kinds(folder.config),
                      folder.config.has_only(AttentionKind::softmax)
-                         ? ", which is exact; --set model.attention.kind=nystrom makes it Nyström"
+                         ? ", which is exact; nystrom convert makes it Nyström"
                          : "");
 }
 

@@ -103,7 +103,7 @@ void PrintTo(const Case& test, std::ostream* out) {
 
 #define COMMANDS                                                                            \
   "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, " \
-  "listops, info, forward, bench, approximation, "                                          \
+  "convert, listops, info, forward, bench, approximation, "                                 \
   "report, cache"
 #define FORWARD "forward model --quiet --input batch.safetensors --output out.safetensors "
 #define PREPARE "prepare run.yaml --quiet --set "
