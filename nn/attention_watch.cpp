@@ -7,6 +7,7 @@
 
 #include "core/check.h"
 #include "nn/attention_diagnostics.h"
+#include "nn/layer_kinds.h"
 
 namespace nystrom {
 namespace {
@@ -121,17 +122,18 @@ Var with_gradient_seen(const Var& x, std::function<void(const Tensor&)> see) {
 
 AttentionWatch::AttentionWatch(const ModelConfig& config)
     : config_(config), approximation_(config), exact_(config) {
-  require(config.attention.kind == AttentionKind::nystrom,
-          "AttentionWatch is for attention.kind nystrom, got {}", enum_name(config.attention.kind));
+  require(config.has_kind(AttentionKind::nystrom),
+          "AttentionWatch is for attention.kind nystrom, got {}", describe_kinds(config));
 }
 
 void AttentionWatch::observe(const AttentionInputs& in, Var& output) {
-  if (!Tape::active()) return;
+  const std::int64_t layer = layer_of(in);
+  if (!Tape::active() || config_.kind_of(layer) != AttentionKind::nystrom) return;
   const auto& counts = in.mask.counts();
   const std::int64_t row = std::max_element(counts.begin(), counts.end()) - counts.begin();
   const std::int64_t tokens = counts[static_cast<std::size_t>(row)];
   if (tokens == 0) return;
-  AttentionFigures& figures = layers_[layer_of(in)];
+  AttentionFigures& figures = layers_[layer];
   figures = {};
   const auto sequence = std::make_shared<Sequence>(in, row);
   const bool exact = approximation_.is_exact(tokens);

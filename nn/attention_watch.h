@@ -25,8 +25,8 @@ struct AttentionFigures {
   double inverse_gradient = 0;
 };
 
-/// Measures the layers of a model whose attention.kind is nystrom. It does not change a bit of the
-/// layers' results.
+/// Measures the layers whose attention kind is nystrom. It does not change a bit of the layers'
+/// results.
 class AttentionWatch {
  public:
   /// `config` is the configuration of the watched model.

@@ -115,7 +115,7 @@ Encoder::Encoder(const Scope& scope, const ModelConfig& config)
     : embeddings_(scope / "embeddings", config) {
   for (std::int64_t i = 0; i < config.num_hidden_layers; ++i) {
     places_.push_back(scope.next_offset());
-    layers_.emplace_back(scope / "encoder" / "layer" / std::to_string(i), config);
+    layers_.emplace_back(scope / "encoder" / "layer" / std::to_string(i), config.of_layer(i));
   }
 }
 

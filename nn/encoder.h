@@ -41,6 +41,7 @@ struct EncoderRows {
 /// One encoder layer, post-LN as BERT's or pre-LN.
 class EncoderLayer {
  public:
+  /// `config` is that of the layer: ModelConfig::of_layer.
   EncoderLayer(const Scope& scope, const ModelConfig& config);
   /// The layer's output for x [b, n, hidden], or for rows.tokens, of the same shape. With `last`,
   /// of rows.read only: [r, hidden].

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
 #include <type_traits>
+
+#include "nn/layer_kinds.h"
 
 namespace nystrom {
 
@@ -158,7 +162,7 @@ void check_shapes(const ModelConfig& c, Problems& found) {
 void check_landmarks(const ModelConfig& c, Problems& found) {
   const AttentionConfig& attention = c.attention;
   const std::int64_t landmarks = attention.num_landmarks;
-  if (attention.kind != AttentionKind::nystrom) return;
+  if (!c.has_kind(AttentionKind::nystrom)) return;
   const bool transformers = attention.semantics == Semantics::transformers;
   if (transformers && c.segment_means_seq_len == landmarks)
     return;  // Hugging Face's exact case has no landmarks
@@ -190,17 +194,18 @@ void check_landmarks(const ModelConfig& c, Problems& found) {
 
 void check_baselines(const ModelConfig& c, Problems& found) {
   const AttentionConfig& attention = c.attention;
-  const bool baseline =
-      attention.kind != AttentionKind::nystrom && attention.kind != AttentionKind::softmax;
-  if (baseline && attention.semantics == Semantics::transformers)
-    found.push_back(
-        {{"attention.kind", "attention.semantics"},
-         fmt::format(
-             "attention.kind {} has no attention.semantics transformers, which Hugging Face "
-             "defines for nystrom and "
-             "softmax alone; set attention.semantics to nystrom",
-             enum_name(attention.kind))});
-  if (attention.kind == AttentionKind::linformer &&
+  for (const auto& [kind, name] : enum_names(AttentionKind{})) {
+    const bool baseline = kind != AttentionKind::nystrom && kind != AttentionKind::softmax;
+    if (baseline && c.has_kind(kind) && attention.semantics == Semantics::transformers)
+      found.push_back(
+          {{"attention.kind", "attention.layers", "attention.semantics"},
+           fmt::format(
+               "attention.kind {} has no attention.semantics transformers, which Hugging Face "
+               "defines for nystrom and "
+               "softmax alone; set attention.semantics to nystrom",
+               name)});
+  }
+  if (c.has_kind(AttentionKind::linformer) &&
       attention.projected_length > c.max_position_embeddings)
     found.push_back(
         {{"attention.projected_length", "max_position_embeddings"},
@@ -268,6 +273,7 @@ Problems problems(const ModelConfig& config) {
   RangeCheck ranges{"", found};
   fields(ranges, copy);
   if (!found.empty()) return found;  // the rules below divide by these numbers
+  std::ranges::move(layer_problems(config), std::back_inserter(found));
   check_shapes(config, found);
   check_landmarks(config, found);
   check_baselines(config, found);

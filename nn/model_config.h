@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/fields.h"
@@ -67,9 +68,13 @@ std::span<const EnumName<Pairs>> enum_names(Pairs);
 /// "NystromformerModel".
 std::span<const EnumName<Head>> enum_names(Head);
 
+/// Layers, as "11" or "0-3" from 0, and their attention kind.
+using LayerKinds = std::vector<std::pair<std::string, AttentionKind>>;
+
 /// The options `model.attention`.
 struct AttentionConfig {
   AttentionKind kind = AttentionKind::nystrom;
+  LayerKinds layers = {};
   Semantics semantics = Semantics::nystrom;
   std::int64_t num_landmarks = 64;
   LandmarkSource landmark_source = LandmarkSource::queries_and_keys;
@@ -89,6 +94,8 @@ void fields(V& v, AttentionConfig& c) {
   v(c.kind, "kind",
     "nystrom: O(n) through landmarks; softmax: exact attention; the others: baselines in O(n), for "
     "comparison");
+  v(c.layers, "layers",
+    "layers with a kind of their own, from 0: {0-3: softmax, 11: softmax}; the others have `kind`");
   v(c.semantics, "semantics",
     "nystrom: padding-invariant; transformers: as Hugging Face computes it, for its checkpoints");
   v(c.num_landmarks, "num_landmarks", "landmarks per head; shorter sequences get exact attention",
@@ -149,10 +156,19 @@ struct ModelConfig {
   /// Hugging Face's reshape.
   std::int64_t segment_means_seq_len = 64;
 
+  /// The attention kind of a layer, from 0: that in attention.layers, else attention.kind.
+  AttentionKind kind_of(std::int64_t layer) const;
+  /// Whether a layer has this attention kind.
+  bool has_kind(AttentionKind kind) const;
+  /// Whether all layers have this attention kind.
+  bool has_only(AttentionKind kind) const;
+  /// The configuration of a layer: attention.kind is the layer's, and attention.layers is empty.
+  ModelConfig of_layer(std::int64_t layer) const;
+
   /// The only length that the attention accepts: segment_means_seq_len under semantics
   /// transformers, except in its exact case. Nothing: any length.
   std::optional<std::int64_t> fixed_length() const {
-    const bool fixed = attention.kind == AttentionKind::nystrom &&
+    const bool fixed = has_kind(AttentionKind::nystrom) &&
                        attention.semantics == Semantics::transformers &&
                        segment_means_seq_len != attention.num_landmarks;
     return fixed ? std::optional(segment_means_seq_len) : std::nullopt;
@@ -160,7 +176,7 @@ struct ModelConfig {
   /// The limit of a sequence's tokens, with the special ones; nothing: no limit.
   std::optional<std::int64_t> longest_sequence() const {
     if (fixed_length()) return fixed_length();
-    const bool limited = positions != Positions::none || attention.kind == AttentionKind::linformer;
+    const bool limited = positions != Positions::none || has_kind(AttentionKind::linformer);
     return limited ? std::optional(max_position_embeddings) : std::nullopt;
   }
 

@@ -8,7 +8,8 @@
 //
 // A visitor is called as v(member, name, help, range…). A member is a bool, an int64, a double, a
 // std::string, an enum with enum_names, or a struct with its own `fields`. An optional or a vector
-// of these is also possible; a range then applies to the values within.
+// of these is also possible; a range then applies to the values within. A vector of pairs of a
+// std::string and one of these is a mapping in files.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include <span>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace nystrom {
@@ -84,6 +86,12 @@ template <class T>
 struct is_vector : std::false_type {};
 template <class T>
 struct is_vector<std::vector<T>> : std::true_type {};
+
+/// A mapping in files: a vector of keys and values, in the order of the file.
+template <class T>
+struct is_mapping : std::false_type {};
+template <class T>
+struct is_mapping<std::vector<std::pair<std::string, T>>> : std::true_type {};
 
 /// A struct with its own field list.
 template <class T>

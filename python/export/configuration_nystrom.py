@@ -22,6 +22,7 @@ BLOCK = {
 }
 ATTENTION = {
     "kind": "nystrom softmax double_softmax linear performer linformer reformer",
+    "layers": {},
     "semantics": "nystrom transformers",
     "num_landmarks": 64,
     "landmark_source": "queries_and_keys keys",
@@ -61,6 +62,8 @@ class NystromConfig(NystromformerConfig):
         outer = {"num_landmarks": self.num_landmarks, "conv_kernel_size": conv_kernel_size}
         block = completed(nystrom or {}, BLOCK, "nystrom")
         block["attention"] = completed(outer | block["attention"], ATTENTION, "nystrom.attention")
+        for layers, kind in block["attention"]["layers"].items():
+            completed({"kind": kind}, ATTENTION, f"nystrom.attention.layers.{layers}")
         self.nystrom = block
         self.num_landmarks = self.options.attention.num_landmarks
         self.conv_kernel_size = self.options.attention.conv_kernel_size or 1  # 5 refuses null
@@ -70,3 +73,11 @@ class NystromConfig(NystromformerConfig):
         """`nystrom` as attributes."""
         attention = SimpleNamespace(**self.nystrom["attention"])
         return SimpleNamespace(**self.nystrom | {"attention": attention})
+
+    def kind_of(self, layer: int) -> str:
+        """The kind of a layer's attention: `layers` names single layers (11) and ranges (0-3)."""
+        for layers, kind in self.options.attention.layers.items():
+            first, _, last = layers.partition("-")
+            if int(first) <= layer <= int(last or first):
+                return kind
+        return self.options.attention.kind

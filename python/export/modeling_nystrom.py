@@ -35,13 +35,13 @@ class Tokens(NamedTuple):
     few: Tensor | None = None  # [b, 1, 1, 1]: rows of at most m tokens, whose attention is exact
 
 
-def tokens_of(mask: Tensor | None, rows: Tensor, config: NystromConfig) -> Tokens:
-    """The tokens of rows [b, n, hidden] under the attention mask [b, n]."""
+def tokens_of(mask: Tensor | None, rows: Tensor, config: NystromConfig, kinds: set) -> Tokens:
+    """The tokens of rows [b, n, hidden] under the attention mask [b, n], for attention kinds."""
     options, n = config.options.attention, rows.shape[1]
     valid = None if mask is None else mask != 0
     m, whole_rows = options.num_landmarks, options.semantics == "transformers"
     length = config.segment_means_seq_len if whole_rows else n
-    if options.kind != "nystrom" or length <= m:
+    if "nystrom" not in kinds or length <= m:
         return Tokens(valid)
     if n != length:
         raise ValueError(f"semantics transformers needs rows of length {length}, got {n}")
@@ -147,12 +147,13 @@ class NystromSelfAttention(nn.Module):
     def __init__(self, config: NystromConfig, layer: int):
         super().__init__()
         self.options, self.heads = config.options.attention, config.num_attention_heads
+        self.kind = config.kind_of(layer)
         self.name = f"nystromformer.encoder.layer.{layer}.attention.self"
         self.query = nn.Linear(config.hidden_size, config.hidden_size)
-        if self.options.kind != "reformer":  # where queries are the keys
+        if self.kind != "reformer":  # where queries are the keys
             self.key = nn.Linear(config.hidden_size, config.hidden_size)
         self.value = nn.Linear(config.hidden_size, config.hidden_size)
-        if self.options.kind == "linformer":  # modules that hold weights [k, n] or [h, k, n]
+        if self.kind == "linformer":  # modules that hold weights [k, n] or [h, k, n]
             k, n = self.options.projected_length, config.max_position_embeddings
             shared = self.options.projection_sharing == "shared"
             for name in ("key_projection", "value_projection"):
@@ -165,13 +166,13 @@ class NystromSelfAttention(nn.Module):
         return x.unflatten(2, (self.heads, -1)).transpose(1, 2)
 
     def forward(self, x: Tensor, tokens: Tokens) -> Tensor:
-        kind, valid = self.options.kind, tokens.valid
+        kind, valid = self.kind, tokens.valid
         q, v = self.split(self.query(x)), self.split(self.value(x))
         k = q if kind == "reformer" else self.split(self.key(x))
         if self.options.semantics == "nystrom":
             v = zeroed(v, valid)
         with torch.autocast(x.device.type, enabled=False):
-            if tokens.segments is not None:
+            if kind == "nystrom" and tokens.segments is not None:
                 out = self.nystrom(x, q, k, v, tokens)
             elif kind in ("nystrom", "softmax"):
                 out = attend(q, k, v, valid)
@@ -373,6 +374,7 @@ class NystromModel(NystromPreTrainedModel):
         self.embeddings = NystromEmbeddings(config)
         layers = [NystromLayer(config, i) for i in range(config.num_hidden_layers)]
         self.encoder = nn.ModuleDict({"layer": nn.ModuleList(layers)})
+        self.kinds = {config.kind_of(i) for i in range(config.num_hidden_layers)}
         self.post_init()
 
     def get_input_embeddings(self):
@@ -386,7 +388,8 @@ class NystromModel(NystromPreTrainedModel):
         self, input_ids=None, attention_mask=None, token_type_ids=None, features=None, **kwargs
     ):
         x = self.embeddings(input_ids, attention_mask, token_type_ids, features)
-        tokens, states, last = tokens_of(attention_mask, x, self.config), [x], None
+        tokens = tokens_of(attention_mask, x, self.config, self.kinds)
+        states, last = [x], None
         for layer in self.encoder["layer"]:
             x = layer(x, tokens)
             states.append(x)

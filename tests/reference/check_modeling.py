@@ -95,6 +95,27 @@ OPTIONS = {
     "reformer_pairs_of_buckets": {
         "attention": {"kind": "reformer", "bucket_size": 1, "num_hashes": 3}
     },
+    "softmax_in_one_layer": {
+        "attention": {"layers": {"1": "softmax"}},
+        "outer": {"num_hidden_layers": 3},
+    },
+    "every_kind": {
+        "attention": {
+            "kind": "linear",
+            "layers": {
+                "0": "nystrom",
+                "2-3": "softmax",
+                "4": "reformer",
+                "5": "linformer",
+                "6": "performer",
+                "7": "double_softmax",
+            },
+            "bucket_size": 4,
+            "projected_length": 6,
+            "num_features": 11,
+        },
+        "outer": {"num_hidden_layers": 8},
+    },
     "transformers": {"attention": {"semantics": "transformers", "num_landmarks": 9}},
     "transformers_exact_inverse": {
         "attention": {

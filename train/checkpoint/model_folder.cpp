@@ -6,6 +6,7 @@
 #include "core/base/printable.h"
 #include "core/check.h"
 #include "data/tokenizers/tokenizer_folder.h"
+#include "nn/layer_kinds.h"
 #include "train/checkpoint/checkpoint.h"
 #include "train/checkpoint/run_state.h"
 #include "train/config/config_io.h"
@@ -118,7 +119,7 @@ std::unique_ptr<Tokenizer> open_masked_lm_tokenizer(const ModelFolder& folder) {
 
 std::string semantics_notice(const ModelConfig& config) {
   const AttentionConfig& attention = config.attention;
-  if (attention.semantics != Semantics::transformers || attention.kind != AttentionKind::nystrom)
+  if (attention.semantics != Semantics::transformers || !config.has_kind(AttentionKind::nystrom))
     return "";
   if (config.segment_means_seq_len == attention.num_landmarks) {
     return fmt::format(
@@ -140,11 +141,10 @@ namespace {
 std::string architecture_notice(const ModelFolder& folder) {
   const Architecture* architecture = architecture_of(folder.path);
   if (architecture == nullptr) return "";
-  const AttentionKind kind = folder.config.attention.kind;
   return fmt::format("note: model_type {} is read as an encoder with attention.kind {}{}",
-                     architecture->model_type, enum_name(kind),
-                     kind == AttentionKind::softmax
-                         ? ", which is exact; --set model.attention.kind=nystrom makes it Nyström"
+                     architecture->model_type, describe_kinds(folder.config),
+                     folder.config.has_only(AttentionKind::softmax)
+                         ? ", which is exact; nystrom convert makes it Nyström"
                          : "");
 }
 

@@ -90,6 +90,7 @@ Command add_evaluate_command(CLI::App& app);
 Command add_predict_command(CLI::App& app);
 Command add_export_command(CLI::App& app);
 Command add_extend_command(CLI::App& app);
+Command add_convert_command(CLI::App& app);
 Command add_report_command(CLI::App& app);
 
 struct RunResult;

@@ -20,7 +20,7 @@ struct OptionDoc {
 
   std::string section, name, meaning;
   Kind kind = Kind::text;
-  bool list = false, optional = false;
+  bool list = false, mapping = false, optional = false;
   Range range = any_number;
   std::vector<std::string> words = {};
   std::optional<Json> value = {};  ///< the default; absent if it depends on the tokenizer
@@ -35,8 +35,12 @@ void describe_type(OptionDoc& option) {
     option.optional = true;
     describe_type<typename T::value_type>(option);
   } else if constexpr (is_vector<T>::value) {
-    option.list = true;
-    describe_type<typename T::value_type>(option);
+    option.list = !is_mapping<T>::value;
+    option.mapping = is_mapping<T>::value;
+    if constexpr (is_mapping<T>::value)
+      describe_type<typename T::value_type::second_type>(option);
+    else
+      describe_type<typename T::value_type>(option);
   } else if constexpr (std::is_enum_v<T>) {
     option.kind = Kind::word;
     for (const auto& entry : enum_names(T{})) option.words.emplace_back(entry.name);
@@ -53,6 +57,8 @@ template <class T>
 Json json_of(const T& value) {
   if constexpr (is_optional<T>::value)
     return value ? json_of(*value) : Json();
+  else if constexpr (is_mapping<T>::value)
+    return Json::object();  // all defaults are empty
   else if constexpr (std::is_enum_v<T>)
     return enum_name(value);
   else
@@ -101,6 +107,7 @@ std::string type_of(const OptionDoc& option) {
                      : option.kind == Kind::word   ? "word"
                                                    : "text";
   if (option.list) type = "list of " + type + "s";
+  if (option.mapping) type = "mapping to " + type + "s";
   return option.optional ? type + " or null" : type;
 }
 
@@ -180,7 +187,9 @@ Json schema_of_section(const std::vector<OptionDoc>& options, const std::string&
     const bool is_section = option.kind == OptionDoc::Kind::section;
     Json schema = is_section    ? schema_of_section(options, option.path())
                   : option.list ? Json{{"type", "array"}, {"items", schema_of_value(option)}}
-                                : schema_of_value(option);
+                  : option.mapping
+                      ? Json{{"type", "object"}, {"additionalProperties", schema_of_value(option)}}
+                      : schema_of_value(option);
     schema["description"] = option.meaning;
     if (option.value) schema["default"] = *option.value;
     properties[option.name] = std::move(schema);

@@ -154,6 +154,14 @@ std::string format_value(const std::optional<T>& value) {
 }
 
 template <class T>
+std::string format_value(const std::vector<std::pair<std::string, T>>& values) {
+  std::vector<std::string> items;
+  for (const auto& [key, value] : values)
+    items.push_back(fmt::format("{}: {}", format_value(key), format_value(value)));
+  return fmt::format("{{{}}}", fmt::join(items, ", "));
+}
+
+template <class T>
 std::string format_value(const std::vector<T>& values) {
   std::vector<std::string> items;
   for (const T& value : values) items.push_back(format_value(value));

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "core/base/fields.h"
@@ -216,6 +217,25 @@ class SectionReader {
       understood &=
           read(element, item, item.mark, fmt::format("{}[{}]", path, items.size()), range);
       items.push_back(std::move(element));
+    }
+    if (understood) value = std::move(items);
+    return understood;
+  }
+
+  /// Reads a mapping whose keys are free.
+  template <class T>
+  bool read_list(std::vector<std::pair<std::string, T>>& value, const YamlNode& node,
+                 const YamlMark& mark, const std::string& path, const Range& range) {
+    if (node.kind != YamlNode::Kind::mapping)
+      return wrong(node, mark, path, "a mapping such as {a: b}");
+    std::vector<std::pair<std::string, T>> items;
+    bool understood = true;
+    for (const YamlEntry& entry : node.entries) {
+      T element{};
+      const YamlMark& place =
+          entry.value.kind == YamlNode::Kind::null ? entry.mark : entry.value.mark;
+      understood &= read(element, entry.value, place, fmt::format("{}.{}", path, entry.key), range);
+      items.emplace_back(entry.key, std::move(element));
     }
     if (understood) value = std::move(items);
     return understood;

@@ -56,9 +56,12 @@ std::span<const EnumName<OnnxExport>> enum_names(OnnxExport) {
 
 ModelConfig exported_config(const ModelConfig& config, const ExportOptions& options) {
   ModelConfig exported = config;
-  if (options.softmax) exported.attention.kind = AttentionKind::softmax;
+  if (options.softmax) {
+    exported.attention.kind = AttentionKind::softmax;
+    exported.attention.layers.clear();
+  }
   if (options.format == ExportFormat::transformers) {
-    const std::string obstacle = export_obstacle(config, options.softmax);
+    const std::string obstacle = export_obstacle(exported, options.softmax);
     require_input(obstacle.empty(),
                   "cannot be exported for transformers' own class: {}; leave out --format "
                   "transformers, and the folder holds a class that computes it",
@@ -67,7 +70,7 @@ ModelConfig exported_config(const ModelConfig& config, const ExportOptions& opti
   const bool theirs =
       options.format == ExportFormat::transformers || computed_by_transformers(exported);
   if (theirs) exported.sentence_order = false;
-  if (theirs && exported.attention.kind == AttentionKind::softmax)
+  if (theirs && exported.has_only(AttentionKind::softmax))
     exported.segment_means_seq_len = exported.attention.num_landmarks;
   return exported;
 }
@@ -82,7 +85,7 @@ std::vector<std::string> export_notes(const ModelConfig& exported) {
   const bool exact = is_exact_in_transformers(exported),
              ours = attention.semantics == Semantics::nystrom;
   std::vector<std::string> notes;
-  if (exact && ours && attention.kind == AttentionKind::nystrom) {
+  if (exact && ours && exported.has_kind(AttentionKind::nystrom)) {
     notes.push_back(
         fmt::format("segment_means_seq_len == num_landmarks == {0}: transformers computes exact "
                     "softmax attention, nystrom only for "
@@ -161,6 +164,7 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder,
   const fs::path place = require_empty_target(folder);  // before the weights are read
   ModelConfig loaded_config = source.config;  // softmax fits weights of the other kinds, not all
   loaded_config.attention.kind = config.attention.kind;
+  loaded_config.attention.layers = config.attention.layers;
   const auto loaded = load_model(source.path, loaded_config, DType::f32, StoreMode::inference);
   const Model& model = *loaded;
   const auto tokenizer = open_tokenizer_of(source);

@@ -20,7 +20,7 @@ ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& opti
   const std::string where = printable_path(source.path);
   const std::int64_t old = config.max_position_embeddings,
                      landmarks = options.landmarks.value_or(config.attention.num_landmarks);
-  require_input(config.attention.kind != AttentionKind::linformer,
+  require_input(!config.has_kind(AttentionKind::linformer),
                 "{}: linformer's projections have weights for each of its {} positions, and none "
                 "for more; pretrain a model with "
                 "max_position_embeddings {} anew, or choose another attention.kind",
@@ -40,7 +40,7 @@ ModelConfig extended_config(const ModelFolder& source, const ExtendOptions& opti
                 landmarks, options.length);
   const bool exact =
       is_exact_in_transformers(config) && (config.attention.semantics == Semantics::transformers ||
-                                           config.attention.kind == AttentionKind::softmax);
+                                           config.has_only(AttentionKind::softmax));
   config.attention.num_landmarks = landmarks;
   config.max_position_embeddings = options.length;
   // A model that is exact in transformers stays exact.
@@ -79,40 +79,54 @@ Tensor extended_positions(const Tensor& table, std::int64_t offset, std::int64_t
   return Tensor::from(to, {offset + length, width});
 }
 
-std::unique_ptr<Model> extend_model(const ModelFolder& source, const ExtendOptions& options) {
-  const ModelConfig config = extended_config(source, options);
+std::unique_ptr<Model> rebuilt_model(const ModelFolder& source, const ModelConfig& config,
+                                     NewPositions positions) {
   const auto old = load_model(source.path, source.config, DType::f32, StoreMode::inference);
   auto model = std::make_unique<Model>(config);
   model->parameters().allocate(DType::f32, StoreMode::inference);
+  for (const Parameter& parameter : model->parameters().parameters())
+    model->parameters().set(parameter.name(), Tensor::zeros(parameter.shape(), DType::f32));
+  const bool longer = config.max_position_embeddings > source.config.max_position_embeddings;
   for (const Parameter& parameter : old->parameters().parameters()) {
     const std::string& name = parameter.name();
     const Tensor values = old->parameters().master(name);
-    model->parameters().set(name, name == table_name
-                                      ? extended_positions(values, config.position_offset,
-                                                           options.length, options.positions)
-                                      : values);
+    model->parameters().set(name,
+                            longer && name == table_name
+                                ? extended_positions(values, config.position_offset,
+                                                     config.max_position_embeddings, positions)
+                                : values);
   }
   return model;
 }
 
-ExtendResult write_extended(const ModelFolder& source, const ExtendOptions& options,
-                            const std::filesystem::path& folder, Log& log) {
-  const std::filesystem::path place = require_empty_target(folder);  // before the weights are read
-  const auto model = extend_model(source, options);
+void write_model_folder(const ModelFolder& source, const Model& model, std::int64_t longest,
+                        const std::filesystem::path& folder, Log& log) {
+  const std::filesystem::path place = require_empty_target(folder);
   const auto tokenizer = open_tokenizer_of(source);
-  ModelConfig config = model->config();
+  ModelConfig config = model.config();
   /// Folders of older versions have the defaults of transformers' class.
   if (tokenizer) set_text_ends(config, tokenizer->special());
   NewFolder written(place);
   write_text_file(written.path() / "config.json", hf_config_text(config));
-  write_safetensors(written.path() / "model.safetensors", weight_tensors(*model));
+  write_safetensors(written.path() / "model.safetensors", weight_tensors(model));
   if (tokenizer) {
-    write_tokenizer(*tokenizer, written.path(), options.length);
-  } else {
+    write_tokenizer(*tokenizer, written.path(), longest);
+  } else if (!config.embed_dim) {
     log.say(fmt::format("note: {} has no tokenizer, so neither has {}", printable_path(source.path),
                         printable_path(folder)));
   }
   written.commit();
+}
+
+std::unique_ptr<Model> extend_model(const ModelFolder& source, const ExtendOptions& options) {
+  return rebuilt_model(source, extended_config(source, options), options.positions);
+}
+
+ExtendResult write_extended(const ModelFolder& source, const ExtendOptions& options,
+                            const std::filesystem::path& folder, Log& log) {
+  require_empty_target(folder);  // before the weights are read
+  const auto model = extend_model(source, options);
+  write_model_folder(source, *model, options.length, folder, log);
   return {model->parameters().count(), model->config().attention.num_landmarks};
 }
 

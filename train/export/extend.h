@@ -38,13 +38,22 @@ Tensor extended_positions(const Tensor& table, std::int64_t offset, std::int64_t
 /// InputErrors too. So is a model that cannot be built.
 std::unique_ptr<Model> extend_model(const ModelFolder& source, const ExtendOptions& options);
 
+/// The model of `source` under another configuration, with its weights. A longer position table is
+/// filled as `positions` says. Parameters that `source` lacks are 0.
+std::unique_ptr<Model> rebuilt_model(const ModelFolder& source, const ModelConfig& config,
+                                     NewPositions positions);
+
+/// Writes `model`, which was made of `source`, and the tokenizer of `source` into `folder`, for
+/// inputs of up to `longest` tokens. The folder must not exist or be empty. It has the form of a
+/// checkpoint, for model.from, and is complete or absent. `log` hears of a missing tokenizer.
+void write_model_folder(const ModelFolder& source, const Model& model, std::int64_t longest,
+                        const std::filesystem::path& folder, Log& log);
+
 /// The result of an extension.
 struct ExtendResult {
   std::int64_t parameters = 0, landmarks = 0;
 };
-/// Writes the extended model and the tokenizer of `source` into `folder`, which must not exist or
-/// be empty. The folder has the form of a checkpoint, for model.from, and is complete or absent.
-/// `log` hears of a missing tokenizer.
+/// Writes the extended model and the tokenizer of `source` by write_model_folder.
 ExtendResult write_extended(const ModelFolder& source, const ExtendOptions& options,
                             const std::filesystem::path& folder, Log& log);
 

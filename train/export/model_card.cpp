@@ -2,6 +2,7 @@
 
 #include "core/base/printable.h"
 #include "core/check.h"
+#include "nn/layer_kinds.h"
 #include "train/export/export.h"
 #include "train/formats/hf_config.h"
 
@@ -48,18 +49,19 @@ std::string describe_attention(const ModelConfig& config) {
   const std::string conv = attention.conv_kernel_size
                                ? fmt::format("convolution of {} taps", *attention.conv_kernel_size)
                                : "no convolution";
-  if (attention.kind != AttentionKind::nystrom)
+  if (!config.has_kind(AttentionKind::nystrom))
     return fmt::format(
         "{}, {}",
-        attention.kind == AttentionKind::softmax ? "exact softmax" : enum_name(attention.kind),
-        conv);
+        config.has_only(AttentionKind::softmax) ? "exact softmax" : describe_kinds(config), conv);
   const std::string steps = attention.inverse == Inverse::iterative
                                 ? fmt::format(" ({} steps)", attention.inverse_iterations)
                                 : "";
+  const std::string mixed =
+      config.has_only(AttentionKind::nystrom) ? "" : "; by layer: " + describe_kinds(config);
   return fmt::format(
-      "Nyström, {} landmarks of {}, inverse: {}{}, {}, semantics: {}", attention.num_landmarks,
+      "Nyström, {} landmarks of {}, inverse: {}{}, {}, semantics: {}{}", attention.num_landmarks,
       attention.landmark_source == LandmarkSource::keys ? "the keys" : "queries and keys",
-      enum_name(attention.inverse), steps, conv, enum_name(attention.semantics));
+      enum_name(attention.inverse), steps, conv, enum_name(attention.semantics), mixed);
 }
 
 std::string what_it_is(const ModelCard& card) {
@@ -168,7 +170,7 @@ std::string loading(const ModelCard& card) {
            " Without that, transformers runs its own class, whose convolution reads padding: the "
            "results are the same for one text at a time. With it, transformers remarks that "
            "config.json names another type of model; nothing is wrong.";
-  if (config.attention.kind == AttentionKind::reformer)
+  if (config.has_kind(AttentionKind::reformer))
     text += " It needs memory for a mask of all pairs of positions.";
   if (export_obstacle(config, false).empty())
     text +=

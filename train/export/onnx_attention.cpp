@@ -29,7 +29,7 @@ OnnxAttention::OnnxAttention(OnnxModules& modules, const OnnxTokens& tokens)
   const OnnxValue none = graph_("Equal", {tokens.count, graph_.integer(0)});
   empty_ = unsqueeze(graph_.cast(none, OnnxType::f32), {2, 3});
   padding_ = hidden(unsqueeze(tokens.valid, {1, 2}));
-  if (config_.attention.kind != AttentionKind::nystrom) return;
+  if (!config_.has_kind(AttentionKind::nystrom)) return;
   const OnnxValue landmark = range(config_.attention.num_landmarks);
   same_ = graph_("Equal", {unsqueeze(landmark, {1}), landmark});
   const OnnxValue identity = graph_.cast(same_, OnnxType::f32);
@@ -108,27 +108,28 @@ OnnxValue OnnxAttention::attend(const OnnxValue& q, const OnnxValue& k, const On
   return graph_("MatMul", {softmax(graph_("MatMul", {q, k}), bias), v});
 }
 
-OnnxValue OnnxAttention::operator()(const OnnxValue& x) const {
+OnnxValue OnnxAttention::operator()(AttentionKind kind, const OnnxValue& x) const {
   OnnxValue values = modules_.linear(x, "value");
   if (padding_is_absent_) values = graph_("Mul", {values, rows_});
   const Axes heads{0, 2, 1, 3}, transposed{0, 2, 3, 1};
   const OnnxValue v = split(values, heads);
   const OnnxValue q = split(modules_.linear(x, "query"), heads),
                   k = split(modules_.linear(x, "key"), transposed);
-  OnnxValue y = method({x, q, k, v});
+  OnnxValue y = method(kind, {x, q, k, v});
   if (config_.attention.conv_kernel_size) y = graph_("Add", {y, convolution(v)});
   return graph_("Reshape", {transpose(y, heads), graph_.integers({0, 0, config_.hidden_size})});
 }
 
-OnnxValue OnnxAttention::method(const Inputs& in) const {
-  switch (config_.attention.kind) {
+OnnxValue OnnxAttention::method(AttentionKind kind, const Inputs& in) const {
+  switch (kind) {
     case AttentionKind::double_softmax: return double_softmax(in);
     case AttentionKind::linear: return linear(in);
     case AttentionKind::performer: return performer(in);
     case AttentionKind::linformer: return linformer(in);
     default: break;
   }
-  return segments_.empty() ? attend(scaled(in.q), in.k, in.v, padding_) : nystrom(in);
+  const bool exact = kind == AttentionKind::softmax || segments_.empty();
+  return exact ? attend(scaled(in.q), in.k, in.v, padding_) : nystrom(in);
 }
 
 /// softmax(q Ksᵀ) · A⁺ · softmax(Qs kᵀ) v with A = softmax(Qs Ksᵀ), from the right.

@@ -20,9 +20,9 @@ OnnxTokens onnx_tokens(OnnxGraph& graph, const OnnxValue& mask);
 class OnnxAttention {
  public:
   OnnxAttention(OnnxModules& modules, const OnnxTokens& tokens);
-  /// The attention of x [b, n, hidden] and its convolution, without the output projection, as the
-  /// present module: [b, n, hidden].
-  OnnxValue operator()(const OnnxValue& x) const;
+  /// The attention of x [b, n, hidden] by `kind` and its convolution, without the output
+  /// projection, as the present module: [b, n, hidden].
+  OnnxValue operator()(AttentionKind kind, const OnnxValue& x) const;
 
  private:
   /// What a kind of attention works with.
@@ -44,7 +44,7 @@ class OnnxAttention {
   OnnxValue attend(const OnnxValue& q, const OnnxValue& k, const OnnxValue& v,
                    const OnnxValue& bias) const;
   OnnxValue normalised(const OnnxValue& q, const OnnxValue& k, const OnnxValue& v) const;
-  OnnxValue method(const Inputs& in) const;
+  OnnxValue method(AttentionKind kind, const Inputs& in) const;
   OnnxValue nystrom(const Inputs& in) const;
   OnnxValue pseudo_inverse(const OnnxValue& a) const;
   OnnxValue double_softmax(const Inputs& in) const;

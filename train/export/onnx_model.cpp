@@ -76,7 +76,7 @@ class OnnxWriter {
       const auto layer = graph_.enter("encoder.layer." + std::to_string(i));
       x = block(x, "attention.output", [&](const OnnxValue& y) {
         const auto self = graph_.enter("attention.self");
-        return (*attention)(y);
+        return (*attention)(config_.kind_of(i), y);
       });
       x = block(x, "output", [&](const OnnxValue& y) {
         const OnnxValue wide = modules_.linear(y, "intermediate.dense");
@@ -226,12 +226,11 @@ class OnnxWriter {
 
 std::string onnx_obstacle(const ModelConfig& config) {
   const AttentionConfig& attention = config.attention;
-  if (attention.kind == AttentionKind::reformer)
+  if (config.has_kind(AttentionKind::reformer))
     return "attention.kind is reformer, which sorts tokens by random hashes, and ONNX has no "
            "stable sort; export the model without ONNX";
   const bool exact_case = attention.semantics == Semantics::transformers && !config.fixed_length();
-  if (attention.kind == AttentionKind::nystrom && attention.inverse == Inverse::exact &&
-      !exact_case)
+  if (config.has_kind(AttentionKind::nystrom) && attention.inverse == Inverse::exact && !exact_case)
     return "attention.inverse is exact, and ONNX has no singular value decomposition; --set "
            "model.attention.inverse=iterative exports the model with the iterative inverse";
   return "";

@@ -196,7 +196,7 @@ std::optional<std::int64_t> read_idle_id(const Reader& reader, const char* name)
 /// The configuration that config.json states. For exact attention that transformers can compute,
 /// segment_means_seq_len is num_landmarks.
 ModelConfig stated(ModelConfig config) {
-  if (config.attention.kind == AttentionKind::softmax && computed_by_transformers(config))
+  if (config.has_only(AttentionKind::softmax) && computed_by_transformers(config))
     config.segment_means_seq_len = config.attention.num_landmarks;
   return config;
 }

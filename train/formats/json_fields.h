@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -100,6 +101,18 @@ class Reader {
     member = inner;
   }
 
+  template <class T>
+  void assign(std::vector<std::pair<std::string, T>>& member, const json& value, const char* name,
+              const Range& range) {
+    if (!value.is_object()) fail_type(name, "an object", value);
+    member.clear();
+    for (const auto& [key, each] : value.items()) {
+      T inner{};
+      assign(inner, each, fmt::format("{}.{}", name, printable(key)).c_str(), range);
+      member.emplace_back(key, inner);
+    }
+  }
+
   template <class E>
   void assign_word(E& member, const json& value, const char* name) {
     std::vector<std::string> words;
@@ -141,6 +154,12 @@ struct Writer {
       fields(writer, copy);
       return inner;
     }
+  }
+  template <class T>
+  static json value_of(const std::vector<std::pair<std::string, T>>& member) {
+    json inner = json::object();
+    for (const auto& [key, value] : member) inner[key] = value_of(value);
+    return inner;
   }
   template <class T>
   static json value_of(const std::optional<T>& member) {

@@ -53,12 +53,17 @@ std::string obstacle_of_structure(const ModelConfig& config) {
            "first token";
   if (config.has_towers())
     return "pairs are towers, and transformers' Nyströmformer reads a pair as one sequence";
-  const AttentionKind kind = config.attention.kind;
-  if (kind != AttentionKind::nystrom && kind != AttentionKind::softmax)
-    return fmt::format(
-        "attention.kind is {}, and transformers' Nyströmformer has Nyström and exact attention "
-        "only",
-        enum_name(kind));
+  for (const auto& [kind, name] : enum_names(AttentionKind{})) {
+    const bool theirs = kind == AttentionKind::nystrom || kind == AttentionKind::softmax;
+    if (!theirs && config.has_kind(kind))
+      return fmt::format(
+          "attention.kind is {}, and transformers' Nyströmformer has Nyström and exact attention "
+          "only",
+          name);
+  }
+  if (config.has_kind(AttentionKind::nystrom) && config.has_kind(AttentionKind::softmax))
+    return "attention.layers mixes Nyström and exact attention, and transformers' Nyströmformer "
+           "has one kind in all layers";
   return "";
 }
 
@@ -87,7 +92,7 @@ bool is_exact_in_transformers(const ModelConfig& config) {
 
 std::string export_obstacle(const ModelConfig& config, bool softmax) {
   const std::string obstacle = obstacle_of_structure(config);
-  return obstacle.empty() && !softmax && config.attention.kind == AttentionKind::nystrom
+  return obstacle.empty() && !softmax && config.has_kind(AttentionKind::nystrom)
              ? obstacle_of_length(config)
              : obstacle;
 }
@@ -95,7 +100,7 @@ std::string export_obstacle(const ModelConfig& config, bool softmax) {
 bool computed_by_transformers(const ModelConfig& config) {
   const AttentionConfig& attention = config.attention;
   if (!obstacle_of_structure(config).empty()) return false;
-  if (attention.kind == AttentionKind::softmax) return true;
+  if (config.has_only(AttentionKind::softmax)) return true;
   if (attention.semantics != Semantics::transformers) return false;
   return is_exact_in_transformers(config) ||
          (attention.inverse == Inverse::iterative && attention.inverse_iterations == 6 &&

@@ -17,8 +17,7 @@ AttentionMonitor::AttentionMonitor(const RunConfig& config, Log& log)
 void AttentionMonitor::begin(std::int64_t step, StepOptions& options) {
   watch_.reset();
   const auto& every = config_.logging.attention_every;
-  if (!every || step % *every != 0 || config_.model.attention.kind != AttentionKind::nystrom)
-    return;
+  if (!every || step % *every != 0 || !config_.model.has_kind(AttentionKind::nystrom)) return;
   watch_ = std::make_unique<AttentionWatch>(config_.model);
   loss_scale_ = options.loss_scale;
   options.observe_attention = [this](const AttentionInputs& inputs, Var& output) {

@@ -12,8 +12,8 @@
 
 namespace nystrom {
 
-/// Monitors every logging.attention_every-th step of a model whose attention.kind is nystrom. Does
-/// nothing for other models.
+/// Monitors the layers of attention.kind nystrom in every logging.attention_every-th step. Does
+/// nothing for models without such layers.
 class AttentionMonitor {
  public:
   /// `log` receives the lines and must outlive the monitor.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "core/base/printable.h"
 #include "core/check.h"
@@ -36,10 +37,13 @@ Tensor labels_of(const RunConfig& config, std::int64_t sequences) {
 }
 
 /// Measures the peak memory in bytes of forward and backward of `sequences` sequences, without the
-/// parameters.
-double measure(const RunConfig& config, std::int64_t layers, std::int64_t sequences) {
+/// parameters. All `layers` layers have the attention `kind`.
+double measure(const RunConfig& config, AttentionKind kind, std::int64_t layers,
+               std::int64_t sequences) {
   ModelConfig small = config.model;
   small.num_hidden_layers = layers;
+  small.attention.kind = kind;
+  small.attention.layers.clear();
   if (has_task(config)) small.head = Head::none;
   Model model(small);
   const std::int64_t needed = fixed_memory(config, model.parameters().slab_size(), 1).total(),
@@ -70,6 +74,23 @@ double measure(const RunConfig& config, std::int64_t layers, std::int64_t sequen
     tape.backward(hidden, Tensor::full(hidden.shape(), 1, hidden.dtype()));
   }
   return static_cast<double>(arena.statistics().peak_in_use_bytes - before);
+}
+
+/// Measures the activations of a model whose layers all have the attention `kind`, and adds a
+/// `share` of its layers to `plan`. The rest is that of the kind with the largest.
+void add_activations(const RunConfig& config, AttentionKind kind, double share, MemoryPlan& plan) {
+  // Solves a(L, b) = rest[0] + rest[1] b + L (layer[0] + layer[1] b) from four measurements. The
+  // last layer computes less than the others, so there is one of those at least.
+  const std::int64_t few = std::min<std::int64_t>(plan.layers, 2);
+  const double a11 = measure(config, kind, few, 1), a12 = measure(config, kind, few, 2),
+               a21 = measure(config, kind, few + 1, 1), a22 = measure(config, kind, few + 1, 2);
+  const auto before = static_cast<double>(few);
+  const double by_sequence = a22 - a21 - a12 + a11, constant = a21 - a11 - by_sequence;
+  const double rest_by_sequence = a12 - a11 - before * by_sequence;
+  plan.layer[1] += share * by_sequence;
+  plan.layer[0] += share * constant;
+  plan.rest[1] = std::max(plan.rest[1], rest_by_sequence);
+  plan.rest[0] = std::max(plan.rest[0], a11 - rest_by_sequence - before * (constant + by_sequence));
 }
 
 /// Computes the communication and the operations of a step with `elements` weights.
@@ -116,16 +137,14 @@ MemoryPlan plan_memory(const RunConfig& config, int devices) {
   plan.fixed = fixed_memory(config, elements, devices);
   plan_step(config, devices, elements, plan);
   plan.layers = config.model.num_hidden_layers;
-  // Solves a(L, b) = rest[0] + rest[1] b + L (layer[0] + layer[1] b) from four measurements. The
-  // last layer computes less than the others, so there is one of those at least.
-  const std::int64_t few = std::min<std::int64_t>(plan.layers, 2);
-  const double a11 = measure(config, few, 1), a12 = measure(config, few, 2),
-               a21 = measure(config, few + 1, 1), a22 = measure(config, few + 1, 2);
-  const auto before = static_cast<double>(few);
-  plan.layer[1] = a22 - a21 - a12 + a11;
-  plan.layer[0] = a21 - a11 - plan.layer[1];
-  plan.rest[1] = a12 - a11 - before * plan.layer[1];
-  plan.rest[0] = a11 - plan.rest[1] - before * (plan.layer[0] + plan.layer[1]);
+  plan.rest[0] = plan.rest[1] = -std::numeric_limits<double>::infinity();
+  for (const auto& [kind, name] : enum_names(AttentionKind{})) {
+    double layers = 0;
+    for (std::int64_t i = 0; i < plan.layers; ++i) layers += config.model.kind_of(i) == kind;
+    if (config.model.has_kind(kind))
+      add_activations(config, kind,
+                      layers / static_cast<double>(std::max<std::int64_t>(1, plan.layers)), plan);
+  }
   return plan;
 }
 

@@ -6,15 +6,15 @@ namespace nystrom {
 namespace {
 
 /// Multiply-adds of one layer's attention without the projections of queries, keys and values.
-double attention_products(const ModelConfig& model, double sequences, double length) {
+double attention_products(const ModelConfig& model, AttentionKind kind, double sequences,
+                          double length) {
   const AttentionConfig& config = model.attention;
   const auto hidden = static_cast<double>(model.hidden_size),
              heads = static_cast<double>(model.num_attention_heads);
   const auto landmarks = static_cast<double>(config.num_landmarks);
   const double width = hidden / heads,
                values = sequences * length * hidden;  // elements of the queries or keys or values
-  switch (length <= landmarks && config.kind == AttentionKind::nystrom ? AttentionKind::softmax
-                                                                       : config.kind) {
+  switch (length <= landmarks && kind == AttentionKind::nystrom ? AttentionKind::softmax : kind) {
     case AttentionKind::nystrom: {
       const double projections = sequences * landmarks * 2 * hidden * hidden;
       const double cube = landmarks * landmarks * landmarks;
@@ -46,15 +46,17 @@ StepFlops step_flops(const ModelConfig& config, std::int64_t sequences, std::int
   const double projections = 3 * hidden * hidden, rest = hidden * hidden + 2 * hidden * wide;
   const double convolution =
       tokens * hidden * static_cast<double>(config.attention.conv_kernel_size.value_or(0));
-  const double attention =
-      attention_products(config, static_cast<double>(sequences), static_cast<double>(length));
+  double attention = 0;
+  for (std::int64_t layer = 0; layer < config.num_hidden_layers; ++layer)
+    attention += attention_products(config, config.kind_of(layer), static_cast<double>(sequences),
+                                    static_cast<double>(length));
   const bool masked_lm = config.head == Head::masked_lm;
   const auto layers = static_cast<double>(config.num_hidden_layers);
   const double head =
       masked_lm ? predicted * tokens * hidden * (hidden + static_cast<double>(config.vocab_size))
                 : 0;
   const double full_layers = masked_lm ? layers - 1 + predicted : layers;
-  return {2 * layers * (tokens * projections + attention + convolution) +
+  return {2 * (layers * (tokens * projections + convolution) + attention) +
               2 * full_layers * tokens * rest,
           2 * head};
 }

@@ -8,7 +8,8 @@
 
 #include "core/check.h"
 #include "nn/attention_diagnostics.h"
-#include "train/pretrain/evaluation.h"
+#include "nn/layer_kinds.h"
+#include "train/pretrain/longest_sequences.h"
 
 namespace nystrom {
 namespace {
@@ -18,6 +19,7 @@ constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
 
 ModelConfig with_kind(ModelConfig config, AttentionKind kind) {
   config.attention.kind = kind;
+  config.attention.layers.clear();
   config.attention.semantics = Semantics::nystrom;
   return config;
 }
@@ -31,12 +33,16 @@ ModelConfig base_of(const ModelConfig& config, std::int64_t length) {
   return base;
 }
 
+/// Whether a layer has weights that Nyström attention lacks, or lacks some of its weights. Reformer
+/// has no key projection, and linformer has two more projections.
+bool has_own_weights(const ModelConfig& config) {
+  return config.has_kind(AttentionKind::linformer) || config.has_kind(AttentionKind::reformer);
+}
+
 std::vector<AttentionVariant> variants_of(const ModelConfig& config, std::int64_t length) {
   const ModelConfig base = base_of(config, length);
-  const bool own_parameters = config.attention.kind == AttentionKind::linformer ||
-                              config.attention.kind == AttentionKind::reformer;
   std::vector<AttentionVariant> list = {
-      {"model", enum_name(config.attention.kind), config, true, !own_parameters}};
+      {"model", describe_kinds(config), config, true, !has_own_weights(config)}};
   const auto add = [&](const char* group, const std::string& setting, const auto& change) {
     list.push_back({group, setting, base});
     change(list.back().config.attention);
@@ -66,49 +72,6 @@ std::vector<AttentionVariant> variants_of(const ModelConfig& config, std::int64_
   return list;
 }
 
-// ---- The text -----------------------------------------------------------------------------------
-
-/// A sample without padding.
-struct Sequence {
-  ModelInput input;
-  Tensor labels;
-  std::int64_t tokens, chosen;
-};
-
-Sequence sequence_of(const MaskedSamples& samples, std::int64_t sample) {
-  const SampleUse use{sample, 0, sample};
-  const Batch batch = make_batch(samples, {&use, 1});
-  const auto cut = [&](const Tensor& x) { return x.slice(1, 0, batch.tokens).contiguous(); };
-  const Tensor types =
-      batch.input.token_type_ids.defined() ? cut(batch.input.token_type_ids) : Tensor();
-  return {
-      {cut(batch.input.input_ids), {}, {}, types}, cut(batch.labels), batch.tokens, batch.targets};
-}
-
-/// Returns the `count` longest of many samples spread over the text, in the order of the text.
-/// Among equally long samples the selection is spread evenly.
-std::vector<Sequence> longest_sequences(const MaskedSamples& samples, std::int64_t count) {
-  const std::int64_t size = samples.packing->size(), looked_at = std::min(size, 32 * count);
-  std::vector<std::pair<std::int64_t, std::int64_t>> order;  // negative token count, sample
-  for (std::int64_t i = 0; i < looked_at; ++i) {
-    const std::int64_t sample = i * size / looked_at;
-    order.emplace_back(-sequence_of(samples, sample).tokens, sample);
-  }
-  std::stable_sort(order.begin(), order.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
-  const auto is_longest = [&](const auto& each) { return each.first == order.front().first; };
-  const auto longest =
-      static_cast<std::size_t>(std::count_if(order.begin(), order.end(), is_longest));
-  const std::size_t wanted = std::min(order.size(), static_cast<std::size_t>(count));
-  std::vector<std::int64_t> chosen;
-  for (std::size_t i = 0; i < wanted; ++i)
-    chosen.push_back(order[longest > wanted ? i * longest / wanted : i].second);
-  std::sort(chosen.begin(), chosen.end());
-  std::vector<Sequence> result;
-  for (const std::int64_t sample : chosen) result.push_back(sequence_of(samples, sample));
-  return result;
-}
-
 // ---- Layer by layer -----------------------------------------------------------------------------
 
 std::vector<double> singular_values(const double* matrix, std::int64_t n) {
@@ -133,9 +96,10 @@ void add_to(std::vector<double>& sums, const std::vector<double>& values, double
   for (std::size_t i = 0; i < values.size(); ++i) sums[i] += scale * values[i];
 }
 
-/// Adds the findings in one layer's attention on one sequence to its heads, weighted by `share`.
-void look_into(const AttentionInputs& in, const ModelFindings& findings, double share,
-               std::vector<HeadFindings>& heads) {
+/// Adds the findings in the attention of layer `layer` on one sequence to its heads, weighted by
+/// `share`.
+void look_into(const AttentionInputs& in, const ModelFindings& findings, std::int64_t layer,
+               double share, std::vector<HeadFindings>& heads) {
   heads.resize(static_cast<std::size_t>(findings.config.num_attention_heads));
   const SoftmaxAttention exact(with_kind(findings.config, AttentionKind::softmax));
   const Tensor out = exact(in).value(), matrix = attention_matrix(exact, in).contiguous();
@@ -160,7 +124,8 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, double 
       continue;
     }
     ParameterStore none;
-    const auto method = make_attention(Scope(none) / "study", findings.variants[v].config);
+    const auto method =
+        make_attention(Scope(none) / "study", findings.variants[v].config.of_layer(layer));
     const std::vector<double> of_out = relative_errors((*method)(in).value(), out, in.mask);
     const std::vector<double> of_matrix =
         relative_errors(attention_matrix(*method, in), matrix, in.mask);
@@ -175,7 +140,7 @@ void look_into(const AttentionInputs& in, const ModelFindings& findings, double 
 
 /// The summed masked losses of each sequence.
 std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant& variant,
-                              const std::vector<Sequence>& sequences) {
+                              const std::vector<MaskedSequence>& sequences) {
   const auto model = load_model(folder.path, variant.config, DType::f32, StoreMode::inference);
   if (!variant.convolution) {
     for (const Parameter& parameter : model->parameters().parameters()) {
@@ -184,7 +149,7 @@ std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant&
     }
   }
   std::vector<double> sums;
-  for (const Sequence& sequence : sequences)
+  for (const MaskedSequence& sequence : sequences)
     sums.push_back(
         sequence.chosen == 0
             ? 0
@@ -194,7 +159,7 @@ std::vector<double> loss_sums(const ModelFolder& folder, const AttentionVariant&
 
 /// With an empty `exact` there is no comparison.
 LossFindings compare_losses(const std::vector<double>& sums, const std::vector<double>& exact,
-                            const std::vector<Sequence>& sequences) {
+                            const std::vector<MaskedSequence>& sequences) {
   double tokens = 0, total = 0, difference = 0, squares = 0;
   for (std::size_t i = 0; i < sums.size(); ++i) {
     tokens += static_cast<double>(sequences[i].chosen);
@@ -210,25 +175,25 @@ LossFindings compare_losses(const std::vector<double>& sums, const std::vector<d
   return {total / tokens, change, std::sqrt(squares) / tokens};
 }
 
-/// Whether a model of kind `own` has all weights that kind `other` needs. Reformer has no key
-/// projection, and linformer has two more projections.
-bool same_weights(AttentionKind own, AttentionKind other) {
-  const auto differs = [](AttentionKind kind) {
-    return kind == AttentionKind::linformer || kind == AttentionKind::reformer;
-  };
-  return own == other || (!differs(own) && !differs(other));
+/// Whether a model with the attention kinds of `own` has all weights that those of `other` need.
+bool same_weights(const ModelConfig& own, const ModelConfig& other) {
+  const bool same =
+      own.attention.kind == other.attention.kind && own.attention.layers == other.attention.layers;
+  return same || (!has_own_weights(own) && !has_own_weights(other));
 }
 
 }  // namespace
 
 ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samples,
                             std::int64_t count, const StudyProgress& progress) {
-  const std::vector<Sequence> sequences = longest_sequences(samples, loss_factor * count);
+  const std::vector<MaskedSequence> sequences = longest_sequences(samples, loss_factor * count);
   ModelFindings findings;
   findings.config = folder.config;
   findings.loss_sequences = static_cast<std::int64_t>(sequences.size());
   findings.sequences = std::min(count, findings.loss_sequences);
-  const auto is_shorter = [](const Sequence& a, const Sequence& b) { return a.tokens < b.tokens; };
+  const auto is_shorter = [](const MaskedSequence& a, const MaskedSequence& b) {
+    return a.tokens < b.tokens;
+  };
   findings.length = std::min_element(sequences.begin(), sequences.end(), is_shorter)->tokens;
   const std::int64_t longest =
       std::max_element(sequences.begin(), sequences.end(), is_shorter)->tokens;
@@ -238,7 +203,7 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
                 longest, longest_studied_sequence);
   require_input(findings.length >= 4, "the text has sequences of {} tokens only; give a longer one",
                 findings.length);
-  for (const Sequence& sequence : sequences) findings.loss_tokens += sequence.chosen;
+  for (const MaskedSequence& sequence : sequences) findings.loss_tokens += sequence.chosen;
   require_input(findings.loss_tokens > 0, "the text holds no token to predict");
   findings.variants = variants_of(folder.config, findings.length);
   // The semantics of transformers need sequences of one length.
@@ -250,11 +215,12 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
   const auto model = load_model(folder.path, folder.config, DType::f64, StoreMode::inference);
   findings.layers.resize(static_cast<std::size_t>(folder.config.num_hidden_layers));
   for (std::int64_t s = 0; s < findings.sequences; ++s) {
-    std::size_t layer = 0;
+    std::int64_t layer = 0;
     RunContext run;
     run.observe_attention = [&](const AttentionInputs& in, const Var&) {
-      look_into(in, findings, 1 / static_cast<double>(findings.sequences),
-                findings.layers[layer++]);
+      look_into(in, findings, layer, 1 / static_cast<double>(findings.sequences),
+                findings.layers[static_cast<std::size_t>(layer)]);
+      ++layer;
     };
     const auto at = static_cast<std::size_t>(s * findings.loss_sequences / findings.sequences);
     model->masked_lm_logits(sequences[at].input, {0}, run);
@@ -262,7 +228,7 @@ ModelFindings measure_model(const ModelFolder& folder, const MaskedSamples& samp
   }
   // The second variant is exact attention.
   const auto fits = [&](const AttentionVariant& variant) {
-    return same_weights(folder.config.attention.kind, variant.config.attention.kind);
+    return same_weights(folder.config, variant.config);
   };
   const std::vector<double> exact = fits(findings.variants[1])
                                         ? loss_sums(folder, findings.variants[1], sequences)

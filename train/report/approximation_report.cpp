@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/check.h"
+#include "nn/layer_kinds.h"
 #include "train/report/approximation_model.h"
 
 namespace nystrom {
@@ -248,7 +249,7 @@ std::vector<std::string> verdict_of(const ModelFindings& findings) {
 Study study_of(const ModelFindings& findings) {
   Study study;
   study.name = "model";
-  study.settings = {{"kind", enum_name(findings.config.attention.kind)},
+  study.settings = {{"kind", describe_kinds(findings.config)},
                     {"num_landmarks", findings.config.attention.num_landmarks},
                     {"inverse", enum_name(findings.config.attention.inverse)},
                     {"inverse_iterations", findings.config.attention.inverse_iterations},

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "core/check.h"
+#include "nn/layer_kinds.h"
 #include "train/config/config_io.h"
 #include "train/report/report_curves.h"
 #include "train/report/report_html.h"
@@ -38,7 +39,7 @@ std::string facts_of(const RunRecord& run) {
     facts.emplace_back("Best evaluation", "none yet");
   }
   facts.emplace_back("Model", fmt::format("{} layers of {}, {} attention", model.num_hidden_layers,
-                                          model.hidden_size, enum_name(model.attention.kind)));
+                                          model.hidden_size, describe_kinds(model)));
   if (run.parameters) facts.emplace_back("Parameters", fmt::format("{}", *run.parameters));
   facts.emplace_back("Sequence length", fmt::format("{}", run.config.data.sequence_length));
   if (const double speed = speed_of(run); std::isfinite(speed))

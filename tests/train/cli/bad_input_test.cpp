@@ -103,7 +103,7 @@ void PrintTo(const Case& test, std::ostream* out) {
 
 #define COMMANDS                                                                            \
   "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, " \
-  "listops, info, forward, bench, approximation, "                                          \
+  "convert, listops, info, forward, bench, approximation, "                                 \
   "report, cache"
 #define FORWARD "forward model --quiet --input batch.safetensors --output out.safetensors "
 #define PREPARE "prepare run.yaml --quiet --set "
@@ -249,7 +249,7 @@ const Case models[] = {
      "occupied: cannot rename into place: Is a directory"},
     {"unknown_key", FORWARD "--set model.attention.landmarks=3",
      "--set model.attention.landmarks=3: unknown key 'model.attention.landmarks'; expected one of "
-     "kind, semantics, num_landmarks, "
+     "kind, layers, semantics, num_landmarks, "
      "landmark_source, inverse, inverse_iterations, conv_kernel_size, num_features, "
      "projected_length, projection_sharing, num_hashes, "
      "bucket_size, random_seed"},

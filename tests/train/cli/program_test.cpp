@@ -181,6 +181,7 @@ TEST(Program, HelpHasAnExampleAndIsQuick) {
                                   "predict",
                                   "export",
                                   "extend",
+                                  "convert",
                                   "listops",
                                   "info",
                                   "forward",

@@ -55,8 +55,9 @@ class WarmStartCommands : public ::testing::TestWithParam<const char*> {
     EXPECT_EQ(outcome.code, 0) << arguments << "\n" << outcome.err;
     return outcome.out;
   }
-  void write_run(const std::string& name, const std::string& sections) {
-    write_bytes(folder_ / (name + ".yaml"), "model: {from: model}\nrun_dir: " + name +
+  void write_run(const std::string& name, const std::string& sections,
+                 const std::string& from = "model") {
+    write_bytes(folder_ / (name + ".yaml"), "model: {from: " + from + "}\nrun_dir: " + name +
                                                 "\nlogging: {tensorboard: false}\n" + sections);
   }
 
@@ -96,6 +97,27 @@ TEST_P(WarmStartCommands, FinetuneAndPredict) {
   run("finetune task.yaml");
   EXPECT_FALSE(run("predict task 'the sea'").empty());
   EXPECT_NE(run("evaluate task --file rows.tsv").find("accuracy"), std::string::npos);
+}
+
+/// From a folder to a classifier of texts that are longer than the parent's.
+TEST_P(WarmStartCommands, ConvertHealFinetuneAndPredict) {
+  write_lines(folder_ / "held.txt", tiny_lines(30, 5));
+  run("convert model turned --landmarks 4 --conv 5 --length 30 --keep-exact 1 --text text.txt");
+  const std::string training =
+      "training: {dtype: f32, steps: 2, batch_size: 4, micro_batch_size: 4}\n";
+  write_run("healed",
+            "data: {train: [text.txt], validation: [held.txt], sequence_length: 30}\n" + training,
+            "turned");
+  run("pretrain healed.yaml");
+  run("export healed exported --onnx f32 --verify --text text.txt");
+  EXPECT_NE(run("info exported --json").find(R"("layers":{"1":"softmax"})"), std::string::npos);
+  write_run("task",
+            "task: {kind: classification, train: [rows.tsv], validation: [rows.tsv], "
+            "columns: {text: sentence, label: label}}\ndata: {sequence_length: 30}\n" +
+                training,
+            "healed");
+  run("finetune task.yaml");
+  EXPECT_FALSE(run("predict task 'the sea'").empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(Parents, WarmStartCommands,

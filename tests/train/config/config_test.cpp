@@ -132,6 +132,25 @@ const Bad values[] = {
      "run.yaml:1:24: optimizer.clip_norm: got 'none', expected a number greater than 0, or null"},
     {"ZeroBeyond", "training: {zero: 2}",
      "run.yaml:1:18: training.zero: got '2', expected a whole number between 0 and 1"},
+    {"KindOfLayers", "model: {attention: {layers: {0-3: softmx}}}",
+     "run.yaml:1:35: model.attention.layers.0-3: got 'softmx', expected nystrom or softmax or "
+     "double_softmax or linear or performer or linformer or reformer; did you mean 'softmax'?"},
+    {"ListOfLayers", "model: {attention: {layers: [0, 1]}}",
+     "run.yaml:1:29: model.attention.layers: got a list, expected a mapping such as {a: b}"},
+    {"NullForLayers", "model: {attention: {layers: {0-3: }}}",
+     "run.yaml:1:30: model.attention.layers.0-3: got null, expected nystrom or softmax or "
+     "double_softmax or linear or performer or linformer or reformer"},
+    {"LayersTwice", "model: {attention: {layers: {3: softmax, 3: linear}}}",
+     "run.yaml:1:42: duplicate key 'model.attention.layers.3'; first given in line 1: remove one"},
+    {"LayersBeyond", "model: {attention: {layers: {8-12: softmax}}}",
+     "run.yaml:1:21: model.attention.layers '8-12' exceeds num_hidden_layers 12, whose layers "
+     "count "
+     "from 0; lower it"},
+    {"OverlappingLayers", "model: {attention: {layers: {0-3: softmax, 3: linear}}}",
+     "run.yaml:1:21: model.attention.layers '3' and '0-3' both name layer 3; name each layer once"},
+    {"NoRangeOfLayers", "model: {attention: {layers: {3-0: softmax}}}",
+     "run.yaml:1:21: model.attention.layers '3-0' names no layers; expected a layer or a range, "
+     "such as 11 or 0-3"},
     {"YesForBoolean", "training: {deterministic: yes}",
      "run.yaml:1:27: training.deterministic: got 'yes', expected true or false"},
     {"CapitalBoolean", "training: {deterministic: True}",
@@ -420,6 +439,15 @@ TEST(ConfigOverrides, AMappingLeavesOtherOptions) {
   EXPECT_EQ(attention.conv_kernel_size, 5);
 }
 
+TEST(ConfigOverrides, TakeLayers) {
+  const std::string layers[] = {"model.attention.layers={0-3: softmax, 11: linear}"};
+  const RunConfig config = parse_config("seed: 1", "run.yaml", start_defaults, layers);
+  EXPECT_EQ(config.model.attention.layers,
+            (LayerKinds{{"0-3", AttentionKind::softmax}, {"11", AttentionKind::linear}}));
+  EXPECT_EQ(parse_resolved_config(to_yaml(config), "again.yaml").model.attention.layers,
+            config.model.attention.layers);
+}
+
 TEST(ModelOverrides, ChangeAModel) {
   ModelConfig model;
   const std::string semantics[] = {"model.attention.semantics=transformers"};
@@ -472,6 +500,10 @@ struct OptionChanger {
     T changed = value.value_or(T());
     change(changed);
     value = changed;
+  }
+  template <class T>
+  static void change(std::vector<std::pair<std::string, T>>& mapping) {
+    mapping.emplace_back("1", T());
   }
   template <class T>
   static void change(std::vector<T>& list) {

@@ -99,6 +99,16 @@ TEST_F(ExportTest, SoftmaxEqualsTheModelWithExactAttention) {
 }
 
 /// The logits were recorded with transformers for the folder that this test exports.
+TEST_F(ExportTest, SoftmaxMakesEveryLayerExact) {
+  ModelConfig config = masked_lm_config();
+  config.attention.layers = {{"0", AttentionKind::linear}};
+  const ModelFolder model = write_model(config);
+  run(model, {.softmax = true, .verify = true});
+  EXPECT_TRUE(read_hf_config(target()).has_only(AttentionKind::softmax));
+  EXPECT_EQ(config_json()["nystrom"]["attention"]["layers"], nlohmann::json::object());
+  EXPECT_EQ(config_json()["model_type"], "nystromformer");
+}
+
 TEST_F(ExportTest, TransformersComputesWhatItDidForTheSource) {
   for (const char* name : {"mlm_nystrom_padded", "mlm_nystrom_no_conv"}) {
     SCOPED_TRACE(name);
@@ -137,6 +147,17 @@ const ClassesCase classes_cases[] = {
     {"softmax",
      [](ModelConfig& c) {
        c.attention.kind = AttentionKind::softmax;
+       c.attention.conv_kernel_size.reset();
+     },
+     false, true},
+    {"mixed",
+     [](ModelConfig& c) {
+       c.attention.layers = {{"0", AttentionKind::softmax}};
+     },
+     true, false},
+    {"all_layers_named",
+     [](ModelConfig& c) {
+       c.attention.layers = {{"0-1", AttentionKind::softmax}};
        c.attention.conv_kernel_size.reset();
      },
      false, true},
@@ -279,6 +300,18 @@ const Refusal refusals[] = {
     {"baseline", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; },
      "attention.kind is linear, and transformers' Nyströmformer has Nyström "
      "and exact attention only"},
+    {"baseline_in_a_layer",
+     [](ModelConfig& c) {
+       c.attention.layers = {{"1", AttentionKind::linear}};
+     },
+     "attention.kind is linear, and transformers' Nyströmformer has Nyström "
+     "and exact attention only"},
+    {"mixed",
+     [](ModelConfig& c) {
+       c.attention.layers = {{"1", AttentionKind::softmax}};
+     },
+     "attention.layers mixes Nyström and exact attention, and transformers' Nyströmformer has one "
+     "kind in all layers"},
     {"no_positions", [](ModelConfig& c) { c.positions = Positions::none; },
      "positions are none, and transformers' Nyströmformer always adds position "
      "embeddings"},

@@ -107,6 +107,10 @@ constexpr std::pair<const char*, void (*)(ModelConfig&)> every_option[] = {
        c.attention.kind = AttentionKind::linformer;
        c.attention.projected_length = 4;
      }},
+    {"kinds by layer",
+     [](ModelConfig& c) {
+       c.attention.layers = {{"1", AttentionKind::softmax}};
+     }},
     {"transformers", [](ModelConfig& c) { c.attention.semantics = Semantics::transformers; }},
 };
 

@@ -222,7 +222,8 @@ const BadCase bad_cases[] = {
      "num_labels: expected a whole number between 1 and 1000000, got 1000000000000"},
     {"BlockIsAnArray", R"({"nystrom": []})", "nystrom: expected an object, got an empty array"},
     {"BlockUnknownKey", R"({"nystrom": {"nrom": "pre"}})",
-     "nystrom.nrom: unknown key; known are attention, classifier_act, embed_dim, embedding_size, norm, "
+     "nystrom.nrom: unknown key; known are attention, classifier_act, embed_dim, embedding_size, "
+     "norm, "
      "pairs, pooling, position_offset, positions, sentence_order, transform_act"},
     {"BlockUnknownNorm", R"({"nystrom": {"norm": "layer"}})",
      "nystrom.norm: expected one of post, pre, got \"layer\""},
@@ -231,8 +232,13 @@ const BadCase bad_cases[] = {
     {"AttentionUnknownKey", R"({"nystrom": {"attention": {"landmarks": 3}}})",
      "nystrom.attention.landmarks: unknown key; known are bucket_size, conv_kernel_size, inverse, "
      "inverse_iterations, kind, "
-     "landmark_source, num_features, num_hashes, num_landmarks, projected_length, "
+     "landmark_source, layers, num_features, num_hashes, num_landmarks, projected_length, "
      "projection_sharing, random_seed, semantics"},
+    {"AttentionKindOfLayers", R"({"nystrom": {"attention": {"layers": {"0": "sofmax"}}}})",
+     "nystrom.attention.layers.0: expected one of nystrom, softmax, double_softmax, linear, "
+     "performer, linformer, reformer, got \"sofmax\""},
+    {"AttentionLayersList", R"({"nystrom": {"attention": {"layers": [0]}}})",
+     "nystrom.attention.layers: expected an object, got an array"},
     {"AttentionRange", R"({"nystrom": {"attention": {"inverse_iterations": -1}}})",
      "nystrom.attention.inverse_iterations: expected a whole number between 0 and 1000, got -1"},
     {"EmbedDimRange", R"({"nystrom": {"embed_dim": 0}})",
@@ -286,6 +292,7 @@ ModelConfig unusual() {
   config.classifier_act = Activation::gelu;
   config.embed_dim = 5;
   config.attention = {AttentionKind::softmax,
+                      {{"0-1", AttentionKind::linear}},
                       Semantics::nystrom,
                       12,
                       LandmarkSource::keys,
@@ -311,6 +318,7 @@ TEST(HfConfig, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(got.classifier_act, Activation::gelu);
   EXPECT_EQ(got.layer_norm_eps, written.layer_norm_eps);
   EXPECT_EQ(got.attention.conv_kernel_size, std::nullopt);
+  EXPECT_EQ(got.attention.layers, written.attention.layers);
   EXPECT_EQ(got.attention.inverse, Inverse::exact);
   EXPECT_EQ(got.attention.inverse_iterations, 9);
   EXPECT_EQ(got.segment_means_seq_len, 48);
@@ -348,6 +356,16 @@ const TypeCase types[] = {
      [](ModelConfig& c) { as_transformers(c), c.attention.landmark_source = LandmarkSource::keys; },
      "nystrom"},
     {"Linear", [](ModelConfig& c) { c.attention.kind = AttentionKind::linear; }, "nystrom"},
+    {"KindsByLayer",
+     [](ModelConfig& c) {
+       c.attention.layers = {{"0-3", AttentionKind::softmax}};
+     },
+     "nystrom"},
+    {"ExactAttentionInEveryLayer",
+     [](ModelConfig& c) {
+       c.attention.layers = {{"0-11", AttentionKind::softmax}};
+     },
+     "nystromformer"},
     {"PreNorm",
      [](ModelConfig& c) { c.attention.kind = AttentionKind::softmax, c.norm = Norm::pre; },
      "nystrom"},

@@ -6,6 +6,7 @@
 #include "core/check.h"
 #include "tests/support/errors.h"
 #include "train/loop/train_step.h"
+#include "train/plan/step_flops.h"
 
 namespace nystrom::testing {
 namespace {
@@ -16,11 +17,13 @@ struct Case {
   DType dtype;
   bool checkpointing;
   OptimizerKind optimizer;
+  LayerKinds layers = {};
 };
 
 RunConfig config_of(const Case& c) {
   RunConfig config;
   config.model.attention.kind = c.kind;
+  config.model.attention.layers = c.layers;
   config.model.attention.num_landmarks = 16;
   config.model.attention.conv_kernel_size = 5;
   config.model.attention.projected_length = 16;
@@ -80,7 +83,13 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"nystrom_bf16", AttentionKind::nystrom, DType::bf16, false, OptimizerKind::adamw},
         Case{"checkpointing", AttentionKind::nystrom, DType::f32, true, OptimizerKind::adamw},
         Case{"softmax_lamb", AttentionKind::softmax, DType::f32, false, OptimizerKind::lamb},
-        Case{"linformer_f64", AttentionKind::linformer, DType::f64, false, OptimizerKind::adamw}),
+        Case{"linformer_f64", AttentionKind::linformer, DType::f64, false, OptimizerKind::adamw},
+        Case{"mixed_f32",
+             AttentionKind::nystrom,
+             DType::f32,
+             false,
+             OptimizerKind::adamw,
+             {{"0-1", AttentionKind::softmax}, {"5", AttentionKind::reformer}}}),
     [](const auto& test) { return test.param.name; });
 
 MemoryPlan simple_plan() {
@@ -149,6 +158,18 @@ TEST(StepTime, OfAConfiguration) {
   const MemoryPlan ordered = plan_memory(config, 4);
   EXPECT_EQ(ordered.reduced, exact.reduced);
   EXPECT_EQ(ordered.last_backward, 0);
+}
+
+TEST(StepFlops, AreTheSumOverTheKindsOfLayers) {
+  const auto flops = [](AttentionKind kind, const LayerKinds& layers) {
+    const Case run{"", kind, DType::f32, false, OptimizerKind::adamw, layers};
+    return step_flops(config_of(run).model, 5, 128, 0.15).layers;
+  };
+  const double nystrom = flops(AttentionKind::nystrom, {}),
+               softmax = flops(AttentionKind::softmax, {});
+  EXPECT_NE(nystrom, softmax);
+  EXPECT_NEAR(flops(AttentionKind::nystrom, {{"0-1", AttentionKind::softmax}}),
+              (4 * nystrom + 2 * softmax) / 6, 1e-9 * nystrom);
 }
 
 TEST(MemoryPlan, ZeroSpreadsMomentsAndMasters) {

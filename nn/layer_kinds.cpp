@@ -1,0 +1,98 @@
+#include "nn/layer_kinds.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/base/printable.h"
+
+namespace nystrom {
+namespace {
+
+std::optional<std::int64_t> parse_layer(std::string_view text) {
+  constexpr std::size_t max_digits = 9;
+  std::int64_t layer = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), layer);
+  const bool whole = error == std::errc() && end == text.data() + text.size() && text[0] != '-';
+  return whole && text.size() <= max_digits ? std::optional(layer) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<LayerRange> parse_layer_range(std::string_view text) {
+  const std::size_t dash = text.find('-');
+  const auto first = parse_layer(text.substr(0, dash)),
+             last = dash == text.npos ? first : parse_layer(text.substr(dash + 1));
+  if (!first || !last || *last < *first) return std::nullopt;
+  return LayerRange{*first, *last};
+}
+
+AttentionKind ModelConfig::kind_of(std::int64_t layer) const {
+  for (const auto& [text, kind] : attention.layers) {
+    const auto range = parse_layer_range(text);
+    if (range && range->first <= layer && layer <= range->last) return kind;
+  }
+  return attention.kind;
+}
+
+bool ModelConfig::has_kind(AttentionKind kind) const {
+  std::int64_t named = 0;
+  for (const auto& [text, each] : attention.layers) {
+    const auto range = parse_layer_range(text);
+    if (!range) continue;
+    if (each == kind) return true;
+    named += range->last - range->first + 1;
+  }
+  return kind == attention.kind && (named == 0 || named < num_hidden_layers);
+}
+
+bool ModelConfig::has_only(AttentionKind kind) const {
+  return std::ranges::all_of(enum_names(kind), [&](const auto& each) {
+    return has_kind(each.value) == (each.value == kind);
+  });
+}
+
+ModelConfig ModelConfig::of_layer(std::int64_t layer) const {
+  ModelConfig config = *this;
+  config.attention.kind = kind_of(layer);
+  config.attention.layers.clear();
+  return config;
+}
+
+Problems layer_problems(const ModelConfig& config) {
+  Problems found;
+  const auto add = [&](const std::string& text, const std::string& reason) {
+    found.push_back({{"attention.layers", "num_hidden_layers"},
+                     fmt::format("attention.layers '{}' {}", printable(text, 40), reason)});
+  };
+  const LayerKinds& layers = config.attention.layers;
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::string& text = layers[i].first;
+    const auto range = parse_layer_range(text);
+    if (!range) {
+      add(text, "names no layers; expected a layer or a range, such as 11 or 0-3");
+      continue;
+    }
+    if (range->last >= config.num_hidden_layers) {
+      add(text, fmt::format("exceeds num_hidden_layers {}, whose layers count from 0; lower it",
+                            config.num_hidden_layers));
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      const auto other = parse_layer_range(layers[j].first);
+      if (!other || other->last < range->first || range->last < other->first) continue;
+      add(text, fmt::format("and '{}' both name layer {}; name each layer once",
+                            printable(layers[j].first, 40), std::max(range->first, other->first)));
+    }
+  }
+  return found;
+}
+
+std::string describe_kinds(const ModelConfig& config) {
+  std::string layers;
+  for (const auto& [text, kind] : config.attention.layers)
+    layers += fmt::format("{}{}: {}", layers.empty() ? "" : ", ", text, enum_name(kind));
+  return enum_name(config.attention.kind) + (layers.empty() ? "" : " (layers " + layers + ")");
+}
+
+}  // namespace nystrom

@@ -1,0 +1,179 @@
+// nystrom convert: write a model with exact attention, such as a BERT folder, as a Nyström encoder.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include "core/base/new_folder.h"
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "data/text/text.h"
+#include "nn/layer_kinds.h"
+#include "train/cli/commands.h"
+#include "train/export/conversion_study.h"
+#include "train/export/convert.h"
+#include "train/finetune/task_settings.h"
+#include "train/logging/progress.h"
+#include "train/logging/scratch_folder.h"
+#include "train/logging/stop_signals.h"
+#include "train/pretrain/corpus.h"
+#include "train/pretrain/text_record.h"
+
+namespace nystrom {
+namespace {
+
+struct ConvertCommand {
+  CommonOptions common;
+  std::string model, folder, positions = "tile";
+  std::vector<std::string> text;
+  bool json = false;
+  ConvertOptions convert;
+};
+
+/// Compares both models on the files of --text.
+ConversionStudy measure(const ConvertCommand& options, const ModelFolder& source,
+                        const Model& converted, const std::vector<std::string>& overrides,
+                        Log& log) {
+  const StopSignals stop;
+  const auto stop_if_asked = [&] {
+    if (stop.requested()) throw Interrupted("stopped; nothing was written");
+  };
+  const std::vector<std::filesystem::path> files = match_files(options.text);
+  const RunConfig config = masked_lm_settings(source, overrides);
+  const auto tokenizer = open_masked_lm_tokenizer(source);
+  const auto parent = load_model(source.path, source.config, DType::f32, StoreMode::inference);
+  const ScratchFolder scratch;
+  auto tokens = tokenize(files, config.data.documents, *tokenizer, scratch.path() / "tokens", log,
+                         [&](std::int64_t) {
+                           stop_if_asked();
+                           return true;
+                         });
+  report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
+  const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
+  std::optional<Progress> bar;
+  return study_conversion(*parent, converted, samples, [&](std::int64_t done, std::int64_t total) {
+    stop_if_asked();
+    if (!bar) bar.emplace("sequence", 0, total, log);
+    bar->update(done, "", done == total);
+  });
+}
+
+std::string advice(const LayerError& layer) {
+  const auto landmarks = layer.advised_landmarks();
+  return landmarks ? std::to_string(*landmarks) : enum_name(AttentionKind::softmax);
+}
+
+void print(const ConversionStudy& study, const ModelConfig& config) {
+  fmt::print("\nmasked-LM loss of {} tokens\n{:<20}{:>8.4f}\n{:<20}{:>8.4f}\n", study.parent.tokens,
+             "parent, exact", study.parent.loss, "converted", study.converted.loss);
+  fmt::print("\nrelative error of the attention's output, {} sequences of up to {} tokens\n",
+             study.sequences, study.sequence_length);
+  std::string head = fmt::format("{:<8}{:<10}", "layer", "kind");
+  for (const std::int64_t m : compared_landmarks) head += fmt::format("{:>8}", m);
+  fmt::print("{}  {:>8}\n", head, "advice");
+  for (std::size_t i = 0; i < study.layers.size(); ++i) {
+    std::string line =
+        fmt::format("{:<8}{:<10}", i, enum_name(config.kind_of(static_cast<std::int64_t>(i))));
+    for (const double error : study.layers[i].errors) line += fmt::format("{:>8.3f}", error);
+    fmt::print("{}  {:>8}\n", line, advice(study.layers[i]));
+  }
+  fmt::print(
+      "advice: the fewest of these landmarks with an error of at most {}, else exact attention "
+      "(--keep-exact)\n",
+      advised_error);
+}
+
+nlohmann::ordered_json json_of(const ConversionStudy& study) {
+  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
+  for (const LayerError& layer : study.layers)
+    layers.push_back({{"errors", layer.errors}, {"advice", advice(layer)}});
+  return {{"tokens", study.parent.tokens},
+          {"parent_loss", study.parent.loss},
+          {"converted_loss", study.converted.loss},
+          {"sequences", study.sequences},
+          {"sequence_length", study.sequence_length},
+          {"landmarks", compared_landmarks},
+          {"advised_error", advised_error},
+          {"layers", layers}};
+}
+
+void run(const ConvertCommand& options) {
+  options.common.apply();
+  Log log(options.common.quiet);
+  const SplitOverrides overrides(options.common.overrides, {"data", "masking", "seed"});
+  require_input(!options.text.empty() || overrides.run.empty(),
+                "--set {}: says how --text is read; give --text, or leave it out",
+                printable(fmt::format("{}", fmt::join(overrides.run, " ")), 80));
+  const ModelFolder source = open_model_folder(options.model, overrides.model, log);
+  ConvertOptions convert = options.convert;
+  convert.positions = value_named<NewPositions>(options.positions);
+  require_empty_target(options.folder);  // before the weights are read
+  const auto model = convert_model(source, convert);
+  const ModelConfig& config = model->config();
+  std::optional<ConversionStudy> study;
+  if (!options.text.empty()) study = measure(options, source, *model, overrides.run, log);
+  write_model_folder(source, *model, config.segment_means_seq_len, options.folder, log);
+  if (options.json) {
+    nlohmann::ordered_json result = {{"attention", describe_kinds(config)},
+                                     {"landmarks", config.attention.num_landmarks},
+                                     {"convolution", *config.attention.conv_kernel_size},
+                                     {"positions", config.max_position_embeddings},
+                                     {"parameters", model->parameters().count()}};
+    if (study) result["text"] = json_of(*study);
+    fmt::print("{}\n", result.dump());
+    return;
+  }
+  fmt::print(
+      "{}: attention {}, {} landmarks, convolution of {} taps, {} positions, {} parameters; train "
+      "on with model.from before use\n",
+      printable_path(options.folder), describe_kinds(config), config.attention.num_landmarks,
+      *config.attention.conv_kernel_size, config.max_position_embeddings,
+      model->parameters().count());
+  if (study) print(*study, config);
+}
+
+}  // namespace
+
+Command add_convert_command(CLI::App& app) {
+  auto options = std::make_shared<ConvertCommand>();
+  auto* command = app.add_subcommand(
+      "convert", "Write a model with exact attention, such as a BERT folder, as a Nyström encoder");
+  command->footer(
+      "All weights are kept. The convolution starts at 0 and adds nothing until it is learned. Go "
+      "on with model.from in the YAML\n"
+      "file of a pretraining or fine-tuning run. With --text the masked-LM loss before and after "
+      "is printed, and how many landmarks\n"
+      "each layer needs; the text is cut and masked as nystrom evaluate does.\n\n"
+      "Examples:\n  nystrom convert bert-base longer --landmarks 64 --length 4096 --text "
+      "heldout.txt\n"
+      "  nystrom convert bert-base longer --keep-exact 0,10-11");
+  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
+      ->required();
+  command->add_option("DIR", options->folder, "folder to write; must be new or empty")->required();
+  command->add_option("--landmarks", options->convert.landmarks, "landmarks per head")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  command
+      ->add_option("--conv", options->convert.conv,
+                   "taps of the convolution, odd; default: the model's own, else 33")
+      ->check(CLI::Range(1, 1 << 16));
+  command
+      ->add_option("--length", options->convert.length,
+                   "positions of the new model; default: as many as before")
+      ->check(CLI::Range(1, 1 << 24));
+  command
+      ->add_option("--positions", options->positions,
+                   "tile: new positions repeat the trained ones; interpolate: these are stretched")
+      ->check(CLI::IsMember({"tile", "interpolate"}))
+      ->capture_default_str();
+  command->add_option("--keep-exact", options->convert.keep_exact,
+                      "layers that keep exact attention, from 0: 0,10-11");
+  command->add_option("--text", options->text,
+                      "text files to compare the model before and after on: paths and patterns");
+  command->add_flag("--json", options->json, "print one JSON object");
+  options->common.add_to(*command, {.device = false});
+  return {command, [options] { run(*options); }};
+}
+
+}  // namespace nystrom
