@@ -301,7 +301,9 @@ std::vector<OpCase> other_cases() {
        }},
       {"cross_entropy_of_an_intermediate",
        {{3, 7}},
-       [](const Vars& v) { return cross_entropy(tanh(v[0]), int_tensor({0, 6, 1}, {3})); }},
+       [](const Vars& v) {
+         return cross_entropy(tanh(v[0]), int_tensor({0, 6, 1}, {3}));
+       }},
       {"mean_squared_error",
        {{3, 4}},
        [](const Vars& v) {
