@@ -170,9 +170,8 @@ void run_model(const ModelOptions& options) {
     const RunConfig config = masked_lm_settings(folder, overrides.run);
     const auto tokenizer = open_masked_lm_tokenizer(folder);
     const ScratchFolder scratch;
-    auto tokens = tokenize(match_files(options.text), config.data.documents, *tokenizer,
-                           scratch.path() / "tokens", log, [](std::int64_t) { return true; });
-    report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
+    auto tokens = tokenize_text_option(match_files(options.text), config, *tokenizer,
+                                       scratch.path() / "tokens", log, [] {});
     const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
     std::optional<StudyBar> bar;
     study = study_of(measure_model(folder, samples, options.sequences,

@@ -44,12 +44,8 @@ ConversionStudy measure(const ConvertCommand& options, const ModelFolder& source
   const auto tokenizer = open_masked_lm_tokenizer(source);
   const auto parent = load_model(source.path, source.config, DType::f32, StoreMode::inference);
   const ScratchFolder scratch;
-  auto tokens = tokenize(files, config.data.documents, *tokenizer, scratch.path() / "tokens", log,
-                         [&](std::int64_t) {
-                           stop_if_asked();
-                           return true;
-                         });
-  report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
+  auto tokens = tokenize_text_option(files, config, *tokenizer, scratch.path() / "tokens", log,
+                                     stop_if_asked);
   const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);
   std::optional<Progress> bar;
   return study_conversion(*parent, converted, samples, [&](std::int64_t done, std::int64_t total) {

@@ -51,12 +51,8 @@ Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder,
     if (stop.requested()) throw Interrupted("stopped; nothing was kept");
   };
   const ScratchFolder scratch;
-  auto tokens = tokenize(files, config.data.documents, *tokenizer, scratch.path() / "tokens", log,
-                         [&](std::int64_t) {
-                           stop_if_asked();
-                           return true;
-                         });
-  report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
+  auto tokens = tokenize_text_option(files, config, *tokenizer, scratch.path() / "tokens", log,
+                                     stop_if_asked);
   communicator.require_same_files("--text",
                                   file_checksum(scratch.path() / "tokens" / "index.json"));
   const MaskedSamples samples = masked_samples(std::move(tokens), *tokenizer, config);

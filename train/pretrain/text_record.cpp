@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/check.h"
+#include "train/pretrain/corpus.h"
 
 namespace nystrom {
 namespace {
@@ -74,6 +75,18 @@ void report_unreadable(const std::string& source, const TextStatistics& statisti
                 "{}: {:.1f} % of its bytes cannot be read as text, data.max_unreadable allows "
                 "{:g} %; convert the files as the warning says, or set data.max_unreadable={:.2g}",
                 source, 100 * share, 100 * limit, std::ceil(100 * share) / 100);
+}
+
+std::shared_ptr<const TokenDataset> tokenize_text_option(
+    const std::vector<std::filesystem::path>& files, const RunConfig& config,
+    const Tokenizer& tokenizer, const std::filesystem::path& folder, Log& log,
+    const std::function<void()>& check) {
+  auto tokens = tokenize(files, config.data.documents, tokenizer, folder, log, [&](std::int64_t) {
+    check();
+    return true;
+  });
+  report_unreadable("--text", text_statistics(*tokens), config.data.max_unreadable, log);
+  return tokens;
 }
 
 }  // namespace nystrom

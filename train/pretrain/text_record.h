@@ -1,10 +1,15 @@
 // The text that a data set came from: its statistics in the data set, and what was left out of it.
 #pragma once
 
+#include <filesystem>
+#include <functional>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "data/shards/shards.h"
 #include "data/text/text.h"
+#include "data/tokenizers/tokenizer.h"
 #include "train/config/config.h"
 #include "train/logging/log.h"
 
@@ -22,5 +27,13 @@ TextStatistics text_statistics(const TokenDataset& dataset);
 /// InputError when their share of the bytes is above `limit` (data.max_unreadable).
 void report_unreadable(const std::string& source, const TextStatistics& statistics, double limit,
                        Log& log);
+
+/// Tokenizes the files of --text, as data.documents says, into a data set at `folder`, and warns of
+/// what cannot be read as text (report_unreadable). `check` is called before each document; it may
+/// throw, to stop.
+std::shared_ptr<const TokenDataset> tokenize_text_option(
+    const std::vector<std::filesystem::path>& files, const RunConfig& config,
+    const Tokenizer& tokenizer, const std::filesystem::path& folder, Log& log,
+    const std::function<void()>& check);
 
 }  // namespace nystrom
