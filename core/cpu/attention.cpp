@@ -192,16 +192,16 @@ struct Rows {
 template <class T>
 struct BackwardScratch {
   using A = SumOf<T>;
-  Rows<T> q, dout, k, v, weights, dscores;
-  Scratch<T> kt, vt;
+  Rows<T> q, dout, k, weights, dscores;
+  Scratch<T> v, kt, vt;
   Scratch<A> p, dp, dq, dk, dv, inner;
   BackwardScratch(std::int64_t queries, std::int64_t d, std::int64_t width)
       : q(queries, d),
         dout(queries, width),
         k(block, d),
-        v(block, width),
         weights(block, block),
         dscores(block, block),
+        v(block * operands<T>(width)),
         kt(block * operands<T>(d)),
         vt(block * operands<T>(width)),
         p(block * block),
@@ -272,9 +272,9 @@ void backward_head(const CView& q, const CView& k, const CView& v, Keys<SumOf<T>
     std::fill_n(s.dv.get(), all * width, A(0));
     if (count > 0 && any_valid(valid, j, count)) {
       const T* k_rows = s.k.load(k, index, valid, j, count);
-      load_rows<T>(v, head_of(v, index), valid, j, count, s.v.in_order.get());
+      load_rows<T>(v, head_of(v, index), valid, j, count, s.v.get());
       transpose_block(s.k.in_order.get(), count, d_operands, d_operands, s.kt.get(), block);
-      transpose_block(s.v.in_order.get(), count, width_operands, width_operands, s.vt.get(), block);
+      transpose_block(s.v.get(), count, width_operands, width_operands, s.vt.get(), block);
       const std::int64_t columns = whole_vectors<A>(count), row = operands<T>(block);
       for (std::int64_t first = 0; first < queries; first += block) {
         const std::int64_t rows = smaller(block, queries - first), summed = operands<T>(rows);

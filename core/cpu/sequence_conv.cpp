@@ -143,15 +143,14 @@ void sequence_conv_grad(CView x, CView w, CView mask, CView dy, View dx, View dw
           std::fill_n(rows.get(), length * width, T{});
           for (std::int64_t i = begin; i < end; ++i) {
             const std::int64_t b = i / heads, h = i % heads;
-            load_after_halo<T>(dy, nullptr, b, h, k / 2, rows.get());
-            convolve<T>(toeplitz.fill(w, h, true), k,
-                        interleave<T>(rows.get(), length, d, other.get()), b, h,
-                        valid_rows(mask, b), out.get(), dx);
             load_after_halo<T>(x, valid_rows(mask, b), b, h, k / 2, rows.get());
             transpose_block(rows.get(), length, width, width, other.get(), length);
             load_after_halo<T>(dy, nullptr, b, h, k / 2, rows.get());
             tap_gradient<T>(rows.get() + k / 2 * width, other.get(), length, n, d, k,
                             products.get(), taps.get() + i * k);
+            convolve<T>(toeplitz.fill(w, h, true), k,
+                        interleave<T>(rows.get(), length, d, other.get()), b, h,
+                        valid_rows(mask, b), out.get(), dx);
           }
         });
         for (std::int64_t i = 0; i < x.shape[0] * heads * k; ++i)
