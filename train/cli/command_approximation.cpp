@@ -15,7 +15,6 @@
 #include "train/logging/progress.h"
 #include "train/logging/scratch_folder.h"
 #include "train/logging/stop_signals.h"
-#include "train/pretrain/corpus.h"
 #include "train/pretrain/evaluation.h"
 #include "train/pretrain/text_record.h"
 #include "train/report/approximation_cost.h"
