@@ -8,12 +8,6 @@ namespace nystrom {
 
 using Json = nlohmann::ordered_json;
 
-std::span<const EnumName<SentencePooling>> enum_names(SentencePooling) {
-  static constexpr EnumName<SentencePooling> names[] = {{SentencePooling::mean, "mean"},
-                                                        {SentencePooling::cls, "cls"}};
-  return names;
-}
-
 void write_sentence_transformers(const std::filesystem::path& folder, SentencePooling pooling,
                                  std::int64_t width, std::int64_t longest) {
   const auto write = [&](const char* name, const Json& json) {

@@ -3,19 +3,10 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <span>
 
-#include "core/base/fields.h"
+#include "nn/model_config.h"
 
 namespace nystrom {
-
-/// How the hidden states of a text become one vector.
-enum class SentencePooling {
-  mean,  ///< their mean over the tokens
-  cls,   ///< that of the first token
-};
-
-std::span<const EnumName<SentencePooling>> enum_names(SentencePooling);
 
 /// Writes modules.json, 1_Pooling/config.json, sentence_bert_config.json and
 /// config_sentence_transformers.json into `folder`. `width`: of a hidden state. `longest`: the
