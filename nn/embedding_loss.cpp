@@ -137,9 +137,8 @@ Var angle_similarities(const Var& a, const Var& b) {
 
 Var triplet(const EmbeddingLossOptions& options, const std::vector<Var>& columns) {
   const auto distance = [&](const Var& other) {
-    return options.triplet_distance == TripletDistance::euclidean
-               ? row_norms(columns[0] - other)
-               : 1.0 + -cosines(columns[0], other);
+    return options.triplet_distance == TripletDistance::euclidean ? row_norms(columns[0] - other)
+                                                                  : -cosines(columns[0], other) + 1;
   };
   return mean(relu(distance(columns[1]) - distance(columns[2]) + options.triplet_margin));
 }

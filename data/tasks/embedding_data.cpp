@@ -1,5 +1,6 @@
 #include "data/tasks/embedding_data.h"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 

@@ -15,7 +15,7 @@
 #include "data/tasks/task_config.h"
 #include "data/text/text.h"
 #include "data/tokenizers/builtin_tokenizer.h"
-#include "nn/embedding_loss.h"
+#include "nn/embedding_loss_options.h"
 #include "nn/model_config.h"
 #include "train/optim/options.h"
 

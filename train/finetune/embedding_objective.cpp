@@ -7,6 +7,7 @@
 #include "core/base/checksum.h"
 #include "core/check.h"
 #include "data/tasks/task_metrics.h"
+#include "nn/embedding_loss.h"
 
 namespace nystrom {
 namespace {
