@@ -86,7 +86,7 @@ def main() -> None:
         }
     path = FIXTURES / "embedding_losses.json"
     document = {"samples": SAMPLES, "width": WIDTH, "cases": cases}
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    path.write_text(json.dumps(document) + "\n")
 
 
 if __name__ == "__main__":
