@@ -70,7 +70,7 @@ TEST_P(EqualToSentenceTransformers, InValueAndGradients) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Losses, EqualToSentenceTransformers, ::testing::ValuesIn(cases()),
-                         [](const auto& info) { return std::string(info.param.name); });
+                         [](const auto& each) { return std::string(each.param.name); });
 
 Var vectors(const std::vector<double>& values, std::int64_t width) {
   return Var(Tensor::from(values, {std::ssize(values) / width, width}));
