@@ -80,7 +80,6 @@ EmbeddingDataset::EmbeddingDataset(const TaskConfig& task, const std::vector<std
   };
   for_each_example(task, patterns, Labelled::optional, skipped_, [&](const Example& example) {
     const TextRoles roles = roles_of(example);
-    if (roles == TextRoles::texts && is_blank(example.text)) return;  // between paragraphs
     if (samples_.empty()) roles_ = roles;
     if (roles != roles_)
       throw InputError(fmt::format("{}: has {}, the files before it {}; give files of one form",

@@ -178,12 +178,15 @@ class LineExamples : public ExampleReader {
  public:
   LineExamples(const TaskConfig& task, const std::filesystem::path& file)
       : words_(*task.kind == TaskKind::tokens),
+        skips_blank_lines_(*task.kind == TaskKind::embeddings),
         file_(std::make_shared<std::string>(printable_path(file))),
         lines_(file) {}
 
   std::optional<Example> next() override {
     std::string line;
-    if (!lines_.next(line)) return std::nullopt;
+    do {
+      if (!lines_.next(line)) return std::nullopt;
+    } while (skips_blank_lines_ && is_blank(line));
     Example example;
     example.file = file_;
     example.line = lines_.line();
@@ -199,6 +202,7 @@ class LineExamples : public ExampleReader {
 
  private:
   bool words_;
+  bool skips_blank_lines_;  // between paragraphs
   std::shared_ptr<const std::string> file_;
   LineReader lines_;
 };

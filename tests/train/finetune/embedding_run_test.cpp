@@ -175,11 +175,11 @@ TEST_F(EmbeddingTest, WrongInputsAreRefused) {
       "accuracy");
   set("text: query, pair: answer", "matryoshka_dimensions: [64]");
   expect_refused(
-      "run.yaml: embedding_loss.matryoshka_dimensions has 64, and vectors have 32 dimensions; "
+      "embedding_loss.matryoshka_dimensions has 64, and vectors have 32 dimensions; "
       "leave it out");
   set("text: query, negatives: [other]", "");
   expect_refused(
-      "run.yaml: task.columns.negatives is for tasks of kind embeddings with pairs; give "
+      "run.yaml:9:92: task.columns.negatives is for tasks of kind embeddings with pairs; give "
       "task.columns.pair, or leave it out");
   set("text: query, label: answer", "");
   write_bytes(folder_ / "train.tsv", "query\tanswer\na\tx\nb\tx\nc\ty\n");
