@@ -22,7 +22,7 @@ void EmbeddingFlags::add_to(CLI::App& command) {
                               "divide each vector by its length; default: as the model says");
   command.add_flag("--no-normalize", no_normalize, "leave vectors as they are")->excludes(on);
   add_dimensions_to(command);
-  command.add_option("--batch-size", batch_size, "texts computed at once; long ones fewer")
+  command.add_option("--batch", batch_size, "texts computed at once; long ones fewer")
       ->check(CLI::Range(1, 1 << 16))
       ->capture_default_str();
 }
