@@ -29,7 +29,7 @@ void require_finite(const Tensor& vectors, const fs::path& path, std::int64_t fi
 /// Where the rows of a binary file lie.
 struct StoredRows {
   VectorMatrix matrix;
-  std::int64_t begin = 0;
+  std::int64_t begin = 0, bytes = 0;
   std::string checksum{};  ///< empty if the file has none
 };
 
@@ -59,7 +59,9 @@ StoredRows rows_of_npy(const InputFile& file) {
     std::from_chars(digits.data(), digits.data() + digits.size(), value);
     return value;
   };
-  return {{number(2), number(3), number(1) == 2 ? DType::f16 : DType::f32}, 10 + length};
+  return {{number(2), number(3), number(1) == 2 ? DType::f16 : DType::f32},
+          10 + length,
+          file.size() - 10 - length};
 }
 
 StoredRows rows_of_safetensors(const InputFile& file) {
@@ -79,6 +81,7 @@ StoredRows rows_of_safetensors(const InputFile& file) {
                     stored_name(tensor.type), tensor.shape);
       return StoredRows{{tensor.shape[0], tensor.shape[1], f16 ? DType::f16 : DType::f32},
                         begin + tensor.begin,
+                        tensor.bytes(),
                         tensor.checksum};
     }
     throw InputError(fmt::format("has no tensor {}", vectors_tensor));
@@ -91,9 +94,11 @@ class BinaryReader : public VectorReader {
     const VectorMatrix& matrix = rows_.matrix;
     const std::string name = printable_path(file_.path());
     require_input(matrix.rows > 0 && matrix.width > 0, "{}: there are no vectors in it", name);
-    require_input(file_.size() - rows_.begin >= matrix.rows * matrix.row_bytes(),
-                  "{}: has {} bytes of vectors, expected {} of {} vectors", name,
-                  file_.size() - rows_.begin, matrix.rows * matrix.row_bytes(), matrix.rows);
+    // Divided: a hostile header's product could overflow.
+    require_input(
+        rows_.bytes % matrix.row_bytes() == 0 && rows_.bytes / matrix.row_bytes() == matrix.rows,
+        "{}: its {} bytes are not {} vectors of {} numbers", name, rows_.bytes, matrix.rows,
+        matrix.width);
   }
 
   std::optional<VectorBlock> next(std::int64_t rows) override {

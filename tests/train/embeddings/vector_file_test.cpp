@@ -160,7 +160,11 @@ TEST_F(VectorFileTest, DamageIsRefused) {
   const std::string name = (folder_ / "bad.npy").string();
   EXPECT_EQ(problem("bad.npy", "NUMPY"), name + ": is no npy file of format 1.0");
   EXPECT_EQ(problem("bad.npy", npy.substr(0, npy.size() - 1)),
-            name + ": has 59 bytes of vectors, expected 60 of 5 vectors");
+            name + ": its 59 bytes are not 5 vectors of 3 numbers");
+  std::string huge = npy;
+  huge.replace(huge.find("(5, 3), }"), 30, "(999999999999, 999999999), }  ");
+  EXPECT_EQ(problem("bad.npy", huge),
+            name + ": its 60 bytes are not 999999999999 vectors of 999999999 numbers");
   std::string f64 = npy;
   f64.replace(f64.find("<f4"), 3, "<f8");
   EXPECT_TRUE(
