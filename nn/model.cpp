@@ -46,6 +46,9 @@ Model::Model(const ModelConfig& config)
     case Head::multiple_choice: choice_.emplace(root, config_); break;
     case Head::none: break;
   }
+  if (config_.embedding.projection)
+    projection_.emplace(root / "embedding" / "projection", config_.hidden_size,
+                        *config_.embedding.projection);
 }
 
 struct Model::Pass {
@@ -130,6 +133,30 @@ ModelOutput Model::operator()(const ModelInput& input, const RunContext& run) co
     out.end_logits = reshape(slice(both, 2, 1, 2), {hidden.dim(0), hidden.dim(1)});
   }
   return out;
+}
+
+Var Model::sentence_vectors(const ModelInput& input, SentencePooling pooling,
+                            const RunContext& run) const {
+  require(!config_.embed_dim, "sentence_vectors needs a model of token ids, got one of features");
+  const bool first = pooling == SentencePooling::cls;
+  RunContext tokens_only = run;
+  tokens_only.logits_only = true;
+  const Pass pass(*this, input, tokens_only,
+                  first ? std::optional(first_positions(input.input_ids)) : std::nullopt);
+  const Var hidden = encoder_(pass.input, pass.rows, pass.run);
+  const auto mean_of_segments = [&](std::int64_t segments) {
+    return mean(segment_means(hidden, pass.rows.mask.valid(), segments), 1);
+  };
+  const auto pooled = [&] {
+    switch (pooling) {
+      case SentencePooling::cls: return cast(hidden, accumulate_dtype(hidden.dtype()));
+      case SentencePooling::mean: return mean_of_segments(1);
+      case SentencePooling::landmarks: return mean_of_segments(config_.attention.num_landmarks);
+    }
+    return Var();
+  };
+  const Var vectors = pooled();
+  return projection_ ? projection_->unrounded(cast(vectors, hidden.dtype())) : vectors;
 }
 
 Var Model::encode_for_masked_lm(const ModelInput& input, const RunContext& run,

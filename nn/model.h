@@ -50,6 +50,12 @@ class Model {
   Var masked_lm_logits(const ModelInput& input, const std::vector<std::int64_t>& positions,
                        const RunContext& run = {}) const;
 
+  /// One vector a row, in the accumulate type: the hidden states pooled as `options` say, projected
+  /// where the model has a projection, and not normalised: [b, vector_width]. A row without tokens
+  /// gives zeros before the projection (cls: its first position).
+  Var sentence_vectors(const ModelInput& input, SentencePooling pooling,
+                       const RunContext& run = {}) const;
+
   /// Mean cross-entropy of the masked tokens: labels [b, n] i64, with ignore_index at all other
   /// positions. The head runs on the masked positions only. `normaliser` is that of cross_entropy.
   MaskedLmOutput masked_lm(const ModelInput& input, const Tensor& labels, double normaliser,
@@ -75,6 +81,7 @@ class Model {
   std::optional<TokenClassificationHead> tokens_;
   std::optional<Linear> questions_;
   std::optional<MultipleChoiceHead> choice_;
+  std::optional<Linear> projection_;
 };
 
 }  // namespace nystrom

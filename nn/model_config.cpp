@@ -72,6 +72,13 @@ std::span<const EnumName<Pooling>> enum_names(Pooling) {
   return names;
 }
 
+std::span<const EnumName<SentencePooling>> enum_names(SentencePooling) {
+  static constexpr EnumName<SentencePooling> names[] = {{SentencePooling::mean, "mean"},
+                                                        {SentencePooling::cls, "cls"},
+                                                        {SentencePooling::landmarks, "landmarks"}};
+  return names;
+}
+
 std::span<const EnumName<Pairs>> enum_names(Pairs) {
   static constexpr EnumName<Pairs> names[] = {{Pairs::joined, "joined"}, {Pairs::towers, "towers"}};
   return names;
@@ -98,9 +105,11 @@ struct RangeCheck {
   template <class T>
   void operator()(const T&, const char*, const char*) {}  // no range
 
-  void operator()(AttentionConfig& attention, const char* name, const char*) {
-    RangeCheck inner{prefix + name + ".", found};
-    fields(inner, attention);
+  void operator()(AttentionConfig& section, const char* name, const char*) {
+    check_section(section, name);
+  }
+  void operator()(EmbeddingConfig& section, const char* name, const char*) {
+    check_section(section, name);
   }
 
   template <class T>
@@ -116,6 +125,12 @@ struct RangeCheck {
   void operator()(const std::optional<T>& value, const char* name, const char* help,
                   const Range& range) {
     if (value) (*this)(*value, name, help, range);
+  }
+
+  template <class T>
+  void check_section(T& section, const char* name) {
+    RangeCheck inner{prefix + name + ".", found};
+    fields(inner, section);
   }
 };
 

@@ -41,6 +41,9 @@ enum class Norm { post, pre };
 enum class Positions { absolute, skip_padding, none };
 /// The vector that a classification head reads: the first token's, or the mean of all.
 enum class Pooling { first, mean };
+/// The vector of a text: the mean of its tokens, the first token's, or the mean of its landmarks
+/// (the segment means of attention.num_landmarks segments).
+enum class SentencePooling { mean, cls, landmarks };
 /// The encoding of a pair of texts: as one sequence, or each by itself.
 enum class Pairs { joined, towers };
 /// The head on top of the encoder.
@@ -63,6 +66,7 @@ std::span<const EnumName<Activation>> enum_names(Activation);
 std::span<const EnumName<Norm>> enum_names(Norm);
 std::span<const EnumName<Positions>> enum_names(Positions);
 std::span<const EnumName<Pooling>> enum_names(Pooling);
+std::span<const EnumName<SentencePooling>> enum_names(SentencePooling);
 std::span<const EnumName<Pairs>> enum_names(Pairs);
 /// The names are Hugging Face's classes: "NystromformerForMaskedLM", …; none is
 /// "NystromformerModel".
@@ -120,6 +124,26 @@ void fields(V& v, AttentionConfig& c) {
     not_negative);
 }
 
+/// The options `model.embedding`: how a text becomes one vector.
+struct EmbeddingConfig {
+  SentencePooling pooling = SentencePooling::mean;
+  std::optional<std::int64_t> projection;
+  bool normalize = true;
+  std::string query_prompt, document_prompt;
+  bool operator==(const EmbeddingConfig&) const = default;
+};
+
+template <class V>
+void fields(V& v, EmbeddingConfig& c) {
+  v(c.pooling, "pooling",
+    "mean: the mean of the tokens' hidden states; cls: that of the first token; landmarks: the "
+    "mean of the means of attention.num_landmarks segments");
+  v(c.projection, "projection", "width of a linear layer behind it; null: none", at_least(1));
+  v(c.normalize, "normalize", "divide each vector by its length");
+  v(c.query_prompt, "query_prompt", "text put before each query (\"query: \")");
+  v(c.document_prompt, "document_prompt", "text put before each document (\"passage: \")");
+}
+
 /// The options `model`, and the properties that a model has from its checkpoint, task, tokenizer or
 /// data.
 struct ModelConfig {
@@ -143,6 +167,7 @@ struct ModelConfig {
   Pairs pairs = Pairs::joined;
   std::optional<std::int64_t> embed_dim;
   AttentionConfig attention;
+  EmbeddingConfig embedding;
 
   // No options of `model:`; the checkpoint, the task, the tokenizer or the data decide them.
   std::int64_t pad_token_id = 1;
@@ -189,6 +214,8 @@ struct ModelConfig {
   std::int64_t position_rows() const { return max_position_embeddings + position_offset; }
   /// The width of the embedding tables. Others than hidden_size are projected to it (ELECTRA).
   std::int64_t embedding_width() const { return embedding_size.value_or(hidden_size); }
+  /// The width of a text's vector.
+  std::int64_t vector_width() const { return embedding.projection.value_or(hidden_size); }
   /// The activation of the masked-LM head.
   Activation transform_activation() const { return transform_act.value_or(hidden_act); }
   /// The activation before the last layer of a head that reads one vector a sequence.
@@ -240,6 +267,7 @@ void fields(V& v, ModelConfig& c) {
   v(c.embed_dim, "embed_dim",
     "width of input features of the sequence block; null: the input is token ids", at_least(1));
   v(c.attention, "attention", "the attention block");
+  v(c.embedding, "embedding", "vectors of texts");
 }
 
 /// All reasons why a model of `config` cannot be built, one line each ("hidden_size 100 is not

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <cmath>
+
 #include "autograd/ops.h"
 #include "core/check.h"
 
@@ -45,6 +48,27 @@ Var sum(const Var& x, int axis) { return over_axis("sum", x, axis, 1); }
 Var mean(const Var& x) { return over_all("mean", x, one_over("mean", x.value().numel())); }
 Var mean(const Var& x, int axis) {
   return over_axis("mean", x, axis, one_over("mean", x.dim(axis)));
+}
+
+Var row_norms(const Var& x) {
+  constexpr double shortest = 1e-12;
+  const Shape rows = x.shape().without(-1);
+  // One number a row: the root is taken on the CPU, in f64.
+  std::vector<double> norms, inverses;
+  for (const double squares : sum(square(x.detach()), -1).value().to_doubles()) {
+    const double norm = std::sqrt(squares);
+    norms.push_back(std::max(norm, shortest));
+    inverses.push_back(norm < shortest ? 0 : 1 / norm);
+  }
+  const auto on_device = [&](const std::vector<double>& values, const Shape& shape) {
+    return Tensor::from(values, shape).cast(x.dtype()).to(x.value().device());
+  };
+  const Tensor inverse = on_device(inverses, rows.append(1));
+  return record("row_norms", on_device(norms, rows), {x},
+                [x = x.detach(), inverse](const Tensor& dy, Grads grads) {
+                  const Var slope = Var(dy.reshape(inverse.shape())) * Var(inverse);
+                  grads.add(0, (x * slope).value());
+                });
 }
 
 }  // namespace nystrom

@@ -114,7 +114,8 @@ std::vector<EncodedSample> TaskEncoder::encode(const Example& example,
     case TaskKind::tokens: encode_words(example, samples[0], counts); break;
     case TaskKind::choice: encode_choices(example, samples[0], counts); break;
     case TaskKind::questions: samples = encode_question(example, counts); break;
-    case TaskKind::features: break;
+    case TaskKind::features:
+    case TaskKind::embeddings: break;
   }
   if (samples[0].full_length > samples[0].length()) counts.truncated.add(example);
   if (has_blank_text(*task_.kind, example)) counts.blank.add(example);

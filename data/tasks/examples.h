@@ -32,12 +32,13 @@ struct Example {
   std::vector<std::uint8_t> pixels;
   /// The second text. Questions: the context. Choice: the beginning that all choices share.
   std::optional<std::string> pair;
-  std::vector<std::string> words;    ///< for tokens
-  std::vector<std::string> choices;  ///< choice: at least 2
+  std::vector<std::string> words;      ///< for tokens
+  std::vector<std::string> choices;    ///< choice: at least 2
+  std::vector<std::string> negatives;  ///< embeddings: texts unlike the first
   /// Classification: the label as in the file. Nothing if unlabelled.
   std::optional<std::string> label;
   std::vector<std::string> word_labels;  ///< tokens: one a word, or empty if unlabelled
-  std::optional<double> value;           ///< regression; finite
+  std::optional<double> value;           ///< regression, and embeddings of pairs; finite
   std::optional<std::int64_t> choice;    ///< choice: number of the right one, from 0
   /// Questions: all right answers. Empty: not answerable, or unlabelled.
   std::vector<Answer> answers;

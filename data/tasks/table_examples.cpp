@@ -43,7 +43,7 @@ class TableExamples : public ExampleReader {
   struct Columns {
     std::vector<WantedColumn> wanted;
     std::optional<std::size_t> text, pair, label, id;
-    std::vector<std::size_t> choices;
+    std::vector<std::size_t> choices, negatives;
     bool list_of_choices = false;
   };
 
@@ -61,11 +61,13 @@ class TableExamples : public ExampleReader {
                   *file_);
     places.text = want(*names.text, true, words);
     if (names.pair) places.pair = want(*names.pair, true);
-    if (labelled_ == Labelled::required) places.label = want(*names.label, true, words);
+    const bool scored = kind == TaskKind::embeddings && names.label;
+    if (labelled_ == Labelled::required || scored) places.label = want(*names.label, true, words);
     if (names.id) places.id = want(*names.id, true);
     places.list_of_choices = format == TaskFormat::jsonl && names.choices.size() == 1;
     for (const std::string& name : names.choices)
       places.choices.push_back(want(name, true, places.list_of_choices));
+    for (const std::string& name : names.negatives) places.negatives.push_back(want(name, true));
     return places;
   }
 
@@ -87,6 +89,8 @@ class TableExamples : public ExampleReader {
     example.text = std::move(*row.cells[*places_.text]);
     if (places_.pair) example.pair = std::move(row.cells[*places_.pair]);
     read_choices(row, example);
+    for (const std::size_t place : places_.negatives)
+      example.negatives.push_back(std::move(*row.cells[place]));
     if (!places_.label) return;
     std::string& label = *row.cells[*places_.label];
     if (label.empty())
@@ -119,6 +123,12 @@ class TableExamples : public ExampleReader {
     switch (*task_.kind) {
       case TaskKind::regression: example.value = number(label, example); break;
       case TaskKind::choice: example.choice = choice(label, example); break;
+      case TaskKind::embeddings:
+        if (example.pair)
+          example.value = number(label, example);
+        else
+          example.label = std::move(label);
+        break;
       default: example.label = std::move(label);
     }
   }
@@ -168,12 +178,15 @@ class LineExamples : public ExampleReader {
  public:
   LineExamples(const TaskConfig& task, const std::filesystem::path& file)
       : words_(*task.kind == TaskKind::tokens),
+        skips_blank_lines_(*task.kind == TaskKind::embeddings),
         file_(std::make_shared<std::string>(printable_path(file))),
         lines_(file) {}
 
   std::optional<Example> next() override {
     std::string line;
-    if (!lines_.next(line)) return std::nullopt;
+    do {
+      if (!lines_.next(line)) return std::nullopt;
+    } while (skips_blank_lines_ && is_blank(line));
     Example example;
     example.file = file_;
     example.line = lines_.line();
@@ -189,6 +202,7 @@ class LineExamples : public ExampleReader {
 
  private:
   bool words_;
+  bool skips_blank_lines_;  // between paragraphs
   std::shared_ptr<const std::string> file_;
   LineReader lines_;
 };

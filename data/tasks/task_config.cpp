@@ -19,7 +19,8 @@ std::span<const EnumName<TaskKind>> enum_names(TaskKind) {
                                                  {TaskKind::tokens, "tokens"},
                                                  {TaskKind::questions, "questions"},
                                                  {TaskKind::choice, "choice"},
-                                                 {TaskKind::features, "features"}};
+                                                 {TaskKind::features, "features"},
+                                                 {TaskKind::embeddings, "embeddings"}};
   return names;
 }
 
@@ -40,16 +41,22 @@ std::span<const EnumName<TaskFormat>> enum_names(TaskFormat) {
 
 std::span<const EnumName<TaskMetric>> enum_names(TaskMetric) {
   static constexpr EnumName<TaskMetric> names[] = {
-      {TaskMetric::accuracy, "accuracy"},      {TaskMetric::f1, "f1"},
-      {TaskMetric::f1_macro, "f1_macro"},      {TaskMetric::matthews, "matthews"},
-      {TaskMetric::pearson, "pearson"},        {TaskMetric::spearman, "spearman"},
-      {TaskMetric::exact_match, "exact_match"}};
+      {TaskMetric::accuracy, "accuracy"},       {TaskMetric::f1, "f1"},
+      {TaskMetric::f1_macro, "f1_macro"},       {TaskMetric::matthews, "matthews"},
+      {TaskMetric::pearson, "pearson"},         {TaskMetric::spearman, "spearman"},
+      {TaskMetric::exact_match, "exact_match"}, {TaskMetric::mrr, "mrr"}};
   return names;
 }
 
 std::span<const EnumName<TaskWindows>> enum_names(TaskWindows) {
   static constexpr EnumName<TaskWindows> names[] = {
       {TaskWindows::first, "first"}, {TaskWindows::mean, "mean"}, {TaskWindows::max, "max"}};
+  return names;
+}
+
+std::span<const EnumName<TaskViews>> enum_names(TaskViews) {
+  static constexpr EnumName<TaskViews> names[] = {{TaskViews::dropout, "dropout"},
+                                                  {TaskViews::crops, "crops"}};
   return names;
 }
 
@@ -168,6 +175,7 @@ void check_distinct_columns(const TaskConfig& task, Problems& found) {
   use("pair", columns.pair);
   use("label", columns.label);
   for (const std::string& choice : columns.choices) use("choices", choice);
+  for (const std::string& negative : columns.negatives) use("negatives", negative);
 }
 
 void check_columns(const TaskConfig& task, Problems& found) {
@@ -187,6 +195,7 @@ void check_columns(const TaskConfig& task, Problems& found) {
                                       {"id", columns.id}})
       if (value) numbered(name, *value);
     for (const std::string& column : columns.choices) numbered("choices", column);
+    for (const std::string& column : columns.negatives) numbered("negatives", column);
   }
   check_distinct_columns(task, found);
   const TaskKind kind = *task.kind;
@@ -200,6 +209,14 @@ void check_columns(const TaskConfig& task, Problems& found) {
         {{"task.columns.choices", "task.kind"},
          fmt::format("task.columns.choices is for tasks of kind choice; this one is of kind {}",
                      enum_name(kind))});
+  if (!columns.negatives.empty() && (kind != TaskKind::embeddings || !columns.pair))
+    found.push_back({{"task.columns.negatives", "task.columns.pair", "task.kind"},
+                     "task.columns.negatives is for tasks of kind embeddings with pairs; give "
+                     "task.columns.pair, or leave it out"});
+  if (!columns.negatives.empty() && columns.label)
+    found.push_back({{"task.columns.negatives", "task.columns.label"},
+                     "task.columns.negatives and task.columns.label exclude each other; a pair has "
+                     "a score or negatives"});
   if ((kind == TaskKind::tokens || kind == TaskKind::features) && columns.pair)
     found.push_back(
         {{"task.columns.pair", "task.kind"},
@@ -209,7 +226,7 @@ void check_columns(const TaskConfig& task, Problems& found) {
 void check_labels(const TaskConfig& task, Problems& found) {
   if (task.labels.empty()) return;
   const TaskKind kind = *task.kind;
-  if (kind == TaskKind::regression || kind == TaskKind::questions)
+  if (kind == TaskKind::regression || kind == TaskKind::questions || kind == TaskKind::embeddings)
     found.push_back({{"task.labels", "task.kind"},
                      fmt::format("task.labels: a task of kind {} has no labels", enum_name(kind))});
   if (task.labels.size() == 1)
@@ -249,7 +266,9 @@ TaskConfig resolve_task(TaskConfig task) {
     fill(task.bad_rows, recipe->bad_rows);
   }
   fill(task.header, true);
-  if (task.kind && *task.kind != TaskKind::features) fill(task.metric, metrics_of(*task.kind)[0]);
+  // The files of features and embeddings decide what can be measured.
+  const bool by_files = task.kind == TaskKind::features || task.kind == TaskKind::embeddings;
+  if (task.kind && !by_files) fill(task.metric, metrics_of(*task.kind)[0]);
   fill(task.bad_rows, BadRows::stop);
   fill(task.no_answer, false);
   return task;
@@ -260,7 +279,7 @@ TaskColumns named_columns(const TaskConfig& task) {
   TaskColumns columns = task.columns;
   if (!columns.text) columns.text = questions ? "question" : words ? "tokens" : "text";
   if (!columns.pair && questions) columns.pair = "context";
-  if (!columns.label) columns.label = words ? "tags" : "label";
+  if (!columns.label && task.kind != TaskKind::embeddings) columns.label = words ? "tags" : "label";
   return columns;
 }
 
@@ -278,8 +297,8 @@ Problems problems(const TaskConfig& given) {
   if (!given.kind && !recipe) {
     found.push_back(
         {{"task.kind", "task.recipe"},
-         "task.kind is missing; expected classification, regression, tokens, questions, choice or "
-         "features, or a task.recipe"});
+         "task.kind is missing; expected classification, regression, tokens, questions, choice, "
+         "features or embeddings, or a task.recipe"});
     return found;
   }
   if (recipe && given.kind && *given.kind != recipe->kind) {
@@ -334,6 +353,7 @@ std::vector<TaskFormat> formats_of(TaskKind kind) {
     case TaskKind::questions: return {squad, tsv, csv, jsonl};
     case TaskKind::choice: return {tsv, csv, jsonl};
     case TaskKind::features: return {hdf5};
+    case TaskKind::embeddings: return {tsv, csv, jsonl, lines, documents};
   }
   return {};
 }
@@ -351,6 +371,7 @@ std::vector<TaskMetric> metrics_of(TaskKind kind) {
     case TaskKind::questions: return {f1, exact_match};
     case TaskKind::choice: return {accuracy};
     case TaskKind::features: return {accuracy, f1, f1_macro, matthews, pearson, spearman};
+    case TaskKind::embeddings: return {spearman, pearson, mrr, accuracy};
   }
   return {};
 }

@@ -27,6 +27,8 @@ enum class TaskKind {
   choice,
   /// A label or a number for a sequence of feature vectors.
   features,
+  /// One vector a text, similar for similar texts.
+  embeddings,
 };
 
 /// The format of a file with examples.
@@ -59,7 +61,7 @@ enum class TaskFormat {
 };
 
 /// Metrics of predictions: data/tasks/task_metrics.h.
-enum class TaskMetric { accuracy, f1, f1_macro, matthews, pearson, spearman, exact_match };
+enum class TaskMetric { accuracy, f1, f1_macro, matthews, pearson, spearman, exact_match, mrr };
 
 /// The part of a long text that a model reads, and how several outputs become one.
 enum class TaskWindows {
@@ -71,6 +73,14 @@ enum class TaskWindows {
   max,
 };
 
+/// The two texts that one text becomes, where a task of kind embeddings has no pairs.
+enum class TaskViews {
+  /// The text twice, with other dropout (SimCSE; Gao et al., EMNLP 2021).
+  dropout,
+  /// Two random parts of it (Izacard et al., TMLR 2022).
+  crops,
+};
+
 /// The treatment of unreadable rows.
 enum class BadRows { stop, skip };
 
@@ -80,6 +90,7 @@ std::span<const EnumName<TaskFormat>> enum_names(TaskFormat);
 std::span<const EnumName<TaskMetric>> enum_names(TaskMetric);
 std::span<const EnumName<BadRows>> enum_names(BadRows);
 std::span<const EnumName<TaskWindows>> enum_names(TaskWindows);
+std::span<const EnumName<TaskViews>> enum_names(TaskViews);
 
 /// Names of columns, or numbers from 1 if files have no header. Null or empty: the task's recipe,
 /// kind and format decide.
@@ -89,6 +100,7 @@ struct TaskColumns {
   std::optional<std::string> label;
   std::optional<std::string> id;
   std::vector<std::string> choices;
+  std::vector<std::string> negatives;
 };
 
 template <class V>
@@ -97,11 +109,15 @@ void fields(V& v, TaskColumns& c) {
     "the text; questions: the question; choice: the beginning; tokens: the words. null: by the "
     "recipe or kind");
   v(c.pair, "pair",
-    "a second text; choice: how every continuation begins. null: by the recipe, or none");
-  v(c.label, "label", "the label; null: by the recipe or kind");
+    "a second text; choice: how every continuation begins; embeddings: a text like the first. "
+    "null: by the recipe, or none");
+  v(c.label, "label",
+    "the label; null: by the recipe or kind. embeddings: the similarity of a pair, or the label "
+    "that similar texts share; null: none");
   v(c.id, "id", "a name of the example, repeated in predictions; null: none");
   v(c.choices, "choices",
     "choice: the continuations, a column each; in JSON Lines one column alone may hold a list");
+  v(c.negatives, "negatives", "embeddings: texts unlike the first, a column each");
 }
 
 /// The options `task`.
@@ -117,6 +133,8 @@ struct TaskConfig {
   std::optional<TaskMetric> metric;
   std::optional<BadRows> bad_rows;
   TaskWindows windows = TaskWindows::first;
+  TaskViews views = TaskViews::dropout;
+  double max_score = 1;
   std::int64_t stride = 128;
   std::int64_t max_answer_length = 30;
   std::optional<bool> no_answer;
@@ -150,6 +168,12 @@ void fields(V& v, TaskConfig& c) {
   v(c.windows, "windows",
     "classification, regression: texts longer than data.sequence_length. first: their beginning "
     "alone is read; mean, max: all of it in windows, whose outputs' mean or largest counts");
+  v(c.views, "views",
+    "embeddings of single texts: dropout: the same text twice, with other dropout; crops: two "
+    "random parts of it");
+  v(c.max_score, "max_score",
+    "embeddings: the label of a pair of equal texts; labels are divided by it (5 for STS-B)",
+    positive);
   v(c.stride, "stride", "tokens that neighbouring windows of a long text or context share",
     not_negative);
   v(c.max_answer_length, "max_answer_length", "questions: most tokens of an answer", at_least(1));

@@ -32,7 +32,8 @@ TaskTarget target_of(TaskKind kind) {
     case TaskKind::tokens: return TaskTarget::word_classes;
     case TaskKind::questions: return TaskTarget::span;
     case TaskKind::choice: return TaskTarget::choice;
-    case TaskKind::features: break;
+    case TaskKind::features:
+    case TaskKind::embeddings: break;
   }
   return TaskTarget::none;
 }

@@ -27,20 +27,24 @@ void check(const TaskDataset* dataset, const TaskLoaderOptions& options) {
           options.padding.multiple);
 }
 
+/// The length of rows whose longest has `longest` tokens.
+std::int64_t padded_length(std::int64_t longest, const PaddingOptions& padding) {
+  longest = std::max<std::int64_t>(longest, 1);  // even if all texts are empty
+  const std::int64_t rounded =
+      (longest + padding.multiple - 1) / padding.multiple * padding.multiple;
+  const std::int64_t length = std::min(rounded, padding.sequence_length);
+  require(longest <= length, "task batch: {} tokens in a row of {}", longest, length);
+  return length;
+}
+
 /// Fills one batch.
 class BatchMaker {
  public:
   BatchMaker(const TaskDataset& dataset, std::span<const std::int64_t> samples,
              std::span<const std::int64_t> ids, const PaddingOptions& padding)
-      : data_(dataset), samples_(samples), ids_(ids) {
+      : data_(dataset), samples_(samples), ids_(ids), padding_(padding) {
     require(samples.size() == ids.size() && !samples.empty(), "task batch: {} samples with {} ids",
             samples.size(), ids.size());
-    std::int64_t longest = 1;  // at least 1, even if all texts are empty
-    for (const std::int64_t sample : samples) longest = std::max(longest, dataset.length(sample));
-    const std::int64_t rounded =
-        (longest + padding.multiple - 1) / padding.multiple * padding.multiple;
-    length_ = std::min(rounded, padding.sequence_length);
-    require(longest <= length_, "task batch: {} tokens in a row of {}", longest, length_);
     batch_.samples.assign(samples.begin(), samples.end());
     if (dataset.kind() != TaskKind::features)
       batch_.choices = static_cast<std::int64_t>(sample(0).rows.size());
@@ -48,12 +52,10 @@ class BatchMaker {
   }
 
   Batch make() {
-    batch_.input.attention_mask = filled({rows_, length_}, std::uint8_t{0});
     if (data_.kind() == TaskKind::features)
       fill_features();
     else
       fill_tokens();
-    if (batch_.tokens == rows_ * length_) batch_.input.attention_mask = Tensor();
     fill_sample_ids();
     if (std::ranges::all_of(samples_,
                             [&](std::int64_t sample) { return data_.sample(sample).labelled; }))
@@ -68,25 +70,22 @@ class BatchMaker {
   }
 
   void fill_tokens() {
-    batch_.input.input_ids = filled({rows_, length_}, std::int64_t{data_.pad_id()});
-    Tensor types = filled({rows_, length_}, std::int64_t{0});
-    bool any_type = false;
-    std::int64_t place = 0;
+    std::vector<const WrappedIds*> rows;
     for (std::int64_t i = 0; i < size(); ++i) {
       for (const WrappedIds& row : sample(i).rows) {
-        std::ranges::copy(row.ids, batch_.input.input_ids.data<std::int64_t>() + place);
-        std::ranges::copy(row.type_ids, types.data<std::int64_t>() + place);
-        std::fill_n(batch_.input.attention_mask.data<std::uint8_t>() + place, row.ids.size(),
-                    std::uint8_t{1});
-        any_type |= std::ranges::any_of(row.type_ids, [](std::int32_t type) { return type != 0; });
+        rows.push_back(&row);
         batch_.tokens += static_cast<std::int64_t>(row.ids.size());
-        place += length_;
       }
     }
-    if (any_type) batch_.input.token_type_ids = types;
+    batch_.input = padded_rows(rows, data_.pad_id(), padding_);
+    length_ = batch_.input.input_ids.dim(1);
   }
 
   void fill_features() {
+    std::int64_t longest = 0;
+    for (const std::int64_t sample : samples_) longest = std::max(longest, data_.length(sample));
+    length_ = padded_length(longest, padding_);
+    batch_.input.attention_mask = filled({rows_, length_}, std::uint8_t{0});
     const std::int64_t width = data_.width();
     batch_.input.features = filled({rows_, length_, width}, 0.0F);
     for (std::int64_t i = 0; i < size(); ++i) {
@@ -98,6 +97,7 @@ class BatchMaker {
                   std::uint8_t{1});
       batch_.tokens += steps;
     }
+    if (batch_.tokens == rows_ * length_) batch_.input.attention_mask = Tensor();
   }
 
   void fill_sample_ids() {
@@ -150,6 +150,7 @@ class BatchMaker {
 
   const TaskDataset& data_;
   std::span<const std::int64_t> samples_, ids_;
+  const PaddingOptions& padding_;
   std::int64_t length_ = 0, rows_ = 0;
   Batch batch_;
 };
@@ -162,6 +163,32 @@ std::int64_t targets_of(const TaskDataset& dataset, std::int64_t index) {
 }
 
 }  // namespace
+
+ModelInput padded_rows(std::span<const WrappedIds* const> rows, std::int32_t pad_id,
+                       const PaddingOptions& padding) {
+  std::size_t longest = 0, tokens = 0;
+  for (const WrappedIds* row : rows) {
+    longest = std::max(longest, row->ids.size());
+    tokens += row->ids.size();
+  }
+  const std::int64_t length = padded_length(static_cast<std::int64_t>(longest), padding);
+  const Shape shape{std::ssize(rows), length};
+  ModelInput input;
+  input.input_ids = filled(shape, std::int64_t{pad_id});
+  Tensor types = filled(shape, std::int64_t{0}), mask = filled(shape, std::uint8_t{0});
+  bool any_type = false;
+  std::int64_t place = 0;
+  for (const WrappedIds* row : rows) {
+    std::ranges::copy(row->ids, input.input_ids.data<std::int64_t>() + place);
+    std::ranges::copy(row->type_ids, types.data<std::int64_t>() + place);
+    std::fill_n(mask.data<std::uint8_t>() + place, row->ids.size(), std::uint8_t{1});
+    any_type |= std::ranges::any_of(row->type_ids, [](std::int32_t type) { return type != 0; });
+    place += length;
+  }
+  if (any_type) input.token_type_ids = types;
+  if (static_cast<std::int64_t>(tokens) < shape.numel()) input.attention_mask = mask;
+  return input;
+}
 
 Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples,
                       std::span<const std::int64_t> ids, const PaddingOptions& padding) {

@@ -21,6 +21,11 @@ struct PaddingOptions {
   std::int64_t sequence_length = 512;
 };
 
+/// Rows of tokens as the input of a model: padded at the end with `pad_id`. Mask and token types
+/// are undefined where they are not needed.
+ModelInput padded_rows(std::span<const WrappedIds* const> rows, std::int32_t pad_id,
+                       const PaddingOptions& padding);
+
 /// The batch of these samples with the given ids: Batch::sample_ids before choices.
 Batch make_task_batch(const TaskDataset& dataset, std::span<const std::int64_t> samples,
                       std::span<const std::int64_t> ids, const PaddingOptions& padding);

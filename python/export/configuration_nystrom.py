@@ -19,6 +19,7 @@ BLOCK = {
     "embed_dim": None,
     "sentence_order": False,
     "attention": {},
+    "embedding": {},  # of texts as vectors: read by nystrom and by sentence-transformers' files
 }
 ATTENTION = {
     "kind": "nystrom softmax double_softmax linear performer linformer reformer",

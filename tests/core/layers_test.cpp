@@ -46,15 +46,18 @@ const std::vector<Room>& rooms_of_train() {
       {"formats", {}},
       {"distributed", {}},
       {"checkpoint", {"logging", "optim", "config", "formats", "distributed"}},
+      {"embeddings", {"logging", "config", "formats", "distributed", "checkpoint"}},
       {"loop", {"logging", "optim", "config", "formats", "distributed", "checkpoint"}},
       {"pretrain", {"logging", "optim", "config", "formats", "distributed", "checkpoint", "loop"}},
-      {"finetune", {"logging", "optim", "config", "distributed", "checkpoint", "loop", "pretrain"}},
+      {"finetune",
+       {"logging", "optim", "config", "distributed", "checkpoint", "embeddings", "loop",
+        "pretrain"}},
       {"export", {"logging", "config", "formats", "checkpoint", "loop", "pretrain", "finetune"}},
       {"plan", {"optim", "config", "distributed", "loop"}},
       {"report", {"logging", "config", "checkpoint", "pretrain", "finetune"}},
       {"cli",
-       {"logging", "optim", "config", "formats", "distributed", "checkpoint", "loop", "pretrain",
-        "finetune", "export", "plan", "report"}},
+       {"logging", "optim", "config", "formats", "distributed", "checkpoint", "embeddings", "loop",
+        "pretrain", "finetune", "export", "plan", "report"}},
   };
   return all;
 }

@@ -1,12 +1,15 @@
-"""Compares sentence-transformers' vectors of an exported encoder with those of `nystrom forward`.
+"""Compares the vectors of `nystrom embed` with those of sentence-transformers for its export.
 
 usage: check_sentence_transformers.py [--program build/release/nystrom]
 
-Pretrains a small model, exports it with --sentence-transformers mean and cls, and encodes texts of
-unequal length in batches. The vectors must equal the mean of the hidden states that `nystrom
-forward` gives, or the first of them, within 1e-4 of the largest entry. The card's code must run."""
+Pretrains small models, one of them with a projection and prompts, exports each with
+--sentence-transformers (its own pooling, mean, cls), and encodes texts of unequal length in
+batches, as queries and as documents. All cosines must be within 1e-5 of 1: between `nystrom embed`,
+sentence-transformers, and what follows from the hidden states of `nystrom forward`. The card's code
+must run."""
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -16,27 +19,55 @@ os.environ["HF_MODULES_CACHE"] = tempfile.mkdtemp()  # where transformers copies
 
 import torch
 import transformers
-from check_export import (
-    LENGTH,
-    ROOT,
-    TEXTS,
-    TOLERANCE,
-    nystrom,
-    outputs_of_card,
-    run_forward,
-    train,
-)
+from check_export import LENGTH, NOVEL, ROOT, RUN, TEXTS, nystrom, outputs_of_card, run_forward
 from common import Checks
+from safetensors.torch import load_file
 from sentence_transformers import SentenceTransformer
 
 
-def expected(program, folder, tokenizer, pooling):
+TOLERANCE = 1e-5
+SHORT = [*TEXTS[:2], "old ships", "His hands were ragged and scarred."]
+VECTORS = {
+    "plain": [],
+    "projected": [
+        "--set=model.embedding.projection=24",
+        "--set=model.embedding.query_prompt='query: '",
+        "--set=model.embedding.document_prompt='passage: '",
+    ],
+}
+
+
+def train(program, folder, name):
+    config = folder / f"{name}.yaml"
+    options = {"folder": folder, "name": name, "kind": "nystrom", "conv": 33, "novel": NOVEL}
+    config.write_text(RUN.format(**options, length=LENGTH, landmarks=16))
+    nystrom(program, "pretrain", config, "--quiet", *VECTORS[name])
+    return folder / "runs" / name
+
+
+def expected(program, folder, tokenizer, pooling, prompt):
+    """Vectors from the hidden states of `nystrom forward`, not normalised."""
     vectors = []
-    for text in TEXTS:
-        inputs = tokenizer(text, truncation=True, max_length=LENGTH, return_tensors="pt")
+    for text in SHORT:
+        inputs = tokenizer(prompt + text, return_tensors="pt")
         hidden = run_forward(program, folder, inputs)["last_hidden_state"][0]
         vectors.append(hidden.mean(0) if pooling == "mean" else hidden[0])
-    return torch.stack(vectors)
+    vectors = torch.stack(vectors)
+    weights = load_file(folder / "model.safetensors")
+    if "embedding.projection.weight" in weights:
+        vectors = torch.nn.functional.linear(
+            vectors, weights["embedding.projection.weight"], weights["embedding.projection.bias"]
+        )
+    return vectors
+
+
+def embedded(program, folder, kind):
+    lines = nystrom(program, "embed", folder, *SHORT, "--quiet", "--prompt", kind).splitlines()
+    return torch.tensor([json.loads(line)["vector"] for line in lines])
+
+
+def worst_cosine(a, b):
+    return torch.nn.functional.cosine_similarity(a.double(), b.double()).min().item()
 
 
 def main():
@@ -49,20 +80,34 @@ def main():
     transformers.utils.logging.disable_progress_bar()
     with tempfile.TemporaryDirectory() as temporary:
         scratch = Path(temporary)
-        run = train(program, scratch, "run", "nystrom", 33)
-        for pooling in ("mean", "cls"):
-            folder = scratch / pooling
-            nystrom(program, "export", run, folder, "--sentence-transformers", pooling, "--quiet")
-            model = SentenceTransformer(str(folder), trust_remote_code=True, device="cpu")
-            ours = expected(program, folder, model.tokenizer, pooling)
-            theirs = model.encode(TEXTS, convert_to_tensor=True, batch_size=len(TEXTS))
-            worst = ((ours - theirs).abs().max() / ours.abs().max()).item()
-            check(
-                worst <= TOLERANCE and model.max_seq_length == LENGTH,
-                f"{pooling}: vectors of {len(TEXTS)} texts in one batch differ by {worst:.1e}",
-            )
-            similarities = outputs_of_card(folder)[-1]
-            check("tensor" in similarities, f"{pooling}: the card's code prints similarities")
+        for name in VECTORS:
+            run = train(program, scratch, name)
+            for pooling in ("own", "mean", "cls"):
+                folder = scratch / f"{name}-{pooling}"
+                nystrom(
+                    program, "export", run, folder, "--sentence-transformers", pooling, "--quiet"
+                )
+                model = SentenceTransformer(str(folder), trust_remote_code=True, device="cpu")
+                check(model.max_seq_length == LENGTH, f"{name}, {pooling}: reads {LENGTH} tokens")
+                for kind in ("query", "document"):
+                    prompt = model.prompts.get(kind) or ""
+                    check(bool(prompt) == (name == "projected"), f"{name}: {kind} prompt {prompt!r}")
+                    encode = model.encode_query if kind == "query" else model.encode_document
+                    theirs = encode(SHORT, convert_to_tensor=True, batch_size=len(SHORT))
+                    ours = embedded(program, folder, kind)
+                    right = expected(
+                        program, folder, model.tokenizer, "cls" if pooling == "cls" else "mean",
+                        prompt,
+                    )
+                    lengths = (theirs.norm(dim=1) - 1).abs().max().item()
+                    cosine = min(worst_cosine(theirs, right), worst_cosine(ours, theirs))
+                    check(
+                        cosine >= 1 - TOLERANCE and lengths < TOLERANCE,
+                        f"{name}, {pooling}, {kind}: cosine of {len(SHORT)} texts in one batch is "
+                        f"1 - {1 - cosine:.1e}, width {theirs.shape[1]}",
+                    )
+                similarities = outputs_of_card(folder)[-1]
+                check("tensor" in similarities, f"{name}, {pooling}: the card prints similarities")
     return 1 if check.failed else 0
 
 

@@ -304,6 +304,8 @@ std::vector<OpCase> other_cases() {
        [](const Vars& v) {
          return cross_entropy(tanh(v[0]), int_tensor({0, 6, 1}, {3}));
        }},
+      {"row_norms", {{3, 2, 5}}, [](const Vars& v) { return row_norms(v[0]); }},
+      {"row_norms_one_column", {{4, 1}}, [](const Vars& v) { return row_norms(v[0]); }},
       {"mean_squared_error",
        {{3, 4}},
        [](const Vars& v) {

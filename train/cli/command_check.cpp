@@ -18,6 +18,7 @@
 #include "train/cli/commands.h"
 #include "train/cli/run_plan.h"
 #include "train/config/config_io.h"
+#include "train/finetune/embedding_objective.h"
 #include "train/finetune/finetune.h"
 #include "train/loop/run_checks.h"
 #include "train/loop/run_memory.h"
@@ -68,7 +69,8 @@ void read_first_example(Lines& lines, const std::string& where, const TaskConfig
                         const std::vector<std::string>& patterns) {
   note(lines, where, [&] {
     try {
-      open_examples(task, patterns, Labelled::required)->next();
+      const bool labels = task.kind != TaskKind::embeddings;
+      open_examples(task, patterns, labels ? Labelled::required : Labelled::optional)->next();
     } catch (const BadRow&) {
       if (task.bad_rows != BadRows::skip) throw;
     }
@@ -155,17 +157,32 @@ void add_warmup_warning(RunPlan& plan) {
                   *warmup));
 }
 
+/// Reads the data of a task. Returns the completed configuration.
+RunConfig read_task(RunPlan& plan, Log& log) {
+  if (resolve_task(plan.config.task).kind == TaskKind::embeddings) {
+    RunConfig config = plan.config;
+    std::shared_ptr<const Tokenizer> tokenizer = fit_model_to_task(config, log);
+    const EmbeddingData data = read_embedding_data(config, std::move(tokenizer));
+    plan.task = describe(data);
+    plan.sequences = std::ssize(data.train->samples());
+    return config;
+  }
+  PreparedTask task = prepare_task(plan.config, log);
+  const TaskReport report = report_task(*task.train, *task.validation);
+  plan.task = describe(report, task.config);
+  plan.sequences = task.train->size();
+  // These warnings compare examples. They replace those about shared files.
+  for (const Lines& more :
+       {tokenizer_warnings(task.config, task.tokenizer.get()), task_warnings(report)})
+    plan.warnings.insert(plan.warnings.end(), more.begin(), more.end());
+  return std::move(task.config);
+}
+
 void plan_task(RunPlan& plan, bool data, Log& log) {
   if (data) {
-    PreparedTask task = prepare_task(plan.config, log);
-    check_run(task.config);
-    plan.task = report_task(*task.train, *task.validation);
-    plan.sequences = task.train->size();
-    // These warnings compare examples. They replace those about shared files.
-    for (const Lines& more :
-         {tokenizer_warnings(task.config, task.tokenizer.get()), task_warnings(*plan.task)})
-      plan.warnings.insert(plan.warnings.end(), more.begin(), more.end());
-    plan.config = std::move(task.config);
+    RunConfig complete = read_task(plan, log);
+    check_run(complete);
+    plan.config = std::move(complete);
   }
   plan.parameters = Model(plan.config.model).parameters().count();
 }

@@ -1,5 +1,5 @@
-// nystrom evaluate: measure a model's predictions of masked tokens in a text, or its results on a
-// downstream task.
+// nystrom evaluate: measure a model's predictions of masked tokens in a text, its results on a
+// downstream task, or its vectors of texts.
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
@@ -16,6 +16,7 @@
 #include "data/tasks/task_report.h"
 #include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
+#include "train/cli/evaluate_vectors.h"
 #include "train/finetune/task_evaluation.h"
 #include "train/finetune/task_settings.h"
 #include "train/logging/progress.h"
@@ -34,9 +35,12 @@ struct EvaluateOptions {
   std::string model, dtype = "f32";
   std::vector<std::string> text, file;
   std::optional<std::string> config;
+  VectorEvaluation vectors;
   std::int64_t batch = 16;
   bool document = false, json = false;
   Device device;
+
+  bool measures_vectors() const { return !vectors.retrieval.empty() || !vectors.pairs.empty(); }
 };
 
 Evaluation measure(const EvaluateOptions& options, const ModelFolder& folder,
@@ -157,22 +161,45 @@ void evaluate_files(const EvaluateOptions& options, const ModelFolder& folder,
              baseline.decisive);
 }
 
-void run(EvaluateOptions options, Communicator& communicator, Device device) {
-  options.device = device;
-  require_input(!options.text.empty() || !options.file.empty(),
+/// Throws an InputError unless the options name one thing to measure, and fit it.
+void require_one_subject(const EvaluateOptions& options) {
+  std::vector<std::string> given;
+  if (!options.text.empty()) given.emplace_back("--text");
+  if (!options.file.empty()) given.emplace_back("--file");
+  if (!options.vectors.retrieval.empty()) given.emplace_back("--retrieval");
+  if (!options.vectors.pairs.empty()) given.emplace_back("--pairs");
+  require_input(!given.empty(),
                 "nothing to evaluate on; give text files (nystrom evaluate {0} --text "
                 "heldout.txt), or files of the model's task (nystrom "
                 "evaluate {0} --file dev.tsv)",
                 printable(options.model));
-  require_input(options.text.empty() || options.file.empty(),
-                "--text is for masked language models, --file for tasks; give one of them");
-  require_input(options.text.empty() || !options.config,
-                "--config says how files of a task are read; with --text leave it out");
+  require_input(given.size() == 1,
+                "{} are given; --text is for masked language models, --file for tasks, "
+                "--retrieval and --pairs for vectors; give one of them",
+                fmt::join(given, " and "));
+  require_input(given[0] == "--file" || !options.config,
+                "--config says how files of a task are read; with {} leave it out", given[0]);
+  require_input(given[0] == "--file" || !options.document,
+                "--document says how --file is read; with {} leave it out", given[0]);
+  require_input(given[0] == "--retrieval" || !options.vectors.split,
+                "--split is for --retrieval; with {} leave it out", given[0]);
+  require_input(options.measures_vectors() || !options.vectors.flags.dimensions,
+                "--dimensions is for --retrieval and --pairs; with {} leave it out", given[0]);
+}
+
+void run(EvaluateOptions options, Communicator& communicator, Device device) {
+  options.device = device;
+  require_one_subject(options);
   Log log(options.common.quiet);
   if (!communicator.is_first()) log.mute();
+  if (options.measures_vectors()) {
+    options.vectors.flags.batch_size = options.batch;
+    return evaluate_vectors(options.model, options.common.overrides, options.vectors,
+                            value_named<DType>(options.dtype), device, options.json, log,
+                            communicator);
+  }
   const bool task = !options.file.empty();
   if (options.document) {
-    require_input(task, "--document says how --file is read; with --text leave it out");
     options.common.overrides.push_back("task.format=folders");
   }
   const SplitOverrides overrides(options.common.overrides,
@@ -212,21 +239,32 @@ Command add_evaluate_command(CLI::App& app) {
   auto options = std::make_shared<EvaluateOptions>();
   auto* command = app.add_subcommand(
       "evaluate",
-      "Measure how well a model predicts the masked tokens of a text, or does its task");
+      "Measure how well a model predicts the masked tokens of a text, does its task, or finds "
+      "texts by their vectors");
   command->footer(
       "Text is cut and masked as in the model's training when its folder says how (config.yaml), "
       "else by the defaults; --set data.… and\n"
       "--set masking.… change that, --set model.… the model. The files of a task are read as in "
       "fine-tuning; for a folder without\n"
-      "config.yaml say how by --config or --set task.…. Started by mpirun or srun, the processes "
-      "share the work.\n\n"
+      "config.yaml say how by --config or --set task.…. Vectors are those of nystrom embed; "
+      "--pairs reads columns text, pair and label,\nor those of --set task.columns.… or "
+      "task.recipe=stsb. Started by mpirun or srun, the processes share the work.\n\n"
       "Examples:\n  nystrom evaluate runs/small --text heldout.txt --set data.documents=lines\n"
-      "  nystrom evaluate runs/sst2 --file dev.tsv --json");
+      "  nystrom evaluate runs/sst2 --file dev.tsv --json\n"
+      "  nystrom evaluate runs/mine --retrieval beir/scifact\n"
+      "  nystrom evaluate runs/mine --pairs sts-dev.tsv --set task.recipe=stsb");
   command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
       ->required();
   command->add_option("--text", options->text,
                       "text files: paths and patterns; plain, .gz or .zst");
   command->add_option("--file", options->file, "files of the model's task: paths and patterns");
+  command->add_option("--retrieval", options->vectors.retrieval,
+                      "folder in BEIR's form: queries.jsonl, corpus.jsonl, qrels/*.tsv");
+  command->add_option("--split", options->vectors.split,
+                      "--retrieval: the file of qrels, without .tsv; default: test");
+  command->add_option("--pairs", options->vectors.pairs,
+                      "files of pairs of texts with scores: paths and patterns");
+  options->vectors.flags.add_dimensions_to(*command);
   command->add_option("--config", options->config,
                       "YAML file whose task section describes the files; default: the model's own");
   command->add_flag("--document", options->document,

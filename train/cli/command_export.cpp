@@ -16,6 +16,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr const char* own_pooling = "own";
+
 struct ExportCommand {
   CommonOptions common;
   std::string model, folder, attention, pooling, format = "nystrom", onnx = "none";
@@ -86,7 +88,10 @@ void run(const ExportCommand& options) {
                                .verify = options.verify,
                                .onnx = value_named<OnnxExport>(options.onnx)};
   if (!options.pooling.empty())
-    export_options.sentence_transformers = value_named<SentencePooling>(options.pooling);
+    export_options.sentence_transformers.emplace().pooling =
+        options.pooling == own_pooling
+            ? std::nullopt
+            : std::optional(value_named<SentencePooling>(options.pooling));
   const ExportResult result = export_model(source, options.folder, export_options, log);
   const auto scores = options.measures() ? score_export(options.folder, source, options.text, log)
                                          : std::optional<ExportScores>();
@@ -127,8 +132,11 @@ Command add_export_command(CLI::App& app) {
       ->check(CLI::IsMember({"softmax"}));
   command
       ->add_option("--sentence-transformers", options->pooling,
-                   "mean|cls: how a text becomes one vector; adds the files of that library")
-      ->check(CLI::IsMember(names_of<SentencePooling>()));
+                   "add the files with which that library makes the model's vectors; mean or cls: "
+                   "with this pooling")
+      ->expected(0, 1)
+      ->default_str(own_pooling)
+      ->check(CLI::IsMember({own_pooling, "mean", "cls"}));
   command
       ->add_option("--onnx", options->onnx,
                    "also write onnx/model.onnx; int8: and onnx/model_int8.onnx, a quarter of its "

@@ -14,6 +14,8 @@
 #include "train/checkpoint/model_folder.h"
 #include "train/cli/commands.h"
 #include "train/cli/prediction_stream.h"
+#include "train/cli/text_arguments.h"
+#include "train/embeddings/vector_format.h"
 #include "train/finetune/task_predict.h"
 #include "train/pretrain/fill_mask.h"
 
@@ -25,11 +27,12 @@ namespace fs = std::filesystem;
 struct PredictOptions {
   CommonOptions common;
   std::string model;
-  std::vector<std::string> texts, choices;
+  TextArguments arguments;
+  std::vector<std::string> choices;
   std::optional<std::string> pair, config;
   std::string dtype = "f32";
   std::int64_t top_k = 5, batch = 16;
-  bool as_text = false, document = false, json = false, skip_bad = false;
+  bool json = false, skip_bad = false;
   Device device;
 };
 
@@ -45,59 +48,11 @@ std::size_t width_of(const std::string& text) {
   }));
 }
 
-/// Whether an argument names a file or a folder.
-bool is_path(const PredictOptions& options, const std::string& text) {
-  std::error_code error;
-  return !options.as_text && (fs::is_regular_file(text, error) || fs::is_directory(text, error));
-}
-
-/// Whether an argument looks like the name of a data file, compressed or not.
-bool ends_like_data(const std::string& word) {
-  fs::path name = word;
-  if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
-  const std::string endings[] = {".txt",   ".tsv", ".csv",  ".json",
-                                 ".jsonl", ".h5",  ".hdf5", ".conll"};
-  return std::find(std::begin(endings), std::end(endings), name.extension().string()) !=
-         std::end(endings);
-}
-
-/// Whether an argument looks like the name of a file or folder: one word with a slash or a
-/// wildcard.
-bool looks_like_path(const std::string& word) {
-  return word.find_first_of(" \t\n") == word.npos && word.find_first_of("/*") != word.npos;
-}
-
-/// The arguments as the user gave them. Throws an InputError for an empty argument, and without
-/// --as-text also for one that looks like a missing file or folder.
-std::vector<std::string> checked_texts(const PredictOptions& options) {
-  std::vector<std::string> texts;
-  for (const std::string& word : options.texts) {
-    const std::string text = unescape_brackets(word);
-    require_input(!text.empty(), "TEXT is empty; give a text, or the name of a file");
-    const bool path = options.document || ends_like_data(text) || looks_like_path(text);
-    require_input(options.as_text || is_path(options, text) || !path,
-                  "{}: no such file or folder; --as-text takes it for a text",
-                  printable_path(text));
-    require_input(options.as_text || text != "-",
-                  "-: texts are not read from standard input; give texts or files, or --as-text");
-    texts.push_back(text);
-  }
-  return texts;
-}
-
 /// Throws an InputError if --pair or --choice is given. `why` is the reason in the message.
 void refuse_parts(const PredictOptions& options, const std::string& why) {
   require_input(!options.pair && options.choices.empty(),
                 "{} goes with a text on the command line, for a task; {}",
                 options.pair ? "--pair" : "--choice", why);
-}
-
-/// Throws an InputError if `path` is a folder. `why` is the reason in the message.
-void refuse_folder(const std::string& path, const std::string& why) {
-  require_input(!fs::is_directory(path),
-                "{}: is a folder, and {}; give a text, or the name of a file; --as-text takes it "
-                "for a text",
-                printable_path(path), why);
 }
 
 /// The place of an example for messages: a place in a file, or its text on the command line.
@@ -125,7 +80,8 @@ std::string rendered(const std::string& text, const MaskFills& masks) {
 
 void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
   refuse_parts(options, "this is a masked language model");
-  require_input(!options.document, "--document is for tasks; this is a masked language model");
+  require_input(!options.arguments.document,
+                "--document is for tasks; this is a masked language model");
   const auto tokenizer = open_masked_lm_tokenizer(folder);
   require_input(options.top_k <= folder.config.vocab_size,
                 "--top-k {}: the model knows only {} tokens", options.top_k,
@@ -151,13 +107,13 @@ void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
   lines.kind = TaskKind::classification;
   lines.format = TaskFormat::lines;
   lines = resolve_task(lines);
-  for (const std::string& text : options.texts) {
-    if (is_path(options, text)) {
+  for (const std::string& text : options.arguments.texts) {
+    if (is_path(options.arguments, text)) {
       refuse_folder(text, "a masked language model fills masks line by line");
       stream.add_file(lines, text);
       continue;
     }
-    require_input(options.as_text || text.find_first_of(" [<") != text.npos,
+    require_input(options.arguments.as_text || text.find_first_of(" [<") != text.npos,
                   "'{}': is no file, and as a text it has no [MASK]", printable(text, 60));
     Example example;
     example.text = text;
@@ -168,14 +124,11 @@ void fill(const PredictOptions& options, const ModelFolder& folder, Log& log) {
 
 // ---- Tasks --------------------------------------------------------------------------------------
 
-/// Whether an example is a whole file, known by its name (TaskFormat::documents).
-bool is_document(const Example& example) { return example.file && example.id == *example.file; }
-
 std::string rendered(const Example& example, const Prediction& prediction) {
-  const bool named = !example.pixels.empty() || is_document(example);
-  std::string text = !example.pixels.empty() ? example.place()
-                     : is_document(example)  ? example.id
-                                             : example.text;
+  const bool named = !example.pixels.empty() || is_whole_file(example);
+  std::string text = !example.pixels.empty()  ? example.place()
+                     : is_whole_file(example) ? example.id
+                                              : example.text;
   if (text.empty()) text = fmt::format("{}", fmt::join(example.words, " "));
   std::string result = example.id.empty() || named ? shown(text) : shown(example.id + ": " + text);
   if (prediction.value) return result + fmt::format("\n  {:.4f}", *prediction.value);
@@ -225,29 +178,9 @@ std::string output_of(const PredictOptions& options, const TaskModel& task, cons
                       const Prediction& prediction) {
   if (!options.json) return rendered(example, prediction);
   const std::string json = prediction_json(task, prediction);
-  if (!is_document(example)) return json;
+  if (!is_whole_file(example)) return json;
   return fmt::format("{{\"document\":{},\"prediction\":{}}}", nlohmann::json(example.id).dump(),
                      json);
-}
-
-/// The task with the format of the file or folder to predict. With --document, and for a model that
-/// was trained on documents, each file is one text. Otherwise the file's extension decides; other
-/// extensions mean one text per line. An override of task.format has precedence.
-TaskConfig task_of_file(const PredictOptions& options, TaskConfig task, const std::string& file) {
-  for (const std::string& each : options.common.overrides)
-    if (each.starts_with("task.format=")) return task;
-  if (options.document || task.format == TaskFormat::folders) {
-    task.format = TaskFormat::documents;
-    return task;
-  }
-  refuse_folder(file, "--document reads each file in it as one text");
-  if (task.format == TaskFormat::cifar10 || task.format == TaskFormat::pathfinder)
-    return task;  // these formats contain images, not lines of text
-  const std::string ending = fs::path(file).extension().string();
-  const bool told = ending == ".tsv" || ending == ".csv" || ending == ".jsonl" ||
-                    ending == ".json" || ending == ".conll";
-  task.format = told ? std::nullopt : std::optional(TaskFormat::lines);
-  return task;
 }
 
 /// Counts truncated examples over several calls, and warns about them like evaluation and training.
@@ -274,10 +207,10 @@ class CutExamples {
 
 void predict_files_of_features(const PredictOptions& options, const TaskModel& task, Log& log) {
   refuse_parts(options, "this task reads files of features");
-  require_input(!options.as_text, "--as-text: this task reads files of features");
-  require_input(!options.document, "--document: this task reads files of features");
+  require_input(!options.arguments.as_text, "--as-text: this task reads files of features");
+  require_input(!options.arguments.document, "--document: this task reads files of features");
   CutExamples cut(task);
-  for (const std::string& file : options.texts) {
+  for (const std::string& file : options.arguments.texts) {
     const Predictions predictions = predict_features(task, {file}, options.batch, options.top_k);
     cut.add(predictions.counts);
     for (std::size_t i = 0; i < predictions.all.size(); ++i) {
@@ -316,10 +249,12 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
         }
         return outputs;
       });
-  for (const std::string& text : options.texts) {
-    if (is_path(options, text)) {
+  for (const std::string& text : options.arguments.texts) {
+    if (is_path(options.arguments, text)) {
       refuse_parts(options, fmt::format("'{}' is a file or folder", printable(text, 60)));
-      stream.add_file(task_of_file(options, task.settings.task, text), text);
+      stream.add_file(
+          task_of_file(options.arguments, options.common.overrides, task.settings.task, text),
+          text);
     } else {
       stream.add(example_of(options, task.settings.task, takes_pair, text));
     }
@@ -330,7 +265,7 @@ void do_task(const PredictOptions& options, const ModelFolder& folder,
 
 void run(PredictOptions options) {
   options.device = options.common.apply();
-  options.texts = checked_texts(options);
+  options.arguments.texts = checked_texts(options.arguments);
   Log log(options.common.quiet);
   const SplitOverrides overrides(options.common.overrides, {"task", "data"});
   const ModelFolder folder = open_model_folder(options.model, overrides.model, log);
@@ -367,7 +302,7 @@ Command add_predict_command(CLI::App& app) {
   command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
       ->required();
   command
-      ->add_option("TEXT", options->texts,
+      ->add_option("TEXT", options->arguments.texts,
                    "texts (for a masked language model with [MASK] in them), files, or folders of "
                    "documents")
       ->required();
@@ -395,9 +330,9 @@ Command add_predict_command(CLI::App& app) {
                    "on GPUs")
       ->check(CLI::IsMember(dtype_names))
       ->capture_default_str();
-  command->add_flag("--as-text", options->as_text,
+  command->add_flag("--as-text", options->arguments.as_text,
                     "take each TEXT for a text, even one that names a file");
-  command->add_flag("--document", options->document,
+  command->add_flag("--document", options->arguments.document,
                     "read each file, and each file in a folder, as one text");
   command->add_flag("--skip-bad", options->skip_bad,
                     "mark a line that cannot be predicted, and go on");

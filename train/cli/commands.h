@@ -88,6 +88,8 @@ Command add_cache_command(CLI::App& app);
 Command add_finetune_command(CLI::App& app);
 Command add_evaluate_command(CLI::App& app);
 Command add_predict_command(CLI::App& app);
+Command add_embed_command(CLI::App& app);
+Command add_search_command(CLI::App& app);
 Command add_export_command(CLI::App& app);
 Command add_extend_command(CLI::App& app);
 Command add_convert_command(CLI::App& app);

@@ -215,12 +215,13 @@ int run(int argc, char** argv) {
   app.formatter(std::make_shared<HelpFormatter>());
   app.footer("nystrom COMMAND --help shows a command's options and an example.");
   const std::vector<Command> commands = {
-      add_doctor_command(app),        add_config_command(app),   add_check_command(app),
-      add_prepare_command(app),       add_pretrain_command(app), add_finetune_command(app),
-      add_evaluate_command(app),      add_predict_command(app),  add_export_command(app),
-      add_extend_command(app),        add_convert_command(app),  add_listops_command(app),
-      add_info_command(app),          add_forward_command(app),  add_bench_command(app),
-      add_approximation_command(app), add_report_command(app),   add_cache_command(app)};
+      add_doctor_command(app),   add_config_command(app),   add_check_command(app),
+      add_prepare_command(app),  add_pretrain_command(app), add_finetune_command(app),
+      add_evaluate_command(app), add_predict_command(app),  add_embed_command(app),
+      add_search_command(app),   add_export_command(app),   add_extend_command(app),
+      add_convert_command(app),  add_listops_command(app),  add_info_command(app),
+      add_forward_command(app),  add_bench_command(app),    add_approximation_command(app),
+      add_report_command(app),   add_cache_command(app)};
   check_command(app, commands, argc, argv);
   try {
     std::vector<std::string> words(argv, argv + argc);

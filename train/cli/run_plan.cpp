@@ -61,7 +61,7 @@ Json to_json(const RunPlan& plan) {
                {"epochs", plan.sequences ? Json(epochs(plan.config, *plan.sequences)) : Json()},
                {"warnings", plan.warnings}};
   if (plan.fit) json["memory"] = to_json(*plan.fit, training.micro_batch_size);
-  if (plan.task) json["data"] = describe(*plan.task, plan.config);
+  if (!plan.task.empty()) json["data"] = plan.task;
   if (!plan.data) return json;
   Json samples = Json::array();
   for (const auto& sample : plan.data->samples) samples.push_back(shown(sample, false));
@@ -162,9 +162,7 @@ void print(const RunPlan& plan) {
   }
   if (plan.fit) print(*plan.fit, plan.config);
   if (plan.data) print(*plan.data);
-  if (plan.task) {
-    for (const std::string& line : describe(*plan.task, plan.config)) fmt::print("{}\n", line);
-  }
+  for (const std::string& line : plan.task) fmt::print("{}\n", line);
 }
 
 }  // namespace nystrom

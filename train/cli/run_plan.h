@@ -27,7 +27,7 @@ struct RunPlan {
   std::int64_t parameters = 0;
   std::optional<std::int64_t> sequences;  // of the training data; unknown before tokenization
   std::optional<DataReport> data;
-  std::optional<TaskReport> task;
+  std::vector<std::string> task;  // what the task's data is like; empty if it was not read
   std::optional<Fit> fit;
   std::vector<std::string> warnings;
 };

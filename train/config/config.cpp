@@ -76,6 +76,7 @@ Head head_of(TaskKind kind) {
     case TaskKind::tokens: return Head::token_classification;
     case TaskKind::questions: return Head::question_answering;
     case TaskKind::choice: return Head::multiple_choice;
+    case TaskKind::embeddings: return Head::none;
     case TaskKind::classification:
     case TaskKind::regression:
     case TaskKind::features: break;
@@ -252,6 +253,17 @@ Problems validate_pretraining(const RunConfig& config) {
 
 namespace {
 
+/// Reports dimensions of embedding_loss that vectors do not have.
+void check_embedding_loss(const RunConfig& config, Problems& found) {
+  for (const std::int64_t dimensions : config.embedding_loss.matryoshka_dimensions) {
+    if (dimensions > config.model.vector_width())
+      found.push_back({{"embedding_loss.matryoshka_dimensions", "model.embedding.projection"},
+                       fmt::format("embedding_loss.matryoshka_dimensions has {}, and vectors have "
+                                   "{} dimensions; leave it out",
+                                   dimensions, config.model.vector_width())});
+  }
+}
+
 /// Reports `model.pairs: towers` for a task without pairs of texts.
 void check_towers(const RunConfig& config, Problems& found) {
   if (config.model.pairs != Pairs::towers || !problems(config.task).empty()) return;
@@ -299,6 +311,7 @@ Problems validate_finetuning(const RunConfig& config) {
          "model.from is null and tokenizer.path too; start from a model, or name a folder with a "
          "tokenizer"});
   check_towers(config, found);
+  check_embedding_loss(config, found);
   return found;
 }
 

@@ -15,6 +15,7 @@
 #include "data/tasks/task_config.h"
 #include "data/text/text.h"
 #include "data/tokenizers/builtin_tokenizer.h"
+#include "nn/embedding_loss_options.h"
 #include "nn/model_config.h"
 #include "train/optim/options.h"
 
@@ -270,6 +271,7 @@ struct RunConfig {
   TokenizerConfig tokenizer;
   DataConfig data;
   TaskConfig task;
+  EmbeddingLossOptions embedding_loss;
   MaskingConfig masking;
   OptimizerOptions optimizer;
   ScheduleOptions schedule;
@@ -292,6 +294,7 @@ void fields(V& v, RunConfig& c) {
   v(c.tokenizer, "tokenizer", "how text becomes tokens");
   v(c.data, "data", "the text");
   v(c.task, "task", "the downstream task of nystrom finetune; pretraining has masking instead");
+  v(c.embedding_loss, "embedding_loss", "the loss of tasks of kind embeddings");
   v(c.masking, "masking", "which tokens are to be predicted");
   v(c.optimizer, "optimizer", "the optimizer");
   v(c.schedule, "schedule", "the learning rate over the steps");

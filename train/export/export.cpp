@@ -145,6 +145,28 @@ void write_model(const fs::path& folder, const Model& model, const ModelConfig& 
   if (classes) write_model_classes(folder);
 }
 
+/// How the exported files make vectors of texts; nothing without them.
+std::optional<EmbeddingConfig> exported_embedding(const ModelFolder& source,
+                                                  const ExportOptions& options) {
+  if (!options.sentence_transformers) return std::nullopt;
+  EmbeddingConfig embedding = source.config.embedding;
+  embedding.pooling = options.sentence_transformers->pooling.value_or(embedding.pooling);
+  const std::string obstacle = vectors_obstacle(embedding);
+  require_input(obstacle.empty(), "{}: {}", printable_path(source.path), obstacle);
+  return embedding;
+}
+
+SentenceTransformersFiles vector_files(const Model& model, const EmbeddingConfig& embedding,
+                                       std::int64_t longest) {
+  SentenceTransformersFiles files{embedding, model.config().hidden_size, longest};
+  if (!embedding.projection) return files;
+  for (const NamedTensor& tensor : weight_tensors(model)) {
+    if (tensor.name == "embedding.projection.weight") files.weight = tensor.tensor.cast(DType::f32);
+    if (tensor.name == "embedding.projection.bias") files.bias = tensor.tensor.cast(DType::f32);
+  }
+  return files;
+}
+
 void write_onnx_files(const fs::path& folder, const Model& model, OnnxExport onnx) {
   if (onnx == OnnxExport::none) return;
   make_folders(folder);
@@ -161,6 +183,8 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder,
   const std::string obstacle = options.onnx == OnnxExport::none ? "" : onnx_obstacle(config);
   require_input(obstacle.empty(), "{}: cannot be written as ONNX: {}", printable_path(source.path),
                 obstacle);
+  const auto embedding = exported_embedding(source, options);
+  if (embedding) config.embedding = *embedding;
   const fs::path place = require_empty_target(folder);  // before the weights are read
   ModelConfig loaded_config = source.config;  // softmax fits weights of the other kinds, not all
   loaded_config.attention.kind = config.attention.kind;
@@ -175,7 +199,7 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder,
         fmt::format("note: {} of {} was edited, or is of another version; the export has this "
                     "version's",
                     foreign, printable_path(source.path)));
-  require_input(tokenizer || !options.sentence_transformers,
+  require_input(tokenizer || !embedding,
                 "{}: has no tokenizer, and --sentence-transformers makes vectors of texts",
                 printable_path(source.path));
   NewFolder written(place);
@@ -199,9 +223,8 @@ ExportResult export_model(const ModelFolder& source, const fs::path& folder,
     log.say(fmt::format("note: {} has no tokenizer, so neither has the export",
                         printable_path(source.path)));
   }
-  if (options.sentence_transformers) {
-    write_sentence_transformers(written.path(), *options.sentence_transformers, config.hidden_size,
-                                card.longest);
+  if (embedding) {
+    write_sentence_transformers(written.path(), vector_files(model, *embedding, card.longest));
     card.makes_vectors = true;
   }
   for (const std::string& note : card.notes) log.say("note: " + note);

@@ -28,12 +28,17 @@ enum class OnnxExport { none, f32, int8 };
 
 std::span<const EnumName<OnnxExport>> enum_names(OnnxExport);
 
+/// The vectors of an export for sentence-transformers.
+struct VectorExport {
+  std::optional<SentencePooling> pooling = std::nullopt;  ///< null: the model's
+};
+
 /// The options of an export.
 struct ExportOptions {
   ExportFormat format = ExportFormat::nystrom;
   bool softmax = false;  ///< exact attention in place of the model's own
-  /// Adds the files of sentence-transformers.
-  std::optional<SentencePooling> sentence_transformers = std::nullopt;
+  /// Adds the files of sentence-transformers, with the model's pooling or another.
+  std::optional<VectorExport> sentence_transformers = std::nullopt;
   /// Reads the folder back and compares it. Where transformers runs its own classes, measures their
   /// differences and adds them to the card.
   bool verify = false;
@@ -53,8 +58,8 @@ struct ExportResult {
 /// error. `log` and the card describe the differences of transformers' own classes. Throws an
 /// InputError for models that the format cannot represent (see exported_config, onnx_obstacle), for
 /// a tokenizer with more tokens than the model has rows, for `softmax` of a model whose weights do
-/// not fit it, for sentence_transformers without a tokenizer, and when the system refuses. Throws
-/// an Error when files that are read back differ from the written ones.
+/// not fit it, for sentence_transformers without a tokenizer or with landmarks, and when the system
+/// refuses. Throws an Error when files that are read back differ from the written ones.
 ExportResult export_model(const ModelFolder& source, const std::filesystem::path& folder,
                           const ExportOptions& options, Log& log);
 

@@ -3,40 +3,65 @@
 #include <nlohmann/json.hpp>
 
 #include "core/base/file_io.h"
+#include "train/formats/safetensors.h"
 
 namespace nystrom {
 
 using Json = nlohmann::ordered_json;
 
-std::span<const EnumName<SentencePooling>> enum_names(SentencePooling) {
-  static constexpr EnumName<SentencePooling> names[] = {{SentencePooling::mean, "mean"},
-                                                        {SentencePooling::cls, "cls"}};
-  return names;
+std::string vectors_obstacle(const EmbeddingConfig& embedding) {
+  if (embedding.pooling != SentencePooling::landmarks) return "";
+  return "model.embedding.pooling is landmarks, which sentence-transformers lacks; "
+         "--sentence-transformers mean or cls exports another pooling";
 }
 
-void write_sentence_transformers(const std::filesystem::path& folder, SentencePooling pooling,
-                                 std::int64_t width, std::int64_t longest) {
-  const auto write = [&](const char* name, const Json& json) {
+void write_sentence_transformers(const std::filesystem::path& folder,
+                                 const SentenceTransformersFiles& files) {
+  const auto write = [&](const std::string& name, const Json& json) {
     write_text_file(folder / name, json.dump(2) + "\n");
   };
-  const auto module = [](int index, const char* path, const char* type) {
-    return Json{{"idx", index},
-                {"name", std::to_string(index)},
-                {"path", path},
-                {"type", std::string("sentence_transformers.models.") + type}};
+  Json modules = Json::array();
+  /// Returns the module's folder.
+  const auto add_module = [&](const char* type) {
+    const std::string index = std::to_string(modules.size());
+    const std::string path = modules.empty() ? "" : index + "_" + type;
+    modules.push_back({{"idx", modules.size()},
+                       {"name", index},
+                       {"path", path},
+                       {"type", std::string("sentence_transformers.models.") + type}});
+    return path;
   };
-  std::filesystem::create_directory(folder / "1_Pooling");
-  write("modules.json", {module(0, "", "Transformer"), module(1, "1_Pooling", "Pooling")});
+  add_module("Transformer");
+  const std::string pooling = add_module("Pooling");
+  std::filesystem::create_directory(folder / pooling);
   // These keys are older than pooling_mode, and every version reads them.
-  write("1_Pooling/config.json", {{"word_embedding_dimension", width},
-                                  {"pooling_mode_cls_token", pooling == SentencePooling::cls},
-                                  {"pooling_mode_mean_tokens", pooling == SentencePooling::mean},
-                                  {"pooling_mode_max_tokens", false},
-                                  {"pooling_mode_mean_sqrt_len_tokens", false}});
-  write("sentence_bert_config.json", {{"max_seq_length", longest}, {"do_lower_case", false}});
-  write("config_sentence_transformers.json", {{"prompts", Json::object()},
-                                              {"default_prompt_name", nullptr},
-                                              {"similarity_fn_name", "cosine"}});
+  const SentencePooling kind = files.embedding.pooling;
+  write(pooling + "/config.json", {{"word_embedding_dimension", files.width},
+                                   {"pooling_mode_cls_token", kind == SentencePooling::cls},
+                                   {"pooling_mode_mean_tokens", kind == SentencePooling::mean},
+                                   {"pooling_mode_max_tokens", false},
+                                   {"pooling_mode_mean_sqrt_len_tokens", false}});
+  if (files.weight.defined()) {
+    const std::string dense = add_module("Dense");
+    std::filesystem::create_directory(folder / dense);
+    write(dense + "/config.json", {{"in_features", files.width},
+                                   {"out_features", files.weight.dim(0)},
+                                   {"bias", true},
+                                   {"activation_function", "torch.nn.modules.linear.Identity"}});
+    write_safetensors(folder / dense / "model.safetensors",
+                      {{"linear.weight", files.weight}, {"linear.bias", files.bias}});
+  }
+  if (files.embedding.normalize) add_module("Normalize");
+  write("modules.json", modules);
+  write("sentence_bert_config.json", {{"max_seq_length", files.longest}, {"do_lower_case", false}});
+  Json prompts = Json::object();
+  const auto add_prompt = [&](const char* name, const std::string& prompt) {
+    if (!prompt.empty()) prompts[name] = prompt;
+  };
+  add_prompt("query", files.embedding.query_prompt);
+  add_prompt("document", files.embedding.document_prompt);
+  write("config_sentence_transformers.json",
+        {{"prompts", prompts}, {"default_prompt_name", nullptr}, {"similarity_fn_name", "cosine"}});
 }
 
 }  // namespace nystrom

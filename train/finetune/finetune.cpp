@@ -8,6 +8,7 @@
 #include "data/tasks/task_scorer.h"
 #include "data/tokenizers/tokenizer_folder.h"
 #include "train/checkpoint/model_folder.h"
+#include "train/finetune/embedding_objective.h"
 #include "train/finetune/task_evaluation.h"
 #include "train/finetune/task_loss.h"
 #include "train/loop/run_checks.h"
@@ -218,11 +219,32 @@ std::vector<std::string> tokenizer_warnings(const RunConfig& config, const Token
       "with tokenizer.train.lower_case: false finds more of them"};
 }
 
+namespace {
+
+RunResult finetune_embeddings(const RunConfig& config, Log& log, Device device,
+                              Communicator& communicator, bool describe_data) {
+  RunConfig complete = config;
+  std::shared_ptr<const Tokenizer> tokenizer = fit_model_to_task(complete, log);
+  EmbeddingData data = read_embedding_data(complete, std::move(tokenizer));
+  require_warmup_within_run(complete, std::ssize(data.train->samples()));
+  check_run(complete);
+  const auto prepare = [&]() -> PreparedRun {
+    if (describe_data)
+      for (const std::string& line : describe(data)) log.say(line);
+    return {complete, make_embedding_objective(complete, std::move(data), communicator)};
+  };
+  return train_run(config, prepare, log, device, communicator);
+}
+
+}  // namespace
+
 RunResult finetune(const RunConfig& config, Log& log, Device device, Communicator& communicator,
                    bool describe_data) {
   require_none(validate_finetuning(config));
   require_computable(config, device);
   require_memory(config, device, communicator.size());
+  if (resolve_task(config.task).kind == TaskKind::embeddings)
+    return finetune_embeddings(config, log, device, communicator, describe_data);
   const PreparedTask run = prepare_task(config, log);  // reports errors before any file is written
   check_run(run.config);
   const TaskReport report = report_task(*run.train, *run.validation);

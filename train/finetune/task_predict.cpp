@@ -116,6 +116,7 @@ class Predictor {
       case TaskKind::classification:
       case TaskKind::regression:
       case TaskKind::features:
+      case TaskKind::embeddings:
       case TaskKind::questions:
         if (task_.model->config().num_labels() == 1) {
           result.value = scores[0];

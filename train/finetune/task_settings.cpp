@@ -87,6 +87,11 @@ TaskModel open_task_model(const ModelFolder& folder, RunConfig settings, DType d
   require_input(has_task(settings),
                 "{}: is a {}, and no task is known; name one: --set task.kind=classification",
                 where, enum_name(folder.config.head));
+  require_input(
+      resolve_task(settings.task).kind != TaskKind::embeddings,
+      "{}: is a model of vectors; nystrom embed computes them, and nystrom evaluate --pairs "
+      "or --retrieval measures them",
+      where);
   // Only labels that the user gave must equal the model's; resolve_task adds those of a recipe.
   const std::vector<std::string> given_labels = settings.task.labels;
   settings.task = resolve_task(settings.task);

@@ -13,9 +13,10 @@ namespace nystrom {
 /// Fields of ModelConfig that Hugging Face's class does not have. They are stored in the `nystrom`
 /// block.
 inline bool is_block_field(std::string_view name) {
-  constexpr std::string_view names[] = {
-      "norm",           "positions", "position_offset", "embedding_size", "transform_act",
-      "classifier_act", "pooling",   "pairs",           "embed_dim",      "attention"};
+  constexpr std::string_view names[] = {"norm",           "positions",     "position_offset",
+                                        "embedding_size", "transform_act", "classifier_act",
+                                        "pooling",        "pairs",         "embed_dim",
+                                        "attention",      "embedding"};
   return std::ranges::find(names, name) != std::end(names);
 }
 

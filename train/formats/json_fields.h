@@ -72,6 +72,9 @@ class Reader {
     if constexpr (std::is_same_v<T, bool>) {
       if (!value.is_boolean()) fail_type(name, "true or false", value);
       member = value.get<bool>();
+    } else if constexpr (std::is_same_v<T, std::string>) {
+      if (!value.is_string()) fail_type(name, "a string", value);
+      member = value.get<std::string>();
     } else if constexpr (std::is_arithmetic_v<T>) {
       constexpr bool whole = std::is_same_v<T, std::int64_t>;
       // The JSON library stores integers above the largest int64 as unsigned; they would overflow.
@@ -143,7 +146,7 @@ struct Writer {
 
   template <class T>
   static json value_of(const T& member) {
-    if constexpr (std::is_arithmetic_v<T>) {
+    if constexpr (std::is_arithmetic_v<T> || std::is_same_v<T, std::string>) {
       return member;
     } else if constexpr (std::is_enum_v<T>) {
       return enum_name(member);

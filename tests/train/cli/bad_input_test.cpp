@@ -101,9 +101,9 @@ void PrintTo(const Case& test, std::ostream* out) {
   *out << test.name;
 }  // NOLINT: GoogleTest's name
 
-#define COMMANDS                                                                            \
-  "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, export, extend, " \
-  "convert, listops, info, forward, bench, approximation, "                                 \
+#define COMMANDS                                                                           \
+  "doctor, config, check, prepare, pretrain, finetune, evaluate, predict, embed, search, " \
+  "export, extend, convert, listops, info, forward, bench, approximation, "                \
   "report, cache"
 #define FORWARD "forward model --quiet --input batch.safetensors --output out.safetensors "
 #define PREPARE "prepare run.yaml --quiet --set "
@@ -610,7 +610,8 @@ const Case tasks[] = {
     {"task_of_a_masked_lm", "evaluate base --quiet --file train.tsv",
      "base: is a masked language model and does no task; --text evaluates it"},
     {"text_and_task", "evaluate base --quiet --file train.tsv --text text.txt",
-     "--text is for masked language models, --file for tasks; give one of them"},
+     "--text and --file are given; --text is for masked language models, --file for tasks, "
+     "--retrieval and --pairs for vectors; give one of them"},
     {"option_of_training", "evaluate base --quiet --file train.tsv --set training.steps=3",
      "--set training.steps=3: this command takes options of model, task, data"},
     {"way_to_extend", "extend base longer --length 48 --positions zeros",

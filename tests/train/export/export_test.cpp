@@ -250,11 +250,12 @@ TEST_F(ExportTest, SoftmaxOfWeightsThatDoNotFitItIsRefused) {
 
 TEST_F(ExportTest, SentenceTransformersGetsItsFiles) {
   run(write_model_with_tokenizer(masked_lm_config()),
-      {.sentence_transformers = SentencePooling::cls});
+      {.sentence_transformers = VectorExport{SentencePooling::cls}});
   const auto modules = read_json_file(target() / "modules.json");
-  ASSERT_EQ(modules.size(), 2U);
+  ASSERT_EQ(modules.size(), 3U);
   EXPECT_EQ(modules[0]["type"], "sentence_transformers.models.Transformer");
   EXPECT_EQ(modules[1]["path"], "1_Pooling");
+  EXPECT_EQ(modules[2]["type"], "sentence_transformers.models.Normalize");
   const auto pooling = read_json_file(target() / "1_Pooling" / "config.json");
   EXPECT_EQ(pooling["word_embedding_dimension"], 6);
   EXPECT_EQ(pooling["pooling_mode_cls_token"], true);
@@ -263,6 +264,40 @@ TEST_F(ExportTest, SentenceTransformersGetsItsFiles) {
   EXPECT_EQ(read_json_file(target() / "config_sentence_transformers.json")["similarity_fn_name"],
             "cosine");
   EXPECT_NE(card().find("SentenceTransformer(\".\", trust_remote_code=True)"), std::string::npos);
+}
+
+TEST_F(ExportTest, SentenceTransformersGetsTheProjectionAndThePrompts) {
+  ModelConfig config = masked_lm_config();
+  config.embedding = {SentencePooling::cls, 4, true, "query: ", "passage: "};
+  run(write_model_with_tokenizer(config), {.sentence_transformers = VectorExport{}});
+  const auto modules = read_json_file(target() / "modules.json");
+  ASSERT_EQ(modules.size(), 4U);
+  EXPECT_EQ(modules[2]["path"], "2_Dense");
+  EXPECT_EQ(modules[3]["path"], "3_Normalize");
+  const auto dense = read_json_file(target() / "2_Dense" / "config.json");
+  EXPECT_EQ(dense["in_features"], 6);
+  EXPECT_EQ(dense["out_features"], 4);
+  EXPECT_EQ(dense["activation_function"], "torch.nn.modules.linear.Identity");
+  const auto weights = SafetensorsFile::open(target() / "2_Dense" / "model.safetensors");
+  EXPECT_EQ(weights.stored("linear.weight").shape, Shape({4, 6}));
+  EXPECT_EQ(weights.stored("linear.bias").shape, Shape({4}));
+  const auto prompts = read_json_file(target() / "config_sentence_transformers.json")["prompts"];
+  EXPECT_EQ(prompts["query"], "query: ");
+  EXPECT_EQ(prompts["document"], "passage: ");
+  EXPECT_EQ(read_hf_config(target()).embedding, config.embedding);
+}
+
+TEST_F(ExportTest, SentenceTransformersHasNoLandmarks) {
+  ModelConfig config = masked_lm_config();
+  config.embedding.pooling = SentencePooling::landmarks;
+  const ModelFolder model = write_model_with_tokenizer(config);
+  EXPECT_EQ(input_error([&] { run(model, {.sentence_transformers = VectorExport{}}); }),
+            source().string() +
+                ": model.embedding.pooling is landmarks, which sentence-transformers lacks; "
+                "--sentence-transformers mean or cls exports another pooling");
+  EXPECT_FALSE(fs::exists(target()));
+  run(model, {.sentence_transformers = VectorExport{SentencePooling::mean}});
+  EXPECT_EQ(read_hf_config(target()).embedding.pooling, SentencePooling::mean);
 }
 
 TEST_F(ExportTest, TheCardNamesTheOnnxFile) {
@@ -274,7 +309,7 @@ TEST_F(ExportTest, TheCardNamesTheOnnxFile) {
 TEST_F(ExportTest, SentenceTransformersNeedsATokenizer) {
   const ModelFolder model = write_model(masked_lm_config());
   EXPECT_EQ(
-      input_error([&] { run(model, {.sentence_transformers = SentencePooling::mean}); }),
+      input_error([&] { run(model, {.sentence_transformers = VectorExport{}}); }),
       source().string() + ": has no tokenizer, and --sentence-transformers makes vectors of texts");
   EXPECT_FALSE(fs::exists(target()));
 }

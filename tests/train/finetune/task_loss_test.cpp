@@ -76,7 +76,8 @@ class TaskLoss : public ::testing::TestWithParam<Kind> {
           example.choices = {lines[i + 1], lines[i + 2], lines[i + 3]};
           example.choice = static_cast<std::int64_t>(i / 4 % 3);
           break;
-        case TaskKind::features: break;
+        case TaskKind::features:
+        case TaskKind::embeddings: break;
       }
       result.push_back(std::move(example));
     }

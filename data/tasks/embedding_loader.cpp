@@ -1,0 +1,143 @@
+#include "data/tasks/embedding_loader.h"
+
+#include <algorithm>
+
+#include "core/check.h"
+#include "core/rng.h"
+
+namespace nystrom {
+namespace {
+
+using Ids = std::vector<std::int32_t>;
+
+/// The random words of draw `draw` for the sample at `place` of the run.
+PhiloxBlock draws(std::uint64_t seed, std::int64_t place, std::uint32_t draw) {
+  constexpr std::uint64_t stream = 0x656d626564;  // "embed"
+  const auto p = static_cast<std::uint64_t>(place);
+  return philox(philox_key(seed, stream),
+                {{static_cast<std::uint32_t>(p), static_cast<std::uint32_t>(p >> 32), draw, 0}});
+}
+
+/// A number from 0 to below − 1.
+std::int64_t below(std::uint32_t word, std::int64_t limit) {
+  return static_cast<std::int64_t>(uniform_open(word) * static_cast<double>(limit));
+}
+
+/// A random part of a text: a tenth to a half of it, of at most `room` tokens.
+std::span<const std::int32_t> crop(const Ids& text, std::int64_t room, const PhiloxBlock& words) {
+  const std::int64_t all = std::ssize(text),
+                     shortest = std::min(std::max<std::int64_t>(all / 10, 1), all),
+                     longest = std::max(all / 2, shortest);
+  const std::int64_t size = std::min(shortest + below(words.word[0], longest - shortest + 1), room);
+  const std::int64_t begin = below(words.word[1], all - size + 1);
+  return std::span(text).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(size));
+}
+
+}  // namespace
+
+/// A sample of a step: `length` of its longest row, `place` in the run.
+struct EmbeddingLoader::Use {
+  std::int64_t length, place, sample;
+  /// The texts of its rows. For labels the second is drawn.
+  std::vector<std::int64_t> texts;
+  auto operator<=>(const Use&) const = default;
+};
+
+EmbeddingLoader::EmbeddingLoader(std::shared_ptr<const EmbeddingDataset> dataset,
+                                 const Tokenizer& tokenizer, TaskViews views,
+                                 TaskLoaderOptions options, std::int64_t first_step)
+    : dataset_(std::move(dataset)),
+      tokenizer_(tokenizer),
+      views_(views),
+      options_(options),
+      order_(std::ssize(dataset_->samples()), options.seed),
+      step_(first_step) {
+  const std::size_t parts = micro_batch_ranks(options).size();
+  require_input(static_cast<int>(parts) >= options.world_size,
+                "task loader: batch_size {} makes {} micro-batches of {}, too few for {} ranks",
+                options.batch_size, parts, options.micro_batch_size, options.world_size);
+}
+
+std::vector<EmbeddingLoader::Use> EmbeddingLoader::uses_of_step() const {
+  const EmbeddingDataset& data = *dataset_;
+  std::vector<Use> uses;
+  for (std::int64_t i = 0; i < options_.batch_size; ++i) {
+    Use use{0, step_ * options_.batch_size + i, 0, {}};
+    use.sample = order_(use.place / order_.size(), use.place % order_.size());
+    const EmbeddingSample& sample = data.samples()[static_cast<std::size_t>(use.sample)];
+    use.texts = sample.texts;
+    if (data.roles() == TextRoles::texts) use.texts.push_back(use.texts[0]);
+    if (data.roles() == TextRoles::labels) {
+      const auto& same = data.of_label()[static_cast<std::size_t>(sample.label)];
+      const std::int64_t own = std::ranges::find(same, use.sample) - same.begin();
+      const auto other = below(draws(options_.seed, use.place, 0).word[0], std::ssize(same) - 1);
+      const std::int64_t chosen = same[static_cast<std::size_t>(other < own ? other : other + 1)];
+      use.texts.push_back(data.samples()[static_cast<std::size_t>(chosen)].texts[0]);
+    }
+    for (const std::int64_t text : use.texts)
+      use.length = std::max<std::int64_t>(use.length,
+                                          std::ssize(data.texts()[static_cast<std::size_t>(text)]));
+    uses.push_back(std::move(use));
+  }
+  std::ranges::sort(uses);
+  return uses;
+}
+
+std::vector<WrappedIds> EmbeddingLoader::rows_of(const Use& use) const {
+  const bool crops = dataset_->roles() == TextRoles::texts && views_ == TaskViews::crops;
+  const std::int64_t room = options_.padding.sequence_length - std::ssize(tokenizer_.wrap({}).ids);
+  std::vector<WrappedIds> rows;
+  for (const std::int64_t text : use.texts) {
+    const Ids& ids = dataset_->texts()[static_cast<std::size_t>(text)];
+    const auto draw = static_cast<std::uint32_t>(rows.size());
+    rows.push_back(tokenizer_.wrap(crops ? crop(ids, room, draws(options_.seed, use.place, draw))
+                                         : std::span(ids)));
+  }
+  return rows;
+}
+
+Batch EmbeddingLoader::batch_of(std::span<const Use> uses) const {
+  Batch batch;
+  batch.choices = dataset_->columns();
+  std::vector<WrappedIds> rows;
+  std::vector<std::int64_t> ids;
+  for (const Use& use : uses) {
+    batch.samples.push_back(use.sample);
+    for (WrappedIds& row : rows_of(use)) {
+      ids.push_back(use.place * batch.choices + std::ssize(rows) % batch.choices);
+      batch.tokens += std::ssize(row.ids);
+      rows.push_back(std::move(row));
+    }
+  }
+  std::vector<const WrappedIds*> each;
+  for (const WrappedIds& row : rows) each.push_back(&row);
+  batch.input = padded_rows(each, tokenizer_.special().pad, options_.padding);
+  batch.sample_ids = Tensor::from(ids, {std::ssize(ids)});
+  batch.targets = std::ssize(uses);
+  return batch;
+}
+
+EmbeddingStep EmbeddingLoader::next() {
+  const std::vector<Use> uses = uses_of_step();
+  EmbeddingStep step;
+  step.samples = std::ssize(uses);
+  step.alike.resize(static_cast<std::size_t>(dataset_->columns()));
+  for (const Use& use : uses) {
+    const EmbeddingSample& sample = dataset_->samples()[static_cast<std::size_t>(use.sample)];
+    for (std::size_t column = 0; column < step.alike.size(); ++column)
+      step.alike[column].push_back(sample.label >= 0 ? sample.label : use.texts[column]);
+    if (dataset_->roles() == TextRoles::scores) step.scores.push_back(sample.score);
+  }
+  const std::int64_t size = options_.micro_batch_size;
+  for (std::int64_t begin = size * options_.rank; begin < step.samples;
+       begin += size * options_.world_size) {
+    const std::int64_t end = std::min(begin + size, step.samples);
+    step.first.push_back(begin);
+    step.batches.push_back(batch_of(std::span(uses).subspan(
+        static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin))));
+  }
+  ++step_;
+  return step;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,63 @@
+// The options of losses of vectors.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/base/fields.h"
+
+namespace nystrom {
+
+/// The losses. See embedding_loss.
+enum class EmbeddingLoss { multiple_negatives_ranking, cosent, angle, cosine_similarity, triplet };
+/// The distance of two vectors in the triplet loss.
+enum class TripletDistance { euclidean, cosine };
+/// The targets of a loss: none but the texts' roles, or a score for each pair.
+enum class EmbeddingTarget { roles, scores };
+
+std::span<const EnumName<EmbeddingLoss>> enum_names(EmbeddingLoss);
+std::span<const EnumName<TripletDistance>> enum_names(TripletDistance);
+
+/// The options `embedding_loss`.
+struct EmbeddingLossOptions {
+  EmbeddingLoss name = EmbeddingLoss::multiple_negatives_ranking;
+  double temperature = 0.05;
+  bool symmetric = false;
+  std::optional<double> false_negative_margin = {};
+  double triplet_margin = 5;
+  TripletDistance triplet_distance = TripletDistance::euclidean;
+  std::vector<std::int64_t> matryoshka_dimensions = {};
+
+  /// What the loss learns from.
+  EmbeddingTarget target() const {
+    return name == EmbeddingLoss::multiple_negatives_ranking || name == EmbeddingLoss::triplet
+               ? EmbeddingTarget::roles
+               : EmbeddingTarget::scores;
+  }
+};
+
+template <class V>
+void fields(V& v, EmbeddingLossOptions& c) {
+  v(c.name, "name",
+    "multiple_negatives_ranking: each text must find its positive among all of the batch; cosent, "
+    "angle: similarities in the order of the scores; cosine_similarity: similarities equal to the "
+    "scores; triplet: the positive nearer than the negative");
+  v(c.temperature, "temperature",
+    "multiple_negatives_ranking, cosent, angle: similarities are divided by it", positive);
+  v(c.symmetric, "symmetric", "multiple_negatives_ranking: each positive must also find its text");
+  v(c.false_negative_margin, "false_negative_margin",
+    "multiple_negatives_ranking: a text of the batch that is more similar than the positive plus "
+    "this is taken for a positive too, and left out; null: none is",
+    between(-2, 2));
+  v(c.triplet_margin, "triplet_margin",
+    "triplet: how much nearer the positive must be than the negative", not_negative);
+  v(c.triplet_distance, "triplet_distance", "triplet: euclidean, or cosine (1 − similarity)");
+  v(c.matryoshka_dimensions, "matryoshka_dimensions",
+    "the loss is a sum over vectors cut to these lengths, so that short vectors work too; empty: "
+    "whole vectors alone",
+    at_least(1));
+}
+
+}  // namespace nystrom

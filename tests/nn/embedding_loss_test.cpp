@@ -1,0 +1,124 @@
+// Losses of vectors: equal to sentence-transformers', and the guards against false negatives.
+#include "nn/embedding_loss.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/support/fixtures.h"
+
+namespace nystrom::testing {
+namespace {
+
+using Options = EmbeddingLossOptions;
+
+struct LossCase {
+  const char* name;
+  Options options;
+};
+
+std::vector<LossCase> cases() {
+  using enum EmbeddingLoss;
+  const auto kind = [](EmbeddingLoss name) { return Options{.name = name}; };
+  const auto triplet_of = [](TripletDistance distance, double margin) {
+    return Options{.name = triplet, .triplet_margin = margin, .triplet_distance = distance};
+  };
+  return {{"ranking", {}},
+          {"ranking_negatives", {}},
+          {"ranking_temperature", {.temperature = 0.3}},
+          {"ranking_symmetric", {.symmetric = true}},
+          {"cosent", kind(cosent)},
+          {"angle", kind(angle)},
+          {"cosine_similarity", kind(cosine_similarity)},
+          {"triplet_euclidean", triplet_of(TripletDistance::euclidean, 0.7)},
+          {"triplet_cosine", triplet_of(TripletDistance::cosine, 0.2)},
+          {"matryoshka_ranking", {.matryoshka_dimensions = {7, 4, 2}}},
+          {"matryoshka_cosent", {.name = cosent, .matryoshka_dimensions = {5, 3}}}};
+}
+
+nlohmann::json reference() {
+  std::ifstream file(fixture_folder() / "embedding_losses.json");
+  return nlohmann::json::parse(file);
+}
+
+void expect_near(const std::vector<double>& got, const std::vector<double>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-9);
+}
+
+class EqualToSentenceTransformers : public ::testing::TestWithParam<LossCase> {};
+
+TEST_P(EqualToSentenceTransformers, InValueAndGradients) {
+  const nlohmann::json document = reference();
+  const nlohmann::json& expected = document["cases"][GetParam().name];
+  const Shape shape{document["samples"].get<std::int64_t>(), document["width"].get<std::int64_t>()};
+  std::vector<Var> columns;
+  for (const auto& values : expected["columns"])
+    columns.push_back(Var::leaf(Tensor::from(values.get<std::vector<double>>(), shape)));
+  const EmbeddingTargets targets{
+      Tensor::from(expected["scores"].get<std::vector<double>>(), {shape[0]}), {}};
+  Tape tape;
+  const Var loss = embedding_loss(GetParam().options, columns, targets);
+  EXPECT_NEAR(loss.value().item(), expected["loss"].get<double>(), 1e-9);
+  tape.backward(loss);
+  for (std::size_t i = 0; i < columns.size(); ++i)
+    expect_near(columns[i].grad().to_doubles(),
+                expected["gradients"][i].get<std::vector<double>>());
+}
+
+INSTANTIATE_TEST_SUITE_P(Losses, EqualToSentenceTransformers, ::testing::ValuesIn(cases()),
+                         [](const auto& each) { return std::string(each.param.name); });
+
+Var vectors(const std::vector<double>& values, std::int64_t width) {
+  return Var(Tensor::from(values, {std::ssize(values) / width, width}));
+}
+
+/// The loss of `count` samples alone, without the others.
+double loss_of(const Options& options, const std::vector<Var>& columns,
+               const EmbeddingTargets& targets = {}) {
+  return embedding_loss(options, columns, targets).value().item();
+}
+
+TEST(MultipleNegativesRanking, TakesNoAlikeTextForANegative) {
+  const Var texts = vectors({1, 0, 0, 1, 0.6, 0.8}, 2),
+            positives = vectors({1, 0.1, 0.2, 1, 1, 0.1}, 2);
+  // The third positive is the first one again. Without it, the first text has two candidates.
+  const EmbeddingTargets alike{{}, {{0, 1, 2}, {3, 4, 3}}};
+  const Var two = concat({slice(positives, 0, 0, 2), vectors({-1, 0}, 2)}, 0);
+  const double guarded = loss_of({}, {texts, positives}, alike);
+  EXPECT_LT(guarded, loss_of({}, {texts, positives}));
+  // exp of a similarity of −1 is 0 beside that of 1, at temperature 0.05: as good as left out.
+  const double first_of_two = loss_of({}, {slice(texts, 0, 0, 2), slice(two, 0, 0, 2)});
+  EXPECT_LT(first_of_two, guarded);
+}
+
+TEST(MultipleNegativesRanking, LeavesOutCandidatesBeyondTheMargin) {
+  const Var texts = vectors({1, 0, 0, 1}, 2), positives = vectors({0.6, 0.8, 1, 0}, 2);
+  // The second positive is more similar to the first text (1) than its own (0.6).
+  const double open = loss_of({}, {texts, positives});
+  const double guarded = loss_of({.false_negative_margin = 0.1}, {texts, positives});
+  EXPECT_LT(guarded, open);
+  EXPECT_EQ(loss_of({.false_negative_margin = 0.9}, {texts, positives}), open);
+}
+
+TEST(EmbeddingLoss, IsFiniteForVectorsOfZeros) {
+  for (const LossCase& each : cases()) {
+    SCOPED_TRACE(each.name);
+    std::vector<Var> columns;
+    const bool three = each.options.name == EmbeddingLoss::triplet;
+    for (int i = 0; i < (three ? 3 : 2); ++i)
+      columns.push_back(Var::leaf(Tensor::zeros({3, 7}, DType::f64)));
+    Tape tape;
+    const Var loss = embedding_loss(each.options, columns,
+                                    {Tensor::from(std::vector<double>{0, 0.5, 1}, {3}), {}});
+    tape.backward(loss);
+    EXPECT_TRUE(std::isfinite(loss.value().item()));
+    for (const double value : columns[0].grad().to_doubles()) EXPECT_TRUE(std::isfinite(value));
+  }
+}
+
+}  // namespace
+}  // namespace nystrom::testing

@@ -1,0 +1,127 @@
+"""Compares `nystrom embed` and `nystrom evaluate --retrieval` with numpy and pytrec_eval.
+
+usage: check_embeddings.py [--program build/release/nystrom]
+
+Pretrains a small model and writes a folder in BEIR's form from lines of a novel, with equal
+documents, graded judgements and a document that has the id of a query. numpy reads the vectors of
+`nystrom embed` in both types; safetensors and JSON Lines hold the same. The products of the vectors
+in float64, ranked and scored by pytrec_eval, must give the scores of `nystrom evaluate` within
+1e-9, and the neighbours of `nystrom search`."""
+
+import argparse
+import gzip
+import json
+import random
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy
+import pytrec_eval
+from check_export import NOVEL, ROOT, nystrom, train
+from common import Checks
+from safetensors.numpy import load_file
+
+MEASURES = {"ndcg_cut.10", "recall.100", "map_cut.100"}
+DEPTH = 100
+
+
+def write_lines(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def make_folder(folder):
+    """300 documents, 40 queries, and their judgements."""
+    rng = random.Random(7)
+    lines = [s for s in gzip.open(NOVEL, "rt").read().splitlines() if len(s.split()) > 6][:250]
+    documents = {f"d{i}": line for i, line in enumerate(lines)}
+    documents |= {f"e{i}": rng.choice(lines) for i in range(49)}  # equal texts
+    documents["q0"] = lines[0]
+    queries = {f"q{i}": " ".join(rng.choice(lines).split()[:6]) for i in range(40)}
+    judged = {
+        query: {doc: rng.choice([0, 1, 1, 2, 3]) for doc in rng.sample(sorted(documents), 12)}
+        for query in queries
+    }
+    (folder / "qrels").mkdir(parents=True)
+    write_lines(
+        folder / "corpus.jsonl", [{"_id": d, "title": "", "text": t} for d, t in documents.items()]
+    )
+    write_lines(folder / "queries.jsonl", [{"_id": q, "text": t} for q, t in queries.items()])
+    rows = [f"{q}\t{d}\t{s}\n" for q, found in judged.items() for d, s in found.items()]
+    (folder / "qrels/test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(rows))
+    return list(documents), list(queries), judged
+
+
+def embed(program, model, texts, output, *options):
+    nystrom(program, "embed", model, texts, "--output", output, "--quiet", *options)
+    return output
+
+
+def ranked_runs(documents, queries, vectors):
+    """The hundred best documents of each query, as pytrec_eval orders them."""
+    products = (vectors[1].astype("f8") @ vectors[0].astype("f8").T).astype("f4")
+    runs = {}
+    for query, row in zip(queries, products, strict=True):
+        found = [(float(s), d) for s, d in zip(row, documents, strict=True) if d != query]
+        runs[query] = {d: s for s, d in sorted(found, reverse=True)[:DEPTH]}
+    return runs
+
+
+def mean_scores(judged, runs):
+    results = pytrec_eval.RelevanceEvaluator(judged, MEASURES).evaluate(runs)
+    first = {q: dict(sorted(r.items(), key=lambda p: (p[1], p[0]))[-10:]) for q, r in runs.items()}
+    ranks = pytrec_eval.RelevanceEvaluator(judged, {"recip_rank"}).evaluate(first)
+    mean = {m: sum(r[m] for r in results.values()) / len(results) for m in next(iter(results.values()))}
+    return {
+        "ndcg_at_10": mean["ndcg_cut_10"],
+        "mrr_at_10": sum(r["recip_rank"] for r in ranks.values()) / len(ranks),
+        "recall_at_100": mean["recall_100"],
+        "map_at_100": mean["map_cut_100"],
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--program", default=ROOT / "build/release/nystrom")
+    program, check = parser.parse_args().program, Checks()
+    with tempfile.TemporaryDirectory() as temporary:
+        scratch = Path(temporary)
+        model, beir = train(program, scratch, "run", "nystrom", 33), scratch / "beir"
+        documents, queries, judged = make_folder(beir)
+        corpus = beir / "corpus.jsonl"
+        f32 = numpy.load(embed(program, model, corpus, scratch / "c.npy"))
+        f16 = numpy.load(embed(program, model, corpus, scratch / "h.npy", "--dtype", "f16"))
+        check(
+            f32.shape == (300, 64) and f32.dtype == "f4" and f16.dtype == "f2",
+            f"numpy reads {f32.shape} of {f32.dtype} and {f16.dtype}",
+        )
+        check((f32.astype("f2") == f16).all(), "f16 is f32 rounded")
+        tensors = load_file(embed(program, model, corpus, scratch / "c.safetensors"))
+        check((tensors["vectors"] == f32).all(), "safetensors holds the same")
+        lines = embed(program, model, corpus, scratch / "c.jsonl").read_text().splitlines()
+        rows = numpy.array([json.loads(line)["vector"] for line in lines], dtype="f4")
+        check((rows == f32).all(), "JSON Lines hold the same")
+
+        asked = numpy.load(
+            embed(program, model, beir / "queries.jsonl", scratch / "q.npy", "--prompt", "query")
+        )
+        runs = ranked_runs(documents, queries, (f32, asked))
+        right = mean_scores(judged, runs)
+        ours = json.loads(
+            nystrom(program, "evaluate", model, "--retrieval", beir, "--json", "--quiet")
+        )
+        worst = max(abs(ours[name] - value) for name, value in right.items())
+        check(worst < 1e-9, f"scores differ from pytrec_eval's by {worst:.1e}: {right}")
+        found = nystrom(
+            program, "search", model, scratch / "c.npy", beir / "queries.jsonl", "--json", "--quiet"
+        )
+        best = [json.loads(line)["neighbours"][0]["score"] for line in found.splitlines()]
+        top = (asked.astype("f8") @ f32.astype("f8").T).max(1)
+        check(numpy.abs(top - best).max() < 1e-6, "search finds the largest products")
+    return 1 if check.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

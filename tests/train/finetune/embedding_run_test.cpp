@@ -1,0 +1,204 @@
+// Runs of task.kind embeddings: they learn, resume, and do not depend on how a step is divided.
+#include <set>
+
+#include "tests/support/finetune_fixture.h"
+#include "tests/support/mpirun.h"
+
+namespace nystrom::testing {
+namespace {
+
+class EmbeddingTest : public FinetuneTest {
+ protected:
+  /// Writes pairs of texts: each second text has a word of the first one's topic.
+  void write_pairs(const std::string& name, int count, std::uint32_t seed) {
+    const char* topics[][2] = {{"sea", "sailed"}, {"men", "sang"}, {"pale", "calm"}};
+    Words words(seed);
+    std::string text = "query\tanswer\tother\tscore\n";
+    for (int i = 0; i < count; ++i) {
+      const auto topic = words.below(3), different = (topic + 1 + words.below(2)) % 3;
+      const auto with = [&](const char* word) {
+        return joined(words.words(1, 3)) + " " + word + " " + word;
+      };
+      text += with(topics[topic][0]) + "\t" + with(topics[topic][1]) + "\t" +
+              with(topics[different][1]) + "\t" + (i % 2 == 0 ? "5" : "4.5") + "\n";
+    }
+    write_bytes(folder_ / name, text);
+  }
+
+  /// Configures a run on pairs. `rest` holds more sections.
+  void configure(const std::string& columns = "text: query, pair: answer",
+                 const std::string& rest = "", const std::string& task = "") {
+    write_pairs("train.tsv", 96, 1);
+    write_pairs("dev.tsv", 24, 2);
+    write_bytes(folder_ / "run.yaml", tiny_model + "steps: 12}\nevaluation: {every: 6}\n" + rest +
+                                          "task: {kind: embeddings, train: [train.tsv], "
+                                          "validation: [dev.tsv], " +
+                                          task + "columns: {" + columns + "}}\n");
+  }
+
+  /// The values of `key` in metrics.jsonl.
+  std::vector<double> metric(const std::string& key) {
+    std::vector<double> values;
+    std::istringstream lines(read_bytes(folder_ / "run" / "metrics.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const json record = json::parse(line);
+      if (record.contains(key)) values.push_back(record[key]);
+    }
+    return values;
+  }
+  std::vector<double> losses(const std::string& options) {
+    fs::remove_all(folder_ / "run");
+    run("finetune run.yaml --threads 1 --set logging.every=1 " + options);
+    return metric("loss");
+  }
+
+  void expect_refused(const std::string& message) {
+    const Outcome outcome = run_program(folder_, "finetune run.yaml --quiet");
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_EQ(outcome.err, "nystrom: " + message + "\n");
+  }
+};
+
+void expect_near(const std::vector<double>& a, const std::vector<double>& b, double bound) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], bound) << "step " << i + 1;
+}
+
+TEST_F(EmbeddingTest, FindsTheTextsThatBelongTogether) {
+  configure();
+  run("finetune run.yaml --threads 1 --set training.steps=60 --set evaluation.every=30");
+  const std::vector<double> ranks = metric("validation_mrr");
+  ASSERT_EQ(ranks.size(), 2U);
+  // By chance a positive is among the first of 24 one time in 24.
+  EXPECT_GT(ranks.back(), 0.25);
+}
+
+TEST_F(EmbeddingTest, LossDoesNotDependOnMicroBatches) {
+  for (const char* loss : {"multiple_negatives_ranking", "triplet"}) {
+    SCOPED_TRACE(loss);
+    configure("text: query, pair: answer, negatives: [other]",
+              std::string("embedding_loss: {name: ") + loss + ", symmetric: true}\n");
+    const std::string exact =
+        "--set training.dtype=f64 --set model.hidden_dropout_prob=0.1 --set "
+        "training.micro_batch_size=";
+    const std::vector<double> whole = losses(exact + "16"), cached = losses(exact + "4");
+    expect_near(whole, cached, 1e-9);
+    EXPECT_EQ(whole.size(), 12U);
+  }
+}
+
+TEST_F(EmbeddingTest, LossDoesNotDependOnProcesses) {
+  configure();
+  const std::string options =
+      "--set training.dtype=f64 --set training.micro_batch_size=4 --set logging.every=1";
+  const std::vector<double> alone = losses(
+      "--set training.dtype=f64 --set "
+      "training.micro_batch_size=4");
+  for (const int processes : {2, 4}) {
+    fs::remove_all(folder_ / "run");
+    const Outcome outcome =
+        run_command(folder_, mpirun + "-np " + std::to_string(processes) + " " + program_word() +
+                                 "finetune run.yaml --threads 1 " + options);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    expect_near(alone, metric("loss"), 1e-9);
+  }
+}
+
+TEST_F(EmbeddingTest, StoppedRunsEndInTheSameBits) {
+  configure("text: query, pair: answer",
+            "checkpoint: {every: 6}\nschedule: {warmup_steps: 0, decay: constant}\n");
+  const auto weights = [&] {
+    return read_bytes(folder_ / "run" / "checkpoints" / "step-12" / "model.safetensors");
+  };
+  run("finetune run.yaml --threads 1");
+  const std::string straight = weights();
+  fs::remove_all(folder_ / "run");
+  run("finetune run.yaml --threads 1 --set training.steps=6");
+  run("finetune run.yaml --threads 1");
+  EXPECT_EQ(weights(), straight);
+}
+
+TEST_F(EmbeddingTest, LearnsTheOrderOfScores) {
+  for (const char* loss : {"cosent", "angle", "cosine_similarity"}) {
+    SCOPED_TRACE(loss);
+    configure("text: query, pair: answer, label: score",
+              std::string("embedding_loss: {name: ") + loss + "}\n", "max_score: 5, ");
+    losses("");
+    EXPECT_EQ(metric("validation_spearman").size(), 2U);
+  }
+}
+
+TEST_F(EmbeddingTest, LearnsFromTextsAlone) {
+  configure();
+  for (const char* views : {"dropout", "crops"}) {
+    SCOPED_TRACE(views);
+    write_bytes(folder_ / "texts.txt",
+                "the old men sang\n\nthe sea was calm and pale\nthey sailed home under the sea\n"
+                "a pale morning and the old home\n");
+    const std::vector<double> all =
+        losses(std::string("--set task.train=[texts.txt] --set training.batch_size=4 --set "
+                           "training.micro_batch_size=4 --set model.hidden_dropout_prob=0.1 --set "
+                           "task.views=") +
+               views);
+    EXPECT_EQ(all.size(), 12U);
+    EXPECT_GT(all[0], 0);
+  }
+}
+
+TEST_F(EmbeddingTest, WrongInputsAreRefused) {
+  const auto set = [&](const std::string& columns, const std::string& loss,
+                       const std::string& task = "") {
+    configure(columns, loss.empty() ? "" : "embedding_loss: {" + loss + "}\n", task);
+  };
+  set("text: query, pair: answer, label: score", "");
+  expect_refused(
+      "train.tsv:2: the score 5 is above task.max_score 1; set it to the score of equal texts");
+  set("text: query, pair: answer, label: score", "", "max_score: 5, ");
+  expect_refused(
+      "task.train: its files hold scored pairs, which embedding_loss.name "
+      "multiple_negatives_ranking cannot learn from; use cosent, angle or cosine_similarity");
+  set("text: query, pair: answer", "name: cosent");
+  expect_refused(
+      "task.train: its files hold pairs of texts, which embedding_loss.name cosent cannot learn "
+      "from; use multiple_negatives_ranking or triplet");
+  set("text: query, pair: answer", "name: triplet");
+  expect_refused(
+      "task.train: its samples have 2 texts, and embedding_loss.name triplet takes 3; name "
+      "task.columns.pair and one of task.columns.negatives");
+  set("text: query", "");
+  expect_refused(
+      "task.validation: its files hold texts, which say nothing about similarity; give pairs "
+      "(task.columns.pair), with or without a score (task.columns.label)");
+  set("text: query, pair: answer", "", "metric: spearman, ");
+  expect_refused(
+      "task.metric spearman: task.validation holds pairs of texts, which are measured by mrr or "
+      "accuracy");
+  set("text: query, pair: answer", "matryoshka_dimensions: [64]");
+  expect_refused(
+      "embedding_loss.matryoshka_dimensions has 64, and vectors have 32 dimensions; "
+      "leave it out");
+  set("text: query, negatives: [other]", "");
+  expect_refused(
+      "run.yaml:9:92: task.columns.negatives is for tasks of kind embeddings with pairs; give "
+      "task.columns.pair, or leave it out");
+  set("text: query, label: answer", "");
+  write_bytes(folder_ / "train.tsv", "query\tanswer\na\tx\nb\tx\nc\ty\n");
+  expect_refused(
+      "train.tsv: only one text has the label 'y', and texts of one label are to be alike");
+  set("text: query, pair: answer", "");
+  write_bytes(folder_ / "train.tsv", "query\tanswer\na\t \n");
+  expect_refused("train.tsv:2: a text is blank");
+}
+
+TEST_F(EmbeddingTest, PredictNamesTheCommandForVectors) {
+  configure();
+  losses("");
+  const Outcome outcome = run_program(folder_, "predict run text");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("is a model of vectors; nystrom embed computes them, and"),
+            std::string::npos)
+      << outcome.err;
+}
+
+}  // namespace
+}  // namespace nystrom::testing

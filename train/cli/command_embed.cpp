@@ -1,0 +1,194 @@
+// nystrom embed: write one vector for each text.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "train/cli/commands.h"
+#include "train/cli/embedding_settings.h"
+#include "train/cli/text_arguments.h"
+#include "train/embeddings/vector_writer.h"
+#include "train/formats/hf_config.h"
+#include "train/logging/progress.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct EmbedOptions {
+  CommonOptions common;
+  EmbeddingFlags flags;
+  std::string model, output, dtype = "f32", compute_dtype = "f32", prompt = "document";
+  TextArguments arguments;
+
+  DType vector_dtype() const { return value_named<DType>(dtype); }
+};
+
+std::unique_ptr<ExampleReader> open_texts(const EmbedOptions& options, const VectorModel& model) {
+  return open_arguments(options.arguments, options.common.overrides, model.task);
+}
+
+/// Reads blocks of examples, and calls use(examples, vectors) for each.
+template <class Use>
+void for_each_block(ExampleReader& reader, TextEmbedder& embedder, const Use& use) {
+  std::vector<Example> examples;
+  std::int64_t bytes = 0;
+  const auto flush = [&] {
+    std::vector<std::string> texts;
+    for (const Example& example : examples) texts.push_back(example.text);
+    use(examples, embedder(texts));
+    examples.clear();
+    bytes = 0;
+  };
+  while (auto example = reader.next()) {
+    bytes += std::ssize(example->text);
+    examples.push_back(std::move(*example));
+    if (is_full_block(std::ssize(examples), bytes, embedder.options().batch_size)) flush();
+  }
+  if (!examples.empty()) flush();
+}
+
+void print_vectors(const EmbedOptions& options, const VectorModel& model, TextEmbedder& embedder) {
+  for_each_block(
+      *open_texts(options, model), embedder,
+      [&](const std::vector<Example>& examples, const Tensor& vectors) {
+        const Tensor rounded = rounded_vectors(vectors, options.vector_dtype()).cast(DType::f32);
+        const auto width = static_cast<std::size_t>(embedder.width());
+        for (std::size_t i = 0; i < examples.size(); ++i)
+          fmt::print("{}", vector_line(examples[i], {rounded.data<float>() + i * width, width}));
+      });
+}
+
+/// The checksum of all that the model computes with.
+std::string model_checksum(const VectorModel& model) {
+  Checksum checksum;
+  const Tensor weights = model.model->parameters().values().to(cpu_device);
+  const CView view = weights;
+  checksum.update(view.data, static_cast<std::size_t>(weights.bytes()));
+  for (const std::string& text :
+       {model.tokenizer->definition(), hf_config_text(model.folder.config)})
+    checksum.update(text.data(), text.size());
+  return checksum.hex();
+}
+
+/// Reads all texts once: how many there are, and their checksum.
+VectorJob make_job(const EmbedOptions& options, const VectorModel& model,
+                   const TextEmbedder& embedder) {
+  const EmbeddingOptions& how = embedder.options();
+  VectorJob job;
+  job.model = model_checksum(model);
+  job.options = fmt::format(
+      "pooling {}, normalize {}, dimensions {}, dtype {}, compute-dtype {}, batch-size {}, "
+      "sequence_length {}, prompt {}",
+      enum_name(how.pooling), how.normalize, embedder.width(), options.dtype, options.compute_dtype,
+      how.batch_size, how.sequence_length, how.prompt);
+  job.matrix = {0, embedder.width(), options.vector_dtype()};
+  Checksum checksum;
+  const auto reader = open_texts(options, model);
+  while (const auto example = reader->next()) {
+    for (const std::string* part : {&example->id, &example->text}) {
+      const std::uint64_t size = part->size();
+      checksum.update(&size, sizeof size);
+      checksum.update(part->data(), part->size());
+    }
+    ++job.matrix.rows;
+  }
+  job.texts = checksum.hex();
+  return job;
+}
+
+/// Passes over the first texts, which an earlier run has embedded.
+void skip(ExampleReader& reader, std::int64_t count) {
+  for (; count > 0; --count)
+    require_input(reader.next().has_value(), "the texts changed while being read");
+}
+
+void write_vectors(const EmbedOptions& options, const VectorModel& model, TextEmbedder& embedder,
+                   Log& log) {
+  VectorWriter writer(options.output, make_job(options, model, embedder));
+  const std::int64_t total = writer.rows();
+  if (writer.done() > 0)
+    log.say(fmt::format("going on after {} of {} texts", writer.done(), total));
+  const StopSignals stop;
+  Progress progress("text", writer.done(), total, log);
+  const auto reader = open_texts(options, model);
+  skip(*reader, writer.done());
+  for_each_block(*reader, embedder,
+                 [&](const std::vector<Example>& examples, const Tensor& vectors) {
+                   writer.add(examples, vectors);
+                   progress.update(writer.done(), "", writer.done() == total);
+                   if (stop.requested() && writer.done() < total)
+                     throw Interrupted("stopped; the same command goes on");
+                 });
+  writer.finish();
+  log.say(fmt::format("{}: {} vectors of {} numbers", printable_path(options.output), total,
+                      embedder.width()));
+}
+
+void run(EmbedOptions options) {
+  const Device device = options.common.apply();
+  options.arguments.texts = checked_texts(options.arguments);
+  if (!options.output.empty()) {
+    vector_format_of(options.output);
+    require_new_file(options.output);
+  }
+  Log log(options.common.quiet);
+  const VectorModel model =
+      open_vector_model(options.model, options.common.overrides, TaskKind::classification,
+                        value_named<DType>(options.compute_dtype), device, log);
+  TextEmbedder embedder = model.embedder(options.flags, value_named<PromptKind>(options.prompt));
+  if (options.output.empty())
+    print_vectors(options, model, embedder);
+  else
+    write_vectors(options, model, embedder, log);
+  if (const std::string note = embedder.note(); !note.empty()) log.say("note: " + note);
+}
+
+}  // namespace
+
+Command add_embed_command(CLI::App& app) {
+  auto options = std::make_shared<EmbedOptions>();
+  auto* command = app.add_subcommand("embed", "Write one vector for each text, for search");
+  command->footer(
+      "Texts, files and folders are read as by nystrom predict: a file as its ending says, else "
+      "line by line; --set task.columns.text=NAME\n"
+      "names the column of a table. Texts longer than data.sequence_length are read in windows; "
+      "their vector is the mean over these.\n"
+      "The same command completes an interrupted --output.\n\n"
+      "Examples:\n  nystrom embed runs/mine corpus.txt --output corpus.npy\n  nystrom embed "
+      "runs/mine papers/ --document --output papers.jsonl --dtype f16\n"
+      "  nystrom embed runs/mine \"Who built the bridge?\" --prompt query");
+  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
+      ->required();
+  command->add_option("TEXT", options->arguments.texts, "texts, files, or folders with --document")
+      ->required();
+  command->add_option("--output", options->output,
+                      "file to write: .npy, .safetensors or .jsonl; default: JSON Lines on the "
+                      "standard output");
+  options->flags.add_to(*command);
+  command->add_option("--dtype", options->dtype, "type of the vectors that are written")
+      ->check(CLI::IsMember({"f32", "f16"}))
+      ->capture_default_str();
+  command
+      ->add_option("--prompt", options->prompt,
+                   "the model's prompt before each text: model.embedding.query_prompt or "
+                   "document_prompt")
+      ->check(CLI::IsMember(names_of<PromptKind>()))
+      ->capture_default_str();
+  command
+      ->add_option("--compute-dtype", options->compute_dtype,
+                   "type of the computation; bf16 is faster where the processor has it; f16 only "
+                   "on GPUs")
+      ->check(CLI::IsMember(dtype_names))
+      ->capture_default_str();
+  command->add_flag("--as-text", options->arguments.as_text,
+                    "take each TEXT for a text, even one that names a file");
+  command->add_flag("--document", options->arguments.document,
+                    "read each file, and each file in a folder, as one text");
+  options->common.add_to(*command);
+  return {command, [options] { run(*options); }};
+}
+
+}  // namespace nystrom

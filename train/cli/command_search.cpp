@@ -1,0 +1,210 @@
+// nystrom search: print the nearest texts of a corpus for each query.
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <set>
+
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "train/cli/commands.h"
+#include "train/cli/embedding_settings.h"
+#include "train/cli/prediction_stream.h"
+#include "train/cli/text_arguments.h"
+#include "train/embeddings/nearest.h"
+#include "train/embeddings/vector_reader.h"
+
+namespace nystrom {
+namespace {
+
+constexpr std::int64_t rows_at_once = 4096;
+constexpr std::size_t shown_bytes = 100;  // of a neighbour
+
+struct SearchOptions {
+  CommonOptions common;
+  EmbeddingFlags flags;
+  std::string model, corpus, texts, dtype = "f32";
+  TextArguments queries;
+  std::int64_t top_k = 5;
+  bool document = false, json = false;
+
+  bool has_vectors() const { return holds_vectors(corpus); }
+};
+
+/// Reads a corpus or its texts.
+std::unique_ptr<ExampleReader> open_corpus_texts(const SearchOptions& options,
+                                                 const VectorModel& model,
+                                                 const std::string& file) {
+  TextArguments arguments{{file}, false, options.document};
+  require_input(is_path(arguments, file), "{}: no such file or folder", printable_path(file));
+  return open_arguments(arguments, options.common.overrides, model.task);
+}
+
+/// Calls use(vectors) for blocks of the corpus.
+template <class Use>
+void for_each_block(const SearchOptions& options, const VectorModel& model, const Use& use) {
+  if (options.has_vectors()) {
+    const auto reader = open_vectors(options.corpus);
+    while (const auto block = reader->next(rows_at_once)) use(block->vectors);
+    return;
+  }
+  TextEmbedder embedder = model.embedder(options.flags, PromptKind::document);
+  const auto reader = open_corpus_texts(options, model, options.corpus);
+  std::vector<std::string> texts;
+  std::int64_t bytes = 0;
+  while (auto example = reader->next()) {
+    bytes += std::ssize(example->text);
+    texts.push_back(std::move(example->text));
+    if (!is_full_block(std::ssize(texts), bytes, embedder.options().batch_size)) continue;
+    use(embedder(texts));
+    texts.clear();
+    bytes = 0;
+  }
+  if (!texts.empty()) use(embedder(texts));
+}
+
+/// The examples of these rows of the corpus; none where only vectors are known.
+std::map<std::int64_t, Example> read_rows(const SearchOptions& options, const VectorModel& model,
+                                          const std::set<std::int64_t>& rows,
+                                          std::int64_t all_rows) {
+  std::map<std::int64_t, Example> found;
+  std::int64_t row = 0;
+  const auto take = [&](Example&& example) {
+    if (rows.contains(row)) found.emplace(row, std::move(example));
+    ++row;
+  };
+  if (options.texts.empty() && options.has_vectors()) {
+    const auto reader = open_vectors(options.corpus);
+    if (!options.corpus.ends_with(".jsonl")) return found;
+    while (auto block = reader->next(rows_at_once))
+      for (Example& example : block->examples) take(std::move(example));
+    return found;
+  }
+  const std::string& file = options.texts.empty() ? options.corpus : options.texts;
+  const auto reader = open_corpus_texts(options, model, file);
+  while (auto example = reader->next()) take(std::move(*example));
+  require_input(row == all_rows, "{}: has {} texts, and {} has {} vectors", printable_path(file),
+                row, printable_path(options.corpus), all_rows);
+  return found;
+}
+
+void print_json(const Example& query, const std::vector<Neighbour>& neighbours,
+                const std::map<std::int64_t, Example>& rows) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  for (const Neighbour& neighbour : neighbours) {
+    nlohmann::ordered_json object = {{"row", neighbour.key}, {"score", neighbour.score}};
+    if (const auto found = rows.find(neighbour.key); found != rows.end()) {
+      const bool whole_file = is_whole_file(found->second);
+      if (!found->second.id.empty()) object[whole_file ? "document" : "id"] = found->second.id;
+      if (!whole_file) object["text"] = found->second.text;
+    }
+    list.push_back(std::move(object));
+  }
+  nlohmann::ordered_json line;
+  if (!query.id.empty()) line["id"] = query.id;
+  line["query"] = query.text;
+  line["neighbours"] = std::move(list);
+  fmt::print("{}\n", line.dump());
+}
+
+void print(const Example& query, const std::vector<Neighbour>& neighbours,
+           const std::map<std::int64_t, Example>& rows) {
+  fmt::print("{}\n", shown(query.text));
+  for (const Neighbour& neighbour : neighbours) {
+    std::string text = fmt::format("row {}", neighbour.key);
+    if (const auto found = rows.find(neighbour.key); found != rows.end()) {
+      const Example& example = found->second;
+      text = is_whole_file(example) ? printable(example.id, shown_bytes)
+             : example.id.empty()   ? printable(example.text, shown_bytes)
+                                    : printable(example.id + ": " + example.text, shown_bytes);
+    }
+    fmt::print("  {:.4f}  {}\n", neighbour.score, text);
+  }
+}
+
+void run(SearchOptions options) {
+  const Device device = options.common.apply();
+  options.queries.texts = checked_texts(options.queries);
+  require_input(options.texts.empty() || options.has_vectors(),
+                "--texts has the texts of a file of vectors, and {} is none; leave it out",
+                printable_path(options.corpus));
+  Log log(options.common.quiet);
+  const VectorModel model =
+      open_vector_model(options.model, options.common.overrides, TaskKind::classification,
+                        value_named<DType>(options.dtype), device, log);
+  TextEmbedder embedder = model.embedder(options.flags, PromptKind::query);
+  std::vector<Example> queries;
+  std::vector<std::string> texts;
+  const auto reader = open_arguments(options.queries, options.common.overrides, model.task);
+  while (auto query = reader->next()) {
+    texts.push_back(query->text);
+    queries.push_back(std::move(*query));
+  }
+  NearestNeighbours nearest(embedder(texts), options.top_k);
+  std::int64_t rows = 0;
+  for_each_block(options, model, [&](const Tensor& vectors) {
+    require_input(vectors.dim(1) == embedder.width(),
+                  "{}: its vectors have {} numbers, those of the queries {}; give the model and "
+                  "the --dimensions that made the file",
+                  printable_path(options.corpus), vectors.dim(1), embedder.width());
+    std::vector<std::int64_t> keys(static_cast<std::size_t>(vectors.dim(0)));
+    std::iota(keys.begin(), keys.end(), rows);
+    nearest.add(vectors, keys);
+    rows += vectors.dim(0);
+  });
+  const auto found = nearest.sorted();
+  std::set<std::int64_t> wanted;
+  for (const auto& neighbours : found)
+    for (const Neighbour& neighbour : neighbours) wanted.insert(neighbour.key);
+  const std::map<std::int64_t, Example> examples = read_rows(options, model, wanted, rows);
+  for (std::size_t i = 0; i < queries.size(); ++i)
+    options.json ? print_json(queries[i], found[i], examples)
+                 : print(queries[i], found[i], examples);
+}
+
+}  // namespace
+
+Command add_search_command(CLI::App& app) {
+  auto options = std::make_shared<SearchOptions>();
+  auto* command =
+      app.add_subcommand("search", "Print the texts of a corpus that are nearest to queries");
+  command->footer(
+      "The score is the product of two vectors: their cosine, unless vectors are not normalised. "
+      "All vectors are compared; there is no index.\n"
+      "Give the options that made the file of vectors. Its rows are counted from 0.\n\n"
+      "Examples:\n  nystrom search runs/mine corpus.txt \"Who built the bridge?\"\n  nystrom "
+      "search "
+      "runs/mine corpus.npy questions.txt --texts corpus.txt --top-k 10 --json");
+  command->add_option("MODEL", options->model, "Hugging Face folder, run directory or checkpoint")
+      ->required();
+  command
+      ->add_option("CORPUS", options->corpus,
+                   "vectors of nystrom embed (.npy, .safetensors, .jsonl), or texts, which are "
+                   "embedded at each call")
+      ->required();
+  command->add_option("QUERY", options->queries.texts, "texts, or files of texts")->required();
+  command->add_option("--top-k", options->top_k, "neighbours of each query")
+      ->check(CLI::Range(1, 1 << 24))
+      ->capture_default_str();
+  command->add_option("--texts", options->texts,
+                      "the texts of CORPUS, where it is .npy or .safetensors");
+  options->flags.add_to(*command);
+  command
+      ->add_option("--dtype", options->dtype,
+                   "type of the computation; bf16 is faster where the processor has it; f16 only "
+                   "on GPUs")
+      ->check(CLI::IsMember(dtype_names))
+      ->capture_default_str();
+  command->add_flag("--as-text", options->queries.as_text,
+                    "take each QUERY for a text, even one that names a file");
+  command->add_flag("--document", options->document,
+                    "read each file of CORPUS, or of --texts, as one text");
+  command->add_flag("--json", options->json, "print one JSON line a query");
+  options->common.add_to(*command);
+  return {command, [options] { run(*options); }};
+}
+
+}  // namespace nystrom

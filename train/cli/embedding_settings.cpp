@@ -1,0 +1,78 @@
+#include "train/cli/embedding_settings.h"
+
+#include <CLI/App.hpp>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "train/cli/commands.h"
+#include "train/config/config_io.h"
+#include "train/finetune/task_settings.h"
+
+namespace nystrom {
+
+void EmbeddingFlags::add_to(CLI::App& command) {
+  command
+      .add_option("--pooling", pooling,
+                  "mean of the tokens, the first token (cls), or mean of the landmarks; default: "
+                  "the model's own")
+      ->check(CLI::IsMember(names_of<SentencePooling>()));
+  auto* on = command.add_flag("--normalize", normalize,
+                              "divide each vector by its length; default: as the model says");
+  command.add_flag("--no-normalize", no_normalize, "leave vectors as they are")->excludes(on);
+  add_dimensions_to(command);
+  command.add_option("--batch", batch_size, "texts computed at once; long ones fewer")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+}
+
+void EmbeddingFlags::add_dimensions_to(CLI::App& command) {
+  command
+      .add_option("--dimensions", dimensions,
+                  "keep the first N numbers of each vector, for models trained so (Matryoshka)")
+      ->check(CLI::Range(1, 1 << 24));
+}
+
+TextEmbedder VectorModel::embedder(const EmbeddingFlags& flags, PromptKind prompt,
+                                   Communicator* communicator) const {
+  EmbeddingOptions options = embedding_options(folder.config, prompt, sequence_length);
+  if (flags.pooling) options.pooling = value_named<SentencePooling>(*flags.pooling);
+  if (flags.normalize || flags.no_normalize) options.normalize = flags.normalize;
+  options.dimensions = flags.dimensions;
+  options.batch_size = flags.batch_size;
+  return {*model, *tokenizer, options, communicator};
+}
+
+VectorModel open_vector_model(const std::string& model, const std::vector<std::string>& overrides,
+                              TaskKind kind, DType dtype, Device device, Log& log) {
+  const SplitOverrides split(overrides, {"task", "data"});
+  VectorModel result;
+  result.folder = open_model_folder(model, split.model, log);
+  const ModelFolder& folder = result.folder;
+  const std::string name = printable_path(folder.path);
+  require_input(!folder.config.embed_dim, "{}: reads features, and vectors are made of texts",
+                name);
+  RunConfig config;
+  config.model = folder.config;
+  // A model of one length would refuse other values of data.sequence_length here.
+  config.model.attention.semantics = Semantics::nystrom;
+  config.data.sequence_length = trained_length(folder);
+  config.task.kind = kind;
+  config.task.stride = 0;
+  config = override_config(config, "default settings", split.run);
+  require_input(config.task.kind == kind || config.task.recipe,
+                "--set task.kind={}: vectors are made of single texts; leave it out",
+                enum_name(*config.task.kind));
+  result.task = resolve_task(config.task);
+  result.sequence_length = config.data.sequence_length;
+  result.tokenizer = open_tokenizer_of(folder);
+  require_input(result.tokenizer != nullptr,
+                "{}: has no tokenizer; bring its tokenizer.json, spiece.model, vocab.txt, or "
+                "vocab.json with merges.txt",
+                name);
+  result.model = load_model(folder.path, folder.config, dtype, StoreMode::inference, device);
+  return result;
+}
+
+}  // namespace nystrom

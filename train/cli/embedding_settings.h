@@ -1,0 +1,50 @@
+// What the commands of vectors share: opening a model, and the options that say how texts become
+// vectors.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/tasks/task_config.h"
+#include "train/checkpoint/model_folder.h"
+#include "train/config/config.h"
+#include "train/embeddings/text_embedder.h"
+
+namespace CLI {
+class App;
+}
+
+namespace nystrom {
+
+/// The options of vectors. Those that are not given are the model's own.
+struct EmbeddingFlags {
+  std::optional<std::string> pooling;
+  bool normalize = false, no_normalize = false;
+  std::optional<std::int64_t> dimensions;
+  std::int64_t batch_size = 32;
+
+  void add_to(CLI::App& command);
+  /// Declares --dimensions only.
+  void add_dimensions_to(CLI::App& command);
+};
+
+/// A model that makes vectors of texts.
+struct VectorModel {
+  ModelFolder folder;
+  std::unique_ptr<Model> model;
+  std::unique_ptr<Tokenizer> tokenizer;
+  TaskConfig task;  ///< how files of texts are read; resolved
+  std::int64_t sequence_length = 0;
+
+  TextEmbedder embedder(const EmbeddingFlags& flags, PromptKind prompt,
+                        Communicator* communicator = nullptr) const;
+};
+
+/// Opens MODEL for texts that are read as a task of `kind`. `overrides` are those of model, data
+/// and task. Throws an InputError for a model of features, and without a tokenizer.
+VectorModel open_vector_model(const std::string& model, const std::vector<std::string>& overrides,
+                              TaskKind kind, DType dtype, Device device, Log& log);
+
+}  // namespace nystrom

@@ -1,0 +1,119 @@
+#include "train/cli/text_arguments.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "core/base/printable.h"
+#include "core/check.h"
+#include "train/cli/commands.h"
+
+namespace nystrom {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Whether an argument looks like the name of a data file, compressed or not.
+bool ends_like_data(const std::string& word) {
+  fs::path name = word;
+  if (name.extension() == ".gz" || name.extension() == ".zst") name.replace_extension();
+  const std::string endings[] = {".txt",   ".tsv", ".csv",  ".json",
+                                 ".jsonl", ".h5",  ".hdf5", ".conll"};
+  return std::find(std::begin(endings), std::end(endings), name.extension().string()) !=
+         std::end(endings);
+}
+
+/// Whether an argument looks like the name of a file or folder: one word with a slash or a
+/// wildcard.
+bool looks_like_path(const std::string& word) {
+  return word.find_first_of(" \t\n") == word.npos && word.find_first_of("/*") != word.npos;
+}
+
+class ArgumentReader : public ExampleReader {
+ public:
+  ArgumentReader(TextArguments arguments, std::vector<std::string> overrides, TaskConfig task)
+      : arguments_(std::move(arguments)),
+        overrides_(std::move(overrides)),
+        task_(std::move(task)) {}
+
+  std::optional<Example> next() override {
+    while (true) {
+      if (file_) {
+        if (auto example = file_->next()) return example;
+        file_.reset();
+      }
+      if (next_ == arguments_.texts.size()) return std::nullopt;
+      const std::string& text = arguments_.texts[next_++];
+      if (is_path(arguments_, text)) {
+        file_ = open_examples(task_of_file(arguments_, overrides_, task_, text), {text},
+                              Labelled::optional);
+        continue;
+      }
+      Example example;
+      example.text = text;
+      return example;
+    }
+  }
+
+ private:
+  TextArguments arguments_;
+  std::vector<std::string> overrides_;
+  TaskConfig task_;
+  std::size_t next_ = 0;
+  std::unique_ptr<ExampleReader> file_;
+};
+
+}  // namespace
+
+bool is_path(const TextArguments& arguments, const std::string& text) {
+  std::error_code error;
+  return !arguments.as_text && (fs::is_regular_file(text, error) || fs::is_directory(text, error));
+}
+
+std::vector<std::string> checked_texts(const TextArguments& arguments) {
+  std::vector<std::string> texts;
+  for (const std::string& word : arguments.texts) {
+    const std::string text = unescape_brackets(word);
+    require_input(!text.empty(), "TEXT is empty; give a text, or the name of a file");
+    const bool path = arguments.document || ends_like_data(text) || looks_like_path(text);
+    require_input(arguments.as_text || is_path(arguments, text) || !path,
+                  "{}: no such file or folder; --as-text takes it for a text",
+                  printable_path(text));
+    require_input(arguments.as_text || text != "-",
+                  "-: texts are not read from standard input; give texts or files, or --as-text");
+    texts.push_back(text);
+  }
+  return texts;
+}
+
+void refuse_folder(const std::string& path, const std::string& why) {
+  require_input(!fs::is_directory(path),
+                "{}: is a folder, and {}; give a text, or the name of a file; --as-text takes it "
+                "for a text",
+                printable_path(path), why);
+}
+
+TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::string>& overrides,
+                        TaskConfig task, const std::string& file) {
+  for (const std::string& each : overrides)
+    if (each.starts_with("task.format=")) return task;
+  if (arguments.document || task.format == TaskFormat::folders) {
+    task.format = TaskFormat::documents;
+    return task;
+  }
+  refuse_folder(file, "--document reads each file in it as one text");
+  if (task.format == TaskFormat::cifar10 || task.format == TaskFormat::pathfinder)
+    return task;  // these formats contain images, not lines of text
+  const std::string ending = fs::path(file).extension().string();
+  const bool told = ending == ".tsv" || ending == ".csv" || ending == ".jsonl" ||
+                    ending == ".json" || ending == ".conll";
+  task.format = told ? std::nullopt : std::optional(TaskFormat::lines);
+  return task;
+}
+
+std::unique_ptr<ExampleReader> open_arguments(TextArguments arguments,
+                                              std::vector<std::string> overrides, TaskConfig task) {
+  return std::make_unique<ArgumentReader>(std::move(arguments), std::move(overrides),
+                                          std::move(task));
+}
+
+}  // namespace nystrom

@@ -1,0 +1,39 @@
+// TEXT arguments of commands: texts, files and folders of documents.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/tasks/examples.h"
+
+namespace nystrom {
+
+/// The arguments, and the options that say how they are read.
+struct TextArguments {
+  std::vector<std::string> texts;
+  bool as_text = false;   ///< --as-text: each is a text, even one that names a file
+  bool document = false;  ///< --document: each file is one text
+};
+
+/// The arguments as the user gave them. Throws an InputError for an empty argument, and without
+/// --as-text also for one that looks like a missing file or folder.
+std::vector<std::string> checked_texts(const TextArguments& arguments);
+
+/// Whether an argument names a file or a folder.
+bool is_path(const TextArguments& arguments, const std::string& text);
+
+/// Throws an InputError if `path` is a folder. `why` is the reason in the message.
+void refuse_folder(const std::string& path, const std::string& why);
+
+/// The task with the format of a file or folder to read. With --document, and for a model that was
+/// trained on documents, each file is one text. Otherwise the file's extension decides; other
+/// extensions mean one text per line. An override of task.format has precedence.
+TaskConfig task_of_file(const TextArguments& arguments, const std::vector<std::string>& overrides,
+                        TaskConfig task, const std::string& file);
+
+/// All examples of checked arguments, one after another. `task` is resolved.
+std::unique_ptr<ExampleReader> open_arguments(TextArguments arguments,
+                                              std::vector<std::string> overrides, TaskConfig task);
+
+}  // namespace nystrom

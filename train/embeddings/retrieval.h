@@ -1,0 +1,47 @@
+// Evaluation of retrieval on folders in BEIR's form (Thakur et al., NeurIPS 2021).
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/embeddings/ranking_metrics.h"
+#include "train/embeddings/text_embedder.h"
+
+namespace nystrom {
+
+/// The queries of a folder and their judged documents. The documents stay in their file.
+struct RetrievalSet {
+  std::filesystem::path corpus;  ///< corpus.jsonl
+  std::string split;             ///< the name of the judgements: qrels/SPLIT.tsv
+  std::vector<std::string> query_ids, queries;
+  /// For each query the relevance of documents by id.
+  std::vector<std::map<std::string, std::int64_t>> judged;
+};
+
+/// Reads queries.jsonl ({"_id", "text"} a line) and qrels/SPLIT.tsv (columns query-id, corpus-id,
+/// score). Without `split`: qrels/test.tsv, else the only file there. Queries without judgements
+/// are left out. Throws an InputError "file:line: …".
+RetrievalSet read_retrieval(const std::filesystem::path& folder,
+                            const std::optional<std::string>& split);
+
+/// Means over the queries.
+struct RetrievalScores {
+  RankingScores scores;
+  std::int64_t queries = 0, documents = 0;
+};
+
+/// Ranks all documents for each query by the products of their vectors. A document is its title, a
+/// space, and its text; one with the id of the query is left out, as in BEIR. The hundred best are
+/// scored as by trec_eval: of equal products the larger id comes first. The corpus is read twice in
+/// bounded memory. `progress` is called with the documents done and their number. Throws an
+/// InputError "file:line: …".
+RetrievalScores evaluate_retrieval(
+    TextEmbedder& queries, TextEmbedder& documents, const RetrievalSet& set,
+    const std::function<void(std::int64_t, std::int64_t)>& progress = {});
+
+}  // namespace nystrom

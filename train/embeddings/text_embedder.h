@@ -1,0 +1,81 @@
+// Texts as vectors: encoding, windows of long texts, pooling, normalisation.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/tasks/task_dataset.h"
+#include "data/tokenizers/tokenizer.h"
+#include "nn/model.h"
+#include "train/distributed/communicator.h"
+
+namespace nystrom {
+
+/// How texts become vectors.
+struct EmbeddingOptions {
+  SentencePooling pooling = SentencePooling::mean;
+  bool normalize = true;
+  std::optional<std::int64_t> dimensions = std::nullopt;  ///< the first ones; null: all
+  std::string prompt = {};                                ///< put before each text
+  std::int64_t sequence_length = 512;  ///< tokens of a window, with the special ones
+  std::int64_t batch_size = 32;        ///< windows that are computed at once, at most
+};
+
+/// Which of the model's prompts is put before texts.
+enum class PromptKind { query, document, none };
+std::span<const EnumName<PromptKind>> enum_names(PromptKind);
+
+/// The model's own options (model.embedding), with one of its prompts.
+EmbeddingOptions embedding_options(const ModelConfig& config, PromptKind prompt,
+                                   std::int64_t sequence_length);
+
+/// Counts of the texts so far.
+struct EmbeddingCounts {
+  std::int64_t texts = 0;
+  std::int64_t windowed = 0;  ///< longer than a window
+};
+
+/// Turns texts into vectors.
+class TextEmbedder {
+ public:
+  /// The model, the tokenizer and `communicator` must outlive the embedder. With `communicator` the
+  /// processes share the work of each call. Throws an InputError for a model of features, for more
+  /// dimensions than the model's vectors have, and for a sequence_length that the model does not
+  /// take.
+  TextEmbedder(const Model& model, const Tokenizer& tokenizer, EmbeddingOptions options,
+               Communicator* communicator = nullptr);
+
+  /// The vectors of `texts` in their order: [texts, width()] f32 on the CPU. A text of more tokens
+  /// than a window becomes several windows without overlap. Its vector is the mean of theirs,
+  /// weighted by their tokens with the special ones. The mean comes before the cut to `dimensions`,
+  /// and that before the normalisation (Kusupati et al., "Matryoshka Representation Learning",
+  /// NeurIPS 2022). Texts of similar length share a batch. A batch has at most batch_size windows,
+  /// and fewer where they are long. Throws an InputError for a vector that is not finite.
+  Tensor operator()(std::span<const std::string> texts);
+
+  /// The numbers of a vector.
+  std::int64_t width() const;
+  const EmbeddingOptions& options() const { return options_; }
+  const EmbeddingCounts& counts() const { return counts_; }
+  /// "2 of 9 texts have more than 512 tokens: …"; empty where none has.
+  std::string note() const;
+
+ private:
+  std::vector<std::vector<std::int64_t>> batches(const TaskDataset& windows) const;
+  Tensor window_vectors(const TaskDataset& windows) const;
+
+  const Model& model_;
+  EmbeddingOptions options_;
+  Communicator* communicator_;
+  TaskEncoder encoder_;
+  EmbeddingCounts counts_;
+};
+
+/// Whether `texts` texts with `bytes` bytes are a block to turn into vectors at once. Sorting by
+/// length pays within 64 batches. The bytes bound the memory.
+bool is_full_block(std::int64_t texts, std::int64_t bytes, std::int64_t batch_size);
+
+}  // namespace nystrom

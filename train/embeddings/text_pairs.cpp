@@ -1,0 +1,61 @@
+#include "train/embeddings/text_pairs.h"
+
+#include <cmath>
+
+#include "core/check.h"
+#include "data/tasks/task_metrics.h"
+
+namespace nystrom {
+namespace {
+
+/// Adds the cosine of each row of a with that of b.
+void add_cosines(const Tensor& a, const Tensor& b, std::vector<double>& cosines) {
+  const std::int64_t width = a.dim(1);
+  for (std::int64_t row = 0; row < a.dim(0); ++row) {
+    const float *const x = a.data<float>() + row * width, *const y = b.data<float>() + row * width;
+    double product = 0, x_squares = 0, y_squares = 0;
+    for (std::int64_t i = 0; i < width; ++i) {
+      product += static_cast<double>(x[i]) * y[i];
+      x_squares += static_cast<double>(x[i]) * x[i];
+      y_squares += static_cast<double>(y[i]) * y[i];
+    }
+    const double lengths = std::sqrt(x_squares * y_squares);
+    cosines.push_back(lengths > 0 ? product / lengths : 0);
+  }
+}
+
+}  // namespace
+
+PairScores evaluate_pairs(TextEmbedder& first, TextEmbedder& second, const TaskConfig& task,
+                          const std::vector<std::string>& patterns,
+                          const std::function<void(std::int64_t)>& progress) {
+  std::vector<std::string> texts, pairs;
+  std::vector<double> scores, cosines;
+  std::int64_t bytes = 0;
+  const auto flush = [&] {
+    if (texts.empty()) return;
+    add_cosines(first(texts), second(pairs), cosines);
+    texts.clear();
+    pairs.clear();
+    bytes = 0;
+    if (progress) progress(std::ssize(cosines));
+  };
+  SkippedRows skipped;
+  for_each_example(task, patterns, Labelled::required, skipped, [&](Example&& example) {
+    bytes += std::ssize(example.text) + std::ssize(*example.pair);
+    texts.push_back(std::move(example.text));
+    pairs.push_back(std::move(*example.pair));
+    scores.push_back(*example.value);
+    if (is_full_block(std::ssize(texts), bytes, first.options().batch_size)) flush();
+  });
+  flush();
+  require_input(!scores.empty(), "{}", describe_unreadable(patterns, skipped));
+  const PairScores result{spearman_correlation(cosines, scores),
+                          pearson_correlation(cosines, scores), std::ssize(scores)};
+  require_input(std::isfinite(result.spearman),
+                "{} pairs have no correlation: their scores or their cosines are all equal",
+                result.pairs);
+  return result;
+}
+
+}  // namespace nystrom

@@ -1,0 +1,27 @@
+// Evaluation of vectors on scored pairs of texts: do similar texts have similar vectors?
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "data/tasks/examples.h"
+#include "train/embeddings/text_embedder.h"
+
+namespace nystrom {
+
+/// Correlations of the cosines of pairs with their scores.
+struct PairScores {
+  double spearman = 0, pearson = 0;
+  std::int64_t pairs = 0;
+};
+
+/// Reads pairs with scores from the files that `patterns` match, as `task` says (kind regression,
+/// resolved, with task.columns.pair), and compares their vectors' cosines with the scores. `first`
+/// embeds task.columns.text, and `second` task.columns.pair. `progress` is called with the pairs
+/// done. Throws an InputError "file:line: …".
+PairScores evaluate_pairs(TextEmbedder& first, TextEmbedder& second, const TaskConfig& task,
+                          const std::vector<std::string>& patterns,
+                          const std::function<void(std::int64_t)>& progress = {});
+
+}  // namespace nystrom

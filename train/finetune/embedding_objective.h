@@ -1,0 +1,47 @@
+// The training objective of a task of kind embeddings.
+#pragma once
+
+#include "data/tasks/embedding_loader.h"
+#include "train/config/config.h"
+#include "train/distributed/communicator.h"
+#include "train/loop/objective.h"
+
+namespace nystrom {
+
+/// The data of a task of kind embeddings.
+struct EmbeddingData {
+  std::shared_ptr<const EmbeddingDataset> train, validation;
+  std::shared_ptr<const Tokenizer> tokenizer;
+};
+
+/// Reads the files of the task in `config`, which is resolved. Sets task.metric if it is null.
+/// Throws an InputError for the first fault in the files, and where texts, loss and metric do not
+/// fit each other.
+EmbeddingData read_embedding_data(RunConfig& config, std::shared_ptr<const Tokenizer> tokenizer);
+
+/// What the data is like, one line each.
+std::vector<std::string> describe(const EmbeddingData& data);
+
+/// The metrics of a validation set, TaskMetric::spearman and pearson of scored pairs; mrr and
+/// accuracy of pairs, where each text looks for its own positive among those of all.
+struct EmbeddingScores {
+  std::vector<std::pair<TaskMetric, double>> values;
+};
+
+/// Evaluates `data`, which holds pairs or scored pairs, without dropout. Texts are computed in
+/// batches of `batch_size` rows. The processes share the work and get the same result.
+EmbeddingScores evaluate_embeddings(const Model& model, const EmbeddingDataset& data,
+                                    const Tokenizer& tokenizer, const PaddingOptions& padding,
+                                    std::int64_t batch_size, Communicator& communicator,
+                                    const std::function<void(std::int64_t)>& progress = {});
+
+/// Trains with embedding_loss over the samples of a whole step, those of all micro-batches and all
+/// processes: each text of a batch is a negative of all others. A step of several micro-batches
+/// computes them twice, as in "Scaling Deep Contrastive Learning Batch Size under Memory Limited
+/// Setup" (Gao et al., RepL4NLP 2021). First it computes all vectors without a tape. Then it gives
+/// each micro-batch the loss's gradient with respect to its vectors. The result is that of one
+/// large batch, in the memory of one micro-batch.
+std::unique_ptr<Objective> make_embedding_objective(const RunConfig& config, EmbeddingData data,
+                                                    Communicator& communicator);
+
+}  // namespace nystrom
