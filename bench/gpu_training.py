@@ -1,11 +1,12 @@
 """What a GPU must do beside being fast: learn as the CPU does, hold long sequences, and large
 batches.
 
-    python bench/measure_gpu_training.py --output bench/results/h200-training.json
+    python3 bench/gpu_training.py --reference-only --output bench/results/quickstart-losses.json
+    python3 bench/gpu_training.py --output bench/results/h200-training.json
 
-- 200 steps of configs/quickstart.yaml: bf16 on the GPU beside f32 on the CPU, with the same seed.
-  Says how far the losses are apart, in means of
-  ten steps.
+- 200 steps of configs/quickstart.yaml: bf16 on the GPU beside f32 on a CPU, with the same seed.
+  Says how far the losses are apart, in means of ten steps. The first command computes those of the
+  CPU, on any machine, before time on a GPU is spent.
 - Steps of the base model (12 layers of width 768, 64 landmarks, bf16) with one sequence of 131072
   tokens: tokens a second, peak memory.
 - The largest batch of sequences of 4096 and of 8192 tokens that a step of it has memory for.
@@ -16,26 +17,29 @@ Run from the repository's root, or from a bundle.
 import argparse
 import json
 import statistics
-import subprocess
 import tempfile
 from pathlib import Path
 
-from compare_gpu import machine
+from gpu_common import Clock, Report, last_line, parser_of, say
 
 MEAN_OF = 10
 
 
+REFERENCE = Path("bench/results/quickstart-losses.json")
+
+
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--nystrom", type=Path, default=Path("build/cuda/nystrom"), help="the program to measure"
-    )
+    parser = parser_of(__doc__, 300)
     parser.add_argument("--steps", type=int, default=200, help="of the comparison of losses")
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--output", type=Path, required=True, help="where the JSON goes")
-    return parser.parse_args()
+    parser.add_argument(
+        "--reference-only", action="store_true", help="compute the CPU's losses, and end"
+    )
+    arguments = parser.parse_args()
+    if arguments.dry_run:
+        arguments.steps = 20
+    arguments.device = "cpu" if arguments.dry_run else "cuda"
+    arguments.clock = Clock(arguments.seconds)
+    return arguments
 
 
 def losses(arguments: argparse.Namespace, folder: str, device: str, dtype: str) -> list[float]:
@@ -51,19 +55,11 @@ def losses(arguments: argparse.Namespace, folder: str, device: str, dtype: str) 
         "checkpoint.every": arguments.steps,
     }
     sets = [part for key, value in given.items() for part in ("--set", f"{key}={value}")]
-    command = [
-        arguments.nystrom.resolve(),
-        "pretrain",
-        "configs/quickstart.yaml",
-        "--quiet",
-        f"--device={device}",
-        *sets,
-    ]
-    process = subprocess.run(
-        [str(part) for part in command], stderr=subprocess.PIPE, text=True, timeout=300
-    )
-    if process.returncode:
-        raise RuntimeError(process.stderr.strip())
+    program = (arguments.folder / "nystrom").resolve()
+    command = [program, "pretrain", "configs/quickstart.yaml", "--quiet", f"--device={device}"]
+    done = arguments.clock.run([*command, *sets], 300)
+    if done.returncode:
+        raise RuntimeError(last_line(done.stderr))
     records = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
     return [record["loss"] for record in records if "loss" in record]
 
@@ -73,14 +69,16 @@ def means(values: list[float]) -> list[float]:
 
 
 def compare_losses(arguments: argparse.Namespace) -> dict:
+    known = json.loads(REFERENCE.read_text()) if REFERENCE.exists() else {}
     with tempfile.TemporaryDirectory() as folder:
-        cpu = losses(arguments, folder, "cpu", "f32")
+        cpu = known.get("losses", [])
+        if len(cpu) != arguments.steps:  # a schedule of as many steps
+            cpu = losses(arguments, folder, "cpu", "f32")
         gpu = losses(arguments, folder, arguments.device, "bf16")
     apart = max(abs(a - b) / b for a, b in zip(means(gpu), means(cpu), strict=True))
-    print(
+    say(
         f"losses of {arguments.steps} steps: at most {100 * apart:.3f} % "
-        f"apart (last: GPU {gpu[-1]:.4f}, CPU {cpu[-1]:.4f})",
-        flush=True,
+        f"apart (last: GPU {gpu[-1]:.4f}, CPU {cpu[-1]:.4f})"
     )
     return {"largest_relative_difference": apart, "gpu_bf16": gpu, "cpu_f32": cpu}
 
@@ -88,24 +86,20 @@ def compare_losses(arguments: argparse.Namespace) -> dict:
 def step(arguments: argparse.Namespace, length: int, batch: int) -> dict:
     """Three steps of the base model; of the error what the program says."""
     command = [
-        arguments.nystrom.resolve(),
+        (arguments.folder / "nystrom").resolve(),
         "bench",
         "--dtype=bf16",
         f"--device={arguments.device}",
-        f"--length={length}",
+        f"--layers={1 if arguments.dry_run else 12}",
+        f"--length={256 if arguments.dry_run else length}",
         f"--batch={batch}",
         "--steps=3",
         "--json",
     ]
-    process = subprocess.run(
-        [str(part) for part in command], capture_output=True, text=True, timeout=300
-    )
-    if process.returncode:
-        return {
-            "batch": batch,
-            "error": (process.stderr.strip().splitlines() or ["no message"])[-1],
-        }
-    report = json.loads(process.stdout)
+    done = arguments.clock.run(command, 120)
+    if done.returncode:
+        return {"batch": batch, "error": last_line(done.stderr)}
+    report = json.loads(done.stdout)
     return {
         "batch": batch,
         "tokens_per_second": batch * length / min(report["step_seconds"]),
@@ -115,7 +109,7 @@ def step(arguments: argparse.Namespace, length: int, batch: int) -> dict:
 
 def largest_batch(arguments: argparse.Namespace, length: int) -> dict:
     fits, fails = None, None
-    batch = 65536 // length
+    batch = 1 if arguments.dry_run else 65536 // length
     while fails is None or fails["batch"] - fits["batch"] > max(1, fits["batch"] // 16):
         tried = step(arguments, length, batch)
         if "error" in tried:
@@ -124,33 +118,38 @@ def largest_batch(arguments: argparse.Namespace, length: int) -> dict:
                 break
         else:
             fits = tried
+        if arguments.dry_run:
+            break
         batch = 2 * fits["batch"] if fails is None else (fits["batch"] + fails["batch"]) // 2
-    print(f"length {length}: the largest batch {fits}; the next tried {fails}", flush=True)
+    say(f"length {length}: the largest batch {fits}; the next tried {fails}")
     return {"fits": fits, "fails": fails}
 
 
 def longest_sequence(arguments: argparse.Namespace) -> dict:
     result = step(arguments, 131072, 1)
-    print(f"one sequence of 131072 tokens: {result}", flush=True)
+    say(f"one sequence of 131072 tokens: {result}")
     return result
 
 
 def main() -> None:
     arguments = parse_arguments()
+    report = Report(arguments.output)
+    if arguments.reference_only:
+        with tempfile.TemporaryDirectory() as folder:
+            report["losses"] = losses(arguments, folder, "cpu", "f32")
+        return
     parts = {
         "losses": compare_losses,
         "one_sequence_of_131072": longest_sequence,
         "largest_batch_of_4096": lambda given: largest_batch(given, 4096),
         "largest_batch_of_8192": lambda given: largest_batch(given, 8192),
     }
-    result = {"machine": machine()}
     for name, measure in parts.items():
         try:
-            result[name] = measure(arguments)
+            report[name] = measure(arguments)
         except Exception as error:  # a failure of one part does not stop the others
-            result[name] = {"error": str(error)}
-            print(f"{name}: {error}", flush=True)
-        arguments.output.write_text(json.dumps(result, indent=1) + "\n")
+            report[name] = {"error": str(error)}
+            say(f"{name}: {error}")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Times one attention alone on a GPU, forward and backward in bf16: ours beside cuDNN's exact one
 and transformers' Nyström attention.
 
-    python bench/compare_gpu_attention.py --output bench/results/h200-attention.json
-    python bench/compare_gpu_attention.py --nystrom dist/nystrom --longest 8192 --output quick.json
+    python3 bench/gpu_attention.py --output bench/results/h200-attention.json
+    python3 bench/gpu_attention.py --longest 8192 --output quick.json
 
 12 heads of width 64, 64 landmarks, no convolution, one sequence of 512, 1024, … tokens: the fastest
 of some runs, and the peak of memory beyond the inputs. Ours are `nystrom approximation cost`, which
@@ -13,29 +13,24 @@ import argparse
 import importlib.util
 import json
 import math
-import subprocess
-import sys
 import time
-from pathlib import Path
 
-from compare_gpu import machine
+from gpu_common import Clock, Report, last_line, parser_of, say
 
 HEADS, WIDTH, LANDMARKS = 12, 64, 64
 SHORTEST = 512
 
 
 def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--nystrom", type=Path, default=Path("build/cuda/nystrom"), help="the program to time"
-    )
+    parser = parser_of(__doc__, 200)
     parser.add_argument("--longest", type=int, default=131072)
     parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--output", type=Path, required=True, help="where the JSON goes")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    arguments.device = "cpu" if arguments.dry_run else "cuda"
+    if arguments.dry_run:
+        arguments.longest, arguments.repeats = SHORTEST, 1
+    arguments.clock = Clock(arguments.seconds)
+    return arguments
 
 
 def lengths(arguments: argparse.Namespace) -> list[int]:
@@ -50,7 +45,8 @@ def measure_ours(kind: str, length: int, arguments: argparse.Namespace) -> dict:
         f"--shortest={length}",
         f"--longest={length}",
     ]
-    command = [str(arguments.nystrom.resolve()), "approximation", "cost", "--kinds", kind, *sizes]
+    program = (arguments.folder / "nystrom").resolve()
+    command = [program, "approximation", "cost", "--kinds", kind, *sizes]
     command += [
         "--dtype=bf16",
         f"--repeats={arguments.repeats}",
@@ -58,10 +54,10 @@ def measure_ours(kind: str, length: int, arguments: argparse.Namespace) -> dict:
         "--json",
         "--quiet",
     ]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    if process.returncode:
-        raise RuntimeError(process.stderr.strip())
-    row = json.loads(process.stdout)["measurements"][0]
+    done = arguments.clock.run(command, 60)
+    if done.returncode:
+        raise RuntimeError(last_line(done.stderr))
+    row = json.loads(done.stdout)["measurements"][0]
     return {"seconds": row["seconds"], "bytes": row["bytes"]}
 
 
@@ -135,7 +131,7 @@ def contestants(arguments: argparse.Namespace) -> dict:
         for kind in ("nystrom", "softmax")
     }
     if not (importlib.util.find_spec("torch") and importlib.util.find_spec("transformers")):
-        print("torch or transformers is missing: nystrom is timed alone", file=sys.stderr)
+        say("torch or transformers is missing: nystrom is timed alone")
         return found
     import torch
 
@@ -152,19 +148,21 @@ def told(row: dict) -> str:
 
 def main() -> None:
     arguments = parse_arguments()
-    rows = []
+    report = Report(arguments.output)
+    rows: list[dict] = []
+    report["measurements"] = rows
     for length in lengths(arguments):
         for kind, measure in contestants(arguments).items():
             row = {"kind": kind, "length": length}
             try:
+                if arguments.clock.left() <= 0:
+                    raise TimeoutError("no time was left")
                 row |= measure(length)
             except Exception as error:  # a failure of one does not stop the others
                 row["error"] = (str(error).splitlines() or [type(error).__name__])[0]
             rows.append(row)
-            print(f"{length:7d} tokens  {kind:22s} {told(row)}", flush=True)
-            arguments.output.write_text(
-                json.dumps({"machine": machine(), "measurements": rows}, indent=1) + "\n"
-            )
+            report.save()
+            say(f"{length:7d} tokens  {kind:22s} {told(row)}")
 
 
 if __name__ == "__main__":
