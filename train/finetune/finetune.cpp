@@ -186,7 +186,7 @@ PreparedTask prepare_task(RunConfig config, Log& log) {
   run.train = reader(given)->read(config.task.train, Labelled::required);
   require_input(run.train->target() != TaskTarget::none,
                 "task.train: its files hold neither labels nor values; there is nothing to learn");
-  require_warmup_within_run(config, run.train->size());
+  require_schedules_within_run(config, run.train->size());
   // With features, the files decide whether the targets are classes or values.
   config.task.metric = deciding_metric(*run.train);
   run.reader = reader(run.train->labels());

@@ -363,15 +363,15 @@ TEST(Warmup, OfMoreStepsThanEpochsMakeIsRefused) {
   config.training.epochs = 2;
   config.training.batch_size = 8;
   config.schedule.warmup_steps = 5;
-  require_warmup_within_run(config, 20);
+  require_schedules_within_run(config, 20);
   config.schedule.warmup_steps = 6;
-  EXPECT_EQ(input_error([&] { require_warmup_within_run(config, 20); }),
+  EXPECT_EQ(input_error([&] { require_schedules_within_run(config, 20); }),
             "schedule.warmup_steps 6 exceeds the number of steps, 5, that training.epochs 2 make "
             "of 20 samples in batches of 8; the "
             "learning rate would never reach its peak: lower it, or give schedule.warmup_share in "
             "its place");
   config.schedule.warmup_steps.reset();
-  for (const std::int64_t samples : {1, 20, 1000000}) require_warmup_within_run(config, samples);
+  for (const std::int64_t samples : {1, 20, 1000000}) require_schedules_within_run(config, samples);
 }
 
 /// The option paths that the rules in a source file list.
