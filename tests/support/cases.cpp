@@ -304,6 +304,16 @@ std::vector<OpCase> other_cases() {
        [](const Vars& v) {
          return cross_entropy(tanh(v[0]), int_tensor({0, 6, 1}, {3}));
        }},
+      {"distillation_loss",
+       {{3, 7}},
+       [](const Vars& v) {
+         return distillation_loss(v[0], random_normal({3, 7}, 98).cast(v[0].dtype()), 2, 5);
+       }},
+      {"distillation_loss_of_an_intermediate",
+       {{3, 7}},
+       [](const Vars& v) {
+         return distillation_loss(tanh(v[0]), random_normal({3, 7}, 98).cast(v[0].dtype()), 1, 3);
+       }},
       {"mean_squared_error",
        {{3, 4}},
        [](const Vars& v) {

@@ -21,7 +21,7 @@ std::span<const EnumName<OptimizerKind>> enum_names(OptimizerKind);
 struct ParameterGroup {
   std::string parameters;
   double learning_rate_factor = 1;
-  std::optional<double> weight_decay;
+  std::optional<double> weight_decay = std::nullopt;
   bool freeze = false;
 };
 
