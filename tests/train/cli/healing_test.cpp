@@ -101,17 +101,23 @@ TEST_F(HealingTest, FrozenWeightsKeepTheirBits) {
   }
 }
 
+/// Killed after the checkpoints at the ends of stages, and at others.
 TEST_F(HealingTest, ResumesToTheSameBits) {
   for (const std::string dtype : {"f32", "bf16"}) {
-    const std::string type = "training.dtype=" + dtype + " ";
-    ASSERT_EQ(train(dtype, type).code, 0);
-    for (const std::string steps : {"16", "17", "20"}) {
-      const Outcome outcome = train(dtype + "-cut", type + "training.steps=" + steps);
-      ASSERT_EQ(outcome.code, 0) << outcome.err;
+    const std::string sets = "checkpoint.every=3 training.dtype=" + dtype, cut = dtype + "-cut";
+    ASSERT_EQ(train(dtype, sets).code, 0);
+    for (const std::string step : {"6", "9", "12", "15"}) {
+      const pid_t run = start_command(folder_, program_word() + words(cut, sets));
+      const fs::path checkpoint = folder_ / cut / "checkpoints" / ("step-" + step);
+      for (int i = 0; i < 6000 && !fs::exists(checkpoint); ++i)
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      ::kill(run, SIGKILL);
+      outcome(run);
     }
-    EXPECT_EQ(checksum(dtype + "-cut"), checksum(dtype));
-    EXPECT_EQ(checksum(dtype + "-cut", "optimizer.safetensors"),
-              checksum(dtype, "optimizer.safetensors"));
+    const Outcome last = train(cut, sets);
+    ASSERT_EQ(last.code, 0) << last.err;
+    EXPECT_EQ(checksum(cut), checksum(dtype));
+    EXPECT_EQ(checksum(cut, "optimizer.safetensors"), checksum(dtype, "optimizer.safetensors"));
   }
 }
 
