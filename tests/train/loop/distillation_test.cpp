@@ -109,6 +109,26 @@ TEST(Distillation, GradientsAreThoseOfTheLoss) {
   EXPECT_TRUE(result.step.distilled.has_value());
 }
 
+/// In torch 2.15: T * T * kl_div(log_softmax(s / T, 1), softmax(t / T, 1), reduction="batchmean").
+TEST(Distillation, TheLossOfPredictionsIsPyTorchs) {
+  const Shape shape{3, 4};
+  const Var student = Var::leaf(
+      Tensor::from(std::vector<double>{0.5, -1, 2, 0.25, 1.5, 0, -0.5, -3, -2, 1, 0.75, 4}, shape));
+  const Tensor teacher =
+      Tensor::from(std::vector<double>{1, -0.5, 0.5, 2, -1, 2.5, 0, 0.5, -2, 1.5, 0.25, 3}, shape);
+  Tape tape;
+  const Var loss = distillation_loss(student, teacher, 2, 3);
+  tape.backward(loss);
+  EXPECT_NEAR(loss.value().item(), 1.0226102979725984, 1e-14);
+  const Tensor expected = Tensor::from(
+      std::vector<double>{-0.021864771724620737, -0.01032818684602831, 0.18247081752968425,
+                          -0.15027785895903517, 0.27927614052191896, -0.20281145078468635,
+                          0.021573766272670714, -0.09803845600990337, -0.007697403610537855,
+                          -0.07304017690884088, -0.003953763630621981, 0.08469134415000061},
+      shape);
+  EXPECT_LE(max_difference(student.grad(), expected), 1e-15);
+}
+
 /// The losses by their definition, from outputs of single passes.
 TEST(Distillation, LossesFollowTheDefinition) {
   const Distillation distillation = distillation_of(0.7, 0.4);
