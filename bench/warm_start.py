@@ -186,7 +186,7 @@ def configuration(bench: Bench, variant: Variant, start: Path, run: Path) -> dic
     if variant.distillation:
         config["distillation"] = {"teacher": str(arguments.parent)}
         if variant.grow:  # the parent has no more positions
-            config["distillation"]["steps"] = steps * 6 // 10
+            config["distillation"]["until_step"] = steps * 6 // 10
     return config
 
 

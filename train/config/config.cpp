@@ -234,7 +234,7 @@ void check_lengths(const RunConfig& config, Problems& found) {
   for (const auto& [step, length] : schedule) {
     if (!parse_step(step))
       return add(
-          fmt::format("'{}' is no number of steps; expected steps and lengths, such as "
+          fmt::format("'{}' is no number of steps; expected whole numbers, as in "
                       "{{0: 512, 300: 1024}}",
                       printable(step, 40)));
     if (data.sequence_length % length != 0)
@@ -275,7 +275,7 @@ void check_distillation(const RunConfig& config, Problems& found) {
   const DistillationConfig& own = config.distillation;
   const DistillationConfig none;
   const bool given = own.logits != none.logits || own.attention_output != none.attention_output ||
-                     own.temperature != none.temperature || own.steps != none.steps;
+                     own.temperature != none.temperature || own.until_step != none.until_step;
   if (!own.teacher) {
     if (given)
       found.push_back({{"distillation"},

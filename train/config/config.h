@@ -146,10 +146,10 @@ struct DistillationConfig {
   double logits = 1;
   double attention_output = 1;
   double temperature = 2;
-  std::optional<std::int64_t> steps;
+  std::optional<std::int64_t> until_step;
 
   /// Whether step `step`, from 1, has the losses of a teacher.
-  bool at_step(std::int64_t step) const { return teacher && (!steps || step <= *steps); }
+  bool at_step(std::int64_t step) const { return teacher && (!until_step || step <= *until_step); }
 };
 
 template <class V>
@@ -166,7 +166,7 @@ void fields(V& v, DistillationConfig& c) {
     "before dropout and residual, summed over the layers",
     not_negative);
   v(c.temperature, "temperature", "divides the logits of both before their softmax", positive);
-  v(c.steps, "steps", "distil in as many first steps only; null: in all", at_least(1));
+  v(c.until_step, "until_step", "last step with a teacher; null: all steps have one", at_least(1));
 }
 
 struct EvaluationConfig {

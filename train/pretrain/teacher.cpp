@@ -61,12 +61,13 @@ void require_positions(const ModelConfig& teacher, const RunConfig& config) {
     require_input(stage.begin > 0,
                   "it takes at most {} tokens, the sequences have {}; begin with shorter ones in "
                   "data.length_schedule, and end with the teacher before they grow, by "
-                  "distillation.steps",
+                  "distillation.until_step",
                   *longest, stage.length);
-    throw InputError(fmt::format(
-        "it takes at most {} tokens, the sequences have {} after {} steps; set distillation.steps "
-        "to {}",
-        *longest, stage.length, stage.begin, stage.begin));
+    throw InputError(
+        fmt::format("it takes at most {} tokens, the sequences have {} after {} steps; set "
+                    "distillation.until_step "
+                    "to {}",
+                    *longest, stage.length, stage.begin, stage.begin));
   }
 }
 

@@ -40,7 +40,7 @@ class HealingTest : public ::testing::Test {
            "    - {parameters: '*.conv.weight', learning_rate_factor: 10, weight_decay: 0}\n"
            "    - {parameters: 'nystromformer.embeddings.*', freeze: true}\n"
            "    - {parameters: '*.position_embeddings.weight', learning_rate_factor: 3}\n"
-           "distillation: {teacher: parent, steps: 15}\n"
+           "distillation: {teacher: parent, until_step: 15}\n"
            "schedule: {warmup_steps: 2, decay: constant}\n"
            "training: {steps: 20, batch_size: 4, micro_batch_size: 1, dtype: f32, ema: 0.9,\n"
            "           deterministic: true}\n"
@@ -205,13 +205,13 @@ TEST_F(HealingTest, UnsuitableTeachersAreRefusedBeforeTheRun) {
        "distillation.teacher: shallow: it has 1 layers of width 6, the model 2 of width 6; "
        "distillation.attention_output compares layer with layer: set it to 0, or name another "
        "teacher"},
-      {"distillation.steps=16",
+      {"distillation.until_step=16",
        "distillation.teacher: parent: it takes at most 16 tokens, the sequences have 32 after 15 "
-       "steps; set distillation.steps to 15"},
+       "steps; set distillation.until_step to 15"},
       {"data.length_schedule={}",
        "distillation.teacher: parent: it takes at most 16 tokens, the sequences have 32; begin "
        "with shorter ones in data.length_schedule, and end with the teacher before they grow, by "
-       "distillation.steps"},
+       "distillation.until_step"},
   };
   for (const Wrong& wrong : cases) {
     const Outcome outcome = train("refused", wrong.sets);

@@ -109,7 +109,7 @@ TEST_P(WarmStartCommands, ConvertHealFinetuneAndPredict) {
   write_bytes(folder_ / "healing.yaml", run("config warm-start"));
   run("pretrain healing.yaml --set run_dir=healed --set model.from=turned "
       "--set 'data={train: [text.txt], validation: [held.txt], sequence_length: 27, "
-      "length_schedule: {0: 9, 2: 27}}' --set 'distillation={teacher: model, steps: 2}' "
+      "length_schedule: {0: 9, 2: 27}}' --set 'distillation={teacher: model, until_step: 2}' "
       "--set 'training={dtype: f32, steps: 4, batch_size: 4, micro_batch_size: 4}' "
       "--set schedule.warmup_steps=1 --set 'logging={every: 1, tensorboard: false}'");
   EXPECT_EQ(recorded_metric(folder_ / "healed", "distillation_logits").size(), 2U);
