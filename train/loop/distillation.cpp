@@ -98,29 +98,26 @@ Var DistillationPass::loss(const MaskedLmOutput& student) {
   return loss;
 }
 
-DistilledLoss DistillationPass::parts() const {
-  DistilledLoss parts{state_->masked_lm.item(), 0, 0};
-  if (state_->logits.defined()) parts.logits = state_->logits.item();
-  for (const Tensor& value : state_->losses) parts.attention_output += value.item();
-  return parts;
+DistilledShare DistillationPass::parts() const {
+  return {state_->masked_lm, state_->logits, state_->losses};
 }
 
-DistilledLoss sum_of(const std::vector<DistillationPass>& passes, GradientSum* gradient_sum) {
-  std::vector<double> own[3];
-  for (const DistillationPass& pass : passes) {
-    const DistilledLoss parts = pass.parts();
-    own[0].push_back(parts.masked_lm);
-    own[1].push_back(parts.logits);
-    own[2].push_back(parts.attention_output);
+DistilledLoss sum_of(const std::vector<DistilledShare>& shares, GradientSum* gradient_sum) {
+  std::vector<double> masked_lm, logits, attention;
+  for (const DistilledShare& share : shares) {
+    masked_lm.push_back(share.masked_lm.item());
+    logits.push_back(share.logits.defined() ? share.logits.item() : 0);
+    attention.push_back(0);
+    for (const Tensor& layer : share.attention_output) attention.back() += layer.item();
   }
-  const auto total = [&](const std::vector<double>& values) {
-    const std::vector<double> all = gradient_sum ? gradient_sum->losses_of_all(values) : values;
+  const auto total = [&](const std::vector<double>& own) {
+    const std::vector<double> all = gradient_sum ? gradient_sum->losses_of_all(own) : own;
     return std::accumulate(all.begin(), all.end(), 0.0);
   };
   DistilledLoss sum;
-  sum.masked_lm = total(own[0]);
-  sum.logits = total(own[1]);
-  sum.attention_output = total(own[2]);
+  sum.masked_lm = total(masked_lm);
+  sum.logits = total(logits);
+  sum.attention_output = total(attention);
   return sum;
 }
 

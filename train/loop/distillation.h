@@ -38,6 +38,13 @@ struct DistilledLoss {
   double masked_lm = 0, logits = 0, attention_output = 0;
 };
 
+/// The parts of a micro-batch's share, [1] each on the device.
+struct DistilledShare {
+  Tensor masked_lm;
+  Tensor logits;                         ///< undefined with a weight of 0
+  std::vector<Tensor> attention_output;  ///< of each layer; none with a weight of 0
+};
+
 /// The teacher's pass over one micro-batch, and the student's losses against it.
 class DistillationPass {
  public:
@@ -51,17 +58,17 @@ class DistillationPass {
   /// The micro-batch's share of the step's loss, from the output of the student's pass.
   Var loss(const MaskedLmOutput& student);
   /// The parts of that share, after loss().
-  DistilledLoss parts() const;
+  DistilledShare parts() const;
 
  private:
   struct State;
   const Distillation* distillation_;
   StepTotals totals_;
-  std::shared_ptr<State> state_;  // shared with the tape
+  std::shared_ptr<State> state_;  // shared with the tape, which keeps the teacher's outputs
 };
 
-/// The parts of a step's loss: the sum over the passes of all processes, in the order of
-/// micro-batches. Null: a single process.
-DistilledLoss sum_of(const std::vector<DistillationPass>& passes, GradientSum* gradient_sum);
+/// The parts of a step's loss: the sum over the micro-batches of all processes, in their order.
+/// `gradient_sum` is null for a single process.
+DistilledLoss sum_of(const std::vector<DistilledShare>& shares, GradientSum* gradient_sum);
 
 }  // namespace nystrom

@@ -94,19 +94,24 @@ StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch>
   for (const Batch& batch : batches) sample_ids.push_back(batch.sample_ids);
   std::vector<MaskedLmOutput> outputs;
   std::vector<Tensor> orders;
-  std::vector<DistillationPass> passes;
+  std::vector<DistilledShare> shares;
   const bool order = batches[0].swapped.defined();
   const auto loss = [&](std::size_t part, const RunContext& run) {
     RunContext context = run;
+    std::optional<DistillationPass> pass;
     if (options.distillation) {
-      passes.emplace_back(*options.distillation, batches[part],
-                          StepTotals{chosen, counts[2], options.loss_scale});
-      passes.back().observe(context);
+      pass.emplace(*options.distillation, batches[part],
+                   StepTotals{chosen, counts[2], options.loss_scale});
+      pass->observe(context);
     }
     MaskedLmOutput out =
         model.masked_lm(batches[part].input, batches[part].labels, chosen, context);
     outputs.push_back({{}, out.predictions, out.labels});
-    if (options.distillation) return passes.back().loss(out);
+    if (pass) {
+      Var total = pass->loss(out);
+      shares.push_back(pass->parts());
+      return total;
+    }
     if (!order) return std::move(out.loss);
     orders.push_back(argmax(out.order_logits));
     const Tensor swapped = batches[part].swapped.to(out.order_logits.value().device());
@@ -121,7 +126,7 @@ StepResult train_step(Model& model, Optimizer& optimizer, std::span<const Batch>
       total(options, {static_cast<double>(correct), static_cast<double>(ordered)});
   result.accuracy = right[0] / chosen;
   if (order) result.order_accuracy = right[1] / sequences;
-  if (options.distillation) result.distilled = sum_of(passes, options.gradient_sum);
+  if (options.distillation) result.distilled = sum_of(shares, options.gradient_sum);
   return result;
 }
 
