@@ -221,6 +221,8 @@ void check_masking(const RunConfig& config, Problems& found) {
              *span.mean, span.max)});
 }
 
+/// Reports a wrong data.length_schedule. It is no rule of validate(): evaluations of a finished run
+/// have one length, which may be another.
 void check_lengths(const RunConfig& config, Problems& found) {
   const DataConfig& data = config.data;
   const auto& schedule = data.length_schedule;
@@ -229,8 +231,6 @@ void check_lengths(const RunConfig& config, Problems& found) {
     found.push_back({{"data.length_schedule", "data.sequence_length", "training.steps"},
                      "data.length_schedule " + reason});
   };
-  if (has_task(config))
-    return add("is for pretraining; a task has data.sequence_length: leave it out");
   for (const auto& [step, length] : schedule) {
     if (!parse_step(step))
       return add(
@@ -311,7 +311,6 @@ Problems validate(const RunConfig& config) {
   check_steps(config, found);
   check_data(config, found);
   check_masking(config, found);
-  check_lengths(config, found);
   check_distillation(config, found);
   if (has_task(config) && config.training.on_loss_spike == OnLossSpike::roll_back)
     found.push_back(
@@ -376,6 +375,7 @@ Problems validate_pretraining(const RunConfig& config) {
                      "distillation.teacher needs a run with the teacher's tokenizer; name its "
                      "folder in tokenizer.path"});
   check_groups(config, found);
+  check_lengths(config, found);
   return found;
 }
 
@@ -427,6 +427,10 @@ Problems validate_finetuning(const RunConfig& config) {
         {{"model.from", "tokenizer.path"},
          "model.from is null and tokenizer.path too; start from a model, or name a folder with a "
          "tokenizer"});
+  if (!config.data.length_schedule.empty())
+    found.push_back({{"data.length_schedule"},
+                     "data.length_schedule is for pretraining; a task has data.sequence_length: "
+                     "leave it out"});
   check_towers(config, found);
   check_groups(config, found);
   return found;

@@ -101,7 +101,7 @@ struct LengthStage {
   std::int64_t length = 0;  ///< tokens of a sequence
 };
 /// The stages of data.length_schedule; one of sequence_length without it. Keys that are no steps
-/// are left out: validate() reports them.
+/// are left out: validate_pretraining() reports them.
 std::vector<LengthStage> length_stages(const DataConfig& config);
 
 struct SpanConfig {
@@ -142,11 +142,11 @@ void fields(V& v, MaskingConfig& c) {
 
 /// Distillation from a teacher: further losses of pretraining (train/loop/distillation.h).
 struct DistillationConfig {
-  std::optional<std::string> teacher;
+  std::optional<std::string> teacher = std::nullopt;
   double logits = 1;
   double attention_output = 1;
   double temperature = 2;
-  std::optional<std::int64_t> until_step;
+  std::optional<std::int64_t> until_step = std::nullopt;
 
   /// Whether step `step`, from 1, has the losses of a teacher.
   bool at_step(std::int64_t step) const { return teacher && (!until_step || step <= *until_step); }

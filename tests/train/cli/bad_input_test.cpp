@@ -440,29 +440,29 @@ const Case configurations[] = {
      "--set optimizer.layer_decay=1.5: optimizer.layer_decay: got '1.5', expected a number greater "
      "than 0 and at most 1, or null"},
     {"lengths_without_steps", PRETRAIN "'data.length_schedule={soon: 16}'",
-     "--set data.length_schedule={soon: 16}: data.length_schedule 'soon' is no number of steps; "
+     "data.length_schedule 'soon' is no number of steps; "
      "expected whole numbers, as in {0: 512, 300: 1024}"},
     {"lengths_from_later", PRETRAIN "'data.length_schedule={1: 32}'",
-     "--set data.length_schedule={1: 32}: data.length_schedule begins after 1 steps; give the "
+     "data.length_schedule begins after 1 steps; give the "
      "length of the first ones, as in {0: 32, …}"},
     {"lengths_of_falling_steps", PRETRAIN "'data.length_schedule={0: 8, 1: 16, 1e0: 32}'",
-     "--set data.length_schedule={0: 8, 1: 16, 1e0: 32}: data.length_schedule '1e0' is no number "
+     "data.length_schedule '1e0' is no number "
      "of steps; expected whole numbers, as in {0: 512, 300: 1024}"},
     {"lengths_of_descending_steps",
      PRETRAIN "'data.length_schedule={0: 8, 9: 16, 5: 32}' --set training.steps=20",
-     "--set data.length_schedule={0: 8, 9: 16, 5: 32}: data.length_schedule has 5 after 9; its "
+     "data.length_schedule has 5 after 9; its "
      "steps must ascend"},
     {"lengths_that_fall", PRETRAIN "'data.length_schedule={0: 32, 1: 32}'",
-     "--set data.length_schedule={0: 32, 1: 32}: data.length_schedule 1: 32 is not more than 32 "
+     "data.length_schedule 1: 32 is not more than 32 "
      "before; lengths must grow"},
     {"lengths_that_end_short", PRETRAIN "'data.length_schedule={0: 8, 1: 16}'",
-     "--set data.length_schedule={0: 8, 1: 16}: data.length_schedule ends with 16 tokens, but "
+     "data.length_schedule ends with 16 tokens, but "
      "data.sequence_length is 32; make them equal"},
     {"lengths_that_do_not_divide", PRETRAIN "'data.length_schedule={0: 12, 1: 32}'",
-     "--set data.length_schedule={0: 12, 1: 32}: data.length_schedule 0: 12 does not divide "
+     "data.length_schedule 0: 12 does not divide "
      "data.sequence_length 32; a step has a whole number of shorter sequences in place of each"},
     {"lengths_after_the_end", PRETRAIN "'data.length_schedule={0: 16, 2: 32}'",
-     "--set data.length_schedule={0: 16, 2: 32}: data.length_schedule reaches 32 tokens after 2 "
+     "data.length_schedule reaches 32 tokens after 2 "
      "steps, but training.steps is 2; begin earlier, or leave this length out"},
     {"lengths_of_a_number", PRETRAIN "data.length_schedule=512",
      "--set data.length_schedule=512: data.length_schedule: got '512', expected a mapping such as "

@@ -504,11 +504,19 @@ struct OptionChanger {
   template <class T>
   static void change(std::vector<std::pair<std::string, T>>& mapping) {
     mapping.emplace_back("1", T());
+    change(mapping.back().second);
+  }
+  template <Section T>
+  static void change(T& section) {
+    auto each = [](auto& member, const char*, const char*, const auto&...) { change(member); };
+    fields(each, section);
   }
   template <class T>
   static void change(std::vector<T>& list) {
-    for (T& value : list) change(value);
-    if (list.empty()) list.emplace_back();
+    const bool was_empty = list.empty();
+    if (was_empty) list.emplace_back();
+    if (!was_empty || Section<T>)
+      for (T& value : list) change(value);
   }
 };
 
@@ -537,6 +545,23 @@ TEST(ConfigRoundTrip, KeepsEveryOption) {
     });
     EXPECT_TRUE(kept) << changer.changed << ": " << errors[0] << "; " << errors[1];
   }
+}
+
+TEST(ConfigRoundTrip, KeepsGroupsAndLengths) {
+  RunConfig config;
+  config.optimizer.groups = {{"*.conv.weight", 10, 0.0}, {"a: [b]*", 1, std::nullopt, true}};
+  config.data.length_schedule = {{"0", 128}, {"700", 512}};
+  const RunConfig read = parse_resolved_config(to_yaml(config), "written.yaml");
+  ASSERT_EQ(read.optimizer.groups.size(), 2U);
+  EXPECT_EQ(read.optimizer.groups[0].learning_rate_factor, 10);
+  EXPECT_EQ(read.optimizer.groups[0].weight_decay, 0.0);
+  EXPECT_EQ(read.optimizer.groups[1].parameters, "a: [b]*");
+  EXPECT_TRUE(read.optimizer.groups[1].freeze);
+  EXPECT_EQ(read.data.length_schedule, config.data.length_schedule);
+  const std::vector<LengthStage> stages = length_stages(read.data);
+  ASSERT_EQ(stages.size(), 2U);
+  EXPECT_EQ(stages[1].begin, 700);
+  EXPECT_EQ(stages[1].length, 512);
 }
 
 TEST(ConfigRoundTrip, KeepsExtremeNumbers) {
